@@ -1,0 +1,76 @@
+// The inner kernels, one work item each, compiled once per ISA (kernels.cc).
+//
+// All see the examples in sorted order (plan.h): row i of x is the inputs of
+// the i-th sorted example, as accumulators, padded with zeros (types.h).
+
+#ifndef TF_HSM_CC_CORE_KERNELS_H_
+#define TF_HSM_CC_CORE_KERNELS_H_
+
+#include <cstdint>
+
+#include "cc/core/isa.h"
+#include "cc/core/plan.h"
+#include "cc/core/types.h"
+
+namespace tf_hsm {
+
+// Groups of at most this many rows are scored by walking each example's path.
+constexpr int64_t kMaxWalkFanout = 8;
+
+// Most examples of a group in one work item: x and dx stay in the second cache.
+constexpr int64_t kMaxItemExamples = 24;
+
+// What forward and backward share: the sorted inputs and the weights.
+template <typename T>
+struct Problem {
+  using A = Accumulator<T>;
+  const Plan* plan = nullptr;
+  int64_t width = 0;
+  const T* weights = nullptr;  // [rows, width]
+  const T* biases = nullptr;   // [rows], or null
+  const A* x = nullptr;        // [examples, Padded(width)], sorted
+};
+
+// Where the forward writes; null pointers are not asked for.
+template <typename T>
+struct ForwardOutputs {
+  using A = Accumulator<T>;
+  A* loss = nullptr;   // [batch], by original example; added to
+  A* dx = nullptr;     // [batch, width], by original example; added to
+  A* lse = nullptr;    // [passes]
+  A* probs = nullptr;  // [probs]
+};
+
+// What the backward reads besides the problem, and where it writes.
+template <typename T>
+struct BackwardArguments {
+  using A = Accumulator<T>;
+  const A* loss_grads = nullptr;  // [examples], sorted
+  const A* lse = nullptr;         // [passes]
+  const A* probs = nullptr;       // [probs]; null: made again from weights
+  T* dw = nullptr;                // [touched rows, width]
+  T* db = nullptr;                // [touched rows]
+};
+
+template <typename T>
+struct Kernels {
+  // Rows [begin, end) of a group's examples, group by group: the loss, and dx
+  // in the same read of the weights.
+  void (*forward_group)(const Problem<T>&, int64_t node, int64_t begin,
+                        int64_t end, const ForwardOutputs<T>&);
+  // Every group of at most kMaxWalkFanout rows on the paths of the sorted
+  // examples [begin, end).
+  void (*forward_walk)(const Problem<T>&, int64_t begin, int64_t end,
+                       const ForwardOutputs<T>&);
+  // dW and db of the rows [begin, end) of a group.
+  void (*backward_rows)(const Problem<T>&, int64_t node, int64_t begin,
+                        int64_t end, const BackwardArguments<T>&);
+};
+
+// The table of one ISA, which must be supported.
+template <typename T>
+const Kernels<T>& KernelsFor(Isa isa);
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_KERNELS_H_

@@ -1,0 +1,187 @@
+#include "cc/core/loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+namespace tf_hsm {
+namespace {
+
+// Work below this many multiply-adds is not worth a work item of its own.
+constexpr int64_t kItemCost = 1 << 20;
+
+// One group's examples (forward) or rows (backward).
+struct Slice {
+  int64_t node;
+  int64_t begin;
+  int64_t end;
+  int64_t cost;
+};
+
+// The largest first: the last item to start is then a small one.
+void SortByCost(std::vector<Slice>* slices) {
+  std::stable_sort(
+      slices->begin(), slices->end(),
+      [](const Slice& a, const Slice& b) { return a.cost > b.cost; });
+}
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A group's examples in even slices of at most kMaxItemExamples.
+void SliceExamples(const Node& node, int64_t index,
+                   std::vector<Slice>* slices) {
+  const int64_t parts = CeilDivide(node.population(), kMaxItemExamples);
+  const int64_t size = CeilDivide(node.population(), parts);
+  for (int64_t begin = node.begin; begin < node.end; begin += size) {
+    const int64_t end = std::min(begin + size, node.end);
+    slices->push_back({index, begin, end, (end - begin + 4) * node.fanout});
+  }
+}
+
+// The groups too large to walk, by how many such groups lie above them: those
+// of one level share no example, so their dx do not collide.
+std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan) {
+  std::vector<std::vector<Slice>> levels;
+  std::vector<int64_t> level(plan.nodes.size());
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    const Node& node = plan.nodes[i];
+    const bool large = node.fanout > kMaxWalkFanout;
+    const int64_t above = node.parent < 0 ? 0 : level[node.parent];
+    level[i] = above + large;
+    if (!large) continue;
+    if (above >= static_cast<int64_t>(levels.size())) levels.emplace_back();
+    SliceExamples(node, i, &levels[above]);
+  }
+  for (auto& slices : levels) SortByCost(&slices);
+  return levels;
+}
+
+}  // namespace
+
+template <typename T>
+void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
+             const Parallel& parallel, const ForwardOutputs<T>& outputs) {
+  const Plan& plan = *problem.plan;
+  const bool walks = std::any_of(
+      plan.nodes.begin(), plan.nodes.end(),
+      [](const Node& node) { return node.fanout <= kMaxWalkFanout; });
+  if (walks) {
+    constexpr int64_t kWalkExamples = 32;
+    const int64_t count = plan.num_examples();
+    parallel(CeilDivide(count, kWalkExamples), [&](int64_t i) {
+      kernels.forward_walk(problem, i * kWalkExamples,
+                           std::min((i + 1) * kWalkExamples, count), outputs);
+    });
+  }
+  for (const std::vector<Slice>& slices : ForwardLevels(plan)) {
+    parallel(slices.size(), [&](int64_t i) {
+      const Slice& slice = slices[i];
+      kernels.forward_group(problem, slice.node, slice.begin, slice.end,
+                            outputs);
+    });
+  }
+}
+
+template <typename T>
+void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
+              const Parallel& parallel,
+              const BackwardArguments<T>& arguments) {
+  const Plan& plan = *problem.plan;
+  // Large groups are cut by rows; small ones, depth-first so that neighbours
+  // share examples, are run together.
+  std::vector<Slice> large, small;
+  std::vector<int64_t> batches = {0};  // of `small`
+  int64_t batch_cost = 0;
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    const Node& node = plan.nodes[i];
+    const int64_t row_cost = (node.population() + 4) * problem.width;
+    const int64_t size =
+        std::max<int64_t>(32, CeilDivide(4 * kItemCost, row_cost * 32) * 32);
+    if (node.fanout * row_cost < kItemCost) {
+      small.push_back({static_cast<int64_t>(i), 0, node.fanout, 0});
+      batch_cost += node.fanout * row_cost;
+      if (batch_cost >= kItemCost) {
+        batches.push_back(small.size());
+        batch_cost = 0;
+      }
+      continue;
+    }
+    for (int64_t begin = 0; begin < node.fanout; begin += size) {
+      const int64_t end = std::min(begin + size, node.fanout);
+      large.push_back(
+          {static_cast<int64_t>(i), begin, end, (end - begin) * row_cost});
+    }
+  }
+  if (batches.back() < static_cast<int64_t>(small.size())) {
+    batches.push_back(small.size());
+  }
+  SortByCost(&large);
+  const int64_t num_large = large.size();
+  auto run = [&](const Slice& slice) {
+    kernels.backward_rows(problem, slice.node, slice.begin, slice.end,
+                          arguments);
+  };
+  parallel(num_large + batches.size() - 1, [&](int64_t i) {
+    if (i < num_large) return run(large[i]);
+    const int64_t batch = i - num_large;
+    for (int64_t j = batches[batch]; j < batches[batch + 1]; ++j) {
+      run(small[j]);
+    }
+  });
+}
+
+namespace {
+
+float ToFloat(float x) { return x; }
+double ToFloat(double x) { return x; }
+float ToFloat(bfloat16 x) {
+  const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+float ToFloat(half x) {
+  const int exponent = (x.bits >> 10) & 31;
+  const int mantissa = x.bits & 1023;
+  const float magnitude =
+      exponent == 31  ? (mantissa != 0 ? NAN : INFINITY)
+      : exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                      : std::ldexp(1024.0f + mantissa, exponent - 25);
+  return x.bits & 0x8000 ? -magnitude : magnitude;
+}
+
+}  // namespace
+
+template <typename X, typename A>
+void SortInputs(const Plan& plan, const X* x, int64_t width,
+                const Parallel& parallel, A* sorted) {
+  constexpr int64_t kRows = 64;
+  const int64_t padded = Padded(width);
+  const int64_t count = plan.num_examples();
+  parallel(CeilDivide(count, kRows), [&](int64_t i) {
+    for (int64_t at = i * kRows; at < std::min((i + 1) * kRows, count); ++at) {
+      const X* from = x + plan.order[at] * width;
+      A* to = sorted + at * padded;
+      for (int64_t d = 0; d < width; ++d) to[d] = ToFloat(from[d]);
+      std::fill(to + width, to + padded, A(0));
+    }
+  });
+}
+
+#define TF_HSM_INSTANTIATE(T)                                                 \
+  template void Forward(const Problem<T>&, const Kernels<T>&,                 \
+                        const Parallel&, const ForwardOutputs<T>&);           \
+  template void Backward(const Problem<T>&, const Kernels<T>&,                \
+                         const Parallel&, const BackwardArguments<T>&);       \
+  template void SortInputs(const Plan&, const T*, int64_t, const Parallel&,   \
+                           float*);                                           \
+  template void SortInputs(const Plan&, const T*, int64_t, const Parallel&,   \
+                           double*);
+TF_HSM_INSTANTIATE(float)
+TF_HSM_INSTANTIATE(double)
+TF_HSM_INSTANTIATE(bfloat16)
+TF_HSM_INSTANTIATE(half)
+#undef TF_HSM_INSTANTIATE
+
+}  // namespace tf_hsm

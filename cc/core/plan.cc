@@ -1,0 +1,232 @@
+#include "cc/core/plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace tf_hsm {
+namespace {
+
+std::string At(const char* array, int64_t index, int64_t value) {
+  return std::string(array) + "[" + std::to_string(index) +
+         "] = " + std::to_string(value);
+}
+
+std::string OutOfRange(const char* array, int64_t index, int64_t value,
+                       int64_t low, int64_t high) {
+  return At(array, index, value) + " is outside [" + std::to_string(low) +
+         ", " + std::to_string(high) + ")";
+}
+
+// The group that `row` belongs to, as a node without examples yet.
+std::string ReadGroup(const TreeView& tree, int64_t row, Node* node) {
+  const int64_t group = tree.row_groups[row];
+  if (group < 0 || group >= tree.num_groups) {
+    return OutOfRange("row_groups", row, group, 0, tree.num_groups);
+  }
+  const int64_t first = tree.group_offsets[group];
+  const int64_t last = tree.group_offsets[group + 1];
+  if (first < 0 || first > row) {
+    return OutOfRange("group_offsets", group, first, 0, row + 1);
+  }
+  if (last <= row || last > tree.num_rows) {
+    return OutOfRange("group_offsets", group + 1, last, row + 1,
+                      tree.num_rows + 1);
+  }
+  const int64_t parent = tree.group_parents[group];
+  if (group == 0 ? parent != -1 : (parent < 0 || parent >= first)) {
+    return group == 0 ? At("group_parents", 0, parent) +
+                            ", but the root's group has the parent -1"
+                      : OutOfRange("group_parents", group, parent, 0, first);
+  }
+  node->group = group;
+  node->first_row = first;
+  node->fanout = last - first;
+  return "";
+}
+
+// Grows the nodes of a plan, one leaf after another in depth-first order.
+class NodeBuilder {
+ public:
+  NodeBuilder(const TreeView& tree, Plan* plan) : tree_(tree), plan_(*plan) {}
+
+  // Adds the example at sorted position `at`, whose leaf is `row`.
+  std::string Add(int64_t at, int64_t row) {
+    climb_.clear();
+    int64_t joined = -1;
+    for (int64_t at_row = row; joined < 0;) {
+      Node node;
+      std::string error = ReadGroup(tree_, at_row, &node);
+      if (!error.empty()) return error;
+      if (!climb_.empty() && node.group >= climb_.back().first.group) {
+        return At("row_groups", at_row, node.group) +
+               ", but a parent's group must come before its child's, " +
+               std::to_string(climb_.back().first.group);
+      }
+      while (!open_.empty() &&
+             plan_.nodes[open_.back()].group > node.group) {
+        Close(at);
+      }
+      const int64_t local = at_row - node.first_row;
+      if (!open_.empty() && plan_.nodes[open_.back()].group == node.group) {
+        joined = open_.back();
+        climb_.emplace_back(node, local);
+        break;
+      }
+      climb_.emplace_back(node, local);
+      if (node.group == 0) break;
+      at_row = tree_.group_parents[node.group];
+    }
+    if (joined >= 0) {
+      leaf_local_ = climb_.back().second;
+      climb_.pop_back();
+    }
+    while (!climb_.empty()) {
+      Node node = climb_.back().first;
+      node.parent = joined;
+      node.parent_local = joined < 0 ? -1 : leaf_local_;
+      node.depth = joined < 0 ? 0 : plan_.nodes[joined].depth + 1;
+      node.begin = at;
+      leaf_local_ = climb_.back().second;
+      joined = static_cast<int64_t>(plan_.nodes.size());
+      plan_.nodes.push_back(node);
+      open_.push_back(joined);
+      climb_.pop_back();
+    }
+    plan_.leaf_node[at] = joined;
+    plan_.leaf_local[at] = leaf_local_;
+    return "";
+  }
+
+  void CloseAll(int64_t at) {
+    while (!open_.empty()) Close(at);
+  }
+
+ private:
+  void Close(int64_t at) {
+    Node& node = plan_.nodes[open_.back()];
+    node.end = at;
+    node.after = static_cast<int64_t>(plan_.nodes.size());
+    open_.pop_back();
+  }
+
+  const TreeView& tree_;
+  Plan& plan_;
+  std::vector<int64_t> open_;  // the path of nodes that still grow
+  std::vector<std::pair<Node, int64_t>> climb_;  // with the row on the path
+  int64_t leaf_local_ = 0;
+};
+
+// Breadth-first numbering makes a stable sort by depth a sort by group.
+std::string SortByGroup(Plan* plan) {
+  std::vector<Node>& nodes = plan->nodes;
+  std::vector<int64_t> starts;
+  for (const Node& node : nodes) {
+    if (node.depth + 1 >= static_cast<int64_t>(starts.size())) {
+      starts.resize(node.depth + 2);
+    }
+    ++starts[node.depth + 1];
+  }
+  std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  plan->by_group.resize(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    plan->by_group[starts[nodes[i].depth]++] = static_cast<int64_t>(i);
+  }
+  int64_t last_group = -1;
+  int64_t last_row = 0;
+  for (int64_t index : plan->by_group) {
+    Node& node = nodes[index];
+    if (node.group <= last_group || node.first_row < last_row) {
+      return "class_ranks is not the depth-first order of this tree's leaves, "
+             "or its groups are not breadth-first: group " +
+             std::to_string(node.group) + " (rows from " +
+             std::to_string(node.first_row) + ") comes after group " +
+             std::to_string(last_group);
+    }
+    last_group = node.group;
+    last_row = node.first_row + node.fanout;
+    node.row_offset = plan->num_rows;
+    plan->num_rows += node.fanout;
+  }
+  return "";
+}
+
+// For each example of the node, the local index of its row on the path.
+void FillTargets(const Plan& plan, int64_t node_index, int64_t* targets) {
+  const Node& node = plan.nodes[node_index];
+  std::copy(plan.leaf_local.begin() + node.begin,
+            plan.leaf_local.begin() + node.end, targets);
+  for (int64_t child = node_index + 1; child < node.after;) {
+    const Node& below = plan.nodes[child];
+    std::fill(targets + (below.begin - node.begin),
+              targets + (below.end - node.begin), below.parent_local);
+    child = below.after;
+  }
+}
+
+}  // namespace
+
+std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
+                     const std::vector<int64_t>& ignored, Plan* plan) {
+  *plan = Plan();
+  std::vector<std::pair<int64_t, int64_t>> ranked;  // (rank, example)
+  ranked.reserve(batch);
+  for (int64_t i = 0; i < batch; ++i) {
+    const int64_t label = labels[i];
+    if (std::find(ignored.begin(), ignored.end(), label) != ignored.end()) {
+      continue;
+    }
+    if (label < 0 || label >= tree.num_classes) {
+      return OutOfRange("labels", i, label, 0, tree.num_classes) +
+             ", the tree's classes; a label that stands for no class is "
+             "passed as ignore_class";
+    }
+    ranked.emplace_back(tree.class_ranks[label], i);
+  }
+  std::sort(ranked.begin(), ranked.end());
+
+  const int64_t count = static_cast<int64_t>(ranked.size());
+  plan->order.resize(count);
+  plan->leaf_node.resize(count);
+  plan->leaf_local.resize(count);
+  NodeBuilder builder(tree, plan);
+  for (int64_t at = 0; at < count; ++at) {
+    plan->order[at] = ranked[at].second;
+    const int64_t label = labels[ranked[at].second];
+    if (at > 0 && label == labels[ranked[at - 1].second]) {
+      plan->leaf_node[at] = plan->leaf_node[at - 1];
+      plan->leaf_local[at] = plan->leaf_local[at - 1];
+      continue;
+    }
+    const int64_t row = tree.class_rows[label];
+    if (row < 0 || row >= tree.num_rows) {
+      return OutOfRange("class_rows", label, row, 0, tree.num_rows);
+    }
+    std::string error = builder.Add(at, row);
+    if (!error.empty()) return error;
+  }
+  builder.CloseAll(count);
+  std::string error = SortByGroup(plan);
+  if (!error.empty()) return error;
+  for (Node& node : plan->nodes) {
+    node.pass_offset = plan->num_passes;
+    node.prob_offset = plan->num_probs;
+    plan->num_passes += node.population();
+    plan->num_probs += node.population() * node.fanout;
+  }
+  plan->targets.resize(plan->num_passes);
+  for (size_t i = 0; i < plan->nodes.size(); ++i) {
+    FillTargets(*plan, i, plan->targets.data() + plan->nodes[i].pass_offset);
+  }
+  return "";
+}
+
+void TouchedRows(const Plan& plan, int64_t* rows) {
+  for (int64_t index : plan.by_group) {
+    const Node& node = plan.nodes[index];
+    std::iota(rows + node.row_offset, rows + node.row_offset + node.fanout,
+              node.first_row);
+  }
+}
+
+}  // namespace tf_hsm

@@ -1,0 +1,64 @@
+// Which groups a batch of labels touches, and which examples pass each.
+//
+// The examples are sorted once by the depth-first rank of their leaf. Then the
+// examples that pass a group are one interval of the sorted order, at every
+// level, and the touched groups are found by one walk that climbs from each
+// leaf only as far as the first group that the leaf before it had passed too.
+// Cost: O(B log B + touched groups), whatever the number of classes.
+
+#ifndef TF_HSM_CC_CORE_PLAN_H_
+#define TF_HSM_CC_CORE_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cc/core/tree_view.h"
+
+namespace tf_hsm {
+
+// A touched group and the sorted examples [begin, end) that pass it.
+struct Node {
+  int64_t group = 0;
+  int64_t first_row = 0;
+  int64_t fanout = 0;
+  int64_t parent = -1;        // index of the parent node, -1 for the root's
+  int64_t parent_local = -1;  // our parent row, counted within its group
+  int64_t depth = 0;
+  int64_t after = 0;  // index of the first node past its descendants
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t row_offset = 0;   // of its first row among all touched rows
+  int64_t pass_offset = 0;  // of its first example among all (node, example)
+  int64_t prob_offset = 0;  // of its [end - begin, fanout] probabilities
+
+  int64_t population() const { return end - begin; }
+};
+
+struct Plan {
+  std::vector<int64_t> order;       // sorted position -> example
+  std::vector<int64_t> leaf_node;   // sorted position -> node of the leaf
+  std::vector<int64_t> leaf_local;  // the leaf's row, counted in its group
+  std::vector<Node> nodes;          // depth-first: a parent before its children
+  std::vector<int64_t> targets;     // per (node, example): its local row
+  std::vector<int64_t> by_group;    // nodes in the order of their groups
+  int64_t num_rows = 0;             // touched rows
+  int64_t num_passes = 0;           // sum of populations
+  int64_t num_probs = 0;            // sum of population x fanout
+
+  int64_t num_examples() const { return static_cast<int64_t>(order.size()); }
+};
+
+// Fills `plan` from labels [batch]; examples whose label is one of `ignored`
+// are left out. Every tree value that it reads is checked first. Returns an
+// empty string, or a sentence that names the argument, the position, the value
+// and the legal range.
+std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
+                     const std::vector<int64_t>& ignored, Plan* plan);
+
+// The rows of the touched groups, ascending and unique: plan.num_rows of them.
+void TouchedRows(const Plan& plan, int64_t* rows);
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_PLAN_H_

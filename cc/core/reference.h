@@ -1,0 +1,63 @@
+// The mathematics of the package in its most readable form, in double.
+//
+//   z_r  = w_r . x + b_r
+//   loss = sum over the rows r of the path of  lse(z over r's group) - z_r
+//   dz   = g (softmax(z over the group) - [row is on the path])
+//   dx   = sum over the path's groups of  dz W_group
+//   dW_r = sum over the examples that pass r's group of  dz_r x;   db_r: dz_r
+//
+// where g is the gradient of the total with respect to this example's loss.
+// Everything fast is tested against these lines; nothing else calls them.
+
+#ifndef TF_HSM_CC_CORE_REFERENCE_H_
+#define TF_HSM_CC_CORE_REFERENCE_H_
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/tree_view.h"
+
+namespace tf_hsm {
+
+// One example: returns its loss in nats and adds its gradients, times g, to
+// dx [width], dw [rows, width] and db [rows], each of which may be null.
+// The tree must be a right one, and the label in [0, num_classes).
+inline double ReferenceLoss(const TreeView& tree, int64_t width,
+                            const double* w, const double* b, const double* x,
+                            int64_t label, double g, double* dx, double* dw,
+                            double* db) {
+  double loss = 0;
+  for (int64_t row = tree.class_rows[label]; row >= 0;) {
+    const int64_t group = tree.row_groups[row];
+    const int64_t first = tree.group_offsets[group];
+    const int64_t fanout = tree.group_offsets[group + 1] - first;
+    std::vector<double> z(fanout);
+    double max = -INFINITY;
+    for (int64_t k = 0; k < fanout; ++k) {
+      z[k] = b != nullptr ? b[first + k] : 0;
+      for (int64_t d = 0; d < width; ++d) {
+        z[k] += w[(first + k) * width + d] * x[d];
+      }
+      max = std::fmax(max, z[k]);
+    }
+    double sum = 0;
+    for (int64_t k = 0; k < fanout; ++k) sum += std::exp(z[k] - max);
+    const double lse = max + std::log(sum);
+    loss += lse - z[row - first];
+    for (int64_t k = 0; k < fanout; ++k) {
+      const double dz = g * (std::exp(z[k] - lse) - (first + k == row));
+      if (db != nullptr) db[first + k] += dz;
+      for (int64_t d = 0; d < width; ++d) {
+        if (dx != nullptr) dx[d] += dz * w[(first + k) * width + d];
+        if (dw != nullptr) dw[(first + k) * width + d] += dz * x[d];
+      }
+    }
+    row = tree.group_parents[group];
+  }
+  return loss;
+}
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_REFERENCE_H_

@@ -1,0 +1,235 @@
+// The two register-tiled matrix products of the package. Neither packs its
+// operands: weights are streamed from memory as they lie.
+//
+//   Logits: z[m][k] = x_m . w_k + b_k     both operands contiguous in width
+//   AddOuter: c[i][d] += sum_j a(i, j) b[j][d]
+//
+// Rows of weights are of type T and need no alignment or padding; rows of x and
+// c are accumulators, padded with zeros to kPadding (types.h).
+
+#ifndef TF_HSM_CC_CORE_TILE_H_
+#define TF_HSM_CC_CORE_TILE_H_
+
+#include <cstdint>
+
+#include "cc/core/vector.h"
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+// Tile heights that keep all sums in registers: 32 vector registers with
+// AVX-512 and on Arm, 16 otherwise.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int kTileHeight = 6;
+#else
+constexpr int kTileHeight = 2;
+#endif
+constexpr int kTileRows = 4;     // rows of weights in a tile of logits
+constexpr int kTileVectors = 4;  // vectors of width in a tile of AddOuter
+
+// A dense matrix or one of ours: a pointer and its leading dimension.
+template <typename S>
+struct Matrix {
+  S* data;
+  int64_t stride;
+  S* row(int64_t i) const { return data + i * stride; }
+};
+
+// out[m] is a vector of the products of x_m with kTileRows rows of w.
+template <typename T, int examples>
+TF_HSM_INLINE void DotTile(Matrix<const T> w, Matrix<const Accumulator<T>> x,
+                           int64_t width,
+                           VectorN<Accumulator<T>, kTileRows>* out) {
+  using A = Accumulator<T>;
+  constexpr int lanes = kLanes<A>;
+  Vector<A> sums[examples][kTileRows] = {};
+  auto step = [&](int64_t d, auto load) __attribute__((always_inline)) {
+    Vector<A> rows[kTileRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kTileRows; ++r) rows[r] = load(w.row(r) + d);
+#pragma GCC unroll 8
+    for (int m = 0; m < examples; ++m) {
+      const Vector<A> xs = Load(x.row(m) + d);
+#pragma GCC unroll 8
+      for (int r = 0; r < kTileRows; ++r) sums[m][r] += xs * rows[r];
+    }
+  };
+  int64_t d = 0;
+  for (; d + lanes <= width; d += lanes) {
+    step(d, [](const T* p)
+                __attribute__((always_inline)) { return Load(p); });
+  }
+  if (d < width) {
+    const int64_t rest = width - d;
+    step(d, [rest](const T* p) __attribute__((always_inline)) {
+      return LoadPartial(p, rest);
+    });
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < examples; ++m) {
+    out[m] = SumLanes<A>(sums[m][0], sums[m][1], sums[m][2], sums[m][3]);
+  }
+}
+
+// The same for one row of w.
+template <typename T>
+TF_HSM_INLINE Accumulator<T> Dot(const T* w, const Accumulator<T>* x,
+                                 int64_t width) {
+  using A = Accumulator<T>;
+  constexpr int lanes = kLanes<A>;
+  Vector<A> sum = {};
+  int64_t d = 0;
+  for (; d + lanes <= width; d += lanes) sum += Load(x + d) * Load(w + d);
+  if (d < width) sum += Load(x + d) * LoadPartial(w + d, width - d);
+  return SumLanes<A>(sum);
+}
+
+template <typename T, int examples>
+void LogitColumn(Matrix<const T> w, Matrix<const Accumulator<T>> x,
+                 int64_t width, Matrix<Accumulator<T>> z) {
+  VectorN<Accumulator<T>, kTileRows> dots[examples];
+  DotTile<T, examples>(w, x, width, dots);
+  for (int m = 0; m < examples; ++m) {
+    __builtin_memcpy(z.row(m), &dots[m], sizeof(dots[m]));
+  }
+}
+
+// z[m][k] = x_m . w_k for `examples` x `rows`; each four rows of w are read
+// from memory once and meet all the examples while they are in the first cache.
+template <typename T>
+void Logits(Matrix<const T> w, int64_t rows, const T* biases,
+            Matrix<const Accumulator<T>> x, int64_t examples, int64_t width,
+            Matrix<Accumulator<T>> z) {
+  using A = Accumulator<T>;
+  int64_t k = 0;
+  for (; k + kTileRows <= rows; k += kTileRows) {
+    const Matrix<const T> panel = {w.row(k), w.stride};
+    int64_t m = 0;
+    auto column = [&](auto count) {
+      constexpr int height = decltype(count)::value;
+      LogitColumn<T, height>(panel, {x.row(m), x.stride}, width,
+                             {z.row(m) + k, z.stride});
+      m += height;
+    };
+    while (m + kTileHeight <= examples) column(IntConstant<kTileHeight>());
+    if constexpr (kTileHeight > 4) {
+      if (m + 4 <= examples) column(IntConstant<4>());
+    }
+    if (m + 2 <= examples) column(IntConstant<2>());
+    if (m < examples) column(IntConstant<1>());
+  }
+  for (; k < rows; ++k) {
+    for (int64_t m = 0; m < examples; ++m) {
+      z.row(m)[k] = Dot<T>(w.row(k), x.row(m), width);
+    }
+  }
+  if (biases == nullptr) return;
+  for (int64_t m = 0; m < examples; ++m) {
+    A* row = z.row(m);
+    int64_t i = 0;
+    for (; i + kLanes<A> <= rows; i += kLanes<A>) {
+      Store(row + i, Load(row + i) + Load(biases + i));
+    }
+    if (i < rows) {
+      StorePartial(row + i,
+                   LoadPartial(row + i, rows - i) +
+                       LoadPartial(biases + i, rows - i),
+                   rows - i);
+    }
+  }
+}
+
+// a(i, j) = data[i * row_stride + j * column_stride].
+template <typename A>
+struct Strided {
+  const A* data;
+  int64_t row_stride;
+  int64_t column_stride;
+};
+
+template <typename T, int height, int vectors, bool partial>
+void OuterTile(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
+               int64_t tail, Matrix<Accumulator<T>> c) {
+  using A = Accumulator<T>;
+  constexpr int lanes = kLanes<A>;
+  Vector<A> sums[height][vectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < height; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) sums[i][v] = Load(c.row(i) + v * lanes);
+  }
+  for (int64_t j = 0; j < depth; ++j) {
+    const T* row = b.row(j);
+    Vector<A> values[vectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) {
+      values[v] = partial && v == vectors - 1
+                      ? LoadPartial(row + v * lanes, tail)
+                      : Load(row + v * lanes);
+    }
+    const A* column = a.data + j * a.column_stride;
+#pragma GCC unroll 8
+    for (int i = 0; i < height; ++i) {
+      const Vector<A> factor = Splat<A>(column[i * a.row_stride]);
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) sums[i][v] += factor * values[v];
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < height; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) Store(c.row(i) + v * lanes, sums[i][v]);
+  }
+}
+
+template <typename T, int height>
+void OuterRows(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
+               int64_t width, Matrix<Accumulator<T>> c) {
+  constexpr int lanes = kLanes<Accumulator<T>>;
+  int64_t d = 0;
+  auto tile = [&](auto vectors, auto partial) {
+    constexpr int count = decltype(vectors)::value;
+    OuterTile<T, height, count, decltype(partial)::value == 1>(
+        a, depth, {b.data + d, b.stride}, width - d - (count - 1) * lanes,
+        {c.data + d, c.stride});
+    d += count * lanes;
+  };
+  while (d + kTileVectors * lanes <= width) {
+    tile(IntConstant<kTileVectors>(), IntConstant<0>());
+  }
+  const int64_t left = width - d;
+  if (left == 0) return;
+  if (left == lanes) return tile(IntConstant<1>(), IntConstant<0>());
+  if (left < lanes) return tile(IntConstant<1>(), IntConstant<1>());
+  if (left == 2 * lanes) return tile(IntConstant<2>(), IntConstant<0>());
+  if (left < 2 * lanes) return tile(IntConstant<2>(), IntConstant<1>());
+  if (left == 3 * lanes) return tile(IntConstant<3>(), IntConstant<0>());
+  if (left < 3 * lanes) return tile(IntConstant<3>(), IntConstant<1>());
+  tile(IntConstant<4>(), IntConstant<1>());
+}
+
+// c[i][d] += sum over j < depth of a(i, j) b[j][d], for i < height. The last
+// vector of each row of c may be read and written up to its padding.
+template <typename T>
+void AddOuter(Strided<Accumulator<T>> a, int64_t height, int64_t depth,
+              Matrix<const T> b, int64_t width, Matrix<Accumulator<T>> c) {
+  int64_t i = 0;
+  auto rows = [&](auto count) {
+    constexpr int tile = decltype(count)::value;
+    OuterRows<T, tile>(
+        {a.data + i * a.row_stride, a.row_stride, a.column_stride}, depth, b,
+        width, {c.row(i), c.stride});
+    i += tile;
+  };
+  while (i + kTileHeight <= height) rows(IntConstant<kTileHeight>());
+  if constexpr (kTileHeight > 4) {
+    if (i + 4 <= height) rows(IntConstant<4>());
+  }
+  if (i + 2 <= height) rows(IntConstant<2>());
+  if (i < height) rows(IntConstant<1>());
+}
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_TILE_H_

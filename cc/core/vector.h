@@ -1,0 +1,275 @@
+// One SIMD vector, as wide as the instruction set that this file is compiled
+// for, in the compiler's own vector types: no intrinsics but masked loads.
+//
+// Everything lives in a namespace named after the ISA (TF_HSM_ISA), since the
+// same source is compiled once per ISA into one library: a shared inline
+// function could end up as AVX-512 code on a machine without it. For the same
+// reason nothing here uses the standard library's templates.
+
+#ifndef TF_HSM_CC_CORE_VECTOR_H_
+#define TF_HSM_CC_CORE_VECTOR_H_
+
+#include <cstdint>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#include "cc/core/types.h"
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+template <typename S, int lanes>
+struct VectorOf {
+  typedef S type __attribute__((vector_size(lanes * sizeof(S))));
+};
+template <typename S, int lanes>
+using VectorN = typename VectorOf<S, lanes>::type;
+
+// Lanes of a full vector of accumulators.
+template <typename A>
+constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(A));
+template <typename A>
+using Vector = VectorN<A, kLanes<A>>;
+
+#define TF_HSM_INLINE inline __attribute__((always_inline))
+
+// An integer as a type, to choose a template's argument in a generic lambda.
+template <int n>
+struct IntConstant {
+  static constexpr int value = n;
+};
+
+template <typename V, typename S>
+TF_HSM_INLINE V LoadBits(const S* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof(V));
+  return v;
+}
+
+template <typename V, typename U>
+TF_HSM_INLINE V BitCast(U u) {
+  static_assert(sizeof(V) == sizeof(U), "BitCast keeps the size");
+  V v;
+  __builtin_memcpy(&v, &u, sizeof(V));
+  return v;
+}
+
+// --- 16-bit floats <-> float, lane by lane -----------------------------------
+
+constexpr int kFloatLanes = kLanes<float>;
+using Bits16 = VectorN<uint16_t, kFloatLanes>;
+using Bits32 = VectorN<uint32_t, kFloatLanes>;
+using Ints32 = VectorN<int32_t, kFloatLanes>;
+using Floats = VectorN<float, kFloatLanes>;
+
+TF_HSM_INLINE Floats Widen(Bits16 v, bfloat16) {
+  return BitCast<Floats>(__builtin_convertvector(v, Bits32) << 16);
+}
+
+// No intermediate is subnormal: threads differ in whether they flush those.
+TF_HSM_INLINE Floats Widen(Bits16 v, half) {
+  const Bits32 bits = __builtin_convertvector(v, Bits32);
+  const Bits32 magnitude = bits & 0x7fff;
+  const Bits32 normal = (magnitude << 13) + (112u << 23);
+  const Bits32 special = (magnitude << 13) | 0x7f800000;
+  const Bits32 subnormal = BitCast<Bits32>(
+      __builtin_convertvector(BitCast<Ints32>(magnitude), Floats) * 0x1p-24f);
+  const Bits32 finite = magnitude < 0x400 ? subnormal : normal;
+  const Bits32 result = magnitude >= 0x7c00 ? special : finite;
+  return BitCast<Floats>(result | ((bits & 0x8000) << 16));
+}
+
+TF_HSM_INLINE Bits16 Narrow(Floats v, bfloat16) {
+  const Bits32 bits = BitCast<Bits32>(v);
+  const Bits32 rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const Bits32 nan = bits | 0x400000;
+  const Bits32 is_nan = (bits & 0x7fffffff) > 0x7f800000;
+  return __builtin_convertvector((is_nan ? nan : rounded) >> 16, Bits16);
+}
+
+TF_HSM_INLINE Bits16 Narrow(Floats v, half) {
+  const Bits32 bits = BitCast<Bits32>(v);
+  const Bits32 magnitude = bits & 0x7fffffff;
+  const Bits32 zero = {};
+  const Bits32 infinity = zero + 0x7c00;
+  const Bits32 nan = zero + 0x7e00;
+  // At and above 2^16: infinity or NaN.
+  const Bits32 special = magnitude > 0x7f800000 ? nan : infinity;
+  // Below 2^-14: the sum with 0.5 rounds the mantissa where a subnormal ends.
+  const Bits32 small =
+      BitCast<Bits32>(BitCast<Floats>(magnitude) + 0.5f) - 0x3f000000;
+  const Bits32 normal =
+      (magnitude - (112u << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  const Bits32 finite = magnitude < 0x38800000 ? small : normal;
+  const Bits32 result = magnitude >= 0x47800000 ? special : finite;
+  return __builtin_convertvector(result | ((bits >> 16) & 0x8000), Bits16);
+}
+
+// --- loads and stores: memory of type T, vectors of its accumulator ----------
+
+TF_HSM_INLINE Floats Load(const float* p) { return LoadBits<Floats>(p); }
+TF_HSM_INLINE Vector<double> Load(const double* p) {
+  return LoadBits<Vector<double>>(p);
+}
+template <typename T>
+TF_HSM_INLINE Floats Load(const T* p) {
+  return Widen(LoadBits<Bits16>(p), T());
+}
+
+// The first `count` lanes, 0 < count < lanes; the others are zero. Reads no
+// byte past them.
+template <typename T>
+TF_HSM_INLINE auto LoadPartial(const T* p, int64_t count) {
+  T padded[kLanes<Accumulator<T>>] = {};
+  __builtin_memcpy(padded, p, count * sizeof(T));
+  return Load(padded);
+}
+#if defined(__AVX512F__)
+TF_HSM_INLINE Floats LoadPartial(const float* p, int64_t count) {
+  return BitCast<Floats>(
+      _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p));
+}
+TF_HSM_INLINE Vector<double> LoadPartial(const double* p, int64_t count) {
+  return BitCast<Vector<double>>(
+      _mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p));
+}
+#endif
+
+template <typename T>
+TF_HSM_INLINE void Store(T* p, Floats v) {
+  const Bits16 bits = Narrow(v, T());
+  __builtin_memcpy(p, &bits, sizeof(bits));
+}
+TF_HSM_INLINE void Store(float* p, Floats v) {
+  __builtin_memcpy(p, &v, sizeof(v));
+}
+TF_HSM_INLINE void Store(double* p, Vector<double> v) {
+  __builtin_memcpy(p, &v, sizeof(v));
+}
+
+template <typename T>
+TF_HSM_INLINE void StorePartial(T* p, Vector<Accumulator<T>> v,
+                                int64_t count) {
+  T padded[kLanes<Accumulator<T>>];
+  Store(padded, v);
+  __builtin_memcpy(p, padded, count * sizeof(T));
+}
+
+// --- arithmetic --------------------------------------------------------------
+
+template <typename A>
+TF_HSM_INLINE Vector<A> Splat(A a) {
+  return Vector<A>{} + a;
+}
+
+// Folds a vector to four lanes, each the sum of every fourth lane.
+template <typename A>
+TF_HSM_INLINE VectorN<A, 4> FoldToFour(VectorN<A, 4> v) {
+  return v;
+}
+template <typename A>
+TF_HSM_INLINE VectorN<A, 4> FoldToFour(VectorN<A, 8> v) {
+  return __builtin_shufflevector(v, v, 0, 1, 2, 3) +
+         __builtin_shufflevector(v, v, 4, 5, 6, 7);
+}
+template <typename A>
+TF_HSM_INLINE VectorN<A, 4> FoldToFour(VectorN<A, 16> v) {
+  return FoldToFour<A>(
+      __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+      __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+template <typename A>
+TF_HSM_INLINE VectorN<A, 4> FoldToFour(VectorN<A, 2> v) {
+  return __builtin_shufflevector(v, VectorN<A, 2>{}, 0, 1, 2, 3);
+}
+
+// The sums of the lanes of four vectors, as one vector.
+template <typename A>
+TF_HSM_INLINE VectorN<A, 4> SumLanes(Vector<A> a, Vector<A> b, Vector<A> c,
+                                     Vector<A> d) {
+  const auto fa = FoldToFour<A>(a), fb = FoldToFour<A>(b);
+  const auto fc = FoldToFour<A>(c), fd = FoldToFour<A>(d);
+  const auto ab = __builtin_shufflevector(fa, fb, 0, 4, 1, 5) +
+                  __builtin_shufflevector(fa, fb, 2, 6, 3, 7);
+  const auto cd = __builtin_shufflevector(fc, fd, 0, 4, 1, 5) +
+                  __builtin_shufflevector(fc, fd, 2, 6, 3, 7);
+  return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
+         __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+}
+template <typename A>
+TF_HSM_INLINE A SumLanes(Vector<A> v) {
+  const auto f = FoldToFour<A>(v);
+  return (f[0] + f[2]) + (f[1] + f[3]);
+}
+template <typename A>
+TF_HSM_INLINE A MaxLanes(Vector<A> v) {
+  A max = v[0];
+  for (int i = 1; i < kLanes<A>; ++i) max = v[i] > max ? v[i] : max;
+  return max;
+}
+
+// exp(x) for x <= 0 to 2 units in the last place; 0 where the result would be
+// subnormal; NaN for NaN.
+template <typename A>
+struct ExpOf;
+template <>
+struct ExpOf<float> {
+  using Int = int32_t;
+  static constexpr int kMantissaBits = 23, kBias = 127, kDegree = 7;
+  static constexpr float kLowest = -87.3f;
+  static constexpr float kLn2High = 0x1.62e4p-1f;  // 15 bits: n * it is exact
+  static constexpr float kLn2Low = 0x1.7f7d1cp-20f;
+  static constexpr float kRound = 0x1.8p23f;
+};
+template <>
+struct ExpOf<double> {
+  using Int = int64_t;
+  static constexpr int kMantissaBits = 52, kBias = 1023, kDegree = 13;
+  static constexpr double kLowest = -708.3;
+  static constexpr double kLn2High = 0x1.62e42fefap-1;
+  static constexpr double kLn2Low = 0x1.cf79abc9e3b39p-40;
+  static constexpr double kRound = 0x1.8p52;
+};
+
+template <typename A>
+TF_HSM_INLINE Vector<A> Exp(Vector<A> x) {
+  using C = ExpOf<A>;
+  using Ints = VectorN<typename C::Int, kLanes<A>>;
+  // 1/i!, i = 0 .. 13: Taylor's remainder on |r| <= ln(2)/2 is below rounding.
+  constexpr double kInverseFactorial[] = {
+      1.0,        1.0,         1.0 / 2,       1.0 / 6,        1.0 / 24,
+      1.0 / 120,  1.0 / 720,   1.0 / 5040,    1.0 / 40320,    1.0 / 362880,
+      1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
+  const Vector<A> lowest = Splat<A>(C::kLowest);
+  const Vector<A> bounded = x < lowest ? lowest : x;
+  // Adding 1.5 x 2^mantissa rounds to an integer and leaves it in the low bits.
+  const Vector<A> shifted =
+      bounded * static_cast<A>(1.44269504088896340736) + C::kRound;
+  const Vector<A> n = shifted - C::kRound;
+  const Vector<A> r = (bounded - n * C::kLn2High) - n * C::kLn2Low;
+  Vector<A> poly = Splat<A>(static_cast<A>(kInverseFactorial[C::kDegree]));
+#pragma GCC unroll 16
+  for (int i = C::kDegree - 1; i >= 0; --i) {
+    poly = poly * r + static_cast<A>(kInverseFactorial[i]);
+  }
+  const Ints exponent = BitCast<Ints>(shifted) -
+                        BitCast<Ints>(Splat<A>(C::kRound)) + C::kBias;
+  const Vector<A> result =
+      poly * BitCast<Vector<A>>(exponent << C::kMantissaBits);
+  return x < lowest ? Vector<A>{} : result;
+}
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_VECTOR_H_

@@ -1,0 +1,249 @@
+// The loss op and its gradient on the CPU, for tensors and for variables.
+
+#include <string>
+#include <vector>
+
+#include "cc/core/isa.h"
+#include "cc/core/kernels.h"
+#include "cc/core/loss.h"
+#include "cc/core/plan.h"
+#include "cc/kernels/arguments.h"
+#include "cc/kernels/parallel.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_hsm {
+namespace {
+
+using tensorflow::DataTypeToEnum;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+// What the loss and its gradient both begin with: arguments, the plan of the
+// batch and the inputs in its order.
+template <typename T>
+class Batch {
+ public:
+  using Core = typename CoreType<T>::type;
+  using A = Accumulator<Core>;
+
+  absl::Status Prepare(OpKernelContext* context,
+                       const std::vector<int64_t>& ignored,
+                       const Parallel& parallel) {
+    TF_RETURN_IF_ERROR(
+        parameters_.Read(context, DataTypeToEnum<T>::value));
+    TF_RETURN_IF_ERROR(arguments.Read(context, parameters_));
+    const std::string error =
+        MakePlan(arguments.tree, arguments.labels.data(),
+                 arguments.labels.size(), ignored, &plan);
+    if (!error.empty()) return absl::InvalidArgumentError(error);
+    TF_RETURN_IF_ERROR(context->allocate_temp(
+        DataTypeToEnum<A>::value,
+        TensorShape({plan.num_examples(), Padded(arguments.width)}),
+        &sorted_));
+    switch (arguments.inputs->dtype()) {
+      case tensorflow::DT_FLOAT:
+        Sort<float>(parallel);
+        break;
+      case tensorflow::DT_DOUBLE:
+        Sort<double>(parallel);
+        break;
+      case tensorflow::DT_BFLOAT16:
+        Sort<Eigen::bfloat16>(parallel);
+        break;
+      default:
+        Sort<Eigen::half>(parallel);
+        break;
+    }
+    problem.plan = &plan;
+    problem.width = arguments.width;
+    problem.weights = Data<T>(parameters_.weights());
+    problem.biases =
+        parameters_.biases() ? Data<T>(*parameters_.biases()) : nullptr;
+    problem.x = sorted_.flat<A>().data();
+    return absl::OkStatus();
+  }
+
+  template <typename S>
+  static const typename CoreType<S>::type* Data(const Tensor& tensor) {
+    return reinterpret_cast<const typename CoreType<S>::type*>(
+        tensor.flat<S>().data());
+  }
+
+  Arguments arguments;
+  Plan plan;
+  Problem<Core> problem;
+
+ private:
+  template <typename X>
+  void Sort(const Parallel& parallel) {
+    SortInputs(plan, Data<X>(*arguments.inputs), arguments.width, parallel,
+               sorted_.flat<A>().data());
+  }
+
+  Parameters parameters_;
+  Tensor sorted_;
+};
+
+template <typename T>
+class LossOp : public OpKernel {
+ public:
+  using Core = typename CoreType<T>::type;
+  using A = Accumulator<Core>;
+
+  explicit LossOp(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("ignore_classes", &ignored_));
+    OP_REQUIRES_OK(context,
+                   context->GetAttr("with_gradients", &with_gradients_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    const Parallel parallel = PoolParallel(context);
+    Batch<T> batch;
+    OP_REQUIRES_OK(context, batch.Prepare(context, ignored_, parallel));
+    const Plan& plan = batch.plan;
+    const bool with_dx = with_gradients_ && context->output_required(1);
+    const bool with_state = with_gradients_ && (context->output_required(2) ||
+                                                context->output_required(3));
+    const bool with_probs = with_state && KeepsProbs<Core>(plan);
+    Tensor *loss, *dx, *lse, *probs;
+    OP_REQUIRES_OK(context, context->allocate_output(
+                                0, batch.arguments.batch_shape, &loss));
+    OP_REQUIRES_OK(
+        context, context->allocate_output(
+                     1, with_dx ? batch.arguments.inputs->shape()
+                                : TensorShape({0}),
+                     &dx));
+    OP_REQUIRES_OK(
+        context, context->allocate_output(
+                     2, TensorShape({with_state ? plan.num_passes : 0}), &lse));
+    OP_REQUIRES_OK(
+        context,
+        context->allocate_output(
+            3, TensorShape({with_probs ? plan.num_probs : 0}), &probs));
+    loss->flat<A>().setZero();
+    dx->flat<A>().setZero();
+    ForwardOutputs<Core> outputs;
+    outputs.loss = loss->flat<A>().data();
+    if (with_dx) outputs.dx = dx->flat<A>().data();
+    if (with_state) outputs.lse = lse->flat<A>().data();
+    if (with_probs) outputs.probs = probs->flat<A>().data();
+    Forward<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)),
+                  parallel, outputs);
+  }
+
+ private:
+  std::vector<int64_t> ignored_;
+  bool with_gradients_;
+};
+
+template <typename T>
+class LossGradOp : public OpKernel {
+ public:
+  using Core = typename CoreType<T>::type;
+  using A = Accumulator<Core>;
+
+  explicit LossGradOp(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("ignore_classes", &ignored_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    const Parallel parallel = PoolParallel(context);
+    Batch<T> batch;
+    OP_REQUIRES_OK(context, batch.Prepare(context, ignored_, parallel));
+    const Plan& plan = batch.plan;
+    const Tensor *loss_grads, *lse, *probs;
+    OP_REQUIRES_OK(context, context->input("loss_grads", &loss_grads));
+    OP_REQUIRES_OK(context, context->input("log_normalizers", &lse));
+    OP_REQUIRES_OK(context, context->input("probs", &probs));
+    OP_REQUIRES(
+        context, loss_grads->shape() == batch.arguments.batch_shape,
+        absl::InvalidArgumentError(
+            "loss_grads must have the shape of labels, " +
+            batch.arguments.batch_shape.DebugString() + ", but has " +
+            loss_grads->shape().DebugString()));
+    OP_REQUIRES_OK(context,
+                   CheckKept("log_normalizers", *lse, plan.num_passes));
+    if (probs->NumElements() > 0) {
+      OP_REQUIRES_OK(context, CheckKept("probs", *probs, plan.num_probs));
+    }
+
+    Tensor *rows, *dw, *db;
+    OP_REQUIRES_OK(context, context->allocate_output(
+                                0, TensorShape({plan.num_rows}), &rows));
+    OP_REQUIRES_OK(
+        context, context->allocate_output(
+                     1, TensorShape({plan.num_rows, batch.arguments.width}),
+                     &dw));
+    OP_REQUIRES_OK(context, context->allocate_output(
+                                2, TensorShape({plan.num_rows}), &db));
+    TouchedRows(plan, rows->flat<int64_t>().data());
+    std::vector<A> sorted_grads(plan.num_examples());
+    const A* grads = loss_grads->flat<A>().data();
+    for (int64_t i = 0; i < plan.num_examples(); ++i) {
+      sorted_grads[i] = grads[plan.order[i]];
+    }
+    BackwardArguments<Core> arguments;
+    arguments.loss_grads = sorted_grads.data();
+    arguments.lse = lse->flat<A>().data();
+    if (probs->NumElements() > 0) arguments.probs = probs->flat<A>().data();
+    arguments.dw = reinterpret_cast<Core*>(dw->flat<T>().data());
+    arguments.db = reinterpret_cast<Core*>(db->flat<T>().data());
+    Backward<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)),
+                   parallel, arguments);
+  }
+
+ private:
+  static absl::Status CheckKept(const char* name, const Tensor& tensor,
+                                int64_t size) {
+    if (tensor.dims() == 1 && tensor.dim_size(0) == size) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        std::string(name) + " must be what the loss op made of these labels, " +
+        std::to_string(size) + " values, but has the shape " +
+        tensor.shape().DebugString());
+  }
+
+  std::vector<int64_t> ignored_;
+};
+
+class CpuIsaOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(OpKernelContext* context) override {
+    std::string error;
+    const Isa isa = ActiveIsa(&error);
+    OP_REQUIRES(context, error.empty(), absl::InvalidArgumentError(error));
+    Tensor* name;
+    OP_REQUIRES_OK(context, context->allocate_output(0, {}, &name));
+    name->scalar<tensorflow::tstring>()() = IsaName(isa);
+  }
+};
+
+#define TF_HSM_REGISTER_ONE(name, kernel, T)                          \
+  REGISTER_KERNEL_BUILDER(                                            \
+      Name(name)                                                      \
+          .Device(tensorflow::DEVICE_CPU)                             \
+          .TypeConstraint<T>("T")                                     \
+          .TypeConstraint<Accumulator<CoreType<T>::type>>(            \
+              "Taccumulator"),                                        \
+      kernel<T>)
+#define TF_HSM_REGISTER(T)                                \
+  TF_HSM_REGISTER_ONE("TfHsmLoss", LossOp, T);            \
+  TF_HSM_REGISTER_ONE("ResourceTfHsmLoss", LossOp, T);    \
+  TF_HSM_REGISTER_ONE("TfHsmLossGrad", LossGradOp, T);    \
+  TF_HSM_REGISTER_ONE("ResourceTfHsmLossGrad", LossGradOp, T)
+TF_HSM_REGISTER(float);
+TF_HSM_REGISTER(double);
+TF_HSM_REGISTER(Eigen::bfloat16);
+TF_HSM_REGISTER(Eigen::half);
+REGISTER_KERNEL_BUILDER(Name("TfHsmCpuIsa").Device(tensorflow::DEVICE_CPU),
+                        CpuIsaOp);
+#undef TF_HSM_REGISTER
+#undef TF_HSM_REGISTER_ONE
+
+}  // namespace
+}  // namespace tf_hsm

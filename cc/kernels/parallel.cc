@@ -1,0 +1,49 @@
+#include "cc/kernels/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+#include "absl/synchronization/notification.h"
+#include "tensorflow/core/framework/device_base.h"
+#include "tensorflow/core/platform/threadpool.h"
+
+namespace tf_hsm {
+namespace {
+
+// Outlives the call that made it: a helper that the pool starts too late finds
+// no item left and touches nothing but this.
+struct Items {
+  int64_t count;
+  const std::function<void(int64_t)>* work;
+  std::atomic<int64_t> next{0};
+  std::atomic<int64_t> done{0};
+  absl::Notification finished;
+
+  void Drain() {
+    for (int64_t i = next++; i < count; i = next++) {
+      (*work)(i);
+      if (++done == count) finished.Notify();
+    }
+  }
+};
+
+}  // namespace
+
+Parallel PoolParallel(tensorflow::OpKernelContext* context) {
+  const auto* pool = context->device()->tensorflow_cpu_worker_threads();
+  return [pool](int64_t count, const std::function<void(int64_t)>& work) {
+    const int64_t helpers = std::min<int64_t>(pool->num_threads, count) - 1;
+    if (helpers <= 0) return Serial(count, work);
+    auto items = std::make_shared<Items>();
+    items->count = count;
+    items->work = &work;
+    for (int64_t i = 0; i < helpers; ++i) {
+      pool->workers->Schedule([items] { items->Drain(); });
+    }
+    items->Drain();
+    items->finished.WaitForNotification();
+  };
+}
+
+}  // namespace tf_hsm

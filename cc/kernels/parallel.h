@@ -1,0 +1,17 @@
+// The core's view of TensorFlow's intra-op thread pool.
+
+#ifndef TF_HSM_CC_KERNELS_PARALLEL_H_
+#define TF_HSM_CC_KERNELS_PARALLEL_H_
+
+#include "cc/core/parallel.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_hsm {
+
+// Runs on the context's device's pool and on the calling thread, which takes
+// items too: it never waits for a pool that others keep busy.
+Parallel PoolParallel(tensorflow::OpKernelContext* context);
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_PARALLEL_H_

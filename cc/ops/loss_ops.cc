@@ -1,0 +1,219 @@
+// The loss ops: their signatures, shapes and documentation.
+
+#include <vector>
+
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tensorflow {
+namespace {
+
+using shape_inference::DimensionHandle;
+using shape_inference::InferenceContext;
+using shape_inference::ShapeHandle;
+
+// The shape of a parameter given as a tensor or as a resource handle, whose
+// shape may be missing.
+ShapeHandle ParameterShape(InferenceContext* c, int input, bool is_handle) {
+  if (!is_handle) return c->input(input);
+  const auto* handle = c->input_handle_shapes_and_types(input);
+  if (handle == nullptr || handle->empty()) return c->UnknownShape();
+  return (*handle)[0].shape;
+}
+
+// What every loss op begins with.
+struct Signature {
+  ShapeHandle labels;
+  ShapeHandle inputs;
+  DimensionHandle width;
+  int next = 0;  // the first input after these
+};
+
+absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
+  std::vector<DataType> bias_types;
+  TF_RETURN_IF_ERROR(c->GetAttr("BiasTypes", &bias_types));
+  ShapeHandle weights;
+  TF_RETURN_IF_ERROR(
+      c->WithRank(ParameterShape(c, 0, is_handle), 2, &weights));
+  DimensionHandle rows = c->Dim(weights, 0);
+  s->width = c->Dim(weights, 1);
+  if (bias_types.size() > 1) {
+    return absl::InvalidArgumentError("biases: at most one");
+  }
+  if (bias_types.size() == 1) {
+    ShapeHandle biases;
+    TF_RETURN_IF_ERROR(c->WithRank(
+        ParameterShape(c, 1, bias_types[0] == DT_RESOURCE), 1, &biases));
+    TF_RETURN_IF_ERROR(c->Merge(rows, c->Dim(biases, 0), &rows));
+  }
+  int next = 1 + static_cast<int>(bias_types.size());
+  s->labels = c->input(next++);
+  TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(next++), 1, &s->inputs));
+  TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));
+  if (c->RankKnown(s->inputs)) {
+    ShapeHandle leading;
+    TF_RETURN_IF_ERROR(c->Subshape(s->inputs, 0, -1, &leading));
+    TF_RETURN_IF_ERROR(c->Merge(s->labels, leading, &s->labels));
+  }
+  TF_RETURN_IF_ERROR(
+      c->Concatenate(s->labels, c->Vector(s->width), &s->inputs));
+
+  ShapeHandle offsets, parents, class_rows, row_groups, ranks, merged;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &offsets));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &parents));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &class_rows));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &row_groups));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &ranks));
+  DimensionHandle groups;
+  TF_RETURN_IF_ERROR(c->Add(c->Dim(parents, 0), 1, &groups));
+  TF_RETURN_IF_ERROR(c->Merge(groups, c->Dim(offsets, 0), &groups));
+  TF_RETURN_IF_ERROR(c->Merge(rows, c->Dim(row_groups, 0), &rows));
+  TF_RETURN_IF_ERROR(c->Merge(class_rows, ranks, &merged));
+  s->next = next;
+  return absl::OkStatus();
+}
+
+template <bool is_handle>
+absl::Status LossShape(InferenceContext* c) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
+  bool with_gradients = true;
+  TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
+  c->set_output(0, s.labels);
+  c->set_output(1, with_gradients ? s.inputs : c->Vector(0));
+  c->set_output(2, with_gradients ? c->UnknownShapeOfRank(1) : c->Vector(0));
+  c->set_output(3, with_gradients ? c->UnknownShapeOfRank(1) : c->Vector(0));
+  return absl::OkStatus();
+}
+
+template <bool is_handle>
+absl::Status LossGradShape(InferenceContext* c) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
+  ShapeHandle merged;
+  TF_RETURN_IF_ERROR(c->Merge(c->input(s.next), s.labels, &merged));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 1), 1, &merged));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 2), 1, &merged));
+  const DimensionHandle rows = c->UnknownDim();
+  c->set_output(0, c->Vector(rows));
+  c->set_output(1, c->Matrix(rows, s.width));
+  c->set_output(2, c->Vector(rows));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+#define TF_HSM_COMMON_INPUTS      \
+  Input("biases: BiasTypes")      \
+      .Input("labels: Tlabels")   \
+      .Input("inputs: Tinputs")   \
+      .Input("group_offsets: int64") \
+      .Input("group_parents: int64") \
+      .Input("class_rows: int64")    \
+      .Input("row_groups: int64")    \
+      .Input("class_ranks: int64")
+
+#define TF_HSM_COMMON_ATTRS                                   \
+  Attr("BiasTypes: list(type) >= 0")                          \
+      .Attr("T: {float, bfloat16, half, double}")             \
+      .Attr("Tinputs: {float, bfloat16, half, double}")       \
+      .Attr("Tlabels: {int32, int64}")                        \
+      .Attr("Taccumulator: {float, double}")                  \
+      .Attr("ignore_classes: list(int) = []")
+
+#define TF_HSM_LOSS_OUTPUTS                     \
+  Output("loss: Taccumulator")                  \
+      .Output("input_grads: Taccumulator")      \
+      .Output("log_normalizers: Taccumulator")  \
+      .Output("probs: Taccumulator")            \
+      .Attr("with_gradients: bool = true")
+
+#define TF_HSM_GRAD_OUTPUTS                    \
+  Input("loss_grads: Taccumulator")            \
+      .Input("log_normalizers: Taccumulator")  \
+      .Input("probs: Taccumulator")            \
+      .Output("rows: int64")                   \
+      .Output("weight_grads: T")               \
+      .Output("bias_grads: T")
+
+namespace {
+
+constexpr char kLossDoc[] = R"doc(
+The hierarchical softmax loss -log p(label | inputs), in nats.
+
+For each row r on the path from the root to the label's leaf, adds
+log-sum-exp(z over r's group) - z_r, where z_r = weights[r] . inputs + biases[r].
+The tree is five arrays, made once per tree by tf_hsm.Tree and checked along
+the paths that are walked. The weights are read in place.
+
+weights: `[rows, width]`; a tensor, or the handle of a variable, whose shared
+  lock is held while the op runs and which is never copied.
+biases: nothing, or one `[rows]` tensor or variable handle.
+labels: `[...]`, each in [0, classes) or one of ignore_classes.
+inputs: `[..., width]`.
+group_offsets: `[groups + 1]`; group g owns rows [offsets[g], offsets[g + 1]).
+group_parents: `[groups]`, the row above each group, -1 for the root's.
+class_rows: `[classes]`, the leaf of each class.
+row_groups: `[rows]`, the group of each row.
+class_ranks: `[classes]`, the depth-first rank of each class's leaf.
+loss: `[...]`; 0 for an ignored label.
+input_grads: `[..., width]`, the gradient of each loss by its inputs; empty
+  without with_gradients.
+log_normalizers: for the gradient: a log-sum-exp per touched group and example.
+probs: for the gradient: the softmax of each touched group, or empty where that
+  would be large, and is then made again.
+ignore_classes: labels with loss 0 and no gradient.
+with_gradients: whether the outputs for the gradient are made.
+)doc";
+
+constexpr char kGradDoc[] = R"doc(
+The gradient of the hierarchical softmax loss by weights and biases.
+
+Inputs as for the loss op, then the gradient of the total by each loss, and what
+the loss op kept.
+
+rows: `[touched]`, ascending and unique: the rows of every group that a label's
+  path passes.
+weight_grads: `[touched, width]`.
+bias_grads: `[touched]`.
+)doc";
+
+}  // namespace
+
+REGISTER_OP("TfHsmLoss")
+    .Input("weights: T")
+    .TF_HSM_COMMON_INPUTS.TF_HSM_COMMON_ATTRS.TF_HSM_LOSS_OUTPUTS
+    .SetShapeFn(LossShape<false>)
+    .Doc(kLossDoc);
+
+REGISTER_OP("ResourceTfHsmLoss")
+    .Input("weights: resource")
+    .TF_HSM_COMMON_INPUTS.TF_HSM_COMMON_ATTRS.TF_HSM_LOSS_OUTPUTS
+    .SetIsStateful()
+    .SetShapeFn(LossShape<true>)
+    .Doc(kLossDoc);
+
+REGISTER_OP("TfHsmLossGrad")
+    .Input("weights: T")
+    .TF_HSM_COMMON_INPUTS.TF_HSM_GRAD_OUTPUTS.TF_HSM_COMMON_ATTRS
+    .SetShapeFn(LossGradShape<false>)
+    .Doc(kGradDoc);
+
+REGISTER_OP("ResourceTfHsmLossGrad")
+    .Input("weights: resource")
+    .TF_HSM_COMMON_INPUTS.TF_HSM_GRAD_OUTPUTS.TF_HSM_COMMON_ATTRS
+    .SetIsStateful()
+    .SetShapeFn(LossGradShape<true>)
+    .Doc(kGradDoc);
+
+REGISTER_OP("TfHsmCpuIsa")
+    .Output("name: string")
+    .SetShapeFn(shape_inference::ScalarShape)
+    .Doc(R"doc(
+The instruction set that the CPU kernels run with.
+
+name: one of "baseline", "avx2", "avx512".
+)doc");
+
+}  // namespace tensorflow

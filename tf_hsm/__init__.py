@@ -1,0 +1,22 @@
+"""Hierarchical softmax for TensorFlow: a cost that follows the path.
+
+A loss over millions of classes whose cost is the path to the label, not the
+number of classes, as a TensorFlow op that never copies a parameter.
+"""
+
+from tf_hsm import baselines, layers, losses, metrics
+from tf_hsm._library import cpu_isa
+from tf_hsm.loss import hierarchical_softmax_loss
+from tf_hsm.tree import Tree
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Tree",
+    "baselines",
+    "cpu_isa",
+    "hierarchical_softmax_loss",
+    "layers",
+    "losses",
+    "metrics",
+]

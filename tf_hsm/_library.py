@@ -1,0 +1,44 @@
+"""Loads the op library, and says in one sentence when it cannot."""
+
+import os
+
+import tensorflow as tf
+
+# The library is compiled against the headers of one TensorFlow minor.
+_TENSORFLOW_MINOR = "2.21"
+
+
+def _load():
+    minor = ".".join(tf.__version__.split(".")[:2])
+    if minor != _TENSORFLOW_MINOR:
+        raise ImportError(
+            f"tf_hsm was built for TensorFlow {_TENSORFLOW_MINOR}, but this is "
+            f"TensorFlow {tf.__version__}: install tensorflow=="
+            f"{_TENSORFLOW_MINOR}.* or a tf_hsm wheel built for {minor}."
+        )
+    path = os.path.join(os.path.dirname(__file__), "_tf_hsm_ops.so")
+    if not os.path.exists(path):
+        raise ImportError(
+            f"{path} is missing: install the wheel (bazel build //:wheel), or "
+            "run through bazel, which builds it."
+        )
+    return tf.load_op_library(path)
+
+
+raw_ops = _load()
+
+
+def cpu_isa():
+    """Names the instruction set that the CPU kernels run with.
+
+    The best that the machine has is chosen once per process; the environment
+    variable `TF_HSM_CPU_ISA` chooses another.
+
+    Returns:
+      "baseline", "avx2" or "avx512".
+
+    Raises:
+      tf.errors.InvalidArgumentError: `TF_HSM_CPU_ISA` names none that this
+        machine can run.
+    """
+    return raw_ops.tf_hsm_cpu_isa().numpy().decode()

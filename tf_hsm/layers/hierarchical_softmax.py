@@ -1,0 +1,187 @@
+"""The hierarchical softmax as a Keras layer."""
+
+import keras
+import tensorflow as tf
+
+from tf_hsm import _head
+from tf_hsm.loss import hierarchical_softmax_loss
+from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
+from tf_hsm.tree import Tree
+
+
+@keras.saving.register_keras_serializable("tf_hsm")
+class HierarchicalSoftmax(keras.layers.Layer):
+    """A softmax over many classes whose cost is the path to the label.
+
+    It replaces the last Dense layer and its cross-entropy. Either
+
+    >>> head = tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(10_000))
+    >>> model = keras.Sequential([body, head])
+    >>> model.compile("sgd", loss=head.loss,
+    ...               metrics=[tf_hsm.metrics.Perplexity()])
+    >>> model.fit(x, y)
+
+    where `head(inputs)` returns its inputs, `[..., width]`, for the loss and
+    the metrics to take (and so does `model.predict`); or as an endpoint, with
+    the labels as an input of the model and no loss in `compile`:
+
+    >>> losses = head(hidden, labels)
+    >>> keras.Model([x, labels], losses).compile("sgd")
+
+    where `head(inputs, labels)` returns a loss per label, in nats, and adds
+    their mean to the model's losses.
+
+    The gradients of the variables are sparse: an optimizer that is O(touched
+    rows) for them, such as plain SGD, keeps a step independent of the number
+    of classes. The weights are never cast nor copied, under a mixed precision
+    policy too.
+
+    Args:
+      tree: a `tf_hsm.Tree`.
+      use_bias: whether each row has a bias.
+      ignore_class: a label whose loss is 0 and does not count, or None.
+      kernel_initializer: for the kernel, `[rows, width]`.
+      bias_initializer: for the bias, `[rows]`.
+      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
+
+    Attributes:
+      kernel: the weights, `[tree.num_rows, width]`.
+      bias: `[tree.num_rows]`, or None.
+
+    Raises:
+      TypeError: `tree` is not a `tf_hsm.Tree`.
+    """
+
+    def __init__(
+        self,
+        tree,
+        use_bias=True,
+        ignore_class=None,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        """See the class."""
+        super().__init__(**kwargs)
+        if not isinstance(tree, Tree):
+            raise TypeError(
+                f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
+            )
+        self.tree = tree
+        self.use_bias = use_bias
+        self.ignore_class = ignore_class
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.bias = None
+        self.supports_masking = True
+        # XLA has no such op; Keras would turn it on where there is a GPU.
+        self.supports_jit = False
+
+    @property
+    def loss(self):
+        """The loss for `model.compile`."""
+        return HierarchicalSoftmaxLoss()
+
+    def build(self, inputs_shape, labels_shape=None):
+        """Makes the variables for inputs `[..., width]`."""
+        del labels_shape
+        width = inputs_shape[-1]
+        if width is None:
+            raise ValueError(
+                "the last dimension of inputs must be known, but their shape "
+                f"is {tuple(inputs_shape)}"
+            )
+        # Without autocast: a cast would copy all classes' weights.
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(self.tree.num_rows, width),
+            initializer=self.kernel_initializer,
+            autocast=False,
+        )
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=(self.tree.num_rows,),
+                initializer=self.bias_initializer,
+                autocast=False,
+            )
+
+    def call(
+        self, inputs, labels=None, sample_weight=None, inputs_mask=None
+    ):
+        """Takes inputs to losses, or through.
+
+        Args:
+          inputs: `[..., width]`.
+          labels: `[...]` or `[..., 1]`, integers; or None.
+          sample_weight: weights of the losses in the mean that is added to the
+            model's losses; broadcast from the left.
+          inputs_mask: `[...]` bool, the inputs that count.
+
+        Returns:
+          Without labels, the inputs. With labels, `[...]`: the loss of each,
+          in nats, 0 where ignored or masked.
+        """
+        if labels is None:
+            return _head.mark(tf.identity(inputs), self)
+        losses, mask = self.label_losses(labels, inputs, inputs_mask)
+        self.add_loss(mean_loss(losses, mask, sample_weight))
+        return losses
+
+    def label_losses(self, labels, inputs, inputs_mask=None):
+        """Returns the loss per label, in nats, and which labels count.
+
+        The losses are `[...]`; the mask is `[...]` bool, or None when all
+        count. See `call` for the arguments.
+        """
+        labels = tf.convert_to_tensor(labels)
+        if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
+            labels = tf.squeeze(labels, -1)
+        losses = hierarchical_softmax_loss(
+            self.kernel,
+            self.bias,
+            labels,
+            inputs,
+            self.tree,
+            ignore_class=self.ignore_class,
+        )
+        mask = _head.get_mask(inputs) if inputs_mask is None else inputs_mask
+        if mask is not None:
+            mask = tf.cast(mask, tf.bool)
+            losses = tf.where(mask, losses, tf.zeros_like(losses))
+        if self.ignore_class is not None:
+            kept = tf.not_equal(labels, self.ignore_class)
+            mask = kept if mask is None else tf.logical_and(mask, kept)
+        return losses, mask
+
+    def compute_output_spec(
+        self, inputs, labels=None, sample_weight=None, inputs_mask=None
+    ):
+        """The shape and type of what `call` returns."""
+        del sample_weight, inputs_mask
+        if labels is None:
+            return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
+        double = self.variable_dtype == "float64"
+        return keras.KerasTensor(
+            inputs.shape[:-1], dtype="float64" if double else "float32"
+        )
+
+    def get_config(self):
+        """Returns the arguments, the tree in full, as JSON can hold them."""
+        return {
+            **super().get_config(),
+            "tree": self.tree.get_config(),
+            "use_bias": self.use_bias,
+            "ignore_class": self.ignore_class,
+            "kernel_initializer": keras.initializers.serialize(
+                self.kernel_initializer
+            ),
+            "bias_initializer": keras.initializers.serialize(
+                self.bias_initializer
+            ),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the layer that `get_config` described."""
+        return cls(**{**config, "tree": Tree.from_config(config["tree"])})

@@ -1,0 +1,152 @@
+"""The hierarchical softmax loss and its gradient."""
+
+import tensorflow as tf
+
+from tf_hsm import _private_tensorflow
+from tf_hsm._library import raw_ops
+from tf_hsm._tree_tensors import tree_tensors
+
+
+def hierarchical_softmax_loss(
+    weights, biases, labels, inputs, tree, ignore_class=None
+):
+    """Computes -log p(label | inputs) under a hierarchical softmax, in nats.
+
+    Each internal node of the tree has a softmax over its children, and the
+    probability of a class is the product along the path to its leaf (Morin and
+    Bengio, 2005: Hierarchical Probabilistic Neural Network Language Model):
+
+        loss = sum over the rows r of the path of lse(z over r's group) - z_r
+        z_r = weights[r] . inputs + biases[r]
+
+    The cost is that of the groups on the labels' paths, not of all classes.
+    A variable is never copied: it is read in place under its shared lock. The
+    gradients of `weights` and `biases` are `tf.IndexedSlices` over the rows of
+    the touched groups, ascending and unique.
+
+    Args:
+      weights: `[rows, width]`, rows as in `tree.num_rows`: a tensor, a
+        `tf.Variable` or a Keras variable; float32, bfloat16, float16 or
+        float64. Sums are made in float32, for float64 in float64.
+      biases: `[rows]` of the same type, or None.
+      labels: `[...]`, int32 or int64, each in `[0, tree.num_classes)`.
+      inputs: `[..., width]`, any of the float types.
+      tree: a `tf_hsm.Tree`.
+      ignore_class: a label whose loss is 0 and which gives no gradient, or
+        None.
+
+    Returns:
+      `[...]`: one loss per label, in nats; float64 for float64 weights, else
+      float32.
+
+    Raises:
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
+        shape or a label does not fit; the message names the argument, the
+        position, the value and the legal range.
+    """
+    weights = _parameter(weights)
+    biases = [] if biases is None else [_parameter(biases)]
+    dtype = _dtype_of(weights)
+    labels = tf.convert_to_tensor(labels)
+    if labels.dtype not in (tf.int32, tf.int64):
+        if not labels.dtype.is_integer:
+            raise TypeError(
+                f"labels must be integers, but are {labels.dtype.name}"
+            )
+        labels = tf.cast(labels, tf.int64)
+    inputs = _floating(inputs, dtype)
+    handles = [_private_tensorflow.variable_of(p) for p in [weights, *biases]]
+    on_variable = handles[0] is not None
+    arguments = [
+        p if v is None else v.handle
+        for p, v in zip([weights, *biases], handles)
+    ]
+    if not on_variable:
+        # Beside weights that are a tensor, biases are one too: they are small.
+        arguments[1:] = [tf.convert_to_tensor(b) for b in biases]
+        handles[1:] = [None] * len(biases)
+    for variable in handles:
+        if variable is not None:
+            _private_tensorflow.tell_tape(variable)
+    op, type_of_handle = _choose(
+        on_variable, raw_ops.resource_tf_hsm_loss, raw_ops.tf_hsm_loss, dtype
+    )
+    outputs = op(
+        weights=arguments[0],
+        biases=arguments[1:],
+        labels=labels,
+        inputs=inputs,
+        **tree_tensors(tree)._asdict(),
+        **type_of_handle,
+        Taccumulator=tf.float64 if dtype == tf.float64 else tf.float32,
+        ignore_classes=[] if ignore_class is None else [int(ignore_class)],
+        with_gradients=(
+            not tf.executing_eagerly() or _private_tensorflow.is_recording()
+        ),
+    )
+    return outputs.loss
+
+
+def _parameter(value):
+    variable = _private_tensorflow.variable_of(value)
+    return tf.convert_to_tensor(value) if variable is None else variable
+
+
+def _dtype_of(parameter):
+    return tf.as_dtype(parameter.dtype).base_dtype
+
+
+def _choose(on_variable, resource_op, tensor_op, dtype):
+    """The op, and the attribute that a handle alone does not tell."""
+    return (resource_op, {"T": dtype}) if on_variable else (tensor_op, {})
+
+
+def _floating(inputs, dtype):
+    """Lists and NumPy arrays of Python floats take the weights' type."""
+    if not tf.is_tensor(inputs) and not hasattr(inputs, "dtype"):
+        return tf.convert_to_tensor(inputs, dtype)
+    inputs = tf.convert_to_tensor(inputs)
+    return inputs if inputs.dtype.is_floating else tf.cast(inputs, dtype)
+
+
+@tf.RegisterGradient("TfHsmLoss")
+@tf.RegisterGradient("ResourceTfHsmLoss")
+def _loss_gradient(op, loss_grads, *unused_grads):
+    """Gradients of (weights, biases, labels, inputs, tree arrays)."""
+    _, input_grads, log_normalizers, probs = op.outputs
+    num_biases = len(op.get_attr("BiasTypes"))
+    parameters = list(op.inputs)[: 1 + num_biases]
+    labels, inputs = list(op.inputs)[1 + num_biases : 3 + num_biases]
+    arrays = list(op.inputs)[3 + num_biases : 8 + num_biases]
+    grad_op, type_of_handle = _choose(
+        parameters[0].dtype == tf.resource,
+        raw_ops.resource_tf_hsm_loss_grad,
+        raw_ops.tf_hsm_loss_grad,
+        op.get_attr("T"),
+    )
+    rows, weight_grads, bias_grads = grad_op(
+        parameters[0],
+        parameters[1:],
+        labels,
+        inputs,
+        *arrays,
+        loss_grads=loss_grads,
+        log_normalizers=log_normalizers,
+        probs=probs,
+        **type_of_handle,
+        ignore_classes=op.get_attr("ignore_classes"),
+    )
+    count = tf.shape(arrays[3], out_type=tf.int64)
+    width = tf.shape(inputs, out_type=tf.int64)[-1:]
+    gradients = [
+        tf.IndexedSlices(weight_grads, rows, tf.concat([count, width], 0)),
+        tf.IndexedSlices(bias_grads, rows, count),
+    ][: 1 + num_biases]
+    input_gradient = tf.cast(
+        loss_grads[..., tf.newaxis] * input_grads, inputs.dtype
+    )
+    return [*gradients, None, input_gradient, *([None] * len(arrays))]
+
+
+for _name in ("ResourceTfHsmLoss", "ResourceTfHsmLossGrad"):
+    _private_tensorflow.declare_read_only(_name)
