@@ -23,13 +23,15 @@ namespace tf_hsm {
 namespace TF_HSM_ISA {
 namespace {
 
-// Rows of weights in a block: about 64 KB, so that a block read from memory by
-// the logits is in the cache for dx.
+// Rows of weights in a block, so that a block read from memory by the logits is
+// in the cache for dx: the first cache for few examples, whose dx is soon made;
+// the second for more, whose sums are then loaded and stored less often.
 constexpr int64_t kMaxBlockRows = 64;
 template <typename T>
-int64_t BlockRows(int64_t width) {
+int64_t BlockRows(int64_t width, int64_t examples) {
   if (width == 0) return kMaxBlockRows;
-  const int64_t rows = (64 << 10) / (width * static_cast<int64_t>(sizeof(T)));
+  const int64_t bytes = examples < 8 ? 20 << 10 : 64 << 10;
+  const int64_t rows = bytes / (width * static_cast<int64_t>(sizeof(T)));
   const int64_t even = rows / 8 * 8;
   return even < 8 ? 8 : even > kMaxBlockRows ? kMaxBlockRows : even;
 }
@@ -90,12 +92,9 @@ A ExpAndSum(const A* z, int64_t count, A shift, A* e) {
   return SumLanes<A>(sum);
 }
 
-// y[d] = y[d] * factor, up to the padding.
 template <typename A>
-void Scale(A* y, int64_t padded, A factor) {
-  for (int64_t d = 0; d < padded; d += kLanes<A>) {
-    Store(y + d, Load(y + d) * factor);
-  }
+void Scale(A* y, int64_t count, A factor) {
+  for (int64_t d = 0; d < count; ++d) y[d] *= factor;
 }
 
 // out[d] += sum[d] * factor - w[d].
@@ -111,7 +110,8 @@ void AddExpectation(const Accumulator<T>* sum, Accumulator<T> factor,
     const int64_t rest = width - d;
     StorePartial(out + d,
                  LoadPartial(out + d, rest) +
-                     (Load(sum + d) * factor - LoadPartial(w + d, rest)),
+                     (LoadPartial(sum + d, rest) * factor -
+                      LoadPartial(w + d, rest)),
                  rest);
   }
 }
@@ -141,8 +141,8 @@ void ForwardGroup(const Problem<T>& problem, int64_t node_index, int64_t begin,
   const Plan& plan = *problem.plan;
   const Node& node = plan.nodes[node_index];
   const int64_t width = problem.width, padded = Padded(width);
-  const int64_t block = BlockRows<T>(width);
   const int64_t examples = end - begin;
+  const int64_t block = BlockRows<T>(width, examples);
   const Matrix<const A> x = {problem.x + begin * padded, padded};
   const int64_t* targets = plan.targets.data() + node.pass_offset -
                            node.begin + begin;
@@ -157,9 +157,6 @@ void ForwardGroup(const Problem<T>& problem, int64_t node_index, int64_t begin,
   for (int64_t m = 0; m < examples; ++m) {
     max[m] = -static_cast<A>(INFINITY);
     total[m] = 0;
-  }
-  if (with_dx) {
-    __builtin_memset(sums.data, 0, examples * padded * sizeof(A));
   }
 
   for (int64_t k0 = 0; k0 < node.fanout; k0 += block) {
@@ -179,13 +176,18 @@ void ForwardGroup(const Problem<T>& problem, int64_t node_index, int64_t begin,
       if (block_max > max[m]) {
         const A shrink = k0 == 0 ? 0 : Exp<A>(Splat<A>(max[m] - block_max))[0];
         total[m] *= shrink;
-        if (with_dx && k0 > 0) Scale(sums.row(m), padded, shrink);
+        if (with_dx && k0 > 0) Scale(sums.row(m), width, shrink);
         max[m] = block_max;
       }
       total[m] += ExpAndSum(z.row(m), rows, Shift(max[m]), e.row(m));
     }
-    if (with_dx) AddOuter<T>({e.data, e.stride, 1}, examples, rows, w, width,
-                             sums);
+    if (!with_dx) continue;
+    const Strided<A> factors = {e.data, e.stride, 1};
+    if (k0 == 0) {
+      Outer<T, false>(factors, examples, rows, w, width, sums);
+    } else {
+      Outer<T, true>(factors, examples, rows, w, width, sums);
+    }
   }
 
   for (int64_t m = 0; m < examples; ++m) {
@@ -337,11 +339,30 @@ void ForwardWalk(const Problem<T>& problem, int64_t begin, int64_t end,
   }
 }
 
+// to[i] = from[i], rounded to T. Memory that is too much for the cache is
+// written past it, where T allows: half the traffic.
+template <typename T>
+void Write(const Accumulator<T>* from, int64_t count, bool past_cache, T* to) {
+  constexpr int lanes = kLanes<Accumulator<T>>;
+  int64_t i = 0;
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (past_cache) {
+      const int64_t misaligned =
+          reinterpret_cast<uintptr_t>(to) % kVectorBytes / sizeof(T);
+      for (; i < count && (misaligned + i) % lanes != 0; ++i) to[i] = from[i];
+      for (; i + lanes <= count; i += lanes) Stream(to + i, Load(from + i));
+    }
+  }
+  for (; i + lanes <= count; i += lanes) Store(to + i, Load(from + i));
+  if (i < count) {
+    StorePartial(to + i, LoadPartial(from + i, count - i), count - i);
+  }
+}
+
 template <typename T>
 void BackwardRows(const Problem<T>& problem, int64_t node_index, int64_t begin,
                   int64_t end, const BackwardArguments<T>& args) {
   using A = Accumulator<T>;
-  constexpr int lanes = kLanes<A>;
   constexpr int64_t kBlock = 32, kChunk = 64;  // rows, examples
   const Plan& plan = *problem.plan;
   const Node& node = plan.nodes[node_index];
@@ -349,14 +370,13 @@ void BackwardRows(const Problem<T>& problem, int64_t node_index, int64_t begin,
   const int64_t population = node.population();
   const int64_t* targets = plan.targets.data() + node.pass_offset;
   const A* grads = args.loss_grads + node.begin;
-  A* scratch = Scratch<A>(kBlock * (kChunk + padded));
+  A* scratch = Scratch<A>(kBlock * (kChunk + width));
   const Matrix<A> dz = {scratch, kBlock};  // [examples, rows]
-  const Matrix<A> dw = {scratch + kBlock * kChunk, padded};
+  const Matrix<A> dw = {scratch + kBlock * kChunk, width};
 
   for (int64_t k0 = begin; k0 < end; k0 += kBlock) {
     const int64_t rows = end - k0 < kBlock ? end - k0 : kBlock;
     const int64_t first = node.first_row + k0;
-    __builtin_memset(dw.data, 0, rows * padded * sizeof(A));
     A db[kBlock] = {};
     for (int64_t m0 = 0; m0 < population; m0 += kChunk) {
       const int64_t examples =
@@ -386,17 +406,18 @@ void BackwardRows(const Problem<T>& problem, int64_t node_index, int64_t begin,
           db[k] += row[k];
         }
       }
-      AddOuter<A>({dz.data, 1, dz.stride}, rows, examples, x, width, dw);
+      const Strided<A> factors = {dz.data, 1, dz.stride};
+      if (m0 == 0) {
+        Outer<A, false>(factors, rows, examples, x, width, dw);
+      } else {
+        Outer<A, true>(factors, rows, examples, x, width, dw);
+      }
     }
-    for (int64_t k = 0; k < rows; ++k) {
-      T* to = args.dw + (node.row_offset + k0 + k) * width;
-      const A* from = dw.row(k);
-      int64_t d = 0;
-      for (; d + lanes <= width; d += lanes) Store(to + d, Load(from + d));
-      if (d < width) StorePartial(to + d, Load(from + d), width - d);
-      StorePartial(args.db + node.row_offset + k0 + k, Splat<A>(db[k]), 1);
-    }
+    const int64_t row = node.row_offset + k0;
+    Write(dw.data, rows * width, args.past_cache, args.dw + row * width);
+    Write(db, rows, false, args.db + row);
   }
+  StreamFence();
 }
 
 template <typename T>

@@ -50,6 +50,7 @@ struct BackwardArguments {
   const A* probs = nullptr;       // [probs]; null: made again from weights
   T* dw = nullptr;                // [touched rows, width]
   T* db = nullptr;                // [touched rows]
+  bool past_cache = false;        // dw is too large for any cache
 };
 
 template <typename T>

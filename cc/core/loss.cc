@@ -11,6 +11,9 @@ namespace {
 // Work below this many multiply-adds is not worth a work item of its own.
 constexpr int64_t kItemCost = 1 << 20;
 
+// A gradient of at most this size is left in the cache for the optimizer.
+constexpr int64_t kCachedBytes = 16 << 20;
+
 // One group's examples (forward) or rows (backward).
 struct Slice {
   int64_t node;
@@ -118,9 +121,13 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
   }
   SortByCost(&large);
   const int64_t num_large = large.size();
+  BackwardArguments<T> with_hint = arguments;
+  with_hint.past_cache =
+      plan.num_rows * problem.width * static_cast<int64_t>(sizeof(T)) >
+      kCachedBytes;
   auto run = [&](const Slice& slice) {
     kernels.backward_rows(problem, slice.node, slice.begin, slice.end,
-                          arguments);
+                          with_hint);
   };
   parallel(num_large + batches.size() - 1, [&](int64_t i) {
     if (i < num_large) return run(large[i]);

@@ -2,10 +2,10 @@
 // operands: weights are streamed from memory as they lie.
 //
 //   Logits: z[m][k] = x_m . w_k + b_k     both operands contiguous in width
-//   AddOuter: c[i][d] += sum_j a(i, j) b[j][d]
+//   Outer: c[i][d] += sum_j a(i, j) b[j][d]
 //
-// Rows of weights are of type T and need no alignment or padding; rows of x and
-// c are accumulators, padded with zeros to kPadding (types.h).
+// Rows of weights are of type T and need no alignment or padding; rows of x are
+// accumulators, padded with zeros to kPadding (types.h).
 
 #ifndef TF_HSM_CC_CORE_TILE_H_
 #define TF_HSM_CC_CORE_TILE_H_
@@ -25,7 +25,7 @@ constexpr int kTileHeight = 6;
 constexpr int kTileHeight = 2;
 #endif
 constexpr int kTileRows = 4;     // rows of weights in a tile of logits
-constexpr int kTileVectors = 4;  // vectors of width in a tile of AddOuter
+constexpr int kTileVectors = 4;  // vectors of width in a tile of Outer
 
 // A dense matrix or one of ours: a pointer and its leading dimension.
 template <typename S>
@@ -35,8 +35,13 @@ struct Matrix {
   S* row(int64_t i) const { return data + i * stride; }
 };
 
-// out[m] is a vector of the products of x_m with kTileRows rows of w.
-template <typename T, int examples>
+// Weights are asked for this many bytes before they are needed: hardware alone
+// does not keep up with four rows at a time.
+constexpr int64_t kPrefetchBytes = 16 << 10;
+
+// out[m] is a vector of the products of x_m with kTileRows rows of w. With
+// `prefetch`, asks for as many bytes as it reads, kPrefetchBytes ahead.
+template <typename T, int examples, bool prefetch>
 TF_HSM_INLINE void DotTile(Matrix<const T> w, Matrix<const Accumulator<T>> x,
                            int64_t width,
                            VectorN<Accumulator<T>, kTileRows>* out) {
@@ -44,6 +49,14 @@ TF_HSM_INLINE void DotTile(Matrix<const T> w, Matrix<const Accumulator<T>> x,
   constexpr int lanes = kLanes<A>;
   Vector<A> sums[examples][kTileRows] = {};
   auto step = [&](int64_t d, auto load) __attribute__((always_inline)) {
+    if constexpr (prefetch) {
+      constexpr int bytes = kTileRows * lanes * static_cast<int>(sizeof(T));
+      const char* ahead =
+          reinterpret_cast<const char*>(w.data + d * kTileRows) +
+          kPrefetchBytes;
+#pragma GCC unroll 8
+      for (int i = 0; i < bytes; i += 64) __builtin_prefetch(ahead + i);
+    }
     Vector<A> rows[kTileRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) rows[r] = load(w.row(r) + d);
@@ -84,11 +97,11 @@ TF_HSM_INLINE Accumulator<T> Dot(const T* w, const Accumulator<T>* x,
   return SumLanes<A>(sum);
 }
 
-template <typename T, int examples>
+template <typename T, int examples, bool prefetch>
 void LogitColumn(Matrix<const T> w, Matrix<const Accumulator<T>> x,
                  int64_t width, Matrix<Accumulator<T>> z) {
   VectorN<Accumulator<T>, kTileRows> dots[examples];
-  DotTile<T, examples>(w, x, width, dots);
+  DotTile<T, examples, prefetch>(w, x, width, dots);
   for (int m = 0; m < examples; ++m) {
     __builtin_memcpy(z.row(m), &dots[m], sizeof(dots[m]));
   }
@@ -107,8 +120,13 @@ void Logits(Matrix<const T> w, int64_t rows, const T* biases,
     int64_t m = 0;
     auto column = [&](auto count) {
       constexpr int height = decltype(count)::value;
-      LogitColumn<T, height>(panel, {x.row(m), x.stride}, width,
-                             {z.row(m) + k, z.stride});
+      const Matrix<const A> xs = {x.row(m), x.stride};
+      const Matrix<A> zs = {z.row(m) + k, z.stride};
+      if (m == 0) {
+        LogitColumn<T, height, true>(panel, xs, width, zs);
+      } else {
+        LogitColumn<T, height, false>(panel, xs, width, zs);
+      }
       m += height;
     };
     while (m + kTileHeight <= examples) column(IntConstant<kTileHeight>());
@@ -147,26 +165,29 @@ struct Strided {
   int64_t column_stride;
 };
 
-template <typename T, int height, int vectors, bool partial>
+template <typename T, int height, int vectors, bool partial, bool add>
 void OuterTile(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
                int64_t tail, Matrix<Accumulator<T>> c) {
   using A = Accumulator<T>;
   constexpr int lanes = kLanes<A>;
-  Vector<A> sums[height][vectors];
+  // The last vector of a partial tile has `tail` lanes.
+  auto load = [tail](const auto* row, int v)
+                  __attribute__((always_inline)) {
+    return partial && v == vectors - 1 ? LoadPartial(row + v * lanes, tail)
+                                       : Load(row + v * lanes);
+  };
+  Vector<A> sums[height][vectors] = {};
+  if constexpr (add) {
 #pragma GCC unroll 8
-  for (int i = 0; i < height; ++i) {
+    for (int i = 0; i < height; ++i) {
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) sums[i][v] = Load(c.row(i) + v * lanes);
+      for (int v = 0; v < vectors; ++v) sums[i][v] = load(c.row(i), v);
+    }
   }
   for (int64_t j = 0; j < depth; ++j) {
-    const T* row = b.row(j);
     Vector<A> values[vectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) {
-      values[v] = partial && v == vectors - 1
-                      ? LoadPartial(row + v * lanes, tail)
-                      : Load(row + v * lanes);
-    }
+    for (int v = 0; v < vectors; ++v) values[v] = load(b.row(j), v);
     const A* column = a.data + j * a.column_stride;
 #pragma GCC unroll 8
     for (int i = 0; i < height; ++i) {
@@ -178,18 +199,25 @@ void OuterTile(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
 #pragma GCC unroll 8
   for (int i = 0; i < height; ++i) {
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) Store(c.row(i) + v * lanes, sums[i][v]);
+    for (int v = 0; v < vectors; ++v) {
+      A* to = c.row(i) + v * lanes;
+      if (partial && v == vectors - 1) {
+        StorePartial(to, sums[i][v], tail);
+      } else {
+        Store(to, sums[i][v]);
+      }
+    }
   }
 }
 
-template <typename T, int height>
+template <typename T, int height, bool add>
 void OuterRows(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
                int64_t width, Matrix<Accumulator<T>> c) {
   constexpr int lanes = kLanes<Accumulator<T>>;
   int64_t d = 0;
   auto tile = [&](auto vectors, auto partial) {
     constexpr int count = decltype(vectors)::value;
-    OuterTile<T, height, count, decltype(partial)::value == 1>(
+    OuterTile<T, height, count, decltype(partial)::value == 1, add>(
         a, depth, {b.data + d, b.stride}, width - d - (count - 1) * lanes,
         {c.data + d, c.stride});
     d += count * lanes;
@@ -208,15 +236,15 @@ void OuterRows(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
   tile(IntConstant<4>(), IntConstant<1>());
 }
 
-// c[i][d] += sum over j < depth of a(i, j) b[j][d], for i < height. The last
-// vector of each row of c may be read and written up to its padding.
-template <typename T>
-void AddOuter(Strided<Accumulator<T>> a, int64_t height, int64_t depth,
+// c[i][d] += (or, without `add`, =) the sum over j < depth of a(i, j) b[j][d],
+// for i < height and d < width.
+template <typename T, bool add>
+void Outer(Strided<Accumulator<T>> a, int64_t height, int64_t depth,
               Matrix<const T> b, int64_t width, Matrix<Accumulator<T>> c) {
   int64_t i = 0;
   auto rows = [&](auto count) {
     constexpr int tile = decltype(count)::value;
-    OuterRows<T, tile>(
+    OuterRows<T, tile, add>(
         {a.data + i * a.row_stride, a.row_stride, a.column_stride}, depth, b,
         width, {c.row(i), c.stride});
     i += tile;

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#if defined(__AVX512F__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -163,6 +163,35 @@ TF_HSM_INLINE void StorePartial(T* p, Vector<Accumulator<T>> v,
   T padded[kLanes<Accumulator<T>>];
   Store(padded, v);
   __builtin_memcpy(p, padded, count * sizeof(T));
+}
+#if defined(__AVX512F__)
+TF_HSM_INLINE void StorePartial(float* p, Floats v, int64_t count) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1),
+                        BitCast<__m512>(v));
+}
+TF_HSM_INLINE void StorePartial(double* p, Vector<double> v, int64_t count) {
+  _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << count) - 1),
+                        BitCast<__m512d>(v));
+}
+#endif
+
+// Writes a vector past the caches; p is aligned to kVectorBytes. StreamFence
+// orders such writes before later ones.
+TF_HSM_INLINE void Stream(float* p, Floats v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, BitCast<__m512>(v));
+#elif defined(__AVX2__)
+  _mm256_stream_ps(p, BitCast<__m256>(v));
+#elif defined(__SSE2__)
+  _mm_stream_ps(p, BitCast<__m128>(v));
+#else
+  Store(p, v);
+#endif
+}
+TF_HSM_INLINE void StreamFence() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
 }
 
 // --- arithmetic --------------------------------------------------------------

@@ -26,6 +26,11 @@ absl::Status Vector(OpKernelContext* context, const char* name, int64_t size,
   return absl::OkStatus();
 }
 
+absl::Status WithoutValue(const char* name) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(name, " is a variable without a value"));
+}
+
 template <typename Label>
 void CopyLabels(const Tensor& tensor, std::vector<int64_t>* labels) {
   const auto flat = tensor.flat<Label>();
@@ -47,6 +52,7 @@ absl::Status Parameters::Find(
     }
     const absl::Status found = tensorflow::LookupResource(
         context, tensorflow::HandleFromInput(context, input), variable);
+    if (absl::IsNotFound(found)) return WithoutValue(name);
     if (!found.ok()) {
       return absl::Status(found.code(),
                           absl::StrCat(name, ": ", found.message()));
@@ -88,8 +94,7 @@ absl::Status Parameters::Read(OpKernelContext* context,
   for (const auto& check : checks) {
     if (check.tensor == nullptr) continue;
     if (!check.tensor->IsInitialized()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(check.name, " is a variable without a value"));
+      return WithoutValue(check.name);
     }
     if (check.tensor->dtype() != dtype) {
       return absl::InvalidArgumentError(absl::StrCat(

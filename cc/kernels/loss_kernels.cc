@@ -8,6 +8,7 @@
 #include "cc/core/loss.h"
 #include "cc/core/plan.h"
 #include "cc/kernels/arguments.h"
+#include "cc/kernels/page_pool.h"
 #include "cc/kernels/parallel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -112,17 +113,18 @@ class LossOp : public OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(
                                 0, batch.arguments.batch_shape, &loss));
     OP_REQUIRES_OK(
-        context, context->allocate_output(
-                     1, with_dx ? batch.arguments.inputs->shape()
-                                : TensorShape({0}),
-                     &dx));
+        context, AllocateOutput(context, 1,
+                                with_dx ? batch.arguments.inputs->shape()
+                                        : TensorShape({0}),
+                                &dx));
     OP_REQUIRES_OK(
         context, context->allocate_output(
                      2, TensorShape({with_state ? plan.num_passes : 0}), &lse));
     OP_REQUIRES_OK(
         context,
-        context->allocate_output(
-            3, TensorShape({with_probs ? plan.num_probs : 0}), &probs));
+        AllocateOutput(context, 3,
+                       TensorShape({with_probs ? plan.num_probs : 0}),
+                       &probs));
     loss->flat<A>().setZero();
     dx->flat<A>().setZero();
     ForwardOutputs<Core> outputs;
@@ -174,9 +176,10 @@ class LossGradOp : public OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(
                                 0, TensorShape({plan.num_rows}), &rows));
     OP_REQUIRES_OK(
-        context, context->allocate_output(
-                     1, TensorShape({plan.num_rows, batch.arguments.width}),
-                     &dw));
+        context,
+        AllocateOutput(context, 1,
+                       TensorShape({plan.num_rows, batch.arguments.width}),
+                       &dw));
     OP_REQUIRES_OK(context, context->allocate_output(
                                 2, TensorShape({plan.num_rows}), &db));
     TouchedRows(plan, rows->flat<int64_t>().data());

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Checks format and lint of every Python and C++ file; with --fix, repairs them.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if [[ ! -x .venv/bin/ruff ]]; then
+  echo 'lint: run ./configure.sh first' >&2
+  exit 1
+fi
+
+format=(--check)
+lint=()
+clang=(--dry-run -Werror)
+if [[ ${1:-} == --fix ]]; then
+  format=()
+  lint=(--fix)
+  clang=(-i)
+fi
+
+status=0
+.venv/bin/ruff format "${format[@]}" . || status=1
+.venv/bin/ruff check "${lint[@]}" . || status=1
+find cc -name '*.cc' -o -name '*.h' | sort |
+  xargs .venv/bin/clang-format "${clang[@]}" || status=1
+exit "$status"

@@ -1,0 +1,99 @@
+"""The C++ rules of the package: the only place with compile and link flags."""
+
+load("@tensorflow//:config.bzl", "CXX_STANDARD")
+
+_COPTS = CXX_STANDARD + [
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fvisibility=hidden",
+] + select({
+    "//bazel:debug": ["-Og"],
+    "//conditions:default": ["-O3", "-DNDEBUG"],
+})
+
+# Kernel sources are compiled once for each of these. The flags must ask for no
+# more than cc/core/isa.cc checks before it chooses an ISA.
+_X86_ISAS = {
+    "avx2": ["-mavx2", "-mfma"],
+    "avx512": [
+        "-mavx2",
+        "-mfma",
+        "-mavx512f",
+        "-mavx512bw",
+        "-mavx512dq",
+        "-mavx512vl",
+        "-mprefer-vector-width=512",
+    ],
+}
+
+_FRAMEWORK = "@tensorflow//:libtensorflow_framework.so.2"
+
+_VERSION_SCRIPT = "//bazel:exports.lds"
+
+def hsm_cc_library(name, copts = [], **kwargs):
+    """A cc_library with the flags of the package."""
+    native.cc_library(
+        name = name,
+        copts = _COPTS + copts,
+        linkstatic = True,
+        **kwargs
+    )
+
+def hsm_isa_library(name, srcs, deps = [], **kwargs):
+    """Compiles `srcs` once per ISA, with TF_HSM_ISA naming it.
+
+    Args:
+      name: of the library with all variants that this machine type has.
+      srcs: C++ sources that keep every name in a namespace called TF_HSM_ISA.
+      deps: of every variant.
+      **kwargs: passed to every variant.
+    """
+    for isa, copts in [("baseline", [])] + _X86_ISAS.items():
+        hsm_cc_library(
+            name = name + "_" + isa,
+            srcs = srcs,
+            # Vectors wider than the registers of an ISA never cross a call.
+            copts = copts + ["-DTF_HSM_ISA=" + isa, "-Wno-psabi"],
+            # Only built where `name` asks for it.
+            tags = ["manual"],
+            deps = deps,
+            **kwargs
+        )
+    native.cc_library(
+        name = name,
+        linkstatic = True,
+        deps = [name + "_baseline"] + select({
+            "//bazel:x86_64": [name + "_" + isa for isa in _X86_ISAS],
+            "//conditions:default": [],
+        }),
+    )
+
+def hsm_cc_test(name, deps = [], copts = [], **kwargs):
+    """A cc_test in which assert() is on."""
+    native.cc_test(
+        name = name,
+        copts = _COPTS + ["-UNDEBUG"] + copts,
+        linkopts = ["-pthread"],
+        linkstatic = True,
+        deps = deps,
+        **kwargs
+    )
+
+def hsm_op_library(name, deps, **kwargs):
+    """The shared library that tf.load_op_library loads."""
+    native.cc_binary(
+        name = name,
+        additional_linker_inputs = [_FRAMEWORK, _VERSION_SCRIPT],
+        linkopts = [
+            # By path, so that no rpath to this machine is left in the library.
+            "$(location %s)" % _FRAMEWORK,
+            "-Wl,--no-undefined",
+            "-Wl,--version-script=$(location %s)" % _VERSION_SCRIPT,
+            "-pthread",
+        ],
+        linkshared = True,
+        linkstatic = True,
+        deps = deps,
+        **kwargs
+    )

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Runs pytest on {main}.
+set -euo pipefail
+
+cd "$TEST_SRCDIR/{workspace}"
+export HOME="$TEST_TMPDIR" TMPDIR="$TEST_TMPDIR"
+export MPLBACKEND=Agg TF_CPP_MIN_LOG_LEVEL=2
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$PWD"
+
+args=(-p no:cacheprovider --color=no --durations=3 --rootdir=.)
+args+=(--junitxml="${XML_OUTPUT_FILE:-$TEST_TMPDIR/test.xml}")
+if [[ -n ${TESTBRIDGE_TEST_ONLY:-} ]]; then
+  args+=(-k "$TESTBRIDGE_TEST_ONLY")
+fi
+exec "{python}" -m pytest "${args[@]}" "{main}" "$@"

@@ -1,0 +1,22 @@
+package(default_visibility = ["//visibility:public"])
+
+exports_files([{library}])
+
+# Of 21,000 files, those that the headers for ops and kernels can reach.
+cc_library(
+    name = "headers",
+    hdrs = glob([
+        "include/Eigen/**",
+        "include/absl/**",
+        "include/google/**",
+        "include/ml_dtypes/**",
+        "include/tensorflow/core/**",
+        "include/tsl/**",
+        "include/unsupported/**",
+        "include/xla/stream_executor/**",
+        "include/xla/tsl/**",
+    ]),
+    defines = {defines},
+    # Becomes -isystem: our warnings are not for TensorFlow's code.
+    includes = ["include"],
+)

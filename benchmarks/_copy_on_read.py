@@ -1,0 +1,91 @@
+"""What the first sparse update of a variable does to the steps after it.
+
+It sets the variable's copy-on-read mode: from then on every op that reads the
+variable as a tensor copies it as a whole. Ours reads it through its handle.
+"""
+
+import gc
+
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from benchmarks import (
+    _floors,
+    _implementations,
+    _limits,
+    _machine,
+    _memory,
+    _timing,
+    _workloads,
+)
+from tf_hsm import baselines
+
+
+def _gather_of_tensor(weights, biases, labels, inputs, tree):
+    tensors = [tf.convert_to_tensor(weights), tf.convert_to_tensor(biases)]
+    return baselines.gather_loss(*tensors, labels, inputs, tree)
+
+
+# Name in the table -> (name for the limits, loss function).
+READERS = {
+    "ours, on the handle": ("ours", tf_hsm.hierarchical_softmax_loss),
+    "gather, on the handle": ("gather", baselines.gather_loss),
+    "gather, on the tensor read": ("gather", _gather_of_tensor),
+}
+
+
+def measure(case, reader, settings):
+    """Times forward and backward before and after one sparse update.
+
+    To be called in a process of its own.
+
+    Args:
+      case: a `Case`.
+      reader: one of `READERS`.
+      settings: `_timing.Settings`.
+
+    Returns:
+      {"refused": why}, or {"before", "after"}: dicts of "ms", a median, and
+      "extra_bytes", the peak beyond the resident size with the parameters.
+    """
+    _machine.use_threads(settings.threads)
+    limits = _limits.Limits(
+        settings.memory_limit or _machine.available_bytes(),
+        settings.time_limit,
+    )
+    name, loss = READERS[reader]
+    phase = "forward_backward"
+    tree = _workloads.make_tree(case)
+    labels = _workloads.draw_labels(case, settings.repetitions)
+    work = _floors.work(tree, labels[0])
+    parameter_bytes = _implementations.parameter_bytes(tree.num_rows, case)
+    refusal = limits.refusal(
+        parameter_bytes,
+        _limits.step_bytes(name, phase, tree, case, work)
+        + (parameter_bytes if loss is _gather_of_tensor else 0),
+        seconds=0,
+    )
+    if refusal:
+        return {"refused": refusal}
+    inputs = _implementations.make_inputs(case)
+    parameters = _implementations.make_parameters(tree.num_rows, case)
+    gc.collect()
+    resident = _machine.resident_bytes()
+    step = _implementations.make_step(loss, phase, parameters, tree, case)
+
+    def state():
+        peak = _memory.peak_of(step, labels[:2], inputs)
+        seconds = [
+            _timing.seconds_of(step, tf.constant(row), inputs) for row in labels
+        ]
+        return {
+            "ms": 1000 * float(np.median(seconds)),
+            "extra_bytes": peak - resident,
+        }
+
+    before = state()
+    parameters.weights.scatter_sub(
+        tf.IndexedSlices(tf.zeros([1, case.sizes.width], case.dtype), [0])
+    )
+    return {"before": before, "after": state()}

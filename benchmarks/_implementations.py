@@ -1,0 +1,134 @@
+"""The implementations that are compared, and one step of each.
+
+A step is a tf.function of labels `[B]` and inputs `[B, D]`, in three phases:
+
+    forward           the losses
+    forward_backward  also the gradients of inputs, weights and biases, each in
+                      the form that the implementation gives them
+    sgd               also plain SGD on weights and biases, keras.optimizers.SGD
+"""
+
+from typing import Callable, NamedTuple
+
+import keras
+import tensorflow as tf
+
+import tf_hsm
+from tf_hsm import baselines
+
+PHASES = ("forward", "forward_backward", "sgd")
+_LEARNING_RATE = 1e-3
+
+
+class Implementation(NamedTuple):
+    """How an implementation is called, and what it does to its weights."""
+
+    loss: Callable
+    # Whether the gradient of the weights is tf.IndexedSlices.
+    sparse: bool = True
+    # Whether there is a row for each class, and none for inner nodes.
+    flat: bool = False
+
+    def num_rows(self, tree):
+        """The rows of the weights."""
+        return tree.num_classes if self.flat else tree.num_rows
+
+
+IMPLEMENTATIONS = {
+    "ours": Implementation(tf_hsm.hierarchical_softmax_loss),
+    "gather": Implementation(baselines.gather_loss),
+    "embedding_lookup": Implementation(baselines.embedding_lookup_loss),
+    "map_fn": Implementation(baselines.map_fn_loss, sparse=False),
+    "full": Implementation(
+        baselines.full_softmax_loss, sparse=False, flat=True
+    ),
+}
+
+
+class Parameters(NamedTuple):
+    """Weights `[rows, D]` and biases `[rows]`."""
+
+    weights: tf.Variable
+    biases: tf.Variable
+
+
+def make_parameters(num_rows, case):
+    """Makes random weights without a second copy of them.
+
+    A variable takes over the memory of its initial value if that is the output
+    of one op; filling it in parts would set its copy-on-read mode.
+    """
+    return Parameters(
+        tf.Variable(
+            tf.raw_ops.RandomUniform(
+                shape=[num_rows, case.sizes.width], dtype=case.dtype, seed=1
+            )
+        ),
+        tf.Variable(tf.zeros([num_rows], case.dtype)),
+    )
+
+
+def parameter_bytes(num_rows, case):
+    """The bytes of `make_parameters`."""
+    return num_rows * (case.sizes.width + 1) * itemsize(case)
+
+
+def make_inputs(case):
+    """Makes random inputs `[B, D]` that give logits of about 1."""
+    shape = [case.sizes.batch, case.sizes.width]
+    inputs = tf.random.stateless_normal(shape, seed=[0, 1])
+    return tf.cast(inputs / case.sizes.width**0.5, case.dtype)
+
+
+def make_step(loss_function, phase, parameters, tree, case):
+    """Traces the step of one phase.
+
+    Args:
+      loss_function: called like `tf_hsm.hierarchical_softmax_loss`.
+      phase: one of `PHASES`.
+      parameters: `Parameters`.
+      tree: the tree of the case.
+      case: a `Case`.
+
+    Returns:
+      A function of labels and inputs, which runs the step to its end.
+    """
+    weights, biases = parameters
+    optimizer = keras.optimizers.SGD(_LEARNING_RATE)
+    optimizer.build([weights, biases])
+
+    def forward(labels, inputs):
+        return (loss_function(weights, biases, labels, inputs, tree),)
+
+    def forward_backward(labels, inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            loss = tf.reduce_mean(*forward(labels, inputs))
+        return loss, tape.gradient(loss, [inputs, weights, biases])
+
+    def sgd(labels, inputs):
+        loss, gradients = forward_backward(labels, inputs)
+        optimizer.apply(gradients[1:], [weights, biases])
+        return loss, gradients[0]
+
+    function = {
+        "forward": forward,
+        "forward_backward": forward_backward,
+        "sgd": sgd,
+    }[phase]
+    batch, width = case.sizes.batch, case.sizes.width
+    step = tf.function(function).get_concrete_function(
+        tf.TensorSpec([batch], tf.int64),
+        tf.TensorSpec([batch, width], case.dtype),
+    )
+
+    def run(labels, inputs):
+        # All results are there once the loss is, and are freed on return.
+        step(labels, inputs)[0].numpy()
+
+    return run
+
+
+def itemsize(case):
+    """The bytes of one number."""
+    return tf.as_dtype(case.dtype).size

@@ -1,0 +1,19 @@
+"""Numbers as a person reads them."""
+
+
+def of_bytes(number):
+    """Formats bytes in powers of 1,000: "1.20 GB", "34 MB"."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{_three_digits(number / size)} {unit}"
+    return f"{number:.0f} B"
+
+
+def of_seconds(number):
+    """Formats seconds in ms: "0.123", "12.3", "1,234"."""
+    return _three_digits(1000 * number)
+
+
+def _three_digits(number):
+    decimals = 2 if number < 10 else 1 if number < 100 else 0
+    return f"{number:,.{decimals}f}"

@@ -1,0 +1,117 @@
+"""The workloads by name: sizes, trees, and the labels that are drawn."""
+
+import dataclasses
+
+import numpy as np
+
+from tf_hsm.tree import Tree
+
+TREES = {
+    "two_level": Tree.two_level,
+    "binary": lambda num_classes: Tree.balanced(num_classes, 2),
+    "huffman": lambda num_classes: Tree.huffman(zipf_counts(num_classes)),
+}
+LABELS = ("uniform", "zipf")
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """Sizes, and the trees and labels that a workload is run with."""
+
+    num_classes: int
+    width: int
+    batch: int
+    trees: tuple[str, ...] = ("two_level",)
+    labels: tuple[str, ...] = LABELS
+
+
+WORKLOADS = {
+    "tiny": Workload(1_000, 16, 32),
+    "1m-b400": Workload(1_000_000, 300, 400),
+    "10m-b400": Workload(10_000_000, 300, 400),
+    "10m-b40k": Workload(10_000_000, 300, 40_000),
+    "1bw": Workload(793_471, 512, 2_560, labels=("zipf",)),
+    "text8": Workload(
+        44_371, 512, 2_560, trees=("two_level", "huffman"), labels=("zipf",)
+    ),
+    "deep": Workload(1_000_000, 300, 8_192, trees=("binary", "huffman")),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One workload with one tree, one kind of labels, one type of numbers."""
+
+    workload: str
+    tree: str
+    labels: str
+    dtype: str
+
+    @property
+    def sizes(self):
+        """The `Workload`."""
+        return WORKLOADS[self.workload]
+
+    def __str__(self):
+        """Names the case."""
+        return (
+            f"{self.workload}, {self.tree} tree, {self.labels} labels, "
+            f"{self.dtype}"
+        )
+
+
+def cases(workloads, tree, labels, dtype):
+    """Lists the cases to run.
+
+    Args:
+      workloads: names in `WORKLOADS`.
+      tree: a name for `make_tree`, or None for those of each workload.
+      labels: "uniform", "zipf", "both", or None for the first kind of each
+        workload.
+      dtype: the name of the type of weights and inputs.
+
+    Raises:
+      ValueError: a name is unknown; lists those that exist.
+    """
+    for name in workloads:
+        _check("workload", name, WORKLOADS)
+    if tree and not tree.startswith("balanced:"):
+        _check("tree", tree, [*TREES, "balanced:K"])
+    kinds = {None: None, "both": LABELS}.get(labels, (labels,))
+    return [
+        Case(name, tree_name, kind, dtype)
+        for name in workloads
+        for tree_name in ([tree] if tree else WORKLOADS[name].trees)
+        for kind in kinds or WORKLOADS[name].labels[:1]
+    ]
+
+
+def make_tree(case):
+    """Builds the tree of a case; "balanced:K" has groups of K."""
+    name, _, branching = case.tree.partition(":")
+    num_classes = case.sizes.num_classes
+    if name == "balanced":
+        return Tree.balanced(num_classes, int(branching))
+    return TREES[name](num_classes)
+
+
+def zipf_counts(num_classes):
+    """How often each class occurs, class 0 most: 1 / (class + 1)."""
+    return 1 / np.arange(1, num_classes + 1)
+
+
+def draw_labels(case, number, seed=0):
+    """Draws `[number, B]` int64 labels, the same ones for the same seed."""
+    rng = np.random.default_rng(seed)
+    shape = (number, case.sizes.batch)
+    if case.labels == "uniform":
+        return rng.integers(case.sizes.num_classes, size=shape)
+    cumulative = np.cumsum(zipf_counts(case.sizes.num_classes))
+    return np.searchsorted(cumulative, rng.random(shape) * cumulative[-1])
+
+
+def _check(kind, name, known):
+    if name not in known:
+        raise ValueError(
+            f"there is no {kind} {name!r}; there are {', '.join(known)}"
+        )

@@ -1,0 +1,56 @@
+// Memory for large outputs whose pages have been touched before.
+//
+// The gradient of a step is written once and soon freed. On fresh pages the
+// kernel's page faults cost more than the arithmetic; here a freed block keeps
+// its pages for the next step, and they are huge where the system allows it.
+
+#ifndef TF_HSM_CC_KERNELS_PAGE_POOL_H_
+#define TF_HSM_CC_KERNELS_PAGE_POOL_H_
+
+#include <cstddef>
+#include <mutex>  // NOLINT(build/c++11)
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_hsm {
+
+class PagePool : public tensorflow::Allocator {
+ public:
+  // Keeps up to `max_kept` bytes of freed blocks.
+  explicit PagePool(size_t max_kept) : max_kept_(max_kept) {}
+
+  // The process's pool, which keeps 2 GiB, or as many MiB as the environment
+  // variable TF_HSM_POOL_MB says. It lives as long as the process.
+  static PagePool* Get();
+
+  std::string Name() override { return "tf_hsm_page_pool"; }
+  void* AllocateRaw(size_t alignment, size_t num_bytes) override;
+  void DeallocateRaw(void* data) override;
+
+  size_t kept_bytes();
+
+ private:
+  struct Block {
+    void* data;
+    size_t size;
+  };
+
+  const size_t max_kept_;
+  std::mutex mutex_;
+  size_t kept_bytes_ = 0;
+  std::vector<Block> kept_;                  // the one freed last is the last
+  std::unordered_map<void*, size_t> in_use_;  // sizes
+};
+
+// Like OpKernelContext::allocate_output, but large tensors come from the pool.
+absl::Status AllocateOutput(tensorflow::OpKernelContext* context, int index,
+                            const tensorflow::TensorShape& shape,
+                            tensorflow::Tensor** output);
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_PAGE_POOL_H_

@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# Prepares a Debian or Ubuntu machine to build, test and train: installs what is
+# missing (as root or with sudo), makes .venv, and writes .bazelrc.configured.
+# Asks nothing; when all is there it takes a second.
+#
+#   PYTHON=/path/to/python3 ./configure.sh    chooses the Python of .venv
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+readonly venv="$PWD/.venv"
+readonly stamp_file="$venv/tf_hsm_requirements"
+readonly rc_file=.bazelrc.configured
+readonly debian_rules=/usr/share/bazel/rules
+
+say() { printf 'configure: %s\n' "$*"; }
+
+die() {
+  printf 'configure: error: %s\n' "$*" >&2
+  exit 1
+}
+
+# Runs a command whose output matters only if it fails.
+quietly() {
+  local log status=0
+  log=$(mktemp)
+  "$@" </dev/null >"$log" 2>&1 || status=$?
+  if ((status)); then tail -n 30 "$log" >&2; fi
+  rm -f "$log"
+  return "$status"
+}
+
+# --- What is on this machine -------------------------------------------------
+
+# TensorFlow 2.21 has wheels for Python 3.10 to 3.13; venv needs ensurepip.
+is_supported_python() {
+  "$1" -c 'import ensurepip, sys, venv
+sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
+}
+
+find_python() {
+  local candidate candidates=("$venv/bin/python" python3
+    python3.{13,12,11,10} /usr/bin/python3)
+  if [[ -n ${PYTHON:-} ]]; then candidates=("$PYTHON"); fi
+  for candidate in "${candidates[@]}"; do
+    if is_supported_python "$candidate"; then
+      command -v "$candidate"
+      return
+    fi
+  done
+}
+
+find_bazel() { command -v bazel || command -v bazelisk || true; }
+
+# Debian's build does not know its version; the package does.
+is_debian_bazel() { [[ $("$1" --version 2>/dev/null) == *no_version* ]]; }
+
+bazel_version() {
+  if is_debian_bazel "$1"; then
+    dpkg-query --show --showformat '${Version}' bazel-bootstrap
+  else
+    "$1" --version 2>/dev/null | awk '/^bazel [0-9]/ { print $2 }'
+  fi
+}
+
+# Prints the version of CUDA and where its compiler is.
+find_nvcc() {
+  local nvcc release
+  for nvcc in nvcc /usr/local/cuda/bin/nvcc /usr/local/cuda-*/bin/nvcc; do
+    if release=$("$nvcc" --version 2>/dev/null); then
+      release=${release##*release }
+      echo "CUDA ${release%%,*}, $(command -v "$nvcc")"
+      return
+    fi
+  done
+  echo none
+}
+
+# --- What is missing ---------------------------------------------------------
+
+install_packages() {
+  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -y)
+  local by_hand="as root, run: apt-get install $*"
+  command -v apt-get >/dev/null ||
+    die "there is no apt-get here; install the equivalent of: $*"
+  if ((EUID != 0)); then
+    sudo -n true 2>/dev/null || die "sudo asks for a password; $by_hand"
+    apt=(sudo -n "${apt[@]}")
+  fi
+  say "installing $*"
+  quietly "${apt[@]}" update || say 'apt-get update failed; trying without'
+  quietly "${apt[@]}" install --no-install-recommends "$@" ||
+    die "apt-get failed; $by_hand"
+  hash -r
+}
+
+install_missing_packages() {
+  local missing=() bazel rules
+  command -v g++ >/dev/null || missing+=(g++)
+  if [[ -z $(find_python) && -z ${PYTHON:-} ]]; then
+    missing+=(python3 python3-venv)
+  fi
+  bazel=$(find_bazel)
+  if [[ -z $bazel ]]; then missing+=(bazel-bootstrap); fi
+  if [[ -z $bazel ]] || is_debian_bazel "$bazel"; then
+    for rules in java proto; do
+      [[ -d $debian_rules/$rules ]] || missing+=("bazel-rules-$rules")
+    done
+  fi
+  if ((${#missing[@]})); then install_packages "${missing[@]}"; fi
+}
+
+# An environment of the same Python is kept: pip then fetches only what changed.
+make_venv() {
+  local python=$1 base stamp
+  base=$("$python" -c 'import platform, sys
+print(sys.base_prefix, platform.python_version())')
+  stamp=$(printf '%s\n' "$base" | cat - requirements.txt)
+  if [[ $(cat "$stamp_file" 2>/dev/null) == "$stamp" ]]; then return; fi
+  say 'installing requirements.txt into .venv (the first time, some minutes)'
+  if [[ $(head -n 1 "$stamp_file" 2>/dev/null) != "$base" ]]; then
+    quietly "$python" -m venv --clear "$venv" ||
+      die "$python could not make $venv"
+  fi
+  quietly "$venv/bin/python" -m pip install --disable-pip-version-check \
+    --requirement requirements.txt ||
+    die 'pip failed; run ./configure.sh again when the package index answers'
+  printf '%s\n' "$stamp" >"$stamp_file"
+}
+
+# Prints the flags that this version of Bazel needs.
+bazel_flags() {
+  local bazel=$1 major=$2 name
+  if is_debian_bazel "$bazel"; then
+    # bazel/compat/README.md says why.
+    for name in rules_cc remote_coverage_tools; do
+      echo "common \"--override_repository=$name=$PWD/bazel/compat/$name\""
+    done
+    for name in java proto; do
+      echo "common --override_repository=rules_$name=$debian_rules/$name"
+    done
+  fi
+  if ((major >= 6)); then echo 'common --noenable_bzlmod'; fi
+  if ((major >= 8)); then echo 'common --enable_workspace'; fi
+}
+
+write_rc_file() {
+  local content checksum
+  checksum=$(cksum <"$stamp_file")
+  content=$(
+    echo '# Written by configure.sh; changes here are lost.'
+    echo "common \"--repo_env=TF_HSM_PYTHON=$venv/bin/python\""
+    echo "common --repo_env=TF_HSM_ENVIRONMENT=${checksum%% *}"
+    bazel_flags "$@"
+  )
+  if [[ $(cat "$rc_file" 2>/dev/null) != "$content" ]]; then
+    printf '%s\n' "$content" >"$rc_file"
+  fi
+}
+
+main() {
+  local python bazel version major
+  install_missing_packages
+
+  python=$(find_python)
+  [[ -n $python ]] || die "TensorFlow 2.21 needs Python 3.10 to 3.13 with" \
+    "venv; ${PYTHON:-$(python3 --version 2>&1)} is not. Install one and run:" \
+    "PYTHON=/path/to/it ./configure.sh"
+  make_venv "$python"
+
+  bazel=$(find_bazel)
+  version=$(bazel_version "$bazel") || version=
+  major=${version%%.*}
+  [[ -n $version ]] || die "'$bazel --version' fails. If it is bazelisk," \
+    "it could not download the Bazel that .bazeliskrc names."
+  ((major >= 4 && major <= 8)) || die "$bazel is version $version;" \
+    "4 to 8 work. Install bazelisk, which fetches the one that .bazeliskrc names."
+  write_rc_file "$bazel" "$major"
+
+  local name=${bazel##*/}
+  say "bazel       $version, $bazel"
+  say "compiler    $(g++ --version | head -n 1), $(command -v g++)"
+  say "python      $("$venv/bin/python" --version), $venv"
+  say "tensorflow  $(sed -n 's/^tensorflow==//p' requirements.txt)"
+  say "nvcc        $(find_nvcc) (this version of tf_hsm computes on the CPU)"
+  say "ready       $name run //:train   $name test //..." \
+    "  $name build //:wheel"
+}
+
+main

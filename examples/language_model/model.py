@@ -1,0 +1,123 @@
+"""The next-token model: Embedding, recurrent layers, a head."""
+
+import keras
+import tensorflow as tf
+
+import tf_hsm
+from examples.language_model import heads
+from examples.language_model.optimizer import LazyAdam
+
+CELLS = {
+    "rnn": keras.layers.SimpleRNN,
+    "lstm": keras.layers.LSTM,
+    "gru": keras.layers.GRU,
+}
+HEADS = ("hierarchical", "full", "sampled")
+TREES = {
+    "two_level": lambda counts, k: tf_hsm.Tree.two_level(len(counts)),
+    "balanced": lambda counts, k: tf_hsm.Tree.balanced(len(counts), k),
+    "binary": lambda counts, k: tf_hsm.Tree.balanced(len(counts), 2),
+    "huffman": lambda counts, k: tf_hsm.Tree.huffman(counts, k),
+}
+
+
+@keras.saving.register_keras_serializable("language_model")
+class Embedding(keras.layers.Layer):
+    """Rows of a table, gathered without reading the table.
+
+    `keras.layers.Embedding` reads the whole variable first, which TensorFlow
+    makes a copy once the variable has had a sparse update.
+    """
+
+    def __init__(self, num_classes, units, **kwargs):
+        """Makes a table of `num_classes` rows of `units`."""
+        super().__init__(**kwargs)
+        self.num_classes = num_classes
+        self.units = units
+
+    def build(self, input_shape):
+        """Makes `table [num_classes, units]`."""
+        self.table = self.add_weight(
+            shape=(self.num_classes, self.units),
+            initializer=keras.initializers.RandomNormal(stddev=0.05),
+            name="table",
+        )
+
+    def call(self, tokens):
+        """Returns the rows `[..., units]` of `tokens [...]`."""
+        return tf.gather(self.table.value, tokens)
+
+    def compute_output_spec(self, tokens):
+        """One row per token."""
+        return keras.KerasTensor((*tokens.shape, self.units))
+
+    def get_config(self):
+        """The arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "units": self.units,
+        }
+
+
+def make_head(settings, counts):
+    """The head that `settings.head` names, for classes with `counts [N]`."""
+    if settings.head == "full":
+        return heads.FullSoftmax(len(counts), name="head")
+    if settings.head == "sampled":
+        return heads.SampledSoftmax(
+            len(counts), settings.num_sampled, settings.seed, name="head"
+        )
+    tree = TREES[settings.tree](counts, settings.branching)
+    return tf_hsm.layers.HierarchicalSoftmax(tree, name="head")
+
+
+def build(settings, counts, num_steps):
+    """A compiled model of `{"tokens", "labels"}` with per-token loss output.
+
+    The labels are an input because the hierarchical loss needs them to choose
+    the path; the mean loss comes from the head by `add_loss`. Recurrent states
+    last from batch to batch until `reset_states`.
+
+    Args:
+        settings: a `settings.Settings`.
+        counts: `[N]` training occurrences of each class.
+        num_steps: the number of training steps, over which the learning rate
+            falls to a twentieth.
+    """
+    shape = (settings.batch_size, settings.steps)
+    tokens = keras.Input(batch_shape=shape, dtype="int32", name="tokens")
+    labels = keras.Input(batch_shape=shape, dtype="int32", name="labels")
+    hidden = Embedding(len(counts), settings.units, name="embedding")(tokens)
+    for i in range(settings.layers):
+        hidden = keras.layers.Dropout(
+            settings.dropout, seed=settings.seed + i, name=f"dropout_{i}"
+        )(hidden)
+        hidden = CELLS[settings.cell](
+            settings.units,
+            return_sequences=True,
+            stateful=True,
+            name=f"{settings.cell}_{i}",
+        )(hidden)
+    hidden = keras.layers.Dropout(
+        settings.dropout, seed=settings.seed + settings.layers, name="hidden"
+    )(hidden)
+    loss = make_head(settings, counts)(hidden, labels)
+    model = keras.Model({"tokens": tokens, "labels": labels}, loss)
+    schedule = keras.optimizers.schedules.CosineDecay(
+        settings.learning_rate, num_steps, alpha=0.05
+    )
+    model.compile(LazyAdam(schedule), jit_compile=False)
+    return model
+
+
+def body(model):
+    """The part of `model` from tokens to the head's inputs `[B, T, D]`."""
+    return keras.Model(model.input["tokens"], model.get_layer("hidden").output)
+
+
+def reset_states(model):
+    """Sets every recurrent state to zero, as at the start of a text."""
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.RNN):
+            layer.reset_states()

@@ -1,0 +1,65 @@
+"""What a training run consists of, and the checks of it."""
+
+import dataclasses
+
+from examples.language_model import model
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Everything that changes what is learned; one flag of train.py each."""
+
+    corpus: str = "stdlib"
+    min_count: int = 2
+    head: str = "hierarchical"
+    tree: str = "huffman"
+    branching: int = 256
+    num_sampled: int = 1024
+    cell: str = "lstm"
+    layers: int = 1
+    units: int = 128
+    dropout: float = 0.1
+    batch_size: int = 128
+    steps: int = 32
+    epochs: int = 3
+    learning_rate: float = 0.006
+    seed: int = 1
+
+    def __post_init__(self):
+        """Raises `ValueError` that names the first bad flag."""
+        choices = {
+            "head": model.HEADS,
+            "tree": tuple(model.TREES),
+            "cell": tuple(model.CELLS),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"--{name}={getattr(self, name)}: must be one of "
+                    f"{', '.join(allowed)}."
+                )
+        least = dict.fromkeys(
+            ("layers", "units", "batch_size", "steps", "epochs", "num_sampled"),
+            1,
+        )
+        least |= {"min_count": 2, "branching": 2, "dropout": 0, "seed": 0}
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise ValueError(
+                    f"--{name}={getattr(self, name)}: must be at least {bound}."
+                )
+        if self.dropout >= 1:
+            raise ValueError(f"--dropout={self.dropout}: must be below 1.")
+        if self.learning_rate <= 0:
+            raise ValueError(
+                f"--learning_rate={self.learning_rate}: must be above 0."
+            )
+
+    def differences(self, other):
+        """Returns a text for each field in which `other` differs."""
+        return [
+            f"--{field.name}: {getattr(self, field.name)} before, "
+            f"{getattr(other, field.name)} now"
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != getattr(other, field.name)
+        ]

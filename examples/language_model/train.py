@@ -1,0 +1,148 @@
+r"""Trains a next-token model with a hierarchical softmax on real text.
+
+    bazel run //:train
+    bazel run //:train -- --corpus=$PWD/book.txt --cell=gru --epochs=5
+    bazel run //:train -- --head=sampled --save_dir=/tmp/sampled
+
+Writes the model, the vocabulary, the settings, the history and a training
+curve to --save_dir after every epoch. After a kill, the same command with
+--resume continues from the last finished epoch and reaches the same result.
+"""
+
+import dataclasses
+import os
+import sys
+import time
+
+from absl import app, flags
+
+from examples.language_model import corpus, model, run, settings
+
+_DEFAULT = settings.Settings()
+_START = time.monotonic()
+
+flags.DEFINE_string(
+    "corpus",
+    _DEFAULT.corpus,
+    "The text to learn: a file, a folder (all its files), 'stdlib' (the source "
+    "of Python's standard library) or 'stdlib+tests'. One document in "
+    f"{corpus.HELD_OUT_EVERY} is held out; a document is a file or, with few "
+    "files, a hundredth of the text.",
+)
+flags.DEFINE_integer(
+    "min_count",
+    _DEFAULT.min_count,
+    "Words seen fewer times in the training text become <unk>. At least 2, for "
+    "<unk> to be learned from the words seen once.",
+)
+flags.DEFINE_enum(
+    "head",
+    _DEFAULT.head,
+    model.HEADS,
+    "hierarchical: tf_hsm.layers.HierarchicalSoftmax. full: one softmax over "
+    "all classes; exact and slow. sampled: tf.nn.sampled_softmax_loss in "
+    "training, the full softmax in evaluation.",
+)
+flags.DEFINE_enum(
+    "tree",
+    _DEFAULT.tree,
+    list(model.TREES),
+    "Tree of the hierarchical head; class ids are in order of falling "
+    "frequency. two_level: about sqrt(N) groups of sqrt(N). balanced and "
+    "huffman: groups of --branching, the latter with short paths for frequent "
+    "classes. binary: balanced with groups of 2.",
+)
+flags.DEFINE_integer(
+    "branching",
+    _DEFAULT.branching,
+    "Size of a group in --tree=balanced and --tree=huffman.",
+)
+flags.DEFINE_integer(
+    "num_sampled",
+    _DEFAULT.num_sampled,
+    "Classes sampled per step with --head=sampled.",
+)
+flags.DEFINE_enum(
+    "cell", _DEFAULT.cell, list(model.CELLS), "Recurrent cell of the body."
+)
+flags.DEFINE_integer("layers", _DEFAULT.layers, "Recurrent layers.")
+flags.DEFINE_integer(
+    "units",
+    _DEFAULT.units,
+    "Size of the embedding, of each recurrent layer and of the head's inputs.",
+)
+flags.DEFINE_float(
+    "dropout",
+    _DEFAULT.dropout,
+    "Share of a layer's inputs set to zero in training.",
+)
+flags.DEFINE_integer(
+    "batch_size",
+    _DEFAULT.batch_size,
+    "Parallel streams into which the text is cut.",
+)
+flags.DEFINE_integer(
+    "steps",
+    _DEFAULT.steps,
+    "Tokens of a stream in one training step. The recurrent state lasts to the "
+    "next step, the gradient does not.",
+)
+flags.DEFINE_integer("epochs", _DEFAULT.epochs, "Passes over the text.")
+flags.DEFINE_float(
+    "learning_rate",
+    _DEFAULT.learning_rate,
+    "Adam's rate at the start; it falls along a cosine to a twentieth.",
+)
+flags.DEFINE_integer("seed", _DEFAULT.seed, "Seed of all random numbers.")
+flags.DEFINE_string(
+    "save_dir",
+    "lm_model",
+    "Folder to write to, relative to where the command was given.",
+)
+flags.DEFINE_bool(
+    "resume",
+    False,
+    "Continue the run in --save_dir; the flags must be those it began with.",
+)
+flags.DEFINE_float(
+    "max_minutes",
+    0,
+    "Begin no epoch that would end later than this after the start; 0: no "
+    "limit.",
+    lower_bound=0,
+)
+
+
+def main(argv):
+    """Reads the flags and runs; bad input ends in one line and status 1."""
+    if len(argv) > 1:
+        raise app.UsageError(f"Not a flag: {argv[1]}")
+    values = flags.FLAGS.flag_values_dict()
+    names = [field.name for field in dataclasses.fields(settings.Settings)]
+    # `bazel run` starts programs elsewhere than in the user's folder.
+    folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
+    save_dir = os.path.join(folder, values["save_dir"])
+    corpus_path = os.path.join(folder, values["corpus"])
+    if values["corpus"] not in corpus.NAMED:
+        values["corpus"] = corpus_path
+    minutes = values["max_minutes"]
+    try:
+        job = run.prepare(
+            settings.Settings(**{name: values[name] for name in names}),
+            save_dir,
+            resume=values["resume"],
+        )
+    except (OSError, ValueError) as error:
+        sys.exit(f"error: {error}")
+    try:
+        job.train(_START + 60 * minutes if minutes else None)
+    except KeyboardInterrupt:
+        sys.exit("\nInterrupted. The same command with --resume continues.")
+    except FloatingPointError as error:
+        sys.exit(f"\nerror: {error}")
+    job.finish()
+    print(f"{(time.monotonic() - _START) / 60:.1f} minutes in all.")
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,167 @@
+"""Every baseline against the NumPy oracle, on every tree of the catalogue."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import oracle, trees
+from tests.evaluation import assert_within, dense, evaluate
+from tf_hsm import baselines
+
+TREE_LOSSES = [
+    baselines.gather_loss,
+    baselines.embedding_lookup_loss,
+    baselines.map_fn_loss,
+]
+LOSSES = [*TREE_LOSSES, baselines.full_softmax_loss]
+
+
+def problem_for(loss, tree, batch, dim, dtype):
+    """Draws a problem; a full softmax has one row per class, not per node."""
+    if loss is baselines.full_softmax_loss:
+        tree = oracle.OneGroup(tree.num_classes)
+    return oracle.random_problem(tree, batch, dim, dtype)
+
+
+def expectation(loss, tree, problem, ignore_class=None):
+    if loss is baselines.full_softmax_loss:
+        tree = oracle.OneGroup(tree.num_classes)
+    return oracle.hierarchical_softmax(tree, problem, ignore_class)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_agrees_with_the_oracle(loss, name, dtype):
+    tree = trees.CATALOGUE[name]()
+    problem = problem_for(loss, tree, 7, 5, dtype)
+    actual = dense(evaluate(loss, tree, problem, parameter=tf.Variable))
+    assert_within(actual, *expectation(loss, tree, problem))
+
+
+def test_a_chain_of_10000_levels():
+    tree = trees.DEEP["chain_10000"]()
+    problem = oracle.random_problem(tree, 2, 3, np.float64)
+    loss = baselines.gather_loss(
+        tf.constant(problem.weights),
+        tf.constant(problem.biases),
+        problem.labels,
+        problem.inputs,
+        tree,
+    )
+    expected, bound = oracle.hierarchical_softmax(tree, problem)
+    assert (abs(loss.numpy() - expected.loss) <= bound.loss).all()
+
+
+@pytest.mark.parametrize("name", ["two_level_100", "random"])
+@pytest.mark.parametrize(
+    ("leading_shape", "has_biases"),
+    list(itertools.product([[], [5], [2, 3], [0], [3, 0]], [True, False])),
+)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_leading_shapes(loss, leading_shape, has_biases, name):
+    tree = trees.CATALOGUE[name]()
+    batch = int(np.prod(leading_shape))
+    problem = problem_for(loss, tree, batch, 4, np.float64)
+    if not has_biases:
+        problem = problem.replace(biases=None)
+    result = evaluate(loss, tree, problem, leading_shape=leading_shape)
+    assert result.loss.shape == leading_shape
+    assert result.dx.shape == [*leading_shape, 4]
+    assert_within(dense(result), *expectation(loss, tree, problem))
+
+
+@pytest.mark.parametrize("ignore_class", [-1, 3])
+@pytest.mark.parametrize("name", ["two_level_7", "random"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_ignored_examples_count_for_nothing(loss, name, ignore_class):
+    tree = trees.CATALOGUE[name]()
+    problem = problem_for(loss, tree, 6, 4, np.float64)
+    problem.labels[1::2] = ignore_class
+    expected = expectation(loss, tree, problem, ignore_class)
+    problem.inputs[1::2] = np.nan
+    actual = dense(evaluate(loss, tree, problem, ignore_class=ignore_class))
+    assert_within(actual, *expected)
+    assert not actual.loss[1::2].any()
+    assert not actual.dx[1::2].any()
+
+
+@pytest.mark.parametrize("parameter", [tf.constant, tf.Variable])
+@pytest.mark.parametrize("name", ["two_level_100", "random"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_graph_gives_what_eager_gives(loss, name, parameter):
+    tree = trees.CATALOGUE[name]()
+    problem = problem_for(loss, tree, 5, 3, np.float32)
+    actual = dense(
+        evaluate(
+            loss,
+            tree,
+            problem,
+            parameter=parameter,
+            label_dtype=np.int32,
+            ignore_class=-1,
+            graph=True,
+        )
+    )
+    assert_within(actual, *expectation(loss, tree, problem))
+
+
+@pytest.mark.parametrize("loss", TREE_LOSSES)
+def test_a_flat_tree_is_the_full_softmax(loss):
+    tree = trees.CATALOGUE["flat"]()
+    problem = oracle.random_problem(tree, 6, 4, np.float64)
+    hierarchical = dense(evaluate(loss, tree, problem))
+    full = dense(evaluate(baselines.full_softmax_loss, None, problem))
+    np.testing.assert_allclose(hierarchical.loss, full.loss, rtol=1e-12)
+    np.testing.assert_allclose(hierarchical.dw, full.dw, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", TREE_LOSSES)
+def test_a_missing_level_costs_nothing(loss):
+    tree = trees.CATALOGUE["chain_50"]()
+    shortest = int(np.argmin(tree.class_rows))
+    weights = np.zeros([tree.num_rows, 2])
+    value = loss(weights, None, [shortest], np.zeros([1, 2]), tree)
+    np.testing.assert_allclose(value, [np.log(2)], rtol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [100.0, 1e4])
+@pytest.mark.parametrize("loss", TREE_LOSSES)
+def test_large_logits(loss, scale):
+    tree = trees.CATALOGUE["random"]()
+    problem = oracle.random_problem(tree, 6, 4, np.float32)
+    problem = problem.replace(weights=np.float32(scale) * problem.weights)
+    actual = dense(evaluate(loss, tree, problem))
+    assert_within(actual, *oracle.hierarchical_softmax(tree, problem))
+
+
+def test_the_gradient_of_a_variable_is_sparse():
+    tree = trees.CATALOGUE["two_level_100"]()
+    problem = oracle.random_problem(tree, 4, 3, np.float32)
+    for loss in TREE_LOSSES[:2]:
+        result = evaluate(loss, tree, problem, parameter=tf.Variable)
+        assert isinstance(result.dw, tf.IndexedSlices)
+        assert isinstance(result.db, tf.IndexedSlices)
+
+
+@pytest.mark.parametrize(
+    ("name", "gradient", "expected"),
+    [
+        ("gather", False, 5 * 10 * 3),
+        ("embedding_lookup", True, 3 * (10 + 5 * 10) * 3),
+        ("map_fn", False, 10 * 3),
+        ("map_fn", True, (10 * 110 + 5 * 20) * 3),
+        ("full_softmax", False, 5 * 100),
+        ("full_softmax", True, 2 * 5 * 100 + 100 * 3),
+    ],
+)
+def test_peak_bytes(name, gradient, expected):
+    tree = trees.CATALOGUE["two_level_100"]()
+    assert baselines.peak_bytes(name, tree, 5, 3, 8, gradient) == 8 * expected
+
+
+def test_peak_bytes_refuses_an_unknown_name():
+    with pytest.raises(ValueError, match="'scatter'"):
+        baselines.peak_bytes("scatter", trees.CATALOGUE["flat"](), 1, 1, 4)

@@ -1,0 +1,207 @@
+"""Implementation x dtype x tree x shape: the loss against the NumPy oracle."""
+
+import functools
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests import oracle, trees
+from tests.evaluation import assert_within, dense, evaluate
+from tf_hsm import baselines
+
+OPS = {
+    "op": (tf_hsm.hierarchical_softmax_loss, tf.constant),
+    "op_on_variable": (tf_hsm.hierarchical_softmax_loss, tf.Variable),
+}
+BASELINES = {
+    "gather": (baselines.gather_loss, tf.Variable),
+    "embedding_lookup": (baselines.embedding_lookup_loss, tf.Variable),
+    "map_fn": (baselines.map_fn_loss, tf.constant),
+}
+DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
+
+# (B, D). The baselines take the small ones; one step costs some of them 100 us.
+SMALL_SHAPES = [(1, 1), (5, 3), (17, 33)]
+LARGE_SHAPES = [(67, 129), (252, 50)]
+
+FINITE_DIFFERENCE_TREES = [
+    "two_level_100",
+    "binary_37",
+    "random",
+    "huffman_2ary",
+    "chain_50",
+    "single_class",
+]
+
+build = functools.cache(lambda name: {**trees.CATALOGUE, **trees.DEEP}[name]())
+
+
+@functools.cache
+def solved(name, shape, dtype, has_biases=True):
+    """Returns a problem on a tree, its solution, and the error bounds."""
+    tree = build(name)
+    problem = oracle.random_problem(tree, *shape, dtype, seed=sum(shape))
+    if not has_biases:
+        problem = problem.replace(biases=None)
+    return problem, *oracle.hierarchical_softmax(tree, problem)
+
+
+def assert_exactly_the_touched_rows(result, tree, labels):
+    """Asserts that the slices are unique, sorted, and no row too many."""
+    expected = oracle.touched_rows(tree, labels)
+    for gradient in (result.dw, result.db):
+        assert isinstance(gradient, tf.IndexedSlices)
+        np.testing.assert_array_equal(gradient.indices, expected)
+        assert gradient.values.shape[0] == len(expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SMALL_SHAPES + LARGE_SHAPES)
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_ops(name, shape, dtype):
+    tree = build(name)
+    problem, expected, bound = solved(name, shape, dtype)
+    for loss, parameter in OPS.values():
+        for label_dtype in (np.int32, np.int64):
+            result = evaluate(
+                loss,
+                tree,
+                problem,
+                parameter=parameter,
+                label_dtype=label_dtype,
+            )
+            assert result.loss.dtype == oracle.accumulator(dtype)
+            assert_within(dense(result), expected, bound)
+            assert_exactly_the_touched_rows(result, tree, problem.labels)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:2])
+@pytest.mark.parametrize("shape", SMALL_SHAPES)
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+@pytest.mark.parametrize("implementation", BASELINES)
+def test_baselines(implementation, name, shape, dtype):
+    loss, parameter = BASELINES[implementation]
+    problem, expected, bound = solved(name, shape, dtype)
+    result = evaluate(loss, build(name), problem, parameter=parameter)
+    assert_within(dense(result), expected, bound)
+
+
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+@pytest.mark.parametrize("implementation", OPS)
+def test_float32_loss_is_that_of_gather_to_1e_5(implementation, name):
+    loss, parameter = OPS[implementation]
+    tree = build(name)
+    problem, *_ = solved(name, (67, 129), np.float32)
+    arguments = (
+        parameter(problem.weights),
+        parameter(problem.biases),
+        problem.labels,
+        problem.inputs,
+        tree,
+    )
+    gather = baselines.gather_loss(*arguments).numpy()
+    error = np.linalg.norm(loss(*arguments).numpy() - gather)
+    # Of the norm: a loss near 0 is the difference of logits that are not.
+    assert error <= 1e-5 * np.linalg.norm(gather)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("implementation", OPS)
+def test_a_chain_of_10000_levels(implementation, dtype):
+    loss, parameter = OPS[implementation]
+    tree = build("chain_10000")
+    problem, expected, bound = solved("chain_10000", (3, 5), dtype)
+    result = evaluate(loss, tree, problem, parameter=parameter)
+    assert_within(dense(result), expected, bound)
+    assert_exactly_the_touched_rows(result, tree, problem.labels)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("leading_shape", [[], [6], [2, 3], [0], [3, 0]])
+@pytest.mark.parametrize("has_biases", [True, False])
+@pytest.mark.parametrize("implementation", OPS)
+def test_leading_shapes(implementation, has_biases, leading_shape, graph):
+    loss, parameter = OPS[implementation]
+    batch = int(np.prod(leading_shape))
+    problem, expected, bound = solved(
+        "random", (batch, 7), np.float64, has_biases
+    )
+    result = evaluate(
+        loss,
+        build("random"),
+        problem,
+        parameter=parameter,
+        leading_shape=leading_shape,
+        graph=graph,
+    )
+    assert result.loss.shape == leading_shape
+    assert result.dx.shape == [*leading_shape, 7]
+    assert_within(dense(result), expected, bound)
+
+
+@pytest.mark.parametrize("ignore_class", [-1, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("implementation", OPS)
+def test_ignored_examples_count_for_nothing(
+    implementation, dtype, ignore_class
+):
+    loss, parameter = OPS[implementation]
+    tree = build("random")
+    problem = oracle.random_problem(tree, 20, 9, dtype)
+    problem.labels[::3] = ignore_class
+    expected, bound = oracle.hierarchical_softmax(tree, problem, ignore_class)
+    problem.inputs[::3] = np.nan
+    result = evaluate(
+        loss, tree, problem, parameter=parameter, ignore_class=ignore_class
+    )
+    actual = dense(result)
+    assert_within(actual, expected, bound)
+    assert not actual.loss[::3].any()
+    assert not actual.dx[::3].any()
+    np.testing.assert_array_equal(
+        result.dw.indices,
+        oracle.touched_rows(tree, problem.labels, ignore_class),
+    )
+
+
+@pytest.mark.parametrize("scale", [100.0, 1e4])
+@pytest.mark.parametrize("name", ["two_level_100", "huffman_2ary"])
+@pytest.mark.parametrize("implementation", OPS)
+def test_large_logits(implementation, name, scale):
+    loss, parameter = OPS[implementation]
+    tree = build(name)
+    problem = oracle.random_problem(tree, 20, 9, np.float32)
+    problem = problem.replace(weights=np.float32(scale) * problem.weights)
+    result = evaluate(loss, tree, problem, parameter=parameter)
+    assert_within(dense(result), *oracle.hierarchical_softmax(tree, problem))
+
+
+@pytest.mark.parametrize("argument", ["inputs", "weights", "biases"])
+@pytest.mark.parametrize("name", FINITE_DIFFERENCE_TREES)
+@pytest.mark.parametrize("implementation", OPS)
+def test_finite_differences(implementation, name, argument):
+    loss, parameter = OPS[implementation]
+    tree = build(name)
+    problem = oracle.random_problem(tree, 4, 3, np.float64)
+    gradients = dense(evaluate(loss, tree, problem, parameter=parameter))
+    field = {"inputs": "dx", "weights": "dw", "biases": "db"}[argument]
+    analytic = getattr(gradients, field)
+
+    def total(array):
+        changed = problem.replace(**{argument: array})
+        losses = loss(
+            tf.constant(changed.weights),
+            tf.constant(changed.biases),
+            changed.labels,
+            changed.inputs,
+            tree,
+        )
+        return losses.numpy() @ changed.upstream
+
+    numeric = oracle.finite_differences(total, getattr(problem, argument))
+    error = np.linalg.norm(numeric - analytic)
+    # The gradient of a single class is zero: nothing to be relative to.
+    assert error <= 1e-6 * np.linalg.norm(analytic)

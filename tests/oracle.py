@@ -1,0 +1,234 @@
+"""The loss and its gradients in float64 NumPy, one example and group at a time.
+
+Written as the formulas of docs/math.md read, with no regard for speed, and
+beside each result a bound on the rounding error of an implementation.
+"""
+
+import dataclasses
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """The arguments of one loss, without the tree.
+
+    Attributes:
+        inputs: `[B, D]`.
+        labels: `[B]`, int64.
+        weights: `[R, D]`.
+        biases: `[R]`, or None.
+        upstream: `[B]`, the gradient that reaches each example's loss;
+            float64 for float64 problems, float32 for all others.
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    biases: np.ndarray | None
+    upstream: np.ndarray
+
+    def replace(self, **changes):
+        return dataclasses.replace(self, **changes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The loss and its gradients, or the bounds on their errors; float64.
+
+    Attributes:
+        loss: `[B]`, in nats.
+        dx: `[B, D]`, of sum(upstream * loss); dw and db likewise.
+        dw: `[R, D]`.
+        db: `[R]`.
+    """
+
+    loss: np.ndarray
+    dx: np.ndarray
+    dw: np.ndarray
+    db: np.ndarray
+
+    @classmethod
+    def zeros(cls, problem):
+        batch, rows = len(problem.inputs), len(problem.weights)
+        return cls(
+            np.zeros(batch),
+            np.zeros(problem.inputs.shape),
+            np.zeros(problem.weights.shape),
+            np.zeros(rows),
+        )
+
+
+class OneGroup:
+    """A tree of one group with its rows in class order: the full softmax."""
+
+    depth = 1
+
+    def __init__(self, num_classes):
+        self.num_classes = self.num_rows = num_classes
+        self.group_offsets = np.array([0, num_classes])
+        self.group_parents = np.array([-1])
+        self.class_rows = np.arange(num_classes)
+
+
+def random_problem(tree, batch, dim, dtype, seed=0):
+    """Draws a problem whose logits have a standard deviation of about 2."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    inputs = rng.normal(size=[batch, dim]) / np.sqrt(max(dim, 1))
+    return Problem(
+        inputs=inputs.astype(dtype),
+        labels=rng.integers(tree.num_classes, size=batch),
+        weights=(2 * rng.normal(size=[tree.num_rows, dim])).astype(dtype),
+        biases=rng.normal(size=tree.num_rows).astype(dtype),
+        upstream=rng.normal(size=batch).astype(accumulator(dtype)),
+    )
+
+
+def accumulator(dtype):
+    """Returns the type of losses and of sums: float64, or float32."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+def path_rows(tree, label):
+    """Yields the rows of a path, from the leaf to a child of the root."""
+    row = tree.class_rows[label]
+    while row >= 0:
+        yield row
+        row = tree.group_parents[_group_of(tree, row)]
+
+
+def touched_rows(tree, labels, ignore_class=None):
+    """Returns the rows of every group on a path of a label, sorted."""
+    groups = {
+        _group_of(tree, row)
+        for label in labels
+        if label != ignore_class
+        for row in path_rows(tree, label)
+    }
+    offsets = tree.group_offsets
+    rows = [np.arange(offsets[g], offsets[g + 1]) for g in sorted(groups)]
+    return np.concatenate([np.zeros(0, np.int64), *rows])
+
+
+def hierarchical_softmax(tree, problem, ignore_class=None):
+    """Computes the loss and its gradients, and bounds on their errors.
+
+    The bounds hold for an implementation that reads the problem's numbers as
+    they are, computes and accumulates in `accumulator(dtype)` in any order, and
+    rounds each gradient once, to the problem's type. They follow from the
+    numbers at hand by first-order rounding error analysis (Higham, Accuracy
+    and Stability of Numerical Algorithms, 2nd ed., section 3.1), with u the
+    unit roundoff of the accumulator, and a sum of n terms being off by at most
+    n u times the sum of the terms' magnitudes:
+
+        dz' = (D + 1) u max over the group of (|w_r| . |x| + |b_r|)
+              error of a logit, equally of the largest one
+        e   = 2 dz' + (K + C + range) u
+              relative error of exp(z_r - max) / sum: the logits', that of a
+              sum of K positive terms, of the shift by the largest logit
+              (range = max - min), of exp, log and the division (C = 8)
+        loss: the sum of e over the path's L groups, and L u (loss)
+        dz  : e p_r + u [row is on the path], and 2 u |dz| for upstream
+        dx, dw, db: the error of dz carried through their sums, and n u times
+              the sum of the magnitudes, n = the number of terms; and half a
+              unit in the last place of the problem's type.
+
+    Args:
+        tree: A `tf_hsm.Tree`.
+        problem: A `Problem`.
+        ignore_class: A label whose examples have loss 0 and no gradient.
+
+    Returns:
+        A `Result` with the values, and one with the bounds, element by element.
+    """
+    x, w, upstream = (
+        np.asarray(array, np.float64)
+        for array in (problem.inputs, problem.weights, problem.upstream)
+    )
+    has_biases = problem.biases is not None
+    b = np.asarray(problem.biases if has_biases else np.zeros(len(w)), float)
+    dtype = problem.weights.dtype
+    u = unit_roundoff(accumulator(dtype))
+    if dtype == np.float64:
+        u *= 2  # The oracle rounds like the implementation.
+    value, magnitude = Result.zeros(problem), Result.zeros(problem)
+    bound = Result.zeros(problem)
+    terms = np.zeros(len(x))
+    for i, label in enumerate(problem.labels):
+        if label == ignore_class:
+            continue
+        for row in path_rows(tree, label):
+            rows = _siblings(tree, row)
+            z = w[rows] @ x[i] + b[rows]
+            on_path = np.arange(rows.start, rows.stop) == row
+            largest = z.max()
+            lse = largest + np.log(np.exp(z - largest).sum())
+            p = np.exp(z - lse)
+            dz = upstream[i] * (p - on_path)
+            value.loss[i] += lse - z[on_path][0]
+            value.dx[i] += dz @ w[rows]
+            value.dw[rows] += np.outer(dz, x[i])
+            value.db[rows] += dz
+
+            size = len(z)
+            z_magnitude = (abs(w[rows]) @ abs(x[i]) + abs(b[rows])).max()
+            z_error = (len(x[i]) + 1) * u * z_magnitude
+            e = 2 * z_error + (size + 8 + np.ptp(z)) * u
+            dz_error = abs(upstream[i]) * (e * p + u * on_path)
+            dz_error += 2 * u * abs(dz)
+            terms[i] += size
+            magnitude.dx[i] += abs(dz) @ abs(w[rows])
+            magnitude.dw[rows] += np.outer(abs(dz), abs(x[i]))
+            magnitude.db[rows] += abs(dz)
+            bound.loss[i] += e
+            bound.dx[i] += dz_error @ abs(w[rows])
+            bound.dw[rows] += np.outer(dz_error, abs(x[i]))
+            bound.db[rows] += dz_error
+    half_ulp = unit_roundoff(dtype) if dtype != accumulator(dtype) else 0.0
+    bound.loss[:] += (tree.depth + 1) * u * value.loss
+    bound.dx[:] += terms[:, np.newaxis] * u * magnitude.dx
+    bound.dw[:] += len(x) * u * magnitude.dw
+    bound.db[:] += len(x) * u * magnitude.db
+    for error, exact in zip(
+        (bound.dx, bound.dw, bound.db),
+        (value.dx, value.dw, value.db),
+        strict=True,
+    ):
+        # A number below the smallest normal one keeps an absolute precision.
+        error += half_ulp * (abs(exact) + error) + _smallest_normal(dtype)
+    return value, bound
+
+
+def finite_differences(function, array, step=1e-5):
+    """Returns d function / d array by central differences, in float64."""
+    array = np.array(array, np.float64)
+    gradient = np.zeros_like(array)
+    for index in np.ndindex(array.shape):
+        center = array[index]
+        array[index] = center + step
+        above = function(array)
+        array[index] = center - step
+        below = function(array)
+        array[index] = center
+        gradient[index] = (above - below) / (2 * step)
+    return gradient
+
+
+def unit_roundoff(dtype):
+    """Returns the largest relative error of rounding to `dtype`."""
+    return float(ml_dtypes.finfo(dtype).eps) / 2
+
+
+def _smallest_normal(dtype):
+    return float(ml_dtypes.finfo(dtype).smallest_normal)
+
+
+def _group_of(tree, row):
+    return int(np.searchsorted(tree.group_offsets, row, side="right")) - 1
+
+
+def _siblings(tree, row):
+    group = _group_of(tree, row)
+    return slice(*tree.group_offsets[group : group + 2])

@@ -1,0 +1,81 @@
+"""Results are the same to the bit for any thread count and on every ISA run."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+PROGRAM = """
+import sys
+import numpy as np
+import tensorflow as tf
+import tf_hsm
+
+threads, path = int(sys.argv[1]), sys.argv[2]
+tf.config.threading.set_intra_op_parallelism_threads(threads)
+rng = np.random.default_rng(0)
+results = []
+for tree in (
+    tf_hsm.Tree.two_level(3000),
+    tf_hsm.Tree.balanced(700, 2),
+    tf_hsm.Tree.huffman(1 / np.arange(1, 2000), 3),
+    tf_hsm.Tree.balanced(4000, [3, 1000, 2]),
+):
+    w = tf.Variable(rng.normal(size=(tree.num_rows, 70)).astype(np.float32))
+    x = tf.constant(rng.normal(size=(300, 70)).astype(np.float32))
+    y = rng.integers(0, tree.num_classes, size=300)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        losses = tf_hsm.hierarchical_softmax_loss(w, None, y, x, tree)
+    dw, dx = tape.gradient(losses, [w, x])
+    results += [losses, dw.indices, dw.values, dx]
+np.savez(path, *[r.numpy() for r in results], isa=tf_hsm.cpu_isa())
+"""
+
+
+def run(threads, path, isa=""):
+    """Runs PROGRAM in a fresh process; returns what it saved."""
+    environment = {**os.environ, "TF_HSM_CPU_ISA": isa}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(threads), str(path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    if "but this machine can run" in done.stderr:
+        pytest.skip(f"this machine cannot run {isa}")
+    assert done.returncode == 0, done.stderr[-3000:]
+    with np.load(path) as file:
+        return dict(file)
+
+
+def test_one_thread_and_many(tmp_path):
+    """One, two and five threads give the same bits."""
+    one = run(1, tmp_path / "one.npz")
+    for threads in (2, 5):
+        many = run(threads, tmp_path / f"{threads}.npz")
+        for name, array in one.items():
+            np.testing.assert_array_equal(array, many[name])
+
+
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
+def test_every_isa(tmp_path, isa):
+    """Each is chosen by the environment and differs by rounding only."""
+    best = run(2, tmp_path / "best.npz")
+    other = run(2, tmp_path / "other.npz", isa)
+    assert other.pop("isa") == isa
+    for name, array in other.items():
+        np.testing.assert_allclose(array, best[name], rtol=1e-4, atol=1e-4)
+
+
+def test_unknown_isa():
+    """A wrong name is answered with the right ones."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import tf_hsm; tf_hsm.cpu_isa()"],
+        env={**os.environ, "TF_HSM_CPU_ISA": "mmx"},
+        capture_output=True,
+        text=True,
+    )
+    assert "'mmx', but this machine can run: baseline" in done.stderr

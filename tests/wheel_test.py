@@ -1,0 +1,67 @@
+"""The wheel installs, and works from where it was installed."""
+
+import email
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+_COMPUTE = """
+import numpy as np
+import tf_hsm
+
+tree = tf_hsm.Tree.balanced(4, 2)
+loss = tf_hsm.hierarchical_softmax_loss(
+    np.zeros([tree.num_rows, 3], np.float32),
+    None,
+    np.arange(4),
+    np.ones([4, 3], np.float32),
+    tree,
+)
+np.testing.assert_allclose(loss, np.full(4, np.log(4)), rtol=1e-6)
+print(tf_hsm.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel():
+    (path,) = pathlib.Path().glob("*.whl")
+    return path
+
+
+def _metadata(wheel, name):
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = [x for x in archive.namelist() if x.endswith(name)]
+        return email.message_from_bytes(archive.read(path))
+
+
+def test_the_tag_names_the_platform_and_no_python(wheel):
+    tag = f"py3-none-linux_{platform.machine()}"
+    assert wheel.stem.endswith(tag)
+    metadata = _metadata(wheel, ".dist-info/WHEEL")
+    assert metadata["Tag"] == tag
+    assert metadata["Root-Is-Purelib"] == "false"
+
+
+def test_it_requires_one_minor_version_of_tensorflow(wheel):
+    metadata = _metadata(wheel, ".dist-info/METADATA")
+    assert "tensorflow<2.22,>=2.21" in metadata.get_all("Requires-Dist")
+
+
+def test_it_computes_where_it_is_installed(wheel, tmp_path):
+    pip = [sys.executable, "-m", "pip", "install", "--quiet"]
+    options = ["--no-deps", "--no-index", "--target", tmp_path]
+    subprocess.run([*pip, *options, wheel.resolve()], check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", _COMPUTE],
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert pathlib.Path(result.stdout.strip()).is_relative_to(tmp_path)

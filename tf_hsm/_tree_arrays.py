@@ -1,0 +1,76 @@
+"""What follows from the three arrays of a tree.
+
+All of it takes O(R) work and one short step per level, without recursion.
+`levels` are the first groups of each level: the groups `levels[l]` to
+`levels[l + 1]` have depth l, and the last entry is G.
+"""
+
+import itertools
+
+import numpy as np
+
+
+def level_starts(group_offsets, group_parents):
+    """Returns `levels [L + 1]`, the first group of each level, and G."""
+    levels = [0, 1]
+    while levels[-1] < group_parents.size:
+        end_row = group_offsets[levels[-1]]
+        levels.append(int(np.searchsorted(group_parents, end_row)))
+    return np.array(levels)
+
+
+def row_groups(group_offsets):
+    """Returns the group that each row belongs to, `[R]`."""
+    return np.repeat(np.arange(group_offsets.size - 1), np.diff(group_offsets))
+
+
+def inverse(num_rows, rows, start):
+    """Returns `[R]`: `start + i` where the row is `rows[i]`, -1 elsewhere."""
+    result = np.full(num_rows, -1, np.int64)
+    result[rows] = np.arange(start, start + rows.size)
+    return result
+
+
+def sum_from_root(values, levels, groups_above):
+    """Returns `[G]`: the sum of `values` from the root's group to each group.
+
+    Args:
+      values: `[G]`.
+      levels: see the module.
+      groups_above: `[G]`, the group of each group's parent row; entry 0 is
+        not used.
+    """
+    sums = values.copy()
+    for begin, end in itertools.pairwise(levels[1:]):
+        sums[begin:end] += sums[groups_above[begin:end]]
+    return sums
+
+
+def row_leaves(group_offsets, group_parents, levels):
+    """Returns the number of leaves at or below each row, `[R]`."""
+    leaves = np.ones(group_offsets[-1], np.int64)
+    for begin, end in zip(levels[-2:0:-1], levels[:1:-1], strict=True):
+        first = group_offsets[begin]
+        leaves[group_parents[begin:end]] = np.add.reduceat(
+            leaves[first : group_offsets[end]],
+            group_offsets[begin:end] - first,
+        )
+    return leaves
+
+
+def class_ranks(
+    group_offsets, group_parents, class_rows, levels, groups_of_rows
+):
+    """Returns each leaf's place among all leaves in depth-first order, `[N]`.
+
+    The leaves before a row are those before its group's parent row and those
+    of its earlier siblings. With `before`, the leaves of all earlier rows,
+    the second part is `before[row] - before[first row of the group]`, so the
+    answer is `before[row]` and a sum of terms of the groups above.
+    """
+    leaves = row_leaves(group_offsets, group_parents, levels)
+    before = np.cumsum(leaves) - leaves
+    shifts = -before[group_offsets[:-1]]
+    shifts[1:] += before[group_parents[1:]]
+    shifts = sum_from_root(shifts, levels, groups_of_rows[group_parents])
+    return before[class_rows] + shifts[groups_of_rows[class_rows]]

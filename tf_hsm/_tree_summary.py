@@ -1,0 +1,47 @@
+"""The text of `Tree.summary`."""
+
+import numpy as np
+
+_SHOWN_LEVELS = 8
+
+
+def summary(arrays, levels):
+    """Returns the text; `levels [L + 1]` are the first groups of each level."""
+    fanouts = np.diff(arrays.group_offsets)
+    num_rows = int(arrays.group_offsets[-1])
+    # The leaves of a level are its rows but for the parents of the next.
+    rows = np.diff(arrays.group_offsets[levels])
+    leaves = rows - np.append(np.diff(levels)[1:], 0)
+    depths = np.arange(1, levels.size)
+    leaf_depths = depths[leaves > 0]
+    lines = [
+        f"Tree of {arrays.class_rows.size:,} classes",
+        f"  {num_rows:,} rows in {fanouts.size:,} groups",
+        "  depth of a leaf, min / mean / max: "
+        f"{leaf_depths[0]:,} / {np.average(depths, weights=leaves):,.2f} / "
+        f"{leaf_depths[-1]:,}",
+    ]
+    for level in range(min(leaves.size, _SHOWN_LEVELS)):
+        level_fanouts = fanouts[levels[level] : levels[level + 1]]
+        lines.append(
+            f"  level {level + 1}, {_describe(level_fanouts, leaves[level])}"
+        )
+    if leaves.size > _SHOWN_LEVELS:
+        deeper = fanouts[levels[_SHOWN_LEVELS] :]
+        lines.append(
+            "  below that, " + _describe(deeper, leaves[_SHOWN_LEVELS:].sum())
+        )
+    lines += [
+        f"  weights per unit of width: {num_rows:,} "
+        f"({4 * num_rows:,} bytes in float32); biases: {num_rows:,}",
+        f"  tree arrays: {sum(a.nbytes for a in arrays):,} bytes",
+    ]
+    return "\n".join(lines)
+
+
+def _describe(fanouts, num_leaves):
+    return (
+        f"fanout min / mean / max: {fanouts.min():,} / {fanouts.mean():,.2f} "
+        f"/ {fanouts.max():,}; groups: {fanouts.size:,}; "
+        f"leaves: {num_leaves:,}"
+    )
