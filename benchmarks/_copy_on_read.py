@@ -30,19 +30,20 @@ def _gather_of_tensor(weights, biases, labels, inputs, tree):
 # Name in the table -> (name for the limits, loss function).
 READERS = {
     "ours, on the handle": ("ours", tf_hsm.hierarchical_softmax_loss),
-    "gather, on the handle": ("gather", baselines.gather_loss),
     "gather, on the tensor read": ("gather", _gather_of_tensor),
 }
 
 
-def measure(case, reader, settings):
-    """Times forward and backward before and after one sparse update.
+def measure(case, reader, phase, settings):
+    """Times a step before and after one sparse update.
 
-    To be called in a process of its own.
+    To be called in a process of its own: in the memory that TensorFlow keeps
+    from another step, a copy would not show.
 
     Args:
       case: a `Case`.
       reader: one of `READERS`.
+      phase: "forward" or "forward_backward".
       settings: `_timing.Settings`.
 
     Returns:
@@ -55,7 +56,6 @@ def measure(case, reader, settings):
         settings.time_limit,
     )
     name, loss = READERS[reader]
-    phase = "forward_backward"
     tree = _workloads.make_tree(case)
     labels = _workloads.draw_labels(case, settings.repetitions)
     work = _floors.work(tree, labels[0])

@@ -28,7 +28,7 @@ from benchmarks import _machine
 
 _STREAM_BYTES = 2 << 30
 _MATRIX_SIZE = 3072
-_TRIES = 4
+_TRIES = 3
 
 
 class Rates(NamedTuple):
@@ -146,7 +146,7 @@ def _stream_rates(threads):
 def _shortest(function):
     """Returns the seconds of the fastest of several calls."""
     seconds = []
-    for _ in range(_TRIES + 1):
+    for _ in range(_TRIES):
         start = time.perf_counter()
         function()
         seconds.append(time.perf_counter() - start)

@@ -8,7 +8,8 @@ A step is a tf.function of labels `[B]` and inputs `[B, D]`, in three phases:
     sgd               also plain SGD on weights and biases, keras.optimizers.SGD
 """
 
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf

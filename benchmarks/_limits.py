@@ -11,7 +11,8 @@ def step_bytes(name, phase, tree, case, work):
     """Estimates what a step needs beside parameters and inputs.
 
     The baselines' figures are those of `tf_hsm.baselines.peak_bytes`. Ours are
-    the float32 probabilities, and the weight gradient of the touched rows.
+    the float32 probabilities, and the weight gradient of the touched rows. A
+    dense gradient is once more there as it is applied, times the learning rate.
     """
     itemsize = _implementations.itemsize(case)
     width = case.sizes.width
@@ -20,7 +21,11 @@ def step_bytes(name, phase, tree, case, work):
         probs = 4 * int(work.scored_rows.sum())
         touched = int(work.touched_rows.sum()) * (width + 1) * itemsize
         return probs + touched if gradient else probs
-    return baselines.peak_bytes(
+    implementation = _implementations.IMPLEMENTATIONS[name]
+    update = 0
+    if phase == "sgd" and not implementation.sparse:
+        update = implementation.num_rows(tree) * width * itemsize
+    return update + baselines.peak_bytes(
         "full_softmax" if name == "full" else name,
         tree,
         case.sizes.batch,

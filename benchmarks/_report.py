@@ -57,17 +57,27 @@ def case_text(case, result):
 
 
 def copy_on_read_text(case, results):
-    """The table of `_copy_on_read.measure` for each reader, by name."""
-    width = max(map(len, results))
+    """The table of what `_copy_on_read.measure` returned.
+
+    Args:
+      case: a `Case`.
+      results: reader -> phase -> result.
+    """
+    rows = {
+        f"{reader}, {_TITLES[phase]}": result
+        for reader, phases in results.items()
+        for phase, result in phases.items()
+    }
+    width = max(map(len, rows))
     lines = [
-        f"{case}: forward and backward, before and after the first sparse "
-        "update of the weights",
+        f"{case}: steps before and after the first sparse update of the "
+        "weights",
         "",
         " " * width + f"{'ms':^24}{'memory beyond the parameters':>32}",
         " " * width + f"{'before':>12}{'after':>12}" + f"{'before':>16}"
         f"{'after':>16}",
     ]
-    for name, result in results.items():
+    for name, result in rows.items():
         if "refused" in result:
             lines.append(f"{name:<{width}}  refused: {result['refused']}")
             continue

@@ -26,7 +26,7 @@ from benchmarks import (
 
 _WORKLOAD = flags.DEFINE_list(
     "workload",
-    ["1m-b400", "text8", "deep"],
+    ["1m-b400", "text8"],
     f"Workloads, of {', '.join(_workloads.WORKLOADS)}.",
 )
 _LABELS = flags.DEFINE_enum(
@@ -113,9 +113,12 @@ def _memory_of(case, name, times, threads):
 def _show_copies(case, settings):
     """Prints and returns the copy-on-read measurements of one case."""
     result = {
-        reader: _machine.run_alone(
-            _copy_on_read.measure, case, reader, settings
-        )
+        reader: {
+            phase: _machine.run_alone(
+                _copy_on_read.measure, case, reader, phase, settings
+            )
+            for phase in ("forward", "forward_backward")
+        }
         for reader in _copy_on_read.READERS
     }
     print(_report.copy_on_read_text(case, result))

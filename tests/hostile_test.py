@@ -36,7 +36,10 @@ def valid_arguments(rng, with_grad):
         tf_hsm.Tree.two_level(1),
     ][rng.integers(4)]
     batch, width = rng.integers(0, 6), rng.integers(0, 20)
-    normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
+
+    def normal(*shape):
+        return rng.normal(size=shape).astype(np.float32)
+
     arguments = {
         "weights": normal(tree.num_rows, width),
         "biases": normal(tree.num_rows),
@@ -123,7 +126,12 @@ def attack(op, seed):
 
 @pytest.mark.parametrize(
     "op",
-    ["TfHsmLoss", "ResourceTfHsmLoss", "TfHsmLossGrad", "ResourceTfHsmLossGrad"],
+    [
+        "TfHsmLoss",
+        "ResourceTfHsmLoss",
+        "TfHsmLossGrad",
+        "ResourceTfHsmLossGrad",
+    ],
 )
 def test_malformed_arguments(op):
     """No crash, no other error than one that names an argument."""

@@ -5,6 +5,8 @@ layer marks the tensor that it returns, as Keras does with masks, and the loss
 and the metrics find the layer, and each other's result, on it.
 """
 
+from keras import ops
+
 
 def mark(outputs, head):
     """Marks `outputs` [..., width] as those of `head`; returns them."""
@@ -17,12 +19,16 @@ def is_marked(outputs):
     return hasattr(outputs, "_tf_hsm_head")
 
 
-def label_losses(labels, outputs):
-    """Computes a head's loss per label, once for the same two tensors.
+def label_losses(labels, outputs, reuse=False):
+    """Computes a head's loss per label.
 
     Args:
       labels: `[...]` or `[..., 1]`, integers.
       outputs: `[..., width]`, what a head returned for its inputs.
+      reuse: whether the result of the last call for the same two tensors will
+        do. That spares a metric the work, and keeps its losses those from
+        before the update. A loss wants its own: the weights may have changed,
+        and another tape may be recording.
 
     Returns:
       losses: `[...]`, in nats.
@@ -37,10 +43,45 @@ def label_losses(labels, outputs):
             "layer(inputs), unchanged, the model's output"
         )
     known = getattr(outputs, "_tf_hsm_losses", None)
-    if known is None or known[0] is not labels:
+    if not reuse or known is None or known[0] is not labels:
         known = (labels, *outputs._tf_hsm_head.label_losses(labels, outputs))
         outputs._tf_hsm_losses = known
     return known[1:]
+
+
+def mark_losses(losses):
+    """Marks losses [...] that an endpoint returned; returns them."""
+    losses._tf_hsm_is_loss = True
+    return losses
+
+
+def is_losses(outputs, labels):
+    """Whether `outputs`, not marked as a head's, may be losses of `labels`.
+
+    Scores, `[..., classes]`, have a dimension more than labels, `[...]`.
+    """
+    return (
+        labels is None
+        or hasattr(outputs, "_tf_hsm_is_loss")
+        or len(outputs.shape) <= len(labels.shape)
+    )
+
+
+def broadcast_weights(sample_weight, losses):
+    """Broadcasts `sample_weight` from the left to the losses, `[...]`.
+
+    A trailing 1 beyond the losses' dimensions, as `labels [..., 1]` have it, is
+    dropped. None stays None.
+    """
+    if sample_weight is None:
+        return None
+    weights = ops.convert_to_tensor(sample_weight, dtype=losses.dtype)
+    missing = len(losses.shape) - len(weights.shape)
+    if missing == -1 and weights.shape[-1] == 1:
+        weights = ops.squeeze(weights, -1)
+    elif missing > 0:
+        weights = ops.reshape(weights, ops.shape(weights) + (1,) * missing)
+    return ops.broadcast_to(weights, ops.shape(losses))
 
 
 def get_mask(tensor):

@@ -139,7 +139,8 @@ def full_softmax_loss(
 def peak_bytes(name, tree, batch, width, itemsize, gradient=True):
     """Estimates the memory that a baseline needs beside its arguments.
 
-    Counts the large arrays that are alive at once. For uneven trees it is an
+    Counts the large arrays that are alive at once in one call; results of an
+    earlier call that are still held come on top. For uneven trees it is an
     upper bound: as if every path were the longest.
 
         gather,            forward   the copy of one level's groups, [B, K, D]

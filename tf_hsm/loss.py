@@ -59,7 +59,7 @@ def hierarchical_softmax_loss(
     on_variable = handles[0] is not None
     arguments = [
         p if v is None else v.handle
-        for p, v in zip([weights, *biases], handles)
+        for p, v in zip([weights, *biases], handles, strict=True)
     ]
     if not on_variable:
         # Beside weights that are a tensor, biases are one too: they are small.
@@ -142,6 +142,11 @@ def _loss_gradient(op, loss_grads, *unused_grads):
         tf.IndexedSlices(weight_grads, rows, tf.concat([count, width], 0)),
         tf.IndexedSlices(bias_grads, rows, count),
     ][: 1 + num_biases]
+    # What the op made is a constant to any tape outside, which would see zero.
+    input_grads = tf.raw_ops.PreventGradient(
+        input=input_grads,
+        message="the hierarchical softmax loss has first-order gradients only",
+    )
     input_gradient = tf.cast(
         loss_grads[..., tf.newaxis] * input_grads, inputs.dtype
     )

@@ -40,15 +40,23 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Reduces the losses of labels `y_true` [...] or [..., 1].
 
+        `sample_weight` is broadcast from the left to the losses, `[...]`.
+
         Raises:
           ValueError: `y_pred` is not the output of a tf_hsm head.
         """
         losses, mask = _head.label_losses(y_true, y_pred)
         return super().__call__(
-            losses, _head.set_mask(losses, mask), sample_weight
+            losses,
+            _head.set_mask(losses, mask),
+            _head.broadcast_weights(sample_weight, losses),
         )
 
 
 def mean_loss(losses, mask, sample_weight):
     """The mean of `losses` as Keras makes it: over the labels that count."""
-    return _LabelLoss()(losses, _head.set_mask(losses, mask), sample_weight)
+    return _LabelLoss()(
+        losses,
+        _head.set_mask(losses, mask),
+        _head.broadcast_weights(sample_weight, losses),
+    )

@@ -36,23 +36,27 @@ class Perplexity(keras.metrics.Metric):
             losses.
           y_pred: the output of a head, `[..., width]`; or losses in nats,
             `[...]`.
-          sample_weight: broadcast to the shape of the losses, or None.
+          sample_weight: broadcast from the left to the losses; or None.
+
+        Raises:
+          ValueError: `y_pred` is neither.
         """
         if _head.is_marked(y_pred):
-            losses, mask = _head.label_losses(y_true, y_pred)
-        else:
+            losses, mask = _head.label_losses(y_true, y_pred, reuse=True)
+        elif _head.is_losses(y_pred, y_true):
             losses, mask = y_pred, _head.get_mask(y_pred)
+        else:
+            raise ValueError(
+                f"y_pred, of shape {tuple(y_pred.shape)}, is neither the "
+                "output of a tf_hsm head nor losses for y_true, of shape "
+                f"{tuple(y_true.shape)}"
+            )
         losses = ops.cast(losses, self.dtype)
         weights = ops.ones_like(losses)
         if mask is not None:
             weights = weights * ops.cast(mask, self.dtype)
         if sample_weight is not None:
-            sample_weight = ops.cast(sample_weight, self.dtype)
-            missing = len(losses.shape) - len(sample_weight.shape)
-            sample_weight = ops.reshape(
-                sample_weight, ops.shape(sample_weight) + (1,) * missing
-            )
-            weights = weights * sample_weight
+            weights = weights * _head.broadcast_weights(sample_weight, losses)
         self.total.assign_add(ops.sum(losses * weights))
         self.count.assign_add(ops.sum(weights))
 

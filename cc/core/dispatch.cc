@@ -2,26 +2,26 @@
 
 namespace tf_hsm {
 
-#define TF_HSM_DECLARE(isa)                 \
-  namespace isa {                           \
-  const Kernels<float>& FloatKernels();     \
-  const Kernels<double>& DoubleKernels();   \
+#define TF_HSM_DECLARE(isa)                   \
+  namespace isa {                             \
+  const Kernels<float>& FloatKernels();       \
+  const Kernels<double>& DoubleKernels();     \
   const Kernels<bfloat16>& Bfloat16Kernels(); \
-  const Kernels<half>& HalfKernels();       \
+  const Kernels<half>& HalfKernels();         \
   }
 
 TF_HSM_DECLARE(baseline)
 #if defined(__x86_64__)
 TF_HSM_DECLARE(avx2)
 TF_HSM_DECLARE(avx512)
-#define TF_HSM_CHOOSE(name)      \
-  switch (isa) {                 \
-    case Isa::kAvx512:           \
-      return avx512::name();     \
-    case Isa::kAvx2:             \
-      return avx2::name();       \
-    default:                     \
-      return baseline::name();   \
+#define TF_HSM_CHOOSE(name)    \
+  switch (isa) {               \
+    case Isa::kAvx512:         \
+      return avx512::name();   \
+    case Isa::kAvx2:           \
+      return avx2::name();     \
+    default:                   \
+      return baseline::name(); \
   }
 #else
 #define TF_HSM_CHOOSE(name) \

@@ -53,19 +53,27 @@ struct BackwardArguments {
   bool past_cache = false;        // dw is too large for any cache
 };
 
+// Some of a group's examples (forward) or rows (backward).
+struct Slice {
+  int64_t node;
+  int64_t begin;
+  int64_t end;
+  int64_t cost;
+};
+
 template <typename T>
 struct Kernels {
-  // Rows [begin, end) of a group's examples, group by group: the loss, and dx
-  // in the same read of the weights.
-  void (*forward_group)(const Problem<T>&, int64_t node, int64_t begin,
-                        int64_t end, const ForwardOutputs<T>&);
+  // At most kMaxItemExamples of a group's examples: the loss, and dx in the
+  // same read of the weights.
+  void (*forward_group)(const Problem<T>&, const Slice&,
+                        const ForwardOutputs<T>&);
   // Every group of at most kMaxWalkFanout rows on the paths of the sorted
   // examples [begin, end).
   void (*forward_walk)(const Problem<T>&, int64_t begin, int64_t end,
                        const ForwardOutputs<T>&);
-  // dW and db of the rows [begin, end) of a group.
-  void (*backward_rows)(const Problem<T>&, int64_t node, int64_t begin,
-                        int64_t end, const BackwardArguments<T>&);
+  // dW and db of the rows of `count` slices.
+  void (*backward_rows)(const Problem<T>&, const Slice* slices, int64_t count,
+                        const BackwardArguments<T>&);
 };
 
 // The table of one ISA, which must be supported.

@@ -14,14 +14,6 @@ constexpr int64_t kItemCost = 1 << 20;
 // A gradient of at most this size is left in the cache for the optimizer.
 constexpr int64_t kCachedBytes = 16 << 20;
 
-// One group's examples (forward) or rows (backward).
-struct Slice {
-  int64_t node;
-  int64_t begin;
-  int64_t end;
-  int64_t cost;
-};
-
 // The largest first: the last item to start is then a small one.
 void SortByCost(std::vector<Slice>* slices) {
   std::stable_sort(
@@ -79,17 +71,14 @@ void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
   }
   for (const std::vector<Slice>& slices : ForwardLevels(plan)) {
     parallel(slices.size(), [&](int64_t i) {
-      const Slice& slice = slices[i];
-      kernels.forward_group(problem, slice.node, slice.begin, slice.end,
-                            outputs);
+      kernels.forward_group(problem, slices[i], outputs);
     });
   }
 }
 
 template <typename T>
 void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
-              const Parallel& parallel,
-              const BackwardArguments<T>& arguments) {
+              const Parallel& parallel, const BackwardArguments<T>& arguments) {
   const Plan& plan = *problem.plan;
   // Large groups are cut by rows; small ones, depth-first so that neighbours
   // share examples, are run together.
@@ -125,16 +114,14 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
   with_hint.past_cache =
       plan.num_rows * problem.width * static_cast<int64_t>(sizeof(T)) >
       kCachedBytes;
-  auto run = [&](const Slice& slice) {
-    kernels.backward_rows(problem, slice.node, slice.begin, slice.end,
-                          with_hint);
-  };
   parallel(num_large + batches.size() - 1, [&](int64_t i) {
-    if (i < num_large) return run(large[i]);
-    const int64_t batch = i - num_large;
-    for (int64_t j = batches[batch]; j < batches[batch + 1]; ++j) {
-      run(small[j]);
+    if (i < num_large) {
+      kernels.backward_rows(problem, &large[i], 1, with_hint);
+      return;
     }
+    const int64_t first = batches[i - num_large];
+    kernels.backward_rows(problem, small.data() + first,
+                          batches[i - num_large + 1] - first, with_hint);
   });
 }
 
@@ -151,10 +138,10 @@ float ToFloat(bfloat16 x) {
 float ToFloat(half x) {
   const int exponent = (x.bits >> 10) & 31;
   const int mantissa = x.bits & 1023;
-  const float magnitude =
-      exponent == 31  ? (mantissa != 0 ? NAN : INFINITY)
-      : exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
-                      : std::ldexp(1024.0f + mantissa, exponent - 25);
+  const float magnitude = exponent == 31 ? (mantissa != 0 ? NAN : INFINITY)
+                          : exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -24)
+                              : std::ldexp(1024.0f + mantissa, exponent - 25);
   return x.bits & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -176,14 +163,14 @@ void SortInputs(const Plan& plan, const X* x, int64_t width,
   });
 }
 
-#define TF_HSM_INSTANTIATE(T)                                                 \
-  template void Forward(const Problem<T>&, const Kernels<T>&,                 \
-                        const Parallel&, const ForwardOutputs<T>&);           \
-  template void Backward(const Problem<T>&, const Kernels<T>&,                \
-                         const Parallel&, const BackwardArguments<T>&);       \
-  template void SortInputs(const Plan&, const T*, int64_t, const Parallel&,   \
-                           float*);                                           \
-  template void SortInputs(const Plan&, const T*, int64_t, const Parallel&,   \
+#define TF_HSM_INSTANTIATE(T)                                                  \
+  template void Forward(const Problem<T>&, const Kernels<T>&, const Parallel&, \
+                        const ForwardOutputs<T>&);                             \
+  template void Backward(const Problem<T>&, const Kernels<T>&,                 \
+                         const Parallel&, const BackwardArguments<T>&);        \
+  template void SortInputs(const Plan&, const T*, int64_t, const Parallel&,    \
+                           float*);                                            \
+  template void SortInputs(const Plan&, const T*, int64_t, const Parallel&,    \
                            double*);
 TF_HSM_INSTANTIATE(float)
 TF_HSM_INSTANTIATE(double)

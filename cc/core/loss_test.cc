@@ -113,9 +113,9 @@ double ToDouble(bfloat16 value) {
 double ToDouble(half value) {
   const int exponent = (value.bits >> 10) & 31;
   const int mantissa = value.bits & 1023;
-  const double magnitude =
-      exponent == 0 ? std::ldexp(mantissa, -24)
-                    : std::ldexp(1024 + mantissa, exponent - 25);
+  const double magnitude = exponent == 0
+                               ? std::ldexp(mantissa, -24)
+                               : std::ldexp(1024 + mantissa, exponent - 25);
   return value.bits & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -165,9 +165,8 @@ Outputs<T> Run(const Problem<T>& problem, Isa isa, const Parallel& parallel,
   out.dw.resize(plan.num_rows * problem.width);
   out.db.resize(plan.num_rows);
   Backward<T>(problem, KernelsFor<T>(isa), parallel,
-              {grads.data(), out.lse.data(),
-               keep ? out.probs.data() : nullptr, out.dw.data(),
-               out.db.data()});
+              {grads.data(), out.lse.data(), keep ? out.probs.data() : nullptr,
+               out.dw.data(), out.db.data()});
   return out;
 }
 
@@ -199,8 +198,7 @@ void Check(const Case& c, Isa isa, double store, double sum, bool with_bias,
   for (int64_t& label : labels) label = (*rng)() % (tree.num_classes + 1) - 1;
 
   Plan plan;
-  const std::string error =
-      MakePlan(tree, labels.data(), c.batch, {-1}, &plan);
+  const std::string error = MakePlan(tree, labels.data(), c.batch, {-1}, &plan);
   if (!error.empty()) {
     std::printf("FAILED plan: %s\n", error.c_str());
     ++failures;
@@ -213,10 +211,8 @@ void Check(const Case& c, Isa isa, double store, double sum, bool with_bias,
   const Problem<T> problem = {&plan, c.width, w.data(),
                               with_bias ? b.data() : nullptr, sorted.data()};
   const Outputs<T> out = Run<T>(problem, isa, Serial, c.batch, grads, true);
-  const Outputs<T> again =
-      Run<T>(problem, isa, Reversed, c.batch, grads, true);
-  const Outputs<T> remade =
-      Run<T>(problem, isa, Serial, c.batch, grads, false);
+  const Outputs<T> again = Run<T>(problem, isa, Reversed, c.batch, grads, true);
+  const Outputs<T> remade = Run<T>(problem, isa, Serial, c.batch, grads, false);
   ++checks;
   if (!SameBits(out.loss, again.loss) || !SameBits(out.dx, again.dx) ||
       !SameBits(out.dw, again.dw) || !SameBits(out.db, again.db) ||
@@ -283,16 +279,16 @@ int main() {
   using namespace tf_hsm;  // NOLINT
   std::mt19937 rng(1);
   const Case cases[] = {
-      {1, 1, 1, 1, 0},      {1, 3, 1, 300, 0},    {5, 16, 3, 4, 0.5},
+      {1, 1, 1, 1, 0},      {1, 3, 1, 300, 0},      {5, 16, 3, 4, 0.5},
       {33, 17, 40, 9, 0.3}, {252, 50, 20, 90, 0.1}, {123, 64, 300, 2, 0.9},
-      {70, 100, 60, 13, 1}, {9, 131, 200, 1, 1},  {400, 7, 5, 200, 0.05},
+      {70, 100, 60, 13, 1}, {9, 131, 200, 1, 1},    {400, 7, 5, 200, 0.05},
       {0, 5, 3, 3, 0.5},    {6, 5000, 3, 12, 0.2}};
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {
       for (bool bias : {false, true}) {
-        const std::string name =
-            std::string(IsaName(isa)) + " B=" + std::to_string(c.batch) +
-            " D=" + std::to_string(c.width) + " ";
+        const std::string name = std::string(IsaName(isa)) +
+                                 " B=" + std::to_string(c.batch) +
+                                 " D=" + std::to_string(c.width) + " ";
         const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
         Check<double>(c, isa, f64, f64, bias, name + "double", &rng);
         Check<float>(c, isa, f32, f32, bias, name + "float", &rng);

@@ -13,8 +13,8 @@ namespace tf_hsm {
 // are done. Items of one call never depend on each other, and how the work is
 // cut into items never depends on the number of threads: results are the same
 // to the bit for any pool.
-using Parallel = std::function<void(
-    int64_t count, const std::function<void(int64_t)>& work)>;
+using Parallel = std::function<void(int64_t count,
+                                    const std::function<void(int64_t)>& work)>;
 
 inline void Serial(int64_t count, const std::function<void(int64_t)>& work) {
   for (int64_t i = 0; i < count; ++i) work(i);

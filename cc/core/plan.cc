@@ -7,6 +7,9 @@
 namespace tf_hsm {
 namespace {
 
+// Leaves whose paths are read ahead together.
+constexpr int64_t kWarmLeaves = 16;
+
 std::string At(const char* array, int64_t index, int64_t value) {
   return std::string(array) + "[" + std::to_string(index) +
          "] = " + std::to_string(value);
@@ -45,6 +48,23 @@ std::string ReadGroup(const TreeView& tree, int64_t row, Node* node) {
   return "";
 }
 
+// Reads what the walks from a few leaves will read, level by level: the arrays
+// are read at random places, and these reads do not wait for each other.
+void WarmPaths(const TreeView& tree, const int64_t* leaves, int64_t count) {
+  constexpr int kLevels = 24;
+  int64_t rows[kWarmLeaves];
+  std::copy(leaves, leaves + count, rows);
+  for (int level = 0; level < kLevels; ++level) {
+    for (int64_t i = 0; i < count; ++i) {
+      if (rows[i] < 0 || rows[i] >= tree.num_rows) continue;
+      const int64_t group = tree.row_groups[rows[i]];
+      if (group < 0 || group >= tree.num_groups) continue;
+      __builtin_prefetch(tree.group_offsets + group);
+      rows[i] = tree.group_parents[group];
+    }
+  }
+}
+
 // Grows the nodes of a plan, one leaf after another in depth-first order.
 class NodeBuilder {
  public:
@@ -63,8 +83,7 @@ class NodeBuilder {
                ", but a parent's group must come before its child's, " +
                std::to_string(climb_.back().first.group);
       }
-      while (!open_.empty() &&
-             plan_.nodes[open_.back()].group > node.group) {
+      while (!open_.empty() && plan_.nodes[open_.back()].group > node.group) {
         Close(at);
       }
       const int64_t local = at_row - node.first_row;
@@ -189,16 +208,23 @@ std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
   plan->order.resize(count);
   plan->leaf_node.resize(count);
   plan->leaf_local.resize(count);
-  NodeBuilder builder(tree, plan);
+  std::vector<int64_t> leaves(count);
   for (int64_t at = 0; at < count; ++at) {
     plan->order[at] = ranked[at].second;
-    const int64_t label = labels[ranked[at].second];
-    if (at > 0 && label == labels[ranked[at - 1].second]) {
+    leaves[at] = tree.class_rows[labels[plan->order[at]]];
+  }
+  NodeBuilder builder(tree, plan);
+  for (int64_t at = 0; at < count; ++at) {
+    if (at % kWarmLeaves == 0) {
+      WarmPaths(tree, &leaves[at], std::min(kWarmLeaves, count - at));
+    }
+    const int64_t label = labels[plan->order[at]];
+    if (at > 0 && label == labels[plan->order[at - 1]]) {
       plan->leaf_node[at] = plan->leaf_node[at - 1];
       plan->leaf_local[at] = plan->leaf_local[at - 1];
       continue;
     }
-    const int64_t row = tree.class_rows[label];
+    const int64_t row = leaves[at];
     if (row < 0 || row >= tree.num_rows) {
       return OutOfRange("class_rows", label, row, 0, tree.num_rows);
     }

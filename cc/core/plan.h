@@ -4,7 +4,8 @@
 // examples that pass a group are one interval of the sorted order, at every
 // level, and the touched groups are found by one walk that climbs from each
 // leaf only as far as the first group that the leaf before it had passed too.
-// Cost: O(B log B + touched groups), whatever the number of classes.
+// Cost: O(B log B + touched groups + passes), whatever the number of classes; a
+// pass is one example at one group of its path.
 
 #ifndef TF_HSM_CC_CORE_PLAN_H_
 #define TF_HSM_CC_CORE_PLAN_H_

@@ -24,8 +24,12 @@ constexpr int kTileHeight = 6;
 #else
 constexpr int kTileHeight = 2;
 #endif
-constexpr int kTileRows = 4;     // rows of weights in a tile of logits
-constexpr int kTileVectors = 4;  // vectors of width in a tile of Outer
+constexpr int kTileRows = 4;  // rows of weights in a tile of logits
+
+// Vectors of width in a tile of Outer. A low tile is wide, so that whole lines
+// of its few rows are in flight.
+template <int height>
+constexpr int kTileVectors = kTileHeight > 4 && height <= 2 ? 8 : 4;
 
 // A dense matrix or one of ours: a pointer and its leading dimension.
 template <typename S>
@@ -35,14 +39,21 @@ struct Matrix {
   S* row(int64_t i) const { return data + i * stride; }
 };
 
+// Rows that lie anywhere.
+template <typename S>
+struct Rows {
+  S* const* pointers;
+  S* row(int64_t i) const { return pointers[i]; }
+};
+
 // Weights are asked for this many bytes before they are needed: hardware alone
 // does not keep up with four rows at a time.
 constexpr int64_t kPrefetchBytes = 16 << 10;
 
 // out[m] is a vector of the products of x_m with kTileRows rows of w. With
 // `prefetch`, asks for as many bytes as it reads, kPrefetchBytes ahead.
-template <typename T, int examples, bool prefetch>
-TF_HSM_INLINE void DotTile(Matrix<const T> w, Matrix<const Accumulator<T>> x,
+template <typename T, int examples, bool prefetch, typename Weights>
+TF_HSM_INLINE void DotTile(Weights w, Matrix<const Accumulator<T>> x,
                            int64_t width,
                            VectorN<Accumulator<T>, kTileRows>* out) {
   using A = Accumulator<T>;
@@ -69,8 +80,7 @@ TF_HSM_INLINE void DotTile(Matrix<const T> w, Matrix<const Accumulator<T>> x,
   };
   int64_t d = 0;
   for (; d + lanes <= width; d += lanes) {
-    step(d, [](const T* p)
-                __attribute__((always_inline)) { return Load(p); });
+    step(d, [](const T* p) __attribute__((always_inline)) { return Load(p); });
   }
   if (d < width) {
     const int64_t rest = width - d;
@@ -149,10 +159,10 @@ void Logits(Matrix<const T> w, int64_t rows, const T* biases,
       Store(row + i, Load(row + i) + Load(biases + i));
     }
     if (i < rows) {
-      StorePartial(row + i,
-                   LoadPartial(row + i, rows - i) +
-                       LoadPartial(biases + i, rows - i),
-                   rows - i);
+      StorePartial(
+          row + i,
+          LoadPartial(row + i, rows - i) + LoadPartial(biases + i, rows - i),
+          rows - i);
     }
   }
 }
@@ -165,14 +175,15 @@ struct Strided {
   int64_t column_stride;
 };
 
-template <typename T, int height, int vectors, bool partial, bool add>
-void OuterTile(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
-               int64_t tail, Matrix<Accumulator<T>> c) {
+// The columns [first, first + vectors) of a few rows of c, in registers.
+template <typename T, int height, int vectors, bool partial, bool add,
+          typename Source>
+void OuterTile(Strided<Accumulator<T>> a, int64_t depth, Source b,
+               int64_t first, int64_t tail, Matrix<Accumulator<T>> c) {
   using A = Accumulator<T>;
   constexpr int lanes = kLanes<A>;
   // The last vector of a partial tile has `tail` lanes.
-  auto load = [tail](const auto* row, int v)
-                  __attribute__((always_inline)) {
+  auto load = [tail](const auto* row, int v) __attribute__((always_inline)) {
     return partial && v == vectors - 1 ? LoadPartial(row + v * lanes, tail)
                                        : Load(row + v * lanes);
   };
@@ -181,13 +192,13 @@ void OuterTile(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
 #pragma GCC unroll 8
     for (int i = 0; i < height; ++i) {
 #pragma GCC unroll 8
-      for (int v = 0; v < vectors; ++v) sums[i][v] = load(c.row(i), v);
+      for (int v = 0; v < vectors; ++v) sums[i][v] = load(c.row(i) + first, v);
     }
   }
   for (int64_t j = 0; j < depth; ++j) {
     Vector<A> values[vectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) values[v] = load(b.row(j), v);
+    for (int v = 0; v < vectors; ++v) values[v] = load(b.row(j) + first, v);
     const A* column = a.data + j * a.column_stride;
 #pragma GCC unroll 8
     for (int i = 0; i < height; ++i) {
@@ -200,7 +211,7 @@ void OuterTile(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
   for (int i = 0; i < height; ++i) {
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
-      A* to = c.row(i) + v * lanes;
+      A* to = c.row(i) + first + v * lanes;
       if (partial && v == vectors - 1) {
         StorePartial(to, sums[i][v], tail);
       } else {
@@ -210,37 +221,43 @@ void OuterTile(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
   }
 }
 
-template <typename T, int height, bool add>
-void OuterRows(Strided<Accumulator<T>> a, int64_t depth, Matrix<const T> b,
+template <typename T, int height, bool add, typename Source>
+void OuterRows(Strided<Accumulator<T>> a, int64_t depth, Source b,
                int64_t width, Matrix<Accumulator<T>> c) {
   constexpr int lanes = kLanes<Accumulator<T>>;
   int64_t d = 0;
   auto tile = [&](auto vectors, auto partial) {
     constexpr int count = decltype(vectors)::value;
     OuterTile<T, height, count, decltype(partial)::value == 1, add>(
-        a, depth, {b.data + d, b.stride}, width - d - (count - 1) * lanes,
-        {c.data + d, c.stride});
+        a, depth, b, d, width - d - (count - 1) * lanes, c);
     d += count * lanes;
   };
-  while (d + kTileVectors * lanes <= width) {
-    tile(IntConstant<kTileVectors>(), IntConstant<0>());
-  }
+  constexpr int wide = kTileVectors<height>;
+  while (d + wide * lanes <= width) tile(IntConstant<wide>(), IntConstant<0>());
   const int64_t left = width - d;
+  const bool partial = left % lanes != 0;
+  auto last = [&](auto vectors) {
+    if ((left + lanes - 1) / lanes != decltype(vectors)::value) return;
+    partial ? tile(vectors, IntConstant<1>()) : tile(vectors, IntConstant<0>());
+  };
   if (left == 0) return;
-  if (left == lanes) return tile(IntConstant<1>(), IntConstant<0>());
-  if (left < lanes) return tile(IntConstant<1>(), IntConstant<1>());
-  if (left == 2 * lanes) return tile(IntConstant<2>(), IntConstant<0>());
-  if (left < 2 * lanes) return tile(IntConstant<2>(), IntConstant<1>());
-  if (left == 3 * lanes) return tile(IntConstant<3>(), IntConstant<0>());
-  if (left < 3 * lanes) return tile(IntConstant<3>(), IntConstant<1>());
-  tile(IntConstant<4>(), IntConstant<1>());
+  last(IntConstant<1>());
+  last(IntConstant<2>());
+  last(IntConstant<3>());
+  last(IntConstant<4>());
+  if constexpr (wide > 4) {
+    last(IntConstant<5>());
+    last(IntConstant<6>());
+    last(IntConstant<7>());
+    last(IntConstant<8>());
+  }
 }
 
 // c[i][d] += (or, without `add`, =) the sum over j < depth of a(i, j) b[j][d],
-// for i < height and d < width.
-template <typename T, bool add>
-void Outer(Strided<Accumulator<T>> a, int64_t height, int64_t depth,
-              Matrix<const T> b, int64_t width, Matrix<Accumulator<T>> c) {
+// for i < height and d < width. b is a Matrix or Rows of T.
+template <typename T, bool add, typename Source>
+void Outer(Strided<Accumulator<T>> a, int64_t height, int64_t depth, Source b,
+           int64_t width, Matrix<Accumulator<T>> c) {
   int64_t i = 0;
   auto rows = [&](auto count) {
     constexpr int tile = decltype(count)::value;

@@ -39,9 +39,10 @@ void CopyLabels(const Tensor& tensor, std::vector<int64_t>* labels) {
 
 }  // namespace
 
-absl::Status Parameters::Find(
-    OpKernelContext* context, int input, const char* name,
-    tensorflow::core::RefCountPtr<Var>* variable, const Tensor** tensor) {
+absl::Status Parameters::Find(OpKernelContext* context, int input,
+                              const char* name,
+                              tensorflow::core::RefCountPtr<Var>* variable,
+                              const Tensor** tensor) {
   if (context->input_dtype(input) != tensorflow::DT_RESOURCE) {
     *tensor = &context->input(input);
   } else {
@@ -102,10 +103,10 @@ absl::Status Parameters::Read(OpKernelContext* context,
           ", but is ", tensorflow::DataTypeString(check.tensor->dtype())));
     }
     if (check.tensor->dims() != check.rank) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          check.name, " must have the shape ",
-          check.rank == 2 ? "[rows, width]" : "[rows]", ", but has ",
-          check.tensor->shape().DebugString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat(check.name, " must have the shape ",
+                       check.rank == 2 ? "[rows, width]" : "[rows]",
+                       ", but has ", check.tensor->shape().DebugString()));
     }
   }
   if (biases_ != nullptr && biases_->dim_size(0) != weights_->dim_size(0)) {

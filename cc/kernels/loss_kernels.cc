@@ -33,17 +33,14 @@ class Batch {
   absl::Status Prepare(OpKernelContext* context,
                        const std::vector<int64_t>& ignored,
                        const Parallel& parallel) {
-    TF_RETURN_IF_ERROR(
-        parameters_.Read(context, DataTypeToEnum<T>::value));
+    TF_RETURN_IF_ERROR(parameters_.Read(context, DataTypeToEnum<T>::value));
     TF_RETURN_IF_ERROR(arguments.Read(context, parameters_));
-    const std::string error =
-        MakePlan(arguments.tree, arguments.labels.data(),
-                 arguments.labels.size(), ignored, &plan);
+    const std::string error = MakePlan(arguments.tree, arguments.labels.data(),
+                                       arguments.labels.size(), ignored, &plan);
     if (!error.empty()) return absl::InvalidArgumentError(error);
     TF_RETURN_IF_ERROR(context->allocate_temp(
         DataTypeToEnum<A>::value,
-        TensorShape({plan.num_examples(), Padded(arguments.width)}),
-        &sorted_));
+        TensorShape({plan.num_examples(), Padded(arguments.width)}), &sorted_));
     switch (arguments.inputs->dtype()) {
       case tensorflow::DT_FLOAT:
         Sort<float>(parallel);
@@ -113,18 +110,17 @@ class LossOp : public OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(
                                 0, batch.arguments.batch_shape, &loss));
     OP_REQUIRES_OK(
-        context, AllocateOutput(context, 1,
-                                with_dx ? batch.arguments.inputs->shape()
-                                        : TensorShape({0}),
-                                &dx));
+        context,
+        AllocateOutput(
+            context, 1,
+            with_dx ? batch.arguments.inputs->shape() : TensorShape({0}), &dx));
     OP_REQUIRES_OK(
         context, context->allocate_output(
                      2, TensorShape({with_state ? plan.num_passes : 0}), &lse));
     OP_REQUIRES_OK(
         context,
         AllocateOutput(context, 3,
-                       TensorShape({with_probs ? plan.num_probs : 0}),
-                       &probs));
+                       TensorShape({with_probs ? plan.num_probs : 0}), &probs));
     loss->flat<A>().setZero();
     dx->flat<A>().setZero();
     ForwardOutputs<Core> outputs;
@@ -132,8 +128,8 @@ class LossOp : public OpKernel {
     if (with_dx) outputs.dx = dx->flat<A>().data();
     if (with_state) outputs.lse = lse->flat<A>().data();
     if (with_probs) outputs.probs = probs->flat<A>().data();
-    Forward<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)),
-                  parallel, outputs);
+    Forward<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)), parallel,
+                  outputs);
   }
 
  private:
@@ -160,12 +156,11 @@ class LossGradOp : public OpKernel {
     OP_REQUIRES_OK(context, context->input("loss_grads", &loss_grads));
     OP_REQUIRES_OK(context, context->input("log_normalizers", &lse));
     OP_REQUIRES_OK(context, context->input("probs", &probs));
-    OP_REQUIRES(
-        context, loss_grads->shape() == batch.arguments.batch_shape,
-        absl::InvalidArgumentError(
-            "loss_grads must have the shape of labels, " +
-            batch.arguments.batch_shape.DebugString() + ", but has " +
-            loss_grads->shape().DebugString()));
+    OP_REQUIRES(context, loss_grads->shape() == batch.arguments.batch_shape,
+                absl::InvalidArgumentError(
+                    "loss_grads must have the shape of labels, " +
+                    batch.arguments.batch_shape.DebugString() + ", but has " +
+                    loss_grads->shape().DebugString()));
     OP_REQUIRES_OK(context,
                    CheckKept("log_normalizers", *lse, plan.num_passes));
     if (probs->NumElements() > 0) {
@@ -176,10 +171,9 @@ class LossGradOp : public OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(
                                 0, TensorShape({plan.num_rows}), &rows));
     OP_REQUIRES_OK(
-        context,
-        AllocateOutput(context, 1,
-                       TensorShape({plan.num_rows, batch.arguments.width}),
-                       &dw));
+        context, AllocateOutput(
+                     context, 1,
+                     TensorShape({plan.num_rows, batch.arguments.width}), &dw));
     OP_REQUIRES_OK(context, context->allocate_output(
                                 2, TensorShape({plan.num_rows}), &db));
     TouchedRows(plan, rows->flat<int64_t>().data());
@@ -226,18 +220,17 @@ class CpuIsaOp : public OpKernel {
   }
 };
 
-#define TF_HSM_REGISTER_ONE(name, kernel, T)                          \
-  REGISTER_KERNEL_BUILDER(                                            \
-      Name(name)                                                      \
-          .Device(tensorflow::DEVICE_CPU)                             \
-          .TypeConstraint<T>("T")                                     \
-          .TypeConstraint<Accumulator<CoreType<T>::type>>(            \
-              "Taccumulator"),                                        \
+#define TF_HSM_REGISTER_ONE(name, kernel, T)                               \
+  REGISTER_KERNEL_BUILDER(                                                 \
+      Name(name)                                                           \
+          .Device(tensorflow::DEVICE_CPU)                                  \
+          .TypeConstraint<T>("T")                                          \
+          .TypeConstraint<Accumulator<CoreType<T>::type>>("Taccumulator"), \
       kernel<T>)
-#define TF_HSM_REGISTER(T)                                \
-  TF_HSM_REGISTER_ONE("TfHsmLoss", LossOp, T);            \
-  TF_HSM_REGISTER_ONE("ResourceTfHsmLoss", LossOp, T);    \
-  TF_HSM_REGISTER_ONE("TfHsmLossGrad", LossGradOp, T);    \
+#define TF_HSM_REGISTER(T)                             \
+  TF_HSM_REGISTER_ONE("TfHsmLoss", LossOp, T);         \
+  TF_HSM_REGISTER_ONE("ResourceTfHsmLoss", LossOp, T); \
+  TF_HSM_REGISTER_ONE("TfHsmLossGrad", LossGradOp, T); \
   TF_HSM_REGISTER_ONE("ResourceTfHsmLossGrad", LossGradOp, T)
 TF_HSM_REGISTER(float);
 TF_HSM_REGISTER(double);

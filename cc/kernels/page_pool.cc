@@ -23,9 +23,8 @@ void* Map(size_t size) {
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return nullptr;
   char* begin = static_cast<char*>(data);
-  const size_t before =
-      RoundUp(reinterpret_cast<uintptr_t>(begin)) -
-      reinterpret_cast<uintptr_t>(begin);
+  const size_t before = RoundUp(reinterpret_cast<uintptr_t>(begin)) -
+                        reinterpret_cast<uintptr_t>(begin);
   if (before > 0) munmap(begin, before);
   munmap(begin + before + size, kHugePage - before);
 #if defined(MADV_HUGEPAGE)

@@ -42,7 +42,7 @@ class PagePool : public tensorflow::Allocator {
   const size_t max_kept_;
   std::mutex mutex_;
   size_t kept_bytes_ = 0;
-  std::vector<Block> kept_;                  // the one freed last is the last
+  std::vector<Block> kept_;                   // the one freed last is the last
   std::unordered_map<void*, size_t> in_use_;  // sizes
 };
 

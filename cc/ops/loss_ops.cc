@@ -34,8 +34,7 @@ absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
   std::vector<DataType> bias_types;
   TF_RETURN_IF_ERROR(c->GetAttr("BiasTypes", &bias_types));
   ShapeHandle weights;
-  TF_RETURN_IF_ERROR(
-      c->WithRank(ParameterShape(c, 0, is_handle), 2, &weights));
+  TF_RETURN_IF_ERROR(c->WithRank(ParameterShape(c, 0, is_handle), 2, &weights));
   DimensionHandle rows = c->Dim(weights, 0);
   s->width = c->Dim(weights, 1);
   if (bias_types.size() > 1) {
@@ -104,37 +103,37 @@ absl::Status LossGradShape(InferenceContext* c) {
 
 }  // namespace
 
-#define TF_HSM_COMMON_INPUTS      \
-  Input("biases: BiasTypes")      \
-      .Input("labels: Tlabels")   \
-      .Input("inputs: Tinputs")   \
+#define TF_HSM_COMMON_INPUTS         \
+  Input("biases: BiasTypes")         \
+      .Input("labels: Tlabels")      \
+      .Input("inputs: Tinputs")      \
       .Input("group_offsets: int64") \
       .Input("group_parents: int64") \
       .Input("class_rows: int64")    \
       .Input("row_groups: int64")    \
       .Input("class_ranks: int64")
 
-#define TF_HSM_COMMON_ATTRS                                   \
-  Attr("BiasTypes: list(type) >= 0")                          \
-      .Attr("T: {float, bfloat16, half, double}")             \
-      .Attr("Tinputs: {float, bfloat16, half, double}")       \
-      .Attr("Tlabels: {int32, int64}")                        \
-      .Attr("Taccumulator: {float, double}")                  \
+#define TF_HSM_COMMON_ATTRS                             \
+  Attr("BiasTypes: list(type) >= 0")                    \
+      .Attr("T: {float, bfloat16, half, double}")       \
+      .Attr("Tinputs: {float, bfloat16, half, double}") \
+      .Attr("Tlabels: {int32, int64}")                  \
+      .Attr("Taccumulator: {float, double}")            \
       .Attr("ignore_classes: list(int) = []")
 
-#define TF_HSM_LOSS_OUTPUTS                     \
-  Output("loss: Taccumulator")                  \
-      .Output("input_grads: Taccumulator")      \
-      .Output("log_normalizers: Taccumulator")  \
-      .Output("probs: Taccumulator")            \
+#define TF_HSM_LOSS_OUTPUTS                    \
+  Output("loss: Taccumulator")                 \
+      .Output("input_grads: Taccumulator")     \
+      .Output("log_normalizers: Taccumulator") \
+      .Output("probs: Taccumulator")           \
       .Attr("with_gradients: bool = true")
 
-#define TF_HSM_GRAD_OUTPUTS                    \
-  Input("loss_grads: Taccumulator")            \
-      .Input("log_normalizers: Taccumulator")  \
-      .Input("probs: Taccumulator")            \
-      .Output("rows: int64")                   \
-      .Output("weight_grads: T")               \
+#define TF_HSM_GRAD_OUTPUTS                   \
+  Input("loss_grads: Taccumulator")           \
+      .Input("log_normalizers: Taccumulator") \
+      .Input("probs: Taccumulator")           \
+      .Output("rows: int64")                  \
+      .Output("weight_grads: T")              \
       .Output("bias_grads: T")
 
 namespace {

@@ -1,5 +1,7 @@
 """The hierarchical softmax as a Keras layer."""
 
+import operator
+
 import keras
 import tensorflow as tf
 
@@ -49,7 +51,7 @@ class HierarchicalSoftmax(keras.layers.Layer):
       bias: `[tree.num_rows]`, or None.
 
     Raises:
-      TypeError: `tree` is not a `tf_hsm.Tree`.
+      TypeError: `tree` is not a `tf_hsm.Tree`, or `ignore_class` no integer.
     """
 
     def __init__(
@@ -69,7 +71,10 @@ class HierarchicalSoftmax(keras.layers.Layer):
             )
         self.tree = tree
         self.use_bias = use_bias
-        self.ignore_class = ignore_class
+        # A Python integer, which JSON can hold.
+        self.ignore_class = (
+            None if ignore_class is None else operator.index(ignore_class)
+        )
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.bias = None
@@ -106,9 +111,7 @@ class HierarchicalSoftmax(keras.layers.Layer):
                 autocast=False,
             )
 
-    def call(
-        self, inputs, labels=None, sample_weight=None, inputs_mask=None
-    ):
+    def call(self, inputs, labels=None, sample_weight=None, inputs_mask=None):
         """Takes inputs to losses, or through.
 
         Args:
@@ -126,7 +129,7 @@ class HierarchicalSoftmax(keras.layers.Layer):
             return _head.mark(tf.identity(inputs), self)
         losses, mask = self.label_losses(labels, inputs, inputs_mask)
         self.add_loss(mean_loss(losses, mask, sample_weight))
-        return losses
+        return _head.mark_losses(losses)
 
     def label_losses(self, labels, inputs, inputs_mask=None):
         """Returns the loss per label, in nats, and which labels count.
@@ -137,6 +140,11 @@ class HierarchicalSoftmax(keras.layers.Layer):
         labels = tf.convert_to_tensor(labels)
         if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
             labels = tf.squeeze(labels, -1)
+        if not labels.shape.is_compatible_with(inputs.shape[:-1]):
+            raise ValueError(
+                f"labels, of shape {labels.shape}, must have the shape of "
+                f"inputs, {inputs.shape}, without the last dimension"
+            )
         losses = hierarchical_softmax_loss(
             self.kernel,
             self.bias,
@@ -161,6 +169,12 @@ class HierarchicalSoftmax(keras.layers.Layer):
         del sample_weight, inputs_mask
         if labels is None:
             return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
+        if not tf.as_dtype(labels.dtype).is_integer:
+            # Here, since the model would cast what it is given to this type.
+            raise TypeError(
+                f"labels must be integers, but are {labels.dtype}: make them "
+                'a keras.Input(..., dtype="int64")'
+            )
         double = self.variable_dtype == "float64"
         return keras.KerasTensor(
             inputs.shape[:-1], dtype="float64" if double else "float32"

@@ -1,0 +1,107 @@
+// The backward of some rows of one group.
+//
+// dz = g (P - Y) with the saved P, or with P made again from the weights and
+// the saved log-sum-exps; then dW = dz^T x. dW is written once and never read.
+
+#ifndef TF_HSM_CC_CORE_BACKWARD_ROWS_H_
+#define TF_HSM_CC_CORE_BACKWARD_ROWS_H_
+
+#include <cstdint>
+
+#include "cc/core/kernels.h"
+#include "cc/core/softmax.h"
+#include "cc/core/tile.h"
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+// to[i] = from[i], rounded to T. Memory that is too much for the cache is
+// written past it, where T allows: half the traffic.
+template <typename T>
+void Write(const Accumulator<T>* from, int64_t count, bool past_cache, T* to) {
+  constexpr int lanes = kLanes<Accumulator<T>>;
+  int64_t i = 0;
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (past_cache) {
+      const int64_t misaligned =
+          reinterpret_cast<uintptr_t>(to) % kVectorBytes / sizeof(T);
+      for (; i < count && (misaligned + i) % lanes != 0; ++i) to[i] = from[i];
+      for (; i + lanes <= count; i += lanes) Stream(to + i, Load(from + i));
+    }
+  }
+  for (; i + lanes <= count; i += lanes) Store(to + i, Load(from + i));
+  if (i < count) {
+    StorePartial(to + i, LoadPartial(from + i, count - i), count - i);
+  }
+}
+
+template <typename T>
+void BackwardSlice(const Problem<T>& problem, const Slice& slice,
+                   const BackwardArguments<T>& args) {
+  using A = Accumulator<T>;
+  constexpr int64_t kBlock = 24, kChunk = 64;  // rows, examples
+  const Plan& plan = *problem.plan;
+  const Node& node = plan.nodes[slice.node];
+  const int64_t width = problem.width, padded = Padded(width);
+  const int64_t population = node.population();
+  const int64_t* targets = plan.targets.data() + node.pass_offset;
+  const A* grads = args.loss_grads + node.begin;
+  A* scratch = Scratch<A>(kBlock * (kChunk + width));
+  const Matrix<A> dz = {scratch, kBlock};  // [examples, rows]
+  const Matrix<A> dw = {scratch + kBlock * kChunk, width};
+
+  for (int64_t k0 = slice.begin; k0 < slice.end; k0 += kBlock) {
+    const int64_t rows = slice.end - k0 < kBlock ? slice.end - k0 : kBlock;
+    const int64_t first = node.first_row + k0;
+    A db[kBlock] = {};
+    for (int64_t m0 = 0; m0 < population; m0 += kChunk) {
+      const int64_t examples =
+          population - m0 < kChunk ? population - m0 : kChunk;
+      const Matrix<const A> x = {problem.x + (node.begin + m0) * padded,
+                                 padded};
+      if (args.probs == nullptr) {
+        Logits<T>({problem.weights + first * width, width}, rows,
+                  problem.biases ? problem.biases + first : nullptr, x,
+                  examples, width, dz);
+      }
+      for (int64_t m = 0; m < examples; ++m) {
+        A* row = dz.row(m);
+        const A g = grads[m0 + m];
+        if (args.probs == nullptr) {
+          ExpAndSum(row, rows, args.lse[node.pass_offset + m0 + m], row);
+        } else {
+          __builtin_memcpy(
+              row, args.probs + node.prob_offset + (m0 + m) * node.fanout + k0,
+              rows * sizeof(A));
+        }
+        const int64_t t = targets[m0 + m] - k0;
+        if (t >= 0 && t < rows) row[t] -= 1;
+        for (int64_t k = 0; k < rows; ++k) {
+          row[k] *= g;
+          db[k] += row[k];
+        }
+      }
+      const Strided<A> factors = {dz.data, 1, dz.stride};
+      if (m0 == 0) {
+        Outer<A, false>(factors, rows, examples, x, width, dw);
+      } else {
+        Outer<A, true>(factors, rows, examples, x, width, dw);
+      }
+    }
+    const int64_t row = node.row_offset + k0;
+    Write(dw.data, rows * width, args.past_cache, args.dw + row * width);
+    Write(db, rows, false, args.db + row);
+  }
+}
+
+template <typename T>
+void BackwardRows(const Problem<T>& problem, const Slice* slices, int64_t count,
+                  const BackwardArguments<T>& args) {
+  for (int64_t i = 0; i < count; ++i) BackwardSlice(problem, slices[i], args);
+  StreamFence();
+}
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_BACKWARD_ROWS_H_

@@ -1,0 +1,138 @@
+// The forward of one group: loss and dx from one read of the weights.
+//
+// The K rows stream through the cache once, in blocks, and meet M examples. A
+// block's logits are made, an online softmax keeps the running maximum m and
+// s = sum exp(z - m) of each example, and the block's part of
+// sum_k exp(z_k - m) w_k is added while its rows are still in the cache
+// (rescaled when m grows). So the loss and
+//     dx = softmax(z) W - w_label
+// come from one read of W. That is allowed because exp(z - m) / s is the
+// softmax whatever m is. Cost: K width sizeof(T) bytes from memory, 4 M K width
+// FLOP with dx and 2 M K width without.
+
+#ifndef TF_HSM_CC_CORE_FORWARD_GROUP_H_
+#define TF_HSM_CC_CORE_FORWARD_GROUP_H_
+
+#include <cstdint>
+
+#include "cc/core/kernels.h"
+#include "cc/core/softmax.h"
+#include "cc/core/tile.h"
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+// Rows of weights in a block: about 64 KB, so that a block read from memory by
+// the logits is in the second cache for dx. Smaller blocks were slower (the
+// softmax of a block has a fixed cost).
+constexpr int64_t kMaxBlockRows = 64;
+template <typename T>
+int64_t BlockRows(int64_t width) {
+  if (width == 0) return kMaxBlockRows;
+  const int64_t rows = (64 << 10) / (width * static_cast<int64_t>(sizeof(T)));
+  const int64_t even = rows / 8 * 8;
+  return even < 8 ? 8 : even > kMaxBlockRows ? kMaxBlockRows : even;
+}
+
+template <typename A>
+void Scale(A* y, int64_t count, A factor) {
+  for (int64_t d = 0; d < count; ++d) y[d] *= factor;
+}
+
+// out[d] += sum[d] * factor - w[d].
+template <typename T>
+void AddExpectation(const Accumulator<T>* sum, Accumulator<T> factor,
+                    const T* w, int64_t width, Accumulator<T>* out) {
+  constexpr int lanes = kLanes<Accumulator<T>>;
+  int64_t d = 0;
+  for (; d + lanes <= width; d += lanes) {
+    Store(out + d, Load(out + d) + (Load(sum + d) * factor - Load(w + d)));
+  }
+  if (d < width) {
+    const int64_t rest = width - d;
+    StorePartial(
+        out + d,
+        LoadPartial(out + d, rest) +
+            (LoadPartial(sum + d, rest) * factor - LoadPartial(w + d, rest)),
+        rest);
+  }
+}
+
+template <typename T>
+void ForwardGroup(const Problem<T>& problem, const Slice& slice,
+                  const ForwardOutputs<T>& out) {
+  using A = Accumulator<T>;
+  const Plan& plan = *problem.plan;
+  const Node& node = plan.nodes[slice.node];
+  const int64_t begin = slice.begin, end = slice.end;
+  const int64_t width = problem.width, padded = Padded(width);
+  const int64_t examples = end - begin;
+  const int64_t block = BlockRows<T>(width);
+  const Matrix<const A> x = {problem.x + begin * padded, padded};
+  const int64_t* targets =
+      plan.targets.data() + node.pass_offset - node.begin + begin;
+  const int64_t* order = plan.order.data() + begin;
+  const bool with_dx = out.dx != nullptr;
+
+  A* scratch = Scratch<A>(kMaxItemExamples * (kMaxBlockRows + padded));
+  const Matrix<A> e = {scratch, kMaxBlockRows};
+  const Matrix<A> sums = {scratch + kMaxItemExamples * kMaxBlockRows, padded};
+  const int64_t prob_row =
+      node.prob_offset + (begin - node.begin) * node.fanout;
+  A max[kMaxItemExamples], total[kMaxItemExamples], target[kMaxItemExamples];
+  for (int64_t m = 0; m < examples; ++m) {
+    max[m] = -static_cast<A>(__builtin_inf());
+    total[m] = 0;
+  }
+
+  for (int64_t k0 = 0; k0 < node.fanout; k0 += block) {
+    const int64_t rows = node.fanout - k0 < block ? node.fanout - k0 : block;
+    const int64_t first = node.first_row + k0;
+    const Matrix<const T> w = {problem.weights + first * width, width};
+    const Matrix<A> z = out.probs == nullptr
+                            ? e
+                            : Matrix<A>{out.probs + prob_row + k0, node.fanout};
+    Logits<T>(w, rows, problem.biases ? problem.biases + first : nullptr, x,
+              examples, width, z);
+    for (int64_t m = 0; m < examples; ++m) {
+      const int64_t t = targets[m] - k0;
+      if (t >= 0 && t < rows) target[m] = z.row(m)[t];
+      const A block_max = Max(z.row(m), rows);
+      if (block_max > max[m]) {
+        const A shrink = k0 == 0 ? 0 : Exp<A>(Splat<A>(max[m] - block_max))[0];
+        total[m] *= shrink;
+        if (with_dx && k0 > 0) Scale(sums.row(m), width, shrink);
+        max[m] = block_max;
+      }
+      total[m] += ExpAndSum(z.row(m), rows, Shift(max[m]), e.row(m));
+    }
+    if (!with_dx) continue;
+    const Strided<A> factors = {e.data, e.stride, 1};
+    if (k0 == 0) {
+      Outer<T, false>(factors, examples, rows, w, width, sums);
+    } else {
+      Outer<T, true>(factors, examples, rows, w, width, sums);
+    }
+  }
+
+  for (int64_t m = 0; m < examples; ++m) {
+    const A lse = Shift(max[m]) + Log1(total[m]);
+    out.loss[order[m]] += lse - target[m];
+    const int64_t pass = node.pass_offset + begin - node.begin + m;
+    if (out.lse != nullptr) out.lse[pass] = lse;
+    if (out.probs != nullptr) {
+      A* probs = out.probs + prob_row + m * node.fanout;
+      ExpAndSum(probs, node.fanout, lse, probs);
+    }
+    if (with_dx) {
+      AddExpectation<T>(sums.row(m), 1 / total[m],
+                        problem.weights + (node.first_row + targets[m]) * width,
+                        width, out.dx + order[m] * width);
+    }
+  }
+}
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_FORWARD_GROUP_H_

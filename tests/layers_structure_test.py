@@ -1,0 +1,183 @@
+"""HierarchicalSoftmax in models of several shapes, and used wrongly."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests import oracle
+from tests.models import (
+    STEPS,
+    TREE,
+    WIDTH,
+    compile_form,
+    endpoint_form,
+    head_of,
+    hidden_layers,
+    make_data,
+    make_head,
+    sequential,
+    sgd,
+    train,
+)
+
+
+def test_symbolic_outputs():
+    """Shapes and types are known before any value is."""
+    inputs = keras.Input([STEPS, WIDTH])
+    outputs = make_head()(inputs)
+    assert (outputs.shape, outputs.dtype) == ((None, STEPS, WIDTH), "float32")
+    for labels_shape in ([STEPS], [STEPS, 1], [None]):
+        labels = keras.Input(labels_shape, dtype="int32")
+        losses = make_head()(inputs, labels)
+        assert (losses.shape, losses.dtype) == ((None, STEPS), "float32")
+    head = make_head(use_bias=False)
+    losses = head(keras.Input([WIDTH]), keras.Input([], dtype="int64"))
+    assert losses.shape == (None,)
+    assert head.kernel.shape == (TREE.num_rows, WIDTH)
+    assert head.bias is None and len(head.weights) == 1
+
+
+def test_two_heads():
+    """Each output has a head, a tree, labels and a perplexity of its own."""
+    tokens, labels = make_data()
+    other_tree = tf_hsm.Tree.two_level(7)
+    heads = [make_head(name="words"), make_head(other_tree, name="tags")]
+    inputs = keras.Input([STEPS], dtype="int32")
+    hidden = sequential(*hidden_layers())(inputs)
+    model = keras.Model(inputs, [head(hidden) for head in heads])
+    metrics = [[tf_hsm.metrics.Perplexity()], [tf_hsm.metrics.Perplexity()]]
+    model.compile(sgd(), loss=[h.loss for h in heads], metrics=metrics)
+    y = [labels, labels % 7]
+    losses = train(model, tokens, y, epochs=3)
+    assert losses[-1] < losses[0]
+    logs = model.evaluate(
+        tokens, y, batch_size=len(tokens), verbose=0, return_dict=True
+    )
+    hidden = keras.Model(inputs, hidden).predict(tokens, verbose=0)
+    kept = tokens != 0
+    for head, labels, name in zip(heads, y, ["words", "tags"], strict=True):
+        mean = head(hidden[kept], labels[kept]).numpy().mean()
+        np.testing.assert_allclose(logs[f"{name}_loss"], mean, rtol=1e-5)
+        np.testing.assert_allclose(
+            logs[f"{name}_perplexity"], np.exp(mean), rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+def test_one_head_used_twice(form):
+    """The slices of both uses add up, rows that are in both twice."""
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=[8, WIDTH]).astype("f4") for _ in range(2)]
+    y = [rng.integers(TREE.num_classes, size=8) for _ in range(2)]
+    inputs = [keras.Input([WIDTH]), keras.Input([WIDTH])]
+    labels = [keras.Input([], dtype="int64"), keras.Input([], dtype="int64")]
+    head = make_head()
+    if form == "compile":
+        model = keras.Model(inputs, [head(i) for i in inputs])
+        model.compile(sgd(), loss=[head.loss, head.loss])
+    else:
+        losses = [head(i, j) for i, j in zip(inputs, labels, strict=True)]
+        model = keras.Model([inputs, labels], losses)
+        model.compile(sgd())
+    kernel, bias = head.get_weights()
+    problem = oracle.Problem(
+        np.concatenate(x), np.concatenate(y), kernel, bias, np.full(16, 1 / 8)
+    )
+    value, _ = oracle.hierarchical_softmax(TREE, problem)
+    data = (x, y) if form == "compile" else ([x, y],)
+    loss = train(model, *data, epochs=1)
+    np.testing.assert_allclose(loss, [value.loss.sum() / 8], rtol=1e-5)
+    updated = head.get_weights()
+    np.testing.assert_allclose(updated[0], kernel - value.dw, atol=1e-5)
+    np.testing.assert_allclose(updated[1], bias - value.db, atol=1e-5)
+
+
+def test_head_in_an_inner_model():
+    """The loss finds the head through models in models."""
+    tokens, labels = make_data()
+    inner = sequential(*hidden_layers(), make_head())
+    inputs = keras.Input([STEPS], dtype="int32")
+    model = keras.Model(inputs, inner(inputs))
+    model.compile(sgd(), loss=head_of(inner).loss)
+    losses = train(model, tokens, labels)
+    assert losses[1] < losses[0]
+
+
+def test_subclassed_model():
+    """A head called in a model's own `call`, with labels or without."""
+
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.below, self.head = sequential(*hidden_layers()), make_head()
+
+        def call(self, x):
+            if isinstance(x, tuple):
+                return self.head(self.below(x[0]), x[1])
+            return self.head(self.below(x))
+
+    tokens, labels = make_data()
+    model, other = Model(), Model()
+    for each in (model, other):
+        each(tokens)
+    other.set_weights(model.get_weights())
+    model.compile(sgd(), loss=model.head.loss)
+    other.compile(sgd())
+    np.testing.assert_allclose(
+        train(model, tokens, labels), train(other, (tokens, labels)), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("form", [compile_form, endpoint_form])
+def test_frozen_head(form):
+    """The layers below still learn, and the head stays as it is."""
+    tokens, labels = make_data()
+    model = form(trainable=False)
+    head = head_of(model)
+    assert not head.trainable_weights
+    before = head.get_weights()
+    data = (tokens, labels) if form is compile_form else ([tokens, labels],)
+    losses = train(model, *data)
+    assert losses[1] < losses[0]
+    for one, other in zip(head.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"tree": 30}, "tree must be a tf_hsm.Tree, but is int"),
+        ({"tree": [[0, 1], 2]}, "tree must be a tf_hsm.Tree, but is list"),
+        ({"ignore_class": 1.5}, "integer"),
+    ],
+)
+def test_wrong_arguments(options, message):
+    """Said when the layer is made, not in the first step."""
+    with pytest.raises(TypeError, match=message):
+        make_head(**options)
+
+
+def test_unknown_width():
+    """The kernel's shape must be known."""
+    with pytest.raises(ValueError, match=r"last dimension of inputs.*None\)"):
+        make_head()(keras.Input([STEPS, None]))
+
+
+def test_float_labels():
+    """In either form, and an input that would make integers floats."""
+    tokens, labels = make_data()
+    with pytest.raises(TypeError, match="labels must be integers"):
+        train(compile_form(), tokens, labels.astype("f4"))
+    with pytest.raises(TypeError, match=r"keras.Input\(.*dtype=\"int64\""):
+        make_head()(keras.Input([STEPS, WIDTH]), keras.Input([STEPS]))
+
+
+def test_labels_that_do_not_fit():
+    """A wrong shape, or a class that the tree does not have."""
+    tokens, labels = make_data()
+    with pytest.raises(ValueError, match=r"labels, of shape \(None, 4\)"):
+        train(compile_form(), tokens, labels[:, :4])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"labels\[\d+\]"):
+        train(compile_form(), tokens, labels + 30)

@@ -1,0 +1,305 @@
+"""HierarchicalSoftmax in training, against NumPy and Keras' full softmax."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests import oracle
+from tests.models import (
+    NUM_CLASSES,
+    STEPS,
+    TREE,
+    WIDTH,
+    assert_same_weights,
+    compile_form,
+    endpoint_form,
+    head_of,
+    hidden_layers,
+    make_data,
+    make_head,
+    sequential,
+    sgd,
+    train,
+    train_graph,
+)
+from tf_hsm import Tree
+from tf_hsm.layers import hierarchical_softmax as layer_module
+
+
+def numpy_training(weights, tokens, labels, sample_weight, ignore_class):
+    """Two epochs of batches of 8, as `train` does, written out in NumPy.
+
+    Returns the mean losses of the epochs and the weights.
+    """
+    embeddings, w, b, kernel, bias = (a.astype(float) for a in weights)
+    epochs = []
+    for start in 2 * list(range(0, len(tokens), 8)):
+        batch = slice(start, start + 8)
+        x, y = tokens[batch], labels[batch].ravel()
+        counts = (x.ravel() != 0) & (y != ignore_class)
+        embedded = embeddings[x].reshape(-1, WIDTH)
+        hidden = np.tanh(embedded @ w + b)
+        upstream = sample_weight[batch].ravel() * counts / counts.sum()
+        problem = oracle.Problem(hidden, y, kernel, bias, upstream)
+        value, _ = oracle.hierarchical_softmax(TREE, problem, ignore_class)
+        epochs.append((len(x), value.loss @ upstream))
+        dz = value.dx * (1 - hidden**2)
+        np.subtract.at(embeddings, x.ravel(), dz @ w.T)
+        w -= embedded.T @ dz
+        b -= dz.sum(0)
+        kernel -= value.dw
+        bias -= value.db
+    losses = np.array(epochs).reshape(2, -1, 2)
+    means = (losses[..., 0] * losses[..., 1]).sum(1) / len(tokens)
+    return means, [embeddings, w, b, kernel, bias]
+
+
+@pytest.mark.parametrize(
+    "ignore_class, weighted",
+    [(None, False), (None, True), (4, True), (-1, False)],
+)
+def test_both_forms_train_as_the_oracle(ignore_class, weighted):
+    """Masked and ignored labels count neither in the sum nor in the mean."""
+    tokens, labels = make_data()
+    if ignore_class == -1:
+        labels[:, 1] = -1
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(size=tokens.shape).astype("f4")
+    given = weights if weighted else None
+
+    fitted = compile_form(ignore_class=ignore_class)
+    endpoint = endpoint_form(ignore_class=ignore_class, weighted=weighted)
+    endpoint.set_weights(fitted.get_weights())
+    means, expected = numpy_training(
+        fitted.get_weights(),
+        tokens,
+        labels,
+        weights if weighted else np.ones(tokens.shape),
+        ignore_class,
+    )
+    inputs = [tokens, labels, weights] if weighted else [tokens, labels]
+    losses = train(fitted, tokens, labels, sample_weight=given)
+    np.testing.assert_allclose(losses, means, rtol=1e-5)
+    np.testing.assert_allclose(train(endpoint, inputs), means, rtol=1e-5)
+    for model in (fitted, endpoint):
+        for mine, its in zip(model.get_weights(), expected, strict=True):
+            np.testing.assert_allclose(mine, its, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "mask_zero, ignore_class, weighted",
+    [
+        (False, None, False),
+        (False, -1, False),
+        (True, None, True),
+        (True, 4, False),
+        (True, -1, True),
+    ],
+)
+def test_one_group_is_the_full_softmax(mask_zero, ignore_class, weighted):
+    """A training run equals that of Dense and Keras' own cross-entropy."""
+    tokens, labels = make_data(seed=2)
+    if ignore_class == -1:
+        labels[tokens > NUM_CLASSES // 2] = -1
+    sample_weight = np.linspace(0, 2, len(tokens)).astype("f4")[:, np.newaxis]
+    sample_weight = sample_weight if weighted else None
+    mine = compile_form(
+        tree=Tree.balanced(NUM_CLASSES, NUM_CLASSES),
+        ignore_class=ignore_class,
+        mask_zero=mask_zero,
+        optimizer=sgd(momentum=0.9),
+    )
+    dense = sequential(
+        *hidden_layers(mask_zero), keras.layers.Dense(NUM_CLASSES)
+    )
+    dense.compile(
+        sgd(momentum=0.9),
+        loss=keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, ignore_class=ignore_class
+        ),
+    )
+    *below, kernel, bias = mine.get_weights()
+    dense.set_weights([*below, kernel.T, bias])
+    np.testing.assert_allclose(
+        train(mine, tokens, labels, sample_weight=sample_weight),
+        train(dense, tokens, labels, sample_weight=sample_weight),
+        rtol=1e-5,
+    )
+    *below, kernel, bias = mine.get_weights()
+    for a, b in zip([*below, kernel.T, bias], dense.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        mine.evaluate(tokens, labels, verbose=0)[0],
+        dense.evaluate(tokens, labels, verbose=0),
+        rtol=1e-5,
+    )
+
+
+def test_evaluate_and_predict():
+    """Predictions are hidden vectors, or with labels the losses."""
+    tokens, labels = make_data()
+    fitted, endpoint = compile_form(), endpoint_form()
+    endpoint.set_weights(fitted.get_weights())
+    hidden = fitted.predict(tokens, verbose=0)
+    assert hidden.shape == (len(tokens), STEPS, WIDTH)
+    head = head_of(fitted)
+    by_hand = tf_hsm.hierarchical_softmax_loss(
+        head.kernel, head.bias, labels, hidden, TREE
+    )
+    losses = endpoint.predict([tokens, labels], verbose=0)
+    np.testing.assert_allclose(losses, np.where(tokens, by_hand, 0), rtol=1e-5)
+    mean = losses.sum() / np.count_nonzero(tokens)
+    whole = {"batch_size": len(tokens), "verbose": 0}
+    np.testing.assert_allclose(
+        endpoint.evaluate([tokens, labels], **whole), mean, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        fitted.evaluate(tokens, labels, **whole),
+        [mean, np.exp(mean)],
+        rtol=1e-5,
+    )
+
+
+def test_labels_with_a_last_dimension_of_1():
+    """Labels [B, T, 1], as some pipelines have them, are labels [B, T]."""
+    tokens, labels = make_data()
+    model, other = compile_form(), compile_form()
+    other.set_weights(model.get_weights())
+    np.testing.assert_array_equal(
+        train(model, tokens, labels),
+        train(other, tokens, labels[..., np.newaxis]),
+    )
+    head = make_head()
+    inputs = np.ones([3, WIDTH], "f4")
+    np.testing.assert_array_equal(
+        head(inputs, np.array([[1], [2], [3]])),
+        head(inputs, np.array([1, 2, 3])),
+    )
+
+
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+@pytest.mark.parametrize("eager", [False, True])
+def test_labels_stay_exact_integers(form, eager, monkeypatch):
+    """Keras' own losses cast y_true to float32, exact only to 2^24."""
+    label = 2**53 + 1
+    seen = []
+
+    def spy(weights, biases, labels, inputs, tree, ignore_class=None):
+        seen.append(labels.dtype)
+        tf.debugging.assert_equal(labels, tf.constant(label, tf.int64))
+        return tf.reduce_sum(inputs * weights[0], -1)
+
+    monkeypatch.setattr(layer_module, "hierarchical_softmax_loss", spy)
+    tokens, labels = make_data()
+    labels = np.full_like(labels, label)
+    compiling = {"run_eagerly": eager}
+    if form == "compile":
+        model = compile_form(compiling=compiling, use_bias=False)
+        train(model, tokens, labels, epochs=1)
+    else:
+        model = endpoint_form(compiling=compiling, use_bias=False)
+        train(model, [tokens, labels], epochs=1)
+    assert set(seen) == {tf.int64}
+
+
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+@pytest.mark.parametrize(
+    "policy, variable, loss",
+    [
+        ("mixed_bfloat16", "float32", "float32"),
+        ("mixed_float16", "float32", "float32"),
+        ("bfloat16", "bfloat16", "float32"),
+        ("float64", "float64", "float64"),
+    ],
+)
+def test_policies(form, policy, variable, loss):
+    """The kernel has the variables' type; losses are float32 at least."""
+    tokens, labels = make_data()
+    if form == "compile":
+        model, x, y = compile_form(dtype=policy), tokens, labels
+    else:
+        model, x, y = endpoint_form(dtype=policy), [tokens, labels], None
+        assert model.output.dtype == loss
+        assert model.predict(x, verbose=0).dtype == loss
+    head = head_of(model)
+    assert head.kernel.dtype == head.bias.dtype == variable
+    losses = train(model, x, y)
+    assert losses[-1] < losses[0]
+    inputs = np.ones([2, WIDTH])
+    outputs = head(inputs)
+    assert outputs.dtype == head.compute_dtype
+    assert head(inputs, np.array([1, 2])).dtype == loss
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_kernel_is_neither_cast_nor_copied(policy):
+    """Nothing but the loss, its gradient and the update touch the kernel."""
+    tokens, labels = make_data()
+    model = compile_form(dtype=policy)
+    graph = train_graph(model, tokens, labels)
+    kernel = head_of(model).kernel.value
+    handle = next(i for outer, i in graph.captures if outer is kernel.handle)
+    assert sorted(op.type for op in handle.consumers()) == [
+        "ResourceScatterSub",
+        "ResourceTfHsmLoss",
+        "ResourceTfHsmLossGrad",
+    ]
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        keras.optimizers.SGD(0.5, momentum=0.9, nesterov=True),
+        keras.optimizers.SGD(0.5, global_clipnorm=1.0),
+        keras.optimizers.Adam(0.05, clipnorm=1.0),
+        keras.optimizers.Adagrad(0.3),
+    ],
+    ids=["momentum", "clipped", "adam", "adagrad"],
+)
+def test_optimizers_reduce_the_loss(optimizer):
+    """Keras' optimizers take the sparse gradients."""
+    losses = train(compile_form(optimizer=optimizer), *make_data(), epochs=4)
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_gradient_accumulation():
+    """Two batches of 11 make the update of one of 22, all labels counting."""
+    _, labels = make_data()
+    tokens = labels + 0
+    tokens[tokens == 0] = 1
+    whole = compile_form()
+    halves = compile_form(optimizer=sgd(gradient_accumulation_steps=2))
+    halves.set_weights(whole.get_weights())
+    train(whole, tokens, labels, batch_size=22)
+    train(halves, tokens, labels, batch_size=11)
+    assert_same_weights(halves, whole)
+
+
+@pytest.mark.parametrize(
+    "compiling", [{"run_eagerly": True}, {"steps_per_execution": 2}]
+)
+@pytest.mark.parametrize("form", [compile_form, endpoint_form])
+def test_ways_to_run(form, compiling):
+    """Eagerly or several steps at a time, the run is the same."""
+    tokens, labels = make_data()
+    x = tokens if form is compile_form else [tokens, labels]
+    y = labels if form is compile_form else None
+    model, other = form(), form(compiling=compiling)
+    other.set_weights(model.get_weights())
+    options = {"shuffle": False, "verbose": 0, "epochs": 2, "batch_size": 8}
+    expected = model.fit(x, y, **options).history
+    actual = other.fit(x, y, **options).history
+    assert actual.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5)
+    assert_same_weights(other, model)
+
+
+def test_xla_stays_off():
+    """It has no such op; Keras would turn it on where there is a GPU."""
+    assert not compile_form().jit_compile
+    with pytest.warns(UserWarning, match="doesn't support `jit_compile"):
+        model = compile_form(compiling={"jit_compile": True})
+    train(model, *make_data(), epochs=1)

@@ -1,0 +1,108 @@
+"""HierarchicalSoftmaxLoss by itself; layers_test trains with it."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.models import NUM_CLASSES, WIDTH, make_head, sequential, train
+from tf_hsm.losses import HierarchicalSoftmaxLoss
+
+LABELS = np.array([[3, 4, 5], [6, 7, 4]])
+
+
+def make_outputs(**options):
+    """A head's outputs for LABELS, and the losses; ignored ones are 0."""
+    head = make_head(**options)
+    inputs = tf.random.stateless_normal([*LABELS.shape, WIDTH], [0, 1])
+    return head, head(inputs), head(inputs, LABELS).numpy()
+
+
+@pytest.mark.parametrize("ignore_class", [None, 4])
+@pytest.mark.parametrize("masked", [False, True])
+def test_reductions(ignore_class, masked):
+    """As for every Keras loss; labels that do not count are not in a mean."""
+    _, outputs, losses = make_outputs(ignore_class=ignore_class)
+    kept = np.ones(LABELS.shape, bool)
+    if masked:
+        kept[1, 0] = False
+        outputs._keras_mask = tf.constant(kept)
+    kept &= ignore_class != LABELS
+    weights = np.array([[1.0, 0.5, 0.25], [2.0, 3.0, 0.0]])
+    for reduction, expected in {
+        "sum_over_batch_size": (losses * weights)[kept].sum() / kept.sum(),
+        "mean_with_sample_weight": np.average(
+            losses[kept], weights=weights[kept]
+        ),
+        "sum": (losses * weights)[kept].sum(),
+        "none": losses * weights * kept,
+    }.items():
+        loss = HierarchicalSoftmaxLoss(reduction)
+        np.testing.assert_allclose(
+            loss(LABELS, outputs, weights), expected, rtol=1e-5
+        )
+
+
+def test_no_label_counts():
+    """The mean over nothing is 0, not NaN."""
+    head, outputs, _ = make_outputs(ignore_class=-1)
+    assert float(head.loss(np.full_like(LABELS, -1), outputs)) == 0
+
+
+@pytest.mark.parametrize(
+    "weights", [0.5, [1, 0], [[1], [0]], [[1, 1, 2], [0, 3, 0]]]
+)
+def test_sample_weight_broadcasts_from_the_left(weights):
+    """One weight per example, or per label; with a last dimension of 1 too."""
+    head, outputs, losses = make_outputs()
+    weights = np.array(weights, "f4")
+    full = weights.reshape(weights.shape + (1,) * (2 - weights.ndim))
+    expected = (losses * full).mean()
+    for given in (weights, np.broadcast_to(full, LABELS.shape)[..., None]):
+        loss = head.loss(LABELS[..., np.newaxis], outputs, given)
+        np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+def test_sample_weight_that_does_not_fit():
+    """An error, where NumPy's rules would broadcast from the right."""
+    head, outputs, _ = make_outputs()
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        head.loss(LABELS, outputs, np.ones(3))
+
+
+def test_every_call_computes():
+    """The weights may have changed, or a tape may have begun to record."""
+    head, outputs, _ = make_outputs()
+    first = head.loss(LABELS, outputs)
+    with tf.GradientTape() as tape:
+        loss = head.loss(LABELS, outputs)
+    gradients = tape.gradient(loss, head.trainable_weights)
+    assert all(g is not None for g in gradients)
+    for variable, gradient in zip(
+        head.trainable_weights, gradients, strict=True
+    ):
+        variable.value.assign_sub(tf.convert_to_tensor(gradient))
+    assert float(head.loss(LABELS, outputs)) < float(first)
+
+
+def test_outputs_of_no_head():
+    """A loss cannot find weights on what another layer returned."""
+    head, outputs, _ = make_outputs()
+    for wrong in (outputs.numpy(), outputs + 1):
+        with pytest.raises(ValueError, match="not come from a tf_hsm head"):
+            head.loss(LABELS, wrong)
+    for layers in (
+        [keras.layers.Embedding(NUM_CLASSES, WIDTH)],
+        [keras.layers.Embedding(NUM_CLASSES, WIDTH), head, keras.layers.ReLU()],
+    ):
+        model = sequential(*layers)
+        model.compile(loss=head.loss)
+        with pytest.raises(ValueError, match="not come from a tf_hsm head"):
+            train(model, np.ones([8, 5]), np.ones([8, 5], int))
+
+
+def test_config():
+    """The loss of a loaded model is that of the saved one."""
+    loss = HierarchicalSoftmaxLoss("sum", name="nats")
+    config = keras.losses.serialize(loss)
+    assert keras.losses.deserialize(config).get_config() == loss.get_config()
