@@ -4,6 +4,7 @@ set -euo pipefail
 
 root="${RUNFILES_DIR:-$(cd "$(dirname "$0")" && pwd)/$(basename "$0").runfiles}/{workspace}"
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"
 cd "${BUILD_WORKING_DIRECTORY:-.}"
 
 # The first entry of sys.path would be that folder: a checkout there would hide
@@ -11,5 +12,5 @@ cd "${BUILD_WORKING_DIRECTORY:-.}"
 exec "{python}" -c '
 import runpy, sys
 del sys.path[0]
-runpy.run_module(sys.argv[1], None, "__main__", alter_sys=True)
+runpy.run_module(sys.argv.pop(1), None, "__main__", alter_sys=True)
 ' "{module}" "$@"
