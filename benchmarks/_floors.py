@@ -12,9 +12,11 @@ s is the size of a number; 2 W_l is weights read once, their gradient written
 once; 8 is a float32 probability written and read. A step that also applies
 plain SGD need not write the gradient but must write the weights: the same.
 
-F is that of a large matrix product in TensorFlow. M is the best rate of
-several ways to stream through memory far larger than the caches: reading for
-the forward pass; reading and writing where that is faster, for the others.
+F is that of a large matrix product in TensorFlow. M is the better rate of two
+ways to stream through memory far larger than the caches: reading for the
+forward pass; reading and writing where that is faster, for the others. Both are
+sampled beside every repetition of the steps, and their medians count, as the
+steps' do: a shared machine is slower at times, for all alike.
 """
 
 import concurrent.futures
@@ -24,23 +26,16 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import _machine
-
-_STREAM_BYTES = 2 << 30
-_MATRIX_SIZE = 3072
-_TRIES = 3
+_STREAM_BYTES = 512 << 20
+_MATRIX_SIZE = 2048
 
 
 class Rates(NamedTuple):
-    """What the machine does per second, at best."""
+    """What the machine does per second."""
 
     flops: float
     read: float  # bytes
     read_write: float  # bytes read plus bytes written
-
-    def best(self, other):
-        """The better of two measurements, rate by rate."""
-        return Rates(*map(max, self, other))
 
 
 class Work(NamedTuple):
@@ -56,12 +51,6 @@ class Floor(NamedTuple):
 
     seconds: float
     memory_share: float  # of `seconds`; the rest is arithmetic
-
-
-def measure_rates(threads, dtype):
-    """Measures `Rates`; for 16-bit types F may be that of float32."""
-    dtypes = {dtype, "float32"} if tf.as_dtype(dtype).size < 4 else {dtype}
-    return Rates(max(map(_product_rate, dtypes)), *_stream_rates(threads))
 
 
 def work(tree, labels):
@@ -111,43 +100,52 @@ def _floor(arithmetic, memory, rest):
     return Floor(float(seconds), float(of_memory / seconds))
 
 
-def _product_rate(dtype):
+class Probe:
+    """Measures `Rates`, a moment at a time."""
+
+    def __init__(self, threads, dtype):
+        """Makes the operands; for 16-bit types F may be that of float32."""
+        dtypes = {dtype, "float32"} if tf.as_dtype(dtype).size < 4 else {dtype}
+        self._products = [_product(dtype) for dtype in dtypes]
+        # NumPy asks for huge pages, and lets threads run side by side.
+        self._numbers = np.ones(_STREAM_BYTES // 4, np.float32)
+        self._executor = concurrent.futures.ThreadPoolExecutor(threads)
+        self._threads = threads
+        self.sample()
+
+    def sample(self):
+        """Returns the `Rates` of now, in about a tenth of a second."""
+        product = min(map(_seconds, self._products))
+        read = min(
+            _seconds(self._in_threads(np.max)),
+            _seconds(self._in_threads(lambda part: np.dot(part, part))),
+        )
+        in_place = _seconds(
+            self._in_threads(lambda part: np.negative(part, out=part))
+        )
+        return Rates(
+            2 * _MATRIX_SIZE**3 / product,
+            _STREAM_BYTES / read,
+            2 * _STREAM_BYTES / in_place,
+        )
+
+    def _in_threads(self, function):
+        parts = np.array_split(self._numbers, self._threads)
+        return lambda: list(self._executor.map(function, parts))
+
+
+def median(rates):
+    """The median of a list of `Rates`, one by one."""
+    return Rates(*map(float, np.median(rates, axis=0)))
+
+
+def _product(dtype):
     matrix = tf.ones([_MATRIX_SIZE, _MATRIX_SIZE], dtype)
     product = tf.function(lambda: tf.matmul(matrix, matrix)[0, 0])
-    return 2 * _MATRIX_SIZE**3 / _shortest(product)
+    return lambda: product().numpy()
 
 
-def _stream_rates(threads):
-    """Returns the best read rate, and the best read and write rate."""
-    num_bytes = min(_STREAM_BYTES, _machine.available_bytes() // 4)
-    # NumPy asks for huge pages, and lets threads run side by side.
-    numbers = np.ones(num_bytes // 4, np.float32)
-    halves = np.array_split(numbers, 2)
-    with concurrent.futures.ThreadPoolExecutor(threads) as executor:
-
-        def in_threads(function, *arrays):
-            parts = [np.array_split(array, threads) for array in arrays]
-            return lambda: list(executor.map(function, *parts))
-
-        read = min(
-            _shortest(in_threads(np.max, numbers)),
-            _shortest(in_threads(lambda part: np.dot(part, part), numbers)),
-        )
-        in_place = _shortest(
-            in_threads(lambda part: np.negative(part, out=part), numbers)
-        )
-        copy = _shortest(in_threads(np.copyto, *halves))
-    return (
-        numbers.nbytes / read,
-        max(2 * numbers.nbytes / in_place, numbers.nbytes / copy),
-    )
-
-
-def _shortest(function):
-    """Returns the seconds of the fastest of several calls."""
-    seconds = []
-    for _ in range(_TRIES):
-        start = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+def _seconds(function):
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start

@@ -42,11 +42,12 @@ def time_case(case, settings):
         settings.memory_limit or _machine.available_bytes(),
         settings.time_limit,
     )
-    rates = _floors.measure_rates(settings.threads, case.dtype)
+    probe = _floors.Probe(settings.threads, case.dtype)
+    rates = [probe.sample()]
     tree = _workloads.make_tree(case)
     labels = _workloads.draw_labels(case, 1 + settings.repetitions)
     work = _floors.work(tree, labels[1])
-    bench = _Bench(case, tree, work, rates, limits)
+    bench = _Bench(case, tree, work, rates[0], limits)
     phases = {name: {} for name in settings.implementations}
     for phase in _implementations.PHASES:
         steps = {}
@@ -56,14 +57,18 @@ def time_case(case, settings):
                 phases[name][phase] = {"refused": refusal}
             else:
                 steps[name] = step
-        samples = _interleave(steps, labels, _implementations.make_inputs(case))
+        samples = _interleave(
+            steps,
+            labels,
+            _implementations.make_inputs(case),
+            lambda: rates.append(probe.sample()),
+        )
         for name, seconds in samples.items():
             phases[name][phase] = {
                 "ms": 1000 * float(np.median(seconds)),
                 "samples_ms": [1000 * s for s in seconds],
             }
-    # The machine may have been busier before than it was meanwhile.
-    rates = rates.best(_floors.measure_rates(settings.threads, case.dtype))
+    rates = _floors.median(rates)
     floors = _floors.floors(
         work,
         case.sizes.batch,
@@ -140,13 +145,14 @@ class _Bench:
         return step, None
 
 
-def _interleave(steps, labels, inputs):
+def _interleave(steps, labels, inputs, between):
     """Times steps in turn, after one call of each to warm up.
 
     Args:
       steps: a dict of functions of labels and inputs.
       labels: `[1 + repetitions, B]`: a row to warm up, one per repetition.
       inputs: `[B, D]`.
+      between: a function to call once in each repetition.
 
     Returns:
       A dict of lists of seconds, shorter ones for slow steps.
@@ -158,6 +164,7 @@ def _interleave(steps, labels, inputs):
     }
     samples = {name: [] for name in steps}
     for number, row in enumerate(labels):
+        between()
         for name, step in steps.items():
             if number < repetitions[name]:
                 samples[name].append(seconds_of(step, row, inputs))

@@ -186,12 +186,15 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
     label = 2**53 + 1
     seen = []
 
-    def spy(weights, biases, labels, inputs, tree, ignore_class=None):
+    def spy(ignored, weights, biases, labels, inputs, tree):
         seen.append(labels.dtype)
-        tf.debugging.assert_equal(labels, tf.constant(label, tf.int64))
+        counted = tf.reduce_all(labels[..., tf.newaxis] != ignored, -1)
+        tf.debugging.assert_equal(
+            labels[counted], tf.constant(label, tf.int64)
+        )
         return tf.reduce_sum(inputs * weights[0], -1)
 
-    monkeypatch.setattr(layer_module, "hierarchical_softmax_loss", spy)
+    monkeypatch.setattr(layer_module, "loss_ignoring", spy)
     tokens, labels = make_data()
     labels = np.full_like(labels, label)
     compiling = {"run_eagerly": eager}
@@ -303,3 +306,15 @@ def test_xla_stays_off():
     with pytest.warns(UserWarning, match="doesn't support `jit_compile"):
         model = compile_form(compiling={"jit_compile": True})
     train(model, *make_data(), epochs=1)
+
+
+def test_masked_labels_may_be_anything():
+    """A label under a mask is not looked at: padding may hold -1."""
+    tree = tf_hsm.Tree.two_level(20)
+    head = tf_hsm.layers.HierarchicalSoftmax(tree)
+    inputs = tf.random.stateless_normal((2, 3, 4), [0, 1])
+    mask = np.array([[1, 1, 0], [1, 0, 0]], bool)
+    labels = np.where(mask, 7, -1)
+    losses = head(inputs, labels, inputs_mask=mask).numpy()
+    assert (losses[mask] > 0).all() and not losses[~mask].any()
+    np.testing.assert_allclose(head.losses[0], losses[mask].mean(), rtol=1e-6)

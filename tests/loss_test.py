@@ -261,6 +261,29 @@ def test_two_threads_train_one_variable():
     assert after < 0.7 * before
 
 
+def test_large_gradients_are_memory_of_their_own():
+    """Pooled outputs that are still held are not given out again."""
+    tree = tf_hsm.Tree.two_level(90_000)
+    w, b, _, x = problem(tree=tree)
+    w, b = tf.Variable(w), tf.Variable(b)
+
+    def weight_gradient(labels):
+        with tf.GradientTape() as tape:
+            losses = loss_function(w, b, labels, x, tree)
+        return tape.gradient(losses, w)
+
+    labels = np.linspace(0, 89_999, len(x)).astype(np.int64)
+    first = weight_gradient(labels)
+    assert first.values.shape[0] * DIM * 4 > 4 << 20
+    copy = first.values.numpy().copy()
+    for _ in range(3):
+        other = weight_gradient(labels[::-1].copy())
+        assert not np.array_equal(other.values, copy)
+    np.testing.assert_array_equal(first.values, copy)
+    del first, other
+    np.testing.assert_array_equal(weight_gradient(labels).values, copy)
+
+
 @pytest.mark.parametrize("by", ["weights", "inputs"])
 def test_second_order_is_refused(by):
     """There is no gradient of the gradient, and nobody is told zero."""

@@ -44,6 +44,12 @@ def hierarchical_softmax_loss(
         shape or a label does not fit; the message names the argument, the
         position, the value and the legal range.
     """
+    ignored = [] if ignore_class is None else [int(ignore_class)]
+    return loss_ignoring(ignored, weights, biases, labels, inputs, tree)
+
+
+def loss_ignoring(ignored, weights, biases, labels, inputs, tree):
+    """`hierarchical_softmax_loss` that ignores any number of labels."""
     weights = _parameter(weights)
     biases = [] if biases is None else [_parameter(biases)]
     dtype = _dtype_of(weights)
@@ -79,7 +85,7 @@ def hierarchical_softmax_loss(
         **tree_tensors(tree)._asdict(),
         **type_of_handle,
         Taccumulator=tf.float64 if dtype == tf.float64 else tf.float32,
-        ignore_classes=[] if ignore_class is None else [int(ignore_class)],
+        ignore_classes=ignored,
         with_gradients=(
             not tf.executing_eagerly() or _private_tensorflow.is_recording()
         ),

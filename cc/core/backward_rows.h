@@ -39,7 +39,7 @@ template <typename T>
 void BackwardSlice(const Problem<T>& problem, const Slice& slice,
                    const BackwardArguments<T>& args) {
   using A = Accumulator<T>;
-  constexpr int64_t kBlock = 24, kChunk = 64;  // rows, examples
+  constexpr int64_t kBlock = 18, kChunk = 64;  // rows, examples
   const Plan& plan = *problem.plan;
   const Node& node = plan.nodes[slice.node];
   const int64_t width = problem.width, padded = Padded(width);

@@ -6,9 +6,12 @@ import keras
 import tensorflow as tf
 
 from tf_hsm import _head
-from tf_hsm.loss import hierarchical_softmax_loss
+from tf_hsm.loss import loss_ignoring
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
 from tf_hsm.tree import Tree
+
+# The label of masked positions: no class's, and no ignore_class of anybody's.
+_MASKED = -(2**63)
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -145,20 +148,20 @@ class HierarchicalSoftmax(keras.layers.Layer):
                 f"labels, of shape {labels.shape}, must have the shape of "
                 f"inputs, {inputs.shape}, without the last dimension"
             )
-        losses = hierarchical_softmax_loss(
-            self.kernel,
-            self.bias,
-            labels,
-            inputs,
-            self.tree,
-            ignore_class=self.ignore_class,
-        )
         mask = _head.get_mask(inputs) if inputs_mask is None else inputs_mask
-        if mask is not None:
-            mask = tf.cast(mask, tf.bool)
-            losses = tf.where(mask, losses, tf.zeros_like(losses))
+        ignored = [] if self.ignore_class is None else [self.ignore_class]
+        kept = None
         if self.ignore_class is not None:
             kept = tf.not_equal(labels, self.ignore_class)
+        if mask is not None:
+            # What is masked may hold any label, and costs nothing.
+            mask = tf.cast(mask, tf.bool)
+            labels = tf.where(mask, tf.cast(labels, tf.int64), _MASKED)
+            ignored.append(_MASKED)
+        losses = loss_ignoring(
+            ignored, self.kernel, self.bias, labels, inputs, self.tree
+        )
+        if kept is not None:
             mask = kept if mask is None else tf.logical_and(mask, kept)
         return losses, mask
 

@@ -1,0 +1,105 @@
+"""Our loss in a skip-gram model, in a process of its own."""
+
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from benchmarks import _machine
+
+_LEARNING_RATE = 0.025
+# Steps in one turn.
+_STEPS = 20
+
+
+class Implementation:
+    """Steps of plain SGD over the pairs of neighbours of a corpus.
+
+    The spec has "width", "batch", "words", the path of an array of class ids
+    `[lines, words]`, and "lookup". Without lookup the hidden vectors are given:
+    a step makes the losses, the gradient of the hidden vectors, and updates
+    the rows on the paths. With lookup the hidden vectors are the input vectors
+    of the neighbours, which are updated as well: a whole skip-gram step.
+    """
+
+    def __init__(self, spec):
+        """Makes the Huffman tree of the corpus, the variables and the step."""
+        _machine.use_threads(spec["threads"])
+        words = np.load(spec["words"])
+        self._tree = tf_hsm.Tree.huffman(np.bincount(words.ravel()))
+        self._batches = _batches(words, spec["batch"])
+        width = spec["width"]
+        # Like word2vec: no bias, zeros above, small random vectors below.
+        self._weights = tf.Variable(tf.zeros([self._tree.num_rows, width]))
+        if spec["lookup"]:
+            shape = [self._tree.num_classes, width]
+        else:
+            shape = [spec["batch"], width]
+        self._vectors = tf.Variable(
+            tf.random.uniform(shape, -0.5 / width, 0.5 / width, seed=1)
+        )
+        self._step = self._make_step(spec["lookup"])
+        variables = [self._weights] + [self._vectors] * spec["lookup"]
+        self.facts = {
+            "version": tf_hsm.__version__,
+            "parameters": sum(int(tf.size(v)) for v in variables),
+        }
+
+    def run(self, phase, turn):
+        """Times some steps, each turn on other pairs."""
+        del phase  # There is one.
+        numbers = range(turn * _STEPS, (turn + 1) * _STEPS)
+        batches = [
+            tf.constant(self._batches[number % len(self._batches)])
+            for number in numbers
+        ]
+        start = time.perf_counter()
+        for batch in batches:
+            # All results are there once the loss is.
+            self._step(batch)[0].numpy()
+        seconds = time.perf_counter() - start
+        return {
+            "seconds": seconds,
+            "pairs": sum(batch.shape[1] for batch in batches),
+        }
+
+    def _make_step(self, lookup):
+        variables = [self._weights] + [self._vectors] * lookup
+        optimizer = keras.optimizers.SGD(_LEARNING_RATE)
+        optimizer.build(variables)
+
+        @tf.function
+        def step(batch):
+            neighbours, labels = tf.unstack(batch)
+            with tf.GradientTape() as tape:
+                hidden = (
+                    tf.gather(self._vectors, neighbours)
+                    if lookup
+                    else tf.convert_to_tensor(self._vectors)
+                )
+                tape.watch(hidden)
+                # Summed: every pair is a step of its own in word2vec.
+                loss = tf.reduce_sum(
+                    tf_hsm.hierarchical_softmax_loss(
+                        self._weights, None, labels, hidden, self._tree
+                    )
+                )
+            *gradients, hidden_gradient = tape.gradient(
+                loss, [*variables, hidden]
+            )
+            optimizer.apply(gradients, variables)
+            return loss, hidden_gradient
+
+        return step
+
+
+def _batches(words, batch):
+    """Returns `[batches, 2, batch]`: neighbours and labels, window 1."""
+    left, right = words[:, :-1].ravel(), words[:, 1:].ravel()
+    pairs = np.stack([left, right, right, left], 1).reshape(-1, 2)
+    count = len(pairs) // batch
+    return (
+        pairs[: count * batch].reshape(count, batch, 2).transpose(0, 2, 1)
+    ).copy()
