@@ -263,7 +263,7 @@ def test_two_threads_train_one_variable():
 
 def test_large_gradients_are_memory_of_their_own():
     """Pooled outputs that are still held are not given out again."""
-    tree = tf_hsm.Tree.two_level(90_000)
+    tree = tf_hsm.Tree.two_level(1_000_000)
     w, b, _, x = problem(tree=tree)
     w, b = tf.Variable(w), tf.Variable(b)
 
@@ -272,7 +272,7 @@ def test_large_gradients_are_memory_of_their_own():
             losses = loss_function(w, b, labels, x, tree)
         return tape.gradient(losses, w)
 
-    labels = np.linspace(0, 89_999, len(x)).astype(np.int64)
+    labels = np.linspace(0, 999_999, len(x)).astype(np.int64)
     first = weight_gradient(labels)
     assert first.values.shape[0] * DIM * 4 > 4 << 20
     copy = first.values.numpy().copy()

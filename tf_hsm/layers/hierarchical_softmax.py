@@ -141,6 +141,7 @@ class HierarchicalSoftmax(keras.layers.Layer):
         count. See `call` for the arguments.
         """
         labels = tf.convert_to_tensor(labels)
+        _check_integers(labels)
         if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
             labels = tf.squeeze(labels, -1)
         if not labels.shape.is_compatible_with(inputs.shape[:-1]):
@@ -172,12 +173,8 @@ class HierarchicalSoftmax(keras.layers.Layer):
         del sample_weight, inputs_mask
         if labels is None:
             return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
-        if not tf.as_dtype(labels.dtype).is_integer:
-            # Here, since the model would cast what it is given to this type.
-            raise TypeError(
-                f"labels must be integers, but are {labels.dtype}: make them "
-                'a keras.Input(..., dtype="int64")'
-            )
+        # Here already, since the model casts what it is given to this type.
+        _check_integers(labels)
         double = self.variable_dtype == "float64"
         return keras.KerasTensor(
             inputs.shape[:-1], dtype="float64" if double else "float32"
@@ -202,3 +199,12 @@ class HierarchicalSoftmax(keras.layers.Layer):
     def from_config(cls, config):
         """Makes the layer that `get_config` described."""
         return cls(**{**config, "tree": Tree.from_config(config["tree"])})
+
+
+def _check_integers(labels):
+    dtype = tf.as_dtype(labels.dtype)
+    if not dtype.is_integer:
+        raise TypeError(
+            f"labels must be integers, but are {dtype.name}; as an input of a "
+            'model, make them a keras.Input(..., dtype="int64")'
+        )

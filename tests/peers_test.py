@@ -1,0 +1,103 @@
+"""The comparison with peers; each peer is tested where it is installed."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks import _peer_comparisons, _peer_process, _peer_skip_gram
+
+
+def _run_once(comparison, name):
+    module, spec = comparison.implementations[name]
+    try:
+        process = _peer_process.Process(module, spec)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"{error.name} is not installed")
+    try:
+        return process.facts, process.run(comparison.phases[-1], 0)
+    finally:
+        process.close()
+
+
+def test_it_measures_ours_and_says_which_peers_are_not_installed(tmp_path):
+    path = tmp_path / "figures.json"
+    output = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "benchmarks.peers",
+            "--workload=tiny",
+            "--repetitions=2",
+            f"--json={path}",
+        ],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    (comparison,) = json.loads(path.read_text())["comparisons"]
+    ours = comparison["results"]["ours"]
+    for phase in ("forward", "forward_backward"):
+        assert len(ours["phases"][phase]["samples_ms"]) == 2
+        assert ours["phases"][phase]["ms"] > 0
+    # 1,000 leaves below 32 groups, each row with its bias.
+    assert ours["parameters"] == 1_032 * 17
+    if importlib.util.find_spec("torch") is None:
+        assert comparison["results"]["pytorch"] == {"missing": "torch"}
+        assert "pytorch is not installed: pip install torch" in output
+
+
+def test_pytorch_takes_a_step_on_the_same_labels(tmp_path):
+    comparison = _peer_comparisons.adaptive("tiny", tmp_path, 2, 1)
+    facts, sample = _run_once(comparison, "pytorch")
+    # A head of 100 classes and 2 clusters, tails of width 4 and 1.
+    head, *tails = 16 * 102, (16 + 200) * 4, (16 + 700) * 1
+    assert facts["parameters"] == head + sum(tails)
+    assert sample["pairs"] == 32
+    assert sample["seconds"] > 0
+
+
+def _skip_gram(folder):
+    return _peer_comparisons.skip_gram(500, 10_000, folder, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs"),
+    [
+        ("ours, skip-gram", 20 * 8_192),
+        ("gensim", 10 * 2 * 999),
+        # The end of a line is a word.
+        ("fasttext", 10 * 2 * 1_000),
+    ],
+)
+def test_a_turn_counts_its_pairs(tmp_path, name, pairs):
+    facts, sample = _run_once(_skip_gram(tmp_path), name)
+    assert sample["pairs"] == pairs
+    assert sample["seconds"] > 0
+    assert facts["parameters"] > 0
+
+
+def test_the_corpus_is_numbered_by_frequency(tmp_path):
+    _skip_gram(tmp_path)
+    words = np.load(tmp_path / "words.npy")
+    assert words.shape == (10, 1_000)
+    counts = np.bincount(words.ravel())
+    assert counts[-1] > 0
+    assert (np.diff(counts) <= 0).all()
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "words.txt"), words)
+
+
+def test_batches_hold_both_directions_of_each_pair_of_neighbours():
+    batches = _peer_skip_gram.batches(np.array([[0, 1, 2], [3, 4, 5]]), 4)
+    pairs = batches.transpose(0, 2, 1).reshape(-1, 2).tolist()
+    expected = [[0, 1], [1, 2], [3, 4], [4, 5]]
+    assert sorted(pairs) == sorted(expected + [pair[::-1] for pair in expected])
+
+
+def test_a_process_that_ends_early_is_an_error():
+    # Not a module of an implementation.
+    with pytest.raises(RuntimeError, match="_peer_report ended with 1"):
+        _peer_process.Process("_peer_report", {"threads": 1})
