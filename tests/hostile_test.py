@@ -23,7 +23,7 @@ ERRORS = (
     tf.errors.NotFoundError,
 )
 LOSS_ARGUMENTS = ("weights", "biases", "labels", "inputs", *TreeTensors._fields)
-GRAD_ARGUMENTS = ("loss_grads", "log_normalizers", "probs")
+GRAD_ARGUMENTS = ("loss_grads", "normalizers", "probs")
 EXTREMES = [-(2**63), -(2**31), -2, -1, 0, 1, 2**31, 2**40, 2**63 - 1]
 
 
@@ -50,7 +50,7 @@ def valid_arguments(rng, with_grad):
     if with_grad:
         loss = call("TfHsmLoss", arguments)
         arguments["loss_grads"] = normal(batch)
-        arguments["log_normalizers"] = loss.log_normalizers.numpy()
+        arguments["normalizers"] = loss.normalizers.numpy()
         arguments["probs"] = loss.probs.numpy()
     return arguments
 
@@ -163,6 +163,18 @@ def test_a_handle_of_something_else():
                 Taccumulator=tf.float32,
                 **arguments,
             )
+
+
+def test_a_width_beyond_all_memory():
+    """No rows of any width take no memory, and no product may overflow."""
+    arguments = valid_arguments(np.random.default_rng(0), False)
+    for name in arguments:
+        arguments[name] = arguments[name][:0]
+    arguments["group_offsets"] = np.zeros(1, np.int64)
+    arguments["weights"] = tf.zeros([0, 2**63 - 1])
+    arguments["inputs"] = tf.zeros([0, 2**63 - 1])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="weights"):
+        call("TfHsmLoss", arguments)
 
 
 if __name__ == "__main__":

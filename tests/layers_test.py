@@ -189,9 +189,7 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
     def spy(ignored, weights, biases, labels, inputs, tree):
         seen.append(labels.dtype)
         counted = tf.reduce_all(labels[..., tf.newaxis] != ignored, -1)
-        tf.debugging.assert_equal(
-            labels[counted], tf.constant(label, tf.int64)
-        )
+        tf.debugging.assert_equal(labels[counted], tf.constant(label, tf.int64))
         return tf.reduce_sum(inputs * weights[0], -1)
 
     monkeypatch.setattr(layer_module, "loss_ignoring", spy)

@@ -185,6 +185,45 @@ def test_extreme_logits():
     np.testing.assert_array_equal(losses, [0, 6000, np.inf])
 
 
+@pytest.mark.parametrize("fanout", [2, 20])
+def test_large_logits_keep_their_digits(fanout):
+    """A small loss of large logits is as exact as TensorFlow's own."""
+    tree = tf_hsm.Tree.balanced(fanout, fanout)
+    w = np.full((fanout, 1), 990, np.float32)
+    w[0] = 1000
+    loss = loss_function(w, None, [0], np.ones((1, 1), np.float32), tree)
+    want = np.log1p((fanout - 1) * np.exp(-10.0))
+    # The sum of exponentials, about 1, is rounded to 6e-8.
+    np.testing.assert_allclose(loss, [want], rtol=2e-3)
+
+
+def test_lists_take_the_type_of_the_weights():
+    """Biases, labels and inputs may be lists."""
+    tree = tf_hsm.Tree.balanced(2, 2)
+    loss = loss_function(np.eye(2), [0.5, 0.5], [1], [[1.0, 1.0]], tree)
+    assert loss.dtype == tf.float64
+    np.testing.assert_allclose(loss, [np.log(2)])
+
+
+def test_memory_that_is_not_aligned():
+    """Tensors that share the memory of others may begin anywhere."""
+    w, _, y, x = problem()
+    want = loss_function(w, None, y, x, TREE)
+    shifted = np.zeros(x.size + 1, np.float32)[1:].reshape(x.shape)
+    shifted[:] = x
+    shared = tf.experimental.dlpack.from_dlpack(shifted.__dlpack__())
+    np.testing.assert_array_equal(loss_function(w, None, y, shared, TREE), want)
+
+
+def test_a_graph_of_tensorflow_1_leaves_no_trace():
+    """A tree that was used in a plain graph first still works eagerly."""
+    tree = tf_hsm.Tree.balanced(7, 3)
+    w, _, y, x = problem(tree=tree)
+    with tf.Graph().as_default():
+        loss_function(tf.constant(w), None, y, tf.constant(x), tree)
+    assert loss_function(w, None, y, x, tree).shape == y.shape
+
+
 def test_nan_input_stays_in_its_row():
     """A NaN gives a NaN loss to its example and to no other."""
     w, b, y, x = problem()

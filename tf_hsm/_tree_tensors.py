@@ -31,5 +31,7 @@ def tree_tensors(tree):
             tensors = TreeTensors(
                 *(tf.constant(getattr(tree, n)) for n in TreeTensors._fields)
             )
-        _cache[tree] = tensors
+            # In a tf.Graph of TensorFlow 1 they belong to that graph.
+            if tf.executing_eagerly():
+                _cache[tree] = tensors
     return tensors

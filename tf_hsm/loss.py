@@ -1,5 +1,7 @@
 """The hierarchical softmax loss and its gradient."""
 
+import operator
+
 import tensorflow as tf
 
 from tf_hsm import _private_tensorflow
@@ -22,7 +24,9 @@ def hierarchical_softmax_loss(
     The cost is that of the groups on the labels' paths, not of all classes.
     A variable is never copied: it is read in place under its shared lock. The
     gradients of `weights` and `biases` are `tf.IndexedSlices` over the rows of
-    the touched groups, ascending and unique.
+    the touched groups, ascending and unique. They are those of the weights that
+    the loss was made with: do not update a variable between a loss and its
+    gradient (large batches read the weights again for it).
 
     Args:
       weights: `[rows, width]`, rows as in `tree.num_rows`: a tensor, a
@@ -44,15 +48,15 @@ def hierarchical_softmax_loss(
         shape or a label does not fit; the message names the argument, the
         position, the value and the legal range.
     """
-    ignored = [] if ignore_class is None else [int(ignore_class)]
+    ignored = [] if ignore_class is None else [operator.index(ignore_class)]
     return loss_ignoring(ignored, weights, biases, labels, inputs, tree)
 
 
 def loss_ignoring(ignored, weights, biases, labels, inputs, tree):
     """`hierarchical_softmax_loss` that ignores any number of labels."""
     weights = _parameter(weights)
-    biases = [] if biases is None else [_parameter(biases)]
     dtype = _dtype_of(weights)
+    biases = [] if biases is None else [_parameter(biases, dtype)]
     labels = tf.convert_to_tensor(labels)
     if labels.dtype not in (tf.int32, tf.int64):
         if not labels.dtype.is_integer:
@@ -93,9 +97,14 @@ def loss_ignoring(ignored, weights, biases, labels, inputs, tree):
     return outputs.loss
 
 
-def _parameter(value):
+def _parameter(value, dtype=None):
+    """A variable, or a tensor, for which lists take the type `dtype`."""
     variable = _private_tensorflow.variable_of(value)
-    return tf.convert_to_tensor(value) if variable is None else variable
+    if variable is not None:
+        return variable
+    return tf.convert_to_tensor(
+        value, None if hasattr(value, "dtype") else dtype
+    )
 
 
 def _dtype_of(parameter):
@@ -119,7 +128,7 @@ def _floating(inputs, dtype):
 @tf.RegisterGradient("ResourceTfHsmLoss")
 def _loss_gradient(op, loss_grads, *unused_grads):
     """Gradients of (weights, biases, labels, inputs, tree arrays)."""
-    _, input_grads, log_normalizers, probs = op.outputs
+    _, input_grads, normalizers, probs = op.outputs
     num_biases = len(op.get_attr("BiasTypes"))
     parameters = list(op.inputs)[: 1 + num_biases]
     labels, inputs = list(op.inputs)[1 + num_biases : 3 + num_biases]
@@ -137,7 +146,7 @@ def _loss_gradient(op, loss_grads, *unused_grads):
         inputs,
         *arrays,
         loss_grads=loss_grads,
-        log_normalizers=log_normalizers,
+        normalizers=normalizers,
         probs=probs,
         **type_of_handle,
         ignore_classes=op.get_attr("ignore_classes"),

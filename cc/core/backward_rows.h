@@ -1,7 +1,7 @@
 // The backward of some rows of one group.
 //
 // dz = g (P - Y) with the saved P, or with P made again from the weights and
-// the saved log-sum-exps; then dW = dz^T x. dW is written once and never read.
+// the saved normalizers; then dW = dz^T x. dW is written once and never read.
 
 #ifndef TF_HSM_CC_CORE_BACKWARD_ROWS_H_
 #define TF_HSM_CC_CORE_BACKWARD_ROWS_H_
@@ -35,6 +35,17 @@ void Write(const Accumulator<T>* from, int64_t count, bool past_cache, T* to) {
   }
 }
 
+// The local row of each of the group's examples; small groups have none stored.
+inline const int64_t* Targets(const Plan& plan, int64_t index) {
+  const Node& node = plan.nodes[index];
+  if (node.fanout > kMaxWalkFanout) {
+    return plan.targets.data() + node.target_offset;
+  }
+  int64_t* targets = Scratch<int64_t>(node.population());
+  FillTargets(plan, index, targets);
+  return targets;
+}
+
 template <typename T>
 void BackwardSlice(const Problem<T>& problem, const Slice& slice,
                    const BackwardArguments<T>& args) {
@@ -44,7 +55,7 @@ void BackwardSlice(const Problem<T>& problem, const Slice& slice,
   const Node& node = plan.nodes[slice.node];
   const int64_t width = problem.width, padded = Padded(width);
   const int64_t population = node.population();
-  const int64_t* targets = plan.targets.data() + node.pass_offset;
+  const int64_t* targets = Targets(plan, slice.node);
   const A* grads = args.loss_grads + node.begin;
   A* scratch = Scratch<A>(kBlock * (kChunk + width));
   const Matrix<A> dz = {scratch, kBlock};  // [examples, rows]
@@ -68,7 +79,10 @@ void BackwardSlice(const Problem<T>& problem, const Slice& slice,
         A* row = dz.row(m);
         const A g = grads[m0 + m];
         if (args.probs == nullptr) {
-          ExpAndSum(row, rows, args.lse[node.pass_offset + m0 + m], row);
+          const A* normalizer =
+              args.normalizers + 2 * (node.pass_offset + m0 + m);
+          ExpAndSum(row, rows, normalizer[0], row);
+          for (int64_t k = 0; k < rows; ++k) row[k] *= normalizer[1];
         } else {
           __builtin_memcpy(
               row, args.probs + node.prob_offset + (m0 + m) * node.fanout + k0,

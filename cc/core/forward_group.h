@@ -70,13 +70,13 @@ void ForwardGroup(const Problem<T>& problem, const Slice& slice,
   const int64_t block = BlockRows<T>(width);
   const Matrix<const A> x = {problem.x + begin * padded, padded};
   const int64_t* targets =
-      plan.targets.data() + node.pass_offset - node.begin + begin;
+      plan.targets.data() + node.target_offset + begin - node.begin;
   const int64_t* order = plan.order.data() + begin;
   const bool with_dx = out.dx != nullptr;
 
-  A* scratch = Scratch<A>(kMaxItemExamples * (kMaxBlockRows + padded));
+  A* scratch = Scratch<A>(examples * (kMaxBlockRows + padded));
   const Matrix<A> e = {scratch, kMaxBlockRows};
-  const Matrix<A> sums = {scratch + kMaxItemExamples * kMaxBlockRows, padded};
+  const Matrix<A> sums = {scratch + examples * kMaxBlockRows, padded};
   const int64_t prob_row =
       node.prob_offset + (begin - node.begin) * node.fanout;
   A max[kMaxItemExamples], total[kMaxItemExamples], target[kMaxItemExamples];
@@ -116,16 +116,21 @@ void ForwardGroup(const Problem<T>& problem, const Slice& slice,
   }
 
   for (int64_t m = 0; m < examples; ++m) {
-    const A lse = Shift(max[m]) + Log1(total[m]);
-    out.loss[order[m]] += lse - target[m];
+    // lse - target, in an order that keeps the digits of large logits.
+    const A shift = Shift(max[m]), scale = 1 / total[m];
+    out.loss[order[m]] += Log1(total[m]) + (shift - target[m]);
     const int64_t pass = node.pass_offset + begin - node.begin + m;
-    if (out.lse != nullptr) out.lse[pass] = lse;
+    if (out.normalizers != nullptr) {
+      out.normalizers[2 * pass] = shift;
+      out.normalizers[2 * pass + 1] = scale;
+    }
     if (out.probs != nullptr) {
       A* probs = out.probs + prob_row + m * node.fanout;
-      ExpAndSum(probs, node.fanout, lse, probs);
+      ExpAndSum(probs, node.fanout, shift, probs);
+      Scale(probs, node.fanout, scale);
     }
     if (with_dx) {
-      AddExpectation<T>(sums.row(m), 1 / total[m],
+      AddExpectation<T>(sums.row(m), scale,
                         problem.weights + (node.first_row + targets[m]) * width,
                         width, out.dx + order[m] * width);
     }

@@ -25,7 +25,7 @@ TF_HSM_INLINE void PrefetchRow(const T* row, int64_t width) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(first + i);
 }
 
-// Up to kPathGroups small groups of one example's path, from the leaf upwards.
+// Up to kGroups small groups of one example's path, from the leaf upwards.
 template <typename T>
 struct PathPart {
   using A = Accumulator<T>;
@@ -39,7 +39,7 @@ struct PathPart {
   A z[kRows + kTileRows];            // their logits, then dz
   const Node* nodes[kGroups];
   int64_t targets[kGroups];
-  A sum[kGroups];
+  A max[kGroups], sum[kGroups];
   const T* next[kNextRows];  // what is needed after these rows
   int num_next = 0;
 
@@ -107,13 +107,13 @@ struct PathPart {
   }
 
   // z becomes exp(z - max) and `sum` its sum, all groups side by side in the
-  // lanes of vectors. Returns the loss; writes each log-sum-exp to `lse`.
-  A Softmax(A* lse) {
+  // lanes of vectors. Returns the loss.
+  A Softmax() {
     constexpr int lanes = kLanes<A>;
     static_assert(kGroups % lanes == 0, "groups fill vectors");
     const A lowest = -static_cast<A>(__builtin_inf());
     A lane_z[kMaxWalkFanout][kGroups];
-    A target[kGroups];
+    A target[kGroups], log_sum[kGroups];
     int most = 0;
     for (int g = 0; g < num_groups; ++g) {
       const int fanout = static_cast<int>(nodes[g]->fanout);
@@ -144,13 +144,15 @@ struct PathPart {
         Store(lane_z[k] + g, e);
         total += e;
       }
+      Store(max + g, top);
       Store(sum + g, total);
-      Store(lse + g, top + Log<A>(total));
+      Store(log_sum + g, Log<A>(total));
     }
     A loss = 0;
     A* out = z;
     for (int g = 0; g < num_groups; ++g) {
-      loss += lse[g] - target[g];
+      // lse - target, in an order that keeps the digits of large logits.
+      loss += log_sum[g] + (max[g] - target[g]);
       for (int64_t k = 0; k < nodes[g]->fanout; ++k) *out++ = lane_z[k][g];
     }
     return loss;
@@ -181,7 +183,6 @@ void ForwardWalk(const Problem<T>& problem, int64_t begin, int64_t end,
   const Plan& plan = *problem.plan;
   const int64_t width = problem.width;
   PathPart<T> part;
-  A lse[PathPart<T>::kGroups];
   for (int64_t at = begin; at < end; ++at) {
     const A* x = problem.x + at * Padded(width);
     const int64_t example = plan.order[at];
@@ -194,11 +195,13 @@ void ForwardWalk(const Problem<T>& problem, int64_t begin, int64_t end,
                                 : at + 1 < end ? plan.leaf_node[at + 1]
                                                : -1);
       part.MakeLogits(problem, x);
-      out.loss[example] += part.Softmax(lse);
-      if (out.lse != nullptr) {
+      out.loss[example] += part.Softmax();
+      if (out.normalizers != nullptr) {
         for (int g = 0; g < part.num_groups; ++g) {
           const Node& node = *part.nodes[g];
-          out.lse[node.pass_offset + at - node.begin] = lse[g];
+          const int64_t pass = node.pass_offset + at - node.begin;
+          out.normalizers[2 * pass] = part.max[g];
+          out.normalizers[2 * pass + 1] = 1 / part.sum[g];
         }
       }
       if (out.dx == nullptr && out.probs == nullptr) continue;

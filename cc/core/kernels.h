@@ -14,9 +14,6 @@
 
 namespace tf_hsm {
 
-// Groups of at most this many rows are scored by walking each example's path.
-constexpr int64_t kMaxWalkFanout = 8;
-
 // Most examples of a group in one work item: x and dx stay in the second cache.
 constexpr int64_t kMaxItemExamples = 24;
 
@@ -35,9 +32,10 @@ struct Problem {
 template <typename T>
 struct ForwardOutputs {
   using A = Accumulator<T>;
-  A* loss = nullptr;   // [batch], by original example; added to
-  A* dx = nullptr;     // [batch, width], by original example; added to
-  A* lse = nullptr;    // [passes]
+  A* loss = nullptr;  // [batch], by original example; added to
+  A* dx = nullptr;    // [batch, width], by original example; added to
+  // [passes, 2]: the maximum m of the logits and 1 / sum exp(z - m).
+  A* normalizers = nullptr;
   A* probs = nullptr;  // [probs]
 };
 
@@ -45,12 +43,12 @@ struct ForwardOutputs {
 template <typename T>
 struct BackwardArguments {
   using A = Accumulator<T>;
-  const A* loss_grads = nullptr;  // [examples], sorted
-  const A* lse = nullptr;         // [passes]
-  const A* probs = nullptr;       // [probs]; null: made again from weights
-  T* dw = nullptr;                // [touched rows, width]
-  T* db = nullptr;                // [touched rows]
-  bool past_cache = false;        // dw is too large for any cache
+  const A* loss_grads = nullptr;   // [examples], sorted
+  const A* normalizers = nullptr;  // [passes, 2], as the forward made them
+  const A* probs = nullptr;        // [probs]; null: made again from weights
+  T* dw = nullptr;                 // [touched rows, width]
+  T* db = nullptr;                 // [touched rows]
+  bool past_cache = false;         // dw is too large for any cache
 };
 
 // Some of a group's examples (forward) or rows (backward).

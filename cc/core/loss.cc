@@ -1,7 +1,6 @@
 #include "cc/core/loss.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -88,8 +87,6 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
     const Node& node = plan.nodes[i];
     const int64_t row_cost = (node.population() + 4) * problem.width;
-    const int64_t size =
-        std::max<int64_t>(32, CeilDivide(4 * kItemCost, row_cost * 32) * 32);
     if (node.fanout * row_cost < kItemCost) {
       small.push_back({static_cast<int64_t>(i), 0, node.fanout, 0});
       batch_cost += node.fanout * row_cost;
@@ -99,6 +96,9 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
       }
       continue;
     }
+    // Not small, so neither is row_cost zero.
+    const int64_t size =
+        std::max<int64_t>(32, CeilDivide(4 * kItemCost, row_cost * 32) * 32);
     for (int64_t begin = 0; begin < node.fanout; begin += size) {
       const int64_t end = std::min(begin + size, node.fanout);
       large.push_back(
@@ -127,22 +127,24 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
 
 namespace {
 
-float ToFloat(float x) { return x; }
-double ToFloat(double x) { return x; }
-float ToFloat(bfloat16 x) {
+float Widen(float x) { return x; }
+double Widen(double x) { return x; }
+float Widen(bfloat16 x) {
   const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
   float value;
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }
-float ToFloat(half x) {
-  const int exponent = (x.bits >> 10) & 31;
-  const int mantissa = x.bits & 1023;
-  const float magnitude = exponent == 31 ? (mantissa != 0 ? NAN : INFINITY)
-                          : exponent == 0
-                              ? std::ldexp(static_cast<float>(mantissa), -24)
-                              : std::ldexp(1024.0f + mantissa, exponent - 25);
-  return x.bits & 0x8000 ? -magnitude : magnitude;
+float Widen(half x) {
+  const uint32_t magnitude = x.bits & 0x7fffu;
+  uint32_t bits = (magnitude << 13) + (112u << 23);
+  if (magnitude >= 0x7c00) bits = (magnitude << 13) | 0x7f800000;
+  const float subnormal = static_cast<float>(magnitude) * 0x1p-24f;
+  if (magnitude < 0x400) std::memcpy(&bits, &subnormal, sizeof(bits));
+  bits |= (x.bits & 0x8000u) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
 }
 
 }  // namespace
@@ -157,7 +159,7 @@ void SortInputs(const Plan& plan, const X* x, int64_t width,
     for (int64_t at = i * kRows; at < std::min((i + 1) * kRows, count); ++at) {
       const X* from = x + plan.order[at] * width;
       A* to = sorted + at * padded;
-      for (int64_t d = 0; d < width; ++d) to[d] = ToFloat(from[d]);
+      for (int64_t d = 0; d < width; ++d) to[d] = Widen(from[d]);
       std::fill(to + width, to + padded, A(0));
     }
   });

@@ -13,7 +13,7 @@
 namespace tf_hsm {
 
 // Probabilities are kept for the backward up to this many bytes; above, the
-// backward makes them again from the weights and the saved log-sum-exps.
+// backward makes them again from the weights and the saved normalizers.
 constexpr int64_t kMaxKeptBytes = int64_t{256} << 20;
 
 template <typename T>
@@ -27,7 +27,7 @@ template <typename X, typename A>
 void SortInputs(const Plan& plan, const X* x, int64_t width,
                 const Parallel& parallel, A* sorted);
 
-// Adds loss and dx to outputs that hold zeros; fills lse and probs.
+// Adds loss and dx to outputs that hold zeros; fills normalizers and probs.
 template <typename T>
 void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
              const Parallel& parallel, const ForwardOutputs<T>& outputs);

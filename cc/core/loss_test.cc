@@ -145,7 +145,7 @@ struct Case {
 template <typename T>
 struct Outputs {
   using A = Accumulator<T>;
-  std::vector<A> loss, dx, lse, probs;
+  std::vector<A> loss, dx, normalizers, probs;
   std::vector<T> dw, db;
 };
 
@@ -157,16 +157,17 @@ Outputs<T> Run(const Problem<T>& problem, Isa isa, const Parallel& parallel,
   Outputs<T> out;
   out.loss.assign(batch, 0);
   out.dx.assign(batch * problem.width, 0);
-  out.lse.assign(plan.num_passes, NAN);
+  out.normalizers.assign(2 * plan.num_passes, NAN);
   out.probs.assign(keep ? plan.num_probs : 0, NAN);
   Forward<T>(problem, KernelsFor<T>(isa), parallel,
-             {out.loss.data(), out.dx.data(), out.lse.data(),
+             {out.loss.data(), out.dx.data(), out.normalizers.data(),
               keep ? out.probs.data() : nullptr});
   out.dw.resize(plan.num_rows * problem.width);
   out.db.resize(plan.num_rows);
-  Backward<T>(problem, KernelsFor<T>(isa), parallel,
-              {grads.data(), out.lse.data(), keep ? out.probs.data() : nullptr,
-               out.dw.data(), out.db.data()});
+  Backward<T>(
+      problem, KernelsFor<T>(isa), parallel,
+      {grads.data(), out.normalizers.data(), keep ? out.probs.data() : nullptr,
+       out.dw.data(), out.db.data()});
   return out;
 }
 

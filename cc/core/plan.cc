@@ -170,19 +170,6 @@ std::string SortByGroup(Plan* plan) {
   return "";
 }
 
-// For each example of the node, the local index of its row on the path.
-void FillTargets(const Plan& plan, int64_t node_index, int64_t* targets) {
-  const Node& node = plan.nodes[node_index];
-  std::copy(plan.leaf_local.begin() + node.begin,
-            plan.leaf_local.begin() + node.end, targets);
-  for (int64_t child = node_index + 1; child < node.after;) {
-    const Node& below = plan.nodes[child];
-    std::fill(targets + (below.begin - node.begin),
-              targets + (below.end - node.begin), below.parent_local);
-    child = below.after;
-  }
-}
-
 }  // namespace
 
 std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
@@ -234,15 +221,22 @@ std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
   builder.CloseAll(count);
   std::string error = SortByGroup(plan);
   if (!error.empty()) return error;
+  int64_t num_targets = 0;
   for (Node& node : plan->nodes) {
+    if (node.fanout > kMaxWalkFanout) {
+      node.target_offset = num_targets;
+      num_targets += node.population();
+    }
     node.pass_offset = plan->num_passes;
     node.prob_offset = plan->num_probs;
     plan->num_passes += node.population();
     plan->num_probs += node.population() * node.fanout;
   }
-  plan->targets.resize(plan->num_passes);
+  plan->targets.resize(num_targets);
   for (size_t i = 0; i < plan->nodes.size(); ++i) {
-    FillTargets(*plan, i, plan->targets.data() + plan->nodes[i].pass_offset);
+    const Node& node = plan->nodes[i];
+    if (node.fanout <= kMaxWalkFanout) continue;
+    FillTargets(*plan, i, plan->targets.data() + node.target_offset);
   }
   return "";
 }
@@ -252,6 +246,18 @@ void TouchedRows(const Plan& plan, int64_t* rows) {
     const Node& node = plan.nodes[index];
     std::iota(rows + node.row_offset, rows + node.row_offset + node.fanout,
               node.first_row);
+  }
+}
+
+void FillTargets(const Plan& plan, int64_t node_index, int64_t* targets) {
+  const Node& node = plan.nodes[node_index];
+  std::copy(plan.leaf_local.begin() + node.begin,
+            plan.leaf_local.begin() + node.end, targets);
+  for (int64_t child = node_index + 1; child < node.after;) {
+    const Node& below = plan.nodes[child];
+    std::fill(targets + (below.begin - node.begin),
+              targets + (below.end - node.begin), below.parent_local);
+    child = below.after;
   }
 }
 

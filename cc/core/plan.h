@@ -4,8 +4,9 @@
 // examples that pass a group are one interval of the sorted order, at every
 // level, and the touched groups are found by one walk that climbs from each
 // leaf only as far as the first group that the leaf before it had passed too.
-// Cost: O(B log B + touched groups + passes), whatever the number of classes; a
-// pass is one example at one group of its path.
+// Cost: O(B log B + touched groups), plus the passes of groups that are not
+// small, whatever the number of classes; a pass is one example at one group of
+// its path.
 
 #ifndef TF_HSM_CC_CORE_PLAN_H_
 #define TF_HSM_CC_CORE_PLAN_H_
@@ -18,6 +19,10 @@
 
 namespace tf_hsm {
 
+// Groups of at most this many rows are small: they are scored by walking each
+// example's path.
+constexpr int64_t kMaxWalkFanout = 8;
+
 // A touched group and the sorted examples [begin, end) that pass it.
 struct Node {
   int64_t group = 0;
@@ -29,9 +34,10 @@ struct Node {
   int64_t after = 0;  // index of the first node past its descendants
   int64_t begin = 0;
   int64_t end = 0;
-  int64_t row_offset = 0;   // of its first row among all touched rows
-  int64_t pass_offset = 0;  // of its first example among all (node, example)
-  int64_t prob_offset = 0;  // of its [end - begin, fanout] probabilities
+  int64_t row_offset = 0;     // of its first row among all touched rows
+  int64_t pass_offset = 0;    // of its first example among all (node, example)
+  int64_t target_offset = 0;  // of its targets, unless it is small
+  int64_t prob_offset = 0;    // of its [end - begin, fanout] probabilities
 
   int64_t population() const { return end - begin; }
 };
@@ -41,11 +47,13 @@ struct Plan {
   std::vector<int64_t> leaf_node;   // sorted position -> node of the leaf
   std::vector<int64_t> leaf_local;  // the leaf's row, counted in its group
   std::vector<Node> nodes;          // depth-first: a parent before its children
-  std::vector<int64_t> targets;     // per (node, example): its local row
-  std::vector<int64_t> by_group;    // nodes in the order of their groups
-  int64_t num_rows = 0;             // touched rows
-  int64_t num_passes = 0;           // sum of populations
-  int64_t num_probs = 0;            // sum of population x fanout
+  // The local row on the path of each example of each group that is not small:
+  // with the small ones, a deep tree's would be batch x depth values.
+  std::vector<int64_t> targets;
+  std::vector<int64_t> by_group;  // nodes in the order of their groups
+  int64_t num_rows = 0;           // touched rows
+  int64_t num_passes = 0;         // sum of populations
+  int64_t num_probs = 0;          // sum of population x fanout
 
   int64_t num_examples() const { return static_cast<int64_t>(order.size()); }
 };
@@ -56,6 +64,9 @@ struct Plan {
 // and the legal range.
 std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
                      const std::vector<int64_t>& ignored, Plan* plan);
+
+// For each example of the node, the local index of its row on the path.
+void FillTargets(const Plan& plan, int64_t node_index, int64_t* targets);
 
 // The rows of the touched groups, ascending and unique: plan.num_rows of them.
 void TouchedRows(const Plan& plan, int64_t* rows);

@@ -30,8 +30,8 @@ struct AccumulatorOf<double> {
 template <typename T>
 using Accumulator = typename AccumulatorOf<T>::type;
 
-// Leading dimensions of buffers of our own are padded to this many elements,
-// the widest vector of any ISA, and the padding holds zeros.
+// Rows of sorted inputs are padded to this many elements, the widest vector of
+// any ISA, and the padding holds zeros.
 constexpr int64_t kPadding = 16;
 
 constexpr int64_t Padded(int64_t width) {

@@ -4,7 +4,8 @@
 // Everything lives in a namespace named after the ISA (TF_HSM_ISA), since the
 // same source is compiled once per ISA into one library: a shared inline
 // function could end up as AVX-512 code on a machine without it. For the same
-// reason nothing here uses the standard library's templates.
+// reason the standard library's templates stay out, but for std::vector's
+// element access in Plan, which is inlined.
 
 #ifndef TF_HSM_CC_CORE_VECTOR_H_
 #define TF_HSM_CC_CORE_VECTOR_H_
@@ -197,7 +198,7 @@ TF_HSM_INLINE void StreamFence() {
 
 template <typename A>
 TF_HSM_INLINE Vector<A> Splat(A a) {
-  return Vector<A>{} + a;
+  return a - Vector<A>{};  // 0 + a is not a for -0, and would cost a sum
 }
 
 // Folds a vector to four lanes, each the sum of every fourth lane.

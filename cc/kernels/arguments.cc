@@ -13,6 +13,9 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::Var;
 
+// So that no product of it with a few thousand rows overflows.
+constexpr int64_t kMaxWidth = int64_t{1} << 40;
+
 absl::Status Vector(OpKernelContext* context, const char* name, int64_t size,
                     const std::string& why, const int64_t** data) {
   const Tensor* tensor = nullptr;
@@ -22,7 +25,7 @@ absl::Status Vector(OpKernelContext* context, const char* name, int64_t size,
         name, " must have the shape [", size >= 0 ? absl::StrCat(size) : "n",
         "], ", why, ", but has ", tensor->shape().DebugString()));
   }
-  *data = tensor->flat<int64_t>().data();
+  *data = static_cast<const int64_t*>(tensor->data());
   return absl::OkStatus();
 }
 
@@ -33,8 +36,8 @@ absl::Status WithoutValue(const char* name) {
 
 template <typename Label>
 void CopyLabels(const Tensor& tensor, std::vector<int64_t>* labels) {
-  const auto flat = tensor.flat<Label>();
-  labels->assign(flat.data(), flat.data() + flat.size());
+  const Label* data = static_cast<const Label*>(tensor.data());
+  labels->assign(data, data + tensor.NumElements());
 }
 
 }  // namespace
@@ -121,6 +124,11 @@ absl::Status Parameters::Read(OpKernelContext* context,
 absl::Status Arguments::Read(OpKernelContext* context,
                              const Parameters& parameters) {
   width = parameters.weights().dim_size(1);
+  if (width > kMaxWidth) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "weights must have a width of at most ", kMaxWidth, ", but have the ",
+        "shape ", parameters.weights().shape().DebugString()));
+  }
   const Tensor* label_tensor = nullptr;
   TF_RETURN_IF_ERROR(context->input("labels", &label_tensor));
   TF_RETURN_IF_ERROR(context->input("inputs", &inputs));

@@ -1,5 +1,6 @@
 // The loss op and its gradient on the CPU, for tensors and for variables.
 
+#include <new>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,15 @@ class Batch {
                        const Parallel& parallel) {
     TF_RETURN_IF_ERROR(parameters_.Read(context, DataTypeToEnum<T>::value));
     TF_RETURN_IF_ERROR(arguments.Read(context, parameters_));
-    const std::string error = MakePlan(arguments.tree, arguments.labels.data(),
-                                       arguments.labels.size(), ignored, &plan);
-    if (!error.empty()) return absl::InvalidArgumentError(error);
+    try {
+      const std::string error =
+          MakePlan(arguments.tree, arguments.labels.data(),
+                   arguments.labels.size(), ignored, &plan);
+      if (!error.empty()) return absl::InvalidArgumentError(error);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          "no memory for the plan of these labels' paths");
+    }
     TF_RETURN_IF_ERROR(context->allocate_temp(
         DataTypeToEnum<A>::value,
         TensorShape({plan.num_examples(), Padded(arguments.width)}), &sorted_));
@@ -66,8 +73,8 @@ class Batch {
 
   template <typename S>
   static const typename CoreType<S>::type* Data(const Tensor& tensor) {
-    return reinterpret_cast<const typename CoreType<S>::type*>(
-        tensor.flat<S>().data());
+    // Not flat(), which ends the process on memory that is not aligned.
+    return static_cast<const typename CoreType<S>::type*>(tensor.data());
   }
 
   Arguments arguments;
@@ -106,7 +113,7 @@ class LossOp : public OpKernel {
     const bool with_state = with_gradients_ && (context->output_required(2) ||
                                                 context->output_required(3));
     const bool with_probs = with_state && KeepsProbs<Core>(plan);
-    Tensor *loss, *dx, *lse, *probs;
+    Tensor *loss, *dx, *normalizers, *probs;
     OP_REQUIRES_OK(context, context->allocate_output(
                                 0, batch.arguments.batch_shape, &loss));
     OP_REQUIRES_OK(
@@ -114,9 +121,10 @@ class LossOp : public OpKernel {
         AllocateOutput(
             context, 1,
             with_dx ? batch.arguments.inputs->shape() : TensorShape({0}), &dx));
-    OP_REQUIRES_OK(
-        context, context->allocate_output(
-                     2, TensorShape({with_state ? plan.num_passes : 0}), &lse));
+    OP_REQUIRES_OK(context,
+                   context->allocate_output(
+                       2, TensorShape({with_state ? plan.num_passes : 0, 2}),
+                       &normalizers));
     OP_REQUIRES_OK(
         context,
         AllocateOutput(context, 3,
@@ -126,7 +134,7 @@ class LossOp : public OpKernel {
     ForwardOutputs<Core> outputs;
     outputs.loss = loss->flat<A>().data();
     if (with_dx) outputs.dx = dx->flat<A>().data();
-    if (with_state) outputs.lse = lse->flat<A>().data();
+    if (with_state) outputs.normalizers = normalizers->flat<A>().data();
     if (with_probs) outputs.probs = probs->flat<A>().data();
     Forward<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)), parallel,
                   outputs);
@@ -152,19 +160,20 @@ class LossGradOp : public OpKernel {
     Batch<T> batch;
     OP_REQUIRES_OK(context, batch.Prepare(context, ignored_, parallel));
     const Plan& plan = batch.plan;
-    const Tensor *loss_grads, *lse, *probs;
+    const Tensor *loss_grads, *normalizers, *probs;
     OP_REQUIRES_OK(context, context->input("loss_grads", &loss_grads));
-    OP_REQUIRES_OK(context, context->input("log_normalizers", &lse));
+    OP_REQUIRES_OK(context, context->input("normalizers", &normalizers));
     OP_REQUIRES_OK(context, context->input("probs", &probs));
     OP_REQUIRES(context, loss_grads->shape() == batch.arguments.batch_shape,
                 absl::InvalidArgumentError(
                     "loss_grads must have the shape of labels, " +
                     batch.arguments.batch_shape.DebugString() + ", but has " +
                     loss_grads->shape().DebugString()));
-    OP_REQUIRES_OK(context,
-                   CheckKept("log_normalizers", *lse, plan.num_passes));
+    OP_REQUIRES_OK(context, CheckKept("normalizers", *normalizers,
+                                      TensorShape({plan.num_passes, 2})));
     if (probs->NumElements() > 0) {
-      OP_REQUIRES_OK(context, CheckKept("probs", *probs, plan.num_probs));
+      OP_REQUIRES_OK(context,
+                     CheckKept("probs", *probs, TensorShape({plan.num_probs})));
     }
 
     Tensor *rows, *dw, *db;
@@ -178,14 +187,15 @@ class LossGradOp : public OpKernel {
                                 2, TensorShape({plan.num_rows}), &db));
     TouchedRows(plan, rows->flat<int64_t>().data());
     std::vector<A> sorted_grads(plan.num_examples());
-    const A* grads = loss_grads->flat<A>().data();
+    const A* grads = Batch<T>::template Data<A>(*loss_grads);
     for (int64_t i = 0; i < plan.num_examples(); ++i) {
       sorted_grads[i] = grads[plan.order[i]];
     }
     BackwardArguments<Core> arguments;
     arguments.loss_grads = sorted_grads.data();
-    arguments.lse = lse->flat<A>().data();
-    if (probs->NumElements() > 0) arguments.probs = probs->flat<A>().data();
+    arguments.normalizers = Batch<T>::template Data<A>(*normalizers);
+    if (probs->NumElements() > 0)
+      arguments.probs = Batch<T>::template Data<A>(*probs);
     arguments.dw = reinterpret_cast<Core*>(dw->flat<T>().data());
     arguments.db = reinterpret_cast<Core*>(db->flat<T>().data());
     Backward<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)),
@@ -194,13 +204,12 @@ class LossGradOp : public OpKernel {
 
  private:
   static absl::Status CheckKept(const char* name, const Tensor& tensor,
-                                int64_t size) {
-    if (tensor.dims() == 1 && tensor.dim_size(0) == size) {
-      return absl::OkStatus();
-    }
+                                const TensorShape& shape) {
+    if (tensor.shape() == shape) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        std::string(name) + " must be what the loss op made of these labels, " +
-        std::to_string(size) + " values, but has the shape " +
+        std::string(name) +
+        " must be what the loss op made of these labels, of shape " +
+        shape.DebugString() + ", but has the shape " +
         tensor.shape().DebugString());
   }
 

@@ -38,10 +38,11 @@ void* Map(size_t size) {
 PagePool* PagePool::Get() {
   static PagePool* const pool = [] {
     const char* megabytes = std::getenv("TF_HSM_POOL_MB");
-    const size_t kept = megabytes == nullptr || *megabytes == '\0'
-                            ? 2048
-                            : std::strtoull(megabytes, nullptr, 10);
-    return new PagePool(kept << 20);
+    char* end = nullptr;
+    const long long kept =  // NOLINT(runtime/int)
+        megabytes == nullptr ? -1 : std::strtoll(megabytes, &end, 10);
+    const bool valid = kept >= 0 && kept < (1ll << 40) && end != megabytes;
+    return new PagePool(static_cast<size_t>(valid ? kept : 2048) << 20);
   }();
   return pool;
 }
@@ -66,6 +67,10 @@ void* PagePool::AllocateRaw(size_t, size_t num_bytes) {
     // and costs no memory before it is touched.
     block.size = RoundUp(num_bytes + num_bytes / 8);
     block.data = Map(block.size);
+    if (block.data == nullptr) {
+      Release(0);
+      block.data = Map(block.size);
+    }
     if (block.data == nullptr) return nullptr;
   }
   in_use_[block.data] = block.size;
@@ -83,7 +88,11 @@ void PagePool::DeallocateRaw(void* data) {
   }
   kept_.push_back(block);
   kept_bytes_ += block.size;
-  while (kept_bytes_ > max_kept_) {
+  Release(max_kept_);
+}
+
+void PagePool::Release(size_t max_kept) {
+  while (kept_bytes_ > max_kept) {
     munmap(kept_.front().data, kept_.front().size);
     kept_bytes_ -= kept_.front().size;
     kept_.erase(kept_.begin());

@@ -39,6 +39,9 @@ class PagePool : public tensorflow::Allocator {
     size_t size;
   };
 
+  // Gives the blocks freed first back to the system, down to `max_kept` bytes.
+  void Release(size_t max_kept);
+
   const size_t max_kept_;
   std::mutex mutex_;
   size_t kept_bytes_ = 0;

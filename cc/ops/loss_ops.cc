@@ -41,6 +41,10 @@ absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
     return absl::InvalidArgumentError("biases: at most one");
   }
   if (bias_types.size() == 1) {
+    if (bias_types[0] == DT_RESOURCE && !is_handle) {
+      return absl::InvalidArgumentError(
+          "biases: a variable's handle needs weights that are one too");
+    }
     ShapeHandle biases;
     TF_RETURN_IF_ERROR(c->WithRank(
         ParameterShape(c, 1, bias_types[0] == DT_RESOURCE), 1, &biases));
@@ -81,7 +85,8 @@ absl::Status LossShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
   c->set_output(0, s.labels);
   c->set_output(1, with_gradients ? s.inputs : c->Vector(0));
-  c->set_output(2, with_gradients ? c->UnknownShapeOfRank(1) : c->Vector(0));
+  c->set_output(2,
+                c->Matrix(with_gradients ? c->UnknownDim() : c->MakeDim(0), 2));
   c->set_output(3, with_gradients ? c->UnknownShapeOfRank(1) : c->Vector(0));
   return absl::OkStatus();
 }
@@ -92,7 +97,8 @@ absl::Status LossGradShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
   ShapeHandle merged;
   TF_RETURN_IF_ERROR(c->Merge(c->input(s.next), s.labels, &merged));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 1), 1, &merged));
+  TF_RETURN_IF_ERROR(
+      c->Merge(c->input(s.next + 1), c->Matrix(c->UnknownDim(), 2), &merged));
   TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 2), 1, &merged));
   const DimensionHandle rows = c->UnknownDim();
   c->set_output(0, c->Vector(rows));
@@ -121,19 +127,19 @@ absl::Status LossGradShape(InferenceContext* c) {
       .Attr("Taccumulator: {float, double}")            \
       .Attr("ignore_classes: list(int) = []")
 
-#define TF_HSM_LOSS_OUTPUTS                    \
-  Output("loss: Taccumulator")                 \
-      .Output("input_grads: Taccumulator")     \
-      .Output("log_normalizers: Taccumulator") \
-      .Output("probs: Taccumulator")           \
+#define TF_HSM_LOSS_OUTPUTS                \
+  Output("loss: Taccumulator")             \
+      .Output("input_grads: Taccumulator") \
+      .Output("normalizers: Taccumulator") \
+      .Output("probs: Taccumulator")       \
       .Attr("with_gradients: bool = true")
 
-#define TF_HSM_GRAD_OUTPUTS                   \
-  Input("loss_grads: Taccumulator")           \
-      .Input("log_normalizers: Taccumulator") \
-      .Input("probs: Taccumulator")           \
-      .Output("rows: int64")                  \
-      .Output("weight_grads: T")              \
+#define TF_HSM_GRAD_OUTPUTS               \
+  Input("loss_grads: Taccumulator")       \
+      .Input("normalizers: Taccumulator") \
+      .Input("probs: Taccumulator")       \
+      .Output("rows: int64")              \
+      .Output("weight_grads: T")          \
       .Output("bias_grads: T")
 
 namespace {
@@ -159,7 +165,8 @@ class_ranks: `[classes]`, the depth-first rank of each class's leaf.
 loss: `[...]`; 0 for an ignored label.
 input_grads: `[..., width]`, the gradient of each loss by its inputs; empty
   without with_gradients.
-log_normalizers: for the gradient: a log-sum-exp per touched group and example.
+normalizers: for the gradient: `[passes, 2]`, per touched group and example the
+  maximum m of the logits and 1 / sum exp(z - m).
 probs: for the gradient: the softmax of each touched group, or empty where that
   would be large, and is then made again.
 ignore_classes: labels with loss 0 and no gradient.
