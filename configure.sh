@@ -4,6 +4,7 @@
 # Asks nothing; when all is there it takes a second.
 #
 #   PYTHON=/path/to/python3 ./configure.sh    chooses the Python of .venv
+#   CC=gcc-13 CXX=g++-13 ./configure.sh       chooses the compiler
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -11,6 +12,7 @@ readonly venv="$PWD/.venv"
 readonly stamp_file="$venv/tf_hsm_requirements"
 readonly rc_file=.bazelrc.configured
 readonly debian_rules=/usr/share/bazel/rules
+readonly cxx=${CXX:-g++}
 
 say() { printf 'configure: %s\n' "$*"; }
 
@@ -75,6 +77,16 @@ find_nvcc() {
   echo none
 }
 
+# The vector code needs GCC 12; Bazel takes the compiler from CC.
+check_compiler() {
+  local version
+  version=$("$cxx" -dumpversion) || die "$cxx does not run"
+  if ((${version%%.*} < 12)); then
+    die "$cxx is version $version, but 12 or newer is needed: install g++-12" \
+      "and run CC=gcc-12 CXX=g++-12 ./configure.sh"
+  fi
+}
+
 # --- What is missing ---------------------------------------------------------
 
 install_packages() {
@@ -95,7 +107,7 @@ install_packages() {
 
 install_missing_packages() {
   local missing=() bazel rules
-  command -v g++ >/dev/null || missing+=(g++)
+  command -v "$cxx" >/dev/null || missing+=(g++)
   if [[ -z $(find_python) && -z ${PYTHON:-} ]]; then
     missing+=(python3 python3-venv)
   fi
@@ -150,6 +162,7 @@ write_rc_file() {
     echo '# Written by configure.sh; changes here are lost.'
     echo "common \"--repo_env=TF_HSM_PYTHON=$venv/bin/python\""
     echo "common --repo_env=TF_HSM_ENVIRONMENT=${checksum%% *}"
+    if [[ -n ${CC:-} ]]; then echo "common \"--repo_env=CC=$CC\""; fi
     bazel_flags "$@"
   )
   if [[ $(cat "$rc_file" 2>/dev/null) != "$content" ]]; then
@@ -160,6 +173,7 @@ write_rc_file() {
 main() {
   local python bazel version major
   install_missing_packages
+  check_compiler
 
   python=$(find_python)
   [[ -n $python ]] || die "TensorFlow 2.21 needs Python 3.10 to 3.13 with" \
@@ -178,7 +192,7 @@ main() {
 
   local name=${bazel##*/}
   say "bazel       $version, $bazel"
-  say "compiler    $(g++ --version | head -n 1), $(command -v g++)"
+  say "compiler    $("$cxx" --version | head -n 1), $(command -v "$cxx")"
   say "python      $("$venv/bin/python" --version), $venv"
   say "tensorflow  $(sed -n 's/^tensorflow==//p' requirements.txt)"
   say "nvcc        $(find_nvcc) (this version of tf_hsm computes on the CPU)"
