@@ -1,75 +1,114 @@
-"""What is compared with which peers, and what each is told to do."""
+"""What is compared with which peers, and what each of them is told to do."""
 
 import dataclasses
 import pathlib
-import sys
+from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks import _peer_process, _workloads
+from benchmarks import _workloads
 
-# The distributions to install, by the module that was not found.
-_DISTRIBUTIONS = {"fasttext": "fasttext-wheel"}
-# Words per line; fastText takes at most 1,024 with the end of the line.
+# The cutoffs of 1bw and text8 are those of the paper's code (Grave et al.,
+# 2017: Efficient softmax approximation for GPUs), as is the division by 4.
+CUTOFFS = {
+    "tiny": (100, 300),
+    "text8": (2_000, 10_000),
+    "1bw": (4_000, 40_000, 200_000),
+}
+_DIV_VALUE = 4.0
+WORKLOADS = (*CUTOFFS, "deep")
+# fastText cuts lines at 1,024 words, of which the end of the line is one.
 _LINE = 1_000
 
 
-@dataclasses.dataclass(frozen=True)
-class Adaptive:
-    """One step of a loss, against PyTorch's adaptive softmax.
+class Comparison(NamedTuple):
+    """Implementations that are measured in turn."""
 
-    The cutoffs of 1bw and text8 are those of the paper's code (Grave et al.,
-    2017: Efficient softmax approximation for GPUs).
+    title: str
+    phases: tuple[str, ...]
+    # Name -> (module of `benchmarks`, spec of its `Implementation`).
+    implementations: dict[str, tuple[str, dict]]
+
+
+def adaptive(workload, folder, turns, threads):
+    """One step of our loss, and of PyTorch's adaptive softmax.
+
+    Args:
+      workload: a name in `CUTOFFS`.
+      folder: where to write the labels.
+      turns: how many batches of labels to draw.
+      threads: how many CPUs each may use.
     """
-
-    workload: str
-    cutoffs: tuple[int, ...]
-    div_value: float = 4.0
-
-    phases = ("forward", "forward_backward")
-
-    def prepare(self, folder, turns, threads):
-        """Draws the labels and returns module and spec by implementation."""
-        case = _workloads.Case(self.workload, "two_level", "zipf", "float32")
-        path = pathlib.Path(folder, "labels.npy")
-        np.save(path, _workloads.draw_labels(case, turns))
-        spec = {"threads": threads, "labels": str(path)}
-        sizes = case.sizes
-        return {
-            "ours": (
-                "_peer_ours",
-                spec | {"case": dataclasses.astuple(case)},
-            ),
-            "pytorch": (
-                "_peer_torch",
-                spec
-                | dataclasses.asdict(self)
-                | dataclasses.asdict(sizes),
-            ),
-        }
-
-    def describe(self):
-        """Returns the headline."""
-        sizes = _workloads.WORKLOADS[self.workload]
-        return (
-            f"{self.workload}: N={sizes.num_classes:,}, D={sizes.width}, "
-            f"B={sizes.batch:,}, zipf labels; two_level tree against cutoffs "
-            f"{', '.join(f'{c:,}' for c in self.cutoffs)} with div_value "
-            f"{self.div_value:g}"
-        )
+    case = _workloads.Case(workload, "two_level", "zipf", "float32")
+    path = pathlib.Path(folder, "labels.npy")
+    np.save(path, _workloads.draw_labels(case, turns))
+    sizes, cutoffs = case.sizes, CUTOFFS[workload]
+    spec = {"threads": threads, "labels": str(path)}
+    ours = spec | {"case": dataclasses.astuple(case)}
+    torch = spec | {
+        "num_classes": sizes.num_classes,
+        "width": sizes.width,
+        "batch": sizes.batch,
+        "cutoffs": cutoffs,
+        "div_value": _DIV_VALUE,
+    }
+    return Comparison(
+        f"{workload}: N={sizes.num_classes:,}, D={sizes.width}, "
+        f"B={sizes.batch:,}, zipf labels; two_level tree, adaptive softmax "
+        f"with cutoffs {', '.join(f'{c:,}' for c in cutoffs)}",
+        ("forward", "forward_backward"),
+        {"ours": ("_peer_ours", ours), "pytorch": ("_peer_torch", torch)},
+    )
 
 
-@dataclasses.dataclass(frozen=True)
-class SkipGram:
-    """Training steps on a corpus, against gensim and fastText.
+def skip_gram(num_classes, num_words, folder, threads):
+    """Training on the pairs of neighbours of a corpus, with a Huffman tree.
 
     The words are drawn like zipf labels. The classes are those that occur,
-    numbered by frequency; their counts are the counts of the Huffman tree.
+    numbered by frequency, and their counts are those of the Huffman tree.
+
+    Args:
+      num_classes: how many classes there are to draw from; None: as in the
+        workload "deep".
+      num_words: the size of the corpus, rounded down to whole lines.
+      folder: where to write the corpus.
+      threads: how many CPUs each may use.
     """
+    sizes = _workloads.WORKLOADS["deep"]
+    num_classes = num_classes or sizes.num_classes
+    words = _draw_corpus(num_classes, num_words // _LINE)
+    array, text = (pathlib.Path(folder, n) for n in ("words.npy", "words.txt"))
+    np.save(array, words)
+    np.savetxt(text, words, "%d")
+    num_classes = int(words.max()) + 1
+    spec = {"threads": threads, "width": sizes.width}
+    ours = spec | {"batch": sizes.batch, "words": str(array)}
+    peer = spec | {
+        "text": str(text),
+        "lines": len(words),
+        "line": _LINE,
+        "num_classes": num_classes,
+    }
+    return Comparison(
+        f"deep: {words.size:,} words drawn by zipf, N={num_classes:,} classes "
+        f"occur, D={sizes.width}, window 1, Huffman tree; ours with "
+        f"B={sizes.batch:,}",
+        ("train",),
+        {
+            "ours, hidden given": ("_peer_skip_gram", ours | {"lookup": False}),
+            "ours, skip-gram": ("_peer_skip_gram", ours | {"lookup": True}),
+            "gensim": ("_peer_gensim", peer),
+            "fasttext": ("_peer_fasttext", peer),
+        },
+    )
 
-    num_classes: int
-    num_words: int
-    width: int = 300
-    batch: int = 8_192
 
-    phases = ("train",)
+def _draw_corpus(num_classes, num_lines):
+    """Returns `[lines, _LINE]` ids from 0, the most frequent class first."""
+    cumulative = np.cumsum(_workloads.zipf_counts(num_classes))
+    draws = np.random.default_rng(0).random(num_lines * _LINE)
+    classes = np.searchsorted(cumulative, draws * cumulative[-1])
+    _, ids, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    by_frequency = np.empty(counts.size, np.int64)
+    by_frequency[np.argsort(-counts, kind="stable")] = np.arange(counts.size)
+    return by_frequency[ids].reshape(num_lines, _LINE)

@@ -19,6 +19,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 _ROOT = pathlib.Path(__file__).parents[1]
 
@@ -52,7 +53,12 @@ class Process:
             raise ModuleNotFoundError(name=self.facts["missing"])
 
     def run(self, phase, turn):
-        """Measures once; see `Implementation` above."""
+        """Measures once.
+
+        Returns:
+          What `Implementation.run` does, and "other_cpus": how many CPUs other
+          processes kept busy meanwhile, on average.
+        """
         return self._ask([phase, turn])
 
     def close(self):
@@ -91,7 +97,19 @@ def _serve(module):
     implementation = implementation.Implementation(spec)
     answer(implementation.facts)
     for line in sys.stdin:
-        answer(implementation.run(*json.loads(line)))
+        start, others = time.perf_counter(), _others_seconds()
+        sample = implementation.run(*json.loads(line))
+        others = _others_seconds() - others
+        sample["other_cpus"] = others / (time.perf_counter() - start)
+        answer(sample)
+
+
+def _others_seconds():
+    """CPU seconds of all processes but this one, in ticks of 10 ms."""
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, *interrupts = file.readline().split()[1:9]
+    ticks = sum(map(int, [user, nice, system, *interrupts]))
+    return ticks / os.sysconf("SC_CLK_TCK") - time.process_time()
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class Implementation:
         _machine.use_threads(spec["threads"])
         words = np.load(spec["words"])
         self._tree = tf_hsm.Tree.huffman(np.bincount(words.ravel()))
-        self._batches = _batches(words, spec["batch"])
+        self._batches = batches(words, spec["batch"])
         width = spec["width"]
         # Like word2vec: no bias, zeros above, small random vectors below.
         self._weights = tf.Variable(tf.zeros([self._tree.num_rows, width]))
@@ -95,7 +95,7 @@ class Implementation:
         return step
 
 
-def _batches(words, batch):
+def batches(words, batch):
     """Returns `[batches, 2, batch]`: neighbours and labels, window 1."""
     left, right = words[:, :-1].ravel(), words[:, 1:].ravel()
     pairs = np.stack([left, right, right, left], 1).reshape(-1, 2)

@@ -1,0 +1,141 @@
+"""Compares the loss with peers outside TensorFlow, those that are installed.
+
+    bazel run //benchmarks:peers
+    bazel run //benchmarks:peers -- --workload=1bw --json=$PWD/1bw.json
+    bazel run //benchmarks:peers -- --python=$HOME/peers/bin/python
+
+README.md beside this file says what exactly is timed and counted.
+"""
+
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+
+from absl import app, flags
+
+from benchmarks import (
+    _machine,
+    _peer_comparisons,
+    _peer_process,
+    _peer_report,
+    _report,
+)
+
+_WORKLOAD = flags.DEFINE_list(
+    "workload",
+    ["1bw", "text8", "deep"],
+    f"Workloads, of {', '.join(_peer_comparisons.WORKLOADS)}.",
+)
+flags.register_validator(
+    "workload",
+    lambda names: set(names) <= set(_peer_comparisons.WORKLOADS),
+    f"must be of {', '.join(_peer_comparisons.WORKLOADS)}",
+)
+_CLASSES = flags.DEFINE_integer(
+    "classes",
+    None,
+    "Classes that the corpus of deep is drawn from; 1,000,000 by default.",
+    lower_bound=2,
+)
+_WORDS = flags.DEFINE_integer(
+    "words", 500_000, "Words in the corpus of deep.", lower_bound=10_000
+)
+_REPETITIONS = flags.DEFINE_integer(
+    "repetitions", 5, "Turns timed for each figure.", lower_bound=1
+)
+_THREADS = flags.DEFINE_integer(
+    "threads", None, "CPUs to use; all by default.", lower_bound=1
+)
+_PYTHON = flags.DEFINE_string(
+    "python",
+    sys.executable,
+    "The interpreter that has the peers, and NumPy.",
+)
+_JSON = flags.DEFINE_string("json", None, "Also writes all figures here.")
+
+
+def _measure(comparison, turns):
+    """Takes turns, the first of which warm up.
+
+    Returns:
+      Implementation -> {"parameters", "version", "phases"}, where phases is
+      phase -> {"ms", "pairs_per_second", "other_cpus", "samples_ms"}, medians
+      but for the last; or {"missing": module}.
+    """
+    processes, results = {}, {}
+    try:
+        for name, (module, spec) in comparison.implementations.items():
+            python = _PYTHON.value
+            if name.startswith("ours"):
+                python = sys.executable
+            try:
+                processes[name] = _peer_process.Process(module, spec, python)
+            except ModuleNotFoundError as error:
+                results[name] = {"missing": error.name}
+            else:
+                results[name] = processes[name].facts | {"phases": {}}
+        for phase in comparison.phases:
+            samples = {name: [] for name in processes}
+            for turn in range(turns):
+                for name, process in processes.items():
+                    samples[name].append(process.run(phase, turn))
+            for name, timed in samples.items():
+                results[name]["phases"][phase] = _medians(
+                    timed[-_REPETITIONS.value :]
+                )
+    finally:
+        for process in processes.values():
+            process.close()
+    return results
+
+
+def _medians(samples):
+    milliseconds = [1000 * sample["seconds"] for sample in samples]
+    return {
+        "ms": statistics.median(milliseconds),
+        "pairs_per_second": statistics.median(
+            sample["pairs"] / sample["seconds"] for sample in samples
+        ),
+        "other_cpus": statistics.median(s["other_cpus"] for s in samples),
+        "samples_ms": milliseconds,
+    }
+
+
+def main(_):
+    """Runs all comparisons, prints their tables and writes the JSON file."""
+    threads = min(_THREADS.value or _machine.num_cpus(), _machine.num_cpus())
+    report = {"machine": _machine.facts(threads), "comparisons": []}
+    print(_report.machine_text(report["machine"]))
+    for workload in _WORKLOAD.value:
+        with tempfile.TemporaryDirectory() as folder:
+            if workload == "deep":
+                turns = 1 + _REPETITIONS.value
+                comparison = _peer_comparisons.skip_gram(
+                    _CLASSES.value, _WORDS.value, folder, threads
+                )
+            else:
+                # The threads of PyTorch are slow at first.
+                turns = 3 + _REPETITIONS.value
+                comparison = _peer_comparisons.adaptive(
+                    workload, folder, turns, threads
+                )
+            results = _measure(comparison, turns)
+        print("", _peer_report.text(comparison, results, threads), sep="\n")
+        sys.stdout.flush()
+        report["comparisons"].append(
+            {
+                "workload": workload,
+                "title": comparison.title,
+                "results": results,
+            }
+        )
+        if _JSON.value:
+            # After each one, so that a long run loses none.
+            text = json.dumps(report, indent=2)
+            pathlib.Path(_JSON.value).write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    app.run(main)
