@@ -15,7 +15,14 @@ def from_parents(parents, classes):
     # The root is the only child of -1.
     child_counts = np.bincount(their_parents[1:], minlength=parents.size)
     class_nodes = _class_nodes(classes, child_counts == 0)
-    child_starts = np.cumsum(child_counts) - child_counts + 1
+    child_starts = np.cumsum(child_counts)
+    child_starts -= child_counts - 1
+    if parents.size < 2**31:
+        # Half the memory for what is read at random places.
+        children, child_counts, child_starts = (
+            array.astype(np.int32)
+            for array in (children, child_counts, child_starts)
+        )
     inner, fanout = np.array([root]), child_counts[root : root + 1]
     fanouts, levels, inner_flags = [], [], []
     while inner.size:
@@ -161,18 +168,19 @@ def _sort_by_parent(parents):
     Returns:
       The nodes, and the parent of each, both `[M]`.
     """
-    nodes = np.arange(parents.size)
     if (parents[1:] >= parents[:-1]).all():
-        return nodes, parents
+        return np.arange(parents.size), parents
     bits = parents.size.bit_length()
     if 2 * bits > 62:
         nodes = np.argsort(parents, kind="stable")
         return nodes, parents[nodes]
     # Sorting plain numbers takes less than half the time of an argsort.
     keys = parents << bits
-    keys |= nodes
+    keys |= np.arange(parents.size)
     keys.sort()
-    return keys & ((1 << bits) - 1), keys >> bits
+    their_parents = keys >> bits
+    keys &= (1 << bits) - 1
+    return keys, their_parents
 
 
 def _class_nodes(classes, is_leaf):
