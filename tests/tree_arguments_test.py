@@ -1,0 +1,199 @@
+"""Bad arguments, and a tree as a value."""
+
+import copy
+import doctest
+import pickle
+
+import numpy as np
+import pytest
+
+from tf_hsm import tree as tree_module
+from tf_hsm.tree import Tree
+
+NESTED_CYCLE = [0]
+
+
+NESTED_CYCLE.append([1, NESTED_CYCLE])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Tree.balanced(0, 2), "num_classes is 0"),
+        (lambda: Tree.balanced(2.0, 2), "num_classes must be an integer"),
+        (lambda: Tree.balanced(True, 2), "num_classes must be an integer"),
+        (lambda: Tree.balanced(5, 1), "branching is 1"),
+        (lambda: Tree.balanced(5, "x"), "branching must be an integer"),
+        (lambda: Tree.balanced(5, [2, 0]), r"branching\[1\] is 0"),
+        (lambda: Tree.balanced(5, [2, 2]), "reaches 4 leaves; there are 5"),
+        (lambda: Tree.balanced(5, []), "reaches 0 leaves"),
+        (lambda: Tree.two_level(-1), "num_classes is -1"),
+        (lambda: Tree.huffman([]), "counts is empty"),
+        (lambda: Tree.huffman([[1, 2]]), r"its shape is \[1, 2\]"),
+        (lambda: Tree.huffman([[1], [2, 3]]), "list of numbers"),
+        (lambda: Tree.huffman(["a"]), "must hold numbers"),
+        (lambda: Tree.huffman([True]), "must hold numbers"),
+        (lambda: Tree.huffman([None]), "must hold numbers"),
+        (lambda: Tree.huffman([1, -2, -3]), "count of class 1 is -2"),
+        (lambda: Tree.huffman([1, 2, np.nan]), "count of class 2 is nan"),
+        (lambda: Tree.huffman([np.inf, 1]), "count of class 0 is inf"),
+        (lambda: Tree.huffman([2**62, 2**62]), r"less than 2\*\*63"),
+        (
+            lambda: Tree.huffman(np.array([2**64 - 1, 1], np.uint64)),
+            r"less than 2\*\*63",
+        ),
+        (lambda: Tree.huffman([1e308, 1e308]), "more than a float64"),
+        (lambda: Tree.huffman([1, 2], 1), "branching is 1"),
+        (lambda: Tree.from_parents([]), "parents is empty"),
+        (lambda: Tree.from_parents([-1]), "node 0 is the root and has no"),
+        (lambda: Tree.from_parents([[0]]), "must have rank 1"),
+        (lambda: Tree.from_parents([-1.0, 0.0]), "must hold integers"),
+        (lambda: Tree.from_parents([-1, None]), "must hold integers"),
+        (lambda: Tree.from_parents([0, 0]), "no node has parent -1"),
+        (lambda: Tree.from_parents([1, 0]), "no node has parent -1"),
+        (lambda: Tree.from_parents([-1, 0, -1]), "node 0 and node 2 both"),
+        (lambda: Tree.from_parents([-1, 0, 3]), "node 2 has parent 3"),
+        (lambda: Tree.from_parents([-1, -2]), "node 1 has parent -2"),
+        (
+            lambda: Tree.from_parents(np.array([0, 2**63], np.uint64)),
+            r"parents\[1\] is 9223372036854775808",
+        ),
+        (lambda: Tree.from_parents([-1, 0, 2]), "ancestor: 2 -> 2$"),
+        (
+            lambda: Tree.from_parents([-1, 0, 4, 2, 3, 4]),
+            "ancestor: 2 -> 4 -> 3 -> 2$",
+        ),
+        (
+            lambda: Tree.from_parents([-1, 0, *range(3, 20), 2]),
+            r"ancestor: 2 -> 3 -> .* -> \.\.\.$",
+        ),
+        (lambda: Tree.from_parents([-1, 0], [0]), "classes has 1 entries"),
+        (lambda: Tree.from_parents([-1, 0], [0, 0]), "node 0 has class 0"),
+        (lambda: Tree.from_parents([-1, 0], [-1, -1]), "node 1 .* is a leaf"),
+        (lambda: Tree.from_parents([-1, 0], [-2, 0]), "node 0 .* children"),
+        (lambda: Tree.from_parents([-1, 0], [-1, 1]), "node 1 has class 1"),
+        (
+            lambda: Tree.from_parents([-1, 0, 0, 0], [-1, 1, 0, 1]),
+            "node 1 and node 3 both have class 1",
+        ),
+        (lambda: Tree.from_paths([]), "paths is empty"),
+        (lambda: Tree.from_paths([("a",), ()]), "class 1 is empty"),
+        (lambda: Tree.from_paths(["a/b"]), "class 0 must be a tuple"),
+        (lambda: Tree.from_paths([([],)]), "class 0 .* not hashable"),
+        (
+            lambda: Tree.from_paths([("a",), ("b",), ("a",)]),
+            "class 0 and class 2 have the same path",
+        ),
+        (
+            lambda: Tree.from_paths([("a",), ("a", "b")]),
+            "path of class 0 is the beginning of the path of class 1",
+        ),
+        (
+            lambda: Tree.from_paths([("x",), ("a", "b", "c"), ("a", "b")]),
+            "path of class 2 is the beginning of the path of class 1",
+        ),
+        (lambda: Tree.from_nested(0), "must be a list"),
+        (lambda: Tree.from_nested([]), "an empty list"),
+        (lambda: Tree.from_nested([0, [1, []]]), "an empty list"),
+        (lambda: Tree.from_nested([[], 0]), "an empty list"),
+        (lambda: Tree.from_nested([0, 0.5]), "must be an integer, not 0.5"),
+        (lambda: Tree.from_nested([0, -1]), "in nested_lists is -1"),
+        (lambda: Tree.from_nested([0, [1, 0]]), "class 0 occurs twice"),
+        (lambda: Tree.from_nested([0, 2]), "class 1 is missing"),
+        (lambda: Tree.from_nested(NESTED_CYCLE), "a list inside itself"),
+        (lambda: Tree([0, 2], [], [0, 1]), "at least one group"),
+        (lambda: Tree([0, 1], [-1], []), "one class"),
+        (lambda: Tree([0, 1, 2], [-1], [0]), "group_offsets has 3 entries"),
+        (lambda: Tree([1, 2], [-1], [0]), r"group_offsets\[0\] is 1"),
+        (lambda: Tree([0, 2, 2], [-1, 0], [1]), "group 1 is empty"),
+        (lambda: Tree([0, 3], [-1], [0, 1]), "make 2 rows"),
+        (lambda: Tree([0, 2], [0], [0, 1]), r"group_parents\[0\] is 0"),
+        (
+            lambda: Tree([0, 2, 4, 6], [-1, 1, 0], [2, 3, 4, 5]),
+            "group 2 has parent row 0 and group 1 has 1",
+        ),
+        (
+            lambda: Tree([0, 2, 4, 6], [-1, 0, 4], [1, 2, 3, 5]),
+            "group 2 has parent row 4",
+        ),
+        (lambda: Tree([0, 2], [-1], [0, 2]), "class 1 has row 2"),
+        (lambda: Tree([0, 2], [-1], [-1, 0]), "class 0 has row -1"),
+        (lambda: Tree([0, 2], [-1], [1, 1]), "both class 0 and class 1"),
+        (
+            lambda: Tree([0, 2, 4], [-1, 0], [0, 1, 2]),
+            "row 0 is both the leaf of class 0 and the parent of group 1",
+        ),
+        (lambda: Tree([0, 2], [-1], [0.0, 1.0]), "class_rows must hold int"),
+        (lambda: Tree.two_level(9).expected_cost([1, 2]), "has 2 entries"),
+        (lambda: Tree.two_level(2).expected_cost([0, 0]), "all counts are"),
+        (lambda: Tree.two_level(2).expected_cost([1, -1]), "of class 1 is -1"),
+    ],
+)
+def test_bad_arguments(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize("c", [-1, 9, 2**70, 1.0, "a", None, True])
+def test_path_of_a_bad_class(c):
+    with pytest.raises(IndexError, match="class"):
+        Tree.two_level(9).path(c)
+
+
+def test_expected_cost_is_not_fooled_by_scale():
+    tree = Tree.from_nested([0, [1, 2]])
+    assert tree.expected_cost([1, 1, 0]) == 3.0
+    assert tree.expected_cost([1e300, 1e300, 0]) == 3.0
+    assert tree.expected_cost([5e-324, 5e-324, 0]) == 3.0
+
+
+def test_equality_hash_and_copies():
+    tree = Tree.huffman([5, 3, 1, 1])
+    same = Tree.huffman([10, 6, 2, 2])
+    assert tree == same and hash(tree) == hash(same) and tree is not same
+    others = [Tree.huffman([5, 3, 1]), Tree.huffman([3, 5, 1, 1])]
+    assert all(tree != other for other in others)
+    assert tree != "tree" and tree is not None
+    assert len({tree, same, *others}) == 3
+    assert copy.copy(tree) is tree and copy.deepcopy([tree])[0] is tree
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(tree, protocol)) == tree
+
+
+def test_immutable():
+    tree = Tree.two_level(10)
+    for name in ("depth", "class_rows", "row_groups", "new"):
+        with pytest.raises(AttributeError, match=f"immutable.*{name}"):
+            setattr(tree, name, 1)
+        with pytest.raises(AttributeError, match=f"immutable.*{name}"):
+            delattr(tree, name)
+    with pytest.raises(ValueError, match="read-only"):
+        tree.class_ranks[0] = 1
+    mine = np.array([1, 0])
+    tree = Tree([0, 2], [-1], mine)
+    mine[:] = 7
+    assert tree.class_rows.tolist() == [1, 0] and mine.flags.writeable
+
+
+def test_repr_and_summary():
+    tree = Tree.from_nested([[0, 1], [2, [3, 4]]])
+    assert repr(tree) == (
+        "Tree(num_classes=5, num_rows=8, num_groups=4, depth=3)"
+    )
+    assert tree.summary().splitlines() == [
+        "Tree of 5 classes",
+        "  8 rows in 4 groups",
+        "  depth of a leaf, min / mean / max: 2 / 2.40 / 3",
+        "  level 1, fanout min / mean / max: 2 / 2.00 / 2; groups: 1; "
+        "leaves: 0",
+        "  level 2, fanout min / mean / max: 2 / 2.00 / 2; groups: 2; "
+        "leaves: 3",
+        "  level 3, fanout min / mean / max: 2 / 2.00 / 2; groups: 1; "
+        "leaves: 2",
+        "  weights per unit of width: 8 (32 bytes in float32); biases: 8",
+        "  tree arrays: 112 bytes",
+    ]
+
+
+def test_docstrings():
+    assert doctest.testmod(tree_module).failed == 0
