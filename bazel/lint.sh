@@ -18,8 +18,9 @@ if [[ ${1:-} == --fix ]]; then
 fi
 
 status=0
-.venv/bin/ruff format "${format[@]}" . || status=1
+# A repair of lint may leave format to repair, but not the other way round.
 .venv/bin/ruff check "${lint[@]}" . || status=1
+.venv/bin/ruff format "${format[@]}" . || status=1
 find cc -name '*.cc' -o -name '*.h' | sort |
   xargs .venv/bin/clang-format "${clang[@]}" || status=1
 exit "$status"

@@ -1,6 +1,5 @@
 """Trees by brute force, to compare with."""
 
-
 import numpy as np
 import pytest
 
