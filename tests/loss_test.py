@@ -235,8 +235,8 @@ def test_nan_input_stays_in_its_row():
 
 
 @pytest.mark.parametrize("first_update", [False, True])
-def test_no_copy_of_a_variable(first_update):
-    """The op leaves the variable its one buffer, and reads what is there."""
+def test_reads_what_an_update_wrote(first_update):
+    """Before and after the first sparse update, which sets copy-on-read."""
     w, b, y, x = problem()
     w, b = tf.Variable(w), tf.Variable(b)
     if first_update:
@@ -267,7 +267,7 @@ def test_unset_variable():
 
 
 def test_two_threads_train_one_variable():
-    """Steps of two threads on one variable all arrive."""
+    """Two threads step at once without an error, and the loss falls."""
     _, _, y, x = problem()
     w = tf.Variable(tf.zeros((TREE.num_rows, DIM)))
     b = tf.Variable(tf.zeros(TREE.num_rows))
