@@ -4,9 +4,10 @@ A loss over millions of classes whose cost is the path to the label, not the
 number of classes, as a TensorFlow op that never copies a parameter.
 """
 
-from tf_hsm import baselines, layers, losses, metrics
+from tf_hsm import baselines, layers, losses, metrics, optimizers
 from tf_hsm._library import cpu_isa
 from tf_hsm.loss import hierarchical_softmax_loss
+from tf_hsm.train_step import hierarchical_softmax_train_step
 from tf_hsm.tree import Tree
 
 __version__ = "0.1.0"
@@ -16,7 +17,9 @@ __all__ = [
     "baselines",
     "cpu_isa",
     "hierarchical_softmax_loss",
+    "hierarchical_softmax_train_step",
     "layers",
     "losses",
     "metrics",
+    "optimizers",
 ]

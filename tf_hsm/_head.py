@@ -8,9 +8,13 @@ and the metrics find the layer, and each other's result, on it.
 from keras import ops
 
 
-def mark(outputs, head):
-    """Marks `outputs` [..., width] as those of `head`; returns them."""
+def mark(outputs, head, training=False):
+    """Marks `outputs` [..., width] as those of `head`; returns them.
+
+    `training` is whether `head` was called to be trained.
+    """
     outputs._tf_hsm_head = head
+    outputs._tf_hsm_training = training
     return outputs
 
 
@@ -19,7 +23,7 @@ def is_marked(outputs):
     return hasattr(outputs, "_tf_hsm_head")
 
 
-def label_losses(labels, outputs, reuse=False):
+def label_losses(labels, outputs, reuse=False, total=None):
     """Computes a head's loss per label.
 
     Args:
@@ -29,6 +33,8 @@ def label_losses(labels, outputs, reuse=False):
         do. That spares a metric the work, and keeps its losses those from
         before the update. A loss wants its own: the weights may have changed,
         and another tape may be recording.
+      total: what is minimized, as a function of the results below; None when
+        nothing is.
 
     Returns:
       losses: `[...]`, in nats.
@@ -44,7 +50,10 @@ def label_losses(labels, outputs, reuse=False):
         )
     known = getattr(outputs, "_tf_hsm_losses", None)
     if not reuse or known is None or known[0] is not labels:
-        known = (labels, *outputs._tf_hsm_head.label_losses(labels, outputs))
+        head = outputs._tf_hsm_head
+        if not outputs._tf_hsm_training:
+            total = None
+        known = (labels, *head.label_losses(labels, outputs, total=total))
         outputs._tf_hsm_losses = known
     return known[1:]
 

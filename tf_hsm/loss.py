@@ -4,7 +4,7 @@ import operator
 
 import tensorflow as tf
 
-from tf_hsm import _private_tensorflow
+from tf_hsm import _arguments, _private_tensorflow
 from tf_hsm._library import raw_ops
 from tf_hsm._tree_tensors import tree_tensors
 
@@ -54,17 +54,9 @@ def hierarchical_softmax_loss(
 
 def loss_ignoring(ignored, weights, biases, labels, inputs, tree):
     """`hierarchical_softmax_loss` that ignores any number of labels."""
-    weights = _parameter(weights)
-    dtype = _dtype_of(weights)
-    biases = [] if biases is None else [_parameter(biases, dtype)]
-    labels = tf.convert_to_tensor(labels)
-    if labels.dtype not in (tf.int32, tf.int64):
-        if not labels.dtype.is_integer:
-            raise TypeError(
-                f"labels must be integers, but are {labels.dtype.name}"
-            )
-        labels = tf.cast(labels, tf.int64)
-    inputs = _floating(inputs, dtype)
+    weights = _arguments.parameter(weights)
+    dtype = _arguments.dtype_of(weights)
+    biases = [] if biases is None else [_arguments.parameter(biases, dtype)]
     handles = [_private_tensorflow.variable_of(p) for p in [weights, *biases]]
     on_variable = handles[0] is not None
     arguments = [
@@ -84,11 +76,11 @@ def loss_ignoring(ignored, weights, biases, labels, inputs, tree):
     outputs = op(
         weights=arguments[0],
         biases=arguments[1:],
-        labels=labels,
-        inputs=inputs,
+        labels=_arguments.integers(labels),
+        inputs=_arguments.floats(inputs, dtype),
         **tree_tensors(tree)._asdict(),
         **type_of_handle,
-        Taccumulator=tf.float64 if dtype == tf.float64 else tf.float32,
+        Taccumulator=_arguments.accumulator(dtype),
         ignore_classes=ignored,
         with_gradients=(
             not tf.executing_eagerly() or _private_tensorflow.is_recording()
@@ -97,31 +89,9 @@ def loss_ignoring(ignored, weights, biases, labels, inputs, tree):
     return outputs.loss
 
 
-def _parameter(value, dtype=None):
-    """A variable, or a tensor, for which lists take the type `dtype`."""
-    variable = _private_tensorflow.variable_of(value)
-    if variable is not None:
-        return variable
-    return tf.convert_to_tensor(
-        value, None if hasattr(value, "dtype") else dtype
-    )
-
-
-def _dtype_of(parameter):
-    return tf.as_dtype(parameter.dtype).base_dtype
-
-
 def _choose(on_variable, resource_op, tensor_op, dtype):
     """The op, and the attribute that a handle alone does not tell."""
     return (resource_op, {"T": dtype}) if on_variable else (tensor_op, {})
-
-
-def _floating(inputs, dtype):
-    """Lists and NumPy arrays of Python floats take the weights' type."""
-    if not tf.is_tensor(inputs) and not hasattr(inputs, "dtype"):
-        return tf.convert_to_tensor(inputs, dtype)
-    inputs = tf.convert_to_tensor(inputs)
-    return inputs if inputs.dtype.is_floating else tf.cast(inputs, dtype)
 
 
 @tf.RegisterGradient("TfHsmLoss")
@@ -157,15 +127,18 @@ def _loss_gradient(op, loss_grads, *unused_grads):
         tf.IndexedSlices(weight_grads, rows, tf.concat([count, width], 0)),
         tf.IndexedSlices(bias_grads, rows, count),
     ][: 1 + num_biases]
+    input_gradient = input_gradient_of(loss_grads, input_grads, inputs.dtype)
+    return [*gradients, None, input_gradient, *([None] * len(arrays))]
+
+
+def input_gradient_of(loss_grads, input_grads, dtype):
+    """Computes `[..., width]` from `[...]` and an op's gradients per loss."""
     # What the op made is a constant to any tape outside, which would see zero.
     input_grads = tf.raw_ops.PreventGradient(
         input=input_grads,
         message="the hierarchical softmax loss has first-order gradients only",
     )
-    input_gradient = tf.cast(
-        loss_grads[..., tf.newaxis] * input_grads, inputs.dtype
-    )
-    return [*gradients, None, input_gradient, *([None] * len(arrays))]
+    return tf.cast(loss_grads[..., tf.newaxis] * input_grads, dtype)
 
 
 for _name in ("ResourceTfHsmLoss", "ResourceTfHsmLossGrad"):

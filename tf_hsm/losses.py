@@ -45,12 +45,15 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
         Raises:
           ValueError: `y_pred` is not the output of a tf_hsm head.
         """
-        losses, mask = _head.label_losses(y_true, y_pred)
-        return super().__call__(
-            losses,
-            _head.set_mask(losses, mask),
-            _head.broadcast_weights(sample_weight, losses),
-        )
+
+        def total(losses, mask):
+            return super(HierarchicalSoftmaxLoss, self).__call__(
+                losses,
+                _head.set_mask(losses, mask),
+                _head.broadcast_weights(sample_weight, losses),
+            )
+
+        return total(*_head.label_losses(y_true, y_pred, total=total))
 
 
 def mean_loss(losses, mask, sample_weight):

@@ -1,7 +1,8 @@
 // The backward of some rows of one group.
 //
 // dz = g (P - Y) with the saved P, or with P made again from the weights and
-// the saved normalizers; then dW = dz^T x. dW is written once and never read.
+// the saved normalizers; then dW = dz^T x. dW is written once and never read;
+// or it never leaves the cache, and updates the weights there.
 
 #ifndef TF_HSM_CC_CORE_BACKWARD_ROWS_H_
 #define TF_HSM_CC_CORE_BACKWARD_ROWS_H_
@@ -11,6 +12,7 @@
 #include "cc/core/kernels.h"
 #include "cc/core/softmax.h"
 #include "cc/core/tile.h"
+#include "cc/core/update_rows.h"
 
 namespace tf_hsm {
 namespace TF_HSM_ISA {
@@ -101,6 +103,10 @@ void BackwardSlice(const Problem<T>& problem, const Slice& slice,
       } else {
         Outer<A, true>(factors, rows, examples, x, width, dw);
       }
+    }
+    if (args.update != nullptr) {
+      UpdateRows(*args.update, first, rows, width, dw.data, db);
+      continue;
     }
     const int64_t row = node.row_offset + k0;
     Write(dw.data, rows * width, args.past_cache, args.dw + row * width);

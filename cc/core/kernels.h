@@ -11,6 +11,7 @@
 #include "cc/core/isa.h"
 #include "cc/core/plan.h"
 #include "cc/core/types.h"
+#include "cc/core/update.h"
 
 namespace tf_hsm {
 
@@ -39,16 +40,18 @@ struct ForwardOutputs {
   A* probs = nullptr;  // [probs]
 };
 
-// What the backward reads besides the problem, and where it writes.
+// What the backward reads besides the problem, and where its result goes: into
+// dw and db, or at once, as an update, into the parameters.
 template <typename T>
 struct BackwardArguments {
   using A = Accumulator<T>;
-  const A* loss_grads = nullptr;   // [examples], sorted
-  const A* normalizers = nullptr;  // [passes, 2], as the forward made them
-  const A* probs = nullptr;        // [probs]; null: made again from weights
-  T* dw = nullptr;                 // [touched rows, width]
-  T* db = nullptr;                 // [touched rows]
-  bool past_cache = false;         // dw is too large for any cache
+  const A* loss_grads = nullptr;      // [examples], sorted
+  const A* normalizers = nullptr;     // [passes, 2], as the forward made them
+  const A* probs = nullptr;           // [probs]; null: made again from weights
+  const Update<T>* update = nullptr;  // or null, and then:
+  T* dw = nullptr;                    // [touched rows, width]
+  T* db = nullptr;                    // [touched rows]
+  bool past_cache = false;            // dw is too large for any cache
 };
 
 // Some of a group's examples (forward) or rows (backward).
@@ -69,7 +72,7 @@ struct Kernels {
   // examples [begin, end).
   void (*forward_walk)(const Problem<T>&, int64_t begin, int64_t end,
                        const ForwardOutputs<T>&);
-  // dW and db of the rows of `count` slices.
+  // dW and db of the rows of `count` slices, written or applied.
   void (*backward_rows)(const Problem<T>&, const Slice* slices, int64_t count,
                         const BackwardArguments<T>&);
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 namespace tf_hsm {
@@ -22,6 +23,25 @@ void SortByCost(std::vector<Slice>* slices) {
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Consecutive examples that walk their paths in one work item.
+constexpr int64_t kWalkExamples = 32;
+
+// Probabilities that a work item may keep for itself.
+constexpr int64_t kMaxItemProbs = 1 << 20;
+
+bool IsSmall(const Node& node) { return node.fanout <= kMaxWalkFanout; }
+
+// Whether one work item of the forward sees all of the node's examples, so that
+// a training step can update the node at the end of that item.
+bool IsUpdatedAtOnce(const Node& node) {
+  if (node.population() == 0) return false;
+  if (IsSmall(node)) {
+    return node.begin / kWalkExamples == (node.end - 1) / kWalkExamples;
+  }
+  return node.population() <= kMaxItemExamples &&
+         node.population() * node.fanout <= kMaxItemProbs;
+}
+
 // A group's examples in even slices of at most kMaxItemExamples.
 void SliceExamples(const Node& node, int64_t index,
                    std::vector<Slice>* slices) {
@@ -40,7 +60,7 @@ std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan) {
   std::vector<int64_t> level(plan.nodes.size());
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
     const Node& node = plan.nodes[i];
-    const bool large = node.fanout > kMaxWalkFanout;
+    const bool large = !IsSmall(node);
     const int64_t above = node.parent < 0 ? 0 : level[node.parent];
     level[i] = above + large;
     if (!large) continue;
@@ -53,31 +73,29 @@ std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan) {
 
 }  // namespace
 
-template <typename T>
-void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
-             const Parallel& parallel, const ForwardOutputs<T>& outputs) {
-  const Plan& plan = *problem.plan;
-  const bool walks = std::any_of(
-      plan.nodes.begin(), plan.nodes.end(),
-      [](const Node& node) { return node.fanout <= kMaxWalkFanout; });
-  if (walks) {
-    constexpr int64_t kWalkExamples = 32;
+namespace {
+
+// Calls walk(begin, end) for the examples, if there are groups to walk, and
+// then group(slice) for the others.
+void InForwardOrder(const Plan& plan, const Parallel& parallel,
+                    const std::function<void(int64_t, int64_t)>& walk,
+                    const std::function<void(const Slice&)>& group) {
+  if (std::any_of(plan.nodes.begin(), plan.nodes.end(), IsSmall)) {
     const int64_t count = plan.num_examples();
     parallel(CeilDivide(count, kWalkExamples), [&](int64_t i) {
-      kernels.forward_walk(problem, i * kWalkExamples,
-                           std::min((i + 1) * kWalkExamples, count), outputs);
+      walk(i * kWalkExamples, std::min((i + 1) * kWalkExamples, count));
     });
   }
   for (const std::vector<Slice>& slices : ForwardLevels(plan)) {
-    parallel(slices.size(), [&](int64_t i) {
-      kernels.forward_group(problem, slices[i], outputs);
-    });
+    parallel(slices.size(), [&](int64_t i) { group(slices[i]); });
   }
 }
 
+// Backward of the nodes for which `wanted` holds.
 template <typename T>
-void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
-              const Parallel& parallel, const BackwardArguments<T>& arguments) {
+void BackwardOf(const Problem<T>& problem, const Kernels<T>& kernels,
+                const Parallel& parallel, const BackwardArguments<T>& arguments,
+                bool (*wanted)(const Node&)) {
   const Plan& plan = *problem.plan;
   // Large groups are cut by rows; small ones, depth-first so that neighbours
   // share examples, are run together.
@@ -86,6 +104,7 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
   int64_t batch_cost = 0;
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
     const Node& node = plan.nodes[i];
+    if (!wanted(node)) continue;
     const int64_t row_cost = (node.population() + 4) * problem.width;
     if (node.fanout * row_cost < kItemCost) {
       small.push_back({static_cast<int64_t>(i), 0, node.fanout, 0});
@@ -110,19 +129,93 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
   }
   SortByCost(&large);
   const int64_t num_large = large.size();
-  BackwardArguments<T> with_hint = arguments;
-  with_hint.past_cache =
-      plan.num_rows * problem.width * static_cast<int64_t>(sizeof(T)) >
-      kCachedBytes;
   parallel(num_large + batches.size() - 1, [&](int64_t i) {
     if (i < num_large) {
-      kernels.backward_rows(problem, &large[i], 1, with_hint);
+      kernels.backward_rows(problem, &large[i], 1, arguments);
       return;
     }
     const int64_t first = batches[i - num_large];
     kernels.backward_rows(problem, small.data() + first,
-                          batches[i - num_large + 1] - first, with_hint);
+                          batches[i - num_large + 1] - first, arguments);
   });
+}
+
+}  // namespace
+
+template <typename T>
+void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
+             const Parallel& parallel, const ForwardOutputs<T>& outputs) {
+  InForwardOrder(
+      *problem.plan, parallel,
+      [&](int64_t begin, int64_t end) {
+        kernels.forward_walk(problem, begin, end, outputs);
+      },
+      [&](const Slice& slice) {
+        kernels.forward_group(problem, slice, outputs);
+      });
+}
+
+template <typename T>
+void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
+              const Parallel& parallel, const BackwardArguments<T>& arguments) {
+  BackwardArguments<T> with_hint = arguments;
+  with_hint.past_cache =
+      problem.plan->num_rows * problem.width * static_cast<int64_t>(sizeof(T)) >
+      kCachedBytes;
+  BackwardOf<T>(problem, kernels, parallel, with_hint,
+                [](const Node&) { return true; });
+}
+
+void PlanTraining(Plan* plan) {
+  plan->num_probs = 0;
+  for (Node& node : plan->nodes) {
+    const bool own = !IsSmall(node) && IsUpdatedAtOnce(node);
+    node.prob_offset = own ? 0 : plan->num_probs;
+    if (!own) plan->num_probs += node.population() * node.fanout;
+  }
+}
+
+template <typename T>
+void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
+               const Parallel& parallel, const ForwardOutputs<T>& outputs,
+               const BackwardArguments<T>& arguments) {
+  using A = Accumulator<T>;
+  const Plan& plan = *problem.plan;
+  auto walk = [&](int64_t begin, int64_t end) {
+    kernels.forward_walk(problem, begin, end, outputs);
+    // Depth-first: the nodes are in the order of their first example.
+    auto starts_before = [](const Node& node, int64_t at) {
+      return node.begin < at;
+    };
+    auto node = std::lower_bound(plan.nodes.begin(), plan.nodes.end(), begin,
+                                 starts_before);
+    std::vector<Slice> ready;
+    for (; node != plan.nodes.end() && node->begin < end; ++node) {
+      if (!IsSmall(*node) || !IsUpdatedAtOnce(*node)) continue;
+      ready.push_back({node - plan.nodes.begin(), 0, node->fanout, 0});
+    }
+    kernels.backward_rows(problem, ready.data(), ready.size(), arguments);
+  };
+  auto group = [&](const Slice& slice) {
+    const Node& node = plan.nodes[slice.node];
+    if (!IsUpdatedAtOnce(node)) {
+      kernels.forward_group(problem, slice, outputs);
+      return;
+    }
+    static thread_local std::vector<A> probs;
+    probs.resize(
+        std::max<size_t>(probs.size(), node.population() * node.fanout));
+    ForwardOutputs<T> forward = outputs;
+    BackwardArguments<T> backward = arguments;
+    forward.probs = probs.data();
+    backward.probs = probs.data();
+    kernels.forward_group(problem, slice, forward);
+    const Slice rows = {slice.node, 0, node.fanout, 0};
+    kernels.backward_rows(problem, &rows, 1, backward);
+  };
+  InForwardOrder(plan, parallel, walk, group);
+  BackwardOf<T>(problem, kernels, parallel, arguments,
+                [](const Node& node) { return !IsUpdatedAtOnce(node); });
 }
 
 namespace {
@@ -170,6 +263,9 @@ void SortInputs(const Plan& plan, const X* x, int64_t width,
                         const ForwardOutputs<T>&);                             \
   template void Backward(const Problem<T>&, const Kernels<T>&,                 \
                          const Parallel&, const BackwardArguments<T>&);        \
+  template void TrainStep(const Problem<T>&, const Kernels<T>&,                \
+                          const Parallel&, const ForwardOutputs<T>&,           \
+                          const BackwardArguments<T>&);                        \
   template void SortInputs(const Plan&, const T*, int64_t, const Parallel&,    \
                            float*);                                            \
   template void SortInputs(const Plan&, const T*, int64_t, const Parallel&,    \

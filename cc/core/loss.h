@@ -1,4 +1,5 @@
-// Loss, dx, dW and db of a batch: which kernel runs on what, in which order.
+// Loss, dx, dW and db of a batch, or a whole training step: which kernel runs
+// on what, in which order.
 
 #ifndef TF_HSM_CC_CORE_LOSS_H_
 #define TF_HSM_CC_CORE_LOSS_H_
@@ -16,6 +17,9 @@ namespace tf_hsm {
 // backward makes them again from the weights and the saved normalizers.
 constexpr int64_t kMaxKeptBytes = int64_t{256} << 20;
 
+// The same for a training step, which keeps fewer.
+constexpr int64_t kMaxStepBytes = int64_t{512} << 20;
+
 template <typename T>
 bool KeepsProbs(const Plan& plan) {
   return plan.num_probs <=
@@ -32,10 +36,25 @@ template <typename T>
 void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
              const Parallel& parallel, const ForwardOutputs<T>& outputs);
 
-// Fills dw and db of all touched rows.
+// Fills dw and db of all touched rows, or applies the update to them.
 template <typename T>
 void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
               const Parallel& parallel, const BackwardArguments<T>& arguments);
+
+// Gives up the places of probabilities that a training step need not keep,
+// those of the nodes that it updates at once; plan->num_probs is what is left.
+void PlanTraining(Plan* plan);
+
+// Adds loss and dx, those of the parameters before the step, to outputs that
+// hold zeros, and applies the update that `arguments` has. The weights of a
+// node are updated right after their part of loss and dx, while they are in the
+// cache, where few examples pass the node. `outputs` has the normalizers, and
+// probs if they are kept; both are scratch. problem.plan comes from
+// PlanTraining.
+template <typename T>
+void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
+               const Parallel& parallel, const ForwardOutputs<T>& outputs,
+               const BackwardArguments<T>& arguments);
 
 }  // namespace tf_hsm
 

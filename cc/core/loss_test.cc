@@ -6,133 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cc/core/reference.h"
+#include "cc/core/test_support.h"
 
 namespace tf_hsm {
 namespace {
-
-struct OwnedTree {
-  std::vector<int64_t> offsets = {0}, parents, class_rows, row_groups, ranks;
-  TreeView view() const {
-    return {static_cast<int64_t>(class_rows.size()),
-            static_cast<int64_t>(row_groups.size()),
-            static_cast<int64_t>(parents.size()),
-            offsets.data(),
-            parents.data(),
-            class_rows.data(),
-            row_groups.data(),
-            ranks.data()};
-  }
-};
-
-// A breadth-first tree of `groups` groups with fanouts drawn from [1, most];
-// `inner` is the chance that a row has a group below it.
-OwnedTree RandomTree(int groups, int most, double inner, std::mt19937* rng) {
-  OwnedTree tree;
-  std::vector<int64_t> child;  // row -> group below, or -1
-  std::uniform_real_distribution<double> uniform(0, 1);
-  int64_t waiting = 1;  // groups promised to rows
-  for (int64_t g = 0; g < waiting; ++g) {
-    if (g == 0) tree.parents.push_back(-1);
-    const int64_t fanout = 1 + static_cast<int64_t>((*rng)() % most);
-    for (int64_t k = 0; k < fanout; ++k) {
-      const int64_t row = child.size();
-      const bool last_chance = g + 1 == waiting && k + 1 == fanout;
-      const bool grows =
-          waiting < groups && (uniform(*rng) < inner || last_chance);
-      child.push_back(grows ? waiting++ : -1);
-      if (grows) tree.parents.push_back(row);
-      tree.row_groups.push_back(g);
-    }
-    tree.offsets.push_back(child.size());
-  }
-  // Leaves get shuffled classes; depth-first ranks from an explicit stack.
-  std::vector<int64_t> leaves;
-  for (size_t r = 0; r < child.size(); ++r) {
-    if (child[r] < 0) leaves.push_back(r);
-  }
-  std::shuffle(leaves.begin(), leaves.end(), *rng);
-  tree.class_rows = leaves;
-  std::vector<int64_t> row_class(child.size(), -1);
-  for (size_t c = 0; c < leaves.size(); ++c) row_class[leaves[c]] = c;
-  tree.ranks.resize(leaves.size());
-  int64_t rank = 0;
-  std::vector<int64_t> stack;
-  for (int64_t r = tree.offsets[1]; r-- > 0;) stack.push_back(r);
-  while (!stack.empty()) {
-    const int64_t row = stack.back();
-    stack.pop_back();
-    if (child[row] < 0) {
-      tree.ranks[row_class[row]] = rank++;
-      continue;
-    }
-    const int64_t g = child[row];
-    for (int64_t r = tree.offsets[g + 1]; r-- > tree.offsets[g];) {
-      stack.push_back(r);
-    }
-  }
-  return tree;
-}
-
-template <typename T>
-T FromDouble(double value) {
-  return static_cast<T>(value);
-}
-template <>
-bfloat16 FromDouble(double value) {
-  const float rounded = static_cast<float>(value);
-  uint32_t bits;
-  std::memcpy(&bits, &rounded, sizeof(bits));
-  return {static_cast<uint16_t>(bits >> 16)};
-}
-// Exact for the multiples of 1/64 below 16 that the test draws.
-template <>
-half FromDouble(double value) {
-  if (value == 0) return {0};
-  int exponent;
-  const double mantissa = std::frexp(std::fabs(value), &exponent);
-  const int bits = static_cast<int>(mantissa * 2048) - 1024;
-  return {static_cast<uint16_t>((value < 0 ? 0x8000 : 0) |
-                                ((exponent + 14) << 10) | bits)};
-}
-double ToDouble(double value) { return value; }
-double ToDouble(float value) { return value; }
-double ToDouble(bfloat16 value) {
-  const uint32_t bits = static_cast<uint32_t>(value.bits) << 16;
-  float result;
-  std::memcpy(&result, &bits, sizeof(result));
-  return result;
-}
-double ToDouble(half value) {
-  const int exponent = (value.bits >> 10) & 31;
-  const int mantissa = value.bits & 1023;
-  const double magnitude = exponent == 0
-                               ? std::ldexp(mantissa, -24)
-                               : std::ldexp(1024 + mantissa, exponent - 25);
-  return value.bits & 0x8000 ? -magnitude : magnitude;
-}
-
-void Reversed(int64_t count, const std::function<void(int64_t)>& work) {
-  for (int64_t i = count; i-- > 0;) work(i);
-}
-
-int failures = 0;
-int checks = 0;
-
-void Near(double got, double want, double tolerance, const std::string& what) {
-  ++checks;
-  if (std::fabs(got - want) <= tolerance * (1 + std::fabs(want))) return;
-  if (++failures < 20) {
-    std::printf("FAILED %s: got %.9g, want %.9g\n", what.c_str(), got, want);
-  }
-}
 
 struct Case {
   int batch;
@@ -167,14 +49,8 @@ Outputs<T> Run(const Problem<T>& problem, Isa isa, const Parallel& parallel,
   Backward<T>(
       problem, KernelsFor<T>(isa), parallel,
       {grads.data(), out.normalizers.data(), keep ? out.probs.data() : nullptr,
-       out.dw.data(), out.db.data()});
+       nullptr, out.dw.data(), out.db.data()});
   return out;
-}
-
-template <typename A>
-bool SameBits(const std::vector<A>& a, const std::vector<A>& b) {
-  return a.size() == b.size() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(A)) == 0;
 }
 
 // `store` is the rounding of a stored T, `sum` that of its accumulator.
@@ -184,27 +60,16 @@ void Check(const Case& c, Isa isa, double store, double sum, bool with_bias,
   using A = Accumulator<T>;
   const OwnedTree owned = RandomTree(c.groups, c.most, c.inner, rng);
   const TreeView tree = owned.view();
-  auto draw = [&](size_t count, int range) {
-    std::vector<T> values(count);
-    for (T& v : values) {
-      v = FromDouble<T>((static_cast<int>((*rng)() % (2 * range)) - range) /
-                        64.0);
-    }
-    return values;
-  };
-  const std::vector<T> w = draw(tree.num_rows * c.width, 32);
-  const std::vector<T> b = draw(tree.num_rows, 64);
-  const std::vector<T> x = draw(c.batch * c.width, 64);
+  const std::vector<T> w = Draw<T>(tree.num_rows * c.width, 32, rng);
+  const std::vector<T> b = Draw<T>(tree.num_rows, 64, rng);
+  const std::vector<T> x = Draw<T>(c.batch * c.width, 64, rng);
   std::vector<int64_t> labels(c.batch);
   for (int64_t& label : labels) label = (*rng)() % (tree.num_classes + 1) - 1;
 
   Plan plan;
   const std::string error = MakePlan(tree, labels.data(), c.batch, {-1}, &plan);
-  if (!error.empty()) {
-    std::printf("FAILED plan: %s\n", error.c_str());
-    ++failures;
-    return;
-  }
+  Expect(error.empty(), name + " plan: " + error);
+  if (!error.empty()) return;
   std::vector<A> sorted(plan.num_examples() * Padded(c.width));
   SortInputs(plan, x.data(), c.width, Serial, sorted.data());
   std::vector<A> grads(plan.num_examples());
@@ -214,22 +79,13 @@ void Check(const Case& c, Isa isa, double store, double sum, bool with_bias,
   const Outputs<T> out = Run<T>(problem, isa, Serial, c.batch, grads, true);
   const Outputs<T> again = Run<T>(problem, isa, Reversed, c.batch, grads, true);
   const Outputs<T> remade = Run<T>(problem, isa, Serial, c.batch, grads, false);
-  ++checks;
-  if (!SameBits(out.loss, again.loss) || !SameBits(out.dx, again.dx) ||
-      !SameBits(out.dw, again.dw) || !SameBits(out.db, again.db) ||
-      !SameBits(out.loss, remade.loss) || !SameBits(out.dx, remade.dx)) {
-    std::printf("FAILED %s: the order of items changes the bits\n",
-                name.c_str());
-    ++failures;
-  }
+  Expect(SameBits(out.loss, again.loss) && SameBits(out.dx, again.dx) &&
+             SameBits(out.dw, again.dw) && SameBits(out.db, again.db) &&
+             SameBits(out.loss, remade.loss) && SameBits(out.dx, remade.dx),
+         name + ": the order of items changes the bits");
 
-  auto doubles = [](const std::vector<T>& values) {
-    std::vector<double> result;
-    for (T v : values) result.push_back(ToDouble(v));
-    return result;
-  };
-  const std::vector<double> w64 = doubles(w), b64 = doubles(b);
-  const std::vector<double> x64 = doubles(x);
+  const std::vector<double> w64 = ToDoubles(w), b64 = ToDoubles(b);
+  const std::vector<double> x64 = ToDoubles(x);
   std::vector<double> dw(w.size()), db(b.size()), dx(x.size());
   std::vector<double> loss(c.batch);
   for (int64_t at = 0; at < plan.num_examples(); ++at) {
@@ -258,7 +114,7 @@ void Check(const Case& c, Isa isa, double store, double sum, bool with_bias,
   std::vector<bool> touched(tree.num_rows);
   const double total = tolerance * c.batch + store;
   for (int64_t i = 0; i < plan.num_rows; ++i) {
-    if (i > 0 && rows[i] <= rows[i - 1]) ++failures;
+    Expect(i == 0 || rows[i] > rows[i - 1], name + " rows ascend");
     touched[rows[i]] = true;
     Near(ToDouble(out.db[i]), db[rows[i]], total, name + " db");
     for (int d = 0; d < c.width; ++d) {
@@ -301,6 +157,5 @@ int main() {
     }
     std::printf("%s: done\n", IsaName(isa));
   }
-  std::printf("%d checks, %d failed\n", checks, failures);
-  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return Summarize();
 }

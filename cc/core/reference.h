@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cc/core/tree_view.h"
+#include "cc/core/update.h"
 
 namespace tf_hsm {
 
@@ -56,6 +57,30 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
     row = tree.group_parents[group];
   }
   return loss;
+}
+
+// One step of a rule (update.h) on one number: returns its new value and
+// updates its slots. g is its gradient, `mean_square` that of its row's.
+inline double ReferenceUpdate(UpdateRule rule, const Hyperparameters& hyper,
+                              double g, double mean_square, double value,
+                              double* slots) {
+  switch (rule) {
+    case UpdateRule::kSgd:
+      return value - hyper.learning_rate * g;
+    case UpdateRule::kAdagrad:
+      mean_square = g * g;
+      [[fallthrough]];
+    case UpdateRule::kRowwiseAdagrad:
+      slots[0] += mean_square;
+      return value -
+             hyper.learning_rate * g / std::sqrt(slots[0] + hyper.epsilon);
+    case UpdateRule::kAdam:
+      slots[0] += (1 - hyper.beta_1) * (g - slots[0]);
+      slots[1] += (1 - hyper.beta_2) * (g * g - slots[1]);
+      return value - hyper.learning_rate * slots[0] /
+                         (std::sqrt(slots[1]) + hyper.epsilon);
+  }
+  return value;
 }
 
 }  // namespace tf_hsm

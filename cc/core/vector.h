@@ -201,6 +201,32 @@ TF_HSM_INLINE Vector<A> Splat(A a) {
   return a - Vector<A>{};  // 0 + a is not a for -0, and would cost a sum
 }
 
+TF_HSM_INLINE Floats Sqrt(Floats v) {
+#if defined(__AVX512F__)
+  return BitCast<Floats>(_mm512_maskz_sqrt_ps(0xffff, BitCast<__m512>(v)));
+#elif defined(__AVX2__)
+  return BitCast<Floats>(_mm256_sqrt_ps(BitCast<__m256>(v)));
+#elif defined(__SSE2__)
+  return BitCast<Floats>(_mm_sqrt_ps(BitCast<__m128>(v)));
+#else
+  for (int i = 0; i < kFloatLanes; ++i) v[i] = __builtin_sqrtf(v[i]);
+  return v;
+#endif
+}
+TF_HSM_INLINE Vector<double> Sqrt(Vector<double> v) {
+#if defined(__AVX512F__)
+  return BitCast<Vector<double>>(
+      _mm512_maskz_sqrt_pd(0xff, BitCast<__m512d>(v)));
+#elif defined(__AVX2__)
+  return BitCast<Vector<double>>(_mm256_sqrt_pd(BitCast<__m256d>(v)));
+#elif defined(__SSE2__)
+  return BitCast<Vector<double>>(_mm_sqrt_pd(BitCast<__m128d>(v)));
+#else
+  for (int i = 0; i < kLanes<double>; ++i) v[i] = __builtin_sqrt(v[i]);
+  return v;
+#endif
+}
+
 // Folds a vector to four lanes, each the sum of every fourth lane.
 template <typename A>
 TF_HSM_INLINE VectorN<A, 4> FoldToFour(VectorN<A, 4> v) {

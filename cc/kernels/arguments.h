@@ -5,15 +5,12 @@
 #define TF_HSM_CC_KERNELS_ARGUMENTS_H_
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "cc/core/plan.h"
 #include "cc/core/tree_view.h"
 #include "cc/core/types.h"
+#include "cc/kernels/parameters.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/resource_mgr.h"
-#include "tensorflow/core/framework/resource_var.h"
 
 namespace tf_hsm {
 
@@ -29,32 +26,6 @@ struct CoreType<Eigen::bfloat16> {
 template <>
 struct CoreType<Eigen::half> {
   using type = half;
-};
-
-// Weights and biases, each a tensor or a variable. A variable is read in place
-// under its shared lock, held as long as this object lives, and its buffer is
-// never referenced: so no writer is made to copy it.
-class Parameters {
- public:
-  // Reads the op's inputs `weights` and `biases` of element type `dtype`.
-  absl::Status Read(tensorflow::OpKernelContext* context,
-                    tensorflow::DataType dtype);
-
-  const tensorflow::Tensor& weights() const { return *weights_; }
-  const tensorflow::Tensor* biases() const { return biases_; }  // or null
-
- private:
-  absl::Status Find(tensorflow::OpKernelContext* context, int input,
-                    const char* name,
-                    tensorflow::core::RefCountPtr<tensorflow::Var>* variable,
-                    const tensorflow::Tensor** tensor);
-
-  // Declared before the locks: these are released first.
-  tensorflow::core::RefCountPtr<tensorflow::Var> weights_variable_;
-  tensorflow::core::RefCountPtr<tensorflow::Var> biases_variable_;
-  std::optional<tensorflow::tf_shared_lock> locks_[2];
-  const tensorflow::Tensor* weights_ = nullptr;
-  const tensorflow::Tensor* biases_ = nullptr;
 };
 
 // Labels, inputs and the tree's arrays, checked against each other and against

@@ -1,14 +1,12 @@
 // The loss op and its gradient on the CPU, for tensors and for variables.
 
-#include <new>
 #include <string>
 #include <vector>
 
 #include "cc/core/isa.h"
 #include "cc/core/kernels.h"
 #include "cc/core/loss.h"
-#include "cc/core/plan.h"
-#include "cc/kernels/arguments.h"
+#include "cc/kernels/batch.h"
 #include "cc/kernels/page_pool.h"
 #include "cc/kernels/parallel.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -22,75 +20,6 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
-
-// What the loss and its gradient both begin with: arguments, the plan of the
-// batch and the inputs in its order.
-template <typename T>
-class Batch {
- public:
-  using Core = typename CoreType<T>::type;
-  using A = Accumulator<Core>;
-
-  absl::Status Prepare(OpKernelContext* context,
-                       const std::vector<int64_t>& ignored,
-                       const Parallel& parallel) {
-    TF_RETURN_IF_ERROR(parameters_.Read(context, DataTypeToEnum<T>::value));
-    TF_RETURN_IF_ERROR(arguments.Read(context, parameters_));
-    try {
-      const std::string error =
-          MakePlan(arguments.tree, arguments.labels.data(),
-                   arguments.labels.size(), ignored, &plan);
-      if (!error.empty()) return absl::InvalidArgumentError(error);
-    } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError(
-          "no memory for the plan of these labels' paths");
-    }
-    TF_RETURN_IF_ERROR(context->allocate_temp(
-        DataTypeToEnum<A>::value,
-        TensorShape({plan.num_examples(), Padded(arguments.width)}), &sorted_));
-    switch (arguments.inputs->dtype()) {
-      case tensorflow::DT_FLOAT:
-        Sort<float>(parallel);
-        break;
-      case tensorflow::DT_DOUBLE:
-        Sort<double>(parallel);
-        break;
-      case tensorflow::DT_BFLOAT16:
-        Sort<Eigen::bfloat16>(parallel);
-        break;
-      default:
-        Sort<Eigen::half>(parallel);
-        break;
-    }
-    problem.plan = &plan;
-    problem.width = arguments.width;
-    problem.weights = Data<T>(parameters_.weights());
-    problem.biases =
-        parameters_.biases() ? Data<T>(*parameters_.biases()) : nullptr;
-    problem.x = sorted_.flat<A>().data();
-    return absl::OkStatus();
-  }
-
-  template <typename S>
-  static const typename CoreType<S>::type* Data(const Tensor& tensor) {
-    // Not flat(), which ends the process on memory that is not aligned.
-    return static_cast<const typename CoreType<S>::type*>(tensor.data());
-  }
-
-  Arguments arguments;
-  Plan plan;
-  Problem<Core> problem;
-
- private:
-  template <typename X>
-  void Sort(const Parallel& parallel) {
-    SortInputs(plan, Data<X>(*arguments.inputs), arguments.width, parallel,
-               sorted_.flat<A>().data());
-  }
-
-  Parameters parameters_;
-  Tensor sorted_;
-};
 
 template <typename T>
 class LossOp : public OpKernel {
@@ -106,8 +35,11 @@ class LossOp : public OpKernel {
 
   void Compute(OpKernelContext* context) override {
     const Parallel parallel = PoolParallel(context);
+    Parameters parameters;
     Batch<T> batch;
-    OP_REQUIRES_OK(context, batch.Prepare(context, ignored_, parallel));
+    OP_REQUIRES_OK(context, parameters.Read(context, DataTypeToEnum<T>::value));
+    OP_REQUIRES_OK(context,
+                   batch.Prepare(context, parameters, ignored_, parallel));
     const Plan& plan = batch.plan;
     const bool with_dx = with_gradients_ && context->output_required(1);
     const bool with_state = with_gradients_ && (context->output_required(2) ||
@@ -157,8 +89,11 @@ class LossGradOp : public OpKernel {
 
   void Compute(OpKernelContext* context) override {
     const Parallel parallel = PoolParallel(context);
+    Parameters parameters;
     Batch<T> batch;
-    OP_REQUIRES_OK(context, batch.Prepare(context, ignored_, parallel));
+    OP_REQUIRES_OK(context, parameters.Read(context, DataTypeToEnum<T>::value));
+    OP_REQUIRES_OK(context,
+                   batch.Prepare(context, parameters, ignored_, parallel));
     const Plan& plan = batch.plan;
     const Tensor *loss_grads, *normalizers, *probs;
     OP_REQUIRES_OK(context, context->input("loss_grads", &loss_grads));
@@ -186,11 +121,7 @@ class LossGradOp : public OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(
                                 2, TensorShape({plan.num_rows}), &db));
     TouchedRows(plan, rows->flat<int64_t>().data());
-    std::vector<A> sorted_grads(plan.num_examples());
-    const A* grads = Batch<T>::template Data<A>(*loss_grads);
-    for (int64_t i = 0; i < plan.num_examples(); ++i) {
-      sorted_grads[i] = grads[plan.order[i]];
-    }
+    const std::vector<A> sorted_grads = batch.Sorted(*loss_grads);
     BackwardArguments<Core> arguments;
     arguments.loss_grads = sorted_grads.data();
     arguments.normalizers = Batch<T>::template Data<A>(*normalizers);

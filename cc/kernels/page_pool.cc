@@ -104,6 +104,17 @@ size_t PagePool::kept_bytes() {
   return kept_bytes_;
 }
 
+absl::Status AllocatePooled(tensorflow::DataType dtype,
+                            const tensorflow::TensorShape& shape,
+                            tensorflow::Tensor* tensor) {
+  *tensor = tensorflow::Tensor(PagePool::Get(), dtype, shape);
+  if (tensor->IsInitialized() || shape.num_elements() == 0) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError("no memory for a tensor of shape " +
+                                      shape.DebugString());
+}
+
 absl::Status AllocateOutput(tensorflow::OpKernelContext* context, int index,
                             const tensorflow::TensorShape& shape,
                             tensorflow::Tensor** output) {
@@ -113,12 +124,8 @@ absl::Status AllocateOutput(tensorflow::OpKernelContext* context, int index,
   if (bytes < kMinPooled) {
     return context->allocate_output(index, shape, output);
   }
-  tensorflow::Tensor tensor(PagePool::Get(), dtype, shape);
-  if (!tensor.IsInitialized()) {
-    return absl::ResourceExhaustedError(
-        "no memory for output " + std::to_string(index) + " of shape " +
-        shape.DebugString() + ", " + std::to_string(bytes) + " bytes");
-  }
+  tensorflow::Tensor tensor;
+  TF_RETURN_IF_ERROR(AllocatePooled(dtype, shape, &tensor));
   context->set_output(index, tensor);
   *output = context->mutable_output(index);
   return absl::OkStatus();

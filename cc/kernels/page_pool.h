@@ -49,6 +49,11 @@ class PagePool : public tensorflow::Allocator {
   std::unordered_map<void*, size_t> in_use_;  // sizes
 };
 
+// A tensor from the pool.
+absl::Status AllocatePooled(tensorflow::DataType dtype,
+                            const tensorflow::TensorShape& shape,
+                            tensorflow::Tensor* tensor);
+
 // Like OpKernelContext::allocate_output, but large tensors come from the pool.
 absl::Status AllocateOutput(tensorflow::OpKernelContext* context, int index,
                             const tensorflow::TensorShape& shape,

@@ -107,6 +107,20 @@ absl::Status LossGradShape(InferenceContext* c) {
   return absl::OkStatus();
 }
 
+absl::Status TrainStepShape(InferenceContext* c) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadSignature(c, true, &s));
+  ShapeHandle merged;
+  TF_RETURN_IF_ERROR(c->Merge(c->input(s.next), s.labels, &merged));
+  TF_RETURN_IF_ERROR(c->Merge(c->input(s.next + 1), c->Vector(4), &merged));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 2), 0, &merged));
+  bool with_gradients = true;
+  TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
+  c->set_output(0, s.labels);
+  c->set_output(1, with_gradients ? s.inputs : c->Vector(0));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 #define TF_HSM_COMMON_INPUTS         \
@@ -185,6 +199,29 @@ weight_grads: `[touched, width]`.
 bias_grads: `[touched]`.
 )doc";
 
+constexpr char kTrainStepDoc[] = R"doc(
+The hierarchical softmax loss, and one step of an optimizer in place.
+
+Makes the losses and their gradients by the inputs, both with the parameters as
+they were, and applies an update rule to the rows of every group that a label's
+path passes: to the gradient of the sum of loss_grads * loss. Holds the exclusive
+locks of all variables meanwhile. No gradient of the weights is ever stored.
+
+Inputs as for the loss op, all parameters as variables, then:
+
+loss_grads: `[...]`, the weight of each loss in what is minimized.
+hyperparameters: `[4]`: the learning rate (of adam, with the correction of its
+  averages' bias), beta_1, beta_2, epsilon.
+seed: scalar, of stochastic_rounding; another one for each step.
+weight_slots: variables of the rule: none for sgd, one for adagrad, two for adam
+  (mean and mean square), `[rows, width]`; one for rowwise_adagrad, `[rows]`.
+bias_slots: the same for biases, `[rows]`.
+loss: `[...]`; 0 for an ignored label.
+input_grads: `[..., width]`, the gradient of each loss by its inputs; empty
+  without with_gradients.
+stochastic_rounding: of bfloat16 parameters; else to nearest even.
+)doc";
+
 }  // namespace
 
 REGISTER_OP("TfHsmLoss")
@@ -212,6 +249,24 @@ REGISTER_OP("ResourceTfHsmLossGrad")
     .SetIsStateful()
     .SetShapeFn(LossGradShape<true>)
     .Doc(kGradDoc);
+
+REGISTER_OP("ResourceTfHsmTrainStep")
+    .Input("weights: resource")
+    .TF_HSM_COMMON_INPUTS.Input("loss_grads: Taccumulator")
+    .Input("hyperparameters: double")
+    .Input("seed: int64")
+    .Input("weight_slots: num_weight_slots * resource")
+    .Input("bias_slots: num_bias_slots * resource")
+    .Output("loss: Taccumulator")
+    .Output("input_grads: Taccumulator")
+    .TF_HSM_COMMON_ATTRS.Attr("with_gradients: bool = true")
+    .Attr("num_weight_slots: int >= 0")
+    .Attr("num_bias_slots: int >= 0")
+    .Attr("rule: {'sgd', 'adagrad', 'rowwise_adagrad', 'adam'}")
+    .Attr("stochastic_rounding: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(TrainStepShape)
+    .Doc(kTrainStepDoc);
 
 REGISTER_OP("TfHsmCpuIsa")
     .Output("name: string")

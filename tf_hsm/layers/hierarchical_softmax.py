@@ -5,9 +5,10 @@ import operator
 import keras
 import tensorflow as tf
 
-from tf_hsm import _head
+from tf_hsm import _head, _private_keras, _update_rules
 from tf_hsm.loss import loss_ignoring
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
+from tf_hsm.train_step import train_step_ignoring
 from tf_hsm.tree import Tree
 
 # The label of masked positions: no class's, and no ignore_class of anybody's.
@@ -36,15 +37,32 @@ class HierarchicalSoftmax(keras.layers.Layer):
     where `head(inputs, labels)` returns a loss per label, in nats, and adds
     their mean to the model's losses.
 
-    The gradients of the variables are sparse: an optimizer that is O(touched
-    rows) for them, such as plain SGD, keeps a step independent of the number
-    of classes. The weights are never cast nor copied, under a mixed precision
-    policy too.
+    The gradients of the variables are sparse: those of `tf_hsm.optimizers` take
+    work on the touched rows only. The weights are never cast nor copied, under
+    a mixed precision policy too.
+
+    With an `optimizer` of its own the layer updates its weights itself, in the
+    pass over them that makes the losses: no gradient of them is ever stored.
+    Its variables are then not trainable ones of the model, whose optimizer
+    trains the rest. They move whenever the layer is called for training with
+    labels (in `fit`: once per step), by the gradient of the layer's own loss:
+    loss scaling, accumulation of gradients and several replicas are refused.
+    `trainable=False` stops that too.
+
+    >>> head = tf_hsm.layers.HierarchicalSoftmax(
+    ...     tree, optimizer=tf_hsm.optimizers.RowwiseAdagrad(0.1))
 
     Args:
       tree: a `tf_hsm.Tree`.
       use_bias: whether each row has a bias.
       ignore_class: a label whose loss is 0 and does not count, or None.
+      optimizer: None; or a SGD (without momentum), Adagrad, RowwiseAdagrad or
+        LazyAdam of `tf_hsm.optimizers`, for this layer alone; or "sgd",
+        "adagrad", "rowwise_adagrad", "lazy_adam". See
+        `tf_hsm.hierarchical_softmax_train_step`.
+      stochastic_rounding: with `optimizer`, whether bfloat16 weights are
+        rounded at random such that the mean is kept; None: yes.
+      seed: of stochastic_rounding, an integer.
       kernel_initializer: for the kernel, `[rows, width]`.
       bias_initializer: for the bias, `[rows]`.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
@@ -54,7 +72,9 @@ class HierarchicalSoftmax(keras.layers.Layer):
       bias: `[tree.num_rows]`, or None.
 
     Raises:
-      TypeError: `tree` is not a `tf_hsm.Tree`, or `ignore_class` no integer.
+      TypeError: `tree` is not a `tf_hsm.Tree`, `ignore_class` no integer, or
+        `optimizer` not of `tf_hsm.optimizers`.
+      ValueError: `optimizer` does what is not possible in place.
     """
 
     def __init__(
@@ -62,6 +82,9 @@ class HierarchicalSoftmax(keras.layers.Layer):
         tree,
         use_bias=True,
         ignore_class=None,
+        optimizer=None,
+        stochastic_rounding=None,
+        seed=0,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         **kwargs,
@@ -78,6 +101,9 @@ class HierarchicalSoftmax(keras.layers.Layer):
         self.ignore_class = (
             None if ignore_class is None else operator.index(ignore_class)
         )
+        self.optimizer = optimizer and _update_rules.get(optimizer)
+        self.stochastic_rounding = stochastic_rounding
+        self.seed = operator.index(seed)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.bias = None
@@ -104,6 +130,7 @@ class HierarchicalSoftmax(keras.layers.Layer):
             name="kernel",
             shape=(self.tree.num_rows, width),
             initializer=self.kernel_initializer,
+            trainable=self.optimizer is None,
             autocast=False,
         )
         if self.use_bias:
@@ -111,10 +138,22 @@ class HierarchicalSoftmax(keras.layers.Layer):
                 name="bias",
                 shape=(self.tree.num_rows,),
                 initializer=self.bias_initializer,
+                trainable=self.optimizer is None,
                 autocast=False,
             )
+        if self.optimizer is not None:
+            self.optimizer.build(
+                [v for v in (self.kernel, self.bias) if v is not None]
+            )
 
-    def call(self, inputs, labels=None, sample_weight=None, inputs_mask=None):
+    def call(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+    ):
         """Takes inputs to losses, or through.
 
         Args:
@@ -123,22 +162,34 @@ class HierarchicalSoftmax(keras.layers.Layer):
           sample_weight: weights of the losses in the mean that is added to the
             model's losses; broadcast from the left.
           inputs_mask: `[...]` bool, the inputs that count.
+          training: whether the layer's own optimizer, if there is one, makes a
+            step.
 
         Returns:
           Without labels, the inputs. With labels, `[...]`: the loss of each,
           in nats, 0 where ignored or masked.
         """
+        updates = bool(training) and self.optimizer is not None
+        if updates:
+            _check_fit(self)
         if labels is None:
-            return _head.mark(tf.identity(inputs), self)
-        losses, mask = self.label_losses(labels, inputs, inputs_mask)
-        self.add_loss(mean_loss(losses, mask, sample_weight))
+            return _head.mark(tf.identity(inputs), self, updates)
+
+        def total(losses, mask):
+            return mean_loss(losses, mask, sample_weight)
+
+        losses, mask = self.label_losses(
+            labels, inputs, inputs_mask, total if updates else None
+        )
+        self.add_loss(total(losses, mask))
         return _head.mark_losses(losses)
 
-    def label_losses(self, labels, inputs, inputs_mask=None):
+    def label_losses(self, labels, inputs, inputs_mask=None, total=None):
         """Returns the loss per label, in nats, and which labels count.
 
         The losses are `[...]`; the mask is `[...]` bool, or None when all
-        count. See `call` for the arguments.
+        count. See `call` for the arguments. With `total`, a linear function of
+        both that is to be minimized, the layer's optimizer makes a step.
         """
         labels = tf.convert_to_tensor(labels)
         _check_integers(labels)
@@ -159,26 +210,40 @@ class HierarchicalSoftmax(keras.layers.Layer):
             mask = tf.cast(mask, tf.bool)
             labels = tf.where(mask, tf.cast(labels, tf.int64), _MASKED)
             ignored.append(_MASKED)
-        losses = loss_ignoring(
-            ignored, self.kernel, self.bias, labels, inputs, self.tree
-        )
         if kept is not None:
             mask = kept if mask is None else tf.logical_and(mask, kept)
+        parameters = (self.kernel, self.bias, labels, inputs, self.tree)
+        if total is None or not self.trainable:
+            return loss_ignoring(ignored, *parameters), mask
+        losses = train_step_ignoring(
+            ignored,
+            *parameters,
+            self.optimizer,
+            _loss_weights(total, labels, mask, self._loss_dtype),
+            self.stochastic_rounding,
+            self.seed,
+        )
         return losses, mask
 
+    @property
+    def _loss_dtype(self):
+        return "float64" if self.variable_dtype == "float64" else "float32"
+
     def compute_output_spec(
-        self, inputs, labels=None, sample_weight=None, inputs_mask=None
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
     ):
         """The shape and type of what `call` returns."""
-        del sample_weight, inputs_mask
+        del sample_weight, inputs_mask, training
         if labels is None:
             return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
         # Here already, since the model casts what it is given to this type.
         _check_integers(labels)
-        double = self.variable_dtype == "float64"
-        return keras.KerasTensor(
-            inputs.shape[:-1], dtype="float64" if double else "float32"
-        )
+        return keras.KerasTensor(inputs.shape[:-1], dtype=self._loss_dtype)
 
     def get_config(self):
         """Returns the arguments, the tree in full, as JSON can hold them."""
@@ -187,6 +252,10 @@ class HierarchicalSoftmax(keras.layers.Layer):
             "tree": self.tree.get_config(),
             "use_bias": self.use_bias,
             "ignore_class": self.ignore_class,
+            "optimizer": self.optimizer
+            and keras.optimizers.serialize(self.optimizer),
+            "stochastic_rounding": self.stochastic_rounding,
+            "seed": self.seed,
             "kernel_initializer": keras.initializers.serialize(
                 self.kernel_initializer
             ),
@@ -207,4 +276,38 @@ def _check_integers(labels):
         raise TypeError(
             f"labels must be integers, but are {dtype.name}; as an input of a "
             'model, make them a keras.Input(..., dtype="int64")'
+        )
+
+
+def _loss_weights(total, labels, mask, dtype):
+    """The weight `[...]` of each loss in a linear `total(losses, mask)`."""
+    losses = tf.zeros(tf.shape(labels), dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(losses)
+        value = total(losses, mask)
+    return tf.stop_gradient(tape.gradient(value, losses))
+
+
+def _check_fit(layer):
+    """Refuses what would train the layer and the model differently."""
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if replicas > 1:
+        raise ValueError(
+            f"{layer.name}: its own optimizer updates one copy of the weights, "
+            f"but there are {replicas} replicas; compile the model with an "
+            "optimizer of tf_hsm.optimizers instead"
+        )
+    optimizer = _private_keras.optimizer_of_model(layer)
+    for name in ("gradient_accumulation_steps", "loss_scale_factor"):
+        if getattr(optimizer, name, None):
+            raise ValueError(
+                f"{layer.name}: its own optimizer makes a step at every call, "
+                f"but the model's has {name}; leave that out, or the layer's "
+                "optimizer"
+            )
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise ValueError(
+            f"{layer.name}: its own optimizer takes the loss as it is, but the "
+            "model's is a LossScaleOptimizer; compile with auto_scale_loss="
+            "False, or leave out the layer's optimizer"
         )

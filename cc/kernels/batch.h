@@ -1,0 +1,100 @@
+// What every op on a batch of labels begins with.
+
+#ifndef TF_HSM_CC_KERNELS_BATCH_H_
+#define TF_HSM_CC_KERNELS_BATCH_H_
+
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cc/core/kernels.h"
+#include "cc/core/loss.h"
+#include "cc/core/parallel.h"
+#include "cc/core/plan.h"
+#include "cc/kernels/arguments.h"
+#include "cc/kernels/parameters.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_hsm {
+
+// Arguments, the plan of the labels, and the inputs in its order.
+template <typename T>
+class Batch {
+ public:
+  using Core = typename CoreType<T>::type;
+  using A = Accumulator<Core>;
+
+  // `parameters` are locked already.
+  absl::Status Prepare(tensorflow::OpKernelContext* context,
+                       const Parameters& parameters,
+                       const std::vector<int64_t>& ignored,
+                       const Parallel& parallel) {
+    TF_RETURN_IF_ERROR(arguments.Read(context, parameters));
+    try {
+      const std::string error =
+          MakePlan(arguments.tree, arguments.labels.data(),
+                   arguments.labels.size(), ignored, &plan);
+      if (!error.empty()) return absl::InvalidArgumentError(error);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          "no memory for the plan of these labels' paths");
+    }
+    TF_RETURN_IF_ERROR(context->allocate_temp(
+        tensorflow::DataTypeToEnum<A>::value,
+        tensorflow::TensorShape({plan.num_examples(), Padded(arguments.width)}),
+        &sorted_));
+    switch (arguments.inputs->dtype()) {
+      case tensorflow::DT_FLOAT:
+        Sort<float>(parallel);
+        break;
+      case tensorflow::DT_DOUBLE:
+        Sort<double>(parallel);
+        break;
+      case tensorflow::DT_BFLOAT16:
+        Sort<Eigen::bfloat16>(parallel);
+        break;
+      default:
+        Sort<Eigen::half>(parallel);
+        break;
+    }
+    problem.plan = &plan;
+    problem.width = arguments.width;
+    problem.weights = Data<T>(parameters.weights());
+    problem.biases =
+        parameters.biases() ? Data<T>(*parameters.biases()) : nullptr;
+    problem.x = sorted_.flat<A>().data();
+    return absl::OkStatus();
+  }
+
+  template <typename S>
+  static typename CoreType<S>::type* Data(const tensorflow::Tensor& tensor) {
+    // Not flat(), which ends the process on memory that is not aligned.
+    return static_cast<typename CoreType<S>::type*>(tensor.data());
+  }
+
+  // The values [batch] of `tensor` in the order of the plan.
+  std::vector<A> Sorted(const tensorflow::Tensor& tensor) const {
+    const A* values = Data<A>(tensor);
+    std::vector<A> sorted;
+    sorted.reserve(plan.num_examples());
+    for (int64_t example : plan.order) sorted.push_back(values[example]);
+    return sorted;
+  }
+
+  Arguments arguments;
+  Plan plan;
+  Problem<Core> problem;
+
+ private:
+  template <typename X>
+  void Sort(const Parallel& parallel) {
+    SortInputs(plan, Data<X>(*arguments.inputs), arguments.width, parallel,
+               sorted_.flat<A>().data());
+  }
+
+  tensorflow::Tensor sorted_;
+};
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_BATCH_H_

@@ -1,0 +1,134 @@
+#include "cc/kernels/parameters.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace tf_hsm {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::Var;
+
+absl::Status CheckType(const std::string& name, const Tensor& tensor,
+                       DataType dtype) {
+  if (!tensor.IsInitialized()) return WithoutValue(name);
+  if (tensor.dtype() == dtype) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must be ", tensorflow::DataTypeString(dtype),
+                   ", but is ", tensorflow::DataTypeString(tensor.dtype())));
+}
+
+// The slots that a list input names.
+absl::Status FindSlots(OpKernelContext* context, const std::string& list,
+                       int num_slots, VariableLocks* locks,
+                       std::vector<Tensor*>* slots) {
+  int first, past;
+  TF_RETURN_IF_ERROR(context->op_kernel().InputRange(list, &first, &past));
+  if (past - first != num_slots) {
+    return absl::InvalidArgumentError(absl::StrCat(list, " must be ", num_slots,
+                                                   " for this rule, but are ",
+                                                   past - first));
+  }
+  for (int i = 0; i < num_slots; ++i) {
+    Var* variable;
+    TF_RETURN_IF_ERROR(locks->Find(context, first + i,
+                                   absl::StrCat(list, "[", i, "]"), &variable));
+    slots->push_back(variable->tensor());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSlots(const std::string& list,
+                        const std::vector<Tensor*>& slots, DataType dtype,
+                        const TensorShape& shape) {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const std::string name = absl::StrCat(list, "[", i, "]");
+    TF_RETURN_IF_ERROR(CheckType(name, *slots[i], dtype));
+    if (slots[i]->shape() != shape) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " must have the shape ", shape.DebugString(),
+                       ", but has ", slots[i]->shape().DebugString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Parameters::Find(OpKernelContext* context, bool variables_only) {
+  int first, past;
+  TF_RETURN_IF_ERROR(context->op_kernel().InputRange("biases", &first, &past));
+  if (past - first > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("biases must be at most one, but are ", past - first));
+  }
+  auto find = [&](int input, const char* name, const Tensor** tensor) {
+    if (context->input_dtype(input) == tensorflow::DT_RESOURCE) {
+      Var* variable;
+      TF_RETURN_IF_ERROR(locks_.Find(context, input, name, &variable));
+      *tensor = variable->tensor();
+    } else if (variables_only) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " must be a variable's handle"));
+    } else {
+      *tensor = &context->input(input);
+    }
+    return absl::OkStatus();
+  };
+  TF_RETURN_IF_ERROR(find(0, "weights", &weights_));
+  return past > first ? find(first, "biases", &biases_) : absl::OkStatus();
+}
+
+absl::Status Parameters::Check(DataType dtype) const {
+  const struct {
+    const char* name;
+    const Tensor* tensor;
+    int rank;
+  } checks[] = {{"weights", weights_, 2}, {"biases", biases_, 1}};
+  for (const auto& check : checks) {
+    if (check.tensor == nullptr) continue;
+    TF_RETURN_IF_ERROR(CheckType(check.name, *check.tensor, dtype));
+    if (check.tensor->dims() != check.rank) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(check.name, " must have the shape ",
+                       check.rank == 2 ? "[rows, width]" : "[rows]",
+                       ", but has ", check.tensor->shape().DebugString()));
+    }
+  }
+  if (biases_ != nullptr && biases_->dim_size(0) != weights_->dim_size(0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "biases must have one value for each of the ", weights_->dim_size(0),
+        " rows of weights, but have the shape ",
+        biases_->shape().DebugString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Parameters::Read(OpKernelContext* context, DataType dtype) {
+  TF_RETURN_IF_ERROR(Find(context, /*variables_only=*/false));
+  locks_.LockShared();
+  return Check(dtype);
+}
+
+absl::Status Parameters::Write(OpKernelContext* context, DataType dtype,
+                               DataType slot_dtype, int num_slots,
+                               bool row_slots) {
+  TF_RETURN_IF_ERROR(Find(context, /*variables_only=*/true));
+  TF_RETURN_IF_ERROR(
+      FindSlots(context, "weight_slots", num_slots, &locks_, &weight_slots_));
+  TF_RETURN_IF_ERROR(FindSlots(context, "bias_slots",
+                               biases_ == nullptr ? 0 : num_slots, &locks_,
+                               &bias_slots_));
+  TF_RETURN_IF_ERROR(locks_.LockExclusive());
+  TF_RETURN_IF_ERROR(Check(dtype));
+  const TensorShape rows({weights_->dim_size(0)});
+  TF_RETURN_IF_ERROR(CheckSlots("weight_slots", weight_slots_, slot_dtype,
+                                row_slots ? rows : weights_->shape()));
+  TF_RETURN_IF_ERROR(CheckSlots("bias_slots", bias_slots_, slot_dtype, rows));
+  return locks_.Unshare(context);
+}
+
+}  // namespace tf_hsm

@@ -1,0 +1,31 @@
+"""Keras optimizers whose step costs O(touched rows).
+
+A hierarchical loss touches a few hundred rows of millions, and its gradients
+are `tf.IndexedSlices`. Keras' optimizers, plain SGD aside, make tensors of the
+whole variable from them, and never sum rows that repeat. These read and write
+the touched rows of a variable and of its slots and nothing else; for dense
+gradients they do what Keras' do, so that one optimizer serves a whole model.
+
+All of them:
+
+- sum repeated rows first. `clipnorm`, `global_clipnorm` and `clipvalue` then
+  see what they would see of the dense equivalent;
+- apply `weight_decay` to the touched rows, `w -= learning_rate * weight_decay *
+  w` before the step, and to all rows where the gradient is dense.
+  `exclude_from_weight_decay` holds for both. A row whose gradient is zero but
+  given counts as touched;
+- compute in float32 for variables of 16 bits, with slots in float32, and round
+  once, where the variable is written. float64 stays float64;
+- raise ValueError at the first step with a sparse gradient where `use_ema`,
+  `gradient_accumulation_steps` or a constraint of the variable asks for work
+  on all rows. For dense gradients these are Keras';
+- have `slots(variable)`, the list of the variables with one variable's state.
+"""
+
+from tf_hsm.optimizers.adagrad import Adagrad
+from tf_hsm.optimizers.lazy_adam import LazyAdam
+from tf_hsm.optimizers.loss_scale_optimizer import LossScaleOptimizer
+from tf_hsm.optimizers.rowwise_adagrad import RowwiseAdagrad
+from tf_hsm.optimizers.sgd import SGD
+
+__all__ = ["SGD", "Adagrad", "LazyAdam", "LossScaleOptimizer", "RowwiseAdagrad"]

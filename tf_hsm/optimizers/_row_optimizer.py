@@ -1,0 +1,179 @@
+"""What the optimizers share: a step on the touched rows, or on all.
+
+The overrides of Keras' private methods are all in this file. They replace what
+Keras does with a sparse gradient, mostly on the whole variable:
+
+    sparse gradient             Keras                    here
+    repeated rows               never summed             summed first
+    clipnorm                    over repeated rows       over unique rows
+    global_clipnorm, clipvalue  as a dense tensor        on the values
+    weight_decay                all rows                 touched rows
+    loss_scale_factor           TypeError                on the values
+    use_ema, accumulation       all rows                 ValueError
+    constraint of a variable    all rows                 ValueError
+"""
+
+import keras
+import tensorflow as tf
+
+from tf_hsm._private_tensorflow import variable_of
+from tf_hsm.optimizers._unique_slices import (
+    UniqueSlices,
+    sum_repeated,
+    wide_dtype,
+    widen,
+)
+
+
+class RowOptimizer:
+    """To be named before a Keras optimizer among the bases of a class.
+
+    The class adds `_step` and `_slot_lists`.
+    """
+
+    def slots(self, variable):
+        """Returns the variables that hold the state of one variable.
+
+        Args:
+          variable: one of those that the optimizer was built with.
+
+        Returns:
+          A list of `keras.Variable`; the class says which. They are float32
+          where `variable` has 16 bits, else of its type.
+
+        Raises:
+          ValueError: the optimizer was not built with `variable`.
+        """
+        self._check_variables_are_known([variable])
+        index = self._get_variable_index(variable)
+        return [slots[index] for slots in self._slot_lists()]
+
+    def _slot_lists(self):
+        """Returns a list per kind of slot, with one for each variable."""
+        raise NotImplementedError
+
+    def _step(self, gradient, slots, rate):
+        """Computes one step, on some rows or on all, which are the same to it.
+
+        Args:
+          gradient: `[U, ...]`.
+          slots: a list of tensors, these rows of each slot.
+          rate: the learning rate, of the gradient's type, as all else.
+
+        Returns:
+          slots: a list of the rows' new values.
+          change: `[U, ...]`, what is subtracted from the variable's rows.
+        """
+        raise NotImplementedError
+
+    def _slot_shape(self, shape):
+        """The shape of the slots of a variable with this shape."""
+        return shape
+
+    def add_variable(self, shape, initializer="zeros", dtype=None, **kwargs):
+        """Adds a variable to the optimizer's state; see Keras."""
+        # Slots are added once Keras' own part is built, its averages before.
+        if self.built:
+            shape = self._slot_shape(shape)
+            dtype = wide_dtype(dtype or keras.config.floatx()).name
+        return super().add_variable(shape, initializer, dtype, **kwargs)
+
+    def apply(self, grads, trainable_variables=None):
+        """Updates variables by their gradients.
+
+        Args:
+          grads: a list of tensors, `tf.IndexedSlices` and None.
+          trainable_variables: a list of variables, or None for those that the
+            optimizer was built with.
+
+        Raises:
+          ValueError: a gradient is sparse, and what is asked for takes work on
+            the whole variable: `use_ema`, `gradient_accumulation_steps` or a
+            constraint of the variable.
+        """
+        grads = list(grads)
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+        for gradient, variable in zip(
+            grads,
+            trainable_variables or self._trainable_variables,
+            strict=False,  # Keras says what is wrong with their numbers.
+        ):
+            if isinstance(gradient, tf.IndexedSlices):
+                self._check_sparse(variable)
+        super().apply(
+            [
+                sum_repeated(g) if isinstance(g, tf.IndexedSlices) else g
+                for g in grads
+            ],
+            trainable_variables,
+        )
+
+    def _check_sparse(self, variable):
+        asked = {
+            "use_ema": self.use_ema,
+            "gradient_accumulation_steps": self.gradient_accumulation_steps,
+            "a constraint": variable.constraint is not None,
+        }
+        for name, is_asked in asked.items():
+            if is_asked:
+                raise ValueError(
+                    f"{name} is not possible for {variable.name}, whose "
+                    "gradient is sparse: it would take work on all "
+                    f"{variable.shape[0]:,} rows at every step"
+                )
+
+    def _clip_gradients(self, grads):
+        values = super()._clip_gradients(
+            [widen(g.values if _is_sparse(g) else g) for g in grads]
+        )
+        return [
+            g.with_values(v) if _is_sparse(g) else v
+            for g, v in zip(grads, values, strict=True)
+        ]
+
+    def _apply_weight_decay(self, variables):
+        """Does nothing: `update_step` does it, knowing the rows."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates a variable `[N, ...]`, or the rows that `gradient` names."""
+        variable = variable_of(variable)
+        dtype = wide_dtype(variable.dtype)
+        rows = None
+        if isinstance(gradient, tf.IndexedSlices):
+            # Those of several replicas were put together since `apply`.
+            gradient = sum_repeated(gradient)
+            gradient, rows = gradient.values, gradient.indices
+        shape = variable.shape if rows is None else [None, *variable.shape[1:]]
+        gradient = tf.ensure_shape(tf.cast(gradient, dtype), shape)
+        rate = tf.cast(learning_rate, dtype)
+        slots = self.slots(variable)
+        values, change = self._step(
+            gradient, [_read(variable_of(s), rows) for s in slots], rate
+        )
+        for slot, value in zip(slots, values, strict=True):
+            self.assign(slot, _rows_of(value, rows))
+        decays = self.weight_decay is not None and self._use_weight_decay(
+            variable
+        )
+        if rows is None and not decays and variable.dtype == dtype:
+            self.assign_sub(variable, change)
+            return
+        # For rows that also takes half the time of scatter_sub.
+        value = tf.cast(_read(variable, rows), dtype)
+        if decays:
+            value -= value * self.weight_decay * rate
+        self.assign(variable, _rows_of(value - change, rows))
+
+
+def _is_sparse(gradient):
+    return isinstance(gradient, UniqueSlices)
+
+
+def _read(variable, rows):
+    """Returns the values of a variable, of `rows` only if they are given."""
+    return variable.read_value() if rows is None else tf.gather(variable, rows)
+
+
+def _rows_of(value, rows):
+    return value if rows is None else tf.IndexedSlices(value, rows)
