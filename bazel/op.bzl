@@ -69,6 +69,16 @@ def hsm_isa_library(name, srcs, deps = [], **kwargs):
         }),
     )
 
+def hsm_cc_binary(name, copts = [], **kwargs):
+    """A program."""
+    native.cc_binary(
+        name = name,
+        copts = _COPTS + copts,
+        linkopts = ["-pthread"],
+        linkstatic = True,
+        **kwargs
+    )
+
 def hsm_cc_test(name, deps = [], copts = [], **kwargs):
     """A cc_test in which assert() is on."""
     native.cc_test(

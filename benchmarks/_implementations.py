@@ -102,15 +102,14 @@ def make_step(loss_function, phase, parameters, tree, case):
         return (loss_function(weights, biases, labels, inputs, tree),)
 
     def forward_backward(labels, inputs):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            loss = tf.reduce_mean(*forward(labels, inputs))
-        return loss, tape.gradient(loss, [inputs, weights, biases])
+        return losses_and_gradients(
+            loss_function, parameters, labels, inputs, tree
+        )
 
     def sgd(labels, inputs):
-        loss, gradients = forward_backward(labels, inputs)
+        losses, gradients = forward_backward(labels, inputs)
         optimizer.apply(gradients[1:], [weights, biases])
-        return loss, gradients[0]
+        return losses, gradients[0]
 
     function = {
         "forward": forward,
@@ -124,10 +123,23 @@ def make_step(loss_function, phase, parameters, tree, case):
     )
 
     def run(labels, inputs):
-        # All results are there once the loss is, and are freed on return.
+        # All results are there once the losses are, and are freed on return.
         step(labels, inputs)[0].numpy()
 
     return run
+
+
+def losses_and_gradients(loss_function, parameters, labels, inputs, tree):
+    """Returns losses `[B]`, and the gradients of their mean.
+
+    These are a list: of inputs, weights and biases, as `loss_function` gives
+    them.
+    """
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        losses = loss_function(*parameters, labels, inputs, tree)
+        mean = tf.reduce_mean(losses)
+    return losses, tape.gradient(mean, [inputs, *parameters])
 
 
 def itemsize(case):

@@ -6,19 +6,25 @@ from tf_hsm import baselines
 # Allocators round up, and the rest of the machine is not idle.
 _USABLE_SHARE = 0.9
 
+# Above this the op makes probabilities again instead of keeping them.
+_MAX_KEPT_BYTES = 256 << 20
+
 
 def step_bytes(name, phase, tree, case, work):
     """Estimates what a step needs beside parameters and inputs.
 
     The baselines' figures are those of `tf_hsm.baselines.peak_bytes`. Ours are
-    the float32 probabilities, and the weight gradient of the touched rows. A
-    dense gradient is once more there as it is applied, times the learning rate.
+    the float32 probabilities, as long as they are kept, and the weight gradient
+    of the touched rows. A dense gradient is once more there as it is applied,
+    times the learning rate.
     """
     itemsize = _implementations.itemsize(case)
     width = case.sizes.width
     gradient = phase != "forward"
     if name == "ours":
         probs = 4 * int(work.scored_rows.sum())
+        if probs > _MAX_KEPT_BYTES:
+            probs = 0
         touched = int(work.touched_rows.sum()) * (width + 1) * itemsize
         return probs + touched if gradient else probs
     implementation = _implementations.IMPLEMENTATIONS[name]
@@ -36,14 +42,15 @@ def step_bytes(name, phase, tree, case, work):
 
 
 def step_seconds(name, phase, tree, case, rates):
-    """Estimates how long a step of the slow baselines takes, at least.
+    """Estimates how long a step of the slow ones takes, at least.
 
     full multiplies all classes with all examples, once forward and twice
-    backward. The gradient of map_fn is made dense for each group of each
-    example: zeros written, then read and added to the sum. Others count as 0.
+    backward, and so do all others on a tree that is one group. The gradient of
+    map_fn is made dense for each group of each example: zeros written, then
+    read and added to the sum. Others count as 0.
     """
     classes, width = case.sizes.num_classes, case.sizes.width
-    if name == "full":
+    if name == "full" or tree.depth == 1:
         products = 1 if phase == "forward" else 3
         return products * 2 * case.sizes.batch * classes * width / rates.flops
     if name == "map_fn" and phase != "forward":

@@ -25,10 +25,7 @@ class Implementation:
         self._labels = np.load(spec["labels"])
         self._inputs = _implementations.make_inputs(self._case)
         self._steps = {}
-        self.facts = {
-            "version": tf_hsm.__version__,
-            "parameters": sum(int(tf.size(p)) for p in self._parameters),
-        }
+        self.facts = facts(self._parameters)
 
     def run(self, phase, turn):
         """Times one step."""
@@ -43,3 +40,11 @@ class Implementation:
         labels = tf.constant(self._labels[turn])
         seconds = _timing.seconds_of(self._steps[phase], labels, self._inputs)
         return {"seconds": seconds, "pairs": labels.shape[0]}
+
+
+def facts(variables):
+    """What an `Implementation` of ours says about itself."""
+    return {
+        "version": tf_hsm.__version__,
+        "parameters": sum(int(tf.size(v)) for v in variables),
+    }

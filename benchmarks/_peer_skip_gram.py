@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks import _machine
+from benchmarks import _machine, _peer_ours
 
 _LEARNING_RATE = 0.025
 # Steps in one turn.
@@ -40,12 +40,9 @@ class Implementation:
         self._vectors = tf.Variable(
             tf.random.uniform(shape, -0.5 / width, 0.5 / width, seed=1)
         )
+        self._trained = [self._weights] + [self._vectors] * spec["lookup"]
         self._step = self._make_step(spec["lookup"])
-        variables = [self._weights] + [self._vectors] * spec["lookup"]
-        self.facts = {
-            "version": tf_hsm.__version__,
-            "parameters": sum(int(tf.size(v)) for v in variables),
-        }
+        self.facts = _peer_ours.facts(self._trained)
 
     def run(self, phase, turn):
         """Times some steps, each turn on other pairs."""
@@ -66,9 +63,8 @@ class Implementation:
         }
 
     def _make_step(self, lookup):
-        variables = [self._weights] + [self._vectors] * lookup
         optimizer = keras.optimizers.SGD(_LEARNING_RATE)
-        optimizer.build(variables)
+        optimizer.build(self._trained)
 
         @tf.function
         def step(batch):
@@ -87,9 +83,9 @@ class Implementation:
                     )
                 )
             *gradients, hidden_gradient = tape.gradient(
-                loss, [*variables, hidden]
+                loss, [*self._trained, hidden]
             )
-            optimizer.apply(gradients, variables)
+            optimizer.apply(gradients, self._trained)
             return loss, hidden_gradient
 
         return step

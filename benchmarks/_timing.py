@@ -1,5 +1,6 @@
-"""Times the implementations of one case side by side."""
+"""Times the implementations of cases side by side."""
 
+import collections
 import time
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ class Settings(NamedTuple):
     threads: int
     memory_limit: float | None  # bytes; None: what is available
     time_limit: float  # seconds a step
+    phases: tuple[str, ...] = _implementations.PHASES
 
 
 def time_case(case, settings):
@@ -37,137 +39,164 @@ def time_case(case, settings):
       A dict that JSON can hold: "tree", "rates", "work", "floors" and
       "phases": implementation -> phase -> {"ms", "samples_ms"} or {"refused"}.
     """
+    return time_cases([case], settings)[0]
+
+
+def time_cases(cases, settings):
+    """As `time_case`, for cases that differ in the batch and labels only.
+
+    They share one tree and its weights, and take turns with each other.
+
+    Returns:
+      A list of what `time_case` returns.
+    """
     _machine.use_threads(settings.threads)
     limits = _limits.Limits(
         settings.memory_limit or _machine.available_bytes(),
         settings.time_limit,
     )
-    probe = _floors.Probe(settings.threads, case.dtype)
+    probe = _floors.Probe(settings.threads, cases[0].dtype)
     rates = [probe.sample()]
-    tree = _workloads.make_tree(case)
-    labels = _workloads.draw_labels(case, 1 + settings.repetitions)
-    work = _floors.work(tree, labels[1])
-    bench = _Bench(case, tree, work, rates[0], limits)
-    phases = {name: {} for name in settings.implementations}
-    for phase in _implementations.PHASES:
-        steps = {}
-        for name in settings.implementations:
-            step, refusal = bench.prepare(name, phase)
-            if refusal:
-                phases[name][phase] = {"refused": refusal}
-            else:
-                steps[name] = step
+    tree = _workloads.make_tree(cases[0])
+    points = [_Point(case, tree, settings.repetitions) for case in cases]
+    bench = _Bench(tree, rates[0], limits)
+    for phase in settings.phases:
+        turns = {}
+        for number, point in enumerate(points):
+            for name in settings.implementations:
+                step, refusal = bench.prepare(point, name, phase)
+                if refusal:
+                    point.phases[name][phase] = {"refused": refusal}
+                else:
+                    turns[number, name] = point.turns_of(step)
         samples = _interleave(
-            steps,
-            labels,
-            _implementations.make_inputs(case),
+            turns,
+            settings.repetitions,
             lambda: rates.append(probe.sample()),
         )
-        for name, seconds in samples.items():
-            phases[name][phase] = {
+        for (number, name), seconds in samples.items():
+            points[number].phases[name][phase] = {
                 "ms": 1000 * float(np.median(seconds)),
                 "samples_ms": [1000 * s for s in seconds],
             }
     rates = _floors.median(rates)
-    floors = _floors.floors(
-        work,
-        case.sizes.batch,
-        case.sizes.width,
-        _implementations.itemsize(case),
-        rates,
-    )
-    return {
-        "tree": {
-            "rows": tree.num_rows,
-            "groups": tree.num_groups,
-            "depth": tree.depth,
-        },
-        "rates": rates._asdict(),
-        "work": {
-            "scored_rows": work.scored_rows.tolist(),
-            "touched_rows": work.touched_rows.tolist(),
-            "touched_groups": work.touched_groups,
-        },
-        "floors": {
-            phase: {
-                "ms": 1000 * floor.seconds,
-                "memory_share": floor.memory_share,
-            }
-            for phase, floor in floors.items()
-        },
-        "phases": phases,
-    }
+    return [point.result(rates) for point in points]
+
+
+class _Point:
+    """A case with its labels and inputs, and what was measured of it."""
+
+    def __init__(self, case, tree, repetitions):
+        """Draws labels for each turn, and for one before to warm up."""
+        self.case = case
+        self.phases = collections.defaultdict(dict)
+        self._tree = tree
+        self._inputs = _implementations.make_inputs(case)
+        labels = _workloads.draw_labels(case, 1 + repetitions)
+        self._labels = [tf.constant(row) for row in labels]
+        self.work = _floors.work(tree, labels[1])
+
+    def turns_of(self, step):
+        """Returns a function that times one turn, of the number it is given."""
+        return lambda turn: seconds_of(step, self._labels[turn], self._inputs)
+
+    def result(self, rates):
+        """What `time_case` returns, with the floors at these rates."""
+        sizes, work, tree = self.case.sizes, self.work, self._tree
+        floors = _floors.floors(
+            work,
+            sizes.batch,
+            sizes.width,
+            _implementations.itemsize(self.case),
+            rates,
+        )
+        return {
+            "tree": {
+                "rows": tree.num_rows,
+                "groups": tree.num_groups,
+                "depth": tree.depth,
+            },
+            "rates": rates._asdict(),
+            "work": {
+                "scored_rows": work.scored_rows.tolist(),
+                "touched_rows": work.touched_rows.tolist(),
+                "touched_groups": work.touched_groups,
+            },
+            "floors": {
+                phase: {
+                    "ms": 1000 * floor.seconds,
+                    "memory_share": floor.memory_share,
+                }
+                for phase, floor in floors.items()
+            },
+            "phases": dict(self.phases),
+        }
 
 
 class _Bench:
     """Prepares steps, on parameters that implementations share if they may."""
 
-    def __init__(self, case, tree, work, rates, limits):
-        self._case = case
+    def __init__(self, tree, rates, limits):
         self._tree = tree
-        self._work = work
         self._rates = rates
         self._limits = limits
         self._parameters = {}
 
-    def prepare(self, name, phase):
+    def prepare(self, point, name, phase):
         """Returns (step, None), or (None, why it is refused)."""
+        case, tree = point.case, self._tree
         implementation = _implementations.IMPLEMENTATIONS[name]
-        num_rows = implementation.num_rows(self._tree)
+        num_rows = implementation.num_rows(tree)
         # After a sparse update, every dense read of a variable copies it: an
         # implementation that reads so then has a variable of its own.
         dense = not implementation.sparse
         key = (num_rows, dense and (phase == "sgd" or implementation.flat))
         num_bytes = 0
         if key not in self._parameters:
-            num_bytes = _implementations.parameter_bytes(num_rows, self._case)
+            num_bytes = _implementations.parameter_bytes(num_rows, case)
         refusal = self._limits.refusal(
             num_bytes,
-            _limits.step_bytes(name, phase, self._tree, self._case, self._work),
-            _limits.step_seconds(
-                name, phase, self._tree, self._case, self._rates
-            ),
+            _limits.step_bytes(name, phase, tree, case, point.work),
+            _limits.step_seconds(name, phase, tree, case, self._rates),
         )
         if refusal:
             return None, refusal
         if num_bytes:
             self._limits.take(num_bytes)
             self._parameters[key] = _implementations.make_parameters(
-                num_rows, self._case
+                num_rows, case
             )
         step = _implementations.make_step(
-            implementation.loss,
-            phase,
-            self._parameters[key],
-            self._tree,
-            self._case,
+            implementation.loss, phase, self._parameters[key], tree, case
         )
         return step, None
 
 
-def _interleave(steps, labels, inputs, between):
-    """Times steps in turn, after one call of each to warm up.
+def _interleave(turns, repetitions, between):
+    """Times functions in turn, after one call of each to warm up.
+
+    Another one is the first in each turn: it meets cold caches.
 
     Args:
-      steps: a dict of functions of labels and inputs.
-      labels: `[1 + repetitions, B]`: a row to warm up, one per repetition.
-      inputs: `[B, D]`.
-      between: a function to call once in each repetition.
+      turns: a dict of functions that return the seconds of the turn whose
+        number they are given; 0 is to warm up.
+      repetitions: how many turns there are.
+      between: a function to call before each turn.
 
     Returns:
-      A dict of lists of seconds, shorter ones for slow steps.
+      A dict of lists of seconds, shorter ones for slow functions.
     """
-    warm_up, *labels = [tf.constant(row) for row in labels]
-    repetitions = {
-        name: 1 + int(_SECONDS_PER_PHASE / seconds_of(step, warm_up, inputs))
-        for name, step in steps.items()
+    most = {
+        key: 1 + int(_SECONDS_PER_PHASE / turn_of(0))
+        for key, turn_of in turns.items()
     }
-    samples = {name: [] for name in steps}
-    for number, row in enumerate(labels):
+    samples = {key: [] for key in turns}
+    for number in range(1, repetitions + 1):
         between()
-        for name, step in steps.items():
-            if number < repetitions[name]:
-                samples[name].append(seconds_of(step, row, inputs))
+        first = number % max(len(turns), 1)
+        for key in [*turns][first:] + [*turns][:first]:
+            if number <= most[key]:
+                samples[key].append(turns[key](number))
     return samples
 
 

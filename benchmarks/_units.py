@@ -15,5 +15,5 @@ def of_seconds(number):
 
 
 def _three_digits(number):
-    decimals = 2 if number < 10 else 1 if number < 100 else 0
+    decimals = sum(number < limit for limit in (1, 10, 100))
     return f"{number:,.{decimals}f}"

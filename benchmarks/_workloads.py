@@ -46,11 +46,19 @@ class Case:
     tree: str
     labels: str
     dtype: str
+    # In place of the workload's own.
+    num_classes: int | None = None
+    batch: int | None = None
 
     @property
     def sizes(self):
-        """The `Workload`."""
-        return WORKLOADS[self.workload]
+        """The `Workload`, with the sizes that were replaced."""
+        workload = WORKLOADS[self.workload]
+        return dataclasses.replace(
+            workload,
+            num_classes=self.num_classes or workload.num_classes,
+            batch=self.batch or workload.batch,
+        )
 
     def __str__(self):
         """Names the case."""
@@ -75,8 +83,8 @@ def cases(workloads, tree, labels, dtype):
     """
     for name in workloads:
         _check("workload", name, WORKLOADS)
-    if tree and not tree.startswith("balanced:"):
-        _check("tree", tree, [*TREES, "balanced:K"])
+    if tree and not tree.startswith(("balanced:", "depth:")):
+        _check("tree", tree, [*TREES, "balanced:K", "depth:L"])
     kinds = {None: None, "both": LABELS}.get(labels, (labels,))
     return [
         Case(name, tree_name, kind, dtype)
@@ -87,12 +95,34 @@ def cases(workloads, tree, labels, dtype):
 
 
 def make_tree(case):
-    """Builds the tree of a case; "balanced:K" has groups of K."""
-    name, _, branching = case.tree.partition(":")
+    """Builds the tree of a case.
+
+    "balanced:K" has groups of K, "depth:L" has L levels of fanouts that are as
+    even as can be.
+    """
+    name, _, number = case.tree.partition(":")
     num_classes = case.sizes.num_classes
     if name == "balanced":
-        return Tree.balanced(num_classes, int(branching))
+        return Tree.balanced(num_classes, int(number))
+    if name == "depth":
+        branching = even_branching(num_classes, int(number))
+        return Tree.balanced(num_classes, branching)
     return TREES[name](num_classes)
+
+
+def even_branching(num_classes, depth):
+    """Returns a fanout per level, about N^(1 / depth), that reach N classes.
+
+    They differ by at most 1, the larger ones first, and no fewer of these would
+    reach all classes.
+    """
+    small = round(num_classes ** (1 / depth))
+    while small**depth > num_classes:
+        small -= 1
+    larger = 0
+    while (small + 1) ** larger * small ** (depth - larger) < num_classes:
+        larger += 1
+    return [small + 1] * larger + [small] * (depth - larger)
 
 
 def zipf_counts(num_classes):

@@ -8,18 +8,18 @@ Every figure is measured in this run. README.md beside this file says how.
 """
 
 import concurrent.futures.process
-import json
-import pathlib
 import sys
 
 from absl import app, flags
 
 from benchmarks import (
+    _command,
     _copy_on_read,
     _implementations,
     _machine,
     _memory,
     _report,
+    _step_flags,
     _timing,
     _workloads,
 )
@@ -39,8 +39,8 @@ _LABELS = flags.DEFINE_enum(
 _TREE = flags.DEFINE_string(
     "tree",
     None,
-    f"{', '.join(_workloads.TREES)} or balanced:K, with groups of K. By "
-    "default those that a workload is defined with.",
+    f"{', '.join(_workloads.TREES)}, balanced:K with groups of K, or depth:L "
+    "with L levels. By default those that a workload is defined with.",
 )
 _IMPLEMENTATIONS = flags.DEFINE_list(
     "implementations",
@@ -52,35 +52,11 @@ flags.register_validator(
     lambda names: set(names) <= set(_implementations.IMPLEMENTATIONS),
     f"must be of {', '.join(_implementations.IMPLEMENTATIONS)}",
 )
-_DTYPE = flags.DEFINE_enum(
-    "dtype",
-    "float32",
-    ["float32", "bfloat16", "float16", "float64"],
-    "The type of weights and inputs.",
-)
-_REPETITIONS = flags.DEFINE_integer(
-    "repetitions", 15, "Steps timed for each figure.", lower_bound=1
-)
-_THREADS = flags.DEFINE_integer(
-    "threads", None, "CPUs to use; all by default.", lower_bound=1
-)
 _MEMORY = flags.DEFINE_bool(
     "memory",
     True,
     "Also measures peak memory, each implementation in a process of its own.",
 )
-_MEMORY_LIMIT = flags.DEFINE_float(
-    "memory_limit",
-    None,
-    "GB for parameters and steps together; what needs more is refused. By "
-    "default what is available.",
-)
-_TIME_LIMIT = flags.DEFINE_float(
-    "time_limit",
-    20,
-    "Seconds; an implementation that would need more for a step is refused.",
-)
-_JSON = flags.DEFINE_string("json", None, "Also writes all figures here.")
 _COPY_ON_READ = flags.DEFINE_bool(
     "copy_on_read",
     False,
@@ -127,46 +103,30 @@ def _show_copies(case, settings):
 
 def main(_):
     """Runs all cases, prints their tables and writes the JSON file."""
-    threads = min(_THREADS.value or _machine.num_cpus(), _machine.num_cpus())
     try:
         cases = _workloads.cases(
-            _WORKLOAD.value, _TREE.value, _LABELS.value, _DTYPE.value
+            _WORKLOAD.value,
+            _TREE.value,
+            _LABELS.value,
+            _step_flags.DTYPE.value,
         )
     except ValueError as error:
         sys.exit(str(error))
-    memory_limit = _MEMORY_LIMIT.value and 1e9 * _MEMORY_LIMIT.value
-    settings = _timing.Settings(
-        tuple(dict.fromkeys(_IMPLEMENTATIONS.value)),
-        _REPETITIONS.value,
-        threads,
-        memory_limit,
-        _TIME_LIMIT.value,
-    )
-    report = {
-        "machine": _machine.facts(threads),
-        "settings": settings._asdict(),
-        "cases": [],
-    }
-    print(_report.machine_text(report["machine"]))
+    settings = _step_flags.settings(dict.fromkeys(_IMPLEMENTATIONS.value))
+    report = _command.Report(settings.threads, settings=settings._asdict())
     measure = _show_copies if _COPY_ON_READ.value else _compare
     for case in cases:
         print(flush=True)
-        report["cases"].append(
-            {
-                "workload": case.workload,
-                "tree_name": case.tree,
-                "labels": case.labels,
-                "dtype": case.dtype,
-                "classes": case.sizes.num_classes,
-                "width": case.sizes.width,
-                "batch": case.sizes.batch,
-                "result": measure(case, settings),
-            }
-        )
-        if _JSON.value:
-            # After each case, so that a long run loses none.
-            text = json.dumps(report, indent=2)
-            pathlib.Path(_JSON.value).write_text(text + "\n")
+        entry = {
+            "workload": case.workload,
+            "tree_name": case.tree,
+            "labels": case.labels,
+            "dtype": case.dtype,
+            "classes": case.sizes.num_classes,
+            "width": case.sizes.width,
+            "batch": case.sizes.batch,
+        }
+        report.add("cases", entry | {"result": measure(case, settings)})
 
 
 if __name__ == "__main__":

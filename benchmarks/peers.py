@@ -7,8 +7,6 @@
 README.md beside this file says what exactly is timed and counted.
 """
 
-import json
-import pathlib
 import statistics
 import sys
 import tempfile
@@ -16,11 +14,10 @@ import tempfile
 from absl import app, flags
 
 from benchmarks import (
-    _machine,
+    _command,
     _peer_comparisons,
     _peer_process,
     _peer_report,
-    _report,
 )
 
 _WORKLOAD = flags.DEFINE_list(
@@ -45,15 +42,11 @@ _WORDS = flags.DEFINE_integer(
 _REPETITIONS = flags.DEFINE_integer(
     "repetitions", 5, "Turns timed for each figure.", lower_bound=1
 )
-_THREADS = flags.DEFINE_integer(
-    "threads", None, "CPUs to use; all by default.", lower_bound=1
-)
 _PYTHON = flags.DEFINE_string(
     "python",
     sys.executable,
     "The interpreter that has the peers, and NumPy.",
 )
-_JSON = flags.DEFINE_string("json", None, "Also writes all figures here.")
 
 
 def _measure(comparison, turns):
@@ -105,9 +98,8 @@ def _medians(samples):
 
 def main(_):
     """Runs all comparisons, prints their tables and writes the JSON file."""
-    threads = min(_THREADS.value or _machine.num_cpus(), _machine.num_cpus())
-    report = {"machine": _machine.facts(threads), "comparisons": []}
-    print(_report.machine_text(report["machine"]))
+    threads = _command.threads()
+    report = _command.Report(threads)
     for workload in _WORKLOAD.value:
         with tempfile.TemporaryDirectory() as folder:
             if workload == "deep":
@@ -124,17 +116,8 @@ def main(_):
             results = _measure(comparison, turns)
         print("", _peer_report.text(comparison, results, threads), sep="\n")
         sys.stdout.flush()
-        report["comparisons"].append(
-            {
-                "workload": workload,
-                "title": comparison.title,
-                "results": results,
-            }
-        )
-        if _JSON.value:
-            # After each one, so that a long run loses none.
-            text = json.dumps(report, indent=2)
-            pathlib.Path(_JSON.value).write_text(text + "\n")
+        entry = {"workload": workload, "title": comparison.title}
+        report.add("comparisons", entry | {"results": results})
 
 
 if __name__ == "__main__":

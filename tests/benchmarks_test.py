@@ -1,20 +1,35 @@
-"""The benchmark command, on its smallest workload."""
+"""The benchmark commands, on their smallest workload."""
 
+import dataclasses
 import json
+import math
+import os
+import pathlib
+import re
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from benchmarks import _floors, _workloads
+from benchmarks import (
+    _digest,
+    _floors,
+    _machine,
+    _scaling_plots,
+    _scaling_report,
+    _scaling_sweeps,
+    _timing,
+    _workloads,
+)
 from tests.trees import CATALOGUE
 from tf_hsm import Tree
 
 
-def _run(*args):
+def _run(command, *args):
     result = subprocess.run(
-        [sys.executable, "-m", "benchmarks.loss", *args],
+        [sys.executable, "-m", f"benchmarks.{command}", *args],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -26,6 +41,7 @@ def test_it_prints_a_table_writes_json_and_refuses_what_cannot_fit(tmp_path):
     # 200 kB: enough for all of ours, and for the parameters of gather's, but
     # not for its gradient.
     code, output = _run(
+        "loss",
         "--workload=tiny",
         "--implementations=ours,gather",
         "--repetitions=3",
@@ -96,3 +112,246 @@ def test_zipf_labels_are_drawn_by_frequency():
     expected = labels.size / harmonic / np.array([1, 2])
     np.testing.assert_allclose(counts[:2], expected, rtol=0.1)
     assert labels.max() < 1000
+
+
+@pytest.mark.parametrize("num_classes", [2, 10, 1000, 1024, 12345])
+def test_a_tree_of_given_depth_has_even_fanouts(num_classes):
+    for depth in range(1, math.ceil(math.log2(num_classes)) + 1):
+        fanouts = _workloads.even_branching(num_classes, depth)
+        assert len(fanouts) == depth
+        assert fanouts == sorted(fanouts, reverse=True)
+        assert fanouts[0] - fanouts[-1] <= 1
+        assert math.prod(fanouts) >= num_classes
+        if fanouts[0] > fanouts[-1]:
+            # One larger fanout less is too few.
+            fewer = math.prod(fanouts) // fanouts[0] * fanouts[-1]
+            assert fewer < num_classes
+        case = _workloads.Case(
+            "tiny", f"depth:{depth}", "uniform", "float32", num_classes
+        )
+        assert _workloads.make_tree(case).depth == depth
+
+
+def test_sizes_of_a_case_replace_those_of_its_workload():
+    case = _workloads.Case(
+        "tiny", "two_level", "uniform", "float32", num_classes=50, batch=7
+    )
+    assert case.sizes.width == 16
+    assert _workloads.make_tree(case).num_classes == 50
+    labels = _workloads.draw_labels(case, 3)
+    assert labels.shape == (3, 7)
+    assert labels.max() < 50
+
+
+def test_steps_take_turns_and_each_is_the_first_at_times():
+    calls = []
+
+    def turn_of(name, seconds):
+        return lambda turn: calls.append((turn, name)) or seconds
+
+    samples = _timing._interleave(
+        # Of a step of 9 seconds two fit into the time of a phase.
+        {"a": turn_of("a", 1), "b": turn_of("b", 2), "slow": turn_of("c", 9)},
+        4,
+        lambda: calls.append("between"),
+    )
+    assert samples == {"a": [1] * 4, "b": [2] * 4, "slow": [9] * 2}
+    assert calls[:4] == [(0, "a"), (0, "b"), (0, "c"), "between"]
+    timed = [call for call in calls[3:] if call != "between"]
+    assert len(calls) - 3 - len(timed) == 4
+    turns = [[name for turn, name in timed if turn == n] for n in (1, 2)]
+    assert turns == [["b", "c", "a"], ["c", "a", "b"]]
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Measures in this process, and the machine's rates only roughly."""
+    monkeypatch.setattr(_machine, "run_alone", lambda f, *args: f(*args))
+    monkeypatch.setattr(_machine, "use_threads", lambda threads: None)
+    monkeypatch.setattr(_floors, "_STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(_floors, "_MATRIX_SIZE", 64)
+
+
+_TINY = _workloads.Case("tiny", "two_level", "uniform", "float32")
+_ENDS = _scaling_sweeps.Range(30, 1000, 64)
+
+
+def _sweep(name):
+    sweep = _scaling_sweeps.SWEEPS[name]
+    settings = _timing.Settings(
+        sweep.implementations, 2, 1, None, 20, _scaling_sweeps.PHASES
+    )
+    return sweep, sweep.points(_TINY, settings, _ENDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("classes", [30, 90, 300, 900]),
+        ("batch", [1, 4, 16, 64]),
+        ("depth", [1, 2, 3, 4, 5, 7, 10]),
+    ],
+)
+def test_a_sweep_is_a_table_and_a_plot(here, tmp_path, capsys, name, expected):
+    sweep, points = _sweep(name)
+    table = _scaling_report.Table(name, sweep, _TINY)
+    measured = []
+    for point in points:
+        table.add(point)
+        measured.append(point)
+    table.close()
+    assert [point.x for point in measured] == expected
+    for point in measured:
+        for phase in _scaling_sweeps.PHASES:
+            for implementation in (*sweep.implementations, "floor"):
+                milliseconds = _scaling_report.milliseconds
+                assert milliseconds(point, implementation, phase) > 0
+    title, header, *rows = re.findall(
+        r"^.*\d.*$|^ .*ours.*$", _out(capsys), re.M
+    )
+    assert "16" in title
+    assert header.split().count("ours") == 2
+    firsts = [row.split()[0].replace(",", "") for row in rows]
+    assert firsts[: len(expected)] == [str(x) for x in expected]
+
+    path = _scaling_plots.draw(tmp_path / "new", name, sweep, _TINY, measured)
+    assert path == tmp_path / "new" / f"{name}.svg"
+    picture = path.read_bytes()
+    assert len(picture) < 100_000
+    texts = "".join(ElementTree.fromstring(picture).itertext())
+    for text in ("tf_hsm", "floor of the machine", sweep.axis, "backward"):
+        assert text in texts
+    assert b"fill: #ffffff" in picture
+    _scaling_plots.draw(tmp_path / "new", name, sweep, _TINY, measured)
+    assert path.read_bytes() == picture
+
+
+def _out(capsys):
+    return capsys.readouterr().out
+
+
+def test_the_command_writes_a_table_json_and_a_plot(tmp_path):
+    path = tmp_path / "figures.json"
+    code, output = _run(
+        "scaling",
+        "--what=batch",
+        "--workload=tiny",
+        "--labels=zipf",
+        "--max_batch=20",
+        "--repetitions=1",
+        f"--plots={tmp_path}",
+        f"--json={path}",
+    )
+    assert code == 0
+    assert "by batch: N=1,000, D=16, two_level tree, zipf labels" in output
+    (sweep,) = json.loads(path.read_text())["sweeps"]
+    assert [point["x"] for point in sweep["points"]] == [1, 4, 16, 20]
+    assert (tmp_path / "batch.svg").exists()
+
+
+def test_results_have_the_same_bits_with_one_and_two_threads():
+    if _machine.num_cpus() < 2:
+        pytest.skip("there is one CPU")
+    cases = [_TINY, dataclasses.replace(_TINY, batch=200)]
+    one, two = (
+        _machine.run_alone(_digest.measure, cases, threads)
+        for threads in (1, 2)
+    )
+    assert one == two
+    assert len(set(one)) == 2
+
+
+def test_other_bits_are_told(monkeypatch):
+    result = {"work": {"touched_rows": [1]}, "tree": {"depth": 1}}
+
+    def run_alone(function, cases, settings):
+        if function is _timing.time_cases:
+            return [result] * len(cases)
+        return [f"{settings} threads"] * len(cases)
+
+    monkeypatch.setattr(_machine, "run_alone", run_alone)
+    sweep = _scaling_sweeps.SWEEPS["threads"]
+    settings = _timing.Settings(("ours",), 1, 2, None, 20)
+    points = list(sweep.points(_TINY, settings, _ENDS))
+    assert [point.columns["results"] for point in points] == [
+        *["same bits"] * 2,
+        *["DIFFERENT"] * 2,
+    ]
+
+
+_CORE = pathlib.Path(_floors.__file__).with_name("core")
+_needs_core = pytest.mark.skipif(
+    "TEST_SRCDIR" not in os.environ, reason="built by Bazel"
+)
+
+
+def _run_core(*args):
+    return subprocess.run([_CORE, *args], capture_output=True, text=True)
+
+
+@_needs_core
+@pytest.mark.parametrize(
+    ("args", "tree"),
+    [
+        ([], Tree.two_level(1000)),
+        (["--fanout=7"], Tree.balanced(1000, 7)),
+        (["--depth=4", "--labels=zipf"], Tree.balanced(1000, [6, 6, 6, 5])),
+        (["--dtype=bfloat16"], Tree.two_level(1000)),
+        (["--dtype=float16", "--depth=1"], Tree.balanced(1000, 1000)),
+        (["--dtype=float64", "--fanout=2"], Tree.balanced(1000, 2)),
+    ],
+)
+def test_the_core_is_measured_without_tensorflow(args, tree):
+    result = _run_core(
+        "--classes=1000",
+        "--width=16",
+        "--batch=32",
+        "--threads=1,2",
+        "--repetitions=2",
+        "--stream_mb=1",
+        *args,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (
+        f"{tree.num_rows} rows in {tree.num_groups} groups, "
+        f"depth {tree.depth}\n"
+    ) in result.stdout
+    # The logits are small: each group's softmax is nearly even.
+    fanouts = np.diff(tree.group_offsets)
+    mean = float(re.search(r"mean loss (\S+)", result.stdout)[1])
+    shortest, longest = (
+        pick(
+            sum(np.log(fanouts[tree.row_groups[tree.path(c)]]))
+            for c in range(1000)
+        )
+        for pick in (min, max)
+    )
+    assert shortest - 0.3 < mean < longest + 0.3
+    _, rates, *tables = result.stdout.split("\n\n")
+    _, _, *machines = rates.strip().splitlines()
+    assert len(machines) % 2 == 0
+    for row in machines:
+        _, threads, *numbers = row.split()
+        assert threads in ("1", "2")
+        assert min(map(float, numbers)) > 0
+    assert len(tables) == 3
+    for table, columns in zip(tables, (6, 4, 4), strict=True):
+        _, *rows = table.strip().splitlines()
+        assert len(rows) == 2 * len(machines)
+        for row in rows:
+            _, threads, pages, *numbers = row.split()
+            assert threads in ("1", "2")
+            assert pages in ("huge", "small")
+            assert len(numbers) == columns
+            assert min(map(float, numbers)) >= 0
+
+
+@_needs_core
+def test_the_core_names_its_flags_and_refuses_what_cannot_fit():
+    result = _run_core("--clases=1000")
+    assert result.returncode == 1
+    assert "there is no flag --clases=1000" in result.stderr
+    assert "--classes=" in result.stderr
+    result = _run_core("--classes=1000000000000")
+    assert result.returncode == 1
+    assert re.match(r"needs .* GB at least", result.stderr)

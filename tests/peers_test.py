@@ -38,7 +38,12 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     ).stdout
-    (comparison,) = json.loads(path.read_text())["comparisons"]
+    report = json.loads(path.read_text())
+    assert report["machine"]["threads"] >= 1
+    assert "TensorFlow" in output.splitlines()[0]
+    (comparison,) = report["comparisons"]
+    assert comparison["workload"] == "tiny"
+    assert comparison["title"] in output
     ours = comparison["results"]["ours"]
     for phase in ("forward", "forward_backward"):
         assert len(ours["phases"][phase]["samples_ms"]) == 2
@@ -78,6 +83,18 @@ def test_a_turn_counts_its_pairs(tmp_path, name, pairs):
     assert sample["pairs"] == pairs
     assert sample["seconds"] > 0
     assert facts["parameters"] > 0
+
+
+def test_the_parameters_of_a_skip_gram_model_are_counted(tmp_path):
+    comparison = _skip_gram(tmp_path)
+    given, lookup = (
+        _run_once(comparison, name)[0]["parameters"]
+        for name in ("ours, hidden given", "ours, skip-gram")
+    )
+    classes = np.load(tmp_path / "words.npy").max() + 1
+    # A binary tree has two rows for each class but one; then input vectors.
+    assert given == 300 * 2 * (classes - 1)
+    assert lookup == given + 300 * classes
 
 
 def test_the_corpus_is_numbered_by_frequency(tmp_path):

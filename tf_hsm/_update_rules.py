@@ -80,6 +80,4 @@ def rule_of(optimizer):
         rate *= tf.sqrt(1 - beta_2**step) / (1 - beta_1**step)
     epsilon = getattr(optimizer, "epsilon", 0.0)
     others = tf.constant([beta_1, beta_2, epsilon], tf.float64)
-    return UpdateRule(
-        _RULES[type(optimizer)], tf.concat([[rate], others], 0)
-    )
+    return UpdateRule(_RULES[type(optimizer)], tf.concat([[rate], others], 0))

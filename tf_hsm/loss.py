@@ -127,18 +127,22 @@ def _loss_gradient(op, loss_grads, *unused_grads):
         tf.IndexedSlices(weight_grads, rows, tf.concat([count, width], 0)),
         tf.IndexedSlices(bias_grads, rows, count),
     ][: 1 + num_biases]
-    input_gradient = input_gradient_of(loss_grads, input_grads, inputs.dtype)
+    input_gradient = tf.cast(
+        loss_grads[..., tf.newaxis] * first_order_only(input_grads),
+        inputs.dtype,
+    )
     return [*gradients, None, input_gradient, *([None] * len(arrays))]
 
 
-def input_gradient_of(loss_grads, input_grads, dtype):
-    """Computes `[..., width]` from `[...]` and an op's gradients per loss."""
-    # What the op made is a constant to any tape outside, which would see zero.
-    input_grads = tf.raw_ops.PreventGradient(
+def first_order_only(input_grads):
+    """Makes a second derivative of what an op made an error.
+
+    It is a constant to any tape outside, which would see zero.
+    """
+    return tf.raw_ops.PreventGradient(
         input=input_grads,
         message="the hierarchical softmax loss has first-order gradients only",
     )
-    return tf.cast(loss_grads[..., tf.newaxis] * input_grads, dtype)
 
 
 for _name in ("ResourceTfHsmLoss", "ResourceTfHsmLossGrad"):

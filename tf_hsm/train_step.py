@@ -7,7 +7,7 @@ import tensorflow as tf
 from tf_hsm import _arguments, _private_tensorflow, _update_rules
 from tf_hsm._library import raw_ops
 from tf_hsm._tree_tensors import tree_tensors
-from tf_hsm.loss import input_gradient_of
+from tf_hsm.loss import first_order_only
 
 
 def hierarchical_softmax_train_step(
@@ -185,7 +185,7 @@ def _train_step_gradient(op, loss_grads, *unused_grads):
         "compile.",
     )
     with tf.control_dependencies([] if assertion is None else [assertion]):
-        gradient = input_gradient_of(loss_grads, op.outputs[1], inputs.dtype)
+        gradient = tf.cast(first_order_only(op.outputs[1]), inputs.dtype)
     gradients = [None] * len(op.inputs)
     gradients[first + 1] = gradient
     return gradients

@@ -37,10 +37,13 @@ void Write(const Accumulator<T>* from, int64_t count, bool past_cache, T* to) {
   }
 }
 
+// With at most as many examples a group's rows cost more than its products.
+constexpr int64_t kFewExamples = 24;
+
 // The local row of each of the group's examples; small groups have none stored.
 inline const int64_t* Targets(const Plan& plan, int64_t index) {
   const Node& node = plan.nodes[index];
-  if (node.fanout > kMaxWalkFanout) {
+  if (node.fanout > kMaxSmallFanout) {
     return plan.targets.data() + node.target_offset;
   }
   int64_t* targets = Scratch<int64_t>(node.population());
@@ -52,19 +55,29 @@ template <typename T>
 void BackwardSlice(const Problem<T>& problem, const Slice& slice,
                    const BackwardArguments<T>& args) {
   using A = Accumulator<T>;
-  constexpr int64_t kBlock = 18, kChunk = 64;  // rows, examples
+  constexpr int64_t kBlock = 48, kChunk = 64;  // rows, examples
   const Plan& plan = *problem.plan;
   const Node& node = plan.nodes[slice.node];
   const int64_t width = problem.width, padded = Padded(width);
   const int64_t population = node.population();
+  // With few examples dW is what counts, and stays in the first cache.
+  const int64_t block = population <= kFewExamples ? 18 : kBlock;
   const int64_t* targets = Targets(plan, slice.node);
   const A* grads = args.loss_grads + node.begin;
   A* scratch = Scratch<A>(kBlock * (kChunk + width));
-  const Matrix<A> dz = {scratch, kBlock};  // [examples, rows]
+  // [examples, rows]; of a small group as its probabilities lie.
+  const Matrix<A> dz = {scratch, node.fanout < block ? node.fanout : block};
   const Matrix<A> dw = {scratch + kBlock * kChunk, width};
+  // Logits made again must be those of the weights before the step.
+  const bool linear = args.update != nullptr &&
+                      IsLinear(*args.update, population) &&
+                      (args.probs != nullptr || population <= kChunk);
 
-  for (int64_t k0 = slice.begin; k0 < slice.end; k0 += kBlock) {
-    const int64_t rows = slice.end - k0 < kBlock ? slice.end - k0 : kBlock;
+  // From the last rows back: of weights that the forward has just read, those
+  // are still in the cache.
+  for (int64_t k1 = slice.end; k1 > slice.begin; k1 -= block) {
+    const int64_t k0 = k1 - slice.begin > block ? k1 - block : slice.begin;
+    const int64_t rows = k1 - k0;
     const int64_t first = node.first_row + k0;
     A db[kBlock] = {};
     for (int64_t m0 = 0; m0 < population; m0 += kChunk) {
@@ -77,6 +90,11 @@ void BackwardSlice(const Problem<T>& problem, const Slice& slice,
                   problem.biases ? problem.biases + first : nullptr, x,
                   examples, width, dz);
       }
+      const bool as_kept = args.probs != nullptr && rows == node.fanout;
+      if (as_kept) {
+        __builtin_memcpy(dz.data, args.probs + node.prob_offset + m0 * rows,
+                         examples * rows * sizeof(A));
+      }
       for (int64_t m = 0; m < examples; ++m) {
         A* row = dz.row(m);
         const A g = grads[m0 + m];
@@ -85,7 +103,7 @@ void BackwardSlice(const Problem<T>& problem, const Slice& slice,
               args.normalizers + 2 * (node.pass_offset + m0 + m);
           ExpAndSum(row, rows, normalizer[0], row);
           for (int64_t k = 0; k < rows; ++k) row[k] *= normalizer[1];
-        } else {
+        } else if (!as_kept) {
           __builtin_memcpy(
               row, args.probs + node.prob_offset + (m0 + m) * node.fanout + k0,
               rows * sizeof(A));
@@ -98,14 +116,22 @@ void BackwardSlice(const Problem<T>& problem, const Slice& slice,
         }
       }
       const Strided<A> factors = {dz.data, 1, dz.stride};
-      if (m0 == 0) {
+      if (linear) {
+        if constexpr (sizeof(T) == sizeof(A)) {
+          MakeLinear(*args.update, first, rows, examples, x.data, width,
+                     dz.data, 1, dz.stride);
+          Outer<A, true>(factors, rows, examples, x, width,
+                         {args.update->weights + first * width, width});
+        }
+      } else if (m0 == 0) {
         Outer<A, false>(factors, rows, examples, x, width, dw);
       } else {
         Outer<A, true>(factors, rows, examples, x, width, dw);
       }
     }
     if (args.update != nullptr) {
-      UpdateRows(*args.update, first, rows, width, dw.data, db);
+      if (!linear) UpdateWeights(*args.update, first, rows, width, dw.data);
+      UpdateBiases(*args.update, first, rows, db);
       continue;
     }
     const int64_t row = node.row_offset + k0;

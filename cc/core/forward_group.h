@@ -39,21 +39,23 @@ void Scale(A* y, int64_t count, A factor) {
   for (int64_t d = 0; d < count; ++d) y[d] *= factor;
 }
 
-// out[d] += sum[d] * factor - w[d].
+// out[d] += factor (sum[d] * scale - w[d]).
 template <typename T>
-void AddExpectation(const Accumulator<T>* sum, Accumulator<T> factor,
-                    const T* w, int64_t width, Accumulator<T>* out) {
+void AddExpectation(const Accumulator<T>* sum, Accumulator<T> scale, const T* w,
+                    int64_t width, Accumulator<T> factor, Accumulator<T>* out) {
   constexpr int lanes = kLanes<Accumulator<T>>;
   int64_t d = 0;
   for (; d + lanes <= width; d += lanes) {
-    Store(out + d, Load(out + d) + (Load(sum + d) * factor - Load(w + d)));
+    Store(out + d,
+          Load(out + d) + (Load(sum + d) * scale - Load(w + d)) * factor);
   }
   if (d < width) {
     const int64_t rest = width - d;
     StorePartial(
         out + d,
         LoadPartial(out + d, rest) +
-            (LoadPartial(sum + d, rest) * factor - LoadPartial(w + d, rest)),
+            (LoadPartial(sum + d, rest) * scale - LoadPartial(w + d, rest)) *
+                factor,
         rest);
   }
 }
@@ -132,7 +134,8 @@ void ForwardGroup(const Problem<T>& problem, const Slice& slice,
     if (with_dx) {
       AddExpectation<T>(sums.row(m), scale,
                         problem.weights + (node.first_row + targets[m]) * width,
-                        width, out.dx + order[m] * width);
+                        width, out.dx_factors ? out.dx_factors[begin + m] : 1,
+                        out.dx + order[m] * width);
     }
   }
 }

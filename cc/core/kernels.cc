@@ -4,7 +4,7 @@
 
 #include "cc/core/backward_rows.h"
 #include "cc/core/forward_group.h"
-#include "cc/core/forward_walk.h"
+#include "cc/core/small_groups.h"
 
 namespace tf_hsm {
 namespace TF_HSM_ISA {
@@ -12,7 +12,7 @@ namespace {
 
 template <typename T>
 const Kernels<T>& Table() {
-  static constexpr Kernels<T> table = {ForwardGroup<T>, ForwardWalk<T>,
+  static constexpr Kernels<T> table = {ForwardGroup<T>, SmallGroups<T>,
                                        BackwardRows<T>};
   return table;
 }

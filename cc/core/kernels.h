@@ -16,7 +16,7 @@
 namespace tf_hsm {
 
 // Most examples of a group in one work item: x and dx stay in the second cache.
-constexpr int64_t kMaxItemExamples = 24;
+constexpr int64_t kMaxItemExamples = 48;
 
 // What forward and backward share: the sorted inputs and the weights.
 template <typename T>
@@ -35,6 +35,7 @@ struct ForwardOutputs {
   using A = Accumulator<T>;
   A* loss = nullptr;  // [batch], by original example; added to
   A* dx = nullptr;    // [batch, width], by original example; added to
+  const A* dx_factors = nullptr;  // [examples], sorted: of dx; null: 1
   // [passes, 2]: the maximum m of the logits and 1 / sum exp(z - m).
   A* normalizers = nullptr;
   A* probs = nullptr;  // [probs]
@@ -68,10 +69,13 @@ struct Kernels {
   // same read of the weights.
   void (*forward_group)(const Problem<T>&, const Slice&,
                         const ForwardOutputs<T>&);
-  // Every group of at most kMaxWalkFanout rows on the paths of the sorted
-  // examples [begin, end).
-  void (*forward_walk)(const Problem<T>&, int64_t begin, int64_t end,
-                       const ForwardOutputs<T>&);
+  // Every group of at most kMaxSmallFanout rows on the paths of the sorted
+  // examples [begin, end). With a `step`, which has an update, those that no
+  // other examples pass are updated, and neither normalizers nor probabilities
+  // of theirs are kept.
+  void (*small_groups)(const Problem<T>&, int64_t begin, int64_t end,
+                       const ForwardOutputs<T>&,
+                       const BackwardArguments<T>* step);
   // dW and db of the rows of `count` slices, written or applied.
   void (*backward_rows)(const Problem<T>&, const Slice* slices, int64_t count,
                         const BackwardArguments<T>&);

@@ -23,20 +23,19 @@ void SortByCost(std::vector<Slice>* slices) {
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Consecutive examples that walk their paths in one work item.
-constexpr int64_t kWalkExamples = 32;
+// Consecutive examples whose small groups are one work item.
+constexpr int64_t kRunExamples = 32;
 
 // Probabilities that a work item may keep for itself.
 constexpr int64_t kMaxItemProbs = 1 << 20;
 
-bool IsSmall(const Node& node) { return node.fanout <= kMaxWalkFanout; }
+bool IsSmall(const Node& node) { return node.fanout <= kMaxSmallFanout; }
 
 // Whether one work item of the forward sees all of the node's examples, so that
 // a training step can update the node at the end of that item.
 bool IsUpdatedAtOnce(const Node& node) {
-  if (node.population() == 0) return false;
   if (IsSmall(node)) {
-    return node.begin / kWalkExamples == (node.end - 1) / kWalkExamples;
+    return node.begin / kRunExamples == (node.end - 1) / kRunExamples;
   }
   return node.population() <= kMaxItemExamples &&
          node.population() * node.fanout <= kMaxItemProbs;
@@ -53,7 +52,7 @@ void SliceExamples(const Node& node, int64_t index,
   }
 }
 
-// The groups too large to walk, by how many such groups lie above them: those
+// The groups that are not small, by how many such groups lie above them: those
 // of one level share no example, so their dx do not collide.
 std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan) {
   std::vector<std::vector<Slice>> levels;
@@ -75,15 +74,15 @@ std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan) {
 
 namespace {
 
-// Calls walk(begin, end) for the examples, if there are groups to walk, and
+// Calls run(begin, end) for the examples, if there are groups to walk, and
 // then group(slice) for the others.
 void InForwardOrder(const Plan& plan, const Parallel& parallel,
-                    const std::function<void(int64_t, int64_t)>& walk,
+                    const std::function<void(int64_t, int64_t)>& run,
                     const std::function<void(const Slice&)>& group) {
   if (std::any_of(plan.nodes.begin(), plan.nodes.end(), IsSmall)) {
     const int64_t count = plan.num_examples();
-    parallel(CeilDivide(count, kWalkExamples), [&](int64_t i) {
-      walk(i * kWalkExamples, std::min((i + 1) * kWalkExamples, count));
+    parallel(CeilDivide(count, kRunExamples), [&](int64_t i) {
+      run(i * kRunExamples, std::min((i + 1) * kRunExamples, count));
     });
   }
   for (const std::vector<Slice>& slices : ForwardLevels(plan)) {
@@ -148,7 +147,7 @@ void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
   InForwardOrder(
       *problem.plan, parallel,
       [&](int64_t begin, int64_t end) {
-        kernels.forward_walk(problem, begin, end, outputs);
+        kernels.small_groups(problem, begin, end, outputs, nullptr);
       },
       [&](const Slice& slice) {
         kernels.forward_group(problem, slice, outputs);
@@ -177,24 +176,14 @@ void PlanTraining(Plan* plan) {
 
 template <typename T>
 void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
-               const Parallel& parallel, const ForwardOutputs<T>& outputs,
+               const Parallel& parallel, const ForwardOutputs<T>& unscaled,
                const BackwardArguments<T>& arguments) {
   using A = Accumulator<T>;
   const Plan& plan = *problem.plan;
-  auto walk = [&](int64_t begin, int64_t end) {
-    kernels.forward_walk(problem, begin, end, outputs);
-    // Depth-first: the nodes are in the order of their first example.
-    auto starts_before = [](const Node& node, int64_t at) {
-      return node.begin < at;
-    };
-    auto node = std::lower_bound(plan.nodes.begin(), plan.nodes.end(), begin,
-                                 starts_before);
-    std::vector<Slice> ready;
-    for (; node != plan.nodes.end() && node->begin < end; ++node) {
-      if (!IsSmall(*node) || !IsUpdatedAtOnce(*node)) continue;
-      ready.push_back({node - plan.nodes.begin(), 0, node->fanout, 0});
-    }
-    kernels.backward_rows(problem, ready.data(), ready.size(), arguments);
+  ForwardOutputs<T> outputs = unscaled;
+  outputs.dx_factors = arguments.loss_grads;
+  auto run = [&](int64_t begin, int64_t end) {
+    kernels.small_groups(problem, begin, end, outputs, &arguments);
   };
   auto group = [&](const Slice& slice) {
     const Node& node = plan.nodes[slice.node];
@@ -213,7 +202,7 @@ void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
     const Slice rows = {slice.node, 0, node.fanout, 0};
     kernels.backward_rows(problem, &rows, 1, backward);
   };
-  InForwardOrder(plan, parallel, walk, group);
+  InForwardOrder(plan, parallel, run, group);
   BackwardOf<T>(problem, kernels, parallel, arguments,
                 [](const Node& node) { return !IsUpdatedAtOnce(node); });
 }

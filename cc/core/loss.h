@@ -46,11 +46,12 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
 void PlanTraining(Plan* plan);
 
 // Adds loss and dx, those of the parameters before the step, to outputs that
-// hold zeros, and applies the update that `arguments` has. The weights of a
-// node are updated right after their part of loss and dx, while they are in the
-// cache, where few examples pass the node. `outputs` has the normalizers, and
-// probs if they are kept; both are scratch. problem.plan comes from
-// PlanTraining.
+// hold zeros, and applies the update that `arguments` has. dx is that of the
+// total that the step minimizes: each example's is multiplied by its
+// loss_grads. The weights of a node are updated right after their part of loss
+// and dx, while they are in the cache, where few examples pass the node.
+// `outputs` has the normalizers, and probs if they are kept; both are scratch.
+// problem.plan comes from PlanTraining.
 template <typename T>
 void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
                const Parallel& parallel, const ForwardOutputs<T>& outputs,

@@ -42,7 +42,7 @@ Outputs<T> Run(const Problem<T>& problem, Isa isa, const Parallel& parallel,
   out.normalizers.assign(2 * plan.num_passes, NAN);
   out.probs.assign(keep ? plan.num_probs : 0, NAN);
   Forward<T>(problem, KernelsFor<T>(isa), parallel,
-             {out.loss.data(), out.dx.data(), out.normalizers.data(),
+             {out.loss.data(), out.dx.data(), nullptr, out.normalizers.data(),
               keep ? out.probs.data() : nullptr});
   out.dw.resize(plan.num_rows * problem.width);
   out.db.resize(plan.num_rows);

@@ -223,7 +223,7 @@ std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
   if (!error.empty()) return error;
   int64_t num_targets = 0;
   for (Node& node : plan->nodes) {
-    if (node.fanout > kMaxWalkFanout) {
+    if (node.fanout > kMaxSmallFanout) {
       node.target_offset = num_targets;
       num_targets += node.population();
     }
@@ -235,7 +235,7 @@ std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
   plan->targets.resize(num_targets);
   for (size_t i = 0; i < plan->nodes.size(); ++i) {
     const Node& node = plan->nodes[i];
-    if (node.fanout <= kMaxWalkFanout) continue;
+    if (node.fanout <= kMaxSmallFanout) continue;
     FillTargets(*plan, i, plan->targets.data() + node.target_offset);
   }
   return "";

@@ -19,9 +19,9 @@
 
 namespace tf_hsm {
 
-// Groups of at most this many rows are small: they are scored by walking each
-// example's path.
-constexpr int64_t kMaxWalkFanout = 8;
+// Groups of at most this many rows are small: those of neighbouring examples
+// are scored together.
+constexpr int64_t kMaxSmallFanout = 8;
 
 // A touched group and the sorted examples [begin, end) that pass it.
 struct Node {

@@ -98,8 +98,11 @@ struct Run {
     update.seed = seed;
     const Problem<T> problem = {&plan, width, update.weights, update.biases,
                                 sorted.data()};
-    ForwardOutputs<T> outputs = {loss.data(), dx.data(), normalizers.data(),
-                                 keep ? probs.data() : nullptr};
+    ForwardOutputs<T> outputs;
+    outputs.loss = loss.data();
+    outputs.dx = dx.data();
+    outputs.normalizers = normalizers.data();
+    outputs.probs = keep ? probs.data() : nullptr;
     BackwardArguments<T> arguments;
     arguments.loss_grads = sorted_grads.data();
     arguments.normalizers = normalizers.data();
@@ -127,7 +130,8 @@ void ReferenceStep(const TreeView& tree, const std::vector<int64_t>& labels,
         ReferenceLoss(tree, width, state.w.data(), b, x.data() + i * width,
                       labels[i], grads[i], nullptr, dw.data(), db.data());
     ReferenceLoss(tree, width, state.w.data(), b, x.data() + i * width,
-                  labels[i], 1, run->dx.data() + i * width, nullptr, nullptr);
+                  labels[i], grads[i], run->dx.data() + i * width, nullptr,
+                  nullptr);
     for (int64_t row = tree.class_rows[labels[i]]; row >= 0;) {
       const int64_t group = tree.row_groups[row];
       for (int64_t r = tree.group_offsets[group];

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "cc/core/tile.h"
 #include "cc/core/update.h"
 #include "cc/core/vector.h"
 
@@ -42,6 +43,11 @@ TF_HSM_INLINE Bits16 NarrowStochastically(Floats v, Bits32 random) {
   return __builtin_convertvector(
       (exponent == 0x7f800000 ? special : rounded) >> 16, Bits16);
 }
+
+template <UpdateRule rule>
+struct RuleConstant {
+  static constexpr UpdateRule value = rule;
+};
 
 // The state of one call for one row of numbers (or of biases).
 template <typename T>
@@ -130,67 +136,110 @@ A MeanSquare(const A* g, int64_t count) {
   return count == 0 ? 0 : SumLanes<A>(sum) / static_cast<A>(count);
 }
 
-template <typename T, UpdateRule rule>
-void UpdateRowsBy(const Update<T>& update, int64_t first, int64_t rows,
-                  int64_t width, const Accumulator<T>* dw,
-                  const Accumulator<T>* db) {
+// Calls `call` with the rule as a type.
+template <typename Call>
+TF_HSM_INLINE void WithRule(UpdateRule rule, Call call) {
+  switch (rule) {
+    case UpdateRule::kSgd:
+      return call(RuleConstant<UpdateRule::kSgd>());
+    case UpdateRule::kAdagrad:
+      return call(RuleConstant<UpdateRule::kAdagrad>());
+    case UpdateRule::kRowwiseAdagrad:
+      return call(RuleConstant<UpdateRule::kRowwiseAdagrad>());
+    case UpdateRule::kAdam:
+      return call(RuleConstant<UpdateRule::kAdam>());
+  }
+}
+
+// Updates the rows [first, first + rows) of the weights by dw [rows, width].
+template <typename T>
+void UpdateWeights(const Update<T>& update, int64_t first, int64_t rows,
+                   int64_t width, const Accumulator<T>* dw) {
   using A = Accumulator<T>;
   const A rate = static_cast<A>(update.hyper.learning_rate);
-  for (int64_t r = first; r < first + rows; ++r, dw += width) {
-    RowUpdate<T> row = {update.weights + r * width,
-                        {},
-                        rate,
-                        update.stochastic,
-                        RandomBits(update.seed + static_cast<uint64_t>(2 * r))};
-    if constexpr (rule == UpdateRule::kRowwiseAdagrad) {
-      A& sum = update.weight_slots[0][r];
-      sum += MeanSquare(dw, width);
-      const A root =
-          Sqrt(Splat<A>(sum + static_cast<A>(update.hyper.epsilon)))[0];
-      row.rate = rate / root;
-    } else {
-      for (int s = 0; s < NumSlots(rule); ++s) {
-        row.slots[s] = update.weight_slots[s] + r * width;
+  const A epsilon = static_cast<A>(update.hyper.epsilon);
+  WithRule(update.rule, [&](auto constant) {
+    constexpr UpdateRule rule = decltype(constant)::value;
+    for (int64_t r = first; r < first + rows; ++r, dw += width) {
+      RowUpdate<T> row = {
+          update.weights + r * width,
+          {},
+          rate,
+          update.stochastic,
+          RandomBits(update.seed + static_cast<uint64_t>(2 * r))};
+      if constexpr (rule == UpdateRule::kRowwiseAdagrad) {
+        A& sum = update.weight_slots[0][r];
+        sum += MeanSquare(dw, width);
+        row.rate = rate / Sqrt(Splat<A>(sum + epsilon))[0];
+      } else {
+        for (int s = 0; s < NumSlots(rule); ++s) {
+          row.slots[s] = update.weight_slots[s] + r * width;
+        }
       }
+      UpdateNumbers<T, rule>(row, update.hyper, dw, width);
     }
-    UpdateNumbers<T, rule>(row, update.hyper, dw, width);
-  }
+  });
+}
+
+// The same of the biases, by db [rows].
+template <typename T>
+void UpdateBiases(const Update<T>& update, int64_t first, int64_t rows,
+                  const Accumulator<T>* db) {
   if (update.biases == nullptr) return;
   RowUpdate<T> biases = {
       update.biases + first,
       {},
-      rate,
+      static_cast<Accumulator<T>>(update.hyper.learning_rate),
       update.stochastic,
       RandomBits(update.seed + 1) + static_cast<uint32_t>(first)};
-  for (int s = 0; s < NumSlots(rule); ++s) {
-    biases.slots[s] = update.bias_slots[s] + first;
-  }
-  // Rows of one number: both kinds of Adagrad are the same.
-  constexpr UpdateRule of_numbers =
-      rule == UpdateRule::kRowwiseAdagrad ? UpdateRule::kAdagrad : rule;
-  UpdateNumbers<T, of_numbers>(biases, update.hyper, db, rows);
+  WithRule(update.rule, [&](auto constant) {
+    constexpr UpdateRule rule = decltype(constant)::value;
+    for (int s = 0; s < NumSlots(rule); ++s) {
+      biases.slots[s] = update.bias_slots[s] + first;
+    }
+    // Rows of one number: both kinds of Adagrad are the same.
+    constexpr UpdateRule of_numbers =
+        rule == UpdateRule::kRowwiseAdagrad ? UpdateRule::kAdagrad : rule;
+    UpdateNumbers<T, of_numbers>(biases, update.hyper, db, rows);
+  });
 }
 
-// Updates the rows [first, first + rows) by their gradients, dw [rows, width]
-// and db [rows].
+// Whether the rule is a rate per row times the gradient dz^T x, with rates that
+// are known before that product is made: it can then be added to the weights
+// without being stored. Of one example, the mean square of a gradient's row is
+// dz^2 times that of x.
 template <typename T>
-void UpdateRows(const Update<T>& update, int64_t first, int64_t rows,
-                int64_t width, const Accumulator<T>* dw,
-                const Accumulator<T>* db) {
-  switch (update.rule) {
-    case UpdateRule::kSgd:
-      UpdateRowsBy<T, UpdateRule::kSgd>(update, first, rows, width, dw, db);
-      break;
-    case UpdateRule::kAdagrad:
-      UpdateRowsBy<T, UpdateRule::kAdagrad>(update, first, rows, width, dw, db);
-      break;
-    case UpdateRule::kRowwiseAdagrad:
-      UpdateRowsBy<T, UpdateRule::kRowwiseAdagrad>(update, first, rows, width,
-                                                   dw, db);
-      break;
-    case UpdateRule::kAdam:
-      UpdateRowsBy<T, UpdateRule::kAdam>(update, first, rows, width, dw, db);
-      break;
+bool IsLinear(const Update<T>& update, int64_t examples) {
+  if constexpr (sizeof(T) != sizeof(Accumulator<T>)) return false;
+  return update.rule == UpdateRule::kSgd ||
+         (update.rule == UpdateRule::kRowwiseAdagrad && examples == 1);
+}
+
+// Turns dz into the factors of that addition: dz(k, m), of row k and example m,
+// is data[k * row_stride + m * example_stride]. x is the first example's
+// inputs.
+template <typename T>
+void MakeLinear(const Update<T>& update, int64_t first, int64_t rows,
+                int64_t examples, const Accumulator<T>* x, int64_t width,
+                Accumulator<T>* dz, int64_t row_stride,
+                int64_t example_stride) {
+  using A = Accumulator<T>;
+  const A rate = static_cast<A>(update.hyper.learning_rate);
+  if (update.rule == UpdateRule::kSgd) {
+    for (int64_t m = 0; m < examples; ++m) {
+      for (int64_t k = 0; k < rows; ++k) {
+        dz[k * row_stride + m * example_stride] *= -rate;
+      }
+    }
+    return;
+  }
+  const A epsilon = static_cast<A>(update.hyper.epsilon);
+  const A mean_square = MeanSquare(x, width);
+  A* sums = update.weight_slots[0] + first;
+  for (int64_t k = 0; k < rows; ++k) {
+    A& factor = dz[k * row_stride];
+    sums[k] += factor * factor * mean_square;
+    factor *= -rate / Sqrt(Splat<A>(sums[k] + epsilon))[0];
   }
 }
 

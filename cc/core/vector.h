@@ -248,10 +248,33 @@ TF_HSM_INLINE VectorN<A, 4> FoldToFour(VectorN<A, 2> v) {
   return __builtin_shufflevector(v, VectorN<A, 2>{}, 0, 1, 2, 3);
 }
 
+#if defined(__AVX512F__)
+// Each sum of a blend and a shuffle halves the lanes to add: half as many
+// shuffles as folding each vector alone.
+TF_HSM_INLINE VectorN<float, 4> SumLanesOf(Floats a, Floats b, Floats c,
+                                           Floats d) {
+  auto halve = [](Floats u, Floats v) __attribute__((always_inline)) {
+    return __builtin_shufflevector(u, v, 0, 1, 18, 19, 4, 5, 22, 23, 8, 9, 26,
+                                   27, 12, 13, 30, 31) +
+           __builtin_shufflevector(u, v, 2, 3, 16, 17, 6, 7, 20, 21, 10, 11, 24,
+                                   25, 14, 15, 28, 29);
+  };
+  const Floats ac = halve(a, c), bd = halve(b, d);
+  return FoldToFour<float>(
+      __builtin_shufflevector(ac, bd, 0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27,
+                              12, 29, 14, 31) +
+      __builtin_shufflevector(ac, bd, 1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26,
+                              13, 28, 15, 30));
+}
+#endif
+
 // The sums of the lanes of four vectors, as one vector.
 template <typename A>
 TF_HSM_INLINE VectorN<A, 4> SumLanes(Vector<A> a, Vector<A> b, Vector<A> c,
                                      Vector<A> d) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(A) == sizeof(float)) return SumLanesOf(a, b, c, d);
+#endif
   const auto fa = FoldToFour<A>(a), fb = FoldToFour<A>(b);
   const auto fc = FoldToFour<A>(c), fd = FoldToFour<A>(d);
   const auto ab = __builtin_shufflevector(fa, fb, 0, 4, 1, 5) +

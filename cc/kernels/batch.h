@@ -12,6 +12,7 @@
 #include "cc/core/parallel.h"
 #include "cc/core/plan.h"
 #include "cc/kernels/arguments.h"
+#include "cc/kernels/page_pool.h"
 #include "cc/kernels/parameters.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -39,8 +40,8 @@ class Batch {
       return absl::ResourceExhaustedError(
           "no memory for the plan of these labels' paths");
     }
-    TF_RETURN_IF_ERROR(context->allocate_temp(
-        tensorflow::DataTypeToEnum<A>::value,
+    TF_RETURN_IF_ERROR(AllocateTemp(
+        context, tensorflow::DataTypeToEnum<A>::value,
         tensorflow::TensorShape({plan.num_examples(), Padded(arguments.width)}),
         &sorted_));
     switch (arguments.inputs->dtype()) {

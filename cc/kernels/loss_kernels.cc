@@ -61,8 +61,8 @@ class LossOp : public OpKernel {
         context,
         AllocateOutput(context, 3,
                        TensorShape({with_probs ? plan.num_probs : 0}), &probs));
-    loss->flat<A>().setZero();
-    dx->flat<A>().setZero();
+    SetZero(parallel, loss);
+    SetZero(parallel, dx);
     ForwardOutputs<Core> outputs;
     outputs.loss = loss->flat<A>().data();
     if (with_dx) outputs.dx = dx->flat<A>().data();

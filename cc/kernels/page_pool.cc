@@ -104,28 +104,26 @@ size_t PagePool::kept_bytes() {
   return kept_bytes_;
 }
 
-absl::Status AllocatePooled(tensorflow::DataType dtype,
-                            const tensorflow::TensorShape& shape,
-                            tensorflow::Tensor* tensor) {
+absl::Status AllocateTemp(tensorflow::OpKernelContext* context,
+                          tensorflow::DataType dtype,
+                          const tensorflow::TensorShape& shape,
+                          tensorflow::Tensor* tensor) {
+  const size_t bytes = static_cast<size_t>(shape.num_elements()) *
+                       tensorflow::DataTypeSize(dtype);
+  if (bytes < kMinPooled) return context->allocate_temp(dtype, shape, tensor);
   *tensor = tensorflow::Tensor(PagePool::Get(), dtype, shape);
-  if (tensor->IsInitialized() || shape.num_elements() == 0) {
-    return absl::OkStatus();
-  }
+  if (tensor->IsInitialized()) return absl::OkStatus();
   return absl::ResourceExhaustedError("no memory for a tensor of shape " +
-                                      shape.DebugString());
+                                      shape.DebugString() + ", " +
+                                      std::to_string(bytes) + " bytes");
 }
 
 absl::Status AllocateOutput(tensorflow::OpKernelContext* context, int index,
                             const tensorflow::TensorShape& shape,
                             tensorflow::Tensor** output) {
-  const tensorflow::DataType dtype = context->expected_output_dtype(index);
-  const size_t bytes = static_cast<size_t>(shape.num_elements()) *
-                       tensorflow::DataTypeSize(dtype);
-  if (bytes < kMinPooled) {
-    return context->allocate_output(index, shape, output);
-  }
   tensorflow::Tensor tensor;
-  TF_RETURN_IF_ERROR(AllocatePooled(dtype, shape, &tensor));
+  TF_RETURN_IF_ERROR(AllocateTemp(
+      context, context->expected_output_dtype(index), shape, &tensor));
   context->set_output(index, tensor);
   *output = context->mutable_output(index);
   return absl::OkStatus();

@@ -49,12 +49,12 @@ class PagePool : public tensorflow::Allocator {
   std::unordered_map<void*, size_t> in_use_;  // sizes
 };
 
-// A tensor from the pool.
-absl::Status AllocatePooled(tensorflow::DataType dtype,
-                            const tensorflow::TensorShape& shape,
-                            tensorflow::Tensor* tensor);
-
-// Like OpKernelContext::allocate_output, but large tensors come from the pool.
+// Like OpKernelContext::allocate_temp and allocate_output, but large tensors
+// come from the pool.
+absl::Status AllocateTemp(tensorflow::OpKernelContext* context,
+                          tensorflow::DataType dtype,
+                          const tensorflow::TensorShape& shape,
+                          tensorflow::Tensor* tensor);
 absl::Status AllocateOutput(tensorflow::OpKernelContext* context, int index,
                             const tensorflow::TensorShape& shape,
                             tensorflow::Tensor** output);

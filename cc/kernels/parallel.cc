@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 
 #include "absl/synchronization/notification.h"
@@ -44,6 +45,15 @@ Parallel PoolParallel(tensorflow::OpKernelContext* context) {
     items->Drain();
     items->finished.WaitForNotification();
   };
+}
+
+void SetZero(const Parallel& parallel, tensorflow::Tensor* tensor) {
+  constexpr int64_t kBytes = 1 << 20;
+  char* data = static_cast<char*>(tensor->data());
+  const int64_t total = tensor->TotalBytes();
+  parallel((total + kBytes - 1) / kBytes, [&](int64_t i) {
+    std::memset(data + i * kBytes, 0, std::min(kBytes, total - i * kBytes));
+  });
 }
 
 }  // namespace tf_hsm

@@ -12,6 +12,9 @@ namespace tf_hsm {
 // items too: it never waits for a pool that others keep busy.
 Parallel PoolParallel(tensorflow::OpKernelContext* context);
 
+// Fills the tensor's memory with zeros.
+void SetZero(const Parallel& parallel, tensorflow::Tensor* tensor);
+
 }  // namespace tf_hsm
 
 #endif  // TF_HSM_CC_KERNELS_PARALLEL_H_

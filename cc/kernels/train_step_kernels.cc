@@ -89,20 +89,19 @@ class TrainStepOp : public OpKernel {
         AllocateOutput(
             context, 1,
             with_dx ? batch.arguments.inputs->shape() : TensorShape({0}), &dx));
-    OP_REQUIRES_OK(context,
-                   context->allocate_temp(DataTypeToEnum<A>::value,
-                                          TensorShape({plan.num_passes, 2}),
-                                          &normalizers));
+    OP_REQUIRES_OK(
+        context, AllocateTemp(context, DataTypeToEnum<A>::value,
+                              TensorShape({plan.num_passes, 2}), &normalizers));
     OP_REQUIRES_OK(
         context,
-        AllocatePooled(DataTypeToEnum<A>::value,
-                       TensorShape({with_probs ? plan.num_probs : 0}), &probs));
-    loss->flat<A>().setZero();
-    dx->flat<A>().setZero();
+        AllocateTemp(context, DataTypeToEnum<A>::value,
+                     TensorShape({with_probs ? plan.num_probs : 0}), &probs));
+    SetZero(parallel, loss);
+    SetZero(parallel, dx);
     ForwardOutputs<Core> outputs;
-    outputs.loss = loss->flat<A>().data();
-    if (with_dx) outputs.dx = dx->flat<A>().data();
-    outputs.normalizers = normalizers.flat<A>().data();
+    outputs.loss = Batch<T>::template Data<A>(*loss);
+    if (with_dx) outputs.dx = Batch<T>::template Data<A>(*dx);
+    outputs.normalizers = Batch<T>::template Data<A>(normalizers);
     if (with_probs) outputs.probs = Batch<T>::template Data<A>(probs);
     const std::vector<A> sorted_grads = batch.Sorted(*loss_grads);
     BackwardArguments<Core> arguments;

@@ -217,7 +217,7 @@ weight_slots: variables of the rule: none for sgd, one for adagrad, two for adam
   (mean and mean square), `[rows, width]`; one for rowwise_adagrad, `[rows]`.
 bias_slots: the same for biases, `[rows]`.
 loss: `[...]`; 0 for an ignored label.
-input_grads: `[..., width]`, the gradient of each loss by its inputs; empty
+input_grads: `[..., width]`, the gradient of that sum by the inputs; empty
   without with_gradients.
 stochastic_rounding: of bfloat16 parameters; else to nearest even.
 )doc";

@@ -1,0 +1,47 @@
+"""A hash of all results of a step, to compare them bit by bit."""
+
+import hashlib
+
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from benchmarks import _implementations, _machine, _workloads
+
+
+def measure(cases, threads):
+    """Hashes our losses and gradients of one step of each case.
+
+    To be called in a process of its own. The weights, inputs and labels are the
+    same for every number of threads.
+
+    Args:
+      cases: `Case`s that differ in the batch only.
+      threads: the number of threads.
+
+    Returns:
+      A list of 16 hexadecimal digits: of the losses, the gradients of inputs,
+      weights and biases, and the rows that the latter two are of.
+    """
+    _machine.use_threads(threads)
+    tree = _workloads.make_tree(cases[0])
+    parameters = _implementations.make_parameters(tree.num_rows, cases[0])
+
+    @tf.function
+    def step(labels, inputs):
+        losses, gradients = _implementations.losses_and_gradients(
+            tf_hsm.hierarchical_softmax_loss, parameters, labels, inputs, tree
+        )
+        of_inputs, *slices = gradients
+        parts = [part for s in slices for part in (s.values, s.indices)]
+        return [losses, of_inputs, *parts]
+
+    digests = []
+    for case in cases:
+        (labels,) = _workloads.draw_labels(case, 1)
+        inputs = _implementations.make_inputs(case)
+        digest = hashlib.blake2b(digest_size=8)
+        for result in step(tf.constant(labels), inputs):
+            digest.update(np.ascontiguousarray(result).view(np.uint8))
+        digests.append(digest.hexdigest())
+    return digests

@@ -1,0 +1,330 @@
+"""What Keras' base class does around a rule, for sparse gradients."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.models import (
+    compile_form,
+    endpoint_form,
+    head_of,
+    make_data,
+    train,
+    train_graph,
+)
+from tf_hsm import optimizers
+
+N, WIDTH = 1009, 3
+ROWS = np.array([5, 2, 5, 7, 2, 5])
+VALUES = np.random.default_rng(0).normal(size=(6, WIDTH)).astype(np.float32)
+CLIPS = [{"clipnorm": 0.5}, {"global_clipnorm": 0.5}, {"clipvalue": 0.7}]
+
+ALL = {
+    "sgd": optimizers.SGD,
+    "nesterov": functools.partial(optimizers.SGD, momentum=0.9, nesterov=True),
+    "adagrad": optimizers.Adagrad,
+    "rowwise_adagrad": optimizers.RowwiseAdagrad,
+    "amsgrad": functools.partial(optimizers.LazyAdam, amsgrad=True),
+}
+every_optimizer = pytest.mark.parametrize(
+    "make",
+    [functools.partial(make, 0.1) for make in ALL.values()],
+    ids=ALL.keys(),
+)
+
+
+def table(dtype="float32", name=None, **options):
+    values = np.random.default_rng(1).normal(size=(N, WIDTH))
+    return keras.Variable(values, dtype=dtype, name=name, **options)
+
+
+def sparse(scale=1.0, dtype=np.float32):
+    return tf.IndexedSlices(
+        tf.constant((VALUES * scale).astype(dtype)),
+        tf.constant(ROWS),
+        tf.constant([N, WIDTH]),
+    )
+
+
+def dense(scale=1.0):
+    gradient = np.zeros([N, WIDTH], np.float32)
+    np.add.at(gradient, ROWS, VALUES * np.float32(scale))
+    return tf.constant(gradient)
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+def test_clipping_sees_the_dense_equivalent(clip):
+    """The rows that repeat count once; global norms go over all variables."""
+    gradients = {
+        "ours": [sparse(), tf.constant([3.0, -4.0]), sparse(0.1)],
+        "keras": [dense(), tf.constant([3.0, -4.0]), dense(0.1)],
+    }
+    results = {}
+    for whose, make in (
+        ("ours", optimizers.SGD),
+        ("keras", keras.optimizers.SGD),
+    ):
+        variables = [table(), keras.Variable([1.0, 1.0]), table()]
+        make(1.0, **clip).apply(gradients[whose], variables)
+        results[whose] = [v.numpy() for v in variables]
+    for mine, its in zip(results["ours"], results["keras"], strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("clip", CLIPS[:2])
+def test_norms_of_float16_do_not_overflow(clip):
+    """The square of 300 does; the clipped gradient is exact."""
+    for gradient in (sparse(300, np.float16), tf.cast(dense(300), "float16")):
+        variable = keras.Variable(np.zeros([N, WIDTH]), dtype="float16")
+        optimizers.SGD(1.0, **clip).apply([gradient], [variable])
+        norm = np.linalg.norm(variable.numpy().astype(np.float64))
+        np.testing.assert_allclose(norm, 0.5, rtol=1e-3)
+
+
+@every_optimizer
+def test_weight_decay_of_touched_rows(make):
+    """It is that of Keras on them; a dense gradient touches all rows."""
+    for gradient, rows in ((sparse(), np.unique(ROWS)), (dense(), range(N))):
+        with_decay, without = table(), table()
+        start = with_decay.numpy()
+        make(weight_decay=0.25).apply([gradient], [with_decay])
+        make().apply([gradient], [without])
+        decayed = np.zeros([N, WIDTH])
+        decayed[rows] = 0.1 * 0.25 * start[rows]
+        np.testing.assert_allclose(
+            without.numpy() - with_decay.numpy(), decayed, atol=1e-6
+        )
+
+
+def test_weight_decay_of_dense_gradients_bit_for_bit_as_keras():
+    mine, its = table(), table()
+    ours = optimizers.LazyAdam(0.1, weight_decay=0.25)
+    stock = keras.optimizers.Adam(0.1, weight_decay=0.25)
+    for scale in (1, 2, 3):
+        ours.apply([dense(scale)], [mine])
+        stock.apply([dense(scale)], [its])
+    np.testing.assert_array_equal(mine.numpy(), its.numpy())
+
+
+@pytest.mark.parametrize("gradient", [sparse, dense])
+def test_exclude_from_weight_decay(gradient):
+    variables = [table(name="one"), table(name="bias"), table(name="three")]
+    optimizer = optimizers.SGD(1.0, weight_decay=0.25)
+    optimizer.exclude_from_weight_decay(
+        var_list=[variables[2]], var_names=["bias"]
+    )
+    starts = [v.numpy() for v in variables]
+    optimizer.apply([gradient()] * 3, variables)
+    plain = starts[0] - dense().numpy()
+    np.testing.assert_array_equal(variables[1].numpy(), plain)
+    np.testing.assert_array_equal(variables[2].numpy(), plain)
+    moved = variables[0].numpy()[ROWS] - plain[ROWS]
+    np.testing.assert_allclose(moved, -0.25 * starts[0][ROWS], atol=1e-6)
+
+
+REFUSED = [
+    ({"use_ema": True}, {}, "use_ema"),
+    ({"gradient_accumulation_steps": 2}, {}, "gradient_accumulation_steps"),
+    ({}, {"constraint": keras.constraints.NonNeg()}, "a constraint"),
+]
+
+
+@every_optimizer
+@pytest.mark.parametrize("options, of_variable, name", REFUSED)
+def test_what_needs_all_rows_is_refused(make, options, of_variable, name):
+    """In the first step, before anything changes."""
+    layer = keras.layers.Layer()
+    variable = layer.add_weight(shape=[N, WIDTH], name="table", **of_variable)
+    start = variable.numpy()
+    optimizer = make(**options)
+    match = f"{name} is not possible for table.*1,009 rows"
+    with pytest.raises(ValueError, match=match):
+        optimizer.apply([sparse()], [variable])
+    with pytest.raises(ValueError, match=match):
+        tf.function(lambda: optimizer.apply([sparse()], [variable]))()
+    np.testing.assert_array_equal(variable.numpy(), start)
+    assert optimizer.iterations == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("options, of_variable, name", REFUSED)
+def test_with_dense_gradients_it_is_as_in_keras(
+    dtype, options, of_variable, name
+):
+    """Bit for bit; bfloat16 to rounding, as Keras in float32.
+
+    Keras' Adam in bfloat16 never forgets: 0.999 is rounded to 1.
+    """
+    start = np.random.default_rng(1).normal(size=[N, WIDTH]).astype("bfloat16")
+    results = []
+    for optimizer, of_type in (
+        (optimizers.LazyAdam(0.125, **options), dtype),
+        (keras.optimizers.Adam(0.125, **options), "float32"),
+    ):
+        variable = keras.layers.Layer().add_weight(
+            shape=[N, WIDTH],
+            dtype=of_type,
+            initializer=lambda *_, **k: tf.constant(start, k["dtype"]),
+            **of_variable,
+        )
+        for scale in (1, 2, 3, 4):
+            gradient = tf.cast(tf.cast(dense(scale), dtype), of_type)
+            optimizer.apply([gradient], [variable])
+        optimizer.finalize_variable_values([variable])
+        results.append(tf.cast(variable.value, tf.float32).numpy())
+    tolerance = 0 if dtype == "float32" else 2**-6
+    np.testing.assert_allclose(*results, rtol=tolerance, atol=tolerance)
+
+
+@every_optimizer
+@pytest.mark.parametrize("gradient", [sparse, dense])
+def test_loss_scale_factor(make, gradient):
+    scaled, plain = table(), table()
+    optimizer = make(loss_scale_factor=64.0, global_clipnorm=0.5)
+    assert optimizer.scale_loss(2.0) == 128.0
+    for scale in (1, 2):
+        optimizer.apply([gradient(64 * scale)], [scaled])
+    optimizer = make(global_clipnorm=0.5)
+    for scale in (1, 2):
+        optimizer.apply([gradient(scale)], [plain])
+    np.testing.assert_array_equal(scaled.numpy(), plain.numpy())
+
+
+@every_optimizer
+def test_dynamic_loss_scale(make):
+    """A step with an infinity changes the scale, nothing else."""
+    scaled, plain = table(), table()
+    optimizer = optimizers.LossScaleOptimizer(
+        make(), initial_scale=64.0, dynamic_growth_steps=2
+    )
+    optimizer.build([scaled])
+    apply = tf.function(lambda gradient: optimizer.apply([gradient], [scaled]))
+    inner = make()
+    inner.build([plain])
+    apply_plain = tf.function(lambda gradient: inner.apply([gradient], [plain]))
+    for scale in (1, 2):
+        apply(sparse(64 * scale))
+        apply_plain(sparse(scale))
+    np.testing.assert_array_equal(scaled.numpy(), plain.numpy())
+    assert optimizer.dynamic_scale == 128
+    before = [v.numpy() for v in optimizer.inner_optimizer.variables]
+    for bad in (np.inf, np.nan):
+        apply(sparse(bad))
+    assert optimizer.dynamic_scale == 32
+    np.testing.assert_array_equal(scaled.numpy(), plain.numpy())
+    for v, b in zip(optimizer.inner_optimizer.variables, before, strict=True):
+        np.testing.assert_array_equal(v.numpy(), b)
+
+
+def as_large_as(shape, graph):
+    """The operations that make a tensor of this shape."""
+    graphs = [graph]
+    found = []
+    while graphs:
+        graph = graphs.pop()
+        for operation in graph.get_operations():
+            found += [
+                operation.type
+                for output in operation.outputs
+                if output.shape.rank and tuple(output.shape) == shape
+            ]
+        graphs += [f.graph for f in graph._functions.values()]
+    return found
+
+
+def step_graph(optimizer, gradient):
+    variable = table()
+    optimizer.build([variable])
+    step = tf.function(
+        lambda values, rows: optimizer.apply(
+            [gradient(values, rows)], [variable]
+        )
+    )
+    return step.get_concrete_function(
+        tf.TensorSpec([None, WIDTH]), tf.TensorSpec([None], tf.int64)
+    ).graph
+
+
+def as_slices(values, rows):
+    return tf.IndexedSlices(values, rows, tf.constant([N, WIDTH], tf.int64))
+
+
+@every_optimizer
+@pytest.mark.parametrize("options", [{}, *CLIPS, {"loss_scale_factor": 2.0}])
+def test_a_step_makes_nothing_as_large_as_the_table(make, options):
+    optimizer = make(weight_decay=0.1, **options)
+    assert not as_large_as((N, WIDTH), step_graph(optimizer, as_slices))
+
+
+def test_a_scaled_step_makes_nothing_as_large_as_the_table():
+    optimizer = optimizers.LossScaleOptimizer(optimizers.LazyAdam(0.1))
+    assert not as_large_as((N, WIDTH), step_graph(optimizer, as_slices))
+
+
+def test_what_is_as_large_as_the_table_would_be_found():
+    def densified(values, rows):
+        return tf.convert_to_tensor(as_slices(values, rows))
+
+    assert as_large_as((N, WIDTH), step_graph(optimizers.SGD(0.1), densified))
+    stock = keras.optimizers.Adagrad(0.1)
+    assert as_large_as((N, WIDTH), step_graph(stock, as_slices))
+    stock = keras.optimizers.LossScaleOptimizer(optimizers.SGD(0.1))
+    assert "Fill" in as_large_as((N, WIDTH), step_graph(stock, as_slices))
+
+
+@pytest.mark.parametrize(
+    "form, dtype, make",
+    [
+        *[(compile_form, None, make) for make in ALL.values()],
+        *[
+            (compile_form, dtype, optimizers.RowwiseAdagrad)
+            for dtype in ("bfloat16", "mixed_bfloat16", "mixed_float16")
+        ],
+        (endpoint_form, "float64", optimizers.LazyAdam),
+        (endpoint_form, "mixed_float16", optimizers.SGD),
+    ],
+)
+def test_fit(form, dtype, make):
+    """One optimizer for sparse and dense gradients, under any policy."""
+    optimizer = make(0.2, global_clipnorm=5.0)
+    if dtype == "mixed_float16":
+        optimizer = optimizers.LossScaleOptimizer(optimizer)
+    model = form(optimizer=optimizer, dtype=dtype)
+    tokens, labels = make_data()
+    data = [tokens, labels] if form is compile_form else [[tokens, labels]]
+    losses = train(model, *data, epochs=4)
+    assert np.isfinite(losses).all() and losses[-1] < losses[0]
+
+
+def test_fit_makes_nothing_as_large_as_the_kernel():
+    tokens, labels = make_data()
+    found = []
+    for make in (optimizers.Adagrad, keras.optimizers.Adagrad):
+        model = compile_form(optimizer=make(0.1))
+        train(model, tokens, labels, epochs=1)
+        shape = tuple(head_of(model).kernel.shape)
+        found.append(as_large_as(shape, train_graph(model, tokens, labels)))
+    assert not found[0] and found[1]
+
+
+@every_optimizer
+def test_a_variable_that_is_used_twice(make):
+    """The tape puts the slices of both uses together, rows repeated."""
+    together, summed = table(), table()
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.gather(together.value, ROWS) * VALUES)
+        loss += tf.reduce_sum(tf.gather(together.value, ROWS[::-1]) * VALUES)
+    (gradient,) = tape.gradient(loss, [together.value])
+    assert isinstance(gradient, tf.IndexedSlices)
+    assert gradient.indices.shape[0] == 2 * len(ROWS)
+    make().apply([gradient], [together])
+    expected = np.zeros([N, WIDTH], np.float32)
+    np.add.at(expected, ROWS, VALUES + VALUES[::-1])
+    rows = np.unique(ROWS)
+    make().apply(
+        [as_slices(tf.constant(expected[rows]), tf.constant(rows))], [summed]
+    )
+    np.testing.assert_allclose(together.numpy(), summed.numpy(), rtol=1e-5)

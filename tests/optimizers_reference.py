@@ -1,0 +1,89 @@
+"""The rules of the optimizers in NumPy and float64, row by row."""
+
+import numpy as np
+
+RATE = 0.1
+# One that is felt, so that its place in a formula matters.
+EPSILON = 0.01
+
+
+class Reference:
+    """A table in float64 that repeats a rule on the rows that are touched.
+
+    Args:
+      table: `[N, ...]`.
+      rule: a key of `RULES`.
+      store: what a row is rounded by when it is written; float64 by default.
+      rate, decay: of learning, and of the weights.
+    """
+
+    def __init__(self, table, rule, store=np.float64, rate=RATE, decay=0.0):
+        self.table = np.array(table, np.float64)
+        self.slots = [np.full(s, v) for s, v in RULES[rule][1](table.shape)]
+        self.rate = rate
+        self._rule = RULES[rule][0]
+        self._store = store
+        self._decay = decay
+        self._steps = 0
+
+    def apply(self, rows, values):
+        """One step for values `[U, ...]` of rows `[U]`, any repeated."""
+        self._steps += 1
+        pairs = list(zip(rows, np.asarray(values, np.float64), strict=True))
+        for row in np.unique(rows):
+            gradient = sum(v for r, v in pairs if r == row)
+            state = [slot[row] for slot in self.slots]
+            change, state = self._rule(gradient, state, self.rate, self._steps)
+            weights = self.table[row] * (1 - self.rate * self._decay)
+            self.table[row] = (weights - change).astype(self._store)
+            for slot, value in zip(self.slots, state, strict=True):
+                slot[row] = value
+
+
+def _sgd(g, state, rate, _):
+    return rate * g, state
+
+
+def _momentum(g, state, rate, _, nesterov=False):
+    velocity = 0.9 * state[0] - rate * g
+    move = 0.9 * velocity - rate * g if nesterov else velocity
+    return -move, [velocity]
+
+
+def _nesterov(*args):
+    return _momentum(*args, nesterov=True)
+
+
+def _adagrad(g, state, rate, _):
+    accumulator = state[0] + g**2
+    return rate * g / np.sqrt(accumulator + EPSILON), [accumulator]
+
+
+def _rowwise_adagrad(g, state, rate, _):
+    accumulator = state[0] + np.mean(g**2)
+    return rate * g / np.sqrt(accumulator + EPSILON), [accumulator]
+
+
+def _adam(g, state, rate, t, amsgrad=False):
+    m = 0.9 * state[0] + 0.1 * g
+    v = 0.999 * state[1] + 0.001 * g**2
+    largest = np.maximum(v, state[2]) if amsgrad else v
+    rate = rate * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+    state = [m, v, largest] if amsgrad else [m, v]
+    return rate * m / (np.sqrt(largest) + EPSILON), state
+
+
+def _amsgrad(*args):
+    return _adam(*args, amsgrad=True)
+
+
+# Name -> a rule, and the shapes and first values of its slots.
+RULES = {
+    "sgd": (_sgd, lambda shape: []),
+    "momentum": (_momentum, lambda shape: [(shape, 0.0)]),
+    "nesterov": (_nesterov, lambda shape: [(shape, 0.0)]),
+    "adagrad": (_adagrad, lambda shape: [(shape, 0.1)]),
+    "rowwise_adagrad": (_rowwise_adagrad, lambda shape: [(shape[:1], 0.1)]),
+    "adam": (_adam, lambda shape: [(shape, 0.0)] * 2),
+    "amsgrad": (_amsgrad, lambda shape: [(shape, 0.0)] * 3),
+}

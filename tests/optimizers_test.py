@@ -1,0 +1,303 @@
+"""The rules: against a reference in float64, and against Keras."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.optimizers_reference import EPSILON, RATE, RULES, Reference
+from tf_hsm import optimizers
+
+N, WIDTH, STEPS = 23, 5, 4
+
+# Rule -> the names of the classes here and in Keras, and their arguments.
+CLASSES = {
+    "sgd": ("SGD", "SGD", {}),
+    "momentum": ("SGD", "SGD", {"momentum": 0.9}),
+    "nesterov": ("SGD", "SGD", {"momentum": 0.9, "nesterov": True}),
+    "adagrad": ("Adagrad", "Adagrad", {"epsilon": EPSILON}),
+    "rowwise_adagrad": ("RowwiseAdagrad", None, {"epsilon": EPSILON}),
+    "adam": ("LazyAdam", "Adam", {"epsilon": EPSILON}),
+    "amsgrad": ("LazyAdam", "Adam", {"epsilon": EPSILON, "amsgrad": True}),
+}
+OURS = {
+    rule: functools.partial(getattr(optimizers, name), RATE, **arguments)
+    for rule, (name, _, arguments) in CLASSES.items()
+}
+KERAS = {
+    rule: functools.partial(getattr(keras.optimizers, name), RATE, **arguments)
+    for rule, (_, name, arguments) in CLASSES.items()
+    if name
+}
+every_rule = pytest.mark.parametrize("rule", RULES)
+every_keras_rule = pytest.mark.parametrize("rule", KERAS)
+
+
+def make_table(shape=(N, WIDTH), seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def slices(rows, values, shape=(N, WIDTH)):
+    return tf.IndexedSlices(
+        tf.constant(values), tf.constant(rows), tf.constant(shape)
+    )
+
+
+def draw(rng, shape=(N, WIDTH), dtype=np.float32):
+    """Rows with repetitions, and values that float16 can hold."""
+    rows = rng.integers(shape[0] - 2, size=9)
+    return rows, rng.normal(size=(9, *shape[1:])).astype("float16").astype(
+        dtype
+    )
+
+
+def in_graph(optimizer, variables):
+    """`optimizer.apply` as a function of gradients, in a `tf.function`."""
+    optimizer.build(variables)
+    return tf.function(lambda *grads: optimizer.apply(grads, variables))
+
+
+# float32 keeps four digits of the 1 - 0.999^t in Adam's rate.
+def assert_close(actual, expected, tolerance=1e-5):
+    np.testing.assert_allclose(
+        tf.cast(actual, tf.float64), expected, tolerance, tolerance
+    )
+
+
+@every_rule
+@pytest.mark.parametrize("shape", [(N, WIDTH), (N,), (N, 2, 3)])
+@pytest.mark.parametrize("graph", [False, True])
+def test_touched_rows_follow_the_rule_and_no_other_moves(rule, shape, graph):
+    table = make_table(shape)
+    variable = keras.Variable(table)
+    optimizer = OURS[rule]()
+    optimizer.build([variable])
+    reference = Reference(table, rule)
+    first = [slot.numpy() for slot in optimizer.slots(variable)]
+    apply = in_graph(optimizer, [variable]) if graph else None
+    rng = np.random.default_rng(1)
+    touched = set()
+    for _ in range(STEPS):
+        rows, values = draw(rng, shape)
+        gradient = slices(rows, values, shape)
+        if graph:
+            apply(gradient)
+        else:
+            optimizer.apply([gradient], [variable])
+        reference.apply(rows, values)
+        touched.update(rows)
+    assert_close(variable, reference.table)
+    slots = optimizer.slots(variable)
+    assert len(slots) == len(reference.slots)
+    for slot, expected, before in zip(
+        slots, reference.slots, first, strict=True
+    ):
+        assert_close(slot, expected)
+        others = [row for row in range(N) if row not in touched]
+        assert others
+        np.testing.assert_array_equal(slot.numpy()[others], before[others])
+        np.testing.assert_array_equal(variable.numpy()[others], table[others])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize(
+    "rows", [[3], [0, 2, 3], [3, 2, 0], [2, 2, 3], [0, 2, 2], [3, 2, 2]]
+)
+def test_rows_in_any_order(rows, dtype):
+    values = make_table((len(rows), WIDTH))
+    variable = keras.Variable(np.zeros([4, WIDTH], np.float32))
+    rows = np.array(rows, dtype)
+    OURS["adagrad"]().apply([slices(rows, values, (4, WIDTH))], [variable])
+    reference = Reference(np.zeros([4, WIDTH]), "adagrad")
+    reference.apply(rows, values)
+    assert_close(variable, reference.table)
+
+
+@every_keras_rule
+@pytest.mark.parametrize("sparse", [False, True])
+def test_all_rows_bit_for_bit_as_keras(rule, sparse):
+    """In eager mode, for dense gradients and for slices of all rows."""
+    mine, its = keras.Variable(make_table()), keras.Variable(make_table())
+    ours, stock = OURS[rule](), KERAS[rule]()
+    rng = np.random.default_rng(1)
+    for _ in range(STEPS):
+        gradient = rng.normal(size=(N, WIDTH)).astype(np.float32)
+        rows = rng.permutation(N)
+        ours.apply(
+            [slices(rows, gradient[rows]) if sparse else tf.constant(gradient)],
+            [mine],
+        )
+        stock.apply([tf.constant(gradient)], [its])
+    np.testing.assert_array_equal(mine.numpy(), its.numpy())
+    for one, other in zip(ours.variables, stock.variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@every_keras_rule
+@pytest.mark.parametrize("sparse", [False, True])
+def test_all_rows_as_keras_in_a_graph(rule, sparse):
+    """To rounding: TensorFlow rewrites the graphs."""
+    mine, its = keras.Variable(make_table()), keras.Variable(make_table())
+    ours = in_graph(OURS[rule](), [mine])
+    stock = in_graph(KERAS[rule](), [its])
+    rng = np.random.default_rng(1)
+    for _ in range(STEPS):
+        gradient = rng.normal(size=(N, WIDTH)).astype(np.float32)
+        rows = rng.permutation(N)
+        ours(slices(rows, gradient[rows]) if sparse else tf.constant(gradient))
+        stock(tf.constant(gradient))
+    assert_close(mine, its.numpy(), 1e-6)
+
+
+@pytest.mark.parametrize("shape", [(N,), ()])
+def test_rowwise_adagrad_of_single_numbers_is_adagrad(shape):
+    mine, its = (keras.Variable(make_table(shape)) for _ in range(2))
+    ours, stock = OURS["rowwise_adagrad"](), KERAS["adagrad"]()
+    for seed in range(STEPS):
+        gradient = tf.constant(make_table(shape, seed))
+        ours.apply([gradient], [mine])
+        stock.apply([gradient], [its])
+    np.testing.assert_array_equal(mine.numpy(), its.numpy())
+    assert ours.slots(mine)[0].shape == shape
+
+
+@pytest.mark.parametrize("shape", [(N, WIDTH), (N, 2, 3)])
+def test_rowwise_adagrad_of_dense_gradients(shape):
+    """The rows of the first axis, whatever the form of the gradient."""
+    table = make_table(shape)
+    variable = keras.Variable(table)
+    optimizer = OURS["rowwise_adagrad"]()
+    reference = Reference(table, "rowwise_adagrad")
+    for seed in range(STEPS):
+        gradient = make_table(shape, seed)
+        optimizer.apply([tf.constant(gradient)], [variable])
+        reference.apply(np.arange(N), gradient)
+    assert_close(variable, reference.table)
+    assert_close(optimizer.slots(variable)[0], reference.slots[0])
+
+
+@every_rule
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "dtype, slot_tolerance, tolerance",
+    [
+        ("bfloat16", 1e-5, 2**-8),
+        ("float16", 1e-5, 2**-10),
+        # Keras' learning rate is a float32.
+        ("float64", 1e-7, 1e-7),
+    ],
+)
+def test_dtypes(rule, sparse, dtype, slot_tolerance, tolerance):
+    """16 bits are computed in float32 and rounded once, when written."""
+    store = tf.as_dtype(dtype).as_numpy_dtype
+    table = make_table().astype(store)
+    variable = keras.Variable(table, dtype=dtype)
+    optimizer = OURS[rule]()
+    reference = Reference(table.astype(np.float64), rule, store)
+    rng = np.random.default_rng(1)
+    for _ in range(STEPS):
+        rows, values = draw(rng)
+        values = values.astype(store)
+        gradient = slices(rows, values)
+        if not sparse:
+            rows, values = np.arange(N), make_table(seed=2).astype(store)
+            gradient = tf.constant(values)
+        optimizer.apply([gradient], [variable])
+        reference.apply(rows, values.astype(np.float64))
+    assert_close(
+        tf.cast(variable.value, tf.float64), reference.table, tolerance
+    )
+    for slot, expected in zip(
+        optimizer.slots(variable), reference.slots, strict=True
+    ):
+        assert slot.dtype == ("float64" if dtype == "float64" else "float32")
+        assert_close(slot, expected, slot_tolerance)
+
+
+def test_float64_keeps_all_digits():
+    variable = keras.Variable(np.ones([3, 1]), dtype="float64")
+    adam = optimizers.LazyAdam(0.125, epsilon=EPSILON)  # Rate: a float32.
+    reference = Reference(np.ones([3, 1]), "adam", rate=0.125)
+    for _ in range(3):
+        gradient = np.array([[1.0], [1e-4]]) / 3
+        adam.apply([slices([0, 2], gradient, (3, 1))], [variable])
+        reference.apply([0, 2], gradient)
+    assert_close(variable, reference.table, 1e-14)
+
+
+@every_rule
+def test_slots_are_those_of_the_variable(rule):
+    first, second = keras.Variable(make_table()), keras.Variable(make_table())
+    optimizer = OURS[rule]()
+    with pytest.raises(ValueError, match="Unknown variable"):
+        optimizer.slots(first)
+    optimizer.build([first, second])
+    slots = optimizer.slots(first)
+    assert len(slots) == len(RULES[rule][1]((N, WIDTH)))
+    assert not {id(s) for s in slots} & {id(s) for s in optimizer.slots(second)}
+    for slot, same in zip(slots, optimizer.slots(first.value), strict=True):
+        assert slot is same and isinstance(slot, keras.Variable)
+    ids = [id(v) for v in optimizer.variables]
+    assert all(id(slot) in ids for slot in slots)
+    with pytest.raises(ValueError, match="Unknown variable"):
+        optimizer.slots(keras.Variable(make_table()))
+
+
+@every_rule
+def test_learning_rate_schedule(rule):
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay(
+        [0, 1], [RATE, RATE / 8, RATE / 64]
+    )
+    config = {**OURS[rule]().get_config(), "learning_rate": schedule}
+    optimizer = type(OURS[rule]())(**config)
+    table = make_table()
+    variable = keras.Variable(table)
+    reference = Reference(table, rule)
+    rng = np.random.default_rng(1)
+    apply = in_graph(optimizer, [variable])
+    for rate in (RATE, RATE / 8, RATE / 64):
+        rows, values = draw(rng)
+        apply(slices(rows, values))
+        reference.rate = rate
+        reference.apply(rows, values)
+    assert_close(variable, reference.table)
+
+
+@every_rule
+def test_no_rows_change_nothing(rule):
+    variable = keras.Variable(make_table())
+    for clip in ({}, {"clipnorm": 1.0}, {"global_clipnorm": 1.0}):
+        optimizer = OURS[rule](weight_decay=0.1, **clip)
+        empty = np.zeros([0, WIDTH], np.float32)
+        rows = np.zeros([0], np.int64)
+        optimizer.apply([slices(rows, empty)], [variable])
+        assert optimizer.iterations == 1
+    np.testing.assert_array_equal(variable.numpy(), make_table())
+
+
+@every_rule
+@pytest.mark.parametrize("row", [-1, N])
+def test_a_row_out_of_range_is_an_error_that_changes_nothing(rule, row):
+    variable = keras.Variable(make_table())
+    optimizer = OURS[rule]()
+    optimizer.build([variable])
+    before = [v.numpy() for v in optimizer.variables]
+    values = np.ones([2, WIDTH], np.float32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not in"):
+        optimizer.apply([slices([1, row], values)], [variable])
+    np.testing.assert_array_equal(variable.numpy(), make_table())
+    for variable, value in zip(optimizer.variables, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+@every_rule
+def test_a_gradient_of_another_width_is_an_error(rule):
+    """It would be broadcast."""
+    variable = keras.Variable(make_table())
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
+        OURS[rule]().apply(
+            [slices([1, 2], np.ones([2, 1], np.float32))], [variable]
+        )
+    np.testing.assert_array_equal(variable.numpy(), make_table())
