@@ -2,7 +2,6 @@
 
 import time
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -63,8 +62,10 @@ class Implementation:
         }
 
     def _make_step(self, lookup):
-        optimizer = keras.optimizers.SGD(_LEARNING_RATE)
-        optimizer.build(self._trained)
+        of_tree = tf_hsm.optimizers.SGD(_LEARNING_RATE)
+        of_tree.build([self._weights])
+        of_vectors = tf_hsm.optimizers.SGD(_LEARNING_RATE)
+        of_vectors.build([self._vectors])
 
         @tf.function
         def step(batch):
@@ -78,15 +79,21 @@ class Implementation:
                 tape.watch(hidden)
                 # Summed: every pair is a step of its own in word2vec.
                 loss = tf.reduce_sum(
-                    tf_hsm.hierarchical_softmax_loss(
-                        self._weights, None, labels, hidden, self._tree
+                    tf_hsm.hierarchical_softmax_train_step(
+                        self._weights,
+                        None,
+                        labels,
+                        hidden,
+                        self._tree,
+                        of_tree,
+                        loss_weights=1.0,
                     )
                 )
-            *gradients, hidden_gradient = tape.gradient(
-                loss, [*self._trained, hidden]
-            )
-            optimizer.apply(gradients, self._trained)
-            return loss, hidden_gradient
+            gradient = tape.gradient(loss, hidden)
+            if lookup:
+                rows = tf.IndexedSlices(gradient, neighbours)
+                of_vectors.apply([rows], [self._vectors])
+            return loss, gradient
 
         return step
 

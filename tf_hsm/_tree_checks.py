@@ -104,7 +104,7 @@ def check_counts(counts, num_classes=None):
 
 
 def check_tree(group_offsets, group_parents, class_rows):
-    """Checks the invariants of DESIGN.md section 1 on three int64 arrays.
+    """Checks that three int64 arrays are a tree, as `Tree` describes it.
 
     Args:
       group_offsets: `[G + 1]`, group g owns the rows from entry g to g + 1.

@@ -1,9 +1,9 @@
 """Saving such that a kill at any moment leaves the earlier file whole.
 
 One `.keras` file is the whole state of a run: the model with its optimizer as
-Keras saves them, and in one further member of that zip archive the settings,
-the vocabulary and the history. One rename thus moves a run from one epoch to
-the next.
+Keras saves them, and in two further members of that zip archive the settings,
+the vocabulary and the history, and the variables that Keras leaves out. One
+rename thus moves a run from one checkpoint to the next.
 """
 
 import contextlib
@@ -11,19 +11,26 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import zipfile
 
 import keras
+import numpy as np
 
 from examples.language_model import settings as settings_lib
 
 MODEL = "model.keras"
+EARLIER = "earlier.keras"
 _RUN = "language_model.json"
+_VARIABLES = "language_model.npz"
 
 
 @dataclasses.dataclass
 class Run:
     """The state of a run beside its model.
+
+    The position in the text is not here: it follows from the number of finished
+    epochs and the optimizer's count of steps.
 
     Attributes:
         settings: what the run was started with.
@@ -42,18 +49,29 @@ class Run:
 def atomic(path):
     """Yields the name of a file that becomes `path` if the block ends well.
 
-    The file is in the folder of `path` and has its suffix. What a killed run
-    left in it is overwritten by the next.
+    The file has the name of `path`, in a folder of its own beside it. What a
+    killed run left in that folder is removed by the next.
     """
     path = pathlib.Path(path)
     unfinished = path.with_name(f".unfinished-{path.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
     try:
-        yield unfinished
-        with open(unfinished, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        yield unfinished / path.name
+        _sync(unfinished / path.name)
+        os.replace(unfinished / path.name, path)
+        _sync(path.parent)
     finally:
-        unfinished.unlink(missing_ok=True)
+        shutil.rmtree(unfinished)
+
+
+def _sync(path):
+    """Waits until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path, value):
@@ -62,12 +80,30 @@ def write_json(path, value):
         json.dump(value, file, indent=1, ensure_ascii=False)
 
 
+def exists(folder):
+    """Whether a run was saved in `folder`."""
+    return (pathlib.Path(folder) / MODEL).is_file()
+
+
+def set_aside(folder):
+    """Renames the run in `folder` to `EARLIER`; `load` finds none then."""
+    folder = pathlib.Path(folder)
+    os.replace(folder / MODEL, folder / EARLIER)
+    _sync(folder)
+
+
 def save(folder, model, run):
-    """Writes the whole state to `MODEL` in `folder`, atomically."""
+    """Writes the whole state to `MODEL` in `folder`, atomically.
+
+    Training goes on from exactly there: the recurrent states, the random
+    generators and the running mean of the loss are saved too.
+    """
     with atomic(pathlib.Path(folder) / MODEL) as name:
         model.save(name)
         with zipfile.ZipFile(name, "a") as archive:
             archive.writestr(_RUN, json.dumps(dataclasses.asdict(run)))
+            with archive.open(_VARIABLES, "w") as file:
+                np.savez(file, *[v.numpy() for v in _left_out(model)])
 
 
 def load(folder):
@@ -78,16 +114,38 @@ def load(folder):
         ValueError: the file is a Keras model of another program.
     """
     path = pathlib.Path(folder) / MODEL
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no run to resume.")
+    if not exists(folder):
+        raise FileNotFoundError(f"{path}: there is no run.")
     with zipfile.ZipFile(path) as archive:
-        if _RUN not in archive.namelist():
+        if not {_RUN, _VARIABLES} <= set(archive.namelist()):
             raise ValueError(f"{path} was not saved by this program.")
         state = json.loads(archive.read(_RUN))
+        with archive.open(_VARIABLES) as file, np.load(file) as arrays:
+            values = list(arrays.values())
     run = Run(
         settings=settings_lib.Settings(**state["settings"]),
         digest=state["digest"],
         words=tuple(state["words"]),
         history=state["history"],
     )
-    return keras.models.load_model(path), run
+    model = keras.models.load_model(path)
+    for variable, value in zip(_left_out(model), values, strict=True):
+        variable.assign(value)
+    return model, run
+
+
+def _left_out(model):
+    """The variables of a model that `model.save` leaves out.
+
+    These are the seeds of its random generators, its recurrent states and the
+    sums of its metrics.
+    """
+    weights = {id(variable) for variable in model.weights}
+    seeds = [v for v in model.variables if id(v) not in weights]
+    states = [
+        state
+        for layer in model.layers
+        if isinstance(layer, keras.layers.RNN)
+        for state in layer.states
+    ]
+    return [*seeds, *states, *model.metrics_variables]

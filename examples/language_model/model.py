@@ -5,7 +5,6 @@ import tensorflow as tf
 
 import tf_hsm
 from examples.language_model import heads
-from examples.language_model.optimizer import LazyAdam
 
 CELLS = {
     "rnn": keras.layers.SimpleRNN,
@@ -107,7 +106,7 @@ def build(settings, counts, num_steps):
     schedule = keras.optimizers.schedules.CosineDecay(
         settings.learning_rate, num_steps, alpha=0.05
     )
-    model.compile(LazyAdam(schedule), jit_compile=False)
+    model.compile(tf_hsm.optimizers.LazyAdam(schedule), jit_compile=False)
     return model
 
 

@@ -3,8 +3,10 @@
 import dataclasses
 import math
 import pathlib
+import time
 
 import keras
+import tensorflow as tf
 
 from examples.language_model import (
     batches,
@@ -26,7 +28,7 @@ def prepare(settings, save_dir, resume=False):
     Args:
         settings: a `settings.Settings`.
         save_dir: folder of the run, made if it does not exist.
-        resume: whether to continue the run in `save_dir`.
+        resume: whether to continue the run in `save_dir`, if there is one.
 
     Raises:
         OSError: the corpus, `save_dir` or the run to resume cannot be read.
@@ -38,10 +40,13 @@ def prepare(settings, save_dir, resume=False):
     shape = (settings.batch_size, settings.steps)
     train = batches.windows(text.train, *shape, "training text")
     held_out = batches.windows(text.held_out, *shape, "held-out text")
+    num_steps = settings.epochs * len(train[0])
     print(_description(text))
     save_dir.mkdir(parents=True, exist_ok=True)
+    # A resumed run repeats the uninterrupted one to the last bit.
+    tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(settings.seed)
-    if resume:
+    if resume and checkpoint.exists(save_dir):
         model, state = checkpoint.load(save_dir)
         differences = state.settings.differences(settings)
         if state.digest != text.digest:
@@ -50,13 +55,17 @@ def prepare(settings, save_dir, resume=False):
             raise ValueError(
                 f"Cannot resume the run in {save_dir}: {'; '.join(differences)}"
             )
-        print(f"Resuming after epoch {len(state.history)}.")
-    else:
-        if (save_dir / checkpoint.MODEL).exists():
-            print("The first epoch's end replaces the earlier run there.")
-        model = model_lib.build(
-            settings, text.counts, settings.epochs * len(train[0])
+        print(
+            f"Resuming after {int(model.optimizer.iterations):,} of "
+            f"{num_steps:,} steps."
         )
+    else:
+        if resume:
+            print("Nothing is saved there yet: starting from the beginning.")
+        elif checkpoint.exists(save_dir):
+            checkpoint.set_aside(save_dir)
+            print(f"The earlier run there is now {checkpoint.EARLIER}.")
+        model = model_lib.build(settings, text.counts, num_steps)
         state = checkpoint.Run(settings, text.digest, text.words, [])
     head = model.get_layer("head")
     if hasattr(head, "tree"):
@@ -94,76 +103,122 @@ class Job:
     model: keras.Model
     state: checkpoint.Run
 
-    def train(self, deadline=None):
+    @property
+    def steps_done(self):
+        """Training steps done of the epoch after the finished ones."""
+        whole = len(self.state.history) * len(self.train_windows[0])
+        return int(self.model.optimizer.iterations) - whole
+
+    def train(self, deadline=None, save_every=0):
         """Trains up to the last epoch, and saves after each.
 
         Args:
             deadline: `time.monotonic()` seconds; no epoch is begun that would
                 end later.
+            save_every: training steps between further checkpoints within an
+                epoch; 0: none.
 
         Raises:
-            FloatingPointError: training diverged; the epochs before are saved.
+            FloatingPointError: training diverged; what was saved before stays.
         """
-        settings = self.state.settings
-        unigram = self.text.unigram_perplexity(self.held_out_windows[1])
+        settings, history = self.state.settings, self.state.history
         progress = callbacks.Progress(settings.batch_size * settings.steps)
+        if history:
+            # A kill may have come between the checkpoint and these files.
+            self._write_for_reading()
+        while len(history) < settings.epochs:
+            train_loss = self._train_epoch(progress, save_every)
+            begin = time.monotonic()
+            self._end_epoch(train_loss, progress)
+            now = time.monotonic()
+            steps_s = 1e-3 * progress.step_ms * len(self.train_windows[0])
+            late = deadline and 2 * now - begin + steps_s > deadline
+            if late and len(history) < settings.epochs:
+                print("--max_minutes leaves no time for another epoch.")
+                break
 
-        def report(epoch, train_loss, held_out_loss):
-            tokens, labels = (part[0] for part in self.train_windows)
-            head_ms = head_share.head_ms(self.model, tokens, labels)
-            entry = {
-                "epoch": epoch + 1,
-                "train_perplexity": math.exp(train_loss),
-                "held_out_perplexity": math.exp(held_out_loss),
-                "unigram_perplexity": unigram,
-                "tokens_per_s": progress.tokens_per_s,
-                "step_ms": progress.step_ms,
-                "head_ms": head_ms,
-            }
-            self.state.history.append(entry)
-            self._save()
-            print(
-                "  perplexity: train {train_perplexity:.1f}, held-out "
-                "{held_out_perplexity:.1f}, unigram {unigram_perplexity:.1f}; "
-                "{tokens_per_s:,.0f} tokens/s; ".format(**entry)
-                + f"head {head_ms / progress.step_ms:.0%} of a step "
-                f"({head_ms:.1f} of {progress.step_ms:.1f} ms)",
-                flush=True,
-            )
+    def _train_epoch(self, progress, save_every):
+        """Trains from where the model stands to the epoch's end.
 
-        self.model.fit(
-            batches.dataset(*self.train_windows),
-            validation_data=batches.dataset(*self.held_out_windows),
-            initial_epoch=len(self.state.history),
-            epochs=settings.epochs,
+        Returns:
+            The mean loss of all of the epoch's steps, in nats per token.
+        """
+        done, num_steps = self.steps_done, len(self.train_windows[0])
+        print(
+            f"epoch {len(self.state.history) + 1}/{self.state.settings.epochs}"
+            + (f" from step {done:,} of {num_steps:,}" if done else ""),
+            flush=True,
+        )
+        fitted = self.model.fit(
+            batches.dataset(*(part[done:] for part in self.train_windows)),
             shuffle=False,
             verbose=0,
             callbacks=[
-                callbacks.StartOfText(),
+                callbacks.ContinueMetrics(),
                 callbacks.StopIfDiverged(),
                 progress,
-                callbacks.EndOfEpoch(report, deadline),
+                callbacks.Checkpoint(self._save, save_every),
             ],
         )
+        return fitted.history["loss"][-1]
+
+    def _end_epoch(self, train_loss, progress):
+        """Evaluates, reports and saves; the model then begins the next epoch.
+
+        Args:
+            train_loss: mean loss of the epoch's steps, in nats per token.
+            progress: the `callbacks.Progress` of those steps.
+        """
+        tokens, labels = (part[0] for part in self.train_windows)
+        held_out_loss = self.held_out_loss(self.model)
+        head_ms = head_share.head_ms(self.model, tokens, labels)
+        model_lib.reset_states(self.model)
+        self.model.reset_metrics()
+        entry = {
+            "epoch": len(self.state.history) + 1,
+            "train_perplexity": math.exp(train_loss),
+            "held_out_perplexity": math.exp(held_out_loss),
+            "unigram_perplexity": self.text.unigram_perplexity(
+                self.held_out_windows[1]
+            ),
+            "tokens_per_s": progress.tokens_per_s,
+            "step_ms": progress.step_ms,
+            "head_ms": head_ms,
+        }
+        print(
+            "  perplexity: train {train_perplexity:.1f}, held-out "
+            "{held_out_perplexity:.1f}, unigram {unigram_perplexity:.1f}; "
+            "{tokens_per_s:,.0f} tokens/s; ".format(**entry)
+            + f"head {head_ms / progress.step_ms:.0%} of a step "
+            f"({head_ms:.1f} of {progress.step_ms:.1f} ms)",
+            flush=True,
+        )
+        self.state.history.append(entry)
+        self._save()
+        self._write_for_reading()
 
     def _save(self):
         checkpoint.save(self.save_dir, self.model, self.state)
+
+    def _write_for_reading(self):
+        """Writes the files that no run depends on."""
         history = self.state.history
+        settings = dataclasses.asdict(self.state.settings)
         checkpoint.write_json(self.save_dir / "history.json", history)
-        if len(history) == 1:
-            settings = dataclasses.asdict(self.state.settings)
-            checkpoint.write_json(self.save_dir / "settings.json", settings)
-            checkpoint.write_json(
-                self.save_dir / "vocabulary.json", self.text.words
-            )
+        checkpoint.write_json(self.save_dir / "settings.json", settings)
+        checkpoint.write_json(
+            self.save_dir / "vocabulary.json", self.text.words
+        )
         plot.training_curve(self.save_dir / "curve.png", history)
 
     def held_out_loss(self, model):
-        """Mean loss of `model` on the held-out text, in nats per token."""
+        """Mean loss of `model` on the held-out text, in nats per token.
+
+        The model's recurrent states and metrics change.
+        """
+        model_lib.reset_states(model)
         return model.evaluate(
-            batches.dataset(*self.held_out_windows),
-            verbose=0,
-            callbacks=[callbacks.StartOfText()],
+            batches.dataset(*self.held_out_windows), verbose=0
         )
 
     def finish(self):

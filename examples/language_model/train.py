@@ -5,8 +5,9 @@ r"""Trains a next-token model with a hierarchical softmax on real text.
     bazel run //:train -- --head=sampled --save_dir=/tmp/sampled
 
 Writes the model, the vocabulary, the settings, the history and a training
-curve to --save_dir after every epoch. After a kill, the same command with
---resume continues from the last finished epoch and reaches the same result.
+curve to --save_dir after every epoch, and the model every --save_every steps
+too. After a kill at any moment, the same command with --resume continues from
+the last of these checkpoints and reaches the same result, to the last bit.
 """
 
 import dataclasses
@@ -102,7 +103,16 @@ flags.DEFINE_string(
 flags.DEFINE_bool(
     "resume",
     False,
-    "Continue the run in --save_dir; the flags must be those it began with.",
+    "Continue the run in --save_dir, with the flags that it began with; start "
+    "one if nothing is saved there yet.",
+)
+flags.DEFINE_integer(
+    "save_every",
+    500,
+    "Training steps between checkpoints within an epoch, about a minute's with "
+    "the other flags' defaults; 0: only at the end of each epoch. A kill loses "
+    "the steps since the last checkpoint.",
+    lower_bound=0,
 )
 flags.DEFINE_float(
     "max_minutes",
@@ -135,7 +145,10 @@ def main(argv):
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
     try:
-        job.train(_START + 60 * minutes if minutes else None)
+        job.train(
+            deadline=_START + 60 * minutes if minutes else None,
+            save_every=values["save_every"],
+        )
     except KeyboardInterrupt:
         sys.exit("\nInterrupted. The same command with --resume continues.")
     except FloatingPointError as error:

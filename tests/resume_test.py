@@ -1,0 +1,225 @@
+"""The main job under SIGKILL: it ends as if nothing had happened.
+
+A server process imports TensorFlow once; each start of the job is a fork of it.
+"""
+
+import itertools
+import multiprocessing
+import os
+import random
+import re
+import tempfile
+import time
+
+import numpy as np
+import pytest
+from absl import app
+
+from examples.language_model import checkpoint, train
+
+EPOCHS = 3
+SAVE_EVERY = 25
+FLAGS = (
+    "--branching=8",
+    "--units=24",
+    "--dropout=0.2",
+    "--batch_size=5",
+    "--steps=7",
+    f"--epochs={EPOCHS}",
+    f"--save_every={SAVE_EVERY}",
+)
+TIMEOUT_S = 300
+
+# Where a start of the job is killed: when it has finished so many checkpoints,
+# and then so many seconds later, or so many seconds into the next one.
+RNG = random.Random(0)
+KILLS = (
+    (0, "at the first step", 0),
+    (RNG.randint(1, 5), "later", RNG.uniform(0, 0.3)),
+    (RNG.randint(0, 4), "into the next", RNG.uniform(0, 0.01)),
+    (RNG.randint(0, 4), "into the next", RNG.uniform(0, 0.01)),
+    (RNG.randint(1, 5), "later", RNG.uniform(0, 0.3)),
+    (RNG.randint(0, 4), "into the next", RNG.uniform(0, 0.01)),
+)
+ATTEMPTS = 4
+
+
+@pytest.fixture(autouse=True)
+def short_socket_path(tmp_path, monkeypatch):
+    """Keeps the server's socket out of TMPDIR, whose path may be too long."""
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A file of sentences whose words mostly follow from the word before."""
+    rng = random.Random(0)
+    lines = []
+    for i in range(700):
+        k = rng.randrange(30)
+        lines.append(f"the noun{k} sees a noun{k // 2} and verb{k}s .")
+        if i % 10 == 0:
+            lines.append(f"seen once : name{i}")
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(lines))
+    return path
+
+
+class Job:
+    """The job in one folder, started with --resume again and again."""
+
+    def __init__(self, text, folder):
+        """Names the job's corpus and its folder; starts nothing."""
+        self.folder = folder
+        self.model = folder / checkpoint.MODEL
+        self.unfinished = folder / f".unfinished-{checkpoint.MODEL}"
+        self.unfinished /= checkpoint.MODEL
+        self._log = folder.with_suffix(".log")
+        self._arguments = ["train", *FLAGS, "--resume"]
+        self._arguments += [f"--corpus={text}", f"--save_dir={folder}"]
+
+    def start(self):
+        """Starts it in a process of its own."""
+        server = multiprocessing.get_context("forkserver")
+        server.set_forkserver_preload(["examples.language_model.train"])
+        self._process = server.Process(
+            target=run_job, args=(self._arguments, self._log), daemon=True
+        )
+        self._process.start()
+
+    def printed(self):
+        """What all starts have printed."""
+        return self._log.read_text() if self._log.exists() else ""
+
+    def wait_until(self, condition):
+        """Looks about a thousand times a second, as long as the job runs."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition() and self._process.is_alive():
+            assert time.monotonic() < deadline, self.printed()
+            time.sleep(0.001)
+
+    def wait_for_new(self, path):
+        """Returns once another file than now has that name."""
+        before = identity(path)
+        self.wait_until(lambda: identity(path) not in (None, before))
+
+    def kill(self):
+        """Sends SIGKILL; returns whether the job was still running."""
+        self._process.kill()
+        self._process.join()
+        return self._process.exitcode < 0
+
+    def finish(self):
+        """Waits for the end, which must be a good one."""
+        self._process.join(TIMEOUT_S)
+        assert self._process.exitcode == 0, self.printed()
+
+
+def run_job(arguments, log):
+    """Runs the job's command in this process; what it prints goes to `log`."""
+    with open(log, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    app.run(train.main, arguments)
+
+
+def identity(path):
+    """Differs between two files that have the same name in turn."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_ctime_ns
+
+
+def run_with_kills(job):
+    """Runs the job to its end, with `KILLS` on the way.
+
+    Returns:
+        Whether they came as planned: all while it ran, the first one before
+        anything was saved, and another one during a save. A job can be faster
+        than this process, which may be left waiting for the processor.
+    """
+    in_save = 0
+    for num_finished, moment, seconds in KILLS:
+        job.start()
+        for _ in range(num_finished):
+            job.wait_for_new(job.model)
+        if moment == "at the first step":
+            job.wait_until(lambda: "epoch 1/" in job.printed())
+        elif moment == "into the next":
+            job.wait_for_new(job.unfinished)
+        time.sleep(seconds)
+        if not job.kill():
+            break
+        in_save += job.unfinished.exists()
+    else:
+        job.start()
+        job.finish()
+        begun = job.printed().count("starting from the beginning")
+        return in_save > 0 and begun == 2
+    job.finish()
+    return False
+
+
+def figures(printed):
+    """The printed figures but durations, of each epoch and of the end."""
+    epochs = re.findall("perplexity: train [^;]*", printed)
+    ends = re.findall(
+        "Held-out loss in memory.*?(?=\n[0-9.]+ minutes)", printed, re.S
+    )
+    # A kill right after figures are printed lets them come again.
+    return list(dict.fromkeys(epochs)), set(ends)
+
+
+def without_durations(history):
+    """The entries of each epoch that do not differ between two runs."""
+    return [
+        {k: v for k, v in entry.items() if k == "epoch" or "perplexity" in k}
+        for entry in history
+    ]
+
+
+def places(job, num_steps):
+    """Where each start of the job began, as a number of checkpoints."""
+    epoch = num_steps // EPOCHS
+    checkpoints = [
+        begin + done
+        for begin in range(0, num_steps, epoch)
+        for done in range(0, epoch, SAVE_EVERY)
+    ]
+    checkpoints.append(num_steps)
+    begins = re.findall("Nothing is saved|Resuming after [0-9]+", job.printed())
+    return [checkpoints.index(int("0" + re.sub(r"\D", "", b))) for b in begins]
+
+
+def test_a_killed_job_ends_as_if_it_was_not(text, tmp_path):
+    whole = Job(text, tmp_path / "whole")
+    whole.start()
+    for attempt in range(ATTEMPTS):
+        killed = Job(text, tmp_path / f"killed{attempt}")
+        as_planned = run_with_kills(killed)
+        whole.finish()
+        model, run = checkpoint.load(killed.folder)
+        other_model, other_run = checkpoint.load(whole.folder)
+
+        assert figures(killed.printed()) == figures(whole.printed())
+        assert without_durations(run.history) == without_durations(
+            other_run.history
+        )
+        for a, b in zip(
+            model.variables + model.optimizer.variables,
+            other_model.variables + other_model.optimizer.variables,
+            strict=True,
+        ):
+            np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=a.path)
+        # No start loses a checkpoint that was finished before.
+        begins = places(killed, int(model.optimizer.iterations))
+        for (begin, end), kill in zip(
+            itertools.pairwise(begins), KILLS, strict=as_planned
+        ):
+            assert end - begin >= kill[0]
+        assert set(os.listdir(killed.folder)) == set(os.listdir(whole.folder))
+        if as_planned:
+            return
+    pytest.fail("This process was too slow for the job, again and again.")
