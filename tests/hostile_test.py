@@ -1,6 +1,7 @@
 """Malformed arguments never crash an op: an error names the argument.
 
-The attack runs in a process of its own, which a crash would end.
+And a training step that fails has changed nothing. The attack runs in a process
+of its own, which a crash would end.
 """
 
 import collections
@@ -24,6 +25,9 @@ ERRORS = (
 )
 LOSS_ARGUMENTS = ("weights", "biases", "labels", "inputs", *TreeTensors._fields)
 GRAD_ARGUMENTS = ("loss_grads", "normalizers", "probs")
+STEP_ARGUMENTS = ("loss_grads", "hyperparameters", "seed")
+# Slots per parameter.
+RULES = {"sgd": 0, "adagrad": 1, "rowwise_adagrad": 1, "adam": 2}
 EXTREMES = [-(2**63), -(2**31), -2, -1, 0, 1, 2**31, 2**40, 2**63 - 1]
 
 
@@ -55,8 +59,31 @@ def valid_arguments(rng, with_grad):
     return arguments
 
 
+def valid_step(rng):
+    """The same of a training step; of variables one list per argument."""
+    arguments = valid_arguments(rng, False)
+    weights, biases = arguments.pop("weights"), arguments.pop("biases")
+    rule = str(rng.choice(list(RULES)))
+    slot = np.ones_like(biases if rule == "rowwise_adagrad" else weights)
+    variables = {
+        "weights": [weights],
+        "biases": [biases],
+        "weight_slots": [slot] * RULES[rule],
+        "bias_slots": [np.ones_like(biases)] * RULES[rule],
+    }
+    if rng.integers(3) == 0:
+        variables["biases"] = variables["bias_slots"] = []
+    arguments["loss_grads"] = rng.normal(size=len(arguments["labels"]))
+    arguments["loss_grads"] = arguments["loss_grads"].astype(np.float32)
+    arguments["hyperparameters"] = np.array([0.1, 0.9, 0.99, 1e-7])
+    arguments["seed"] = np.array(rng.integers(2**62))
+    return rule, variables, arguments
+
+
 def spoil(rng, array):
     """One array with other sizes, another rank, or other values."""
+    if array.ndim == 0:
+        return rng.choice([array, array + 1], rng.integers(3))
     kind = rng.integers(7)
     if kind == 0:
         return array[..., np.newaxis]
@@ -105,18 +132,93 @@ def call(op, arguments):
     return result
 
 
+def spoil_handles(rng, handles):
+    """Lists of handles by argument, one of them not what it should be.
+
+    And, for the caller to hold, what the handles are of.
+    """
+    everywhere = [handle for each in handles.values() for handle in each]
+    number = [np.zeros((3, 2)), np.zeros((), np.float32), np.int32([1])]
+    wrong = tf.Variable(number[rng.integers(3)])
+    unset = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[3, 2])
+    table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
+    name = rng.choice(list(handles))
+    others = [
+        wrong.handle,
+        unset,
+        table.resource_handle,
+        everywhere[rng.integers(len(everywhere))],
+        tf.stack([everywhere[0]] * rng.integers(1, 3)),
+    ]
+    if name == "biases":
+        # Of the other handles TensorFlow itself checks that they are some.
+        others.append(tf.constant([1.0]))
+    other = others[rng.integers(len(others))]
+    spoiled = list(handles[name])
+    at = rng.integers(len(spoiled) + 1)
+    # In the place of one, or one too many, or one too few.
+    spoiled[at : at + rng.integers(2)] = [other][: rng.integers(1, 4)]
+    if rng.integers(4) == 0 and name != "weights":
+        spoiled = handles[name][1:]
+    return {**handles, name: spoiled}, (wrong, table)
+
+
+def call_step(rng, rule, variables, arguments, spoils_handles):
+    """Calls the step; raises AssertionError if it fails and yet has written."""
+    variables = {k: list(map(tf.Variable, v)) for k, v in variables.items()}
+    handles = {k: [v.handle for v in vs] for k, vs in variables.items()}
+    held = None
+    if spoils_handles:
+        handles, held = spoil_handles(rng, handles)
+    flat = tf.nest.flatten(variables)
+    before = [v.numpy().tobytes() for v in flat]
+    try:
+        raw_ops.resource_tf_hsm_train_step(
+            weights=handles.pop("weights")[0],
+            T=tf.float32,
+            rule=rule,
+            stochastic_rounding=bool(rng.integers(2)),
+            **handles,
+            **arguments,
+        )
+    except Exception:
+        assert [v.numpy().tobytes() for v in flat] == before, "written"
+        raise
+    del held
+
+
+def call_spoiled(op, rng, names):
+    """Calls an op with one to three arguments spoiled."""
+    if op == "ResourceTfHsmTrainStep":
+        rule, variables, arguments = valid_step(rng)
+        spoiled = rng.choice(names, size=rng.integers(1, 4), replace=False)
+        for name in spoiled:
+            if name in arguments:
+                arguments[name] = spoil(rng, arguments[name])
+            elif variables[name]:
+                at = rng.integers(len(variables[name]))
+                variables[name] = list(variables[name])
+                variables[name][at] = spoil(rng, variables[name][at])
+        call_step(rng, rule, variables, arguments, rng.integers(3) == 0)
+        return
+    arguments = valid_arguments(rng, op.endswith("Grad"))
+    for name in rng.choice(names, size=rng.integers(1, 4), replace=False):
+        arguments[name] = spoil(rng, arguments[name])
+    call(op, arguments)
+
+
 def attack(op, seed):
     """Tries CASES spoiled argument sets; prints a count per outcome."""
     rng = np.random.default_rng(seed)
     outcomes = collections.Counter()
-    names = LOSS_ARGUMENTS + (GRAD_ARGUMENTS if op.endswith("Grad") else ())
+    names = LOSS_ARGUMENTS
+    if op.endswith("Grad"):
+        names += GRAD_ARGUMENTS
+    elif op.endswith("Step"):
+        names += (*STEP_ARGUMENTS, "weight_slots", "bias_slots")
     for _ in range(CASES):
-        arguments = valid_arguments(rng, op.endswith("Grad"))
-        spoiled = rng.choice(names, size=rng.integers(1, 4), replace=False)
-        for name in spoiled:
-            arguments[name] = spoil(rng, arguments[name])
         try:
-            call(op, arguments)
+            call_spoiled(op, rng, names)
             outcomes["accepted"] += 1
         except ERRORS as error:
             named = any(name in error.message for name in names)
@@ -131,6 +233,7 @@ def attack(op, seed):
         "ResourceTfHsmLoss",
         "TfHsmLossGrad",
         "ResourceTfHsmLossGrad",
+        "ResourceTfHsmTrainStep",
     ],
 )
 def test_malformed_arguments(op):

@@ -4,7 +4,12 @@ import operator
 
 import tensorflow as tf
 
-from tf_hsm import _arguments, _private_tensorflow, _update_rules
+from tf_hsm import (
+    _arguments,
+    _private_keras,
+    _private_tensorflow,
+    _update_rules,
+)
 from tf_hsm._library import raw_ops
 from tf_hsm._tree_tensors import tree_tensors
 from tf_hsm.loss import first_order_only
@@ -65,7 +70,8 @@ def hierarchical_softmax_train_step(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit; nothing is updated then.
       TypeError: weights or biases are no variables.
-      ValueError: the optimizer does what is not possible in place.
+      ValueError: the optimizer does what is not possible in place, or there are
+        several replicas.
     """
     labels = _arguments.integers(labels)
     ignored = [] if ignore_class is None else [operator.index(ignore_class)]
@@ -101,6 +107,13 @@ def train_step_ignoring(
     seed=0,
 ):
     """`hierarchical_softmax_train_step` that ignores any number of labels."""
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if replicas > 1:
+        raise ValueError(
+            f"a step in place updates one copy of the weights, but there are "
+            f"{replicas} replicas; use hierarchical_softmax_loss and an "
+            "optimizer of tf_hsm.optimizers instead"
+        )
     variables = [weights] if biases is None else [weights, biases]
     parameters = [
         _variable(v, name)
@@ -115,11 +128,16 @@ def train_step_ignoring(
             f"{dtype.name}"
         )
     labels = _arguments.integers(labels)
-    rule = _update_rules.rule_of(optimizer)
-    slots = [
-        [_private_tensorflow.variable_of(s).handle for s in optimizer.slots(v)]
-        for v in variables
-    ]
+    # A layer's autocast would make 16-bit tensors of rate and slots.
+    with _private_keras.no_autocast():
+        rule = _update_rules.rule_of(optimizer)
+        slots = [
+            [
+                _private_tensorflow.variable_of(slot).handle
+                for slot in optimizer.slots(variable)
+            ]
+            for variable in variables
+        ]
     outputs = raw_ops.resource_tf_hsm_train_step(
         weights=parameters[0].handle,
         biases=[p.handle for p in parameters[1:]],
@@ -146,7 +164,9 @@ def train_step_ignoring(
         rule=rule.name,
         stochastic_rounding=stochastic_rounding,
     )
-    optimizer.iterations.assign_add(1)
+    # A step that fails does not count.
+    with tf.control_dependencies([outputs.loss]):
+        optimizer.iterations.assign_add(1)
     return outputs.loss
 
 

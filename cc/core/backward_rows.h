@@ -68,10 +68,10 @@ void BackwardSlice(const Problem<T>& problem, const Slice& slice,
   // [examples, rows]; of a small group as its probabilities lie.
   const Matrix<A> dz = {scratch, node.fanout < block ? node.fanout : block};
   const Matrix<A> dw = {scratch + kBlock * kChunk, width};
-  // Logits made again must be those of the weights before the step.
-  const bool linear = args.update != nullptr &&
-                      IsLinear(*args.update, population) &&
-                      (args.probs != nullptr || population <= kChunk);
+  // In one chunk: terms that are added one by one could each be too small to
+  // change a weight.
+  const bool linear = args.update != nullptr && population <= kChunk &&
+                      IsLinear(*args.update, population);
 
   // From the last rows back: of weights that the forward has just read, those
   // are still in the cache.

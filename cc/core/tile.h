@@ -188,13 +188,6 @@ void OuterTile(Strided<Accumulator<T>> a, int64_t depth, Source b,
                                        : Load(row + v * lanes);
   };
   Vector<A> sums[height][vectors] = {};
-  if constexpr (add) {
-#pragma GCC unroll 8
-    for (int i = 0; i < height; ++i) {
-#pragma GCC unroll 8
-      for (int v = 0; v < vectors; ++v) sums[i][v] = load(c.row(i) + first, v);
-    }
-  }
   for (int64_t j = 0; j < depth; ++j) {
     Vector<A> values[vectors];
 #pragma GCC unroll 8
@@ -212,6 +205,8 @@ void OuterTile(Strided<Accumulator<T>> a, int64_t depth, Source b,
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
       A* to = c.row(i) + first + v * lanes;
+      // Last, so that small terms are summed before they meet a large number.
+      if constexpr (add) sums[i][v] += load(c.row(i) + first, v);
       if (partial && v == vectors - 1) {
         StorePartial(to, sums[i][v], tail);
       } else {

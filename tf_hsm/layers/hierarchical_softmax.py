@@ -290,13 +290,6 @@ def _loss_weights(total, labels, mask, dtype):
 
 def _check_fit(layer):
     """Refuses what would train the layer and the model differently."""
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if replicas > 1:
-        raise ValueError(
-            f"{layer.name}: its own optimizer updates one copy of the weights, "
-            f"but there are {replicas} replicas; compile the model with an "
-            "optimizer of tf_hsm.optimizers instead"
-        )
     optimizer = _private_keras.optimizer_of_model(layer)
     for name in ("gradient_accumulation_steps", "loss_scale_factor"):
         if getattr(optimizer, name, None):
@@ -310,4 +303,11 @@ def _check_fit(layer):
             f"{layer.name}: its own optimizer takes the loss as it is, but the "
             "model's is a LossScaleOptimizer; compile with auto_scale_loss="
             "False, or leave out the layer's optimizer"
+        )
+    weights = keras.tree.flatten(_private_keras.loss_weights_of_model(layer))
+    if len(weights) == 1 and weights[0] not in (None, 1):
+        raise ValueError(
+            f"{layer.name}: its own optimizer takes the loss as it is, but "
+            f"compile has loss_weights={weights}; leave them out, or the "
+            "layer's optimizer"
         )

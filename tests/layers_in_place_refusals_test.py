@@ -1,0 +1,260 @@
+"""What a head with an optimizer of its own refuses; its types and its seed."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.in_place_models import (
+    FORMS,
+    arguments,
+    fit,
+    head_state,
+    make_model,
+    same_start,
+    weights,
+)
+from tests.models import NUM_CLASSES, WIDTH, head_of, make_data, make_head
+from tests.training import assert_near, assert_same
+from tests.update_rules import OPTIMIZERS
+from tf_hsm import optimizers
+
+# Prints what is not refused on one and on two replicas.
+REPLICAS = """
+import tensorflow as tf
+import tf_hsm
+from tests.in_place_models import arguments, fit, make_model
+from tests.models import WIDTH, head_of, make_data
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(
+    cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+)
+data = arguments("endpoint", *make_data(examples=8))
+x, labels = tf.ones([1, WIDTH]), tf.constant([1])
+for devices in (["CPU:0"], ["CPU:0", "CPU:1"]):
+    strategy = tf.distribute.MirroredStrategy(devices)
+    with strategy.scope():
+        model = make_model("endpoint", "sgd", mask_zero=False)
+        head = head_of(model)
+        w = tf.Variable(tf.zeros(head.kernel.shape))
+        optimizer = tf_hsm.optimizers.SGD(0.1)
+        optimizer.build([w])
+    for name, call in {
+        "fit": lambda: fit(model, data, epochs=1),
+        "loss": lambda: strategy.run(
+            lambda: head.loss(labels, head(x, training=True))
+        ),
+        "function": lambda: strategy.run(
+            lambda: tf_hsm.hierarchical_softmax_train_step(
+                w, None, labels, x, head.tree, optimizer
+            )
+        ),
+    }.items():
+        try:
+            tf.function(call)() if name != "fit" else call()
+            print(len(devices), name)
+        except ValueError as error:
+            assert "2 replicas" in str(error), error
+"""
+
+
+@pytest.fixture(scope="module")
+def trained_on_replicas():
+    run = subprocess.run(
+        [sys.executable, "-c", REPLICAS], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    return run.stdout.splitlines()
+
+
+def test_several_replicas(trained_on_replicas):
+    """Each would update variables of its own; one replica is fine."""
+    one = [line for line in trained_on_replicas if line.startswith("1")]
+    assert one == ["1 fit", "1 loss", "1 function"]
+    assert not {"2 fit", "2 loss"} & set(trained_on_replicas)
+
+
+def test_several_replicas_of_the_function(trained_on_replicas):
+    """They would part silently."""
+    assert "2 function" not in trained_on_replicas
+
+
+def check_refused(model, form, match, error=ValueError):
+    """Asserts an error in `fit`, and that the head has not moved."""
+    before = head_state(model)
+    with pytest.raises(error, match=match):
+        fit(model, arguments(form, *make_data()))
+    assert_same(head_state(model), before)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "optimizer, match",
+    [
+        (
+            lambda: optimizers.SGD(0.1, gradient_accumulation_steps=2),
+            "gradient_accumulation_steps",
+        ),
+        (lambda: keras.optimizers.SGD(0.1, loss_scale_factor=8), "loss_scale"),
+        (
+            lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
+            "LossScaleOptimizer",
+        ),
+        (
+            lambda: keras.optimizers.LossScaleOptimizer(
+                keras.optimizers.Adam(0.1)
+            ),
+            "LossScaleOptimizer",
+        ),
+    ],
+    ids=["accumulation", "loss_scale_factor", "ours", "of_keras"],
+)
+def test_optimizers_of_the_model(optimizer, match, form):
+    """Those that scale the loss, or do not make a step per batch."""
+    check_refused(make_model(form, optimizer=optimizer()), form, match)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_loss_scaling_by_policy(form):
+    """Under mixed_float16 Keras scales the loss, unless it is told not to."""
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        check_refused(make_model(form, "sgd"), form, "auto_scale_loss=False")
+        model = make_model(form, "sgd", compiling={"auto_scale_loss": False})
+        losses = fit(model, arguments(form, *make_data()))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert losses[1] < losses[0]
+
+
+def test_loss_weights_in_compile():
+    """The head would not follow them."""
+    model = make_model("compile", "sgd", compiling={"loss_weights": [0.5]})
+    check_refused(model, "compile", "loss_weights")
+
+
+def test_loss_weights_in_compile_with_nothing_below():
+    """They must not be dropped silently where no gradient is asked for."""
+    head = make_head(optimizer="sgd")
+    inputs = keras.Input([WIDTH])
+    model = keras.Model(inputs, head(inputs))
+    model.compile("sgd", loss=head.loss, loss_weights=[0.5])
+    data = {"x": np.ones([8, WIDTH], "f4"), "y": np.arange(8)}
+    with pytest.raises(ValueError, match="loss_weights"):
+        fit(model, data)
+
+
+def test_arguments():
+    """Of the layer: what is no optimizer, or does what is not possible."""
+    for wrong, error in {
+        "adamw": ValueError,
+        keras.optimizers.SGD(0.1): TypeError,
+        optimizers.SGD(0.1, momentum=0.9): ValueError,
+        optimizers.Adagrad(0.1, clipnorm=1.0): ValueError,
+        3: TypeError,
+    }.items():
+        with pytest.raises(error, match="optimizer"):
+            make_head(optimizer=wrong)
+    with pytest.raises(TypeError):
+        make_head(optimizer="sgd", seed=1.5)
+
+
+def test_an_optimizer_for_two_heads():
+    """It is one head's alone; the other would find no slots in it."""
+    optimizer = optimizers.Adagrad(0.1)
+    x, labels = np.ones([3, WIDTH], "f4"), np.arange(3)
+    one, other = make_head(optimizer=optimizer), make_head(optimizer=optimizer)
+    one(x, labels, training=True)
+    with pytest.raises(ValueError):
+        other(x, labels, training=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rule", ["sgd", "lazy_adam"])
+@pytest.mark.parametrize(
+    "policy, tolerance", [("bfloat16", 2.0**-6), ("float64", 1e-12)]
+)
+def test_policies(policy, tolerance, rule, form):
+    """Trains as the model's optimizer does, to rounding of the weights."""
+    data = arguments(form, *make_data())
+    options = {"dtype": policy, "stochastic_rounding": False}
+    models = same_start(
+        make_model(form, rule, own=True, **options),
+        make_model(form, rule, own=False, **options),
+    )
+    assert_near(*[fit(model, data) for model in models], tolerance)
+    assert_near(*map(weights, models), tolerance)
+    own = head_of(models[0])
+    assert own.kernel.dtype == policy
+    wide = "float64" if policy == "float64" else "float32"
+    slots = own.optimizer.slots(own.kernel)
+    assert [s.dtype for s in slots] == [wide] * len(slots)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_mixed_bfloat16(rule, form):
+    """Inputs alone have 16 bits: nothing of the optimizer is cast."""
+    data = arguments(form, *make_data())
+    models = same_start(
+        make_model(form, rule, own=True, dtype="mixed_bfloat16"),
+        make_model(form, rule, own=False, dtype="mixed_bfloat16"),
+    )
+    assert_near(*[fit(model, data) for model in models], 1e-5)
+    assert_near(*map(weights, models), 1e-5)
+
+
+def stalling_head(**options):
+    """A bfloat16 head whose steps are a fraction of a unit in the last place.
+
+    Each weight is 1, and its spacing 2^-7 above and 2^-8 below.
+    """
+    head = make_head(
+        tree=tf_hsm.Tree.balanced(NUM_CLASSES, NUM_CLASSES),
+        optimizer=optimizers.SGD(2.0**-10),
+        kernel_initializer="ones",
+        dtype="bfloat16",
+        use_bias=False,
+        **options,
+    )
+    return head, tf.ones([8, WIDTH]), tf.zeros([8], tf.int32)
+
+
+def test_stochastic_rounding_trains_where_nearest_stalls():
+    """By default: the mean of many small steps is their sum."""
+    losses = {}
+    for option in (None, True, False):
+        head, x, labels = stalling_head(stochastic_rounding=option)
+        step = tf.function(lambda h=head, x=x, y=labels: h(x, y, training=True))
+        losses[option] = [float(step()[0]) for _ in range(200)]
+    assert losses[False][-1] == losses[False][0]
+    assert losses[None] == losses[True]
+    # The same in float32, where nothing is lost.
+    w = tf.Variable(tf.ones([NUM_CLASSES, WIDTH]))
+    optimizer = optimizers.SGD(2.0**-10)
+    optimizer.build([w])
+    for _ in range(200):
+        exact = tf_hsm.hierarchical_softmax_train_step(
+            w, None, labels, x, head.tree, optimizer
+        )
+    np.testing.assert_allclose(losses[None][-1], exact[0], rtol=0.05)
+    assert exact[0] < 0.8 * losses[None][0]
+
+
+def test_seed():
+    """One seed gives the same bits, another one others."""
+
+    def run(**options):
+        head, x, labels = stalling_head(**options)
+        for _ in range(3):
+            head(x, labels, training=True)
+        return head.kernel.numpy().astype(np.float32)
+
+    assert_same(run(), run(seed=0))
+    assert_same(run(seed=3), run(seed=3))
+    assert np.any(run(seed=3) != run())

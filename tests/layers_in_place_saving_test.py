@@ -1,0 +1,177 @@
+"""A head with an optimizer of its own is saved and loaded, state included."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.in_place_models import (
+    FORMS,
+    arguments,
+    fit,
+    head_state,
+    make_model,
+    same_start,
+    weights,
+)
+from tests.models import WIDTH, head_of, make_data, make_head
+from tests.training import assert_same
+from tests.update_rules import OPTIMIZERS
+from tf_hsm import optimizers
+
+
+def everything(model):
+    """All that training goes on from."""
+    variables = [*model.optimizer.variables, *weights(model)]
+    return [*head_state(model), *(np.array(v) for v in variables)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_loaded_model_trains_on(rule, form, tmp_path):
+    """To the same bits as without the interruption."""
+    data = arguments(form, *make_data())
+    model = make_model(form, rule)
+    fit(model, data, epochs=1)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_same(everything(loaded), everything(model))
+    assert type(head_of(loaded).optimizer) is type(head_of(model).optimizer)
+    assert_same(fit(loaded, data), fit(model, data))
+    assert_same(everything(loaded), everything(model))
+
+
+def test_bfloat16_goes_on_with_its_rounding(tmp_path):
+    """The random numbers follow from the seed and the step, saved both."""
+    data = arguments("endpoint", *make_data())
+    model = make_model("endpoint", "lazy_adam", dtype="bfloat16", seed=5)
+    fit(model, data, epochs=1)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_same(fit(loaded, data), fit(model, data))
+    assert_same(everything(loaded), everything(model))
+
+
+@pytest.mark.parametrize("rule", ["adagrad", "lazy_adam"])
+def test_checkpoint(rule, tmp_path):
+    """tf.train.Checkpoint of the model holds the head's slots too."""
+    data = arguments("compile", *make_data())
+    model, other = make_model("compile", rule), make_model("compile", rule)
+    fit(model, data, epochs=1)
+    path = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
+    other.optimizer.build(other.trainable_variables)
+    tf.train.Checkpoint(model=other).restore(path).assert_consumed()
+    assert_same(everything(other), everything(model))
+    assert_same(fit(other, data), fit(model, data))
+    assert_same(everything(other), everything(model))
+
+
+def test_weights_file(tmp_path):
+    """As `.keras`, without the architecture."""
+    data = arguments("compile", *make_data())
+    model, other = make_model("compile"), make_model("compile")
+    fit(model, data, epochs=1)
+    model.save_weights(tmp_path / "model.weights.h5")
+    other.optimizer.build(other.trainable_variables)
+    other.load_weights(tmp_path / "model.weights.h5")
+    assert_same(everything(other), everything(model))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_clone(form):
+    """A clone has a fresh optimizer of the same kind, for itself."""
+    data = arguments(form, *make_data())
+    model = make_model(form, "lazy_adam")
+    fit(model, data, epochs=1)
+    clone = keras.models.clone_model(model)
+    clone.compile(OPTIMIZERS["lazy_adam"](), loss=model.loss)
+    one, other = head_of(model).optimizer, head_of(clone).optimizer
+    assert one is not other and int(other.iterations) == 0
+    assert one.get_config() == other.get_config()
+    same_start(model, clone)
+    before = everything(model)
+    fit(clone, data, epochs=1)
+    assert_same(everything(model), before)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_config_of_a_model(form):
+    """It survives JSON, and what comes back trains the same."""
+    model = make_model(form, "rowwise_adagrad")
+    config = json.loads(json.dumps(model.get_config()))
+    copy = keras.Model.from_config(config)
+    copy.compile(OPTIMIZERS["rowwise_adagrad"](), loss=model.loss)
+    same_start(model, copy)
+    data = arguments(form, *make_data())
+    assert_same(fit(copy, data), fit(model, data))
+    assert_same(everything(copy), everything(model))
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "rowwise_adagrad",
+        optimizers.LazyAdam(0.02, beta_1=0.7, beta_2=0.9, epsilon=1e-3),
+        optimizers.Adagrad(
+            keras.optimizers.schedules.CosineDecay(0.1, 100),
+            initial_accumulator_value=0.3,
+        ),
+    ],
+    ids=["name", "adam", "schedule"],
+)
+def test_config_of_a_head(optimizer):
+    """Its optimizer's hyperparameters come back, and its other arguments."""
+    head = make_head(
+        optimizer=optimizer,
+        stochastic_rounding=True,
+        seed=np.int64(9),
+        dtype="bfloat16",
+    )
+    config = head.get_config()
+    copy = type(head).from_config(json.loads(json.dumps(config)))
+    assert copy.get_config() == config
+    assert copy.optimizer.get_config() == head.optimizer.get_config()
+    assert copy.optimizer is not head.optimizer
+    assert (copy.seed, copy.stochastic_rounding) == (9, True)
+    assert make_head().get_config()["optimizer"] is None
+
+
+def test_weights_of_a_head_without_an_optimizer():
+    """Weights go over between heads with and without an optimizer."""
+    plain, own = make_model("compile", own=False), make_model("compile")
+    for source, target in ((plain, own), (own, plain)):
+        fit(source, arguments("compile", *make_data()), epochs=1)
+        head_of(target).set_weights(head_of(source).get_weights())
+        x = np.ones([2, WIDTH], "f4")
+        assert_same(
+            head_of(target)(x, np.array([1, 2])),
+            head_of(source)(x, np.array([1, 2])),
+        )
+
+
+def test_exported_models_do_not_train(tmp_path):
+    """Both kinds of SavedModel give losses, and hold no training step."""
+    tokens, labels = make_data()
+    data = arguments("endpoint", tokens, labels)
+    model = make_model("endpoint", "lazy_adam")
+    fit(model, data, epochs=1)
+    losses = model.predict(data["x"], verbose=0)
+    inputs = [tf.constant(tokens, tf.int32), tf.constant(labels)]
+    model.export(tmp_path / "exported", verbose=False)
+    tf.saved_model.save(model, tmp_path / "saved")
+    exported = tf.saved_model.load(tmp_path / "exported")
+    saved = tf.saved_model.load(tmp_path / "saved")
+    signature = saved.signatures["serving_default"]
+    for _ in range(2):
+        np.testing.assert_allclose(exported.serve(inputs), losses, rtol=1e-6)
+        served = signature(inputs=inputs[0], inputs_1=inputs[1])["output_0"]
+        np.testing.assert_allclose(served, losses, rtol=1e-6)
+    graphs = [exported.serve.concrete_functions[0].graph, signature.graph]
+    for graph in graphs:
+        functions = graph.as_graph_def().library.function
+        types = {node.op for f in functions for node in f.node_def}
+        types |= {op.type for op in graph.get_operations()}
+        assert "ResourceTfHsmLoss" in types
+        assert "ResourceTfHsmTrainStep" not in types

@@ -1,0 +1,288 @@
+"""HierarchicalSoftmax with an optimizer of its own, in training."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.in_place_models import (
+    FORMS,
+    arguments,
+    fit,
+    head_state,
+    make_model,
+    random_weights,
+    same_start,
+    weights,
+)
+from tests.models import NUM_CLASSES, TREE, WIDTH, head_of, make_data, make_head
+from tests.training import assert_near, assert_same
+from tests.update_rules import OPTIMIZERS
+from tf_hsm import optimizers
+
+
+def slots(model, optimizer):
+    """The optimizer's state of the head's variables."""
+    head = head_of(model)
+    return [
+        s.numpy() for v in (head.kernel, head.bias) for s in optimizer.slots(v)
+    ]
+
+
+def assert_trains_the_same(form, rule, data, tolerance=1e-5, **options):
+    """The head by itself, and by the model's optimizer of the same rule."""
+    models = same_start(
+        make_model(form, rule, own=True, **options),
+        make_model(form, rule, own=False, **options),
+    )
+    losses = [fit(model, data) for model in models]
+    assert losses[0][-1] < losses[0][0]
+    assert_near(*losses, tolerance)
+    assert_near(*map(weights, models), tolerance)
+    if rule:
+        own = head_of(models[0]).optimizer
+        assert_near(
+            slots(models[0], own),
+            slots(models[1], models[1].optimizer),
+            tolerance,
+        )
+        assert int(own.iterations) == int(models[1].optimizer.iterations) == 6
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_every_rule(rule, form):
+    """Masked, ignored and weighted labels among them."""
+    data = arguments(form, *make_data(), random_weights())
+    assert_trains_the_same(form, rule, data, weighted=True, ignore_class=4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "mask_zero, ignore_class, weighted",
+    [(False, None, False), (False, -1, True), (True, None, False)],
+)
+def test_what_counts(mask_zero, ignore_class, weighted, form):
+    """No mask, no class, no weights: each alone."""
+    tokens, labels = make_data(seed=3)
+    if ignore_class == -1:
+        labels[:, 1] = -1
+    given = random_weights() if weighted else None
+    options = {
+        "mask_zero": mask_zero,
+        "ignore_class": ignore_class,
+        "weighted": weighted,
+    }
+    data = arguments(form, tokens, labels, given)
+    assert_trains_the_same(form, "adagrad", data, **options)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "compiling", [{"run_eagerly": True}, {"steps_per_execution": 2}]
+)
+def test_ways_to_run(compiling, form):
+    """Eagerly or several steps at a time, the run is the same."""
+    data = arguments(form, *make_data())
+    models = same_start(make_model(form), make_model(form, compiling=compiling))
+    # The mean of an epoch's losses counts batches by their execution.
+    fit(models[0], data), fit(models[1], data)
+    assert_near(*map(weights, models), 1e-5)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean_with_sample_weight"])
+def test_reductions(reduction):
+    """What is minimized is what the loss of `compile` makes of the losses."""
+    data = arguments("compile", *make_data(), random_weights())
+    loss = tf_hsm.losses.HierarchicalSoftmaxLoss(reduction)
+    models = same_start(
+        *(make_model("compile", own=own, mask_zero=False) for own in (1, 0))
+    )
+    for model in models:
+        model.compile(OPTIMIZERS["adagrad"](), loss=loss)
+    assert_near(*[fit(model, data) for model in models], 1e-4)
+    assert_near(*map(weights, models), 1e-4)
+
+
+def test_class_weights():
+    """They reach the head as the weights of the labels that they are."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 5)).astype("f4")
+    y = rng.integers(NUM_CLASSES, size=64)
+    models = []
+    for own in (True, False):
+        head = make_head(optimizer=optimizers.Adagrad(0.1) if own else None)
+        inputs = keras.Input([5])
+        model = keras.Model(inputs, head(keras.layers.Dense(WIDTH)(inputs)))
+        model.compile(optimizers.Adagrad(0.1), loss=head.loss)
+        models.append(model)
+    same_start(*models)
+    data = {"x": x, "y": y}
+    class_weight = {c: 1 + c % 3 for c in range(NUM_CLASSES)}
+    losses = [fit(model, data, class_weight=class_weight) for model in models]
+    assert_near(*losses, 1e-5)
+    assert_near(*map(weights, models), 1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_evaluate_and_predict_change_nothing(form):
+    """Neither weights nor the optimizer's state."""
+    data = arguments(form, *make_data())
+    model = make_model(form, "lazy_adam")
+    fit(model, data, epochs=1)
+    before = head_state(model)
+    model.evaluate(**data, verbose=0)
+    model.predict(data["x"], verbose=0)
+    model.test_on_batch(**data)
+    model(data["x"])
+    assert_same(head_state(model), before)
+    fit(model, data, epochs=1)
+    assert all(map(np.any, map(np.not_equal, head_state(model), before)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("whole", [False, True])
+def test_not_trainable(whole, form):
+    """The head, or the model, is frozen; and trains again after that."""
+    data = arguments(form, *make_data())
+    model = make_model(form, "lazy_adam")
+    frozen = model if whole else head_of(model)
+    before, body = head_state(model), weights(model)[0]
+    frozen.trainable = False
+    model.compile(optimizers.SGD(0.3), loss=model.loss)
+    fit(model, data)
+    assert_same(head_state(model), before)
+    assert np.array_equal(weights(model)[0], body) == whole
+    frozen.trainable = True
+    model.compile(optimizers.SGD(0.3), loss=model.loss)
+    fit(model, data)
+    assert all(map(np.any, map(np.not_equal, head_state(model), before)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_variables_are_not_the_models(form):
+    """Its optimizer keeps nothing of their size."""
+    model = make_model(form, "lazy_adam")
+    head = head_of(model)
+    assert head.trainable_weights == []
+    assert [v.shape for v in head.weights] == [(44, WIDTH), (44,)]
+    assert len(model.trainable_weights) == 3
+    fit(model, arguments(form, *make_data()), epochs=1)
+    mine = [id(v) for v in (*head.variables, *head.optimizer.variables)]
+    assert not {id(v) for v in model.optimizer.variables} & set(mine)
+    assert all(v.shape != (44, WIDTH) for v in model.optimizer.variables)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_below_to_train(form):
+    """Fixed features and a head, which trains although no gradient is asked."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, WIDTH)).astype("f4")
+    y = rng.integers(NUM_CLASSES, size=64)
+    models = []
+    for own in (True, False):
+        head = make_head(optimizer=optimizers.Adagrad(0.1) if own else None)
+        inputs = keras.Input([WIDTH])
+        labels = keras.Input([], dtype="int64")
+        if form == "compile":
+            model = keras.Model(inputs, head(inputs))
+            model.compile(optimizers.Adagrad(0.1), loss=head.loss)
+        else:
+            model = keras.Model([inputs, labels], head(inputs, labels))
+            model.compile(optimizers.Adagrad(0.1))
+        models.append(model)
+    same_start(*models)
+    data = {"x": x, "y": y} if form == "compile" else {"x": [x, y]}
+    assert_near(*[fit(model, data) for model in models], 1e-5)
+    assert_near(*map(weights, models), 1e-5)
+
+
+def test_the_metric_makes_no_step():
+    """It takes the losses that the step made: those before the update."""
+    tokens, labels = make_data()
+    model = make_model("compile", "sgd")
+    head = head_of(model)
+    hidden = model(tokens)
+    before = tf_hsm.hierarchical_softmax_loss(
+        head.kernel, head.bias, labels, hidden, TREE
+    )
+    mean = np.sum(before * (tokens != 0)) / np.count_nonzero(tokens)
+    history = model.fit(tokens, labels, batch_size=22, verbose=0).history
+    np.testing.assert_allclose(history["loss"], [mean], rtol=1e-5)
+    np.testing.assert_allclose(history["perplexity"], [np.exp(mean)], rtol=1e-5)
+    assert int(head.optimizer.iterations) == 1
+
+
+def test_two_outputs():
+    """A head beside another loss: the total is their sum."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 5)).astype("f4")
+    y = {"head": rng.integers(NUM_CLASSES, size=64), "value": x.sum(1)}
+    models = []
+    for own in (True, False):
+        head = make_head(
+            optimizer=optimizers.SGD(0.1) if own else None, name="head"
+        )
+        inputs = keras.Input([5])
+        hidden = keras.layers.Dense(WIDTH)(inputs)
+        value = keras.layers.Dense(1, name="value")(hidden)
+        model = keras.Model(inputs, {"head": head(hidden), "value": value})
+        model.compile(
+            optimizers.SGD(0.1), loss={"head": head.loss, "value": "mse"}
+        )
+        models.append(model)
+    same_start(*models)
+    assert_near(*[fit(model, {"x": x, "y": y}) for model in models], 1e-5)
+    assert_near(*map(weights, models), 1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_loop_by_hand(form):
+    """With a tape, without `fit`: a step per call for training."""
+    head = make_head(optimizer="sgd")
+    x = tf.Variable(tf.random.stateless_normal([7, WIDTH], [0, 1]))
+    labels = np.arange(7)
+    head(x)
+    other = make_head()
+    other(x)
+    other.set_weights(head.get_weights())
+
+    def total(layer, training):
+        if form == "compile":
+            return layer.loss(labels, layer(x, training=training))
+        layer(x, labels, training=training)
+        return layer.losses[0]
+
+    with tf.GradientTape() as tape:
+        loss = total(head, True)
+    with tf.GradientTape() as other_tape:
+        expected = total(other, False)
+    dx, dw, db = other_tape.gradient(
+        expected, [x, other.kernel.value, other.bias.value]
+    )
+    optimizers.SGD(0.01).apply([dw, db], [other.kernel, other.bias])
+    assert_near([loss, tape.gradient(loss, x)], [expected, dx], 1e-6)
+    assert_near(head.get_weights(), other.get_weights(), 1e-6)
+    before = head.get_weights()
+    total(head, False)
+    assert_same(head.get_weights(), before)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_assigned_learning_rate(form):
+    """A callback's assignment takes effect, as of ReduceLROnPlateau."""
+    model = make_model(form, "sgd")
+    head = head_of(model)
+    states = []
+
+    class Halt(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            states.append(weights(model))
+            head.optimizer.learning_rate = 0.0 if epoch == 0 else 0.3
+
+    data = arguments(form, *make_data())
+    fit(model, data, epochs=3, callbacks=[Halt()])
+    assert_same(states[0][-2:], states[1][-2:])
+    assert np.any(states[0][0] != states[1][0])
+    assert np.any(states[2][-2] != states[1][-2])

@@ -1,0 +1,199 @@
+"""The benchmark of whole training steps, on small sizes."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks import (
+    _floors,
+    _implementations,
+    _train_step_floors,
+    _train_step_limits,
+    _train_step_report,
+    _train_steps,
+    _workloads,
+)
+from tf_hsm import Tree
+
+_IN_PLACE, _THEN_OPTIMIZER, _GATHER_STOCK = _train_steps.IMPLEMENTATIONS
+
+
+def _run(*args):
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.train_step", *args],
+        capture_output=True,
+        text=True,
+    )
+
+
+def _case(num_classes=1000, batch=32, dtype="float32"):
+    return _workloads.Case(
+        "tiny", "two_level", "uniform", dtype, num_classes, batch
+    )
+
+
+def test_it_prints_a_table_measures_memory_and_writes_json(tmp_path):
+    path = tmp_path / "figures.json"
+    result = _run(
+        "--workload=tiny",
+        "--labels=zipf",
+        "--optimizer=lazy_adam",
+        "--repetitions=3",
+        f"--json={path}",
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    (case,) = json.loads(path.read_text())["cases"]
+    assert (case["labels"], case["optimizer"]) == ("zipf", "lazy_adam")
+    result_of = case["result"]
+    times, floors = result_of["times"], result_of["floors"]
+    assert tuple(times) == _train_steps.IMPLEMENTATIONS
+    for time in times.values():
+        assert len(time["samples_ms"]) == 3
+        assert time["ms"] == sorted(time["samples_ms"])[1] > 0
+    assert floors["3W"]["ms"] > floors["2W"]["ms"] > 0
+    rows = result_of["tree"]["rows"]
+    for memory in result_of["memory"].values():
+        assert memory["parameters"] == 4 * 17 * rows
+        assert memory["slots"] == 2 * 4 * 17 * rows
+        assert memory["extra"] > 0
+    for title in _train_step_report._TITLES.values():
+        assert f"\n{title} " in result.stdout
+    gather, in_place = times[_GATHER_STOCK]["ms"], times[_IN_PLACE]["ms"]
+    faster = f"{gather / in_place:.2f} x faster than gather + stock"
+    assert faster in result.stdout
+    of_floor = f"{in_place / floors['3W']['ms']:.2f} x its floor of 3 W"
+    assert of_floor in result.stdout
+
+
+def test_what_cannot_fit_is_refused_and_the_others_are_not(tmp_path):
+    path = tmp_path / "figures.json"
+    # 210 kB: enough for the parameters, row-wise slots and ours, but not for
+    # a second Adagrad with slots as large as the weights.
+    result = _run(
+        "--workload=tiny",
+        "--optimizer=rowwise_adagrad",
+        "--repetitions=1",
+        "--memory_limit=210e-6",
+        "--nomemory",
+        f"--json={path}",
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    (case,) = json.loads(path.read_text())["cases"]
+    times = case["result"]["times"]
+    assert "ms" in times[_IN_PLACE]
+    assert times[_GATHER_STOCK]["refused"].startswith("needs ")
+    assert "gather + stock: refused: needs" in result.stdout
+    assert "memory" not in case["result"]
+
+
+def test_unknown_names_are_errors_that_list_the_known_ones():
+    result = _run("--optimizer=adam")
+    assert result.returncode == 1
+    assert "lazy_adam" in result.stderr
+    result = _run("--workload=2m")
+    assert result.returncode == 1
+    assert "1m-b400" in result.stderr
+
+
+def _stepped(name, rule, case, labels):
+    """Returns losses, dx, weights, and biases after some steps."""
+    tree = _workloads.make_tree(case)
+    parameters = _implementations.make_parameters(tree.num_rows, case)
+    optimizer = _train_steps.make_optimizer(name, rule, parameters)
+    step = _train_steps.make_step(name, optimizer, parameters, tree, case)
+    inputs = _implementations.make_inputs(case)
+    before = parameters.weights.numpy()
+    for row in labels:
+        losses, input_gradient = step(tf.constant(row), inputs)
+    change = parameters.weights.numpy() - before
+    assert abs(change).max() > 1e-5
+    return [losses, input_gradient, change, parameters.biases]
+
+
+@pytest.mark.parametrize(
+    ("rule", "names"),
+    [
+        ("sgd", [_THEN_OPTIMIZER, _GATHER_STOCK]),
+        # Keras never sums repeated rows, and its Adam moves all rows.
+        ("adagrad", [_THEN_OPTIMIZER]),
+        ("rowwise_adagrad", [_THEN_OPTIMIZER]),
+        ("lazy_adam", [_THEN_OPTIMIZER]),
+    ],
+)
+def test_what_is_compared_does_the_same(rule, names):
+    case = _case()
+    labels = _workloads.draw_labels(case, 3)
+    expected = _stepped(_IN_PLACE, rule, case, labels)
+    for name in names:
+        result = _stepped(name, rule, case, labels)
+        for one, other in zip(expected, result, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("rule", _train_steps.RULES)
+def test_the_bytes_of_slots_are_those_that_optimizers_have(rule, dtype):
+    case = _case(num_classes=50, dtype=dtype)
+    for name in (_IN_PLACE, _GATHER_STOCK):
+        parameters = _implementations.make_parameters(77, case)
+        optimizer = _train_steps.make_optimizer(name, rule, parameters)
+        held = sum(
+            math.prod(v.shape) * tf.as_dtype(v.dtype).size
+            for v in optimizer.variables
+            if len(v.shape) > 0
+        )
+        assert held == _train_steps.slot_bytes(name, rule, 77, case)
+
+
+def test_the_floor_counts_weights_slots_and_inputs():
+    case = _case(num_classes=100, batch=100)
+    work = _floors.work(Tree.two_level(100), np.arange(100))
+    # 110 rows, 16 wide: 7,040 bytes of weights; the inputs are 6,400.
+    rates = _floors.Rates(flops=1e15, read=1e6, read_write=2e6)
+    for rule, slots in [
+        ("sgd", 0),
+        ("rowwise_adagrad", 440),
+        ("adagrad", 7040),
+        ("lazy_adam", 14080),
+    ]:
+        floors = _train_step_floors.floors(work, rule, case, rates)
+        for passes in (2, 3):
+            moved = passes * 7040 + 2 * slots + 3 * 6400
+            np.testing.assert_allclose(floors[passes].seconds, moved / 2e6)
+            assert floors[passes].memory_share == 1
+    # 100 examples score 10 rows at both levels.
+    rates = _floors.Rates(flops=1e3, read=1e9, read_write=2e9)
+    floor = _train_step_floors.floors(work, "adagrad", case, rates)[3]
+    np.testing.assert_allclose(floor.seconds, 2 * 6 * 1000 * 16 / 1e3)
+    assert floor.memory_share < 1e-6
+
+
+def test_slots_of_short_weights_are_long():
+    case = _case(num_classes=100, batch=100, dtype="bfloat16")
+    work = _floors.work(Tree.two_level(100), np.arange(100))
+    rates = _floors.Rates(flops=1e15, read=1e6, read_write=1e6)
+    floor = _train_step_floors.floors(work, "adagrad", case, rates)[2]
+    np.testing.assert_allclose(
+        floor.seconds, (2 * 3520 + 2 * 7040 + 3 * 3200) / 1e6
+    )
+
+
+def test_the_step_in_place_is_thought_to_need_the_least():
+    case = _case(num_classes=10_000, batch=400)
+    tree = _workloads.make_tree(case)
+    work = _floors.work(tree, _workloads.draw_labels(case, 1)[0])
+    for rule in ("sgd", "lazy_adam"):
+        needs = [
+            _train_step_limits.extra_bytes(name, rule, tree, case, work)
+            for name in _train_steps.IMPLEMENTATIONS
+        ]
+        touched = 4 * 17 * int(work.touched_rows.sum())
+        probs = 4 * int(work.scored_rows.sum())
+        assert needs[0] == probs
+        assert needs[1] >= probs + 2 * touched
+        assert needs[2] > needs[1]

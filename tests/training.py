@@ -1,0 +1,88 @@
+"""Training steps on problems, in place and as loss, gradient and apply."""
+
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from tests import oracle
+
+
+def wide_problem(tree, shape, dtype=np.float32, seed=0, has_biases=True):
+    """A problem of numbers of `dtype`, in the type of its sums."""
+    dtype = np.dtype(dtype)
+    drawn = oracle.random_problem(tree, *shape, dtype, seed)
+    wide = oracle.accumulator(dtype)
+    return drawn.replace(
+        inputs=drawn.inputs.astype(wide),
+        weights=drawn.weights.astype(wide),
+        biases=drawn.biases.astype(wide) if has_biases else None,
+    )
+
+
+def variables_of(problem, dtype=None):
+    """Weights, and biases or None, of the problem's type or another."""
+    return [
+        None
+        if array is None
+        else tf.Variable(array.astype(dtype or array.dtype))
+        for array in (problem.weights, problem.biases)
+    ]
+
+
+def states(optimizer, variables):
+    """Per variable, its value and its slots."""
+    return [
+        [np.array(x.numpy()) for x in (v, *optimizer.slots(v))]
+        for v in variables
+        if v is not None
+    ]
+
+
+def in_place(variables, problem, tree, optimizer, **options):
+    """Makes a step; returns the losses, and the gradient of the inputs.
+
+    The gradient is that of the sum of upstream * losses, where `options` have
+    no other loss_weights.
+    """
+    inputs = tf.convert_to_tensor(problem.inputs)
+    loss_weights = options.pop("loss_weights", problem.upstream)
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        losses = tf_hsm.hierarchical_softmax_train_step(
+            *variables,
+            problem.labels,
+            inputs,
+            tree,
+            optimizer,
+            loss_weights=loss_weights,
+            **options,
+        )
+        total = tf.reduce_sum(losses * tf.cast(loss_weights, losses.dtype))
+    return losses, tape.gradient(total, inputs)
+
+
+def in_two(variables, problem, tree, optimizer, ignore_class=None):
+    """The same by the loss op, its gradient and `optimizer.apply`."""
+    inputs = tf.convert_to_tensor(problem.inputs)
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        losses = tf_hsm.hierarchical_softmax_loss(
+            *variables, problem.labels, inputs, tree, ignore_class
+        )
+        total = tf.reduce_sum(losses * problem.upstream)
+    variables = [v for v in variables if v is not None]
+    dx, *gradients = tape.gradient(total, [inputs, *variables])
+    optimizer.apply(gradients, variables)
+    return losses, dx
+
+
+def assert_same(one, other):
+    """Asserts that two nests of arrays have the same bits."""
+    for a, b in zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def assert_near(one, other, tolerance):
+    """Asserts that two nests of arrays differ by rounding."""
+    for a, b in zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
