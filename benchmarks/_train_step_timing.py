@@ -1,0 +1,143 @@
+"""Times whole training steps side by side."""
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks import (
+    _floors,
+    _implementations,
+    _limits,
+    _machine,
+    _timing,
+    _train_step_floors,
+    _train_step_limits,
+    _train_steps,
+    _workloads,
+)
+
+
+def time_case(case, rule, settings):
+    """Measures rates, floors and the steps of all implementations.
+
+    To be called in a process of its own. The implementations share one set of
+    weights, and ours one optimizer with its slots.
+
+    Args:
+      case: a `Case`.
+      rule: one of `_train_steps.RULES`.
+      settings: `_timing.Settings`, its phases not used.
+
+    Returns:
+      A dict that JSON can hold: "tree", "rates", "work", "floors" and "times":
+      implementation -> {"ms", "samples_ms"} or {"refused"}.
+    """
+    _machine.use_threads(settings.threads)
+    limits = _limits.Limits(
+        settings.memory_limit or _machine.available_bytes(),
+        settings.time_limit,
+    )
+    probe = _floors.Probe(settings.threads, case.dtype)
+    rates = [probe.sample()]
+    tree = _workloads.make_tree(case)
+    rows = _workloads.draw_labels(case, 1 + settings.repetitions)
+    labels = [tf.constant(row) for row in rows]
+    inputs = _implementations.make_inputs(case)
+    work = _floors.work(tree, rows[1])
+    bench = _Bench(case, rule, tree, work, rates[0], limits)
+
+    times, turns = {}, {}
+    for name in settings.implementations:
+        step, refusal = bench.prepare(name)
+        if refusal:
+            times[name] = {"refused": refusal}
+        else:
+            # A first step takes memory, and longer than the next ones: it
+            # must not be the one that tells how many turns fit.
+            step(labels[0], inputs)
+            times[name] = None  # Keeps the order.
+            turns[name] = lambda turn, step=step: _timing.seconds_of(
+                step, labels[turn], inputs
+            )
+    samples = _timing._interleave(
+        turns, settings.repetitions, lambda: rates.append(probe.sample())
+    )
+    for name, seconds in samples.items():
+        times[name] = {
+            "ms": 1000 * float(np.median(seconds)),
+            "samples_ms": [1000 * s for s in seconds],
+        }
+    rates = _floors.median(rates)
+    floors = _train_step_floors.floors(work, rule, case, rates)
+    return {
+        "tree": {
+            "rows": tree.num_rows,
+            "groups": tree.num_groups,
+            "depth": tree.depth,
+        },
+        "rates": rates._asdict(),
+        "work": {
+            "scored_rows": work.scored_rows.tolist(),
+            "touched_rows": work.touched_rows.tolist(),
+            "touched_groups": work.touched_groups,
+        },
+        "floors": {
+            f"{passes}W": {
+                "ms": 1000 * floor.seconds,
+                "memory_share": floor.memory_share,
+            }
+            for passes, floor in floors.items()
+        },
+        "times": times,
+    }
+
+
+class _Bench:
+    """Prepares steps, on parameters and slots that are shared."""
+
+    def __init__(self, case, rule, tree, work, rates, limits):
+        self._case = case
+        self._rule = rule
+        self._tree = tree
+        self._work = work
+        self._rates = rates
+        self._limits = limits
+        self._parameters = None
+        self._optimizers = {}
+
+    def prepare(self, name):
+        """Returns (step, None), or (None, why it is refused)."""
+        case, rule, tree = self._case, self._rule, self._tree
+        stock = _train_steps.is_stock(name)
+        parameters = slots = 0
+        if self._parameters is None:
+            parameters = _implementations.parameter_bytes(tree.num_rows, case)
+        if stock not in self._optimizers:
+            slots = _train_steps.slot_bytes(name, rule, tree.num_rows, case)
+        refusal = self._limits.refusal(
+            parameters + slots,
+            _train_step_limits.extra_bytes(name, rule, tree, case, self._work),
+            _train_step_limits.step_seconds(
+                name, rule, tree, case, self._rates
+            ),
+        )
+        if refusal:
+            return None, refusal
+        self._limits.take(parameters + slots)
+        if self._parameters is None:
+            self._parameters = _implementations.make_parameters(
+                tree.num_rows, case
+            )
+        if stock not in self._optimizers:
+            self._optimizers[stock] = _train_steps.make_optimizer(
+                name, rule, self._parameters
+            )
+        step = _train_steps.make_step(
+            name, self._optimizers[stock], self._parameters, tree, case
+        )
+
+        def run(labels, inputs):
+            # All results are there once the losses are, and are freed on
+            # return.
+            step(labels, inputs)[0].numpy()
+
+        return run, None
