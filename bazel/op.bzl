@@ -14,17 +14,18 @@ _COPTS = CXX_STANDARD + [
 
 # Kernel sources are compiled once for each of these. The flags must ask for no
 # more than cc/core/isa.cc checks before it chooses an ISA.
+_AVX2 = ["-mavx2", "-mfma"]
+_AVX512 = _AVX2 + [
+    "-mavx512f",
+    "-mavx512bw",
+    "-mavx512dq",
+    "-mavx512vl",
+    "-mprefer-vector-width=512",
+]
 _X86_ISAS = {
-    "avx2": ["-mavx2", "-mfma"],
-    "avx512": [
-        "-mavx2",
-        "-mfma",
-        "-mavx512f",
-        "-mavx512bw",
-        "-mavx512dq",
-        "-mavx512vl",
-        "-mprefer-vector-width=512",
-    ],
+    "avx2": _AVX2,
+    "avx512": _AVX512,
+    "amx": _AVX512 + ["-mamx-tile", "-mamx-bf16"],
 }
 
 _FRAMEWORK = "@tensorflow//:libtensorflow_framework.so.2"

@@ -19,7 +19,8 @@ constexpr char kUsage[] =
     "  --dtype=float32    or float64, bfloat16, float16: of the weights\n"
     "  --pages=both       or huge, small: under the weights\n"
     "  --threads=1,2,...  numbers of threads; doubled up to all CPUs\n"
-    "  --isa=...          some of baseline, avx2, avx512; all that run here\n"
+    "  --isa=...          some of baseline, avx2, avx512, amx; all that run\n"
+    "               here\n"
     "  --repetitions=15   turns; figures are medians\n"
     "  --stream_mb=512    memory that the machine's own rates stream through";
 

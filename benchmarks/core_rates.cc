@@ -19,7 +19,8 @@ TF_HSM_DECLARE(avx512)
 
 const RateKernels& RateKernelsFor(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return avx512::RatesOfIsa();
+  // Tiles add no rate of memory, and have none of fp32.
+  if (isa == Isa::kAvx512 || isa == Isa::kAmx) return avx512::RatesOfIsa();
   if (isa == Isa::kAvx2) return avx2::RatesOfIsa();
 #endif
   (void)isa;

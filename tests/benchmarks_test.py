@@ -56,7 +56,12 @@ def test_it_prints_a_table_writes_json_and_refuses_what_cannot_fit(tmp_path):
         "gather, forward+backward, with SGD applied: refused: needs" in output
     )
     report = json.loads(path.read_text())
-    assert report["machine"]["isa"] in ("baseline", "avx2", "avx512")
+    assert report["machine"]["isa"] in (
+        "baseline",
+        "avx2",
+        "avx512",
+        "amx",
+    )
     (case,) = report["cases"]
     phases = case["result"]["phases"]
     for phase in ("forward", "forward_backward", "sgd"):

@@ -96,7 +96,7 @@ def test_one_thread_and_many(tmp_path):
             np.testing.assert_array_equal(array, many[name])
 
 
-@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512", "amx"])
 def test_every_isa(tmp_path, isa):
     """Each is chosen by the environment and differs by rounding only."""
     best = run(2, tmp_path / "best.npz")

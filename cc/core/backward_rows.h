@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "cc/core/backward_products.h"
 #include "cc/core/kernels.h"
 #include "cc/core/softmax.h"
 #include "cc/core/tile.h"
@@ -37,9 +38,6 @@ void Write(const Accumulator<T>* from, int64_t count, bool past_cache, T* to) {
   }
 }
 
-// With at most as many examples a group's rows cost more than its products.
-constexpr int64_t kFewExamples = 24;
-
 // The local row of each of the group's examples; small groups have none stored.
 inline const int64_t* Targets(const Plan& plan, int64_t index) {
   const Node& node = plan.nodes[index];
@@ -51,23 +49,24 @@ inline const int64_t* Targets(const Plan& plan, int64_t index) {
   return targets;
 }
 
-template <typename T>
-void BackwardSlice(const Problem<T>& problem, const Slice& slice,
-                   const BackwardArguments<T>& args) {
+template <typename T, typename Products>
+void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
+                     const BackwardArguments<T>& args) {
   using A = Accumulator<T>;
-  constexpr int64_t kBlock = 48, kChunk = 64;  // rows, examples
+  constexpr int64_t kBlock = Products::kMaxBlockRows;
+  constexpr int64_t kChunk = kBackwardExamples;
   const Plan& plan = *problem.plan;
   const Node& node = plan.nodes[slice.node];
   const int64_t width = problem.width, padded = Padded(width);
   const int64_t population = node.population();
-  // With few examples dW is what counts, and stays in the first cache.
-  const int64_t block = population <= kFewExamples ? 18 : kBlock;
+  const int64_t block = Products::BlockRows(population);
+  Products products(width);
   const int64_t* targets = Targets(plan, slice.node);
   const A* grads = args.loss_grads + node.begin;
-  A* scratch = Scratch<A>(kBlock * (kChunk + width));
+  A* scratch = Scratch<A>(kBlock * (kChunk + products.Stride()));
   // [examples, rows]; of a small group as its probabilities lie.
   const Matrix<A> dz = {scratch, node.fanout < block ? node.fanout : block};
-  const Matrix<A> dw = {scratch + kBlock * kChunk, width};
+  const Matrix<A> dw = {scratch + kBlock * kChunk, products.Stride()};
   // In one chunk: terms that are added one by one could each be too small to
   // change a weight.
   const bool linear = args.update != nullptr && population <= kChunk &&
@@ -115,19 +114,21 @@ void BackwardSlice(const Problem<T>& problem, const Slice& slice,
           db[k] += row[k];
         }
       }
-      const Strided<A> factors = {dz.data, 1, dz.stride};
       if (linear) {
         if constexpr (sizeof(T) == sizeof(A)) {
+          const Strided<A> factors = {dz.data, 1, dz.stride};
           MakeLinear(*args.update, first, rows, examples, x.data, width,
                      dz.data, 1, dz.stride);
           Outer<A, true>(factors, rows, examples, x, width,
                          {args.update->weights + first * width, width});
         }
-      } else if (m0 == 0) {
-        Outer<A, false>(factors, rows, examples, x, width, dw);
       } else {
-        Outer<A, true>(factors, rows, examples, x, width, dw);
+        products.Add(dz, rows, x, examples, m0 > 0, dw);
       }
+    }
+    // From here on its rows follow each other closely.
+    for (int64_t k = 1; k < rows && dw.stride != width; ++k) {
+      __builtin_memmove(dw.data + k * width, dw.row(k), width * sizeof(A));
     }
     if (args.update != nullptr) {
       if (!linear) UpdateWeights(*args.update, first, rows, width, dw.data);
@@ -138,6 +139,19 @@ void BackwardSlice(const Problem<T>& problem, const Slice& slice,
     Write(dw.data, rows * width, args.past_cache, args.dw + row * width);
     Write(db, rows, false, args.db + row);
   }
+}
+
+template <typename T>
+void BackwardSlice(const Problem<T>& problem, const Slice& slice,
+                   const BackwardArguments<T>& args) {
+#if defined(__AMX_BF16__)
+  const int64_t population = problem.plan->nodes[slice.node].population();
+  if (TileOuter::Suits(slice.end - slice.begin, population, problem.width)) {
+    BackwardSliceBy<T, TileOuter>(problem, slice, args);
+    return;
+  }
+#endif
+  BackwardSliceBy<T, VectorOuter<T>>(problem, slice, args);
 }
 
 template <typename T>

@@ -14,8 +14,10 @@ TF_HSM_DECLARE(baseline)
 #if defined(__x86_64__)
 TF_HSM_DECLARE(avx2)
 TF_HSM_DECLARE(avx512)
+TF_HSM_DECLARE(amx)
 #define TF_HSM_CHOOSE(name)    \
   switch (isa) {               \
+    case Isa::kAmx:            \
     case Isa::kAvx512:         \
       return avx512::name();   \
     case Isa::kAvx2:           \
@@ -39,6 +41,9 @@ const Kernels<double>& KernelsFor(Isa isa) {
 }
 template <>
 const Kernels<bfloat16>& KernelsFor(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAmx) return amx::Bfloat16Kernels();
+#endif
   TF_HSM_CHOOSE(Bfloat16Kernels);
 }
 template <>

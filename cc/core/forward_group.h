@@ -15,24 +15,13 @@
 
 #include <cstdint>
 
+#include "cc/core/forward_products.h"
 #include "cc/core/kernels.h"
 #include "cc/core/softmax.h"
 #include "cc/core/tile.h"
 
 namespace tf_hsm {
 namespace TF_HSM_ISA {
-
-// Rows of weights in a block: about 64 KB, so that a block read from memory by
-// the logits is in the second cache for dx. Smaller blocks were slower (the
-// softmax of a block has a fixed cost).
-constexpr int64_t kMaxBlockRows = 64;
-template <typename T>
-int64_t BlockRows(int64_t width) {
-  if (width == 0) return kMaxBlockRows;
-  const int64_t rows = (64 << 10) / (width * static_cast<int64_t>(sizeof(T)));
-  const int64_t even = rows / 8 * 8;
-  return even < 8 ? 8 : even > kMaxBlockRows ? kMaxBlockRows : even;
-}
 
 template <typename A>
 void Scale(A* y, int64_t count, A factor) {
@@ -60,25 +49,30 @@ void AddExpectation(const Accumulator<T>* sum, Accumulator<T> scale, const T* w,
   }
 }
 
-template <typename T>
-void ForwardGroup(const Problem<T>& problem, const Slice& slice,
-                  const ForwardOutputs<T>& out) {
+// Returns false, with no output added to, where the products are not made for
+// the weights.
+template <typename T, typename Products>
+bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
+                    const ForwardOutputs<T>& out) {
   using A = Accumulator<T>;
   const Plan& plan = *problem.plan;
   const Node& node = plan.nodes[slice.node];
   const int64_t begin = slice.begin, end = slice.end;
   const int64_t width = problem.width, padded = Padded(width);
   const int64_t examples = end - begin;
-  const int64_t block = BlockRows<T>(width);
+  const int64_t tall = Padded(examples);
   const Matrix<const A> x = {problem.x + begin * padded, padded};
   const int64_t* targets =
       plan.targets.data() + node.target_offset + begin - node.begin;
   const int64_t* order = plan.order.data() + begin;
   const bool with_dx = out.dx != nullptr;
 
-  A* scratch = Scratch<A>(examples * (kMaxBlockRows + padded));
-  const Matrix<A> e = {scratch, kMaxBlockRows};
-  const Matrix<A> sums = {scratch + examples * kMaxBlockRows, padded};
+  Products products(x, examples, width);
+  const int64_t block = products.BlockRows();
+  constexpr int64_t most = Products::kMaxBlockRows;
+  A* scratch = Scratch<A>(tall * (most + padded));
+  const Matrix<A> e = {scratch, most};
+  const Matrix<A> sums = {scratch + tall * most, padded};
   const int64_t prob_row =
       node.prob_offset + (begin - node.begin) * node.fanout;
   A max[kMaxItemExamples], total[kMaxItemExamples], target[kMaxItemExamples];
@@ -94,8 +88,8 @@ void ForwardGroup(const Problem<T>& problem, const Slice& slice,
     const Matrix<A> z = out.probs == nullptr
                             ? e
                             : Matrix<A>{out.probs + prob_row + k0, node.fanout};
-    Logits<T>(w, rows, problem.biases ? problem.biases + first : nullptr, x,
-              examples, width, z);
+    products.Logits(w, rows, problem.biases ? problem.biases + first : nullptr,
+                    z);
     for (int64_t m = 0; m < examples; ++m) {
       const int64_t t = targets[m] - k0;
       if (t >= 0 && t < rows) target[m] = z.row(m)[t];
@@ -108,12 +102,11 @@ void ForwardGroup(const Problem<T>& problem, const Slice& slice,
       }
       total[m] += ExpAndSum(z.row(m), rows, Shift(max[m]), e.row(m));
     }
-    if (!with_dx) continue;
-    const Strided<A> factors = {e.data, e.stride, 1};
-    if (k0 == 0) {
-      Outer<T, false>(factors, examples, rows, w, width, sums);
-    } else {
-      Outer<T, true>(factors, examples, rows, w, width, sums);
+    if (with_dx) products.Expect(e, w, rows, k0 > 0, sums);
+  }
+  if constexpr (!Products::kForInfiniteWeights) {
+    for (int64_t m = 0; m < examples; ++m) {
+      if (total[m] != total[m]) return false;
     }
   }
 
@@ -138,6 +131,21 @@ void ForwardGroup(const Problem<T>& problem, const Slice& slice,
                         out.dx + order[m] * width);
     }
   }
+  return true;
+}
+
+template <typename T>
+void ForwardGroup(const Problem<T>& problem, const Slice& slice,
+                  const ForwardOutputs<T>& out) {
+#if defined(__AMX_BF16__)
+  // NaN may be the tiles' own: then vectors find out.
+  const int64_t fanout = problem.plan->nodes[slice.node].fanout;
+  if (TileProducts::Suits(fanout, slice.end - slice.begin, problem.width) &&
+      ForwardGroupBy<T, TileProducts>(problem, slice, out)) {
+    return;
+  }
+#endif
+  ForwardGroupBy<T, VectorProducts<T>>(problem, slice, out);
 }
 
 }  // namespace TF_HSM_ISA

@@ -3,8 +3,31 @@
 #include <cstdlib>
 #include <utility>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace tf_hsm {
 namespace {
+
+#if defined(__x86_64__)
+// Linux gives tile registers to a process that asks for them.
+bool HasTiles() {
+#if defined(__linux__)
+  if (!__builtin_cpu_supports("amx-tile") ||
+      !__builtin_cpu_supports("amx-bf16")) {
+    return false;
+  }
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // NOLINT
+  static const bool given =
+      syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return given;
+#else
+  return false;
+#endif
+}
+#endif
 
 std::pair<Isa, std::string> Choose() {
   const std::vector<Isa> supported = SupportedIsas();
@@ -23,6 +46,8 @@ std::pair<Isa, std::string> Choose() {
 
 const char* IsaName(Isa isa) {
   switch (isa) {
+    case Isa::kAmx:
+      return "amx";
     case Isa::kAvx512:
       return "avx512";
     case Isa::kAvx2:
@@ -42,6 +67,7 @@ std::vector<Isa> SupportedIsas() {
         __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl")) {
       isas.push_back(Isa::kAvx512);
+      if (HasTiles()) isas.push_back(Isa::kAmx);
     }
   }
 #endif

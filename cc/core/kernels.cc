@@ -13,7 +13,7 @@ namespace {
 template <typename T>
 const Kernels<T>& Table() {
   static constexpr Kernels<T> table = {ForwardGroup<T>, SmallGroups<T>,
-                                       BackwardRows<T>};
+                                       BackwardRows<T>, kBackwardRowStep};
   return table;
 }
 
@@ -21,10 +21,13 @@ const Kernels<T>& Table() {
 
 #define TF_HSM_TABLE(T, name) \
   const Kernels<T>& name() { return Table<T>(); }
+TF_HSM_TABLE(bfloat16, Bfloat16Kernels)
+// Tiles do nothing for the others.
+#if !defined(__AMX_BF16__)
 TF_HSM_TABLE(float, FloatKernels)
 TF_HSM_TABLE(double, DoubleKernels)
-TF_HSM_TABLE(bfloat16, Bfloat16Kernels)
 TF_HSM_TABLE(half, HalfKernels)
+#endif
 #undef TF_HSM_TABLE
 
 }  // namespace TF_HSM_ISA

@@ -79,6 +79,9 @@ struct Kernels {
   // dW and db of the rows of `count` slices, written or applied.
   void (*backward_rows)(const Problem<T>&, const Slice* slices, int64_t count,
                         const BackwardArguments<T>&);
+  // Of a slice for backward_rows that is not a whole group: it has a multiple
+  // of as many rows, but for the last.
+  int64_t backward_row_step;
 };
 
 // The table of one ISA, which must be supported.

@@ -115,8 +115,8 @@ void BackwardOf(const Problem<T>& problem, const Kernels<T>& kernels,
       continue;
     }
     // Not small, so neither is row_cost zero.
-    const int64_t size =
-        std::max<int64_t>(32, CeilDivide(4 * kItemCost, row_cost * 32) * 32);
+    const int64_t step = kernels.backward_row_step;
+    const int64_t size = CeilDivide(4 * kItemCost, row_cost * step) * step;
     for (int64_t begin = 0; begin < node.fanout; begin += size) {
       const int64_t end = std::min(begin + size, node.fanout);
       large.push_back(

@@ -53,8 +53,82 @@ Outputs<T> Run(const Problem<T>& problem, Isa isa, const Parallel& parallel,
   return out;
 }
 
+// Of a row of infinite weights whose logit is minus infinity nothing comes into
+// the loss, nor does a zero in one of the inputs' lower halves make it NaN.
+void CheckInfinite(Isa isa, std::mt19937* rng) {
+  const int64_t batch = 40, width = 40;
+  OwnedTree owned;
+  while (owned.row_groups.size() < 48) owned = RandomTree(1, 300, 0, rng);
+  const TreeView tree = owned.view();
+  std::vector<bfloat16> w = Draw<bfloat16>(tree.num_rows * width, 32, rng);
+  std::vector<float> x(batch * width, 1);
+  x[width - 1] = 1 + 0x1p-12f;
+  const int64_t row = tree.class_rows[0];
+  for (int64_t d = 0; d < width; ++d) {
+    w[row * width + d] = FromDouble<bfloat16>(-INFINITY);
+  }
+  std::vector<int64_t> labels(batch);
+  for (int64_t& label : labels) label = 1 + (*rng)() % (tree.num_classes - 1);
+  Plan plan;
+  Expect(MakePlan(tree, labels.data(), batch, {}, &plan).empty(), "plan");
+  std::vector<float> sorted(batch * Padded(width));
+  SortInputs(plan, x.data(), width, Serial, sorted.data());
+  const Problem<bfloat16> problem = {&plan, width, w.data(), nullptr,
+                                     sorted.data()};
+  const Outputs<bfloat16> out = Run<bfloat16>(problem, isa, Serial, batch,
+                                              std::vector<float>(batch), false);
+  const std::vector<double> w64 = ToDoubles(w), x64 = ToDoubles(x);
+  for (int64_t i = 0; i < batch; ++i) {
+    const double want =
+        ReferenceLoss(tree, width, w64.data(), nullptr, x64.data() + i * width,
+                      labels[i], 1, nullptr, nullptr, nullptr);
+    Near(out.loss[i], want, 1e-5, std::string(IsaName(isa)) + " infinite loss");
+  }
+}
+
+// Weights that are bfloat16 take no digit from inputs and probabilities that
+// are float: of each logit, all but the last bits of two inputs cancel.
+void CheckDigits(Isa isa, std::mt19937* rng) {
+  const int64_t batch = 40, width = 40;
+  OwnedTree owned;
+  while (owned.row_groups.size() < 48) owned = RandomTree(1, 100, 0, rng);
+  const TreeView tree = owned.view();
+  const bfloat16 zero = FromDouble<bfloat16>(0);
+  std::vector<bfloat16> w(tree.num_rows * width, zero);
+  for (int64_t row = 0; row < tree.num_rows; ++row) {
+    bfloat16* pair = w.data() + row * width + (*rng)() % (width / 2) * 2;
+    pair[0] = FromDouble<bfloat16>(1024);
+    pair[1] = FromDouble<bfloat16>(-1024);
+  }
+  std::vector<float> x(batch * width, 1);
+  for (size_t i = 0; i < x.size(); i += 2) x[i] += (*rng)() % 2048 * 0x1p-22f;
+  std::vector<int64_t> labels(batch);
+  for (int64_t& label : labels) label = (*rng)() % tree.num_classes;
+  Plan plan;
+  Expect(MakePlan(tree, labels.data(), batch, {}, &plan).empty(), "plan");
+  std::vector<float> sorted(batch * Padded(width));
+  SortInputs(plan, x.data(), width, Serial, sorted.data());
+  const Problem<bfloat16> problem = {&plan, width, w.data(), nullptr,
+                                     sorted.data()};
+  const Outputs<bfloat16> out = Run<bfloat16>(problem, isa, Serial, batch,
+                                              std::vector<float>(batch), false);
+  const std::vector<double> w64 = ToDoubles(w), x64 = ToDoubles(x);
+  std::vector<double> dx(x.size());
+  const std::string name = std::string(IsaName(isa)) + " digits of ";
+  for (int64_t i = 0; i < batch; ++i) {
+    const double want =
+        ReferenceLoss(tree, width, w64.data(), nullptr, x64.data() + i * width,
+                      labels[i], 1, dx.data() + i * width, nullptr, nullptr);
+    Near(out.loss[i], want, 1e-6, name + "loss");
+  }
+  for (size_t i = 0; i < x.size(); ++i) {
+    Near(out.dx[i], dx[i], 2e-6, name + "dx");
+  }
+}
+
 // `store` is the rounding of a stored T, `sum` that of its accumulator.
-template <typename T>
+// X is the type of the inputs.
+template <typename T, typename X = T>
 void Check(const Case& c, Isa isa, double store, double sum, bool with_bias,
            const std::string& name, std::mt19937* rng) {
   using A = Accumulator<T>;
@@ -62,7 +136,10 @@ void Check(const Case& c, Isa isa, double store, double sum, bool with_bias,
   const TreeView tree = owned.view();
   const std::vector<T> w = Draw<T>(tree.num_rows * c.width, 32, rng);
   const std::vector<T> b = Draw<T>(tree.num_rows, 64, rng);
-  const std::vector<T> x = Draw<T>(c.batch * c.width, 64, rng);
+  std::vector<X> x = Draw<X>(c.batch * c.width, 64, rng);
+  if constexpr (sizeof(X) > sizeof(T)) {
+    for (X& value : x) value /= 3;  // all bits of it count
+  }
   std::vector<int64_t> labels(c.batch);
   for (int64_t& label : labels) label = (*rng)() % (tree.num_classes + 1) - 1;
 
@@ -139,7 +216,8 @@ int main() {
       {1, 1, 1, 1, 0},      {1, 3, 1, 300, 0},      {5, 16, 3, 4, 0.5},
       {33, 17, 40, 9, 0.3}, {252, 50, 20, 90, 0.1}, {123, 64, 300, 2, 0.9},
       {70, 100, 60, 13, 1}, {9, 131, 200, 1, 1},    {400, 7, 5, 200, 0.05},
-      {0, 5, 3, 3, 0.5},    {6, 5000, 3, 12, 0.2}};
+      {0, 5, 3, 3, 0.5},    {6, 5000, 3, 12, 0.2},  {150, 77, 3, 900, 0.01},
+      {300, 33, 60, 40, 1}};
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {
       for (bool bias : {false, true}) {
@@ -151,10 +229,14 @@ int main() {
         Check<float>(c, isa, f32, f32, bias, name + "float", &rng);
         Check<bfloat16>(c, isa, std::ldexp(1.0, -8), f32, bias,
                         name + "bfloat16", &rng);
+        Check<bfloat16, float>(c, isa, std::ldexp(1.0, -8), f32, bias,
+                               name + "bfloat16 of float", &rng);
         Check<half>(c, isa, std::ldexp(1.0, -11), f32, bias, name + "half",
                     &rng);
       }
     }
+    CheckInfinite(isa, &rng);
+    CheckDigits(isa, &rng);
     std::printf("%s: done\n", IsaName(isa));
   }
   return Summarize();

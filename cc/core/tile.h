@@ -117,6 +117,27 @@ void LogitColumn(Matrix<const T> w, Matrix<const Accumulator<T>> x,
   }
 }
 
+// z[m][k] += b_k, unless there are none.
+template <typename T>
+void AddBiases(const T* biases, int64_t rows, int64_t examples,
+               Matrix<Accumulator<T>> z) {
+  using A = Accumulator<T>;
+  if (biases == nullptr) return;
+  for (int64_t m = 0; m < examples; ++m) {
+    A* row = z.row(m);
+    int64_t i = 0;
+    for (; i + kLanes<A> <= rows; i += kLanes<A>) {
+      Store(row + i, Load(row + i) + Load(biases + i));
+    }
+    if (i < rows) {
+      StorePartial(
+          row + i,
+          LoadPartial(row + i, rows - i) + LoadPartial(biases + i, rows - i),
+          rows - i);
+    }
+  }
+}
+
 // z[m][k] = x_m . w_k for `examples` x `rows`; each four rows of w are read
 // from memory once and meet all the examples while they are in the first cache.
 template <typename T>
@@ -151,20 +172,7 @@ void Logits(Matrix<const T> w, int64_t rows, const T* biases,
       z.row(m)[k] = Dot<T>(w.row(k), x.row(m), width);
     }
   }
-  if (biases == nullptr) return;
-  for (int64_t m = 0; m < examples; ++m) {
-    A* row = z.row(m);
-    int64_t i = 0;
-    for (; i + kLanes<A> <= rows; i += kLanes<A>) {
-      Store(row + i, Load(row + i) + Load(biases + i));
-    }
-    if (i < rows) {
-      StorePartial(
-          row + i,
-          LoadPartial(row + i, rows - i) + LoadPartial(biases + i, rows - i),
-          rows - i);
-    }
-  }
+  AddBiases(biases, rows, examples, z);
 }
 
 // a(i, j) = data[i * row_stride + j * column_stride].

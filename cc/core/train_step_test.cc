@@ -268,10 +268,10 @@ void CheckStochastic(Isa isa, std::mt19937* rng) {
 int main() {
   using namespace tf_hsm;  // NOLINT
   std::mt19937 rng(1);
-  const Case cases[] = {{1, 1, 1, 1, 0},       {5, 16, 3, 4, 0.5},
-                        {33, 17, 40, 9, 0.3},  {90, 50, 20, 90, 0.1},
-                        {97, 64, 200, 2, 0.9}, {70, 37, 60, 13, 1},
-                        {0, 5, 3, 3, 0.5},     {6, 1500, 3, 12, 0.2}};
+  const Case cases[] = {
+      {1, 1, 1, 1, 0},       {5, 16, 3, 4, 0.5},    {33, 17, 40, 9, 0.3},
+      {90, 50, 20, 90, 0.1}, {97, 64, 200, 2, 0.9}, {70, 37, 60, 13, 1},
+      {0, 5, 3, 3, 0.5},     {6, 1500, 3, 12, 0.2}, {150, 77, 3, 500, 0.01}};
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {
       for (UpdateRule rule : kRules) {

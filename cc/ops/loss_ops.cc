@@ -274,7 +274,7 @@ REGISTER_OP("TfHsmCpuIsa")
     .Doc(R"doc(
 The instruction set that the CPU kernels run with.
 
-name: one of "baseline", "avx2", "avx512".
+name: one of "baseline", "avx2", "avx512", "amx".
 )doc");
 
 }  // namespace tensorflow
