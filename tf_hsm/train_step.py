@@ -164,9 +164,10 @@ def train_step_ignoring(
         rule=rule.name,
         stochastic_rounding=stochastic_rounding,
     )
-    # A step that fails does not count.
+    # A step that fails does not count. Keras would read and then write, and
+    # lose a step of another thread between.
     with tf.control_dependencies([outputs.loss]):
-        optimizer.iterations.assign_add(1)
+        _private_tensorflow.variable_of(optimizer.iterations).assign_add(1)
     return outputs.loss
 
 
