@@ -16,14 +16,6 @@
 namespace tf_hsm {
 namespace {
 
-struct Case {
-  int batch;
-  int width;
-  int groups;
-  int most;
-  double inner;
-};
-
 template <typename T>
 struct Outputs {
   using A = Accumulator<T>;
@@ -53,6 +45,22 @@ Outputs<T> Run(const Problem<T>& problem, Isa isa, const Parallel& parallel,
   return out;
 }
 
+// What bfloat16 weights without biases and float inputs give.
+Outputs<bfloat16> RunFloatInputs(const TreeView& tree,
+                                 const std::vector<bfloat16>& w,
+                                 const std::vector<float>& x, int64_t width,
+                                 const std::vector<int64_t>& labels, Isa isa) {
+  const int64_t batch = labels.size();
+  Plan plan;
+  Expect(MakePlan(tree, labels.data(), batch, {}, &plan).empty(), "plan");
+  std::vector<float> sorted(batch * Padded(width));
+  SortInputs(plan, x.data(), width, Serial, sorted.data());
+  const Problem<bfloat16> problem = {&plan, width, w.data(), nullptr,
+                                     sorted.data()};
+  return Run<bfloat16>(problem, isa, Serial, batch, std::vector<float>(batch),
+                       false);
+}
+
 // Of a row of infinite weights whose logit is minus infinity nothing comes into
 // the loss, nor does a zero in one of the inputs' lower halves make it NaN.
 void CheckInfinite(Isa isa, std::mt19937* rng) {
@@ -69,14 +77,7 @@ void CheckInfinite(Isa isa, std::mt19937* rng) {
   }
   std::vector<int64_t> labels(batch);
   for (int64_t& label : labels) label = 1 + (*rng)() % (tree.num_classes - 1);
-  Plan plan;
-  Expect(MakePlan(tree, labels.data(), batch, {}, &plan).empty(), "plan");
-  std::vector<float> sorted(batch * Padded(width));
-  SortInputs(plan, x.data(), width, Serial, sorted.data());
-  const Problem<bfloat16> problem = {&plan, width, w.data(), nullptr,
-                                     sorted.data()};
-  const Outputs<bfloat16> out = Run<bfloat16>(problem, isa, Serial, batch,
-                                              std::vector<float>(batch), false);
+  const Outputs<bfloat16> out = RunFloatInputs(tree, w, x, width, labels, isa);
   const std::vector<double> w64 = ToDoubles(w), x64 = ToDoubles(x);
   for (int64_t i = 0; i < batch; ++i) {
     const double want =
@@ -104,14 +105,7 @@ void CheckDigits(Isa isa, std::mt19937* rng) {
   for (size_t i = 0; i < x.size(); i += 2) x[i] += (*rng)() % 2048 * 0x1p-22f;
   std::vector<int64_t> labels(batch);
   for (int64_t& label : labels) label = (*rng)() % tree.num_classes;
-  Plan plan;
-  Expect(MakePlan(tree, labels.data(), batch, {}, &plan).empty(), "plan");
-  std::vector<float> sorted(batch * Padded(width));
-  SortInputs(plan, x.data(), width, Serial, sorted.data());
-  const Problem<bfloat16> problem = {&plan, width, w.data(), nullptr,
-                                     sorted.data()};
-  const Outputs<bfloat16> out = Run<bfloat16>(problem, isa, Serial, batch,
-                                              std::vector<float>(batch), false);
+  const Outputs<bfloat16> out = RunFloatInputs(tree, w, x, width, labels, isa);
   const std::vector<double> w64 = ToDoubles(w), x64 = ToDoubles(x);
   std::vector<double> dx(x.size());
   const std::string name = std::string(IsaName(isa)) + " digits of ";

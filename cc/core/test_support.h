@@ -82,6 +82,15 @@ inline OwnedTree RandomTree(int groups, int most, double inner,
   return tree;
 }
 
+// A batch and the tree (RandomTree) that it is for.
+struct Case {
+  int batch;
+  int width;
+  int groups;
+  int most;
+  double inner;
+};
+
 template <typename T>
 T FromDouble(double value) {
   return static_cast<T>(value);

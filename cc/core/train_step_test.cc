@@ -54,14 +54,6 @@ bool SameState(const State<T, Accumulator<T>>& a,
   return same;
 }
 
-struct Case {
-  int batch;
-  int width;
-  int groups;
-  int most;
-  double inner;
-};
-
 template <typename T>
 struct Run {
   using A = Accumulator<T>;

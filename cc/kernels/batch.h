@@ -73,13 +73,22 @@ class Batch {
     return static_cast<typename CoreType<S>::type*>(tensor.data());
   }
 
-  // The values [batch] of `tensor` in the order of the plan.
-  std::vector<A> Sorted(const tensorflow::Tensor& tensor) const {
-    const A* values = Data<A>(tensor);
-    std::vector<A> sorted;
-    sorted.reserve(plan.num_examples());
-    for (int64_t example : plan.order) sorted.push_back(values[example]);
-    return sorted;
+  // Reads the op's input loss_grads, of the labels' shape, in sorted order.
+  absl::Status ReadLossGrads(tensorflow::OpKernelContext* context,
+                             std::vector<A>* sorted) const {
+    const tensorflow::Tensor* tensor;
+    TF_RETURN_IF_ERROR(context->input("loss_grads", &tensor));
+    if (tensor->shape() != arguments.batch_shape) {
+      return absl::InvalidArgumentError(
+          "loss_grads must have the shape of labels, " +
+          arguments.batch_shape.DebugString() + ", but has " +
+          tensor->shape().DebugString());
+    }
+    const A* values = Data<A>(*tensor);
+    sorted->clear();
+    sorted->reserve(plan.num_examples());
+    for (int64_t example : plan.order) sorted->push_back(values[example]);
+    return absl::OkStatus();
   }
 
   Arguments arguments;

@@ -95,15 +95,11 @@ class LossGradOp : public OpKernel {
     OP_REQUIRES_OK(context,
                    batch.Prepare(context, parameters, ignored_, parallel));
     const Plan& plan = batch.plan;
-    const Tensor *loss_grads, *normalizers, *probs;
-    OP_REQUIRES_OK(context, context->input("loss_grads", &loss_grads));
+    const Tensor *normalizers, *probs;
+    std::vector<A> loss_grads;
+    OP_REQUIRES_OK(context, batch.ReadLossGrads(context, &loss_grads));
     OP_REQUIRES_OK(context, context->input("normalizers", &normalizers));
     OP_REQUIRES_OK(context, context->input("probs", &probs));
-    OP_REQUIRES(context, loss_grads->shape() == batch.arguments.batch_shape,
-                absl::InvalidArgumentError(
-                    "loss_grads must have the shape of labels, " +
-                    batch.arguments.batch_shape.DebugString() + ", but has " +
-                    loss_grads->shape().DebugString()));
     OP_REQUIRES_OK(context, CheckKept("normalizers", *normalizers,
                                       TensorShape({plan.num_passes, 2})));
     if (probs->NumElements() > 0) {
@@ -121,9 +117,8 @@ class LossGradOp : public OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(
                                 2, TensorShape({plan.num_rows}), &db));
     TouchedRows(plan, rows->flat<int64_t>().data());
-    const std::vector<A> sorted_grads = batch.Sorted(*loss_grads);
     BackwardArguments<Core> arguments;
-    arguments.loss_grads = sorted_grads.data();
+    arguments.loss_grads = loss_grads.data();
     arguments.normalizers = Batch<T>::template Data<A>(*normalizers);
     if (probs->NumElements() > 0)
       arguments.probs = Batch<T>::template Data<A>(*probs);

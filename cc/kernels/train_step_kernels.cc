@@ -67,14 +67,9 @@ class TrainStepOp : public OpKernel {
                    batch.Prepare(context, parameters, ignored_, parallel));
     Plan& plan = batch.plan;
     PlanTraining(&plan);
-    const Tensor* loss_grads;
+    std::vector<A> loss_grads;
     Update<Core> update;
-    OP_REQUIRES_OK(context, context->input("loss_grads", &loss_grads));
-    OP_REQUIRES(context, loss_grads->shape() == batch.arguments.batch_shape,
-                absl::InvalidArgumentError(
-                    "loss_grads must have the shape of labels, " +
-                    batch.arguments.batch_shape.DebugString() + ", but has " +
-                    loss_grads->shape().DebugString()));
+    OP_REQUIRES_OK(context, batch.ReadLossGrads(context, &loss_grads));
     OP_REQUIRES_OK(context, ReadUpdate(context, parameters, &update));
 
     const bool with_dx = with_gradients_ && context->output_required(1);
@@ -103,9 +98,8 @@ class TrainStepOp : public OpKernel {
     if (with_dx) outputs.dx = Batch<T>::template Data<A>(*dx);
     outputs.normalizers = Batch<T>::template Data<A>(normalizers);
     if (with_probs) outputs.probs = Batch<T>::template Data<A>(probs);
-    const std::vector<A> sorted_grads = batch.Sorted(*loss_grads);
     BackwardArguments<Core> arguments;
-    arguments.loss_grads = sorted_grads.data();
+    arguments.loss_grads = loss_grads.data();
     arguments.normalizers = outputs.normalizers;
     arguments.probs = outputs.probs;
     arguments.update = &update;

@@ -28,7 +28,14 @@ from tf_hsm.optimizers._unique_slices import (
 class RowOptimizer:
     """To be named before a Keras optimizer among the bases of a class.
 
-    The class adds `_step` and `_slot_lists`.
+    The class adds two methods:
+
+    `_slot_lists()` returns a list per kind of slot, with one for each variable.
+
+    `_step(gradient, slots, rate)` computes one step, on some rows or on all,
+    which are the same to it, from the gradient `[U, ...]`, a list of the same
+    rows of each slot, and the learning rate, all of one type. It returns a list
+    of the slots' new rows, and what is subtracted from the variable's rows.
     """
 
     def slots(self, variable):
@@ -47,24 +54,6 @@ class RowOptimizer:
         self._check_variables_are_known([variable])
         index = self._get_variable_index(variable)
         return [slots[index] for slots in self._slot_lists()]
-
-    def _slot_lists(self):
-        """Returns a list per kind of slot, with one for each variable."""
-        raise NotImplementedError
-
-    def _step(self, gradient, slots, rate):
-        """Computes one step, on some rows or on all, which are the same to it.
-
-        Args:
-          gradient: `[U, ...]`.
-          slots: a list of tensors, these rows of each slot.
-          rate: the learning rate, of the gradient's type, as all else.
-
-        Returns:
-          slots: a list of the rows' new values.
-          change: `[U, ...]`, what is subtracted from the variable's rows.
-        """
-        raise NotImplementedError
 
     def _slot_shape(self, shape):
         """The shape of the slots of a variable with this shape."""
