@@ -78,21 +78,19 @@ def floors(work, batch, width, itemsize, rates):
     arithmetic = 2 * width * work.scored_rows / rates.flops
     weights = row * work.touched_rows
     moved = max(rates.read, rates.read_write)
-    backward = _floor(
+    backward = floor(
         3 * arithmetic,
         2 * weights / moved,
         (8 * work.scored_rows.sum() + 3 * inputs) / moved,
     )
     return {
-        "forward": _floor(
-            arithmetic, weights / rates.read, inputs / rates.read
-        ),
+        "forward": floor(arithmetic, weights / rates.read, inputs / rates.read),
         "forward_backward": backward,
         "sgd": backward,
     }
 
 
-def _floor(arithmetic, memory, rest):
+def floor(arithmetic, memory, rest):
     """Sums levels `[L]` of which the larger time counts, and the rest."""
     levels = np.maximum(arithmetic, memory)
     seconds = levels.sum() + rest

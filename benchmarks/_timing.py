@@ -69,16 +69,13 @@ def time_cases(cases, settings):
                     point.phases[name][phase] = {"refused": refusal}
                 else:
                     turns[number, name] = point.turns_of(step)
-        samples = _interleave(
+        samples = interleave(
             turns,
             settings.repetitions,
             lambda: rates.append(probe.sample()),
         )
         for (number, name), seconds in samples.items():
-            points[number].phases[name][phase] = {
-                "ms": 1000 * float(np.median(seconds)),
-                "samples_ms": [1000 * s for s in seconds],
-            }
+            points[number].phases[name][phase] = milliseconds(seconds)
     rates = _floors.median(rates)
     return [point.result(rates) for point in points]
 
@@ -111,24 +108,7 @@ class _Point:
             rates,
         )
         return {
-            "tree": {
-                "rows": tree.num_rows,
-                "groups": tree.num_groups,
-                "depth": tree.depth,
-            },
-            "rates": rates._asdict(),
-            "work": {
-                "scored_rows": work.scored_rows.tolist(),
-                "touched_rows": work.touched_rows.tolist(),
-                "touched_groups": work.touched_groups,
-            },
-            "floors": {
-                phase: {
-                    "ms": 1000 * floor.seconds,
-                    "memory_share": floor.memory_share,
-                }
-                for phase, floor in floors.items()
-            },
+            **conditions(tree, work, rates, floors),
             "phases": dict(self.phases),
         }
 
@@ -172,7 +152,7 @@ class _Bench:
         return step, None
 
 
-def _interleave(turns, repetitions, between):
+def interleave(turns, repetitions, between):
     """Times functions in turn, after one call of each to warm up.
 
     Another one is the first in each turn: it meets cold caches.
@@ -198,6 +178,45 @@ def _interleave(turns, repetitions, between):
             if number <= most[key]:
                 samples[key].append(turns[key](number))
     return samples
+
+
+def milliseconds(seconds):
+    """What the JSON file says of a list of times: the median, and all."""
+    return {
+        "ms": 1000 * float(np.median(seconds)),
+        "samples_ms": [1000 * s for s in seconds],
+    }
+
+
+def conditions(tree, work, rates, floors):
+    """What the JSON file says beside the times.
+
+    Args:
+      tree: the `tf_hsm.Tree`.
+      work: `_floors.Work` of a batch.
+      rates: `_floors.Rates`.
+      floors: a dict of `_floors.Floor`.
+    """
+    return {
+        "tree": {
+            "rows": tree.num_rows,
+            "groups": tree.num_groups,
+            "depth": tree.depth,
+        },
+        "rates": rates._asdict(),
+        "work": {
+            "scored_rows": work.scored_rows.tolist(),
+            "touched_rows": work.touched_rows.tolist(),
+            "touched_groups": work.touched_groups,
+        },
+        "floors": {
+            name: {
+                "ms": 1000 * floor.seconds,
+                "memory_share": floor.memory_share,
+            }
+            for name, floor in floors.items()
+        },
+    }
 
 
 def seconds_of(step, *args):

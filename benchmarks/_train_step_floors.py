@@ -35,7 +35,7 @@ def floors(work, rule, case, rates):
     slots = _train_steps.RULES[rule].slots_per_row(width)
     slot_row = slots * _train_steps.slot_itemsize(case)
     return {
-        passes: _floors._floor(
+        passes: _floors.floor(
             6 * width * work.scored_rows / rates.flops,
             (passes * width * itemsize + 2 * slot_row)
             * work.touched_rows

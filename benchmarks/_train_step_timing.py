@@ -1,6 +1,5 @@
 """Times whole training steps side by side."""
 
-import numpy as np
 import tensorflow as tf
 
 from benchmarks import (
@@ -58,35 +57,16 @@ def time_case(case, rule, settings):
             turns[name] = lambda turn, step=step: _timing.seconds_of(
                 step, labels[turn], inputs
             )
-    samples = _timing._interleave(
+    samples = _timing.interleave(
         turns, settings.repetitions, lambda: rates.append(probe.sample())
     )
     for name, seconds in samples.items():
-        times[name] = {
-            "ms": 1000 * float(np.median(seconds)),
-            "samples_ms": [1000 * s for s in seconds],
-        }
+        times[name] = _timing.milliseconds(seconds)
     rates = _floors.median(rates)
     floors = _train_step_floors.floors(work, rule, case, rates)
+    floors = {f"{passes}W": floor for passes, floor in floors.items()}
     return {
-        "tree": {
-            "rows": tree.num_rows,
-            "groups": tree.num_groups,
-            "depth": tree.depth,
-        },
-        "rates": rates._asdict(),
-        "work": {
-            "scored_rows": work.scored_rows.tolist(),
-            "touched_rows": work.touched_rows.tolist(),
-            "touched_groups": work.touched_groups,
-        },
-        "floors": {
-            f"{passes}W": {
-                "ms": 1000 * floor.seconds,
-                "memory_share": floor.memory_share,
-            }
-            for passes, floor in floors.items()
-        },
+        **_timing.conditions(tree, work, rates, floors),
         "times": times,
     }
 

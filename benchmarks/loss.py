@@ -7,12 +7,12 @@
 Every figure is measured in this run. README.md beside this file says how.
 """
 
-import concurrent.futures.process
 import sys
 
 from absl import app, flags
 
 from benchmarks import (
+    _case_flags,
     _command,
     _copy_on_read,
     _implementations,
@@ -28,13 +28,6 @@ _WORKLOAD = flags.DEFINE_list(
     "workload",
     ["1m-b400", "text8"],
     f"Workloads, of {', '.join(_workloads.WORKLOADS)}.",
-)
-_LABELS = flags.DEFINE_enum(
-    "labels",
-    None,
-    [*_workloads.LABELS, "both"],
-    "How labels are drawn; class 0 is the most frequent of zipf. By default "
-    "the first kind that a workload is defined with.",
 )
 _TREE = flags.DEFINE_string(
     "tree",
@@ -52,11 +45,6 @@ flags.register_validator(
     lambda names: set(names) <= set(_implementations.IMPLEMENTATIONS),
     f"must be of {', '.join(_implementations.IMPLEMENTATIONS)}",
 )
-_MEMORY = flags.DEFINE_bool(
-    "memory",
-    True,
-    "Also measures peak memory, each implementation in a process of its own.",
-)
 _COPY_ON_READ = flags.DEFINE_bool(
     "copy_on_read",
     False,
@@ -68,22 +56,20 @@ _COPY_ON_READ = flags.DEFINE_bool(
 def _compare(case, settings):
     """Prints and returns the comparison of one case."""
     result = _machine.run_alone(_timing.time_case, case, settings)
-    if _MEMORY.value:
+    if _case_flags.MEMORY.value:
         result["memory"] = {
-            name: _memory_of(case, name, times, settings.threads)
+            name: _case_flags.memory_of(
+                _memory.measure,
+                case,
+                name,
+                [phase for phase, time in times.items() if "ms" in time],
+                settings.threads,
+            )
             for name, times in result["phases"].items()
             if any("ms" in time for time in times.values())
         }
     print(_report.case_text(case, result))
     return result
-
-
-def _memory_of(case, name, times, threads):
-    phases = [phase for phase, time in times.items() if "ms" in time]
-    try:
-        return _machine.run_alone(_memory.measure, case, name, phases, threads)
-    except concurrent.futures.process.BrokenProcessPool:
-        return {"failed": "killed"}
 
 
 def _show_copies(case, settings):
@@ -107,7 +93,7 @@ def main(_):
         cases = _workloads.cases(
             _WORKLOAD.value,
             _TREE.value,
-            _LABELS.value,
+            _case_flags.LABELS.value,
             _step_flags.DTYPE.value,
         )
     except ValueError as error:
@@ -117,15 +103,7 @@ def main(_):
     measure = _show_copies if _COPY_ON_READ.value else _compare
     for case in cases:
         print(flush=True)
-        entry = {
-            "workload": case.workload,
-            "tree_name": case.tree,
-            "labels": case.labels,
-            "dtype": case.dtype,
-            "classes": case.sizes.num_classes,
-            "width": case.sizes.width,
-            "batch": case.sizes.batch,
-        }
+        entry = _case_flags.description(case)
         report.add("cases", entry | {"result": measure(case, settings)})
 
 

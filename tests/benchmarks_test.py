@@ -154,7 +154,7 @@ def test_steps_take_turns_and_each_is_the_first_at_times():
     def turn_of(name, seconds):
         return lambda turn: calls.append((turn, name)) or seconds
 
-    samples = _timing._interleave(
+    samples = _timing.interleave(
         # Of a step of 9 seconds two fit into the time of a phase.
         {"a": turn_of("a", 1), "b": turn_of("b", 2), "slow": turn_of("c", 9)},
         4,
