@@ -11,6 +11,7 @@
 
 #include "benchmarks/core_clock.h"
 #include "benchmarks/core_memory.h"
+#include "cc/core/inputs.h"
 #include "cc/core/kernels.h"
 #include "cc/core/loss.h"
 #include "cc/core/plan.h"
@@ -86,7 +87,8 @@ class Steps {
     };
 
     time(kSort, 0, 0, [&] {
-      SortInputs(plan, inputs_.data(), width_, parallel, sorted_.data());
+      PackInputs(plan.order.data(), plan.num_examples(), inputs_.data(), width_,
+                 parallel, sorted_.data());
     });
     Problem<T> problem;
     problem.plan = &plan;

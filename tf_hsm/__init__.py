@@ -6,7 +6,13 @@ number of classes, as a TensorFlow op that never copies a parameter.
 
 from tf_hsm import baselines, layers, losses, metrics, optimizers
 from tf_hsm._library import cpu_isa
+from tf_hsm.log_probs import (
+    hierarchical_softmax_log_prob,
+    hierarchical_softmax_log_probs,
+)
 from tf_hsm.loss import hierarchical_softmax_loss
+from tf_hsm.sample import hierarchical_softmax_sample
+from tf_hsm.top_k import hierarchical_softmax_top_k
 from tf_hsm.train_step import hierarchical_softmax_train_step
 from tf_hsm.tree import Tree
 
@@ -16,7 +22,11 @@ __all__ = [
     "Tree",
     "baselines",
     "cpu_isa",
+    "hierarchical_softmax_log_prob",
+    "hierarchical_softmax_log_probs",
     "hierarchical_softmax_loss",
+    "hierarchical_softmax_sample",
+    "hierarchical_softmax_top_k",
     "hierarchical_softmax_train_step",
     "layers",
     "losses",

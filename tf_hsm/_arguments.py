@@ -1,5 +1,7 @@
 """What users pass to a function, as the ops take it."""
 
+import typing
+
 import tensorflow as tf
 
 from tf_hsm import _private_tensorflow
@@ -13,6 +15,45 @@ def parameter(value, dtype=None):
     return tf.convert_to_tensor(
         value, None if hasattr(value, "dtype") else dtype
     )
+
+
+class Parameters(typing.NamedTuple):
+    """Weights and biases, as the ops take them.
+
+    Attributes:
+      arguments: the weights, and the biases if there are any: tensors, or
+        handles of variables.
+      variables: the variable behind each, or None.
+      dtype: the `tf.DType` of the weights.
+    """
+
+    arguments: list
+    variables: list
+    dtype: tf.DType
+
+    @property
+    def on_variable(self):
+        """Whether the weights are a variable's handle."""
+        return self.variables[0] is not None
+
+
+def parameters(weights, biases):
+    """Returns the `Parameters` of what users pass; `biases` may be None."""
+    weights = parameter(weights)
+    dtype = dtype_of(weights)
+    values = [weights]
+    if biases is not None:
+        values.append(parameter(biases, dtype))
+    variables = [_private_tensorflow.variable_of(p) for p in values]
+    arguments = [
+        p if v is None else v.handle
+        for p, v in zip(values, variables, strict=True)
+    ]
+    if variables[0] is None:
+        # Beside weights that are a tensor, biases are one too: they are small.
+        arguments[1:] = [tf.convert_to_tensor(b) for b in values[1:]]
+        variables[1:] = [None] * len(values[1:])
+    return Parameters(arguments, variables, dtype)
 
 
 def dtype_of(parameter):
@@ -45,3 +86,16 @@ def floats(inputs, dtype):
         return tf.convert_to_tensor(inputs, dtype)
     inputs = tf.convert_to_tensor(inputs)
     return inputs if inputs.dtype.is_floating else tf.cast(inputs, dtype)
+
+
+def count_or_zero(name, count):
+    """A positive number as an int64 scalar; None as 0, which ops take for it.
+
+    Raises:
+      ValueError: the number is below 1.
+    """
+    if count is None:
+        return tf.constant(0, tf.int64)
+    if not tf.is_tensor(count) and count < 1:
+        raise ValueError(f"{name} = {count} is below 1")
+    return tf.cast(count, tf.int64)

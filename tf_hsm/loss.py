@@ -54,33 +54,24 @@ def hierarchical_softmax_loss(
 
 def loss_ignoring(ignored, weights, biases, labels, inputs, tree):
     """`hierarchical_softmax_loss` that ignores any number of labels."""
-    weights = _arguments.parameter(weights)
-    dtype = _arguments.dtype_of(weights)
-    biases = [] if biases is None else [_arguments.parameter(biases, dtype)]
-    handles = [_private_tensorflow.variable_of(p) for p in [weights, *biases]]
-    on_variable = handles[0] is not None
-    arguments = [
-        p if v is None else v.handle
-        for p, v in zip([weights, *biases], handles, strict=True)
-    ]
-    if not on_variable:
-        # Beside weights that are a tensor, biases are one too: they are small.
-        arguments[1:] = [tf.convert_to_tensor(b) for b in biases]
-        handles[1:] = [None] * len(biases)
-    for variable in handles:
+    parameters = _arguments.parameters(weights, biases)
+    for variable in parameters.variables:
         if variable is not None:
             _private_tensorflow.tell_tape(variable)
-    op, type_of_handle = _choose(
-        on_variable, raw_ops.resource_tf_hsm_loss, raw_ops.tf_hsm_loss, dtype
+    op, type_of_handle = choose(
+        parameters.on_variable,
+        raw_ops.resource_tf_hsm_loss,
+        raw_ops.tf_hsm_loss,
+        parameters.dtype,
     )
     outputs = op(
-        weights=arguments[0],
-        biases=arguments[1:],
+        weights=parameters.arguments[0],
+        biases=parameters.arguments[1:],
         labels=_arguments.integers(labels),
-        inputs=_arguments.floats(inputs, dtype),
+        inputs=_arguments.floats(inputs, parameters.dtype),
         **tree_tensors(tree)._asdict(),
         **type_of_handle,
-        Taccumulator=_arguments.accumulator(dtype),
+        Taccumulator=_arguments.accumulator(parameters.dtype),
         ignore_classes=ignored,
         with_gradients=(
             not tf.executing_eagerly() or _private_tensorflow.is_recording()
@@ -89,7 +80,7 @@ def loss_ignoring(ignored, weights, biases, labels, inputs, tree):
     return outputs.loss
 
 
-def _choose(on_variable, resource_op, tensor_op, dtype):
+def choose(on_variable, resource_op, tensor_op, dtype):
     """The op, and the attribute that a handle alone does not tell."""
     return (resource_op, {"T": dtype}) if on_variable else (tensor_op, {})
 
@@ -103,7 +94,7 @@ def _loss_gradient(op, loss_grads, *unused_grads):
     parameters = list(op.inputs)[: 1 + num_biases]
     labels, inputs = list(op.inputs)[1 + num_biases : 3 + num_biases]
     arrays = list(op.inputs)[3 + num_biases : 8 + num_biases]
-    grad_op, type_of_handle = _choose(
+    grad_op, type_of_handle = choose(
         parameters[0].dtype == tf.resource,
         raw_ops.resource_tf_hsm_loss_grad,
         raw_ops.tf_hsm_loss_grad,

@@ -4,6 +4,7 @@
 
 #include "cc/core/backward_rows.h"
 #include "cc/core/forward_group.h"
+#include "cc/core/log_softmax.h"
 #include "cc/core/small_groups.h"
 
 namespace tf_hsm {
@@ -12,8 +13,11 @@ namespace {
 
 template <typename T>
 const Kernels<T>& Table() {
-  static constexpr Kernels<T> table = {ForwardGroup<T>, SmallGroups<T>,
-                                       BackwardRows<T>, kBackwardRowStep};
+  static constexpr Kernels<T> table = {
+      ForwardGroup<T>,    SmallGroups<T>, BackwardRows<T>,
+      kBackwardRowStep,   LogSoftmax<T>,  Exps<Accumulator<T>>,
+      AddExpectations<T>,
+  };
   return table;
 }
 

@@ -63,8 +63,23 @@ struct Slice {
   int64_t cost;
 };
 
+// Some examples at the rows of some consecutive groups.
+template <typename T>
+struct GroupRows {
+  using A = Accumulator<T>;
+  const T* weights = nullptr;  // of the first row
+  const T* biases = nullptr;   // likewise, or null
+  int64_t width = 0;
+  const A* x = nullptr;  // [num_examples, Padded(width)]
+  int64_t num_examples = 0;
+  const int64_t* group_offsets = nullptr;  // [num_groups + 1]
+  int64_t num_groups = 0;
+  A scale = 1;  // of the logits
+};
+
 template <typename T>
 struct Kernels {
+  using A = Accumulator<T>;
   // At most kMaxItemExamples of a group's examples: the loss, and dx in the
   // same read of the weights.
   void (*forward_group)(const Problem<T>&, const Slice&,
@@ -82,6 +97,13 @@ struct Kernels {
   // Of a slice for backward_rows that is not a whole group: it has a multiple
   // of as many rows, but for the last.
   int64_t backward_row_step;
+
+  // See log_softmax.h: out [num_examples, stride], exp, and a product.
+  void (*log_softmax)(const GroupRows<T>&, A* out, int64_t stride);
+  void (*exps)(const A* in, int64_t count, A* out);
+  void (*add_expectations)(const T* w, int64_t rows, int64_t width,
+                           const A* factors, int64_t stride, int64_t examples,
+                           A* sums);
 };
 
 // The table of one ISA, which must be supported.

@@ -1,7 +1,6 @@
 #include "cc/core/loss.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <vector>
 
@@ -207,46 +206,6 @@ void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
                 [](const Node& node) { return !IsUpdatedAtOnce(node); });
 }
 
-namespace {
-
-float Widen(float x) { return x; }
-double Widen(double x) { return x; }
-float Widen(bfloat16 x) {
-  const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-float Widen(half x) {
-  const uint32_t magnitude = x.bits & 0x7fffu;
-  uint32_t bits = (magnitude << 13) + (112u << 23);
-  if (magnitude >= 0x7c00) bits = (magnitude << 13) | 0x7f800000;
-  const float subnormal = static_cast<float>(magnitude) * 0x1p-24f;
-  if (magnitude < 0x400) std::memcpy(&bits, &subnormal, sizeof(bits));
-  bits |= (x.bits & 0x8000u) << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-}  // namespace
-
-template <typename X, typename A>
-void SortInputs(const Plan& plan, const X* x, int64_t width,
-                const Parallel& parallel, A* sorted) {
-  constexpr int64_t kRows = 64;
-  const int64_t padded = Padded(width);
-  const int64_t count = plan.num_examples();
-  parallel(CeilDivide(count, kRows), [&](int64_t i) {
-    for (int64_t at = i * kRows; at < std::min((i + 1) * kRows, count); ++at) {
-      const X* from = x + plan.order[at] * width;
-      A* to = sorted + at * padded;
-      for (int64_t d = 0; d < width; ++d) to[d] = Widen(from[d]);
-      std::fill(to + width, to + padded, A(0));
-    }
-  });
-}
-
 #define TF_HSM_INSTANTIATE(T)                                                  \
   template void Forward(const Problem<T>&, const Kernels<T>&, const Parallel&, \
                         const ForwardOutputs<T>&);                             \
@@ -254,11 +213,7 @@ void SortInputs(const Plan& plan, const X* x, int64_t width,
                          const Parallel&, const BackwardArguments<T>&);        \
   template void TrainStep(const Problem<T>&, const Kernels<T>&,                \
                           const Parallel&, const ForwardOutputs<T>&,           \
-                          const BackwardArguments<T>&);                        \
-  template void SortInputs(const Plan&, const T*, int64_t, const Parallel&,    \
-                           float*);                                            \
-  template void SortInputs(const Plan&, const T*, int64_t, const Parallel&,    \
-                           double*);
+                          const BackwardArguments<T>&);
 TF_HSM_INSTANTIATE(float)
 TF_HSM_INSTANTIATE(double)
 TF_HSM_INSTANTIATE(bfloat16)

@@ -26,11 +26,6 @@ bool KeepsProbs(const Plan& plan) {
          kMaxKeptBytes / static_cast<int64_t>(sizeof(Accumulator<T>));
 }
 
-// x [batch, width] in any element type -> sorted [examples, Padded(width)].
-template <typename X, typename A>
-void SortInputs(const Plan& plan, const X* x, int64_t width,
-                const Parallel& parallel, A* sorted);
-
 // Adds loss and dx to outputs that hold zeros; fills normalizers and probs.
 template <typename T>
 void Forward(const Problem<T>& problem, const Kernels<T>& kernels,

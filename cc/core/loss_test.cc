@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/inputs.h"
 #include "cc/core/reference.h"
 #include "cc/core/test_support.h"
 
@@ -54,7 +55,8 @@ Outputs<bfloat16> RunFloatInputs(const TreeView& tree,
   Plan plan;
   Expect(MakePlan(tree, labels.data(), batch, {}, &plan).empty(), "plan");
   std::vector<float> sorted(batch * Padded(width));
-  SortInputs(plan, x.data(), width, Serial, sorted.data());
+  PackInputs(plan.order.data(), plan.num_examples(), x.data(), width, Serial,
+             sorted.data());
   const Problem<bfloat16> problem = {&plan, width, w.data(), nullptr,
                                      sorted.data()};
   return Run<bfloat16>(problem, isa, Serial, batch, std::vector<float>(batch),
@@ -142,7 +144,8 @@ void Check(const Case& c, Isa isa, double store, double sum, bool with_bias,
   Expect(error.empty(), name + " plan: " + error);
   if (!error.empty()) return;
   std::vector<A> sorted(plan.num_examples() * Padded(c.width));
-  SortInputs(plan, x.data(), c.width, Serial, sorted.data());
+  PackInputs(plan.order.data(), plan.num_examples(), x.data(), c.width, Serial,
+             sorted.data());
   std::vector<A> grads(plan.num_examples());
   for (size_t i = 0; i < grads.size(); ++i) grads[i] = 0.5 + 0.25 * (i % 3);
   const Problem<T> problem = {&plan, c.width, w.data(),

@@ -4,49 +4,13 @@
 #include <numeric>
 #include <utility>
 
+#include "cc/core/tree_walk.h"
+
 namespace tf_hsm {
 namespace {
 
 // Leaves whose paths are read ahead together.
 constexpr int64_t kWarmLeaves = 16;
-
-std::string At(const char* array, int64_t index, int64_t value) {
-  return std::string(array) + "[" + std::to_string(index) +
-         "] = " + std::to_string(value);
-}
-
-std::string OutOfRange(const char* array, int64_t index, int64_t value,
-                       int64_t low, int64_t high) {
-  return At(array, index, value) + " is outside [" + std::to_string(low) +
-         ", " + std::to_string(high) + ")";
-}
-
-// The group that `row` belongs to, as a node without examples yet.
-std::string ReadGroup(const TreeView& tree, int64_t row, Node* node) {
-  const int64_t group = tree.row_groups[row];
-  if (group < 0 || group >= tree.num_groups) {
-    return OutOfRange("row_groups", row, group, 0, tree.num_groups);
-  }
-  const int64_t first = tree.group_offsets[group];
-  const int64_t last = tree.group_offsets[group + 1];
-  if (first < 0 || first > row) {
-    return OutOfRange("group_offsets", group, first, 0, row + 1);
-  }
-  if (last <= row || last > tree.num_rows) {
-    return OutOfRange("group_offsets", group + 1, last, row + 1,
-                      tree.num_rows + 1);
-  }
-  const int64_t parent = tree.group_parents[group];
-  if (group == 0 ? parent != -1 : (parent < 0 || parent >= first)) {
-    return group == 0 ? At("group_parents", 0, parent) +
-                            ", but the root's group has the parent -1"
-                      : OutOfRange("group_parents", group, parent, 0, first);
-  }
-  node->group = group;
-  node->first_row = first;
-  node->fanout = last - first;
-  return "";
-}
 
 // Reads what the walks from a few leaves will read, level by level: the arrays
 // are read at random places, and these reads do not wait for each other.
@@ -75,9 +39,13 @@ class NodeBuilder {
     climb_.clear();
     int64_t joined = -1;
     for (int64_t at_row = row; joined < 0;) {
-      Node node;
-      std::string error = ReadGroup(tree_, at_row, &node);
+      GroupSpan span;
+      std::string error = GroupOf(tree_, at_row, &span);
       if (!error.empty()) return error;
+      Node node;
+      node.group = span.group;
+      node.first_row = span.first_row;
+      node.fanout = span.fanout;
       if (!climb_.empty() && node.group >= climb_.back().first.group) {
         return At("row_groups", at_row, node.group) +
                ", but a parent's group must come before its child's, " +

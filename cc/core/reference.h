@@ -59,6 +59,30 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
   return loss;
 }
 
+// The log-probability of each node, log_probs [rows], for one example.
+inline void ReferenceLogProbs(const TreeView& tree, int64_t width,
+                              const double* w, const double* b, const double* x,
+                              double* log_probs) {
+  for (int64_t group = 0; group < tree.num_groups; ++group) {
+    const int64_t first = tree.group_offsets[group];
+    const int64_t last = tree.group_offsets[group + 1];
+    double max = -INFINITY;
+    for (int64_t r = first; r < last; ++r) {
+      log_probs[r] = b != nullptr ? b[r] : 0;
+      for (int64_t d = 0; d < width; ++d) {
+        log_probs[r] += w[r * width + d] * x[d];
+      }
+      max = std::fmax(max, log_probs[r]);
+    }
+    double sum = 0;
+    for (int64_t r = first; r < last; ++r) sum += std::exp(log_probs[r] - max);
+    const double above = group == 0 ? 0 : log_probs[tree.group_parents[group]];
+    for (int64_t r = first; r < last; ++r) {
+      log_probs[r] = above + (log_probs[r] - max - std::log(sum));
+    }
+  }
+}
+
 // One step of a rule (update.h) on one number: returns its new value and
 // updates its slots. g is its gradient, `mean_square` that of its row's.
 inline double ReferenceUpdate(UpdateRule rule, const Hyperparameters& hyper,

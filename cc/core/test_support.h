@@ -19,7 +19,8 @@
 namespace tf_hsm {
 
 struct OwnedTree {
-  std::vector<int64_t> offsets = {0}, parents, class_rows, row_groups, ranks;
+  std::vector<int64_t> offsets = {0}, parents, class_rows, row_groups, ranks,
+                       row_below;
   TreeView view() const {
     return {static_cast<int64_t>(class_rows.size()),
             static_cast<int64_t>(row_groups.size()),
@@ -28,7 +29,8 @@ struct OwnedTree {
             parents.data(),
             class_rows.data(),
             row_groups.data(),
-            ranks.data()};
+            ranks.data(),
+            row_below.data()};
   }
 };
 
@@ -63,6 +65,9 @@ inline OwnedTree RandomTree(int groups, int most, double inner,
   tree.class_rows = leaves;
   std::vector<int64_t> row_class(child.size(), -1);
   for (size_t c = 0; c < leaves.size(); ++c) row_class[leaves[c]] = c;
+  for (size_t r = 0; r < child.size(); ++r) {
+    tree.row_below.push_back(child[r] < 0 ? ~row_class[r] : child[r]);
+  }
   tree.ranks.resize(leaves.size());
   int64_t rank = 0;
   std::vector<int64_t> stack;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/inputs.h"
 #include "cc/core/loss.h"
 #include "cc/core/reference.h"
 #include "cc/core/test_support.h"
@@ -70,7 +71,8 @@ struct Run {
     Expect(error.empty(), error);
     PlanTraining(&plan);
     std::vector<A> sorted(plan.num_examples() * Padded(width));
-    SortInputs(plan, x.data(), width, Serial, sorted.data());
+    PackInputs(plan.order.data(), plan.num_examples(), x.data(), width, Serial,
+               sorted.data());
     std::vector<A> sorted_grads;
     for (int64_t i : plan.order) sorted_grads.push_back(grads[i]);
     std::vector<A> normalizers(2 * plan.num_passes, NAN);

@@ -1,4 +1,5 @@
-// A tree as the ops see it: five arrays that somebody else owns.
+// A tree as the ops see it: arrays that somebody else owns, of which each op
+// has those that it needs.
 //
 // Rows are breadth-first and siblings contiguous: group g owns the rows
 // [group_offsets[g], group_offsets[g + 1]); group 0 is the root's; groups are
@@ -22,6 +23,8 @@ struct TreeView {
   const int64_t* class_rows = nullptr;     // [num_classes], the leaf's row
   const int64_t* row_groups = nullptr;     // [num_rows]
   const int64_t* class_ranks = nullptr;    // [num_classes], depth-first rank
+  // [num_rows]: the group below the row, or -1 - class of a leaf.
+  const int64_t* row_below = nullptr;
 };
 
 }  // namespace tf_hsm

@@ -284,8 +284,18 @@ TF_HSM_INLINE VectorN<A, 4> SumLanes(Vector<A> a, Vector<A> b, Vector<A> c,
   return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
          __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 }
+// In the same order, so that equal rows get equal sums wherever they lie.
 template <typename A>
 TF_HSM_INLINE A SumLanes(Vector<A> v) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(A) == sizeof(float)) {
+    v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14,
+                                 15, 12, 13);
+    v += __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13,
+                                 12, 15, 14);
+    return FoldToFour<A>(v)[0];
+  }
+#endif
   const auto f = FoldToFour<A>(v);
   return (f[0] + f[2]) + (f[1] + f[3]);
 }

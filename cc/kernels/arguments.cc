@@ -27,22 +27,77 @@ absl::Status Vector(OpKernelContext* context, const char* name, int64_t size,
   return absl::OkStatus();
 }
 
-template <typename Label>
-void CopyLabels(const Tensor& tensor, std::vector<int64_t>* labels) {
-  const Label* data = static_cast<const Label*>(tensor.data());
-  labels->assign(data, data + tensor.NumElements());
+absl::Status CheckWidth(int64_t width) {
+  if (width <= kMaxWidth) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("weights must have a width of at most ", kMaxWidth,
+                   ", but have the width ", width));
+}
+
+template <typename Integer>
+void Copy(const Tensor& tensor, std::vector<int64_t>* values) {
+  const Integer* data = static_cast<const Integer*>(tensor.data());
+  values->assign(data, data + tensor.NumElements());
 }
 
 }  // namespace
 
+void CopyIntegers(const Tensor& tensor, std::vector<int64_t>* values) {
+  if (tensor.dtype() == tensorflow::DT_INT32) {
+    Copy<int32_t>(tensor, values);
+  } else {
+    Copy<int64_t>(tensor, values);
+  }
+}
+
+absl::Status ReadInputs(OpKernelContext* context, int64_t width,
+                        const Tensor** inputs) {
+  TF_RETURN_IF_ERROR(CheckWidth(width));
+  TF_RETURN_IF_ERROR(context->input("inputs", inputs));
+  const int rank = (*inputs)->dims();
+  if (rank >= 1 && (*inputs)->dim_size(rank - 1) == width) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("inputs must have the shape [..., ", width,
+                   "], the width of weights last, but have ",
+                   (*inputs)->shape().DebugString()));
+}
+
+absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,
+                           TreeView* tree) {
+  const Tensor* array = nullptr;
+  TF_RETURN_IF_ERROR(context->input("group_offsets", &array));
+  tree->num_rows = rows;
+  tree->num_groups = array->NumElements() - 1;
+  tree->num_classes = rows - tree->num_groups + 1;
+  TF_RETURN_IF_ERROR(Vector(context, "group_offsets", -1,
+                            "one more than groups", &tree->group_offsets));
+  if (tree->num_groups < 1 || tree->num_classes < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "group_offsets must have from 2 to ", rows + 1, " values for ", rows,
+        " rows of weights (the weights must be made for this tree), but has ",
+        array->NumElements()));
+  }
+  return Vector(context, "row_below", rows,
+                "one per row of weights (the weights must be made for this "
+                "tree)",
+                &tree->row_below);
+}
+
+absl::Status ReadTreeAbove(OpKernelContext* context, TreeView* tree) {
+  TF_RETURN_IF_ERROR(Vector(context, "group_parents", tree->num_groups,
+                            "one per group", &tree->group_parents));
+  TF_RETURN_IF_ERROR(Vector(context, "class_rows", tree->num_classes,
+                            "one per class", &tree->class_rows));
+  return Vector(context, "row_groups", tree->num_rows, "one per row of weights",
+                &tree->row_groups);
+}
+
 absl::Status Arguments::Read(OpKernelContext* context,
                              const Parameters& parameters) {
   width = parameters.weights().dim_size(1);
-  if (width > kMaxWidth) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "weights must have a width of at most ", kMaxWidth, ", but have the ",
-        "shape ", parameters.weights().shape().DebugString()));
-  }
+  TF_RETURN_IF_ERROR(CheckWidth(width));
   const Tensor* label_tensor = nullptr;
   TF_RETURN_IF_ERROR(context->input("labels", &label_tensor));
   TF_RETURN_IF_ERROR(context->input("inputs", &inputs));
@@ -55,11 +110,7 @@ absl::Status Arguments::Read(OpKernelContext* context,
         ", that of labels and then the width of weights, but have ",
         inputs->shape().DebugString()));
   }
-  if (label_tensor->dtype() == tensorflow::DT_INT32) {
-    CopyLabels<int32_t>(*label_tensor, &labels);
-  } else {
-    CopyLabels<int64_t>(*label_tensor, &labels);
-  }
+  CopyIntegers(*label_tensor, &labels);
 
   const Tensor* array = nullptr;
   TF_RETURN_IF_ERROR(context->input("group_parents", &array));

@@ -28,6 +28,23 @@ struct CoreType<Eigen::half> {
   using type = half;
 };
 
+// Finds the op's input `inputs`, [..., width] of the weights' width.
+absl::Status ReadInputs(tensorflow::OpKernelContext* context, int64_t width,
+                        const tensorflow::Tensor** inputs);
+
+// Reads the arrays of a tree of `rows` rows that a walk down needs, the op's
+// inputs `group_offsets` and `row_below`.
+absl::Status ReadTreeBelow(tensorflow::OpKernelContext* context, int64_t rows,
+                           TreeView* tree);
+
+// Adds those that a walk up needs: `group_parents`, `class_rows`, `row_groups`.
+absl::Status ReadTreeAbove(tensorflow::OpKernelContext* context,
+                           TreeView* tree);
+
+// Integers of either type.
+void CopyIntegers(const tensorflow::Tensor& tensor,
+                  std::vector<int64_t>* values);
+
 // Labels, inputs and the tree's arrays, checked against each other and against
 // the parameters.
 struct Arguments {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/inputs.h"
 #include "cc/core/kernels.h"
 #include "cc/core/loss.h"
 #include "cc/core/parallel.h"
@@ -98,7 +99,8 @@ class Batch {
  private:
   template <typename X>
   void Sort(const Parallel& parallel) {
-    SortInputs(plan, Data<X>(*arguments.inputs), arguments.width, parallel,
+    PackInputs(plan.order.data(), plan.num_examples(),
+               Data<X>(*arguments.inputs), arguments.width, parallel,
                sorted_.flat<A>().data());
   }
 

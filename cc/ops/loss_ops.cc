@@ -1,7 +1,6 @@
 // The loss ops: their signatures, shapes and documentation.
 
-#include <vector>
-
+#include "cc/ops/shapes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -13,15 +12,6 @@ using shape_inference::DimensionHandle;
 using shape_inference::InferenceContext;
 using shape_inference::ShapeHandle;
 
-// The shape of a parameter given as a tensor or as a resource handle, whose
-// shape may be missing.
-ShapeHandle ParameterShape(InferenceContext* c, int input, bool is_handle) {
-  if (!is_handle) return c->input(input);
-  const auto* handle = c->input_handle_shapes_and_types(input);
-  if (handle == nullptr || handle->empty()) return c->UnknownShape();
-  return (*handle)[0].shape;
-}
-
 // What every loss op begins with.
 struct Signature {
   ShapeHandle labels;
@@ -31,26 +21,11 @@ struct Signature {
 };
 
 absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
-  std::vector<DataType> bias_types;
-  TF_RETURN_IF_ERROR(c->GetAttr("BiasTypes", &bias_types));
-  ShapeHandle weights;
-  TF_RETURN_IF_ERROR(c->WithRank(ParameterShape(c, 0, is_handle), 2, &weights));
-  DimensionHandle rows = c->Dim(weights, 0);
-  s->width = c->Dim(weights, 1);
-  if (bias_types.size() > 1) {
-    return absl::InvalidArgumentError("biases: at most one");
-  }
-  if (bias_types.size() == 1) {
-    if (bias_types[0] == DT_RESOURCE && !is_handle) {
-      return absl::InvalidArgumentError(
-          "biases: a variable's handle needs weights that are one too");
-    }
-    ShapeHandle biases;
-    TF_RETURN_IF_ERROR(c->WithRank(
-        ParameterShape(c, 1, bias_types[0] == DT_RESOURCE), 1, &biases));
-    TF_RETURN_IF_ERROR(c->Merge(rows, c->Dim(biases, 0), &rows));
-  }
-  int next = 1 + static_cast<int>(bias_types.size());
+  tf_hsm::Parameters parameters;
+  TF_RETURN_IF_ERROR(tf_hsm::ReadParameters(c, is_handle, &parameters));
+  DimensionHandle rows = parameters.rows;
+  s->width = parameters.width;
+  int next = parameters.next;
   s->labels = c->input(next++);
   TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(next++), 1, &s->inputs));
   TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));

@@ -1,0 +1,311 @@
+#include "cc/core/search.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "cc/core/tree_walk.h"
+
+namespace tf_hsm {
+namespace {
+
+// Examples that are searched side by side: the fewest, the most, and nodes that
+// all of them together may hold unopened.
+constexpr int64_t kMinExamples = kMaxItemExamples;
+constexpr int64_t kMaxExamples = 1024;
+constexpr int64_t kMaxOpen = int64_t{1} << 24;
+
+// A node: a group, or -1 - class.
+template <typename A>
+struct Candidate {
+  A log_prob;
+  int64_t node;
+};
+
+template <typename A>
+A Key(A log_prob) {
+  return log_prob == log_prob ? log_prob : -std::numeric_limits<A>::infinity();
+}
+
+// For classes: -1 - class falls as the class grows.
+template <typename A>
+bool IsBetter(const Candidate<A>& a, const Candidate<A>& b) {
+  const A key_a = Key(a.log_prob), key_b = Key(b.log_prob);
+  return key_a != key_b ? key_a > key_b : a.node > b.node;
+}
+
+// For groups. The best is on top of the heap.
+template <typename A>
+bool IsWorse(const Candidate<A>& a, const Candidate<A>& b) {
+  const A key_a = Key(a.log_prob), key_b = Key(b.log_prob);
+  return key_a != key_b ? key_a < key_b : a.node > b.node;
+}
+
+// One example's search.
+template <typename A>
+class Search {
+ public:
+  explicit Search(const SearchOptions& options)
+      : options_(options), open_{{0, 0}} {}
+
+  // Whether the class could be in the result, by what is known so far.
+  bool Wants(const Candidate<A>& leaf) const {
+    return !is_full_ || IsBetter(leaf, best_.front());
+  }
+
+  // Whether classes below a node with this log-probability could be.
+  bool CouldMatter(A bound) const {
+    const A key = Key(bound);
+    if (key == -std::numeric_limits<A>::infinity()) {
+      return !is_full_ && options_.max_mass > 1;
+    }
+    return !is_full_ || key >= Key(best_.front().log_prob);
+  }
+
+  void Add(const Candidate<A>& candidate) {
+    if (candidate.node >= 0) {
+      if (!CouldMatter(candidate.log_prob)) return;
+      open_.push_back(candidate);
+      if (options_.beam_width == 0) {
+        std::push_heap(open_.begin(), open_.end(), IsWorse<A>);
+      }
+      return;
+    }
+    if (!Wants(candidate)) return;
+    best_.push_back(candidate);
+    std::push_heap(best_.begin(), best_.end(), IsBetter<A>);
+    mass_ += Mass(candidate);
+    while (static_cast<int64_t>(best_.size()) > options_.max_classes ||
+           mass_ - Mass(best_.front()) >= options_.max_mass) {
+      mass_ -= Mass(best_.front());
+      std::pop_heap(best_.begin(), best_.end(), IsBetter<A>);
+      best_.pop_back();
+    }
+    is_full_ = static_cast<int64_t>(best_.size()) == options_.max_classes ||
+               mass_ >= options_.max_mass;
+  }
+
+  // The nodes to open next; none when the search is over.
+  const std::vector<Candidate<A>>& Next() {
+    next_.clear();
+    if (options_.beam_width == 0) {
+      NextBest();
+    } else {
+      NextLevel();
+    }
+    return next_;
+  }
+
+  const std::vector<Candidate<A>>& next() const { return next_; }
+  int64_t num_open() const { return open_.size() + left_out_.size(); }
+
+  // The result, once the search is over, in memory of `classes`.
+  SearchResult<A> Finish(std::vector<RankedClass<A>>* classes) {
+    const int64_t pruned =
+        std::count_if(left_out_.begin(), left_out_.end(),
+                      [&](const auto& c) { return CouldMatter(c.log_prob); });
+    std::sort_heap(best_.begin(), best_.end(), IsBetter<A>);
+    classes->clear();
+    for (const Candidate<A>& c : best_) {
+      classes->push_back({c.log_prob, ~c.node});
+    }
+    return {classes->data(), static_cast<int64_t>(classes->size()), pruned};
+  }
+
+  bool is_full() const { return is_full_; }
+
+ private:
+  double Mass(const Candidate<A>& leaf) const {
+    // Not needed, so not made, for a number of classes.
+    return options_.max_mass > 1
+               ? 0
+               : std::exp(static_cast<double>(Key(leaf.log_prob)));
+  }
+
+  void NextBest() {
+    int64_t wanted = 1 + static_cast<int64_t>(best_.size()) / 4;
+    if (is_full_) {
+      wanted = width_;
+      width_ = std::min(2 * width_, kMaxOpen);
+    }
+    while (wanted-- > 0 && !open_.empty()) {
+      if (!CouldMatter(open_.front().log_prob)) {
+        open_.clear();
+        return;
+      }
+      next_.push_back(open_.front());
+      std::pop_heap(open_.begin(), open_.end(), IsWorse<A>);
+      open_.pop_back();
+    }
+  }
+
+  void NextLevel() {
+    // With too few classes at the end, the beam goes on with what it left out.
+    if (open_.empty() && !is_full_) open_.swap(left_out_);
+    std::sort(open_.begin(), open_.end(),
+              [](const auto& a, const auto& b) { return IsWorse<A>(b, a); });
+    for (const Candidate<A>& c : open_) {
+      if (!CouldMatter(c.log_prob)) break;
+      const bool fits =
+          static_cast<int64_t>(next_.size()) < options_.beam_width;
+      (fits ? next_ : left_out_).push_back(c);
+    }
+    open_.clear();
+  }
+
+  const SearchOptions& options_;
+  std::vector<Candidate<A>> best_;      // a heap, the worst on top
+  std::vector<Candidate<A>> open_;      // a heap, the best on top; no beam's
+  std::vector<Candidate<A>> left_out_;  // by the beam
+  std::vector<Candidate<A>> next_;
+  double mass_ = 0;
+  bool is_full_ = false;
+  int64_t width_ = 1;
+};
+
+// The rows of a group that `search` may want; the best of its leaves only.
+template <typename A>
+bool Collect(const TreeView& tree, int64_t group, A above, const A* log_probs,
+             const Search<A>& search, int64_t max_classes,
+             std::vector<Candidate<A>>* found) {
+  const int64_t first = tree.group_offsets[group];
+  const int64_t fanout = tree.group_offsets[group + 1] - first;
+  found->clear();
+  int64_t leaves = 0;
+  for (int64_t k = 0; k < fanout; ++k) {
+    const int64_t below = tree.row_below[first + k];
+    if (!IsBelow(tree, group, below)) return false;
+    const Candidate<A> c = {above + log_probs[k], below};
+    if (below >= 0 ? !search.CouldMatter(c.log_prob) : !search.Wants(c)) {
+      continue;
+    }
+    found->push_back(c);
+    if (below < 0) std::swap(found->back(), (*found)[leaves++]);
+  }
+  if (leaves > max_classes) {
+    const auto begin = found->begin(), cut = begin + max_classes;
+    std::nth_element(begin, cut, begin + leaves, IsBetter<A>);
+    found->erase(cut, begin + leaves);
+  }
+  return true;
+}
+
+// Searches the examples [begin, end); `peak` is the most nodes that they held.
+template <typename T>
+std::string FindFor(
+    const Descent<T>& descent, const SearchOptions& options, int64_t begin,
+    int64_t end,
+    const std::function<void(int64_t, const SearchResult<Accumulator<T>>&)>&
+        report,
+    int64_t* peak) {
+  using A = Accumulator<T>;
+  constexpr int64_t kSearches = 8;  // of one work item
+  const TreeView& tree = descent.tree;
+  std::vector<Search<A>> searches(end - begin, Search<A>(options));
+  std::vector<int64_t> active, starts;           // starts: of each one's slots
+  std::vector<std::vector<Candidate<A>>> found;  // by slot
+  std::vector<Visit> visits;
+  std::vector<A> above;  // by slot
+  for (int64_t i = begin; i < end; ++i) active.push_back(i);
+  starts.assign(active.size() + 1, 0);
+  std::atomic<int64_t> bad_group{-1};
+  while (!active.empty()) {
+    // What the last round found, and what each search opens next.
+    const int64_t count = active.size();
+    descent.parallel((count + kSearches - 1) / kSearches, [&](int64_t item) {
+      std::vector<RankedClass<A>> classes;
+      for (int64_t at = item * kSearches;
+           at < std::min((item + 1) * kSearches, count); ++at) {
+        Search<A>& search = searches[active[at] - begin];
+        for (int64_t slot = starts[at]; slot < starts[at + 1]; ++slot) {
+          for (const Candidate<A>& c : found[slot]) search.Add(c);
+        }
+        if (search.Next().empty()) {
+          report(active[at], search.Finish(&classes));
+        }
+      }
+    });
+    std::vector<int64_t> still_active;
+    visits.clear();
+    above.clear();
+    starts.assign(1, 0);
+    int64_t open = 0;
+    for (int64_t example : active) {
+      const Search<A>& search = searches[example - begin];
+      const std::vector<Candidate<A>>& next = search.next();
+      if (next.empty()) {
+        if (!search.is_full() && options.max_mass > 1) {
+          return "row_below: the tree has fewer leaves than the k = " +
+                 std::to_string(options.max_classes) + " classes asked for";
+        }
+        continue;
+      }
+      still_active.push_back(example);
+      for (const Candidate<A>& c : next) {
+        visits.push_back(
+            {c.node, example, static_cast<int64_t>(visits.size())});
+        above.push_back(c.log_prob);
+      }
+      starts.push_back(visits.size());
+      open += search.num_open();
+    }
+    *peak = std::max(*peak, open);
+    active.swap(still_active);
+    if (found.size() < visits.size()) found.resize(visits.size());
+    SortVisits(&visits);
+    const std::string error =
+        Score<T>(descent, visits, [&](int64_t i, const A* log_probs) {
+          const Visit& visit = visits[i];
+          if (!Collect(tree, visit.group, above[visit.slot], log_probs,
+                       searches[visit.example - begin], options.max_classes,
+                       &found[visit.slot])) {
+            bad_group = visit.group;
+          }
+        });
+    if (!error.empty()) return error;
+    if (bad_group >= 0) {
+      int64_t row = tree.group_offsets[bad_group];
+      while (IsBelow(tree, bad_group, tree.row_below[row])) ++row;
+      return NotBelow(tree, bad_group, row);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+template <typename T>
+std::string FindBestClasses(
+    const Descent<T>& descent, const SearchOptions& options,
+    const std::function<void(int64_t, const SearchResult<Accumulator<T>>&)>&
+        found) {
+  // As many at a time as can hold all nodes; then, as those before suggest.
+  int64_t size =
+      std::clamp(kMaxOpen / std::max<int64_t>(descent.tree.num_groups, 1),
+                 kMinExamples, kMaxExamples);
+  for (int64_t begin = 0; begin < descent.num_examples;) {
+    const int64_t end = std::min(begin + size, descent.num_examples);
+    int64_t peak = 1;
+    const std::string error =
+        FindFor(descent, options, begin, end, found, &peak);
+    if (!error.empty()) return error;
+    const int64_t each = (peak + end - begin - 1) / (end - begin);
+    size = std::clamp<int64_t>(kMaxOpen / each, 1, kMaxExamples);
+    begin = end;
+  }
+  return "";
+}
+
+#define TF_HSM_INSTANTIATE(T)                  \
+  template std::string FindBestClasses(        \
+      const Descent<T>&, const SearchOptions&, \
+      const std::function<void(int64_t,        \
+                               const SearchResult<Accumulator<T>>&)>&);
+TF_HSM_INSTANTIATE(float)
+TF_HSM_INSTANTIATE(double)
+TF_HSM_INSTANTIATE(bfloat16)
+TF_HSM_INSTANTIATE(half)
+#undef TF_HSM_INSTANTIATE
+
+}  // namespace tf_hsm

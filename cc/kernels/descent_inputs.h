@@ -1,0 +1,134 @@
+// What every op that goes down the tree begins with.
+
+#ifndef TF_HSM_CC_KERNELS_DESCENT_INPUTS_H_
+#define TF_HSM_CC_KERNELS_DESCENT_INPUTS_H_
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cc/core/descent.h"
+#include "cc/core/inputs.h"
+#include "cc/core/isa.h"
+#include "cc/kernels/arguments.h"
+#include "cc/kernels/page_pool.h"
+#include "cc/kernels/parallel.h"
+#include "cc/kernels/parameters.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_hsm {
+
+// The op's inputs `weights`, `biases`, `inputs`, `group_offsets` and
+// `row_below`, checked against each other. Variables are locked as long as this
+// lives.
+template <typename T>
+class DescentInputs {
+ public:
+  using Core = typename CoreType<T>::type;
+  using A = Accumulator<Core>;
+
+  absl::Status Read(tensorflow::OpKernelContext* context) {
+    using tensorflow::DataTypeToEnum;
+    TF_RETURN_IF_ERROR(parameters_.Read(context, DataTypeToEnum<T>::value));
+    const tensorflow::Tensor& weights = parameters_.weights();
+    const tensorflow::Tensor* biases = parameters_.biases();
+    descent.width = weights.dim_size(1);
+    TF_RETURN_IF_ERROR(ReadInputs(context, descent.width, &inputs));
+    TF_RETURN_IF_ERROR(
+        ReadTreeBelow(context, weights.dim_size(0), &descent.tree));
+    batch_shape = inputs->shape();
+    batch_shape.RemoveLastDims(1);
+    descent.num_examples = batch_shape.num_elements();
+    descent.weights = Data<Core>(weights);
+    if (biases != nullptr) descent.biases = Data<Core>(*biases);
+    descent.kernels = &KernelsFor<Core>(ActiveIsa(nullptr));
+    descent.parallel = PoolParallel(context);
+    return Pack(context);
+  }
+
+  // Not flat(), which ends the process on memory that is not aligned.
+  template <typename S>
+  static S* Data(const tensorflow::Tensor& tensor) {
+    return static_cast<S*>(tensor.data());
+  }
+
+  Descent<Core> descent;
+  const tensorflow::Tensor* inputs = nullptr;
+  tensorflow::TensorShape batch_shape;
+
+ private:
+  absl::Status Pack(tensorflow::OpKernelContext* context) {
+    TF_RETURN_IF_ERROR(AllocateTemp(
+        context, tensorflow::DataTypeToEnum<A>::value,
+        tensorflow::TensorShape({descent.num_examples, Padded(descent.width)}),
+        &packed_));
+    switch (inputs->dtype()) {
+      case tensorflow::DT_FLOAT:
+        PackFrom<float>();
+        break;
+      case tensorflow::DT_DOUBLE:
+        PackFrom<double>();
+        break;
+      case tensorflow::DT_BFLOAT16:
+        PackFrom<bfloat16>();
+        break;
+      default:
+        PackFrom<half>();
+        break;
+    }
+    descent.x = Data<A>(packed_);
+    return absl::OkStatus();
+  }
+
+  template <typename X>
+  void PackFrom() {
+    PackInputs(static_cast<const int64_t*>(nullptr), descent.num_examples,
+               Data<X>(*inputs), descent.width, descent.parallel,
+               Data<A>(packed_));
+  }
+
+  Parameters parameters_;
+  tensorflow::Tensor packed_;
+};
+
+// A batch's shape with one more dimension.
+inline absl::Status Append(const tensorflow::TensorShape& batch, int64_t size,
+                           tensorflow::TensorShape* shape) {
+  *shape = batch;
+  return shape->AddDimWithStatus(size);
+}
+
+// Calls `call`, which returns an error's text or none.
+template <typename Call>
+absl::Status Run(const Call& call) {
+  try {
+    const std::string error = call();
+    return error.empty() ? absl::OkStatus() : absl::InvalidArgumentError(error);
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    return absl::ResourceExhaustedError(
+        "no memory for what these inputs meet in the tree");
+  }
+}
+
+// The kernels of an op that begins with DescentInputs, on tensors (`name`) and
+// on variables ("Resource" `name`), one for each element type.
+#define TF_HSM_REGISTER_INFERENCE(name, kernel)                 \
+  TF_HSM_REGISTER_INFERENCE_ONE(name, kernel, float);           \
+  TF_HSM_REGISTER_INFERENCE_ONE(name, kernel, double);          \
+  TF_HSM_REGISTER_INFERENCE_ONE(name, kernel, Eigen::bfloat16); \
+  TF_HSM_REGISTER_INFERENCE_ONE(name, kernel, Eigen::half)
+#define TF_HSM_REGISTER_INFERENCE_ONE(name, kernel, T) \
+  TF_HSM_REGISTER_INFERENCE_NAMED(name, kernel, T);    \
+  TF_HSM_REGISTER_INFERENCE_NAMED("Resource" name, kernel, T)
+#define TF_HSM_REGISTER_INFERENCE_NAMED(name, kernel, T)                   \
+  REGISTER_KERNEL_BUILDER(                                                 \
+      Name(name)                                                           \
+          .Device(tensorflow::DEVICE_CPU)                                  \
+          .TypeConstraint<T>("T")                                          \
+          .TypeConstraint<Accumulator<CoreType<T>::type>>("Taccumulator"), \
+      kernel<T>)
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_DESCENT_INPUTS_H_

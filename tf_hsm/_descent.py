@@ -1,0 +1,33 @@
+"""Calls of the ops that take inputs down the tree."""
+
+from tf_hsm import _arguments
+from tf_hsm._library import raw_ops
+from tf_hsm._tree_tensors import descent_tensors
+
+
+def descend(name, weights, biases, inputs, tree, **arguments):
+    """Calls the op `name` on tensors, or its like on variables.
+
+    Args:
+      name: as in `raw_ops`.
+      weights: `[rows, width]`, a tensor or a variable.
+      biases: `[rows]`, or None.
+      inputs: `[..., width]`.
+      tree: a `tf_hsm.Tree`.
+      **arguments: the other inputs and attributes of the op.
+
+    Returns:
+      What the op returns.
+    """
+    parameters = _arguments.parameters(weights, biases)
+    if parameters.on_variable:
+        name = f"resource_{name}"
+        arguments["T"] = parameters.dtype
+    return getattr(raw_ops, name)(
+        weights=parameters.arguments[0],
+        biases=parameters.arguments[1:],
+        inputs=_arguments.floats(inputs, parameters.dtype),
+        **descent_tensors(tree)._asdict(),
+        **arguments,
+        Taccumulator=_arguments.accumulator(parameters.dtype),
+    )
