@@ -16,7 +16,15 @@ from tests.in_place_models import (
     same_start,
     weights,
 )
-from tests.models import NUM_CLASSES, TREE, WIDTH, head_of, make_data, make_head
+from tests.models import (
+    NUM_CLASSES,
+    TREE,
+    WIDTH,
+    head_of,
+    hidden_model,
+    make_data,
+    make_head,
+)
 from tests.training import assert_near, assert_same
 from tests.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
@@ -203,7 +211,7 @@ def test_the_metric_makes_no_step():
     tokens, labels = make_data()
     model = make_model("compile", "sgd")
     head = head_of(model)
-    hidden = model(tokens)
+    hidden = hidden_model(model)(tokens)
     before = tf_hsm.hierarchical_softmax_loss(
         head.kernel, head.bias, labels, hidden, TREE
     )

@@ -27,6 +27,8 @@ def test_symbolic_outputs():
     """Shapes and types are known before any value is."""
     inputs = keras.Input([STEPS, WIDTH])
     outputs = make_head()(inputs)
+    assert (outputs.shape, outputs.dtype) == ((None, STEPS), "int64")
+    outputs = make_head()(inputs, training=True)
     assert (outputs.shape, outputs.dtype) == ((None, STEPS, WIDTH), "float32")
     for labels_shape in ([STEPS], [STEPS, 1], [None]):
         labels = keras.Input(labels_shape, dtype="int32")

@@ -9,7 +9,6 @@ import tf_hsm
 from tests import oracle
 from tests.models import (
     NUM_CLASSES,
-    STEPS,
     TREE,
     WIDTH,
     assert_same_weights,
@@ -17,6 +16,7 @@ from tests.models import (
     endpoint_form,
     head_of,
     hidden_layers,
+    hidden_model,
     make_data,
     make_head,
     sequential,
@@ -138,13 +138,17 @@ def test_one_group_is_the_full_softmax(mask_zero, ignore_class, weighted):
 
 
 def test_evaluate_and_predict():
-    """Predictions are hidden vectors, or with labels the losses."""
+    """Predictions are the best classes, or with labels the losses."""
     tokens, labels = make_data()
     fitted, endpoint = compile_form(), endpoint_form()
     endpoint.set_weights(fitted.get_weights())
-    hidden = fitted.predict(tokens, verbose=0)
-    assert hidden.shape == (len(tokens), STEPS, WIDTH)
+    hidden = hidden_model(fitted).predict(tokens, verbose=0)
     head = head_of(fitted)
+    classes = fitted.predict(tokens, verbose=0)
+    assert classes.dtype == np.int64
+    np.testing.assert_array_equal(
+        classes, np.argmax(head.log_probs(hidden), axis=-1)
+    )
     by_hand = tf_hsm.hierarchical_softmax_loss(
         head.kernel, head.bias, labels, hidden, TREE
     )
@@ -229,8 +233,8 @@ def test_policies(form, policy, variable, loss):
     losses = train(model, x, y)
     assert losses[-1] < losses[0]
     inputs = np.ones([2, WIDTH])
-    outputs = head(inputs)
-    assert outputs.dtype == head.compute_dtype
+    assert head(inputs, training=True).dtype == head.compute_dtype
+    assert head(inputs).dtype == "int64"
     assert head(inputs, np.array([1, 2])).dtype == loss
 
 

@@ -79,6 +79,11 @@ def head_of(model):
     return heads[0]
 
 
+def hidden_model(model):
+    """The part of a model from its inputs to those of its head."""
+    return keras.Model(model.inputs, head_of(model).input)
+
+
 def train(model, x, y=None, **options):
     """Fits in batches of 8 and a rest; returns the losses of the epochs."""
     options = {"epochs": 2, "batch_size": 8, **options}

@@ -8,12 +8,13 @@ and the metrics find the layer, and each other's result, on it.
 from keras import ops
 
 
-def mark(outputs, head, training=False):
-    """Marks `outputs` [..., width] as those of `head`; returns them.
+def mark(outputs, head, inputs, training=False):
+    """Marks `outputs` as those of `head` for `inputs` [..., width].
 
-    `training` is whether `head` was called to be trained.
+    `training` is whether `head` was called to be trained. Returns the outputs.
     """
     outputs._tf_hsm_head = head
+    outputs._tf_hsm_inputs = inputs
     outputs._tf_hsm_training = training
     return outputs
 
@@ -23,12 +24,26 @@ def is_marked(outputs):
     return hasattr(outputs, "_tf_hsm_head")
 
 
+def head_of(outputs):
+    """The head whose `outputs` these are, and its inputs [..., width].
+
+    Raises:
+      ValueError: they did not come from a head.
+    """
+    if not is_marked(outputs):
+        raise ValueError(
+            "y_pred does not come from a tf_hsm head: make the output of "
+            "layer(inputs), unchanged, the model's output"
+        )
+    return outputs._tf_hsm_head, outputs._tf_hsm_inputs
+
+
 def label_losses(labels, outputs, reuse=False, total=None):
     """Computes a head's loss per label.
 
     Args:
       labels: `[...]` or `[..., 1]`, integers.
-      outputs: `[..., width]`, what a head returned for its inputs.
+      outputs: what a head returned for its inputs.
       reuse: whether the result of the last call for the same two tensors will
         do. That spares a metric the work, and keeps its losses those from
         before the update. A loss wants its own: the weights may have changed,
@@ -43,17 +58,13 @@ def label_losses(labels, outputs, reuse=False, total=None):
     Raises:
       ValueError: `outputs` did not come from a head.
     """
-    if not is_marked(outputs):
-        raise ValueError(
-            "y_pred does not come from a tf_hsm head: make the output of "
-            "layer(inputs), unchanged, the model's output"
-        )
+    head, inputs = head_of(outputs)
     known = getattr(outputs, "_tf_hsm_losses", None)
     if not reuse or known is None or known[0] is not labels:
-        head = outputs._tf_hsm_head
         if not outputs._tf_hsm_training:
             total = None
-        known = (labels, *head.label_losses(labels, outputs, total=total))
+        mask = get_mask(outputs)
+        known = (labels, *head.label_losses(labels, inputs, mask, total))
         outputs._tf_hsm_losses = known
     return known[1:]
 

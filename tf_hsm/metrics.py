@@ -1,5 +1,7 @@
 """Keras metrics."""
 
+import operator
+
 import keras
 from keras import ops
 
@@ -63,3 +65,65 @@ class Perplexity(keras.metrics.Metric):
     def result(self):
         """Returns the perplexity; 1 before the first label."""
         return ops.exp(ops.divide_no_nan(self.total, self.count))
+
+
+@keras.saving.register_keras_serializable("tf_hsm")
+class TopKAccuracy(keras.metrics.Metric):
+    """How often the label is among the k most probable classes.
+
+    The classes are found by exact search through the tree
+    (`tf_hsm.hierarchical_softmax_top_k`), so that it costs more than a loss: in
+    `model.compile(weighted_metrics=[...])` it runs at each training step too.
+    Ignored and masked labels do not count.
+
+    Args:
+      k: how many classes, at least 1; where the tree has fewer, all.
+      name: the name of the metric; None: `top_<k>_accuracy`.
+      dtype: the type of the sums, float32 by default.
+
+    Raises:
+      ValueError: `k` is below 1.
+    """
+
+    def __init__(self, k=5, name=None, dtype=None):
+        """See the class."""
+        self.k = operator.index(k)
+        if self.k < 1:
+            raise ValueError(f"k = {k} is below 1")
+        super().__init__(name=name or f"top_{self.k}_accuracy", dtype=dtype)
+        self.mean = keras.metrics.Mean(name="mean", dtype=dtype)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds a batch.
+
+        Args:
+          y_true: labels, `[...]` or `[..., 1]`.
+          y_pred: what a head returned for its inputs.
+          sample_weight: broadcast from the left to the labels; or None.
+
+        Raises:
+          ValueError: `y_pred` did not come from a head.
+        """
+        head, inputs = _head.head_of(y_pred)
+        labels, mask = head.read_labels(y_true, inputs, _head.get_mask(y_pred))
+        k = min(self.k, head.tree.num_classes)
+        classes = head.top_k(inputs, k).classes
+        labels = ops.expand_dims(ops.cast(labels, "int64"), -1)
+        hits = ops.cast(ops.any(ops.equal(classes, labels), -1), self.dtype)
+        weights = _head.broadcast_weights(sample_weight, hits)
+        if mask is not None:
+            counts = ops.cast(mask, self.dtype)
+            weights = counts if weights is None else weights * counts
+        self.mean.update_state(hits, weights)
+
+    def result(self):
+        """Returns the share of the labels; 0 before the first."""
+        return self.mean.result()
+
+    def reset_state(self):
+        """Forgets all batches."""
+        self.mean.reset_state()
+
+    def get_config(self):
+        """The arguments of the constructor."""
+        return {**super().get_config(), "k": self.k}

@@ -72,19 +72,31 @@ def hierarchical_softmax_top_k(
         out of range, or a shape does not fit; the message names the argument.
       ValueError: `beam_width` is below 1.
     """
-    beam_width = _arguments.count_or_zero("beam_width", beam_width)
-    outputs = _descent.descend(
+    outputs = _search(weights, biases, inputs, tree, k, beam_width)
+    if return_pruned:
+        return BeamTopK(outputs.log_probs, outputs.classes, outputs.num_pruned)
+    return TopK(outputs.log_probs, outputs.classes)
+
+
+def best_class(weights, biases, inputs, tree):
+    """The most probable class of each input, `[...]` int64.
+
+    It is an output of the op itself, so that TensorFlow leaves the op out where
+    a graph has no use for the result.
+    """
+    return _search(weights, biases, inputs, tree, 1, None).best_class
+
+
+def _search(weights, biases, inputs, tree, k, beam_width):
+    return _descent.descend(
         "tf_hsm_top_k",
         weights,
         biases,
         inputs,
         tree,
         k=tf.cast(k, tf.int64),
-        beam_width=beam_width,
+        beam_width=_arguments.count_or_zero("beam_width", beam_width),
     )
-    if return_pruned:
-        return BeamTopK(outputs.log_probs, outputs.classes, outputs.num_pruned)
-    return TopK(outputs.log_probs, outputs.classes)
 
 
 _private_tensorflow.declare_read_only("ResourceTfHsmTopK")

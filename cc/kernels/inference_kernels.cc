@@ -61,23 +61,27 @@ class TopKOp : public OpKernel {
                     absl::StrCat("beam_width = ", beam_width, " is below 1")));
     TensorShape shape;
     OP_REQUIRES_OK(context, Append(in.batch_shape, k, &shape));
-    Tensor *log_probs, *classes, *pruned;
+    Tensor *log_probs, *classes, *pruned, *best;
     OP_REQUIRES_OK(context, context->allocate_output(0, shape, &log_probs));
     OP_REQUIRES_OK(context, context->allocate_output(1, shape, &classes));
     OP_REQUIRES_OK(context,
                    context->allocate_output(2, in.batch_shape, &pruned));
+    OP_REQUIRES_OK(context, context->allocate_output(3, in.batch_shape, &best));
     SearchOptions options;
     options.max_classes = k;
     options.beam_width = beam_width;
     A* values = Inputs::template Data<A>(*log_probs);
     int64_t* ids = Inputs::template Data<int64_t>(*classes);
     int64_t* counts = Inputs::template Data<int64_t>(*pruned);
+    int64_t* firsts = Inputs::template Data<int64_t>(*best);
     auto found = [&](int64_t example, const SearchResult<A>& result) {
       for (int64_t i = 0; i < result.num_classes; ++i) {
         values[example * k + i] = result.classes[i].log_prob;
         ids[example * k + i] = result.classes[i].id;
       }
       counts[example] = result.num_pruned;
+      // A search that ends without a class is an error later.
+      firsts[example] = result.num_classes > 0 ? result.classes[0].id : -1;
     };
     OP_REQUIRES_OK(context, Run([&] {
                      return FindBestClasses(in.descent, options, found);

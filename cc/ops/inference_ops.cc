@@ -97,6 +97,7 @@ absl::Status TopKShape(InferenceContext* c) {
   c->set_output(0, best);
   c->set_output(1, best);
   c->set_output(2, s.batch);
+  c->set_output(3, s.batch);
   return absl::OkStatus();
 }
 
@@ -165,7 +166,8 @@ absl::Status ClassLogProbsShape(InferenceContext* c) {
       .Input("beam_width: int64")        \
       .Output("log_probs: Taccumulator") \
       .Output("classes: int64")          \
-      .Output("num_pruned: int64")
+      .Output("num_pruned: int64")       \
+      .Output("best_class: int64")
 
 #define TF_HSM_SAMPLE               \
   Input("num_samples: int64")       \
@@ -220,6 +222,7 @@ log_probs: `[..., k]`, in nats.
 classes: `[..., k]`.
 num_pruned: `[...]`, how many nodes a beam left out that could hold a better
   class: with 0 the answer is exact.
+best_class: `[...]`, the first of classes.
 )doc";
 
 constexpr char kSampleDoc[] = R"doc(

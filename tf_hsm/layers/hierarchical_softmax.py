@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tf_hsm import _head, _private_keras, _update_rules
+from tf_hsm.layers._predictions import Predictions
 from tf_hsm.loss import loss_ignoring
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
 from tf_hsm.train_step import train_step_ignoring
@@ -16,7 +17,7 @@ _MASKED = -(2**63)
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class HierarchicalSoftmax(keras.layers.Layer):
+class HierarchicalSoftmax(Predictions, keras.layers.Layer):
     """A softmax over many classes whose cost is the path to the label.
 
     It replaces the last Dense layer and its cross-entropy. Either
@@ -27,15 +28,19 @@ class HierarchicalSoftmax(keras.layers.Layer):
     ...               metrics=[tf_hsm.metrics.Perplexity()])
     >>> model.fit(x, y)
 
-    where `head(inputs)` returns its inputs, `[..., width]`, for the loss and
-    the metrics to take (and so does `model.predict`); or as an endpoint, with
-    the labels as an input of the model and no loss in `compile`:
+    where the loss and the metrics find the layer and its inputs on what
+    `head(inputs)` returns; or as an endpoint, with the labels as an input of
+    the model and no loss in `compile`:
 
     >>> losses = head(hidden, labels)
     >>> keras.Model([x, labels], losses).compile("sgd")
 
     where `head(inputs, labels)` returns a loss per label, in nats, and adds
     their mean to the model's losses.
+
+    Trained, `head(inputs)` is the most probable class of each input, `[...]`
+    int64, and so is what `model.predict(x)` returns. `log_probs`, `log_prob`,
+    `top_k` and `sample` answer more.
 
     The gradients of the variables are sparse: those of `tf_hsm.optimizers` take
     work on the touched rows only. The weights are never cast nor copied, under
@@ -163,17 +168,22 @@ class HierarchicalSoftmax(keras.layers.Layer):
             model's losses; broadcast from the left.
           inputs_mask: `[...]` bool, the inputs that count.
           training: whether the layer's own optimizer, if there is one, makes a
-            step.
+            step, and classes are not asked for.
 
         Returns:
-          Without labels, the inputs. With labels, `[...]`: the loss of each,
-          in nats, 0 where ignored or masked.
+          With labels, `[...]`: the loss of each, in nats, 0 where ignored or
+          masked. Without, the most probable classes, `[...]` int64; in
+          training, where they would only cost time, the inputs. Either way the
+          losses and metrics of tf_hsm find the inputs on it.
         """
         updates = bool(training) and self.optimizer is not None
         if updates:
             _check_fit(self)
         if labels is None:
-            return _head.mark(tf.identity(inputs), self, updates)
+            outputs = (
+                tf.identity(inputs) if training else self.predict_class(inputs)
+            )
+            return _head.mark(outputs, self, inputs, updates)
 
         def total(losses, mask):
             return mean_loss(losses, mask, sample_weight)
@@ -191,27 +201,16 @@ class HierarchicalSoftmax(keras.layers.Layer):
         count. See `call` for the arguments. With `total`, a linear function of
         both that is to be minimized, the layer's optimizer makes a step.
         """
-        labels = tf.convert_to_tensor(labels)
-        _check_integers(labels)
-        if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
-            labels = tf.squeeze(labels, -1)
-        if not labels.shape.is_compatible_with(inputs.shape[:-1]):
-            raise ValueError(
-                f"labels, of shape {labels.shape}, must have the shape of "
-                f"inputs, {inputs.shape}, without the last dimension"
-            )
-        mask = _head.get_mask(inputs) if inputs_mask is None else inputs_mask
+        labels, mask = self.read_labels(labels, inputs, inputs_mask)
         ignored = [] if self.ignore_class is None else [self.ignore_class]
-        kept = None
-        if self.ignore_class is not None:
-            kept = tf.not_equal(labels, self.ignore_class)
-        if mask is not None:
+        if inputs_mask is not None:
             # What is masked may hold any label, and costs nothing.
-            mask = tf.cast(mask, tf.bool)
-            labels = tf.where(mask, tf.cast(labels, tf.int64), _MASKED)
+            labels = tf.where(
+                tf.cast(inputs_mask, tf.bool),
+                tf.cast(labels, tf.int64),
+                _MASKED,
+            )
             ignored.append(_MASKED)
-        if kept is not None:
-            mask = kept if mask is None else tf.logical_and(mask, kept)
         parameters = (self.kernel, self.bias, labels, inputs, self.tree)
         if total is None or not self.trainable:
             return loss_ignoring(ignored, *parameters), mask
@@ -224,6 +223,33 @@ class HierarchicalSoftmax(keras.layers.Layer):
             self.seed,
         )
         return losses, mask
+
+    def read_labels(self, labels, inputs, inputs_mask=None):
+        """Returns labels `[...]` and which of them count, `[...]` bool or None.
+
+        Args:
+          labels: `[...]` or `[..., 1]`, integers.
+          inputs: `[..., width]`.
+          inputs_mask: `[...]` bool, the inputs that count; or None.
+
+        Raises:
+          TypeError: labels are not integers.
+          ValueError: labels and inputs do not fit.
+        """
+        labels = tf.convert_to_tensor(labels)
+        _check_integers(labels)
+        if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
+            labels = tf.squeeze(labels, -1)
+        if not labels.shape.is_compatible_with(inputs.shape[:-1]):
+            raise ValueError(
+                f"labels, of shape {labels.shape}, must have the shape of "
+                f"inputs, {inputs.shape}, without the last dimension"
+            )
+        mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
+        if self.ignore_class is not None:
+            kept = tf.not_equal(labels, self.ignore_class)
+            mask = kept if mask is None else tf.logical_and(mask, kept)
+        return labels, mask
 
     @property
     def _loss_dtype(self):
@@ -238,9 +264,11 @@ class HierarchicalSoftmax(keras.layers.Layer):
         training=False,
     ):
         """The shape and type of what `call` returns."""
-        del sample_weight, inputs_mask, training
-        if labels is None:
+        del sample_weight, inputs_mask
+        if labels is None and training:
             return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
+        if labels is None:
+            return keras.KerasTensor(inputs.shape[:-1], dtype="int64")
         # Here already, since the model casts what it is given to this type.
         _check_integers(labels)
         return keras.KerasTensor(inputs.shape[:-1], dtype=self._loss_dtype)

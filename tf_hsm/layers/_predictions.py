@@ -1,0 +1,79 @@
+"""What a trained head answers."""
+
+from tf_hsm.log_probs import (
+    hierarchical_softmax_log_prob,
+    hierarchical_softmax_log_probs,
+)
+from tf_hsm.sample import hierarchical_softmax_sample
+from tf_hsm.top_k import best_class, hierarchical_softmax_top_k
+
+
+class Predictions:
+    """Methods of a layer with a `kernel`, a `bias` or None, and a `tree`.
+
+    They take inputs `[..., width]` like the layer, which must be built, and
+    pass all else to the functions of the same names.
+    """
+
+    def log_probs(self, inputs, nodes=False):
+        """Log-probabilities `[..., num_classes]` of all classes, in nats.
+
+        See `tf_hsm.hierarchical_softmax_log_probs`.
+        """
+        return hierarchical_softmax_log_probs(
+            *self._parameters(), inputs, self.tree, nodes
+        )
+
+    def log_prob(self, classes, inputs):
+        """Log-probabilities of given classes `[..., C]`, in nats.
+
+        See `tf_hsm.hierarchical_softmax_log_prob`.
+        """
+        return hierarchical_softmax_log_prob(
+            *self._parameters(), classes, inputs, self.tree
+        )
+
+    def top_k(self, inputs, k, beam_width=None, return_pruned=False):
+        """The k best classes: `(log_probs, classes)`, each `[..., k]`.
+
+        See `tf_hsm.hierarchical_softmax_top_k`.
+        """
+        return hierarchical_softmax_top_k(
+            *self._parameters(), inputs, self.tree, k, beam_width, return_pruned
+        )
+
+    def sample(
+        self,
+        inputs,
+        num_samples,
+        seed=None,
+        temperature=1.0,
+        top_k=None,
+        top_p=None,
+    ):
+        """Classes `[..., num_samples]` drawn by their probabilities.
+
+        See `tf_hsm.hierarchical_softmax_sample`.
+        """
+        return hierarchical_softmax_sample(
+            *self._parameters(),
+            inputs,
+            self.tree,
+            num_samples,
+            seed,
+            temperature,
+            top_k,
+            top_p,
+        )
+
+    def predict_class(self, inputs):
+        """The most probable class of each input, `[...]` int64."""
+        return best_class(*self._parameters(), inputs, self.tree)
+
+    def _parameters(self):
+        if not self.built:
+            raise ValueError(
+                f"{self.name} has no weights yet: call it, or a model with it, "
+                "on inputs first"
+            )
+        return self.kernel, self.bias
