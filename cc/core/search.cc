@@ -16,6 +16,14 @@ constexpr int64_t kMinExamples = kMaxItemExamples;
 constexpr int64_t kMaxExamples = 1024;
 constexpr int64_t kMaxOpen = int64_t{1} << 24;
 
+// How many nodes an example opens in the round after it has enough classes,
+// alone and among at least kManyExamples, which share what they read; and how
+// many times more in each later round.
+constexpr int64_t kWidthAlone = 4;
+constexpr int64_t kWidthAmongMany = 16;
+constexpr int64_t kManyExamples = 32;
+constexpr int64_t kGrowth = 4;
+
 // A node: a group, or -1 - class.
 template <typename A>
 struct Candidate {
@@ -28,51 +36,42 @@ A Key(A log_prob) {
   return log_prob == log_prob ? log_prob : -std::numeric_limits<A>::infinity();
 }
 
-// For classes: -1 - class falls as the class grows.
+// Of two classes or two groups; -1 - class falls as the class grows.
 template <typename A>
 bool IsBetter(const Candidate<A>& a, const Candidate<A>& b) {
   const A key_a = Key(a.log_prob), key_b = Key(b.log_prob);
   return key_a != key_b ? key_a > key_b : a.node > b.node;
 }
 
-// For groups. The best is on top of the heap.
-template <typename A>
-bool IsWorse(const Candidate<A>& a, const Candidate<A>& b) {
-  const A key_a = Key(a.log_prob), key_b = Key(b.log_prob);
-  return key_a != key_b ? key_a < key_b : a.node > b.node;
-}
-
 // One example's search.
 template <typename A>
 class Search {
  public:
-  explicit Search(const SearchOptions& options)
-      : options_(options), open_{{0, 0}} {}
+  Search(const SearchOptions& options, int64_t width)
+      : options_(options), open_{{0, 0}}, width_(width) {}
 
-  // Whether the class could be in the result, by what is known so far.
-  bool Wants(const Candidate<A>& leaf) const {
-    return !is_full_ || IsBetter(leaf, best_.front());
+  // What is less probable is of no use any more.
+  A least() const {
+    return is_full_ ? Key(best_.front().log_prob)
+                    : -std::numeric_limits<A>::infinity();
   }
 
-  // Whether classes below a node with this log-probability could be.
+  // Whether classes below a node with this log-probability could be in the
+  // result, by what is known so far.
   bool CouldMatter(A bound) const {
     const A key = Key(bound);
     if (key == -std::numeric_limits<A>::infinity()) {
       return !is_full_ && options_.max_mass > 1;
     }
-    return !is_full_ || key >= Key(best_.front().log_prob);
+    return key >= least();
   }
 
   void Add(const Candidate<A>& candidate) {
     if (candidate.node >= 0) {
-      if (!CouldMatter(candidate.log_prob)) return;
-      open_.push_back(candidate);
-      if (options_.beam_width == 0) {
-        std::push_heap(open_.begin(), open_.end(), IsWorse<A>);
-      }
+      if (CouldMatter(candidate.log_prob)) open_.push_back(candidate);
       return;
     }
-    if (!Wants(candidate)) return;
+    if (is_full_ && !IsBetter(candidate, best_.front())) return;
     best_.push_back(candidate);
     std::push_heap(best_.begin(), best_.end(), IsBetter<A>);
     mass_ += Mass(candidate);
@@ -88,11 +87,25 @@ class Search {
 
   // The nodes to open next; none when the search is over.
   const std::vector<Candidate<A>>& Next() {
-    next_.clear();
-    if (options_.beam_width == 0) {
-      NextBest();
-    } else {
-      NextLevel();
+    const int64_t beam = options_.beam_width;
+    // With too few classes at the end, a beam goes on with what it left out.
+    if (open_.empty() && !is_full_) open_.swap(left_out_);
+    open_.erase(
+        std::remove_if(open_.begin(), open_.end(),
+                       [&](const auto& c) { return !CouldMatter(c.log_prob); }),
+        open_.end());
+    int64_t wanted = beam > 0   ? beam
+                     : is_full_ ? width_
+                                : 1 + static_cast<int64_t>(best_.size()) / 4;
+    if (is_full_) width_ = std::min(kGrowth * width_, kMaxOpen);
+    wanted = std::min<int64_t>(wanted, open_.size());
+    const auto cut = open_.begin() + wanted;
+    std::nth_element(open_.begin(), cut, open_.end(), IsBetter<A>);
+    next_.assign(open_.begin(), cut);
+    open_.erase(open_.begin(), cut);
+    if (beam > 0) {
+      left_out_.insert(left_out_.end(), open_.begin(), open_.end());
+      open_.clear();
     }
     return next_;
   }
@@ -123,71 +136,46 @@ class Search {
                : std::exp(static_cast<double>(Key(leaf.log_prob)));
   }
 
-  void NextBest() {
-    int64_t wanted = 1 + static_cast<int64_t>(best_.size()) / 4;
-    if (is_full_) {
-      wanted = width_;
-      width_ = std::min(2 * width_, kMaxOpen);
-    }
-    while (wanted-- > 0 && !open_.empty()) {
-      if (!CouldMatter(open_.front().log_prob)) {
-        open_.clear();
-        return;
-      }
-      next_.push_back(open_.front());
-      std::pop_heap(open_.begin(), open_.end(), IsWorse<A>);
-      open_.pop_back();
-    }
-  }
-
-  void NextLevel() {
-    // With too few classes at the end, the beam goes on with what it left out.
-    if (open_.empty() && !is_full_) open_.swap(left_out_);
-    std::sort(open_.begin(), open_.end(),
-              [](const auto& a, const auto& b) { return IsWorse<A>(b, a); });
-    for (const Candidate<A>& c : open_) {
-      if (!CouldMatter(c.log_prob)) break;
-      const bool fits =
-          static_cast<int64_t>(next_.size()) < options_.beam_width;
-      (fits ? next_ : left_out_).push_back(c);
-    }
-    open_.clear();
-  }
-
   const SearchOptions& options_;
-  std::vector<Candidate<A>> best_;      // a heap, the worst on top
-  std::vector<Candidate<A>> open_;      // a heap, the best on top; no beam's
-  std::vector<Candidate<A>> left_out_;  // by the beam
+  std::vector<Candidate<A>> best_;  // classes, a heap, the worst on top
+  std::vector<Candidate<A>> open_;  // nodes, in any order
+  std::vector<Candidate<A>> left_out_;
   std::vector<Candidate<A>> next_;
   double mass_ = 0;
   bool is_full_ = false;
-  int64_t width_ = 1;
+  int64_t width_;  // nodes to open next, once it has enough classes
 };
 
-// The rows of a group that `search` may want; the best of its leaves only.
+// The rows of a group that are of use to `search`; the best of its leaves only.
 template <typename A>
 bool Collect(const TreeView& tree, int64_t group, A above, const A* log_probs,
              const Search<A>& search, int64_t max_classes,
              std::vector<Candidate<A>>* found) {
   const int64_t first = tree.group_offsets[group];
   const int64_t fanout = tree.group_offsets[group + 1] - first;
-  found->clear();
+  // Leaves, which come first, are cut to the best when they are this many.
+  const int64_t most = std::min(max_classes, fanout) * 2 + 64;
+  A least = search.least();
   int64_t leaves = 0;
+  found->clear();
+  auto cut = [&] {
+    const auto begin = found->begin(), end = begin + max_classes;
+    std::nth_element(begin, end - 1, begin + leaves, IsBetter<A>);
+    least = std::max(least, Key((end - 1)->log_prob));
+    found->erase(end, begin + leaves);
+    leaves = max_classes;
+  };
   for (int64_t k = 0; k < fanout; ++k) {
+    const A log_prob = above + log_probs[k];
+    if (log_prob < least) continue;
     const int64_t below = tree.row_below[first + k];
     if (!IsBelow(tree, group, below)) return false;
-    const Candidate<A> c = {above + log_probs[k], below};
-    if (below >= 0 ? !search.CouldMatter(c.log_prob) : !search.Wants(c)) {
-      continue;
-    }
-    found->push_back(c);
-    if (below < 0) std::swap(found->back(), (*found)[leaves++]);
+    found->push_back({log_prob, below});
+    if (below >= 0) continue;
+    std::swap(found->back(), (*found)[leaves++]);
+    if (leaves == most) cut();
   }
-  if (leaves > max_classes) {
-    const auto begin = found->begin(), cut = begin + max_classes;
-    std::nth_element(begin, cut, begin + leaves, IsBetter<A>);
-    found->erase(cut, begin + leaves);
-  }
+  if (leaves > max_classes) cut();
   return true;
 }
 
@@ -202,7 +190,9 @@ std::string FindFor(
   using A = Accumulator<T>;
   constexpr int64_t kSearches = 8;  // of one work item
   const TreeView& tree = descent.tree;
-  std::vector<Search<A>> searches(end - begin, Search<A>(options));
+  const int64_t width =
+      end - begin < kManyExamples ? kWidthAlone : kWidthAmongMany;
+  std::vector<Search<A>> searches(end - begin, Search<A>(options, width));
   std::vector<int64_t> active, starts;           // starts: of each one's slots
   std::vector<std::vector<Candidate<A>>> found;  // by slot
   std::vector<Visit> visits;
