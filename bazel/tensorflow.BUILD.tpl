@@ -20,3 +20,14 @@ cc_library(
     # Becomes -isystem: our warnings are not for TensorFlow's code.
     includes = ["include"],
 )
+
+# TensorFlow as a program without Python uses it.
+cc_library(
+    name = "c_api",
+    srcs = [
+        {cc_library},
+        {library},
+    ],
+    hdrs = glob(["include/tensorflow/c/*.h"]),
+    deps = [":headers"],
+)

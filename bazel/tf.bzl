@@ -3,8 +3,9 @@
 `tensorflow_repository(name = "tensorflow")` makes
     @tensorflow//:headers                            a cc_library
     @tensorflow//:libtensorflow_framework.so.2       what an op links against
+    @tensorflow//:c_api                              what a program links against
     @tensorflow//:config.bzl                         PYTHON, CXX_STANDARD
-Headers and library are symlinks into the environment: nothing is copied.
+Headers and libraries are symlinks into the environment: nothing is copied.
 """
 
 # Compile flags must be TensorFlow's own: another alignment of Eigen's, for one,
@@ -44,9 +45,12 @@ def _tensorflow_repository_impl(ctx):
         fail("No Python is configured. Run ./configure.sh first.")
     flags = _query(ctx, python)
     library = [f[3:] for f in flags["link"] if f.startswith("-l:")][0]
+    cc_library = library.replace("_framework", "_cc")
     ctx.symlink(flags["include"], "include")
-    ctx.symlink(flags["lib"] + "/" + library, library)
+    for name in [library, cc_library]:
+        ctx.symlink(flags["lib"] + "/" + name, name)
     ctx.template("BUILD", ctx.attr._build_file, {
+        "{cc_library}": repr(cc_library),
         "{defines}": repr([f[2:] for f in flags["compile"] if f.startswith("-D")]),
         "{library}": repr(library),
     })

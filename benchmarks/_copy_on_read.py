@@ -51,10 +51,7 @@ def measure(case, reader, phase, settings):
       "extra_bytes", the peak beyond the resident size with the parameters.
     """
     _machine.use_threads(settings.threads)
-    limits = _limits.Limits(
-        settings.memory_limit or _machine.available_bytes(),
-        settings.time_limit,
-    )
+    limits = _limits.of(settings)
     name, loss = READERS[reader]
     tree = _workloads.make_tree(case)
     labels = _workloads.draw_labels(case, settings.repetitions)

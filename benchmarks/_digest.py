@@ -1,4 +1,4 @@
-"""A hash of all results of a step, to compare them bit by bit."""
+"""Hashes of results, to compare them bit by bit."""
 
 import hashlib
 
@@ -20,8 +20,8 @@ def measure(cases, threads):
       threads: the number of threads.
 
     Returns:
-      A list of 16 hexadecimal digits: of the losses, the gradients of inputs,
-      weights and biases, and the rows that the latter two are of.
+      A list of hashes: of the losses, the gradients of inputs, weights and
+      biases, and the rows that the latter two are of.
     """
     _machine.use_threads(threads)
     tree = _workloads.make_tree(cases[0])
@@ -40,8 +40,13 @@ def measure(cases, threads):
     for case in cases:
         (labels,) = _workloads.draw_labels(case, 1)
         inputs = _implementations.make_inputs(case)
-        digest = hashlib.blake2b(digest_size=8)
-        for result in step(tf.constant(labels), inputs):
-            digest.update(np.ascontiguousarray(result).view(np.uint8))
-        digests.append(digest.hexdigest())
+        digests.append(of(step(tf.constant(labels), inputs)))
     return digests
+
+
+def of(results):
+    """Hashes arrays: 16 hexadecimal digits."""
+    digest = hashlib.blake2b(digest_size=8)
+    for result in results:
+        digest.update(np.ascontiguousarray(result).view(np.uint8))
+    return digest.hexdigest()

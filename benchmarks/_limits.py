@@ -1,6 +1,6 @@
 """Refuses what cannot fit into memory or takes far too long, untried."""
 
-from benchmarks import _implementations, _units
+from benchmarks import _implementations, _machine, _units
 from tf_hsm import baselines
 
 # Allocators round up, and the rest of the machine is not idle.
@@ -58,6 +58,14 @@ def step_seconds(name, phase, tree, case, rates):
         groups = case.sizes.batch * tree.depth
         return 3 * groups * dense / rates.read_write
     return 0.0
+
+
+def of(settings):
+    """The `Limits` of `_timing.Settings`."""
+    return Limits(
+        settings.memory_limit or _machine.available_bytes(),
+        settings.time_limit,
+    )
 
 
 class Limits:

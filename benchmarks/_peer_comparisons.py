@@ -15,7 +15,7 @@ CUTOFFS = {
     "text8": (2_000, 10_000),
     "1bw": (4_000, 40_000, 200_000),
 }
-_DIV_VALUE = 4.0
+DIV_VALUE = 4.0
 WORKLOADS = (*CUTOFFS, "deep")
 # fastText cuts lines at 1,024 words, of which the end of the line is one.
 _LINE = 1_000
@@ -50,7 +50,7 @@ def adaptive(workload, folder, turns, threads):
         "width": sizes.width,
         "batch": sizes.batch,
         "cutoffs": cutoffs,
-        "div_value": _DIV_VALUE,
+        "div_value": DIV_VALUE,
     }
     return Comparison(
         f"{workload}: N={sizes.num_classes:,}, D={sizes.width}, "

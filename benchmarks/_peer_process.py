@@ -10,7 +10,8 @@ A child runs the class `Implementation` of one module:
     Implementation(spec)      prepares everything; `spec` is a dict
     .facts                    a dict, with at least "version" and "parameters"
     .run(phase, turn)         measures once: {"seconds", "pairs"}, where pairs
-                              of an example and its label were worked on
+                              of an example and its label were worked on, and
+                              whatever else the module says
 """
 
 import importlib

@@ -15,22 +15,12 @@ class Implementation:
 
     def __init__(self, spec):
         """Makes weights and inputs, both random."""
-        torch.set_num_threads(spec["threads"])
-        torch.manual_seed(1)
-        self._softmax = torch.nn.AdaptiveLogSoftmaxWithLoss(
-            spec["width"],
-            spec["num_classes"],
-            spec["cutoffs"],
-            div_value=spec["div_value"],
-        )
+        self._softmax = make_softmax(spec)
         self._inputs = torch.randn(spec["batch"], spec["width"])
         self._inputs /= spec["width"] ** 0.5
         self._inputs.requires_grad_()
         self._labels = torch.from_numpy(np.load(spec["labels"]))
-        self.facts = {
-            "version": torch.__version__,
-            "parameters": sum(p.numel() for p in self._softmax.parameters()),
-        }
+        self.facts = facts(self._softmax)
 
     def run(self, phase, turn):
         """Times one step: the loss and, if asked for, all gradients."""
@@ -46,3 +36,28 @@ class Implementation:
             self._inputs.grad = None
         seconds = time.perf_counter() - start
         return {"seconds": seconds, "pairs": len(labels)}
+
+
+def make_softmax(spec):
+    """Makes the module with random weights, and holds PyTorch to its threads.
+
+    Args:
+      spec: "threads", and the arguments "num_classes", "width", "cutoffs" and
+        "div_value".
+    """
+    torch.set_num_threads(spec["threads"])
+    torch.manual_seed(1)
+    return torch.nn.AdaptiveLogSoftmaxWithLoss(
+        spec["width"],
+        spec["num_classes"],
+        spec["cutoffs"],
+        div_value=spec["div_value"],
+    )
+
+
+def facts(softmax):
+    """What an `Implementation` of it says about itself."""
+    return {
+        "version": torch.__version__,
+        "parameters": sum(p.numel() for p in softmax.parameters()),
+    }

@@ -51,10 +51,7 @@ def time_cases(cases, settings):
       A list of what `time_case` returns.
     """
     _machine.use_threads(settings.threads)
-    limits = _limits.Limits(
-        settings.memory_limit or _machine.available_bytes(),
-        settings.time_limit,
-    )
+    limits = _limits.of(settings)
     probe = _floors.Probe(settings.threads, cases[0].dtype)
     rates = [probe.sample()]
     tree = _workloads.make_tree(cases[0])

@@ -31,10 +31,7 @@ def time_case(case, rule, settings):
       implementation -> {"ms", "samples_ms"} or {"refused"}.
     """
     _machine.use_threads(settings.threads)
-    limits = _limits.Limits(
-        settings.memory_limit or _machine.available_bytes(),
-        settings.time_limit,
-    )
+    limits = _limits.of(settings)
     probe = _floors.Probe(settings.threads, case.dtype)
     rates = [probe.sample()]
     tree = _workloads.make_tree(case)

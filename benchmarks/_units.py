@@ -14,6 +14,11 @@ def of_seconds(number):
     return _three_digits(1000 * number)
 
 
+def of_rate(number):
+    """Formats how many there are in a second: "0.123", "12.3", "1,234"."""
+    return _three_digits(number)
+
+
 def _three_digits(number):
     decimals = sum(number < limit for limit in (1, 10, 100))
     return f"{number:,.{decimals}f}"

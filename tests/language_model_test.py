@@ -12,7 +12,6 @@ from examples.language_model import (
     batches,
     checkpoint,
     corpus,
-    heads,
     model,
     predictions,
     run,
@@ -87,6 +86,8 @@ def test_run_learns_saves_and_predicts(
     shown = capsys.readouterr().out
     assert "held-out" in shown
     assert "top 5:" in shown
+    written = shown.split("A text drawn from the model")[1].split("\n", 1)[1]
+    assert written.strip() and "<unk>" not in written
 
 
 @pytest.mark.parametrize("head", model.HEADS)
@@ -97,7 +98,7 @@ def test_log_probs_are_the_loss(text, tmp_path, head):
     layer.bias.assign(np.linspace(-1, 1, layer.bias.shape[0]))
     model.reset_states(job.model)
     hidden = np.array(model.body(job.model)(tokens))
-    log_probs = heads.log_probs(layer, hidden[:, -1])
+    log_probs = layer.log_probs(hidden[:, -1]).numpy()
     np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1, rtol=1e-5)
     loss = np.array(layer(tf.constant(hidden), tf.constant(labels)))[:, -1]
     rows = np.arange(len(labels))

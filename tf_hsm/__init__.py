@@ -4,7 +4,8 @@ A loss over millions of classes whose cost is the path to the label, not the
 number of classes, as a TensorFlow op that never copies a parameter.
 """
 
-from tf_hsm import baselines, layers, losses, metrics, optimizers
+from tf_hsm import baselines, converters, layers, losses, metrics, optimizers
+from tf_hsm._cost_model import CostModel
 from tf_hsm._library import cpu_isa
 from tf_hsm.log_probs import (
     hierarchical_softmax_log_prob,
@@ -19,8 +20,10 @@ from tf_hsm.tree import Tree
 __version__ = "0.1.0"
 
 __all__ = [
+    "CostModel",
     "Tree",
     "baselines",
+    "converters",
     "cpu_isa",
     "hierarchical_softmax_log_prob",
     "hierarchical_softmax_log_probs",

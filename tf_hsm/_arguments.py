@@ -66,8 +66,8 @@ def accumulator(dtype):
     return tf.float64 if dtype == tf.float64 else tf.float32
 
 
-def integers(labels):
-    """Labels as int32 or int64.
+def integers(labels, name="labels"):
+    """Labels, or what `name` says, as int32 or int64.
 
     Raises:
       TypeError: they are not integers.
@@ -76,7 +76,7 @@ def integers(labels):
     if labels.dtype in (tf.int32, tf.int64):
         return labels
     if not labels.dtype.is_integer:
-        raise TypeError(f"labels must be integers, but are {labels.dtype.name}")
+        raise TypeError(f"{name} must be integers, but are {labels.dtype.name}")
     return tf.cast(labels, tf.int64)
 
 
@@ -86,6 +86,17 @@ def floats(inputs, dtype):
         return tf.convert_to_tensor(inputs, dtype)
     inputs = tf.convert_to_tensor(inputs)
     return inputs if inputs.dtype.is_floating else tf.cast(inputs, dtype)
+
+
+def scalar(value, dtype):
+    """A number as a scalar of `dtype`: Python's floats keep all their digits.
+
+    Raises:
+      TypeError: `dtype` is an integer type and `value` no integer.
+    """
+    if tf.is_tensor(value):
+        return tf.cast(value, dtype)
+    return tf.constant(value, dtype)
 
 
 def count_or_zero(name, count):
@@ -98,4 +109,4 @@ def count_or_zero(name, count):
         return tf.constant(0, tf.int64)
     if not tf.is_tensor(count) and count < 1:
         raise ValueError(f"{name} = {count} is below 1")
-    return tf.cast(count, tf.int64)
+    return scalar(count, tf.int64)

@@ -1,6 +1,6 @@
 """Calls of the ops that take inputs down the tree."""
 
-from tf_hsm import _arguments
+from tf_hsm import _arguments, _private_tensorflow
 from tf_hsm._library import raw_ops
 from tf_hsm._tree_tensors import descent_tensors
 
@@ -20,6 +20,10 @@ def descend(name, weights, biases, inputs, tree, **arguments):
       What the op returns.
     """
     parameters = _arguments.parameters(weights, biases)
+    for variable in parameters.variables:
+        if variable is not None:
+            # For gradients, and for exports of functions with their variables.
+            _private_tensorflow.tell_tape(variable)
     if parameters.on_variable:
         name = f"resource_{name}"
         arguments["T"] = parameters.dtype

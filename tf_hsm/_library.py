@@ -8,6 +8,19 @@ import tensorflow as tf
 _TENSORFLOW_MINOR = "2.21"
 
 
+def op_library_path():
+    """The file for `tf.load_op_library` in a process without tf_hsm.
+
+    A process that loads it need not import tf_hsm to run a SavedModel with its
+    ops, but the same minor version of TensorFlow.
+
+    Returns:
+      An absolute path, as a string.
+    """
+    folder = os.path.dirname(os.path.abspath(__file__))
+    return os.path.join(folder, "_tf_hsm_ops.so")
+
+
 def _load():
     minor = ".".join(tf.__version__.split(".")[:2])
     if minor != _TENSORFLOW_MINOR:
@@ -16,7 +29,7 @@ def _load():
             f"TensorFlow {tf.__version__}: install tensorflow=="
             f"{_TENSORFLOW_MINOR}.* or a tf_hsm wheel built for {minor}."
         )
-    path = os.path.join(os.path.dirname(__file__), "_tf_hsm_ops.so")
+    path = op_library_path()
     if not os.path.exists(path):
         raise ImportError(
             f"{path} is missing: install the wheel (bazel build //:wheel), or "

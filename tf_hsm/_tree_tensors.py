@@ -1,6 +1,8 @@
 """The arrays of a tree as tensors, made once per tree."""
 
 import collections
+import contextlib
+import contextvars
 import weakref
 
 import numpy as np
@@ -19,6 +21,10 @@ TreeTensors = collections.namedtuple(
         "class_ranks",
     ],
 )
+# For the paths of given classes.
+PathTensors = collections.namedtuple(
+    "PathTensors", ["group_parents", "class_rows", "row_groups"]
+)
 # For walks from the root down; row_below: `[R]`, the group below each row, or
 # -1 - class of a leaf.
 DescentTensors = collections.namedtuple(
@@ -26,6 +32,23 @@ DescentTensors = collections.namedtuple(
 )
 
 _cache = weakref.WeakKeyDictionary()  # tree -> name -> tensor
+# The same with variables, or None.
+_variables = contextvars.ContextVar("_variables", default=None)
+
+
+@contextlib.contextmanager
+def kept_in_variables():
+    """Functions that are traced within read the arrays from variables.
+
+    A SavedModel keeps captured tensors in its graph, which is read in one piece
+    and cannot pass 2 GB, but variables in files of their own. The variables
+    live as long as the scope, or what tracks them.
+    """
+    token = _variables.set({})
+    try:
+        yield
+    finally:
+        _variables.reset(token)
 
 
 def tree_tensors(tree):
@@ -37,22 +60,34 @@ def tree_tensors(tree):
     return TreeTensors(*_tensors(tree, TreeTensors._fields))
 
 
+def path_tensors(tree):
+    """Returns those of the ops that look up paths, likewise."""
+    return PathTensors(*_tensors(tree, PathTensors._fields))
+
+
 def descent_tensors(tree):
     """Returns those of the ops that go down `tree`, likewise."""
     return DescentTensors(*_tensors(tree, DescentTensors._fields))
 
 
 def _tensors(tree, names):
-    known = _cache.get(tree, {})
+    cache, make = _variables.get(), _variable
+    if cache is None:
+        cache, make = _cache, tf.constant
+    known = cache.get(tree, {})
     missing = [name for name in names if name not in known]
     if missing:
         with tf.init_scope(), tf.device("CPU"):
-            made = {name: tf.constant(_array(tree, name)) for name in missing}
+            made = {n: make(_array(tree, n), name=n) for n in missing}
             known = {**known, **made}
             # In a tf.Graph of TensorFlow 1 they belong to that graph.
             if tf.executing_eagerly():
-                _cache[tree] = known
-    return [known[name] for name in names]
+                cache[tree] = known
+    return [tf.convert_to_tensor(known[name]) for name in names]
+
+
+def _variable(array, name):
+    return tf.Variable(array, trainable=False, name=name)
 
 
 def _array(tree, name):

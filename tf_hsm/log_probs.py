@@ -81,7 +81,7 @@ def hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree):
         group_parents=arrays.group_parents,
         class_rows=arrays.class_rows,
         row_groups=arrays.row_groups,
-        classes=_arguments.integers(classes),
+        classes=_arguments.integers(classes, "classes"),
     )
 
 

@@ -39,8 +39,8 @@ def hierarchical_softmax_sample(
         one for each call. None: another one for each call, from TensorFlow's
         global generator, which `tf.random.set_seed` sets.
       temperature: a positive number; below 1 it favours the probable. With
-        `top_k` or `top_p` draws are made by p ** (1 / temperature), after these
-        have chosen their classes. Without, the logits of every group are
+        `top_k` or a `top_p` below 1 draws are made by p ** (1 / temperature),
+        after these have chosen their classes. Without, the logits of every group are
         divided by it: that costs no more than a path, and is the same thing
         only for a tree of one group.
       top_k: draw among the k most probable classes, in
@@ -63,11 +63,11 @@ def hierarchical_softmax_sample(
         biases,
         inputs,
         tree,
-        num_samples=tf.cast(num_samples, tf.int64),
+        num_samples=_arguments.scalar(num_samples, tf.int64),
         seed=_seed(seed),
-        temperature=tf.cast(temperature, tf.float64),
+        temperature=_arguments.scalar(temperature, tf.float64),
         top_k=_arguments.count_or_zero("top_k", top_k),
-        top_p=tf.cast(1.0 if top_p is None else top_p, tf.float64),
+        top_p=_arguments.scalar(1.0 if top_p is None else top_p, tf.float64),
     )
 
 
@@ -77,7 +77,7 @@ def _seed(seed):
         return tf.random.uniform(
             [2], minval=tf.int64.min, maxval=tf.int64.max, dtype=tf.int64
         )
-    seed = tf.cast(seed, tf.int64)
+    seed = _arguments.scalar(seed, tf.int64)
     return tf.stack([seed, tf.zeros_like(seed)]) if seed.ndim == 0 else seed
 
 

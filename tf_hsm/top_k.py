@@ -94,7 +94,7 @@ def _search(weights, biases, inputs, tree, k, beam_width):
         biases,
         inputs,
         tree,
-        k=tf.cast(k, tf.int64),
+        k=_arguments.scalar(k, tf.int64),
         beam_width=_arguments.count_or_zero("beam_width", beam_width),
     )
 

@@ -6,6 +6,7 @@ import hashlib
 import numpy as np
 
 from tf_hsm import (
+    _tree_adaptive,
     _tree_arrays,
     _tree_builders,
     _tree_checks,
@@ -31,7 +32,8 @@ class Tree:
 
     A tree is immutable, its arrays are read-only, and it is compared and
     hashed by content. Most trees come from a builder: `balanced`,
-    `two_level`, `huffman`, `from_parents`, `from_paths` or `from_nested`.
+    `two_level`, `huffman`, `adaptive`, `from_parents`, `from_paths` or
+    `from_nested`.
 
     Attributes:
       group_offsets: `[G + 1]` int64; group g owns the rows
@@ -108,6 +110,54 @@ class Tree:
             or the total does not fit its type.
         """
         return cls(*_tree_huffman.huffman(counts, branching))
+
+    @classmethod
+    def adaptive(
+        cls,
+        counts,
+        num_clusters="auto",
+        batch=1024,
+        width=512,
+        tail="flat",
+        min_head=None,
+        cost_model=None,
+        cutoffs=None,
+    ):
+        """Frequency clusters that take the least time for the given counts.
+
+        The root's group holds the most frequent classes and then one row per
+        tail. Classes need no order; equal counts go by the class number. After
+        Grave et al. (2016: Efficient softmax approximation for GPUs).
+
+        Args:
+          counts: `[N]`, how often each class occurs; zeros are allowed.
+          num_clusters: the number of tails, several to choose from, or "auto":
+            the best of 1 to 8, or none if there are at most two classes.
+          batch: the examples in a step.
+          width: that of the inputs.
+          tail: "flat" if a tail is one group; "two_level", or the branching of
+            a balanced tree: then no group of a large tail is long.
+          min_head: the fewest classes in the head; by default about sqrt(N).
+          cost_model: a `tf_hsm.CostModel`; by default that of a machine of two
+            cores.
+          cutoffs: ascending, as for PyTorch, in place of the best ones; then
+            only `counts` and `tail` count.
+
+        Raises:
+          ValueError: an argument is out of range; names it.
+        """
+        return cls(
+            *_tree_adaptive.adaptive(
+                counts,
+                num_clusters,
+                batch,
+                width,
+                tail,
+                min_head,
+                cost_model,
+                cutoffs,
+            )
+        )
 
     @classmethod
     def from_parents(cls, parents, classes=None):

@@ -1,6 +1,7 @@
 #include "cc/core/log_probs.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cc/core/tree_walk.h"
 
@@ -162,6 +163,8 @@ void LogProbsGrad(const Descent<T>& descent, const std::vector<int64_t>& levels,
         const int64_t first = tree.group_offsets[g];
         const int64_t fanout = tree.group_offsets[g + 1] - first;
         probs.resize(std::max<size_t>(probs.size(), fanout));
+        // Below what has no probability at all, none of the rows has any.
+        const A above = std::isinf(groups[g]) ? A(0) : groups[g];
         A* s = dz + m * rows + first;
         A sum = 0;
         for (int64_t k = 0; k < fanout; ++k) {
@@ -173,7 +176,7 @@ void LogProbsGrad(const Descent<T>& descent, const std::vector<int64_t>& levels,
           sum += s[k];
           probs[k] =
               (below >= 0 ? groups[below] : forward.values[m * stride + at]) -
-              groups[g];
+              above;
         }
         sums[g] = sum;
         descent.kernels->exps(probs.data(), fanout, probs.data());

@@ -21,13 +21,15 @@
 namespace tf_hsm {
 namespace TF_HSM_ISA {
 
-// z[k] -= lse(z), through the scratch e [count]. Never above zero: the sum has
-// exp(0) = 1 among its terms.
+// z[k] = scale z[k] - lse(scale z), through the scratch e [count]. Never above
+// zero: the sum has exp(0) = 1 among its terms. A large scale overflows to
+// minus infinity only, since the largest logit is subtracted first.
 template <typename A>
-void SubtractLogSum(int64_t count, A* z, A* e) {
+void SubtractLogSum(int64_t count, A scale, A* z, A* e) {
   const A shift = Shift(Max(z, count));
-  const A log_total = Log1(ExpAndSum(z, count, shift, e));
-  for (int64_t k = 0; k < count; ++k) z[k] = (z[k] - shift) - log_total;
+  for (int64_t k = 0; k < count; ++k) z[k] = (z[k] - shift) * scale;
+  const A log_total = Log1(ExpAndSum(z, count, A(0), e));
+  for (int64_t k = 0; k < count; ++k) z[k] -= log_total;
 }
 
 template <typename T>
@@ -39,13 +41,9 @@ void LogSoftmax(const GroupRows<T>& in, Accumulator<T>* out, int64_t stride) {
             in.num_examples, in.width, {out, stride});
   A* e = Scratch<A>(rows);
   for (int64_t m = 0; m < in.num_examples; ++m) {
-    A* z = out + m * stride;
-    if (in.scale != 1) {
-      for (int64_t k = 0; k < rows; ++k) z[k] *= in.scale;
-    }
     for (int64_t g = 0; g < in.num_groups; ++g) {
-      SubtractLogSum(offsets[g + 1] - offsets[g], z + offsets[g] - offsets[0],
-                     e);
+      SubtractLogSum(offsets[g + 1] - offsets[g], in.scale,
+                     out + m * stride + offsets[g] - offsets[0], e);
     }
   }
 }

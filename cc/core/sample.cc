@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "cc/core/philox.h"
@@ -127,12 +128,16 @@ std::string DrawFromBest(const Descent<T>& descent,
 template <typename T>
 std::string Sample(const Descent<T>& descent, const SampleOptions& options,
                    int64_t* classes) {
+  if (options.num_samples == 0) return "";
   const Uniform uniform(options.seed_0, options.seed_1);
   if (options.top_k > 0 || options.top_p < 1) {
     return DrawFromBest(descent, options, uniform, classes);
   }
   Descent<T> cooled = descent;
-  cooled.scale /= static_cast<Accumulator<T>>(options.temperature);
+  // Zero or infinite, it would make NaN of an infinite or of no difference.
+  using Limits = std::numeric_limits<Accumulator<T>>;
+  cooled.scale = static_cast<Accumulator<T>>(std::clamp<double>(
+      1 / options.temperature, Limits::min(), Limits::max()));
   const int64_t count = descent.num_examples * options.num_samples;
   for (int64_t begin = 0; begin < count; begin += kMaxDraws) {
     const std::string error =

@@ -43,6 +43,12 @@ bool IsBetter(const Candidate<A>& a, const Candidate<A>& b) {
   return key_a != key_b ? key_a > key_b : a.node > b.node;
 }
 
+// Of the nodes in a heap the best is on top.
+template <typename A>
+bool IsWorse(const Candidate<A>& a, const Candidate<A>& b) {
+  return IsBetter(b, a);
+}
+
 // One example's search.
 template <typename A>
 class Search {
@@ -68,7 +74,11 @@ class Search {
 
   void Add(const Candidate<A>& candidate) {
     if (candidate.node >= 0) {
-      if (CouldMatter(candidate.log_prob)) open_.push_back(candidate);
+      if (!CouldMatter(candidate.log_prob)) return;
+      open_.push_back(candidate);
+      if (options_.beam_width == 0) {
+        std::push_heap(open_.begin(), open_.end(), IsWorse<A>);
+      }
       return;
     }
     if (is_full_ && !IsBetter(candidate, best_.front())) return;
@@ -87,30 +97,18 @@ class Search {
 
   // The nodes to open next; none when the search is over.
   const std::vector<Candidate<A>>& Next() {
-    const int64_t beam = options_.beam_width;
-    // With too few classes at the end, a beam goes on with what it left out.
-    if (open_.empty() && !is_full_) open_.swap(left_out_);
-    open_.erase(
-        std::remove_if(open_.begin(), open_.end(),
-                       [&](const auto& c) { return !CouldMatter(c.log_prob); }),
-        open_.end());
-    int64_t wanted = beam > 0   ? beam
-                     : is_full_ ? width_
-                                : 1 + static_cast<int64_t>(best_.size()) / 4;
-    if (is_full_) width_ = std::min(kGrowth * width_, kMaxOpen);
-    wanted = std::min<int64_t>(wanted, open_.size());
-    const auto cut = open_.begin() + wanted;
-    std::nth_element(open_.begin(), cut, open_.end(), IsBetter<A>);
-    next_.assign(open_.begin(), cut);
-    open_.erase(open_.begin(), cut);
-    if (beam > 0) {
-      left_out_.insert(left_out_.end(), open_.begin(), open_.end());
-      open_.clear();
+    next_.clear();
+    if (options_.beam_width == 0) {
+      NextBest();
+    } else {
+      NextLevel();
     }
+    num_opened_ += next_.size();
     return next_;
   }
 
   const std::vector<Candidate<A>>& next() const { return next_; }
+  int64_t num_opened() const { return num_opened_; }
   int64_t num_open() const { return open_.size() + left_out_.size(); }
 
   // The result, once the search is over, in memory of `classes`.
@@ -136,13 +134,45 @@ class Search {
                : std::exp(static_cast<double>(Key(leaf.log_prob)));
   }
 
+  void NextBest() {
+    int64_t wanted = 1 + static_cast<int64_t>(best_.size()) / 4;
+    if (is_full_) {
+      wanted = width_;
+      width_ = std::min(kGrowth * width_, kMaxOpen);
+    }
+    for (; wanted > 0 && !open_.empty(); --wanted) {
+      if (!CouldMatter(open_.front().log_prob)) {
+        open_.clear();
+        return;
+      }
+      next_.push_back(open_.front());
+      std::pop_heap(open_.begin(), open_.end(), IsWorse<A>);
+      open_.pop_back();
+    }
+  }
+
+  void NextLevel() {
+    // With too few classes at the end, the beam goes on with what it left out.
+    if (open_.empty() && !is_full_) open_.swap(left_out_);
+    const auto end =
+        std::remove_if(open_.begin(), open_.end(),
+                       [&](const auto& c) { return !CouldMatter(c.log_prob); });
+    const auto cut = open_.begin() + std::min<int64_t>(options_.beam_width,
+                                                       end - open_.begin());
+    std::nth_element(open_.begin(), cut, end, IsBetter<A>);
+    next_.assign(open_.begin(), cut);
+    left_out_.insert(left_out_.end(), cut, end);
+    open_.clear();
+  }
+
   const SearchOptions& options_;
   std::vector<Candidate<A>> best_;  // classes, a heap, the worst on top
-  std::vector<Candidate<A>> open_;  // nodes, in any order
+  std::vector<Candidate<A>> open_;  // nodes, a heap unless for a beam
   std::vector<Candidate<A>> left_out_;
   std::vector<Candidate<A>> next_;
   double mass_ = 0;
   bool is_full_ = false;
+  int64_t num_opened_ = 0;
   int64_t width_;  // nodes to open next, once it has enough classes
 };
 
@@ -230,6 +260,9 @@ std::string FindFor(
                  std::to_string(options.max_classes) + " classes asked for";
         }
         continue;
+      }
+      if (search.num_opened() > tree.num_groups) {
+        return "row_below: a group is below more than one row";
       }
       still_active.push_back(example);
       for (const Candidate<A>& c : next) {

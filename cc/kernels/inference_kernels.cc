@@ -123,14 +123,19 @@ class SampleOp : public OpKernel {
                 absl::InvalidArgumentError(
                     absl::StrCat("temperature = ", options.temperature,
                                  " is not a positive finite number")));
-    OP_REQUIRES_OK(context, CheckRange("top_k", options.top_k, 0, num_classes,
-                                       kHighIsClasses));
+    if (options.top_k != 0) {
+      OP_REQUIRES_OK(context, CheckRange("top_k", options.top_k, 1, num_classes,
+                                         kHighIsClasses));
+    }
     OP_REQUIRES(context, options.top_p > 0 && options.top_p <= 1,
                 absl::InvalidArgumentError(absl::StrCat(
                     "top_p = ", options.top_p, " is outside (0, 1]")));
     TensorShape shape;
-    OP_REQUIRES_OK(context,
-                   Append(in.batch_shape, options.num_samples, &shape));
+    OP_REQUIRES(context,
+                Append(in.batch_shape, options.num_samples, &shape).ok(),
+                absl::InvalidArgumentError(absl::StrCat(
+                    "num_samples = ", options.num_samples, " is too large for ",
+                    in.descent.num_examples, " inputs")));
     Tensor* classes;
     OP_REQUIRES_OK(context, context->allocate_output(0, shape, &classes));
     OP_REQUIRES_OK(context, Run([&] {

@@ -19,6 +19,7 @@ import numpy as np
 
 from examples.language_model import settings as settings_lib
 
+FOLDER = "lm_model"  # where the commands look if not told
 MODEL = "model.keras"
 EARLIER = "earlier.keras"
 _RUN = "language_model.json"
@@ -111,11 +112,13 @@ def load(folder):
 
     Raises:
         FileNotFoundError: no run was saved in `folder`.
-        ValueError: the file is a Keras model of another program.
+        ValueError: the file is damaged or a Keras model of another program.
     """
     path = pathlib.Path(folder) / MODEL
     if not exists(folder):
         raise FileNotFoundError(f"{path}: there is no run.")
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is damaged: not a .keras file.")
     with zipfile.ZipFile(path) as archive:
         if not {_RUN, _VARIABLES} <= set(archive.namelist()):
             raise ValueError(f"{path} was not saved by this program.")

@@ -1,4 +1,4 @@
-"""Text to class ids: reading, tokenizing, the vocabulary and the split.
+"""Text to class ids: reading, the vocabulary and the split.
 
 A corpus is a list of documents. One document in `HELD_OUT_EVERY` is held out
 as a whole, chosen by a hash of its name, so that the choice does not change
@@ -13,17 +13,17 @@ import hashlib
 import itertools
 import os
 import pathlib
-import re
 import sysconfig
 
 import numpy as np
+
+from examples.language_model import tokenizer
 
 UNKNOWN = "<unk>"
 END = "<eof>"
 HELD_OUT_EVERY = 20
 NAMED = ("stdlib", "stdlib+tests")
 
-_TOKEN = re.compile(r"\w+|[^\w\s]|\n[ \t]*(?=\S)")
 _NOT_CORPUS = {"site-packages", "dist-packages", "__pycache__"}
 _TESTS = {"test", "tests", "idle_test"}
 _BLOCKS = 100
@@ -90,7 +90,7 @@ def load(source, min_count):
     train, held_out = [], []
     for name, text in documents.items():
         part = held_out if name in held_names else train
-        part.extend(_TOKEN.findall(text))
+        part.extend(tokenizer.split(text))
         part.append(END)
     if not held_out:
         raise ValueError(f"--corpus={source} has no text.")

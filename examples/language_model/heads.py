@@ -2,12 +2,14 @@
 
 Each is an endpoint layer like `tf_hsm.layers.HierarchicalSoftmax`:
 `layer(inputs [..., D], labels [...])` returns the loss `[...]` in nats and adds
-its mean to the model's losses.
+its mean to the model's losses; `log_probs`, `top_k` and `sample` answer the
+same questions.
 """
 
 import keras
-import numpy as np
 import tensorflow as tf
+
+import tf_hsm
 
 
 @keras.saving.register_keras_serializable("language_model")
@@ -18,6 +20,8 @@ class FullSoftmax(keras.layers.Layer):
         """Makes a head of `num_classes` (N) classes."""
         super().__init__(**kwargs)
         self.num_classes = num_classes
+        # A tree of one group is the full softmax.
+        self._one_group = tf_hsm.Tree.balanced(num_classes, [num_classes])
 
     def build(self, inputs_shape, labels_shape=None):
         """Makes `kernel [N, D]` and `bias [N]`."""
@@ -39,6 +43,32 @@ class FullSoftmax(keras.layers.Layer):
         logits = tf.matmul(inputs, self.kernel.value, transpose_b=True)
         return tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=labels, logits=logits + self.bias.value
+        )
+
+    def log_probs(self, inputs):
+        """Log-probabilities `[..., N]` of all classes, in nats."""
+        return tf_hsm.hierarchical_softmax_log_probs(
+            self.kernel, self.bias, inputs, self._one_group
+        )
+
+    def top_k(self, inputs, k):
+        """The k best classes: `(log_probs, classes)`, each `[..., k]`."""
+        return tf_hsm.hierarchical_softmax_top_k(
+            self.kernel, self.bias, inputs, self._one_group, k
+        )
+
+    def sample(self, inputs, num_samples, **options):
+        """Classes `[..., num_samples]` drawn by their probabilities.
+
+        See `tf_hsm.hierarchical_softmax_sample` for the options.
+        """
+        return tf_hsm.hierarchical_softmax_sample(
+            self.kernel,
+            self.bias,
+            inputs,
+            self._one_group,
+            num_samples,
+            **options,
         )
 
     def compute_output_spec(self, inputs, labels):
@@ -92,36 +122,3 @@ class SampledSoftmax(FullSoftmax):
             "num_sampled": self.num_sampled,
             "seed": self.seed,
         }
-
-
-def log_probs(head, inputs):
-    """Log probabilities `[M, N]` of all classes, in NumPy, for a few inputs.
-
-    Args:
-        head: a trained head of any kind.
-        inputs: `[M, D]`.
-    """
-    logits = inputs @ np.array(head.kernel).T + np.array(head.bias)
-    if isinstance(head, FullSoftmax):
-        return _log_softmax(logits, np.array([0]))
-    tree = head.tree
-    rows = _log_softmax(logits, tree.group_offsets[:-1])
-    # Breadth-first rows: the groups of one level are one slice, and their
-    # parents are finished before them.
-    for level in range(1, tree.depth):
-        groups = np.flatnonzero(tree.group_depths == level)
-        begin = tree.group_offsets[groups[0]]
-        end = tree.group_offsets[groups[-1] + 1]
-        parents = tree.group_parents[tree.row_groups[begin:end]]
-        rows[:, begin:end] += rows[:, parents]
-    return rows[:, tree.class_rows]
-
-
-def _log_softmax(logits, starts):
-    """Log softmax `[M, R]` within each run of columns between the starts."""
-    sizes = np.diff(np.append(starts, logits.shape[1]))
-    shifted = logits - np.repeat(
-        np.maximum.reduceat(logits, starts, axis=1), sizes, axis=1
-    )
-    sums = np.add.reduceat(np.exp(shifted), starts, axis=1)
-    return shifted - np.repeat(np.log(sums), sizes, axis=1)

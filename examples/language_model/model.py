@@ -115,6 +115,21 @@ def body(model):
     return keras.Model(model.input["tokens"], model.get_layer("hidden").output)
 
 
+def writer(model, num_texts):
+    """A copy of `body(model)` that takes the next token of so many texts.
+
+    It takes `[num_texts, 1]` class ids and has recurrent states of its own: at
+    first zero, as at the start of a text.
+    """
+    original = body(model)
+    copy = keras.models.clone_model(
+        original,
+        input_tensors=keras.Input(batch_shape=(num_texts, 1), dtype="int32"),
+    )
+    copy.set_weights(original.get_weights())
+    return copy
+
+
 def reset_states(model):
     """Sets every recurrent state to zero, as at the start of a text."""
     for layer in model.layers:

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from examples.language_model import heads
 from examples.language_model import model as model_lib
 
 _CONTEXT = 44
@@ -29,15 +28,19 @@ def table(model, words, tokens, labels, num_rows=8):
     chosen = np.linspace(0, len(streams) - 1, min(num_rows, len(streams)))
     streams = streams[chosen.astype(int)]
     steps = labels.shape[1] - 1 - is_word[streams, ::-1].argmax(axis=1)
-    log_probs = heads.log_probs(model.get_layer("head"), hidden[streams, steps])
+    head = model.get_layer("head")
+    inputs = hidden[streams, steps]
+    log_probs = np.array(head.log_probs(inputs))
+    best = head.top_k(inputs, min(_TOP, len(words)))
     lines = []
-    for i, t, row in zip(streams, steps, log_probs, strict=True):
-        best = np.argsort(-row, kind="stable")[:_TOP]
+    for i, t, row, top in zip(
+        streams, steps, log_probs, np.array(best.classes), strict=True
+    ):
         context = " ".join(visible(words[c]) for c in tokens[i, : t + 1])
         true = labels[i, t]
         rank = int((row > row[true]).sum()) + 1
         guesses = "  ".join(
-            f"{visible(words[c])} {np.exp(row[c]):.0%}" for c in best
+            f"{visible(words[c])} {np.exp(row[c]):.0%}" for c in top
         )
         lines.append(
             f"  ...{context[-_CONTEXT:]:>{_CONTEXT}} | {words[true]}\n"

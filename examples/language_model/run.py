@@ -13,6 +13,7 @@ from examples.language_model import (
     callbacks,
     checkpoint,
     corpus,
+    generation,
     head_share,
     plot,
     predictions,
@@ -20,6 +21,8 @@ from examples.language_model import (
 from examples.language_model import (
     model as model_lib,
 )
+
+_SAMPLE_TOKENS = 60
 
 
 def prepare(settings, save_dir, resume=False):
@@ -222,7 +225,7 @@ class Job:
         )
 
     def finish(self):
-        """Checks the saved model against this one, shows predictions.
+        """Checks the saved model against this one, shows what it has learned.
 
         Returns:
             The held-out losses of the model in memory and of the saved one.
@@ -241,4 +244,12 @@ class Job:
         tokens, labels = (part[0] for part in self.held_out_windows)
         print("Held-out contexts | the true next token, and the model's guess:")
         print(predictions.table(reloaded, self.text.words, tokens, labels))
+        print("A text drawn from the model, as `bazel run //:generate` does:")
+        (sample,) = generation.generate(
+            reloaded,
+            self.text.words,
+            length=_SAMPLE_TOKENS,
+            seed=self.state.settings.seed,
+        )
+        print(sample)
         return losses

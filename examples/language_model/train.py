@@ -17,7 +17,7 @@ import time
 
 from absl import app, flags
 
-from examples.language_model import corpus, model, run, settings
+from examples.language_model import checkpoint, corpus, model, run, settings
 
 _DEFAULT = settings.Settings()
 _START = time.monotonic()
@@ -97,7 +97,7 @@ flags.DEFINE_float(
 flags.DEFINE_integer("seed", _DEFAULT.seed, "Seed of all random numbers.")
 flags.DEFINE_string(
     "save_dir",
-    "lm_model",
+    checkpoint.FOLDER,
     "Folder to write to, relative to where the command was given.",
 )
 flags.DEFINE_bool(

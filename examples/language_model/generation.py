@@ -1,0 +1,94 @@
+"""Text that a trained model writes, one token after the other."""
+
+import numpy as np
+import tensorflow as tf
+
+from examples.language_model import corpus, tokenizer
+from examples.language_model import model as model_lib
+
+TOP_P = 0.9
+_DRAWS = 32
+
+
+def generate(
+    model,
+    words,
+    prompt=(),
+    length=100,
+    num_texts=1,
+    seed=1,
+    temperature=1.0,
+    top_k=None,
+    top_p=TOP_P,
+):
+    """Returns texts that begin with the prompt and go on as the model draws.
+
+    A text begins as in training, after the `<eof>` of another. It ends after
+    `length` tokens or with an `<eof>`, which is shown. An `<unk>` is drawn
+    again, by which all other classes keep their odds; after 32 times `<unk>`
+    (the model is sure of it, or `top_k` and `top_p` leave little else), the
+    most probable other class is taken.
+
+    Args:
+        model: a trained model; it does not change.
+        words: the class names.
+        prompt: tokens, as of `tokenizer.split_beginning`; those that are no
+            class are shown, but read as `<unk>`.
+        length: tokens to write, at least 1.
+        num_texts: how many texts, at least 1.
+        seed: an integer; the same one gives the same texts.
+        temperature: see `tf_hsm.hierarchical_softmax_sample`; so are `top_k`
+            and `top_p`.
+        top_k: at most `len(words)`, or None.
+        top_p: in (0, 1]; 1 leaves all classes.
+
+    Returns:
+        `num_texts` strings.
+    """
+    class_of = {word: i for i, word in enumerate(words)}
+    unknown = class_of[corpus.UNKNOWN]
+    end = class_of.get(corpus.END, unknown)
+    body = model_lib.writer(model, num_texts)
+    head = model.get_layer("head")
+
+    @tf.function
+    def read(classes):
+        return body(classes[:, tf.newaxis])[:, 0]
+
+    @tf.function
+    def draw(hidden, seed):
+        drawn = head.sample(
+            hidden,
+            _DRAWS,
+            seed=seed,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+        )
+        best = head.top_k(hidden, min(2, len(words))).classes
+        candidates = tf.concat([drawn, best], axis=1)
+        first_known = tf.argmax(candidates != unknown, axis=1)
+        return tf.gather(candidates, first_known, batch_dims=1)
+
+    for c in (end, *(class_of.get(word, unknown) for word in prompt)):
+        hidden = read(tf.fill([num_texts], np.int64(c)))
+    written, ended = [], np.zeros(num_texts, bool)
+    for position in range(length):
+        classes = draw(hidden, tf.constant([seed, position], tf.int64))
+        written.append(classes)
+        ended |= classes.numpy() == end
+        if ended.all():
+            break
+        hidden = read(classes)
+    return [
+        tokenizer.join([*prompt, *_first_text(classes, words)])
+        for classes in np.transpose(written)
+    ]
+
+
+def _first_text(classes, words):
+    """The words of classes up to the first `<eof>`, if there is one."""
+    tokens = [words[c] for c in classes]
+    if corpus.END in tokens:
+        del tokens[tokens.index(corpus.END) + 1 :]
+    return tokens

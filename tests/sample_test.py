@@ -1,0 +1,431 @@
+"""Draws, against the probabilities of the float64 reference."""
+
+import functools
+import subprocess
+import sys
+
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests import inference_reference as reference
+from tests import oracle, trees
+from tests.inference_reference import p_value
+
+sample = tf_hsm.hierarchical_softmax_sample
+
+DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
+# Of a right distribution one test in 10,000 would fail on each side; with fixed
+# seeds, always or never.
+LEAST = 1e-4
+
+build = functools.cache(lambda name: trees.CATALOGUE[name]())
+HUFFMAN = build("huffman_4ary")
+
+
+def is_drawn_from(draws, probs):
+    """Not from others; and not closer to them than chance would have it."""
+    if np.count_nonzero(probs) == 1:
+        return (probs[draws] == 1).all()
+    return LEAST < p_value(draws, probs) < 1 - LEAST
+
+
+def problem_on(tree, batch=1, dtype=np.float32, scale=0.5):
+    """Of which no class is very improbable."""
+    problem = oracle.random_problem(tree, batch, 5, dtype, seed=batch)
+    return problem.replace(
+        weights=(problem.weights * scale).astype(dtype),
+        biases=(problem.biases * scale).astype(dtype),
+    )
+
+
+def arguments_of(problem):
+    return problem.weights, problem.biases, problem.inputs
+
+
+def class_probs(tree, problem):
+    """Probabilities by the reference, `[B, N]`."""
+    return np.exp(
+        reference.by_class(tree, reference.node_log_probs(tree, problem)[0])
+    )
+
+
+def test_p_value():
+    """It tells the right distribution from one that is off by 2 %."""
+    rng = np.random.default_rng(0)
+    probs = rng.random(50) + 0.1
+    probs /= probs.sum()
+    values = [
+        p_value(rng.choice(50, size=10_000, p=probs), probs) for _ in range(200)
+    ]
+    np.testing.assert_allclose(
+        np.quantile(values, [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=0.06
+    )
+    other = probs * (1 + 0.02 * rng.choice([-1, 1], size=50))
+    draws = rng.choice(50, size=1_000_000, p=other / other.sum())
+    assert p_value(draws, probs) < 1e-9
+    # Draws that are spread too evenly.
+    even = np.repeat(np.arange(50), (1_000_000 * probs).astype(int))
+    assert p_value(even, probs) > 1 - LEAST
+
+
+@pytest.mark.parametrize(
+    "name, dtype",
+    [
+        ("two_level_100", np.float32),
+        ("binary_37", ml_dtypes.bfloat16),
+        ("huffman_4ary", np.float32),
+        ("chain_50", np.float64),
+        ("one_huge_group", np.float16),
+    ],
+)
+def test_a_million_draws(name, dtype):
+    """By their probabilities, and by no others."""
+    tree = build(name)
+    problem = problem_on(tree, 2, dtype)
+    probs = class_probs(tree, problem)
+    draws = sample(*arguments_of(problem), tree, 600_000, seed=3).numpy()
+    for i in range(2):
+        assert is_drawn_from(draws[i], probs[i])
+        assert p_value(draws[i], probs[1 - i]) < 1e-9
+    # The same model but for weights that are off by 3 %.
+    weights = (1.03 * problem.weights.astype(np.float64)).astype(dtype)
+    other = class_probs(tree, problem.replace(weights=weights))
+    assert p_value(draws[0], other[0]) < LEAST
+
+
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_every_tree(name):
+    tree = build(name)
+    problem = problem_on(tree, 3)
+    draws = sample(*arguments_of(problem), tree, 20_000, seed=0).numpy()
+    assert draws.min() >= 0 and draws.max() < tree.num_classes
+    for i, probs in enumerate(class_probs(tree, problem)):
+        if tree.num_classes > 1:
+            assert is_drawn_from(draws[i], probs)
+
+
+def test_a_chain_of_10000_levels():
+    """Weights that lead down to its end."""
+    tree = trees.DEEP["chain_10000"]()
+    goes_on = tree.row_classes < 0
+    weights = np.where(goes_on, 9.2, 0.0)[:, np.newaxis]  # e^-9.2: 1 of 10,000
+    draws = sample(weights, None, np.ones([1]), tree, 3_000, seed=0).numpy()
+    problem = oracle.Problem(np.ones([1, 1]), None, weights, None, None)
+    (probs,) = class_probs(tree, problem)
+    tenths = np.argsort(np.argsort(tree.class_rows)) // 1_000
+    assert is_drawn_from(tenths[draws], np.bincount(tenths, probs))
+
+
+def test_independent():
+    """Pairs of draws of one example, of two examples, and of two seeds."""
+    tree = build("two_level_7")
+    problem = problem_on(tree)
+    problem = problem.replace(inputs=np.repeat(problem.inputs, 1000, 0))
+    probs = class_probs(tree, problem)[0]
+    draws, of_next_seed, of_pair = (
+        sample(*arguments_of(problem), tree, 200, seed=seed).numpy()
+        for seed in (7, 8, (7, 1))
+    )
+    for one, other in [
+        (draws[:, :-1], draws[:, 1:]),
+        (draws[:, :-2], draws[:, 2:]),
+        (draws[:-1], draws[1:]),
+        (draws, of_next_seed),
+        (draws, of_pair),
+        (draws[:-1], of_next_seed[1:]),
+    ]:
+        joint = np.outer(probs, probs).ravel()
+        assert is_drawn_from(7 * one + other, joint)
+        assert p_value(7 * one + one, joint) < LEAST
+    means = draws.mean(1)
+    spread = draws.std() / np.sqrt(200)
+    assert abs(np.std(means) / spread - 1) < 0.1
+
+
+def test_seeds():
+    """The same one, however it is given, and the draws are the same."""
+    problem = problem_on(HUFFMAN, 4)
+
+    def draw(seed):
+        return sample(*arguments_of(problem), HUFFMAN, 50, seed=seed).numpy()
+
+    same = [5, (5, 0), np.int32(5), tf.constant([5, 0]), tf.constant(5)]
+    for seed in same:
+        np.testing.assert_array_equal(draw(seed), draw(5))
+    others = [draw(s).tobytes() for s in (5, 6, -5, 5 + 2**32, (5, 1), (0, 5))]
+    others += [draw(s).tobytes() for s in (-(2**63), 2**63 - 1, (5, 2**32))]
+    assert len(set(others)) == len(others)
+
+
+def test_no_seed():
+    """Other draws at each call, but those of the global seed."""
+    problem = problem_on(HUFFMAN, 4)
+    variable = tf.Variable(problem.weights)
+
+    def draw():
+        return sample(variable, None, problem.inputs, HUFFMAN, 50)
+
+    for function in (draw, tf.function(draw)):
+        runs = []
+        for _ in range(2):
+            tf.random.set_seed(3)
+            if function is not draw:
+                function = tf.function(draw)
+            runs.append([function().numpy().tobytes() for _ in range(3)])
+        assert runs[0] == runs[1]
+        assert len(set(runs[0])) == 3
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 20}, {"top_p": 0.8}])
+def test_other_examples_do_not_matter(options):
+    """Draw s of example e is number e * num_samples + s, and that counts."""
+    problem = problem_on(HUFFMAN, 9)
+    weights, biases, inputs = arguments_of(problem)
+    draw = functools.partial(sample, weights, biases, seed=1, **options)
+    want = draw(inputs, HUFFMAN, 30).numpy()
+    np.testing.assert_array_equal(draw(inputs[:4], HUFFMAN, 30), want[:4])
+    np.testing.assert_array_equal(draw(inputs[0], HUFFMAN, 12), want[0, :12])
+    changed = np.where(np.arange(9)[:, np.newaxis] == 5, inputs, 3 - inputs)
+    np.testing.assert_array_equal(draw(changed, HUFFMAN, 30)[5], want[5])
+    for index in (0, 100, 30 * 9 - 1):
+        first = np.repeat(inputs[[index // 30]], index + 1, 0)
+        found = draw(first, HUFFMAN, 1)[index, 0]
+        assert found == want[index // 30, index % 30]
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0, 0.7])
+@pytest.mark.parametrize("name", ["huffman_4ary", "random"])
+def test_temperature(name, temperature):
+    """Without a restriction it divides all weights and biases."""
+    tree = build(name)
+    problem = problem_on(tree)
+    scaled = problem.replace(
+        weights=problem.weights / np.float32(temperature),
+        biases=problem.biases / np.float32(temperature),
+    )
+    draws = sample(*arguments_of(problem), tree, 100_000, 1, temperature)
+    probs = class_probs(tree, scaled)[0]
+    assert is_drawn_from(draws.numpy(), probs)
+    assert p_value(draws.numpy(), class_probs(tree, problem)[0]) < LEAST
+    if temperature != 0.7:  # By a power of two nothing is rounded.
+        same = sample(*arguments_of(scaled), tree, 100_000, 1)
+        np.testing.assert_array_equal(draws, same)
+
+
+def best_classes(probs, top_k=None, top_p=None):
+    """Those that remain, and no others, as a mask."""
+    order = reference.ranking(np.log(probs))
+    count = len(probs) if top_k is None else top_k
+    if top_p is not None:
+        sums = np.cumsum(probs[order])
+        # The reference is not exact: nothing may hang on its rounding.
+        assert abs(sums - top_p).min() > 1e-6
+        count = min(count, 1 + np.searchsorted(sums, top_p))
+    return np.isin(np.arange(len(probs)), order[:count])
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6, 3.0])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"top_k": 7},
+        {"top_p": 0.6},
+        {"top_k": 7, "top_p": 0.6},
+        {"top_k": 30, "top_p": 0.3},
+        {"top_k": "all"},
+        {"top_p": 0.999},
+    ],
+)
+@pytest.mark.parametrize("name", ["huffman_4ary", "two_level_100", "chain_50"])
+def test_best_classes(name, options, temperature):
+    """Exactly those, by p ** (1 / temperature)."""
+    tree = build(name)
+    if options.get("top_k") == "all":
+        options = {"top_k": tree.num_classes}
+    problem = problem_on(tree, 3)
+    draws = sample(
+        *arguments_of(problem),
+        tree,
+        30_000,
+        seed=2,
+        temperature=temperature,
+        **options,
+    ).numpy()
+    for i, probs in enumerate(class_probs(tree, problem)):
+        shares = best_classes(probs, **options) * probs ** (1 / temperature)
+        shares /= shares.sum()
+        assert is_drawn_from(draws[i], shares)
+        is_drawn = np.bincount(draws[i], minlength=probs.size) > 0
+        assert is_drawn[shares > 1e-3].all()
+
+
+def test_ties():
+    """Of equal classes the first ones remain."""
+    tree = build("binary_64")
+    weights, inputs = np.zeros([tree.num_rows, 1]), np.ones([1])
+    for options, count in [
+        ({"top_k": 5}, 5),
+        ({"top_p": 0.24}, 16),
+        ({"top_p": 0.26}, 17),
+        ({"top_k": 3, "top_p": 0.5}, 3),
+        ({"top_k": 50, "top_p": 0.1}, 7),
+        ({"top_k": 64}, 64),
+    ]:
+        draws = sample(weights, None, inputs, tree, 2_000, 1, **options)
+        np.testing.assert_array_equal(np.unique(draws), np.arange(count))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_the_ends_of_the_restrictions(name, dtype):
+    tree = build(name)
+    arguments = arguments_of(problem_on(tree, 5, dtype))
+    draw = functools.partial(sample, *arguments, tree, 20, seed=1)
+    best = tf_hsm.hierarchical_softmax_top_k(*arguments, tree, 1).classes
+    best = np.tile(best, (1, 20))
+    np.testing.assert_array_equal(draw(top_k=1), best)
+    np.testing.assert_array_equal(draw(top_p=1e-9), best)
+    np.testing.assert_array_equal(draw(top_k=1, top_p=0.9), best)
+    np.testing.assert_array_equal(draw(top_p=1.0), draw())
+    np.testing.assert_array_equal(
+        draw(top_k=tree.num_classes, temperature=1e-6), best
+    )
+
+
+def test_top_p_keeps_its_digits():
+    """It is not rounded to float32 on its way."""
+    tree = tf_hsm.Tree.balanced(2, 2)
+    weights = np.log([[0.6 + 1e-9], [0.4 - 1e-9]])
+    assert float(np.float32(0.6)) > 0.6 + 1e-9
+    draws = sample(weights, None, [1.0], tree, 100, 1, top_p=0.6)
+    assert not draws.numpy().any()
+
+
+@pytest.mark.parametrize("temperature", [1e-60, 1e-39, 1e39, 1e60])
+@pytest.mark.parametrize("dtype", DTYPES[:2])
+def test_temperatures_beyond_float32(dtype, temperature):
+    """At their ends the best child of each node, or any of them."""
+    tree = tf_hsm.Tree.balanced(4, 4)
+    weights = np.array([[0], [2], [1], [-1]], dtype)
+    draws = sample(weights, None, [1.0], tree, 100, 1, temperature).numpy()
+    want = [1] if temperature < 1 else [0, 1, 2, 3]
+    np.testing.assert_array_equal(np.unique(draws), want)
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.5}])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize(
+    "leading, width", [([], 7), ([0], 7), ([3, 2], 7), ([6], 0), ([2, 3], 1)]
+)
+def test_shapes(leading, width, graph, dtype, options):
+    """Any leading shape, width and type, in graphs that do not know shapes."""
+    batch = int(np.prod(leading))
+    problem = oracle.random_problem(HUFFMAN, batch, width, dtype)
+    weights, biases, inputs = arguments_of(problem)
+    weights, biases = keras.Variable(weights.astype("f")), biases.astype("f")
+
+    def run(inputs, count, seed):
+        return sample(weights, biases, inputs, HUFFMAN, count, seed, **options)
+
+    spec = [
+        tf.TensorSpec(None, dtype),
+        *2 * [tf.TensorSpec(None, tf.int64)],
+    ]
+    call = tf.function(run, input_signature=spec) if graph else run
+    for count in (0, 9):
+        want = run(inputs.astype("f"), count, (3, 4)).numpy()
+        shaped = tf.reshape(inputs, [*leading, width])
+        draws = call(shaped, *map(tf.cast, (count, [3, 4]), 2 * [tf.int64]))
+        assert draws.dtype == tf.int64 and draws.shape == [*leading, count]
+        np.testing.assert_array_equal(np.reshape(draws, want.shape), want)
+    static = tf.function(run).get_concrete_function(
+        tf.TensorSpec([None, 4, width], dtype), 5, 1
+    )
+    assert list(static.outputs[0].shape) == [None, 4, 5]
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 4}, {"top_p": 0.5}])
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_nan(name, options):
+    """-1 in the place of a class, for the examples that have one."""
+    tree = build(name)
+    if options.get("top_k", 0) > tree.num_classes:
+        options = {"top_k": 1}
+    weights, biases, inputs = arguments_of(problem_on(tree, 5))
+    draw = functools.partial(sample, weights, biases, seed=1, **options)
+    want = draw(inputs, tree, 20).numpy()
+    inputs[3, 1] = np.nan
+    draws = draw(inputs, tree, 20).numpy()
+    assert (draws[3] == -1).all()
+    others = [0, 1, 2, 4]
+    np.testing.assert_array_equal(draws[others], want[others])
+
+
+def test_masked_classes_are_never_drawn():
+    tree = build("two_level_7")
+    weights, biases, inputs = arguments_of(problem_on(tree))
+    biases[tree.class_rows[[1, 4]]] = -np.inf
+    for options in ({}, {"top_k": 7}, {"top_p": 0.99999}):
+        for temperature in (0.5, 1.0, 50.0):
+            draws = sample(
+                weights, biases, inputs, tree, 2_000, 1, temperature, **options
+            )
+            np.testing.assert_array_equal(np.unique(draws), [0, 2, 3, 5, 6])
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import tensorflow as tf
+import tf_hsm
+
+tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
+rng = np.random.default_rng(0)
+results = []
+for tree in (
+    tf_hsm.Tree.two_level(2000),
+    tf_hsm.Tree.huffman(1 / np.arange(1, 900), 3),
+):
+    w = tf.Variable(rng.normal(size=(tree.num_rows, 40)).astype(np.float32))
+    x = tf.constant(0.2 * rng.normal(size=(150, 40)).astype(np.float32))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        values = tf_hsm.hierarchical_softmax_log_probs(w, None, x, tree)
+    upstream = rng.normal(size=values.shape).astype(np.float32)
+    results += [values, *tape.gradient(values, [x, w], upstream)]
+    classes = rng.integers(tree.num_classes, size=(150, 20))
+    results.append(
+        tf_hsm.hierarchical_softmax_log_prob(w, None, classes, x, tree)
+    )
+    for beam in (None, 20):
+        results += tf_hsm.hierarchical_softmax_top_k(w, None, x, tree, 9, beam)
+    for options in ({}, {"top_k": 50}, {"top_p": 0.5}):
+        results.append(
+            tf_hsm.hierarchical_softmax_sample(
+                w, None, x, tree, 100, seed=1, **options
+            )
+        )
+np.savez(sys.argv[2], *[r.numpy() for r in results])
+"""
+
+
+def test_one_thread_and_two(tmp_path):
+    """All that a trained tree gives is the same bits for any thread count."""
+    results = []
+    for threads in ("1", "2"):
+        path = str(tmp_path / f"{threads}.npz")
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, threads, path],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        with np.load(path) as file:
+            results.append(dict(file))
+    for name, array in results[0].items():
+        np.testing.assert_array_equal(array, results[1][name])
