@@ -24,6 +24,9 @@ constexpr int64_t kWidthAmongMany = 16;
 constexpr int64_t kManyExamples = 32;
 constexpr int64_t kGrowth = 4;
 
+// A mass that the best class has in any tree, and above the rounding of sums.
+constexpr double kLeastMass = 1e-10;
+
 // A node: a group, or -1 - class.
 template <typename A>
 struct Candidate {
@@ -54,7 +57,10 @@ template <typename A>
 class Search {
  public:
   Search(const SearchOptions& options, int64_t width)
-      : options_(options), open_{{0, 0}}, width_(width) {}
+      : options_(options),
+        max_mass_(std::max(options.max_mass, kLeastMass)),
+        open_{{0, 0}},
+        width_(width) {}
 
   // What is less probable is of no use any more.
   A least() const {
@@ -86,13 +92,13 @@ class Search {
     std::push_heap(best_.begin(), best_.end(), IsBetter<A>);
     mass_ += Mass(candidate);
     while (static_cast<int64_t>(best_.size()) > options_.max_classes ||
-           mass_ - Mass(best_.front()) >= options_.max_mass) {
+           (best_.size() > 1 && mass_ - Mass(best_.front()) >= max_mass_)) {
       mass_ -= Mass(best_.front());
       std::pop_heap(best_.begin(), best_.end(), IsBetter<A>);
       best_.pop_back();
     }
     is_full_ = static_cast<int64_t>(best_.size()) == options_.max_classes ||
-               mass_ >= options_.max_mass;
+               mass_ >= max_mass_;
   }
 
   // The nodes to open next; none when the search is over.
@@ -166,6 +172,7 @@ class Search {
   }
 
   const SearchOptions& options_;
+  const double max_mass_;
   std::vector<Candidate<A>> best_;  // classes, a heap, the worst on top
   std::vector<Candidate<A>> open_;  // nodes, a heap unless for a beam
   std::vector<Candidate<A>> left_out_;
