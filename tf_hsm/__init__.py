@@ -4,7 +4,15 @@ A loss over millions of classes whose cost is the path to the label, not the
 number of classes, as a TensorFlow op that never copies a parameter.
 """
 
-from tf_hsm import baselines, converters, layers, losses, metrics, optimizers
+from tf_hsm import (
+    baselines,
+    converters,
+    layers,
+    losses,
+    metrics,
+    optimizers,
+    serving,
+)
 from tf_hsm._cost_model import CostModel
 from tf_hsm._library import cpu_isa
 from tf_hsm.log_probs import (
@@ -35,4 +43,5 @@ __all__ = [
     "losses",
     "metrics",
     "optimizers",
+    "serving",
 ]

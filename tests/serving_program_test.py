@@ -1,0 +1,129 @@
+"""The programs of examples/serving: export, client, and the server in C++."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from examples.language_model import checkpoint, settings
+from examples.language_model import model as model_lib
+from examples.serving import export
+from tf_hsm import serving
+
+FOLDER = pathlib.Path("examples/serving")
+CLASSES = 2_000
+WORDS = ("<unk>", "import", "os", "\n", *(f"word{i}" for i in range(50)))
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    """The toy of export.py, exported."""
+    path = tmp_path_factory.mktemp("toy") / "1"
+    serving.export(export.toy(CLASSES), path, k=3)
+    return path
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
+    """A language model that has learned nothing, and where it was exported."""
+    folder = tmp_path_factory.mktemp("language_model")
+    chosen = settings.Settings(batch_size=3, steps=4, units=8, layers=2)
+    model = model_lib.build(chosen, np.ones(len(WORDS), int), 1)
+    run = checkpoint.Run(chosen, "", WORDS, [])
+    checkpoint.save(folder, model, run)
+    export.export_run(folder, str(folder / "exported"), 5)
+    return model, folder / "exported"
+
+
+def run_program(*command):
+    return subprocess.run(
+        [*map(str, command)], capture_output=True, text=True, timeout=120
+    )
+
+
+def ask(*arguments):
+    """What the client prints: pairs of a probability in percent and a class."""
+    done = run_program(sys.executable, FOLDER / "client.py", *arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return re.findall(r"^ *([0-9.]+)%  (.*)$", done.stdout, re.MULTILINE)
+
+
+def test_client(toy):
+    """It prints what the toy has learned."""
+    answer = ask(toy, 3, 14, 15)
+    assert len(answer) == 3
+    assert float(answer[0][0]) > 50
+    assert answer[0][1] == str(15 * 997 % CLASSES)
+
+
+def test_client_with_a_vocabulary(language_model):
+    """Words go in and words come out; unknown ones are <unk>."""
+    model, path = language_model
+    answer = ask(path, "import", "never_seen")
+    body = export.stateless(model_lib.body(model))
+    hidden = body(tf.constant([[1, 0]]))[0, -1]
+    best = model.get_layer("head").top_k(hidden, 5)
+    assert [word for _, word in answer] == [
+        repr(WORDS[number]) for number in best.classes
+    ]
+    assert [float(p) for p, _ in answer] == pytest.approx(
+        100 * np.exp(best.log_probs), abs=0.01
+    )
+
+
+def test_requests_do_not_touch_each_other(language_model):
+    """Each begins at the start of a text, where the trained model began."""
+    model, path = language_model
+    loaded = tf.saved_model.load(path)
+    tokens = np.random.default_rng(0).integers(len(WORDS), size=[3, 4])
+    hidden = model_lib.body(model)(tokens)
+    expected = model.get_layer("head").top_k(hidden, 5)
+    for _ in range(2):
+        answer = loaded.signatures["serving_default"](
+            tokens=tf.constant(tokens, tf.int32)
+        )
+        np.testing.assert_allclose(
+            answer["log_probs"], expected.log_probs, rtol=1e-5
+        )
+
+
+def test_server_under_load(toy):
+    """Two seconds of eight callers: no answer differs from a lone caller's."""
+    flags = ("--callers=8", "--seconds=2", "--batch=2", "--limit=1000")
+    done = run_program(FOLDER / "serve", f"--model={toy}", *flags)
+    assert done.returncode == 0, done.stderr[-3000:]
+    tokens = re.search("^tokens: (.*)$", done.stdout, re.MULTILINE)
+    best = re.search("^-> classes: (.*)$", done.stdout, re.MULTILINE)
+    first = int(tokens.group(1).split()[0])
+    assert best.group(1).split()[0] == str(first * 997 % CLASSES)
+    total = re.search("^8 callers, 2 s: ([0-9]+) requests", done.stdout, re.M)
+    assert int(total.group(1)) >= 8
+    assert "those of one caller alone: 0\n" in done.stdout
+
+
+def test_server_takes_another_library(toy):
+    """`--library` names it, for exports that came without."""
+    library = f"--library={serving.op_library_path()}"
+    done = run_program(FOLDER / "serve", f"--model={toy}", library)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "-> log_probs: -" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--model=/nowhere"], "/nowhere/assets.extra/_tf_hsm_ops.so: "),
+        (["--modle=x"], "--modle=x is not a flag"),
+        (["--model=x", "--callers=many"], "--callers=many is not a flag or"),
+        ([], "flags, with their defaults"),
+    ],
+)
+def test_server_refuses(flags, message):
+    """Bad input ends in a sentence and status 1."""
+    done = run_program(FOLDER / "serve", *flags)
+    assert done.returncode == 1
+    assert message in done.stderr

@@ -1,0 +1,191 @@
+"""Export of trained models, for servers that know neither Keras nor tf_hsm."""
+
+import os
+import re
+
+import keras
+import tensorflow as tf
+
+from tf_hsm import _head, _tree_tensors
+from tf_hsm._library import op_library_path
+
+__all__ = ["export", "op_library_path"]
+
+# What the signatures take beside the model's inputs; all but the first scalars.
+_DTYPES = {
+    "classes": tf.int64,
+    "seed": tf.int64,
+    "num_samples": tf.int64,
+    "temperature": tf.float64,
+    "top_k": tf.int64,
+    "top_p": tf.float64,
+}
+
+
+def export(model, path, head=None, k=10):
+    """Writes a model with its head as a SavedModel with three signatures.
+
+    All take the model's inputs by their names, in batches of any size:
+
+    - `serving_default` takes no more. It returns the k most probable classes,
+      `log_probs` and `classes`, each `[..., k]`, as `head.top_k` does.
+    - `log_prob` takes `classes [..., C]` too, and returns their
+      `log_probs [..., C]`, as `head.log_prob` does.
+    - `sample` takes a `seed` too, and may take `num_samples` (else 1),
+      `temperature` (1.0), `top_k` (0: all) and `top_p` (1.0: all). It returns
+      `classes [..., num_samples]`, as `head.sample` does: the same ones for the
+      same seed.
+
+    Temperature and top_p are float64, whole numbers int64; the seed and what
+    follows it are scalars. Loaded by Python, `loaded.sample(inputs, seed)`
+    knows the defaults; `loaded.signatures["sample"]` wants all inputs.
+
+    The ops are not among TensorFlow's own: a process that loads the folder must
+    first load the op library, with `tf.load_op_library`, or import tf_hsm; not
+    both, and once for any number of folders. A copy of the library is in the
+    folder's `assets.extra`, so that the folder serves wherever there is the
+    same minor version of TensorFlow.
+
+    Args:
+      model: a `keras.Model`, functional or Sequential, whose output is that of
+        a head, `head(hidden)`; or, with `head`, is `hidden`.
+      path: the folder to make. It appears when it is complete.
+      head: None; or a layer of `tf_hsm.layers`, for a model that takes labels.
+        Where that called `head(hidden, labels)`, export
+        `keras.Model(inputs, hidden)` with this head.
+      k: how many classes `serving_default` returns, in
+        `[1, head.tree.num_classes]`.
+
+    Raises:
+      FileExistsError: there is something at `path`.
+      ValueError: `model` has no head, a state that calls change, inputs that
+        are not known or called like one of the above; or `k` is out of range.
+    """
+    path = os.fspath(path).rstrip("/")
+    if tf.io.gfile.exists(path):
+        raise FileExistsError(
+            f"path = {path!r} exists already; give each export a new folder"
+        )
+    inputs = _input_specs(model)
+    # It finds the variables that the functions use. Told of a model, it would
+    # write each of its weights twice.
+    archive = keras.export.ExportArchive()
+    for resource in tf.train.TrackableView(model).descendants():
+        if isinstance(resource, tf.saved_model.experimental.TrackableResource):
+            archive.track(resource)
+    with _tree_tensors.kept_in_variables():
+        _add_signatures(archive, inputs, *_functions(model, head, k))
+        _write(archive, path)
+
+
+def _input_specs(model):
+    """What the model takes, each tensor of it as a `tf.TensorSpec`."""
+    # Sequential models have only `inputs`, subclassed ones neither.
+    structure = getattr(model, "input", getattr(model, "inputs", None))
+    if structure is None:
+        raise ValueError(
+            f"{model.name} does not know its inputs: call it on some, or make "
+            "it functional, keras.Model(x, model(x)) with x = keras.Input(...)"
+        )
+    if isinstance(structure, list) and len(structure) == 1:
+        (structure,) = structure
+    tensors = keras.tree.flatten(structure)
+    names = [_input_name(tensor, i) for i, tensor in enumerate(tensors)]
+    for name in names:
+        if name in _DTYPES or names.count(name) > 1:
+            raise ValueError(
+                f"{model.name} has an input called {name!r}, as another input "
+                "of the signatures is; give each keras.Input its own name"
+            )
+    specs = [
+        tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype, name)
+        for tensor, name in zip(tensors, names, strict=True)
+    ]
+    return keras.tree.pack_sequence_as(structure, specs)
+
+
+def _input_name(tensor, i):
+    """The name of input number i: as Keras has it, if somebody chose that."""
+    if not re.fullmatch(r"keras_tensor(_\d+)?", tensor.name):
+        return tensor.name
+    return f"inputs_{i}" if i else "inputs"
+
+
+def _functions(model, head, k):
+    """The functions behind the signatures, in the order of `export`."""
+
+    def head_and_hidden(inputs):
+        outputs = model(inputs)
+        if head is not None:
+            return head, outputs
+        if _head.is_marked(outputs):
+            return _head.head_of(outputs)
+        raise ValueError(
+            f"the output of {model.name} is not that of a tf_hsm head: make "
+            "head(hidden), unchanged, the output of the model, or export one "
+            "whose output is hidden and give the head"
+        )
+
+    def top_k(inputs):
+        layer, hidden = head_and_hidden(inputs)
+        num_classes = layer.tree.num_classes
+        if not 1 <= k <= num_classes:
+            raise ValueError(
+                f"k = {k} is outside [1, {num_classes}]; the upper end is the "
+                "number of classes"
+            )
+        return layer.top_k(hidden, k)._asdict()
+
+    def log_prob(inputs, classes):
+        layer, hidden = head_and_hidden(inputs)
+        return {"log_probs": layer.log_prob(classes, hidden)}
+
+    # A SavedModel keeps defaults that are tensors.
+    def sample(
+        inputs,
+        seed,
+        num_samples=tf.constant(1, tf.int64),  # noqa: B008
+        temperature=tf.constant(1.0, tf.float64),  # noqa: B008
+        top_k=tf.constant(0, tf.int64),  # noqa: B008
+        top_p=tf.constant(1.0, tf.float64),  # noqa: B008
+    ):
+        layer, hidden = head_and_hidden(inputs)
+        options = (num_samples, seed, temperature, top_k, top_p)
+        return {"classes": layer.sample(hidden, *options)}
+
+    return top_k, log_prob, sample
+
+
+def _add_signatures(archive, inputs, top_k, log_prob, sample):
+    """Adds the functions to an archive, for inputs as `_input_specs` says."""
+    default = archive.add_endpoint("serving_default", top_k, [inputs])
+    traced = default.get_concrete_function()
+    if any(
+        op.type.startswith("Assign") for op in traced.graph.get_operations()
+    ):
+        raise ValueError(
+            "the model has a state that each call changes, so that one request "
+            "would change the answer to the next; export a copy without "
+            "(stateful=False)"
+        )
+    batch = traced.structured_outputs["classes"].shape[:-1]
+    name, *scalars = _DTYPES
+    classes = tf.TensorSpec([*batch, None], _DTYPES[name], name)
+    archive.add_endpoint("log_prob", log_prob, [inputs, classes])
+    specs = [tf.TensorSpec([], _DTYPES[name], name) for name in scalars]
+    archive.add_endpoint("sample", sample, [inputs, *specs])
+
+
+def _write(archive, path):
+    """Writes all into a folder beside `path`, which then takes that name."""
+    folder, name = os.path.split(path)
+    unfinished = os.path.join(folder, f".unfinished-{name}")
+    if tf.io.gfile.exists(unfinished):
+        # Left behind by a process that was killed.
+        tf.io.gfile.rmtree(unfinished)
+    archive.write_out(unfinished, verbose=False)
+    extra = os.path.join(unfinished, "assets.extra")
+    tf.io.gfile.makedirs(extra)
+    library = op_library_path()
+    tf.io.gfile.copy(library, os.path.join(extra, os.path.basename(library)))
+    tf.io.gfile.rename(unfinished, path)
