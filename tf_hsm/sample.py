@@ -40,9 +40,9 @@ def hierarchical_softmax_sample(
         global generator, which `tf.random.set_seed` sets.
       temperature: a positive number; below 1 it favours the probable. With
         `top_k` or a `top_p` below 1 draws are made by p ** (1 / temperature),
-        after these have chosen their classes. Without, the logits of every group are
-        divided by it: that costs no more than a path, and is the same thing
-        only for a tree of one group.
+        after these have chosen their classes. Without, the logits of every
+        group are divided by it: that costs no more than a path, and is the same
+        thing only for a tree of one group.
       top_k: draw among the k most probable classes, in
         `[1, tree.num_classes]`; None: among all.
       top_p: draw among the fewest most probable classes whose probabilities
