@@ -374,6 +374,13 @@ def test_refusals(message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_the_head_must_be_one(tmp_path):
+    """Another layer does not know about classes."""
+    dense = keras.layers.Dense(3)
+    with pytest.raises(TypeError, match=r"tf_hsm\.layers, but is Dense$"):
+        serving.export(hidden_model(compile_form()), tmp_path / "1", dense)
+
+
 def test_the_folder_must_be_new(tmp_path):
     """An export that is being served is not touched."""
     (tmp_path / "1").mkdir()

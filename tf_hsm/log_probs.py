@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tf_hsm import _arguments, _descent, _private_tensorflow
 from tf_hsm._library import raw_ops
-from tf_hsm._tree_tensors import tree_tensors
+from tf_hsm._tree_tensors import path_tensors
 from tf_hsm.loss import first_order_only
 
 
@@ -40,10 +40,6 @@ def hierarchical_softmax_log_probs(weights, biases, inputs, tree, nodes=False):
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape does not fit; the message names the argument.
     """
-    for value in (weights, biases):
-        variable = _private_tensorflow.variable_of(value)
-        if variable is not None:
-            _private_tensorflow.tell_tape(variable)
     return _descent.descend(
         "tf_hsm_log_probs", weights, biases, inputs, tree, of_nodes=nodes
     ).log_probs
@@ -71,16 +67,13 @@ def hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree):
         shape or a class does not fit; the message names the argument, the
         position, the value and the legal range.
     """
-    arrays = tree_tensors(tree)
     return _descent.descend(
         "tf_hsm_class_log_probs",
         weights,
         biases,
         inputs,
         tree,
-        group_parents=arrays.group_parents,
-        class_rows=arrays.class_rows,
-        row_groups=arrays.row_groups,
+        **path_tensors(tree)._asdict(),
         classes=_arguments.integers(classes, "classes"),
     )
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_hsm import _head, _tree_tensors
 from tf_hsm._library import op_library_path
+from tf_hsm.layers._predictions import Predictions
 
 __all__ = ["export", "op_library_path"]
 
@@ -58,6 +59,7 @@ def export(model, path, head=None, k=10):
 
     Raises:
       FileExistsError: there is something at `path`.
+      TypeError: `head` is no layer of `tf_hsm.layers`.
       ValueError: `model` has no head, a state that calls change, inputs that
         are not known or called like one of the above; or `k` is out of range.
     """
@@ -65,6 +67,11 @@ def export(model, path, head=None, k=10):
     if tf.io.gfile.exists(path):
         raise FileExistsError(
             f"path = {path!r} exists already; give each export a new folder"
+        )
+    if head is not None and not isinstance(head, Predictions):
+        raise TypeError(
+            "head must be None or a layer of tf_hsm.layers, but is "
+            f"{type(head).__name__}"
         )
     inputs = _input_specs(model)
     # It finds the variables that the functions use. Told of a model, it would

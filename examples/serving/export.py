@@ -94,7 +94,7 @@ def main(argv):
             export_run(_MODEL.value, _PATH.value, _K.value)
         else:
             serving.export(toy(_CLASSES.value), _PATH.value, k=_K.value)
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         sys.exit(f"error: {error}")
     print(f"Exported to {_PATH.value}")
 

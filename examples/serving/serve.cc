@@ -65,17 +65,17 @@ bool ReadFlags(int argc, char** argv, Flags* flags) {
   auto text = [](std::string* value) -> Reader {
     return [=](const std::string& t) { return !(*value = t).empty(); };
   };
-  auto number = [](int64_t* value) -> Reader {
+  auto number = [](int64_t* value, int64_t least = 1) -> Reader {
     return [=](const std::string& t) {
       char* end;
       *value = std::strtoll(t.c_str(), &end, 10);
-      return !t.empty() && *end == '\0' && *value > 0;
+      return !t.empty() && *end == '\0' && *value >= least;
     };
   };
   const std::map<std::string, Reader> readers = {
       {"--model", text(&flags->model)},
       {"--library", text(&flags->library)},
-      {"--callers", number(&flags->callers)},
+      {"--callers", number(&flags->callers, 0)},
       {"--seconds", number(&flags->seconds)},
       {"--batch", number(&flags->size.batch)},
       {"--steps", number(&flags->size.steps)},
