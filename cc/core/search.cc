@@ -16,13 +16,24 @@ constexpr int64_t kMinExamples = kMaxItemExamples;
 constexpr int64_t kMaxExamples = 1024;
 constexpr int64_t kMaxOpen = int64_t{1} << 24;
 
-// How many nodes an example opens in the round after it has enough classes,
-// alone and among at least kManyExamples, which share what they read; and how
-// many times more in each later round.
-constexpr int64_t kWidthAlone = 4;
-constexpr int64_t kWidthAmongMany = 16;
-constexpr int64_t kManyExamples = 32;
+// How many nodes an example opens in a round: before it has enough classes, in
+// the round after, and how many times more in each later one.
+struct Widths {
+  int64_t before;
+  int64_t after;
+};
 constexpr int64_t kGrowth = 4;
+
+// Many examples share what they read, and the larger the groups are the more
+// counts that they do it in few rounds.
+Widths WidthsFor(const TreeView& tree, int64_t num_examples) {
+  constexpr int64_t kManyExamples = 32;
+  constexpr int64_t kWideFanout = 64;
+  if (num_examples < kManyExamples) return {1, 4};
+  const bool is_wide =
+      tree.group_offsets[1] - tree.group_offsets[0] >= kWideFanout;
+  return is_wide ? Widths{8, 32} : Widths{1, 16};
+}
 
 // A mass that the best class has in any tree, and above the rounding of sums.
 constexpr double kLeastMass = 1e-10;
@@ -56,11 +67,11 @@ bool IsWorse(const Candidate<A>& a, const Candidate<A>& b) {
 template <typename A>
 class Search {
  public:
-  Search(const SearchOptions& options, int64_t width)
+  Search(const SearchOptions& options, const Widths& widths)
       : options_(options),
         max_mass_(std::max(options.max_mass, kLeastMass)),
         open_{{0, 0}},
-        width_(width) {}
+        widths_(widths) {}
 
   // What is less probable is of no use any more.
   A least() const {
@@ -141,10 +152,10 @@ class Search {
   }
 
   void NextBest() {
-    int64_t wanted = 1 + static_cast<int64_t>(best_.size()) / 4;
+    int64_t wanted = widths_.before + static_cast<int64_t>(best_.size()) / 4;
     if (is_full_) {
-      wanted = width_;
-      width_ = std::min(kGrowth * width_, kMaxOpen);
+      wanted = widths_.after;
+      widths_.after = std::min(kGrowth * widths_.after, kMaxOpen);
     }
     for (; wanted > 0 && !open_.empty(); --wanted) {
       if (!CouldMatter(open_.front().log_prob)) {
@@ -180,7 +191,7 @@ class Search {
   double mass_ = 0;
   bool is_full_ = false;
   int64_t num_opened_ = 0;
-  int64_t width_;  // nodes to open next, once it has enough classes
+  Widths widths_;
 };
 
 // The rows of a group that are of use to `search`; the best of its leaves only.
@@ -227,9 +238,8 @@ std::string FindFor(
   using A = Accumulator<T>;
   constexpr int64_t kSearches = 8;  // of one work item
   const TreeView& tree = descent.tree;
-  const int64_t width =
-      end - begin < kManyExamples ? kWidthAlone : kWidthAmongMany;
-  std::vector<Search<A>> searches(end - begin, Search<A>(options, width));
+  const Widths widths = WidthsFor(tree, end - begin);
+  std::vector<Search<A>> searches(end - begin, Search<A>(options, widths));
   std::vector<int64_t> active, starts;           // starts: of each one's slots
   std::vector<std::vector<Candidate<A>>> found;  // by slot
   std::vector<Visit> visits;
