@@ -76,9 +76,8 @@ class Steps {
     const Kernels<T>& kernels = KernelsFor<T>(isa);
     Grow(plan.num_examples() * Padded(width_), &sorted_);
     Grow(2 * plan.num_passes, &normalizers_);
-    const bool keeps = KeepsProbs<T>(plan);
-    const bool step_keeps =
-        training.num_probs * static_cast<int64_t>(sizeof(A)) <= kMaxStepBytes;
+    const bool keeps = KeepsProbs<T>(plan, width_, kMaxKeptBytes);
+    const bool step_keeps = KeepsProbs<T>(training, width_, kMaxStepBytes);
     Grow(std::max(keeps ? plan.num_probs : 0,
                   step_keeps ? training.num_probs : 0),
          &probs_);

@@ -6,7 +6,7 @@ import numpy as np
 
 from tf_hsm import _tree_builders, _tree_checks, _tree_nodes
 from tf_hsm._adaptive_cutoffs import cutoffs as best_cutoffs
-from tf_hsm._cost_model import check_tail
+from tf_hsm._cluster_costs import check_tail
 
 
 def adaptive(
@@ -15,8 +15,7 @@ def adaptive(
     """See `Tree.adaptive`."""
     counts = _tree_checks.check_counts(counts)
     tail = check_tail(tail)
-    # The most frequent first; of equal counts the smaller class.
-    order = counts.size - 1 - np.argsort(counts[::-1], kind="stable")[::-1]
+    order = by_frequency(counts)
     if cutoffs is None:
         cutoffs = best_cutoffs(
             counts[order],
@@ -28,7 +27,7 @@ def adaptive(
             cost_model=cost_model,
         )
     else:
-        cutoffs = _check_cutoffs(cutoffs, counts.size)
+        cutoffs = check_cutoffs(cutoffs, counts.size)
     head, *_ = ends = [*cutoffs, counts.size]
 
     # Nodes: the root, the head's classes, the clusters, the rows of each tail.
@@ -37,7 +36,7 @@ def adaptive(
     classes = [[-1], order[:head], np.full(len(cutoffs), -1)]
     num_nodes = first_cluster + len(cutoffs)
     for number, (begin, end) in enumerate(itertools.pairwise(ends)):
-        arrays = _tail(tail, end - begin)
+        arrays = tail_arrays(tail, end - begin)
         above = arrays.group_parents + num_nodes
         above[0] = first_cluster + number
         parents.append(np.repeat(above, np.diff(arrays.group_offsets)))
@@ -50,7 +49,15 @@ def adaptive(
     )
 
 
-def _tail(tail, size):
+def by_frequency(counts):
+    """Returns the classes `[N]`, the most frequent first.
+
+    Of equal counts the smaller class comes first.
+    """
+    return counts.size - 1 - np.argsort(counts[::-1], kind="stable")[::-1]
+
+
+def tail_arrays(tail, size):
     """Returns the `TreeArrays` of a tail of `size` classes."""
     if tail == "flat":
         return _tree_builders.balanced(size, [size])
@@ -59,7 +66,7 @@ def _tail(tail, size):
     return _tree_builders.balanced(size, tail)
 
 
-def _check_cutoffs(cutoffs, num_classes):
+def check_cutoffs(cutoffs, num_classes):
     """Returns cutoffs as a list of ints; ValueError unless they ascend."""
     cutoffs = _tree_checks.check_integers("cutoffs", cutoffs).tolist()
     for number, (before, cutoff) in enumerate(

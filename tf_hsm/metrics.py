@@ -106,7 +106,7 @@ class TopKAccuracy(keras.metrics.Metric):
         """
         head, inputs = _head.head_of(y_pred)
         labels, mask = head.read_labels(y_true, inputs, _head.get_mask(y_pred))
-        k = min(self.k, head.tree.num_classes)
+        k = min(self.k, head.num_classes)
         classes = head.top_k(inputs, k).classes
         labels = ops.expand_dims(ops.cast(labels, "int64"), -1)
         hits = ops.cast(ops.any(ops.equal(classes, labels), -1), self.dtype)

@@ -64,15 +64,15 @@ def hierarchical_softmax_sample(
         inputs,
         tree,
         num_samples=_arguments.scalar(num_samples, tf.int64),
-        seed=_seed(seed),
+        seed=seed_pair(seed),
         temperature=_arguments.scalar(temperature, tf.float64),
         top_k=_arguments.count_or_zero("top_k", top_k),
         top_p=_arguments.scalar(1.0 if top_p is None else top_p, tf.float64),
     )
 
 
-def _seed(seed):
-    """Two int64 numbers."""
+def seed_pair(seed):
+    """A seed of `hierarchical_softmax_sample` as two int64 numbers."""
     if seed is None:
         return tf.random.uniform(
             [2], minval=tf.int64.min, maxval=tf.int64.max, dtype=tf.int64

@@ -85,9 +85,13 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
       const Matrix<const A> x = {problem.x + (node.begin + m0) * padded,
                                  padded};
       if (args.probs == nullptr) {
-        Logits<T>({problem.weights + first * width, width}, rows,
-                  problem.biases ? problem.biases + first : nullptr, x,
-                  examples, width, dz);
+        const Matrix<const T> w = {problem.weights + first * width, width};
+        const T* biases = problem.biases ? problem.biases + first : nullptr;
+        if (SuitsTransposed(width, examples)) {
+          TransposedLogits<T>(w, rows, biases, x, examples, width, dz);
+        } else {
+          Logits<T>(w, rows, biases, x, examples, width, dz);
+        }
       }
       const bool as_kept = args.probs != nullptr && rows == node.fanout;
       if (as_kept) {

@@ -45,7 +45,11 @@ class VectorProducts {
   }
 
   void Logits(Matrix<const T> w, int64_t rows, const T* biases, Matrix<A> z) {
-    TF_HSM_ISA::Logits<T>(w, rows, biases, x_, examples_, width_, z);
+    if (SuitsTransposed(width_, examples_)) {
+      TransposedLogits<T>(w, rows, biases, x_, examples_, width_, z);
+    } else {
+      TF_HSM_ISA::Logits<T>(w, rows, biases, x_, examples_, width_, z);
+    }
   }
 
   void Expect(Matrix<A> e, Matrix<const T> w, int64_t rows, bool add,

@@ -37,8 +37,15 @@ void LogSoftmax(const GroupRows<T>& in, Accumulator<T>* out, int64_t stride) {
   using A = Accumulator<T>;
   const int64_t* offsets = in.group_offsets;
   const int64_t rows = offsets[in.num_groups] - offsets[0];
-  Logits<T>({in.weights, in.width}, rows, in.biases, {in.x, Padded(in.width)},
-            in.num_examples, in.width, {out, stride});
+  const Matrix<const T> w = {in.weights, in.width};
+  const Matrix<const A> x = {in.x, Padded(in.width)};
+  // As for one example: the choice must not depend on the others.
+  if (SuitsTransposed(in.width, 1)) {
+    TransposedLogits<T>(w, rows, in.biases, x, in.num_examples, in.width,
+                        {out, stride});
+  } else {
+    Logits<T>(w, rows, in.biases, x, in.num_examples, in.width, {out, stride});
+  }
   A* e = Scratch<A>(rows);
   for (int64_t m = 0; m < in.num_examples; ++m) {
     for (int64_t g = 0; g < in.num_groups; ++g) {

@@ -20,10 +20,16 @@ constexpr int64_t kMaxKeptBytes = int64_t{256} << 20;
 // The same for a training step, which keeps fewer.
 constexpr int64_t kMaxStepBytes = int64_t{512} << 20;
 
+// Of rows this narrow, probabilities are made again sooner than they are read,
+// unless they are few enough for a cache.
+constexpr int64_t kNarrowWidth = 64;
+constexpr int64_t kMaxNarrowBytes = int64_t{4} << 20;
+
+// Whether the backward is to find the probabilities; at most `max_bytes`.
 template <typename T>
-bool KeepsProbs(const Plan& plan) {
-  return plan.num_probs <=
-         kMaxKeptBytes / static_cast<int64_t>(sizeof(Accumulator<T>));
+bool KeepsProbs(const Plan& plan, int64_t width, int64_t max_bytes) {
+  const int64_t limit = width <= kNarrowWidth ? kMaxNarrowBytes : max_bytes;
+  return plan.num_probs <= limit / static_cast<int64_t>(sizeof(Accumulator<T>));
 }
 
 // Adds loss and dx to outputs that hold zeros; fills normalizers and probs.

@@ -1,5 +1,6 @@
 // The two register-tiled matrix products of the package. Neither packs its
-// operands: weights are streamed from memory as they lie.
+// operands: weights are streamed from memory as they lie. Only narrow weights
+// are transposed for the logits, a few rows at a time.
 //
 //   Logits: z[m][k] = x_m . w_k + b_k     both operands contiguous in width
 //   Outer: c[i][d] += sum_j a(i, j) b[j][d]
@@ -275,6 +276,40 @@ void Outer(Strided<Accumulator<T>> a, int64_t height, int64_t depth, Source b,
   }
   if (i + 2 <= height) rows(IntConstant<2>());
   if (i < height) rows(IntConstant<1>());
+}
+
+// Whether TransposedLogits is the faster one: the sums over lanes of Logits
+// cost as much as 64 products or so, the transposition is shared by the
+// examples.
+inline bool SuitsTransposed(int64_t width, int64_t examples) {
+  return width <= 16 || (width <= 64 && examples >= 8);
+}
+
+// Logits, by way of a transposed copy of a few rows of w at a time: lanes are
+// rows, and no sum crosses them. Made for narrow rows, up to 64 wide.
+template <typename T>
+void TransposedLogits(Matrix<const T> w, int64_t rows, const T* biases,
+                      Matrix<const Accumulator<T>> x, int64_t examples,
+                      int64_t width, Matrix<Accumulator<T>> z) {
+  using A = Accumulator<T>;
+  constexpr int64_t panel = 4 * kLanes<A>;
+  A transposed[64 * panel];
+  for (int64_t k0 = 0; k0 < rows; k0 += panel) {
+    const int64_t count = rows - k0 < panel ? rows - k0 : panel;
+    for (int64_t k = 0; k < count; ++k) {
+      A row[64];
+      int64_t d = 0;
+      for (; d + kLanes<A> <= width; d += kLanes<A>) {
+        Store(row + d, Load(w.row(k0 + k) + d));
+      }
+      if (d < width) Store(row + d, LoadPartial(w.row(k0 + k) + d, width - d));
+      for (d = 0; d < width; ++d) transposed[d * panel + k] = row[d];
+    }
+    Outer<A, false>(Strided<A>{x.data, x.stride, 1}, examples, width,
+                    Matrix<const A>{transposed, panel}, count,
+                    {z.data + k0, z.stride});
+  }
+  AddBiases(biases, rows, examples, z);
 }
 
 }  // namespace TF_HSM_ISA

@@ -44,7 +44,9 @@ class LossOp : public OpKernel {
     const bool with_dx = with_gradients_ && context->output_required(1);
     const bool with_state = with_gradients_ && (context->output_required(2) ||
                                                 context->output_required(3));
-    const bool with_probs = with_state && KeepsProbs<Core>(plan);
+    const bool with_probs =
+        with_state &&
+        KeepsProbs<Core>(plan, batch.arguments.width, kMaxKeptBytes);
     Tensor *loss, *dx, *normalizers, *probs;
     OP_REQUIRES_OK(context, context->allocate_output(
                                 0, batch.arguments.batch_shape, &loss));

@@ -74,7 +74,7 @@ class TrainStepOp : public OpKernel {
 
     const bool with_dx = with_gradients_ && context->output_required(1);
     const bool with_probs =
-        plan.num_probs <= kMaxStepBytes / static_cast<int64_t>(sizeof(A));
+        KeepsProbs<Core>(plan, batch.arguments.width, kMaxStepBytes);
     Tensor *loss, *dx;
     Tensor normalizers, probs;
     OP_REQUIRES_OK(context, context->allocate_output(

@@ -5,19 +5,16 @@ import operator
 import keras
 import tensorflow as tf
 
-from tf_hsm import _head, _private_keras, _update_rules
+from tf_hsm import _private_keras, _update_rules
+from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._predictions import Predictions
 from tf_hsm.loss import loss_ignoring
-from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
 from tf_hsm.train_step import train_step_ignoring
 from tf_hsm.tree import Tree
 
-# The label of masked positions: no class's, and no ignore_class of anybody's.
-_MASKED = -(2**63)
-
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class HierarchicalSoftmax(Predictions, keras.layers.Layer):
+class HierarchicalSoftmax(Predictions, HeadLayer):
     """A softmax over many classes whose cost is the path to the label.
 
     It replaces the last Dense layer and its cross-entropy. Either
@@ -95,41 +92,29 @@ class HierarchicalSoftmax(Predictions, keras.layers.Layer):
         **kwargs,
     ):
         """See the class."""
-        super().__init__(**kwargs)
+        super().__init__(ignore_class, **kwargs)
         if not isinstance(tree, Tree):
             raise TypeError(
                 f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
             )
         self.tree = tree
         self.use_bias = use_bias
-        # A Python integer, which JSON can hold.
-        self.ignore_class = (
-            None if ignore_class is None else operator.index(ignore_class)
-        )
         self.optimizer = optimizer and _update_rules.get(optimizer)
         self.stochastic_rounding = stochastic_rounding
         self.seed = operator.index(seed)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.bias = None
-        self.supports_masking = True
-        # XLA has no such op; Keras would turn it on where there is a GPU.
-        self.supports_jit = False
 
     @property
-    def loss(self):
-        """The loss for `model.compile`."""
-        return HierarchicalSoftmaxLoss()
+    def num_classes(self):
+        """N."""
+        return self.tree.num_classes
 
     def build(self, inputs_shape, labels_shape=None):
         """Makes the variables for inputs `[..., width]`."""
         del labels_shape
-        width = inputs_shape[-1]
-        if width is None:
-            raise ValueError(
-                "the last dimension of inputs must be known, but their shape "
-                f"is {tuple(inputs_shape)}"
-            )
+        width = self.width_of(inputs_shape)
         # Without autocast: a cast would copy all classes' weights.
         self.kernel = self.add_weight(
             name="kernel",
@@ -151,127 +136,26 @@ class HierarchicalSoftmax(Predictions, keras.layers.Layer):
                 [v for v in (self.kernel, self.bias) if v is not None]
             )
 
-    def call(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        inputs_mask=None,
-        training=False,
-    ):
-        """Takes inputs to losses, or through.
-
-        Args:
-          inputs: `[..., width]`.
-          labels: `[...]` or `[..., 1]`, integers; or None.
-          sample_weight: weights of the losses in the mean that is added to the
-            model's losses; broadcast from the left.
-          inputs_mask: `[...]` bool, the inputs that count.
-          training: whether the layer's own optimizer, if there is one, makes a
-            step, and classes are not asked for.
-
-        Returns:
-          With labels, `[...]`: the loss of each, in nats, 0 where ignored or
-          masked. Without, the most probable classes, `[...]` int64; in
-          training, where they would only cost time, the inputs. Either way the
-          losses and metrics of tf_hsm find the inputs on it.
-        """
-        updates = bool(training) and self.optimizer is not None
-        if updates:
-            _check_fit(self)
-        if labels is None:
-            outputs = (
-                tf.identity(inputs) if training else self.predict_class(inputs)
-            )
-            return _head.mark(outputs, self, inputs, updates)
-
-        def total(losses, mask):
-            return mean_loss(losses, mask, sample_weight)
-
-        losses, mask = self.label_losses(
-            labels, inputs, inputs_mask, total if updates else None
-        )
-        self.add_loss(total(losses, mask))
-        return _head.mark_losses(losses)
-
-    def label_losses(self, labels, inputs, inputs_mask=None, total=None):
-        """Returns the loss per label, in nats, and which labels count.
-
-        The losses are `[...]`; the mask is `[...]` bool, or None when all
-        count. See `call` for the arguments. With `total`, a linear function of
-        both that is to be minimized, the layer's optimizer makes a step.
-        """
-        labels, mask = self.read_labels(labels, inputs, inputs_mask)
-        ignored = [] if self.ignore_class is None else [self.ignore_class]
-        if inputs_mask is not None:
-            # What is masked may hold any label, and costs nothing.
-            labels = tf.where(
-                tf.cast(inputs_mask, tf.bool),
-                tf.cast(labels, tf.int64),
-                _MASKED,
-            )
-            ignored.append(_MASKED)
+    def losses_ignoring(self, ignored, labels, inputs, total):
+        """Returns the loss per label, and makes a step if there is `total`."""
         parameters = (self.kernel, self.bias, labels, inputs, self.tree)
         if total is None or not self.trainable:
-            return loss_ignoring(ignored, *parameters), mask
-        losses = train_step_ignoring(
+            return loss_ignoring(ignored, *parameters)
+        return train_step_ignoring(
             ignored,
             *parameters,
             self.optimizer,
-            _loss_weights(total, labels, mask, self._loss_dtype),
+            _loss_weights(total, labels, self.loss_dtype),
             self.stochastic_rounding,
             self.seed,
         )
-        return losses, mask
 
-    def read_labels(self, labels, inputs, inputs_mask=None):
-        """Returns labels `[...]` and which of them count, `[...]` bool or None.
-
-        Args:
-          labels: `[...]` or `[..., 1]`, integers.
-          inputs: `[..., width]`.
-          inputs_mask: `[...]` bool, the inputs that count; or None.
-
-        Raises:
-          TypeError: labels are not integers.
-          ValueError: labels and inputs do not fit.
-        """
-        labels = tf.convert_to_tensor(labels)
-        _check_integers(labels)
-        if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
-            labels = tf.squeeze(labels, -1)
-        if not labels.shape.is_compatible_with(inputs.shape[:-1]):
-            raise ValueError(
-                f"labels, of shape {labels.shape}, must have the shape of "
-                f"inputs, {inputs.shape}, without the last dimension"
-            )
-        mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
-        if self.ignore_class is not None:
-            kept = tf.not_equal(labels, self.ignore_class)
-            mask = kept if mask is None else tf.logical_and(mask, kept)
-        return labels, mask
-
-    @property
-    def _loss_dtype(self):
-        return "float64" if self.variable_dtype == "float64" else "float32"
-
-    def compute_output_spec(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        inputs_mask=None,
-        training=False,
-    ):
-        """The shape and type of what `call` returns."""
-        del sample_weight, inputs_mask
-        if labels is None and training:
-            return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
-        if labels is None:
-            return keras.KerasTensor(inputs.shape[:-1], dtype="int64")
-        # Here already, since the model casts what it is given to this type.
-        _check_integers(labels)
-        return keras.KerasTensor(inputs.shape[:-1], dtype=self._loss_dtype)
+    def updates_itself(self, training):
+        """Whether a call makes a step of the layer's own optimizer."""
+        updates = bool(training) and self.optimizer is not None
+        if updates:
+            _check_fit(self)
+        return updates
 
     def get_config(self):
         """Returns the arguments, the tree in full, as JSON can hold them."""
@@ -279,7 +163,6 @@ class HierarchicalSoftmax(Predictions, keras.layers.Layer):
             **super().get_config(),
             "tree": self.tree.get_config(),
             "use_bias": self.use_bias,
-            "ignore_class": self.ignore_class,
             "optimizer": self.optimizer
             and keras.optimizers.serialize(self.optimizer),
             "stochastic_rounding": self.stochastic_rounding,
@@ -298,21 +181,12 @@ class HierarchicalSoftmax(Predictions, keras.layers.Layer):
         return cls(**{**config, "tree": Tree.from_config(config["tree"])})
 
 
-def _check_integers(labels):
-    dtype = tf.as_dtype(labels.dtype)
-    if not dtype.is_integer:
-        raise TypeError(
-            f"labels must be integers, but are {dtype.name}; as an input of a "
-            'model, make them a keras.Input(..., dtype="int64")'
-        )
-
-
-def _loss_weights(total, labels, mask, dtype):
-    """The weight `[...]` of each loss in a linear `total(losses, mask)`."""
+def _loss_weights(total, labels, dtype):
+    """The weight `[...]` of each loss in a linear `total(losses)`."""
     losses = tf.zeros(tf.shape(labels), dtype)
     with tf.GradientTape() as tape:
         tape.watch(losses)
-        value = total(losses, mask)
+        value = total(losses)
     return tf.stop_gradient(tape.gradient(value, losses))
 
 

@@ -1,0 +1,88 @@
+"""PyTorch's adaptive softmax, from and to."""
+
+import numpy as np
+
+
+def from_torch(layer_type, module, **kwargs):
+    """See `AdaptiveSoftmax.from_torch`."""
+    *cutoffs, num_classes = module.cutoffs
+    if "cutoffs" in kwargs or "div_value" in kwargs or "use_bias" in kwargs:
+        raise ValueError(
+            "cutoffs, div_value and use_bias are those of the module; leave "
+            "them out"
+        )
+    has_bias = module.head.bias is not None
+    layer = layer_type(
+        num_classes,
+        cutoffs,
+        module.div_value,
+        use_bias="head" if has_bias else False,
+        **kwargs,
+    )
+    layer.build((None, module.in_features))
+    layer.head_kernel.assign(_array(module.head.weight))
+    if has_bias:
+        layer.head_bias.assign(_array(module.head.bias))
+    for number, (narrowing, rows) in enumerate(module.tail):
+        kernel, narrowing = _array(rows.weight), _array(narrowing.weight)
+        if layer.projections[number] is None:
+            kernel = kernel @ narrowing
+        else:
+            layer.projections[number].assign(narrowing.T)
+        layer.tail_kernels[number].assign(kernel)
+    return layer
+
+
+def to_torch(layer):
+    """See `AdaptiveSoftmax.to_torch`."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            "to_torch makes a module of PyTorch, which is not installed"
+        ) from error
+    clusters = layer.clusters
+    if not layer.cutoffs:
+        raise ValueError("PyTorch's adaptive softmax has at least one cutoff")
+    if clusters.order is not None:
+        raise ValueError(
+            "PyTorch's classes are numbered by falling frequency; those of "
+            f"{layer.name} are not"
+        )
+    if any(tree.num_groups > 1 for tree in clusters.tail_trees):
+        raise ValueError("PyTorch's tails are flat; one here is a tree")
+    if any(bias is not None for bias in layer.tail_biases):
+        raise ValueError(
+            "PyTorch's tails have no biases: make the layer with "
+            'use_bias="head" or False'
+        )
+    module = torch.nn.AdaptiveLogSoftmaxWithLoss(
+        layer.head_kernel.shape[1],
+        layer.num_classes,
+        layer.cutoffs,
+        layer.div_value,
+        head_bias=layer.head_bias is not None,
+    )
+
+    def assign(parameter, values):
+        with torch.no_grad():
+            parameter.copy_(torch.from_numpy(np.array(values, np.float32)))
+
+    assign(module.head.weight, _array(layer.head_kernel))
+    if layer.head_bias is not None:
+        assign(module.head.bias, _array(layer.head_bias))
+    for number, (narrowing, rows) in enumerate(module.tail):
+        kernel = _array(layer.tail_kernels[number])
+        projection = np.eye(kernel.shape[1])
+        if layer.projections[number] is not None:
+            projection = _array(layer.projections[number])
+        assign(narrowing.weight, projection.T)
+        assign(rows.weight, kernel)
+    return module
+
+
+def _array(parameter):
+    """A parameter of either library, float64."""
+    if hasattr(parameter, "detach"):
+        parameter = parameter.detach().cpu().double()
+    return np.array(parameter, np.float64)

@@ -1,0 +1,75 @@
+"""An adaptive softmax as the input embedding."""
+
+import tensorflow as tf
+
+from tf_hsm._tree_tensors import path_tensors
+
+
+class AdaptiveEmbedding:
+    """`embed` of `AdaptiveSoftmax`."""
+
+    def embed(self, classes):
+        """Returns the vectors `[..., width]` of classes `[...]`.
+
+        That of a class is its row: in the head as it is; in a tail, which is
+        narrower, multiplied by the transposed projection. Only the rows of the
+        given classes are read.
+
+        Raises:
+          tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
+          ValueError: the layer has no `width`.
+        """
+        if self.width is None:
+            raise ValueError(f"{self.name} needs its width to embed classes")
+        classes = tf.convert_to_tensor(classes)
+        flat = tf.reshape(classes, [-1])
+        ranks = self.clusters.ranks(flat, "classes")
+        tails = self.clusters.tails(ranks)
+        dtype = tf.as_dtype(self.loss_dtype)
+        vectors = tf.zeros([tf.size(flat), self.width], dtype)
+        for number in range(-1, len(self.cutoffs)):
+            members = tf.where(tf.equal(tails, number))
+            vectors = tf.tensor_scatter_nd_add(
+                vectors,
+                members,
+                self._vectors(number, tf.gather_nd(ranks, members), dtype),
+            )
+        vectors = tf.reshape(
+            vectors, tf.concat([tf.shape(classes), [self.width]], 0)
+        )
+        return tf.cast(vectors, self.compute_dtype)
+
+    def _vectors(self, number, ranks, dtype):
+        """The vectors of classes of one tail, or with -1 of the head."""
+        if number < 0:
+            return tf.cast(tf.gather(self.head_kernel.value, ranks), dtype)
+        within = ranks - self.cutoffs[number]
+        class_rows = path_tensors(self.clusters.tail_trees[number]).class_rows
+        rows = tf.gather(
+            self.tail_kernels[number].value, tf.gather(class_rows, within)
+        )
+        projection = self.projections[number]
+        rows = tf.cast(rows, dtype)
+        if projection is None:
+            return rows
+        return tf.matmul(
+            rows, tf.cast(projection.value, dtype), transpose_b=True
+        )
+
+    def _add_rows(self, name, tree, width, use_bias):
+        # Without autocast: a cast would copy all classes' weights.
+        kernel = self.add_weight(
+            name=f"{name}_kernel",
+            shape=(tree.num_rows, width),
+            initializer=self.kernel_initializer,
+            autocast=False,
+        )
+        bias = None
+        if use_bias:
+            bias = self.add_weight(
+                name=f"{name}_bias",
+                shape=(tree.num_rows,),
+                initializer=self.bias_initializer,
+                autocast=False,
+            )
+        return kernel, bias

@@ -1,0 +1,193 @@
+"""What the heads of this package have in common as Keras layers."""
+
+import operator
+
+import keras
+import tensorflow as tf
+
+from tf_hsm import _head
+from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
+
+# The label of masked positions: no class's, and no ignore_class of anybody's.
+_MASKED = -(2**63)
+
+
+class HeadLayer(keras.layers.Layer):
+    """A layer that takes inputs, and labels or none, to losses or classes.
+
+    A subclass has `losses_ignoring`, and the methods of `Predictions`.
+
+    Args:
+      ignore_class: a label whose loss is 0 and does not count, or None.
+      **kwargs: as for every Keras layer.
+    """
+
+    def __init__(self, ignore_class, **kwargs):
+        """See the class."""
+        super().__init__(**kwargs)
+        # A Python integer, which JSON can hold.
+        self.ignore_class = (
+            None if ignore_class is None else operator.index(ignore_class)
+        )
+        self.supports_masking = True
+        # XLA has no such op; Keras would turn it on where there is a GPU.
+        self.supports_jit = False
+
+    @property
+    def loss(self):
+        """The loss for `model.compile`."""
+        return HierarchicalSoftmaxLoss()
+
+    def width_of(self, inputs_shape):
+        """Returns the last dimension; a ValueError where it is not known."""
+        width = inputs_shape[-1]
+        if width is None:
+            raise ValueError(
+                "the last dimension of inputs must be known, but their shape "
+                f"is {tuple(inputs_shape)}"
+            )
+        return width
+
+    def losses_ignoring(self, ignored, labels, inputs, total):
+        """Returns the loss per label, `[...]`, in nats.
+
+        Args:
+          ignored: a list of labels, whose loss is 0.
+          labels: `[...]`.
+          inputs: `[..., width]`.
+          total: None; or what is minimized, as a function of the losses, if the
+            layer is to make a step itself.
+        """
+        raise NotImplementedError
+
+    def updates_itself(self, training):
+        """Whether a call makes a step of an optimizer of the layer's own."""
+        del training
+        return False
+
+    def call(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+    ):
+        """Takes inputs to losses, or through.
+
+        Args:
+          inputs: `[..., width]`.
+          labels: `[...]` or `[..., 1]`, integers; or None.
+          sample_weight: weights of the losses in the mean that is added to the
+            model's losses; broadcast from the left.
+          inputs_mask: `[...]` bool, the inputs that count.
+          training: whether the layer's own optimizer, if there is one, makes a
+            step, and classes are not asked for.
+
+        Returns:
+          With labels, `[...]`: the loss of each, in nats, 0 where ignored or
+          masked. Without, the most probable classes, `[...]` int64; in
+          training, where they would only cost time, the inputs. Either way the
+          losses and metrics of tf_hsm find the inputs on it.
+        """
+        updates = self.updates_itself(training)
+        if labels is None:
+            outputs = (
+                tf.identity(inputs) if training else self.predict_class(inputs)
+            )
+            return _head.mark(outputs, self, inputs, updates)
+
+        def total(losses, mask):
+            return mean_loss(losses, mask, sample_weight)
+
+        losses, mask = self.label_losses(
+            labels, inputs, inputs_mask, total if updates else None
+        )
+        self.add_loss(total(losses, mask))
+        return _head.mark_losses(losses)
+
+    def label_losses(self, labels, inputs, inputs_mask=None, total=None):
+        """Returns the loss per label, in nats, and which labels count.
+
+        The losses are `[...]`; the mask is `[...]` bool, or None when all
+        count. See `call` for the arguments. With `total`, a linear function of
+        both that is to be minimized, the layer's optimizer makes a step.
+        """
+        labels, mask = self.read_labels(labels, inputs, inputs_mask)
+        ignored = [] if self.ignore_class is None else [self.ignore_class]
+        if inputs_mask is not None:
+            # What is masked may hold any label, and costs nothing.
+            labels = tf.where(
+                tf.cast(inputs_mask, tf.bool),
+                tf.cast(labels, tf.int64),
+                _MASKED,
+            )
+            ignored.append(_MASKED)
+        total_of_losses = total and (lambda losses: total(losses, mask))
+        return (
+            self.losses_ignoring(ignored, labels, inputs, total_of_losses),
+            mask,
+        )
+
+    def read_labels(self, labels, inputs, inputs_mask=None):
+        """Returns labels `[...]` and which of them count, `[...]` bool or None.
+
+        Args:
+          labels: `[...]` or `[..., 1]`, integers.
+          inputs: `[..., width]`.
+          inputs_mask: `[...]` bool, the inputs that count; or None.
+
+        Raises:
+          TypeError: labels are not integers.
+          ValueError: labels and inputs do not fit.
+        """
+        labels = tf.convert_to_tensor(labels)
+        _check_integers(labels)
+        if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
+            labels = tf.squeeze(labels, -1)
+        if not labels.shape.is_compatible_with(inputs.shape[:-1]):
+            raise ValueError(
+                f"labels, of shape {labels.shape}, must have the shape of "
+                f"inputs, {inputs.shape}, without the last dimension"
+            )
+        mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
+        if self.ignore_class is not None:
+            kept = tf.not_equal(labels, self.ignore_class)
+            mask = kept if mask is None else tf.logical_and(mask, kept)
+        return labels, mask
+
+    @property
+    def loss_dtype(self):
+        """The type of losses and log-probabilities."""
+        return "float64" if self.variable_dtype == "float64" else "float32"
+
+    def compute_output_spec(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+    ):
+        """The shape and type of what `call` returns."""
+        del sample_weight, inputs_mask
+        if labels is None and training:
+            return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
+        if labels is None:
+            return keras.KerasTensor(inputs.shape[:-1], dtype="int64")
+        # Here already, since the model casts what it is given to this type.
+        _check_integers(labels)
+        return keras.KerasTensor(inputs.shape[:-1], dtype=self.loss_dtype)
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "ignore_class": self.ignore_class}
+
+
+def _check_integers(labels):
+    dtype = tf.as_dtype(labels.dtype)
+    if not dtype.is_integer:
+        raise TypeError(
+            f"labels must be integers, but are {dtype.name}; as an input of a "
+            'model, make them a keras.Input(..., dtype="int64")'
+        )

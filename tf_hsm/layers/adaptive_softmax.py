@@ -1,0 +1,385 @@
+"""The adaptive softmax as a Keras layer."""
+
+import dataclasses
+import numbers
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm import _tree_adaptive, _tree_checks
+from tf_hsm._cost_model import CostModel
+from tf_hsm._frequency_clusters import (
+    FrequencyClusters,
+    choose_cutoffs,
+    flat_tree,
+)
+from tf_hsm.converters import torch
+from tf_hsm.layers._adaptive_embedding import AdaptiveEmbedding
+from tf_hsm.layers._adaptive_predictions import AdaptivePredictions
+from tf_hsm.layers._head_layer import HeadLayer
+from tf_hsm.loss import hierarchical_softmax_loss, loss_ignoring
+from tf_hsm.tree import Tree
+
+_USE_BIAS = (True, False, "head")
+
+
+@keras.saving.register_keras_serializable("tf_hsm")
+class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
+    """A softmax whose rare classes lie in clusters of narrower vectors.
+
+    The most frequent classes are the head, which also has one row for each
+    tail; the other classes, in the order of their frequency, are cut into
+    tails. An example is scored by the head and, if its label is in a tail, by
+    that tail, on inputs that a projection has made narrower (Grave et al.,
+    2016: Efficient softmax approximation for GPUs):
+
+        log p(c) = log p(row of c)                       c in the head
+                 = log p(tail's row) + log p(c | tail)   c in tail j
+        width of tail j = width // div_value ** j,  j = 1, 2, ...
+
+    It is used as `tf_hsm.layers.HierarchicalSoftmax` is: in `compile(loss=
+    head.loss)`, or with labels as an input of the model. With the same weights
+    it has the values of PyTorch's `AdaptiveLogSoftmaxWithLoss`. Classes need
+    not be numbered by frequency, if their counts are given.
+
+    >>> head = tf_hsm.layers.AdaptiveSoftmax(50_000, counts=counts)
+    >>> model = keras.Sequential([body, head])
+    >>> model.compile("sgd", loss=head.loss)
+
+    A cluster as wide as the inputs has no projection: with `div_value=1` this
+    is `HierarchicalSoftmax(Tree.adaptive(counts, cutoffs=...))`.
+
+    The same layer can be the input embedding, which then shares all rows and
+    projections (Baevski and Auli, 2019: Adaptive Input Representations for
+    Neural Language Modeling):
+
+    >>> head = tf_hsm.layers.AdaptiveSoftmax(50_000, counts=counts, width=512)
+    >>> model = keras.Model(tokens, head(body(head(tokens, embed=True))))
+
+    Args:
+      num_classes: N.
+      cutoffs: ascending, from 1 to N - 1: tail j holds the classes from cutoff
+        j on; `[]` is a flat softmax. Or how many tails there are, or "auto":
+        then `build` chooses those that take the least time by the cost model,
+        for `batch` examples as frequent as the counts say.
+      div_value: how much narrower each tail is than the one before; at least 1.
+      counts: `[N]`, how often each class occurs; None: the classes are numbered
+        by falling frequency, which follows Zipf's law.
+      tail: "flat" if a tail is one group; "two_level", or the branching of a
+        balanced tree; or a list with one of these, or a `tf_hsm.Tree`, for each
+        tail, whose classes are those of the tail by falling frequency.
+      use_bias: whether each row has a bias; "head": only the head's rows.
+      ignore_class: a label whose loss is 0 and does not count, or None.
+      width: that of the inputs, where the layer is called to embed before it
+        sees some; else None.
+      batch: the examples in a step, for which cutoffs are chosen.
+      cost_model: a `tf_hsm.CostModel`, by which they are chosen; None: that of
+        a machine of two cores.
+      kernel_initializer: for the rows; None: uniform in +-1 / sqrt(their
+        width).
+      projection_initializer: for the projections `[width, width of the tail]`.
+      bias_initializer: for the biases.
+      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
+
+    Attributes:
+      cutoffs: those in use, once the layer is built.
+      clusters: the trees of the head and the tails, likewise.
+      head_kernel: `[n + J, width]`, for n classes in the head and J tails.
+      head_bias: `[n + J]`, or None.
+      projections: for each tail `[width, its width]`, or None.
+      tail_kernels: for each tail `[rows, its width]`.
+      tail_biases: for each tail `[rows]`, or None.
+
+    Raises:
+      ValueError: an argument is out of range; names it. `build` raises it where
+        a tail would have no width left.
+    """
+
+    def __init__(
+        self,
+        num_classes,
+        cutoffs="auto",
+        div_value=4.0,
+        counts=None,
+        tail="flat",
+        use_bias=True,
+        ignore_class=None,
+        width=None,
+        batch=1024,
+        cost_model=None,
+        kernel_initializer=None,
+        projection_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        """See the class."""
+        super().__init__(ignore_class, **kwargs)
+        self.num_classes = _tree_checks.check_int("num_classes", num_classes, 1)
+        if not isinstance(div_value, numbers.Real) or not div_value >= 1:
+            raise ValueError(
+                f"div_value is {div_value!r}; it must be a number of at least 1"
+            )
+        if use_bias not in _USE_BIAS:
+            raise ValueError(
+                f"use_bias is {use_bias!r}; it must be one of {_USE_BIAS}"
+            )
+        self.div_value = float(div_value)
+        self.use_bias = use_bias
+        self.tail = tail
+        self.width = width and _tree_checks.check_int("width", width, 1)
+        self.batch = batch
+        self.cost_model = cost_model
+        self.kernel_initializer = keras.initializers.get(
+            kernel_initializer
+            or keras.initializers.VarianceScaling(
+                1 / 3, mode="fan_out", distribution="uniform"
+            )
+        )
+        self.projection_initializer = keras.initializers.get(
+            projection_initializer
+        )
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self._counts = self._order = None
+        if counts is not None:
+            counts = _tree_checks.check_counts(counts, self.num_classes)
+            self._counts = counts
+            classes = _tree_adaptive.by_frequency(counts)
+            if np.any(classes[:-1] > classes[1:]):
+                ranks = np.empty_like(classes)
+                ranks[classes] = np.arange(classes.size)
+                self._order = flat_tree(ranks)
+        self.cutoffs = cutoffs
+        self.clusters = None
+        if not isinstance(cutoffs, (str, int)):
+            self._make_clusters(cutoffs)
+        self.head_bias = None
+
+    def build(self, inputs_shape, labels_shape=None):
+        """Makes the variables for inputs `[..., width]`."""
+        del labels_shape
+        width = self.width or self.width_of(inputs_shape)
+        if self.clusters is None:
+            cutoffs = choose_cutoffs(
+                self._counts,
+                self.num_classes,
+                self.cutoffs,
+                self.tail,
+                batch=self.batch,
+                width=width,
+                div_value=self.div_value,
+                cost_model=self.cost_model,
+            )
+            self._make_clusters(cutoffs)
+        widths = [
+            int(width // self.div_value**number)
+            for number in range(len(self.cutoffs) + 1)
+        ]
+        if widths[-1] < 1:
+            raise ValueError(
+                f"tail {widths.index(0)} has no width left: inputs are {width} "
+                f"wide, and div_value is {self.div_value:g}; use fewer cutoffs "
+                "or a smaller div_value"
+            )
+        self.head_kernel, self.head_bias = self._add_rows(
+            "head", self.clusters.head_tree, width, bool(self.use_bias)
+        )
+        self.tail_kernels, self.tail_biases, self.projections = [], [], []
+        for number, tree in enumerate(self.clusters.tail_trees, 1):
+            narrow, projection = widths[number], None
+            if narrow < width:
+                projection = self.add_weight(
+                    name=f"projection_{number}",
+                    shape=(width, narrow),
+                    initializer=self.projection_initializer,
+                    autocast=False,
+                )
+            kernel, bias = self._add_rows(
+                f"tail_{number}", tree, narrow, self.use_bias is True
+            )
+            self.projections.append(projection)
+            self.tail_kernels.append(kernel)
+            self.tail_biases.append(bias)
+
+    def call(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+        embed=False,
+    ):
+        """Takes inputs to losses, to classes, or through; or classes to rows.
+
+        Args:
+          inputs: `[..., width]`; with `embed`, classes `[...]`.
+          labels: see `HierarchicalSoftmax.call`; so is the rest.
+          sample_weight: the weights of the losses in the mean.
+          inputs_mask: `[...]` bool, the inputs that count.
+          training: whether classes are not asked for.
+          embed: whether to return the vectors `[..., width]` of classes.
+        """
+        if embed:
+            return self.embed(inputs)
+        return super().call(
+            inputs, labels, sample_weight, inputs_mask, training
+        )
+
+    def compute_output_spec(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+        embed=False,
+    ):
+        """The shape and type of what `call` returns."""
+        if embed:
+            return keras.KerasTensor(
+                (*inputs.shape, self.width), dtype=self.compute_dtype
+            )
+        return super().compute_output_spec(
+            inputs, labels, sample_weight, inputs_mask, training
+        )
+
+    def losses_ignoring(self, ignored, labels, inputs, total):
+        """Returns the loss per label: the head's, and that of its tail."""
+        del total
+        flat = tf.reshape(tf.cast(labels, tf.int64), [-1])
+        inputs = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        counted = None
+        for label in ignored:
+            kept = tf.not_equal(flat, label)
+            counted = kept if counted is None else counted & kept
+        ranks = self.clusters.ranks(flat, "labels", counted)
+        tails = self.clusters.tails(ranks)
+        losses = loss_ignoring(
+            [-1],
+            self.head_kernel,
+            self.head_bias,
+            self.clusters.head_rows(ranks, tails),
+            inputs,
+            self.clusters.head_tree,
+        )
+        for number, tree in enumerate(self.clusters.tail_trees):
+            members = tf.where(tf.equal(tails, number))
+            tail_losses = hierarchical_softmax_loss(
+                self.tail_kernels[number],
+                self.tail_biases[number],
+                tf.gather_nd(ranks, members) - self.cutoffs[number],
+                self.project(number, tf.gather_nd(inputs, members)),
+                tree,
+            )
+            losses = tf.tensor_scatter_nd_add(losses, members, tail_losses)
+        return tf.reshape(losses, tf.shape(labels))
+
+    def project(self, number, inputs):
+        """Takes inputs `[..., width]` to those of a tail, `[..., its width]`.
+
+        The products are made in float32, of float64 weights in float64.
+        """
+        projection = self.projections[number]
+        if projection is None:
+            return inputs
+        dtype = tf.as_dtype(self.loss_dtype)
+        return tf.matmul(
+            tf.cast(inputs, dtype), tf.cast(projection.value, dtype)
+        )
+
+    @classmethod
+    def from_torch(cls, module, **kwargs):
+        """Makes the layer of a `torch.nn.AdaptiveLogSoftmaxWithLoss`.
+
+        It has copies of the module's weights, and the same losses and
+        log-probabilities. A tail as wide as the inputs has no projection here:
+        its product with the rows is taken instead.
+
+        Args:
+          module: the PyTorch module; PyTorch itself is not imported.
+          **kwargs: more arguments of the layer, such as `ignore_class`.
+
+        Returns:
+          The layer, built.
+
+        Raises:
+          ValueError: `kwargs` has what the module decides.
+        """
+        return torch.from_torch(cls, module, **kwargs)
+
+    def to_torch(self):
+        """Returns a `torch.nn.AdaptiveLogSoftmaxWithLoss` with these weights.
+
+        Raises:
+          ImportError: PyTorch is not installed.
+          ValueError: there is no such module: classes are not numbered by
+            frequency, a tail is a tree, tails have biases, or there is none.
+        """
+        self._check_built()
+        return torch.to_torch(self)
+
+    def get_config(self):
+        """Returns the arguments, cutoffs as in use, as JSON can hold them."""
+        config = {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "cutoffs": self.cutoffs,
+            "div_value": self.div_value,
+            "tail": _serialize_tail(self.tail),
+            "use_bias": self.use_bias,
+            "width": self.width,
+            "kernel_initializer": keras.initializers.serialize(
+                self.kernel_initializer
+            ),
+            "projection_initializer": keras.initializers.serialize(
+                self.projection_initializer
+            ),
+            "bias_initializer": keras.initializers.serialize(
+                self.bias_initializer
+            ),
+        }
+        if self.clusters is None:
+            # The cutoffs are still to be chosen.
+            config["batch"] = self.batch
+            config["cost_model"] = self.cost_model and dataclasses.asdict(
+                self.cost_model
+            )
+            if self._counts is not None:
+                config["counts"] = self._counts.tolist()
+        elif self._order is not None:
+            config["order"] = self._order.get_config()
+        return config
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the layer that `get_config` described."""
+        config = dict(config)
+        order = config.pop("order", None)
+        if order is not None:
+            # Any counts that give this order.
+            ranks = Tree.from_config(order).class_rows
+            config["counts"] = ranks.size - ranks
+        if config.get("cost_model") is not None:
+            config["cost_model"] = CostModel(**config["cost_model"])
+        config["tail"] = _deserialize_tail(config["tail"])
+        return cls(**config)
+
+    def _make_clusters(self, cutoffs):
+        self.clusters = FrequencyClusters.make(
+            self.num_classes, cutoffs, self._order, self.tail
+        )
+        # Python integers, which JSON can hold.
+        self.cutoffs = list(self.clusters.cutoffs)
+
+
+def _serialize_tail(tail):
+    if isinstance(tail, (list, tuple)):
+        return [_serialize_tail(t) for t in tail]
+    return tail.get_config() if isinstance(tail, Tree) else tail
+
+
+def _deserialize_tail(tail):
+    if isinstance(tail, (list, tuple)):
+        return [_deserialize_tail(t) for t in tail]
+    return Tree.from_config(tail) if isinstance(tail, dict) else tail
