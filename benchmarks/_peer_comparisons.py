@@ -26,12 +26,16 @@ class Comparison(NamedTuple):
 
     title: str
     phases: tuple[str, ...]
+    reference: str  # the implementation that others are compared with
     # Name -> (module of `benchmarks`, spec of its `Implementation`).
     implementations: dict[str, tuple[str, dict]]
 
 
 def adaptive(workload, folder, turns, threads):
-    """One step of our loss, and of PyTorch's adaptive softmax.
+    """One step of our loss, of our adaptive softmax, and of PyTorch's.
+
+    Ours is measured with the same cutoffs, and with as many that are chosen by
+    a cost model.
 
     Args:
       workload: a name in `CUTOFFS`.
@@ -57,7 +61,16 @@ def adaptive(workload, folder, turns, threads):
         f"B={sizes.batch:,}, zipf labels; two_level tree, adaptive softmax "
         f"with cutoffs {', '.join(f'{c:,}' for c in cutoffs)}",
         ("forward", "forward_backward"),
-        {"ours": ("_peer_ours", ours), "pytorch": ("_peer_torch", torch)},
+        "ours",
+        {
+            "ours": ("_peer_ours", ours),
+            "ours, adaptive": ("_peer_adaptive", torch),
+            "ours, auto cutoffs": (
+                "_peer_adaptive",
+                torch | {"cutoffs": len(cutoffs)},
+            ),
+            "pytorch": ("_peer_torch", torch),
+        },
     )
 
 
@@ -94,6 +107,7 @@ def skip_gram(num_classes, num_words, folder, threads):
         f"occur, D={sizes.width}, window 1, Huffman tree; ours with "
         f"B={sizes.batch:,}",
         ("train",),
+        "ours, skip-gram",
         {
             "ours, hidden given": ("_peer_skip_gram", ours | {"lookup": False}),
             "ours, skip-gram": ("_peer_skip_gram", ours | {"lookup": True}),

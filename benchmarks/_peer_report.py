@@ -19,7 +19,8 @@ def text(comparison, results, threads):
 
     Times are per step, and "x ours" is how much longer a peer takes. Training
     has no common step: it is given in pairs per second and thread, and
-    "x ours" is how many more pairs a peer does than our skip-gram step.
+    "x ours" is how many more pairs a peer does. Ours is the reference of the
+    comparison.
 
     Args:
       comparison: a `Comparison`.
@@ -37,8 +38,7 @@ def text(comparison, results, threads):
         + f"{'parameters':>14}  version",
     ]
     notes = []
-    # The last one of ours does what the peers do.
-    ours = [r for name, r in results.items() if name.startswith("ours")][-1]
+    ours = results[comparison.reference]
     for name, result in results.items():
         if "missing" in result:
             module = result["missing"]
@@ -56,11 +56,23 @@ def text(comparison, results, threads):
                     f"{name}, {_TITLES[phase]}: disturbed, other processes "
                     f"kept {time['other_cpus']:.1f} CPUs busy"
                 )
+        if "predicted_ms" in result:
+            notes.append(_prediction(name, result))
         lines.append(
             f"{name:<{_NAME}}{cells}{result['parameters']:>14,}  "
             f"{result['version']}"
         )
     return "\n".join([*lines, *notes])
+
+
+def _prediction(name, result):
+    predicted = result["predicted_ms"]
+    measured = result["phases"]["forward_backward"]["ms"]
+    cutoffs = ", ".join(f"{cutoff:,}" for cutoff in result["cutoffs"])
+    return (
+        f"{name}: cutoffs {cutoffs}; predicted by a calibrated cost model: "
+        f"{predicted:,.0f} ms, {predicted / measured:.2f} of what was measured"
+    )
 
 
 def _cells(time, ours, phase, threads):

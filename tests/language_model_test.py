@@ -24,6 +24,9 @@ RUNS = (
     ("hierarchical", "two_level", "gru"),
     ("hierarchical", "balanced", "rnn"),
     ("hierarchical", "binary", "rnn"),
+    ("hierarchical", "clustered", "rnn"),
+    ("hierarchical", "two_level_shuffled", "rnn"),
+    ("adaptive", "huffman", "rnn"),
     ("full", "huffman", "rnn"),
     ("sampled", "huffman", "rnn"),
 )

@@ -45,6 +45,13 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(tmp_path):
     assert comparison["workload"] == "tiny"
     assert comparison["title"] in output
     ours = comparison["results"]["ours"]
+    adaptive = comparison["results"]["ours, adaptive"]
+    assert adaptive["cutoffs"] == [100, 300]
+    # The parameters are those of PyTorch's, see below.
+    assert adaptive["parameters"] == 16 * 102 + (16 + 200) * 4 + (16 + 700)
+    chosen = comparison["results"]["ours, auto cutoffs"]["cutoffs"]
+    assert len(chosen) == 2
+    assert f"cutoffs {chosen[0]}, {chosen[1]}; predicted" in output
     for phase in ("forward", "forward_backward"):
         assert len(ours["phases"][phase]["samples_ms"]) == 2
         assert ours["phases"][phase]["ms"] > 0

@@ -5,19 +5,15 @@ import tensorflow as tf
 
 import tf_hsm
 from examples.language_model import heads
+from examples.language_model.trees import TREES
 
 CELLS = {
     "rnn": keras.layers.SimpleRNN,
     "lstm": keras.layers.LSTM,
     "gru": keras.layers.GRU,
 }
-HEADS = ("hierarchical", "full", "sampled")
-TREES = {
-    "two_level": lambda counts, k: tf_hsm.Tree.two_level(len(counts)),
-    "balanced": lambda counts, k: tf_hsm.Tree.balanced(len(counts), k),
-    "binary": lambda counts, k: tf_hsm.Tree.balanced(len(counts), 2),
-    "huffman": lambda counts, k: tf_hsm.Tree.huffman(counts, k),
-}
+HEADS = ("hierarchical", "adaptive", "full", "sampled")
+TAILS = ("flat", "two_level")
 
 
 @keras.saving.register_keras_serializable("language_model")
@@ -59,19 +55,28 @@ class Embedding(keras.layers.Layer):
         }
 
 
-def make_head(settings, counts):
-    """The head that `settings.head` names, for classes with `counts [N]`."""
+def make_head(settings, text):
+    """The head that `settings.head` names, for the classes of a `Corpus`."""
+    counts = text.counts
     if settings.head == "full":
         return heads.FullSoftmax(len(counts), name="head")
     if settings.head == "sampled":
         return heads.SampledSoftmax(
             len(counts), settings.num_sampled, settings.seed, name="head"
         )
-    tree = TREES[settings.tree](counts, settings.branching)
+    if settings.head == "adaptive":
+        return tf_hsm.layers.AdaptiveSoftmax(
+            len(counts),
+            counts=counts,
+            tail=settings.tail,
+            batch=settings.batch_size * settings.steps,
+            name="head",
+        )
+    tree = TREES[settings.tree](text, settings.branching, settings.seed)
     return tf_hsm.layers.HierarchicalSoftmax(tree, name="head")
 
 
-def build(settings, counts, num_steps):
+def build(settings, text, num_steps):
     """A compiled model of `{"tokens", "labels"}` with per-token loss output.
 
     The labels are an input because the hierarchical loss needs them to choose
@@ -80,14 +85,16 @@ def build(settings, counts, num_steps):
 
     Args:
         settings: a `settings.Settings`.
-        counts: `[N]` training occurrences of each class.
+        text: a `corpus.Corpus`.
         num_steps: the number of training steps, over which the learning rate
             falls to a twentieth.
     """
     shape = (settings.batch_size, settings.steps)
     tokens = keras.Input(batch_shape=shape, dtype="int32", name="tokens")
     labels = keras.Input(batch_shape=shape, dtype="int32", name="labels")
-    hidden = Embedding(len(counts), settings.units, name="embedding")(tokens)
+    hidden = Embedding(len(text.words), settings.units, name="embedding")(
+        tokens
+    )
     for i in range(settings.layers):
         hidden = keras.layers.Dropout(
             settings.dropout, seed=settings.seed + i, name=f"dropout_{i}"
@@ -101,7 +108,7 @@ def build(settings, counts, num_steps):
     hidden = keras.layers.Dropout(
         settings.dropout, seed=settings.seed + settings.layers, name="hidden"
     )(hidden)
-    loss = make_head(settings, counts)(hidden, labels)
+    loss = make_head(settings, text)(hidden, labels)
     model = keras.Model({"tokens": tokens, "labels": labels}, loss)
     schedule = keras.optimizers.schedules.CosineDecay(
         settings.learning_rate, num_steps, alpha=0.05

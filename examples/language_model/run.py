@@ -68,11 +68,13 @@ def prepare(settings, save_dir, resume=False):
         elif checkpoint.exists(save_dir):
             checkpoint.set_aside(save_dir)
             print(f"The earlier run there is now {checkpoint.EARLIER}.")
-        model = model_lib.build(settings, text.counts, num_steps)
+        model = model_lib.build(settings, text, num_steps)
         state = checkpoint.Run(settings, text.digest, text.words, [])
     head = model.get_layer("head")
     if hasattr(head, "tree"):
         print(f"{head.tree.summary()}")
+    elif hasattr(head, "cutoffs"):
+        print(f"Cutoffs of the adaptive softmax: {head.cutoffs}")
     print(f"{model.count_params():,} parameters. Writing to {save_dir}")
     return Job(save_dir, text, train, held_out, model, state)
 

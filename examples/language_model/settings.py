@@ -14,6 +14,7 @@ class Settings:
     head: str = "hierarchical"
     tree: str = "huffman"
     branching: int = 256
+    tail: str = "flat"
     num_sampled: int = 1024
     cell: str = "lstm"
     layers: int = 1
@@ -30,6 +31,7 @@ class Settings:
         choices = {
             "head": model.HEADS,
             "tree": tuple(model.TREES),
+            "tail": model.TAILS,
             "cell": tuple(model.CELLS),
         }
         for name, allowed in choices.items():

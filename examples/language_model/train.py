@@ -40,7 +40,9 @@ flags.DEFINE_enum(
     "head",
     _DEFAULT.head,
     model.HEADS,
-    "hierarchical: tf_hsm.layers.HierarchicalSoftmax. full: one softmax over "
+    "hierarchical: tf_hsm.layers.HierarchicalSoftmax. adaptive: "
+    "tf_hsm.layers.AdaptiveSoftmax with cutoffs that are chosen by their cost. "
+    "full: one softmax over "
     "all classes; exact and slow. sampled: tf.nn.sampled_softmax_loss in "
     "training, the full softmax in evaluation.",
 )
@@ -48,15 +50,23 @@ flags.DEFINE_enum(
     "tree",
     _DEFAULT.tree,
     list(model.TREES),
-    "Tree of the hierarchical head; class ids are in order of falling "
-    "frequency. two_level: about sqrt(N) groups of sqrt(N). balanced and "
-    "huffman: groups of --branching, the latter with short paths for frequent "
-    "classes. binary: balanced with groups of 2.",
+    "Tree of the hierarchical head. two_level: about sqrt(N) groups of sqrt(N) "
+    "classes that are about as frequent; two_level_shuffled: any classes. "
+    "balanced, clustered and huffman: groups of --branching classes, in order "
+    "of frequency, or that follow the same words, or with short paths for the "
+    "frequent ones. binary: balanced with groups of 2. flat: one group, which "
+    "is a full softmax.",
 )
 flags.DEFINE_integer(
     "branching",
     _DEFAULT.branching,
-    "Size of a group in --tree=balanced and --tree=huffman.",
+    "Size of a group in --tree=balanced, clustered and huffman.",
+)
+flags.DEFINE_enum(
+    "tail",
+    _DEFAULT.tail,
+    model.TAILS,
+    "Each tail of --head=adaptive: one group, or a two_level tree.",
 )
 flags.DEFINE_integer(
     "num_sampled",

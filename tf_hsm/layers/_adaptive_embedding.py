@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tf_hsm import _arguments
 from tf_hsm._tree_tensors import path_tensors
 
 
@@ -17,11 +18,12 @@ class AdaptiveEmbedding:
 
         Raises:
           tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
-          ValueError: the layer has no `width`.
+          TypeError: classes are not integers.
+          ValueError: the layer was made without `width`, or is not built.
         """
-        if self.width is None:
-            raise ValueError(f"{self.name} needs its width to embed classes")
-        classes = tf.convert_to_tensor(classes)
+        self.check_width()
+        self._check_built()
+        classes = _arguments.integers(classes, "classes")
         flat = tf.reshape(classes, [-1])
         ranks = self.clusters.ranks(flat, "classes")
         tails = self.clusters.tails(ranks)
@@ -38,6 +40,14 @@ class AdaptiveEmbedding:
             vectors, tf.concat([tf.shape(classes), [self.width]], 0)
         )
         return tf.cast(vectors, self.compute_dtype)
+
+    def check_width(self):
+        """Raises a ValueError if the layer was made without `width`."""
+        if self.width is None:
+            raise ValueError(
+                f"{self.name} embeds classes only if it is made with width, "
+                "that of its inputs"
+            )
 
     def _vectors(self, number, ranks, dtype):
         """The vectors of classes of one tail, or with -1 of the head."""
@@ -61,7 +71,7 @@ class AdaptiveEmbedding:
         kernel = self.add_weight(
             name=f"{name}_kernel",
             shape=(tree.num_rows, width),
-            initializer=self.kernel_initializer,
+            initializer=fresh(self.kernel_initializer),
             autocast=False,
         )
         bias = None
@@ -69,7 +79,13 @@ class AdaptiveEmbedding:
             bias = self.add_weight(
                 name=f"{name}_bias",
                 shape=(tree.num_rows,),
-                initializer=self.bias_initializer,
+                initializer=fresh(self.bias_initializer),
                 autocast=False,
             )
         return kernel, bias
+
+
+def fresh(initializer):
+    """A copy, since Keras' initializers draw the same numbers at each call."""
+    clone = getattr(initializer, "clone", None)
+    return clone() if clone else initializer

@@ -1,5 +1,7 @@
 """What a trained adaptive softmax answers."""
 
+import math
+
 import tensorflow as tf
 
 from tf_hsm import _arguments
@@ -23,32 +25,39 @@ class AdaptivePredictions:
         They have gradients, and cost as much as a flat softmax, but for the
         narrower tails.
         """
-        self._check_built()
+        inputs, shape = self._flat(inputs)
         head = hierarchical_softmax_log_probs(*self._head(inputs))
         size = self.clusters.head_size
-        parts = [head[..., :size]]
+        parts = [head[:, :size]]
         for number in range(len(self.cutoffs)):
             row = size + number
             parts.append(
-                head[..., row : row + 1]
+                head[:, row : row + 1]
                 + hierarchical_softmax_log_probs(*self._tail(number, inputs))
             )
-        by_rank = tf.concat(parts, -1)
+        log_probs = tf.concat(parts, 1)
         ranks = self.clusters.all_ranks()
-        return by_rank if ranks is None else tf.gather(by_rank, ranks, axis=-1)
+        if ranks is not None:
+            log_probs = tf.gather(log_probs, ranks, axis=1)
+        return tf.reshape(log_probs, [*shape, self.num_classes])
 
     def log_prob(self, classes, inputs):
         """Log-probabilities of given classes `[..., C]`, in nats.
 
         Raises:
           tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
+          ValueError: classes and inputs do not fit.
         """
-        self._check_built()
         classes = _arguments.integers(classes, "classes")
-        inputs = tf.convert_to_tensor(inputs)
+        inputs = _arguments.floats(inputs, self.variable_dtype)
+        if not classes.shape[:-1].is_compatible_with(inputs.shape[:-1]):
+            raise ValueError(
+                f"classes, of shape {classes.shape}, must have the shape of "
+                f"inputs, {inputs.shape}, but for the last dimension"
+            )
+        inputs, _ = self._flat(inputs)
         shape = tf.shape(classes)
         flat = tf.reshape(classes, [-1, shape[-1]])
-        inputs = tf.reshape(inputs, [-1, inputs.shape[-1]])
         ranks = self.clusters.ranks(flat, "classes")
         tails = self.clusters.tails(ranks)
         weights, biases, _, tree = self._head(inputs)
@@ -92,67 +101,86 @@ class AdaptivePredictions:
         Raises:
           ValueError: k is out of range.
         """
-        self._check_built()
         if not 1 <= k <= self.num_classes:
             raise ValueError(f"k = {k} is not in [1, {self.num_classes}]")
-        inputs = tf.convert_to_tensor(inputs)
-        shape = tf.shape(inputs)[:-1]
-        inputs = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        inputs, shape = self._flat(inputs)
         head = hierarchical_softmax_log_probs(*self._head(inputs))
         head = tf.where(tf.math.is_nan(head), -float("inf"), head)
         size = self.clusters.head_size
-        best = tf.math.top_k(head[:, :size], min(k, size))
-        fill = [[0, 0], [0, k - min(k, size)]]
-        values = tf.pad(best.values, fill, constant_values=-float("inf"))
-        ranks = tf.pad(tf.cast(best.indices, tf.int64), fill)
+        found_so_far = min(k, size)
+        best = tf.math.top_k(head[:, :size], found_so_far)
+        values, ranks = best.values, tf.cast(best.indices, tf.int64)
         for number, cutoff in enumerate(self.cutoffs):
             in_tail = head[:, size + number]
-            members = tf.where(in_tail > values[:, -1])
+            is_short = found_so_far < k
+            members = tf.where(is_short | (in_tail > values[:, -1]))
             narrow = self._tail(number, tf.gather_nd(inputs, members))
             found = hierarchical_softmax_top_k(
                 *narrow, min(k, narrow[-1].num_classes)
             )
-            above = tf.gather_nd(in_tail, members)[:, tf.newaxis]
-            all_values = tf.concat(
-                [tf.gather_nd(values, members), above + found.log_probs], 1
-            )
+            below = found.log_probs + tf.gather(in_tail, members)
+            below = tf.where(tf.math.is_nan(below), -float("inf"), below)
+            all_values = tf.concat([tf.gather_nd(values, members), below], 1)
             all_ranks = tf.concat(
                 [tf.gather_nd(ranks, members), cutoff + found.classes], 1
             )
             # Of equal values the first, which is of the smaller rank.
-            best = tf.math.top_k(all_values, k)
+            found_so_far = min(k, found_so_far + narrow[-1].num_classes)
+            best = tf.math.top_k(all_values, found_so_far)
+            best_ranks = tf.gather(all_ranks, best.indices, batch_dims=1)
+            if is_short:
+                # All examples are members.
+                values, ranks = best.values, best_ranks
+                continue
             values = tf.tensor_scatter_nd_update(values, members, best.values)
-            ranks = tf.tensor_scatter_nd_update(
-                ranks,
-                members,
-                tf.gather(all_ranks, best.indices, batch_dims=1),
-            )
-        shape = tf.concat([shape, [k]], 0)
+            ranks = tf.tensor_scatter_nd_update(ranks, members, best_ranks)
+        shape = [*shape, k]
         return TopK(
             tf.reshape(values, shape),
             tf.reshape(self.clusters.classes(ranks), shape),
         )
 
-    def sample(self, inputs, num_samples, seed=None, temperature=1.0):
+    def sample(
+        self,
+        inputs,
+        num_samples,
+        seed=None,
+        temperature=1.0,
+        top_k=None,
+        top_p=None,
+    ):
         """Draws classes `[..., num_samples]` by their probabilities.
 
-        A draw in the head, and if it is a tail's row, one in that tail.
+        A draw in the head, and if it is a tail's row, one in that tail; with
+        `top_k` or `top_p`, among the classes that these leave. `top_p` without
+        `top_k` costs as much as all log-probabilities, and their sorting.
 
         Args:
           inputs: `[..., width]`.
           num_samples: draws per input.
           seed: see `tf_hsm.hierarchical_softmax_sample`.
-          temperature: a positive number, which divides the logits of the head
-            and those of the tails.
+          temperature: a positive number. With `top_k` or a `top_p` below 1
+            draws are made by p ** (1 / temperature); without, it divides the
+            logits of the head and those of the tails.
+          top_k: draw among the k most probable classes; None: among all.
+          top_p: draw among the fewest most probable classes whose
+            probabilities reach this sum, in (0, 1]; None: among all.
 
         Returns:
           Classes, int64; -1 where the probabilities are NaN.
+
+        Raises:
+          ValueError: `top_k`, `top_p` or, with them, `temperature` is out of
+            range.
         """
-        self._check_built()
-        inputs = tf.convert_to_tensor(inputs)
-        shape = tf.shape(inputs)[:-1]
-        inputs = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        inputs, shape = self._flat(inputs)
         seed = seed_pair(seed)
+        if top_k is not None or top_p not in (None, 1):
+            k = self.num_classes if top_k is None else top_k
+            drawn = _draw(
+                self.top_k(inputs, k), num_samples, seed, temperature, top_p
+            )
+            return tf.reshape(drawn, [*shape, num_samples])
         size = self.clusters.head_size
         rows = hierarchical_softmax_sample(
             *self._head(inputs), num_samples, seed, temperature
@@ -173,12 +201,18 @@ class AdaptivePredictions:
                 members,
                 tf.where(is_member, drawn, tf.gather_nd(ranks, members)),
             )
-        shape = tf.concat([shape, tf.shape(ranks)[-1:]], 0)
-        return tf.reshape(self.clusters.classes(ranks), shape)
+        return tf.reshape(self.clusters.classes(ranks), [*shape, num_samples])
 
     def predict_class(self, inputs):
         """The most probable class of each input, `[...]` int64."""
         return self.top_k(inputs, 1).classes[..., 0]
+
+    def _flat(self, inputs):
+        """Returns inputs `[B, width]`, and what was before the width."""
+        self._check_built()
+        inputs = _arguments.floats(inputs, self.variable_dtype)
+        shape = tf.unstack(tf.shape(inputs)[:-1])
+        return tf.reshape(inputs, [-1, inputs.shape[-1]]), shape
 
     def _head(self, inputs):
         return (
@@ -202,6 +236,27 @@ class AdaptivePredictions:
                 f"{self.name} has no weights yet: call it, or a model with it, "
                 "on inputs first"
             )
+
+
+def _draw(found, num_samples, seed, temperature, top_p):
+    """Draws classes `[B, num_samples]` among those of a `TopK` `[B, k]`."""
+    top_p = 1.0 if top_p is None else top_p
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top_p = {top_p} is not in (0, 1]")
+    if not tf.is_tensor(temperature) and not 0 < temperature < math.inf:
+        raise ValueError(
+            f"temperature = {temperature} is not a positive finite number"
+        )
+    temperature = tf.cast(temperature, found.log_probs.dtype)
+    before = tf.cumsum(tf.exp(found.log_probs), axis=1, exclusive=True)
+    logits = tf.where(
+        before < top_p, found.log_probs / temperature, -float("inf")
+    )
+    drawn = tf.random.stateless_categorical(logits, num_samples, seed)
+    # Where no class is possible, it draws one past the last.
+    drawn = tf.minimum(drawn, tf.shape(logits, tf.int64)[1] - 1)
+    drawn = tf.gather(found.classes, drawn, batch_dims=1)
+    return tf.where(found.log_probs[:, :1] > -float("inf"), drawn, -1)
 
 
 def _members(is_member):

@@ -1,7 +1,9 @@
 """The adaptive softmax as a Keras layer."""
 
 import dataclasses
+import math
 import numbers
+import operator
 
 import keras
 import numpy as np
@@ -15,7 +17,7 @@ from tf_hsm._frequency_clusters import (
     flat_tree,
 )
 from tf_hsm.converters import torch
-from tf_hsm.layers._adaptive_embedding import AdaptiveEmbedding
+from tf_hsm.layers._adaptive_embedding import AdaptiveEmbedding, fresh
 from tf_hsm.layers._adaptive_predictions import AdaptivePredictions
 from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.loss import hierarchical_softmax_loss, loss_ignoring
@@ -71,8 +73,8 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         tail, whose classes are those of the tail by falling frequency.
       use_bias: whether each row has a bias; "head": only the head's rows.
       ignore_class: a label whose loss is 0 and does not count, or None.
-      width: that of the inputs, where the layer is called to embed before it
-        sees some; else None.
+      width: that of the inputs, which the layer must be told of to embed; else
+        None.
       batch: the examples in a step, for which cutoffs are chosen.
       cost_model: a `tf_hsm.CostModel`, by which they are chosen; None: that of
         a machine of two cores.
@@ -116,7 +118,8 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         """See the class."""
         super().__init__(ignore_class, **kwargs)
         self.num_classes = _tree_checks.check_int("num_classes", num_classes, 1)
-        if not isinstance(div_value, numbers.Real) or not div_value >= 1:
+        is_real = isinstance(div_value, numbers.Real)
+        if not is_real or not 1 <= div_value < math.inf:
             raise ValueError(
                 f"div_value is {div_value!r}; it must be a number of at least 1"
             )
@@ -125,10 +128,13 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
                 f"use_bias is {use_bias!r}; it must be one of {_USE_BIAS}"
             )
         self.div_value = float(div_value)
-        self.use_bias = use_bias
+        # What equals a bool, such as NumPy's, is one.
+        self.use_bias = use_bias if use_bias == "head" else bool(use_bias)
         self.tail = tail
-        self.width = width and _tree_checks.check_int("width", width, 1)
-        self.batch = batch
+        self.width = width
+        if width is not None:
+            self.width = _tree_checks.check_int("width", width, 1)
+        self.batch = _tree_checks.check_int("batch", batch, 1)
         self.cost_model = cost_model
         self.kernel_initializer = keras.initializers.get(
             kernel_initializer
@@ -151,8 +157,15 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
                 self._order = flat_tree(ranks)
         self.cutoffs = cutoffs
         self.clusters = None
-        if not isinstance(cutoffs, (str, int)):
+        if isinstance(cutoffs, numbers.Integral):
+            self.cutoffs = _tree_checks.check_int("cutoffs", cutoffs, 0)
+        elif not isinstance(cutoffs, str):
             self._make_clusters(cutoffs)
+        elif cutoffs != "auto":
+            raise ValueError(
+                f"cutoffs is {cutoffs!r}; it must be 'auto', how many tails "
+                "there are, or a list"
+            )
         self.head_bias = None
 
     def build(self, inputs_shape, labels_shape=None):
@@ -172,7 +185,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
             )
             self._make_clusters(cutoffs)
         widths = [
-            int(width // self.div_value**number)
+            _width_of_tail(width, self.div_value, number)
             for number in range(len(self.cutoffs) + 1)
         ]
         if widths[-1] < 1:
@@ -191,7 +204,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
                 projection = self.add_weight(
                     name=f"projection_{number}",
                     shape=(width, narrow),
-                    initializer=self.projection_initializer,
+                    initializer=fresh(self.projection_initializer),
                     autocast=False,
                 )
             kernel, bias = self._add_rows(
@@ -237,6 +250,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
     ):
         """The shape and type of what `call` returns."""
         if embed:
+            self.check_width()
             return keras.KerasTensor(
                 (*inputs.shape, self.width), dtype=self.compute_dtype
             )
@@ -373,10 +387,20 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         self.cutoffs = list(self.clusters.cutoffs)
 
 
+def _width_of_tail(width, div_value, number):
+    try:
+        return int(width // div_value**number)
+    except OverflowError:
+        return 0
+
+
 def _serialize_tail(tail):
     if isinstance(tail, (list, tuple)):
         return [_serialize_tail(t) for t in tail]
-    return tail.get_config() if isinstance(tail, Tree) else tail
+    if isinstance(tail, Tree):
+        return tail.get_config()
+    # A branching as a Python integer, which JSON can hold.
+    return tail if isinstance(tail, str) else operator.index(tail)
 
 
 def _deserialize_tail(tail):

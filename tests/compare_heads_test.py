@@ -1,0 +1,82 @@
+"""The comparison of heads, on a tiny synthetic corpus."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from examples.language_model import (
+    compare,
+    corpus,
+    settings,
+    word_vectors,
+)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A file of words of which each half follows another word."""
+    rng = random.Random(0)
+    words = [f"w{i}" for i in range(60)]
+    lines = []
+    for i in range(3000):
+        half = rng.randrange(2)
+        if i % 50 == 0:
+            lines.append(f"once{i}")
+        lines.append(f"{'ab'[half]} {rng.choice(words[half::2])}")
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_it_trains_each_head_and_writes_table_and_picture(
+    path, tmp_path, capsys
+):
+    names = ["full softmax", "clustered, 256", "adaptive"]
+    default = settings.Settings(
+        corpus=str(path), units=8, batch_size=4, steps=5
+    )
+    results = compare.compare(names, default, 0.01, tmp_path / "folder")
+    written = (tmp_path / "folder" / "heads.json").read_text()
+    assert json.loads(written) == results
+    assert list(results) == names
+    text = corpus.load(str(path), 2)
+    for name, result in results.items():
+        assert 1 < result["held_out_perplexity"] < 2 * len(text.words), name
+        assert result["tokens_per_s"] > 0
+        assert result["seconds"] > 0
+    assert results["full softmax"]["parameters"] == 9 * len(text.words)
+    output = capsys.readouterr().out
+    assert output.count("clustered, 256") == 2
+    picture = (tmp_path / "folder" / "heads.svg").read_text()
+    assert "clustered, 256" in picture
+
+
+def test_all_heads_have_valid_settings():
+    for difference in compare.HEADS.values():
+        settings.Settings(**difference)
+
+
+def test_words_that_follow_the_same_words_have_similar_vectors(path):
+    text = corpus.load(str(path), 2)
+    vectors = word_vectors.following(text.train, len(text.words), width=8)
+    assert vectors.shape == (len(text.words), 8)
+    after_a, after_b = (
+        [i for i, word in enumerate(text.words) if word in group]
+        for group in (
+            {f"w{i}" for i in range(0, 60, 2)},
+            {f"w{i}" for i in range(1, 60, 2)},
+        )
+    )
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    within = unit[after_a] @ unit[after_a].T
+    across = unit[after_a] @ unit[after_b].T
+    assert within.mean() > across.mean() + 0.5
+
+
+def test_a_word_that_follows_no_context_is_zero():
+    tokens = np.array([0, 1, 0, 1, 0])
+    vectors = word_vectors.following(tokens, 3, width=4)
+    assert not vectors[2].any()
+    assert np.isfinite(vectors).all()
