@@ -15,6 +15,7 @@ from tf_hsm import (
 )
 from tf_hsm._cost_model import CostModel
 from tf_hsm._library import cpu_isa
+from tf_hsm._tree_cost import ExpectedCost
 from tf_hsm.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CostModel",
+    "ExpectedCost",
     "Tree",
     "baselines",
     "converters",

@@ -32,10 +32,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tf_hsm import _tree_checks
-from tf_hsm._cost_model import ClusterCosts
+from tf_hsm._cluster_costs import ClusterCosts
 
 _MAX_AUTO_CLUSTERS = 8
-_MIN_AUTO_WIDTH = 16
+_MIN_AUTO_WIDTH = 8
 _FIRST_RANGES = 256
 _PARTS = 8  # of a range that is cut up
 _GRID_SIZE = 256
@@ -66,7 +66,7 @@ def cutoffs(
         all are zero, all are alike.
       num_clusters: J, the number of tails; or several to choose from, such as
         `range(5)`; or "auto" for 1 to 8, but for more than 1 only if the last
-        tail is at least 16 wide, or as wide as the first. Where not even 1 is
+        tail is at least 8 wide, or as wide as the first. Where not even 1 is
         possible, "auto" is 0: a flat softmax.
       batch: B, the examples in a step.
       width: D, that of the inputs.

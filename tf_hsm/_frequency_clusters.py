@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tf_hsm import _tree_adaptive
 from tf_hsm._adaptive_cutoffs import cutoffs as best_cutoffs
+from tf_hsm._cluster_costs import check_tail
 from tf_hsm._tree_tensors import descent_tensors, path_tensors
 from tf_hsm.tree import Tree
 
@@ -32,17 +33,23 @@ def choose_cutoffs(counts, num_classes, num_clusters, tail, **settings):
       num_clusters: see `tf_hsm._adaptive_cutoffs.cutoffs`; so is the rest.
       tail: how tails are built.
       **settings: the rest.
+
+    Raises:
+      ValueError: there are no such cutoffs.
     """
-    if isinstance(tail, (list, tuple)):
+    if isinstance(tail, (list, tuple, Tree)):
         raise ValueError(
-            "a list of tails needs a list of cutoffs: the best ones depend on "
-            "how any tail would be built"
+            "a tail that is a list or a Tree needs a list of cutoffs: the best "
+            "ones depend on how any tail would be built"
         )
     if counts is None:
         counts = 1 / np.arange(1.0, num_classes + 1)
-    return best_cutoffs(
-        np.sort(counts)[::-1], num_clusters, tail=tail, **settings
-    )
+    try:
+        return best_cutoffs(
+            np.sort(counts)[::-1], num_clusters, tail=tail, **settings
+        )
+    except ValueError as error:
+        raise ValueError(f"cutoffs = {num_clusters!r}: {error}") from error
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -85,14 +92,15 @@ class FrequencyClusters:
             kinds = [tail] * len(cutoffs)
         if len(kinds) != len(cutoffs):
             raise ValueError(
-                f"tail lists {len(kinds)} tails, but the {len(cutoffs)} "
-                "cutoffs make as many"
+                f"tail lists {len(kinds)} tails; as many as the cutoffs, "
+                f"{len(cutoffs)}, are needed"
             )
         tails = []
         for number, (begin, end) in enumerate(itertools.pairwise(ends)):
             tree = kinds[number]
             if not isinstance(tree, Tree):
-                tree = Tree(*_tree_adaptive.tail_arrays(tree, end - begin))
+                kind = check_tail(tree)
+                tree = Tree(*_tree_adaptive.tail_arrays(kind, end - begin))
             if tree.num_classes != end - begin:
                 raise ValueError(
                     f"tail {number} is a tree of {tree.num_classes} classes; "
@@ -123,7 +131,7 @@ class FrequencyClusters:
         is_class = (classes >= 0) & (classes < self.num_classes)
         wrong = ~is_class if counted is None else counted & ~is_class
         with tf.control_dependencies([self._refuse(name, classes, wrong)]):
-            kept = is_class if counted is None else is_class & counted
+            kept = is_class & (True if counted is None else counted)
         ranks = tf.where(kept, classes, 0)
         if self.order is not None:
             ranks = tf.gather(path_tensors(self.order).class_rows, ranks)

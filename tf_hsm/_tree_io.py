@@ -8,14 +8,25 @@ import zlib
 
 import numpy as np
 
-from tf_hsm import _tree_builders, _tree_checks
+from tf_hsm import _tree_builders, _tree_checks, _tree_names
 
 _FORMAT = "tf_hsm.Tree"
 _VERSION = 1
+# Members of the file that only trees with names have: the fields of `Names`.
+_NAMES = "names_utf8", "names_offsets"
 
 
-def save(path, arrays):
-    """Writes the file in full beside `path`, then moves it there."""
+def save(path, arrays, names):
+    """Writes the file in full beside `path`, then moves it there.
+
+    Args:
+      path: of the file.
+      arrays: the `TreeArrays`.
+      names: the `Names` of the rows, or None.
+    """
+    members = arrays._asdict()
+    if names is not None:
+        members |= zip(_NAMES, names, strict=True)
     path = os.path.realpath(os.fspath(path))
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
@@ -25,7 +36,7 @@ def save(path, arrays):
                 file,
                 format=np.array(_FORMAT),
                 version=np.array(_VERSION),
-                **arrays._asdict(),
+                **members,
             )
             file.flush()
             os.fsync(file.fileno())
@@ -37,7 +48,7 @@ def save(path, arrays):
 
 
 def load(path):
-    """Reads what `save` wrote; ValueError for any other file."""
+    """Reads what `save` wrote, as `Tree` takes it; ValueError if it is not."""
     with open(path, "rb") as file:
         try:
             return _read(file)
@@ -49,28 +60,38 @@ def load(path):
             ) from error
 
 
-def to_config(arrays):
+def to_config(arrays, names):
     """Returns a dict of numbers and strings, small for regular trees."""
-    return {
+    config = {
         "version": _VERSION,
         **{name: _pack(array) for name, array in arrays._asdict().items()},
     }
+    if names is not None:
+        config["names"] = {
+            "utf8": _deflate(names.utf8),
+            "offsets": _pack(names.offsets),
+        }
+    return config
 
 
 def from_config(config):
-    """Returns the arrays that `to_config` wrote; ValueError if malformed."""
+    """Returns what `Tree` takes; ValueError if the config is malformed."""
     try:
         _check_version(config["version"])
-        return _tree_builders.TreeArrays(
-            *(
-                _unpack(config[field])
-                for field in _tree_builders.TreeArrays._fields
-            )
-        )
+        arrays = [
+            _unpack(config[field])
+            for field in _tree_builders.TreeArrays._fields
+        ]
+        names = config.get("names")
+        if names is not None:
+            offsets = _unpack(names["offsets"])
+            utf8 = _inflate(names["utf8"], max(offsets[-1], 0))
+            names = _tree_names.Names(np.frombuffer(utf8, np.uint8), offsets)
+        return *arrays, names
     except (
         ValueError,
         TypeError,
-        KeyError,
+        LookupError,
         OverflowError,
         zlib.error,
     ) as error:
@@ -84,9 +105,11 @@ def _read(file):
         if members["format"].tolist() != _FORMAT:
             raise ValueError("it holds something else")
         _check_version(members["version"].tolist())
-        return _tree_builders.TreeArrays(
-            *(members[name] for name in _tree_builders.TreeArrays._fields)
-        )
+        arrays = [members[field] for field in _tree_builders.TreeArrays._fields]
+        names = None
+        if not set(_NAMES).isdisjoint(members.files):
+            names = _tree_names.Names(*(members[field] for field in _NAMES))
+        return *arrays, names
 
 
 def _check_version(version):
@@ -101,11 +124,10 @@ def _pack(array):
     steps = np.diff(array, prepend=0)
     bound = max(int(steps.max()), -int(steps.min()) - 1)
     dtype = np.min_scalar_type(-bound - 1).newbyteorder("<")
-    packed = zlib.compress(steps.astype(dtype).tobytes())
     return {
         "dtype": dtype.str,
         "size": array.size,
-        "data": base64.b64encode(packed).decode("ascii"),
+        "data": _deflate(steps.astype(dtype)),
     }
 
 
@@ -115,9 +137,22 @@ def _unpack(field):
     if dtype.kind != "i":
         raise ValueError(f"dtype {dtype} is not an integer")
     size = _tree_checks.check_int("size", field["size"], 0)
-    num_bytes = size * dtype.itemsize
-    packed = base64.b64decode(field["data"], validate=True)
+    try:
+        data = _inflate(field["data"], size * dtype.itemsize)
+    except ValueError as error:
+        raise ValueError(f"{size} numbers of {dtype}: {error}") from error
+    return np.cumsum(np.frombuffer(data, dtype), dtype=np.int64)
+
+
+def _deflate(array):
+    """Returns the bytes of an array, by zlib and base64, as a str."""
+    return base64.b64encode(zlib.compress(array)).decode("ascii")
+
+
+def _inflate(text, num_bytes):
+    """Reverses `_deflate`; never makes more bytes than these."""
+    packed = base64.b64decode(text, validate=True)
     data = zlib.decompressobj().decompress(packed, num_bytes + 1)
     if len(data) != num_bytes:
-        raise ValueError(f"{size} numbers are not {len(data)} bytes")
-    return np.cumsum(np.frombuffer(data, dtype), dtype=np.int64)
+        raise ValueError(f"there must be {num_bytes} bytes, not {len(data)}")
+    return data

@@ -1,16 +1,21 @@
-"""Trees that a user describes node by node: parents, paths, nested lists."""
+"""Trees that a user describes node by node: parents, paths, nested lists.
+
+Every builder returns what `Tree` takes: the three arrays, and names or None.
+"""
 
 import numpy as np
 
-from tf_hsm import _tree_builders, _tree_checks
+from tf_hsm import _tree_builders, _tree_checks, _tree_names
 
 _END = object()
 
 
-def from_parents(parents, classes):
+def from_parents(parents, classes, names=None):
     """See `Tree.from_parents`."""
     parents = _tree_checks.check_integers("parents", parents)
     root = _find_root(parents)
+    if names is not None:
+        names = _tree_names.check_strs(names, parents.size, "node")
     children, their_parents = _sort_by_parent(parents)
     # The root is the only child of -1.
     child_counts = np.bincount(their_parents[1:], minlength=parents.size)
@@ -43,14 +48,18 @@ def from_parents(parents, classes):
     leaf_rows = np.flatnonzero(~is_inner)
     node_rows = np.empty(parents.size, np.int64)  # only of leaves
     node_rows[row_nodes[leaf_rows]] = leaf_rows
-    return _tree_builders.assemble(
+    arrays = _tree_builders.assemble(
         np.concatenate(fanouts), is_inner, node_rows[class_nodes]
     )
+    if names is not None:
+        names = [names[node] for node in row_nodes.tolist()]
+    return *arrays, names
 
 
 def from_paths(paths):
     """See `Tree.from_paths`."""
     parents, classes, first_class = [-1], [-1], [0]
+    names = [""]
     nodes = {}
     for c, path in enumerate(paths):
         if not isinstance(path, list | tuple):
@@ -77,6 +86,7 @@ def from_paths(paths):
                 parents.append(node)
                 classes.append(-1)
                 first_class.append(c)
+                names.append(key)
             node = child
         if classes[node] >= 0:
             raise ValueError(
@@ -90,7 +100,9 @@ def from_paths(paths):
         classes[node] = c
     if len(parents) == 1:
         raise ValueError("paths is empty; a tree has at least one class")
-    return from_parents(parents, classes)
+    if not all(isinstance(name, str) for name in names):
+        names = None
+    return from_parents(parents, classes, names)
 
 
 def from_nested(nested_lists):

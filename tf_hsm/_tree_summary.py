@@ -5,8 +5,14 @@ import numpy as np
 _SHOWN_LEVELS = 8
 
 
-def summary(arrays, levels):
-    """Returns the text; `levels [L + 1]` are the first groups of each level."""
+def summary(arrays, levels, names):
+    """Returns the text.
+
+    Args:
+      arrays: the `TreeArrays`.
+      levels: `[L + 1]`, the first groups of each level.
+      names: the `Names` of the rows, or None.
+    """
     fanouts = np.diff(arrays.group_offsets)
     num_rows = int(arrays.group_offsets[-1])
     # The leaves of a level are its rows but for the parents of the next.
@@ -36,6 +42,10 @@ def summary(arrays, levels):
         f"({4 * num_rows:,} bytes in float32); biases: {num_rows:,}",
         f"  tree arrays: {sum(a.nbytes for a in arrays):,} bytes",
     ]
+    if names is not None:
+        num_named = np.count_nonzero(np.diff(names.offsets))
+        num_bytes = sum(array.nbytes for array in names)
+        lines.append(f"  names of {num_named:,} rows: {num_bytes:,} bytes")
     return "\n".join(lines)
 
 

@@ -6,18 +6,20 @@ import hashlib
 import numpy as np
 
 from tf_hsm import (
-    _tree_adaptive,
     _tree_arrays,
     _tree_builders,
     _tree_checks,
-    _tree_huffman,
+    _tree_cost,
     _tree_io,
-    _tree_nodes,
+    _tree_names,
+    _tree_plot,
     _tree_summary,
 )
+from tf_hsm._immutable import Immutable
+from tf_hsm._tree_constructors import TreeConstructors
 
 
-class Tree:
+class Tree(TreeConstructors, Immutable):
     """A rooted tree whose leaves are the classes 0 to N - 1.
 
     The children of a node are a group; every node but the root is a row of
@@ -30,10 +32,11 @@ class Tree:
     >>> tree.path(3).tolist()
     [1, 5, 6]
 
-    A tree is immutable, its arrays are read-only, and it is compared and
-    hashed by content. Most trees come from a builder: `balanced`,
-    `two_level`, `huffman`, `adaptive`, `from_parents`, `from_paths` or
-    `from_nested`.
+    A tree is immutable and its arrays are read-only. Two trees are equal, and
+    have one hash, if their three arrays are equal, as these are all that the
+    ops see: names do not count. Most trees come from a builder: `balanced`,
+    `two_level`, `huffman`, `adaptive`, `from_embeddings`, `from_parents`,
+    `from_paths` or `from_nested`.
 
     Attributes:
       group_offsets: `[G + 1]` int64; group g owns the rows
@@ -42,12 +45,18 @@ class Tree:
       class_rows: `[N]` int64, the leaf row of each class.
     """
 
-    def __init__(self, group_offsets, group_parents, class_rows):
+    def __init__(self, group_offsets, group_parents, class_rows, names=None):
         """Checks and copies the three arrays described above.
 
+        Args:
+          group_offsets: `[G + 1]` integers.
+          group_parents: `[G]` integers.
+          class_rows: `[N]` integers.
+          names: `[R]` strs, the name of each row, or None.
+
         Raises:
-          ValueError: the arrays are not a tree; names the first group, row or
-            class that is wrong.
+          ValueError: the arrays are not a tree, or a name is not a str; names
+            the first group, row or class that is wrong.
         """
         arrays = _tree_builders.TreeArrays(
             _tree_checks.check_integers("group_offsets", group_offsets).copy(),
@@ -57,155 +66,7 @@ class Tree:
         _tree_checks.check_tree(*arrays)
         for name, array in arrays._asdict().items():
             self.__dict__[name] = _read_only(array)
-
-    @classmethod
-    def balanced(cls, num_classes, branching):
-        """A tree whose leaves, in class order, are spread as evenly as can be.
-
-        A node with n classes below it has `min(branching, n)` children, whose
-        numbers of classes differ by at most one; a node with one class is its
-        leaf. With one int for all levels, the depths of two leaves differ by
-        at most one.
-
-        Args:
-          num_classes: N, at least 1.
-          branching: the largest fanout, at least 2; or a list of one per
-            level, each at least 1, whose product is at least N. Levels of
-            the list that are not needed stay unused.
-
-        Raises:
-          ValueError: an argument is out of range, or too few leaves fit.
-        """
-        return cls(*_tree_builders.balanced(num_classes, branching))
-
-    @classmethod
-    def two_level(cls, num_classes):
-        """About sqrt(N) groups of about sqrt(N) classes, in class order.
-
-        The classes are spread evenly over `round(sqrt(N))` groups; up to
-        three classes are one group.
-
-        Raises:
-          ValueError: `num_classes` is not a positive integer.
-        """
-        return cls(*_tree_builders.two_level(num_classes))
-
-    @classmethod
-    def huffman(cls, counts, branching=2):
-        """The tree with the smallest mean depth for the given counts.
-
-        Every group has `min(branching, N)` rows but for the last one, which
-        is among the deepest and takes what is left. Heavy rows come first in
-        a group. Equal counts are told apart by the class number, the smaller
-        one being nearer to the root, so that the tree is reproducible.
-        After Huffman (1952), in O(N) past the sort.
-
-        Args:
-          counts: `[N]`, how often each class occurs; zeros are allowed.
-            Integers are summed exactly in int64, floats in float64.
-          branching: the fanout, at least 2.
-
-        Raises:
-          ValueError: a count is negative, infinite or NaN (names the class),
-            or the total does not fit its type.
-        """
-        return cls(*_tree_huffman.huffman(counts, branching))
-
-    @classmethod
-    def adaptive(
-        cls,
-        counts,
-        num_clusters="auto",
-        batch=1024,
-        width=512,
-        tail="flat",
-        min_head=None,
-        cost_model=None,
-        cutoffs=None,
-    ):
-        """Frequency clusters that take the least time for the given counts.
-
-        The root's group holds the most frequent classes and then one row per
-        tail. Classes need no order; equal counts go by the class number. After
-        Grave et al. (2016: Efficient softmax approximation for GPUs).
-
-        Args:
-          counts: `[N]`, how often each class occurs; zeros are allowed.
-          num_clusters: the number of tails, several to choose from, or "auto":
-            the best of 1 to 8, or none if there are at most two classes.
-          batch: the examples in a step.
-          width: that of the inputs.
-          tail: "flat" if a tail is one group; "two_level", or the branching of
-            a balanced tree: then no group of a large tail is long.
-          min_head: the fewest classes in the head; by default about sqrt(N).
-          cost_model: a `tf_hsm.CostModel`; by default that of a machine of two
-            cores.
-          cutoffs: ascending, as for PyTorch, in place of the best ones; then
-            only `counts` and `tail` count.
-
-        Raises:
-          ValueError: an argument is out of range; names it.
-        """
-        return cls(
-            *_tree_adaptive.adaptive(
-                counts,
-                num_clusters,
-                batch,
-                width,
-                tail,
-                min_head,
-                cost_model,
-                cutoffs,
-            )
-        )
-
-    @classmethod
-    def from_parents(cls, parents, classes=None):
-        """A tree given by the parent of each node.
-
-        Nodes are numbered as the caller likes; siblings keep their order.
-
-        Args:
-          parents: `[M]` integers, the parent of each node; -1 for the root.
-          classes: `[M]` integers, the class of each leaf, and -1 for each
-            node with children. By default the leaves, in node order, are the
-            classes 0 to N - 1.
-
-        Raises:
-          ValueError: there is not exactly one root, a parent is not a node, a
-            node is its own ancestor, or a class is missing, out of range or
-            given twice; names the node.
-        """
-        return cls(*_tree_nodes.from_parents(parents, classes))
-
-    @classmethod
-    def from_paths(cls, paths):
-        """A tree given by one path per class, like the paths of files.
-
-        Paths that begin with the same keys share the nodes of those keys.
-        Siblings stand in the order in which they first occur.
-
-        Args:
-          paths: for each class a tuple of hashable keys, at least one.
-
-        Raises:
-          ValueError: two classes have the same path, or one class's path is
-            the beginning of another's; names the classes.
-        """
-        return cls(*_tree_nodes.from_paths(paths))
-
-    @classmethod
-    def from_nested(cls, nested_lists):
-        """A tree given by nested lists of classes, such as `[[0, 1], [2]]`.
-
-        A list is a node with children, an integer is the leaf of that class.
-        Any depth of nesting works.
-
-        Raises:
-          ValueError: a list is empty, or the integers are not exactly the
-            numbers 0 to N - 1.
-        """
-        return cls(*_tree_nodes.from_nested(nested_lists))
+        self.__dict__["_names"] = _tree_names.of_rows(names, self.num_rows)
 
     @classmethod
     def load(cls, path):
@@ -228,11 +89,11 @@ class Tree:
         The file appears in one step: an interrupted save leaves an earlier
         file whole.
         """
-        _tree_io.save(path, self._arrays)
+        _tree_io.save(path, self._arrays, self._names)
 
     def get_config(self):
         """Returns the tree as a dict that JSON can hold."""
-        return _tree_io.to_config(self._arrays)
+        return _tree_io.to_config(self._arrays, self._names)
 
     @property
     def num_classes(self):
@@ -306,32 +167,104 @@ class Tree:
             row = int(self.group_parents[self.row_groups[row]])
         return np.array(rows[::-1])
 
-    def expected_cost(self, counts=None):
-        """Returns the mean number of rows that one example scores.
+    @functools.cached_property
+    def names(self):
+        """`[R]` objects of type str, the name of each row; or None.
 
-        An example scores all rows of each group on its label's path.
+        They stand for nothing in the tree: two rows may have one name, and a
+        row that has none is named "".
+        """
+        if self._names is None:
+            return None
+        return _read_only(_tree_names.unpack(self._names))
+
+    def with_class_names(self, names):
+        """Returns this tree with names for its leaves.
+
+        Other rows keep their names; where there are none, they are named "".
+
+        Args:
+          names: `[N]` strs, the name of each class.
+
+        Raises:
+          ValueError: there is not one str per class; names the class.
+        """
+        row_names = [""] * self.num_rows if self._names is None else self.names
+        return type(self)(
+            *self._arrays,
+            _tree_names.with_class_names(names, self.class_rows, row_names),
+        )
+
+    def class_name(self, c):
+        """Returns the name of the leaf of class `c`, a str.
+
+        Raises:
+          IndexError: `c` is not one of the classes 0 to N - 1.
+          ValueError: the tree has no names.
+        """
+        c = _tree_checks.check_class(c, self.num_classes)
+        return _tree_names.name_of(self._names, self.class_rows[c])
+
+    def path_names(self, c):
+        """Returns the names of the rows of `path(c)`, a list of strs.
+
+        Raises:
+          IndexError: `c` is not one of the classes 0 to N - 1.
+          ValueError: the tree has no names.
+        """
+        return [_tree_names.name_of(self._names, row) for row in self.path(c)]
+
+    def expected_cost(
+        self, counts=None, batch=None, dim=None, cost_model=None
+    ):
+        """Returns the mean number of rows that one example scores, a float.
+
+        An example scores all rows of each group on its label's path. With
+        `batch` and `dim`, returns what a step of the loss and its gradients
+        costs, an `ExpectedCost`: its `rows_per_example`, `touched_rows`,
+        `flops`, `bytes` and `milliseconds`.
+
+        Args:
+          counts: `[N]`, how often each class is the label; all alike when
+            None. Labels are drawn by them, independently.
+          batch: the examples in a step.
+          dim: D, the width of the inputs.
+          cost_model: a `tf_hsm.CostModel`, for the milliseconds; by default
+            that of a machine of two cores.
+
+        Raises:
+          ValueError: a count is negative, infinite or NaN, or all are zero;
+            or one of `batch` and `dim` is missing or not positive.
+        """
+        return _tree_cost.expected_cost(
+            self._arrays, self._levels, counts, batch, dim, cost_model
+        )
+
+    def summary(self):
+        """Returns a text: sizes, depths, fanouts of each level, memory."""
+        return _tree_summary.summary(self._arrays, self._levels, self._names)
+
+    def plot(self, counts=None, path=None):
+        """Draws the tree: its heaviest nodes, fanouts, and where labels end.
+
+        Ribbons are as thick as the share of the labels that take them, and
+        nodes have their names; those that have none are called by class, or
+        by their number of classes.
 
         Args:
           counts: `[N]`, how often each class is the label; all alike when
             None.
+          path: the file to write, .png, .svg or .pdf; or None.
+
+        Returns:
+          A `matplotlib.figure.Figure`.
 
         Raises:
-          ValueError: a count is negative, infinite or NaN, or all are zero.
+          ImportError: matplotlib, an optional extra, is not installed.
+          ValueError: a count is negative, infinite or NaN, or all are zero;
+            or matplotlib knows no format of the suffix of `path`.
         """
-        fanouts = np.diff(self.group_offsets)
-        costs = _tree_arrays.sum_from_root(
-            fanouts, self._levels, self.row_groups[self.group_parents]
-        )[self.row_groups[self.class_rows]]
-        if counts is None:
-            return float(costs.mean())
-        counts = _tree_checks.check_counts(counts, self.num_classes)
-        if not counts.any():
-            raise ValueError("all counts are zero; no class ever occurs")
-        return float(np.average(costs, weights=counts / counts.max()))
-
-    def summary(self):
-        """Returns a text: sizes, depths, fanouts of each level, memory."""
-        return _tree_summary.summary(self._arrays, self._levels)
+        return _tree_plot.plot(self, counts, path)
 
     @functools.cached_property
     def _levels(self):
@@ -351,11 +284,11 @@ class Tree:
         return int.from_bytes(digest.digest(), "little")
 
     def __hash__(self):
-        """Hashes the content."""
+        """Hashes the three arrays."""
         return hash(self._hash)
 
     def __eq__(self, other):
-        """Compares the content."""
+        """Compares the three arrays."""
         if not isinstance(other, Tree):
             return NotImplemented
         return self is other or all(
@@ -370,25 +303,9 @@ class Tree:
             f"num_groups={self.num_groups}, depth={self.depth})"
         )
 
-    def __setattr__(self, name, value):
-        """Refuses: a tree is immutable."""
-        raise AttributeError(f"a Tree is immutable; cannot set {name!r}")
-
-    def __delattr__(self, name):
-        """Refuses: a tree is immutable."""
-        raise AttributeError(f"a Tree is immutable; cannot delete {name!r}")
-
-    def __copy__(self):
-        """Returns the tree itself, as it cannot change."""
-        return self
-
-    def __deepcopy__(self, memo):
-        """Returns the tree itself, as it cannot change."""
-        return self
-
     def __reduce__(self):
-        """Pickles the three arrays; they are checked again when read."""
-        return type(self), tuple(self._arrays)
+        """Pickles arrays and names; they are checked again when read."""
+        return type(self), (*self._arrays, self._names)
 
 
 def _read_only(array):

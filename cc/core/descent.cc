@@ -1,7 +1,6 @@
 #include "cc/core/descent.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "cc/core/tree_walk.h"
 
@@ -71,9 +70,8 @@ std::string Score(
     if (visits[item.end - 1].example - first != examples - 1) {
       gathered.resize(std::max<size_t>(gathered.size(), examples * padded));
       for (int64_t i = 0; i < examples; ++i) {
-        std::memcpy(gathered.data() + i * padded,
-                    descent.x + visits[item.begin + i].example * padded,
-                    padded * sizeof(A));
+        std::copy_n(descent.x + visits[item.begin + i].example * padded, padded,
+                    gathered.data() + i * padded);
       }
       x = gathered.data();
     }

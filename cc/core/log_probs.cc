@@ -72,7 +72,7 @@ std::string FindLevels(const TreeView& tree, std::vector<int64_t>* levels) {
     for (int64_t row = span.first_row; row < span.first_row + span.fanout;
          ++row) {
       const int64_t below = tree.row_below[row];
-      if (!IsBelow(tree, group, below)) return NotBelow(tree, group, row);
+      if (!IsBelow(tree, group, below)) return NotBelow(tree, group);
       if (below >= 0 && below != next_group) {
         return At("row_below", row, below) +
                ", but groups stand in the order of their parent rows: it "

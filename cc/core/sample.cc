@@ -43,7 +43,7 @@ std::string DrawFromRoot(const Descent<T>& descent,
   for (int64_t i = begin; i < end; ++i) draws.push_back({0, i});
   std::vector<Visit> visits;
   std::vector<int64_t> starts;  // of each visit's draws
-  std::atomic<int64_t> bad_row{-1}, bad_group{0};
+  std::atomic<int64_t> bad_group{-1};
   for (int64_t depth = 0; !draws.empty(); ++depth) {
     visits.clear();
     starts.clear();
@@ -73,17 +73,14 @@ std::string DrawFromRoot(const Descent<T>& descent,
         const int64_t k =
             Pick(sums.data(), fanout, uniform.At(at.index, depth));
         const int64_t below = k < 0 ? -1 : tree.row_below[first + k];
-        if (!IsBelow(tree, group, below)) {
-          bad_group = group;
-          bad_row = first + k;
-        }
+        if (!IsBelow(tree, group, below)) bad_group = group;
         at.group = k < 0 ? -1 : below;
         if (below < 0) classes[at.index] = k < 0 ? -1 : ~below;
       }
     };
     const std::string error = Score<T>(descent, visits, draw);
     if (!error.empty()) return error;
-    if (bad_row >= 0) return NotBelow(tree, bad_group, bad_row);
+    if (bad_group >= 0) return NotBelow(tree, bad_group);
     draws.erase(std::remove_if(draws.begin(), draws.end(),
                                [](const Draw& at) { return at.group < 0; }),
                 draws.end());

@@ -10,8 +10,8 @@
 namespace tf_hsm {
 namespace {
 
-// Examples that are searched side by side: the fewest, the most, and nodes that
-// all of them together may hold unopened.
+// Examples that are searched side by side: the fewest, the most, and unopened
+// nodes and classes that all of them together may hold.
 constexpr int64_t kMinExamples = kMaxItemExamples;
 constexpr int64_t kMaxExamples = 1024;
 constexpr int64_t kMaxOpen = int64_t{1} << 24;
@@ -126,7 +126,9 @@ class Search {
 
   const std::vector<Candidate<A>>& next() const { return next_; }
   int64_t num_opened() const { return num_opened_; }
-  int64_t num_open() const { return open_.size() + left_out_.size(); }
+  int64_t num_held() const {
+    return open_.size() + left_out_.size() + best_.size();
+  }
 
   // The result, once the search is over, in memory of `classes`.
   SearchResult<A> Finish(std::vector<RankedClass<A>>* classes) {
@@ -227,7 +229,8 @@ bool Collect(const TreeView& tree, int64_t group, A above, const A* log_probs,
   return true;
 }
 
-// Searches the examples [begin, end); `peak` is the most nodes that they held.
+// Searches the examples [begin, end); `peak` is the most nodes and classes
+// that they held.
 template <typename T>
 std::string FindFor(
     const Descent<T>& descent, const SearchOptions& options, int64_t begin,
@@ -267,10 +270,11 @@ std::string FindFor(
     visits.clear();
     above.clear();
     starts.assign(1, 0);
-    int64_t open = 0;
+    int64_t held = 0;
     for (int64_t example : active) {
       const Search<A>& search = searches[example - begin];
       const std::vector<Candidate<A>>& next = search.next();
+      held += search.num_held();
       if (next.empty()) {
         if (!search.is_full() && options.max_mass > 1) {
           return "row_below: the tree has fewer leaves than the k = " +
@@ -288,9 +292,8 @@ std::string FindFor(
         above.push_back(c.log_prob);
       }
       starts.push_back(visits.size());
-      open += search.num_open();
     }
-    *peak = std::max(*peak, open);
+    *peak = std::max(*peak, held);
     active.swap(still_active);
     if (found.size() < visits.size()) found.resize(visits.size());
     SortVisits(&visits);
@@ -304,11 +307,7 @@ std::string FindFor(
           }
         });
     if (!error.empty()) return error;
-    if (bad_group >= 0) {
-      int64_t row = tree.group_offsets[bad_group];
-      while (IsBelow(tree, bad_group, tree.row_below[row])) ++row;
-      return NotBelow(tree, bad_group, row);
-    }
+    if (bad_group >= 0) return NotBelow(tree, bad_group);
   }
   return "";
 }
@@ -322,7 +321,7 @@ std::string FindBestClasses(
         found) {
   // As many at a time as can hold all nodes; then, as those before suggest.
   int64_t size =
-      std::clamp(kMaxOpen / std::max<int64_t>(descent.tree.num_groups, 1),
+      std::clamp(kMaxOpen / (descent.tree.num_groups + options.max_classes),
                  kMinExamples, kMaxExamples);
   for (int64_t begin = 0; begin < descent.num_examples;) {
     const int64_t end = std::min(begin + size, descent.num_examples);

@@ -160,7 +160,8 @@ inline void Expect(bool good, const std::string& what) {
 template <typename A>
 bool SameBits(const std::vector<A>& a, const std::vector<A>& b) {
   return a.size() == b.size() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(A)) == 0;
+         (a.empty() ||
+          std::memcmp(a.data(), b.data(), a.size() * sizeof(A)) == 0);
 }
 
 // `count` multiples of 1/64 in [-range / 64, range / 64).

@@ -51,7 +51,9 @@ std::string GroupAt(const TreeView& tree, int64_t group, GroupSpan* span) {
   return "";
 }
 
-std::string NotBelow(const TreeView& tree, int64_t group, int64_t row) {
+std::string NotBelow(const TreeView& tree, int64_t group) {
+  int64_t row = tree.group_offsets[group];
+  while (IsBelow(tree, group, tree.row_below[row])) ++row;
   return At("row_below", row, tree.row_below[row]) +
          " is neither -1 - class of a class in [0, " +
          std::to_string(tree.num_classes) + ") nor a group in [" +

@@ -37,7 +37,8 @@ inline bool IsBelow(const TreeView& tree, int64_t group, int64_t below) {
   return below < 0 ? ~below < tree.num_classes
                    : below > group && below < tree.num_groups;
 }
-std::string NotBelow(const TreeView& tree, int64_t group, int64_t row);
+// The error of the first row of `group`, which has one, that does not.
+std::string NotBelow(const TreeView& tree, int64_t group);
 
 }  // namespace tf_hsm
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <memory>
 
 #include "absl/synchronization/notification.h"
@@ -19,11 +20,17 @@ struct Items {
   const std::function<void(int64_t)>* work;
   std::atomic<int64_t> next{0};
   std::atomic<int64_t> done{0};
+  std::atomic<bool> has_failed{false};
+  std::exception_ptr failure;  // the first one
   absl::Notification finished;
 
   void Drain() {
     for (int64_t i = next++; i < count; i = next++) {
-      (*work)(i);
+      try {
+        (*work)(i);
+      } catch (...) {  // it would end the process on a thread of the pool
+        if (!has_failed.exchange(true)) failure = std::current_exception();
+      }
       if (++done == count) finished.Notify();
     }
   }
@@ -44,6 +51,7 @@ Parallel PoolParallel(tensorflow::OpKernelContext* context) {
     }
     items->Drain();
     items->finished.WaitForNotification();
+    if (items->failure) std::rethrow_exception(items->failure);
   };
 }
 

@@ -2,15 +2,25 @@
 
 import numpy as np
 
+# Arguments of the layer.
+_OF_THE_MODULE = (
+    "num_classes",
+    "cutoffs",
+    "div_value",
+    "counts",
+    "tail",
+    "use_bias",
+)
+
 
 def from_torch(layer_type, module, **kwargs):
     """See `AdaptiveSoftmax.from_torch`."""
     *cutoffs, num_classes = module.cutoffs
-    if "cutoffs" in kwargs or "div_value" in kwargs or "use_bias" in kwargs:
-        raise ValueError(
-            "cutoffs, div_value and use_bias are those of the module; leave "
-            "them out"
-        )
+    for name in _OF_THE_MODULE:
+        if name in kwargs:
+            raise ValueError(
+                f"{name} = {kwargs[name]!r}: the module decides; leave it out"
+            )
     has_bias = module.head.bias is not None
     layer = layer_type(
         num_classes,
@@ -73,6 +83,7 @@ def to_torch(layer):
         assign(module.head.bias, _array(layer.head_bias))
     for number, (narrowing, rows) in enumerate(module.tail):
         kernel = _array(layer.tail_kernels[number])
+        kernel = kernel[clusters.tail_trees[number].class_rows]
         projection = np.eye(kernel.shape[1])
         if layer.projections[number] is not None:
             projection = _array(layer.projections[number])
