@@ -16,8 +16,8 @@ class _LabelLoss(keras.losses.Loss):
 class HierarchicalSoftmaxLoss(_LabelLoss):
     """The mean loss of a head, in nats, for `model.compile(loss=...)`.
 
-    The model's output must be `layer(inputs)` of a
-    `tf_hsm.layers.HierarchicalSoftmax`, whose weights the loss finds on it.
+    The model's output must be `layer(inputs)` of a head of `tf_hsm.layers`,
+    whose weights the loss finds on it.
     Ignored and masked labels count neither in the sum nor in the mean. Labels
     keep their integer type: Keras' own losses make them float32, exact only
     to 2^24.

@@ -51,7 +51,8 @@ def export(model, path, head=None, k=10):
       model: a `keras.Model`, functional or Sequential, whose output is that of
         a head, `head(hidden)`; or, with `head`, is `hidden`.
       path: the folder to make. It appears when it is complete.
-      head: None; or a layer of `tf_hsm.layers`, for a model that takes labels.
+      head: None; or a `tf_hsm.layers.HierarchicalSoftmax`, for a model that
+        takes labels.
         Where that called `head(hidden, labels)`, export
         `keras.Model(inputs, hidden)` with this head.
       k: how many classes `serving_default` returns, in
@@ -59,7 +60,7 @@ def export(model, path, head=None, k=10):
 
     Raises:
       FileExistsError: there is something at `path`.
-      TypeError: `head` is no layer of `tf_hsm.layers`.
+      TypeError: the head is no `tf_hsm.layers.HierarchicalSoftmax`.
       ValueError: `model` has no head, a state that calls change, inputs that
         are not known or called like one of the above; or `k` is out of range.
     """
@@ -70,7 +71,7 @@ def export(model, path, head=None, k=10):
         )
     if head is not None and not isinstance(head, Predictions):
         raise TypeError(
-            "head must be None or a layer of tf_hsm.layers, but is "
+            "head must be None or a tf_hsm.layers.HierarchicalSoftmax, but is "
             f"{type(head).__name__}"
         )
     inputs = _input_specs(model)
@@ -126,7 +127,14 @@ def _functions(model, head, k):
         if head is not None:
             return head, outputs
         if _head.is_marked(outputs):
-            return _head.head_of(outputs)
+            layer, hidden = _head.head_of(outputs)
+            if isinstance(layer, Predictions):
+                return layer, hidden
+            raise TypeError(
+                f"the head of {model.name} is a {type(layer).__name__}; only "
+                "a tf_hsm.layers.HierarchicalSoftmax has these signatures. "
+                "model.export(path) writes one for the best class"
+            )
         raise ValueError(
             f"the output of {model.name} is not that of a tf_hsm head: make "
             "head(hidden), unchanged, the output of the model, or export one "

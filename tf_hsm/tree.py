@@ -214,9 +214,7 @@ class Tree(TreeConstructors, Immutable):
         """
         return [_tree_names.name_of(self._names, row) for row in self.path(c)]
 
-    def expected_cost(
-        self, counts=None, batch=None, dim=None, cost_model=None
-    ):
+    def expected_cost(self, counts=None, batch=None, dim=None, cost_model=None):
         """Returns the mean number of rows that one example scores, a float.
 
         An example scores all rows of each group on its label's path. With

@@ -19,7 +19,7 @@ def from_torch(layer_type, module, **kwargs):
     for name in _OF_THE_MODULE:
         if name in kwargs:
             raise ValueError(
-                f"{name} = {kwargs[name]!r}: the module decides; leave it out"
+                f"{name} is what the module has it to be; leave it out"
             )
     has_bias = module.head.bias is not None
     layer = layer_type(
@@ -93,7 +93,7 @@ def to_torch(layer):
 
 
 def _array(parameter):
-    """A parameter of either library, float64."""
+    """A copy of a parameter of either library, float64."""
     if hasattr(parameter, "detach"):
         parameter = parameter.detach().cpu().double()
-    return np.array(parameter, np.float64)
+    return parameter.numpy().astype(np.float64)

@@ -4,7 +4,7 @@ import math
 
 import tensorflow as tf
 
-from tf_hsm import _arguments
+from tf_hsm import _arguments, _private_tensorflow
 from tf_hsm.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
@@ -205,7 +205,10 @@ class AdaptivePredictions:
 
     def predict_class(self, inputs):
         """The most probable class of each input, `[...]` int64."""
-        return self.top_k(inputs, 1).classes[..., 0]
+        inputs = _arguments.floats(inputs, self.variable_dtype)
+        return _private_tensorflow.call_if_used(
+            lambda x: self.top_k(x, 1).classes[..., 0], inputs
+        )
 
     def _flat(self, inputs):
         """Returns inputs `[B, width]`, and what was before the width."""
