@@ -131,6 +131,18 @@ def row_masses(arrays, levels, counts):
     return np.minimum(masses, 1, out=masses)  # sums are rounded
 
 
+def log_prior(arrays, levels, row_groups, counts):
+    """See `Tree.log_prior`."""
+    counts = _tree_checks.check_counts(counts, arrays.class_rows.size)
+    seen = counts[counts > 0]
+    if seen.size:
+        counts = np.where(counts > 0, counts, 0.5 * seen.min())
+    else:
+        counts = np.ones(counts.size)
+    masses = row_masses(arrays, levels, counts)
+    return np.log(masses) - np.log(group_masses(arrays, masses))[row_groups]
+
+
 def group_masses(arrays, masses):
     """Returns the probability that a label passes each group, `[G]`.
 

@@ -238,6 +238,23 @@ class Tree(TreeConstructors, Immutable):
             self._arrays, self._levels, counts, batch, dim, cost_model
         )
 
+    def log_prior(self, counts):
+        """Returns the log-probability of each row in its group, `[R]`.
+
+        As biases, they make a model that has learned nothing else predict each
+        class as often as it occurs.
+
+        Args:
+          counts: `[N]`, how often each class occurs; none counts as half the
+            smallest of the others.
+
+        Raises:
+          ValueError: a count is negative, infinite or NaN.
+        """
+        return _tree_cost.log_prior(
+            self._arrays, self._levels, self.row_groups, counts
+        )
+
     def summary(self):
         """Returns a text: sizes, depths, fanouts of each level, memory."""
         return _tree_summary.summary(self._arrays, self._levels, self._names)

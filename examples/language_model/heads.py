@@ -7,6 +7,7 @@ same questions.
 """
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 import tf_hsm
@@ -16,10 +17,11 @@ import tf_hsm
 class FullSoftmax(keras.layers.Layer):
     """One softmax over all N classes: O(N D) per token."""
 
-    def __init__(self, num_classes, **kwargs):
-        """Makes a head of `num_classes` (N) classes."""
+    def __init__(self, num_classes, counts=None, **kwargs):
+        """Makes a head of N classes, whose biases begin as `counts [N]` say."""
         super().__init__(**kwargs)
         self.num_classes = num_classes
+        self._counts = counts
         # A tree of one group is the full softmax.
         self._one_group = tf_hsm.Tree.balanced(num_classes, [num_classes])
 
@@ -28,8 +30,13 @@ class FullSoftmax(keras.layers.Layer):
         self.kernel = self.add_weight(
             shape=(self.num_classes, inputs_shape[-1]), name="kernel"
         )
+        prior = np.zeros(self.num_classes)
+        if self._counts is not None:
+            prior = self._one_group.log_prior(self._counts)
         self.bias = self.add_weight(
-            shape=(self.num_classes,), initializer="zeros", name="bias"
+            shape=(self.num_classes,),
+            initializer=lambda shape, dtype: tf.cast(prior, dtype),
+            name="bias",
         )
 
     def call(self, inputs, labels):
@@ -89,9 +96,9 @@ class SampledSoftmax(FullSoftmax):
     Machine Translation", 2015.
     """
 
-    def __init__(self, num_classes, num_sampled, seed=0, **kwargs):
+    def __init__(self, num_classes, num_sampled, seed=0, counts=None, **kwargs):
         """Makes a head that draws `num_sampled` classes per step."""
-        super().__init__(num_classes, **kwargs)
+        super().__init__(num_classes, counts, **kwargs)
         self.num_sampled = num_sampled
         self.seed = seed
 

@@ -56,13 +56,20 @@ class Embedding(keras.layers.Layer):
 
 
 def make_head(settings, text):
-    """The head that `settings.head` names, for the classes of a `Corpus`."""
+    """The head that `settings.head` names, for the classes of a `Corpus`.
+
+    All begin with the frequencies of the classes as biases.
+    """
     counts = text.counts
     if settings.head == "full":
-        return heads.FullSoftmax(len(counts), name="head")
+        return heads.FullSoftmax(len(counts), counts, name="head")
     if settings.head == "sampled":
         return heads.SampledSoftmax(
-            len(counts), settings.num_sampled, settings.seed, name="head"
+            len(counts),
+            settings.num_sampled,
+            settings.seed,
+            counts,
+            name="head",
         )
     if settings.head == "adaptive":
         return tf_hsm.layers.AdaptiveSoftmax(
@@ -73,7 +80,7 @@ def make_head(settings, text):
             name="head",
         )
     tree = TREES[settings.tree](text, settings.branching, settings.seed)
-    return tf_hsm.layers.HierarchicalSoftmax(tree, name="head")
+    return tf_hsm.layers.HierarchicalSoftmax(tree, counts=counts, name="head")
 
 
 def build(settings, text, num_steps):

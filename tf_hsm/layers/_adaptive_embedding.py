@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from tf_hsm import _arguments
 from tf_hsm._tree_tensors import path_tensors
+from tf_hsm.layers._head_layer import prior_initializer
 
 
 class AdaptiveEmbedding:
@@ -66,7 +67,7 @@ class AdaptiveEmbedding:
             rows, tf.cast(projection.value, dtype), transpose_b=True
         )
 
-    def _add_rows(self, name, tree, width, use_bias):
+    def _add_rows(self, name, tree, width, use_bias, counts):
         # Without autocast: a cast would copy all classes' weights.
         kernel = self.add_weight(
             name=f"{name}_kernel",
@@ -79,7 +80,9 @@ class AdaptiveEmbedding:
             bias = self.add_weight(
                 name=f"{name}_bias",
                 shape=(tree.num_rows,),
-                initializer=fresh(self.bias_initializer),
+                initializer=prior_initializer(
+                    tree, counts, fresh(self.bias_initializer)
+                ),
                 autocast=False,
             )
         return kernel, bias

@@ -191,3 +191,17 @@ def _check_integers(labels):
             f"labels must be integers, but are {dtype.name}; as an input of a "
             'model, make them a keras.Input(..., dtype="int64")'
         )
+
+
+def prior_initializer(tree, counts, otherwise):
+    """How the biases of a tree's rows begin: as the counts of its classes say.
+
+    Args:
+      tree: a `tf_hsm.Tree`.
+      counts: `[N]`; or None, for the initializer `otherwise`.
+      otherwise: an initializer.
+    """
+    if counts is None:
+        return otherwise
+    prior = tree.log_prior(counts)
+    return lambda shape, dtype: tf.cast(tf.reshape(prior, shape), dtype)

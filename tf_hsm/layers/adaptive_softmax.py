@@ -66,8 +66,9 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         then `build` chooses those that take the least time by the cost model,
         for `batch` examples as frequent as the counts say.
       div_value: how much narrower each tail is than the one before; at least 1.
-      counts: `[N]`, how often each class occurs; None: the classes are numbered
-        by falling frequency, which follows Zipf's law.
+      counts: `[N]`, how often each class occurs, which the biases begin with;
+        None: the classes are numbered by falling frequency, which follows
+        Zipf's law.
       tail: "flat" if a tail is one group; "two_level", or the branching of a
         balanced tree; or a list with one of these, or a `tf_hsm.Tree`, for each
         tail, whose classes are those of the tail by falling frequency.
@@ -81,7 +82,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
       kernel_initializer: for the rows; None: uniform in +-1 / sqrt(their
         width).
       projection_initializer: for the projections `[width, width of the tail]`.
-      bias_initializer: for the biases.
+      bias_initializer: for the biases, where there are no counts.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
 
     Attributes:
@@ -146,11 +147,12 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
             projection_initializer
         )
         self.bias_initializer = keras.initializers.get(bias_initializer)
-        self._counts = self._order = None
+        self._counts = self._order = self._ranked_counts = None
         if counts is not None:
             counts = _tree_checks.check_counts(counts, self.num_classes)
             self._counts = counts
             classes = _tree_adaptive.by_frequency(counts)
+            self._ranked_counts = counts[classes]
             if np.any(classes[:-1] > classes[1:]):
                 ranks = np.empty_like(classes)
                 ranks[classes] = np.arange(classes.size)
@@ -194,8 +196,13 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
                 f"wide, and div_value is {self.div_value:g}; use fewer cutoffs "
                 "or a smaller div_value"
             )
+        counts = self._counts_of_groups()
         self.head_kernel, self.head_bias = self._add_rows(
-            "head", self.clusters.head_tree, width, bool(self.use_bias)
+            "head",
+            self.clusters.head_tree,
+            width,
+            bool(self.use_bias),
+            counts[0],
         )
         self.tail_kernels, self.tail_biases, self.projections = [], [], []
         for number, tree in enumerate(self.clusters.tail_trees, 1):
@@ -208,7 +215,11 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
                     autocast=False,
                 )
             kernel, bias = self._add_rows(
-                f"tail_{number}", tree, narrow, self.use_bias is True
+                f"tail_{number}",
+                tree,
+                narrow,
+                self.use_bias is True,
+                counts[number],
             )
             self.projections.append(projection)
             self.tail_kernels.append(kernel)
@@ -377,7 +388,20 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         if config.get("cost_model") is not None:
             config["cost_model"] = CostModel(**config["cost_model"])
         config["tail"] = _deserialize_tail(config["tail"])
-        return cls(**config)
+        layer = cls(**config)
+        if order is not None:
+            layer._ranked_counts = None
+        return layer
+
+    def _counts_of_groups(self):
+        """The counts of the head's rows, and of each tail's classes; or Nones.
+
+        Tail j is at place j.
+        """
+        if self._ranked_counts is None:
+            return [None] * (1 + len(self.cutoffs))
+        head, *tails = np.split(self._ranked_counts, self.cutoffs)
+        return [np.append(head, [tail.sum() for tail in tails]), *tails]
 
     def _make_clusters(self, cutoffs):
         self.clusters = FrequencyClusters.make(

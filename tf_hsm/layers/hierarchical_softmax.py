@@ -5,8 +5,8 @@ import operator
 import keras
 import tensorflow as tf
 
-from tf_hsm import _private_keras, _update_rules
-from tf_hsm.layers._head_layer import HeadLayer
+from tf_hsm import _private_keras, _tree_checks, _update_rules
+from tf_hsm.layers._head_layer import HeadLayer, prior_initializer
 from tf_hsm.layers._predictions import Predictions
 from tf_hsm.loss import loss_ignoring
 from tf_hsm.train_step import train_step_ignoring
@@ -67,6 +67,10 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
       seed: of stochastic_rounding, an integer.
       kernel_initializer: for the kernel, `[rows, width]`.
       bias_initializer: for the bias, `[rows]`.
+      counts: `[N]`, how often each class occurs; None: not known. The biases
+        then begin at `tree.log_prior(counts)` instead, from where the first
+        steps of training need not learn the frequencies. Not saved: a saved
+        layer has its biases.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
 
     Attributes:
@@ -89,6 +93,7 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
         seed=0,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
+        counts=None,
         **kwargs,
     ):
         """See the class."""
@@ -105,6 +110,11 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.bias = None
+        self._counts = counts
+        if counts is not None:
+            self._counts = _tree_checks.check_counts(counts, tree.num_classes)
+            if not use_bias:
+                raise ValueError("counts set the biases, but use_bias is False")
 
     @property
     def num_classes(self):
@@ -127,7 +137,9 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
             self.bias = self.add_weight(
                 name="bias",
                 shape=(self.tree.num_rows,),
-                initializer=self.bias_initializer,
+                initializer=prior_initializer(
+                    self.tree, self._counts, self.bias_initializer
+                ),
                 trainable=self.optimizer is None,
                 autocast=False,
             )

@@ -1,0 +1,465 @@
+"""The losses of PyTorch that the GPU benchmark compares, and its program."""
+
+import argparse
+import json
+import math
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+gpu_peers = pytest.importorskip("benchmarks.gpu_peers")
+report = pytest.importorskip("benchmarks._gpu_peer_report")
+LOSSES, Sizes = gpu_peers.LOSSES, gpu_peers.Sizes
+
+SIZES = Sizes(103, 20, 13, (10, 40))
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+# Relative to the largest number of a result.
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.05}
+OURS = """\
+read 4300 GB/s, copy 4200 GB/s; TFLOP/s: float32 60.0, tf32 495, bfloat16 790
+workload  tree     labels  weights           forward /floor gradients /floor
+tiny      2-level  zipf    float32  exact     10.000  2.00x    40.000  4.00x \
+    50.000  5.00x
+tiny      2-level  zipf    bfloat16 mma        5.000  2.50x    20.000  4.00x \
+    50.000  5.00x
+tiny      binary   uniform float32  exact     77.000  2.00x    77.000  4.00x \
+    77.000  5.00x
+"""
+
+
+def make_loss(name, dtype=torch.float64, device="cpu", sizes=SIZES):
+    torch.manual_seed(0)
+    loss = LOSSES[name](sizes, dtype, device)
+    # Logits that are far from equal.
+    for parameter in loss.parameters():
+        parameter.data.mul_(3 if name == "adaptive" else 20)
+    if name == "sampled":
+        # With a label of `make_data`, and one sample twice.
+        samples = torch.tensor([0, 3, 3, 50, 102, 17], device=device)
+        loss.num_samples = len(samples)
+        loss.draw = lambda: samples
+    return loss
+
+
+def make_data(dtype=torch.float64, device="cpu"):
+    """Inputs, and labels with the first and last class and repetitions."""
+    rng = np.random.default_rng(0)
+    inputs = torch.tensor(rng.uniform(-1, 1, [SIZES.batch, SIZES.width]))
+    labels = rng.integers(SIZES.num_classes, size=SIZES.batch)
+    labels[:6] = [0, 102, 50, 3, 3, 39]
+    return inputs.to(device, dtype), torch.tensor(labels, device=device)
+
+
+def numbers(tensor):
+    return tensor.detach().to_dense().double().cpu().numpy()
+
+
+def cross_entropy(logits, label):
+    """The loss, and its gradient with respect to `[K]` logits."""
+    shifted = np.exp(logits - logits.max())
+    probabilities = shifted / shifted.sum()
+    gradient = probabilities.copy()
+    gradient[label] -= 1
+    return -np.log(probabilities[label]), gradient
+
+
+class Oracle:
+    """Losses, dx and the gradients by name, one example after another."""
+
+    def __init__(self, parameters, inputs):
+        self.values = {name: numbers(p) for name, p in parameters}
+        self.grads = {n: np.zeros(v.shape) for n, v in self.values.items()}
+        self.inputs = inputs
+        self.losses = np.zeros(len(inputs))
+        self.dx = np.zeros(inputs.shape)
+
+    def softmax(self, b, label, weights, biases=None, at=(), subtract=0.0):
+        """Adds a softmax over rows `at` of the arrays with these names."""
+        w = self.values[weights][at]
+        logits = w @ self.inputs[b] - subtract
+        if biases:
+            logits = logits + self.values[biases][at].reshape(len(w))
+        loss, gradient = cross_entropy(logits, label)
+        self.losses[b] += loss
+        self.dx[b] += gradient @ w
+        np.add.at(self.grads[weights], at, np.outer(gradient, self.inputs[b]))
+        if biases:
+            shape = self.values[biases][at].shape
+            np.add.at(self.grads[biases], at, gradient.reshape(shape))
+
+
+def full(oracle, b, label):
+    oracle.softmax(b, label, "weights", "biases", slice(None))
+
+
+def sampled(oracle, b, label):
+    samples = [s for s in [0, 3, 3, 50, 102, 17] if s != label]
+    rows = np.array([label, *samples])
+    expected = 6 * np.log((rows + 2) / (rows + 1)) / np.log(104)
+    oracle.softmax(b, 0, "weights", "biases", rows, np.log(expected))
+
+
+def gather(oracle, b, label):
+    groups = np.array_split(np.arange(SIZES.num_classes), 10)
+    (group,) = [g for g, classes in enumerate(groups) if label in classes]
+    oracle.softmax(b, group, "root", "root_biases", slice(None))
+    size, width = len(groups[group]), SIZES.width
+    # The group as a problem of its own, of the rows that are no padding.
+    part = Oracle([], oracle.inputs)
+    part.values = {
+        "w": oracle.values["weights"][group].reshape(-1, width)[:size],
+        "b": oracle.values["biases"][group][:size],
+    }
+    part.grads = {n: np.zeros(v.shape) for n, v in part.values.items()}
+    part.softmax(b, label - groups[group][0], "w", "b", slice(None))
+    oracle.losses[b] += part.losses[b]
+    oracle.dx[b] += part.dx[b]
+    flat = part.grads["w"].ravel()
+    oracle.grads["weights"][group, : flat.size] += flat
+    oracle.grads["biases"][group, :size] += part.grads["b"]
+
+
+def adaptive(oracle, b, label):
+    starts = [0, *SIZES.cutoffs]
+    cluster = np.searchsorted(starts, label, side="right") - 2
+    in_head = label if cluster < 0 else 10 + cluster
+    oracle.softmax(b, in_head, "softmax.head.weight", at=slice(None))
+    if cluster < 0:
+        return
+    down, up = (f"softmax.tail.{cluster}.{i}.weight" for i in (0, 1))
+    projection = oracle.values[down]
+    hidden = projection @ oracle.inputs[b]
+    loss, gradient = cross_entropy(
+        oracle.values[up] @ hidden, label - starts[cluster + 1]
+    )
+    back = gradient @ oracle.values[up]
+    oracle.losses[b] += loss
+    oracle.dx[b] += back @ projection
+    oracle.grads[up] += np.outer(gradient, hidden)
+    oracle.grads[down] += np.outer(back, oracle.inputs[b])
+
+
+ORACLES = {
+    "adaptive": adaptive,
+    "gather": gather,
+    "full": full,
+    "sampled": sampled,
+}
+
+
+def assert_close(actual, expected, tolerance):
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(
+        numbers(actual), expected, rtol=0, atol=tolerance * scale
+    )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_and_gradients(name, dtype, device):
+    loss = make_loss(name, dtype, device)
+    inputs, labels = make_data(dtype, device)
+    oracle = Oracle(loss.named_parameters(), numbers(inputs))
+    for b, label in enumerate(labels.tolist()):
+        ORACLES[name](oracle, b, label)
+    assert np.ptp(oracle.losses) > 1
+    tolerance = TOLERANCES[dtype]
+    with torch.no_grad():
+        assert_close(loss(inputs, labels), oracle.losses, tolerance)
+    losses, dx = loss.step(inputs, labels)
+    assert_close(losses, oracle.losses, tolerance)
+    assert_close(dx, oracle.dx, tolerance)
+    sparse = {n for n, p in loss.named_parameters() if p.grad.is_sparse}
+    for key, parameter in loss.named_parameters():
+        assert parameter.grad.dtype == dtype
+        assert_close(parameter.grad, oracle.grads[key], tolerance)
+    # As README.md says.
+    rows = {"weights", "biases"}
+    assert sparse == (rows if name in ("gather", "sampled") else set())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_of_chunks_add_up(name):
+    inputs, labels = make_data()
+    whole, parts = make_loss(name), make_loss(name)
+    _, dx = whole.step(inputs, labels)
+    halves = zip(inputs.split(8), labels.split(8), strict=True)
+    dxs = [parts.step(*half)[1] for half in halves]
+    assert_close(torch.cat(dxs), numbers(dx), 1e-12)
+    for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
+        assert_close(other.grad, numbers(one.grad), 1e-12)
+
+
+def test_samples_are_log_uniform():
+    loss = LOSSES["sampled"](SIZES, torch.float32, "cpu")
+    assert loss.num_samples == 103
+    loss.num_samples = count = 200_000
+    drawn = np.bincount(loss.draw().numpy(), minlength=103)
+    assert drawn.size == 103
+    classes = np.arange(103)
+    p = np.log((classes + 2) / (classes + 1)) / np.log(104)
+    assert p.sum() == pytest.approx(1)
+    deviations = (drawn - count * p) / np.sqrt(count * p * (1 - p))
+    assert np.abs(deviations).max() < 5
+    large = Sizes(44_371, 1, 1, ())
+    assert LOSSES["sampled"](large, torch.float32, "cpu").num_samples == 8_192
+
+
+@pytest.mark.parametrize("num_classes", [7, 1_000, 1_013, 44_371, 793_471])
+def test_the_groups_are_those_of_the_two_level_tree(num_classes):
+    tree = pytest.importorskip("tf_hsm.tree").Tree.two_level(num_classes)
+    loss = LOSSES["gather"](Sizes(num_classes, 1, 1, ()), torch.float32, "cpu")
+    ends = tree.group_offsets[2:] - tree.group_offsets[1]
+    np.testing.assert_array_equal(loss.ends, ends)
+    padding = torch.isinf(loss.biases).sum().item()
+    assert loss.biases.numel() - padding == num_classes
+
+
+def test_the_workloads_are_those_of_the_other_benchmarks():
+    pytest.importorskip("tf_hsm.tree")
+    from benchmarks import _peer_comparisons, _workloads
+
+    for name, sizes in gpu_peers.WORKLOADS.items():
+        workload = _workloads.WORKLOADS[name]
+        assert sizes[:3] == (
+            workload.num_classes,
+            workload.width,
+            workload.batch,
+        )
+        cutoffs = _peer_comparisons.CUTOFFS
+        assert sizes.cutoffs == cutoffs.get(name, cutoffs["1bw"])
+        assert (name in gpu_peers._ONLY_ZIPF) == (workload.labels == ("zipf",))
+    assert LOSSES["adaptive"].div_value == _peer_comparisons.DIV_VALUE
+    for kind in _workloads.LABELS:
+        case = _workloads.Case("tiny", "two_level", kind, "float32")
+        np.testing.assert_array_equal(
+            gpu_peers.draw_labels(gpu_peers.WORKLOADS["tiny"], kind),
+            _workloads.draw_labels(case, 5),
+        )
+
+
+def test_the_workloads_are_those_of_gpu_cc():
+    source = pathlib.Path(gpu_peers.__file__).with_name("gpu.cc")
+    if not source.exists():
+        pytest.skip("benchmarks/gpu.cc is not there")
+    loads = re.findall(
+        r'\{"([\w-]+)", (\d+), (\d+), (\d+), false, (\w+)\}',
+        source.read_text(),
+    )
+    loads = [load for load in loads if load[0] != "tiny"]
+    expected = [
+        (name, *map(str, sizes[:3]), str(kind == "zipf").lower())
+        for name, sizes in gpu_peers.WORKLOADS.items()
+        if name != "tiny"
+        for kind in gpu_peers.LABELS[name in gpu_peers._ONLY_ZIPF :]
+    ]
+    assert sorted(loads) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "backward", "megabytes", "expected"),
+    [
+        # 1,000 rows of 17 numbers, twice with their gradients; 2,000 each.
+        ("full", False, 1, SIZES._replace(num_classes=1_000)),
+        ("full", False, 0.148, (1_000, 10)),
+        ("full", True, 0.216, (1_000, 10)),
+        # 500 rows, 250 rows.
+        ("full", True, 0.1, (500, 8)),
+        ("full", True, 0.05, (250, 8)),
+        # 32 groups of at most 32, and the root's, with biases; 512 each.
+        ("gather", False, 4e-6 * (33 * 32 * 17 + 13 * 512), (1_000, 13)),
+        ("gather", False, 4e-6 * (33 * 32 * 17 + 13 * 512 - 1), "98.4 kB"),
+        ("gather", True, 4e-6 * (33 * 32 * 17 + 26 * 512 - 1), "125 kB"),
+        ("sampled", False, 0.2, "needs 199 kB"),
+        ("adaptive", True, 0.01, "needs"),
+    ],
+)
+def test_what_fits_into_memory(name, backward, megabytes, expected):
+    sizes = Sizes(1_000, 16, 13, (100, 300))
+    arguments = LOSSES[name], sizes, torch.float32, backward, 1e6 * megabytes
+    if isinstance(expected, str):
+        with pytest.raises(MemoryError, match=expected):
+            gpu_peers.fit(*arguments)
+        return
+    part = gpu_peers.fit(*arguments)
+    assert (part.num_classes, part.batch) == (expected[0], expected[-2])
+
+
+def options(**changes):
+    defaults = {
+        "device": "cpu",
+        "memory_gb": None,
+        "time_limit": 1_000,
+        "seconds": 0,
+    }
+    return argparse.Namespace(**(defaults | changes))
+
+
+def measure(name="full", step="forward_backward", **changes):
+    sizes = gpu_peers.WORKLOADS["tiny"]
+    labels = gpu_peers.draw_labels(sizes, "zipf")
+    return gpu_peers.measure(
+        name, sizes, labels, "float32", step, options(**changes)
+    )
+
+
+@pytest.mark.parametrize("step", report.STEPS)
+@pytest.mark.parametrize("name", LOSSES)
+def test_it_measures_the_whole_batch(name, step):
+    result = measure(name, step)
+    assert result["part"] is None
+    assert result["chunk"] == 32
+    assert len(result["measured_ms"]) == 3
+    assert result["ms"] == sorted(result["measured_ms"])[1] > 0
+    # Small weights: all classes are about as likely, of which the sampled
+    # softmax sees others.
+    if name in ("gather", "full"):
+        assert result["loss"] == pytest.approx(math.log(1_000), abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "chunk", "share"),
+    [
+        # 10 examples fit, and all classes.
+        ({"memory_gb": 0.216e-3}, 10, 1),
+        ({"memory_gb": 0.216e-3, "time_limit": 0}, 10, 30 / 32),
+        # Half of the classes and 8 examples fit.
+        ({"memory_gb": 0.1e-3, "time_limit": 0}, 8, 24 / 32 / 2),
+        ({"time_limit": 0}, 32, 1),
+    ],
+)
+def test_it_extrapolates_from_chunks(changes, chunk, share):
+    result = measure(**changes)
+    assert result["chunk"] == chunk
+    assert result["ms"] == pytest.approx(
+        sorted(result["measured_ms"])[1] / share
+    )
+    assert (result["part"] is None) == (share == 1)
+    classes = 500 if chunk == 8 else 1_000
+    assert result["loss"] == pytest.approx(math.log(classes), abs=0.2)
+    if share < 1:
+        assert f"{3 * chunk} of 32 examples" in result["part"]
+        assert f"{classes:,} of 1,000 classes" in result["part"]
+
+
+def test_chunks_cover_the_batch_once():
+    seen = []
+
+    class Loss(torch.nn.Module):
+        def forward(self, inputs, labels):
+            seen.append((inputs.clone(), labels.clone()))
+            return inputs[:, 0]
+
+    inputs, labels = torch.rand(5, 7, 2), torch.arange(35).view(5, 7)
+    run = gpu_peers._runner(Loss(), False, inputs, labels, 3)
+    # Turns rotate.
+    _, total = run(6, 7)
+    assert [len(y) for _, y in seen] == [3, 3, 1]
+    assert torch.equal(torch.cat([x for x, _ in seen]), inputs[1])
+    assert torch.equal(torch.cat([y for _, y in seen]), labels[1])
+    assert total.item() == pytest.approx(inputs[1, :, 0].sum().item())
+
+
+def test_what_runs_out_of_memory_is_refused(monkeypatch):
+    def fail(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.\nand more")
+
+    monkeypatch.setattr(LOSSES["full"], "step", fail)
+    assert measure() == {"refused": "CUDA out of memory."}
+
+
+def test_our_figures_are_read(tmp_path):
+    path = tmp_path / "gpu.txt"
+    path.write_text(OURS)
+    case = {"workload": "tiny", "labels": "zipf"}
+    figures = [
+        ("float32", "ours", "forward", 10),
+        ("float32", "floor", "forward", 5),
+        ("float32", "ours", "forward_backward", 40),
+        ("float32", "floor", "forward_backward", 10),
+        ("bfloat16", "ours", "forward", 5),
+        ("bfloat16", "floor", "forward", 2),
+        ("bfloat16", "ours", "forward_backward", 20),
+        ("bfloat16", "floor", "forward_backward", 5),
+    ]
+    names = ("precision", "implementation", "step", "ms")
+    assert report.read_ours(path) == [
+        case | dict(zip(names, figure, strict=True)) for figure in figures
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nothing\n", "must be the output of gpu.cc"),
+        (OURS.replace("50.000  5.00x", "50.000  5.00x  out of"), "an error"),
+    ],
+)
+def test_a_file_without_our_figures_is_an_error(tmp_path, text, message):
+    path = tmp_path / "gpu.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        report.read_ours(path)
+
+
+def run_command(folder, *flags):
+    """Runs the file by its path, from a folder that has no packages."""
+    return subprocess.run(
+        [sys.executable, gpu_peers.__file__, *flags],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_command_prints_and_writes_all_figures(tmp_path):
+    path, ours = tmp_path / "figures.json", tmp_path / "gpu.txt"
+    ours.write_text(OURS)
+    flags = ["--device=cpu", "--workload=tiny", "--labels=zipf"]
+    flags += ["--precision=float32", "--implementation", "full", "gather"]
+    memory = ["--seconds=0", "--memory_gb=0.1e-3"]
+    result = run_command(
+        tmp_path, *flags, *memory, f"--ours={ours}", f"--json={path}"
+    )
+    assert result.returncode == 0, result.stderr
+    content = json.loads(path.read_text())
+    assert content["torch"] == torch.__version__
+    figures = {(f["implementation"], f["step"]): f for f in content["figures"]}
+    assert len(figures) == len(content["figures"]) == 8
+    assert figures["ours", "forward"]["ms"] == 10
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"CPU, PyTorch {torch.__version__}"
+    assert "tiny, zipf labels: N=1,000, D=16, B=32" in lines
+    table = {tuple(line.split()[:2]): line.split()[2:] for line in lines}
+    assert table["float32", "ours"] == ["10.0", "1.00", "40.0", "1.00"]
+    assert table["float32", "floor"] == ["5.00", "0.50", "10.0", "0.25"]
+    # Its parameters alone fill the memory, with the copy they are too large.
+    assert table["float32", "gather"] == ["refused"] * 2
+    cells = table["float32", "full"]
+    ms = figures["full", "forward_backward"]["ms"]
+    assert cells[2].startswith("~")
+    assert float(cells[3]) == pytest.approx(ms / 40, abs=0.01)
+    assert "extrapolated from 24 of 32 examples and 500 of" in result.stdout
+    assert "float32 gather, forward: needs 137 kB" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--device=cpu", "--precision=tf32"], "tf32 needs --device=cuda"),
+        (["--workload=huge"], "invalid choice: 'huge'"),
+        ([], "no GPU"),
+    ],
+)
+def test_wrong_flags_are_refused(tmp_path, flags, message):
+    if not flags and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    result = run_command(tmp_path, *flags)
+    assert result.returncode == 2
+    assert message in result.stderr

@@ -1,0 +1,82 @@
+"""Biases that begin as the classes are frequent."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_hsm import Tree, hierarchical_softmax_log_probs
+from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
+
+COUNTS = np.array([3, 50, 1, 7, 7, 20, 2, 900, 4, 6])
+TREES = {
+    "flat": Tree.balanced(10, [10]),
+    "two_level": Tree.two_level(10),
+    "binary": Tree.balanced(10, 2),
+    "huffman": Tree.huffman(COUNTS, 3),
+    "uneven": Tree.from_nested([0, [1, [2, 3, 4], [5, [6, 7]]], [8, 9]]),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_biases_alone_give_the_frequencies(name):
+    tree = TREES[name]
+    prior = tree.log_prior(COUNTS)
+    log_probs = hierarchical_softmax_log_probs(
+        np.zeros([tree.num_rows, 1]), prior, np.zeros([1, 1]), tree
+    )
+    np.testing.assert_allclose(
+        np.exp(log_probs[0]), COUNTS / COUNTS.sum(), rtol=1e-13
+    )
+    # Each group is a distribution of its own.
+    groups = np.bincount(tree.row_groups, np.exp(prior))
+    np.testing.assert_allclose(groups, 1, rtol=1e-13)
+
+
+def test_what_never_occurs_is_half_as_frequent_as_the_rarest():
+    tree = Tree.two_level(4)
+    prior = tree.log_prior([0, 8, 0, 2])
+    expected = tree.log_prior([1, 8, 1, 2])
+    np.testing.assert_allclose(prior, expected, rtol=1e-14)
+    np.testing.assert_allclose(np.exp(tree.log_prior([0] * 4)), 0.5)
+    with pytest.raises(ValueError, match="of class 1 is -1"):
+        tree.log_prior([1, -1, 1, 1])
+
+
+@pytest.mark.parametrize("in_function", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_layer_begins_with_its_counts(dtype, in_function):
+    tree = TREES["uneven"]
+    head = HierarchicalSoftmax(tree, counts=COUNTS, dtype=dtype)
+    call = tf.function(head) if in_function else head
+    call(tf.zeros([1, 4]))
+    np.testing.assert_allclose(
+        tf.cast(head.bias.value, "float64"),
+        tree.log_prior(COUNTS),
+        rtol=1e-6 if dtype == "float32" else 1e-2,
+    )
+
+
+def test_a_copy_has_the_values_of_another_initializer():
+    head = HierarchicalSoftmax(TREES["uneven"], counts=COUNTS)
+    copy = HierarchicalSoftmax.from_config(head.get_config())
+    copy.build([None, 4])
+    assert not np.array(copy.bias).any()
+
+
+def test_counts_without_biases_are_refused():
+    with pytest.raises(ValueError, match="use_bias is False"):
+        HierarchicalSoftmax(TREES["flat"], use_bias=False, counts=COUNTS)
+    with pytest.raises(ValueError, match="has 2 entries"):
+        HierarchicalSoftmax(TREES["flat"], counts=[1, 2])
+
+
+@pytest.mark.parametrize("tail", ["flat", "two_level", 2])
+def test_an_adaptive_softmax_begins_with_its_counts(tail):
+    head = AdaptiveSoftmax(10, [2, 5], 2, COUNTS, tail)
+    log_probs = head(tf.zeros([1, 8])) and head.log_probs(tf.zeros([1, 8]))
+    np.testing.assert_allclose(
+        np.exp(log_probs[0]), COUNTS / COUNTS.sum(), rtol=1e-5
+    )
+    copy = AdaptiveSoftmax.from_config(head.get_config())
+    copy.build([None, 8])
+    assert not np.array(copy.head_bias).any()
