@@ -56,24 +56,23 @@ class Embedding(keras.layers.Layer):
 
 
 def make_head(settings, text):
-    """The head that `settings.head` names, for the classes of a `Corpus`.
-
-    All begin with the frequencies of the classes as biases.
-    """
-    counts = text.counts
+    """The head that `settings.head` names, for the classes of a `Corpus`."""
+    num_classes = len(text.words)
+    counts = text.counts if settings.frequency_biases else None
     if settings.head == "full":
-        return heads.FullSoftmax(len(counts), counts, name="head")
+        return heads.FullSoftmax(num_classes, counts, name="head")
     if settings.head == "sampled":
         return heads.SampledSoftmax(
-            len(counts),
+            num_classes,
             settings.num_sampled,
             settings.seed,
             counts,
             name="head",
         )
     if settings.head == "adaptive":
+        # Without counts: class ids are in order of falling frequency.
         return tf_hsm.layers.AdaptiveSoftmax(
-            len(counts),
+            num_classes,
             counts=counts,
             tail=settings.tail,
             batch=settings.batch_size * settings.steps,

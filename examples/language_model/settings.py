@@ -15,6 +15,7 @@ class Settings:
     tree: str = "huffman"
     branching: int = 256
     tail: str = "flat"
+    frequency_biases: bool = True
     num_sampled: int = 1024
     cell: str = "lstm"
     layers: int = 1

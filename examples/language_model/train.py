@@ -68,6 +68,12 @@ flags.DEFINE_enum(
     model.TAILS,
     "Each tail of --head=adaptive: one group, or a two_level tree.",
 )
+flags.DEFINE_bool(
+    "frequency_biases",
+    _DEFAULT.frequency_biases,
+    "Whether the head's biases begin at the log-frequencies of the classes, "
+    "instead of zero.",
+)
 flags.DEFINE_integer(
     "num_sampled",
     _DEFAULT.num_sampled,
