@@ -1,0 +1,150 @@
+"""The ops on a GPU against the NumPy oracle; skipped where there is none."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import kernels
+
+from tests import gpu_cases, oracle
+from tests.evaluation import dense
+from tests.update_rules import OPTIMIZERS
+
+GPU = gpu_cases.Place("GPU:0")
+
+
+def why_skipped():
+    """Returns a sentence, or None where the GPU kernels can run."""
+    registered = kernels.get_registered_kernels_for_op("TfHsmLoss").kernel
+    if not any(kernel.device_type == "GPU" for kernel in registered):
+        return "this build has no GPU kernels: configure.sh found no nvcc"
+    if not tf.config.list_physical_devices("GPU"):
+        return "TensorFlow sees no GPU on this machine"
+    return None
+
+
+pytestmark = pytest.mark.skipif(why_skipped() is not None, reason=why_skipped())
+
+
+@pytest.fixture(autouse=True)
+def exact():
+    """Products of float32 values as they are, as the bounds assume."""
+    enabled = tf.config.experimental.tensor_float_32_execution_enabled()
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    yield
+    tf.config.experimental.enable_tensor_float_32_execution(enabled)
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (67, 129), (252, 50)])
+@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+def test_loss(name, shape, dtype):
+    gpu_cases.check_loss(GPU, name, shape, dtype)
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+def test_loss_in_a_function(dtype):
+    gpu_cases.check_loss(GPU, "random", (17, 33), dtype, graph=True)
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+def test_a_chain_of_10000_levels(dtype):
+    gpu_cases.check_loss(GPU, "chain_10000", (3, 5), dtype)
+
+
+@pytest.mark.parametrize("leading_shape", [[], [6], [2, 3], [0], [3, 0]])
+@pytest.mark.parametrize("has_biases", [True, False])
+def test_shapes(has_biases, leading_shape):
+    gpu_cases.check_shapes(GPU, leading_shape, has_biases)
+
+
+@pytest.mark.parametrize("label_dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+def test_bad_labels(dtype, label_dtype):
+    gpu_cases.check_bad_labels(GPU, dtype, label_dtype)
+
+
+@pytest.mark.parametrize("ignore_class", [-1, 3])
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+def test_ignored(dtype, ignore_class):
+    gpu_cases.check_ignored(GPU, dtype, ignore_class)
+
+
+@pytest.mark.parametrize("case", gpu_cases.BROKEN_TREES)
+def test_broken_trees(case):
+    gpu_cases.check_broken_trees(GPU, *case)
+
+
+def test_trees_are_told_apart():
+    gpu_cases.check_trees_are_told_apart(GPU)
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("has_biases", [True, False])
+@pytest.mark.parametrize(
+    "name", ["two_level_1013", "binary_37", "chain_50", "one_huge_group"]
+)
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_train_step(rule, name, has_biases, dtype):
+    gpu_cases.check_train_step(GPU, rule, name, (67, 33), dtype, has_biases)
+
+
+def test_train_step_in_a_function():
+    gpu_cases.check_train_step(
+        GPU, "lazy_adam", "random", (20, 9), np.float32, True, graph=True
+    )
+
+
+def test_a_step_keeps_what_was_read():
+    gpu_cases.check_a_step_keeps_what_was_read(GPU)
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+def test_the_same_bits_again(dtype):
+    tree = gpu_cases.build("two_level_1013")
+    problem = oracle.random_problem(tree, 300, 70, dtype)
+    one, other = (dense(gpu_cases.solve(GPU, tree, problem)) for _ in range(2))
+    for field in ("loss", "dx", "dw", "db"):
+        np.testing.assert_array_equal(
+            getattr(one, field), getattr(other, field)
+        )
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES[1:])
+@pytest.mark.parametrize("name", ["flat", "two_level_1013", "binary_37"])
+def test_tensor_cores(name, dtype):
+    """With TensorFloat-32 on, operands keep 10 bits, or those of their type."""
+    tf.config.experimental.enable_tensor_float_32_execution(True)
+    tree = gpu_cases.build(name)
+    problem = oracle.random_problem(tree, 252, 50, dtype)
+    expected, _ = oracle.hierarchical_softmax(tree, problem)
+    actual = dense(gpu_cases.solve(GPU, tree, problem))
+    unit = max(2.0**-11, oracle.unit_roundoff(np.dtype(dtype)))
+    for field in ("loss", "dx", "dw", "db"):
+        values = getattr(expected, field)
+        error = np.linalg.norm(getattr(actual, field) - values)
+        # A wrong term of the sums would be off by about 1.
+        assert error <= 16 * unit * np.linalg.norm(values), field
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda w, b, y, x: (w[:-1], b[:-1], y, x), "row_groups"),
+        (lambda w, b, y, x: (w, b[:-1], y, x), "biases"),
+        (lambda w, b, y, x: (w, b, y[:-1], x), "inputs"),
+        (lambda w, b, y, x: (w, b, y, x[:, :-1]), "inputs"),
+    ],
+)
+def test_shapes_that_do_not_fit(change, message):
+    """Shapes are known to the host: they are errors as on the CPU."""
+    tree = gpu_cases.build("random")
+    problem = oracle.random_problem(tree, 5, 3, np.float32)
+    arguments = change(
+        problem.weights, problem.biases, problem.labels, problem.inputs
+    )
+    loss = gpu_cases.tf_hsm.hierarchical_softmax_loss
+    with (
+        tf.device(GPU.device),
+        pytest.raises(tf.errors.InvalidArgumentError, match=message),
+    ):
+        loss(*arguments, tree)
