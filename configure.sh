@@ -5,6 +5,7 @@
 #
 #   PYTHON=/path/to/python3 ./configure.sh    chooses the Python of .venv
 #   CC=gcc-13 CXX=g++-13 ./configure.sh       chooses the compiler
+#   TF_HSM_CUDA=1 ./configure.sh              builds the GPU kernels, with nvcc
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -64,17 +65,44 @@ bazel_version() {
   fi
 }
 
-# Prints the version of CUDA and where its compiler is.
+# The first nvcc that compiles for the GPUs of bazel/op.bzl with this compiler.
 find_nvcc() {
-  local nvcc release
+  local nvcc
+  if [[ ${TF_HSM_CUDA:-0} != 1 ]]; then return; fi
   for nvcc in nvcc /usr/local/cuda/bin/nvcc /usr/local/cuda-*/bin/nvcc; do
-    if release=$("$nvcc" --version 2>/dev/null); then
-      release=${release##*release }
-      echo "CUDA ${release%%,*}, $(command -v "$nvcc")"
+    nvcc=$(command -v "$nvcc") || continue
+    if [[ -n $(cuda_release "$nvcc") ]] && compiles_cuda "$nvcc"; then
+      echo "$nvcc"
       return
     fi
   done
-  echo none
+}
+
+# Prints the version of CUDA, from 12 on.
+cuda_release() {
+  local text
+  text=$("$1" --version 2>/dev/null) || return 0
+  text=${text##*release }
+  text=${text%%,*}
+  if [[ $text =~ ^[0-9]+\.[0-9]+$ ]] && ((${text%%.*} >= 12)); then
+    echo "$text"
+  fi
+}
+
+# nvcc refuses compilers that are newer than itself. Not tried again when the
+# rc file names the same ones.
+compiles_cuda() {
+  local folder status=0
+  if [[ -z ${CC:-} ]] && ! grep -q 'repo_env=CC=' "$rc_file" 2>/dev/null &&
+    grep -qF "TF_HSM_NVCC=$1\"" "$rc_file" 2>/dev/null; then
+    return
+  fi
+  folder=$(mktemp -d)
+  echo '__global__ void Nothing() {}' >"$folder/try.cu"
+  "$1" ${CC:+"-ccbin=$CC"} -std=c++17 -arch=sm_90 -c "$folder/try.cu" \
+    -o "$folder/try.o" >/dev/null 2>&1 || status=1
+  rm -rf "$folder"
+  return "$status"
 }
 
 # The vector code needs GCC 12; Bazel takes the compiler from CC.
@@ -156,14 +184,18 @@ bazel_flags() {
 }
 
 write_rc_file() {
-  local content checksum
+  local bazel=$1 major=$2 nvcc=$3 content checksum
   checksum=$(cksum <"$stamp_file")
   content=$(
     echo '# Written by configure.sh; changes here are lost.'
     echo "common \"--repo_env=TF_HSM_PYTHON=$venv/bin/python\""
     echo "common --repo_env=TF_HSM_ENVIRONMENT=${checksum%% *}"
     if [[ -n ${CC:-} ]]; then echo "common \"--repo_env=CC=$CC\""; fi
-    bazel_flags "$@"
+    if [[ -n $nvcc ]]; then
+      echo "common \"--repo_env=TF_HSM_NVCC=$nvcc\""
+      echo "common --repo_env=TF_HSM_CUDA_RELEASE=$(cuda_release "$nvcc")"
+    fi
+    bazel_flags "$bazel" "$major"
   )
   if [[ $(cat "$rc_file" 2>/dev/null) != "$content" ]]; then
     printf '%s\n' "$content" >"$rc_file"
@@ -171,7 +203,7 @@ write_rc_file() {
 }
 
 main() {
-  local python bazel version major
+  local python bazel version major nvcc gpu
   install_missing_packages
   check_compiler
 
@@ -188,14 +220,21 @@ main() {
     "it could not download the Bazel that .bazeliskrc names."
   ((major >= 4 && major <= 8)) || die "$bazel is version $version;" \
     "4 to 8 work. Install bazelisk, which fetches the one that .bazeliskrc names."
-  write_rc_file "$bazel" "$major"
+  nvcc=$(find_nvcc)
+  write_rc_file "$bazel" "$major" "$nvcc"
+  gpu='none of CUDA 12 or newer: GPU kernels are left out'
+  if [[ -n $nvcc ]]; then
+    gpu="CUDA $(cuda_release "$nvcc"), $nvcc: GPU kernels are built"
+  elif [[ ${TF_HSM_CUDA:-0} != 1 ]]; then
+    gpu='not used: GPU kernels are left out (TF_HSM_CUDA=1 builds them)'
+  fi
 
   local name=${bazel##*/}
   say "bazel       $version, $bazel"
   say "compiler    $("$cxx" --version | head -n 1), $(command -v "$cxx")"
   say "python      $("$venv/bin/python" --version), $venv"
   say "tensorflow  $(sed -n 's/^tensorflow==//p' requirements.txt)"
-  say "nvcc        $(find_nvcc) (this version of tf_hsm computes on the CPU)"
+  say "nvcc        $gpu"
   say "ready       $name run //:train   $name test //..." \
     "  $name build //:wheel"
 }

@@ -1,6 +1,8 @@
 """The C++ rules of the package: the only place with compile and link flags."""
 
+load("@cuda//:config.bzl", "HOST_COMPILER", "NVCC")
 load("@tensorflow//:config.bzl", "CXX_STANDARD")
+load("//bazel:cuda.bzl", "cuda_archive")
 
 _COPTS = CXX_STANDARD + [
     "-Wall",
@@ -27,6 +29,17 @@ _X86_ISAS = {
     "avx512": _AVX512,
     "amx": _AVX512 + ["-mamx-tile", "-mamx-bf16"],
 }
+
+# Machine code for A100 and H100, and PTX that later GPUs compile for themselves.
+_CUDA_COPTS = CXX_STANDARD + [
+    "-gencode=arch=compute_80,code=sm_80",
+    "-gencode=arch=compute_90,code=[sm_90,compute_90]",
+    "--Werror=all-warnings",
+    "-Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror",
+] + (["-ccbin=" + HOST_COMPILER] if HOST_COMPILER else []) + select({
+    "//bazel:debug": ["-g", "-lineinfo"],
+    "//conditions:default": ["-O3", "-DNDEBUG"],
+})
 
 _FRAMEWORK = "@tensorflow//:libtensorflow_framework.so.2"
 
@@ -68,6 +81,37 @@ def hsm_isa_library(name, srcs, deps = [], **kwargs):
             "//bazel:x86_64": [name + "_" + isa for isa in _X86_ISAS],
             "//conditions:default": [],
         }),
+    )
+
+def if_cuda(then):
+    """`then` where configure.sh has found nvcc, else an empty list."""
+    return then if NVCC else []
+
+def hsm_cuda_library(name, srcs, deps, **kwargs):
+    """A library of CUDA sources and CUDA's runtime; empty without nvcc.
+
+    Args:
+      name: of the library.
+      srcs: .cu files.
+      deps: libraries with the headers that they include.
+      **kwargs: of the cc_library.
+    """
+    if NVCC:
+        cuda_archive(
+            name = name + "_archive",
+            srcs = srcs,
+            archive = "lib%s.a" % name,
+            copts = _CUDA_COPTS,
+            nvcc = NVCC,
+            tags = ["manual"],
+            deps = deps,
+        )
+    native.cc_library(
+        name = name,
+        srcs = if_cuda(["lib%s.a" % name]),
+        linkstatic = True,
+        deps = if_cuda(["@cuda//:runtime"]),
+        **kwargs
     )
 
 def hsm_cc_binary(name, copts = [], **kwargs):

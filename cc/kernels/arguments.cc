@@ -98,10 +98,9 @@ absl::Status Arguments::Read(OpKernelContext* context,
                              const Parameters& parameters) {
   width = parameters.weights().dim_size(1);
   TF_RETURN_IF_ERROR(CheckWidth(width));
-  const Tensor* label_tensor = nullptr;
-  TF_RETURN_IF_ERROR(context->input("labels", &label_tensor));
+  TF_RETURN_IF_ERROR(context->input("labels", &labels));
   TF_RETURN_IF_ERROR(context->input("inputs", &inputs));
-  batch_shape = label_tensor->shape();
+  batch_shape = labels->shape();
   tensorflow::TensorShape wanted = batch_shape;
   TF_RETURN_IF_ERROR(wanted.AddDimWithStatus(width));
   if (inputs->shape() != wanted) {
@@ -110,7 +109,6 @@ absl::Status Arguments::Read(OpKernelContext* context,
         ", that of labels and then the width of weights, but have ",
         inputs->shape().DebugString()));
   }
-  CopyIntegers(*label_tensor, &labels);
 
   const Tensor* array = nullptr;
   TF_RETURN_IF_ERROR(context->input("group_parents", &array));
@@ -131,6 +129,15 @@ absl::Status Arguments::Read(OpKernelContext* context,
                 "one per row of weights (the weights must be made for this "
                 "tree)",
                 &tree.row_groups);
+}
+
+absl::Status Arguments::ReadLossGrads(OpKernelContext* context,
+                                      const Tensor** loss_grads) const {
+  TF_RETURN_IF_ERROR(context->input("loss_grads", loss_grads));
+  if ((*loss_grads)->shape() == batch_shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "loss_grads must have the shape of labels, " + batch_shape.DebugString() +
+      ", but has " + (*loss_grads)->shape().DebugString());
 }
 
 }  // namespace tf_hsm

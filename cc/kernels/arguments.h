@@ -45,17 +45,21 @@ absl::Status ReadTreeAbove(tensorflow::OpKernelContext* context,
 void CopyIntegers(const tensorflow::Tensor& tensor,
                   std::vector<int64_t>* values);
 
-// Labels, inputs and the tree's arrays, checked against each other and against
-// the parameters.
+// Labels, inputs and the tree's arrays, of shapes that are checked against each
+// other and against the parameters. No value is looked at.
 struct Arguments {
   TreeView tree;
-  std::vector<int64_t> labels;
+  const tensorflow::Tensor* labels = nullptr;
   const tensorflow::Tensor* inputs = nullptr;
   tensorflow::TensorShape batch_shape;
   int64_t width = 0;
 
   absl::Status Read(tensorflow::OpKernelContext* context,
                     const Parameters& parameters);
+
+  // Finds the op's input `loss_grads`, of the labels' shape.
+  absl::Status ReadLossGrads(tensorflow::OpKernelContext* context,
+                             const tensorflow::Tensor** loss_grads) const;
 };
 
 }  // namespace tf_hsm

@@ -33,9 +33,10 @@ class Batch {
                        const Parallel& parallel) {
     TF_RETURN_IF_ERROR(arguments.Read(context, parameters));
     try {
-      const std::string error =
-          MakePlan(arguments.tree, arguments.labels.data(),
-                   arguments.labels.size(), ignored, &plan);
+      std::vector<int64_t> labels;
+      CopyIntegers(*arguments.labels, &labels);
+      const std::string error = MakePlan(arguments.tree, labels.data(),
+                                         labels.size(), ignored, &plan);
       if (!error.empty()) return absl::InvalidArgumentError(error);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(
@@ -78,13 +79,7 @@ class Batch {
   absl::Status ReadLossGrads(tensorflow::OpKernelContext* context,
                              std::vector<A>* sorted) const {
     const tensorflow::Tensor* tensor;
-    TF_RETURN_IF_ERROR(context->input("loss_grads", &tensor));
-    if (tensor->shape() != arguments.batch_shape) {
-      return absl::InvalidArgumentError(
-          "loss_grads must have the shape of labels, " +
-          arguments.batch_shape.DebugString() + ", but has " +
-          tensor->shape().DebugString());
-    }
+    TF_RETURN_IF_ERROR(arguments.ReadLossGrads(context, &tensor));
     const A* values = Data<A>(*tensor);
     sorted->clear();
     sorted->reserve(plan.num_examples());

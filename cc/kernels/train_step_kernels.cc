@@ -1,6 +1,5 @@
 // The training step that updates its variables in place, on the CPU.
 
-#include <string>
 #include <vector>
 
 #include "cc/core/isa.h"
@@ -11,6 +10,7 @@
 #include "cc/kernels/page_pool.h"
 #include "cc/kernels/parallel.h"
 #include "cc/kernels/parameters.h"
+#include "cc/kernels/train_step_arguments.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
@@ -23,21 +23,6 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-absl::Status RuleOf(const std::string& name, UpdateRule* rule) {
-  if (name == "sgd") {
-    *rule = UpdateRule::kSgd;
-  } else if (name == "adagrad") {
-    *rule = UpdateRule::kAdagrad;
-  } else if (name == "rowwise_adagrad") {
-    *rule = UpdateRule::kRowwiseAdagrad;
-  } else if (name == "adam") {
-    *rule = UpdateRule::kAdam;
-  } else {
-    return absl::InvalidArgumentError("rule: there is no " + name);
-  }
-  return absl::OkStatus();
-}
-
 template <typename T>
 class TrainStepOp : public OpKernel {
  public:
@@ -45,34 +30,30 @@ class TrainStepOp : public OpKernel {
   using A = Accumulator<Core>;
 
   explicit TrainStepOp(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("ignore_classes", &ignored_));
-    OP_REQUIRES_OK(context,
-                   context->GetAttr("with_gradients", &with_gradients_));
-    OP_REQUIRES_OK(context, context->GetAttr("stochastic_rounding",
-                                             &stochastic_rounding_));
-    std::string rule;
-    OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
-    OP_REQUIRES_OK(context, RuleOf(rule, &rule_));
+    OP_REQUIRES_OK(context, attributes_.Read(context));
   }
 
   void Compute(OpKernelContext* context) override {
     const Parallel parallel = PoolParallel(context);
+    const UpdateRule rule = attributes_.rule;
     Parameters parameters;
     OP_REQUIRES_OK(context,
                    parameters.Write(context, DataTypeToEnum<T>::value,
-                                    DataTypeToEnum<A>::value, NumSlots(rule_),
-                                    rule_ == UpdateRule::kRowwiseAdagrad));
+                                    DataTypeToEnum<A>::value, NumSlots(rule),
+                                    rule == UpdateRule::kRowwiseAdagrad));
     Batch<T> batch;
-    OP_REQUIRES_OK(context,
-                   batch.Prepare(context, parameters, ignored_, parallel));
+    OP_REQUIRES_OK(context, batch.Prepare(context, parameters,
+                                          attributes_.ignored, parallel));
     Plan& plan = batch.plan;
     PlanTraining(&plan);
     std::vector<A> loss_grads;
     Update<Core> update;
     OP_REQUIRES_OK(context, batch.ReadLossGrads(context, &loss_grads));
-    OP_REQUIRES_OK(context, ReadUpdate(context, parameters, &update));
+    OP_REQUIRES_OK(context,
+                   ReadUpdate(context, attributes_, parameters, &update));
 
-    const bool with_dx = with_gradients_ && context->output_required(1);
+    const bool with_dx =
+        attributes_.with_gradients && context->output_required(1);
     const bool with_probs =
         KeepsProbs<Core>(plan, batch.arguments.width, kMaxStepBytes);
     Tensor *loss, *dx;
@@ -108,45 +89,7 @@ class TrainStepOp : public OpKernel {
   }
 
  private:
-  absl::Status ReadUpdate(OpKernelContext* context,
-                          const Parameters& parameters,
-                          Update<Core>* update) const {
-    const Tensor *hyper, *seed;
-    TF_RETURN_IF_ERROR(context->input("hyperparameters", &hyper));
-    TF_RETURN_IF_ERROR(context->input("seed", &seed));
-    if (hyper->shape() != TensorShape({4})) {
-      return absl::InvalidArgumentError(
-          "hyperparameters must have the shape [4], but have " +
-          hyper->shape().DebugString());
-    }
-    if (seed->dims() != 0) {
-      return absl::InvalidArgumentError(
-          "seed must be a scalar, but has the shape " +
-          seed->shape().DebugString());
-    }
-    const double* values = static_cast<const double*>(hyper->data());
-    update->rule = rule_;
-    update->hyper = {values[0], values[1], values[2], values[3]};
-    update->stochastic = stochastic_rounding_;
-    update->seed = *static_cast<const int64_t*>(seed->data());
-    update->weights = Batch<T>::template Data<T>(parameters.weights());
-    if (parameters.biases() != nullptr) {
-      update->biases = Batch<T>::template Data<T>(*parameters.biases());
-    }
-    for (int s = 0; s < NumSlots(rule_); ++s) {
-      update->weight_slots[s] =
-          Batch<T>::template Data<A>(*parameters.weight_slots()[s]);
-      if (parameters.biases() == nullptr) continue;
-      update->bias_slots[s] =
-          Batch<T>::template Data<A>(*parameters.bias_slots()[s]);
-    }
-    return absl::OkStatus();
-  }
-
-  std::vector<int64_t> ignored_;
-  bool with_gradients_;
-  bool stochastic_rounding_;
-  UpdateRule rule_;
+  TrainStepAttributes attributes_;
 };
 
 #define TF_HSM_REGISTER(T)                                                 \

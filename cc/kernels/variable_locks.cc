@@ -1,7 +1,6 @@
 #include "cc/kernels/variable_locks.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -91,7 +90,12 @@ absl::Status VariableLocks::Unshare(OpKernelContext* context) {
     Tensor own;
     TF_RETURN_IF_ERROR(
         context->allocate_temp(tensor->dtype(), tensor->shape(), &own));
-    std::memcpy(own.data(), tensor->data(), tensor->TotalBytes());
+    // On a GPU this only enqueues the copy, before what reads it.
+    absl::Status copied;
+    context->device()->CopyTensorInSameDevice(
+        tensor, &own, context->op_device_context(),
+        [&copied](const absl::Status& status) { copied = status; });
+    TF_RETURN_IF_ERROR(copied);
     *tensor = own;
   }
   return absl::OkStatus();

@@ -1,0 +1,38 @@
+// Trees in device memory, copied there once each.
+//
+// The ops get a tree's arrays in host memory, where TensorFlow passes them on
+// by reference, the same buffers in each call. A device keeps a copy of each
+// set of buffers that it has seen, until nobody else refers to the host's. It
+// refers to them itself meanwhile: no other tree comes to lie at the same
+// address, and nobody writes to them.
+
+#ifndef TF_HSM_CC_KERNELS_GPU_DEVICE_TREE_H_
+#define TF_HSM_CC_KERNELS_GPU_DEVICE_TREE_H_
+
+#include <array>
+#include <memory>
+
+#include "cc/core/cuda/gpu.h"
+#include "cc/core/tree_view.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+struct DeviceTree {
+  TreeView view;  // of device memory
+  TreeShape shape;
+  tensorflow::Tensor arrays;  // where it lies
+  std::array<tensorflow::Tensor, 5> host_arrays;
+};
+
+// Finds or makes the copy of the op's tree; `host` is what Arguments::Read has
+// made of it. Arrays that contradict each other are refused when it is made.
+absl::Status FindDeviceTree(tensorflow::OpKernelContext* context,
+                            const TreeView& host,
+                            std::shared_ptr<const DeviceTree>* tree);
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_GPU_DEVICE_TREE_H_
