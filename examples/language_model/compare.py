@@ -135,12 +135,12 @@ def table(results):
     """
     lines = [
         f"{'head':<26}{'held-out':>12}{'tokens/s':>10}{'steps':>8}"
-        f"{'head, ms':>10}{'step, ms':>10}{'parameters':>12}",
+        f"{'seconds':>9}{'head, ms':>10}{'step, ms':>10}{'parameters':>12}",
         f"{'':<26}{'perplexity':>12}",
     ]
     lines.extend(
         f"{name:<26}{r['held_out_perplexity']:>12.1f}{r['tokens_per_s']:>10,.0f}"
-        f"{r['steps']:>8,}{r['head_ms']:>10.1f}{r['step_ms']:>10.1f}"
+        f"{r['steps']:>8,}{r['seconds']:>9.0f}{r['head_ms']:>10.1f}{r['step_ms']:>10.1f}"
         f"{r['parameters']:>12,}"
         for name, r in results.items()
     )

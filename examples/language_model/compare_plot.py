@@ -1,10 +1,16 @@
 """The comparison of heads as a picture."""
 
 _COLOURS = {"full": "#3c8d40", "sampled": "#8a5a2b", "adaptive": "#d1661c"}
+_TREE = "#0b5fa5"
+_PANELS = (
+    ("held_out_perplexity", "held-out perplexity", "{:.1f}"),
+    ("tokens_per_s", "training tokens per second", "{:,.0f}"),
+    ("head_ms", "the head, ms in a step", "{:.1f}"),
+)
 
 
 def draw(path, results):
-    """Draws perplexity over tokens per second, a point for each head.
+    """Draws a row for each head, the best one above, and a panel per measure.
 
     Args:
         path: of an SVG, or another picture by its suffix.
@@ -16,11 +22,14 @@ def draw(path, results):
     try:
         import matplotlib
         from matplotlib import figure as figures
-        from matplotlib import ticker
     except ImportError:
         print(f"No {path}: matplotlib is not installed.")
         return False
 
+    names = sorted(results, key=lambda n: -results[n]["held_out_perplexity"])
+    colours = [
+        _COLOURS.get(name.replace(",", " ").split()[0], _TREE) for name in names
+    ]
     style = {
         "font.size": 9,
         "svg.fonttype": "none",
@@ -30,30 +39,18 @@ def draw(path, results):
     }
     with matplotlib.rc_context(style):
         figure = figures.Figure(
-            figsize=(7, 4.2), layout="constrained", facecolor="white"
+            figsize=(10, 0.8 + 0.3 * len(names)),
+            layout="constrained",
+            facecolor="white",
         )
-        axes = figure.subplots()
-        for name, result in results.items():
-            place = (result["tokens_per_s"], result["held_out_perplexity"])
-            colour = _COLOURS.get(name.split()[0].strip(","), "#0b5fa5")
-            axes.plot(*place, "o", color=colour)
-            axes.annotate(
-                name,
-                place,
-                xytext=(5, 3),
-                textcoords="offset points",
-                color=colour,
-            )
-        axes.set(
-            xlabel="training tokens per second",
-            ylabel="held-out perplexity",
-            xscale="log",
-            yscale="log",
-        )
-        for axis in (axes.xaxis, axes.yaxis):
-            for which in (axis.set_major_formatter, axis.set_minor_formatter):
-                which(ticker.StrMethodFormatter("{x:,.0f}"))
-        axes.margins(x=0.2)
-        axes.grid(alpha=0.3)
+        panels = figure.subplots(1, len(_PANELS), sharey=True)
+        for axes, (key, title, text) in zip(panels, _PANELS, strict=True):
+            values = [results[name][key] for name in names]
+            bars = axes.barh(names, values, color=colours, height=0.6)
+            axes.bar_label(bars, [text.format(v) for v in values], padding=3)
+            axes.set(xscale="log", xlabel=f"{title} (log scale)")
+            axes.set_xlim(min(values) / 2, max(values) * 4)
+            axes.tick_params(axis="x", which="both", labelbottom=False)
+            axes.tick_params(axis="y", length=0)
         figure.savefig(path, metadata={"Creator": None, "Date": None})
     return True
