@@ -21,6 +21,6 @@ status=0
 # A repair of lint may leave format to repair, but not the other way round.
 .venv/bin/ruff check "${lint[@]}" . || status=1
 .venv/bin/ruff format "${format[@]}" . || status=1
-find cc benchmarks examples -name '*.cc' -o -name '*.h' | sort |
+find cc benchmarks examples -name '*.cc' -o -name '*.cu' -o -name '*.h' | sort |
   xargs .venv/bin/clang-format "${clang[@]}" || status=1
 exit "$status"
