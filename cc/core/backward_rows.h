@@ -87,7 +87,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
       if (args.probs == nullptr) {
         const Matrix<const T> w = {problem.weights + first * width, width};
         const T* biases = problem.biases ? problem.biases + first : nullptr;
-        if (SuitsTransposed(width, examples)) {
+        if (width <= kTransposedWidth) {
           TransposedLogits<T>(w, rows, biases, x, examples, width, dz);
         } else {
           Logits<T>(w, rows, biases, x, examples, width, dz);

@@ -45,7 +45,7 @@ class VectorProducts {
   }
 
   void Logits(Matrix<const T> w, int64_t rows, const T* biases, Matrix<A> z) {
-    if (SuitsTransposed(width_, examples_)) {
+    if (width_ <= kTransposedWidth) {
       TransposedLogits<T>(w, rows, biases, x_, examples_, width_, z);
     } else {
       TF_HSM_ISA::Logits<T>(w, rows, biases, x_, examples_, width_, z);

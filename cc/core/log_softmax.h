@@ -39,8 +39,7 @@ void LogSoftmax(const GroupRows<T>& in, Accumulator<T>* out, int64_t stride) {
   const int64_t rows = offsets[in.num_groups] - offsets[0];
   const Matrix<const T> w = {in.weights, in.width};
   const Matrix<const A> x = {in.x, Padded(in.width)};
-  // As for one example: the choice must not depend on the others.
-  if (SuitsTransposed(in.width, 1)) {
+  if (in.width <= kTransposedWidth) {
     TransposedLogits<T>(w, rows, in.biases, x, in.num_examples, in.width,
                         {out, stride});
   } else {

@@ -278,26 +278,23 @@ void Outer(Strided<Accumulator<T>> a, int64_t height, int64_t depth, Source b,
   if (i < height) rows(IntConstant<1>());
 }
 
-// Whether TransposedLogits is the faster one: the sums over lanes of Logits
-// cost as much as 64 products or so, the transposition is shared by the
-// examples.
-inline bool SuitsTransposed(int64_t width, int64_t examples) {
-  return width <= 16 || (width <= 64 && examples >= 8);
-}
+// Rows up to this wide have TransposedLogits: the sums over lanes of Logits
+// cost more than their products.
+constexpr int64_t kTransposedWidth = 16;
 
 // Logits, by way of a transposed copy of a few rows of w at a time: lanes are
-// rows, and no sum crosses them. Made for narrow rows, up to 64 wide.
+// rows, and no sum crosses them.
 template <typename T>
 void TransposedLogits(Matrix<const T> w, int64_t rows, const T* biases,
                       Matrix<const Accumulator<T>> x, int64_t examples,
                       int64_t width, Matrix<Accumulator<T>> z) {
   using A = Accumulator<T>;
   constexpr int64_t panel = 4 * kLanes<A>;
-  A transposed[64 * panel];
+  A transposed[kTransposedWidth * panel];
   for (int64_t k0 = 0; k0 < rows; k0 += panel) {
     const int64_t count = rows - k0 < panel ? rows - k0 : panel;
     for (int64_t k = 0; k < count; ++k) {
-      A row[64];
+      A row[kTransposedWidth];
       int64_t d = 0;
       for (; d + kLanes<A> <= width; d += kLanes<A>) {
         Store(row + d, Load(w.row(k0 + k) + d));
