@@ -377,7 +377,7 @@ def test_refusals(message, tmp_path):
 def test_the_head_must_be_one(tmp_path):
     """Another layer does not know about classes."""
     dense = keras.layers.Dense(3)
-    with pytest.raises(TypeError, match=r"tf_hsm\.layers, but is Dense$"):
+    with pytest.raises(TypeError, match=r"HierarchicalSoftmax, but is Dense$"):
         serving.export(hidden_model(compile_form()), tmp_path / "1", dense)
 
 

@@ -105,6 +105,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Take(most, &p.sorted_keys);
   scratch.Take(most, &p.values);
   scratch.Take(most, &p.sorted_values);
+  scratch.Take(batch.size, &p.depths);
   scratch.Take(batch.size, &p.opened);
   scratch.Take(batch.size, &p.opened_sums);
   scratch.Take(bounds.nodes, &p.unsorted);

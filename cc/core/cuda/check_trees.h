@@ -1,4 +1,4 @@
-// Trees of given shapes for gpu_check.cc and benchmark.cc.
+// Trees of given shapes for gpu_check.cc.
 
 #ifndef TF_HSM_CC_CORE_CUDA_CHECK_TREES_H_
 #define TF_HSM_CC_CORE_CUDA_CHECK_TREES_H_
@@ -120,14 +120,16 @@ inline std::vector<int64_t> LevelStarts(const OwnedTree& tree) {
 
 // A tree's arrays on the device.
 struct DeviceTree {
-  explicit DeviceTree(const OwnedTree& tree)
+  explicit DeviceTree(const OwnedTree& tree) : DeviceTree(tree, tree.view()) {}
+  // Of arrays that may be wrong, with the sizes of `view`.
+  DeviceTree(const OwnedTree& tree, const TreeView& view)
       : offsets(tree.offsets),
         parents(tree.parents),
         class_rows(tree.class_rows),
         row_groups(tree.row_groups),
         ranks(tree.ranks),
         below(tree.row_below),
-        host(tree.view()) {}
+        host(view) {}
 
   TreeView view() const {
     return {host.num_classes,  host.num_rows,  host.num_groups,

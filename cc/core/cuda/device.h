@@ -245,6 +245,9 @@ void WaitForCopies() {
 
 #endif
 
+TF_HSM_DEVICE int64_t GlobalIndex() {
+  return BlockIndex() * NumThreads() + ThreadIndex();
+}
 TF_HSM_DEVICE int Lane() { return ThreadIndex() % kWarp; }
 TF_HSM_DEVICE int WarpIndex() { return ThreadIndex() / kWarp; }
 

@@ -22,24 +22,32 @@ inline void CheckCuda(cudaError_t error, const char* what) {
 }
 #endif
 
-// An allocation of its own, of exactly the bytes asked for.
+// Allocations around which something was written.
+inline int num_overruns = 0;
+
+// An allocation of its own, aligned to 256 bytes, between guards: bytes that
+// must not change.
 class DeviceBlock {
  public:
   explicit DeviceBlock(int64_t bytes) : bytes_(bytes > 0 ? bytes : 0) {
 #ifdef __CUDACC__
-    CheckCuda(cudaMalloc(&data_, bytes_ + 1), "cudaMalloc");
+    CheckCuda(cudaMalloc(&base_, bytes_ + 2 * kGuard), "cudaMalloc");
+    CheckCuda(cudaMemset(base_, 0xff, bytes_ + 2 * kGuard), "cudaMemset");
 #else
-    data_ = std::aligned_alloc(256, (bytes_ / 256 + 1) * 256);
+    base_ = std::aligned_alloc(kGuard, (bytes_ / kGuard + 3) * kGuard);
+    std::memset(base_, 0xff, bytes_ + 2 * kGuard);
 #endif
-    Fill(0xff);
+    data_ = static_cast<char*>(base_) + kGuard;
   }
   DeviceBlock(const DeviceBlock&) = delete;
   DeviceBlock& operator=(const DeviceBlock&) = delete;
   ~DeviceBlock() {
+    const bool whole = IsGuard(base_) && IsGuard(data_ + bytes_);
+    if (!whole) ++num_overruns;
 #ifdef __CUDACC__
-    cudaFree(data_);
+    cudaFree(base_);
 #else
-    std::free(data_);
+    std::free(base_);
 #endif
   }
 
@@ -74,7 +82,19 @@ class DeviceBlock {
   size_t bytes() const { return bytes_; }
 
  private:
-  void* data_ = nullptr;
+  static constexpr size_t kGuard = 256;
+
+  static bool IsGuard(const void* from) {
+    unsigned char guard[kGuard];
+    Download(from, kGuard, guard);
+    for (unsigned char byte : guard) {
+      if (byte != 0xff) return false;
+    }
+    return true;
+  }
+
+  void* base_ = nullptr;
+  char* data_ = nullptr;
   size_t bytes_;
 };
 

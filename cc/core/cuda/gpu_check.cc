@@ -4,11 +4,12 @@
 //   nvcc -std=c++17 -O3 -arch=native -I. -x cu cc/core/cuda/gpu_check.cc
 //       cc/core/cuda/*.cu -o gpu_check && ./gpu_check
 //
-// Every kernel, element type, precision and shape of tree, at ragged sizes.
-// Outputs and scratch hold NaN before; each run is made twice, and both must
-// have the same bits. One line per case; the exit status is not 0 after a
-// failure. `--small` leaves out the cases that only a GPU does quickly: the
-// test of the emulation (emulate.h) runs these.
+// Every kernel, element type, precision and shape of tree, at ragged sizes;
+// wrong arrays of trees; stochastic rounding. Outputs and scratch hold NaN
+// before, between guards; each run is made twice, and both must have the same
+// bits. One line per case; the exit status is not 0 after a failure. `--small`
+// leaves out the cases that only a GPU does quickly: the test of the emulation
+// (emulate.h) runs the others.
 
 #include <cstdio>
 #include <cstring>
@@ -17,8 +18,11 @@
 #include <vector>
 
 #include "cc/core/cuda/check_support.h"
+#include "cc/core/cuda/garbage_check.h"
 #include "cc/core/cuda/inference_check.h"
 #include "cc/core/cuda/loss_check.h"
+#include "cc/core/cuda/rounding_check.h"
+#include "cc/core/cuda/update_check.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -26,7 +30,10 @@ namespace {
 
 template <typename T>
 void RunTyped(const CheckCase& c, Precision precision, std::mt19937* rng) {
-  LossCheck<T>(c, precision, rng).Run();
+  LossCase<T> loss(c, precision, rng);
+  loss.MakeReference();
+  LossCheck<T>(loss).Run();
+  UpdateCheck<T>(loss).Run();
   InferenceCheck<T>(c, precision, rng).Run();
 }
 
@@ -42,20 +49,24 @@ void RunCase(const CheckCase& c, std::mt19937* rng) {
   RunTyped<double>(c, Precision::kExact, rng);
 }
 
-std::vector<CheckCase> Cases(bool small, std::mt19937* rng) {
+std::vector<CheckCase> SmallCases(std::mt19937* rng) {
   std::vector<CheckCase> cases;
   cases.push_back({"empty batch", FlatTree(9), 0, 5});
   cases.push_back({"one class", FlatTree(1), 3, 4});
   cases.push_back({"flat", FlatTree(203), 37, 44});
-  cases.push_back({"flat, cut by examples", FlatTree(11), 600, 5});
-  cases.push_back({"two_level", TwoLevelTree(400), 40, 20, false});
+  cases.push_back({"flat, cut by examples", FlatTree(11), 270, 5});
+  cases.push_back({"two_level", TwoLevelTree(300), 35, 20, false});
   cases.push_back({"two_level, slabs", TwoLevelTree(200), 9, 100});
   cases.back().shared_bytes = 24 << 10;
-  cases.push_back({"binary", BinaryTree(5), 150, 37});
-  cases.push_back({"skewed", SkewedTree(40, rng), 31, 16});
+  cases.push_back({"binary", BinaryTree(4), 130, 37});
+  cases.push_back({"skewed", SkewedTree(25, rng), 21, 16});
   cases.push_back({"chain", ChainTree(20, 3), 12, 9, false});
-  cases.push_back({"ragged", RandomTree(8, 45, 0.3, rng), 45, 37});
-  if (small) return cases;
+  cases.push_back({"ragged", RandomTree(6, 45, 0.3, rng), 34, 37});
+  return cases;
+}
+
+std::vector<CheckCase> LargeCases(std::mt19937* rng) {
+  std::vector<CheckCase> cases;
   cases.push_back({"flat", FlatTree(5003), 517, 300});
   cases.push_back({"two_level", TwoLevelTree(100003), 801, 300});
   cases.push_back(
@@ -69,6 +80,17 @@ std::vector<CheckCase> Cases(bool small, std::mt19937* rng) {
   return cases;
 }
 
+// Trees with groups of all sizes at several depths.
+void CheckGarbage(std::mt19937* rng) {
+  const CheckCase cases[] = {{"ragged", RandomTree(20, 30, 0.2, rng), 30, 12},
+                             {"binary", BinaryTree(5), 20, 5},
+                             {"two_level", TwoLevelTree(200), 20, 20, false}};
+  for (const CheckCase& c : cases) {
+    GarbageCheck<float>(c, Precision::kExact, rng).Run();
+  }
+  GarbageCheck<half>(cases[0], Precision::kTensorCores, rng).Run();
+}
+
 }  // namespace
 }  // namespace gpu
 }  // namespace tf_hsm
@@ -77,13 +99,22 @@ int main(int argc, char** argv) {
   using namespace tf_hsm::gpu;  // NOLINT
   const bool small = argc > 1 && std::strcmp(argv[1], "--small") == 0;
   std::mt19937 rng(1);
-  for (const CheckCase& c : Cases(small, &rng)) RunCase(c, &rng);
-  std::printf("%d cases, %d failed\n", num_lines, num_failed);
+  for (const CheckCase& c : SmallCases(&rng)) RunCase(c, &rng);
+  CheckGarbage(&rng);
+  for (int64_t classes : {5, 64}) {
+    CheckRounding(classes, Precision::kExact);
+    CheckRounding(classes, Precision::kTensorCores);
+  }
+  if (!small) {
+    for (const CheckCase& c : LargeCases(&rng)) RunCase(c, &rng);
+  }
+  std::printf("%d lines, %d failed, %d arrays written out of bounds\n",
+              num_lines, num_failed, num_overruns);
 #ifndef __CUDACC__
   if (emulate::errors > 0) {
     std::printf("%d errors of the emulation\n", emulate::errors);
     return EXIT_FAILURE;
   }
 #endif
-  return num_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return num_failed + num_overruns == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -30,7 +30,7 @@ class InferenceCheck {
         precision_(precision),
         levels_(LevelStarts(c.tree)),
         // Large batches would only take long.
-        size_(std::min<int64_t>(c.size, 40)),
+        size_(std::min<int64_t>(c.size, 33)),
         w_(Draw<T>(tree_.num_rows * c.width, 32, rng)),
         b_(Draw<T>(tree_.num_rows, 64, rng)),
         x_(Draw<T>(size_ * c.width, 64, rng)),
@@ -131,11 +131,12 @@ class InferenceCheck {
   // Each level's uniform number must lie in the share of the row that was
   // drawn, but for rounding.
   void CheckSample() {
+    constexpr int64_t kSamples = 2;
     SampleArguments arguments;
-    arguments.num_samples = 3;
+    arguments.num_samples = kSamples;
     arguments.seed_0 = 5;
     arguments.seed_1 = uint64_t{1} << 40;
-    const DeviceArray<int64_t> classes(size_ * 3);
+    const DeviceArray<int64_t> classes(size_ * kSamples);
     const DeviceBlock scratch(SampleBytes(batch_, arguments));
     const std::string error =
         Sample(batch_, arguments, classes.data(), scratch.data(), nullptr);
@@ -143,12 +144,13 @@ class InferenceCheck {
     const Uniform uniform(arguments.seed_0, arguments.seed_1);
     const double slack = 1e-4;
     int64_t wrong = 0;
-    for (int64_t draw = 0; draw < size_ * 3; ++draw) {
+    for (int64_t draw = 0; draw < size_ * kSamples; ++draw) {
       if (got[draw] < 0 || got[draw] >= tree_.num_classes) {
         ++wrong;
         continue;
       }
-      const double* nodes = reference_.data() + draw / 3 * tree_.num_rows;
+      const double* nodes =
+          reference_.data() + draw / kSamples * tree_.num_rows;
       std::vector<int64_t> path;
       for (int64_t row = tree_.class_rows[got[draw]]; row >= 0;
            row = tree_.group_parents[tree_.row_groups[row]]) {

@@ -76,7 +76,8 @@ AllLogits(LogitArguments<typename Product::Weight> in) {
   }
 }
 
-// The groups [first_group, first_group + groups) of one level.
+// The groups [first_group, first_group + groups) of one level. One that the
+// tree's arrays break keeps its logits.
 template <typename A>
 TF_HSM_KERNEL(kThreads)
 SubtractLogSums(TreeView tree, int64_t first_group, int64_t groups,
@@ -88,6 +89,11 @@ SubtractLogSums(TreeView tree, int64_t first_group, int64_t groups,
     A* own = values + i / groups * tree.num_rows;
     const int64_t first = tree.group_offsets[group];
     const int64_t last = tree.group_offsets[group + 1];
+    const int64_t parent = tree.group_parents[group];
+    const bool has_parent = parent >= 0 && parent < tree.num_rows;
+    if (first < 0 || last > tree.num_rows || (group > 0 && !has_parent)) {
+      continue;
+    }
     A max = -static_cast<A>(INFINITY);
     for (int64_t r = first + Lane(); r < last; r += kWarp) {
       max = Max(max, own[r]);
@@ -101,7 +107,7 @@ SubtractLogSums(TreeView tree, int64_t first_group, int64_t groups,
       sum += Exp(own[r] - shift);
     }
     const A log_sum = Log(WarpSum(sum));
-    const A above = group == 0 ? A(0) : own[tree.group_parents[group]];
+    const A above = group == 0 ? A(0) : own[parent];
     for (int64_t r = first + Lane(); r < last; r += kWarp) {
       own[r] = above + (own[r] - shift - log_sum);
     }

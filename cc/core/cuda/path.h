@@ -77,7 +77,7 @@ class Path {
       }
     }
     SyncWarp();
-    // Of an example without a path ClimbPaths wrote the loss.
+    // Of an example without a path RankExamples wrote the loss.
     if (Lane() == 0 && depth > 0) in_.out.loss[example] = loss_;
     if (!with_dx) return;
     const A factor =

@@ -152,6 +152,7 @@ struct PlanScratch {
   uint64_t* sorted_keys = nullptr;   // likewise
   int32_t* values = nullptr;         // likewise
   int32_t* sorted_values = nullptr;  // likewise
+  int32_t* depths = nullptr;         // [size], by example
   int64_t* opened = nullptr;         // [size], nodes that begin at an example
   int64_t* opened_sums = nullptr;    // [size]
   DeviceNode* unsorted = nullptr;    // [bounds.nodes]

@@ -1,8 +1,7 @@
 #!/bin/sh
 # Prints registers, stack and spilled bytes of every kernel, as rows of a table.
 # Fails if a compiler warns, or if a hot kernel spills: those at wide groups, of
-# paths, of small groups and of merged rows; float64, which is never exact
-# enough to be fast, may.
+# paths, of small groups and of merged rows.
 #   cc/core/cuda/spills.sh [file.cu ...]        minutes per file
 #   ARCHS="75 80 90" cc/core/cuda/spills.sh     sm_80 and sm_90 unless named
 set -eu
@@ -34,7 +33,7 @@ for source; do
         for (i = 1; i <= NF; ++i) if ($i == "Used") registers = $(i + 1)
         gsub(/tf_hsm::|gpu::|\(anonymous namespace\)::|void /, "", name)
         sub(/\(.*/, "", name)
-        hot = name ~ /Wide|WalkPaths|SmallRows|MergeRows/ && name !~ /double/
+        hot = name ~ /Wide|WalkPaths|SmallRows|MergeRows/
         bad = hot && spilled > 0
         printf "| %s | `%s` | %d | %d | %d |%s\n", arch, name, registers,
           stack, spilled, bad ? " SPILLS" : ""
