@@ -82,7 +82,7 @@ def trained(text, tmp_path_factory):
 @pytest.fixture
 def untrained(text, tmp_path):
     """A `run.Job` whose model prefers no class much."""
-    return prepare(text, tmp_path, cell="rnn")
+    return prepare(text, tmp_path, cell="rnn", frequency_biases=False)
 
 
 def favour(job, word, nats):

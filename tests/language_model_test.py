@@ -98,7 +98,8 @@ def test_log_probs_are_the_loss(text, tmp_path, head):
     job = run.prepare(make_settings(text, head=head), tmp_path)
     tokens, labels = (part[0] for part in job.held_out_windows)
     layer = job.model.get_layer("head")
-    layer.bias.assign(np.linspace(-1, 1, layer.bias.shape[0]))
+    bias = layer.head_bias if head == "adaptive" else layer.bias
+    bias.assign(np.linspace(-1, 1, bias.shape[0]))
     model.reset_states(job.model)
     hidden = np.array(model.body(job.model)(tokens))
     log_probs = layer.log_probs(hidden[:, -1]).numpy()

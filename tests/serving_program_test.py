@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -32,7 +33,8 @@ def language_model(tmp_path_factory):
     """A language model that has learned nothing, and where it was exported."""
     folder = tmp_path_factory.mktemp("language_model")
     chosen = settings.Settings(batch_size=3, steps=4, units=8, layers=2)
-    model = model_lib.build(chosen, np.ones(len(WORDS), int), 1)
+    text = types.SimpleNamespace(words=WORDS, counts=np.ones(len(WORDS), int))
+    model = model_lib.build(chosen, text, 1)
     run = checkpoint.Run(chosen, "", WORDS, [])
     checkpoint.save(folder, model, run)
     export.export_run(folder, str(folder / "exported"), 5)
