@@ -25,16 +25,15 @@ class Sizes(NamedTuple):
 
 
 class Loss(torch.nn.Module):
-    """What the losses have in common."""
+    """What the losses have in common.
+
+    Each has `numbers_of_each(sizes, backward)`, static: how many numbers an
+    example takes at once, the gradients included.
+    """
 
     dense_gradients = 0  # copies of the parameters, in a sum over chunks
     in_chunks = True  # whether it may take the batch in parts
     linear_in_classes = False  # whether some classes tell the time of all
-
-    @staticmethod
-    def numbers_of_each(sizes, backward):
-        """How many numbers an example takes at once, the gradients included."""
-        raise NotImplementedError
 
     def step(self, inputs, labels):
         """Returns losses and dx; adds the other gradients to their `grad`."""

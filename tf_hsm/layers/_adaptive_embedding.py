@@ -1,5 +1,6 @@
 """An adaptive softmax as the input embedding."""
 
+import keras
 import tensorflow as tf
 
 from tf_hsm import _arguments
@@ -9,6 +10,50 @@ from tf_hsm.layers._head_layer import prior_initializer
 
 class AdaptiveEmbedding:
     """`embed` of `AdaptiveSoftmax`."""
+
+    def call(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+        embed=False,
+    ):
+        """Takes inputs to losses, to classes, or through; or classes to rows.
+
+        Args:
+          inputs: `[..., width]`; with `embed`, classes `[...]`.
+          labels: see `HierarchicalSoftmax.call`; so is the rest.
+          sample_weight: the weights of the losses in the mean.
+          inputs_mask: `[...]` bool, the inputs that count.
+          training: whether classes are not asked for.
+          embed: whether to return the vectors `[..., width]` of classes.
+        """
+        if embed:
+            return self.embed(inputs)
+        return super().call(
+            inputs, labels, sample_weight, inputs_mask, training
+        )
+
+    def compute_output_spec(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+        embed=False,
+    ):
+        """The shape and type of what `call` returns."""
+        if embed:
+            self.check_width()
+            return keras.KerasTensor(
+                (*inputs.shape, self.width), dtype=self.compute_dtype
+            )
+        return super().compute_output_spec(
+            inputs, labels, sample_weight, inputs_mask, training
+        )
 
     def embed(self, classes):
         """Returns the vectors `[..., width]` of classes `[...]`.
@@ -23,7 +68,7 @@ class AdaptiveEmbedding:
           ValueError: the layer was made without `width`, or is not built.
         """
         self.check_width()
-        self._check_built()
+        self.check_built()
         classes = _arguments.integers(classes, "classes")
         flat = tf.reshape(classes, [-1])
         ranks = self.clusters.ranks(flat, "classes")

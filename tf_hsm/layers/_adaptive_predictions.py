@@ -212,7 +212,7 @@ class AdaptivePredictions:
 
     def _flat(self, inputs):
         """Returns inputs `[B, width]`, and what was before the width."""
-        self._check_built()
+        self.check_built()
         inputs = _arguments.floats(inputs, self.variable_dtype)
         shape = tf.unstack(tf.shape(inputs)[:-1])
         return tf.reshape(inputs, [-1, inputs.shape[-1]]), shape
@@ -232,13 +232,6 @@ class AdaptivePredictions:
             self.project(number, inputs),
             self.clusters.tail_trees[number],
         )
-
-    def _check_built(self):
-        if not self.built:
-            raise ValueError(
-                f"{self.name} has no weights yet: call it, or a model with it, "
-                "on inputs first"
-            )
 
 
 def _draw(found, num_samples, seed, temperature, top_p):

@@ -15,7 +15,11 @@ _MASKED = -(2**63)
 class HeadLayer(keras.layers.Layer):
     """A layer that takes inputs, and labels or none, to losses or classes.
 
-    A subclass has `losses_ignoring`, and the methods of `Predictions`.
+    A subclass has `predict_class(inputs)`, and
+    `losses_ignoring(ignored, labels, inputs, total)`, which returns the loss
+    `[...]` in nats of labels `[...]` for inputs `[..., width]`. It is 0 for the
+    labels in the list `ignored`. `total` is None; or what is minimized, as a
+    function of the losses, if the layer is to make a step itself.
 
     Args:
       ignore_class: a label whose loss is 0 and does not count, or None.
@@ -48,17 +52,13 @@ class HeadLayer(keras.layers.Layer):
             )
         return width
 
-    def losses_ignoring(self, ignored, labels, inputs, total):
-        """Returns the loss per label, `[...]`, in nats.
-
-        Args:
-          ignored: a list of labels, whose loss is 0.
-          labels: `[...]`.
-          inputs: `[..., width]`.
-          total: None; or what is minimized, as a function of the losses, if the
-            layer is to make a step itself.
-        """
-        raise NotImplementedError
+    def check_built(self):
+        """Raises a ValueError where there are no weights yet."""
+        if not self.built:
+            raise ValueError(
+                f"{self.name} has no weights yet: call it, or a model with it, "
+                "on inputs first"
+            )
 
     def updates_itself(self, training):
         """Whether a call makes a step of an optimizer of the layer's own."""

@@ -9,7 +9,7 @@ from tf_hsm.top_k import best_class, hierarchical_softmax_top_k
 
 
 class Predictions:
-    """Methods of a layer with a `kernel`, a `bias` or None, and a `tree`.
+    """Methods of a `HeadLayer` with a `kernel`, a `bias` or None, and a `tree`.
 
     They take inputs `[..., width]` like the layer, which must be built, and
     pass all else to the functions of the same names.
@@ -71,9 +71,5 @@ class Predictions:
         return best_class(*self._parameters(), inputs, self.tree)
 
     def _parameters(self):
-        if not self.built:
-            raise ValueError(
-                f"{self.name} has no weights yet: call it, or a model with it, "
-                "on inputs first"
-            )
+        self.check_built()
         return self.kernel, self.bias

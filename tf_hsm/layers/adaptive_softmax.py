@@ -225,50 +225,6 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
             self.tail_kernels.append(kernel)
             self.tail_biases.append(bias)
 
-    def call(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        inputs_mask=None,
-        training=False,
-        embed=False,
-    ):
-        """Takes inputs to losses, to classes, or through; or classes to rows.
-
-        Args:
-          inputs: `[..., width]`; with `embed`, classes `[...]`.
-          labels: see `HierarchicalSoftmax.call`; so is the rest.
-          sample_weight: the weights of the losses in the mean.
-          inputs_mask: `[...]` bool, the inputs that count.
-          training: whether classes are not asked for.
-          embed: whether to return the vectors `[..., width]` of classes.
-        """
-        if embed:
-            return self.embed(inputs)
-        return super().call(
-            inputs, labels, sample_weight, inputs_mask, training
-        )
-
-    def compute_output_spec(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        inputs_mask=None,
-        training=False,
-        embed=False,
-    ):
-        """The shape and type of what `call` returns."""
-        if embed:
-            self.check_width()
-            return keras.KerasTensor(
-                (*inputs.shape, self.width), dtype=self.compute_dtype
-            )
-        return super().compute_output_spec(
-            inputs, labels, sample_weight, inputs_mask, training
-        )
-
     def losses_ignoring(self, ignored, labels, inputs, total):
         """Returns the loss per label: the head's, and that of its tail."""
         del total
@@ -341,7 +297,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
           ValueError: there is no such module: classes are not numbered by
             frequency, a tail is a tree, tails have biases, or there is none.
         """
-        self._check_built()
+        self.check_built()
         return torch.to_torch(self)
 
     def get_config(self):
