@@ -27,7 +27,7 @@ struct Workload {
 
 inline std::vector<Workload> Workloads(bool tiny) {
   if (tiny) {
-    return {{"tiny", 400, 12, 20, "2-level", true},
+    return {{"tiny", 1000, 16, 32, "2-level", true},
             {"tiny", 100, 12, 20, "binary", false},
             {"tiny", 100, 12, 20, "huffman", true}};
   }

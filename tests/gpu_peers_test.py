@@ -245,11 +245,9 @@ def test_the_workloads_are_those_of_the_other_benchmarks():
 
 
 def test_the_workloads_are_those_of_gpu_cc():
-    source = pathlib.Path(gpu_peers.__file__).with_name("gpu.cc")
-    if not source.exists():
-        pytest.skip("benchmarks/gpu.cc is not there")
+    source = pathlib.Path(gpu_peers.__file__).with_name("gpu_workloads.h")
     loads = re.findall(
-        r'\{"([\w-]+)", (\d+), (\d+), (\d+), false, (\w+)\}',
+        r'\{"([\w-]+)", (\d+), (\d+), (\d+), "2-level", (\w+)\}',
         source.read_text(),
     )
     loads = [load for load in loads if load[0] != "tiny"]
