@@ -12,6 +12,14 @@ s is the size of a number; 2 W_l is weights read once, their gradient written
 once; 8 is a float32 probability written and read. A step that also applies
 plain SGD need not write the gradient but must write the weights: the same.
 
+That lets the gradient be written while weights are read, which a loss whose
+gradient is asked for afterwards cannot: all weights are read before the first
+gradient of a loss is known. So, for such a loss:
+
+    forward, then backward
+                          sum over l of max(4 K_l D / F, W_l / M)
+                          + sum over l of max(2 K_l D / F, W_l / M) + the same
+
 F is that of a large matrix product in TensorFlow. M is the better rate of two
 ways to stream through memory far larger than the caches: reading for the
 forward pass; reading and writing where that is faster, for the others. Both are
@@ -72,21 +80,23 @@ def work(tree, labels):
 
 
 def floors(work, batch, width, itemsize, rates):
-    """Computes the `Floor` of each phase by the formulas above, as a dict."""
+    """Computes the `Floor` of each formula above, as a dict."""
     row = width * itemsize
     inputs = batch * row
     arithmetic = 2 * width * work.scored_rows / rates.flops
     weights = row * work.touched_rows
     moved = max(rates.read, rates.read_write)
-    backward = floor(
-        3 * arithmetic,
-        2 * weights / moved,
-        (8 * work.scored_rows.sum() + 3 * inputs) / moved,
-    )
+    rest = (8 * work.scored_rows.sum() + 3 * inputs) / moved
+    backward = floor(3 * arithmetic, 2 * weights / moved, rest)
     return {
         "forward": floor(arithmetic, weights / rates.read, inputs / rates.read),
         "forward_backward": backward,
         "sgd": backward,
+        "forward_then_backward": floor(
+            np.concatenate([2 * arithmetic, arithmetic]),
+            np.concatenate([weights / rates.read, weights / moved]),
+            rest,
+        ),
     }
 
 

@@ -142,14 +142,22 @@ def _floor_lines(result, ours):
         f"{work['touched_groups']:,} groups of "
         f"{sum(work['touched_rows']):,} rows touched"
     ]
-    for phase, floor in result["floors"].items():
+    for phase in _TITLES:
         if "ms" not in ours.get(phase, {}):
             continue
+        floor = result["floors"][phase]
         share = floor["memory_share"]
         binds = "memory" if share >= 0.5 else "arithmetic"
-        lines.append(
+        line = (
             f"  {_TITLES[phase]}: ours takes "
             f"{ours[phase]['ms'] / floor['ms']:.2f} x the floor; {binds} binds "
             f"({max(share, 1 - share):.0%} of the floor)"
         )
+        if phase == "forward_backward":
+            in_turn = result["floors"]["forward_then_backward"]["ms"]
+            line += (
+                f"; {ours[phase]['ms'] / in_turn:.2f} x that of forward, then "
+                "backward"
+            )
+        lines.append(line)
     return lines

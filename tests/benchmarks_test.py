@@ -106,6 +106,14 @@ def test_the_floor_takes_the_larger_time_of_each_level():
     np.testing.assert_allclose(floors["forward"].seconds, 32 + inputs)
     assert floors["forward"].memory_share < 1e-6
     assert 95 < floors["forward_backward"].seconds < 97
+    rates = _floors.Rates(flops=1e12, read=100, read_write=200)
+    floors = _floors.floors(work, 100, 8, 4, rates)
+    # All 110 rows of 32 bytes are touched, and 2000 probabilities kept.
+    rest = 8 * 2000 / 200 + 3 * 100 * 32 / 200
+    in_turn = floors["forward_then_backward"].seconds
+    np.testing.assert_allclose(in_turn, 3520 / 100 + 3520 / 200 + rest)
+    together = floors["forward_backward"].seconds
+    np.testing.assert_allclose(together, 2 * 3520 / 200 + rest)
 
 
 def test_zipf_labels_are_drawn_by_frequency():

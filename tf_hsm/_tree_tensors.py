@@ -74,14 +74,18 @@ def _tensors(tree, names):
     cache, make = _variables.get(), _variable
     if cache is None:
         cache, make = _cache, tf.constant
-    known = cache.get(tree, {})
-    missing = [name for name in names if name not in known]
-    if missing:
-        with tf.init_scope(), tf.device("CPU"):
-            made = {n: make(_array(tree, n), name=n) for n in missing}
+    with (
+        contextlib.nullcontext() if tf.executing_eagerly() else tf.init_scope()
+    ):
+        # Unless in a tf.Graph of TensorFlow 1, which has tensors of its own.
+        shared = tf.executing_eagerly()
+        known = cache.get(tree, {}) if shared else {}
+        missing = [name for name in names if name not in known]
+        if missing:
+            with tf.device("CPU"):
+                made = {n: make(_array(tree, n), name=n) for n in missing}
             known = {**known, **made}
-            # In a tf.Graph of TensorFlow 1 they belong to that graph.
-            if tf.executing_eagerly():
+            if shared:
                 cache[tree] = known
     return [tf.convert_to_tensor(known[name]) for name in names]
 

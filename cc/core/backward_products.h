@@ -3,8 +3,7 @@
 //
 //   Add: dW[k] (+)= sum_m dz[m][k] x_m
 //
-// on vectors (tile.h), for any weights; and on tiles (amx_tile.h), for
-// bfloat16 ones.
+// on vectors (tile.h), and on tiles (amx_tile.h) for sums in float.
 
 #ifndef TF_HSM_CC_CORE_BACKWARD_PRODUCTS_H_
 #define TF_HSM_CC_CORE_BACKWARD_PRODUCTS_H_
@@ -88,14 +87,14 @@ class TileOuter {
     dz_ = x_ + x_tiles * kParts * kTileNumbers;
   }
 
-  int64_t Stride() const { return Padded(width_); }
+  int64_t Stride() const { return SpreadStride(width_); }
 
   void Add(Matrix<float> dz, int64_t rows, Matrix<const float> x,
            int64_t examples, bool add, Matrix<float> dw) {
     if (x.data != packed_) {
       packed_ = x.data;
       parts_ = CountParts(x, examples, Padded(width_));
-      PackInputs(x, examples, width_, parts_, x_);
+      PackRows<true>(x, examples, width_, parts_, x_);
     }
     PackFactors({dz.data, dz.stride}, examples, rows, dz_);
     ProductOnTiles(dz_, x_, parts_, rows, examples, width_, add, dw);

@@ -33,6 +33,9 @@ TF_HSM_DECLARE(amx)
 
 template <>
 const Kernels<float>& KernelsFor(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAmx) return amx::FloatKernels();
+#endif
   TF_HSM_CHOOSE(FloatKernels);
 }
 template <>

@@ -70,12 +70,12 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
   Products products(x, examples, width);
   const int64_t block = products.BlockRows();
   constexpr int64_t most = Products::kMaxBlockRows;
-  A* scratch = Scratch<A>(tall * (most + padded));
+  A* scratch = Scratch<A>(tall * (most + products.Stride()));
   const Matrix<A> e = {scratch, most};
-  const Matrix<A> sums = {scratch + tall * most, padded};
+  const Matrix<A> sums = {scratch + tall * most, products.Stride()};
   const int64_t prob_row =
       node.prob_offset + (begin - node.begin) * node.fanout;
-  A max[kMaxItemExamples], total[kMaxItemExamples], target[kMaxItemExamples];
+  A max[kForwardExamples], total[kForwardExamples], target[kForwardExamples];
   for (int64_t m = 0; m < examples; ++m) {
     max[m] = -static_cast<A>(__builtin_inf());
     total[m] = 0;
@@ -140,8 +140,8 @@ void ForwardGroup(const Problem<T>& problem, const Slice& slice,
 #if defined(__AMX_BF16__)
   // NaN may be the tiles' own: then vectors find out.
   const int64_t fanout = problem.plan->nodes[slice.node].fanout;
-  if (TileProducts::Suits(fanout, slice.end - slice.begin, problem.width) &&
-      ForwardGroupBy<T, TileProducts>(problem, slice, out)) {
+  if (TileProducts<T>::Suits(fanout, slice.end - slice.begin, problem.width) &&
+      ForwardGroupBy<T, TileProducts<T>>(problem, slice, out)) {
     return;
   }
 #endif

@@ -4,14 +4,15 @@
 //   Logits: z[m][k] = x_m . w_k + b_k
 //   Expect: sums[m] (+)= sum_k e[m][k] w_k
 //
-// on vectors (tile.h), for any weights; and on tiles (amx_tile.h), for
-// bfloat16 ones.
+// on vectors (tile.h), for any weights; and on tiles (amx_tile.h), for float32
+// and bfloat16 ones.
 
 #ifndef TF_HSM_CC_CORE_FORWARD_PRODUCTS_H_
 #define TF_HSM_CC_CORE_FORWARD_PRODUCTS_H_
 
 #include <cstdint>
 
+#include "cc/core/kernels.h"
 #include "cc/core/softmax.h"
 #include "cc/core/tile.h"
 
@@ -21,6 +22,12 @@
 
 namespace tf_hsm {
 namespace TF_HSM_ISA {
+
+#if defined(__AMX_BF16__)
+constexpr int64_t kForwardExamples = kMaxTileExamples;
+#else
+constexpr int64_t kForwardExamples = kMaxItemExamples;
+#endif
 
 // Both operands as they lie.
 template <typename T>
@@ -43,6 +50,8 @@ class VectorProducts {
     const int64_t even = rows / 8 * 8;
     return even < 8 ? 8 : even > kMaxBlockRows ? kMaxBlockRows : even;
   }
+
+  int64_t Stride() const { return Padded(width_); }
 
   void Logits(Matrix<const T> w, int64_t rows, const T* biases, Matrix<A> z) {
     if (width_ <= kTransposedWidth) {
@@ -69,9 +78,11 @@ class VectorProducts {
 
 #if defined(__AMX_BF16__)
 
-// x and e in parts, three times as many multiplications at up to 16 times the
-// rate. x is packed once; a block of weights, for Expect, while it is in the
-// second cache.
+// x and e in parts, and float32 weights: three times as many multiplications,
+// or six, at up to 16 times the rate. x is packed once; float32 weights, for
+// the logits, block by block; a block of any weights, for Expect, while it is
+// in the second cache.
+template <typename T>
 class TileProducts {
  public:
   static constexpr int64_t kMaxBlockRows = 128;
@@ -80,7 +91,7 @@ class TileProducts {
   // With fewer rows, packing x costs more than the tiles save; with fewer
   // examples or numbers most of a tile is padding.
   static bool Suits(int64_t fanout, int64_t examples, int64_t width) {
-    return fanout >= 32 && examples >= 8 && width >= kTileDepth;
+    return fanout >= 32 && examples >= kMinExamples && width >= kTileDepth;
   }
 
   TileProducts(Matrix<const float> x, int64_t examples, int64_t width)
@@ -88,41 +99,65 @@ class TileProducts {
         width_(width),
         parts_(CountParts(x, examples, Padded(width))) {
     const int64_t tall = CountTiles(examples, kTileLines);
-    const int64_t x_tiles = tall * CountTiles(width, kTileDepth) * parts_;
+    const int64_t wide = CountTiles(width, kTileDepth);
+    const int64_t x_tiles = tall * wide * parts_;
     const int64_t depths = CountTiles(BlockRows(), kTileDepth);
-    const int64_t w_tiles = CountTiles(width, 16) * depths;
-    x_ = Scratch<uint16_t>((x_tiles + w_tiles + tall * depths * kParts) *
-                           kTileNumbers);
-    w_ = x_ + x_tiles * kTileNumbers;
-    e_ = w_ + w_tiles * kTileNumbers;
-    PackParts<true>(x, examples, width, parts_, x_);
+    const int64_t left_tiles =
+        kPacked ? CountTiles(BlockRows(), kTileLines) * wide * kParts : 0;
+    const int64_t right_tiles = CountTiles(width, 16) * depths * kWeightParts;
+    x_ = Scratch<uint16_t>(
+        (x_tiles + left_tiles + right_tiles + tall * depths * kParts) *
+        kTileNumbers);
+    left_ = x_ + x_tiles * kTileNumbers;
+    right_ = left_ + left_tiles * kTileNumbers;
+    e_ = right_ + right_tiles * kTileNumbers;
+    PackColumns<!kPacked>(x, examples, width, parts_, x_);
   }
 
   int64_t BlockRows() const {
-    const int64_t rows = (128 << 10) / (width_ * 2) / kTileDepth * kTileDepth;
+    const int64_t rows = (128 << 10) /
+                         (width_ * static_cast<int64_t>(sizeof(T))) /
+                         kTileDepth * kTileDepth;
     return rows < kTileDepth      ? kTileDepth
            : rows > kMaxBlockRows ? kMaxBlockRows
                                   : rows;
   }
 
-  void Logits(Matrix<const bfloat16> w, int64_t rows, const bfloat16* biases,
+  int64_t Stride() const { return SpreadStride(width_); }
+
+  void Logits(Matrix<const T> w, int64_t rows, const T* biases,
               Matrix<float> z) {
-    LogitsOnTiles(w, rows, x_, parts_, examples_, width_, z);
+    if constexpr (kPacked) {
+      PackLeft<true>(w, rows, width_, left_);
+      BeforeTileLoads(left_);
+      LogitsOnTiles(left_, rows, x_, parts_, examples_, width_, z);
+    } else {
+      LogitsOnTiles(w, rows, x_, parts_, examples_, width_, z);
+    }
     AddBiases(biases, rows, examples_, z);
   }
 
-  void Expect(Matrix<float> e, Matrix<const bfloat16> w, int64_t rows, bool add,
+  void Expect(Matrix<float> e, Matrix<const T> w, int64_t rows, bool add,
               Matrix<float> sums) {
-    PackParts<false>({e.data, e.stride}, examples_, rows, kParts, e_);
-    PackRows(w, rows, width_, w_);
-    ProductOnTiles(e_, w_, 1, examples_, rows, width_, add, sums);
+    PackLeft<false>({e.data, e.stride}, examples_, rows, e_);
+    if constexpr (kPacked) {
+      PackRows<false>(w, rows, width_, kWeightParts, right_);
+    } else {
+      PackRows(w, rows, width_, right_);
+    }
+    ProductOnTiles(e_, right_, kWeightParts, examples_, rows, width_, add,
+                   sums);
   }
 
  private:
+  static constexpr bool kPacked = sizeof(T) == sizeof(float);
+  static constexpr int kWeightParts = kPacked ? kParts : 1;
+  static constexpr int64_t kMinExamples = kPacked ? 32 : 8;
+
   const TileSession session_;
   const int64_t examples_, width_;
   const int parts_;  // of x
-  uint16_t *x_, *w_, *e_;
+  uint16_t *x_, *left_, *right_, *e_;
 };
 
 #endif

@@ -14,9 +14,9 @@ namespace {
 template <typename T>
 const Kernels<T>& Table() {
   static constexpr Kernels<T> table = {
-      ForwardGroup<T>,    SmallGroups<T>, BackwardRows<T>,
-      kBackwardRowStep,   LogSoftmax<T>,  Exps<Accumulator<T>>,
-      AddExpectations<T>,
+      ForwardGroup<T>,      kForwardExamples,   SmallGroups<T>,
+      BackwardRows<T>,      kBackwardRowStep,   LogSoftmax<T>,
+      Exps<Accumulator<T>>, AddExpectations<T>,
   };
   return table;
 }
@@ -25,10 +25,10 @@ const Kernels<T>& Table() {
 
 #define TF_HSM_TABLE(T, name) \
   const Kernels<T>& name() { return Table<T>(); }
+TF_HSM_TABLE(float, FloatKernels)
 TF_HSM_TABLE(bfloat16, Bfloat16Kernels)
 // Tiles do nothing for the others.
 #if !defined(__AMX_BF16__)
-TF_HSM_TABLE(float, FloatKernels)
 TF_HSM_TABLE(double, DoubleKernels)
 TF_HSM_TABLE(half, HalfKernels)
 #endif

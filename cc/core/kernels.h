@@ -17,6 +17,8 @@ namespace tf_hsm {
 
 // Most examples of a group in one work item: x and dx stay in the second cache.
 constexpr int64_t kMaxItemExamples = 48;
+// The same on tiles, where a group's weights are packed by each item anew.
+constexpr int64_t kMaxTileExamples = 128;
 
 // What forward and backward share: the sorted inputs and the weights.
 template <typename T>
@@ -80,10 +82,11 @@ struct GroupRows {
 template <typename T>
 struct Kernels {
   using A = Accumulator<T>;
-  // At most kMaxItemExamples of a group's examples: the loss, and dx in the
+  // At most `forward_examples` of a group's examples: the loss, and dx in the
   // same read of the weights.
   void (*forward_group)(const Problem<T>&, const Slice&,
                         const ForwardOutputs<T>&);
+  int64_t forward_examples;
   // Every group of at most kMaxSmallFanout rows on the paths of the sorted
   // examples [begin, end). With a `step`, which has an update, those that no
   // other examples pass are updated, and neither normalizers nor probabilities

@@ -22,6 +22,10 @@ void SortByCost(std::vector<Slice>* slices) {
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Work items of a hot group, if there is work for as many: enough for a few
+// threads.
+constexpr int64_t kManySlices = 8;
+
 // Consecutive examples whose small groups are one work item.
 constexpr int64_t kRunExamples = 32;
 
@@ -40,11 +44,15 @@ bool IsUpdatedAtOnce(const Node& node) {
          node.population() * node.fanout <= kMaxItemProbs;
 }
 
-// A group's examples in even slices of at most kMaxItemExamples.
-void SliceExamples(const Node& node, int64_t index,
+// A group's examples in even slices of at most `most`, but in kManySlices where
+// that leaves each kMaxItemExamples.
+void SliceExamples(const Node& node, int64_t index, int64_t most,
                    std::vector<Slice>* slices) {
-  const int64_t parts = CeilDivide(node.population(), kMaxItemExamples);
-  const int64_t size = CeilDivide(node.population(), parts);
+  const int64_t population = node.population();
+  const int64_t parts =
+      std::max(CeilDivide(population, most),
+               std::min(kManySlices, CeilDivide(population, kMaxItemExamples)));
+  const int64_t size = CeilDivide(population, parts);
   for (int64_t begin = node.begin; begin < node.end; begin += size) {
     const int64_t end = std::min(begin + size, node.end);
     slices->push_back({index, begin, end, (end - begin + 4) * node.fanout});
@@ -53,7 +61,7 @@ void SliceExamples(const Node& node, int64_t index,
 
 // The groups that are not small, by how many such groups lie above them: those
 // of one level share no example, so their dx do not collide.
-std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan) {
+std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan, int64_t most) {
   std::vector<std::vector<Slice>> levels;
   std::vector<int64_t> level(plan.nodes.size());
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
@@ -63,7 +71,7 @@ std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan) {
     level[i] = above + large;
     if (!large) continue;
     if (above >= static_cast<int64_t>(levels.size())) levels.emplace_back();
-    SliceExamples(node, i, &levels[above]);
+    SliceExamples(node, i, most, &levels[above]);
   }
   for (auto& slices : levels) SortByCost(&slices);
   return levels;
@@ -75,7 +83,7 @@ namespace {
 
 // Calls run(begin, end) for the examples, if there are groups to walk, and
 // then group(slice) for the others.
-void InForwardOrder(const Plan& plan, const Parallel& parallel,
+void InForwardOrder(const Plan& plan, int64_t most, const Parallel& parallel,
                     const std::function<void(int64_t, int64_t)>& run,
                     const std::function<void(const Slice&)>& group) {
   if (std::any_of(plan.nodes.begin(), plan.nodes.end(), IsSmall)) {
@@ -84,7 +92,7 @@ void InForwardOrder(const Plan& plan, const Parallel& parallel,
       run(i * kRunExamples, std::min((i + 1) * kRunExamples, count));
     });
   }
-  for (const std::vector<Slice>& slices : ForwardLevels(plan)) {
+  for (const std::vector<Slice>& slices : ForwardLevels(plan, most)) {
     parallel(slices.size(), [&](int64_t i) { group(slices[i]); });
   }
 }
@@ -144,7 +152,7 @@ template <typename T>
 void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
              const Parallel& parallel, const ForwardOutputs<T>& outputs) {
   InForwardOrder(
-      *problem.plan, parallel,
+      *problem.plan, kernels.forward_examples, parallel,
       [&](int64_t begin, int64_t end) {
         kernels.small_groups(problem, begin, end, outputs, nullptr);
       },
@@ -201,7 +209,7 @@ void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
     const Slice rows = {slice.node, 0, node.fanout, 0};
     kernels.backward_rows(problem, &rows, 1, backward);
   };
-  InForwardOrder(plan, parallel, run, group);
+  InForwardOrder(plan, kernels.forward_examples, parallel, run, group);
   BackwardOf<T>(problem, kernels, parallel, arguments,
                 [](const Node& node) { return !IsUpdatedAtOnce(node); });
 }

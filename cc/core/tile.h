@@ -47,8 +47,8 @@ struct Rows {
   S* row(int64_t i) const { return pointers[i]; }
 };
 
-// Weights are asked for this many bytes before they are needed: hardware alone
-// does not keep up with four rows at a time.
+// Weights are asked for this many bytes before they are needed, into the second
+// cache: hardware alone does not keep up with four rows at a time.
 constexpr int64_t kPrefetchBytes = 16 << 10;
 
 // out[m] is a vector of the products of x_m with kTileRows rows of w. With
@@ -67,7 +67,7 @@ TF_HSM_INLINE void DotTile(Weights w, Matrix<const Accumulator<T>> x,
           reinterpret_cast<const char*>(w.data + d * kTileRows) +
           kPrefetchBytes;
 #pragma GCC unroll 8
-      for (int i = 0; i < bytes; i += 64) __builtin_prefetch(ahead + i);
+      for (int i = 0; i < bytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
     }
     Vector<A> rows[kTileRows];
 #pragma GCC unroll 8
