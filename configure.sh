@@ -5,7 +5,8 @@
 #
 #   PYTHON=/path/to/python3 ./configure.sh    chooses the Python of .venv
 #   CC=gcc-13 CXX=g++-13 ./configure.sh       chooses the compiler
-#   TF_HSM_CUDA=1 ./configure.sh              builds the GPU kernels, with nvcc
+#   TF_HSM_CUDA=0 ./configure.sh              leaves the GPU kernels out;
+#                                             1: fails where no nvcc works
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -65,44 +66,74 @@ bazel_version() {
   fi
 }
 
-# The first nvcc that compiles for the GPUs of bazel/op.bzl with this compiler.
-find_nvcc() {
-  local nvcc
-  if [[ ${TF_HSM_CUDA:-0} != 1 ]]; then return; fi
-  for nvcc in nvcc /usr/local/cuda/bin/nvcc /usr/local/cuda-*/bin/nvcc; do
-    nvcc=$(command -v "$nvcc") || continue
-    if [[ -n $(cuda_release "$nvcc") ]] && compiles_cuda "$nvcc"; then
-      echo "$nvcc"
+# Prints the version of CUDA; nothing if that is no nvcc.
+cuda_release() {
+  { "$1" --version 2>/dev/null || true; } |
+    sed -nE 's/.*release ([0-9]+\.[0-9]+),.*/\1/p'
+}
+
+# Sets `nvcc` to the first one that works, or to nothing, and `gpu` to what
+# follows for the GPU kernels.
+choose_nvcc() {
+  local candidate why
+  nvcc='' gpu=''
+  case ${TF_HSM_CUDA:-} in
+  0)
+    gpu='not looked for, as TF_HSM_CUDA is 0; GPU kernels are left out'
+    return
+    ;;
+  '' | 1) ;;
+  *) die "TF_HSM_CUDA is '$TF_HSM_CUDA', but must be 0, 1 or unset" ;;
+  esac
+  for candidate in nvcc /usr/local/cuda/bin/nvcc /usr/local/cuda-*/bin/nvcc; do
+    candidate=$(command -v "$candidate") || continue
+    why=$(why_not_nvcc "$candidate")
+    if [[ -z $why ]]; then
+      nvcc=$candidate
+      gpu="CUDA $(cuda_release "$nvcc"), $nvcc; GPU kernels are built, some"
+      gpu+=' 3 minutes of one core more (TF_HSM_CUDA=0 leaves them out)'
       return
     fi
+    : "${gpu:=$candidate $why}"
   done
-}
-
-# Prints the version of CUDA, from 12 on.
-cuda_release() {
-  local text
-  text=$("$1" --version 2>/dev/null) || return 0
-  text=${text##*release }
-  text=${text%%,*}
-  if [[ $text =~ ^[0-9]+\.[0-9]+$ ]] && ((${text%%.*} >= 12)); then
-    echo "$text"
+  : "${gpu:=none found (CUDA 12 or newer)}"
+  if [[ ${TF_HSM_CUDA:-} == 1 ]]; then
+    die "TF_HSM_CUDA is 1, but no nvcc works: $gpu"
   fi
+  gpu+='; GPU kernels are left out'
 }
 
-# nvcc refuses compilers that are newer than itself. Not tried again when the
-# rc file names the same ones.
-compiles_cuda() {
-  local folder status=0
-  if [[ -z ${CC:-} ]] && ! grep -q 'repo_env=CC=' "$rc_file" 2>/dev/null &&
-    grep -qF "TF_HSM_NVCC=$1\"" "$rc_file" 2>/dev/null; then
+# Prints what is wrong with an nvcc; nothing if it makes a program for the GPUs
+# of bazel/op.bzl with this compiler. Not tried again if the rc file names it.
+why_not_nvcc() {
+  local release folder gpus
+  release=$(cuda_release "$1")
+  if [[ -z $release ]]; then
+    echo 'does not tell its version'
     return
   fi
+  if ((${release%%.*} < 12)); then
+    echo "is CUDA $release, but 12 or newer is needed"
+    return
+  fi
+  if [[ -z ${CC:-} ]] && ! grep -q 'repo_env=CC=' "$rc_file" 2>/dev/null &&
+    grep -qF "TF_HSM_NVCC=$1\"" "$rc_file" 2>/dev/null &&
+    grep -q "TF_HSM_CUDA_RELEASE=$release\$" "$rc_file"; then
+    return
+  fi
+  mapfile -t gpus < <(grep -o -- '-gencode=[^"]*' bazel/op.bzl)
   folder=$(mktemp -d)
-  echo '__global__ void Nothing() {}' >"$folder/try.cu"
-  "$1" ${CC:+"-ccbin=$CC"} -std=c++17 -arch=sm_90 -c "$folder/try.cu" \
-    -o "$folder/try.o" >/dev/null 2>&1 || status=1
+  cat >"$folder/try.cu" <<'END'
+#include <cub/version.cuh>
+#include <cuda_fp16.h>
+__global__ void Nothing() {}
+int main() { Nothing<<<1, 1>>>(); }
+END
+  "$1" ${CC:+"-ccbin=$CC"} -std=c++17 -Wno-deprecated-gpu-targets "${gpus[@]}" \
+    "$folder/try.cu" -o "$folder/try" >"$folder/log" 2>&1 ||
+    echo "(CUDA $release) fails with $(grep -im 1 error "$folder/log" ||
+      head -n 1 "$folder/log")"
   rm -rf "$folder"
-  return "$status"
 }
 
 # The vector code needs GCC 12; Bazel takes the compiler from CC.
@@ -203,7 +234,7 @@ write_rc_file() {
 }
 
 main() {
-  local python bazel version major nvcc gpu
+  local python bazel version major nvcc gpu name
   install_missing_packages
   check_compiler
 
@@ -220,16 +251,10 @@ main() {
     "it could not download the Bazel that .bazeliskrc names."
   ((major >= 4 && major <= 8)) || die "$bazel is version $version;" \
     "4 to 8 work. Install bazelisk, which fetches the one that .bazeliskrc names."
-  nvcc=$(find_nvcc)
+  choose_nvcc
   write_rc_file "$bazel" "$major" "$nvcc"
-  gpu='none of CUDA 12 or newer: GPU kernels are left out'
-  if [[ -n $nvcc ]]; then
-    gpu="CUDA $(cuda_release "$nvcc"), $nvcc: GPU kernels are built"
-  elif [[ ${TF_HSM_CUDA:-0} != 1 ]]; then
-    gpu='not used: GPU kernels are left out (TF_HSM_CUDA=1 builds them)'
-  fi
 
-  local name=${bazel##*/}
+  name=${bazel##*/}
   say "bazel       $version, $bazel"
   say "compiler    $("$cxx" --version | head -n 1), $(command -v "$cxx")"
   say "python      $("$venv/bin/python" --version), $venv"

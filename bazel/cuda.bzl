@@ -2,7 +2,8 @@
 
 `cuda_repository(name = "cuda")` makes
     @cuda//:runtime        CUDA's static runtime, a cc_library; empty without it
-    @cuda//:config.bzl     NVCC, a path or None; HOST_COMPILER likewise
+    @cuda//:config.bzl     NVCC, a path or None; HOST_COMPILER likewise;
+                           CUDA_RELEASE, as 13.0, or empty
 The rest of the toolkit is left to nvcc, which knows where it lies.
 """
 
@@ -19,6 +20,8 @@ cc_library(
 _CONFIG = """\
 NVCC = {nvcc}
 
+CUDA_RELEASE = {release}
+
 HOST_COMPILER = {host_compiler}
 """
 
@@ -31,7 +34,7 @@ def _library_folders(ctx, nvcc):
             words = line[len("#$ LIBRARIES="):].replace('"', " ").split(" ")
             return [word[2:] for word in words if word.startswith("-L")]
     fail(("{} does not say where its libraries are; to build without it: " +
-          "./configure.sh\n{}").format(nvcc, result.stderr))
+          "TF_HSM_CUDA=0 ./configure.sh\n{}").format(nvcc, result.stderr))
 
 def _static_runtime(ctx, nvcc):
     folders = _library_folders(ctx, nvcc)
@@ -41,7 +44,7 @@ def _static_runtime(ctx, nvcc):
             return library
     fail(("{} has no libcudart_static.a in {}: install the CUDA runtime's " +
           "development files, or build without: " +
-          "./configure.sh").format(nvcc, " or ".join(folders)))
+          "TF_HSM_CUDA=0 ./configure.sh").format(nvcc, " or ".join(folders)))
 
 def _cuda_repository_impl(ctx):
     nvcc = ctx.os.environ.get("TF_HSM_NVCC") or None
@@ -57,11 +60,11 @@ def _cuda_repository_impl(ctx):
     ctx.file("config.bzl", _CONFIG.format(
         nvcc = repr(nvcc),
         host_compiler = repr(ctx.os.environ.get("CC") or None),
+        release = repr(ctx.os.environ.get("TF_HSM_CUDA_RELEASE", "")),
     ))
 
 cuda_repository = repository_rule(
     implementation = _cuda_repository_impl,
-    # TF_HSM_CUDA_RELEASE changes when another CUDA takes the same place.
     environ = ["CC", "TF_HSM_CUDA_RELEASE", "TF_HSM_NVCC"],
 )
 

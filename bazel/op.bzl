@@ -1,6 +1,6 @@
 """The C++ rules of the package: the only place with compile and link flags."""
 
-load("@cuda//:config.bzl", "HOST_COMPILER", "NVCC")
+load("@cuda//:config.bzl", "CUDA_RELEASE", "HOST_COMPILER", "NVCC")
 load("@tensorflow//:config.bzl", "CXX_STANDARD")
 load("//bazel:cuda.bzl", "cuda_archive")
 
@@ -30,11 +30,19 @@ _X86_ISAS = {
     "amx": _AVX512 + ["-mamx-tile", "-mamx-bf16"],
 }
 
-# Machine code for A100 and H100, and PTX that later GPUs compile for themselves.
-_CUDA_COPTS = CXX_STANDARD + [
+# Machine code for T4, A100 and H100, and PTX that later GPUs compile for
+# themselves. configure.sh tries these lines on the nvcc that it finds.
+_CUDA_GPUS = [
+    "-gencode=arch=compute_75,code=sm_75",
     "-gencode=arch=compute_80,code=sm_80",
     "-gencode=arch=compute_90,code=[sm_90,compute_90]",
+]
+
+_CUDA_COPTS = CXX_STANDARD + _CUDA_GPUS + [
+    # Of no use to the sources: another CUDA compiles them again.
+    "-DTF_HSM_CUDA_RELEASE=" + CUDA_RELEASE,
     "--Werror=all-warnings",
+    "-Wno-deprecated-gpu-targets",
     "-Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror",
 ] + (["-ccbin=" + HOST_COMPILER] if HOST_COMPILER else []) + select({
     "//bazel:debug": ["-g", "-lineinfo"],

@@ -20,6 +20,19 @@ from tf_hsm._tree_tensors import tree_tensors
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 
+# What has a GPU kernel.
+OPS = ["ResourceTfHsmTrainStep"]
+for _name in (
+    "Loss",
+    "LossGrad",
+    "LogProbs",
+    "LogProbsGrad",
+    "ClassLogProbs",
+    "TopK",
+    "Sample",
+):
+    OPS += [f"TfHsm{_name}", f"ResourceTfHsm{_name}"]
+
 build = functools.cache(lambda name: {**trees.CATALOGUE, **trees.DEEP}[name]())
 
 
@@ -42,16 +55,7 @@ class Place:
             if self.label is not None:
                 # What Graph._kernel_label_map sets for the time of a `with`.
                 tf.compat.v1.get_default_graph()._op_to_kernel_label_map.update(
-                    dict.fromkeys(
-                        [
-                            "TfHsmLoss",
-                            "ResourceTfHsmLoss",
-                            "TfHsmLossGrad",
-                            "ResourceTfHsmLossGrad",
-                            "ResourceTfHsmTrainStep",
-                        ],
-                        self.label,
-                    )
+                    dict.fromkeys(OPS, self.label)
                 )
             return function()
 
@@ -142,6 +146,14 @@ def check_shapes(place, leading_shape, has_biases):
     assert result.dx.shape == [*leading_shape, 7]
     expected, bound = oracle.hierarchical_softmax(tree, problem)
     assert_within(dense(result), expected, bound)
+
+
+def check_no_width(place):
+    """Rows of no numbers, which the CPU takes, are refused."""
+    tree = build("random")
+    problem = oracle.random_problem(tree, 2, 0, np.float32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the width 0"):
+        solve(place, tree, problem)
 
 
 def check_bad_labels(place, dtype, label_dtype):
@@ -302,6 +314,57 @@ def check_a_step_keeps_what_was_read(place):
     np.testing.assert_array_equal(held, problem.weights)
     np.testing.assert_array_equal(read, problem.weights)
     assert (variables[0].numpy() != problem.weights).any()
+
+
+def check_forged_states(place, name, dtype):
+    """A state of any content is as good as the loss's for what is an index."""
+    tree = build(name)
+    problem = oracle.random_problem(tree, 70, 9, dtype)
+    arguments = {
+        "weights": problem.weights,
+        "biases": [problem.biases],
+        "labels": problem.labels,
+        "inputs": problem.inputs,
+        **tree_tensors(tree)._asdict(),
+    }
+    raw_ops = tf_hsm._library.raw_ops
+    kind = tf.as_dtype(oracle.accumulator(dtype))
+
+    def losses():
+        return raw_ops.tf_hsm_loss(**arguments, Taccumulator=kind)
+
+    def gradients(state):
+        return raw_ops.tf_hsm_loss_grad(
+            **arguments,
+            loss_grads=problem.upstream,
+            normalizers=kept.normalizers,
+            probs=state,
+        )
+
+    kept = place.run(losses)
+    state = kept.probs.numpy()
+    want = place.run(lambda: gradients(kept.probs))
+    rows = oracle.touched_rows(tree, problem.labels)
+    rng = np.random.default_rng(0)
+    for forged in (
+        np.zeros_like(state),
+        np.full(state.nbytes, 0xFF, np.uint8).view(state.dtype),
+        rng.bytes(state.nbytes),
+        # Small numbers, which could pass for indices.
+        rng.integers(0, 300, size=state.nbytes // 4, dtype=np.int32),
+    ):
+        values = np.frombuffer(forged, state.dtype)
+        found = place.run(lambda values=values: gradients(tf.constant(values)))
+        np.testing.assert_array_equal(found.rows, rows)
+        assert found.weight_grads.shape == want.weight_grads.shape
+    # The counts and the order of examples come first.
+    head = state.copy()
+    head[: 256 // state.itemsize * 2] = 1e30
+    found = place.run(lambda: gradients(tf.constant(head)))
+    for one, other in zip(found, want, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="probs must be"):
+        place.run(lambda: gradients(tf.constant(state[:-1])))
 
 
 def assert_close(actual, expected, bound, what):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import gpu_cases
+from tests import gpu_cases, gpu_inference_cases
 from tests.update_rules import OPTIMIZERS
 
 EMULATED = gpu_cases.Place("CPU:0", label="tf_hsm_emulated")
@@ -77,3 +77,88 @@ def test_train_step(rule, dtype, has_biases):
 
 def test_a_step_keeps_what_was_read():
     gpu_cases.check_a_step_keeps_what_was_read(EMULATED)
+
+
+@pytest.mark.parametrize(
+    "name, dtype",
+    [
+        ("random", np.float32),
+        ("two_level_100", np.float16),
+        ("two_level_7", np.float64),
+    ],
+)
+def test_forged_states(name, dtype):
+    gpu_cases.check_forged_states(EMULATED, name, dtype)
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize(
+    "name", ["two_level_100", "random", "only_children", "single_class"]
+)
+def test_log_probs(name, dtype):
+    check = gpu_inference_cases.check_log_probs
+    check(EMULATED, name, (5, 3), dtype, nodes=False, parameter=tf.Variable)
+    check(EMULATED, name, (5, 3), dtype, nodes=True)
+
+
+@pytest.mark.parametrize("name", ["flat", "one_huge_group"])
+def test_log_probs_of_wide_groups(name):
+    check = gpu_inference_cases.check_log_probs
+    check(EMULATED, name, (35, 70), np.float32, nodes=False)
+
+
+@pytest.mark.parametrize("label_dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("name", ["two_level_100", "random"])
+def test_given_classes(name, dtype, label_dtype):
+    gpu_inference_cases.check_given_classes(
+        EMULATED, name, (5, 3), dtype, 6, label_dtype
+    )
+
+
+@pytest.mark.parametrize("kind", [None, "ties"])
+@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
+@pytest.mark.parametrize("name", ["two_level_100", "random", "single_class"])
+def test_top_k(name, dtype, kind):
+    gpu_inference_cases.check_top_k(
+        EMULATED, name, (5, 3), dtype, tf.Variable, kind
+    )
+
+
+@pytest.mark.parametrize("options", gpu_inference_cases.RESTRICTED)
+@pytest.mark.parametrize(
+    "name, dtype", [("two_level_100", np.float32), ("random", np.float16)]
+)
+def test_sample(name, dtype, options):
+    gpu_inference_cases.check_sample(EMULATED, name, dtype, 80, **options)
+
+
+def test_sample_of_float64():
+    gpu_inference_cases.check_sample(EMULATED, "random", np.float64, 80)
+
+
+@pytest.mark.parametrize("leading", [[], [0], [2, 3], [3, 0]])
+def test_leading_shapes(leading):
+    gpu_inference_cases.check_leading_shapes(EMULATED, leading)
+
+
+def test_nan():
+    gpu_inference_cases.check_nan(EMULATED)
+
+
+def test_refusals():
+    gpu_inference_cases.check_refusals(EMULATED)
+
+
+def test_no_width():
+    gpu_cases.check_no_width(EMULATED)
+    gpu_inference_cases.check_no_width(EMULATED)
+
+
+@pytest.mark.parametrize("case", gpu_inference_cases.BROKEN_TREES)
+def test_broken_trees_for_walks_down(case):
+    gpu_inference_cases.check_broken_trees(EMULATED, *case)
+
+
+def test_forged_paths():
+    gpu_inference_cases.check_forged_paths(EMULATED)

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-from tests import gpu_cases, oracle
-from tests.evaluation import dense
+from tests import gpu_cases, gpu_inference_cases, oracle
+from tests.evaluation import assert_within, dense
 from tests.update_rules import OPTIMIZERS
 
 GPU = gpu_cases.Place("GPU:0")
@@ -96,6 +96,128 @@ def test_train_step_in_a_function():
 
 def test_a_step_keeps_what_was_read():
     gpu_cases.check_a_step_keeps_what_was_read(GPU)
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize(
+    "name", ["random", "two_level_100", "two_level_1013", "one_huge_group"]
+)
+def test_forged_states(name, dtype):
+    gpu_cases.check_forged_states(GPU, name, dtype)
+
+
+def test_no_width():
+    gpu_cases.check_no_width(GPU)
+    gpu_inference_cases.check_no_width(GPU)
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (67, 129)])
+@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+def test_log_probs(name, shape, dtype):
+    check = gpu_inference_cases.check_log_probs
+    check(GPU, name, shape, dtype, nodes=False, parameter=tf.Variable)
+    check(GPU, name, shape, dtype, nodes=True)
+
+
+def test_log_probs_in_a_function():
+    gpu_inference_cases.check_log_probs(
+        GPU, "random", (17, 33), np.float32, nodes=False, graph=True
+    )
+
+
+@pytest.mark.parametrize("label_dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+def test_given_classes(name, dtype, label_dtype):
+    gpu_inference_cases.check_given_classes(
+        GPU, name, (20, 33), dtype, 7, label_dtype
+    )
+
+
+@pytest.mark.parametrize("kind", [None, "ties"])
+@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
+@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+def test_top_k(name, dtype, kind):
+    gpu_inference_cases.check_top_k(
+        GPU, name, (20, 33), dtype, tf.Variable, kind
+    )
+
+
+@pytest.mark.parametrize("options", gpu_inference_cases.RESTRICTED)
+@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
+@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+def test_sample(name, dtype, options):
+    gpu_inference_cases.check_sample(GPU, name, dtype, 5000, **options)
+
+
+@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+def test_sample_of_float64(name):
+    gpu_inference_cases.check_sample(GPU, name, np.float64, 5000)
+
+
+@pytest.mark.parametrize("leading", [[], [0], [2, 3], [3, 0]])
+def test_leading_shapes(leading):
+    gpu_inference_cases.check_leading_shapes(GPU, leading)
+
+
+def test_nan():
+    gpu_inference_cases.check_nan(GPU)
+
+
+def test_refusals():
+    gpu_inference_cases.check_refusals(GPU)
+
+
+@pytest.mark.parametrize("case", gpu_inference_cases.BROKEN_TREES)
+def test_broken_trees_for_walks_down(case):
+    gpu_inference_cases.check_broken_trees(GPU, *case)
+
+
+def test_forged_paths():
+    gpu_inference_cases.check_forged_paths(GPU)
+
+
+@pytest.mark.parametrize("of_op, elsewhere", [("CPU:0", None), (None, "CPU:0")])
+def test_a_gradient_runs_where_its_loss_did(of_op, elsewhere):
+    """What a loss keeps for its gradient is for one kind of device."""
+    tree = gpu_cases.build("random")
+    problem = oracle.random_problem(tree, 20, 9, np.float32)
+    weights = tf.constant(problem.weights)
+    inputs = tf.constant(problem.inputs)
+
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch([weights, inputs])
+            with tf.device(of_op):
+                losses = gpu_cases.tf_hsm.hierarchical_softmax_loss(
+                    weights, problem.biases, problem.labels, inputs, tree
+                )
+        with tf.device(elsewhere):
+            dw, dx = tape.gradient(
+                losses, [weights, inputs], tf.constant(problem.upstream)
+            )
+        return losses, dx, dw
+
+    value, bound = oracle.hierarchical_softmax(tree, problem)
+    for call in (run, tf.function(run)):
+        losses, dx, dw = call()
+        assert_within(dense(oracle.Result(losses, dx, dw, None)), value, bound)
+
+
+def test_weights_on_the_cpu():
+    """What has no GPU kernel runs where the weights are."""
+    tree = gpu_cases.build("random")
+    problem = oracle.random_problem(tree, 5, 3, np.float64)
+    with tf.device("CPU:0"):
+        variables = tf.Variable(problem.weights), tf.Variable(problem.biases)
+    tensors = tf.constant(problem.weights), tf.constant(problem.biases)
+    find = gpu_cases.tf_hsm.hierarchical_softmax_top_k
+    for parameters in (variables, tensors):
+        for options in ({}, {"beam_width": 2}):
+            found = find(*parameters, problem.inputs, tree, 3, **options)
+            assert found.classes.device.endswith("CPU:0")
+            assert found.classes.shape == [5, 3]
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)

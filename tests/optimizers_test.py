@@ -115,10 +115,14 @@ def test_rows_in_any_order(rows, dtype):
     assert_close(variable, reference.table)
 
 
+# Rules whose step on rows is one op, which rounds less often than Keras.
+FUSED = ["sgd", "adagrad", "rowwise_adagrad", "adam"]
+
+
 @every_keras_rule
 @pytest.mark.parametrize("sparse", [False, True])
-def test_all_rows_bit_for_bit_as_keras(rule, sparse):
-    """In eager mode, for dense gradients and for slices of all rows."""
+def test_all_rows_as_keras(rule, sparse):
+    """In eager mode bit for bit, but for the slices of one op."""
     mine, its = keras.Variable(make_table()), keras.Variable(make_table())
     ours, stock = OURS[rule](), KERAS[rule]()
     rng = np.random.default_rng(1)
@@ -130,9 +134,10 @@ def test_all_rows_bit_for_bit_as_keras(rule, sparse):
             [mine],
         )
         stock.apply([tf.constant(gradient)], [its])
-    np.testing.assert_array_equal(mine.numpy(), its.numpy())
+    tolerance = 2e-6 if sparse and rule in FUSED else 0
+    assert_close(mine, its.numpy(), tolerance)
     for one, other in zip(ours.variables, stock.variables, strict=True):
-        np.testing.assert_array_equal(one.numpy(), other.numpy())
+        assert_close(one, other.numpy(), tolerance)
 
 
 @every_keras_rule
@@ -285,7 +290,9 @@ def test_a_row_out_of_range_is_an_error_that_changes_nothing(rule, row):
     optimizer.build([variable])
     before = [v.numpy() for v in optimizer.variables]
     values = np.ones([2, WIDTH], np.float32)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="not in"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"is (not in|outside)"
+    ):
         optimizer.apply([slices([1, row], values)], [variable])
     np.testing.assert_array_equal(variable.numpy(), make_table())
     for variable, value in zip(optimizer.variables, before, strict=True):

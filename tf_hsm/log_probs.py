@@ -5,7 +5,7 @@ import tensorflow as tf
 from tf_hsm import _arguments, _descent, _private_tensorflow
 from tf_hsm._library import raw_ops
 from tf_hsm._tree_tensors import path_tensors
-from tf_hsm.loss import first_order_only
+from tf_hsm.loss import first_order_only, where_op_ran
 
 
 def hierarchical_softmax_log_probs(weights, biases, inputs, tree, nodes=False):
@@ -60,7 +60,8 @@ def hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree):
       tree: a `tf_hsm.Tree`.
 
     Returns:
-      `[..., C]`, in nats: float64 for float64 weights, else float32.
+      `[..., C]`, in nats: float64 for float64 weights, else float32. On a GPU,
+      NaN for a class that is out of range.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
@@ -80,6 +81,7 @@ def hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree):
 
 @tf.RegisterGradient("TfHsmLogProbs")
 @tf.RegisterGradient("ResourceTfHsmLogProbs")
+@where_op_ran
 def _log_probs_gradient(op, grads, *unused_grads):
     """Gradients of (weights, biases, inputs, tree arrays)."""
     num_biases = len(op.get_attr("BiasTypes"))

@@ -1,5 +1,6 @@
 """The hierarchical softmax loss and its gradient."""
 
+import functools
 import operator
 
 import tensorflow as tf
@@ -85,8 +86,26 @@ def choose(on_variable, resource_op, tensor_op, dtype):
     return (resource_op, {"T": dtype}) if on_variable else (tensor_op, {})
 
 
+def where_op_ran(gradient):
+    """Makes a gradient function's ops run on the device of the op itself.
+
+    A tape runs them in the device scope of whoever asks for the gradient. But
+    what an op keeps for its gradient lies in the memory of its device, and that
+    of the loss is laid out by the kernel of that kind of device. Of an op that
+    TensorFlow places, the gradient is left to TensorFlow too.
+    """
+
+    @functools.wraps(gradient)
+    def on_device(op, *grads):
+        with tf.device(op.outputs[0].device or None):
+            return gradient(op, *grads)
+
+    return on_device
+
+
 @tf.RegisterGradient("TfHsmLoss")
 @tf.RegisterGradient("ResourceTfHsmLoss")
+@where_op_ran
 def _loss_gradient(op, loss_grads, *unused_grads):
     """Gradients of (weights, biases, labels, inputs, tree arrays)."""
     _, input_grads, normalizers, probs = op.outputs

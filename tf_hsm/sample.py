@@ -55,6 +55,9 @@ def hierarchical_softmax_sample(
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): an
         argument is out of range, or a shape does not fit; the message names it.
+      tf.errors.UnimplementedError: a GPU holds the weights, and `top_k` is
+        above 1,024, `top_p` alone is not reached by as many classes, or either
+        is given and they are float64.
       ValueError: `top_k` is below 1.
     """
     return _descent.descend(

@@ -1,5 +1,6 @@
 """The most probable classes."""
 
+import contextlib
 import typing
 
 import tensorflow as tf
@@ -70,6 +71,8 @@ def hierarchical_softmax_top_k(
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
         out of range, or a shape does not fit; the message names the argument.
+      tf.errors.UnimplementedError: a GPU holds the weights, and k is above
+        1,024, `beam_width` is given, or they are float64.
       ValueError: `beam_width` is below 1.
     """
     outputs = _search(weights, biases, inputs, tree, k, beam_width)
@@ -88,15 +91,22 @@ def best_class(weights, biases, inputs, tree):
 
 
 def _search(weights, biases, inputs, tree, k, beam_width):
-    return _descent.descend(
-        "tf_hsm_top_k",
-        weights,
-        biases,
-        inputs,
-        tree,
-        k=_arguments.scalar(k, tf.int64),
-        beam_width=_arguments.count_or_zero("beam_width", beam_width),
-    )
+    place = contextlib.nullcontext()
+    if beam_width is not None and (
+        _private_tensorflow.variable_of(weights) is None
+    ):
+        # GPUs have no beams. An op on a variable runs where the variable is.
+        place = tf.device("CPU")
+    with place:
+        return _descent.descend(
+            "tf_hsm_top_k",
+            weights,
+            biases,
+            inputs,
+            tree,
+            k=_arguments.scalar(k, tf.int64),
+            beam_width=_arguments.count_or_zero("beam_width", beam_width),
+        )
 
 
 _private_tensorflow.declare_read_only("ResourceTfHsmTopK")

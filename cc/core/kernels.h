@@ -38,7 +38,8 @@ struct ForwardOutputs {
   A* loss = nullptr;  // [batch], by original example; added to
   A* dx = nullptr;    // [batch, width], by original example; added to
   const A* dx_factors = nullptr;  // [examples], sorted: of dx; null: 1
-  // [passes, 2]: the maximum m of the logits and 1 / sum exp(z - m).
+  // [passes, 2]: the maximum m of the logits and 1 / sum exp(z - m); of groups
+  // of two rows, only where probs is null.
   A* normalizers = nullptr;
   A* probs = nullptr;  // [probs]
 };

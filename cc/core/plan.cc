@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "cc/core/radix_sort.h"
 #include "cc/core/tree_walk.h"
 
 namespace tf_hsm {
@@ -143,7 +144,7 @@ std::string SortByGroup(Plan* plan) {
 std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
                      const std::vector<int64_t>& ignored, Plan* plan) {
   *plan = Plan();
-  std::vector<std::pair<int64_t, int64_t>> ranked;  // (rank, example)
+  std::vector<KeyAndIndex> ranked;  // rank and example
   ranked.reserve(batch);
   for (int64_t i = 0; i < batch; ++i) {
     const int64_t label = labels[i];
@@ -155,9 +156,9 @@ std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
              ", the tree's classes; a label that stands for no class is "
              "passed as ignore_class";
     }
-    ranked.emplace_back(tree.class_ranks[label], i);
+    ranked.push_back({tree.class_ranks[label], i});
   }
-  std::sort(ranked.begin(), ranked.end());
+  SortByKey(&ranked);
 
   const int64_t count = static_cast<int64_t>(ranked.size());
   plan->order.resize(count);
@@ -165,7 +166,7 @@ std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
   plan->leaf_local.resize(count);
   std::vector<int64_t> leaves(count);
   for (int64_t at = 0; at < count; ++at) {
-    plan->order[at] = ranked[at].second;
+    plan->order[at] = ranked[at].index;
     leaves[at] = tree.class_rows[labels[plan->order[at]]];
   }
   NodeBuilder builder(tree, plan);

@@ -4,7 +4,7 @@
 // examples that pass a group are one interval of the sorted order, at every
 // level, and the touched groups are found by one walk that climbs from each
 // leaf only as far as the first group that the leaf before it had passed too.
-// Cost: O(B log B + touched groups), plus the passes of groups that are not
+// Cost: O(B + touched groups), plus the passes of groups that are not
 // small, whatever the number of classes; a pass is one example at one group of
 // its path.
 

@@ -2,37 +2,27 @@
 //
 // The examples are neighbours in depth-first order, so that they share most of
 // their paths: a node's rows are read once for all of the run's examples that
-// pass it. Nodes are taken in batches: first all their logits; then the
-// softmaxes of all pairs of a node and an example, side by side in the lanes of
-// vectors; then dx, and in a training step the update, while the rows are still
-// in the cache. The nodes that begin in the run lie anywhere in memory, but in
-// a known order: their rows are asked for ahead. Costs one read of the rows
-// (and one write in a step) and 4 FLOP per number, row and example, 6 in a
-// step.
+// pass it. Groups of two rows have binary_groups.h. Others are taken in
+// batches: first all their logits; then the softmaxes of all pairs of a node
+// and an example, side by side in the lanes of vectors; then dx, and in a
+// training step the update, while the rows are still in the cache. Costs one
+// read of the rows (and one write in a step) and 4 FLOP per number, row and
+// example, 6 in a step; for two rows half as many.
 
 #ifndef TF_HSM_CC_CORE_SMALL_GROUPS_H_
 #define TF_HSM_CC_CORE_SMALL_GROUPS_H_
 
 #include <cstdint>
 
+#include "cc/core/binary_groups.h"
 #include "cc/core/kernels.h"
+#include "cc/core/small_group_run.h"
 #include "cc/core/softmax.h"
 #include "cc/core/tile.h"
 #include "cc/core/update_rows.h"
 
 namespace tf_hsm {
 namespace TF_HSM_ISA {
-
-// Nodes ahead of which rows are asked for.
-constexpr int64_t kNodesAhead = 6;
-
-// Asks for rows of weights before they are needed.
-template <typename T>
-TF_HSM_INLINE void PrefetchRows(const T* rows, int64_t count) {
-  const char* first = reinterpret_cast<const char*>(rows);
-  const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(first + i);
-}
 
 // Nodes of a run, and the pairs of each with the examples that pass it.
 template <typename T>
@@ -105,15 +95,18 @@ struct PairBatch {
   }
 };
 
-// The logits of two rows for some examples; to[r][m] is that of row r.
+// The logits of two rows for some examples; to_r[m] is that of row r. Asks for
+// as many rows as it reads, those `ahead`.
 template <typename T, int examples>
 TF_HSM_INLINE void LogitPair(const T* row_0, const T* row_1,
                              Matrix<const Accumulator<T>> x, int64_t width,
-                             Accumulator<T>* to_0, Accumulator<T>* to_1) {
+                             const T* ahead, Accumulator<T>* to_0,
+                             Accumulator<T>* to_1) {
   using A = Accumulator<T>;
   constexpr int lanes = kLanes<A>;
   Vector<A> sums[examples][2] = {};
   auto step = [&](int64_t d, auto load) __attribute__((always_inline)) {
+    PrefetchPair(ahead + d, width);
     const Vector<A> w_0 = load(row_0 + d), w_1 = load(row_1 + d);
 #pragma GCC unroll 8
     for (int m = 0; m < examples; ++m) {
@@ -149,7 +142,8 @@ TF_HSM_INLINE void LogitPair(const T* row_0, const T* row_1,
 template <typename T>
 void SmallLogits(Matrix<const T> w, int64_t rows, const T* biases,
                  Matrix<const Accumulator<T>> x, int64_t examples,
-                 int64_t width, Matrix<Accumulator<T>> z) {
+                 int64_t width, RowsAhead<T>* rows_ahead,
+                 Matrix<Accumulator<T>> z) {
   constexpr int kHeight = kTileHeight > 4 ? 6 : 4;
   for (int64_t k = 0; k < rows; k += 2) {
     // Of an odd last row, twice the same.
@@ -157,8 +151,10 @@ void SmallLogits(Matrix<const T> w, int64_t rows, const T* biases,
     int64_t m = 0;
     auto tile = [&](auto count) {
       constexpr int height = decltype(count)::value;
+      const T* ahead = w.row(k);  // if there is none, one that is here
+      rows_ahead->Next(1, &ahead);
       LogitPair<T, height>(w.row(k), w.row(other), {x.row(m), x.stride}, width,
-                           z.row(k) + m, z.row(other) + m);
+                           ahead, z.row(k) + m, z.row(other) + m);
       m += height;
     };
     while (m + kHeight <= examples) tile(IntConstant<kHeight>());
@@ -192,37 +188,20 @@ inline void TargetsOf(const Plan& plan, const Node& node, int64_t begin,
   }
 }
 
-// One run of examples [begin, end).
+// The groups of one run that have not two rows.
 template <typename T>
-class SmallGroupRun {
+class SoftmaxGroups {
  public:
   using A = Accumulator<T>;
 
-  // Memory of a run of `examples`, in accumulators.
-  static int64_t ScratchSize(int64_t examples, int64_t width) {
-    return examples * (Padded(width) + 1) + kMaxSmallFanout * width;
-  }
+  // Memory, in accumulators.
+  static int64_t ScratchSize(int64_t width) { return kMaxSmallFanout * width; }
 
-  SmallGroupRun(const Problem<T>& problem, int64_t begin, int64_t end,
-                const ForwardOutputs<T>& out, const BackwardArguments<T>* step,
-                A* scratch)
-      : problem_(problem),
-        plan_(*problem.plan),
-        begin_(begin),
-        end_(end),
-        out_(out),
-        step_(step),
-        dx_{scratch, Padded(problem.width)},
-        dw_{scratch + (end - begin) * dx_.stride, problem.width},
-        loss_(scratch + (end - begin) * dx_.stride +
-              kMaxSmallFanout * problem.width) {
-    __builtin_memset(dx_.data, 0, (end - begin) * dx_.stride * sizeof(A));
-    __builtin_memset(loss_, 0, (end - begin) * sizeof(A));
-  }
+  SoftmaxGroups(SmallGroupRun<T>* run, A* scratch)
+      : run_(*run), problem_(run->problem), dw_{scratch, run->problem.width} {}
 
   void Add(const Node& node) {
-    const int64_t first = node.begin > begin_ ? node.begin : begin_;
-    const int64_t count = (node.end < end_ ? node.end : end_) - first;
+    const int64_t first = run_.First(node), count = run_.Count(node);
     if (!batch_.HasRoom(count)) Flush();
     const int pair = batch_.num_pairs;
     batch_.parts[batch_.num_parts++] = {&node, first, static_cast<int>(count),
@@ -231,10 +210,10 @@ class SmallGroupRun {
     if (node.fanout > batch_.most_rows) {
       batch_.most_rows = static_cast<int>(node.fanout);
     }
-    TargetsOf(plan_, node, first, count, batch_.targets + pair);
+    TargetsOf(*problem_.plan, node, first, count, batch_.targets + pair);
     SmallLogits<T>(Weights(node), node.fanout,
                    problem_.biases ? problem_.biases + node.first_row : nullptr,
-                   X(first), count, problem_.width,
+                   run_.X(first), count, problem_.width, &run_.ahead,
                    {batch_.z[0] + pair, batch_.kPairs});
   }
 
@@ -245,78 +224,58 @@ class SmallGroupRun {
     batch_.Clear();
   }
 
-  // Adds the sums of the run to the outputs.
-  void Write() {
-    const int64_t width = problem_.width;
-    for (int64_t at = begin_; at < end_; ++at) {
-      const int64_t example = plan_.order[at];
-      out_.loss[example] += loss_[at - begin_];
-      if (out_.dx == nullptr) continue;
-      A* to = out_.dx + example * width;
-      const A* from = dx_.row(at - begin_);
-      const A factor = out_.dx_factors ? out_.dx_factors[at] : 1;
-      for (int64_t d = 0; d < width; ++d) to[d] += from[d] * factor;
-    }
-  }
-
  private:
   using Part = typename PairBatch<T>::Part;
 
   Matrix<const T> Weights(const Node& node) const {
     return {problem_.weights + node.first_row * problem_.width, problem_.width};
   }
-  Matrix<const A> X(int64_t at) const {
-    const int64_t stride = Padded(problem_.width);
-    return {problem_.x + at * stride, stride};
-  }
 
   void Finish(const Part& part) {
     const Node& node = *part.node;
+    const ForwardOutputs<T>& out = run_.out;
     const int64_t rows = node.fanout;
-    A* loss = loss_ + part.first_example - begin_;
+    A* loss = run_.Loss(part.first_example);
     for (int m = 0; m < part.num_examples; ++m) {
       loss[m] += batch_.loss[part.first_pair + m];
     }
-    // A training step keeps nothing of the nodes that it updates here.
-    const bool updates =
-        step_ != nullptr && node.begin >= begin_ && node.end <= end_;
+    const bool updates = run_.Updates(node);
     const int64_t pass = part.first_example - node.begin;
-    if (!updates && out_.normalizers != nullptr) {
-      A* to = out_.normalizers + 2 * (node.pass_offset + pass);
+    if (!updates && out.normalizers != nullptr) {
+      A* to = out.normalizers + 2 * (node.pass_offset + pass);
       for (int m = 0; m < part.num_examples; ++m) {
         to[2 * m] = batch_.max[part.first_pair + m];
         to[2 * m + 1] = batch_.scale[part.first_pair + m];
       }
     }
-    if (!updates && out_.probs != nullptr) {
-      A* to = out_.probs + node.prob_offset + pass * rows;
+    if (!updates && out.probs != nullptr) {
+      A* to = out.probs + node.prob_offset + pass * rows;
       for (int m = 0; m < part.num_examples; ++m) {
         for (int64_t k = 0; k < rows; ++k) {
           to[m * rows + k] = batch_.z[k][part.first_pair + m];
         }
       }
     }
-    if (!updates && out_.dx == nullptr) return;
+    if (!updates && out.dx == nullptr) return;
     for (int m = 0; m < part.num_examples; ++m) {
       const int pair = part.first_pair + m;
       batch_.z[batch_.targets[pair]][pair] -= 1;
     }
-    if (out_.dx != nullptr) {
-      const int64_t at = part.first_example - begin_;
+    if (out.dx != nullptr) {
       Outer<T, true>(
           Strided<A>{batch_.z[0] + part.first_pair, 1, batch_.kPairs},
           part.num_examples, rows, Weights(node), problem_.width,
-          Matrix<A>{dx_.row(at), dx_.stride});
+          run_.Dx(part.first_example));
     }
     if (updates) UpdateNode(part);
   }
 
   void UpdateNode(const Part& part) {
-    const Update<T>& update = *step_->update;
+    const Update<T>& update = *run_.step->update;
     const Node& node = *part.node;
     const int64_t rows = node.fanout, width = problem_.width;
     const Matrix<A> dz = {batch_.z[0] + part.first_pair, batch_.kPairs};
-    const A* grads = step_->loss_grads + part.first_example;
+    const A* grads = run_.step->loss_grads + part.first_example;
     A db[kMaxSmallFanout];
     for (int64_t k = 0; k < rows; ++k) {
       A sum = 0;
@@ -325,7 +284,7 @@ class SmallGroupRun {
       }
       db[k] = sum;
     }
-    const Matrix<const A> x = X(part.first_example);
+    const Matrix<const A> x = run_.X(part.first_example);
     const Strided<A> factors = {dz.data, dz.stride, 1};
     if constexpr (sizeof(T) == sizeof(A)) {
       if (IsLinear(update, part.num_examples)) {
@@ -342,14 +301,9 @@ class SmallGroupRun {
     UpdateBiases(update, node.first_row, rows, db);
   }
 
+  SmallGroupRun<T>& run_;
   const Problem<T>& problem_;
-  const Plan& plan_;
-  const int64_t begin_, end_;
-  const ForwardOutputs<T>& out_;
-  const BackwardArguments<T>* step_;
-  const Matrix<A> dx_;  // [end - begin, width]
   const Matrix<A> dw_;  // of one node
-  A* const loss_;       // [end - begin]
   PairBatch<T> batch_;
 };
 
@@ -357,34 +311,39 @@ template <typename T>
 void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
                  const ForwardOutputs<T>& out,
                  const BackwardArguments<T>* step) {
-  using Run = SmallGroupRun<T>;
+  using A = Accumulator<T>;
   const Plan& plan = *problem.plan;
-  Run run(
-      problem, begin, end, out, step,
-      Scratch<Accumulator<T>>(Run::ScratchSize(end - begin, problem.width)));
+  // Depth-first: the nodes are in the order of their first example.
+  const int64_t num_nodes = static_cast<int64_t>(plan.nodes.size());
+  int64_t first = 0, past = num_nodes;
+  while (first < past) {
+    const int64_t middle = first + (past - first) / 2;
+    plan.nodes[middle].begin < begin ? first = middle + 1 : past = middle;
+  }
+  const int64_t examples = end - begin, width = problem.width;
+  const int64_t of_run = SmallGroupRun<T>::ScratchSize(examples, width);
+  const int64_t of_binary = BinaryGroups<T>::ScratchSize(examples, width);
+  A* scratch =
+      Scratch<A>(of_run + of_binary + SoftmaxGroups<T>::ScratchSize(width));
+  SmallGroupRun<T> run(problem, first, begin, end, out, step, scratch);
+  BinaryGroups<T> binary(&run, scratch + of_run);
+  SoftmaxGroups<T> others(&run, scratch + of_run + of_binary);
+  auto add = [&](const Node& node) {
+    node.fanout == 2 ? binary.Add(node) : others.Add(node);
+  };
   // The nodes that began before, from the leaf of the first example upwards.
   for (int64_t i = plan.leaf_node[begin]; i >= 0; i = plan.nodes[i].parent) {
     const Node& node = plan.nodes[i];
-    if (node.begin < begin && node.fanout <= kMaxSmallFanout) run.Add(node);
+    if (node.begin < begin && node.fanout <= kMaxSmallFanout) add(node);
   }
-  // Depth-first: the nodes are in the order of their first example.
-  const int64_t count = static_cast<int64_t>(plan.nodes.size());
-  int64_t low = 0, high = count;
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    plan.nodes[middle].begin < begin ? low = middle + 1 : high = middle;
+  for (int64_t i = first; i < num_nodes && plan.nodes[i].begin < end; ++i) {
+    const Node& node = plan.nodes[i];
+    if (node.fanout > kMaxSmallFanout) continue;
+    add(node);
+    run.ahead.Used(node);
   }
-  for (int64_t i = low; i < count && plan.nodes[i].begin < end; ++i) {
-    if (i + kNodesAhead < count) {
-      const Node& ahead = plan.nodes[i + kNodesAhead];
-      if (ahead.fanout <= kMaxSmallFanout) {
-        PrefetchRows(problem.weights + ahead.first_row * problem.width,
-                     ahead.fanout * problem.width);
-      }
-    }
-    if (plan.nodes[i].fanout <= kMaxSmallFanout) run.Add(plan.nodes[i]);
-  }
-  run.Flush();
+  binary.Flush();
+  others.Flush();
   run.Write();
 }
 

@@ -7,21 +7,18 @@
 #include <exception>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "cc/core/descent.h"
 #include "cc/core/inputs.h"
 #include "cc/core/isa.h"
 #include "cc/kernels/arguments.h"
+#include "cc/kernels/inference_arguments.h"
 #include "cc/kernels/page_pool.h"
 #include "cc/kernels/parallel.h"
-#include "cc/kernels/parameters.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
 
-// The op's inputs `weights`, `biases`, `inputs`, `group_offsets` and
-// `row_below`, checked against each other. Variables are locked as long as this
-// lives.
+// What InferenceArguments reads, as the core takes it.
 template <typename T>
 class DescentInputs {
  public:
@@ -29,18 +26,13 @@ class DescentInputs {
   using A = Accumulator<Core>;
 
   absl::Status Read(tensorflow::OpKernelContext* context) {
-    using tensorflow::DataTypeToEnum;
-    TF_RETURN_IF_ERROR(parameters_.Read(context, DataTypeToEnum<T>::value));
-    const tensorflow::Tensor& weights = parameters_.weights();
-    const tensorflow::Tensor* biases = parameters_.biases();
-    descent.width = weights.dim_size(1);
-    TF_RETURN_IF_ERROR(ReadInputs(context, descent.width, &inputs));
     TF_RETURN_IF_ERROR(
-        ReadTreeBelow(context, weights.dim_size(0), &descent.tree));
-    batch_shape = inputs->shape();
-    batch_shape.RemoveLastDims(1);
-    descent.num_examples = batch_shape.num_elements();
-    descent.weights = Data<Core>(weights);
+        arguments.Read(context, tensorflow::DataTypeToEnum<T>::value));
+    const tensorflow::Tensor* biases = arguments.parameters.biases();
+    descent.tree = arguments.tree;
+    descent.width = arguments.width;
+    descent.num_examples = arguments.num_examples;
+    descent.weights = Data<Core>(arguments.parameters.weights());
     if (biases != nullptr) descent.biases = Data<Core>(*biases);
     descent.kernels = &KernelsFor<Core>(ActiveIsa(nullptr));
     descent.parallel = PoolParallel(context);
@@ -53,9 +45,8 @@ class DescentInputs {
     return static_cast<S*>(tensor.data());
   }
 
+  InferenceArguments arguments;
   Descent<Core> descent;
-  const tensorflow::Tensor* inputs = nullptr;
-  tensorflow::TensorShape batch_shape;
 
  private:
   absl::Status Pack(tensorflow::OpKernelContext* context) {
@@ -63,7 +54,7 @@ class DescentInputs {
         context, tensorflow::DataTypeToEnum<A>::value,
         tensorflow::TensorShape({descent.num_examples, Padded(descent.width)}),
         &packed_));
-    switch (inputs->dtype()) {
+    switch (arguments.inputs->dtype()) {
       case tensorflow::DT_FLOAT:
         PackFrom<float>();
         break;
@@ -84,20 +75,12 @@ class DescentInputs {
   template <typename X>
   void PackFrom() {
     PackInputs(static_cast<const int64_t*>(nullptr), descent.num_examples,
-               Data<X>(*inputs), descent.width, descent.parallel,
+               Data<X>(*arguments.inputs), descent.width, descent.parallel,
                Data<A>(packed_));
   }
 
-  Parameters parameters_;
   tensorflow::Tensor packed_;
 };
-
-// A batch's shape with one more dimension.
-inline absl::Status Append(const tensorflow::TensorShape& batch, int64_t size,
-                           tensorflow::TensorShape* shape) {
-  *shape = batch;
-  return shape->AddDimWithStatus(size);
-}
 
 // Calls `call`, which returns an error's text or none.
 template <typename Call>

@@ -16,29 +16,6 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-// The shapes of what the two ops hand to each other.
-struct Shapes {
-  TensorShape log_probs;
-  TensorShape groups;
-  TensorShape logits;
-
-  absl::Status Make(const TensorShape& batch, const TreeView& tree,
-                    bool of_nodes) {
-    TF_RETURN_IF_ERROR(
-        Append(batch, of_nodes ? tree.num_rows : tree.num_classes, &log_probs));
-    TF_RETURN_IF_ERROR(Append(batch, tree.num_groups, &groups));
-    return Append(TensorShape({batch.num_elements()}), tree.num_rows, &logits);
-  }
-};
-
-absl::Status CheckShape(const char* name, const Tensor& tensor,
-                        const TensorShape& shape) {
-  if (tensor.shape() == shape) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must have the shape ", shape.DebugString(),
-                   ", but has ", tensor.shape().DebugString()));
-}
-
 template <typename T>
 class LogProbsOp : public OpKernel {
  public:
@@ -55,8 +32,8 @@ class LogProbsOp : public OpKernel {
     const TreeView& tree = in.descent.tree;
     std::vector<int64_t> levels;
     OP_REQUIRES_OK(context, Run([&] { return FindLevels(tree, &levels); }));
-    Shapes shapes;
-    OP_REQUIRES_OK(context, shapes.Make(in.batch_shape, tree, of_nodes_));
+    LogProbsShapes shapes;
+    OP_REQUIRES_OK(context, shapes.Make(in.arguments, of_nodes_));
     Tensor *values, *groups;
     OP_REQUIRES_OK(context,
                    AllocateOutput(context, 0, shapes.log_probs, &values));
@@ -87,18 +64,13 @@ class LogProbsGradOp : public OpKernel {
     std::vector<int64_t> levels;
     OP_REQUIRES_OK(context, Run([&] { return FindLevels(tree, &levels); }));
     const Tensor *grads, *values, *groups;
-    OP_REQUIRES_OK(context, context->input("grads", &grads));
-    OP_REQUIRES_OK(context, context->input("log_probs", &values));
-    OP_REQUIRES_OK(context, context->input("group_log_probs", &groups));
-    Shapes shapes;
-    OP_REQUIRES_OK(context, shapes.Make(in.batch_shape, tree, of_nodes_));
-    OP_REQUIRES_OK(context, CheckShape("grads", *grads, shapes.log_probs));
-    OP_REQUIRES_OK(context, CheckShape("log_probs", *values, shapes.log_probs));
+    LogProbsShapes shapes;
+    OP_REQUIRES_OK(context, shapes.Make(in.arguments, of_nodes_));
     OP_REQUIRES_OK(context,
-                   CheckShape("group_log_probs", *groups, shapes.groups));
+                   shapes.ReadGradInputs(context, &grads, &values, &groups));
     Tensor *dx, *dz;
-    OP_REQUIRES_OK(context,
-                   AllocateOutput(context, 0, in.inputs->shape(), &dx));
+    OP_REQUIRES_OK(
+        context, AllocateOutput(context, 0, in.arguments.inputs->shape(), &dx));
     OP_REQUIRES_OK(context, AllocateOutput(context, 1, shapes.logits, &dz));
     OP_REQUIRES_OK(context, Run([&] {
                      LogProbsGrad(

@@ -8,6 +8,9 @@ gradients they do what Keras' do, so that one optimizer serves a whole model.
 
 All of them:
 
+- take the step on rows in one op on CPUs, in place, with the exclusive locks of
+  variable and slots; but not with momentum, `amsgrad`, `weight_decay` or XLA.
+  It gives the same bits whatever the number of threads;
 - sum repeated rows first. `clipnorm`, `global_clipnorm` and `clipvalue` then
   see what they would see of the dense equivalent;
 - apply `weight_decay` to the touched rows, `w -= learning_rate * weight_decay *

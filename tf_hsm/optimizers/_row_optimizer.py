@@ -17,6 +17,7 @@ import keras
 import tensorflow as tf
 
 from tf_hsm._private_tensorflow import variable_of
+from tf_hsm.optimizers import _sparse_update
 from tf_hsm.optimizers._unique_slices import (
     UniqueSlices,
     sum_repeated,
@@ -36,6 +37,8 @@ class RowOptimizer:
     which are the same to it, from the gradient `[U, ...]`, a list of the same
     rows of each slot, and the learning rate, all of one type. It returns a list
     of the slots' new rows, and what is subtracted from the variable's rows.
+
+    A class whose step on rows can be one op has a third, `_rule(rate)`.
     """
 
     def slots(self, variable):
@@ -54,6 +57,15 @@ class RowOptimizer:
         self._check_variables_are_known([variable])
         index = self._get_variable_index(variable)
         return [slots[index] for slots in self._slot_lists()]
+
+    def _rule(self, rate):
+        """The `_sparse_update.Rule` of the next step, or None if there is none.
+
+        Args:
+          rate: the learning rate, as for `_step`.
+        """
+        del rate
+        return None
 
     def _slot_shape(self, shape):
         """The shape of the slots of a variable with this shape."""
@@ -90,12 +102,22 @@ class RowOptimizer:
         ):
             if isinstance(gradient, tf.IndexedSlices):
                 self._check_sparse(variable)
-        super().apply(
-            [
+        if self._looks_at_gradients():
+            grads = [
                 sum_repeated(g) if isinstance(g, tf.IndexedSlices) else g
                 for g in grads
-            ],
-            trainable_variables,
+            ]
+        super().apply(grads, trainable_variables)
+
+    def _looks_at_gradients(self):
+        """Whether Keras does something with them before `update_step`."""
+        return any(
+            [
+                self.clipnorm,
+                self.global_clipnorm,
+                self.clipvalue,
+                self.loss_scale_factor,
+            ]
         )
 
     def _check_sparse(self, variable):
@@ -113,6 +135,8 @@ class RowOptimizer:
                 )
 
     def _clip_gradients(self, grads):
+        if not self._looks_at_gradients():
+            return grads
         values = super()._clip_gradients(
             [widen(g.values if _is_sparse(g) else g) for g in grads]
         )
@@ -128,8 +152,16 @@ class RowOptimizer:
         """Updates a variable `[N, ...]`, or the rows that `gradient` names."""
         variable = variable_of(variable)
         dtype = wide_dtype(variable.dtype)
+        decays = self.weight_decay is not None and self._use_weight_decay(
+            variable
+        )
         rows = None
         if isinstance(gradient, tf.IndexedSlices):
+            rule = self._rule(tf.cast(learning_rate, dtype))
+            if rule and not decays and _sparse_update.is_possible(variable):
+                slots = [variable_of(s) for s in self.slots(variable)]
+                _sparse_update.update(variable, slots, gradient, rule)
+                return
             # Those of several replicas were put together since `apply`.
             gradient = sum_repeated(gradient)
             gradient, rows = gradient.values, gradient.indices
@@ -142,9 +174,6 @@ class RowOptimizer:
         )
         for slot, value in zip(slots, values, strict=True):
             self.assign(slot, _rows_of(value, rows))
-        decays = self.weight_decay is not None and self._use_weight_decay(
-            variable
-        )
         if rows is None and not decays and variable.dtype == dtype:
             self.assign_sub(variable, change)
             return

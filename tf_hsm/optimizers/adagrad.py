@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tf_hsm.optimizers._row_optimizer import RowOptimizer
+from tf_hsm.optimizers._sparse_update import Rule
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -32,6 +33,9 @@ class Adagrad(RowOptimizer, keras.optimizers.Adagrad):
 
     def _slot_lists(self):
         return [self._accumulators]
+
+    def _rule(self, rate):
+        return Rule("adagrad", rate, epsilon=self.epsilon)
 
     def _step(self, gradient, slots, rate):
         accumulator = slots[0] + tf.square(gradient)

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tf_hsm.optimizers._row_optimizer import RowOptimizer
+from tf_hsm.optimizers._sparse_update import Rule
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -40,9 +41,24 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
         lists = [self._momentums, self._velocities]
         return [*lists, self._velocity_hats] if self.amsgrad else lists
 
+    def _rule(self, rate):
+        if self.amsgrad:
+            return None
+        return Rule(
+            "adam",
+            self._corrected(rate),
+            self.beta_1,
+            self.beta_2,
+            self.epsilon,
+        )
+
+    def _corrected(self, rate):
+        """The rate for moments that started from zero."""
+        step = tf.cast(self.iterations + 1, rate.dtype)
+        return rate * tf.sqrt(1 - self.beta_2**step) / (1 - self.beta_1**step)
+
     def _step(self, gradient, slots, rate):
-        step = tf.cast(self.iterations + 1, gradient.dtype)
-        rate = rate * tf.sqrt(1 - self.beta_2**step) / (1 - self.beta_1**step)
+        rate = self._corrected(rate)
         m, v = slots[:2]
         m += (gradient - m) * (1 - self.beta_1)
         v += (tf.square(gradient) - v) * (1 - self.beta_2)

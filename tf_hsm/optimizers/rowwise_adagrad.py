@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from tf_hsm.optimizers._sparse_update import Rule
 from tf_hsm.optimizers.adagrad import Adagrad
 
 
@@ -31,6 +32,9 @@ class RowwiseAdagrad(Adagrad):
 
     def _slot_shape(self, shape):
         return shape[:1]
+
+    def _rule(self, rate):
+        return Rule("rowwise_adagrad", rate, epsilon=self.epsilon)
 
     def _step(self, gradient, slots, rate):
         axes = list(range(1, gradient.shape.rank))

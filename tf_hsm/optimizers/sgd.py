@@ -3,6 +3,7 @@
 import keras
 
 from tf_hsm.optimizers._row_optimizer import RowOptimizer
+from tf_hsm.optimizers._sparse_update import Rule
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -33,6 +34,9 @@ class SGD(RowOptimizer, keras.optimizers.SGD):
 
     def _slot_lists(self):
         return [self.momentums] if self.momentum else []
+
+    def _rule(self, rate):
+        return None if self.momentum else Rule("sgd", rate)
 
     def _step(self, gradient, slots, rate):
         step = gradient * rate

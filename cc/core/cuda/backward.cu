@@ -1,6 +1,7 @@
 // The entry points of the backward and of updates in place: see gpu.h.
 
 #include "cc/core/cuda/dispatch.h"
+#include "cc/core/cuda/hot.h"
 #include "cc/core/cuda/rows.h"
 
 namespace tf_hsm {
@@ -41,6 +42,11 @@ std::string Run(const Batch<T>& batch, const Memory& memory,
       }
     } else {
       LaunchWide<SimtProduct<T>>(in, loss_grads, out, shape.blocks, stream);
+    }
+    if constexpr (sizeof(T) < sizeof(double)) {
+      if (buffers.hot_items > 0) {
+        LaunchHotBackward(batch, buffers, shape, loss_grads, out, stream);
+      }
     }
   }
   if (bounds.small_items > 0) {

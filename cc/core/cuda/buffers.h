@@ -22,6 +22,9 @@ struct Slabs {
 struct LaunchShape {
   int64_t blocks = 0;
   Slabs slabs;
+  bool tensor_cores = false;
+  int64_t hot_items = 0;       // see MakePlan, if logits are kept
+  bool narrow_inputs = false;  // whether hot ones read x as T
 };
 
 // See SizesOf in gpu.h for the meaning of state and scratch.
@@ -30,8 +33,10 @@ struct Buffers {
   using A = Accumulator<T>;
   Bounds bounds;
   DevicePlan plan;
+  int64_t hot_items = 0;  // see MakePlan
   // State.
   A* x = nullptr;            // [size, width], sorted
+  T* narrow_x = nullptr;     // the same, rounded, where hot nodes read it
   A* normalizers = nullptr;  // [passes, 2]: max m, 1 / sum exp(z - m); wide
   A* small_probs = nullptr;  // [passes, small_fanout]
   A* logits = nullptr;       // [bounds.logits]
@@ -46,7 +51,9 @@ struct Buffers {
   Item* backward_items = nullptr;
   Item* small_items = nullptr;
   A* merge = nullptr;  // [merge_slots, width + 1], the last one of the bias
-  A* block_rows = nullptr;  // [blocks, kTile, width], with several slabs
+  // [blocks, kTile, width] with several slabs, [blocks, kHotTile, width] where
+  // nodes may be hot.
+  A* block_rows = nullptr;
 };
 
 // Hands out parts of a block of memory, each aligned to 256 bytes; from null,
@@ -92,10 +99,15 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   state.Take(bounds.nodes, &b.plan.totals);
   state.Take(bounds.nodes, &b.plan.work);
   state.Take(batch.size * batch.width, &b.x);
+  // From here on no number is an index: see saved_state.h.
   state.Take(batch.shape.wide_depth > 0 ? 2 * bounds.passes : 0,
              &b.normalizers);
   state.Take(bounds.passes * batch.shape.small_fanout, &b.small_probs);
   state.Take(bounds.logits, &b.logits);
+  b.hot_items = bounds.logits > 0 ? shape.hot_items : 0;
+  state.Take(
+      b.hot_items > 0 && shape.narrow_inputs ? batch.size * batch.width : 0,
+      &b.narrow_x);
   sizes.state = state.bytes();
 
   Arena scratch(memory.scratch);
@@ -124,8 +136,10 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Take(bounds.backward_items, &b.backward_items);
   scratch.Take(bounds.small_items, &b.small_items);
   scratch.Take(bounds.merge_slots * (batch.width + 1), &b.merge);
-  scratch.Take(shape.slabs.count > 1 ? shape.blocks * kTile * batch.width : 0,
-               &b.block_rows);
+  const int64_t block_rows = b.hot_items > 0         ? kHotTile
+                             : shape.slabs.count > 1 ? kTile
+                                                     : 0;
+  scratch.Take(shape.blocks * block_rows * batch.width, &b.block_rows);
   sizes.scratch = Larger(sizes.scratch, scratch.bytes());
   return sizes;
 }

@@ -66,9 +66,9 @@ inline float Widen(half value) {
   const uint32_t exponent = (value.bits >> 10) & 31;
   const uint32_t mantissa = value.bits & 1023;
   const float magnitude =
-      exponent == 0    ? std::ldexp(static_cast<float>(mantissa), -24)
+      exponent == 0    ? static_cast<float>(mantissa) * 0x1p-24f
       : exponent == 31 ? (mantissa == 0 ? INFINITY : NAN)
-                       : std::ldexp(1024.0f + mantissa, exponent - 25.0);
+                       : BitsFloat((exponent + 112) << 23 | mantissa << 13);
   return value.bits & 0x8000 ? -magnitude : magnitude;
 }
 template <>

@@ -11,9 +11,13 @@
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #define TF_HSM_KERNEL(threads) __global__ void __launch_bounds__(threads, 1)
+// With room for so many blocks on a multiprocessor.
+#define TF_HSM_CROWDED_KERNEL(threads, blocks) \
+  __global__ void __launch_bounds__(threads, blocks)
 #define TF_HSM_DEVICE __device__ __forceinline__
 #define TF_HSM_HOST_DEVICE __host__ __device__ __forceinline__
 #define TF_HSM_UNROLL _Pragma("unroll")
+#define TF_HSM_NO_UNROLL _Pragma("unroll 1")
 #else
 #include <algorithm>
 #include <cmath>
@@ -22,9 +26,11 @@
 
 #include "cc/core/cuda/emulate.h"
 #define TF_HSM_KERNEL(threads) void
+#define TF_HSM_CROWDED_KERNEL(threads, blocks) void
 #define TF_HSM_DEVICE inline
 #define TF_HSM_HOST_DEVICE inline
 #define TF_HSM_UNROLL
+#define TF_HSM_NO_UNROLL
 #endif
 
 namespace tf_hsm {

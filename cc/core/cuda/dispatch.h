@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cc/core/cuda/hot.h"
 #include "cc/core/cuda/product.h"
 #include "cc/core/cuda/wide_backward.h"
 #include "cc/core/cuda/wide_forward.h"
@@ -54,8 +55,18 @@ inline int64_t Grid(int64_t count, const DeviceLimits& device) {
 
 template <typename T>
 LaunchShape ShapeOf(const Batch<T>& batch, const DeviceLimits& device) {
+  LaunchShape shape;
   // As many as can be there at once if each takes half of the shared memory.
-  return {int64_t{device.num_processors} * 2, SlabsOf(batch, device)};
+  shape.blocks = int64_t{device.num_processors} * 2;
+  shape.slabs = SlabsOf(batch, device);
+  shape.tensor_cores = UsesTensorCores(batch, device);
+  if (sizeof(T) < sizeof(double) && batch.size > kMaxStreamExamples &&
+      batch.shape.wide_depth > 0 && device.shared_bytes >= kHotSharedBytes) {
+    shape.hot_items = Smaller(kMaxHotItems, 2 * shape.blocks);
+  }
+  shape.narrow_inputs =
+      shape.tensor_cores && sizeof(T) < sizeof(Accumulator<T>);
+  return shape;
 }
 
 template <typename T>

@@ -133,6 +133,39 @@ void CheckMultiply(const std::string& name, std::mt19937* rng) {
   }
 }
 
+// Number (r, c) of the four matrices, one below the other, is 8 r + c.
+template <bool transposed>
+void LoadAll(uint32_t* words) {
+  uint16_t* rows = reinterpret_cast<uint16_t*>(SharedMemory());
+  for (int c = 0; c < 8; ++c) rows[8 * Lane() + c] = 8 * Lane() + c;
+  SyncBlock();
+  uint32_t own[4];
+  LoadMatrices<transposed>(rows + 8 * Lane(), own);
+  for (int i = 0; i < 4; ++i) words[4 * Lane() + i] = own[i];
+}
+
+void LoadUnaligned() {
+  uint32_t own[4];
+  LoadMatrices<false>(SharedMemory() + 16 * Lane() + 8, own);
+}
+
+void CheckMatrices() {
+  std::vector<uint32_t> plain(128), transposed(128);
+  Expect(ErrorsOf(LoadAll<false>, 32, 512, plain.data()) == 0, "matrices");
+  Expect(ErrorsOf(LoadAll<true>, 32, 512, transposed.data()) == 0, "matrices");
+  for (int lane = 0; lane < 32; ++lane) {
+    const uint32_t g = lane / 4, t = lane % 4;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t first = 8 * (8 * i + g) + 2 * t;
+      Expect(plain[4 * lane + i] == (first | (first + 1) << 16), "plain");
+      const uint32_t above = 8 * (8 * i + 2 * t) + g;
+      Expect(transposed[4 * lane + i] == (above | (above + 8) << 16),
+             "transposed");
+    }
+  }
+  Expect(ErrorsOf(LoadUnaligned, 32, 528) > 0, "an unaligned matrix");
+}
+
 void CheckHalf() {
   for (int bits = 0; bits < 0x10000; ++bits) {
     const half value = {static_cast<uint16_t>(bits)};
@@ -180,6 +213,7 @@ void CheckAll() {
   CheckMultiply<float>("tf32", &rng);
   CheckMultiply<bfloat16>("bfloat16", &rng);
   CheckMultiply<half>("half", &rng);
+  CheckMatrices();
   CheckHalf();
 }
 

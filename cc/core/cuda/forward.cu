@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cc/core/cuda/dispatch.h"
+#include "cc/core/cuda/hot.h"
 #include "cc/core/cuda/inputs.h"
 #include "cc/core/cuda/path.h"
 
@@ -55,8 +56,8 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
   if (warps == 0) return TooWide(batch.width);
   Buffers<T> buffers;
   LayOut(batch, memory, shape, &buffers);
-  MakePlan(batch, buffers.bounds, buffers.plan, buffers.plan_scratch,
-           outputs.loss, stream);
+  MakePlan(batch, buffers.bounds, buffers.hot_items, buffers.plan,
+           buffers.plan_scratch, outputs.loss, stream);
   PackInputs(batch, buffers.plan.order, buffers.x, device, stream);
   if (buffers.bounds.forward_items > 0) {
     ListItems(ItemKind::kForward, buffers.bounds, buffers.plan,
@@ -71,6 +72,11 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
       }
     } else {
       LaunchWide<SimtProduct<T>>(in, with_dx, shape.blocks, stream);
+    }
+    if constexpr (sizeof(T) < sizeof(double)) {
+      if (buffers.hot_items > 0) {
+        LaunchHotForward(batch, buffers, shape, with_dx, stream);
+      }
     }
   }
   const PathArguments<T> in = {batch.tree,

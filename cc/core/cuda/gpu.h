@@ -74,7 +74,8 @@ struct MemorySizes {
 };
 
 // `logits_bytes`: at most so many bytes of the state hold logits of groups for
-// the backward, which otherwise makes them again from the weights.
+// the backward, which otherwise makes them again from the weights. Groups that
+// many examples pass are only fast where theirs fit.
 template <typename T>
 MemorySizes SizesOf(const Batch<T>& batch, int64_t logits_bytes);
 

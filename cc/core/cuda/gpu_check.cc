@@ -21,6 +21,7 @@
 #include "cc/core/cuda/garbage_check.h"
 #include "cc/core/cuda/inference_check.h"
 #include "cc/core/cuda/loss_check.h"
+#include "cc/core/cuda/prediction_check.h"
 #include "cc/core/cuda/rounding_check.h"
 #include "cc/core/cuda/update_check.h"
 
@@ -34,6 +35,7 @@ void RunTyped(const CheckCase& c, Precision precision, std::mt19937* rng) {
   loss.MakeReference();
   LossCheck<T>(loss).Run();
   UpdateCheck<T>(loss).Run();
+  PredictionCheck<T>(c, loss, rng).Run();
   InferenceCheck<T>(c, precision, rng).Run();
 }
 
@@ -54,7 +56,10 @@ std::vector<CheckCase> SmallCases(std::mt19937* rng) {
   cases.push_back({"empty batch", FlatTree(9), 0, 5});
   cases.push_back({"one class", FlatTree(1), 3, 4});
   cases.push_back({"flat", FlatTree(203), 37, 44});
-  cases.push_back({"flat, cut by examples", FlatTree(11), 270, 5});
+  cases.push_back({"flat, cut by examples", FlatTree(11), 330, 5});
+  cases.push_back({"hot, in pieces", FlatTree(265), 320, 5});
+  cases.push_back({"hot, slabs", FlatTree(20), 85, 130});
+  cases.push_back({"hot heads", TwoLevelTree(300), 200, 37, false, 40});
   cases.push_back({"two_level", TwoLevelTree(300), 35, 20, false});
   cases.push_back({"two_level, slabs", TwoLevelTree(200), 9, 100});
   cases.back().shared_bytes = 24 << 10;
@@ -84,11 +89,14 @@ std::vector<CheckCase> LargeCases(std::mt19937* rng) {
 void CheckGarbage(std::mt19937* rng) {
   const CheckCase cases[] = {{"ragged", RandomTree(20, 30, 0.2, rng), 30, 12},
                              {"binary", BinaryTree(5), 20, 5},
-                             {"two_level", TwoLevelTree(200), 20, 20, false}};
+                             {"two_level", TwoLevelTree(200), 20, 20, false},
+                             {"hot", TwoLevelTree(130), 90, 5}};
   for (const CheckCase& c : cases) {
     GarbageCheck<float>(c, Precision::kExact, rng).Run();
   }
-  GarbageCheck<half>(cases[0], Precision::kTensorCores, rng).Run();
+  for (const CheckCase& c : {cases[0], cases[3]}) {
+    GarbageCheck<half>(c, Precision::kTensorCores, rng).Run();
+  }
 }
 
 }  // namespace

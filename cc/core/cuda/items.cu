@@ -30,20 +30,18 @@ FillItems(DevicePlan plan, ItemKind kind, int64_t most, int64_t most_slots,
   item.slot = -1;
   if (kind == ItemKind::kForward) {
     const int64_t row_pieces = cuts.RowPieces(node);
-    row = own % row_pieces * cuts.row_tiles * kTileRows;
-    rows = cuts.row_tiles * kTileRows;
-    example = own / row_pieces * kTileExamples;
-    examples = kTileExamples;
+    rows = cuts.Rows(node);
+    row = own % row_pieces * rows;
+    examples = node.tile_examples();
+    example = own / row_pieces * examples;
     item.slot = (n == 0 ? 0 : plan.work[n - 1].forward_slots) +
                 own % row_pieces * node.population() + example;
   } else {
     if (kind == ItemKind::kBackward) {
-      row = own / pieces * kTileRows;
-      rows = kTileRows;
-      examples = cuts.example_tiles * kTileExamples;
-    } else {
-      examples = cuts.small_examples;
+      rows = node.hot ? kHotTile : kTileRows;
+      row = own / pieces * rows;
     }
+    examples = cuts.Examples(node);
     example = own % pieces * examples;
     if (cuts.Merges(node)) {
       item.slot = (n == 0 ? 0 : plan.work[n - 1].merge_slots) +

@@ -87,7 +87,7 @@ class LossCheck {
     const Results again = RunGradients(logits);
     Errors loss, loss_only, dx, dw, db;
     loss.AddAll(results.loss, case_.loss);
-    loss.AddAll(results.loss_only, case_.loss);
+    loss_only.AddAll(results.loss_only, case_.loss);
     dx.AddAll(results.dx, case_.dx);
     std::vector<double> want_dw, want_db;
     for (int64_t row : case_.rows) {

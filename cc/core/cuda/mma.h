@@ -33,7 +33,29 @@ TF_HSM_DEVICE uint32_t ToTf32(float value) {
 #endif
 }
 
+// Four matrices of 8 rows of 16 bytes from shared memory. Lane l gives the
+// address of row l % 8 of matrix l / 8, aligned to 16 bytes, and gets of each
+// matrix word t of row g; with `transposed`, of numbers of 16 bits, those in
+// the rows 2t and 2t + 1 of column g. These are fragments of operands that lie
+// with k inside the rows, or outside.
+template <bool transposed>
+TF_HSM_DEVICE void LoadMatrices(const void* row, uint32_t (&words)[4]);
+
 #ifdef __CUDACC__
+
+#define TF_HSM_LOAD_MATRICES(transposed, name)                                 \
+  template <>                                                                  \
+  TF_HSM_DEVICE void LoadMatrices<transposed>(const void* row,                 \
+                                              uint32_t (&words)[4]) {          \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" name                          \
+                 ".shared.b16 {%0, %1, %2, %3}, [%4];"                         \
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]),             \
+                   "=r"(words[3])                                              \
+                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))); \
+  }
+TF_HSM_LOAD_MATRICES(false, "")
+TF_HSM_LOAD_MATRICES(true, ".trans")
+#undef TF_HSM_LOAD_MATRICES
 
 #if __CUDA_ARCH__ >= 800
 #define TF_HSM_MMA(name)                                                \
@@ -70,6 +92,29 @@ TF_HSM_DEVICE void Mma<half>(float (&c)[4], const uint32_t (&a)[4],
 
 #else
 
+template <bool transposed>
+void LoadMatrices(const void* row, uint32_t (&words)[4]) {
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) {
+    emulate::Report("a row of a matrix is not aligned");
+  }
+  const char* taken =
+      emulate::block.Exchange("LoadMatrices", &row, sizeof(row));
+  const int g = Lane() / 4, t = Lane() % 4;
+  for (int i = 0; i < 4; ++i) {
+    if (transposed) {
+      uint16_t pair[2];
+      for (int j = 0; j < 2; ++j) {
+        const char* from = TakeFrom<const char*>(taken, 8 * i + 2 * t + j);
+        std::memcpy(&pair[j], from + 2 * g, 2);
+      }
+      words[i] = pair[0] | static_cast<uint32_t>(pair[1]) << 16;
+    } else {
+      std::memcpy(&words[i], TakeFrom<const char*>(taken, 8 * i + g) + 4 * t,
+                  4);
+    }
+  }
+}
+
 // Number `i` along k of a word of a fragment.
 template <typename T>
 float FromWord(uint32_t word, int i) {
@@ -87,6 +132,10 @@ void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
     uint32_t a[4], b[2];
   } own = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
   const char* taken = emulate::block.Exchange("Mma", &own, sizeof(own));
+  auto of_lane = [taken](int lane) {
+    return reinterpret_cast<const Fragments*>(taken +
+                                              lane * emulate::kMaxExchange);
+  };
   constexpr int words = 4 / sizeof(T);  // numbers in a word
   const int g = Lane() / 4, t = Lane() % 4;
   for (int i = 0; i < 4; ++i) {
@@ -94,10 +143,11 @@ void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
     double sum = c[i];
     for (int k = 0; k < 8 * words; ++k) {
       const int lane = k / words % 4, half_of_k = k / (4 * words);
-      const auto left = TakeFrom<Fragments>(taken, row % 8 * 4 + lane);
-      const auto right = TakeFrom<Fragments>(taken, column * 4 + lane);
-      sum += double{FromWord<T>(left.a[row / 8 + 2 * half_of_k], k % words)} *
-             FromWord<T>(right.b[half_of_k], k % words);
+      const uint32_t left =
+          of_lane(row % 8 * 4 + lane)->a[row / 8 + 2 * half_of_k];
+      const uint32_t right = of_lane(column * 4 + lane)->b[half_of_k];
+      sum +=
+          double{FromWord<T>(left, k % words)} * FromWord<T>(right, k % words);
     }
     c[i] = static_cast<float>(sum);
   }

@@ -5,6 +5,7 @@
 // a wide group it merges what the items of wide_forward.h left:
 //   m = max m_i;   s = sum exp(m_i - m) s_i;   v = sum exp(m_i - m) v_i
 //   loss = m + log s - z_target;   dx = v / s - w_target
+// or those of hot_logits.h and hot_sums.h, where the v_i are relative to m.
 // Levels are added in the order of the path, pieces in that of their rows, so
 // the sums do not depend on who runs when.
 //
@@ -196,8 +197,9 @@ class Path {
       A v = 0;
       for (int64_t i = 0; i < pieces; ++i) {
         const int64_t at = slot + i * stride;
-        v += Exp(from.partial_sums[2 * at] - shift) *
-             from.partial_rows[at * in_.width + d];
+        const A factor =
+            node.hot ? A(1) : Exp(from.partial_sums[2 * at] - shift);
+        v += factor * from.partial_rows[at * in_.width + d];
       }
       dx_[d] += v * scale - Widen(target[d]);
     }

@@ -142,6 +142,7 @@ OpenNodes(TreeView tree, DevicePlan plan, const int64_t* opened_sums,
   const int64_t last = tree.group_offsets[node.group + 1];
   node.fanout = last - node.first_row;
   node.logits_offset = -1;
+  node.hot = false;
   node.level = static_cast<int32_t>(level);
   node.begin = static_cast<int32_t>(position);
   node.end =
@@ -151,7 +152,7 @@ OpenNodes(TreeView tree, DevicePlan plan, const int64_t* opened_sums,
 }
 
 TF_HSM_KERNEL(kThreads)
-SortNodes(DevicePlan plan, const int64_t* opened_sums, int64_t most,
+SortNodes(DevicePlan plan, bool hot, const int64_t* opened_sums, int64_t most,
           const DeviceNode* unsorted, const int32_t* sorted_values,
           NodeTotals* totals) {
   const int64_t n = GlobalIndex();
@@ -160,11 +161,13 @@ SortNodes(DevicePlan plan, const int64_t* opened_sums, int64_t most,
   const int64_t count = Smaller(opened_sums[plan.size - 1], most);
   if (n == 0) plan.counts->num_nodes = count;
   if (n >= count) return;
-  const DeviceNode node = unsorted[sorted_values[n]];
+  DeviceNode node = unsorted[sorted_values[n]];
+  node.hot = hot && node.wide() && node.population() > kMaxStreamExamples;
   plan.nodes[n] = node;
   totals[n].rows = node.fanout;
   if (node.wide()) {
-    totals[n].tiles = node.row_tiles() * node.example_tiles();
+    totals[n].tiles = node.row_tiles() * node.example_tiles() *
+                      (node.hot ? kTilesPerHotTile : 1);
     totals[n].logits = node.fanout * node.population();
   } else {
     totals[n].small_passes = node.population();
@@ -172,34 +175,41 @@ SortNodes(DevicePlan plan, const int64_t* opened_sums, int64_t most,
 }
 
 // How nodes are cut follows from the totals of all of them.
-TF_HSM_DEVICE Cuts CutsOf(const NodeTotals& all) {
+TF_HSM_DEVICE Cuts CutsOf(const NodeTotals& all, int64_t hot_items) {
   Cuts cuts;
   const int64_t share = CeilDivide(all.tiles, kTargetItems);
   cuts.row_tiles = Larger(kMinRowTiles, share);
   cuts.example_tiles = Larger(kMinExampleTiles, share);
+  const int64_t hot_share =
+      CeilDivide(all.tiles, Larger<int64_t>(1, hot_items) * kTilesPerHotTile);
+  cuts.hot_row_tiles = Larger<int64_t>(1, hot_share);
+  cuts.hot_example_tiles = Larger(kMinHotExampleTiles, hot_share);
   cuts.small_examples =
       Larger(kMinSmallExamples, CeilDivide(all.small_passes, kTargetItems));
   return cuts;
 }
 
 TF_HSM_KERNEL(kThreads)
-CutNodes(DevicePlan plan, int64_t most, int64_t most_logits, NodeWork* work) {
+CutNodes(DevicePlan plan, int64_t hot_items, int64_t most, int64_t most_logits,
+         NodeWork* work) {
   const int64_t n = GlobalIndex();
   if (n >= most) return;
   const NodeTotals all = plan.totals[most - 1];
-  const Cuts cuts = CutsOf(all);
+  const Cuts cuts = CutsOf(all, hot_items);
   if (n == 0) plan.counts->cuts = cuts;
   work[n] = {};
   if (n >= plan.counts->num_nodes) return;
   DeviceNode& node = plan.nodes[n];
   if (node.wide()) {
-    work[n].forward_items = cuts.RowPieces(node) * node.example_tiles();
-    work[n].forward_slots = cuts.RowPieces(node) * node.population();
-    work[n].backward_items = node.row_tiles() * cuts.ExamplePieces(node);
     if (plan.totals[n].logits <= most_logits) {
       node.logits_offset =
           plan.totals[n].logits - node.fanout * node.population();
+    } else {
+      node.hot = false;
     }
+    work[n].forward_items = cuts.RowPieces(node) * node.example_tiles();
+    work[n].forward_slots = cuts.RowPieces(node) * node.population();
+    work[n].backward_items = node.row_tiles() * cuts.ExamplePieces(node);
   } else {
     work[n].small_items = cuts.ExamplePieces(node);
   }
@@ -240,7 +250,7 @@ int64_t SortBytes(const TreeView& tree, int64_t size, int64_t nodes) {
 }
 
 template <typename T>
-void MakePlan(const Batch<T>& batch, const Bounds& bounds,
+void MakePlan(const Batch<T>& batch, const Bounds& bounds, int64_t hot_items,
               const DevicePlan& plan, const PlanScratch& scratch,
               Accumulator<T>* loss, void* stream) {
   Labels labels = {batch.tree,
@@ -274,21 +284,23 @@ void MakePlan(const Batch<T>& batch, const Bounds& bounds,
   SortPairs(scratch.sort, &bytes, scratch.keys, scratch.sorted_keys,
             scratch.values, scratch.sorted_values, bounds.nodes,
             BitsFor(tree.num_groups), stream);
-  Launch(SortNodes, node_blocks, kThreads, 0, stream, plan, scratch.opened_sums,
-         bounds.nodes, scratch.unsorted, scratch.sorted_values, scratch.totals);
+  Launch(SortNodes, node_blocks, kThreads, 0, stream, plan, hot_items > 0,
+         scratch.opened_sums, bounds.nodes, scratch.unsorted,
+         scratch.sorted_values, scratch.totals);
   bytes = scratch.sort_bytes;
   ScanSums(scratch.sort, &bytes, scratch.totals, plan.totals, bounds.nodes,
            stream);
-  Launch(CutNodes, node_blocks, kThreads, 0, stream, plan, bounds.nodes,
-         bounds.logits, scratch.work);
+  Launch(CutNodes, node_blocks, kThreads, 0, stream, plan, hot_items,
+         bounds.nodes, bounds.logits, scratch.work);
   bytes = scratch.sort_bytes;
   ScanSums(scratch.sort, &bytes, scratch.work, plan.work, bounds.nodes, stream);
   Launch(KeepCounts, 1, kWarp, 0, stream, plan, bounds);
 }
 
-#define TF_HSM_INSTANTIATE(T)                                                  \
-  template void MakePlan<T>(const Batch<T>&, const Bounds&, const DevicePlan&, \
-                            const PlanScratch&, Accumulator<T>*, void*);
+#define TF_HSM_INSTANTIATE(T)                                        \
+  template void MakePlan<T>(const Batch<T>&, const Bounds&, int64_t, \
+                            const DevicePlan&, const PlanScratch&,   \
+                            Accumulator<T>*, void*);
 TF_HSM_INSTANTIATE(float)
 TF_HSM_INSTANTIATE(double)
 TF_HSM_INSTANTIATE(bfloat16)

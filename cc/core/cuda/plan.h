@@ -10,6 +10,11 @@
 // tiles of kTileRows rows and kTileExamples examples; an item is what one block
 // does: some tiles. Items are cut so that there are about kTargetItems of them,
 // which also bounds the memory for their partial results.
+//
+// A wide node of more than kMaxStreamExamples examples is hot where the device
+// can and where its logits are kept: hot_sums.h makes them into gradients. Its
+// tiles have kHotTile rows and as many examples. A hot tile counts as the
+// kTilesPerHotTile others that it replaces, so that all bounds hold for both.
 
 #ifndef TF_HSM_CC_CORE_CUDA_PLAN_H_
 #define TF_HSM_CC_CORE_CUDA_PLAN_H_
@@ -25,10 +30,22 @@ namespace gpu {
 
 constexpr int kTileRows = 32;
 constexpr int kTileExamples = 32;
+constexpr int kHotTile = 128;
+constexpr int64_t kTilesPerHotTile =
+    (kHotTile / kTileRows) * (kHotTile / kTileExamples);
+constexpr int64_t kMaxStreamExamples = 64;  // of a node that is not hot
 constexpr int64_t kTargetItems = 2048;
-constexpr int64_t kMinRowTiles = 4;        // of an item of the forward
-constexpr int64_t kMinExampleTiles = 8;    // of an item of the backward
+constexpr int64_t kMaxHotItems = 512;    // at most so many are aimed at
+constexpr int64_t kMinRowTiles = 4;      // of an item of the forward
+constexpr int64_t kMinExampleTiles = 8;  // of an item of the backward
+constexpr int64_t kMinHotExampleTiles = 2;
 constexpr int64_t kMinSmallExamples = 64;  // of an item at a small node
+
+static_assert(kMaxHotItems * kHotTile <= kTargetItems * kTileRows &&
+                  kHotTile == kMinRowTiles * kTileRows &&
+                  kMinHotExampleTiles * kHotTile ==
+                      kMinExampleTiles * kTileExamples,
+              "BoundsOf counts slots of hot nodes as those of others");
 
 // A touched group. In the state they stand in the order of their groups.
 struct DeviceNode {
@@ -39,21 +56,25 @@ struct DeviceNode {
   int32_t level;
   int32_t begin;
   int32_t end;
+  int32_t hot;
 
   TF_HSM_HOST_DEVICE int64_t population() const { return end - begin; }
   TF_HSM_HOST_DEVICE bool wide() const { return fanout > kMaxSmallFanout; }
   TF_HSM_HOST_DEVICE int64_t row_tiles() const {
-    return CeilDivide(fanout, kTileRows);
+    return CeilDivide(fanout, hot ? kHotTile : kTileRows);
   }
   TF_HSM_HOST_DEVICE int64_t example_tiles() const {
-    return CeilDivide(population(), kTileExamples);
+    return CeilDivide(population(), tile_examples());
+  }
+  TF_HSM_HOST_DEVICE int64_t tile_examples() const {
+    return hot ? kHotTile : kTileExamples;
   }
 };
 
 // Sums over the nodes up to and with this one, in the order of their groups.
 struct NodeTotals {
   int64_t rows;
-  int64_t tiles;         // of wide nodes
+  int64_t tiles;         // of wide nodes, of kTileRows x kTileExamples
   int64_t logits;        // of wide nodes
   int64_t small_passes;  // of the others
 
@@ -80,16 +101,27 @@ struct NodeWork {
 
 // How nodes are cut. The backward cuts examples, the forward rows.
 struct Cuts {
-  int64_t row_tiles;       // of an item of the forward
-  int64_t example_tiles;   // of an item of the backward at a wide node
-  int64_t small_examples;  // of one at a small node
+  int64_t row_tiles;      // of an item of the forward
+  int64_t example_tiles;  // of an item of the backward at a wide node
+  int64_t hot_row_tiles;  // the same two of a hot node
+  int64_t hot_example_tiles;
+  int64_t small_examples;  // of an item at a small node
 
+  // Rows of an item of the forward.
+  TF_HSM_HOST_DEVICE int64_t Rows(const DeviceNode& node) const {
+    return node.hot ? hot_row_tiles * kHotTile : row_tiles * kTileRows;
+  }
+  // Examples of an item of the backward.
+  TF_HSM_HOST_DEVICE int64_t Examples(const DeviceNode& node) const {
+    return !node.wide() ? small_examples
+           : node.hot   ? hot_example_tiles * kHotTile
+                        : example_tiles * kTileExamples;
+  }
   TF_HSM_HOST_DEVICE int64_t RowPieces(const DeviceNode& node) const {
-    return CeilDivide(node.row_tiles(), row_tiles);
+    return CeilDivide(node.fanout, Rows(node));
   }
   TF_HSM_HOST_DEVICE int64_t ExamplePieces(const DeviceNode& node) const {
-    return node.wide() ? CeilDivide(node.example_tiles(), example_tiles)
-                       : CeilDivide(node.population(), small_examples);
+    return CeilDivide(node.population(), Examples(node));
   }
   TF_HSM_HOST_DEVICE bool Merges(const DeviceNode& node) const {
     return ExamplePieces(node) > 1;
@@ -165,8 +197,10 @@ struct PlanScratch {
 // Bytes of `sort`.
 int64_t SortBytes(const TreeView& tree, int64_t size, int64_t nodes);
 
+// Items of hot nodes are cut so that there are about `hot_items` of them; 0: no
+// node is hot.
 template <typename T>
-void MakePlan(const Batch<T>& batch, const Bounds& bounds,
+void MakePlan(const Batch<T>& batch, const Bounds& bounds, int64_t hot_items,
               const DevicePlan& plan, const PlanScratch& scratch,
               Accumulator<T>* loss, void* stream);
 

@@ -11,41 +11,13 @@
 #include "cc/core/cuda/dispatch.h"
 #include "cc/core/cuda/inference.h"
 #include "cc/core/cuda/inputs.h"
+#include "cc/core/cuda/uniform.h"
 
 namespace tf_hsm {
 namespace gpu {
 namespace {
 
 constexpr int kThreads = 128;
-
-// Philox4x32-10, as in cc/core/philox.h.
-TF_HSM_DEVICE void Philox(uint64_t key, uint32_t (&counter)[4]) {
-  uint32_t k0 = static_cast<uint32_t>(key);
-  uint32_t k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53} * counter[0];
-    const uint64_t p1 = uint64_t{0xCD9E8D57} * counter[2];
-    counter[0] = static_cast<uint32_t>(p1 >> 32) ^ counter[1] ^ k0;
-    counter[1] = static_cast<uint32_t>(p1);
-    counter[2] = static_cast<uint32_t>(p0 >> 32) ^ counter[3] ^ k1;
-    counter[3] = static_cast<uint32_t>(p0);
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-}
-
-TF_HSM_DEVICE double UniformAt(uint64_t seed_0, uint64_t seed_1, uint64_t index,
-                               uint64_t step) {
-  uint32_t mixed[4] = {static_cast<uint32_t>(seed_1),
-                       static_cast<uint32_t>(seed_1 >> 32), 0, 0};
-  Philox(seed_0, mixed);
-  uint32_t block[4] = {
-      static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
-      static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)};
-  Philox(mixed[0] | static_cast<uint64_t>(mixed[1]) << 32, block);
-  const uint64_t bits = block[0] | static_cast<uint64_t>(block[1]) << 32;
-  return static_cast<double>(bits >> 11) * 0x1p-53;
-}
 
 template <typename T>
 struct SampleKernelArguments {
@@ -140,9 +112,9 @@ DrawClasses(SampleKernelArguments<T> in) {
         break;
       }
       const A max = GroupLogits(in, x, first, fanout, z);
-      const double u =
-          UniformAt(in.options.seed_0, in.options.seed_1,
-                    static_cast<uint64_t>(draw), static_cast<uint64_t>(depth));
+      const double u = UniformNumber(in.options.seed_0, in.options.seed_1,
+                                     static_cast<uint64_t>(draw),
+                                     static_cast<uint64_t>(depth));
       const int64_t k = Pick(z, fanout, Shift(max), scale, u);
       SyncWarp();  // before the next group's logits
       if (k < 0) break;

@@ -7,10 +7,10 @@
 // threads run. Bytes: nine reads of the log-probabilities.
 
 #include <cmath>
-#include <type_traits>
 
-#include "cc/core/cuda/buffers.h"
 #include "cc/core/cuda/convert.h"
+#include "cc/core/cuda/device.h"
+#include "cc/core/cuda/examples.h"
 #include "cc/core/cuda/inference.h"
 
 namespace tf_hsm {
@@ -92,23 +92,11 @@ SelectBest(const float* all, int64_t num_classes, int k, int sorted_count,
   }
 }
 
-template <typename T>
-Batch<T> Part(const Batch<T>& batch, int64_t begin, int64_t size) {
-  const int64_t bytes = batch.input_type == ElementType::kDouble  ? 8
-                        : batch.input_type == ElementType::kFloat ? 4
-                                                                  : 2;
-  Batch<T> part = batch;
-  part.size = size;
-  part.inputs =
-      static_cast<const char*>(batch.inputs) + begin * batch.width * bytes;
-  return part;
-}
-
 }  // namespace
 
 template <typename T>
 int64_t TopKBytes(const Batch<T>& batch, int64_t chunk) {
-  const Batch<T> part = Part(batch, 0, Smaller(chunk, batch.size));
+  const Batch<T> part = ExamplesOf(batch, 0, Smaller(chunk, batch.size));
   return RoundUp(part.size * batch.tree.num_classes * sizeof(float), 256) +
          LogProbsBytes(part, false);
 }
@@ -134,8 +122,8 @@ std::string TopK(const Batch<T>& batch, const std::vector<int64_t>& levels,
                RoundUp(most * num_classes * sizeof(float), 256);
   for (int64_t begin = 0; begin < batch.size; begin += chunk) {
     const int64_t size = Smaller(chunk, batch.size - begin);
-    const std::string error =
-        LogProbs(Part(batch, begin, size), levels, false, all, rest, stream);
+    const std::string error = LogProbs(ExamplesOf(batch, begin, size), levels,
+                                       false, all, rest, stream);
     if (!error.empty()) return error;
     Launch(SelectBest, size, kThreads,
            sorted_count * sizeof(uint64_t) + (kBuckets + 4) * sizeof(int),

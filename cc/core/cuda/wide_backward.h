@@ -1,4 +1,5 @@
-// dW and db of rows of wide groups, written out or applied in place.
+// dW and db of rows of wide groups that are not hot, written out or applied in
+// place.
 //
 //   dz = g (exp(z - m) / s - [row is on the path]);   dW = dz^T x;   db: dz
 //
@@ -20,6 +21,7 @@
 #include <cstdint>
 
 #include "cc/core/cuda/buffers.h"
+#include "cc/core/cuda/largest_grad.h"
 #include "cc/core/cuda/product.h"
 #include "cc/core/cuda/row_output.h"
 #include "cc/core/cuda/wide_forward.h"
@@ -71,7 +73,11 @@ class WideBackward {
 
   TF_HSM_DEVICE void Run(const Item& item) {
     const DeviceNode node = in_.buffers.plan.nodes[item.node];
-    const A most = LargestGrad(node, item);
+    const int32_t* order = in_.buffers.plan.order + node.begin + item.example;
+    const A most =
+        CoefficientScale<Product>::value == 1
+            ? A(1)
+            : LargestGrad(loss_grads_, order, item.num_examples, max_);
     A db = 0;  // of row ThreadIndex()
     for (int slab = 0; slab < in_.slabs.count; ++slab) {
       product_.ClearSums();
@@ -106,24 +112,6 @@ class WideBackward {
   TF_HSM_DEVICE int Columns(int slab) const {
     const int64_t left = in_.width - int64_t{slab} * in_.slabs.columns;
     return static_cast<int>(Smaller<int64_t>(left, in_.slabs.columns));
-  }
-
-  // What dz is divided by where it is rounded to few exponents.
-  TF_HSM_DEVICE A LargestGrad(const DeviceNode& node, const Item& item) {
-    if (CoefficientScale<Product>::value == 1) return 1;
-    const int32_t* order = in_.buffers.plan.order + node.begin + item.example;
-    A most = 0;
-    for (int e = ThreadIndex(); e < item.num_examples; e += kTileThreads) {
-      most = Max(most, Abs(loss_grads_[order[e]]));
-    }
-    for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
-      most = Max(most, ShuffleXor(most, lanes));
-    }
-    if (Lane() == 0) max_[WarpIndex()] = most;
-    SyncBlock();
-    for (int i = 0; i < kTileThreads / kWarp; ++i) most = Max(most, max_[i]);
-    SyncBlock();
-    return most > 0 ? most : A(1);
   }
 
   // Fills dz_ [examples, rows] and leaves the own slab of x in its tile.
@@ -252,7 +240,9 @@ BackwardWide(WideArguments<typename Product::Weight> in,
   const int64_t count = in.buffers.plan.counts->work.backward_items;
   for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
     const Item item = in.buffers.backward_items[i];
-    if (item.num_examples > 0) work.Run(item);
+    if (item.num_examples == 0 || in.buffers.plan.nodes[item.node].hot)
+      continue;
+    work.Run(item);
   }
 }
 

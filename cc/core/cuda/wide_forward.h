@@ -1,4 +1,4 @@
-// Loss and dx at wide groups, from one read of the weights.
+// Loss and dx at wide groups that are not hot, from one read of the weights.
 //
 //   z = w x + b;   m = max z;   s = sum exp(z - m);   v = sum exp(z - m) w
 //
@@ -247,7 +247,8 @@ ForwardWide(WideArguments<typename Product::Weight> in, bool with_dx) {
   const int64_t count = in.buffers.plan.counts->work.forward_items * slabs;
   for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
     const Item item = in.buffers.forward_items[i / slabs];
-    if (item.num_examples == 0) continue;
+    if (item.num_examples == 0 || in.buffers.plan.nodes[item.node].hot)
+      continue;
     work.Run(item, static_cast<int>(i % slabs));
   }
 }

@@ -10,17 +10,17 @@
 #include "absl/strings/str_cat.h"
 #include "cc/core/cuda/gpu.h"
 #include "cc/kernels/arguments.h"
+#include "cc/kernels/gpu/core_batch.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/device_tree.h"
 #include "cc/kernels/parameters.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/platform/tensor_float_32_utils.h"
 
 namespace tf_hsm {
 namespace gpu {
 
 // As many bytes of logits stay for the backward.
-constexpr int64_t kMaxLogitsBytes = int64_t{256} << 20;
+constexpr int64_t kMaxLogitsBytes = int64_t{1} << 30;
 
 // Arguments, the tree in device memory, and memory to work in.
 template <typename T>
@@ -35,18 +35,10 @@ class BatchArguments {
                        const std::vector<int64_t>& ignored) {
     TF_RETURN_IF_ERROR(arguments.Read(context, parameters));
     TF_RETURN_IF_ERROR(FindDeviceTree(context, arguments.tree, &tree_));
-    batch.tree = tree_->view;
-    batch.shape = tree_->shape;
-    batch.weights = static_cast<const Core*>(parameters.weights().data());
-    if (parameters.biases() != nullptr) {
-      batch.biases = static_cast<const Core*>(parameters.biases()->data());
-    }
-    batch.width = arguments.width;
-    batch.inputs = arguments.inputs->data();
-    batch.input_type = TypeOf(arguments.inputs->dtype());
+    TF_RETURN_IF_ERROR(
+        SetBatch<T>(parameters, *arguments.inputs, *tree_, &batch));
     batch.labels = arguments.labels->data();
     batch.wide_labels = arguments.labels->dtype() == tensorflow::DT_INT64;
-    batch.size = arguments.labels->NumElements();
     if (ignored.size() > static_cast<size_t>(kMaxIgnored)) {
       return absl::InvalidArgumentError(
           absl::StrCat("ignore_classes must be at most ", kMaxIgnored,
@@ -54,14 +46,9 @@ class BatchArguments {
     }
     batch.num_ignored = static_cast<int>(ignored.size());
     std::copy(ignored.begin(), ignored.end(), batch.ignored);
-    // TensorFlow's own switch, of matrix products.
-    batch.precision = tensorflow::tensor_float_32_execution_enabled()
-                          ? Precision::kTensorCores
-                          : Precision::kExact;
     memory.logits_bytes = kMaxLogitsBytes;
     sizes_ = SizesOf(batch, memory.logits_bytes);
-    return AllocateTemp(context, tensorflow::DT_UINT8, sizes_.scratch,
-                        &scratch_, &memory.scratch);
+    return AllocateBytes(context, sizes_.scratch, &scratch_, &memory.scratch);
   }
 
   // What the forward leaves for the backward is a tensor of this shape.
@@ -73,8 +60,7 @@ class BatchArguments {
 
   // A state that nobody else sees.
   absl::Status AllocateState(tensorflow::OpKernelContext* context) {
-    return AllocateTemp(context, tensorflow::DT_UINT8, sizes_.state, &state_,
-                        &memory.state);
+    return AllocateBytes(context, sizes_.state, &state_, &memory.state);
   }
 
   Arguments arguments;
@@ -82,30 +68,6 @@ class BatchArguments {
   Memory memory;
 
  private:
-  static ElementType TypeOf(tensorflow::DataType type) {
-    switch (type) {
-      case tensorflow::DT_FLOAT:
-        return ElementType::kFloat;
-      case tensorflow::DT_DOUBLE:
-        return ElementType::kDouble;
-      case tensorflow::DT_BFLOAT16:
-        return ElementType::kBfloat16;
-      default:
-        return ElementType::kHalf;
-    }
-  }
-
-  // The allocator of a device takes memory back in the order of its stream: it
-  // may be given back before the kernels have run.
-  static absl::Status AllocateTemp(tensorflow::OpKernelContext* context,
-                                   tensorflow::DataType dtype, int64_t bytes,
-                                   tensorflow::Tensor* tensor, void** data) {
-    TF_RETURN_IF_ERROR(context->allocate_temp(
-        dtype, tensorflow::TensorShape({bytes}), tensor));
-    *data = tensor->data();
-    return absl::OkStatus();
-  }
-
   std::shared_ptr<const DeviceTree> tree_;
   MemorySizes sizes_;
   tensorflow::Tensor scratch_, state_;

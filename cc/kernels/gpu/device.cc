@@ -28,6 +28,14 @@ void* StreamOf(OpKernelContext* context) {
                            : stream->platform_specific_handle().stream;
 }
 
+absl::Status AllocateBytes(OpKernelContext* context, int64_t bytes,
+                           tensorflow::Tensor* tensor, void** data) {
+  TF_RETURN_IF_ERROR(context->allocate_temp(
+      tensorflow::DT_UINT8, tensorflow::TensorShape({bytes}), tensor));
+  *data = tensor->data();
+  return absl::OkStatus();
+}
+
 absl::Status CopyToDevice(OpKernelContext* context, const void* from,
                           int64_t bytes, void* to) {
   if (bytes == 0) return absl::OkStatus();

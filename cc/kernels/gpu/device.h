@@ -17,6 +17,11 @@ namespace gpu {
 // The context's cudaStream_t, on which all work of its device is in order.
 void* StreamOf(tensorflow::OpKernelContext* context);
 
+// Memory that may be given back before the kernels have run: the allocator of a
+// device takes it back in the order of its stream.
+absl::Status AllocateBytes(tensorflow::OpKernelContext* context, int64_t bytes,
+                           tensorflow::Tensor* tensor, void** data);
+
 // Both return when `to` holds the bytes.
 absl::Status CopyToDevice(tensorflow::OpKernelContext* context,
                           const void* from, int64_t bytes, void* to);

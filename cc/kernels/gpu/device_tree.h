@@ -5,12 +5,16 @@
 // set of buffers that it has seen, until nobody else refers to the host's. It
 // refers to them itself meanwhile: no other tree comes to lie at the same
 // address, and nobody writes to them.
+//
+// Arrays that contradict each other are refused when the copy is made, in
+// O(tree) work, as is the copy: the kernels only ever see trees.
 
 #ifndef TF_HSM_CC_KERNELS_GPU_DEVICE_TREE_H_
 #define TF_HSM_CC_KERNELS_GPU_DEVICE_TREE_H_
 
-#include <array>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cc/core/cuda/gpu.h"
 #include "cc/core/tree_view.h"
@@ -22,12 +26,14 @@ namespace gpu {
 struct DeviceTree {
   TreeView view;  // of device memory
   TreeShape shape;
-  tensorflow::Tensor arrays;  // where it lies
-  std::array<tensorflow::Tensor, 5> host_arrays;
+  std::vector<int64_t> levels;  // of FindLevels, with row_below only
+  tensorflow::Tensor arrays;    // where it lies
+  std::vector<tensorflow::Tensor> host_arrays;
 };
 
-// Finds or makes the copy of the op's tree; `host` is what Arguments::Read has
-// made of it. Arrays that contradict each other are refused when it is made.
+// Finds or makes the copy of the op's tree. `host` is what Arguments::Read has
+// made of it, or InferenceArguments::Read: of the arrays group_offsets and
+// row_below all others are made, and not read even where the op has them.
 absl::Status FindDeviceTree(tensorflow::OpKernelContext* context,
                             const TreeView& host,
                             std::shared_ptr<const DeviceTree>* tree);

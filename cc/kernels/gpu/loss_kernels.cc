@@ -1,12 +1,14 @@
 // The loss op and its gradient on a GPU, for tensors and for variables.
 //
 // `probs` holds all that the forward leaves for the backward, in a layout of
-// the core's own, and `normalizers` nothing. A label out of range gives a loss
+// the core's own, and `normalizers` nothing. The backward believes none of it
+// that becomes an index: see saved_state.h. A label out of range gives a loss
 // of NaN and no gradient: to raise, the host would have to wait for the device.
 
 #include <string>
 #include <vector>
 
+#include "cc/core/cuda/saved_state.h"
 #include "cc/kernels/gpu/batch.h"
 #include "cc/kernels/gpu/register.h"
 
@@ -94,7 +96,14 @@ class LossGradOp : public OpKernel {
                     "GPU, of shape " +
                     in.StateShape().DebugString() + ", but has the shape " +
                     state->shape().DebugString()));
-    in.memory.state = state->data();
+    Tensor losses;
+    void* unread;
+    OP_REQUIRES_OK(context, in.AllocateState(context));
+    OP_REQUIRES_OK(context, AllocateBytes(context, in.batch.size * sizeof(A),
+                                          &losses, &unread));
+    OP_REQUIRES_OK(context, StatusOf(RestoreState<Core>(
+                                in.batch, in.memory, state->data(),
+                                static_cast<A*>(unread), StreamOf(context))));
 
     int64_t count = 0;
     OP_REQUIRES_OK(context, CountRows(context, in, &count));
@@ -123,15 +132,8 @@ class LossGradOp : public OpKernel {
   static absl::Status CountRows(OpKernelContext* context,
                                 const BatchArguments<T>& in, int64_t* count) {
     if (in.batch.size == 0) return absl::OkStatus();
-    TF_RETURN_IF_ERROR(CopyFromDevice(
-        context, NumTouchedRows(in.batch, in.memory), sizeof(*count), count));
-    if (*count >= 0 && *count <= MaxTouchedRows(in.batch)) {
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(
-        absl::StrCat("probs must be what the loss op made of these labels, but "
-                     "say that ",
-                     *count, " rows are touched"));
+    return CopyFromDevice(context, NumTouchedRows(in.batch, in.memory),
+                          sizeof(*count), count);
   }
 
   std::vector<int64_t> ignored_;

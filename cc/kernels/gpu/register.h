@@ -14,18 +14,37 @@
 #define TF_HSM_NAME(name) Name(name).Device(tensorflow::DEVICE_GPU)
 #endif
 
-// The arrays of a tree stay in host memory: see device_tree.h. Handles of
-// variables always are there.
-#define TF_HSM_REGISTER_BATCH_OP(name, kernel, T, host_memory)            \
+// The arrays of a tree stay in host memory: see device_tree.h. So does what
+// `host_memory`, a list of .HostMemory(name), says. Handles of variables always
+// are there.
+#define TF_HSM_REGISTER_ON_DEVICE(name, kernel, T, host_memory)           \
   REGISTER_KERNEL_BUILDER(                                                \
       TF_HSM_NAME(name)                                                   \
           .TypeConstraint<T>("T")                                         \
           .TypeConstraint<Accumulator<CoreType<T>::type>>("Taccumulator") \
-          .HostMemory("group_offsets")                                    \
-          .HostMemory("group_parents")                                    \
-          .HostMemory("class_rows")                                       \
-          .HostMemory("row_groups")                                       \
-          .HostMemory("class_ranks") host_memory,                         \
+          .HostMemory("group_offsets") host_memory,                       \
       kernel<T>)
+
+// Of an op on a batch of labels.
+#define TF_HSM_REGISTER_BATCH_OP(name, kernel, T, host_memory) \
+  TF_HSM_REGISTER_ON_DEVICE(name, kernel, T,                   \
+                            .HostMemory("group_parents")       \
+                                .HostMemory("class_rows")      \
+                                .HostMemory("row_groups")      \
+                                .HostMemory("class_ranks") host_memory)
+
+// Of an op that goes down the tree, on tensors (`name`) and on variables; for
+// all element types, or one.
+#define TF_HSM_REGISTER_INFERENCE_OPS(name, kernel, host_memory)            \
+  TF_HSM_REGISTER_INFERENCE_OP(name, kernel, float, host_memory);           \
+  TF_HSM_REGISTER_INFERENCE_OP(name, kernel, double, host_memory);          \
+  TF_HSM_REGISTER_INFERENCE_OP(name, kernel, Eigen::bfloat16, host_memory); \
+  TF_HSM_REGISTER_INFERENCE_OP(name, kernel, Eigen::half, host_memory)
+#define TF_HSM_REGISTER_INFERENCE_OP(name, kernel, T, host_memory) \
+  TF_HSM_REGISTER_DESCENT(name, kernel, T, host_memory);           \
+  TF_HSM_REGISTER_DESCENT("Resource" name, kernel, T, host_memory)
+#define TF_HSM_REGISTER_DESCENT(name, kernel, T, host_memory) \
+  TF_HSM_REGISTER_ON_DEVICE(name, kernel, T,                  \
+                            .HostMemory("row_below") host_memory)
 
 #endif  // TF_HSM_CC_KERNELS_GPU_REGISTER_H_

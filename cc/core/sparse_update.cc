@@ -1,0 +1,94 @@
+#include "cc/core/sparse_update.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cc/core/radix_sort.h"
+#include "cc/core/sparse_rows.h"
+
+namespace tf_hsm {
+
+#define TF_HSM_DECLARE(isa)            \
+  namespace isa {                      \
+  SparseRows<float> FloatRows();       \
+  SparseRows<double> DoubleRows();     \
+  SparseRows<bfloat16> Bfloat16Rows(); \
+  SparseRows<half> HalfRows();         \
+  }
+
+TF_HSM_DECLARE(baseline)
+#if defined(__x86_64__)
+TF_HSM_DECLARE(avx2)
+TF_HSM_DECLARE(avx512)
+#define TF_HSM_CHOOSE(name)    \
+  switch (isa) {               \
+    case Isa::kAmx:            \
+    case Isa::kAvx512:         \
+      return avx512::name();   \
+    case Isa::kAvx2:           \
+      return avx2::name();     \
+    default:                   \
+      return baseline::name(); \
+  }
+#else
+#define TF_HSM_CHOOSE(name) \
+  (void)isa;                \
+  return baseline::name()
+#endif
+
+template <>
+SparseRows<float> SparseRowsFor(Isa isa) {
+  TF_HSM_CHOOSE(FloatRows);
+}
+template <>
+SparseRows<double> SparseRowsFor(Isa isa) {
+  TF_HSM_CHOOSE(DoubleRows);
+}
+template <>
+SparseRows<bfloat16> SparseRowsFor(Isa isa) {
+  TF_HSM_CHOOSE(Bfloat16Rows);
+}
+template <>
+SparseRows<half> SparseRowsFor(Isa isa) {
+  TF_HSM_CHOOSE(HalfRows);
+}
+
+namespace {
+
+// Numbers of a gradient that are one work item.
+constexpr int64_t kItemNumbers = 1 << 16;
+
+}  // namespace
+
+template <typename T>
+void SparseUpdate(const Update<T>& update, const SparseGradient<T>& gradient,
+                  const Parallel& parallel) {
+  const int64_t count = gradient.count;
+  std::vector<KeyAndIndex> values(count);
+  for (int64_t i = 0; i < count; ++i) values[i] = {gradient.indices[i], i};
+  SortByKey(&values);
+  const int64_t size =
+      std::max<int64_t>(kItemNumbers / std::max<int64_t>(gradient.width, 1), 1);
+  // An item ends with the last value of a row.
+  auto boundary = [&](int64_t i) -> const KeyAndIndex* {
+    if (i == 0 || i >= count) return values.data() + std::min(i, count);
+    return std::upper_bound(
+        values.data() + i, values.data() + count, values[i - 1].key,
+        [](int64_t key, const KeyAndIndex& value) { return key < value.key; });
+  };
+  const SparseRows<T> update_rows = SparseRowsFor<T>(ActiveIsa(nullptr));
+  parallel((count + size - 1) / size, [&](int64_t i) {
+    update_rows(update, gradient, boundary(i * size), boundary((i + 1) * size));
+  });
+}
+
+#define TF_HSM_INSTANTIATE(T)                                            \
+  template void SparseUpdate(const Update<T>&, const SparseGradient<T>&, \
+                             const Parallel&);
+TF_HSM_INSTANTIATE(float)
+TF_HSM_INSTANTIATE(double)
+TF_HSM_INSTANTIATE(bfloat16)
+TF_HSM_INSTANTIATE(half)
+#undef TF_HSM_INSTANTIATE
+
+}  // namespace tf_hsm

@@ -1,0 +1,34 @@
+// What is wrong with a tree as a whole: kernels on a device cannot say it.
+
+#ifndef TF_HSM_CC_KERNELS_GPU_TREE_CHECKS_H_
+#define TF_HSM_CC_KERNELS_GPU_TREE_CHECKS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cc/core/tree_view.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// Of arrays that walks up take: whether they contradict each other. Returns an
+// empty string, or a sentence that names an array, a position and its value.
+std::string CheckTreeAbove(const TreeView& tree);
+
+// The arrays for walks up that belong to those for walks down.
+struct ArraysAbove {
+  std::vector<int64_t> group_parents;
+  std::vector<int64_t> class_rows;
+  std::vector<int64_t> row_groups;
+  std::vector<int64_t> class_ranks;
+};
+
+// Makes them of group_offsets and row_below, which FindLevels has checked, and
+// points `tree` at them.
+void FindArraysAbove(TreeView* tree, ArraysAbove* arrays);
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_GPU_TREE_CHECKS_H_

@@ -1,0 +1,153 @@
+#include "cc/kernels/inference_arguments.h"
+
+#include <cmath>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/kernels/arguments.h"
+
+namespace tf_hsm {
+namespace {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+// The value of a scalar input.
+template <typename S>
+absl::Status ReadScalar(OpKernelContext* context, const char* name, S* value) {
+  const Tensor* tensor;
+  TF_RETURN_IF_ERROR(context->input(name, &tensor));
+  if (tensor->NumElements() != 1 || tensor->dims() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " must be a scalar, but has the shape ",
+                     tensor->shape().DebugString()));
+  }
+  *value = *static_cast<const S*>(tensor->data());
+  return absl::OkStatus();
+}
+
+// Of a number of classes, from 1 on.
+absl::Status CheckCount(const char* name, int64_t value, int64_t num_classes) {
+  if (value >= 1 && value <= num_classes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " = ", value, " is outside [1, ", num_classes,
+                   "]; the upper end is the number of classes"));
+}
+
+// A batch's shape with one more dimension.
+absl::Status Append(const TensorShape& batch, int64_t size,
+                    TensorShape* shape) {
+  *shape = batch;
+  return shape->AddDimWithStatus(size);
+}
+
+absl::Status ReadOfShape(OpKernelContext* context, const char* name,
+                         const TensorShape& shape, const Tensor** tensor) {
+  TF_RETURN_IF_ERROR(context->input(name, tensor));
+  if ((*tensor)->shape() == shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must have the shape ", shape.DebugString(),
+                   ", but has ", (*tensor)->shape().DebugString()));
+}
+
+}  // namespace
+
+absl::Status InferenceArguments::Read(OpKernelContext* context,
+                                      tensorflow::DataType dtype) {
+  TF_RETURN_IF_ERROR(parameters.Read(context, dtype));
+  const Tensor& weights = parameters.weights();
+  width = weights.dim_size(1);
+  TF_RETURN_IF_ERROR(ReadInputs(context, width, &inputs));
+  TF_RETURN_IF_ERROR(ReadTreeBelow(context, weights.dim_size(0), &tree));
+  batch_shape = inputs->shape();
+  batch_shape.RemoveLastDims(1);
+  num_examples = batch_shape.num_elements();
+  return absl::OkStatus();
+}
+
+absl::Status TopKInputs::Read(OpKernelContext* context,
+                              const InferenceArguments& in) {
+  TF_RETURN_IF_ERROR(ReadScalar(context, "k", &k));
+  TF_RETURN_IF_ERROR(ReadScalar(context, "beam_width", &beam_width));
+  TF_RETURN_IF_ERROR(CheckCount("k", k, in.tree.num_classes));
+  if (beam_width < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("beam_width = ", beam_width, " is below 1"));
+  }
+  return Append(in.batch_shape, k, &shape);
+}
+
+absl::Status SampleInputs::Read(OpKernelContext* context,
+                                const InferenceArguments& in) {
+  const Tensor* seed;
+  TF_RETURN_IF_ERROR(context->input("seed", &seed));
+  if (seed->shape() != TensorShape({2})) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "seed must have the shape [2], but has ", seed->shape().DebugString()));
+  }
+  const int64_t* seeds = static_cast<const int64_t*>(seed->data());
+  options.seed_0 = static_cast<uint64_t>(seeds[0]);
+  options.seed_1 = static_cast<uint64_t>(seeds[1]);
+  TF_RETURN_IF_ERROR(ReadScalar(context, "num_samples", &options.num_samples));
+  TF_RETURN_IF_ERROR(ReadScalar(context, "temperature", &options.temperature));
+  TF_RETURN_IF_ERROR(ReadScalar(context, "top_k", &options.top_k));
+  TF_RETURN_IF_ERROR(ReadScalar(context, "top_p", &options.top_p));
+  if (options.num_samples < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_samples = ", options.num_samples, " is negative"));
+  }
+  if (!(options.temperature > 0 && std::isfinite(options.temperature))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("temperature = ", options.temperature,
+                     " is not a positive finite number"));
+  }
+  if (options.top_k != 0) {
+    TF_RETURN_IF_ERROR(CheckCount("top_k", options.top_k, in.tree.num_classes));
+  }
+  if (!(options.top_p > 0 && options.top_p <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("top_p = ", options.top_p, " is outside (0, 1]"));
+  }
+  if (Append(in.batch_shape, options.num_samples, &shape).ok()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("num_samples = ", options.num_samples, " is too large for ",
+                   in.num_examples, " inputs"));
+}
+
+absl::Status ClassInputs::Read(OpKernelContext* context,
+                               const InferenceArguments& in, TreeView* tree) {
+  TF_RETURN_IF_ERROR(ReadTreeAbove(context, tree));
+  TF_RETURN_IF_ERROR(context->input("classes", &classes));
+  TensorShape leading = classes->shape();
+  if (leading.dims() > 0) {
+    count = leading.dim_size(leading.dims() - 1);
+    leading.RemoveLastDims(1);
+    if (leading == in.batch_shape) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "classes must have the shape of inputs but for its last dimension, ",
+      in.batch_shape.DebugString(), ", and one more dimension, but have ",
+      classes->shape().DebugString()));
+}
+
+absl::Status LogProbsShapes::Make(const InferenceArguments& in, bool of_nodes) {
+  const TreeView& tree = in.tree;
+  TF_RETURN_IF_ERROR(Append(
+      in.batch_shape, of_nodes ? tree.num_rows : tree.num_classes, &log_probs));
+  TF_RETURN_IF_ERROR(Append(in.batch_shape, tree.num_groups, &groups));
+  return Append(TensorShape({in.num_examples}), tree.num_rows, &logits);
+}
+
+absl::Status LogProbsShapes::ReadGradInputs(OpKernelContext* context,
+                                            const Tensor** grads,
+                                            const Tensor** values,
+                                            const Tensor** groups_read) const {
+  TF_RETURN_IF_ERROR(ReadOfShape(context, "grads", log_probs, grads));
+  TF_RETURN_IF_ERROR(ReadOfShape(context, "log_probs", log_probs, values));
+  return ReadOfShape(context, "group_log_probs", groups, groups_read);
+}
+
+}  // namespace tf_hsm

@@ -1,0 +1,151 @@
+"""On which device ops and their gradients run, seen with two CPUs.
+
+A GPU is not needed for it: TensorFlow makes two devices of one CPU, in a
+process of its own, and rules are the same for all kinds of devices.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from tests import oracle
+
+TREE = tf_hsm.Tree.two_level(30)
+PROBLEM = oracle.random_problem(TREE, 4, 3, np.float32)
+OTHER = "CPU:1"
+
+
+def loss(weights, biases, inputs):
+    return tf_hsm.hierarchical_softmax_loss(
+        weights, biases, PROBLEM.labels, inputs, TREE
+    )
+
+
+def log_probs(weights, biases, inputs):
+    return tf_hsm.hierarchical_softmax_log_probs(weights, biases, inputs, TREE)
+
+
+def made_of(parameter, device):
+    with tf.device(device):
+        return [
+            parameter(PROBLEM.weights),
+            parameter(PROBLEM.biases),
+            tf.constant(PROBLEM.inputs),
+        ]
+
+
+def values_of(gradient):
+    return getattr(gradient, "values", gradient)
+
+
+def check_gradients_follow(function):
+    """A gradient that is asked for outside runs where the op has run."""
+    sources = made_of(tf.constant, OTHER)
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        with tf.device(OTHER):
+            value = function(*sources)
+    assert value.device.endswith(OTHER), value.device
+    for gradient in tape.gradient(value, sources):
+        device = values_of(gradient).device
+        assert device.endswith(OTHER), (function, device)
+
+
+def check_variables(function):
+    """An op runs where its variable is, whatever the scope, and its gradient.
+
+    The op library's kernel could not read it elsewhere.
+    """
+    *variables, inputs = made_of(tf.Variable, OTHER)
+    for scope in (None, "CPU:0"):
+        with tf.GradientTape() as tape, tf.device(scope):
+            value = function(*variables, inputs)
+        assert value.device.endswith(OTHER), value.device
+        for gradient in tape.gradient(value, variables):
+            device = values_of(gradient).device
+            assert device.endswith(OTHER), (function, device)
+
+
+def placed_ops(graph, suffix):
+    """Devices asked for, of the ops of `graph` with that type."""
+    devices = [op.device for op in graph.get_operations() if suffix in op.type]
+    assert devices, suffix
+    return devices
+
+
+def check_graphs(function, op_type):
+    """In a graph a gradient asks for what its op asked for, or for nothing."""
+    sources = made_of(tf.constant, "CPU:0")
+
+    def gradients(of_op, of_gradient):
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            with tf.device(of_op):
+                value = function(*sources)
+        with tf.device(of_gradient):
+            return [values_of(g) for g in tape.gradient(value, sources)]
+
+    for of_op, of_gradient in [(OTHER, None), (None, OTHER), (OTHER, "CPU:0")]:
+        graph = (
+            tf.function(gradients)
+            .get_concrete_function(of_op, of_gradient)
+            .graph
+        )
+        wanted = "" if of_op is None else f"/device:{of_op}"
+        for device in placed_ops(graph, op_type):
+            assert device == wanted, (of_op, of_gradient, device)
+
+
+def check_beams():
+    """With weights that are a tensor a beam asks for a CPU."""
+    sources = made_of(tf.constant, "CPU:0")
+    variables = made_of(tf.Variable, "CPU:0")
+
+    def find(parameters, beam_width):
+        with tf.device("GPU:0"):
+            return tf_hsm.hierarchical_softmax_top_k(
+                *parameters, TREE, 3, beam_width=beam_width
+            ).classes
+
+    for parameters, beam_width, wanted in [
+        (sources, None, "GPU"),
+        (sources, 2, "CPU"),
+        (variables, 2, "GPU"),
+    ]:
+        graph = (
+            tf.function(lambda p=parameters, b=beam_width: find(p, b))
+            .get_concrete_function()
+            .graph
+        )
+        for device in placed_ops(graph, "TfHsmTopK"):
+            assert f"/device:{wanted}" in device, device
+
+
+def main():
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+    for function, op_type in [(loss, "TfHsmLoss"), (log_probs, "TfHsmLogProb")]:
+        check_gradients_follow(function)
+        check_variables(function)
+        check_graphs(function, op_type)
+    check_beams()
+    print("done")
+
+
+def test_placement():
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.gpu_placement_test"],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert run.stdout.strip() == "done"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""A rule's step on the rows that a gradient names, in one op."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
+
+from tf_hsm._library import raw_ops
+from tf_hsm.optimizers._unique_slices import wide_dtype
+
+_DTYPES = (tf.float32, tf.float64, tf.bfloat16, tf.float16)
+
+
+class Rule(NamedTuple):
+    """A rule that the op knows, and its numbers.
+
+    Adam's rate includes the correction of the bias of its moments.
+    """
+
+    name: str
+    rate: tf.Tensor
+    beta_1: float = 0.0
+    beta_2: float = 0.0
+    epsilon: float = 0.0
+
+
+def is_possible(variable):
+    """Whether the op can update the variable: on CPUs, and not within XLA."""
+    graph = tf.compat.v1.get_default_graph()
+    return (
+        variable.dtype in _DTYPES
+        and tf.DeviceSpec.from_string(variable.device).device_type == "CPU"
+        and not control_flow_util.GraphOrParentsInXlaContext(graph)
+    )
+
+
+def update(variable, slots, gradient, rule):
+    """Updates the rows of a variable and of its slots in place.
+
+    It sums the values of repeated rows in their order, and computes in float32
+    at least. The bits do not depend on the number of threads. It holds the
+    exclusive locks of all the variables meanwhile.
+
+    Args:
+      variable: a resource variable `[N, ...]`, see `is_possible`.
+      slots: the resource variables of the rule.
+      gradient: `tf.IndexedSlices` with values `[U, ...]`; rows may repeat.
+      rule: a `Rule`.
+
+    Raises:
+      tf.errors.InvalidArgumentError: shapes do not fit, or an index is outside
+        [0, N); nothing is updated then.
+    """
+    raw_ops.resource_tf_hsm_sparse_update(
+        weights=variable.handle,
+        slots=[slot.handle for slot in slots],
+        indices=gradient.indices,
+        values=tf.cast(gradient.values, wide_dtype(variable.dtype)),
+        hyperparameters=tf.concat(
+            [
+                [tf.cast(rule.rate, tf.float64)],
+                tf.constant(rule[2:], tf.float64),
+            ],
+            0,
+        ),
+        T=variable.dtype,
+        rule=rule.name,
+    )
