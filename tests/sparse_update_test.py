@@ -1,6 +1,8 @@
 """The op that updates rows in place, and when the optimizers take it."""
 
 import concurrent.futures
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -151,6 +153,40 @@ def test_what_does_not_fit_is_an_error_that_changes_nothing(message):
     ):
         step(variable, **arguments | FLAWS[message])
     np.testing.assert_array_equal(variable, np.ones([4, 3]))
+
+
+def test_indices_of_no_rows():
+    """Of a shape that would overflow if it had rows."""
+    variable = tf.Variable(tf.zeros([0, 2**62]))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        step(variable, [0, 0, 0, 0], np.ones([4, 1], np.float32))
+
+
+# The slots of an optimizer that a function builds are where it runs.
+ELSEWHERE = """
+import numpy as np, tensorflow as tf
+from tf_hsm import optimizers
+
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(
+    cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+)
+with tf.device("CPU:1"):
+    variable = tf.Variable(tf.ones([4, 3]))
+optimizer = optimizers.Adagrad(0.1)
+
+@tf.function
+def step(values):
+    optimizer.apply([tf.IndexedSlices(values, [0, 2], [4, 3])], [variable])
+
+step(tf.ones([2, 3]))
+assert (variable.numpy()[[0, 2]] < 1).all(), variable
+np.testing.assert_array_equal(variable.numpy()[[1, 3]], 1)
+"""
+
+
+def test_slots_on_another_device():
+    subprocess.run([sys.executable, "-c", ELSEWHERE], check=True)
 
 
 def test_one_variable_twice_is_an_error():

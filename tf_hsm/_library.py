@@ -48,8 +48,8 @@ def cpu_isa():
     variable `TF_HSM_CPU_ISA` chooses another.
 
     Returns:
-      "baseline", "avx2", "avx512" or "amx", which is "avx512" but for bfloat16
-      weights.
+      "baseline", "avx2", "avx512" or "amx", which is "avx512" but for float32
+      and bfloat16 weights.
 
     Raises:
       tf.errors.InvalidArgumentError: `TF_HSM_CPU_ISA` names none that this

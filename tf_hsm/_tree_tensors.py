@@ -82,7 +82,7 @@ def _tensors(tree, names):
         known = cache.get(tree, {}) if shared else {}
         missing = [name for name in names if name not in known]
         if missing:
-            with tf.device("CPU"):
+            with tf.device("CPU:0"):
                 made = {n: make(_array(tree, n), name=n) for n in missing}
             known = {**known, **made}
             if shared:

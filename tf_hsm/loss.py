@@ -131,7 +131,8 @@ def _loss_gradient(op, loss_grads, *unused_grads):
         **type_of_handle,
         ignore_classes=op.get_attr("ignore_classes"),
     )
-    count = tf.shape(arrays[3], out_type=tf.int64)
+    with tf.device("CPU:0"):  # where the array is
+        count = tf.shape(arrays[3], out_type=tf.int64)
     width = tf.shape(inputs, out_type=tf.int64)[-1:]
     gradients = [
         tf.IndexedSlices(weight_grads, rows, tf.concat([count, width], 0)),

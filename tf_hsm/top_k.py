@@ -96,7 +96,7 @@ def _search(weights, biases, inputs, tree, k, beam_width):
         _private_tensorflow.variable_of(weights) is None
     ):
         # GPUs have no beams. An op on a variable runs where the variable is.
-        place = tf.device("CPU")
+        place = tf.device("CPU:0")
     with place:
         return _descent.descend(
             "tf_hsm_top_k",

@@ -87,7 +87,8 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
       if (args.probs == nullptr) {
         const Matrix<const T> w = {problem.weights + first * width, width};
         const T* biases = problem.biases ? problem.biases + first : nullptr;
-        if (width <= kTransposedWidth) {
+        // As the forward does it.
+        if (width <= kTransposedWidth && node.fanout > kMaxSmallFanout) {
           TransposedLogits<T>(w, rows, biases, x, examples, width, dz);
         } else {
           Logits<T>(w, rows, biases, x, examples, width, dz);
@@ -104,6 +105,11 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
         if (args.probs == nullptr) {
           const A* normalizer =
               args.normalizers + 2 * (node.pass_offset + m0 + m);
+          // The forward's logits may be another product's: no probability
+          // comes out above 1 for that.
+          for (int64_t k = 0; k < rows; ++k) {
+            row[k] = row[k] > normalizer[0] ? normalizer[0] : row[k];
+          }
           ExpAndSum(row, rows, normalizer[0], row);
           for (int64_t k = 0; k < rows; ++k) row[k] *= normalizer[1];
         } else if (!as_kept) {
@@ -131,7 +137,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
       }
     }
     // From here on its rows follow each other closely.
-    for (int64_t k = 1; k < rows && dw.stride != width; ++k) {
+    for (int64_t k = 1; k < rows && dw.stride != width && !linear; ++k) {
       __builtin_memmove(dw.data + k * width, dw.row(k), width * sizeof(A));
     }
     if (args.update != nullptr) {

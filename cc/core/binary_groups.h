@@ -212,11 +212,9 @@ class BinaryGroups {
     } else if (run_.out.normalizers != nullptr) {
       A* to = run_.out.normalizers + 2 * (node.pass_offset + pass);
       for (int64_t m = 0; m < examples_; ++m) {
-        // The larger logit. The other one less delta may be inf - inf.
+        // The larger logit, to the bit as the backward makes it again.
         const A delta = pairs_.delta[m * nodes + i];
-        const bool is_finite = delta - delta == 0;
-        const A z = Logit(node, !is_finite && delta < 0, first_ + m);
-        to[2 * m] = is_finite && delta < 0 ? z - delta : z;
+        to[2 * m] = Logit(node, delta < 0, first_ + m);
         to[2 * m + 1] = pairs_.scale[m * nodes + i];
       }
     }

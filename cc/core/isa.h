@@ -10,7 +10,8 @@ namespace tf_hsm {
 
 enum class Isa { kBaseline, kAvx2, kAvx512, kAmx };
 
-// "baseline", "avx2", "avx512" or "amx", which is avx512 but for bfloat16.
+// "baseline", "avx2", "avx512" or "amx", which is avx512 but for
+// float32 and bfloat16.
 const char* IsaName(Isa isa);
 
 // What this machine and this build can run, the best last.

@@ -50,7 +50,8 @@ Outputs<T> Run(const Problem<T>& problem, Isa isa, const Parallel& parallel,
 template <typename T>
 Outputs<T> RunFloatInputs(const TreeView& tree, const std::vector<T>& w,
                           const std::vector<float>& x, int64_t width,
-                          const std::vector<int64_t>& labels, Isa isa) {
+                          const std::vector<int64_t>& labels, Isa isa,
+                          float loss_grad = 0) {
   const int64_t batch = labels.size();
   Plan plan;
   Expect(MakePlan(tree, labels.data(), batch, {}, &plan).empty(), "plan");
@@ -58,7 +59,8 @@ Outputs<T> RunFloatInputs(const TreeView& tree, const std::vector<T>& w,
   PackInputs(plan.order.data(), plan.num_examples(), x.data(), width, Serial,
              sorted.data());
   const Problem<T> problem = {&plan, width, w.data(), nullptr, sorted.data()};
-  return Run<T>(problem, isa, Serial, batch, std::vector<float>(batch), false);
+  return Run<T>(problem, isa, Serial, batch,
+                std::vector<float>(batch, loss_grad), false);
 }
 
 // Of a row of infinite weights whose logit is minus infinity nothing comes into
@@ -120,6 +122,32 @@ void CheckDigits(Isa isa, std::mt19937* rng) {
   for (size_t i = 0; i < x.size(); ++i) {
     Near(out.dx[i], dx[i], 2e-6, name + "dx");
   }
+}
+
+// Where the backward makes probabilities again that the forward knew to be 1
+// and 0, from logits too large for their last digits to agree.
+template <typename T>
+void CheckSure(Isa isa, int64_t rows) {
+  const int64_t batch = 64, width = 64;
+  OwnedTree owned;
+  owned.parents = {-1};
+  owned.offsets = {0, rows};
+  owned.row_groups.assign(rows, 0);
+  for (int64_t k = 0; k < rows; ++k) {
+    owned.class_rows.push_back(k);
+    owned.ranks.push_back(k);
+  }
+  const TreeView tree = owned.view();
+  std::mt19937 rng(7);
+  std::vector<T> w = Draw<T>(rows * width, 1, &rng);
+  std::vector<float> x(batch * width);
+  for (float& v : x) v = 1 + (rng() % 1024) * 0x1p-12f;
+  for (int64_t d = 0; d < width; ++d) w[d] = FromDouble<T>(2e5 + rng() % 999);
+  const std::vector<int64_t> labels(batch, 0);
+  const Outputs<T> out = RunFloatInputs(tree, w, x, width, labels, isa, 1);
+  const std::string name = std::string(IsaName(isa)) + " sure db";
+  const double most = rows == 2 ? 1e-6 : batch;
+  for (const T& v : out.db) Near(ToDouble(v), 0, most, name);
 }
 
 // `store` is the rounding of a stored T, `sum` that of its accumulator.
@@ -236,6 +264,10 @@ int main() {
     CheckInfinite<bfloat16>(isa, &rng);
     CheckDigits<float>(isa, &rng);
     CheckDigits<bfloat16>(isa, &rng);
+    for (int64_t rows : {2, 64}) {
+      CheckSure<float>(isa, rows);
+      CheckSure<bfloat16>(isa, rows);
+    }
     std::printf("%s: done\n", IsaName(isa));
   }
   return Summarize();

@@ -33,7 +33,6 @@ void UpdateRows(const Update<T>& update, const SparseGradient<T>& gradient,
                 const KeyAndIndex* begin, const KeyAndIndex* end) {
   using A = Accumulator<T>;
   const int64_t width = gradient.width;
-  A* sum = Scratch<A>(width);
   while (begin != end) {
     const int64_t row = begin->key;
     const A* value = gradient.values + begin->index * width;
@@ -44,6 +43,7 @@ void UpdateRows(const Update<T>& update, const SparseGradient<T>& gradient,
     }
     ++begin;
     if (begin != end && begin->key == row) {
+      A* sum = Scratch<A>(width);
       __builtin_memcpy(sum, value, width * sizeof(A));
       for (; begin != end && begin->key == row; ++begin) {
         AddRow(gradient.values + begin->index * width, width, sum);

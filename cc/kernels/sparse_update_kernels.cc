@@ -137,7 +137,7 @@ class SparseUpdateOp : public OpKernel {
                        rows->shape().DebugString()));
     }
     TensorShape expected = shape;
-    expected.set_dim(0, rows->NumElements());
+    TF_RETURN_IF_ERROR(expected.SetDimWithStatus(0, rows->NumElements()));
     TF_RETURN_IF_ERROR(CheckShape("values", *values, expected));
     try {
       CopyIntegers(*rows, indices);

@@ -158,8 +158,9 @@ class RowOptimizer:
         rows = None
         if isinstance(gradient, tf.IndexedSlices):
             rule = self._rule(tf.cast(learning_rate, dtype))
-            if rule and not decays and _sparse_update.is_possible(variable):
-                slots = [variable_of(s) for s in self.slots(variable)]
+            slots = [variable_of(s) for s in self.slots(variable)]
+            possible = _sparse_update.is_possible(variable, slots)
+            if rule and not decays and possible:
                 _sparse_update.update(variable, slots, gradient, rule)
                 return
             # Those of several replicas were put together since `apply`.

@@ -24,11 +24,15 @@ class Rule(NamedTuple):
     epsilon: float = 0.0
 
 
-def is_possible(variable):
-    """Whether the op can update the variable: on CPUs, and not within XLA."""
+def is_possible(variable, slots):
+    """Whether the op can update a variable and its slots.
+
+    They must be on one device, a CPU, and not within XLA.
+    """
     graph = tf.compat.v1.get_default_graph()
     return (
         variable.dtype in _DTYPES
+        and all(slot.device == variable.device for slot in slots)
         and tf.DeviceSpec.from_string(variable.device).device_type == "CPU"
         and not control_flow_util.GraphOrParentsInXlaContext(graph)
     )

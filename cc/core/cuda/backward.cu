@@ -30,6 +30,10 @@ std::string Run(const Batch<T>& batch, const Memory& memory,
   const Bounds& bounds = buffers.bounds;
   const RowArguments<T> rows = {batch.width, batch.shape.small_fanout,
                                 loss_grads, buffers, out};
+  // Before the first launch: a step is made as a whole or not at all.
+  const int64_t bytes = SmallRowsBytes(rows);
+  const int warps = WarpsFor(bytes, device);
+  if (bounds.small_items > 0 && warps == 0) return TooWide(batch.width);
   if (bounds.backward_items > 0) {
     ListItems(ItemKind::kBackward, bounds, buffers.plan, buffers.backward_items,
               stream);
@@ -50,9 +54,6 @@ std::string Run(const Batch<T>& batch, const Memory& memory,
     }
   }
   if (bounds.small_items > 0) {
-    const int64_t bytes = SmallRowsBytes(rows);
-    const int warps = WarpsFor(bytes, device);
-    if (warps == 0) return TooWide(batch.width);
     ListItems(ItemKind::kSmall, bounds, buffers.plan, buffers.small_items,
               stream);
     Launch(SmallRows<T>, Grid(CeilDivide(bounds.small_items, warps), device),

@@ -49,7 +49,9 @@ struct DeviceLimits {
 
 inline DeviceLimits CurrentDevice() {
   DeviceLimits limits;
-  int device = 0, processors = 0, shared = 0, major = 0;
+  // Where the runtime does not start, what every GPU has: then the launches
+  // fail, and say why.
+  int device = 0, processors = 0, shared = 48 << 10, major = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
   cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin,

@@ -19,6 +19,9 @@ namespace {
 
 constexpr int kThreads = 128;
 
+// Of the logits of all warps, if a warp's are no more.
+constexpr int64_t kMaxLogitsBytes = int64_t{1} << 30;
+
 template <typename T>
 struct SampleKernelArguments {
   TreeView tree;
@@ -134,7 +137,10 @@ template <typename T>
 int64_t LayOutSample(const Batch<T>& batch, int64_t draws, Arena* arena,
                      Accumulator<T>** x, Accumulator<T>** logits) {
   const int64_t warps = kThreads / kWarp;
-  const int64_t blocks = Grid(CeilDivide(draws, warps), CurrentDevice());
+  const int64_t bytes = warps * batch.shape.max_fanout * sizeof(Accumulator<T>);
+  const int64_t blocks =
+      Smaller(Grid(CeilDivide(draws, warps), CurrentDevice()),
+              Larger<int64_t>(kMaxLogitsBytes / Larger<int64_t>(bytes, 1), 1));
   arena->Take(batch.size * batch.width, x);
   arena->Take(blocks * warps * batch.shape.max_fanout, logits);
   return blocks;

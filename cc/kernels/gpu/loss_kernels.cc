@@ -93,7 +93,7 @@ class LossGradOp : public OpKernel {
     OP_REQUIRES(context, state->shape() == in.StateShape(),
                 absl::InvalidArgumentError(
                     "probs must be what the loss op made of these labels on a "
-                    "GPU, of shape " +
+                    "GPU, with the same setting of TensorFloat-32, of shape " +
                     in.StateShape().DebugString() + ", but has the shape " +
                     state->shape().DebugString()));
     Tensor losses;
