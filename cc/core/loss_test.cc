@@ -141,9 +141,12 @@ void CheckSure(Isa isa, int64_t rows) {
   std::mt19937 rng(7);
   std::vector<T> w = Draw<T>(rows * width, 1, &rng);
   std::vector<float> x(batch * width);
-  for (float& v : x) v = 1 + (rng() % 1024) * 0x1p-12f;
-  for (int64_t d = 0; d < width; ++d) w[d] = FromDouble<T>(2e5 + rng() % 999);
-  const std::vector<int64_t> labels(batch, 0);
+  std::uniform_real_distribution<float> uniform(1, 2);
+  for (float& v : x) v = uniform(rng);
+  for (int64_t d = 0; d < width; ++d) {
+    w[(rows - 1) * width + d] = FromDouble<T>(1e6 * uniform(rng));
+  }
+  const std::vector<int64_t> labels(batch, rows - 1);
   const Outputs<T> out = RunFloatInputs(tree, w, x, width, labels, isa, 1);
   const std::string name = std::string(IsaName(isa)) + " sure db";
   const double most = rows == 2 ? 1e-6 : batch;
