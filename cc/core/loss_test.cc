@@ -144,6 +144,7 @@ void CheckSure(Isa isa, int64_t rows) {
   std::uniform_real_distribution<float> uniform(1, 2);
   for (float& v : x) v = uniform(rng);
   for (int64_t d = 0; d < width; ++d) {
+    w[d] = FromDouble<T>(-1e6 * uniform(rng));
     w[(rows - 1) * width + d] = FromDouble<T>(1e6 * uniform(rng));
   }
   const std::vector<int64_t> labels(batch, rows - 1);
