@@ -12,15 +12,6 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::Var;
 
-absl::Status CheckType(const std::string& name, const Tensor& tensor,
-                       DataType dtype) {
-  if (!tensor.IsInitialized()) return WithoutValue(name);
-  if (tensor.dtype() == dtype) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must be ", tensorflow::DataTypeString(dtype),
-                   ", but is ", tensorflow::DataTypeString(tensor.dtype())));
-}
-
 // The slots that a list input names.
 absl::Status FindSlots(OpKernelContext* context, const std::string& list,
                        int num_slots, VariableLocks* locks,

@@ -11,13 +11,13 @@
 #include "cc/core/update.h"
 #include "cc/kernels/arguments.h"
 #include "cc/kernels/parallel.h"
+#include "cc/kernels/train_step_arguments.h"
 #include "cc/kernels/variable_locks.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
 namespace {
 
-using tensorflow::DataType;
 using tensorflow::DataTypeToEnum;
 using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
@@ -33,15 +33,6 @@ absl::Status CheckShape(const std::string& name, const Tensor& tensor,
                    ", but has ", tensor.shape().DebugString()));
 }
 
-absl::Status CheckVariable(const std::string& name, const Tensor& tensor,
-                           DataType dtype) {
-  if (!tensor.IsInitialized()) return WithoutValue(name);
-  if (tensor.dtype() == dtype) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must be ", tensorflow::DataTypeString(dtype),
-                   ", but is ", tensorflow::DataTypeString(tensor.dtype())));
-}
-
 template <typename T>
 class SparseUpdateOp : public OpKernel {
  public:
@@ -51,10 +42,7 @@ class SparseUpdateOp : public OpKernel {
   explicit SparseUpdateOp(OpKernelConstruction* context) : OpKernel(context) {
     std::string rule;
     OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
-    rule_ = rule == "sgd"               ? UpdateRule::kSgd
-            : rule == "adagrad"         ? UpdateRule::kAdagrad
-            : rule == "rowwise_adagrad" ? UpdateRule::kRowwiseAdagrad
-                                        : UpdateRule::kAdam;
+    OP_REQUIRES_OK(context, RuleOf(rule, &rule_));
     int num_slots;
     OP_REQUIRES_OK(context, context->GetAttr("num_slots", &num_slots));
     OP_REQUIRES(context, num_slots == NumSlots(rule_),
@@ -93,7 +81,7 @@ class SparseUpdateOp : public OpKernel {
     TF_RETURN_IF_ERROR(locks->LockExclusive());
     *weights = variable->tensor();
     TF_RETURN_IF_ERROR(
-        CheckVariable("weights", **weights, DataTypeToEnum<T>::value));
+        CheckType("weights", **weights, DataTypeToEnum<T>::value));
     const TensorShape shape = (*weights)->shape();
     if (shape.dims() == 0) {
       return absl::InvalidArgumentError(
@@ -103,7 +91,7 @@ class SparseUpdateOp : public OpKernel {
     for (int s = 0; s < num_slots; ++s) {
       const Tensor& slot = *slots[s]->tensor();
       TF_RETURN_IF_ERROR(
-          CheckVariable(SlotName(s), slot, DataTypeToEnum<A>::value));
+          CheckType(SlotName(s), slot, DataTypeToEnum<A>::value));
       TF_RETURN_IF_ERROR(
           CheckShape(SlotName(s), slot,
                      of_rows ? TensorShape({shape.dim_size(0)}) : shape));
@@ -158,7 +146,7 @@ class SparseUpdateOp : public OpKernel {
     return absl::OkStatus();
   }
 
-  UpdateRule rule_;
+  UpdateRule rule_ = UpdateRule::kSgd;
 };
 
 #define TF_HSM_REGISTER(T)                                                 \

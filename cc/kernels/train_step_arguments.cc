@@ -10,6 +10,8 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
+}  // namespace
+
 absl::Status RuleOf(const std::string& name, UpdateRule* rule) {
   if (name == "sgd") {
     *rule = UpdateRule::kSgd;
@@ -24,8 +26,6 @@ absl::Status RuleOf(const std::string& name, UpdateRule* rule) {
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::Status TrainStepAttributes::Read(OpKernelConstruction* context) {
   std::string name;

@@ -4,6 +4,7 @@
 #define TF_HSM_CC_KERNELS_TRAIN_STEP_ARGUMENTS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "cc/core/update.h"
@@ -12,6 +13,9 @@
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
+
+// The rule that the attribute `rule` names.
+absl::Status RuleOf(const std::string& name, UpdateRule* rule);
 
 // The op's attributes.
 struct TrainStepAttributes {

@@ -21,6 +21,16 @@ absl::Status WithoutValue(const std::string& name) {
       absl::StrCat(name, " is a variable without a value"));
 }
 
+absl::Status CheckType(const std::string& name,
+                       const tensorflow::Tensor& tensor,
+                       tensorflow::DataType dtype) {
+  if (!tensor.IsInitialized()) return WithoutValue(name);
+  if (tensor.dtype() == dtype) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must be ", tensorflow::DataTypeString(dtype),
+                   ", but is ", tensorflow::DataTypeString(tensor.dtype())));
+}
+
 VariableLocks::~VariableLocks() {
   for (size_t i = 0; i < num_shared_; ++i) {
     held_[i].variable->mu()->unlock_shared();

@@ -14,6 +14,11 @@ namespace tf_hsm {
 
 absl::Status WithoutValue(const std::string& name);
 
+// Whether a tensor has a value, of this type.
+absl::Status CheckType(const std::string& name,
+                       const tensorflow::Tensor& tensor,
+                       tensorflow::DataType dtype);
+
 // Finds variables, then locks all of them in one order for everybody, so that
 // no two ops each wait for the other. Unlocks and forgets them at its end.
 class VariableLocks {
