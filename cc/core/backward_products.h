@@ -3,7 +3,9 @@
 //
 //   Add: dW[k] (+)= sum_m dz[m][k] x_m
 //
-// on vectors (tile.h), and on tiles (amx_tile.h) for sums in float.
+// on vectors (tile.h), and on tiles (amx_tile.h) for sums in float; or, with
+// few examples and memory that is too much for the cache, straight to memory
+// (stream_outer.h).
 
 #ifndef TF_HSM_CC_CORE_BACKWARD_PRODUCTS_H_
 #define TF_HSM_CC_CORE_BACKWARD_PRODUCTS_H_
@@ -11,6 +13,7 @@
 #include <cstdint>
 
 #include "cc/core/softmax.h"
+#include "cc/core/stream_outer.h"
 #include "cc/core/tile.h"
 
 #if defined(__AMX_BF16__)
@@ -39,6 +42,7 @@ class VectorOuter {
  public:
   using A = Accumulator<T>;
   static constexpr int64_t kMaxBlockRows = 48;
+  static constexpr bool kStreams = false;
 
   // With few examples dW is what counts, and stays in the first cache.
   static int64_t BlockRows(int64_t population) {
@@ -63,6 +67,42 @@ class VectorOuter {
   const int64_t width_;
 };
 
+// Write instead of Add: dW goes to memory from the registers. x is spread once,
+// over what would be dW's block.
+class StreamingOuter {
+ public:
+  static constexpr int64_t kMaxBlockRows = kMaxStreamRows;
+  static constexpr bool kStreams = true;
+
+  // With fewer rows, spreading x costs more than is won; so does reading it at
+  // 16 distances from a line, few rows at each, with more examples.
+  static bool Suits(int64_t rows, int64_t population, int64_t width) {
+    return rows >= 16 && width >= kMinStreamWidth &&
+           population <= (width % 4 == 0 ? kMaxExamples : 8);
+  }
+
+  static int64_t BlockRows(int64_t) { return kMaxBlockRows; }
+
+  explicit StreamingOuter(int64_t width) : width_(width) {}
+
+  int64_t Stride() const { return SpreadWidth(width_); }
+
+  void Write(Matrix<float> dz, int64_t rows, Matrix<const float> x,
+             int64_t examples, Matrix<float> spread, float* dw) {
+    if (!is_spread_) Spread(x, examples, width_, spread.data);
+    is_spread_ = true;
+    StreamOuter({dz.data, 1, dz.stride}, rows, examples, spread.data, width_,
+                dw);
+  }
+
+ private:
+  static constexpr int64_t kMaxExamples = 32;
+  static_assert(kMaxExamples <= kMaxBlockRows);
+
+  const int64_t width_;
+  bool is_spread_ = false;
+};
+
 #if defined(__AMX_BF16__)
 
 // dz and x in parts: six multiplications, or three of bfloat16 inputs. x is
@@ -71,6 +111,7 @@ class VectorOuter {
 class TileOuter {
  public:
   static constexpr int64_t kMaxBlockRows = kBackwardRowStep;
+  static constexpr bool kStreams = false;
 
   // With fewer rows or examples, packing costs more than the tiles save.
   static bool Suits(int64_t rows, int64_t population, int64_t width) {

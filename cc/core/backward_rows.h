@@ -124,7 +124,10 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
           db[k] += row[k];
         }
       }
-      if (linear) {
+      if constexpr (Products::kStreams) {
+        products.Write(dz, rows, x, examples, dw,
+                       args.dw + (node.row_offset + k0) * width);
+      } else if (linear) {
         if constexpr (sizeof(T) == sizeof(A)) {
           const Strided<A> factors = {dz.data, 1, dz.stride};
           MakeLinear(*args.update, first, rows, examples, x.data, width,
@@ -136,17 +139,22 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
         products.Add(dz, rows, x, examples, m0 > 0, dw);
       }
     }
-    // From here on its rows follow each other closely.
-    for (int64_t k = 1; k < rows && dw.stride != width && !linear; ++k) {
-      __builtin_memmove(dw.data + k * width, dw.row(k), width * sizeof(A));
+    const bool in_block = !linear && !Products::kStreams;
+    if (in_block) {
+      // From here on its rows follow each other closely.
+      for (int64_t k = 1; k < rows && dw.stride != width; ++k) {
+        __builtin_memmove(dw.data + k * width, dw.row(k), width * sizeof(A));
+      }
     }
     if (args.update != nullptr) {
-      if (!linear) UpdateWeights(*args.update, first, rows, width, dw.data);
+      if (in_block) UpdateWeights(*args.update, first, rows, width, dw.data);
       UpdateBiases(*args.update, first, rows, db);
       continue;
     }
     const int64_t row = node.row_offset + k0;
-    Write(dw.data, rows * width, args.past_cache, args.dw + row * width);
+    if (in_block) {
+      Write(dw.data, rows * width, args.past_cache, args.dw + row * width);
+    }
     Write(db, rows, false, args.db + row);
   }
 }
@@ -154,13 +162,21 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
 template <typename T>
 void BackwardSlice(const Problem<T>& problem, const Slice& slice,
                    const BackwardArguments<T>& args) {
-#if defined(__AMX_BF16__)
   const int64_t population = problem.plan->nodes[slice.node].population();
-  if (TileOuter::Suits(slice.end - slice.begin, population, problem.width)) {
+  const int64_t rows = slice.end - slice.begin;
+#if defined(__AMX_BF16__)
+  if (TileOuter::Suits(rows, population, problem.width)) {
     BackwardSliceBy<T, TileOuter>(problem, slice, args);
     return;
   }
 #endif
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (args.past_cache && args.update == nullptr &&
+        StreamingOuter::Suits(rows, population, problem.width)) {
+      BackwardSliceBy<T, StreamingOuter>(problem, slice, args);
+      return;
+    }
+  }
   BackwardSliceBy<T, VectorOuter<T>>(problem, slice, args);
 }
 

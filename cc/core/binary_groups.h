@@ -125,6 +125,7 @@ class BinaryGroups {
     Deltas<T, nodes>(rows, x, examples_, width, &run_.ahead, pairs_.delta);
     AddBiases<nodes>(chain);
     pairs_.Softmax(nodes * examples_);
+    run_.AskForDx();
     A* loss = run_.Loss(first_);
     for (int64_t m = 0; m < examples_; ++m) {
       for (int i = 0; i < nodes; ++i) loss[m] += pairs_.loss[m * nodes + i];

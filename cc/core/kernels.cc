@@ -6,6 +6,7 @@
 #include "cc/core/forward_group.h"
 #include "cc/core/log_softmax.h"
 #include "cc/core/small_groups.h"
+#include "cc/core/sparse_rows.h"
 
 namespace tf_hsm {
 namespace TF_HSM_ISA {
@@ -16,7 +17,7 @@ const Kernels<T>& Table() {
   static constexpr Kernels<T> table = {
       ForwardGroup<T>,      kForwardExamples,   SmallGroups<T>,
       BackwardRows<T>,      kBackwardRowStep,   LogSoftmax<T>,
-      Exps<Accumulator<T>>, AddExpectations<T>,
+      Exps<Accumulator<T>>, AddExpectations<T>, SparseRows<T>,
   };
   return table;
 }

@@ -1,7 +1,8 @@
 // The inner kernels, one work item each, compiled once per ISA (kernels.cc).
 //
-// All see the examples in sorted order (plan.h): row i of x is the inputs of
-// the i-th sorted example, as accumulators, padded with zeros (types.h).
+// Those of a loss see the examples in sorted order (plan.h): row i of x is the
+// inputs of the i-th sorted example, as accumulators, padded with zeros
+// (types.h).
 
 #ifndef TF_HSM_CC_CORE_KERNELS_H_
 #define TF_HSM_CC_CORE_KERNELS_H_
@@ -10,6 +11,8 @@
 
 #include "cc/core/isa.h"
 #include "cc/core/plan.h"
+#include "cc/core/radix_sort.h"
+#include "cc/core/sparse_update.h"
 #include "cc/core/types.h"
 #include "cc/core/update.h"
 
@@ -36,7 +39,9 @@ template <typename T>
 struct ForwardOutputs {
   using A = Accumulator<T>;
   A* loss = nullptr;  // [batch], by original example; added to
-  A* dx = nullptr;    // [batch, width], by original example; added to
+  // [batch, width], by original example; written by small_groups, added to by
+  // forward_group.
+  A* dx = nullptr;
   const A* dx_factors = nullptr;  // [examples], sorted: of dx; null: 1
   // [passes, 2]: the maximum m of the logits and 1 / sum exp(z - m); of groups
   // of two rows, only where probs is null.
@@ -89,9 +94,9 @@ struct Kernels {
                         const ForwardOutputs<T>&);
   int64_t forward_examples;
   // Every group of at most kMaxSmallFanout rows on the paths of the sorted
-  // examples [begin, end). With a `step`, which has an update, those that no
-  // other examples pass are updated, and neither normalizers nor probabilities
-  // of theirs are kept.
+  // examples [begin, end), before their other groups. With a `step`, which has
+  // an update, those that no other examples pass are updated, and neither
+  // normalizers nor probabilities of theirs are kept.
   void (*small_groups)(const Problem<T>&, int64_t begin, int64_t end,
                        const ForwardOutputs<T>&,
                        const BackwardArguments<T>* step);
@@ -108,6 +113,11 @@ struct Kernels {
   void (*add_expectations)(const T* w, int64_t rows, int64_t width,
                            const A* factors, int64_t stride, int64_t examples,
                            A* sums);
+
+  // Updates the rows that are the keys of [begin, end), sorted, by the sums of
+  // the values at their indices: of no row are there others.
+  void (*sparse_rows)(const Update<T>&, const SparseGradient<T>&,
+                      const KeyAndIndex* begin, const KeyAndIndex* end);
 };
 
 // The table of one ISA, which must be supported.

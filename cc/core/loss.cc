@@ -77,16 +77,16 @@ std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan, int64_t most) {
   return levels;
 }
 
-}  // namespace
-
-namespace {
+bool HasSmall(const Plan& plan) {
+  return std::any_of(plan.nodes.begin(), plan.nodes.end(), IsSmall);
+}
 
 // Calls run(begin, end) for the examples, if there are groups to walk, and
 // then group(slice) for the others.
 void InForwardOrder(const Plan& plan, int64_t most, const Parallel& parallel,
                     const std::function<void(int64_t, int64_t)>& run,
                     const std::function<void(const Slice&)>& group) {
-  if (std::any_of(plan.nodes.begin(), plan.nodes.end(), IsSmall)) {
+  if (HasSmall(plan)) {
     const int64_t count = plan.num_examples();
     parallel(CeilDivide(count, kRunExamples), [&](int64_t i) {
       run(i * kRunExamples, std::min((i + 1) * kRunExamples, count));
@@ -147,6 +147,10 @@ void BackwardOf(const Problem<T>& problem, const Kernels<T>& kernels,
 }
 
 }  // namespace
+
+bool AddsDx(const Plan& plan, int64_t batch) {
+  return !HasSmall(plan) || plan.num_examples() < batch;
+}
 
 template <typename T>
 void Forward(const Problem<T>& problem, const Kernels<T>& kernels,

@@ -32,7 +32,13 @@ bool KeepsProbs(const Plan& plan, int64_t width, int64_t max_bytes) {
   return plan.num_probs <= limit / static_cast<int64_t>(sizeof(Accumulator<T>));
 }
 
-// Adds loss and dx to outputs that hold zeros; fills normalizers and probs.
+// Whether the dx of `batch` examples, some of which the plan may leave out,
+// must hold zeros before Forward or TrainStep: where there are small groups,
+// these write the dx of all examples of the plan.
+bool AddsDx(const Plan& plan, int64_t batch);
+
+// Adds loss to an output that holds zeros, and makes dx, which holds zeros
+// where AddsDx; fills normalizers and probs.
 template <typename T>
 void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
              const Parallel& parallel, const ForwardOutputs<T>& outputs);
@@ -46,13 +52,13 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
 // those of the nodes that it updates at once; plan->num_probs is what is left.
 void PlanTraining(Plan* plan);
 
-// Adds loss and dx, those of the parameters before the step, to outputs that
-// hold zeros, and applies the update that `arguments` has. dx is that of the
-// total that the step minimizes: each example's is multiplied by its
-// loss_grads. The weights of a node are updated right after their part of loss
-// and dx, while they are in the cache, where few examples pass the node.
-// `outputs` has the normalizers, and probs if they are kept; both are scratch.
-// problem.plan comes from PlanTraining.
+// Makes loss and dx as Forward does, those of the parameters before the step,
+// and applies the update that `arguments` has. dx is that of the total that the
+// step minimizes: each example's is multiplied by its loss_grads. The weights
+// of a node are updated right after their part of loss and dx, while they are
+// in the cache, where few examples pass the node. `outputs` has the
+// normalizers, and probs if they are kept; both are scratch. problem.plan comes
+// from PlanTraining.
 template <typename T>
 void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
                const Parallel& parallel, const ForwardOutputs<T>& outputs,

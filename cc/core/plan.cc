@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "cc/core/radix_sort.h"
 #include "cc/core/tree_walk.h"
@@ -43,41 +42,39 @@ class NodeBuilder {
       GroupSpan span;
       std::string error = GroupOf(tree_, at_row, &span);
       if (!error.empty()) return error;
-      Node node;
-      node.group = span.group;
-      node.first_row = span.first_row;
-      node.fanout = span.fanout;
-      if (!climb_.empty() && node.group >= climb_.back().first.group) {
-        return At("row_groups", at_row, node.group) +
+      if (!climb_.empty() && span.group >= climb_.back().span.group) {
+        return At("row_groups", at_row, span.group) +
                ", but a parent's group must come before its child's, " +
-               std::to_string(climb_.back().first.group);
+               std::to_string(climb_.back().span.group);
       }
-      while (!open_.empty() && plan_.nodes[open_.back()].group > node.group) {
+      while (!open_.empty() && plan_.nodes[open_.back()].group > span.group) {
         Close(at);
       }
-      const int64_t local = at_row - node.first_row;
-      if (!open_.empty() && plan_.nodes[open_.back()].group == node.group) {
+      const int64_t local = at_row - span.first_row;
+      if (!open_.empty() && plan_.nodes[open_.back()].group == span.group) {
         joined = open_.back();
-        climb_.emplace_back(node, local);
+        leaf_local_ = local;
         break;
       }
-      climb_.emplace_back(node, local);
-      if (node.group == 0) break;
-      at_row = tree_.group_parents[node.group];
-    }
-    if (joined >= 0) {
-      leaf_local_ = climb_.back().second;
-      climb_.pop_back();
+      climb_.push_back({span, local});
+      if (span.group == 0) break;
+      at_row = tree_.group_parents[span.group];
     }
     while (!climb_.empty()) {
-      Node node = climb_.back().first;
-      node.parent = joined;
-      node.parent_local = joined < 0 ? -1 : leaf_local_;
-      node.depth = joined < 0 ? 0 : plan_.nodes[joined].depth + 1;
-      node.begin = at;
-      leaf_local_ = climb_.back().second;
+      const Step& step = climb_.back();
+      const int64_t parent = joined;
       joined = static_cast<int64_t>(plan_.nodes.size());
-      plan_.nodes.push_back(node);
+      Node& node = plan_.nodes.emplace_back();
+      node.group = step.span.group;
+      node.first_row = step.span.first_row;
+      node.fanout = step.span.fanout;
+      node.begin = at;
+      if (parent >= 0) {
+        node.parent = parent;
+        node.parent_local = leaf_local_;
+        node.depth = plan_.nodes[parent].depth + 1;
+      }
+      leaf_local_ = step.local;
       open_.push_back(joined);
       climb_.pop_back();
     }
@@ -91,6 +88,11 @@ class NodeBuilder {
   }
 
  private:
+  struct Step {
+    GroupSpan span;
+    int64_t local;  // the row on the path
+  };
+
   void Close(int64_t at) {
     Node& node = plan_.nodes[open_.back()];
     node.end = at;
@@ -101,7 +103,7 @@ class NodeBuilder {
   const TreeView& tree_;
   Plan& plan_;
   std::vector<int64_t> open_;  // the path of nodes that still grow
-  std::vector<std::pair<Node, int64_t>> climb_;  // with the row on the path
+  std::vector<Step> climb_;    // to new nodes, from the leaf upwards
   int64_t leaf_local_ = 0;
 };
 
@@ -169,6 +171,7 @@ std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
     plan->order[at] = ranked[at].index;
     leaves[at] = tree.class_rows[labels[plan->order[at]]];
   }
+  plan->nodes.reserve(2 * count);
   NodeBuilder builder(tree, plan);
   for (int64_t at = 0; at < count; ++at) {
     if (at % kWarmLeaves == 0) {

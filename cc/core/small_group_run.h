@@ -59,24 +59,28 @@ struct SmallGroupRun {
   Matrix<A> Dx(int64_t at) const { return {dx.row(at - begin), dx.stride}; }
   A* Loss(int64_t at) const { return loss + (at - begin); }
 
-  // Adds the sums to the outputs.
-  void Write() const {
-    constexpr int64_t kAhead = 4;
+  // Asks for the next row of the output dx, which lies anywhere in memory.
+  void AskForDx() {
+    if (out.dx == nullptr || asked_ == end) return;
+    const int64_t width = problem.width;
+    const A* row = out.dx + problem.plan->order[asked_++] * width;
+    for (int64_t d = 0; d < width; d += 64 / sizeof(A)) {
+      __builtin_prefetch(row + d, 1);
+    }
+  }
+
+  // Adds the losses to the outputs, and writes dx: what comes later adds to it.
+  void Write() {
     const int64_t width = problem.width;
     const int64_t* order = problem.plan->order.data();
     for (int64_t at = begin; at < end; ++at) {
       out.loss[order[at]] += *Loss(at);
       if (out.dx == nullptr) continue;
-      if (at + kAhead < end) {
-        const A* next = out.dx + order[at + kAhead] * width;
-        for (int64_t d = 0; d < width; d += kLanes<A>) {
-          __builtin_prefetch(next + d, 1);
-        }
-      }
+      AskForDx();
       A* to = out.dx + order[at] * width;
       const A* from = Dx(at).data;
       const A factor = out.dx_factors ? out.dx_factors[at] : 1;
-      for (int64_t d = 0; d < width; ++d) to[d] += from[d] * factor;
+      for (int64_t d = 0; d < width; ++d) to[d] = from[d] * factor;
     }
   }
 
@@ -87,6 +91,9 @@ struct SmallGroupRun {
   RowsAhead<T> ahead;
   const Matrix<A> dx;  // [end - begin, width]
   A* const loss;       // [end - begin]
+
+ private:
+  int64_t asked_ = begin;  // examples before it have been asked for
 };
 
 }  // namespace TF_HSM_ISA

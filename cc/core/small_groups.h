@@ -235,6 +235,7 @@ class SoftmaxGroups {
     const Node& node = *part.node;
     const ForwardOutputs<T>& out = run_.out;
     const int64_t rows = node.fanout;
+    run_.AskForDx();
     A* loss = run_.Loss(part.first_example);
     for (int m = 0; m < part.num_examples; ++m) {
       loss[m] += batch_.loss[part.first_pair + m];

@@ -3,55 +3,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "cc/core/isa.h"
+#include "cc/core/kernels.h"
 #include "cc/core/radix_sort.h"
-#include "cc/core/sparse_rows.h"
 
 namespace tf_hsm {
-
-#define TF_HSM_DECLARE(isa)            \
-  namespace isa {                      \
-  SparseRows<float> FloatRows();       \
-  SparseRows<double> DoubleRows();     \
-  SparseRows<bfloat16> Bfloat16Rows(); \
-  SparseRows<half> HalfRows();         \
-  }
-
-TF_HSM_DECLARE(baseline)
-#if defined(__x86_64__)
-TF_HSM_DECLARE(avx2)
-TF_HSM_DECLARE(avx512)
-#define TF_HSM_CHOOSE(name)    \
-  switch (isa) {               \
-    case Isa::kAmx:            \
-    case Isa::kAvx512:         \
-      return avx512::name();   \
-    case Isa::kAvx2:           \
-      return avx2::name();     \
-    default:                   \
-      return baseline::name(); \
-  }
-#else
-#define TF_HSM_CHOOSE(name) \
-  (void)isa;                \
-  return baseline::name()
-#endif
-
-template <>
-SparseRows<float> SparseRowsFor(Isa isa) {
-  TF_HSM_CHOOSE(FloatRows);
-}
-template <>
-SparseRows<double> SparseRowsFor(Isa isa) {
-  TF_HSM_CHOOSE(DoubleRows);
-}
-template <>
-SparseRows<bfloat16> SparseRowsFor(Isa isa) {
-  TF_HSM_CHOOSE(Bfloat16Rows);
-}
-template <>
-SparseRows<half> SparseRowsFor(Isa isa) {
-  TF_HSM_CHOOSE(HalfRows);
-}
 
 namespace {
 
@@ -76,9 +32,10 @@ void SparseUpdate(const Update<T>& update, const SparseGradient<T>& gradient,
         values.data() + i, values.data() + count, values[i - 1].key,
         [](int64_t key, const KeyAndIndex& value) { return key < value.key; });
   };
-  const SparseRows<T> update_rows = SparseRowsFor<T>(ActiveIsa(nullptr));
+  const Kernels<T>& kernels = KernelsFor<T>(ActiveIsa(nullptr));
   parallel((count + size - 1) / size, [&](int64_t i) {
-    update_rows(update, gradient, boundary(i * size), boundary((i + 1) * size));
+    kernels.sparse_rows(update, gradient, boundary(i * size),
+                        boundary((i + 1) * size));
   });
 }
 

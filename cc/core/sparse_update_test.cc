@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/kernels.h"
 #include "cc/core/radix_sort.h"
 #include "cc/core/reference.h"
-#include "cc/core/sparse_rows.h"
 #include "cc/core/test_support.h"
 
 namespace tf_hsm {
@@ -73,8 +73,8 @@ void Check(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
   std::vector<State<T>> states = {run};
   for (Isa isa : SupportedIsas()) {
     states.push_back(start);
-    SparseRowsFor<T>(isa)(states.back().Of(rule), gradient, sorted.data(),
-                          sorted.data() + count);
+    KernelsFor<T>(isa).sparse_rows(states.back().Of(rule), gradient,
+                                   sorted.data(), sorted.data() + count);
   }
 
   std::vector<double> totals(rows * width);

@@ -78,7 +78,7 @@ struct Run {
     std::vector<A> normalizers(2 * plan.num_passes, NAN);
     std::vector<A> probs(plan.num_probs, NAN);
     loss.assign(batch, 0);
-    dx.assign(batch * width, 0);
+    dx.assign(batch * width, AddsDx(plan, batch) ? 0 : NAN);
     Update<T> update;
     update.rule = rule;
     update.hyper = kHyper;

@@ -64,7 +64,7 @@ class LossOp : public OpKernel {
         AllocateOutput(context, 3,
                        TensorShape({with_probs ? plan.num_probs : 0}), &probs));
     SetZero(parallel, loss);
-    SetZero(parallel, dx);
+    if (AddsDx(plan, loss->NumElements())) SetZero(parallel, dx);
     ForwardOutputs<Core> outputs;
     outputs.loss = loss->flat<A>().data();
     if (with_dx) outputs.dx = dx->flat<A>().data();

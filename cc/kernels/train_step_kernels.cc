@@ -73,7 +73,7 @@ class TrainStepOp : public OpKernel {
         AllocateTemp(context, DataTypeToEnum<A>::value,
                      TensorShape({with_probs ? plan.num_probs : 0}), &probs));
     SetZero(parallel, loss);
-    SetZero(parallel, dx);
+    if (AddsDx(plan, loss->NumElements())) SetZero(parallel, dx);
     ForwardOutputs<Core> outputs;
     outputs.loss = Batch<T>::template Data<A>(*loss);
     if (with_dx) outputs.dx = Batch<T>::template Data<A>(*dx);

@@ -1,0 +1,68 @@
+"""What the tests of the benchmarks of top-k and sampling share."""
+
+import json
+
+import numpy as np
+from absl import flags
+from absl.testing import flagsaver
+
+from benchmarks import (
+    _floors,
+    _heads,
+    _limits,
+    _machine,
+    _peaked_inputs,
+    _timing,
+    _workloads,
+)
+
+PEAK = _peaked_inputs.Peak(0.9, 1.0)
+ROOMY = _limits.Limits(1e12, 1e9)
+
+
+def measure_here(monkeypatch):
+    """Measures in this process, and the machine's rates only roughly."""
+    monkeypatch.setattr(_machine, "run_alone", lambda f, *args: f(*args))
+    monkeypatch.setattr(_machine, "use_threads", lambda threads: None)
+    monkeypatch.setattr(_floors, "_STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(_floors, "_MATRIX_SIZE", 64)
+
+
+def run_command(module, path, *arguments):
+    """Calls a command; returns the result for its only head."""
+    with flagsaver.flagsaver():
+        flags.FLAGS([module.__name__, *arguments, f"--json={path}"])
+        module.main(None)
+    (entry,) = json.loads(path.read_text())["heads"]
+    return entry, entry["result"]
+
+
+def random_source(distribution="peaked", tree="two_level", **sizes):
+    case = _workloads.Case("tiny", tree, "uniform", "float32", **sizes)
+    return _heads.RandomSource(case, distribution, PEAK)
+
+
+def make_head(source, num_inputs=20):
+    head, refusal = source.make(num_inputs, ROOMY)
+    assert refusal is None
+    return head
+
+
+def make_settings(memory_limit=None):
+    return _timing.Settings((), 2, 1, memory_limit, 20.0)
+
+
+def node_log_probs(head):
+    """`[n, rows]` of nodes, in float64, from the definition."""
+    tree = head.tree
+    logits = head.inputs.numpy().astype(float) @ np.transpose(
+        head.parameters.weights.numpy().astype(float)
+    )
+    log_probs = np.zeros_like(logits)
+    for group in range(tree.num_groups):
+        rows = slice(*tree.group_offsets[group : group + 2])
+        exps = np.exp(logits[:, rows])
+        log_probs[:, rows] = np.log(exps / exps.sum(1, keepdims=True))
+        if group > 0:
+            log_probs[:, rows] += log_probs[:, [tree.group_parents[group]]]
+    return log_probs
