@@ -75,7 +75,7 @@ class StreamingOuter {
   static constexpr bool kStreams = true;
 
   // With fewer rows, spreading x costs more than is won; so does reading it at
-  // 16 distances from a line, few rows at each, with more examples.
+  // 8 or 16 distances from a line, few rows at each, with more examples.
   static bool Suits(int64_t rows, int64_t population, int64_t width) {
     return rows >= 16 && width >= kMinStreamWidth &&
            population <= (width % 4 == 0 ? kMaxExamples : 8);
@@ -97,7 +97,8 @@ class StreamingOuter {
 
  private:
   static constexpr int64_t kMaxExamples = 32;
-  static_assert(kMaxExamples <= kMaxBlockRows);
+  static_assert(kMaxExamples <= kBackwardExamples, "one chunk");
+  static_assert(kMaxExamples <= kMaxBlockRows, "room for the spread x");
 
   const int64_t width_;
   bool is_spread_ = false;

@@ -66,6 +66,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   A* scratch = Scratch<A>(kBlock * (kChunk + products.Stride()));
   // [examples, rows]; of a small group as its probabilities lie.
   const Matrix<A> dz = {scratch, node.fanout < block ? node.fanout : block};
+  // Or, where the products stream, the spread x.
   const Matrix<A> dw = {scratch + kBlock * kChunk, products.Stride()};
   // In one chunk: terms that are added one by one could each be too small to
   // change a weight.

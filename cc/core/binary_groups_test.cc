@@ -95,7 +95,8 @@ Results Run(const TreeView& tree, const Batch& batch, Isa isa, bool keep) {
   std::vector<A> sorted(examples * Padded(width));
   PackInputs(plan.order.data(), examples, x.data(), width, Serial,
              sorted.data());
-  std::vector<A> loss(examples), dx(examples * width), grads(examples, 1);
+  std::vector<A> loss(examples), grads(examples, 1);
+  std::vector<A> dx(examples * width, AddsDx(plan, examples) ? 0 : NAN);
   std::vector<A> normalizers(2 * plan.num_passes), probs(plan.num_probs);
   std::vector<T> dw(plan.num_rows * width), db(plan.num_rows);
   const Problem<T> problem = {&plan, width, w.data(),

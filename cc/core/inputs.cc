@@ -35,8 +35,9 @@ void PackInputs(const int64_t* order, int64_t count, const X* x, int64_t width,
                 const Parallel& parallel, A* packed) {
   constexpr int64_t kRows = 64;
   const int64_t padded = Padded(width);
-  if (padded == 0) return;  // any number of examples may have no numbers
-  parallel((count + kRows - 1) / kRows, [&](int64_t i) {
+  // Any number of examples may have no numbers.
+  const int64_t items = padded == 0 ? 0 : (count + kRows - 1) / kRows;
+  parallel(items, [&](int64_t i) {
     for (int64_t at = i * kRows; at < std::min((i + 1) * kRows, count); ++at) {
       const X* from = x + (order == nullptr ? at : order[at]) * width;
       A* to = packed + at * padded;

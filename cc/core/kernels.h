@@ -11,12 +11,13 @@
 
 #include "cc/core/isa.h"
 #include "cc/core/plan.h"
-#include "cc/core/radix_sort.h"
 #include "cc/core/sparse_update.h"
 #include "cc/core/types.h"
 #include "cc/core/update.h"
 
 namespace tf_hsm {
+
+struct KeyAndIndex;
 
 // Most examples of a group in one work item: x and dx stay in the second cache.
 constexpr int64_t kMaxItemExamples = 48;

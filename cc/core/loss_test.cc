@@ -31,7 +31,7 @@ Outputs<T> Run(const Problem<T>& problem, Isa isa, const Parallel& parallel,
   const Plan& plan = *problem.plan;
   Outputs<T> out;
   out.loss.assign(batch, 0);
-  out.dx.assign(batch * problem.width, 0);
+  out.dx.assign(batch * problem.width, AddsDx(plan, batch) ? 0 : NAN);
   out.normalizers.assign(2 * plan.num_passes, NAN);
   out.probs.assign(keep ? plan.num_probs : 0, NAN);
   Forward<T>(problem, KernelsFor<T>(isa), parallel,

@@ -145,6 +145,13 @@ std::string SortByGroup(Plan* plan) {
 
 std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
                      const std::vector<int64_t>& ignored, Plan* plan) {
+  const std::string error = SortExamples(tree, labels, batch, ignored, plan);
+  return error.empty() ? AddNodes(tree, labels, plan) : error;
+}
+
+std::string SortExamples(const TreeView& tree, const int64_t* labels,
+                         int64_t batch, const std::vector<int64_t>& ignored,
+                         Plan* plan) {
   *plan = Plan();
   std::vector<KeyAndIndex> ranked;  // rank and example
   ranked.reserve(batch);
@@ -161,17 +168,20 @@ std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
     ranked.push_back({tree.class_ranks[label], i});
   }
   SortByKey(&ranked);
+  plan->order.reserve(ranked.size());
+  for (const KeyAndIndex& one : ranked) plan->order.push_back(one.index);
+  return "";
+}
 
-  const int64_t count = static_cast<int64_t>(ranked.size());
-  plan->order.resize(count);
+std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan) {
+  const int64_t count = plan->num_examples();
   plan->leaf_node.resize(count);
   plan->leaf_local.resize(count);
   std::vector<int64_t> leaves(count);
   for (int64_t at = 0; at < count; ++at) {
-    plan->order[at] = ranked[at].index;
     leaves[at] = tree.class_rows[labels[plan->order[at]]];
   }
-  plan->nodes.reserve(2 * count);
+  plan->nodes.reserve(std::min(2 * count, tree.num_groups));
   NodeBuilder builder(tree, plan);
   for (int64_t at = 0; at < count; ++at) {
     if (at % kWarmLeaves == 0) {

@@ -65,6 +65,12 @@ struct Plan {
 std::string MakePlan(const TreeView& tree, const int64_t* labels, int64_t batch,
                      const std::vector<int64_t>& ignored, Plan* plan);
 
+// MakePlan in two parts: `order` alone, of a new plan, and the rest.
+std::string SortExamples(const TreeView& tree, const int64_t* labels,
+                         int64_t batch, const std::vector<int64_t>& ignored,
+                         Plan* plan);
+std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan);
+
 // For each example of the node, the local index of its row on the path.
 void FillTargets(const Plan& plan, int64_t node_index, int64_t* targets);
 

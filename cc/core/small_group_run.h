@@ -61,9 +61,9 @@ struct SmallGroupRun {
 
   // Asks for the next row of the output dx, which lies anywhere in memory.
   void AskForDx() {
-    if (out.dx == nullptr || asked_ == end) return;
+    if (out.dx == nullptr || asked == end) return;
     const int64_t width = problem.width;
-    const A* row = out.dx + problem.plan->order[asked_++] * width;
+    const A* row = out.dx + problem.plan->order[asked++] * width;
     for (int64_t d = 0; d < width; d += 64 / sizeof(A)) {
       __builtin_prefetch(row + d, 1);
     }
@@ -89,11 +89,9 @@ struct SmallGroupRun {
   const ForwardOutputs<T>& out;
   const BackwardArguments<T>* const step;  // or null
   RowsAhead<T> ahead;
-  const Matrix<A> dx;  // [end - begin, width]
-  A* const loss;       // [end - begin]
-
- private:
-  int64_t asked_ = begin;  // examples before it have been asked for
+  const Matrix<A> dx;     // [end - begin, width]
+  A* const loss;          // [end - begin]
+  int64_t asked = begin;  // examples whose row of dx has been asked for
 };
 
 }  // namespace TF_HSM_ISA

@@ -13,7 +13,6 @@
 #define TF_HSM_CC_CORE_STREAM_OUTER_H_
 
 #include <cstdint>
-#include <numeric>
 
 #include "cc/core/tile.h"
 
@@ -24,6 +23,8 @@ constexpr int64_t kLine = 16;  // numbers
 constexpr int kLineVectors = kLine / kLanes<float>;
 constexpr int kStreamVectors = 4;  // of a tile
 constexpr int64_t kStreamWidth = kStreamVectors * kLanes<float>;
+
+constexpr int64_t kMaxStreamRows = 48;
 
 // The narrowest rows: a line holds parts of two rows at most.
 constexpr int64_t kMinStreamWidth = 2 * kLine;
@@ -58,11 +59,11 @@ class LineRows {
         width_(width),
         before_(reinterpret_cast<uintptr_t>(to + first * width) /
                 sizeof(float) % kLine),
-        lines_((before_ + width + kLine - 1) / kLine),
         ends_(ends) {}
 
   int64_t before() const { return before_; }
-  int64_t numbers() const { return lines_ * kLine; }
+  // Up to the end of a row, from the line that it begins in.
+  int64_t numbers() const { return before_ + width_; }
 
   // Writes the tile of sums at number `at`, a multiple of kLine, of row k.
   TF_HSM_INLINE void Write(int64_t k, int64_t at,
@@ -96,7 +97,7 @@ class LineRows {
 
  private:
   float* const to_;
-  const int64_t width_, before_, lines_;
+  const int64_t width_, before_;
   Ends* const ends_;
 };
 
@@ -126,7 +127,7 @@ TF_HSM_INLINE void StreamTile(Strided<float> a, int64_t depth, const float* x,
   for (int i = 0; i < height; ++i) rows.Write(k + i * step, at, sums[i]);
 }
 
-// The sum of two ends is one of them and zeros.
+// The sum of two ends is, of finite numbers, one of them and zeros.
 inline void StreamEnds(const LineRows::Ends* ends, int64_t rows, int64_t width,
                        float* to) {
   constexpr int lanes = kLanes<float>;
@@ -150,13 +151,13 @@ inline void StreamEnds(const LineRows::Ends* ends, int64_t rows, int64_t width,
 }
 
 // For k < rows <= kMaxStreamRows; x from Spread; width >= kMinStreamWidth.
-constexpr int64_t kMaxStreamRows = 48;
-
 inline void StreamOuter(Strided<float> a, int64_t rows, int64_t depth,
                         const float* x, int64_t width, float* to) {
   LineRows::Ends ends[kMaxStreamRows];
   const int64_t stride = SpreadWidth(width);
-  const int64_t step = kLine / std::gcd(width, kLine);
+  // Rows at one distance from a line.
+  const int64_t even = width & -width;  // the largest power of two in it
+  const int64_t step = even < kLine ? kLine / even : 1;
   for (int64_t first = 0; first < step && first < rows; ++first) {
     const LineRows lines(to, width, first, ends);
     const float* shifted = x + kLine - lines.before();

@@ -3,6 +3,7 @@
 #ifndef TF_HSM_CC_KERNELS_BATCH_H_
 #define TF_HSM_CC_KERNELS_BATCH_H_
 
+#include <functional>
 #include <new>
 #include <string>
 #include <vector>
@@ -35,30 +36,28 @@ class Batch {
     try {
       std::vector<int64_t> labels;
       CopyIntegers(*arguments.labels, &labels);
-      const std::string error = MakePlan(arguments.tree, labels.data(),
-                                         labels.size(), ignored, &plan);
+      std::string error = SortExamples(arguments.tree, labels.data(),
+                                       labels.size(), ignored, &plan);
+      if (!error.empty()) return absl::InvalidArgumentError(error);
+      TF_RETURN_IF_ERROR(
+          AllocateTemp(context, tensorflow::DataTypeToEnum<A>::value,
+                       tensorflow::TensorShape(
+                           {plan.num_examples(), Padded(arguments.width)}),
+                       &sorted_));
+      // One thread makes the nodes while the others pack.
+      Sort([&](int64_t count, const std::function<void(int64_t)>& pack) {
+        parallel(1 + count, [&](int64_t i) {
+          if (i > 0) {
+            pack(i - 1);
+          } else {
+            error = AddNodes(arguments.tree, labels.data(), &plan);
+          }
+        });
+      });
       if (!error.empty()) return absl::InvalidArgumentError(error);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(
           "no memory for the plan of these labels' paths");
-    }
-    TF_RETURN_IF_ERROR(AllocateTemp(
-        context, tensorflow::DataTypeToEnum<A>::value,
-        tensorflow::TensorShape({plan.num_examples(), Padded(arguments.width)}),
-        &sorted_));
-    switch (arguments.inputs->dtype()) {
-      case tensorflow::DT_FLOAT:
-        Sort<float>(parallel);
-        break;
-      case tensorflow::DT_DOUBLE:
-        Sort<double>(parallel);
-        break;
-      case tensorflow::DT_BFLOAT16:
-        Sort<Eigen::bfloat16>(parallel);
-        break;
-      default:
-        Sort<Eigen::half>(parallel);
-        break;
     }
     problem.plan = &plan;
     problem.width = arguments.width;
@@ -92,8 +91,21 @@ class Batch {
   Problem<Core> problem;
 
  private:
-  template <typename X>
   void Sort(const Parallel& parallel) {
+    switch (arguments.inputs->dtype()) {
+      case tensorflow::DT_FLOAT:
+        return SortAs<float>(parallel);
+      case tensorflow::DT_DOUBLE:
+        return SortAs<double>(parallel);
+      case tensorflow::DT_BFLOAT16:
+        return SortAs<Eigen::bfloat16>(parallel);
+      default:
+        return SortAs<Eigen::half>(parallel);
+    }
+  }
+
+  template <typename X>
+  void SortAs(const Parallel& parallel) {
     PackInputs(plan.order.data(), plan.num_examples(),
                Data<X>(*arguments.inputs), arguments.width, parallel,
                sorted_.flat<A>().data());
