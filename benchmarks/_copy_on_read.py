@@ -1,7 +1,8 @@
 """What the first sparse update of a variable does to the steps after it.
 
-It sets the variable's copy-on-read mode: from then on every op that reads the
-variable as a tensor copies it as a whole. Ours reads it through its handle.
+It sets the variable's copy-on-read mode, as `tf.gather` from it does: from then
+on every op that reads the variable as a tensor copies it as a whole. Ours reads
+it through its handle.
 """
 
 import gc

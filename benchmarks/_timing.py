@@ -124,10 +124,9 @@ class _Bench:
         case, tree = point.case, self._tree
         implementation = _implementations.IMPLEMENTATIONS[name]
         num_rows = implementation.num_rows(tree)
-        # After a sparse update, every dense read of a variable copies it: an
-        # implementation that reads so then has a variable of its own.
-        dense = not implementation.sparse
-        key = (num_rows, dense and (phase == "sgd" or implementation.flat))
+        # After a sparse read or update, every dense read of a variable copies
+        # it: those that read so have a variable of their own.
+        key = (num_rows, not implementation.sparse)
         num_bytes = 0
         if key not in self._parameters:
             num_bytes = _implementations.parameter_bytes(num_rows, case)

@@ -16,6 +16,7 @@ import pytest
 from benchmarks import (
     _digest,
     _floors,
+    _implementations,
     _machine,
     _scaling_plots,
     _scaling_report,
@@ -187,6 +188,25 @@ def here(monkeypatch):
 
 _TINY = _workloads.Case("tiny", "two_level", "uniform", "float32")
 _ENDS = _scaling_sweeps.Range(30, 1000, 64)
+
+
+def test_what_is_read_densely_is_never_read_sparsely(here, monkeypatch):
+    make_step = _implementations.make_step
+    implementations = _implementations.IMPLEMENTATIONS
+    names = {one.loss: name for name, one in implementations.items()}
+    used = {name: set() for name in implementations}
+
+    def recorded(loss, phase, parameters, *args):
+        used[names[loss]].add(id(parameters.weights))
+        return make_step(loss, phase, parameters, *args)
+
+    monkeypatch.setattr(_implementations, "make_step", recorded)
+    _timing.time_case(
+        _TINY, _timing.Settings(tuple(implementations), 1, 1, None, 20)
+    )
+    assert used["ours"] == used["gather"] == used["embedding_lookup"]
+    assert not used["gather"] & (used["map_fn"] | used["full"])
+    assert all(used.values())
 
 
 def _sweep(name):
