@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from absl import flags
 from absl.testing import flagsaver
 
@@ -35,6 +36,17 @@ def run_command(module, path, *arguments):
         module.main(None)
     (entry,) = json.loads(path.read_text())["heads"]
     return entry, entry["result"]
+
+
+def assert_flag_is_refused(module, argument, message):
+    """The flags stay as they are."""
+    values = flags.FlagValues()
+    values.append_flag_values(flags.FLAGS)
+    with (
+        flagsaver.flagsaver(),
+        pytest.raises(flags.IllegalFlagValueError, match=message),
+    ):
+        values([module.__name__, argument])
 
 
 def random_source(distribution="peaked", tree="two_level", **sizes):

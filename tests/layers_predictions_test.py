@@ -12,6 +12,7 @@ from tests.models import (
     TREE,
     WIDTH,
     compile_form,
+    evaluated_ops,
     head_of,
     hidden_model,
     make_data,
@@ -65,21 +66,7 @@ def test_evaluate_looks_for_no_class():
     tokens, labels = make_data()
     model = compile_form()
     model.evaluate(tokens, labels, verbose=0)
-
-    def step():
-        x, y = tf.constant(tokens), tf.constant(labels)
-        return model.test_step((x, y))
-
-    graph = tf.function(step).get_concrete_function().graph
-    kept = {graph.get_operation_by_name(t.op.name) for t in graph.outputs}
-    kept |= set(graph.control_outputs)
-    waiting = list(kept)
-    while waiting:
-        op = waiting.pop()
-        above = {t.op for t in op.inputs} | set(op.control_inputs)
-        waiting += above - kept
-        kept |= above
-    types = {op.type for op in kept}
+    types = evaluated_ops(model, tokens, labels)
     assert "ResourceTfHsmLoss" in types and "ResourceTfHsmTopK" not in types
 
 

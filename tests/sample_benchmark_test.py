@@ -4,12 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
 import tf_hsm
 from benchmarks import _sample_reference, _sample_timing, sample
 from tests.inference_benchmarks import (
+    assert_flag_is_refused,
     make_head,
     make_settings,
     measure_here,
@@ -66,13 +65,7 @@ def test_what_cannot_fit_is_refused(monkeypatch):
     ],
 )
 def test_bad_flags_are_errors(argument, message):
-    values = flags.FlagValues()
-    values.append_flag_values(flags.FLAGS)  # which are left as they are
-    with (
-        flagsaver.flagsaver(),
-        pytest.raises(flags.IllegalFlagValueError, match=message),
-    ):
-        values([sample.__name__, argument])
+    assert_flag_is_refused(sample, argument, message)
 
 
 def test_what_is_asked_can_be_sent_to_another_process():

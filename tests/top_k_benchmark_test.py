@@ -7,8 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
 from benchmarks import (
     _floors,
@@ -24,6 +22,7 @@ from benchmarks import (
 )
 from tests.inference_benchmarks import (
     PEAK,
+    assert_flag_is_refused,
     make_head,
     make_settings,
     measure_here,
@@ -98,13 +97,7 @@ def test_what_cannot_fit_is_refused(monkeypatch):
     ],
 )
 def test_bad_flags_are_errors(argument, message):
-    values = flags.FlagValues()
-    values.append_flag_values(flags.FLAGS)  # which are left as they are
-    with (
-        flagsaver.flagsaver(),
-        pytest.raises(flags.IllegalFlagValueError, match=message),
-    ):
-        values([top_k.__name__, argument])
+    assert_flag_is_refused(top_k, argument, message)
 
 
 @pytest.mark.parametrize("tree", ["two_level", "binary"])

@@ -182,6 +182,28 @@ std::vector<double> ToDoubles(const std::vector<T>& values) {
   return result;
 }
 
+// The standardized chi-square of counts against what is expected.
+inline double ChiSquare(const std::vector<double>& counts,
+                        const std::vector<double>& expected) {
+  double sum = 0, freedom = -1, rest = 0, rest_expected = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (expected[i] < 10) {
+      rest += counts[i];
+      rest_expected += expected[i];
+      continue;
+    }
+    sum += (counts[i] - expected[i]) * (counts[i] - expected[i]) / expected[i];
+    ++freedom;
+  }
+  if (rest_expected >= 1) {
+    sum += (rest - rest_expected) * (rest - rest_expected) / rest_expected;
+    ++freedom;
+  } else {
+    Expect(rest < 20, "draws of what is hardly ever drawn");
+  }
+  return freedom > 0 ? (sum - freedom) / std::sqrt(2 * freedom) : 0;
+}
+
 // Prints the count of checks; returns the exit status of the test.
 inline int Summarize() {
   std::printf("%d checks, %d failed\n", checks, failures);
