@@ -17,6 +17,9 @@ CUTOFFS = {
 }
 DIV_VALUE = 4.0
 WORKLOADS = (*CUTOFFS, "deep")
+# An eighth of word2vec's: with the gradients of a batch summed, its own makes
+# the frequent nodes overshoot until nothing is finite, which takes other paths.
+_LEARNING_RATE = 0.025 / 8
 # fastText cuts lines at 1,024 words, of which the end of the line is one.
 _LINE = 1_000
 
@@ -95,7 +98,11 @@ def skip_gram(num_classes, num_words, folder, threads):
     np.savetxt(text, words, "%d")
     num_classes = int(words.max()) + 1
     spec = {"threads": threads, "width": sizes.width}
-    ours = spec | {"batch": sizes.batch, "words": str(array)}
+    ours = spec | {
+        "batch": sizes.batch,
+        "learning_rate": _LEARNING_RATE,
+        "words": str(array),
+    }
     peer = spec | {
         "text": str(text),
         "lines": len(words),

@@ -8,7 +8,6 @@ import tensorflow as tf
 import tf_hsm
 from benchmarks import _machine, _peer_ours
 
-_LEARNING_RATE = 0.025
 # Steps in one turn.
 _STEPS = 20
 
@@ -16,11 +15,12 @@ _STEPS = 20
 class Implementation:
     """Steps of plain SGD over the pairs of neighbours of a corpus.
 
-    The spec has "width", "batch", "words", the path of an array of class ids
-    `[lines, words]`, and "lookup". Without lookup the hidden vectors are given:
-    a step makes the losses, the gradient of the hidden vectors, and updates
-    the rows on the paths. With lookup the hidden vectors are the input vectors
-    of the neighbours, which are updated as well: a whole skip-gram step.
+    The spec has "width", "batch", "learning_rate", "words", the path of an
+    array of class ids `[lines, words]`, and "lookup". Without lookup the hidden
+    vectors are given: a step makes the losses, the gradient of the hidden
+    vectors, and updates the rows on the paths. With lookup the hidden vectors
+    are the input vectors of the neighbours, which are updated as well: a whole
+    skip-gram step, by `tf_hsm.hierarchical_softmax_embedding_train_step`.
     """
 
     def __init__(self, spec):
@@ -40,11 +40,19 @@ class Implementation:
             tf.random.uniform(shape, -0.5 / width, 0.5 / width, seed=1)
         )
         self._trained = [self._weights] + [self._vectors] * spec["lookup"]
-        self._step = self._make_step(spec["lookup"])
+        self._optimizer = tf_hsm.optimizers.SGD(spec["learning_rate"])
+        self._optimizer.build(self._trained)
+        self._step = tf.function(
+            self._skip_gram_step if spec["lookup"] else self._hidden_step
+        )
         self.facts = _peer_ours.facts(self._trained)
 
     def run(self, phase, turn):
-        """Times some steps, each turn on other pairs."""
+        """Times some steps, each turn on other pairs.
+
+        Raises:
+          RuntimeError: the loss of the last one is not finite.
+        """
         del phase  # There is one.
         numbers = range(turn * _STEPS, (turn + 1) * _STEPS)
         batches = [
@@ -54,48 +62,51 @@ class Implementation:
         start = time.perf_counter()
         for batch in batches:
             # All results are there once the loss is.
-            self._step(batch)[0].numpy()
+            loss = self._step(batch).numpy()
         seconds = time.perf_counter() - start
+        if not np.isfinite(loss):
+            raise RuntimeError(f"the training diverged: its loss is {loss}")
         return {
             "seconds": seconds,
             "pairs": sum(batch.shape[1] for batch in batches),
         }
 
-    def _make_step(self, lookup):
-        of_tree = tf_hsm.optimizers.SGD(_LEARNING_RATE)
-        of_tree.build([self._weights])
-        of_vectors = tf_hsm.optimizers.SGD(_LEARNING_RATE)
-        of_vectors.build([self._vectors])
+    def _skip_gram_step(self, batch):
+        neighbours, labels = tf.unstack(batch)
+        # Summed: every pair is a step of its own in word2vec.
+        return tf.reduce_sum(
+            tf_hsm.hierarchical_softmax_embedding_train_step(
+                self._weights,
+                None,
+                labels,
+                self._vectors,
+                neighbours,
+                self._tree,
+                self._optimizer,
+                loss_weights=1.0,
+            )
+        )
 
-        @tf.function
-        def step(batch):
-            neighbours, labels = tf.unstack(batch)
-            with tf.GradientTape() as tape:
-                hidden = (
-                    tf.gather(self._vectors, neighbours)
-                    if lookup
-                    else tf.convert_to_tensor(self._vectors)
+    def _hidden_step(self, batch):
+        _, labels = tf.unstack(batch)
+        with tf.GradientTape() as tape:
+            hidden = tf.convert_to_tensor(self._vectors)
+            tape.watch(hidden)
+            loss = tf.reduce_sum(
+                tf_hsm.hierarchical_softmax_train_step(
+                    self._weights,
+                    None,
+                    labels,
+                    hidden,
+                    self._tree,
+                    self._optimizer,
+                    loss_weights=1.0,
                 )
-                tape.watch(hidden)
-                # Summed: every pair is a step of its own in word2vec.
-                loss = tf.reduce_sum(
-                    tf_hsm.hierarchical_softmax_train_step(
-                        self._weights,
-                        None,
-                        labels,
-                        hidden,
-                        self._tree,
-                        of_tree,
-                        loss_weights=1.0,
-                    )
-                )
-            gradient = tape.gradient(loss, hidden)
-            if lookup:
-                rows = tf.IndexedSlices(gradient, neighbours)
-                of_vectors.apply([rows], [self._vectors])
-            return loss, gradient
-
-        return step
+            )
+        gradient = tape.gradient(loss, hidden)
+        # Returned with the loss, the gradient is made.
+        with tf.control_dependencies([gradient]):
+            return tf.identity(loss)
 
 
 def batches(words, batch):

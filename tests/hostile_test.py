@@ -25,7 +25,18 @@ ERRORS = (
 )
 LOSS_ARGUMENTS = ("weights", "biases", "labels", "inputs", *TreeTensors._fields)
 GRAD_ARGUMENTS = ("loss_grads", "normalizers", "probs")
-STEP_ARGUMENTS = ("loss_grads", "hyperparameters", "seed")
+STEP_ARGUMENTS = (
+    "loss_grads",
+    "hyperparameters",
+    "seed",
+    "weight_slots",
+    "bias_slots",
+)
+EMBEDDING_ARGUMENTS = ("vectors", "indices", "vector_slots")
+STEPS = {
+    "ResourceTfHsmTrainStep": "resource_tf_hsm_train_step",
+    "ResourceTfHsmEmbeddingTrainStep": "resource_tf_hsm_embedding_train_step",
+}
 # Slots per parameter.
 RULES = {"sgd": 0, "adagrad": 1, "rowwise_adagrad": 1, "adam": 2}
 EXTREMES = [-(2**63), -(2**31), -2, -1, 0, 1, 2**31, 2**40, 2**63 - 1]
@@ -59,7 +70,7 @@ def valid_arguments(rng, with_grad):
     return arguments
 
 
-def valid_step(rng):
+def valid_step(op, rng):
     """The same of a training step; of variables one list per argument."""
     arguments = valid_arguments(rng, False)
     weights, biases = arguments.pop("weights"), arguments.pop("biases")
@@ -77,6 +88,13 @@ def valid_step(rng):
     arguments["loss_grads"] = arguments["loss_grads"].astype(np.float32)
     arguments["hyperparameters"] = np.array([0.1, 0.9, 0.99, 1e-7])
     arguments["seed"] = np.array(rng.integers(2**62))
+    if "Embedding" in op:
+        batch, width = arguments.pop("inputs").shape
+        vectors = rng.normal(size=[5, width]).astype(np.float32)
+        slot = np.ones(5 if rule == "rowwise_adagrad" else [5, width])
+        variables["vectors"] = [vectors]
+        variables["vector_slots"] = [slot.astype(np.float32)] * RULES[rule]
+        arguments["indices"] = rng.integers(0, 5, size=batch)
     return rule, variables, arguments
 
 
@@ -158,12 +176,12 @@ def spoil_handles(rng, handles):
     at = rng.integers(len(spoiled) + 1)
     # In the place of one, or one too many, or one too few.
     spoiled[at : at + rng.integers(2)] = [other][: rng.integers(1, 4)]
-    if rng.integers(4) == 0 and name != "weights":
+    if rng.integers(4) == 0 and name not in ("weights", "vectors"):
         spoiled = handles[name][1:]
     return {**handles, name: spoiled}, (wrong, table)
 
 
-def call_step(rng, rule, variables, arguments, spoils_handles):
+def call_step(op, rng, rule, variables, arguments, spoils_handles):
     """Calls the step; raises AssertionError if it fails and yet has written."""
     variables = {k: list(map(tf.Variable, v)) for k, v in variables.items()}
     handles = {k: [v.handle for v in vs] for k, vs in variables.items()}
@@ -172,9 +190,13 @@ def call_step(rng, rule, variables, arguments, spoils_handles):
         handles, held = spoil_handles(rng, handles)
     flat = tf.nest.flatten(variables)
     before = [v.numpy().tobytes() for v in flat]
+    # Each of these is one handle, not a list.
+    single = {
+        k: handles.pop(k)[0] for k in ("weights", "vectors") if k in handles
+    }
     try:
-        raw_ops.resource_tf_hsm_train_step(
-            weights=handles.pop("weights")[0],
+        getattr(raw_ops, STEPS[op])(
+            **single,
             T=tf.float32,
             rule=rule,
             stochastic_rounding=bool(rng.integers(2)),
@@ -189,8 +211,8 @@ def call_step(rng, rule, variables, arguments, spoils_handles):
 
 def call_spoiled(op, rng, names):
     """Calls an op with one to three arguments spoiled."""
-    if op == "ResourceTfHsmTrainStep":
-        rule, variables, arguments = valid_step(rng)
+    if op in STEPS:
+        rule, variables, arguments = valid_step(op, rng)
         spoiled = rng.choice(names, size=rng.integers(1, 4), replace=False)
         for name in spoiled:
             if name in arguments:
@@ -199,7 +221,7 @@ def call_spoiled(op, rng, names):
                 at = rng.integers(len(variables[name]))
                 variables[name] = list(variables[name])
                 variables[name][at] = spoil(rng, variables[name][at])
-        call_step(rng, rule, variables, arguments, rng.integers(3) == 0)
+        call_step(op, rng, rule, variables, arguments, rng.integers(3) == 0)
         return
     arguments = valid_arguments(rng, op.endswith("Grad"))
     for name in rng.choice(names, size=rng.integers(1, 4), replace=False):
@@ -214,8 +236,11 @@ def attack(op, seed):
     names = LOSS_ARGUMENTS
     if op.endswith("Grad"):
         names += GRAD_ARGUMENTS
-    elif op.endswith("Step"):
-        names += (*STEP_ARGUMENTS, "weight_slots", "bias_slots")
+    elif op in STEPS:
+        names += STEP_ARGUMENTS
+    if "Embedding" in op:
+        names = [name for name in names if name != "inputs"]
+        names += EMBEDDING_ARGUMENTS
     for _ in range(CASES):
         try:
             call_spoiled(op, rng, names)
@@ -233,7 +258,7 @@ def attack(op, seed):
         "ResourceTfHsmLoss",
         "TfHsmLossGrad",
         "ResourceTfHsmLossGrad",
-        "ResourceTfHsmTrainStep",
+        *STEPS,
     ],
 )
 def test_malformed_arguments(op):

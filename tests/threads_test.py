@@ -62,6 +62,24 @@ for make, dtype in itertools.product(
         (results if dtype == "float32" else rounded).extend(
             tf.cast(r, tf.float32) for r in (losses, dx, w, b, *slots)
         )
+        v = tf.Variable(tf.cast(rng.normal(size=(150, 35)), dtype))
+        optimizer = make()
+        optimizer.build([w, v])
+        for _ in range(2):
+            losses = tf_hsm.hierarchical_softmax_embedding_train_step(
+                w,
+                None,
+                rng.integers(0, tree.num_classes, size=4000),
+                v,
+                rng.integers(0, 150, size=4000),
+                tree,
+                optimizer,
+                seed=3,
+            )
+        slots = [s.value for one in (w, v) for s in optimizer.slots(one)]
+        (results if dtype == "float32" else rounded).extend(
+            tf.cast(r, tf.float32) for r in (losses, w, v, *slots)
+        )
 np.savez(
     path,
     *[r.numpy() for r in results],

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_hsm
 from tests import oracle, trees
 from tests.training import (
+    assert_close,
     assert_near,
     assert_same,
     in_place,
@@ -38,13 +39,6 @@ SHAPES = [((5, 3), True), ((67, 33), True), ((67, 33), False)]
 TREE = tf_hsm.Tree.two_level(50)
 
 build = functools.cache(lambda name: trees.CATALOGUE[name]())
-
-
-def assert_close(actual, expected, bound, what):
-    error = abs(np.asarray(actual).astype(np.float64) - expected)
-    # Written so that a NaN fails too.
-    bad = ~(error <= bound)
-    assert not bad.any(), f"{what}: {bad.sum()} of {bad.size}, {error.max()}"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -82,6 +82,14 @@ def assert_same(one, other):
         np.testing.assert_array_equal(a, b)
 
 
+def assert_close(actual, expected, bound, what):
+    """Asserts that no element is off by more than its bound."""
+    error = abs(np.asarray(actual).astype(np.float64) - expected)
+    # Written so that a NaN fails too.
+    bad = ~(error <= bound)
+    assert not bad.any(), f"{what}: {bad.sum()} of {bad.size}, {error.max()}"
+
+
 def assert_near(one, other, tolerance):
     """Asserts that two nests of arrays differ by rounding."""
     for a, b in zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True):

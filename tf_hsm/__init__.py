@@ -16,6 +16,9 @@ from tf_hsm import (
 from tf_hsm._cost_model import CostModel
 from tf_hsm._library import cpu_isa
 from tf_hsm._tree_cost import ExpectedCost
+from tf_hsm.embedding_train_step import (
+    hierarchical_softmax_embedding_train_step,
+)
 from tf_hsm.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
@@ -35,6 +38,7 @@ __all__ = [
     "baselines",
     "converters",
     "cpu_isa",
+    "hierarchical_softmax_embedding_train_step",
     "hierarchical_softmax_log_prob",
     "hierarchical_softmax_log_probs",
     "hierarchical_softmax_loss",

@@ -74,12 +74,9 @@ def hierarchical_softmax_train_step(
         several replicas.
     """
     labels = _arguments.integers(labels)
-    ignored = [] if ignore_class is None else [operator.index(ignore_class)]
+    ignored = ignored_by(ignore_class)
     if loss_weights is None:
-        kept = tf.ones_like(labels, tf.float64)
-        if ignored:
-            kept = tf.cast(tf.not_equal(labels, ignored[0]), tf.float64)
-        loss_weights = tf.math.divide_no_nan(kept, tf.reduce_sum(kept))
+        loss_weights = mean_weights(labels, ignored)
     return train_step_ignoring(
         ignored,
         weights,
@@ -107,6 +104,61 @@ def train_step_ignoring(
     seed=0,
 ):
     """`hierarchical_softmax_train_step` that ignores any number of labels."""
+    arguments = step_arguments(
+        ignored,
+        weights,
+        biases,
+        labels,
+        tree,
+        optimizer,
+        loss_weights,
+        stochastic_rounding,
+        seed,
+    )
+    outputs = raw_ops.resource_tf_hsm_train_step(
+        **arguments,
+        inputs=_arguments.floats(inputs, arguments["T"]),
+        with_gradients=(
+            not tf.executing_eagerly() or _private_tensorflow.is_recording()
+        ),
+    )
+    count_step(optimizer, outputs.loss)
+    return outputs.loss
+
+
+def ignored_by(ignore_class):
+    """Returns the list of ignored labels that an `ignore_class` stands for."""
+    return [] if ignore_class is None else [operator.index(ignore_class)]
+
+
+def mean_weights(labels, ignored):
+    """Returns the weights of losses whose sum is the mean of those that count.
+
+    Args:
+      labels: `[...]`.
+      ignored: a list of at most one label.
+
+    Returns:
+      `[...]`, float64.
+    """
+    kept = tf.ones_like(labels, tf.float64)
+    if ignored:
+        kept = tf.cast(tf.not_equal(labels, ignored[0]), tf.float64)
+    return tf.math.divide_no_nan(kept, tf.reduce_sum(kept))
+
+
+def step_arguments(
+    ignored,
+    weights,
+    biases,
+    labels,
+    tree,
+    optimizer,
+    loss_weights,
+    stochastic_rounding,
+    seed,
+):
+    """Returns the arguments by name that the ops of a step in place share."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if replicas > 1:
         raise ValueError(
@@ -114,11 +166,9 @@ def train_step_ignoring(
             f"{replicas} replicas; use hierarchical_softmax_loss and an "
             "optimizer of tf_hsm.optimizers instead"
         )
-    variables = [weights] if biases is None else [weights, biases]
-    parameters = [
-        _variable(v, name)
-        for v, name in zip(variables, ["weights", "biases"], strict=False)
-    ]
+    parameters = [variable_named("weights", weights)]
+    if biases is not None:
+        parameters.append(variable_named("biases", biases))
     dtype = _arguments.dtype_of(parameters[0])
     if stochastic_rounding is None:
         stochastic_rounding = dtype == tf.bfloat16
@@ -128,50 +178,55 @@ def train_step_ignoring(
             f"{dtype.name}"
         )
     labels = _arguments.integers(labels)
-    # A layer's autocast would make 16-bit tensors of rate and slots.
+    # A layer's autocast would make 16-bit tensors of the rate.
     with _private_keras.no_autocast():
         rule = _update_rules.rule_of(optimizer)
-        slots = [
-            [
-                _private_tensorflow.variable_of(slot).handle
-                for slot in optimizer.slots(variable)
-            ]
-            for variable in variables
-        ]
-    outputs = raw_ops.resource_tf_hsm_train_step(
-        weights=parameters[0].handle,
-        biases=[p.handle for p in parameters[1:]],
-        labels=labels,
-        inputs=_arguments.floats(inputs, dtype),
+    return {
+        "weights": parameters[0].handle,
+        "biases": [p.handle for p in parameters[1:]],
+        "labels": labels,
         **tree_tensors(tree)._asdict(),
-        loss_grads=tf.broadcast_to(
+        "loss_grads": tf.broadcast_to(
             tf.cast(loss_weights, _arguments.accumulator(dtype)),
             tf.shape(labels),
         ),
-        hyperparameters=rule.hyperparameters,
-        seed=(
+        "hyperparameters": rule.hyperparameters,
+        "seed": (
             _seed_of_step(seed, optimizer.iterations)
             if stochastic_rounding
             else tf.constant(0, tf.int64)
         ),
-        weight_slots=slots[0],
-        bias_slots=[handle for handles in slots[1:] for handle in handles],
-        T=dtype,
-        ignore_classes=ignored,
-        with_gradients=(
-            not tf.executing_eagerly() or _private_tensorflow.is_recording()
-        ),
-        rule=rule.name,
-        stochastic_rounding=stochastic_rounding,
-    )
-    # A step that fails does not count. Keras would read and then write, and
-    # lose a step of another thread between.
-    with tf.control_dependencies([outputs.loss]):
+        "weight_slots": slot_handles(optimizer, weights),
+        "bias_slots": [] if biases is None else slot_handles(optimizer, biases),
+        "T": dtype,
+        "ignore_classes": ignored,
+        "rule": rule.name,
+        "stochastic_rounding": stochastic_rounding,
+    }
+
+
+def slot_handles(optimizer, variable):
+    """Returns the handles of the slots of one of an optimizer's variables."""
+    # A layer's autocast would make 16-bit tensors of the slots.
+    with _private_keras.no_autocast():
+        return [
+            _private_tensorflow.variable_of(slot).handle
+            for slot in optimizer.slots(variable)
+        ]
+
+
+def count_step(optimizer, loss):
+    """Counts a step of the optimizer once its losses are there.
+
+    A step that fails does not count. Keras would read and then write, and lose
+    a step of another thread between.
+    """
+    with tf.control_dependencies([loss]):
         _private_tensorflow.variable_of(optimizer.iterations).assign_add(1)
-    return outputs.loss
 
 
-def _variable(value, name):
+def variable_named(name, value):
+    """Returns the `tf.Variable` that an argument of this name must be."""
     variable = _private_tensorflow.variable_of(value)
     if variable is None:
         raise TypeError(

@@ -128,7 +128,7 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
       AddExpectation<T>(sums.row(m), scale,
                         problem.weights + (node.first_row + targets[m]) * width,
                         width, out.dx_factors ? out.dx_factors[begin + m] : 1,
-                        out.dx + order[m] * width);
+                        out.dx + out.DxRow(plan, begin + m) * width);
     }
   }
   return true;

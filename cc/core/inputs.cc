@@ -28,18 +28,31 @@ float Widen(half x) {
   return value;
 }
 
+template <typename X>
+void Prefetch(const X* row, int64_t width) {
+  constexpr int64_t kLine = 64 / sizeof(X);
+  for (int64_t d = 0; d < width; d += kLine) __builtin_prefetch(row + d);
+}
+
 }  // namespace
 
 template <typename X, typename A>
 void PackInputs(const int64_t* order, int64_t count, const X* x, int64_t width,
                 const Parallel& parallel, A* packed) {
   constexpr int64_t kRows = 64;
+  // Rows lie anywhere in memory, and are asked for so many before their turn.
+  constexpr int64_t kAhead = 2;
   const int64_t padded = Padded(width);
   // Any number of examples may have no numbers.
   const int64_t items = padded == 0 ? 0 : (count + kRows - 1) / kRows;
+  auto row = [&](int64_t at) {
+    return x + (order == nullptr ? at : order[at]) * width;
+  };
   parallel(items, [&](int64_t i) {
-    for (int64_t at = i * kRows; at < std::min((i + 1) * kRows, count); ++at) {
-      const X* from = x + (order == nullptr ? at : order[at]) * width;
+    const int64_t end = std::min((i + 1) * kRows, count);
+    for (int64_t at = i * kRows; at < end; ++at) {
+      const X* from = row(at);
+      if (at + kAhead < end) Prefetch(row(at + kAhead), width);
       A* to = packed + at * padded;
       for (int64_t d = 0; d < width; ++d) to[d] = Widen(from[d]);
       std::fill(to + width, to + padded, A(0));

@@ -17,8 +17,6 @@
 
 namespace tf_hsm {
 
-struct KeyAndIndex;
-
 // Most examples of a group in one work item: x and dx stay in the second cache.
 constexpr int64_t kMaxItemExamples = 48;
 // The same on tiles, where a group's weights are packed by each item anew.
@@ -40,14 +38,20 @@ template <typename T>
 struct ForwardOutputs {
   using A = Accumulator<T>;
   A* loss = nullptr;  // [batch], by original example; added to
-  // [batch, width], by original example; written by small_groups, added to by
-  // forward_group.
+  // [batch, width], by original example; with dx_is_sorted [examples, width],
+  // by sorted one. Written by small_groups, added to by forward_group.
   A* dx = nullptr;
   const A* dx_factors = nullptr;  // [examples], sorted: of dx; null: 1
   // [passes, 2]: the maximum m of the logits and 1 / sum exp(z - m); of groups
   // of two rows, only where probs is null.
   A* normalizers = nullptr;
   A* probs = nullptr;  // [probs]
+  bool dx_is_sorted = false;
+
+  // Where dx has the sorted example `at`.
+  int64_t DxRow(const Plan& plan, int64_t at) const {
+    return dx_is_sorted ? at : plan.order[at];
+  }
 };
 
 // What the backward reads besides the problem, and where its result goes: into

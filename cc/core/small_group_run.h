@@ -63,7 +63,7 @@ struct SmallGroupRun {
   void AskForDx() {
     if (out.dx == nullptr || asked == end) return;
     const int64_t width = problem.width;
-    const A* row = out.dx + problem.plan->order[asked++] * width;
+    const A* row = out.dx + out.DxRow(*problem.plan, asked++) * width;
     for (int64_t d = 0; d < width; d += 64 / sizeof(A)) {
       __builtin_prefetch(row + d, 1);
     }
@@ -77,7 +77,7 @@ struct SmallGroupRun {
       out.loss[order[at]] += *Loss(at);
       if (out.dx == nullptr) continue;
       AskForDx();
-      A* to = out.dx + order[at] * width;
+      A* to = out.dx + out.DxRow(*problem.plan, at) * width;
       const A* from = Dx(at).data;
       const A factor = out.dx_factors ? out.dx_factors[at] : 1;
       for (int64_t d = 0; d < width; ++d) to[d] = from[d] * factor;

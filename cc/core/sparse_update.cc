@@ -5,10 +5,8 @@
 
 #include "cc/core/isa.h"
 #include "cc/core/kernels.h"
-#include "cc/core/radix_sort.h"
 
 namespace tf_hsm {
-
 namespace {
 
 // Numbers of a gradient that are one work item.
@@ -16,21 +14,26 @@ constexpr int64_t kItemNumbers = 1 << 16;
 
 }  // namespace
 
+std::vector<KeyAndIndex> SortRows(const int64_t* indices, int64_t count) {
+  std::vector<KeyAndIndex> rows(count);
+  for (int64_t i = 0; i < count; ++i) rows[i] = {indices[i], i};
+  SortByKey(&rows);
+  return rows;
+}
+
 template <typename T>
 void SparseUpdate(const Update<T>& update, const SparseGradient<T>& gradient,
                   const Parallel& parallel) {
   const int64_t count = gradient.count;
-  std::vector<KeyAndIndex> values(count);
-  for (int64_t i = 0; i < count; ++i) values[i] = {gradient.indices[i], i};
-  SortByKey(&values);
+  const KeyAndIndex* rows = gradient.rows;
   const int64_t size =
       std::max<int64_t>(kItemNumbers / std::max<int64_t>(gradient.width, 1), 1);
   // An item ends with the last value of a row.
-  auto boundary = [&](int64_t i) -> const KeyAndIndex* {
-    if (i == 0 || i >= count) return values.data() + std::min(i, count);
+  auto boundary = [&](int64_t i) {
+    if (i == 0 || i >= count) return rows + std::min(i, count);
     return std::upper_bound(
-        values.data() + i, values.data() + count, values[i - 1].key,
-        [](int64_t key, const KeyAndIndex& value) { return key < value.key; });
+        rows + i, rows + count, rows[i - 1].key,
+        [](int64_t key, const KeyAndIndex& one) { return key < one.key; });
   };
   const Kernels<T>& kernels = KernelsFor<T>(ActiveIsa(nullptr));
   parallel((count + size - 1) / size, [&](int64_t i) {

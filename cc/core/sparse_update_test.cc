@@ -56,7 +56,8 @@ void Check(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
   for (int64_t& i : indices) {
     i = (*rng)() % 3 == 0 ? rows / 2 : (*rng)() % rows;
   }
-  const SparseGradient<T> gradient = {indices.data(), values.data(), count,
+  const std::vector<KeyAndIndex> sorted = SortRows(indices.data(), count);
+  const SparseGradient<T> gradient = {sorted.data(), values.data(), count,
                                       width};
   State<T> run = start, reversed = start;
   SparseUpdate<T>(run.Of(rule), gradient, Serial);
@@ -67,9 +68,6 @@ void Check(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
          name + ": the order of items changes the bits");
 
   // The same by every ISA, in one item.
-  std::vector<KeyAndIndex> sorted;
-  for (int64_t i = 0; i < count; ++i) sorted.push_back({indices[i], i});
-  SortByKey(&sorted);
   std::vector<State<T>> states = {run};
   for (Isa isa : SupportedIsas()) {
     states.push_back(start);

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/core/tree_walk.h"
 
 namespace tf_hsm {
 namespace {
@@ -48,6 +49,17 @@ void CopyIntegers(const Tensor& tensor, std::vector<int64_t>* values) {
   } else {
     Copy<int64_t>(tensor, values);
   }
+}
+
+absl::Status ReadIndices(const Tensor& tensor, int64_t rows,
+                         std::vector<int64_t>* indices) {
+  CopyIntegers(tensor, indices);
+  for (size_t i = 0; i < indices->size(); ++i) {
+    const int64_t row = (*indices)[i];
+    if (row >= 0 && row < rows) continue;
+    return absl::InvalidArgumentError(OutOfRange("indices", i, row, 0, rows));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadInputs(OpKernelContext* context, int64_t width,
@@ -99,15 +111,24 @@ absl::Status Arguments::Read(OpKernelContext* context,
   width = parameters.weights().dim_size(1);
   TF_RETURN_IF_ERROR(CheckWidth(width));
   TF_RETURN_IF_ERROR(context->input("labels", &labels));
-  TF_RETURN_IF_ERROR(context->input("inputs", &inputs));
   batch_shape = labels->shape();
   tensorflow::TensorShape wanted = batch_shape;
   TF_RETURN_IF_ERROR(wanted.AddDimWithStatus(width));
-  if (inputs->shape() != wanted) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "inputs must have the shape ", wanted.DebugString(),
-        ", that of labels and then the width of weights, but have ",
-        inputs->shape().DebugString()));
+  if (parameters.vectors() != nullptr) {
+    TF_RETURN_IF_ERROR(context->input("indices", &indices));
+    if (indices->shape() != batch_shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "indices must have the shape of labels, ", batch_shape.DebugString(),
+          ", but have ", indices->shape().DebugString()));
+    }
+  } else {
+    TF_RETURN_IF_ERROR(context->input("inputs", &inputs));
+    if (inputs->shape() != wanted) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "inputs must have the shape ", wanted.DebugString(),
+          ", that of labels and then the width of weights, but have ",
+          inputs->shape().DebugString()));
+    }
   }
 
   const Tensor* array = nullptr;

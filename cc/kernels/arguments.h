@@ -45,12 +45,17 @@ absl::Status ReadTreeAbove(tensorflow::OpKernelContext* context,
 void CopyIntegers(const tensorflow::Tensor& tensor,
                   std::vector<int64_t>* values);
 
+// The values of the op's input `indices`, each in [0, rows).
+absl::Status ReadIndices(const tensorflow::Tensor& tensor, int64_t rows,
+                         std::vector<int64_t>* indices);
+
 // Labels, inputs and the tree's arrays, of shapes that are checked against each
 // other and against the parameters. No value is looked at.
 struct Arguments {
   TreeView tree;
   const tensorflow::Tensor* labels = nullptr;
-  const tensorflow::Tensor* inputs = nullptr;
+  const tensorflow::Tensor* inputs = nullptr;   // where they are given,
+  const tensorflow::Tensor* indices = nullptr;  // or of the vectors that are
   tensorflow::TensorShape batch_shape;
   int64_t width = 0;
 

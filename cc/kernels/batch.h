@@ -13,6 +13,7 @@
 #include "cc/core/loss.h"
 #include "cc/core/parallel.h"
 #include "cc/core/plan.h"
+#include "cc/core/sparse_update.h"
 #include "cc/kernels/arguments.h"
 #include "cc/kernels/page_pool.h"
 #include "cc/kernels/parameters.h"
@@ -20,7 +21,8 @@
 
 namespace tf_hsm {
 
-// Arguments, the plan of the labels, and the inputs in its order.
+// Arguments, the plan of the labels, and the inputs in its order: given ones,
+// or the vectors of the parameters that the op's indices name.
 template <typename T>
 class Batch {
  public:
@@ -34,8 +36,12 @@ class Batch {
                        const Parallel& parallel) {
     TF_RETURN_IF_ERROR(arguments.Read(context, parameters));
     try {
-      std::vector<int64_t> labels;
+      std::vector<int64_t> labels, indices;
       CopyIntegers(*arguments.labels, &labels);
+      if (arguments.indices != nullptr) {
+        TF_RETURN_IF_ERROR(ReadIndices(
+            *arguments.indices, parameters.vectors()->dim_size(0), &indices));
+      }
       std::string error = SortExamples(arguments.tree, labels.data(),
                                        labels.size(), ignored, &plan);
       if (!error.empty()) return absl::InvalidArgumentError(error);
@@ -45,15 +51,27 @@ class Batch {
                            {plan.num_examples(), Padded(arguments.width)}),
                        &sorted_));
       // One thread makes the nodes while the others pack.
-      Sort([&](int64_t count, const std::function<void(int64_t)>& pack) {
-        parallel(1 + count, [&](int64_t i) {
-          if (i > 0) {
-            pack(i - 1);
-          } else {
+      auto with_nodes = [&](int64_t count,
+                            const std::function<void(int64_t)>& pack) {
+        parallel(2 + count, [&](int64_t i) {
+          if (i == 0) {
             error = AddNodes(arguments.tree, labels.data(), &plan);
+          } else if (i == 1) {
+            vector_rows = SortRows(indices.data(), indices.size());
+          } else {
+            pack(i - 2);
           }
         });
-      });
+      };
+      if (arguments.indices == nullptr) {
+        Pack(*arguments.inputs, plan.order, with_nodes);
+      } else {
+        std::vector<int64_t> sorted;
+        sorted.reserve(plan.num_examples());
+        for (int64_t example : plan.order) sorted.push_back(indices[example]);
+        indices.swap(sorted);
+        Pack(*parameters.vectors(), indices, with_nodes);
+      }
       if (!error.empty()) return absl::InvalidArgumentError(error);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(
@@ -89,26 +107,29 @@ class Batch {
   Arguments arguments;
   Plan plan;
   Problem<Core> problem;
+  // The vectors of the sorted examples, by row (SparseGradient).
+  std::vector<KeyAndIndex> vector_rows;
 
  private:
-  void Sort(const Parallel& parallel) {
-    switch (arguments.inputs->dtype()) {
+  void Pack(const tensorflow::Tensor& inputs, const std::vector<int64_t>& rows,
+            const Parallel& parallel) {
+    switch (inputs.dtype()) {
       case tensorflow::DT_FLOAT:
-        return SortAs<float>(parallel);
+        return PackAs<float>(inputs, rows, parallel);
       case tensorflow::DT_DOUBLE:
-        return SortAs<double>(parallel);
+        return PackAs<double>(inputs, rows, parallel);
       case tensorflow::DT_BFLOAT16:
-        return SortAs<Eigen::bfloat16>(parallel);
+        return PackAs<Eigen::bfloat16>(inputs, rows, parallel);
       default:
-        return SortAs<Eigen::half>(parallel);
+        return PackAs<Eigen::half>(inputs, rows, parallel);
     }
   }
 
   template <typename X>
-  void SortAs(const Parallel& parallel) {
-    PackInputs(plan.order.data(), plan.num_examples(),
-               Data<X>(*arguments.inputs), arguments.width, parallel,
-               sorted_.flat<A>().data());
+  void PackAs(const tensorflow::Tensor& inputs,
+              const std::vector<int64_t>& rows, const Parallel& parallel) {
+    PackInputs(rows.data(), plan.num_examples(), Data<X>(inputs),
+               arguments.width, parallel, sorted_.flat<A>().data());
   }
 
   tensorflow::Tensor sorted_;

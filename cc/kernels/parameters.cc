@@ -78,7 +78,9 @@ absl::Status Parameters::Check(DataType dtype) const {
     const char* name;
     const Tensor* tensor;
     int rank;
-  } checks[] = {{"weights", weights_, 2}, {"biases", biases_, 1}};
+  } checks[] = {{"weights", weights_, 2},
+                {"biases", biases_, 1},
+                {"vectors", vectors_, 2}};
   for (const auto& check : checks) {
     if (check.tensor == nullptr) continue;
     TF_RETURN_IF_ERROR(CheckType(check.name, *check.tensor, dtype));
@@ -95,6 +97,11 @@ absl::Status Parameters::Check(DataType dtype) const {
         " rows of weights, but have the shape ",
         biases_->shape().DebugString()));
   }
+  if (vectors_ != nullptr && vectors_->dim_size(1) != weights_->dim_size(1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "vectors must have the width of weights, ", weights_->dim_size(1),
+        ", but have the shape ", vectors_->shape().DebugString()));
+  }
   return absl::OkStatus();
 }
 
@@ -106,19 +113,34 @@ absl::Status Parameters::Read(OpKernelContext* context, DataType dtype) {
 
 absl::Status Parameters::Write(OpKernelContext* context, DataType dtype,
                                DataType slot_dtype, int num_slots,
-                               bool row_slots) {
+                               bool row_slots, bool with_vectors) {
   TF_RETURN_IF_ERROR(Find(context, /*variables_only=*/true));
   TF_RETURN_IF_ERROR(
       FindSlots(context, "weight_slots", num_slots, &locks_, &weight_slots_));
   TF_RETURN_IF_ERROR(FindSlots(context, "bias_slots",
                                biases_ == nullptr ? 0 : num_slots, &locks_,
                                &bias_slots_));
+  if (with_vectors) {
+    int first, past;
+    TF_RETURN_IF_ERROR(
+        context->op_kernel().InputRange("vectors", &first, &past));
+    Var* variable;
+    TF_RETURN_IF_ERROR(locks_.Find(context, first, "vectors", &variable));
+    vectors_ = variable->tensor();
+    TF_RETURN_IF_ERROR(
+        FindSlots(context, "vector_slots", num_slots, &locks_, &vector_slots_));
+  }
   TF_RETURN_IF_ERROR(locks_.LockExclusive());
   TF_RETURN_IF_ERROR(Check(dtype));
   const TensorShape rows({weights_->dim_size(0)});
   TF_RETURN_IF_ERROR(CheckSlots("weight_slots", weight_slots_, slot_dtype,
                                 row_slots ? rows : weights_->shape()));
   TF_RETURN_IF_ERROR(CheckSlots("bias_slots", bias_slots_, slot_dtype, rows));
+  if (with_vectors) {
+    const TensorShape count({vectors_->dim_size(0)});
+    TF_RETURN_IF_ERROR(CheckSlots("vector_slots", vector_slots_, slot_dtype,
+                                  row_slots ? count : vectors_->shape()));
+  }
   return locks_.Unshare(context);
 }
 

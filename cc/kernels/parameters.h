@@ -21,14 +21,17 @@ class Parameters {
   // The same, variables all, to be written in place; and the slots, the op's
   // inputs `weight_slots` and `bias_slots`, of type `slot_dtype`: `num_slots`
   // of each, of the shape of their parameter; with `row_slots`, those of the
-  // weights have one number per row.
+  // weights have one number per row. With `with_vectors` also the variable
+  // `vectors`, [count, width] of the weights' width, and its `vector_slots`.
   absl::Status Write(tensorflow::OpKernelContext* context,
                      tensorflow::DataType dtype,
                      tensorflow::DataType slot_dtype, int num_slots,
-                     bool row_slots);
+                     bool row_slots, bool with_vectors = false);
 
   const tensorflow::Tensor& weights() const { return *weights_; }
   const tensorflow::Tensor* biases() const { return biases_; }  // or null
+
+  const tensorflow::Tensor* vectors() const { return vectors_; }  // or null
 
   // What Write has found.
   const std::vector<tensorflow::Tensor*>& weight_slots() const {
@@ -36,6 +39,9 @@ class Parameters {
   }
   const std::vector<tensorflow::Tensor*>& bias_slots() const {
     return bias_slots_;
+  }
+  const std::vector<tensorflow::Tensor*>& vector_slots() const {
+    return vector_slots_;
   }
 
  private:
@@ -47,8 +53,10 @@ class Parameters {
   // Tensors of variables are read only after the lock.
   const tensorflow::Tensor* weights_ = nullptr;
   const tensorflow::Tensor* biases_ = nullptr;
+  const tensorflow::Tensor* vectors_ = nullptr;
   std::vector<tensorflow::Tensor*> weight_slots_;
   std::vector<tensorflow::Tensor*> bias_slots_;
+  std::vector<tensorflow::Tensor*> vector_slots_;
 };
 
 }  // namespace tf_hsm

@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/core/sparse_update.h"
-#include "cc/core/tree_walk.h"
 #include "cc/core/update.h"
 #include "cc/kernels/arguments.h"
 #include "cc/kernels/parallel.h"
@@ -56,16 +55,11 @@ class SparseUpdateOp : public OpKernel {
     const Tensor* weights;
     Update<Core> update;
     SparseGradient<Core> gradient;
-    std::vector<int64_t> indices;
+    std::vector<KeyAndIndex> rows;
     OP_REQUIRES_OK(context, ReadUpdate(context, &locks, &weights, &update));
-    OP_REQUIRES_OK(
-        context, ReadGradient(context, weights->shape(), &indices, &gradient));
-    try {
-      SparseUpdate<Core>(update, gradient, PoolParallel(context));
-    } catch (const std::bad_alloc&) {  // before the first row is updated
-      context->CtxFailure(
-          absl::ResourceExhaustedError("no memory to sort the indices"));
-    }
+    OP_REQUIRES_OK(context,
+                   ReadGradient(context, weights->shape(), &rows, &gradient));
+    SparseUpdate<Core>(update, gradient, PoolParallel(context));
   }
 
  private:
@@ -112,34 +106,30 @@ class SparseUpdateOp : public OpKernel {
 
   static std::string SlotName(int s) { return absl::StrCat("slots[", s, "]"); }
 
-  // Of weights of this shape; its indices are kept in `indices`.
+  // Of weights of this shape; what it refers to is kept in `rows`.
   absl::Status ReadGradient(OpKernelContext* context, const TensorShape& shape,
-                            std::vector<int64_t>* indices,
+                            std::vector<KeyAndIndex>* rows,
                             SparseGradient<Core>* gradient) const {
-    const Tensor *rows, *values;
-    TF_RETURN_IF_ERROR(context->input("indices", &rows));
+    const Tensor *indices, *values;
+    TF_RETURN_IF_ERROR(context->input("indices", &indices));
     TF_RETURN_IF_ERROR(context->input("values", &values));
-    if (rows->dims() != 1) {
+    if (indices->dims() != 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("indices must have the shape [count], but have ",
-                       rows->shape().DebugString()));
+                       indices->shape().DebugString()));
     }
+    const int64_t count = indices->NumElements();
     TensorShape expected = shape;
-    TF_RETURN_IF_ERROR(expected.SetDimWithStatus(0, rows->NumElements()));
+    TF_RETURN_IF_ERROR(expected.SetDimWithStatus(0, count));
     TF_RETURN_IF_ERROR(CheckShape("values", *values, expected));
     try {
-      CopyIntegers(*rows, indices);
+      std::vector<int64_t> row_of;
+      TF_RETURN_IF_ERROR(ReadIndices(*indices, shape.dim_size(0), &row_of));
+      *rows = SortRows(row_of.data(), count);
     } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError("no memory for the indices");
+      return absl::ResourceExhaustedError("no memory to sort the indices");
     }
-    const int64_t count = rows->NumElements();
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = (*indices)[i];
-      if (row >= 0 && row < shape.dim_size(0)) continue;
-      return absl::InvalidArgumentError(
-          OutOfRange("indices", i, row, 0, shape.dim_size(0)));
-    }
-    gradient->indices = indices->data();
+    gradient->rows = rows->data();
     gradient->values = static_cast<const A*>(values->data());
     gradient->count = count;
     gradient->width = count == 0 ? 0 : values->NumElements() / count;

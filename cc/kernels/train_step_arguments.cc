@@ -30,7 +30,9 @@ absl::Status RuleOf(const std::string& name, UpdateRule* rule) {
 absl::Status TrainStepAttributes::Read(OpKernelConstruction* context) {
   std::string name;
   TF_RETURN_IF_ERROR(context->GetAttr("ignore_classes", &ignored));
-  TF_RETURN_IF_ERROR(context->GetAttr("with_gradients", &with_gradients));
+  if (context->HasAttr("with_gradients")) {
+    TF_RETURN_IF_ERROR(context->GetAttr("with_gradients", &with_gradients));
+  }
   TF_RETURN_IF_ERROR(
       context->GetAttr("stochastic_rounding", &stochastic_rounding));
   TF_RETURN_IF_ERROR(context->GetAttr("rule", &name));

@@ -20,7 +20,7 @@ absl::Status RuleOf(const std::string& name, UpdateRule* rule);
 // The op's attributes.
 struct TrainStepAttributes {
   std::vector<int64_t> ignored;
-  bool with_gradients = true;
+  bool with_gradients = true;  // where the op has this one
   bool stochastic_rounding = false;
   UpdateRule rule = UpdateRule::kSgd;
 
@@ -53,6 +53,25 @@ absl::Status ReadUpdate(tensorflow::OpKernelContext* context,
     update->bias_slots[s] = static_cast<A*>(parameters.bias_slots()[s]->data());
   }
   return absl::OkStatus();
+}
+
+// The update of the vectors that Parameters::Write has found beside them.
+template <typename T>
+Update<T> UpdateOfVectors(const Update<T>& of_weights,
+                          const Parameters& parameters) {
+  using A = Accumulator<T>;
+  Update<T> update;
+  update.rule = of_weights.rule;
+  update.hyper = of_weights.hyper;
+  update.weights = static_cast<T*>(parameters.vectors()->data());
+  for (int s = 0; s < NumSlots(update.rule); ++s) {
+    update.weight_slots[s] =
+        static_cast<A*>(parameters.vector_slots()[s]->data());
+  }
+  update.stochastic = of_weights.stochastic;
+  // Other bits than the weights' rows of the same numbers have.
+  update.seed = ~of_weights.seed;
+  return update;
 }
 
 }  // namespace tf_hsm

@@ -1,10 +1,11 @@
-// The training step that updates its variables in place, on the CPU.
+// The training steps that update their variables in place, on the CPU.
 
 #include <vector>
 
 #include "cc/core/isa.h"
 #include "cc/core/kernels.h"
 #include "cc/core/loss.h"
+#include "cc/core/sparse_update.h"
 #include "cc/core/update.h"
 #include "cc/kernels/batch.h"
 #include "cc/kernels/page_pool.h"
@@ -23,7 +24,8 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-template <typename T>
+// With `embeds`, of inputs that are rows of a variable, which are updated too.
+template <typename T, bool embeds>
 class TrainStepOp : public OpKernel {
  public:
   using Core = typename CoreType<T>::type;
@@ -37,10 +39,10 @@ class TrainStepOp : public OpKernel {
     const Parallel parallel = PoolParallel(context);
     const UpdateRule rule = attributes_.rule;
     Parameters parameters;
-    OP_REQUIRES_OK(context,
-                   parameters.Write(context, DataTypeToEnum<T>::value,
-                                    DataTypeToEnum<A>::value, NumSlots(rule),
-                                    rule == UpdateRule::kRowwiseAdagrad));
+    OP_REQUIRES_OK(
+        context, parameters.Write(context, DataTypeToEnum<T>::value,
+                                  DataTypeToEnum<A>::value, NumSlots(rule),
+                                  rule == UpdateRule::kRowwiseAdagrad, embeds));
     Batch<T> batch;
     OP_REQUIRES_OK(context, batch.Prepare(context, parameters,
                                           attributes_.ignored, parallel));
@@ -52,19 +54,13 @@ class TrainStepOp : public OpKernel {
     OP_REQUIRES_OK(context,
                    ReadUpdate(context, attributes_, parameters, &update));
 
-    const bool with_dx =
-        attributes_.with_gradients && context->output_required(1);
     const bool with_probs =
         KeepsProbs<Core>(plan, batch.arguments.width, kMaxStepBytes);
-    Tensor *loss, *dx;
+    Tensor *loss, dx;
     Tensor normalizers, probs;
     OP_REQUIRES_OK(context, context->allocate_output(
                                 0, batch.arguments.batch_shape, &loss));
-    OP_REQUIRES_OK(
-        context,
-        AllocateOutput(
-            context, 1,
-            with_dx ? batch.arguments.inputs->shape() : TensorShape({0}), &dx));
+    OP_REQUIRES_OK(context, AllocateDx(context, batch, &dx));
     OP_REQUIRES_OK(
         context, AllocateTemp(context, DataTypeToEnum<A>::value,
                               TensorShape({plan.num_passes, 2}), &normalizers));
@@ -73,10 +69,12 @@ class TrainStepOp : public OpKernel {
         AllocateTemp(context, DataTypeToEnum<A>::value,
                      TensorShape({with_probs ? plan.num_probs : 0}), &probs));
     SetZero(parallel, loss);
-    if (AddsDx(plan, loss->NumElements())) SetZero(parallel, dx);
+    const int64_t dx_rows = embeds ? plan.num_examples() : loss->NumElements();
+    if (AddsDx(plan, dx_rows)) SetZero(parallel, &dx);
     ForwardOutputs<Core> outputs;
     outputs.loss = Batch<T>::template Data<A>(*loss);
-    if (with_dx) outputs.dx = Batch<T>::template Data<A>(*dx);
+    if (dx.NumElements() > 0) outputs.dx = Batch<T>::template Data<A>(dx);
+    outputs.dx_is_sorted = embeds;
     outputs.normalizers = Batch<T>::template Data<A>(normalizers);
     if (with_probs) outputs.probs = Batch<T>::template Data<A>(probs);
     BackwardArguments<Core> arguments;
@@ -86,24 +84,55 @@ class TrainStepOp : public OpKernel {
     arguments.update = &update;
     TrainStep<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)),
                     parallel, outputs, arguments);
+    if constexpr (embeds) {
+      const SparseGradient<Core> gradient = {
+          batch.vector_rows.data(), outputs.dx,
+          static_cast<int64_t>(batch.vector_rows.size()),
+          batch.arguments.width};
+      SparseUpdate<Core>(UpdateOfVectors(update, parameters), gradient,
+                         parallel);
+    }
   }
 
  private:
+  // [examples, width], sorted, of vectors that are updated; otherwise the op's
+  // output, empty where nobody asks for it.
+  absl::Status AllocateDx(OpKernelContext* context, const Batch<T>& batch,
+                          Tensor* dx) const {
+    if constexpr (embeds) {
+      return AllocateTemp(
+          context, DataTypeToEnum<A>::value,
+          TensorShape({batch.plan.num_examples(), batch.arguments.width}), dx);
+    }
+    const bool wanted =
+        attributes_.with_gradients && context->output_required(1);
+    Tensor* output;
+    TF_RETURN_IF_ERROR(AllocateOutput(
+        context, 1, wanted ? batch.arguments.inputs->shape() : TensorShape({0}),
+        &output));
+    *dx = *output;
+    return absl::OkStatus();
+  }
+
   TrainStepAttributes attributes_;
 };
 
-#define TF_HSM_REGISTER(T)                                                 \
+#define TF_HSM_REGISTER_OP(name, T, embeds)                                \
   REGISTER_KERNEL_BUILDER(                                                 \
-      Name("ResourceTfHsmTrainStep")                                       \
+      Name(name)                                                           \
           .Device(tensorflow::DEVICE_CPU)                                  \
           .TypeConstraint<T>("T")                                          \
           .TypeConstraint<Accumulator<CoreType<T>::type>>("Taccumulator"), \
-      TrainStepOp<T>)
+      TrainStepOp<T, embeds>)
+#define TF_HSM_REGISTER(T)                                \
+  TF_HSM_REGISTER_OP("ResourceTfHsmTrainStep", T, false); \
+  TF_HSM_REGISTER_OP("ResourceTfHsmEmbeddingTrainStep", T, true)
 TF_HSM_REGISTER(float);
 TF_HSM_REGISTER(double);
 TF_HSM_REGISTER(Eigen::bfloat16);
 TF_HSM_REGISTER(Eigen::half);
 #undef TF_HSM_REGISTER
+#undef TF_HSM_REGISTER_OP
 
 }  // namespace
 }  // namespace tf_hsm

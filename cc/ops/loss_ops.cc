@@ -20,19 +20,25 @@ struct Signature {
   int next = 0;  // the first input after these
 };
 
-absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
+// With `embeds`, `indices` stand for the inputs.
+absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s,
+                           bool embeds = false) {
   tf_hsm::Parameters parameters;
   TF_RETURN_IF_ERROR(tf_hsm::ReadParameters(c, is_handle, &parameters));
   DimensionHandle rows = parameters.rows;
   s->width = parameters.width;
   int next = parameters.next;
   s->labels = c->input(next++);
-  TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(next++), 1, &s->inputs));
-  TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));
-  if (c->RankKnown(s->inputs)) {
-    ShapeHandle leading;
-    TF_RETURN_IF_ERROR(c->Subshape(s->inputs, 0, -1, &leading));
-    TF_RETURN_IF_ERROR(c->Merge(s->labels, leading, &s->labels));
+  if (embeds) {
+    TF_RETURN_IF_ERROR(c->Merge(s->labels, c->input(next++), &s->labels));
+  } else {
+    TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(next++), 1, &s->inputs));
+    TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));
+    if (c->RankKnown(s->inputs)) {
+      ShapeHandle leading;
+      TF_RETURN_IF_ERROR(c->Subshape(s->inputs, 0, -1, &leading));
+      TF_RETURN_IF_ERROR(c->Merge(s->labels, leading, &s->labels));
+    }
   }
   TF_RETURN_IF_ERROR(
       c->Concatenate(s->labels, c->Vector(s->width), &s->inputs));
@@ -82,39 +88,59 @@ absl::Status LossGradShape(InferenceContext* c) {
   return absl::OkStatus();
 }
 
+template <bool embeds>
 absl::Status TrainStepShape(InferenceContext* c) {
   Signature s;
-  TF_RETURN_IF_ERROR(ReadSignature(c, true, &s));
+  TF_RETURN_IF_ERROR(ReadSignature(c, true, &s, embeds));
   ShapeHandle merged;
   TF_RETURN_IF_ERROR(c->Merge(c->input(s.next), s.labels, &merged));
   TF_RETURN_IF_ERROR(c->Merge(c->input(s.next + 1), c->Vector(4), &merged));
   TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 2), 0, &merged));
+  c->set_output(0, s.labels);
+  if (embeds) return absl::OkStatus();
   bool with_gradients = true;
   TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
-  c->set_output(0, s.labels);
   c->set_output(1, with_gradients ? s.inputs : c->Vector(0));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-#define TF_HSM_COMMON_INPUTS         \
-  Input("biases: BiasTypes")         \
-      .Input("labels: Tlabels")      \
-      .Input("inputs: Tinputs")      \
-      .Input("group_offsets: int64") \
+#define TF_HSM_TREE_INPUTS           \
+  Input("group_offsets: int64")      \
       .Input("group_parents: int64") \
       .Input("class_rows: int64")    \
       .Input("row_groups: int64")    \
       .Input("class_ranks: int64")
 
-#define TF_HSM_COMMON_ATTRS                             \
-  Attr("BiasTypes: list(type) >= 0")                    \
-      .Attr("T: {float, bfloat16, half, double}")       \
-      .Attr("Tinputs: {float, bfloat16, half, double}") \
-      .Attr("Tlabels: {int32, int64}")                  \
-      .Attr("Taccumulator: {float, double}")            \
+#define TF_HSM_COMMON_INPUTS    \
+  Input("biases: BiasTypes")    \
+      .Input("labels: Tlabels") \
+      .Input("inputs: Tinputs") \
+      .TF_HSM_TREE_INPUTS
+
+#define TF_HSM_PARAMETER_ATTRS                    \
+  Attr("BiasTypes: list(type) >= 0")              \
+      .Attr("T: {float, bfloat16, half, double}") \
+      .Attr("Tlabels: {int32, int64}")            \
+      .Attr("Taccumulator: {float, double}")      \
       .Attr("ignore_classes: list(int) = []")
+
+#define TF_HSM_COMMON_ATTRS \
+  TF_HSM_PARAMETER_ATTRS.Attr("Tinputs: {float, bfloat16, half, double}")
+
+#define TF_HSM_STEP_INPUTS                                \
+  Input("loss_grads: Taccumulator")                       \
+      .Input("hyperparameters: double")                   \
+      .Input("seed: int64")                               \
+      .Input("weight_slots: num_weight_slots * resource") \
+      .Input("bias_slots: num_bias_slots * resource")
+
+#define TF_HSM_STEP_ATTRS                                          \
+  Attr("num_weight_slots: int >= 0")                               \
+      .Attr("num_bias_slots: int >= 0")                            \
+      .Attr("rule: {'sgd', 'adagrad', 'rowwise_adagrad', 'adam'}") \
+      .Attr("stochastic_rounding: bool = false")
 
 #define TF_HSM_LOSS_OUTPUTS                \
   Output("loss: Taccumulator")             \
@@ -197,6 +223,22 @@ input_grads: `[..., width]`, the gradient of that sum by the inputs; empty
 stochastic_rounding: of bfloat16 parameters; else to nearest even.
 )doc";
 
+constexpr char kEmbeddingTrainStepDoc[] = R"doc(
+ResourceTfHsmTrainStep of inputs that are rows of a variable, updated as well.
+
+The inputs of a label are vectors[its index]. The gradients of one vector are
+summed in the depth-first order of their labels' leaves. Neither inputs nor
+gradients leave the op.
+
+Inputs as for ResourceTfHsmTrainStep, but, instead of inputs and input_grads:
+
+indices: `[...]`, of the shape of the labels, each in [0, count); those of
+  ignored labels update nothing.
+vectors: a variable `[count, width]` of the weights' type.
+vector_slots: variables of the rule, as weight_slots: `[count, width]` or
+  `[count]`.
+)doc";
+
 }  // namespace
 
 REGISTER_OP("TfHsmLoss")
@@ -227,21 +269,25 @@ REGISTER_OP("ResourceTfHsmLossGrad")
 
 REGISTER_OP("ResourceTfHsmTrainStep")
     .Input("weights: resource")
-    .TF_HSM_COMMON_INPUTS.Input("loss_grads: Taccumulator")
-    .Input("hyperparameters: double")
-    .Input("seed: int64")
-    .Input("weight_slots: num_weight_slots * resource")
-    .Input("bias_slots: num_bias_slots * resource")
-    .Output("loss: Taccumulator")
+    .TF_HSM_COMMON_INPUTS.TF_HSM_STEP_INPUTS.Output("loss: Taccumulator")
     .Output("input_grads: Taccumulator")
     .TF_HSM_COMMON_ATTRS.Attr("with_gradients: bool = true")
-    .Attr("num_weight_slots: int >= 0")
-    .Attr("num_bias_slots: int >= 0")
-    .Attr("rule: {'sgd', 'adagrad', 'rowwise_adagrad', 'adam'}")
-    .Attr("stochastic_rounding: bool = false")
-    .SetIsStateful()
-    .SetShapeFn(TrainStepShape)
+    .TF_HSM_STEP_ATTRS.SetIsStateful()
+    .SetShapeFn(TrainStepShape<false>)
     .Doc(kTrainStepDoc);
+
+REGISTER_OP("ResourceTfHsmEmbeddingTrainStep")
+    .Input("weights: resource")
+    .Input("biases: BiasTypes")
+    .Input("labels: Tlabels")
+    .Input("indices: Tindices")
+    .TF_HSM_TREE_INPUTS.TF_HSM_STEP_INPUTS.Input("vectors: resource")
+    .Input("vector_slots: num_weight_slots * resource")
+    .Output("loss: Taccumulator")
+    .TF_HSM_PARAMETER_ATTRS.Attr("Tindices: {int32, int64}")
+    .TF_HSM_STEP_ATTRS.SetIsStateful()
+    .SetShapeFn(TrainStepShape<true>)
+    .Doc(kEmbeddingTrainStepDoc);
 
 REGISTER_OP("TfHsmCpuIsa")
     .Output("name: string")

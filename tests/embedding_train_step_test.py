@@ -1,0 +1,405 @@
+"""The step with a look-up against NumPy, its labels, indices and errors."""
+
+import functools
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests import oracle, trees
+from tests.training import (
+    assert_close,
+    assert_near,
+    assert_same,
+    states,
+    wide_problem,
+)
+from tests.update_rules import OPTIMIZERS, built, stepped
+from tf_hsm import embedding_train_step
+from tf_hsm import hierarchical_softmax_embedding_train_step as train_step
+
+DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
+TREES = ["two_level_1013", "binary_37", "huffman_2ary", "random", "chain_50"]
+COUNT = 29
+TREE = tf_hsm.Tree.huffman(1 / np.arange(1, 61))
+
+build = functools.cache(lambda name: trees.CATALOGUE[name]())
+
+
+def draw_indices(batch, seed=0):
+    """Some rows many times, some once, some never."""
+    rng = np.random.default_rng(seed)
+    return (COUNT * rng.random(batch) ** 3).astype(np.int64)
+
+
+def draw_vectors(width, dtype=np.float32):
+    """As large as the inputs of `oracle.random_problem`."""
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=(COUNT, width)) / np.sqrt(width)).astype(dtype)
+
+
+def variables_of(problem, dtype=np.float32, has_biases=True):
+    """Weights, biases or None, and vectors."""
+    return [
+        tf.Variable(problem.weights.astype(dtype)),
+        tf.Variable(problem.biases.astype(dtype)) if has_biases else None,
+        tf.Variable(draw_vectors(problem.weights.shape[1], dtype)),
+    ]
+
+
+def step(variables, problem, indices, tree, optimizer, **options):
+    """Makes a step for the sum of upstream * losses; returns the losses."""
+    w, b, vectors = variables
+    options = {"loss_weights": problem.upstream, **options}
+    return train_step(
+        w, b, problem.labels, vectors, indices, tree, optimizer, **options
+    )
+
+
+def sums_by_row(indices, values):
+    sums = np.zeros([COUNT, values.shape[1]])
+    np.add.at(sums, indices, values.astype(np.float64))
+    return sums
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("has_biases", [True, False])
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_two_steps_against_numpy(rule, name, has_biases, dtype):
+    """Each step from where the last one ended; the other rows keep all bits."""
+    tree, shape = build(name), (67, 33)
+    wide = oracle.accumulator(np.dtype(dtype))
+    problem = wide_problem(tree, shape, dtype)
+    variables = variables_of(problem, dtype, has_biases)
+    trained = [v for v in variables if v is not None]
+    optimizer = built(rule, trained)
+    for seed in (1, 2):
+        before = states(optimizer, trained)
+        w, *b, vectors = (state[0].astype(wide) for state in before)
+        indices = draw_indices(shape[0], seed)
+        problem = wide_problem(tree, shape, dtype, seed).replace(
+            weights=w, biases=b[0] if b else None, inputs=vectors[indices]
+        )
+        value, bound = oracle.hierarchical_softmax(tree, problem)
+        losses = step(
+            variables,
+            problem,
+            indices,
+            tree,
+            optimizer,
+            stochastic_rounding=False,
+        )
+        assert_close(losses, value.loss, bound.loss, "losses")
+        # The sums of repeated rows are made in the type of the sums.
+        repeated = np.bincount(indices, minlength=COUNT)[:, None]
+        sums = sums_by_row(indices, value.dx)
+        sums_error = sums_by_row(indices, bound.dx) + (
+            repeated
+            * oracle.unit_roundoff(wide)
+            * sums_by_row(indices, abs(value.dx) + bound.dx)
+        )
+        rows = oracle.touched_rows(tree, problem.labels)
+        gradients = [(value.dw, bound.dw, rows), (value.db, bound.db, rows)]
+        gradients = gradients[: 1 + has_biases]
+        gradients.append((sums, sums_error, np.unique(indices)))
+        for old, new, (gradient, error, rows) in zip(
+            before, states(optimizer, trained), gradients, strict=True
+        ):
+            numbers, *slots = (x[rows].astype(float) for x in old)
+            expected = stepped(
+                optimizer,
+                seed,
+                numbers,
+                slots,
+                gradient[rows],
+                error[rows],
+                np.dtype(dtype),
+            )
+            others = np.setdiff1d(np.arange(len(old[0])), rows)
+            for i, (wanted, limit) in enumerate(zip(*expected, strict=True)):
+                assert_close(new[i][rows], wanted, limit, f"{seed}, array {i}")
+                assert_same(new[i][others], old[i][others])
+        assert int(optimizer.iterations) == seed
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize("name", TREES)
+def test_as_look_up_step_and_update(rule, name):
+    """Three ops with as many optimizers; several runs of examples."""
+    tree = build(name)
+    problem = wide_problem(tree, (300, 20))
+    indices = draw_indices(300)
+    one, three = variables_of(problem), variables_of(problem)
+    optimizer = built(rule, one)
+    losses = step(one, problem, indices, tree, optimizer)
+    of_tree, of_vectors = built(rule, three[:2]), built(rule, three[2:])
+    with tf.GradientTape() as tape:
+        inputs = tf.gather(three[2], indices)
+        tape.watch(inputs)
+        wanted = tf_hsm.hierarchical_softmax_train_step(
+            *three[:2],
+            problem.labels,
+            inputs,
+            tree,
+            of_tree,
+            loss_weights=problem.upstream,
+        )
+        total = tf.reduce_sum(wanted * problem.upstream)
+    gradient = tf.IndexedSlices(tape.gradient(total, inputs), indices)
+    of_vectors.apply([gradient], three[2:])
+    assert_same(losses, wanted)
+    # All of the tree to the bit; sums of vectors are made in another order.
+    assert_same(states(optimizer, one[:2]), states(of_tree, three[:2]))
+    assert_near(states(optimizer, one[2:]), states(of_vectors, three[2:]), 2e-4)
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_ignored_labels(rule):
+    """They change neither the tree nor their vectors, slots included."""
+    problem = wide_problem(TREE, (40, 20))
+    labels, indices = problem.labels.copy(), draw_indices(40)
+    indices[[3, 30]] = 27, 28  # of ignored labels only
+    indices[4] = indices[5]
+    labels[[3, 4, 30]] = -1
+    results = []
+    for kept in (slice(None), labels >= 0):
+        variables = variables_of(problem)
+        optimizer = built(rule, variables)
+        part = problem.replace(
+            labels=labels[kept], upstream=problem.upstream[kept]
+        )
+        losses = step(
+            variables, part, indices[kept], TREE, optimizer, ignore_class=-1
+        )
+        results.append([states(optimizer, variables), losses])
+    assert_same(results[0][0], results[1][0])
+    assert_same(results[0][1][labels >= 0], results[1][1])
+    assert_same(results[0][1][labels < 0], np.zeros(3))
+
+
+@pytest.mark.parametrize("ignore_class", [None, 7])
+def test_the_default_minimizes_the_mean(ignore_class):
+    """Over the labels that count, whatever their shape."""
+    problem = wide_problem(TREE, (24, 20))
+    problem.labels[5:9] = 7
+    kept = problem.labels != ignore_class
+    results = []
+    for loss_weights in (None, (kept / kept.sum()).reshape(2, 12)):
+        variables = variables_of(problem)
+        losses = step(
+            variables,
+            problem.replace(labels=problem.labels.reshape(2, 12)),
+            draw_indices(24).reshape(2, 12),
+            TREE,
+            built("sgd", variables),
+            loss_weights=loss_weights,
+            ignore_class=ignore_class,
+        )
+        assert losses.shape == [2, 12]
+        results.append([losses, variables])
+    assert_same(*results)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8])
+@pytest.mark.parametrize("shape", [[], [12], [3, 4], [0]])
+def test_shapes_and_integers(shape, dtype):
+    """As the same labels in a row; in a graph, whose shape is known."""
+    flat = wide_problem(TREE, (int(np.prod(shape)), 20))
+    flat = flat.replace(upstream=np.float32(1))
+    indices = draw_indices(len(flat.labels))
+    one, other = variables_of(flat), variables_of(flat)
+    wanted = step(one, flat, indices, TREE, built("sgd", one))
+    optimizer = built("sgd", other)
+
+    @tf.function
+    def in_graph(labels, indices):
+        losses = step(
+            other, flat.replace(labels=labels), indices, TREE, optimizer
+        )
+        assert losses.shape == shape
+        return losses
+
+    losses = in_graph(
+        tf.constant(flat.labels.reshape(shape).astype(dtype)),
+        tf.constant(indices.reshape(shape).astype(dtype)),
+    )
+    assert losses.shape == shape
+    assert_same([np.ravel(losses), other], [wanted, one])
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_stochastic_rounding(rule):
+    """Of the vectors too: to a neighbour, the mean kept, by the seed."""
+    problem = wide_problem(TREE, (40, 257), ml_dtypes.bfloat16)
+    indices = draw_indices(40)
+    vectors = draw_vectors(257, ml_dtypes.bfloat16).astype(np.float32)
+
+    def run(dtype=ml_dtypes.bfloat16, **options):
+        variables = variables_of(problem, dtype)
+        variables[2].assign(vectors.astype(dtype))
+        optimizer = built(rule, variables, rate=0.001)
+        step(variables, problem, indices, TREE, optimizer, **options)
+        return [v.numpy().astype(np.float32) for v in variables]
+
+    exact, rounded = run(np.float32)[2], run()[2]
+    spacing = 2.0 ** (np.floor(np.log2(abs(exact))) - 7)
+    error, moved = rounded - exact, abs(exact - vectors)
+    assert (abs(error) < spacing * 1.001).all()
+    scaled = (error / spacing)[moved > 0]
+    assert abs(scaled.mean()) < 4 * 0.5 / np.sqrt(scaled.size)
+    assert_same(run(seed=0)[2], rounded)
+    assert (run(seed=7)[2] != rounded).any()
+    assert (run(stochastic_rounding=False)[2] != rounded).any()
+
+
+def test_values_that_were_read_stay():
+    """Of vectors that a gather has set to copy on read, or not."""
+    problem = wide_problem(TREE, (40, 20))
+    variables = variables_of(problem)
+    optimizer = built("adagrad", variables)
+    for _ in range(2):
+        held = [v.read_value() for v in variables]
+        copies = [v.numpy().copy() for v in held]
+        step(variables, problem, draw_indices(40), TREE, optimizer)
+        assert_same(held, copies)
+        for v, old in zip(variables, copies, strict=True):
+            assert (v.numpy() != old).any()
+        tf.gather(variables[2], [0, 1])
+
+
+PROBLEM = wide_problem(TREE, (12, 20))
+INDICES = draw_indices(12)
+REFUSED = {
+    "an index too large": (
+        {"indices": [*INDICES[:11], COUNT]},
+        rf"indices\[11\] = {COUNT}",
+    ),
+    "a negative index": (
+        {"indices": [-1, *INDICES[1:]]},
+        r"indices\[0\] = -1",
+    ),
+    "an index of an ignored label": (
+        {"indices": [COUNT] * 12, "ignore_class": int(PROBLEM.labels[0])},
+        r"indices\[0\]",
+    ),
+    "an index less": (
+        {"indices": INDICES[:11]},
+        "indices must have the shape of labels",
+    ),
+    "indices that are floats": (
+        {"indices": INDICES / 2},
+        "indices must be integers",
+    ),
+    "a label too large": ({"labels": [60] * 12}, r"labels\[0\] = 60"),
+    "vectors that are a tensor": (
+        {"vectors": tf.zeros([COUNT, 20])},
+        "vectors must be a variable",
+    ),
+    "rounding of float32": (
+        {"stochastic_rounding": True},
+        "stochastic_rounding is for bfloat16",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_arguments(case):
+    """They are named, and nothing has changed."""
+    changes, message = REFUSED[case]
+    w, b, vectors = variables = variables_of(PROBLEM)
+    optimizer = built("adagrad", variables)
+    before = states(optimizer, variables)
+    arguments = {
+        "weights": w,
+        "biases": b,
+        "labels": PROBLEM.labels,
+        "vectors": vectors,
+        "indices": INDICES,
+        "tree": TREE,
+        "optimizer": optimizer,
+    }
+    errors = (tf.errors.InvalidArgumentError, TypeError, ValueError)
+    with pytest.raises(errors, match=message):
+        train_step(**{**arguments, **changes})
+    assert_same(states(optimizer, variables), before)
+    assert int(optimizer.iterations) == 0
+
+
+@pytest.mark.parametrize(
+    "vectors, message",
+    [
+        (np.zeros([COUNT, 19], np.float32), "vectors must have the width"),
+        (np.zeros([COUNT, 20]), "vectors must be float, but is double"),
+        (np.zeros([20], np.float32), "vectors must have the shape"),
+    ],
+)
+def test_vectors_that_do_not_fit(vectors, message):
+    """They are named, and the tree has not changed."""
+    w, b, _ = variables_of(PROBLEM)
+    variables = [w, b, tf.Variable(vectors)]
+    optimizer = built("sgd", variables)
+    before = states(optimizer, variables)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        step(variables, PROBLEM, INDICES, TREE, optimizer)
+    assert_same(states(optimizer, variables), before)
+
+
+def test_weights_as_vectors():
+    """A variable in two places is an error."""
+    w, b, _ = variables_of(PROBLEM)
+    optimizer = built("sgd", [w, b])
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="must be different variables"
+    ):
+        step([w, b, w], PROBLEM, INDICES, TREE, optimizer)
+
+
+def test_an_optimizer_of_other_variables():
+    """One that does not know the vectors."""
+    variables = variables_of(PROBLEM)
+    with pytest.raises(ValueError):
+        step(variables, PROBLEM, INDICES, TREE, built("sgd", variables[:2]))
+
+
+def test_variables_on_another_device():
+    """The error says what to use there."""
+
+    class OnGpu:
+        device = "/job:localhost/replica:0/task:0/device:GPU:0"
+
+    with pytest.raises(
+        ValueError, match=r"vectors must be on a CPU.*tf\.gather"
+    ):
+        embedding_train_step._check_device("vectors", OnGpu())
+
+
+def test_skip_gram_learns():
+    """Words that occur beside each other only: the loss falls to theirs."""
+    tree = tf_hsm.Tree.huffman(np.ones(64))
+    words = np.arange(64)
+    vectors = tf.Variable(tf.random.normal([64, 8], seed=1))
+    weights = tf.Variable(tf.zeros([tree.num_rows, 8]))
+    optimizer = tf_hsm.optimizers.Adagrad(0.5)
+    optimizer.build([weights, vectors])
+    losses = [
+        float(
+            tf.reduce_mean(
+                train_step(
+                    weights,
+                    None,
+                    words ^ 1,
+                    vectors,
+                    words,
+                    tree,
+                    optimizer,
+                    loss_weights=1.0,
+                )
+            )
+        )
+        for _ in range(60)
+    ]
+    assert abs(losses[0] - np.log(64)) < 1e-4
+    assert losses[-1] < 0.1
