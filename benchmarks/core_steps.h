@@ -71,7 +71,7 @@ class Steps {
         static_cast<double>(plan.num_rows * width_ * sizeof(T));
     const double product = 2.0 * plan.num_probs * width_;
     Plan training = plan;
-    PlanTraining(&training);
+    PlanTraining(&training, MaxPartials<T>(width_));
 
     const Kernels<T>& kernels = KernelsFor<T>(isa);
     Grow(plan.num_examples() * Padded(width_), &sorted_);
@@ -81,6 +81,7 @@ class Steps {
     Grow(std::max(keeps ? plan.num_probs : 0,
                   step_keeps ? training.num_probs : 0),
          &probs_);
+    Grow(training.num_partials * PartialStride(width_), &partials_);
     auto time = [&](Phase phase, double bytes, double flops, auto function) {
       turn->phases[phase] = {SecondsOf(function), bytes, flops};
     };
@@ -130,6 +131,7 @@ class Steps {
     outputs.probs = step_keeps ? probs_.data() : nullptr;
     arguments.probs = outputs.probs;
     arguments.update = &update;
+    arguments.partials = partials_.data();
     arguments.dw = nullptr;
     arguments.db = nullptr;
     time(kTrain, 2 * weight_bytes, 3 * product,
@@ -155,7 +157,7 @@ class Steps {
   const std::vector<float>& inputs_;
   const Memory dw_;
   std::vector<T> db_;
-  std::vector<A> sorted_, normalizers_, probs_, loss_, dx_;
+  std::vector<A> sorted_, normalizers_, probs_, partials_, loss_, dx_;
 };
 
 }  // namespace tf_hsm

@@ -11,6 +11,7 @@
 
 #include "cc/core/backward_products.h"
 #include "cc/core/kernels.h"
+#include "cc/core/partial_gradients.h"
 #include "cc/core/softmax.h"
 #include "cc/core/tile.h"
 #include "cc/core/update_rows.h"
@@ -163,7 +164,12 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
 template <typename T>
 void BackwardSlice(const Problem<T>& problem, const Slice& slice,
                    const BackwardArguments<T>& args) {
-  const int64_t population = problem.plan->nodes[slice.node].population();
+  const Node& node = problem.plan->nodes[slice.node];
+  if (problem.plan->HasPartials(node)) {
+    UpdateByPartials(node, problem.width, args);
+    return;
+  }
+  const int64_t population = node.population();
   const int64_t rows = slice.end - slice.begin;
 #if defined(__AMX_BF16__)
   if (TileOuter::Suits(rows, population, problem.width)) {

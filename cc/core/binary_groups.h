@@ -76,7 +76,7 @@ class BinaryGroups {
   // Memory of a run of `examples`, in accumulators.
   static int64_t ScratchSize(int64_t examples, int64_t width) {
     return ChainPairs<A>::kArrays * ChainPairs<A>::Size(examples) +
-           2 * kMaxChain * width;
+           kMaxChain * width;
   }
 
   BinaryGroups(SmallGroupRun<T>* run, A* scratch)
@@ -133,11 +133,22 @@ class BinaryGroups {
     if (run_.out.dx != nullptr) {
       AddChainDx<T, nodes>(rows, pairs_.dz, examples_, width, run_.Dx(first_));
     }
-    if (run_.Updates(*chain[0])) {
-      UpdateChain<nodes>(chain, x);
-    } else {
+    const bool updates = run_.Updates(*chain[0]);
+    const bool has_partials =
+        run_.step != nullptr && problem_.plan->HasPartials(*chain[0]);
+    if (!updates && !has_partials) {
       for (int i = 0; i < nodes; ++i) Keep(*chain[i], i, nodes);
+      return;
     }
+    const A* grads = run_.step->loss_grads + first_;
+    A db[nodes] = {};  // of row 0
+    for (int64_t m = 0; m < examples_; ++m) {
+      for (int i = 0; i < nodes; ++i) {
+        db[i] += pairs_.dz[m * nodes + i] *= grads[m];
+      }
+    }
+    updates ? UpdateChain<nodes>(chain, x, db)
+            : WritePartials<nodes>(chain, x, db);
   }
 
   // sign[m * stride] of the chain's m-th example.
@@ -222,20 +233,25 @@ class BinaryGroups {
   }
 
   template <int nodes>
-  void UpdateChain(const Node* const* chain, Matrix<const A> x) {
+  void WritePartials(const Node* const* chain, Matrix<const A> x, const A* db) {
+    A* gradients[nodes];
+    for (int i = 0; i < nodes; ++i) {
+      gradients[i] = run_.Partial(*chain[i]);
+      gradients[i][problem_.width] = db[i];
+    }
+    ChainGradient<T, nodes, false>(nullptr, nullptr, pairs_.dz, x, examples_,
+                                   problem_.width, gradients);
+  }
+
+  template <int nodes>
+  void UpdateChain(const Node* const* chain, Matrix<const A> x, const A* db) {
     const Update<T>& update = *run_.step->update;
-    const A* grads = run_.step->loss_grads + first_;
     const int64_t width = problem_.width;
     T* rows[nodes];
-    A db[nodes][2] = {};
-    for (int64_t m = 0; m < examples_; ++m) {
-      for (int i = 0; i < nodes; ++i) {
-        db[i][0] += pairs_.dz[m * nodes + i] *= grads[m];
-      }
-    }
+    A* gradients[nodes];
     for (int i = 0; i < nodes; ++i) {
       rows[i] = update.weights + chain[i]->first_row * width;
-      db[i][1] = -db[i][0];
+      gradients[i] = dw_ + i * width;
     }
     const bool linear = IsLinear(update, examples_);
     if constexpr (sizeof(T) == sizeof(A)) {
@@ -247,13 +263,14 @@ class BinaryGroups {
       }
     }
     if (!linear) {
-      ChainGradient<T, nodes, false>(rows, nullptr, pairs_.dz, x, examples_,
-                                     width, dw_);
+      ChainGradient<T, nodes, false>(nullptr, nullptr, pairs_.dz, x, examples_,
+                                     width, gradients);
     }
     for (int i = 0; i < nodes; ++i) {
       const int64_t row = chain[i]->first_row;
-      if (!linear) UpdateWeights(update, row, 2, width, dw_ + 2 * i * width);
-      UpdateBiases(update, row, 2, db[i]);
+      if (!linear) UpdatePair(update, row, width, gradients[i]);
+      const A both[] = {db[i], -db[i]};
+      UpdateBiases(update, row, 2, both);
     }
   }
 
@@ -281,7 +298,7 @@ class BinaryGroups {
   SmallGroupRun<T>& run_;
   const Problem<T>& problem_;
   const ChainPairs<A> pairs_;
-  A* const dw_;  // [kMaxChain, 2, width]
+  A* const dw_;  // of row 0 of each group: [kMaxChain, width]
   const Node* chain_[kMaxChain];
   int length_ = 0;
   int64_t first_ = 0, examples_ = 0;  // of the chain, in sorted order

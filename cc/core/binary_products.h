@@ -170,12 +170,12 @@ void AddChainDx(ChainRows<T> rows, const Accumulator<T>* dz, int64_t examples,
 }
 
 // With `linear`, where T is A: w_i0 -= rates(i, 0) g_i and
-// w_i1 += rates(i, 1) g_i. Otherwise writes g_i and -g_i to dw
-// [nodes, 2, width].
+// w_i1 += rates(i, 1) g_i. Otherwise writes g_i to gradients[i].
 template <typename T, int nodes, bool linear>
 void ChainGradient(T* const* rows, const Accumulator<T>* rates,
                    const Accumulator<T>* dz, Matrix<const Accumulator<T>> x,
-                   int64_t examples, int64_t width, Accumulator<T>* dw) {
+                   int64_t examples, int64_t width,
+                   Accumulator<T>* const* gradients) {
   using A = Accumulator<T>;
   constexpr int lanes = kLanes<A>;
   auto tile = [&](auto vectors, auto partial, int64_t column, int64_t tail) {
@@ -213,8 +213,7 @@ void ChainGradient(T* const* rows, const Accumulator<T>* rates,
           put(w_0, next_0);
           put(w_1, next_1);
         } else {
-          put(dw + 2 * i * width + at, sums[i][v]);
-          put(dw + (2 * i + 1) * width + at, -sums[i][v]);
+          put(gradients[i] + at, sums[i][v]);
         }
       }
     }

@@ -54,6 +54,9 @@ struct ForwardOutputs {
   }
 };
 
+// From one partial gradient to the next.
+constexpr int64_t PartialStride(int64_t width) { return Padded(width + 1); }
+
 // What the backward reads besides the problem, and where its result goes: into
 // dw and db, or at once, as an update, into the parameters.
 template <typename T>
@@ -66,6 +69,10 @@ struct BackwardArguments {
   T* dw = nullptr;                    // [touched rows, width]
   T* db = nullptr;                    // [touched rows]
   bool past_cache = false;            // dw is too large for any cache
+  // [plan.num_partials, PartialStride(width)]: what each run adds to dw, and in
+  // column `width` to db, of the first rows of the groups of two that it shares
+  // with other runs. Of the second rows it is the negative.
+  A* partials = nullptr;
 };
 
 // Some of a group's examples (forward) or rows (backward).
@@ -100,12 +107,15 @@ struct Kernels {
   int64_t forward_examples;
   // Every group of at most kMaxSmallFanout rows on the paths of the sorted
   // examples [begin, end), before their other groups. With a `step`, which has
-  // an update, those that no other examples pass are updated, and neither
-  // normalizers nor probabilities of theirs are kept.
+  // an update, those that no other examples pass are updated, and of the others
+  // the partial gradients are written that the plan has places for. Where that
+  // is done, neither normalizers nor probabilities are kept.
   void (*small_groups)(const Problem<T>&, int64_t begin, int64_t end,
                        const ForwardOutputs<T>&,
                        const BackwardArguments<T>* step);
-  // dW and db of the rows of `count` slices, written or applied.
+  // dW and db of the rows of `count` slices, written or applied. Those of
+  // groups of two rows are sums of partial gradients, which it overwrites, if
+  // the plan has any.
   void (*backward_rows)(const Problem<T>&, const Slice* slices, int64_t count,
                         const BackwardArguments<T>&);
   // Of a slice for backward_rows that is not a whole group: it has a multiple

@@ -26,9 +26,6 @@ int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // threads.
 constexpr int64_t kManySlices = 8;
 
-// Consecutive examples whose small groups are one work item.
-constexpr int64_t kRunExamples = 32;
-
 // Probabilities that a work item may keep for itself.
 constexpr int64_t kMaxItemProbs = 1 << 20;
 
@@ -37,9 +34,7 @@ bool IsSmall(const Node& node) { return node.fanout <= kMaxSmallFanout; }
 // Whether one work item of the forward sees all of the node's examples, so that
 // a training step can update the node at the end of that item.
 bool IsUpdatedAtOnce(const Node& node) {
-  if (IsSmall(node)) {
-    return node.begin / kRunExamples == (node.end - 1) / kRunExamples;
-  }
+  if (IsSmall(node)) return node.num_runs() == 1;
   return node.population() <= kMaxItemExamples &&
          node.population() * node.fanout <= kMaxItemProbs;
 }
@@ -176,12 +171,19 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
                 [](const Node&) { return true; });
 }
 
-void PlanTraining(Plan* plan) {
+void PlanTraining(Plan* plan, int64_t max_partials) {
+  plan->num_partials = 0;
+  for (Node& node : plan->nodes) {
+    if (node.fanout != 2 || IsUpdatedAtOnce(node)) continue;
+    node.partial_offset = plan->num_partials;
+    plan->num_partials += node.num_runs();
+  }
+  if (plan->num_partials > max_partials) plan->num_partials = 0;
   plan->num_probs = 0;
   for (Node& node : plan->nodes) {
-    const bool own = !IsSmall(node) && IsUpdatedAtOnce(node);
-    node.prob_offset = own ? 0 : plan->num_probs;
-    if (!own) plan->num_probs += node.population() * node.fanout;
+    const bool keeps = !IsUpdatedAtOnce(node) && !plan->HasPartials(node);
+    node.prob_offset = keeps ? plan->num_probs : 0;
+    if (keeps) plan->num_probs += node.population() * node.fanout;
   }
 }
 

@@ -32,6 +32,18 @@ bool KeepsProbs(const Plan& plan, int64_t width, int64_t max_bytes) {
   return plan.num_probs <= limit / static_cast<int64_t>(sizeof(Accumulator<T>));
 }
 
+// A training step has partial gradients of groups of two rows if they take up
+// to this many bytes. Of a balanced or Huffman tree they take far less; of a
+// long chain, batch x depth numbers could be more than a machine has.
+constexpr int64_t kMaxPartialBytes = int64_t{256} << 20;
+
+// As many.
+template <typename T>
+int64_t MaxPartials(int64_t width) {
+  return kMaxPartialBytes /
+         (PartialStride(width) * static_cast<int64_t>(sizeof(Accumulator<T>)));
+}
+
 // Whether the dx of `batch` examples, some of which the plan may leave out,
 // must hold zeros before Forward or TrainStep: where there are small groups,
 // these write the dx of all examples of the plan.
@@ -48,17 +60,20 @@ template <typename T>
 void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
               const Parallel& parallel, const BackwardArguments<T>& arguments);
 
-// Gives up the places of probabilities that a training step need not keep,
-// those of the nodes that it updates at once; plan->num_probs is what is left.
-void PlanTraining(Plan* plan);
+// Gives places to the partial gradients of the groups of two rows that several
+// runs share, unless these are more than `max_partials` in all:
+// plan->num_partials is then zero. Gives up the places of probabilities that a
+// training step need not keep, those of the nodes that it updates at once or by
+// partial gradients; plan->num_probs is what is left.
+void PlanTraining(Plan* plan, int64_t max_partials);
 
 // Makes loss and dx as Forward does, those of the parameters before the step,
 // and applies the update that `arguments` has. dx is that of the total that the
 // step minimizes: each example's is multiplied by its loss_grads. The weights
 // of a node are updated right after their part of loss and dx, while they are
-// in the cache, where few examples pass the node. `outputs` has the
-// normalizers, and probs if they are kept; both are scratch. problem.plan comes
-// from PlanTraining.
+// in the cache, where few examples pass the node. `outputs` has the probs, or,
+// if they are not kept, the normalizers; these and the partials are scratch.
+// problem.plan comes from PlanTraining.
 template <typename T>
 void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
                const Parallel& parallel, const ForwardOutputs<T>& outputs,

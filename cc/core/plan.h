@@ -23,6 +23,9 @@ namespace tf_hsm {
 // are scored together.
 constexpr int64_t kMaxSmallFanout = 8;
 
+// Consecutive sorted examples whose small groups are one work item: a run.
+constexpr int64_t kRunExamples = 32;
+
 // A touched group and the sorted examples [begin, end) that pass it.
 struct Node {
   int64_t group = 0;
@@ -34,12 +37,18 @@ struct Node {
   int64_t after = 0;  // index of the first node past its descendants
   int64_t begin = 0;
   int64_t end = 0;
-  int64_t row_offset = 0;     // of its first row among all touched rows
-  int64_t pass_offset = 0;    // of its first example among all (node, example)
-  int64_t target_offset = 0;  // of its targets, unless it is small
-  int64_t prob_offset = 0;    // of its [end - begin, fanout] probabilities
+  int64_t row_offset = 0;      // of its first row among all touched rows
+  int64_t pass_offset = 0;     // of its first example among all (node, example)
+  int64_t target_offset = 0;   // of its targets, unless it is small
+  int64_t prob_offset = 0;     // of its [end - begin, fanout] probabilities
+  int64_t partial_offset = 0;  // of its [num_runs] partial gradients
 
   int64_t population() const { return end - begin; }
+  // The runs that have examples of it.
+  int64_t first_run() const { return begin / kRunExamples; }
+  int64_t num_runs() const {
+    return (end - 1) / kRunExamples - first_run() + 1;
+  }
 };
 
 struct Plan {
@@ -54,8 +63,13 @@ struct Plan {
   int64_t num_rows = 0;           // touched rows
   int64_t num_passes = 0;         // sum of populations
   int64_t num_probs = 0;          // sum of population x fanout
+  int64_t num_partials = 0;       // partial gradients: PlanTraining
 
   int64_t num_examples() const { return static_cast<int64_t>(order.size()); }
+  // Whether each of the runs that share the node has a partial gradient of it.
+  bool HasPartials(const Node& node) const {
+    return num_partials > 0 && node.fanout == 2;
+  }
 };
 
 // Fills `plan` from labels [batch]; examples whose label is one of `ignored`

@@ -51,6 +51,13 @@ struct SmallGroupRun {
     return step != nullptr && node.begin >= begin && node.end <= end;
   }
 
+  // Where the run's partial gradient of the node goes.
+  A* Partial(const Node& node) const {
+    const int64_t before = begin / kRunExamples - node.first_run();
+    return step->partials +
+           (node.partial_offset + before) * PartialStride(problem.width);
+  }
+
   // From an example on.
   Matrix<const A> X(int64_t at) const {
     const int64_t stride = Padded(problem.width);

@@ -1,8 +1,11 @@
 // The training step in place: every ISA, element type and update rule against
-// the scalar reference, over two steps on random trees; the same bits whatever
-// the order in which items run; and the rounding of bfloat16 keeps the mean.
+// the scalar reference, over two steps on random trees, with partial gradients
+// and without; the same bits whatever the order in which items run; and the
+// rounding of bfloat16 keeps the mean.
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <random>
@@ -55,6 +58,14 @@ bool SameState(const State<T, Accumulator<T>>& a,
   return same;
 }
 
+// How a step is made; every way must give the same numbers.
+struct Way {
+  int64_t max_partials;
+  bool keeps_probs;
+};
+constexpr Way kWays[] = {
+    {INT64_MAX, true}, {INT64_MAX, false}, {0, true}, {0, false}};
+
 template <typename T>
 struct Run {
   using A = Accumulator<T>;
@@ -63,13 +74,13 @@ struct Run {
 
   void Step(const TreeView& tree, const std::vector<int64_t>& labels,
             const std::vector<T>& x, int64_t width, const std::vector<A>& grads,
-            UpdateRule rule, bool keep, bool stochastic, uint64_t seed, Isa isa,
-            const Parallel& parallel) {
+            UpdateRule rule, bool stochastic, uint64_t seed, Isa isa,
+            const Way& way, const Parallel& parallel) {
     const int64_t batch = labels.size();
     Plan plan;
     const std::string error = MakePlan(tree, labels.data(), batch, {}, &plan);
     Expect(error.empty(), error);
-    PlanTraining(&plan);
+    PlanTraining(&plan, way.max_partials);
     std::vector<A> sorted(plan.num_examples() * Padded(width));
     PackInputs(plan.order.data(), plan.num_examples(), x.data(), width, Serial,
                sorted.data());
@@ -77,6 +88,7 @@ struct Run {
     for (int64_t i : plan.order) sorted_grads.push_back(grads[i]);
     std::vector<A> normalizers(2 * plan.num_passes, NAN);
     std::vector<A> probs(plan.num_probs, NAN);
+    std::vector<A> partials(plan.num_partials * PartialStride(width), NAN);
     loss.assign(batch, 0);
     dx.assign(batch * width, AddsDx(plan, batch) ? 0 : NAN);
     Update<T> update;
@@ -95,13 +107,17 @@ struct Run {
     ForwardOutputs<T> outputs;
     outputs.loss = loss.data();
     outputs.dx = dx.data();
-    outputs.normalizers = normalizers.data();
-    outputs.probs = keep ? probs.data() : nullptr;
+    if (way.keeps_probs) {
+      outputs.probs = probs.data();
+    } else {
+      outputs.normalizers = normalizers.data();
+    }
     BackwardArguments<T> arguments;
     arguments.loss_grads = sorted_grads.data();
-    arguments.normalizers = normalizers.data();
+    arguments.normalizers = outputs.normalizers;
     arguments.probs = outputs.probs;
     arguments.update = &update;
+    arguments.partials = partials.data();
     TrainStep<T>(problem, KernelsFor<T>(isa), parallel, outputs, arguments);
   }
 };
@@ -179,9 +195,12 @@ void Check(const Case& c, Isa isa, double store, double sum, UpdateRule rule,
   const TreeView tree = owned.view();
   const std::vector<T> w = Draw<T>(tree.num_rows * c.width, 32, rng);
   const std::vector<T> b = Draw<T>(with_bias ? tree.num_rows : 0, 64, rng);
-  Run<T> run, reversed, remade;
-  run.state = MakeState<T, A>(rule, tree.num_rows, c.width, w, b);
-  remade.state = reversed.state = run.state;
+  constexpr int kNumWays = sizeof(kWays) / sizeof(kWays[0]);
+  Run<T> runs[kNumWays], reversed[kNumWays];
+  for (int i = 0; i < kNumWays; ++i) {
+    runs[i].state = MakeState<T, A>(rule, tree.num_rows, c.width, w, b);
+    reversed[i].state = runs[i].state;
+  }
   Run<double> want;
   want.state = MakeState<double, double>(rule, tree.num_rows, c.width,
                                          ToDoubles(w), ToDoubles(b));
@@ -192,56 +211,60 @@ void Check(const Case& c, Isa isa, double store, double sum, UpdateRule rule,
     for (int64_t& label : labels) label = (*rng)() % tree.num_classes;
     std::vector<A> grads(c.batch);
     for (int i = 0; i < c.batch; ++i) grads[i] = (1 + i % 3) / 64.0;
-    run.Step(tree, labels, x, c.width, grads, rule, true, false, 0, isa,
-             Serial);
-    reversed.Step(tree, labels, x, c.width, grads, rule, true, false, 0, isa,
-                  Reversed);
-    remade.Step(tree, labels, x, c.width, grads, rule, false, false, 0, isa,
-                Serial);
-    Expect(SameBits(run.loss, reversed.loss) && SameBits(run.dx, reversed.dx) &&
-               SameState(run.state, reversed.state),
-           name + ": the order of items changes the bits");
     ReferenceStep(tree, labels, ToDoubles(x), c.width, ToDoubles(grads), rule,
                   &want);
-    NearAll(run.loss, want.loss, tolerance, name + " loss");
-    NearAll(run.dx, want.dx, tolerance, name + " dx");
     // The next step starts from rounded weights.
-    tolerance += store * (c.width + 8);
-    for (const Run<T>* r : {&run, &remade}) {
-      NearAll(r->state.w, want.state.w, tolerance, name + " weights");
-      NearAll(r->state.b, want.state.b, tolerance, name + " biases");
+    const double after = tolerance + store * (c.width + 8);
+    for (int i = 0; i < kNumWays; ++i) {
+      Run<T>&run = runs[i], &other = reversed[i];
+      const std::string way = name + " way " + std::to_string(i);
+      run.Step(tree, labels, x, c.width, grads, rule, false, 0, isa, kWays[i],
+               Serial);
+      other.Step(tree, labels, x, c.width, grads, rule, false, 0, isa, kWays[i],
+                 Reversed);
+      Expect(SameBits(run.loss, other.loss) && SameBits(run.dx, other.dx) &&
+                 SameState(run.state, other.state),
+             way + ": the order of items changes the bits");
+      NearAll(run.loss, want.loss, tolerance, way + " loss");
+      NearAll(run.dx, want.dx, tolerance, way + " dx");
+      NearAll(run.state.w, want.state.w, after, way + " weights");
+      NearAll(run.state.b, want.state.b, after, way + " biases");
       for (int s = 0; s < NumSlots(rule); ++s) {
-        NearAll(r->state.w_slots[s], want.state.w_slots[s], tolerance,
-                name + " slots");
-        NearAll(r->state.b_slots[s], want.state.b_slots[s], tolerance,
-                name + " bias slots");
+        NearAll(run.state.w_slots[s], want.state.w_slots[s], after,
+                way + " slots");
+        NearAll(run.state.b_slots[s], want.state.b_slots[s], after,
+                way + " bias slots");
       }
     }
+    tolerance = after;
   }
 }
 
 // Rounded at random, the mean of many weights is that of the exact step, which
 // rounding to nearest would leave where it was; the same seed, the same bits.
-void CheckStochastic(Isa isa, std::mt19937* rng) {
+// Of one group of at most `most` rows.
+void CheckStochastic(Isa isa, int64_t batch, int most, std::mt19937* rng) {
   const std::string name = std::string(IsaName(isa)) + " stochastic";
-  const int64_t width = 517, batch = 1;
-  const OwnedTree owned = RandomTree(1, 64, 0, rng);
+  const int64_t width = 517;
+  OwnedTree owned;
+  while (owned.class_rows.size() < 2) owned = RandomTree(1, most, 0, rng);
   const TreeView tree = owned.view();
+  const std::vector<int64_t> labels(batch);
   const std::vector<bfloat16> w(tree.num_rows * width, FromDouble<bfloat16>(1));
-  const std::vector<bfloat16> x(width, FromDouble<bfloat16>(1));
-  const float grad = 1.0f / 64;
+  const std::vector<bfloat16> x(batch * width, FromDouble<bfloat16>(1));
+  const double grad = 1.0 / (64 * batch);
   Run<double> want;
   want.state = MakeState<double, double>(UpdateRule::kSgd, tree.num_rows, width,
                                          ToDoubles(w), {});
-  ReferenceStep(tree, {0}, ToDoubles(x), width, {grad}, UpdateRule::kSgd,
-                &want);
+  ReferenceStep(tree, labels, ToDoubles(x), width,
+                std::vector<double>(batch, grad), UpdateRule::kSgd, &want);
   std::vector<std::vector<bfloat16>> results;
   for (uint64_t seed : {7, 7, 8}) {
     Run<bfloat16> run;
     run.state = MakeState<bfloat16, float>(UpdateRule::kSgd, tree.num_rows,
                                            width, w, {});
-    run.Step(tree, {0}, x, width, std::vector<float>(batch, grad),
-             UpdateRule::kSgd, true, true, seed, isa, Serial);
+    run.Step(tree, labels, x, width, std::vector<float>(batch, grad),
+             UpdateRule::kSgd, true, seed, isa, kWays[0], Serial);
     results.push_back(run.state.w);
     double got_mean = 0, want_mean = 0;
     const int64_t row = tree.class_rows[0];
@@ -256,16 +279,46 @@ void CheckStochastic(Isa isa, std::mt19937* rng) {
   Expect(!SameBits(results[0], results[2]), name + ": the seed has no effect");
 }
 
+// Places for all partial gradients or for none, and then for probabilities.
+void CheckPlaces(std::mt19937* rng) {
+  const OwnedTree owned = RandomTree(60, 3, 0.9, rng);
+  const TreeView tree = owned.view();
+  std::vector<int64_t> labels(100);
+  for (int64_t& label : labels) label = (*rng)() % tree.num_classes;
+  Plan plan;
+  Expect(MakePlan(tree, labels.data(), 100, {}, &plan).empty(), "plan");
+  int64_t partials = 0, probs = 0, probs_of_two = 0;
+  for (const Node& node : plan.nodes) {
+    std::vector<bool> in_run(4);
+    for (int64_t at = node.begin; at < node.end; ++at) in_run[at / 32] = true;
+    const int64_t runs = std::count(in_run.begin(), in_run.end(), true);
+    if (runs == 1) continue;
+    probs += node.population() * node.fanout;
+    if (node.fanout != 2) continue;
+    partials += runs;
+    probs_of_two += node.population() * 2;
+  }
+  PlanTraining(&plan, partials);
+  Expect(partials > 0 && plan.num_partials == partials &&
+             plan.num_probs == probs - probs_of_two,
+         "places of partial gradients");
+  PlanTraining(&plan, partials - 1);
+  Expect(plan.num_partials == 0 && plan.num_probs == probs,
+         "places of probabilities");
+}
+
 }  // namespace
 }  // namespace tf_hsm
 
 int main() {
   using namespace tf_hsm;  // NOLINT
   std::mt19937 rng(1);
-  const Case cases[] = {
-      {1, 1, 1, 1, 0},       {5, 16, 3, 4, 0.5},    {33, 17, 40, 9, 0.3},
-      {90, 50, 20, 90, 0.1}, {97, 64, 200, 2, 0.9}, {70, 37, 60, 13, 1},
-      {0, 5, 3, 3, 0.5},     {6, 1500, 3, 12, 0.2}, {150, 77, 3, 500, 0.01}};
+  const Case cases[] = {{1, 1, 1, 1, 0},         {5, 16, 3, 4, 0.5},
+                        {33, 17, 40, 9, 0.3},    {90, 50, 20, 90, 0.1},
+                        {97, 64, 200, 2, 0.9},   {70, 37, 60, 13, 1},
+                        {0, 5, 3, 3, 0.5},       {6, 1500, 3, 12, 0.2},
+                        {150, 77, 3, 500, 0.01}, {131, 31, 90, 8, 0.9}};
+  CheckPlaces(&rng);
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {
       for (UpdateRule rule : kRules) {
@@ -283,7 +336,8 @@ int main() {
                     name + "half", &rng);
       }
     }
-    CheckStochastic(isa, &rng);
+    CheckStochastic(isa, 1, 64, &rng);
+    CheckStochastic(isa, 40, 2, &rng);
     std::printf("%s: done\n", IsaName(isa));
   }
   return Summarize();

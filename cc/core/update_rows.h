@@ -181,6 +181,15 @@ void UpdateWeights(const Update<T>& update, int64_t first, int64_t rows,
   });
 }
 
+// The same of the rows first and first + 1, by g and -g, to which it sets g.
+template <typename T>
+void UpdatePair(const Update<T>& update, int64_t first, int64_t width,
+                Accumulator<T>* g) {
+  UpdateWeights(update, first, 1, width, g);
+  for (int64_t d = 0; d < width; ++d) g[d] = -g[d];
+  UpdateWeights(update, first + 1, 1, width, g);
+}
+
 // The same of the biases, by db [rows].
 template <typename T>
 void UpdateBiases(const Update<T>& update, int64_t first, int64_t rows,

@@ -47,7 +47,7 @@ class TrainStepOp : public OpKernel {
     OP_REQUIRES_OK(context, batch.Prepare(context, parameters,
                                           attributes_.ignored, parallel));
     Plan& plan = batch.plan;
-    PlanTraining(&plan);
+    PlanTraining(&plan, MaxPartials<Core>(batch.arguments.width));
     std::vector<A> loss_grads;
     Update<Core> update;
     OP_REQUIRES_OK(context, batch.ReadLossGrads(context, &loss_grads));
@@ -57,17 +57,25 @@ class TrainStepOp : public OpKernel {
     const bool with_probs =
         KeepsProbs<Core>(plan, batch.arguments.width, kMaxStepBytes);
     Tensor *loss, dx;
-    Tensor normalizers, probs;
+    Tensor normalizers, probs, partials;
     OP_REQUIRES_OK(context, context->allocate_output(
                                 0, batch.arguments.batch_shape, &loss));
     OP_REQUIRES_OK(context, AllocateDx(context, batch, &dx));
     OP_REQUIRES_OK(
-        context, AllocateTemp(context, DataTypeToEnum<A>::value,
-                              TensorShape({plan.num_passes, 2}), &normalizers));
+        context,
+        AllocateTemp(context, DataTypeToEnum<A>::value,
+                     TensorShape({with_probs ? 0 : plan.num_passes, 2}),
+                     &normalizers));
     OP_REQUIRES_OK(
         context,
         AllocateTemp(context, DataTypeToEnum<A>::value,
                      TensorShape({with_probs ? plan.num_probs : 0}), &probs));
+    OP_REQUIRES_OK(
+        context,
+        AllocateTemp(context, DataTypeToEnum<A>::value,
+                     TensorShape({plan.num_partials,
+                                  PartialStride(batch.arguments.width)}),
+                     &partials));
     SetZero(parallel, loss);
     const int64_t dx_rows = embeds ? plan.num_examples() : loss->NumElements();
     if (AddsDx(plan, dx_rows)) SetZero(parallel, &dx);
@@ -75,13 +83,17 @@ class TrainStepOp : public OpKernel {
     outputs.loss = Batch<T>::template Data<A>(*loss);
     if (dx.NumElements() > 0) outputs.dx = Batch<T>::template Data<A>(dx);
     outputs.dx_is_sorted = embeds;
-    outputs.normalizers = Batch<T>::template Data<A>(normalizers);
-    if (with_probs) outputs.probs = Batch<T>::template Data<A>(probs);
+    if (with_probs) {
+      outputs.probs = Batch<T>::template Data<A>(probs);
+    } else {
+      outputs.normalizers = Batch<T>::template Data<A>(normalizers);
+    }
     BackwardArguments<Core> arguments;
     arguments.loss_grads = loss_grads.data();
     arguments.normalizers = outputs.normalizers;
     arguments.probs = outputs.probs;
     arguments.update = &update;
+    arguments.partials = Batch<T>::template Data<A>(partials);
     TrainStep<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)),
                     parallel, outputs, arguments);
     if constexpr (embeds) {
