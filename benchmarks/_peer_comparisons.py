@@ -32,6 +32,9 @@ class Comparison(NamedTuple):
     reference: str  # the implementation that others are compared with
     # Name -> (module of `benchmarks`, spec of its `Implementation`).
     implementations: dict[str, tuple[str, dict]]
+    # A turn of one step begins with another that is not timed, on the labels of
+    # the turn before: a process that slept finds its threads asleep.
+    of_single_steps: bool
 
 
 def adaptive(workload, folder, turns, threads):
@@ -74,6 +77,7 @@ def adaptive(workload, folder, turns, threads):
             ),
             "pytorch": ("_peer_torch", torch),
         },
+        of_single_steps=True,
     )
 
 
@@ -121,6 +125,7 @@ def skip_gram(num_classes, num_words, folder, threads):
             "gensim": ("_peer_gensim", peer),
             "fasttext": ("_peer_fasttext", peer),
         },
+        of_single_steps=False,
     )
 
 

@@ -73,6 +73,8 @@ def _measure(comparison, turns):
             samples = {name: [] for name in processes}
             for turn in range(turns):
                 for name, process in processes.items():
+                    if comparison.of_single_steps:
+                        process.run(phase, (turn or turns) - 1)
                     samples[name].append(process.run(phase, turn))
             for name, timed in samples.items():
                 results[name]["phases"][phase] = _medians(
