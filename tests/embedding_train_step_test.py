@@ -2,6 +2,7 @@
 
 import functools
 
+import keras
 import ml_dtypes
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ from tests.training import (
     wide_problem,
 )
 from tests.update_rules import OPTIMIZERS, built, stepped
-from tf_hsm import embedding_train_step
 from tf_hsm import hierarchical_softmax_embedding_train_step as train_step
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
@@ -255,6 +255,32 @@ def test_stochastic_rounding(rule):
     assert (run(stochastic_rounding=False)[2] != rounded).any()
 
 
+def test_vectors_round_by_other_numbers_than_weights():
+    """In the same places of the same rows, both a part of the way down."""
+    count, width = 64, 128
+    tree = tf_hsm.Tree.balanced(count, count)
+    start = np.ones([count, width], np.float32)
+    start[0, 1::2], start[0, ::2] = 0.5, 1.5  # with the logits of the others
+    weights = tf.Variable(tf.cast(start, tf.bfloat16))
+    vectors = tf.Variable(tf.ones([count, width], tf.bfloat16))
+    train_step(
+        weights,
+        None,
+        [0] * count,
+        vectors,
+        range(count),
+        tree,
+        built("sgd", [weights, vectors], rate=0.002),
+        loss_weights=1.0,
+    )
+    down = [(v.numpy()[1:, 1::2] < 1) for v in (weights, vectors)]
+    # By 0.002 and 0.00098 of steps of 2^-8. The same numbers would take every
+    # weight down whose vector goes.
+    assert abs(down[0].mean() - 0.51) < 0.05
+    assert abs(down[1].mean() - 0.25) < 0.05
+    assert abs(down[0][down[1]].mean() - 0.51) < 0.1
+
+
 def test_values_that_were_read_stay():
     """Of vectors that a gather has set to copy on read, or not."""
     problem = wide_problem(TREE, (40, 20))
@@ -344,6 +370,11 @@ def test_vectors_that_do_not_fit(vectors, message):
     before = states(optimizer, variables)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         step(variables, PROBLEM, INDICES, TREE, optimizer)
+    if vectors.dtype == np.float32:
+        with pytest.raises(ValueError):  # when traced already
+            tf.function(
+                lambda: step(variables, PROBLEM, INDICES, TREE, optimizer)
+            ).get_concrete_function()
     assert_same(states(optimizer, variables), before)
 
 
@@ -360,20 +391,63 @@ def test_weights_as_vectors():
 def test_an_optimizer_of_other_variables():
     """One that does not know the vectors."""
     variables = variables_of(PROBLEM)
-    with pytest.raises(ValueError):
-        step(variables, PROBLEM, INDICES, TREE, built("sgd", variables[:2]))
+    optimizer = built("sgd", variables[:2])
+    for unfit in (optimizer, tf_hsm.optimizers.SGD(), "sgd"):
+        with pytest.raises(ValueError, match="optimizer must be built"):
+            step(variables, PROBLEM, INDICES, TREE, unfit)
 
 
-def test_variables_on_another_device():
+@pytest.mark.parametrize("name", ["weights", "vectors"])
+def test_variables_on_another_device(monkeypatch, name):
     """The error says what to use there."""
+    w, b, vectors = variables_of(PROBLEM)
+    elsewhere = {"weights": w, "vectors": vectors}[name]
+    device = "/job:localhost/replica:0/task:0/device:GPU:0"
+    kind, here = type(w), w.device
+    monkeypatch.setattr(
+        kind, "device", property(lambda v: device if v is elsewhere else here)
+    )
+    optimizer = built("sgd", [w, b, vectors])
+    with pytest.raises(ValueError, match=rf"{name} must be on a CPU.*gather"):
+        step([w, b, vectors], PROBLEM, INDICES, TREE, optimizer)
 
-    class OnGpu:
-        device = "/job:localhost/replica:0/task:0/device:GPU:0"
 
-    with pytest.raises(
-        ValueError, match=r"vectors must be on a CPU.*tf\.gather"
-    ):
-        embedding_train_step._check_device("vectors", OnGpu())
+def test_a_graph_of_a_session():
+    """Whose variables have no device yet."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variables = variables_of(PROBLEM)
+        optimizer = built("sgd", variables)
+        losses = step(variables, PROBLEM, INDICES, TREE, optimizer)
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert np.isfinite(session.run(losses)).all()
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_within_a_layer_that_casts(policy):
+    """Keras variables keep their type; the step without a look-up too."""
+
+    class Layer(keras.layers.Layer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            arrays = PROBLEM.weights, PROBLEM.biases, draw_vectors(20)
+            self.all = [keras.Variable(array) for array in arrays]
+            self.optimizer = built("adagrad", self.all)
+
+        def call(self, indices):
+            one = step(self.all, PROBLEM, indices, TREE, self.optimizer)
+            return one, tf_hsm.hierarchical_softmax_train_step(
+                *self.all[:2],
+                PROBLEM.labels,
+                PROBLEM.inputs,
+                TREE,
+                self.optimizer,
+            )
+
+    one, other = Layer(dtype=policy)(tf.constant(INDICES))
+    variables = variables_of(PROBLEM)
+    optimizer = built("adagrad", variables)
+    assert_same(one, step(variables, PROBLEM, INDICES, TREE, optimizer))
+    assert np.isfinite(other).all()
 
 
 def test_skip_gram_learns():

@@ -111,7 +111,7 @@ def test_an_optimizer_of_other_variables(rule):
     """One that is not built, or for others, has no slots to use."""
     w, b = variables_of(PROBLEM)
     for optimizer in (OPTIMIZERS[rule](), built(rule, [b]), built(rule, [w])):
-        with pytest.raises(ValueError, match="Unknown variable"):
+        with pytest.raises(ValueError, match="optimizer must be built"):
             train_step(w, b, *ARGUMENTS, optimizer)
 
 

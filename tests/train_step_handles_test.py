@@ -56,7 +56,12 @@ def call(variables, handles=None, **changes):
         "bias_slots": h[4:],
     }
     return raw_ops.resource_tf_hsm_train_step(
-        **{**arguments, "rule": "adam", "T": tf.float32, **changes}
+        **{
+            **arguments,
+            "rule": "adam",
+            "T": tf.float32,
+            **changes,
+        }
     )
 
 
@@ -64,7 +69,10 @@ def check_fails(match, variables, *args, **changes):
     """Asserts an error that starts with a name, and that nothing changed."""
     before = [v.numpy() for v in variables.values()]
     with pytest.raises(
-        (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError)
+        (
+            tf.errors.InvalidArgumentError,
+            tf.errors.FailedPreconditionError,
+        )
     ) as caught:
         call(variables, *args, **changes)
     message = caught.value.message.split("}} ")[-1]

@@ -131,7 +131,11 @@ def test_files_and_configs_without_names(tmp_path):
     bare.save(path)
     with np.load(path) as members:
         assert sorted(members.files) == sorted(
-            ["format", "version", *bare._arrays._fields]
+            [
+                "format",
+                "version",
+                *bare._arrays._fields,
+            ]
         )
     assert Tree.load(path).names is None
     assert "names" not in bare.get_config()

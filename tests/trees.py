@@ -27,7 +27,10 @@ def _random(num_inner, num_leaves):
     parents = [-1] + [int(rng.integers(node)) for node in range(1, num_inner)]
     # Below every inner node goes one leaf at least, so that none is a class.
     owners = np.concatenate(
-        [np.arange(num_inner), rng.integers(num_inner, size=num_leaves)]
+        [
+            np.arange(num_inner),
+            rng.integers(num_inner, size=num_leaves),
+        ]
     )
     return Tree.from_parents(np.concatenate([parents, owners]))
 

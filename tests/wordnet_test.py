@@ -40,12 +40,28 @@ def write(tmp_path):
 def test_synsets(write):
     synsets = nouns.read(write(LINES))
     assert [s.words[0] for s in synsets] == (
-        ["entity", "animal", "pet", "dog", "poodle", "Rex", "w0"]
+        [
+            "entity",
+            "animal",
+            "pet",
+            "dog",
+            "poodle",
+            "Rex",
+            "w0",
+        ]
     )
     assert synsets[1].words == ("animal", "living_animal")
     assert synsets[6].words == tuple(f"w{i}" for i in range(11))
     assert [s.hypernyms for s in synsets] == (
-        [(), (0,), (0,), (1, 2), (3,), (3,), (2,)]
+        [
+            (),
+            (0,),
+            (0,),
+            (1, 2),
+            (3,),
+            (3,),
+            (2,),
+        ]
     )
     assert [s.definition for s in synsets][:4] == [
         "that which is there",

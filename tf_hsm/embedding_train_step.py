@@ -37,11 +37,11 @@ def hierarchical_softmax_embedding_train_step(
         losses = hierarchical_softmax_train_step(
             weights, biases, labels, inputs, tree, optimizer, loss_weights)
 
-    and a step of `optimizer` on `vectors`, to rounding, but in one op: neither
-    the inputs nor their gradient are ever handed around. What is minimized is
-    the sum of `loss_weights * losses`. The losses and all gradients are those
-    of the variables before the step; the gradients of indices that repeat are
-    summed first.
+    and a step of `optimizer` on the `vectors` of labels that are not ignored,
+    to rounding, but in one op: neither the inputs nor their gradient are ever
+    handed around. What is minimized is the sum of `loss_weights * losses`. The
+    losses and all gradients are those of the variables before the step; the
+    gradients of indices that repeat are summed first.
 
     The variables must be on a CPU. Meanwhile the op holds their exclusive
     locks.
@@ -58,7 +58,8 @@ def hierarchical_softmax_embedding_train_step(
         `[weights, vectors]` or `[weights, biases, vectors]`.
       loss_weights: `[...]`, broadcast to the labels; None: 1 / the number of
         labels that are not ignored, so that the mean loss is minimized. With 1
-        every pair is a step of its own size, as in word2vec.
+        every pair is a step of its own size, as in word2vec: what SGD and the
+        Adagrads need, since few labels of a batch share a vector.
       ignore_class: a label whose loss is 0 and which updates nothing, or None.
       stochastic_rounding: of bfloat16 weights and vectors, as for
         `hierarchical_softmax_train_step`.
@@ -73,8 +74,9 @@ def hierarchical_softmax_embedding_train_step(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape, a label or an index does not fit; nothing is updated then.
       TypeError: weights, biases or vectors are no variables.
-      ValueError: the optimizer does what is not possible in place, a variable
-        is not on a CPU, or there are several replicas.
+      ValueError: the optimizer does what is not possible in place or was not
+        built with these variables, a variable is not on a CPU, or there are
+        several replicas.
     """
     labels = _arguments.integers(labels)
     ignored = ignored_by(ignore_class)
@@ -99,7 +101,7 @@ def hierarchical_softmax_embedding_train_step(
         **arguments,
         indices=_arguments.integers(indices, "indices"),
         vectors=table.handle,
-        vector_slots=slot_handles(optimizer, vectors),
+        vector_slots=slot_handles(optimizer, "vectors", vectors),
     )
     count_step(optimizer, loss)
     return loss
@@ -107,7 +109,8 @@ def hierarchical_softmax_embedding_train_step(
 
 def _check_device(name, variable):
     kind = tf.DeviceSpec.from_string(variable.device).device_type
-    if kind != "CPU":
+    # None: a graph is still to be placed.
+    if kind not in (None, "CPU"):
         raise ValueError(
             f"{name} must be on a CPU, but are on {variable.device}; elsewhere "
             "use tf.gather, hierarchical_softmax_train_step and "

@@ -196,8 +196,10 @@ def step_arguments(
             if stochastic_rounding
             else tf.constant(0, tf.int64)
         ),
-        "weight_slots": slot_handles(optimizer, weights),
-        "bias_slots": [] if biases is None else slot_handles(optimizer, biases),
+        "weight_slots": slot_handles(optimizer, "weights", weights),
+        "bias_slots": (
+            [] if biases is None else slot_handles(optimizer, "biases", biases)
+        ),
         "T": dtype,
         "ignore_classes": ignored,
         "rule": rule.name,
@@ -205,14 +207,22 @@ def step_arguments(
     }
 
 
-def slot_handles(optimizer, variable):
-    """Returns the handles of the slots of one of an optimizer's variables."""
+def slot_handles(optimizer, name, variable):
+    """Returns the handles of the slots of the variable of this name.
+
+    Raises:
+      ValueError: the optimizer was not built with it.
+    """
     # A layer's autocast would make 16-bit tensors of the slots.
     with _private_keras.no_autocast():
-        return [
-            _private_tensorflow.variable_of(slot).handle
-            for slot in optimizer.slots(variable)
-        ]
+        try:
+            slots = optimizer.slots(variable)
+        except ValueError as error:
+            raise ValueError(
+                "optimizer must be built, by its method build, with the "
+                f"variables of the step, but does not know {name}"
+            ) from error
+        return [_private_tensorflow.variable_of(slot).handle for slot in slots]
 
 
 def count_step(optimizer, loss):
@@ -227,7 +237,9 @@ def count_step(optimizer, loss):
 
 def variable_named(name, value):
     """Returns the `tf.Variable` that an argument of this name must be."""
-    variable = _private_tensorflow.variable_of(value)
+    # A layer's autocast would make a 16-bit tensor of it.
+    with _private_keras.no_autocast():
+        variable = _private_tensorflow.variable_of(value)
     if variable is None:
         raise TypeError(
             f"{name} must be a variable, to be updated in place, but are "

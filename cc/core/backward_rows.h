@@ -165,7 +165,7 @@ template <typename T>
 void BackwardSlice(const Problem<T>& problem, const Slice& slice,
                    const BackwardArguments<T>& args) {
   const Node& node = problem.plan->nodes[slice.node];
-  if (problem.plan->HasPartials(node)) {
+  if (node.has_partials()) {
     UpdateByPartials(node, problem.width, args);
     return;
   }

@@ -89,7 +89,7 @@ class BinaryGroups {
   void Add(const Node& node) {
     const int64_t first = run_.First(node), examples = run_.Count(node);
     if (length_ == kMaxChain || first != first_ || examples != examples_ ||
-        (length_ > 0 && run_.Updates(*chain_[0]) != run_.Updates(node))) {
+        (length_ > 0 && !AreOfOneKind(*chain_[0], node))) {
       Flush();
     }
     first_ = first;
@@ -113,6 +113,12 @@ class BinaryGroups {
   }
 
  private:
+  // Whether the same becomes of two groups' gradients.
+  bool AreOfOneKind(const Node& a, const Node& b) const {
+    return run_.Updates(a) == run_.Updates(b) &&
+           a.has_partials() == b.has_partials();
+  }
+
   template <int nodes>
   void Finish(const Node* const* chain) {
     const int64_t width = problem_.width;
@@ -134,9 +140,7 @@ class BinaryGroups {
       AddChainDx<T, nodes>(rows, pairs_.dz, examples_, width, run_.Dx(first_));
     }
     const bool updates = run_.Updates(*chain[0]);
-    const bool has_partials =
-        run_.step != nullptr && problem_.plan->HasPartials(*chain[0]);
-    if (!updates && !has_partials) {
+    if (!updates && !chain[0]->has_partials()) {
       for (int i = 0; i < nodes; ++i) Keep(*chain[i], i, nodes);
       return;
     }

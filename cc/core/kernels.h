@@ -113,9 +113,9 @@ struct Kernels {
   void (*small_groups)(const Problem<T>&, int64_t begin, int64_t end,
                        const ForwardOutputs<T>&,
                        const BackwardArguments<T>* step);
-  // dW and db of the rows of `count` slices, written or applied. Those of
-  // groups of two rows are sums of partial gradients, which it overwrites, if
-  // the plan has any.
+  // dW and db of the rows of `count` slices, written or applied. Where the plan
+  // has places for partial gradients of a group, they are sums of these, which
+  // it overwrites.
   void (*backward_rows)(const Problem<T>&, const Slice* slices, int64_t count,
                         const BackwardArguments<T>&);
   // Of a slice for backward_rows that is not a whole group: it has a multiple

@@ -172,18 +172,19 @@ void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
 }
 
 void PlanTraining(Plan* plan, int64_t max_partials) {
-  plan->num_partials = 0;
+  plan->num_partials = plan->num_probs = 0;
   for (Node& node : plan->nodes) {
-    if (node.fanout != 2 || IsUpdatedAtOnce(node)) continue;
-    node.partial_offset = plan->num_partials;
-    plan->num_partials += node.num_runs();
-  }
-  if (plan->num_partials > max_partials) plan->num_partials = 0;
-  plan->num_probs = 0;
-  for (Node& node : plan->nodes) {
-    const bool keeps = !IsUpdatedAtOnce(node) && !plan->HasPartials(node);
-    node.prob_offset = keeps ? plan->num_probs : 0;
-    if (keeps) plan->num_probs += node.population() * node.fanout;
+    node.partial_offset = -1;
+    node.prob_offset = 0;
+    if (IsUpdatedAtOnce(node)) continue;
+    const int64_t runs = node.num_runs();
+    if (node.fanout == 2 && runs <= max_partials - plan->num_partials) {
+      node.partial_offset = plan->num_partials;
+      plan->num_partials += runs;
+    } else {
+      node.prob_offset = plan->num_probs;
+      plan->num_probs += node.population() * node.fanout;
+    }
   }
 }
 

@@ -32,9 +32,9 @@ bool KeepsProbs(const Plan& plan, int64_t width, int64_t max_bytes) {
   return plan.num_probs <= limit / static_cast<int64_t>(sizeof(Accumulator<T>));
 }
 
-// A training step has partial gradients of groups of two rows if they take up
-// to this many bytes. Of a balanced or Huffman tree they take far less; of a
-// long chain, batch x depth numbers could be more than a machine has.
+// A training step has partial gradients of as many groups of two rows as fit
+// into so many bytes. Those of all would be up to batch x depth x width / 16
+// numbers.
 constexpr int64_t kMaxPartialBytes = int64_t{256} << 20;
 
 // As many.
@@ -60,11 +60,11 @@ template <typename T>
 void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
               const Parallel& parallel, const BackwardArguments<T>& arguments);
 
-// Gives places to the partial gradients of the groups of two rows that several
-// runs share, unless these are more than `max_partials` in all:
-// plan->num_partials is then zero. Gives up the places of probabilities that a
-// training step need not keep, those of the nodes that it updates at once or by
-// partial gradients; plan->num_probs is what is left.
+// Gives places to partial gradients of the groups of two rows that several runs
+// share, `max_partials` at most; plan->num_partials is their number. Gives up
+// the places of probabilities that a training step need not keep, those of the
+// nodes that it updates at once or by partial gradients; plan->num_probs is
+// what is left.
 void PlanTraining(Plan* plan, int64_t max_partials);
 
 // Makes loss and dx as Forward does, those of the parameters before the step,

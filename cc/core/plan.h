@@ -37,13 +37,15 @@ struct Node {
   int64_t after = 0;  // index of the first node past its descendants
   int64_t begin = 0;
   int64_t end = 0;
-  int64_t row_offset = 0;      // of its first row among all touched rows
-  int64_t pass_offset = 0;     // of its first example among all (node, example)
-  int64_t target_offset = 0;   // of its targets, unless it is small
-  int64_t prob_offset = 0;     // of its [end - begin, fanout] probabilities
-  int64_t partial_offset = 0;  // of its [num_runs] partial gradients
+  int64_t row_offset = 0;     // of its first row among all touched rows
+  int64_t pass_offset = 0;    // of its first example among all (node, example)
+  int64_t target_offset = 0;  // of its targets, unless it is small
+  int64_t prob_offset = 0;    // of its [end - begin, fanout] probabilities
+  int64_t partial_offset = -1;  // of its [num_runs] partial gradients; -1: none
 
   int64_t population() const { return end - begin; }
+  // Whether each of the runs that share the node has a partial gradient of it.
+  bool has_partials() const { return partial_offset >= 0; }
   // The runs that have examples of it.
   int64_t first_run() const { return begin / kRunExamples; }
   int64_t num_runs() const {
@@ -66,10 +68,6 @@ struct Plan {
   int64_t num_partials = 0;       // partial gradients: PlanTraining
 
   int64_t num_examples() const { return static_cast<int64_t>(order.size()); }
-  // Whether each of the runs that share the node has a partial gradient of it.
-  bool HasPartials(const Node& node) const {
-    return num_partials > 0 && node.fanout == 2;
-  }
 };
 
 // Fills `plan` from labels [batch]; examples whose label is one of `ignored`

@@ -64,7 +64,7 @@ struct Way {
   bool keeps_probs;
 };
 constexpr Way kWays[] = {
-    {INT64_MAX, true}, {INT64_MAX, false}, {0, true}, {0, false}};
+    {INT64_MAX, true}, {INT64_MAX, false}, {0, true}, {0, false}, {7, true}};
 
 template <typename T>
 struct Run {
@@ -279,7 +279,8 @@ void CheckStochastic(Isa isa, int64_t batch, int most, std::mt19937* rng) {
   Expect(!SameBits(results[0], results[2]), name + ": the seed has no effect");
 }
 
-// Places for all partial gradients or for none, and then for probabilities.
+// Places for all partial gradients, for as many as there is room, for none; and
+// for the other groups' probabilities.
 void CheckPlaces(std::mt19937* rng) {
   const OwnedTree owned = RandomTree(60, 3, 0.9, rng);
   const TreeView tree = owned.view();
@@ -287,7 +288,7 @@ void CheckPlaces(std::mt19937* rng) {
   for (int64_t& label : labels) label = (*rng)() % tree.num_classes;
   Plan plan;
   Expect(MakePlan(tree, labels.data(), 100, {}, &plan).empty(), "plan");
-  int64_t partials = 0, probs = 0, probs_of_two = 0;
+  int64_t partials = 0, probs = 0, probs_of_two = 0, last = 0;
   for (const Node& node : plan.nodes) {
     std::vector<bool> in_run(4);
     for (int64_t at = node.begin; at < node.end; ++at) in_run[at / 32] = true;
@@ -296,13 +297,18 @@ void CheckPlaces(std::mt19937* rng) {
     probs += node.population() * node.fanout;
     if (node.fanout != 2) continue;
     partials += runs;
-    probs_of_two += node.population() * 2;
+    last = node.population() * 2;
+    probs_of_two += last;
   }
   PlanTraining(&plan, partials);
   Expect(partials > 0 && plan.num_partials == partials &&
              plan.num_probs == probs - probs_of_two,
          "places of partial gradients");
   PlanTraining(&plan, partials - 1);
+  Expect(plan.num_partials < partials &&
+             plan.num_probs == probs - probs_of_two + last,
+         "places where one group has no room");
+  PlanTraining(&plan, 0);
   Expect(plan.num_partials == 0 && plan.num_probs == probs,
          "places of probabilities");
 }

@@ -53,13 +53,14 @@ class Batch {
       // One thread makes the nodes while the others pack.
       auto with_nodes = [&](int64_t count,
                             const std::function<void(int64_t)>& pack) {
-        parallel(2 + count, [&](int64_t i) {
-          if (i == 0) {
-            error = AddNodes(arguments.tree, labels.data(), &plan);
+        const int64_t first = arguments.indices == nullptr ? 1 : 2;
+        parallel(first + count, [&](int64_t i) {
+          if (i >= first) {
+            pack(i - first);
           } else if (i == 1) {
             vector_rows = SortRows(indices.data(), indices.size());
           } else {
-            pack(i - 2);
+            error = AddNodes(arguments.tree, labels.data(), &plan);
           }
         });
       };

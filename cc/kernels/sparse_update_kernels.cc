@@ -59,7 +59,12 @@ class SparseUpdateOp : public OpKernel {
     OP_REQUIRES_OK(context, ReadUpdate(context, &locks, &weights, &update));
     OP_REQUIRES_OK(context,
                    ReadGradient(context, weights->shape(), &rows, &gradient));
-    SparseUpdate<Core>(update, gradient, PoolParallel(context));
+    try {
+      SparseUpdate<Core>(update, gradient, PoolParallel(context));
+    } catch (const std::bad_alloc&) {
+      context->CtxFailure(absl::ResourceExhaustedError(
+          "no memory for the scratch of an update, which may be half done"));
+    }
   }
 
  private:

@@ -1,5 +1,6 @@
 // The training steps that update their variables in place, on the CPU.
 
+#include <new>
 #include <vector>
 
 #include "cc/core/isa.h"
@@ -94,15 +95,20 @@ class TrainStepOp : public OpKernel {
     arguments.probs = outputs.probs;
     arguments.update = &update;
     arguments.partials = Batch<T>::template Data<A>(partials);
-    TrainStep<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)),
-                    parallel, outputs, arguments);
-    if constexpr (embeds) {
-      const SparseGradient<Core> gradient = {
-          batch.vector_rows.data(), outputs.dx,
-          static_cast<int64_t>(batch.vector_rows.size()),
-          batch.arguments.width};
-      SparseUpdate<Core>(UpdateOfVectors(update, parameters), gradient,
-                         parallel);
+    try {
+      TrainStep<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)),
+                      parallel, outputs, arguments);
+      if constexpr (embeds) {
+        const SparseGradient<Core> gradient = {
+            batch.vector_rows.data(), outputs.dx,
+            static_cast<int64_t>(batch.vector_rows.size()),
+            batch.arguments.width};
+        SparseUpdate<Core>(UpdateOfVectors(update, parameters), gradient,
+                           parallel);
+      }
+    } catch (const std::bad_alloc&) {
+      context->CtxFailure(absl::ResourceExhaustedError(
+          "no memory for the scratch of a step, which may be half done"));
     }
   }
 
@@ -115,15 +121,16 @@ class TrainStepOp : public OpKernel {
       return AllocateTemp(
           context, DataTypeToEnum<A>::value,
           TensorShape({batch.plan.num_examples(), batch.arguments.width}), dx);
+    } else {
+      const bool wanted =
+          attributes_.with_gradients && context->output_required(1);
+      const TensorShape shape =
+          wanted ? batch.arguments.inputs->shape() : TensorShape({0});
+      Tensor* output;
+      TF_RETURN_IF_ERROR(AllocateOutput(context, 1, shape, &output));
+      *dx = *output;
+      return absl::OkStatus();
     }
-    const bool wanted =
-        attributes_.with_gradients && context->output_required(1);
-    Tensor* output;
-    TF_RETURN_IF_ERROR(AllocateOutput(
-        context, 1, wanted ? batch.arguments.inputs->shape() : TensorShape({0}),
-        &output));
-    *dx = *output;
-    return absl::OkStatus();
   }
 
   TrainStepAttributes attributes_;

@@ -97,7 +97,17 @@ absl::Status TrainStepShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(c->Merge(c->input(s.next + 1), c->Vector(4), &merged));
   TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 2), 0, &merged));
   c->set_output(0, s.labels);
-  if (embeds) return absl::OkStatus();
+  if (embeds) {
+    int first = s.next + 3, slots = 0;
+    for (const char* name : {"num_weight_slots", "num_bias_slots"}) {
+      TF_RETURN_IF_ERROR(c->GetAttr(name, &slots));
+      first += slots;
+    }
+    ShapeHandle vectors;
+    TF_RETURN_IF_ERROR(
+        c->WithRank(tf_hsm::ParameterShape(c, first, true), 2, &vectors));
+    return c->Merge(s.width, c->Dim(vectors, 1), &s.width);
+  }
   bool with_gradients = true;
   TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
   c->set_output(1, with_gradients ? s.inputs : c->Vector(0));
