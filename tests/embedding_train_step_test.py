@@ -1,4 +1,4 @@
-"""The step with a look-up against NumPy, its labels, indices and errors."""
+"""The step with a look-up against NumPy; its labels, indices and variables."""
 
 import functools
 
@@ -10,52 +10,31 @@ import tensorflow as tf
 
 import tf_hsm
 from tests import oracle, trees
+from tests.embedding_training import (
+    COUNT,
+    draw_indices,
+    draw_vectors,
+    step,
+    variables_of,
+)
 from tests.training import (
     assert_close,
     assert_near,
     assert_same,
+    assert_stepped,
     states,
     wide_problem,
 )
-from tests.update_rules import OPTIMIZERS, built, stepped
+from tests.update_rules import OPTIMIZERS, built
 from tf_hsm import hierarchical_softmax_embedding_train_step as train_step
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 TREES = ["two_level_1013", "binary_37", "huffman_2ary", "random", "chain_50"]
-COUNT = 29
 TREE = tf_hsm.Tree.huffman(1 / np.arange(1, 61))
+PROBLEM = wide_problem(TREE, (12, 20))
+INDICES = draw_indices(12)
 
 build = functools.cache(lambda name: trees.CATALOGUE[name]())
-
-
-def draw_indices(batch, seed=0):
-    """Some rows many times, some once, some never."""
-    rng = np.random.default_rng(seed)
-    return (COUNT * rng.random(batch) ** 3).astype(np.int64)
-
-
-def draw_vectors(width, dtype=np.float32):
-    """As large as the inputs of `oracle.random_problem`."""
-    rng = np.random.default_rng(0)
-    return (rng.normal(size=(COUNT, width)) / np.sqrt(width)).astype(dtype)
-
-
-def variables_of(problem, dtype=np.float32, has_biases=True):
-    """Weights, biases or None, and vectors."""
-    return [
-        tf.Variable(problem.weights.astype(dtype)),
-        tf.Variable(problem.biases.astype(dtype)) if has_biases else None,
-        tf.Variable(draw_vectors(problem.weights.shape[1], dtype)),
-    ]
-
-
-def step(variables, problem, indices, tree, optimizer, **options):
-    """Makes a step for the sum of upstream * losses; returns the losses."""
-    w, b, vectors = variables
-    options = {"loss_weights": problem.upstream, **options}
-    return train_step(
-        w, b, problem.labels, vectors, indices, tree, optimizer, **options
-    )
 
 
 def sums_by_row(indices, values):
@@ -105,23 +84,14 @@ def test_two_steps_against_numpy(rule, name, has_biases, dtype):
         gradients = [(value.dw, bound.dw, rows), (value.db, bound.db, rows)]
         gradients = gradients[: 1 + has_biases]
         gradients.append((sums, sums_error, np.unique(indices)))
-        for old, new, (gradient, error, rows) in zip(
-            before, states(optimizer, trained), gradients, strict=True
-        ):
-            numbers, *slots = (x[rows].astype(float) for x in old)
-            expected = stepped(
-                optimizer,
-                seed,
-                numbers,
-                slots,
-                gradient[rows],
-                error[rows],
-                np.dtype(dtype),
-            )
-            others = np.setdiff1d(np.arange(len(old[0])), rows)
-            for i, (wanted, limit) in enumerate(zip(*expected, strict=True)):
-                assert_close(new[i][rows], wanted, limit, f"{seed}, array {i}")
-                assert_same(new[i][others], old[i][others])
+        assert_stepped(
+            optimizer,
+            seed,
+            before,
+            states(optimizer, trained),
+            gradients,
+            np.dtype(dtype),
+        )
         assert int(optimizer.iterations) == seed
 
 
@@ -294,122 +264,6 @@ def test_values_that_were_read_stay():
         for v, old in zip(variables, copies, strict=True):
             assert (v.numpy() != old).any()
         tf.gather(variables[2], [0, 1])
-
-
-PROBLEM = wide_problem(TREE, (12, 20))
-INDICES = draw_indices(12)
-REFUSED = {
-    "an index too large": (
-        {"indices": [*INDICES[:11], COUNT]},
-        rf"indices\[11\] = {COUNT}",
-    ),
-    "a negative index": (
-        {"indices": [-1, *INDICES[1:]]},
-        r"indices\[0\] = -1",
-    ),
-    "an index of an ignored label": (
-        {"indices": [COUNT] * 12, "ignore_class": int(PROBLEM.labels[0])},
-        r"indices\[0\]",
-    ),
-    "an index less": (
-        {"indices": INDICES[:11]},
-        "indices must have the shape of labels",
-    ),
-    "indices that are floats": (
-        {"indices": INDICES / 2},
-        "indices must be integers",
-    ),
-    "a label too large": ({"labels": [60] * 12}, r"labels\[0\] = 60"),
-    "vectors that are a tensor": (
-        {"vectors": tf.zeros([COUNT, 20])},
-        "vectors must be a variable",
-    ),
-    "rounding of float32": (
-        {"stochastic_rounding": True},
-        "stochastic_rounding is for bfloat16",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_refused_arguments(case):
-    """They are named, and nothing has changed."""
-    changes, message = REFUSED[case]
-    w, b, vectors = variables = variables_of(PROBLEM)
-    optimizer = built("adagrad", variables)
-    before = states(optimizer, variables)
-    arguments = {
-        "weights": w,
-        "biases": b,
-        "labels": PROBLEM.labels,
-        "vectors": vectors,
-        "indices": INDICES,
-        "tree": TREE,
-        "optimizer": optimizer,
-    }
-    errors = (tf.errors.InvalidArgumentError, TypeError, ValueError)
-    with pytest.raises(errors, match=message):
-        train_step(**{**arguments, **changes})
-    assert_same(states(optimizer, variables), before)
-    assert int(optimizer.iterations) == 0
-
-
-@pytest.mark.parametrize(
-    "vectors, message",
-    [
-        (np.zeros([COUNT, 19], np.float32), "vectors must have the width"),
-        (np.zeros([COUNT, 20]), "vectors must be float, but is double"),
-        (np.zeros([20], np.float32), "vectors must have the shape"),
-    ],
-)
-def test_vectors_that_do_not_fit(vectors, message):
-    """They are named, and the tree has not changed."""
-    w, b, _ = variables_of(PROBLEM)
-    variables = [w, b, tf.Variable(vectors)]
-    optimizer = built("sgd", variables)
-    before = states(optimizer, variables)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        step(variables, PROBLEM, INDICES, TREE, optimizer)
-    if vectors.dtype == np.float32:
-        with pytest.raises(ValueError):  # when traced already
-            tf.function(
-                lambda: step(variables, PROBLEM, INDICES, TREE, optimizer)
-            ).get_concrete_function()
-    assert_same(states(optimizer, variables), before)
-
-
-def test_weights_as_vectors():
-    """A variable in two places is an error."""
-    w, b, _ = variables_of(PROBLEM)
-    optimizer = built("sgd", [w, b])
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match="must be different variables"
-    ):
-        step([w, b, w], PROBLEM, INDICES, TREE, optimizer)
-
-
-def test_an_optimizer_of_other_variables():
-    """One that does not know the vectors."""
-    variables = variables_of(PROBLEM)
-    optimizer = built("sgd", variables[:2])
-    for unfit in (optimizer, tf_hsm.optimizers.SGD(), "sgd"):
-        with pytest.raises(ValueError, match="optimizer must be built"):
-            step(variables, PROBLEM, INDICES, TREE, unfit)
-
-
-@pytest.mark.parametrize("name", ["weights", "vectors"])
-def test_variables_on_another_device(monkeypatch, name):
-    """The error says what to use there."""
-    w, b, vectors = variables_of(PROBLEM)
-    elsewhere = {"weights": w, "vectors": vectors}[name]
-    device = "/job:localhost/replica:0/task:0/device:GPU:0"
-    kind, here = type(w), w.device
-    monkeypatch.setattr(
-        kind, "device", property(lambda v: device if v is elsewhere else here)
-    )
-    optimizer = built("sgd", [w, b, vectors])
-    with pytest.raises(ValueError, match=rf"{name} must be on a CPU.*gather"):
-        step([w, b, vectors], PROBLEM, INDICES, TREE, optimizer)
 
 
 def test_a_graph_of_a_session():

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests import oracle
+from tests.update_rules import stepped
 
 
 def wide_problem(tree, shape, dtype=np.float32, seed=0, has_biases=True):
@@ -88,6 +89,31 @@ def assert_close(actual, expected, bound, what):
     # Written so that a NaN fails too.
     bad = ~(error <= bound)
     assert not bad.any(), f"{what}: {bad.sum()} of {bad.size}, {error.max()}"
+
+
+def assert_stepped(optimizer, step, before, after, gradients, dtype):
+    """Asserts that an optimizer's step is NumPy's, on touched rows alone.
+
+    Args:
+        optimizer: One of `tf_hsm.optimizers`.
+        step: 1 for its first.
+        before: As from `states`.
+        after: The same.
+        gradients: Per variable the gradient, a bound on its error, and the
+            touched rows.
+        dtype: The type to which the variables are rounded.
+    """
+    for old, new, (gradient, error, rows) in zip(
+        before, after, gradients, strict=True
+    ):
+        numbers, *slots = (x[rows].astype(float) for x in old)
+        expected = stepped(
+            optimizer, step, numbers, slots, gradient[rows], error[rows], dtype
+        )
+        others = np.setdiff1d(np.arange(len(old[0])), rows)
+        for i, (wanted, limit) in enumerate(zip(*expected, strict=True)):
+            assert_close(new[i][rows], wanted, limit, f"{step}, array {i}")
+            assert_same(new[i][others], old[i][others])
 
 
 def assert_near(one, other, tolerance):

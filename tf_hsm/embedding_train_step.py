@@ -7,7 +7,6 @@ from tf_hsm._library import raw_ops
 from tf_hsm.train_step import (
     count_step,
     ignored_by,
-    mean_weights,
     slot_handles,
     step_arguments,
     variable_named,
@@ -78,13 +77,9 @@ def hierarchical_softmax_embedding_train_step(
         built with these variables, a variable is not on a CPU, or there are
         several replicas.
     """
-    labels = _arguments.integers(labels)
-    ignored = ignored_by(ignore_class)
-    if loss_weights is None:
-        loss_weights = mean_weights(labels, ignored)
     optimizer = _update_rules.get(optimizer)
     arguments = step_arguments(
-        ignored,
+        ignored_by(ignore_class),
         weights,
         biases,
         labels,

@@ -73,12 +73,8 @@ def hierarchical_softmax_train_step(
       ValueError: the optimizer does what is not possible in place, or there are
         several replicas.
     """
-    labels = _arguments.integers(labels)
-    ignored = ignored_by(ignore_class)
-    if loss_weights is None:
-        loss_weights = mean_weights(labels, ignored)
     return train_step_ignoring(
-        ignored,
+        ignored_by(ignore_class),
         weights,
         biases,
         labels,
@@ -131,22 +127,6 @@ def ignored_by(ignore_class):
     return [] if ignore_class is None else [operator.index(ignore_class)]
 
 
-def mean_weights(labels, ignored):
-    """Returns the weights of losses whose sum is the mean of those that count.
-
-    Args:
-      labels: `[...]`.
-      ignored: a list of at most one label.
-
-    Returns:
-      `[...]`, float64.
-    """
-    kept = tf.ones_like(labels, tf.float64)
-    if ignored:
-        kept = tf.cast(tf.not_equal(labels, ignored[0]), tf.float64)
-    return tf.math.divide_no_nan(kept, tf.reduce_sum(kept))
-
-
 def step_arguments(
     ignored,
     weights,
@@ -178,6 +158,8 @@ def step_arguments(
             f"{dtype.name}"
         )
     labels = _arguments.integers(labels)
+    if loss_weights is None:
+        loss_weights = _mean_weights(labels, ignored)
     # A layer's autocast would make 16-bit tensors of the rate.
     with _private_keras.no_autocast():
         rule = _update_rules.rule_of(optimizer)
@@ -246,6 +228,14 @@ def variable_named(name, value):
             f"{type(value).__name__}"
         )
     return variable
+
+
+def _mean_weights(labels, ignored):
+    """The weights of losses whose sum is the mean of those that count."""
+    kept = tf.ones_like(labels, tf.float64)
+    for label in ignored:
+        kept *= tf.cast(tf.not_equal(labels, label), tf.float64)
+    return tf.math.divide_no_nan(kept, tf.reduce_sum(kept))
 
 
 def _seed_of_step(seed, iterations):
