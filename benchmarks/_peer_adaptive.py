@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import tf_hsm
 from benchmarks import _machine, _peer_ours, _timing, _workloads
-from tf_hsm._cluster_costs import ClusterCosts
+from tf_hsm.cost.clusters import ClusterCosts
 
 
 class Implementation:

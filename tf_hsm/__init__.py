@@ -13,20 +13,20 @@ from tf_hsm import (
     optimizers,
     serving,
 )
-from tf_hsm._cost_model import CostModel
-from tf_hsm._library import cpu_isa
-from tf_hsm._tree_cost import ExpectedCost
-from tf_hsm.embedding_train_step import (
+from tf_hsm.cost.expected import ExpectedCost
+from tf_hsm.cost.model import CostModel
+from tf_hsm.ops.embedding_train_step import (
     hierarchical_softmax_embedding_train_step,
 )
-from tf_hsm.log_probs import (
+from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
 )
-from tf_hsm.loss import hierarchical_softmax_loss
-from tf_hsm.sample import hierarchical_softmax_sample
-from tf_hsm.top_k import hierarchical_softmax_top_k
-from tf_hsm.train_step import hierarchical_softmax_train_step
+from tf_hsm.ops.loss import hierarchical_softmax_loss
+from tf_hsm.ops.sample import hierarchical_softmax_sample
+from tf_hsm.ops.top_k import hierarchical_softmax_top_k
+from tf_hsm.ops.train_step import hierarchical_softmax_train_step
+from tf_hsm.runtime.library import cpu_isa
 from tf_hsm.tree import Tree
 
 __version__ = "0.1.0"

@@ -2,7 +2,7 @@
 
 import sys
 
-from tf_hsm import _tree_command
+from tf_hsm.cli import tree_command
 
 if __name__ == "__main__":
-    sys.exit(_tree_command.main())
+    sys.exit(tree_command.main())

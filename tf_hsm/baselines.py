@@ -18,8 +18,8 @@ left of this but one matrix product and one gather of `[B, K, D]`.
 
 import tensorflow as tf
 
-from tf_hsm._tree_levels import tree_levels
-from tf_hsm._tree_tensors import tree_tensors
+from tf_hsm.runtime.tree_tensors import tree_tensors
+from tf_hsm.tree.levels import tree_levels
 
 
 def gather_loss(weights, biases, labels, inputs, tree, ignore_class=None):

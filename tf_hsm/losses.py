@@ -2,7 +2,7 @@
 
 import keras
 
-from tf_hsm import _head
+from tf_hsm import _attached_head
 
 
 class _LabelLoss(keras.losses.Loss):
@@ -49,17 +49,17 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
         def total(losses, mask):
             return super(HierarchicalSoftmaxLoss, self).__call__(
                 losses,
-                _head.set_mask(losses, mask),
-                _head.broadcast_weights(sample_weight, losses),
+                _attached_head.set_mask(losses, mask),
+                _attached_head.broadcast_weights(sample_weight, losses),
             )
 
-        return total(*_head.label_losses(y_true, y_pred, total=total))
+        return total(*_attached_head.label_losses(y_true, y_pred, total=total))
 
 
 def mean_loss(losses, mask, sample_weight):
     """The mean of `losses` as Keras makes it: over the labels that count."""
     return _LabelLoss()(
         losses,
-        _head.set_mask(losses, mask),
-        _head.broadcast_weights(sample_weight, losses),
+        _attached_head.set_mask(losses, mask),
+        _attached_head.broadcast_weights(sample_weight, losses),
     )

@@ -5,7 +5,7 @@ import operator
 import keras
 from keras import ops
 
-from tf_hsm import _head
+from tf_hsm import _attached_head
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -43,10 +43,12 @@ class Perplexity(keras.metrics.Metric):
         Raises:
           ValueError: `y_pred` is neither.
         """
-        if _head.is_marked(y_pred):
-            losses, mask = _head.label_losses(y_true, y_pred, reuse=True)
-        elif _head.is_losses(y_pred, y_true):
-            losses, mask = y_pred, _head.get_mask(y_pred)
+        if _attached_head.is_marked(y_pred):
+            losses, mask = _attached_head.label_losses(
+                y_true, y_pred, reuse=True
+            )
+        elif _attached_head.is_losses(y_pred, y_true):
+            losses, mask = y_pred, _attached_head.get_mask(y_pred)
         else:
             raise ValueError(
                 f"y_pred, of shape {tuple(y_pred.shape)}, is neither the "
@@ -58,7 +60,9 @@ class Perplexity(keras.metrics.Metric):
         if mask is not None:
             weights = weights * ops.cast(mask, self.dtype)
         if sample_weight is not None:
-            weights = weights * _head.broadcast_weights(sample_weight, losses)
+            weights = weights * _attached_head.broadcast_weights(
+                sample_weight, losses
+            )
         self.total.assign_add(ops.sum(losses * weights))
         self.count.assign_add(ops.sum(weights))
 
@@ -104,13 +108,15 @@ class TopKAccuracy(keras.metrics.Metric):
         Raises:
           ValueError: `y_pred` did not come from a head.
         """
-        head, inputs = _head.head_of(y_pred)
-        labels, mask = head.read_labels(y_true, inputs, _head.get_mask(y_pred))
+        head, inputs = _attached_head.head_of(y_pred)
+        labels, mask = head.read_labels(
+            y_true, inputs, _attached_head.get_mask(y_pred)
+        )
         k = min(self.k, head.num_classes)
         classes = head.top_k(inputs, k).classes
         labels = ops.expand_dims(ops.cast(labels, "int64"), -1)
         hits = ops.cast(ops.any(ops.equal(classes, labels), -1), self.dtype)
-        weights = _head.broadcast_weights(sample_weight, hits)
+        weights = _attached_head.broadcast_weights(sample_weight, hits)
         if mask is not None:
             counts = ops.cast(mask, self.dtype)
             weights = counts if weights is None else weights * counts

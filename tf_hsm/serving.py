@@ -6,9 +6,10 @@ import re
 import keras
 import tensorflow as tf
 
-from tf_hsm import _head, _tree_tensors
-from tf_hsm._library import op_library_path
+from tf_hsm import _attached_head
 from tf_hsm.layers._predictions import Predictions
+from tf_hsm.runtime import tree_tensors
+from tf_hsm.runtime.library import op_library_path
 
 __all__ = ["export", "op_library_path"]
 
@@ -81,7 +82,7 @@ def export(model, path, head=None, k=10):
     for resource in tf.train.TrackableView(model).descendants():
         if isinstance(resource, tf.saved_model.experimental.TrackableResource):
             archive.track(resource)
-    with _tree_tensors.kept_in_variables():
+    with tree_tensors.kept_in_variables():
         _add_signatures(archive, inputs, *_functions(model, head, k))
         _write(archive, path)
 
@@ -126,8 +127,8 @@ def _functions(model, head, k):
         outputs = model(inputs)
         if head is not None:
             return head, outputs
-        if _head.is_marked(outputs):
-            layer, hidden = _head.head_of(outputs)
+        if _attached_head.is_marked(outputs):
+            layer, hidden = _attached_head.head_of(outputs)
             if isinstance(layer, Predictions):
                 return layer, hidden
             raise TypeError(

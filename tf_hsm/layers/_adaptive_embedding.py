@@ -3,9 +3,9 @@
 import keras
 import tensorflow as tf
 
-from tf_hsm import _arguments
-from tf_hsm._tree_tensors import path_tensors
 from tf_hsm.layers._head_layer import prior_initializer
+from tf_hsm.runtime import arguments
+from tf_hsm.runtime.tree_tensors import path_tensors
 
 
 class AdaptiveEmbedding:
@@ -69,7 +69,7 @@ class AdaptiveEmbedding:
         """
         self.check_width()
         self.check_built()
-        classes = _arguments.integers(classes, "classes")
+        classes = arguments.integers(classes, "classes")
         flat = tf.reshape(classes, [-1])
         ranks = self.clusters.ranks(flat, "classes")
         tails = self.clusters.tails(ranks)

@@ -4,13 +4,13 @@ import math
 
 import tensorflow as tf
 
-from tf_hsm import _arguments, _private_tensorflow
-from tf_hsm.log_probs import (
+from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
 )
-from tf_hsm.sample import hierarchical_softmax_sample, seed_pair
-from tf_hsm.top_k import TopK, hierarchical_softmax_top_k
+from tf_hsm.ops.sample import hierarchical_softmax_sample, seed_pair
+from tf_hsm.ops.top_k import TopK, hierarchical_softmax_top_k
+from tf_hsm.runtime import arguments, private_tensorflow
 
 
 class AdaptivePredictions:
@@ -48,8 +48,8 @@ class AdaptivePredictions:
           tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
           ValueError: classes and inputs do not fit.
         """
-        classes = _arguments.integers(classes, "classes")
-        inputs = _arguments.floats(inputs, self.variable_dtype)
+        classes = arguments.integers(classes, "classes")
+        inputs = arguments.floats(inputs, self.variable_dtype)
         if not classes.shape[:-1].is_compatible_with(inputs.shape[:-1]):
             raise ValueError(
                 f"classes, of shape {classes.shape}, must have the shape of "
@@ -205,15 +205,15 @@ class AdaptivePredictions:
 
     def predict_class(self, inputs):
         """The most probable class of each input, `[...]` int64."""
-        inputs = _arguments.floats(inputs, self.variable_dtype)
-        return _private_tensorflow.call_if_used(
+        inputs = arguments.floats(inputs, self.variable_dtype)
+        return private_tensorflow.call_if_used(
             lambda x: self.top_k(x, 1).classes[..., 0], inputs
         )
 
     def _flat(self, inputs):
         """Returns inputs `[B, width]`, and what was before the width."""
         self.check_built()
-        inputs = _arguments.floats(inputs, self.variable_dtype)
+        inputs = arguments.floats(inputs, self.variable_dtype)
         shape = tf.unstack(tf.shape(inputs)[:-1])
         return tf.reshape(inputs, [-1, inputs.shape[-1]]), shape
 

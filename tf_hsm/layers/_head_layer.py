@@ -5,7 +5,7 @@ import operator
 import keras
 import tensorflow as tf
 
-from tf_hsm import _head
+from tf_hsm import _attached_head
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
 
 # The label of masked positions: no class's, and no ignore_class of anybody's.
@@ -95,7 +95,7 @@ class HeadLayer(keras.layers.Layer):
             outputs = (
                 tf.identity(inputs) if training else self.predict_class(inputs)
             )
-            return _head.mark(outputs, self, inputs, updates)
+            return _attached_head.mark(outputs, self, inputs, updates)
 
         def total(losses, mask):
             return mean_loss(losses, mask, sample_weight)
@@ -104,7 +104,7 @@ class HeadLayer(keras.layers.Layer):
             labels, inputs, inputs_mask, total if updates else None
         )
         self.add_loss(total(losses, mask))
-        return _head.mark_losses(losses)
+        return _attached_head.mark_losses(losses)
 
     def label_losses(self, labels, inputs, inputs_mask=None, total=None):
         """Returns the loss per label, in nats, and which labels count.

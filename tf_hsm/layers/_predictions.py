@@ -1,11 +1,11 @@
 """What a trained head answers."""
 
-from tf_hsm.log_probs import (
+from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
 )
-from tf_hsm.sample import hierarchical_softmax_sample
-from tf_hsm.top_k import best_class, hierarchical_softmax_top_k
+from tf_hsm.ops.sample import hierarchical_softmax_sample
+from tf_hsm.ops.top_k import best_class, hierarchical_softmax_top_k
 
 
 class Predictions:

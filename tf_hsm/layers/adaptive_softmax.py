@@ -9,19 +9,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm import _tree_adaptive, _tree_checks
-from tf_hsm._cost_model import CostModel
-from tf_hsm._frequency_clusters import (
+from tf_hsm import _checks
+from tf_hsm.converters import torch
+from tf_hsm.cost.model import CostModel
+from tf_hsm.layers._adaptive_embedding import AdaptiveEmbedding, fresh
+from tf_hsm.layers._adaptive_predictions import AdaptivePredictions
+from tf_hsm.layers._head_layer import HeadLayer
+from tf_hsm.ops.loss import hierarchical_softmax_loss, loss_ignoring
+from tf_hsm.partition.frequency_clusters import (
     FrequencyClusters,
     choose_cutoffs,
     flat_tree,
 )
-from tf_hsm.converters import torch
-from tf_hsm.layers._adaptive_embedding import AdaptiveEmbedding, fresh
-from tf_hsm.layers._adaptive_predictions import AdaptivePredictions
-from tf_hsm.layers._head_layer import HeadLayer
-from tf_hsm.loss import hierarchical_softmax_loss, loss_ignoring
 from tf_hsm.tree import Tree
+from tf_hsm.tree.builders import adaptive
 
 _USE_BIAS = (True, False, "head")
 
@@ -118,7 +119,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
     ):
         """See the class."""
         super().__init__(ignore_class, **kwargs)
-        self.num_classes = _tree_checks.check_int("num_classes", num_classes, 1)
+        self.num_classes = _checks.check_int("num_classes", num_classes, 1)
         is_real = isinstance(div_value, numbers.Real)
         if not is_real or not 1 <= div_value < math.inf:
             raise ValueError(
@@ -134,8 +135,8 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         self.tail = tail
         self.width = width
         if width is not None:
-            self.width = _tree_checks.check_int("width", width, 1)
-        self.batch = _tree_checks.check_int("batch", batch, 1)
+            self.width = _checks.check_int("width", width, 1)
+        self.batch = _checks.check_int("batch", batch, 1)
         self.cost_model = cost_model
         self.kernel_initializer = keras.initializers.get(
             kernel_initializer
@@ -149,9 +150,9 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self._counts = self._order = self._ranked_counts = None
         if counts is not None:
-            counts = _tree_checks.check_counts(counts, self.num_classes)
+            counts = _checks.check_counts(counts, self.num_classes)
             self._counts = counts
-            classes = _tree_adaptive.by_frequency(counts)
+            classes = adaptive.by_frequency(counts)
             self._ranked_counts = counts[classes]
             if np.any(classes[:-1] > classes[1:]):
                 ranks = np.empty_like(classes)
@@ -160,7 +161,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         self.cutoffs = cutoffs
         self.clusters = None
         if isinstance(cutoffs, numbers.Integral):
-            self.cutoffs = _tree_checks.check_int("cutoffs", cutoffs, 0)
+            self.cutoffs = _checks.check_int("cutoffs", cutoffs, 0)
         elif not isinstance(cutoffs, str):
             self._make_clusters(cutoffs)
         elif cutoffs != "auto":

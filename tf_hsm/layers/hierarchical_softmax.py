@@ -5,11 +5,13 @@ import operator
 import keras
 import tensorflow as tf
 
-from tf_hsm import _private_keras, _tree_checks, _update_rules
+from tf_hsm import _checks
 from tf_hsm.layers._head_layer import HeadLayer, prior_initializer
 from tf_hsm.layers._predictions import Predictions
-from tf_hsm.loss import loss_ignoring
-from tf_hsm.train_step import train_step_ignoring
+from tf_hsm.ops.loss import loss_ignoring
+from tf_hsm.ops.train_step import train_step_ignoring
+from tf_hsm.optimizers import in_place
+from tf_hsm.runtime import private_keras
 from tf_hsm.tree import Tree
 
 
@@ -104,7 +106,7 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
             )
         self.tree = tree
         self.use_bias = use_bias
-        self.optimizer = optimizer and _update_rules.get(optimizer)
+        self.optimizer = optimizer and in_place.get(optimizer)
         self.stochastic_rounding = stochastic_rounding
         self.seed = operator.index(seed)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -112,7 +114,7 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
         self.bias = None
         self._counts = counts
         if counts is not None:
-            self._counts = _tree_checks.check_counts(counts, tree.num_classes)
+            self._counts = _checks.check_counts(counts, tree.num_classes)
             if not use_bias:
                 raise ValueError("counts set the biases, but use_bias is False")
 
@@ -204,7 +206,7 @@ def _loss_weights(total, labels, dtype):
 
 def _check_fit(layer):
     """Refuses what would train the layer and the model differently."""
-    optimizer = _private_keras.optimizer_of_model(layer)
+    optimizer = private_keras.optimizer_of_model(layer)
     for name in ("gradient_accumulation_steps", "loss_scale_factor"):
         if getattr(optimizer, name, None):
             raise ValueError(
@@ -218,7 +220,7 @@ def _check_fit(layer):
             "model's is a LossScaleOptimizer; compile with auto_scale_loss="
             "False, or leave out the layer's optimizer"
         )
-    weights = keras.tree.flatten(_private_keras.loss_weights_of_model(layer))
+    weights = keras.tree.flatten(private_keras.loss_weights_of_model(layer))
     if len(weights) == 1 and weights[0] not in (None, 1):
         raise ValueError(
             f"{layer.name}: its own optimizer takes the loss as it is, but "

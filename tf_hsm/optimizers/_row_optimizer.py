@@ -16,7 +16,6 @@ Keras does with a sparse gradient, mostly on the whole variable:
 import keras
 import tensorflow as tf
 
-from tf_hsm._private_tensorflow import variable_of
 from tf_hsm.optimizers import _sparse_update
 from tf_hsm.optimizers._unique_slices import (
     UniqueSlices,
@@ -24,6 +23,7 @@ from tf_hsm.optimizers._unique_slices import (
     wide_dtype,
     widen,
 )
+from tf_hsm.runtime.private_tensorflow import variable_of
 
 
 class RowOptimizer:

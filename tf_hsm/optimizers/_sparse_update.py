@@ -5,8 +5,8 @@ from typing import NamedTuple
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from tf_hsm._library import raw_ops
 from tf_hsm.optimizers._unique_slices import wide_dtype
+from tf_hsm.runtime.library import raw_ops
 
 _DTYPES = (tf.float32, tf.float64, tf.bfloat16, tf.float16)
 

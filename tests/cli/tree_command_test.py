@@ -1,0 +1,322 @@
+"""`python -m tf_hsm tree`: what it makes, prints and refuses."""
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tf_hsm.cli import class_files, tree_command
+from tf_hsm.cost.model import CostModel
+from tf_hsm.tree import Tree
+from tf_hsm.tree.builders import embeddings
+
+WORDS = "the 60\nof 30\nNew York 6\nand 3\n猫 1\n"
+COUNTS = [60, 30, 6, 3, 1]
+NAMES = ["the", "of", "New York", "and", "猫"]
+VECTORS = [[1.0, 0], [0, 1], [1, 0.1], [0.1, 1], [0, 2]]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # However slow the machine is, no line of progress.
+    for module in (tree_command, embeddings):
+        monkeypatch.setattr(module, "_SECONDS", 10**6)
+    write("words.txt", WORDS)
+    write("paths.txt", "animal/cat\nanimal/dog\nplant\nstone/a\nstone/b")
+    np.save("counts.npy", COUNTS)
+    np.save("vectors.npy", VECTORS)
+    return tmp_path
+
+
+def write(name, text):
+    with open(name, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def run(capsys, *arguments):
+    """Returns the exit status, and the lines of stdout and stderr."""
+    try:
+        status = tree_command.main(["tree", *arguments])
+    except SystemExit as error:
+        status = error.code
+    out, err = capsys.readouterr()
+    return status, out.splitlines(), err.splitlines()
+
+
+BUILT = {
+    "two_level": lambda: Tree.two_level(5),
+    "balanced:2": lambda: Tree.balanced(5, 2),
+    "balanced:2,3": lambda: Tree.balanced(5, [2, 3]),
+    "huffman": lambda: Tree.huffman(COUNTS),
+    "huffman:3": lambda: Tree.huffman(COUNTS, 3),
+    "adaptive": lambda: Tree.adaptive(COUNTS),
+    "adaptive:2,4": lambda: Tree.adaptive(COUNTS, cutoffs=[2, 4]),
+    "embeddings:vectors.npy": lambda: Tree.from_embeddings(VECTORS),
+    "paths:paths.txt": lambda: Tree.from_nested([[0, 1], 2, [3, 4]]),
+}
+
+
+@pytest.mark.parametrize("kind", BUILT)
+@pytest.mark.parametrize("counts", ["words.txt", "counts.npy"])
+def test_build(capsys, kind, counts):
+    status, out, err = run(
+        capsys, "build", kind, f"--counts={counts}", "--output=tree.npz"
+    )
+    tree = Tree.load("tree.npz")
+    assert (status, err) == (0, [])
+    assert out == [f"tree.npz: {tree}"]
+    assert tree == BUILT[kind]()
+    if kind == "paths:paths.txt":
+        assert tree.path_names(1) == ["animal", "dog"]
+    elif counts == "words.txt":
+        assert [tree.class_name(c) for c in range(5)] == NAMES
+    else:
+        assert tree.names is None
+
+
+def test_build_options(capsys):
+    for arguments, expected in (
+        (["adaptive:1", "--tail=2"], {"cutoffs": [1], "tail": 2}),
+        (
+            ["adaptive:1", "--tail=two_level"],
+            {"cutoffs": [1], "tail": "two_level"},
+        ),
+        (["adaptive", "--batch=9", "--width=3"], {"batch": 9, "width": 3}),
+    ):
+        arguments += ["--counts=counts.npy", "--output=tree.npz"]
+        assert run(capsys, "build", *arguments)[0] == 0
+        assert Tree.load("tree.npz") == Tree.adaptive(COUNTS, **expected)
+    for arguments, expected in (
+        (["--branching=2", "--seed=3"], {"branching": 2, "seed": 3}),
+        (["--branching=3,2"], {"branching": [3, 2]}),
+        (["--metric=euclidean"], {"metric": "euclidean"}),
+    ):
+        arguments += ["embeddings:vectors.npy", "--output=tree.npz"]
+        assert run(capsys, "build", *arguments)[0] == 0
+        assert Tree.load("tree.npz") == Tree.from_embeddings(
+            VECTORS, **expected
+        )
+
+
+def test_classes_that_are_alike(capsys):
+    for kind, tree in (
+        ("two_level", Tree.two_level(50)),
+        ("balanced:7", Tree.balanced(50, 7)),
+        ("huffman:3", Tree.huffman(np.ones(50), 3)),
+        ("adaptive", Tree.adaptive(np.ones(50))),
+    ):
+        flags = ["--num_classes=50", "--output=tree.npz"]
+        assert run(capsys, "build", kind, *flags)[0] == 0
+        assert Tree.load("tree.npz") == tree
+
+
+def test_inspect(capsys):
+    tree = Tree.huffman(COUNTS).with_class_names(NAMES)
+    tree.save("tree.npz")
+    flags = ["--batch=10", "--width=4"]
+    status, out, err = run(capsys, "inspect", "tree.npz", *flags)
+    assert (status, err) == (0, [])
+    text = tree.summary().splitlines()
+    cost = str(tree.expected_cost(None, 10, 4)).splitlines()
+    assert out == [
+        *text,
+        "Cost by all classes alike",
+        *(f"  {x}" for x in cost),
+    ]
+    flags.append("--counts=words.txt")
+    out = run(capsys, "inspect", "tree.npz", *flags)[1]
+    cost = str(tree.expected_cost(COUNTS, 10, 4)).splitlines()
+    assert out == [*text, "Cost by words.txt", *(f"  {x}" for x in cost)]
+
+
+def test_compare(capsys):
+    Tree.balanced(5, [5]).save("flat.npz")
+    status, out, err = run(
+        capsys,
+        *("compare", "flat.npz", "huffman", "--counts=words.txt"),
+        *("--batch=1000", "--width=3"),
+    )
+    assert (status, err) == (0, [])
+    head, flat, huffman = (line.split("  ") for line in out)
+    head, flat, huffman = (
+        [cell.strip() for cell in cells if cell.strip()]
+        for cells in (head, flat, huffman)
+    )
+    assert head == [
+        *("tree", "rows/example", "mean depth", "depth", "touched rows"),
+        *("parameters", "predicted"),
+    ]
+    assert flat[:6] == ["flat.npz", "5.0", "1.00", "1", "5", "0.0 MiB"]
+    # The words lie at depths 1, 2, 3, 4 and 4.
+    depth = (60 + 2 * 30 + 3 * 6 + 4 * 3 + 4 * 1) / 100
+    assert huffman[:5] == [
+        *("huffman", f"{2 * depth:.1f}", f"{depth:.2f}", "4", "8")
+    ]
+    assert flat[6].endswith(" ms") and len({len(line) for line in out}) == 1
+    assert float(huffman[6][:-3]) < float(flat[6][:-3])
+    for source in ("--counts=counts.npy", "--num_classes=300"):
+        out = run(capsys, "compare", source)[1]
+        assert [line.split()[0] for line in out] == [
+            *("tree", "two_level", "balanced:100", "huffman"),
+            *("huffman:256", "adaptive"),
+        ]
+
+
+def test_plot(capsys, folder):
+    status, out, err = run(
+        capsys,
+        *("plot", "huffman", "--counts=words.txt", "--output=tree.svg"),
+    )
+    assert (status, err) == (0, [])
+    assert out == [f"tree.svg: {Tree.huffman(COUNTS)}"]
+    assert "New York  6%" in (folder / "tree.svg").read_text("utf-8")
+
+
+def test_calibrate(capsys, monkeypatch):
+    widths = []
+
+    def calibrate(width):
+        widths.append(width)
+        return CostModel(call=1234.0)
+
+    monkeypatch.setattr(CostModel, "calibrate", calibrate)
+    flags = ["--num_classes=9", "--width=5", "--calibrate"]
+    out = run(capsys, "inspect", "two_level", *flags)[1]
+    assert "about 1,234 ms" in out[-1] and widths == [5]
+
+
+@pytest.mark.parametrize(
+    ("text", "counts", "words"),
+    [
+        ("3\n0\n7", [3, 0, 7], None),
+        ("3\r\n0.5\r\n\r\n\n", [3.0, 0.5], None),
+        ("a b 3\n\u2028 4\n5 6\n", [3, 4, 6], ["a b", "\u2028", "5"]),
+        ("x\t1e3\n", [1000.0], ["x"]),
+        (f"{2**62}\n1", [2**62, 1], None),
+    ],
+)
+def test_files_of_counts(text, counts, words):
+    write("file", text)
+    found, names = class_files.read_counts("file")
+    assert found.tolist() == counts and names == words
+    assert found.dtype == np.array(counts).dtype
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("build oak --output=t", "oak is no tree: neither a file nor one of"),
+        ("build huffman --output=t", "huffman needs --counts=FILE or"),
+        ("build balanced:2 --output=t", "balanced needs --counts=FILE or"),
+        ("build balanced --num_classes=3 --output=t", "such as balanced:100"),
+        ("build two_level:3 --num_classes=3 --output=t", "takes no value"),
+        ("build two_level --num_classes=0 --output=t", "num_classes is 0"),
+        ("build huffman --num_classes=-1 --output=t", "counts is empty"),
+        ("build huffman:x --num_classes=3 --output=t", "not 'x'"),
+        ("build huffman:1 --num_classes=3 --output=t", "branching is 1"),
+        ("build adaptive:9 --num_classes=3 --output=t", "cutoffs[0] is 9"),
+        ("build adaptive:1.5 --num_classes=3 --output=t", "a cutoff is an"),
+        ("build adaptive --tail=x --num_classes=3 --output=t", "tail is 'x'"),
+        ("build embeddings --output=t", "embeddings:FILE.npy"),
+        ("build embeddings:words.txt --output=t", "words.txt is not an .npy"),
+        ("build embeddings:short.npy --output=t", "short.npy is no array"),
+        ("build embeddings:counts.npy --output=t", "vectors must have rank 2"),
+        ("build paths --output=t", "paths needs a file"),
+        ("build paths:hole.txt --output=t", "hole.txt, line 2 is empty"),
+        ("build paths:none.txt --output=t", "No such file"),
+        (
+            "build paths:latin.txt --output=t",
+            "latin.txt is not a text in UTF-8",
+        ),
+        ("inspect none.npz", "No such file or directory: none.npz"),
+        ("inspect words.txt", "cannot load 'words.txt' as a tf_hsm.Tree"),
+        ("inspect two_level --counts=empty.txt", "empty.txt is empty"),
+        ("inspect two_level --counts=word.txt", "line 2 is 'b'; it must be a"),
+        ("inspect two_level --counts=mixed.txt", "must be a count alone, as"),
+        ("inspect two_level --counts=letter.txt", "line 2 is 'b x'; it must"),
+        ("inspect two_level --counts=hole.txt", "line 1 is 'a'; it must end"),
+        ("inspect two_level --counts=less.txt", "count of class 1 is -1"),
+        ("inspect two_level --counts=short.npy", "short.npy is no array"),
+        ("inspect two_level --counts=vectors.npy", "counts must have rank 1"),
+        ("inspect two_level --counts=.", "Is a directory"),
+        (
+            "compare paths:paths.txt --num_classes=4",
+            "paths:paths.txt has 5 classes, but --num_classes has 4",
+        ),
+        (
+            "inspect paths:word.txt --counts=counts.npy",
+            "paths:word.txt has 2 classes, but --counts has 5",
+        ),
+        ("inspect two_level --num_classes=3 --batch=0", "batch is 0"),
+        ("plot two_level --num_classes=3 --output=t", "suffix must be one of"),
+        ("build two_level --num_classes=3 --output=a/b", "No such file"),
+        ("build two_level --num_classes=3 --output=full", "Is a directory: /"),
+        # What argparse finds.
+        ("build two_level", "arguments are required: --output"),
+        ("compare --num_classes=x", "invalid int value: 'x'"),
+        ("compare --counts=a --num_classes=3", "not allowed with argument"),
+        ("compare --count=a", "unrecognized arguments: --count=a"),
+        ("prune", "invalid choice: 'prune'"),
+    ],
+)
+def test_errors_are_one_line(capsys, arguments, message, folder):
+    (folder / "short.npy").write_bytes(
+        (folder / "vectors.npy").read_bytes()[:99]
+    )
+    (folder / "latin.txt").write_bytes("caf\xe9".encode("latin-1"))
+    for name, text in (
+        ("hole.txt", "a\n\nb"),
+        ("empty.txt", "\n\n"),
+        ("word.txt", "a 1\nb"),
+        ("mixed.txt", "1\nb 2"),
+        ("letter.txt", "a 1\nb x"),
+        ("less.txt", "1\n-1"),
+    ):
+        write(name, text)
+    (folder / "full").mkdir()
+    (folder / "full" / "file").touch()
+    before = sorted(os.listdir())
+    status, out, err = run(capsys, *arguments.split())
+    assert status == 2 and not out
+    assert len(err) == 1 and message in err[0], err
+    assert err[0].startswith("python -m tf_hsm")
+    assert sorted(os.listdir()) == before
+
+
+def test_progress_is_for_long_work(capsys, monkeypatch):
+    with tree_command._progress("waiting"):
+        time.sleep(0.05)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(tree_command, "_SECONDS", 0.01)
+    with tree_command._progress("waiting"):
+        while "waiting (" not in capsys.readouterr().err:
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("command", [[], ["build"], ["compare"], ["plot"]])
+def test_help_has_examples(capsys, command):
+    status, out, err = run(capsys, *command, "--help")
+    assert (status, err) == (0, [])
+    assert "  python -m tf_hsm tree inspect tree.npz --counts=words.txt" in out
+    assert (not command) == (not any("huffman:K" in line for line in out))
+
+
+def test_module(folder):
+    result = subprocess.run(
+        [sys.executable, "-m", "tf_hsm", "tree", "inspect", "猫.npz"],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            # A terminal that knows no Chinese.
+            "PYTHONIOENCODING": "ascii",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2 and not result.stdout
+    last = result.stderr.splitlines()[-1]
+    assert last.endswith("No such file or directory: \\u732b.npz")

@@ -1,0 +1,289 @@
+"""The op that updates rows in place, and when the optimizers take it."""
+
+import concurrent.futures
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.optimizers_reference import EPSILON, RATE, Reference
+from tf_hsm import optimizers
+from tf_hsm.runtime.library import raw_ops
+
+OP = "ResourceTfHsmSparseUpdate"
+MAKE = {
+    "sgd": lambda **more: optimizers.SGD(RATE, **more),
+    "adagrad": lambda **more: optimizers.Adagrad(RATE, epsilon=EPSILON, **more),
+    "rowwise_adagrad": lambda **more: optimizers.RowwiseAdagrad(
+        RATE, epsilon=EPSILON, **more
+    ),
+    "adam": lambda **more: optimizers.LazyAdam(RATE, epsilon=EPSILON, **more),
+}
+every_rule = pytest.mark.parametrize("rule", MAKE)
+
+
+def draw(rows, count, width, seed=0):
+    """A table, and a gradient whose rows repeat often."""
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(rows, width)).astype(np.float32)
+    indices = (rows * rng.random(count) ** 3).astype(np.int64)
+    return table, indices, rng.normal(size=(count, width)).astype(np.float32)
+
+
+def op_types(function, *args):
+    """The types of all ops of a function's graph, those it calls included."""
+    definition = (
+        tf.function(function)
+        .get_concrete_function(*args)
+        .graph.as_graph_def(add_shapes=False)
+    )
+    nodes = list(definition.node)
+    for inner in definition.library.function:
+        nodes += inner.node_def
+    return {node.op for node in nodes}
+
+
+@every_rule
+@pytest.mark.parametrize(
+    "rows, count, width",
+    [(1, 1, 1), (7, 3000, 33), (70_001, 5000, 40), (3000, 3000, 300)],
+)
+def test_many_rows(rule, rows, count, width):
+    """More than one digit of the sort, and more than one work item."""
+    table, indices, values = draw(rows, count, width)
+    variable = keras.Variable(table)
+    optimizer = MAKE[rule]()
+    reference = Reference(table, rule)
+    for scale in (1, 0.5):
+        gradient = tf.IndexedSlices(scale * values, indices, [rows, width])
+        optimizer.apply([gradient], [variable])
+        # Summed here, since the reference looks for each row in all.
+        touched = np.unique(indices)
+        sums = np.zeros([rows, width])
+        np.add.at(sums, indices, scale * values.astype(np.float64))
+        reference.apply(touched, sums[touched])
+    np.testing.assert_allclose(variable, reference.table, 2e-5, 2e-5)
+    for slot, want in zip(
+        optimizer.slots(variable), reference.slots, strict=True
+    ):
+        np.testing.assert_allclose(slot, want, 1e-4, 1e-4)
+
+
+def test_repeated_rows_are_summed_in_their_order():
+    """Bit for bit, wherever other rows lie between them."""
+    _, indices, values = draw(50, 20_000, 21)
+    variable = tf.Variable(tf.zeros([50, 21]))
+    step(variable, indices, values)
+    want = np.zeros([50, 21], np.float32)
+    for row, value in zip(indices, values, strict=True):
+        want[row] += value
+    np.testing.assert_array_equal(variable, -want)
+
+
+def test_a_tensor_read_before_keeps_its_values():
+    """Though the variable shares its buffer with it, which is updated."""
+    start = tf.random.normal([9, 4])
+    variable = tf.Variable(start)
+    before = variable.read_value()
+    values = before.numpy()
+    step(variable, [2, 2], np.ones([2, 4], np.float32))
+    np.testing.assert_array_equal(before, values)
+    values[2] -= 2
+    np.testing.assert_allclose(variable, values, 1e-6)
+
+
+def test_steps_of_several_threads_lose_nothing():
+    variable = tf.Variable(tf.zeros([100, 300]))
+    ones = np.ones([400, 300], np.float32)
+    rows = np.arange(400) % 100
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: step(variable, rows, ones), range(40)))
+    np.testing.assert_array_equal(variable, np.full([100, 300], -160.0))
+
+
+def step(variable, indices, values, rule="sgd", slots=(), hyper=None):
+    """A step at a rate of 1."""
+    raw_ops.resource_tf_hsm_sparse_update(
+        weights=variable.handle,
+        slots=[slot.handle for slot in slots],
+        indices=indices,
+        values=values,
+        hyperparameters=[1.0, 0.0, 0.0, 0.0] if hyper is None else hyper,
+        T=variable.dtype,
+        rule=rule,
+    )
+
+
+FLAWS = {
+    "indices.1. = 4 is outside .0, 4.": {"indices": [0, 4]},
+    "indices.0. = -1 is outside .0, 4.": {"indices": [-1, 0]},
+    "values must have the shape .2,3., but has .2,1.": {
+        "values": np.ones([2, 1], np.float32)
+    },
+    "Dimensions must be equal|must have the shape": {
+        "values": np.ones([3, 3], np.float32)
+    },
+    "rank 1|indices must have the shape": {"indices": [[0, 1]]},
+    "slots must be 1 for adagrad, but are 0": {"rule": "adagrad"},
+    "hyperparameters must have the shape": {"hyper": [1.0]},
+    "slots.0. must have the shape .4,3., but has .4.": {
+        "rule": "adagrad",
+        "slots": [tf.Variable(tf.zeros([4]))],
+    },
+    "slots.0. must have the shape .4., but has .4,3.": {
+        "rule": "rowwise_adagrad",
+        "slots": [tf.Variable(tf.zeros([4, 3]))],
+    },
+    "slots.0. must be float, but is double": {
+        "rule": "adagrad",
+        "slots": [tf.Variable(tf.zeros([4, 3], tf.float64))],
+    },
+}
+
+
+@pytest.mark.parametrize("message", FLAWS)
+def test_what_does_not_fit_is_an_error_that_changes_nothing(message):
+    variable = tf.Variable(tf.ones([4, 3]))
+    arguments = {"indices": [0, 1], "values": np.ones([2, 3], np.float32)}
+    with pytest.raises(
+        (ValueError, tf.errors.InvalidArgumentError), match=message
+    ):
+        step(variable, **arguments | FLAWS[message])
+    np.testing.assert_array_equal(variable, np.ones([4, 3]))
+
+
+def test_indices_of_no_rows():
+    """Of a shape that would overflow if it had rows."""
+    variable = tf.Variable(tf.zeros([0, 2**62]))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        step(variable, [0, 0, 0, 0], np.ones([4, 1], np.float32))
+
+
+# The slots of an optimizer that a function builds are where it runs.
+ELSEWHERE = """
+import numpy as np, tensorflow as tf
+from tf_hsm import optimizers
+
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(
+    cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+)
+with tf.device("CPU:1"):
+    variable = tf.Variable(tf.ones([4, 3]))
+optimizer = optimizers.Adagrad(0.1)
+
+@tf.function
+def step(values):
+    optimizer.apply([tf.IndexedSlices(values, [0, 2], [4, 3])], [variable])
+
+step(tf.ones([2, 3]))
+assert (variable.numpy()[[0, 2]] < 1).all(), variable
+np.testing.assert_array_equal(variable.numpy()[[1, 3]], 1)
+"""
+
+
+def test_slots_on_another_device():
+    subprocess.run([sys.executable, "-c", ELSEWHERE], check=True)
+
+
+def test_one_variable_twice_is_an_error():
+    variable = tf.Variable(tf.ones([4, 3]))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="must be different variables"
+    ):
+        step(variable, [0], np.ones([1, 3], np.float32), "adagrad", [variable])
+
+
+@every_rule
+def test_optimizers_take_it_and_nothing_of_the_size_of_the_gradient(rule):
+    """No sum, gather or scatter of rows beside it."""
+    variable = keras.Variable(np.zeros([9, 3], np.float32))
+    optimizer = MAKE[rule]()
+    optimizer.build([variable])
+    types = op_types(
+        lambda values, rows: optimizer.apply(
+            [tf.IndexedSlices(values, rows)], [variable]
+        ),
+        tf.TensorSpec([None, 3]),
+        tf.TensorSpec([None], tf.int64),
+    )
+    assert OP in types
+    assert not {t for t in types if "Gather" in t or "Scatter" in t}
+    assert not {t for t in types if "Unique" in t or "Segment" in t}
+
+
+@every_rule
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clipnorm": 1.0},
+        {"global_clipnorm": 1.0},
+        {"clipvalue": 1.0},
+        {"loss_scale_factor": 2.0},
+    ],
+)
+def test_what_looks_at_the_gradient_sees_sums(rule, options):
+    """The op then has rows that do not repeat."""
+    table, indices, values = draw(9, 30, 3)
+    results = []
+    for rows, gradient in ((indices, values), summed(indices, values)):
+        variable = keras.Variable(table)
+        MAKE[rule](**options).apply(
+            [tf.IndexedSlices(gradient, rows, [9, 3])], [variable]
+        )
+        results.append(variable.numpy())
+    np.testing.assert_allclose(*results, 1e-5, 1e-6)
+    assert np.abs(results[0] - table).max() > 0
+
+
+def summed(indices, values):
+    rows = np.unique(indices)
+    sums = np.zeros([rows.max() + 1, values.shape[1]], np.float32)
+    np.add.at(sums, indices, values)
+    return rows, sums[rows]
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        optimizers.SGD(RATE, momentum=0.9),
+        optimizers.LazyAdam(RATE, amsgrad=True),
+        optimizers.SGD(RATE, weight_decay=0.1),
+    ],
+)
+def test_other_rules_and_decay_do_without(optimizer):
+    variable = keras.Variable(np.ones([9, 3], np.float32))
+    optimizer.build([variable])
+    types = op_types(
+        lambda values: optimizer.apply(
+            [tf.IndexedSlices(values, [2])], [variable]
+        ),
+        tf.TensorSpec([1, 3]),
+    )
+    assert OP not in types
+
+
+@every_rule
+def test_xla_does_without(rule):
+    """It knows no ops but its own."""
+    table, _, values = draw(9, 5, 3)
+
+    def trained(**options):
+        variable = keras.Variable(table)
+        optimizer = MAKE[rule]()
+        optimizer.build([variable])
+
+        @tf.function(**options)
+        def apply(values):
+            rows = tf.constant([1, 2, 4, 6, 7])
+            optimizer.apply([tf.IndexedSlices(values, rows)], [variable])
+
+        apply(tf.constant(values))
+        return variable.numpy()
+
+    compiled = trained(jit_compile=True)
+    np.testing.assert_allclose(compiled, trained(), 1e-5, 1e-6)
+    assert np.abs(compiled - table).max() > 0

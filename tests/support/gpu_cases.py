@@ -1,0 +1,374 @@
+"""What the ops must do on a GPU, wherever their GPU kernels run.
+
+`gpu_test` runs these cases on a GPU; `gpu_emulated_test` runs the same kernels
+on the CPU, above an emulation of CUDA.
+"""
+
+import dataclasses
+import functools
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests import oracle, training, trees
+from tests.evaluation import assert_within, dense
+from tests.update_rules import built, stepped
+from tf_hsm.runtime.tree_tensors import tree_tensors
+
+DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
+
+# What has a GPU kernel.
+OPS = ["ResourceTfHsmTrainStep"]
+for _name in (
+    "Loss",
+    "LossGrad",
+    "LogProbs",
+    "LogProbsGrad",
+    "ClassLogProbs",
+    "TopK",
+    "Sample",
+):
+    OPS += [f"TfHsm{_name}", f"ResourceTfHsm{_name}"]
+
+build = functools.cache(lambda name: {**trees.CATALOGUE, **trees.DEEP}[name]())
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where kernels run.
+
+    Attributes:
+        device: For `tf.device`; results must be on it.
+        label: Of the kernels, or None for those without one.
+    """
+
+    device: str
+    label: str | None = None
+
+    def run(self, function, graph=False):
+        """Calls `function`, in a tf.function if `graph` or a label is set."""
+
+        def labelled():
+            if self.label is not None:
+                # What Graph._kernel_label_map sets for the time of a `with`.
+                tf.compat.v1.get_default_graph()._op_to_kernel_label_map.update(
+                    dict.fromkeys(OPS, self.label)
+                )
+            return function()
+
+        with tf.device(self.device):
+            if graph or self.label is not None:
+                return tf.function(labelled)()
+            return function()
+
+
+def solve(
+    place,
+    tree,
+    problem,
+    *,
+    parameter=tf.Variable,
+    label_dtype=np.int64,
+    leading_shape=None,
+    ignore_class=None,
+    graph=False,
+):
+    """The loss and gradients of sum(upstream * loss): see evaluation.evaluate.
+
+    Returns:
+        An `oracle.Result` of tensors, those of weights and biases as slices.
+    """
+    shape = [len(problem.labels)] if leading_shape is None else leading_shape
+    with tf.device(place.device):
+        weights = parameter(problem.weights)
+        biases = None if problem.biases is None else parameter(problem.biases)
+        labels = tf.constant(problem.labels.reshape(shape), label_dtype)
+        inputs = tf.constant(
+            problem.inputs.reshape([*shape, problem.inputs.shape[-1]])
+        )
+        upstream = tf.constant(problem.upstream.reshape(shape))
+    sources = [inputs, weights] if biases is None else [inputs, weights, biases]
+
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            loss = tf_hsm.hierarchical_softmax_loss(
+                weights, biases, labels, inputs, tree, ignore_class
+            )
+        return loss, *tape.gradient(loss, sources, output_gradients=upstream)
+
+    loss, dx, dw, *db = place.run(run, graph)
+    assert loss.device.endswith(place.device), loss.device
+    assert dw.values.device.endswith(place.device), dw.values.device
+    return oracle.Result(loss, dx, dw, db[0] if db else None)
+
+
+def check_loss(place, name, shape, dtype, graph=False):
+    """Every element within its rounding error; types; the touched rows."""
+    tree = build(name)
+    problem = oracle.random_problem(tree, *shape, dtype, seed=sum(shape))
+    expected, bound = oracle.hierarchical_softmax(tree, problem)
+    rows = oracle.touched_rows(tree, problem.labels)
+    for parameter, label_dtype in [
+        (tf.constant, np.int32),
+        (tf.Variable, np.int64),
+        (tf.Variable, np.int32),
+    ]:
+        result = solve(
+            place,
+            tree,
+            problem,
+            parameter=parameter,
+            label_dtype=label_dtype,
+            graph=graph,
+        )
+        assert result.loss.dtype == oracle.accumulator(dtype)
+        assert result.dx.dtype == np.dtype(dtype)
+        assert_within(dense(result), expected, bound)
+        for slices in (result.dw, result.db):
+            assert slices.values.dtype == np.dtype(dtype)
+            np.testing.assert_array_equal(slices.indices, rows)
+            assert slices.values.shape[0] == len(rows)
+
+
+def check_shapes(place, leading_shape, has_biases):
+    """Any leading shape, none and empty ones too; biases or none."""
+    tree = build("random")
+    batch = int(np.prod(leading_shape))
+    problem = oracle.random_problem(tree, batch, 7, np.float64)
+    if not has_biases:
+        problem = problem.replace(biases=None)
+    result = solve(place, tree, problem, leading_shape=leading_shape)
+    assert result.loss.shape == leading_shape
+    assert result.dx.shape == [*leading_shape, 7]
+    expected, bound = oracle.hierarchical_softmax(tree, problem)
+    assert_within(dense(result), expected, bound)
+
+
+def check_no_width(place):
+    """Rows of no numbers, which the CPU takes, are refused."""
+    tree = build("random")
+    problem = oracle.random_problem(tree, 2, 0, np.float32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the width 0"):
+        solve(place, tree, problem)
+
+
+def check_bad_labels(place, dtype, label_dtype):
+    """NaN losses and no gradients for them; the others as if alone."""
+    tree = build("two_level_100")
+    problem = oracle.random_problem(tree, 20, 9, dtype)
+    problem.labels[::4] = np.resize([100, -1, 2**31 - 1, -(2**31)], 5)
+    good = np.arange(20) % 4 > 0
+    alone = problem.replace(
+        inputs=problem.inputs[good],
+        labels=problem.labels[good],
+        upstream=problem.upstream[good],
+    )
+    result = solve(place, tree, problem, label_dtype=label_dtype)
+    expected, bound = oracle.hierarchical_softmax(tree, alone)
+    actual = dense(result)
+    assert np.isnan(actual.loss[~good]).all()
+    assert not actual.dx[~good].any()
+    kept = oracle.Result(
+        actual.loss[good], actual.dx[good], actual.dw, actual.db
+    )
+    assert_within(kept, expected, bound)
+    np.testing.assert_array_equal(
+        result.dw.indices, oracle.touched_rows(tree, alone.labels)
+    )
+
+
+def check_ignored(place, dtype, ignore_class):
+    """Ignored examples have loss 0 and count for nothing, NaN or not."""
+    tree = build("random")
+    problem = oracle.random_problem(tree, 20, 9, dtype)
+    problem.labels[::3] = ignore_class
+    expected, bound = oracle.hierarchical_softmax(tree, problem, ignore_class)
+    problem.inputs[::3] = np.nan
+    result = solve(place, tree, problem, ignore_class=ignore_class)
+    assert_within(dense(result), expected, bound)
+    np.testing.assert_array_equal(
+        result.dw.indices,
+        oracle.touched_rows(tree, problem.labels, ignore_class),
+    )
+
+
+def check_trees_are_told_apart(place):
+    """Trees of one shape, alive and dead, do not take each other's place."""
+    rng = np.random.default_rng(0)
+    kept = [tf_hsm.Tree.huffman(rng.permutation(60) + 1) for _ in range(2)]
+    for step in range(6):
+        dying = tf_hsm.Tree.huffman(rng.permutation(60) + 1)
+        for tree in (kept[step % 2], dying):
+            problem = oracle.random_problem(tree, 8, 5, np.float64, step)
+            result = solve(place, tree, problem)
+            assert_within(
+                dense(result), *oracle.hierarchical_softmax(tree, problem)
+            )
+        del dying, tree
+
+
+def check_broken_trees(place, array, index, value, message):
+    """An error that names the array, the position and the value."""
+    tree = build("two_level_7")
+    problem = oracle.random_problem(tree, 7, 3, np.float32)
+    arrays = tree_tensors(tree)._asdict()
+    broken = arrays[array].numpy()
+    broken[index] = value
+    with tf.device("CPU"):
+        arrays[array] = tf.constant(broken)
+
+    def run():
+        return tf_hsm.runtime.library.raw_ops.tf_hsm_loss(
+            weights=problem.weights,
+            biases=[problem.biases],
+            labels=np.arange(7),
+            inputs=problem.inputs,
+            **arrays,
+            Taccumulator=tf.float32,
+        ).loss
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        place.run(run)
+
+
+# Arguments of check_broken_trees.
+BROKEN_TREES = [
+    ("group_offsets", 1, 99, r"group_offsets\[1\] = 99 is outside"),
+    ("group_offsets", 1, 0, r"group_offsets\[1\] = 0 is outside"),
+    ("group_parents", 0, 5, r"group_parents\[0\] = 5, but"),
+    ("group_parents", 1, 2**40, r"group_parents\[1\] = 1099511627776 is"),
+    ("row_groups", -1, 77, r"row_groups\[\d+\] = 77, but group"),
+    ("class_rows", 2, -5, r"class_rows\[2\] = -5 is outside"),
+    ("class_rows", 2, 2**40, r"class_rows\[2\] = 1099511627776 is outside"),
+    ("class_ranks", 2, 2**40, r"class_ranks\[2\] = 1099511627776 is outside"),
+    ("class_ranks", 2, 0, r"class_ranks\[2\] = 0 is another class's"),
+]
+
+
+def check_train_step(place, rule, name, shape, dtype, has_biases, graph=False):
+    """Two steps in place, each against NumPy; other rows keep all bits."""
+    tree = build(name)
+    problem = training.wide_problem(tree, shape, dtype, 0, has_biases)
+    with tf.device(place.device):
+        variables = training.variables_of(problem, dtype)
+        optimizer = built(rule, variables)
+    for step in (1, 2):
+        before = training.states(optimizer, variables)
+        current = [state[0].astype(problem.weights.dtype) for state in before]
+        problem = training.wide_problem(tree, shape, dtype, step).replace(
+            weights=current[0], biases=current[1] if has_biases else None
+        )
+        value, bound = oracle.hierarchical_softmax(tree, problem)
+        losses, dx = place.run(
+            functools.partial(
+                training.in_place,
+                variables,
+                problem,
+                tree,
+                optimizer,
+                stochastic_rounding=False,
+            ),
+            graph,
+        )
+        assert losses.device.endswith(place.device), losses.device
+        assert_close(losses, value.loss, bound.loss, "losses")
+        assert_close(dx, value.dx, bound.dx, "gradient of inputs")
+        rows = oracle.touched_rows(tree, problem.labels)
+        others = np.setdiff1d(np.arange(tree.num_rows), rows)
+        for old, new, gradient, error in zip(
+            before,
+            training.states(optimizer, variables),
+            (value.dw, value.db),
+            (bound.dw, bound.db),
+            strict=False,
+        ):
+            numbers, *slots = (x[rows].astype(float) for x in old)
+            expected = stepped(
+                optimizer,
+                step,
+                numbers,
+                slots,
+                gradient[rows],
+                error[rows],
+                np.dtype(dtype),
+            )
+            for i, (wanted, limit) in enumerate(zip(*expected, strict=True)):
+                assert_close(new[i][rows], wanted, limit, f"{step}, array {i}")
+                training.assert_same(new[i][others], old[i][others])
+
+
+def check_a_step_keeps_what_was_read(place):
+    """Whoever has read a variable before a step in place keeps its values."""
+    tree = build("two_level_100")
+    problem = training.wide_problem(tree, (10, 4))
+    with tf.device(place.device):
+        variables = training.variables_of(problem)
+        optimizer = built("sgd", variables)
+        read = tf.identity(variables[0].read_value())
+        held = variables[0].read_value()
+    place.run(lambda: training.in_place(variables, problem, tree, optimizer)[0])
+    np.testing.assert_array_equal(held, problem.weights)
+    np.testing.assert_array_equal(read, problem.weights)
+    assert (variables[0].numpy() != problem.weights).any()
+
+
+def check_forged_states(place, name, dtype):
+    """A state of any content is as good as the loss's for what is an index."""
+    tree = build(name)
+    problem = oracle.random_problem(tree, 70, 9, dtype)
+    arguments = {
+        "weights": problem.weights,
+        "biases": [problem.biases],
+        "labels": problem.labels,
+        "inputs": problem.inputs,
+        **tree_tensors(tree)._asdict(),
+    }
+    raw_ops = tf_hsm.runtime.library.raw_ops
+    kind = tf.as_dtype(oracle.accumulator(dtype))
+
+    def losses():
+        return raw_ops.tf_hsm_loss(**arguments, Taccumulator=kind)
+
+    def gradients(state):
+        return raw_ops.tf_hsm_loss_grad(
+            **arguments,
+            loss_grads=problem.upstream,
+            normalizers=kept.normalizers,
+            probs=state,
+        )
+
+    kept = place.run(losses)
+    state = kept.probs.numpy()
+    want = place.run(lambda: gradients(kept.probs))
+    rows = oracle.touched_rows(tree, problem.labels)
+    rng = np.random.default_rng(0)
+    for forged in (
+        np.zeros_like(state),
+        np.full(state.nbytes, 0xFF, np.uint8).view(state.dtype),
+        rng.bytes(state.nbytes),
+        # Small numbers, which could pass for indices.
+        rng.integers(0, 300, size=state.nbytes // 4, dtype=np.int32),
+    ):
+        values = np.frombuffer(forged, state.dtype)
+        found = place.run(lambda values=values: gradients(tf.constant(values)))
+        np.testing.assert_array_equal(found.rows, rows)
+        assert found.weight_grads.shape == want.weight_grads.shape
+    # The counts and the order of examples come first.
+    head = state.copy()
+    head[: 256 // state.itemsize * 2] = 1e30
+    found = place.run(lambda: gradients(tf.constant(head)))
+    for one, other in zip(found, want, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="probs must be"):
+        place.run(lambda: gradients(tf.constant(state[:-1])))
+
+
+def assert_close(actual, expected, bound, what):
+    error = abs(np.asarray(actual).astype(np.float64) - expected)
+    # Written so that a NaN fails too.
+    bad = ~(error <= bound)
+    assert not bad.any(), f"{what}: {bad.sum()} of {bad.size}, {error.max()}"

@@ -1,0 +1,184 @@
+"""Trees of frequency clusters: their shape, and their probabilities."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tf_hsm
+from tests.tree_reference import check
+from tf_hsm.cost import cutoffs as cost_cutoffs
+from tf_hsm.tree import Tree
+from tf_hsm.tree.builders import adaptive as builders_adaptive
+
+TAILS = ["flat", "two_level", 2, 3, 100]
+
+
+def adaptive(
+    counts,
+    num_clusters="auto",
+    batch=1024,
+    width=512,
+    tail="flat",
+    min_head=None,
+    cost_model=None,
+    cutoffs=None,
+):
+    arrays = builders_adaptive.adaptive(
+        counts, num_clusters, batch, width, tail, min_head, cost_model, cutoffs
+    )
+    return Tree(*arrays)
+
+
+def by_frequency(counts):
+    return sorted(range(len(counts)), key=lambda c: (-counts[c], c))
+
+
+def nested_tail(classes, tail):
+    """The tail's classes, spread like those of the builder it is named by."""
+    size = len(classes)
+    if tail == "flat" or (tail == "two_level" and size <= 3):
+        return classes
+    if tail == "two_level":
+        groups = np.array_split(classes, round(size**0.5))
+        return [group.tolist() for group in groups]
+    if size == 1:
+        return classes
+    parts = np.array_split(classes, min(tail, size))
+    return [
+        int(part[0]) if part.size == 1 else nested_tail(part.tolist(), tail)
+        for part in parts
+    ]
+
+
+def nested_of(counts, cutoffs, tail):
+    order = by_frequency(counts)
+    ends = [*cutoffs, len(counts)]
+    tails = [
+        nested_tail(order[begin:end], tail)
+        for begin, end in itertools.pairwise(ends)
+    ]
+    return [*order[: ends[0]], *tails]
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("seed", range(6))
+def test_shape(seed, tail):
+    rng = np.random.default_rng(seed)
+    num_classes = int(rng.integers(5, 120))
+    counts = rng.integers(0, 9, num_classes)
+    num_tails = int(rng.integers(0, 4))
+    cutoffs = np.sort(
+        rng.choice(np.arange(1, num_classes), num_tails, replace=False)
+    )
+    for given in (counts, counts.tolist(), counts / 7):
+        tree = adaptive(given, tail=tail, cutoffs=cutoffs.tolist())
+        check(tree, nested_of(counts, cutoffs.tolist(), tail))
+
+
+def test_head_has_classes_before_clusters():
+    tree = adaptive([5, 9, 0, 5, 1, 7], cutoffs=[2, 4])
+    check(tree, [1, 5, [0, 3], [4, 2]])
+    assert tree.row_classes.tolist() == [1, 5, -1, -1, 0, 3, 4, 2]
+    check(adaptive([1, 3, 2], cutoffs=[]), [1, 2, 0])
+    check(adaptive([1, 3], cutoffs=[1], tail="two_level"), [1, [0]])
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_best_cutoffs(tail):
+    rng = np.random.default_rng(0)
+    counts = rng.permutation(10_000 // np.arange(1, 401))
+    for num_clusters in ("auto", 1, 3, range(3)):
+        tree = adaptive(counts, num_clusters, batch=100, width=32, tail=tail)
+        cutoffs = cost_cutoffs.cutoffs(
+            np.sort(counts)[::-1],
+            num_clusters,
+            batch=100,
+            width=32,
+            tail=tail,
+        )
+        check(tree, nested_of(counts, cutoffs, tail))
+        if isinstance(num_clusters, int):
+            assert len(cutoffs) == num_clusters
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_few_classes(tail):
+    for num_classes in range(1, 6):
+        for counts in ([0] * num_classes, [1] * num_classes):
+            tree = adaptive(counts, tail=tail)
+            assert tree.num_classes == num_classes
+            assert tree.row_classes[: min(num_classes, 2)].tolist() == [
+                *range(min(num_classes, 2))
+            ]
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_probabilities(tail):
+    """Those of the head, times those of the tail, as for any softmax."""
+    rng = np.random.default_rng(1)
+    counts = rng.integers(0, 50, 40)
+    cutoffs = [6, 15]
+    tree = adaptive(counts, tail=tail, cutoffs=cutoffs)
+    weights = rng.standard_normal([tree.num_rows, 5])
+    biases = rng.standard_normal(tree.num_rows)
+    x = rng.standard_normal(5)
+    losses = tf_hsm.hierarchical_softmax_loss(
+        weights, biases, np.arange(40), np.tile(x, [40, 1]), tree
+    )
+    probs = np.exp(-losses.numpy())
+    assert probs.sum() == pytest.approx(1, rel=1e-9)
+
+    head = np.exp(weights[:8] @ x + biases[:8])
+    head /= head.sum()
+    order = by_frequency(counts)
+    np.testing.assert_allclose(probs[order[:6]], head[:6], rtol=1e-9)
+    np.testing.assert_allclose(probs[order[6:15]].sum(), head[6], rtol=1e-9)
+    np.testing.assert_allclose(probs[order[15:]].sum(), head[7], rtol=1e-9)
+    if tail == "flat":
+        rows = slice(8, 17)
+        logits = np.exp(weights[rows] @ x + biases[rows])
+        np.testing.assert_allclose(
+            probs[order[6:15]], head[6] * logits / logits.sum(), rtol=1e-9
+        )
+
+
+def test_deep_tails_of_many_classes():
+    num_classes = 300_000
+    ranks = np.random.default_rng(0).permutation(num_classes) + 1
+    counts = 10**6 // ranks
+    flat = adaptive(counts)
+    deep = adaptive(counts, tail="two_level")
+    assert (flat.depth, deep.depth) == (2, 3)
+    assert adaptive(counts, tail=100).depth == 4
+    assert deep.expected_cost(counts) < 0.1 * flat.expected_cost(counts)
+    assert deep.expected_cost(counts) < Tree.two_level(
+        num_classes
+    ).expected_cost(counts)
+    for tree in (flat, deep):
+        heads = tree.row_classes[: tree.group_offsets[1]]
+        heads = heads[heads >= 0]
+        np.testing.assert_array_equal(ranks[heads], 1 + np.arange(heads.size))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"counts": []}, "counts is empty"),
+        ({"counts": [1, -1]}, "count of class 1 is -1"),
+        ({"cutoffs": [0]}, r"cutoffs\[0\] is 0; it must be above 0"),
+        ({"cutoffs": [2, 2]}, r"cutoffs\[1\] is 2; it must be above 2"),
+        ({"cutoffs": [2, 6]}, r"cutoffs\[1\] is 6; .* below the 6 classes"),
+        ({"cutoffs": [2.0]}, "cutoffs must hold integers"),
+        ({"cutoffs": [2], "tail": 1}, "tail is 1"),
+        ({"cutoffs": [2], "tail": "round"}, "tail is 'round'"),
+        ({"tail": "round"}, "tail is 'round'"),
+        ({"num_clusters": 5}, "num_clusters is 5"),
+        ({"batch": 0}, "batch is 0"),
+        ({"width": 0}, "width is 0"),
+        ({"min_head": 0}, "min_head is 0"),
+    ],
+)
+def test_bad_arguments(changes, message):
+    with pytest.raises(ValueError, match=message):
+        adaptive(**({"counts": [6, 5, 4, 3, 2, 1]} | changes))

@@ -1,0 +1,367 @@
+"""Trees from vectors: shape, what is near, and hard inputs."""
+
+import os
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.clusterings import (
+    balanced_k_means,
+    k_means,
+    normal,
+    spectrum,
+    within,
+)
+from tf_hsm.tree import Tree
+from tf_hsm.tree.builders import balanced as builders_balanced
+from tf_hsm.tree.builders import embeddings
+from tf_hsm.tree.clustering import pair_exchange, two_means
+
+EUCLIDEAN = {"metric": "euclidean"}
+
+
+def groups_of(tree):
+    """The sets of classes that share a leaf's parent."""
+    groups = {}
+    for c, row in enumerate(tree.class_rows):
+        groups.setdefault(int(tree.row_groups[row]), []).append(c)
+    return {frozenset(group) for group in groups.values()}
+
+
+def below(tree, level):
+    """The row on each class's path at `level`, [N]."""
+    return np.array([tree.path(c)[level] for c in range(tree.num_classes)])
+
+
+def same_shape(num_classes, branching):
+    if branching is None:
+        return Tree.two_level(num_classes)
+    return Tree.balanced(num_classes, branching)
+
+
+@pytest.mark.parametrize("num_classes", [1, 2, 3, 4, 5, 7, 16, 37, 101, 500])
+def test_shape_is_that_of_balanced(num_classes):
+    vectors = normal(num_classes, 5)
+    for branching in (
+        *(None, 2, 3, 4, 7, 1000, [num_classes]),
+        *([2, 1, num_classes], (3, 9, 100), np.array([50, 50])),
+    ):
+        tree = Tree.from_embeddings(vectors, branching)
+        shape = same_shape(num_classes, branching)
+        for name in ("group_offsets", "group_parents"):
+            np.testing.assert_array_equal(
+                getattr(tree, name), getattr(shape, name)
+            )
+        # The leaves of a group stand in class order.
+        order = np.argsort(tree.class_rows)
+        groups = tree.row_groups[tree.class_rows[order]]
+        assert (np.diff(order)[np.diff(groups) == 0] > 0).all()
+    sizes = [len(group) for group in groups_of(Tree.from_embeddings(vectors))]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("metric", embeddings.METRICS)
+def test_planted_clusters_are_found(metric):
+    rng = np.random.default_rng(0)
+    planted = rng.permutation(np.repeat(np.arange(32), 32))
+    vectors = normal(32, 16)[planted] + 0.1 * normal(1024, 16, seed=1)
+    tree = Tree.from_embeddings(vectors, metric=metric)
+    assert groups_of(tree) == {
+        frozenset(np.flatnonzero(planted == k).tolist()) for k in range(32)
+    }
+
+
+@pytest.mark.parametrize("branching", [2, 4, [4, 2, 8]])
+def test_a_planted_hierarchy_is_found(branching):
+    rng = np.random.default_rng(1)
+    leaf = rng.permutation(64)
+    # Four corners far apart, in each of them two, in each of these eight.
+    vectors = np.concatenate(
+        [
+            100 * np.eye(4)[leaf // 16],
+            10 * np.eye(2)[leaf // 8 % 2],
+            rng.random((64, 3)),
+        ],
+        axis=1,
+    )
+    tree = Tree.from_embeddings(vectors, branching, **EUCLIDEAN)
+    level = 1 if branching == 2 else 0
+    for part in (leaf // 16, leaf // 8)[: 2 if branching != 4 else 1]:
+        rows = below(tree, level)
+        assert len(set(zip(rows, part, strict=True))) == len(set(part))
+        level += 1
+
+
+def test_the_metrics_differ_as_they_say():
+    # Six rays; the length of a vector says nothing to the cosine.
+    angle = np.repeat(np.arange(6), 6)
+    length = np.tile(10.0 ** np.arange(6), 6)
+    rays = np.stack([np.cos(angle), np.sin(angle)], axis=1) * length[:, None]
+    by_ray = {frozenset(range(6 * k, 6 * k + 6)) for k in range(6)}
+    assert groups_of(Tree.from_embeddings(rays)) == by_ray
+    euclidean = groups_of(Tree.from_embeddings(rays, **EUCLIDEAN))
+    assert not euclidean & by_ray
+    vectors = normal(500, 4) * np.arange(1, 501)[:, None]
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosine = Tree.from_embeddings(vectors, 7)
+    assert cosine == Tree.from_embeddings(unit, 7, **EUCLIDEAN)
+    assert cosine != Tree.from_embeddings(vectors, 7, **EUCLIDEAN)
+
+
+@pytest.mark.parametrize(
+    ("name", "vectors", "to_k_means", "to_random"),
+    [
+        ("spectrum", spectrum(3000, 16), 1.05, 0.6),
+        ("hierarchy", None, 1.2, 0.15),
+        ("plane", normal(3000, 2), 1.6, 0.05),
+    ],
+)
+def test_near_classes_share_groups(name, vectors, to_k_means, to_random):
+    if name == "hierarchy":
+        rng = np.random.default_rng(2)
+        vectors = np.zeros((1, 16))
+        for scale in (1, 0.5, 0.25):
+            steps = scale * rng.standard_normal((len(vectors), 8, 16))
+            vectors = (vectors[:, None] + steps).reshape(-1, 16)
+        vectors = vectors[rng.integers(512, size=3000)]
+        vectors = vectors + 0.125 * rng.standard_normal(vectors.shape)
+    tree = Tree.from_embeddings(vectors, **EUCLIDEAN)
+    found = within(vectors, tree.row_groups[tree.class_rows])
+    num_groups = tree.num_groups - 1
+    free = within(vectors, k_means(vectors, num_groups))
+    shuffled = np.random.default_rng(3).permutation(3000) % num_groups
+    assert found <= to_k_means * free
+    assert found <= to_random * within(vectors, shuffled)
+    deep = Tree.from_embeddings(vectors, [8, 7, 55], **EUCLIDEAN)
+    assert within(vectors, below(deep, 0)) <= (
+        1.2 * within(vectors, k_means(vectors, 8))
+    )
+
+
+@pytest.mark.parametrize("kind", ["normal", "spectrum", "plane", "planted"])
+def test_cost_is_near_that_of_balanced_k_means(kind):
+    vectors = {
+        "normal": normal(900, 8),
+        "spectrum": spectrum(900, 16),
+        "plane": normal(900, 2),
+        "planted": np.repeat(normal(30, 16), 30, axis=0)
+        + 0.3 * normal(900, 16, seed=1),
+    }[kind]
+    tree = Tree.from_embeddings(vectors, **EUCLIDEAN)
+    found = within(vectors, tree.row_groups[tree.class_rows])
+    others = [
+        within(vectors, balanced_k_means(vectors, 30, seed))
+        for seed in range(2)
+    ]
+    assert found <= 1.05 * min(others)
+
+
+def test_vectors_far_from_zero():
+    planted = np.random.default_rng(0).permutation(900) % 30
+    vectors = normal(30, 4)[planted] + 0.01 * normal(900, 4, seed=1)
+    for offset in (0, 1e9, -1e9):
+        tree = Tree.from_embeddings(vectors + offset, **EUCLIDEAN)
+        assert groups_of(tree) == {
+            frozenset(np.flatnonzero(planted == k).tolist()) for k in range(30)
+        }
+
+
+def test_one_dimension_is_cut_into_intervals():
+    values = normal(203, 1)
+    for branching in (None, 2, 5):
+        tree = Tree.from_embeddings(values, branching, **EUCLIDEAN)
+        ranks = np.argsort(np.argsort(values[:, 0]))
+        for level in range(min(len(tree.path(c)) for c in range(203))):
+            rows = below(tree, level)
+            for row in np.unique(rows):
+                inside = np.sort(ranks[rows == row])
+                assert inside[-1] - inside[0] == inside.size - 1
+
+
+@pytest.mark.parametrize("branching", [None, 2, 3, 10, [5, 100]])
+def test_equal_vectors_stay_in_class_order(branching):
+    for vectors in (
+        np.zeros((203, 3)),
+        np.ones((203, 1)),
+        np.full((203, 2), 7),
+    ):
+        for metric in embeddings.METRICS:
+            tree = Tree.from_embeddings(vectors, branching, metric=metric)
+            assert tree == same_shape(203, branching)
+
+
+def test_duplicates_share_groups():
+    kinds = np.random.default_rng(0).permutation(np.repeat(np.arange(20), 20))
+    tree = Tree.from_embeddings(normal(20, 4)[kinds])
+    assert groups_of(tree) == {
+        frozenset(np.flatnonzero(kinds == k).tolist()) for k in range(20)
+    }
+    # Zero is similar to nothing, and is not an error.
+    vectors = 1 + 0.1 * normal(400, 4)
+    vectors[::2] = 0
+    tree = Tree.from_embeddings(vectors, [2, 200])
+    assert frozenset(range(0, 400, 2)) in groups_of(tree)
+
+
+def test_what_holds_the_numbers_does_not_matter():
+    vectors = np.random.default_rng(0).integers(-9, 9, (150, 4))
+    vectors = vectors[np.argsort(vectors[:, 0])]
+    expected = {
+        m: Tree.from_embeddings(vectors, metric=m) for m in embeddings.METRICS
+    }
+    assert expected["cosine"] != expected["euclidean"]
+    read_only = vectors.astype(np.float32)
+    read_only.flags.writeable = False
+    for same in (
+        *(vectors.tolist(), read_only, np.asfortranarray(read_only)),
+        *(vectors.astype(np.float16), vectors.astype(ml_dtypes.bfloat16)),
+        *(vectors * 2.0**1000, vectors * 2.0**-1000, vectors.astype(np.int8)),
+        np.repeat(read_only, 2, axis=1)[:, ::2],
+    ):
+        for metric, tree in expected.items():
+            assert Tree.from_embeddings(same, metric=metric) == tree
+
+
+def test_permuted_classes_give_the_permuted_tree():
+    planted = np.repeat(np.arange(25), 25)
+    vectors = normal(25, 8)[planted] + 0.05 * normal(625, 8, seed=1)
+    groups = groups_of(Tree.from_embeddings(vectors))
+    order = np.random.default_rng(2).permutation(625)
+    permuted = groups_of(Tree.from_embeddings(vectors[order]))
+    assert {frozenset(order[list(g)].tolist()) for g in permuted} == groups
+
+
+def test_the_seed_decides():
+    vectors = spectrum(1500, 8)
+    trees = [Tree.from_embeddings(vectors, 6, seed=s) for s in (0, 0, 1)]
+    assert trees[0] == trees[1] != trees[2]
+    assert trees[0] != Tree.from_embeddings(vectors, 6, max_iterations=1)
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from tf_hsm import Tree
+rng = np.random.default_rng(0)
+vectors = rng.standard_normal((4000, 48)).astype(np.float32)
+print(hash(Tree.from_embeddings(vectors, [60, 70])))
+"""
+
+
+def test_threads_do_not_matter():
+    hashes = set()
+    for threads in ("1", "5"):
+        variables = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+        output = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={
+                **os.environ,
+                **dict.fromkeys(variables, threads),
+                "PYTHONPATH": os.pathsep.join(sys.path),
+            },
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        hashes.add(output.split()[-1])
+    assert len(hashes) == 1
+
+
+def test_parts_of_a_large_problem(monkeypatch):
+    """Samples of runs, runs of siblings and chunks, at a small size."""
+    planted = np.random.default_rng(0).permutation(np.repeat(np.arange(3), 999))
+    vectors = 3 * np.eye(5)[planted] + 0.3 * normal(2997, 5)
+    expected = {
+        frozenset(np.flatnonzero(planted == k).tolist()) for k in range(3)
+    }
+    monkeypatch.setattr(two_means, "_SAMPLE", 0)  # 1,024 points remain
+    monkeypatch.setattr(two_means, "_CHUNK", 1000)
+    monkeypatch.setattr(embeddings, "_CHUNK", 1000)
+    tree = Tree.from_embeddings(vectors, [3, 999], **EUCLIDEAN)
+    assert groups_of(tree) == expected
+
+    vectors = spectrum(2000, 8)
+    monkeypatch.setattr(pair_exchange, "_MAX_CLUSTERS", 7)
+    monkeypatch.setattr(pair_exchange, "_MAX_PAIRS", 100)
+    for branching in ([100, 20], 10):
+        tree = Tree.from_embeddings(vectors, branching, **EUCLIDEAN)
+        shape = Tree.balanced(2000, branching)
+        np.testing.assert_array_equal(tree.group_offsets, shape.group_offsets)
+        labels = below(tree, 0)
+        random = np.random.default_rng(0).permutation(labels)
+        assert within(vectors, labels) < 0.8 * within(vectors, random)
+
+
+def test_progress_is_for_long_work(monkeypatch, capfd):
+    vectors = normal(300, 3)
+    Tree.from_embeddings(vectors, 6)
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setattr(embeddings, "_SECONDS", 0)
+    Tree.from_embeddings(vectors, 6, verbose=False)
+    assert capfd.readouterr() == ("", "")
+    Tree.from_embeddings(vectors, 6)
+    out, err = capfd.readouterr()
+    assert not out
+    lines = err.splitlines()
+    assert lines[0] == (
+        "Tree.from_embeddings: level 1 of 4, parts of 300 classes (0 s)"
+    )
+    assert any("level 2 of 4, round 1: " in line for line in lines)
+
+
+def hole(value):
+    vectors = normal(5000, 300)
+    vectors[4321, 7] = value
+    vectors[4322:, 5] = np.nan
+    return vectors
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: Tree.from_embeddings(hole(np.nan)),
+            "class 4321 has nan at position 7",
+        ),
+        (
+            lambda: Tree.from_embeddings(hole(-np.inf), 2, **EUCLIDEAN),
+            "class 4321 has -inf at position 7",
+        ),
+        (lambda: Tree.from_embeddings([1.0, 2.0]), r"shape is \[2\]"),
+        (lambda: Tree.from_embeddings(np.zeros((2, 2, 2))), "rank 2"),
+        (lambda: Tree.from_embeddings([[1], [2, 3]]), r"array \[N, D\]"),
+        (lambda: Tree.from_embeddings(np.zeros((0, 4))), r"shape \[0, 4\]"),
+        (lambda: Tree.from_embeddings(np.zeros((4, 0))), r"shape \[4, 0\]"),
+        (lambda: Tree.from_embeddings([["a"]]), "numbers, not <U1"),
+        (lambda: Tree.from_embeddings([[1j]]), "numbers, not complex128"),
+        (lambda: Tree.from_embeddings([[None]]), "numbers, not object"),
+        (lambda: Tree.from_embeddings([[1.0]], 1), "branching is 1"),
+        (lambda: Tree.from_embeddings([[1.0]], 2.5), "must be an integer"),
+        (
+            lambda: Tree.from_embeddings(np.zeros((5, 1)), [2, 2]),
+            "reaches 4 leaves; there are 5",
+        ),
+        (lambda: Tree.from_embeddings([[1.0]], seed=-1), "seed is -1"),
+        (lambda: Tree.from_embeddings([[1.0]], seed="a"), "seed must be"),
+        (
+            lambda: Tree.from_embeddings([[1.0]], metric="dot"),
+            "metric is 'dot'; it must be one of",
+        ),
+        (
+            lambda: Tree.from_embeddings([[1.0]], max_iterations=0),
+            "max_iterations is 0; it must be at least 1",
+        ),
+    ],
+)
+def test_bad_arguments(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_arrays_are_a_named_tuple():
+    arrays = embeddings.from_embeddings(normal(9, 2))
+    assert isinstance(arrays, builders_balanced.TreeArrays)
+    assert Tree(*arrays) == Tree.from_embeddings(normal(9, 2))

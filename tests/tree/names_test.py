@@ -1,0 +1,273 @@
+"""Names of rows: where they come from, and what keeps them."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from tests.tree_reference import random_parents
+from tf_hsm import layers
+from tf_hsm.tree import Tree
+from tf_hsm.tree import names as tree_names
+
+ODD = ["", "a", "é", "", "猫 cat", "a\nb", "\0", "𝄞", "x" * 500, "\ud800", ""]
+PATHS = [("animal", "cat"), ("plant",), ("animal", "dog"), ("thing", "", "é")]
+
+
+def animals():
+    return Tree.from_paths(PATHS)
+
+
+def odd():
+    return Tree.balanced(len(ODD), len(ODD)).with_class_names(ODD)
+
+
+def test_from_paths_keeps_the_keys():
+    tree = animals()
+    assert [tree.path_names(c) for c in range(4)] == [*map(list, PATHS)]
+    assert [tree.class_name(c) for c in range(4)] == [
+        "cat",
+        "plant",
+        "dog",
+        "é",
+    ]
+    rows = ["animal", "plant", "thing", "cat", "dog", "", "é"]
+    assert tree.names.tolist() == rows
+    assert tree.names[tree.path(2)].tolist() == ["animal", "dog"]
+    for keys in ((1, 2), ("a", 2), ("a", ("b",)), (b"a", "b"), (None, "b")):
+        assert Tree.from_paths([keys, ("c",)]).names is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_from_parents_names_every_node(seed):
+    parents = random_parents(seed)
+    names = [f"node {node} é"[: 3 + node % 9] for node in range(parents.size)]
+    inner = set(parents.tolist())
+    leaves = [n for n in range(parents.size) if n not in inner]
+    for given in (names, tuple(names), np.array(names), np.array(names, "O")):
+        tree = Tree.from_parents(parents, names=given)
+        for c, node in enumerate(leaves):
+            path = []
+            while parents[node] >= 0:
+                path.insert(0, names[node])
+                node = parents[node]
+            assert tree.path_names(c) == path
+    unnamed = Tree.from_parents(parents)
+    assert unnamed.names is None
+    assert tree.names.shape == (tree.num_rows,)
+    assert Tree(*unnamed._arrays, tree.names).names.tolist() == (
+        tree.names.tolist()
+    )
+
+
+def test_class_names():
+    named = Tree.huffman([1, 5, 3, 1]).with_class_names(["a", "b", "c", "d"])
+    assert [named.class_name(c) for c in range(4)] == ["a", "b", "c", "d"]
+    assert set(named.names[named.row_classes < 0]) == {""}
+    assert type(named.class_name(0)) is str and type(named.names[0]) is str
+    again = animals().with_class_names(["Cat", "Plant", "Dog", "E"])
+    assert again.path_names(2) == ["animal", "Dog"]
+    assert animals().class_name(0) == "cat"
+
+
+def test_any_str_is_a_name():
+    tree = odd()
+    assert tree.names.tolist() == ODD
+    assert [tree.class_name(c) for c in range(len(ODD))] == ODD
+    for size in range(1, len(ODD)):
+        names = ODD[-size:]
+        tree = Tree.balanced(size, [size]).with_class_names(names)
+        assert tree.names.tolist() == names
+
+
+def test_names_are_read_only():
+    tree = animals()
+    with pytest.raises(ValueError, match="read-only"):
+        tree.names[0] = "x"
+    with pytest.raises(AttributeError, match="immutable"):
+        tree.names = None
+    mine = np.array(["a", "b"], object)
+    tree = Tree([0, 2], [-1], [0, 1], mine)
+    mine[0] = "changed"
+    assert tree.names.tolist() == ["a", "b"]
+
+
+def test_equality_and_hash_are_of_the_arrays_alone():
+    tree = animals()
+    bare = Tree(tree.group_offsets, tree.group_parents, tree.class_rows)
+    assert tree == bare and hash(tree) == hash(bare)
+    assert bare.names is None
+    assert repr(tree) == repr(bare)
+
+
+@pytest.mark.parametrize("make", [animals, odd])
+def test_names_survive(make, tmp_path):
+    tree = make()
+    expected = tree.names.tolist()
+    tree.save(tmp_path / "tree.npz")
+    config = json.loads(json.dumps(tree.get_config()))
+    for copy in (
+        Tree.load(tmp_path / "tree.npz"),
+        Tree.from_config(config),
+        *(
+            pickle.loads(pickle.dumps(tree, protocol))
+            for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
+        ),
+    ):
+        assert copy == tree and copy.names.tolist() == expected
+
+
+def test_a_layer_keeps_names():
+    layer = layers.HierarchicalSoftmax(animals())
+    config = json.loads(json.dumps(layer.get_config()))
+    tree = layers.HierarchicalSoftmax.from_config(config).tree
+    assert tree.path_names(2) == ["animal", "dog"]
+
+
+def test_files_and_configs_without_names(tmp_path):
+    tree = animals()
+    bare = Tree(*tree._arrays)
+    path = tmp_path / "tree.npz"
+    bare.save(path)
+    with np.load(path) as members:
+        assert sorted(members.files) == sorted(
+            [
+                "format",
+                "version",
+                *bare._arrays._fields,
+            ]
+        )
+    assert Tree.load(path).names is None
+    assert "names" not in bare.get_config()
+    assert Tree.from_config(bare.get_config()).names is None
+    assert pickle.loads(pickle.dumps(bare)).names is None
+
+
+def test_a_million_names_stay_small(tmp_path):
+    names = [f"w{c}" for c in range(10**6)]
+    names[7] = "é" * 10**5  # as fixed-width text, each would be so long
+    tree = Tree.two_level(10**6).with_class_names(names)
+    path = tmp_path / "tree.npz"
+    tree.save(path)
+    bare = sum(array.nbytes for array in tree._arrays)
+    text = sum(len(name.encode()) for name in names)
+    assert path.stat().st_size < bare + text + 8 * tree.num_rows + 10_000
+    loaded = Tree.load(path)
+    assert loaded.class_name(7) == names[7]
+    assert loaded.names[loaded.class_rows].tolist() == names
+
+
+def test_summary_counts_names():
+    last = animals().summary().splitlines()[-1]
+    assert last == "  names of 6 rows: 88 bytes"
+    assert "names" not in Tree.two_level(5).summary()
+
+
+def packed(utf8=b"ab\xc3\xa9", offsets=(0, 1, 4)):
+    return tree_names.Names(np.frombuffer(utf8, np.uint8), np.array(offsets))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (packed(offsets=(0, 4)), "1 names for 2 rows"),
+        (packed(offsets=(1, 2, 4)), "bytes 1 to 4 of 4"),
+        (packed(offsets=(0, 2, 3)), "bytes 0 to 3 of 4"),
+        (packed(offsets=(0, 5, 4)), "row 1 is cut"),
+        (packed(offsets=(0, -1, 4)), "row 0 is cut"),
+        (packed(offsets=(0, 3, 4)), "row 1 is cut"),
+        (packed(b"\xff", (0, 0, 1)), "not UTF-8"),
+        (packed(offsets=(0.0, 1.0, 4.0)), "must hold integers"),
+        (
+            tree_names.Names(np.zeros(4, np.int64), np.array([0, 1, 4])),
+            "not bytes",
+        ),
+    ],
+)
+def test_bad_stored_names(names, message):
+    with pytest.raises(ValueError, match=message):
+        Tree([0, 2], [-1], [0, 1], names)
+
+
+def test_damaged_files_and_configs(tmp_path):
+    path = tmp_path / "tree.npz"
+    tree = animals()
+    members = {**tree._arrays._asdict(), "format": "tf_hsm.Tree", "version": 1}
+    np.savez(path, **members, names_utf8=np.zeros(3, np.uint8))
+    with pytest.raises(ValueError, match="names_offsets"):
+        Tree.load(path)
+    tree.save(path)
+    whole = bytearray(path.read_bytes())
+    rng = np.random.default_rng(0)
+    for position in rng.choice(len(whole), 300, replace=False):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        try:
+            assert Tree.load(path).names.tolist() == tree.names.tolist()
+        except ValueError as error:
+            assert "tree.npz" in str(error)
+    config = tree.get_config()
+    offsets = config["names"]["offsets"]
+    for bad in (
+        *({}, 3, "names", {"utf8": "", "offsets": offsets}),
+        {**config["names"], "utf8": "***"},
+        {**config["names"], "offsets": {**offsets, "size": 1}},
+        {**config["names"], "offsets": {**offsets, "size": 0, "data": ""}},
+    ):
+        with pytest.raises(ValueError, match="not a config of"):
+            Tree.from_config({**config, "names": bad})
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: Tree.from_parents([-1, 0, 0], names=["r", "a", 3]),
+            "name of node 2 must be a str, not 3",
+        ),
+        (
+            lambda: Tree.from_parents([-1, 0, 0], names=["r", "a"]),
+            "2 entries; there must be one for each node, which are 3",
+        ),
+        (
+            lambda: Tree.from_parents([-1, 0], names="ra"),
+            "list of strs, not 'ra'",
+        ),
+        (lambda: Tree.from_parents([-1, 0], names=7), "strs, not a int"),
+        (
+            lambda: Tree.two_level(3).with_class_names(["a", b"b", "c"]),
+            "name of class 1 must be a str, not b'b'",
+        ),
+        (
+            lambda: Tree.two_level(3).with_class_names(["a"]),
+            "1 entries; there must be one for each class, which are 3",
+        ),
+        (lambda: Tree.two_level(3).with_class_names(None), "a NoneType"),
+        (
+            lambda: Tree.two_level(3).with_class_names(np.arange(3)),
+            "name of class 0 must be a str, not 0",
+        ),
+        (
+            lambda: Tree.two_level(2).with_class_names(np.array([["a"]] * 2)),
+            r"name of class 0 must be a str, not \['a'\]",
+        ),
+        (
+            lambda: Tree([0, 2], [-1], [0, 1], ["a", None]),
+            "name of row 1 must be a str, not None",
+        ),
+        (lambda: Tree.two_level(3).class_name(0), "the tree has no names"),
+        (lambda: Tree.two_level(3).path_names(0), "the tree has no names"),
+    ],
+)
+def test_bad_arguments(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize("c", [-1, 4, 2**70, 1.0, "cat", None, True])
+def test_bad_classes(c):
+    for method in (animals().class_name, animals().path_names):
+        with pytest.raises(IndexError, match="class"):
+            method(c)

@@ -1,0 +1,125 @@
+"""Finds the constants of a `CostModel` by timing the loss on this machine."""
+
+import itertools
+import math
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm import _checks
+from tf_hsm.cost.model import CostModel
+from tf_hsm.ops.loss import hierarchical_softmax_loss
+from tf_hsm.tree import Tree
+
+# `calibrate` times each with each, but for the cases with too many products.
+_ROWS = (2, 2048, 16384)
+_EXAMPLES = (1, 32, 1024)
+_MAX_PRODUCTS = 2**31
+
+# How often `fit` finds anew which cases are at the floor, and to what share the
+# sum of the relative errors must then fall: else fewer cases are.
+_FIT_ROUNDS = 4
+_FIT_GAIN = 0.9
+_FIT_ROUNDING = 1e-9
+
+
+def calibrate(width, repetitions):
+    """See `CostModel.calibrate`."""
+    width = _checks.check_int("width", width, 1)
+    repetitions = _checks.check_int("repetitions", repetitions, 1)
+    widths = sorted({max(width // 8, 1), width})
+    cases = [
+        case
+        for case in itertools.product(_ROWS, _EXAMPLES, widths)
+        if math.prod(case) <= _MAX_PRODUCTS
+    ]
+    ms = [_median_milliseconds(*case, repetitions) for case in cases]
+    return fit(*np.array(cases, np.float64).T, np.array(ms))
+
+
+def fit(rows, examples, width, ms):
+    """Returns the `CostModel` that is closest to measured times, relatively.
+
+    Which cases are at the floor is found in turn with the constants, from each
+    number of those with the fewest products. The rest is linear.
+
+    Args:
+      rows: `[n]`, k of each case.
+      examples: `[n]`, B.
+      width: `[n]`, D.
+      ms: `[n]`, milliseconds, all positive.
+    """
+    logits = rows * examples
+    products = logits * width
+    rank = np.argsort(np.argsort(products, kind="stable"))
+    best, least = None, np.inf
+    for num_at_floor in range(rows.size):
+        at_floor = rank < num_at_floor
+        for _ in range(_FIT_ROUNDS):
+            terms = np.stack(
+                [
+                    np.ones(rows.size),
+                    at_floor,
+                    rows * width,
+                    np.where(at_floor, 0, logits),
+                    np.where(at_floor, 0, products),
+                ]
+            )
+            # Relative errors of cases that were disturbed, and slow, are small.
+            model = CostModel(*_non_negative_solution(terms / ms))
+            predicted = model.milliseconds(rows, examples, width)
+            error = np.abs(predicted / ms - 1).sum()
+            if error + _FIT_ROUNDING < _FIT_GAIN * least:
+                best, least = model, error
+            at_floor = model.floor > (
+                model.logit * logits + model.product * products
+            )
+    return best
+
+
+def _non_negative_solution(terms):
+    """Returns the x >= 0 that has `x @ terms` closest to 1, as floats.
+
+    Exact, as it tries each choice of the x that are not 0.
+    """
+    best, least = None, np.inf
+    for chosen in itertools.product([False, True], repeat=len(terms)):
+        chosen = np.array(chosen)
+        x = np.zeros(chosen.size)
+        x[chosen] = np.linalg.lstsq(
+            terms[chosen].T, np.ones(terms.shape[1]), rcond=None
+        )[0]
+        error = np.square(x @ terms - 1).sum()
+        if x.min() >= 0 and error < least:
+            best, least = x, error
+    return best.tolist()
+
+
+def _median_milliseconds(rows, examples, width, repetitions):
+    """Times the loss and its gradients on one group."""
+    tree = Tree.balanced(rows, [rows])
+    rng = np.random.default_rng(0)
+    labels = tf.constant(rng.integers(rows, size=examples))
+    weights, inputs = (
+        tf.constant(rng.standard_normal([n, width], np.float32) / width)
+        for n in (rows, examples)
+    )
+
+    @tf.function
+    def step(weights, inputs):
+        with tf.GradientTape() as tape:
+            tape.watch([weights, inputs])
+            loss = hierarchical_softmax_loss(
+                weights, None, labels, inputs, tree
+            )
+        weight_grads, input_grads = tape.gradient(loss, [weights, inputs])
+        return weight_grads.values, input_grads
+
+    seconds = []
+    for _ in range(2 + repetitions):  # one to trace, one to warm up
+        start = time.perf_counter()
+        for result in step(weights, inputs):
+            result.numpy()
+        seconds.append(time.perf_counter() - start)
+    return 1000 * float(np.median(seconds[2:]))

@@ -1,0 +1,161 @@
+"""`python -m tf_hsm tree`: builds, inspects, compares and draws trees."""
+
+import contextlib
+import sys
+import threading
+import time
+
+from tf_hsm.cli import class_files, tree_flags, tree_kinds
+from tf_hsm.cost import expected
+from tf_hsm.cost.model import CostModel
+
+_SECONDS = 3  # between two lines of progress
+_COLUMNS = [
+    *("tree", "rows/example", "mean depth", "depth", "touched rows"),
+    *("parameters", "predicted"),
+]
+
+
+def main(arguments=None):
+    """Runs the command; returns its exit status, 2 after an error.
+
+    Args:
+      arguments: strs; those of the process when None.
+    """
+    # A name may have letters that the terminal has not.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):
+            stream.reconfigure(errors="backslashreplace")
+    flags = tree_flags.parser().parse_args(arguments)
+    try:
+        _COMMANDS[flags.command](flags, _options(flags))
+    except OSError as error:
+        path = error.filename2 or error.filename
+        return _fail(f"{error.strerror}: {path}" if path else error)
+    except (ValueError, OverflowError, ImportError, MemoryError) as error:
+        return _fail(error or type(error).__name__)
+    return 0
+
+
+def _fail(message):
+    message = " ".join(str(message).split())
+    print(f"python -m tf_hsm: {message}", file=sys.stderr)
+    return 2
+
+
+def _options(flags):
+    counts = words = cost_model = None
+    if flags.counts is not None:
+        with _progress(f"reading {flags.counts}"):
+            counts, words = class_files.read_counts(flags.counts)
+    if flags.calibrate:
+        with _progress("timing the loss"):
+            cost_model = CostModel.calibrate(flags.width)
+    branching = flags.branching
+    return tree_kinds.Options(
+        counts=counts,
+        words=words,
+        num_classes=flags.num_classes if counts is None else counts.size,
+        batch=flags.batch,
+        width=flags.width,
+        cost_model=cost_model,
+        tail=tree_kinds.tail_of(flags.tail),
+        branching=branching and tree_kinds.branching_of(branching),
+        metric=flags.metric,
+        seed=flags.seed,
+    )
+
+
+def _build(flags, options):
+    tree = _make(flags.tree, options)
+    with _progress(f"writing {flags.output}"):
+        tree.save(flags.output)
+    print(f"{flags.output}: {tree}")
+
+
+def _inspect(flags, options):
+    tree = _make(flags.tree, options)
+    with _progress("counting"):
+        cost = _cost(tree, options)
+    print(tree.summary())
+    by = "all classes alike" if flags.counts is None else flags.counts
+    print(f"Cost by {by}")
+    for line in str(cost).splitlines():
+        print(f"  {line}")
+
+
+def _compare(flags, options):
+    table = [_COLUMNS]
+    for text in flags.trees:
+        tree = _make(text, options)
+        with _progress(f"counting {text}"):
+            cost = _cost(tree, options)
+            masses = expected.row_masses(
+                tree._arrays, tree._levels, options.counts
+            )
+        parameters = 4 * tree.num_rows * (options.width + 1)
+        table.append(
+            [
+                text,
+                f"{cost.rows_per_example:,.1f}",
+                # A label's path has each row with its probability.
+                f"{masses.sum():.2f}",
+                f"{tree.depth:,}",
+                f"{cost.touched_rows:,.0f}",
+                f"{parameters / 2**20:,.1f} MiB",
+                f"{expected.digits(cost.milliseconds)} ms",
+            ]
+        )
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for name, *values in table:
+        cells = [name.ljust(widths[0])]
+        cells += map(str.rjust, values, widths[1:])
+        print("  ".join(cells))
+
+
+def _plot(flags, options):
+    tree = _make(flags.tree, options)
+    with _progress(f"drawing {flags.output}"):
+        tree.plot(options.counts, flags.output)
+    print(f"{flags.output}: {tree}")
+
+
+_COMMANDS = {
+    "build": _build,
+    "inspect": _inspect,
+    "compare": _compare,
+    "plot": _plot,
+}
+
+
+def _make(text, options):
+    # It reports for itself.
+    if text.startswith("embeddings:"):
+        return tree_kinds.make(text, options)
+    with _progress(f"making {text}"):
+        return tree_kinds.make(text, options)
+
+
+def _cost(tree, options):
+    return tree.expected_cost(
+        options.counts, options.batch, options.width, options.cost_model
+    )
+
+
+@contextlib.contextmanager
+def _progress(text):
+    """Writes to stderr, every few seconds, that something is being done."""
+    done, start = threading.Event(), time.monotonic()
+
+    def report():
+        while not done.wait(_SECONDS):
+            seconds = time.monotonic() - start
+            print(f"{text} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

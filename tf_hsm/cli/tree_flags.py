@@ -1,0 +1,123 @@
+"""The arguments of `python -m tf_hsm tree`."""
+
+import argparse
+
+from tf_hsm.cli import tree_kinds
+from tf_hsm.tree.builders import embeddings
+
+_COMPARED = ["two_level", "balanced:100", "huffman", "huffman:256", "adaptive"]
+_EXAMPLES = """
+examples:
+  python -m tf_hsm tree compare --counts=words.txt --batch=2048 --width=256
+  python -m tf_hsm tree build huffman:256 --counts=words.txt --output=tree.npz
+  python -m tf_hsm tree build paths:labels.txt --output=tree.npz
+  python -m tf_hsm tree build embeddings:vectors.npy --output=tree.npz
+  python -m tf_hsm tree inspect tree.npz --counts=words.txt
+  python -m tf_hsm tree plot tree.npz --counts=words.txt --output=tree.png
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def parser():
+    """Returns the parser; what it returns has a `command`, and its flags."""
+    program = _Parser(prog="python -m tf_hsm", allow_abbrev=False)
+    commands = program.add_subparsers(required=True, metavar="tree")
+    tree = _add(commands, "tree", "builds, inspects, compares and draws trees")
+    tree.epilog = _EXAMPLES
+    commands = tree.add_subparsers(
+        required=True, dest="command", metavar="command"
+    )
+
+    build = _add(commands, "build", "builds a tree and saves it")
+    build.add_argument("tree", help="see below")
+    build.add_argument("--output", required=True, help="the .npz file to write")
+
+    inspect = _add(
+        commands, "inspect", "says how large a tree is and what it costs"
+    )
+    inspect.add_argument("tree", help="see below")
+
+    compare = _add(commands, "compare", "compares what trees cost")
+    compare.add_argument(
+        "trees",
+        nargs="*",
+        default=_COMPARED,
+        help=f"see below; by default {' '.join(_COMPARED)}",
+    )
+
+    plot = _add(commands, "plot", "draws a tree (needs matplotlib)")
+    plot.add_argument("tree", help="see below")
+    plot.add_argument(
+        "--output", required=True, help="the .png, .svg or .pdf file to write"
+    )
+    for command in (build, inspect, compare, plot):
+        _add_options(command)
+        command.epilog = tree_kinds.HELP + "\n" + _EXAMPLES
+    return program
+
+
+def _add(commands, name, text):
+    return commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _add_options(command):
+    default = tree_kinds.Options()
+    classes = command.add_mutually_exclusive_group()
+    classes.add_argument(
+        "--counts",
+        metavar="FILE",
+        help="how often each class occurs: 'count' or 'word count' on each "
+        "line, or an .npy file; words are the names of the classes",
+    )
+    classes.add_argument(
+        "--num_classes", type=int, metavar="N", help="classes, all alike"
+    )
+    command.add_argument(
+        "--batch",
+        type=int,
+        default=default.batch,
+        help="examples in a step; %(default)s",
+    )
+    command.add_argument(
+        "--width",
+        type=int,
+        default=default.width,
+        help="that of the inputs; %(default)s",
+    )
+    command.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="predict the time on this machine, after some seconds of timing",
+    )
+    command.add_argument(
+        "--tail",
+        default=default.tail,
+        help="of adaptive: flat, two_level or a branching; %(default)s",
+    )
+    command.add_argument(
+        "--branching", metavar="K", help="of embeddings; else as two_level"
+    )
+    command.add_argument(
+        "--metric",
+        choices=embeddings.METRICS,
+        default=default.metric,
+        help="of embeddings; %(default)s",
+    )
+    command.add_argument(
+        "--seed",
+        type=int,
+        default=default.seed,
+        help="of embeddings; %(default)s",
+    )

@@ -1,0 +1,175 @@
+"""What a tree costs where the labels are drawn by given counts."""
+
+import dataclasses
+
+import numpy as np
+
+from tf_hsm import _checks
+from tf_hsm.cost.model import CostModel
+
+_FLOAT_BYTES = 4  # of float32
+_UNITS = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")]
+
+
+@dataclasses.dataclass(frozen=True)
+class ExpectedCost:
+    """The means of one step, forward and backward, over batches of labels.
+
+    A step is the loss of a batch and its gradients by weights and inputs. An
+    example scores all rows of each group on its label's path; a batch touches
+    the rows of each group that any of its examples scores.
+
+    Attributes:
+      rows_per_example: the rows that one example scores.
+      touched_rows: the rows that a batch touches: those of the weights'
+        gradient, a `tf.IndexedSlices`.
+      flops: 2 for each product in the logits, in the gradient by the inputs
+        and in that by the weights: 6 batch width rows_per_example.
+      bytes: those that float32 numbers must move, if each moves once for each
+        use: touched weights read and their gradient written; inputs read in
+        the forward and in the backward, and their gradient written; a
+        probability of each scored row written and read.
+      milliseconds: the prediction of the cost model for one call of the op.
+      batch: B, the examples in a batch.
+      width: D, that of the inputs.
+    """
+
+    rows_per_example: float
+    touched_rows: float
+    flops: float
+    bytes: float
+    milliseconds: float
+    batch: int
+    width: int
+
+    def __str__(self):
+        """Returns two lines to read."""
+        return (
+            f"{self.rows_per_example:,.1f} rows per example; a batch of "
+            f"{self.batch:,} touches {self.touched_rows:,.0f} rows\n"
+            f"a step at width {self.width:,}: {_short(self.flops)}FLOP, "
+            f"{_short(self.bytes)}B moved, about {digits(self.milliseconds)} ms"
+        )
+
+
+def expected_cost(arrays, levels, counts, batch, width, cost_model):
+    """See `Tree.expected_cost`.
+
+    Args:
+      arrays: the `TreeArrays`.
+      levels: `[L + 1]`, the first groups of each level.
+      counts: as of the method, like those that follow.
+      batch: an int or None.
+      width: an int or None.
+      cost_model: a `CostModel` or None.
+    """
+    masses = group_masses(arrays, row_masses(arrays, levels, counts))
+    fanouts = np.diff(arrays.group_offsets)
+    rows = float(fanouts @ masses)
+    if batch is None and width is None and cost_model is None:
+        return rows
+    if batch is None or width is None:
+        raise ValueError(
+            f"batch is {batch} and dim is {width}; a step has both, and a "
+            "cost_model predicts a step"
+        )
+    batch = _check_size("batch", batch)
+    width = _check_size("dim", width)
+    if cost_model is None:
+        cost_model = CostModel()
+    if not isinstance(cost_model, CostModel):
+        raise TypeError(
+            f"cost_model must be a CostModel, not {type(cost_model).__name__}"
+        )
+    with np.errstate(divide="ignore"):  # log 0: a group that all pass
+        touched = -np.expm1(batch * np.log1p(-masses))
+    touched_rows = float(fanouts @ touched)
+    numbers = width * (2 * touched_rows + 3 * batch) + 2 * batch * rows
+    # The examples of a touched group are taken to be as many as their mean.
+    with np.errstate(invalid="ignore"):  # 0 / 0: a group that none passes
+        examples = np.where(touched > 0, batch * masses / touched, 0)
+    products = cost_model.products(fanouts, examples, width)
+    ms = cost_model.call + cost_model.weights(touched_rows, width)
+    return ExpectedCost(
+        rows_per_example=rows,
+        touched_rows=touched_rows,
+        flops=6.0 * batch * width * rows,
+        bytes=float(_FLOAT_BYTES * numbers),
+        milliseconds=float(ms + touched @ products),
+        batch=batch,
+        width=width,
+    )
+
+
+def row_masses(arrays, levels, counts):
+    """Returns the probability that a label's path has each row, `[R]`.
+
+    Args:
+      arrays: the `TreeArrays`.
+      levels: `[L + 1]`, the first groups of each level.
+      counts: `[N]`, how often each class is the label; all alike when None.
+
+    Raises:
+      ValueError: a count is negative, infinite or NaN, or all are zero.
+    """
+    group_offsets, group_parents, class_rows = arrays
+    if counts is None:
+        shares = np.ones(class_rows.size)
+    else:
+        counts = _checks.check_counts(counts, class_rows.size)
+        if not counts.any():
+            raise ValueError("all counts are zero; no class ever occurs")
+        shares = counts / counts.max()
+    masses = np.empty(group_offsets[-1])
+    masses[class_rows] = shares / shares.sum()
+    for begin, end in zip(levels[-2:0:-1], levels[:1:-1], strict=True):
+        first = group_offsets[begin]
+        masses[group_parents[begin:end]] = np.add.reduceat(
+            masses[first : group_offsets[end]],
+            group_offsets[begin:end] - first,
+        )
+    return np.minimum(masses, 1, out=masses)  # sums are rounded
+
+
+def log_prior(arrays, levels, row_groups, counts):
+    """See `Tree.log_prior`."""
+    counts = _checks.check_counts(counts, arrays.class_rows.size)
+    seen = counts[counts > 0]
+    if seen.size:
+        counts = np.where(counts > 0, counts, 0.5 * seen.min())
+    else:
+        counts = np.ones(counts.size)
+    masses = row_masses(arrays, levels, counts)
+    return np.log(masses) - np.log(group_masses(arrays, masses))[row_groups]
+
+
+def group_masses(arrays, masses):
+    """Returns the probability that a label passes each group, `[G]`.
+
+    Args:
+      arrays: the `TreeArrays`.
+      masses: `[R]`, as `row_masses` returns them.
+    """
+    result = np.ones(arrays.group_parents.size)
+    result[1:] = masses[arrays.group_parents[1:]]
+    return result
+
+
+def _check_size(name, value):
+    value = _checks.check_int(name, value, 1)
+    if value >= 2**63:
+        raise ValueError(f"{name} is {value}; it must be below 2**63")
+    return value
+
+
+def digits(number):
+    """Returns a number with three digits, or all before the point."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def _short(number):
+    """Returns 1234567 as "1.23 M", for a unit to follow."""
+    for size, prefix in _UNITS:
+        if number >= size:
+            return f"{number / size:.3g} {prefix}"
+    return f"{number:.3g} "

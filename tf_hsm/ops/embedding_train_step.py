@@ -1,0 +1,117 @@
+"""Look-up, loss and update of everything in one op."""
+
+import tensorflow as tf
+
+from tf_hsm.ops.train_step import (
+    count_step,
+    ignored_by,
+    slot_handles,
+    step_arguments,
+    variable_named,
+)
+from tf_hsm.optimizers import in_place
+from tf_hsm.runtime import arguments as runtime_arguments
+from tf_hsm.runtime.library import raw_ops
+
+
+def hierarchical_softmax_embedding_train_step(
+    weights,
+    biases,
+    labels,
+    vectors,
+    indices,
+    tree,
+    optimizer,
+    loss_weights=None,
+    ignore_class=None,
+    stochastic_rounding=None,
+    seed=0,
+):
+    """Predicts labels from rows of `vectors`, and updates both in place.
+
+    A whole step of the skip-gram model (Mikolov et al., 2013: Distributed
+    Representations of Words and Phrases and their Compositionality), or of any
+    other where the inputs are one embedding each: the same as
+
+        inputs = tf.gather(vectors, indices)
+        losses = hierarchical_softmax_train_step(
+            weights, biases, labels, inputs, tree, optimizer, loss_weights)
+
+    and a step of `optimizer` on the `vectors` of labels that are not ignored,
+    to rounding, but in one op: neither the inputs nor their gradient are ever
+    handed around. What is minimized is the sum of `loss_weights * losses`. The
+    losses and all gradients are those of the variables before the step; the
+    gradients of indices that repeat are summed first.
+
+    The variables must be on a CPU. Meanwhile the op holds their exclusive
+    locks.
+
+    Args:
+      weights: a variable `[rows, width]`, as for `hierarchical_softmax_loss`.
+      biases: a variable `[rows]` of the same type, or None.
+      labels: `[...]`, int32 or int64, each in `[0, tree.num_classes)`.
+      vectors: a variable `[count, width]` of the same type as weights.
+      indices: `[...]`, of the shape of labels, int32 or int64, each in
+        `[0, count)`: the row of `vectors` that predicts the label.
+      tree: a `tf_hsm.Tree`.
+      optimizer: as for `hierarchical_softmax_train_step`, built with
+        `[weights, vectors]` or `[weights, biases, vectors]`.
+      loss_weights: `[...]`, broadcast to the labels; None: 1 / the number of
+        labels that are not ignored, so that the mean loss is minimized. With 1
+        every pair is a step of its own size, as in word2vec: what SGD and the
+        Adagrads need, since few labels of a batch share a vector.
+      ignore_class: a label whose loss is 0 and which updates nothing, or None.
+      stochastic_rounding: of bfloat16 weights and vectors, as for
+        `hierarchical_softmax_train_step`.
+      seed: of stochastic_rounding, an integer. The same seed gives the same
+        weights, whatever the number of threads.
+
+    Returns:
+      `[...]`: one loss per label, in nats; float64 for float64 weights, else
+      float32. It has no gradient: everything has been updated.
+
+    Raises:
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
+        shape, a label or an index does not fit; nothing is updated then.
+      TypeError: weights, biases or vectors are no variables.
+      ValueError: the optimizer does what is not possible in place or was not
+        built with these variables, a variable is not on a CPU, or there are
+        several replicas.
+    """
+    optimizer = in_place.get(optimizer)
+    arguments = step_arguments(
+        ignored_by(ignore_class),
+        weights,
+        biases,
+        labels,
+        tree,
+        optimizer,
+        loss_weights,
+        stochastic_rounding,
+        seed,
+    )
+    table = variable_named("vectors", vectors)
+    _check_device("weights", variable_named("weights", weights))
+    _check_device("vectors", table)
+    loss = raw_ops.resource_tf_hsm_embedding_train_step(
+        **arguments,
+        indices=runtime_arguments.integers(indices, "indices"),
+        vectors=table.handle,
+        vector_slots=slot_handles(optimizer, "vectors", vectors),
+    )
+    count_step(optimizer, loss)
+    return loss
+
+
+def _check_device(name, variable):
+    kind = tf.DeviceSpec.from_string(variable.device).device_type
+    # None: a graph is still to be placed.
+    if kind not in (None, "CPU"):
+        raise ValueError(
+            f"{name} must be on a CPU, but are on {variable.device}; elsewhere "
+            "use tf.gather, hierarchical_softmax_train_step and "
+            "optimizer.apply"
+        )
+
+
+tf.no_gradient("ResourceTfHsmEmbeddingTrainStep")

@@ -1,0 +1,124 @@
+"""Log-probabilities of all classes, of all nodes, or of given classes."""
+
+import tensorflow as tf
+
+from tf_hsm.ops.loss import first_order_only, where_op_ran
+from tf_hsm.runtime import arguments, call, private_tensorflow
+from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime.tree_tensors import path_tensors
+
+
+def hierarchical_softmax_log_probs(weights, biases, inputs, tree, nodes=False):
+    """Computes log p(class | input) of all classes, in nats.
+
+    Each class's is the sum, along the path to its leaf, of the log-softmax over
+    each group; the probabilities of an input's classes sum to 1. The cost is
+    that of a softmax over all classes, `2 R width` operations per input, and so
+    is the memory of the result: for the best few classes there is
+    `hierarchical_softmax_top_k`, for given ones `hierarchical_softmax_log_prob`
+    and `hierarchical_softmax_loss`.
+
+    It has gradients; those of `weights` and `biases` are dense, since every row
+    has one. A variable is never copied, as in `hierarchical_softmax_loss`.
+
+    Args:
+      weights: `[rows, width]`, rows as in `tree.num_rows`: a tensor, a
+        `tf.Variable` or a Keras variable; float32, bfloat16, float16 or
+        float64.
+      biases: `[rows]` of the same type, or None.
+      inputs: `[..., width]`, any of the float types.
+      tree: a `tf_hsm.Tree`.
+      nodes: whether to return those of all nodes, in the order of rows, instead
+        of those of the classes, which are `tree.class_rows` of them. A node's
+        probability is that of the classes below it together.
+
+    Returns:
+      `[..., num_classes]`, or with `nodes` `[..., num_rows]`: float64 for
+      float64 weights, else float32.
+
+    Raises:
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
+        shape does not fit; the message names the argument.
+    """
+    return call.descend(
+        "tf_hsm_log_probs", weights, biases, inputs, tree, of_nodes=nodes
+    ).log_probs
+
+
+def hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree):
+    """Computes log p(class | input) of a few given classes of each input.
+
+    For ranking candidates anew. What the paths of an input's candidates share
+    is computed once. There is no gradient: train with
+    `hierarchical_softmax_loss`, which is the negative of this for one class.
+
+    Args:
+      weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
+      biases: `[rows]`, or None.
+      classes: `[..., C]`, int32 or int64, each in `[0, tree.num_classes)`.
+      inputs: `[..., width]`.
+      tree: a `tf_hsm.Tree`.
+
+    Returns:
+      `[..., C]`, in nats: float64 for float64 weights, else float32. On a GPU,
+      NaN for a class that is out of range.
+
+    Raises:
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
+        shape or a class does not fit; the message names the argument, the
+        position, the value and the legal range.
+    """
+    return call.descend(
+        "tf_hsm_class_log_probs",
+        weights,
+        biases,
+        inputs,
+        tree,
+        **path_tensors(tree)._asdict(),
+        classes=arguments.integers(classes, "classes"),
+    )
+
+
+@tf.RegisterGradient("TfHsmLogProbs")
+@tf.RegisterGradient("ResourceTfHsmLogProbs")
+@where_op_ran
+def _log_probs_gradient(op, grads, *unused_grads):
+    """Gradients of (weights, biases, inputs, tree arrays)."""
+    num_biases = len(op.get_attr("BiasTypes"))
+    parameters = list(op.inputs)[: 1 + num_biases]
+    inputs, *arrays = list(op.inputs)[1 + num_biases :]
+    dtype = op.get_attr("T")
+    on_variable = parameters[0].dtype == tf.resource
+    grad_op = (
+        raw_ops.resource_tf_hsm_log_probs_grad
+        if on_variable
+        else raw_ops.tf_hsm_log_probs_grad
+    )
+    input_grads, logit_grads = grad_op(
+        parameters[0],
+        parameters[1:],
+        inputs,
+        *arrays,
+        log_probs=op.outputs[0],
+        group_log_probs=op.outputs[1],
+        grads=grads,
+        of_nodes=op.get_attr("of_nodes"),
+        **({"T": dtype} if on_variable else {}),
+    )
+    logit_grads = first_order_only(logit_grads)
+    width = tf.shape(inputs)[-1]
+    flat = tf.cast(tf.reshape(inputs, [-1, width]), logit_grads.dtype)
+    gradients = [
+        tf.cast(tf.matmul(logit_grads, flat, transpose_a=True), dtype),
+        tf.cast(tf.reduce_sum(logit_grads, 0), dtype),
+    ][: 1 + num_biases]
+    input_gradient = tf.cast(first_order_only(input_grads), inputs.dtype)
+    return [*gradients, input_gradient, *([None] * len(arrays))]
+
+
+for _name in (
+    "ResourceTfHsmLogProbs",
+    "ResourceTfHsmLogProbsGrad",
+    "ResourceTfHsmClassLogProbs",
+):
+    private_tensorflow.declare_read_only(_name)

@@ -1,0 +1,87 @@
+"""Classes drawn by their probabilities."""
+
+import tensorflow as tf
+
+from tf_hsm.runtime import arguments, call, private_tensorflow
+
+
+def hierarchical_softmax_sample(
+    weights,
+    biases,
+    inputs,
+    tree,
+    num_samples,
+    seed=None,
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+):
+    """Draws classes of each input by their probabilities.
+
+    A draw goes down from the root, by the softmax of one group at each level:
+    its cost is that of one path, whatever the number of classes. Draws are
+    independent, with replacement.
+
+    With `top_k` or `top_p` (nucleus sampling: Holtzman et al., 2020, The
+    Curious Case of Neural Text Degeneration), the most probable classes are
+    found first, exactly, as by `hierarchical_softmax_top_k`, and draws are made
+    among them by their probabilities. For a model that is unsure, a `top_p`
+    near 1 is reached by most classes, at the cost of most classes.
+
+    Args:
+      weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
+      biases: `[rows]`, or None.
+      inputs: `[..., width]`.
+      tree: a `tf_hsm.Tree`.
+      num_samples: draws per input, an integer or an integer scalar.
+      seed: an integer, or two, as for `tf.random.stateless_uniform`: the same
+        seed gives the same classes, whatever the number of threads; use another
+        one for each call. None: another one for each call, from TensorFlow's
+        global generator, which `tf.random.set_seed` sets.
+      temperature: a positive number; below 1 it favours the probable. With
+        `top_k` or a `top_p` below 1 draws are made by p ** (1 / temperature),
+        after these have chosen their classes. Without, the logits of every
+        group are divided by it: that costs no more than a path, and is the same
+        thing only for a tree of one group.
+      top_k: draw among the k most probable classes, in
+        `[1, tree.num_classes]`; None: among all.
+      top_p: draw among the fewest most probable classes whose probabilities
+        reach this sum, in (0, 1]; None: among all. With `top_k`, among the
+        classes that are in both sets.
+
+    Returns:
+      `[..., num_samples]` int64; -1 where the probabilities are NaN.
+
+    Raises:
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): an
+        argument is out of range, or a shape does not fit; the message names it.
+      tf.errors.UnimplementedError: a GPU holds the weights, and `top_k` is
+        above 1,024, `top_p` alone is not reached by as many classes, or either
+        is given and they are float64.
+      ValueError: `top_k` is below 1.
+    """
+    return call.descend(
+        "tf_hsm_sample",
+        weights,
+        biases,
+        inputs,
+        tree,
+        num_samples=arguments.scalar(num_samples, tf.int64),
+        seed=seed_pair(seed),
+        temperature=arguments.scalar(temperature, tf.float64),
+        top_k=arguments.count_or_zero("top_k", top_k),
+        top_p=arguments.scalar(1.0 if top_p is None else top_p, tf.float64),
+    )
+
+
+def seed_pair(seed):
+    """A seed of `hierarchical_softmax_sample` as two int64 numbers."""
+    if seed is None:
+        return tf.random.uniform(
+            [2], minval=tf.int64.min, maxval=tf.int64.max, dtype=tf.int64
+        )
+    seed = arguments.scalar(seed, tf.int64)
+    return tf.stack([seed, tf.zeros_like(seed)]) if seed.ndim == 0 else seed
+
+
+private_tensorflow.declare_read_only("ResourceTfHsmSample")

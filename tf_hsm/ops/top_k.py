@@ -1,0 +1,112 @@
+"""The most probable classes."""
+
+import contextlib
+import typing
+
+import tensorflow as tf
+
+from tf_hsm.runtime import arguments, call, private_tensorflow
+
+
+class TopK(typing.NamedTuple):
+    """The best classes of each input, best first.
+
+    Attributes:
+      log_probs: `[..., k]`, in nats.
+      classes: `[..., k]`, int64.
+    """
+
+    log_probs: tf.Tensor
+    classes: tf.Tensor
+
+
+class BeamTopK(typing.NamedTuple):
+    """The best classes that a beam found, and what it left out.
+
+    Attributes:
+      log_probs: `[..., k]`, in nats.
+      classes: `[..., k]`, int64.
+      num_pruned: `[...]`, int64: how many nodes were left out below which there
+        could be a better class. Where it is 0, the result is exact.
+    """
+
+    log_probs: tf.Tensor
+    classes: tf.Tensor
+    num_pruned: tf.Tensor
+
+
+def hierarchical_softmax_top_k(
+    weights, biases, inputs, tree, k, beam_width=None, return_pruned=False
+):
+    """Finds the k most probable classes of each input.
+
+    A node is at least as probable as any class below it. Best-first search
+    scores the children of the most probable nodes until none that is left can
+    hold one of the k best classes: the result is exact, and the cost is that of
+    the groups that had to be looked at: few where the model is sure of itself,
+    all where every class is as good as any other.
+
+    A beam looks at no more than `beam_width` groups of a level. It has a fixed
+    cost and may miss a class; it says how many nodes it left out that could
+    have held a better one. It always finds k classes: short of some at the end,
+    it goes on with the best nodes left out.
+
+    Args:
+      weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
+      biases: `[rows]`, or None.
+      inputs: `[..., width]`.
+      tree: a `tf_hsm.Tree`.
+      k: an integer or an integer scalar, in `[1, tree.num_classes]`.
+      beam_width: None for the exact answer; or at least 1.
+      return_pruned: whether to return what a beam left out too.
+
+    Returns:
+      A named tuple `(log_probs, classes)`, each `[..., k]`: in nats, float64
+      for float64 weights, else float32; and int64. In order of falling
+      probability, and equal ones in order of the classes. With `return_pruned`,
+      `(log_probs, classes, num_pruned)`, the last `[...]` int64. NaN counts as
+      a probability of zero; among classes of probability zero, which come only
+      where there are fewer than k others, the choice is not specified.
+
+    Raises:
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
+        out of range, or a shape does not fit; the message names the argument.
+      tf.errors.UnimplementedError: a GPU holds the weights, and k is above
+        1,024, `beam_width` is given, or they are float64.
+      ValueError: `beam_width` is below 1.
+    """
+    outputs = _search(weights, biases, inputs, tree, k, beam_width)
+    if return_pruned:
+        return BeamTopK(outputs.log_probs, outputs.classes, outputs.num_pruned)
+    return TopK(outputs.log_probs, outputs.classes)
+
+
+def best_class(weights, biases, inputs, tree):
+    """The most probable class of each input, `[...]` int64.
+
+    It is an output of the op itself, so that TensorFlow leaves the op out where
+    a graph has no use for the result.
+    """
+    return _search(weights, biases, inputs, tree, 1, None).best_class
+
+
+def _search(weights, biases, inputs, tree, k, beam_width):
+    place = contextlib.nullcontext()
+    if beam_width is not None and (
+        private_tensorflow.variable_of(weights) is None
+    ):
+        # GPUs have no beams. An op on a variable runs where the variable is.
+        place = tf.device("CPU:0")
+    with place:
+        return call.descend(
+            "tf_hsm_top_k",
+            weights,
+            biases,
+            inputs,
+            tree,
+            k=arguments.scalar(k, tf.int64),
+            beam_width=arguments.count_or_zero("beam_width", beam_width),
+        )
+
+
+private_tensorflow.declare_read_only("ResourceTfHsmTopK")

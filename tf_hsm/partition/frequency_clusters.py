@@ -1,0 +1,171 @@
+"""Which cluster of an adaptive softmax a class belongs to.
+
+The rank of a class is its place in the order of falling frequency. Ranks below
+the first cutoff n are the head's rows 0 to n - 1; those from cutoff j on belong
+to tail j, whose row in the head is n + j.
+"""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm.cost.clusters import check_tail
+from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
+from tf_hsm.runtime.tree_tensors import descent_tensors, path_tensors
+from tf_hsm.tree import Tree
+from tf_hsm.tree.builders import adaptive
+
+
+def flat_tree(class_rows):
+    """A tree of one group, whose rows are those of the classes `[N]`."""
+    return Tree([0, len(class_rows)], [-1], class_rows)
+
+
+def choose_cutoffs(counts, num_classes, num_clusters, tail, **settings):
+    """Returns the cutoffs that take the least time, a list of ints.
+
+    Args:
+      counts: `[N]`, or None: the classes are in order of falling frequency, as
+        by Zipf's law.
+      num_classes: N.
+      num_clusters: see `tf_hsm.cost.cutoffs.cutoffs`; so is the rest.
+      tail: how tails are built.
+      **settings: the rest.
+
+    Raises:
+      ValueError: there are no such cutoffs.
+    """
+    if isinstance(tail, (list, tuple, Tree)):
+        raise ValueError(
+            "a tail that is a list or a Tree needs a list of cutoffs: the best "
+            "ones depend on how any tail would be built"
+        )
+    if counts is None:
+        counts = 1 / np.arange(1.0, num_classes + 1)
+    try:
+        return best_cutoffs(
+            np.sort(counts)[::-1], num_clusters, tail=tail, **settings
+        )
+    except ValueError as error:
+        raise ValueError(f"cutoffs = {num_clusters!r}: {error}") from error
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FrequencyClusters:
+    """The classes, cut into a head and J tails.
+
+    Attributes:
+      num_classes: N.
+      cutoffs: the J cutoffs, ascending.
+      order: a tree of one group, in which the row of a class is its rank; None
+        where the rank is the class.
+      head_tree: a tree of one group: the head's classes, then the tails.
+      tail_trees: one for each tail; its classes are ranks less the cutoff.
+    """
+
+    num_classes: int
+    cutoffs: tuple
+    order: Tree | None
+    head_tree: Tree
+    tail_trees: tuple
+
+    @classmethod
+    def make(cls, num_classes, cutoffs, order, tail):
+        """Makes the trees.
+
+        Args:
+          num_classes: N.
+          cutoffs: ascending, from 1 to N - 1.
+          order: see the class.
+          tail: "flat", "two_level", the branching of a balanced tree, a `Tree`;
+            or a list with one of these for each tail.
+
+        Raises:
+          ValueError: cutoffs do not ascend, or tails do not fit them.
+        """
+        cutoffs = adaptive.check_cutoffs(cutoffs, num_classes)
+        ends = [*cutoffs, num_classes]
+        kinds = tail
+        if not isinstance(tail, (list, tuple)):
+            kinds = [tail] * len(cutoffs)
+        if len(kinds) != len(cutoffs):
+            raise ValueError(
+                f"tail lists {len(kinds)} tails; as many as the cutoffs, "
+                f"{len(cutoffs)}, are needed"
+            )
+        tails = []
+        for number, (begin, end) in enumerate(itertools.pairwise(ends)):
+            tree = kinds[number]
+            if not isinstance(tree, Tree):
+                kind = check_tail(tree)
+                tree = Tree(*adaptive.tail_arrays(kind, end - begin))
+            if tree.num_classes != end - begin:
+                raise ValueError(
+                    f"tail {number} is a tree of {tree.num_classes} classes; "
+                    f"between its cutoffs there are {end - begin}"
+                )
+            tails.append(tree)
+        head = flat_tree(np.arange(ends[0] + len(cutoffs)))
+        return cls(num_classes, tuple(cutoffs), order, head, tuple(tails))
+
+    @property
+    def head_size(self):
+        """n, the number of classes in the head."""
+        return self.head_tree.num_classes - len(self.cutoffs)
+
+    def ranks(self, classes, name, counted=None):
+        """Returns the ranks, int64, of classes of any shape.
+
+        Args:
+          classes: integers.
+          name: of the argument, for the error.
+          counted: None; or bool, of the same shape: other classes may be any
+            number, and have rank -1.
+
+        Raises:
+          tf.errors.InvalidArgumentError: one is not in [0, N).
+        """
+        classes = tf.cast(classes, tf.int64)
+        is_class = (classes >= 0) & (classes < self.num_classes)
+        wrong = ~is_class if counted is None else counted & ~is_class
+        with tf.control_dependencies([self._refuse(name, classes, wrong)]):
+            kept = is_class & (True if counted is None else counted)
+        ranks = tf.where(kept, classes, 0)
+        if self.order is not None:
+            ranks = tf.gather(path_tensors(self.order).class_rows, ranks)
+        return tf.where(kept, ranks, -1)
+
+    def classes(self, ranks):
+        """Returns the classes of ranks of any shape; of -1, -1."""
+        if self.order is None:
+            return ranks
+        below = descent_tensors(self.order).row_below
+        classes = ~tf.gather(below, tf.maximum(ranks, 0))
+        return tf.where(ranks < 0, ranks, classes)
+
+    def all_ranks(self):
+        """Returns the ranks `[N]` of all classes, or None for 0 to N - 1."""
+        return self.order and path_tensors(self.order).class_rows
+
+    def tails(self, ranks):
+        """Returns the tail of each rank, int64; -1 for the head."""
+        cutoffs = tf.constant(self.cutoffs, tf.int64)
+        reached = tf.cast(ranks[..., tf.newaxis] >= cutoffs, tf.int64)
+        return tf.reduce_sum(reached, -1) - 1
+
+    def head_rows(self, ranks, tails):
+        """Returns the row in the head of each rank."""
+        return tf.where(tails < 0, ranks, self.head_size + tails)
+
+    def _refuse(self, name, classes, wrong):
+        return tf.debugging.Assert(
+            ~tf.reduce_any(wrong),
+            [
+                f"{name} must be in [0, {self.num_classes}); the first that is "
+                "not has position and value",
+                tf.where(wrong)[:1],
+                tf.boolean_mask(classes, wrong)[:1],
+            ],
+        )

@@ -1,0 +1,1 @@
+"""Between Python and the op library: loading, arguments, tensors, calls."""

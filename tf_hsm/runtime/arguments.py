@@ -1,0 +1,112 @@
+"""What users pass to a function, as the ops take it."""
+
+import typing
+
+import tensorflow as tf
+
+from tf_hsm.runtime import private_tensorflow
+
+
+def parameter(value, dtype=None):
+    """A variable, or a tensor, for which lists take the type `dtype`."""
+    variable = private_tensorflow.variable_of(value)
+    if variable is not None:
+        return variable
+    return tf.convert_to_tensor(
+        value, None if hasattr(value, "dtype") else dtype
+    )
+
+
+class Parameters(typing.NamedTuple):
+    """Weights and biases, as the ops take them.
+
+    Attributes:
+      arguments: the weights, and the biases if there are any: tensors, or
+        handles of variables.
+      variables: the variable behind each, or None.
+      dtype: the `tf.DType` of the weights.
+    """
+
+    arguments: list
+    variables: list
+    dtype: tf.DType
+
+    @property
+    def on_variable(self):
+        """Whether the weights are a variable's handle."""
+        return self.variables[0] is not None
+
+
+def parameters(weights, biases):
+    """Returns the `Parameters` of what users pass; `biases` may be None."""
+    weights = parameter(weights)
+    dtype = dtype_of(weights)
+    values = [weights]
+    if biases is not None:
+        values.append(parameter(biases, dtype))
+    variables = [private_tensorflow.variable_of(p) for p in values]
+    arguments = [
+        p if v is None else v.handle
+        for p, v in zip(values, variables, strict=True)
+    ]
+    if variables[0] is None:
+        # Beside weights that are a tensor, biases are one too: they are small.
+        arguments[1:] = [tf.convert_to_tensor(b) for b in values[1:]]
+        variables[1:] = [None] * len(values[1:])
+    return Parameters(arguments, variables, dtype)
+
+
+def dtype_of(parameter):
+    """The `tf.DType` of a variable or a tensor."""
+    return tf.as_dtype(parameter.dtype).base_dtype
+
+
+def accumulator(dtype):
+    """The type in which products of `dtype` are summed."""
+    return tf.float64 if dtype == tf.float64 else tf.float32
+
+
+def integers(labels, name="labels"):
+    """Labels, or what `name` says, as int32 or int64.
+
+    Raises:
+      TypeError: they are not integers.
+    """
+    labels = tf.convert_to_tensor(labels)
+    if labels.dtype in (tf.int32, tf.int64):
+        return labels
+    if not labels.dtype.is_integer:
+        raise TypeError(f"{name} must be integers, but are {labels.dtype.name}")
+    return tf.cast(labels, tf.int64)
+
+
+def floats(inputs, dtype):
+    """Lists and NumPy arrays of Python floats take the weights' type."""
+    if not tf.is_tensor(inputs) and not hasattr(inputs, "dtype"):
+        return tf.convert_to_tensor(inputs, dtype)
+    inputs = tf.convert_to_tensor(inputs)
+    return inputs if inputs.dtype.is_floating else tf.cast(inputs, dtype)
+
+
+def scalar(value, dtype):
+    """A number as a scalar of `dtype`: Python's floats keep all their digits.
+
+    Raises:
+      TypeError: `dtype` is an integer type and `value` no integer.
+    """
+    if tf.is_tensor(value):
+        return tf.cast(value, dtype)
+    return tf.constant(value, dtype)
+
+
+def count_or_zero(name, count):
+    """A positive number as an int64 scalar; None as 0, which ops take for it.
+
+    Raises:
+      ValueError: the number is below 1.
+    """
+    if count is None:
+        return tf.constant(0, tf.int64)
+    if not tf.is_tensor(count) and count < 1:
+        raise ValueError(f"{name} = {count} is below 1")
+    return scalar(count, tf.int64)

@@ -1,0 +1,58 @@
+"""Loads the op library, and says in one sentence when it cannot."""
+
+import os
+
+import tensorflow as tf
+
+# The library is compiled against the headers of one TensorFlow minor.
+_TENSORFLOW_MINOR = "2.21"
+
+
+def op_library_path():
+    """The file for `tf.load_op_library` in a process without tf_hsm.
+
+    A process that loads it need not import tf_hsm to run a SavedModel with its
+    ops, but the same minor version of TensorFlow.
+
+    Returns:
+      An absolute path, as a string.
+    """
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return os.path.join(package, "_tf_hsm_ops.so")
+
+
+def _load():
+    minor = ".".join(tf.__version__.split(".")[:2])
+    if minor != _TENSORFLOW_MINOR:
+        raise ImportError(
+            f"tf_hsm was built for TensorFlow {_TENSORFLOW_MINOR}, but this is "
+            f"TensorFlow {tf.__version__}: install tensorflow=="
+            f"{_TENSORFLOW_MINOR}.* or a tf_hsm wheel built for {minor}."
+        )
+    path = op_library_path()
+    if not os.path.exists(path):
+        raise ImportError(
+            f"{path} is missing: install the wheel (bazel build //:wheel), or "
+            "run through bazel, which builds it."
+        )
+    return tf.load_op_library(path)
+
+
+raw_ops = _load()
+
+
+def cpu_isa():
+    """Names the instruction set that the CPU kernels run with.
+
+    The best that the machine has is chosen once per process; the environment
+    variable `TF_HSM_CPU_ISA` chooses another.
+
+    Returns:
+      "baseline", "avx2", "avx512" or "amx", which is "avx512" but for float32
+      and bfloat16 weights.
+
+    Raises:
+      tf.errors.InvalidArgumentError: `TF_HSM_CPU_ISA` names none that this
+        machine can run.
+    """
+    return raw_ops.tf_hsm_cpu_isa().numpy().decode()

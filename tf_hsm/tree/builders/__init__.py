@@ -1,0 +1,1 @@
+"""The builders of trees, one algorithm a file."""

@@ -1,0 +1,1 @@
+"""Balanced clustering of points, for trees of similar classes."""

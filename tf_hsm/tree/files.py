@@ -1,0 +1,159 @@
+"""A tree as a file (.npz) and as a JSON-able dict."""
+
+import base64
+import contextlib
+import os
+import secrets
+import zlib
+
+import numpy as np
+
+from tf_hsm import _checks
+from tf_hsm.tree import names as tree_names
+from tf_hsm.tree.builders import balanced
+
+_FORMAT = "tf_hsm.Tree"
+_VERSION = 1
+# Members of the file that only trees with names have: the fields of `Names`.
+_NAMES = "names_utf8", "names_offsets"
+
+
+def save(path, arrays, names):
+    """Writes the file in full beside `path`, then moves it there.
+
+    Args:
+      path: of the file.
+      arrays: the `TreeArrays`.
+      names: the `Names` of the rows, or None.
+    """
+    members = arrays._asdict()
+    if names is not None:
+        members |= zip(_NAMES, names, strict=True)
+    path = os.path.realpath(os.fspath(path))
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            np.savez(
+                file,
+                format=np.array(_FORMAT),
+                version=np.array(_VERSION),
+                **members,
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        raise
+
+
+def load(path):
+    """Reads what `save` wrote, as `Tree` takes it; ValueError if it is not."""
+    with open(path, "rb") as file:
+        try:
+            return _read(file)
+        # On damaged bytes numpy and zipfile raise errors of many types.
+        except Exception as error:
+            raise ValueError(
+                f"cannot load {os.fspath(path)!r} as a tf_hsm.Tree; the file "
+                f"is foreign, damaged or cut short: {error}"
+            ) from error
+
+
+def to_config(arrays, names):
+    """Returns a dict of numbers and strings, small for regular trees."""
+    config = {
+        "version": _VERSION,
+        **{name: _pack(array) for name, array in arrays._asdict().items()},
+    }
+    if names is not None:
+        config["names"] = {
+            "utf8": _deflate(names.utf8),
+            "offsets": _pack(names.offsets),
+        }
+    return config
+
+
+def from_config(config):
+    """Returns what `Tree` takes; ValueError if the config is malformed."""
+    try:
+        _check_version(config["version"])
+        arrays = [
+            _unpack(config[field]) for field in balanced.TreeArrays._fields
+        ]
+        names = config.get("names")
+        if names is not None:
+            offsets = _unpack(names["offsets"])
+            utf8 = _inflate(names["utf8"], max(offsets[-1], 0))
+            names = tree_names.Names(np.frombuffer(utf8, np.uint8), offsets)
+        return *arrays, names
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        OverflowError,
+        zlib.error,
+    ) as error:
+        raise ValueError(
+            f"not a config of tf_hsm.Tree.get_config: {error!r}"
+        ) from error
+
+
+def _read(file):
+    with np.load(file, allow_pickle=False) as members:
+        if members["format"].tolist() != _FORMAT:
+            raise ValueError("it holds something else")
+        _check_version(members["version"].tolist())
+        arrays = [members[field] for field in balanced.TreeArrays._fields]
+        names = None
+        if not set(_NAMES).isdisjoint(members.files):
+            names = tree_names.Names(*(members[field] for field in _NAMES))
+        return *arrays, names
+
+
+def _check_version(version):
+    if version != _VERSION:
+        raise ValueError(
+            f"it has version {version!r}; this tf_hsm reads version {_VERSION}"
+        )
+
+
+def _pack(array):
+    """Packs an int64 array: differences in a narrow type, zlib, base64."""
+    steps = np.diff(array, prepend=0)
+    bound = max(int(steps.max()), -int(steps.min()) - 1)
+    dtype = np.min_scalar_type(-bound - 1).newbyteorder("<")
+    return {
+        "dtype": dtype.str,
+        "size": array.size,
+        "data": _deflate(steps.astype(dtype)),
+    }
+
+
+def _unpack(field):
+    """Reverses `_pack`; never makes more bytes than the field announces."""
+    dtype = np.dtype(field["dtype"])
+    if dtype.kind != "i":
+        raise ValueError(f"dtype {dtype} is not an integer")
+    size = _checks.check_int("size", field["size"], 0)
+    try:
+        data = _inflate(field["data"], size * dtype.itemsize)
+    except ValueError as error:
+        raise ValueError(f"{size} numbers of {dtype}: {error}") from error
+    return np.cumsum(np.frombuffer(data, dtype), dtype=np.int64)
+
+
+def _deflate(array):
+    """Returns the bytes of an array, by zlib and base64, as a str."""
+    return base64.b64encode(zlib.compress(array)).decode("ascii")
+
+
+def _inflate(text, num_bytes):
+    """Reverses `_deflate`; never makes more bytes than these."""
+    packed = base64.b64decode(text, validate=True)
+    data = zlib.decompressobj().decompress(packed, num_bytes + 1)
+    if len(data) != num_bytes:
+        raise ValueError(f"there must be {num_bytes} bytes, not {len(data)}")
+    return data

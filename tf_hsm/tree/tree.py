@@ -1,0 +1,326 @@
+"""The tree over the classes: immutable, NumPy only."""
+
+import functools
+import hashlib
+
+import numpy as np
+
+from tf_hsm import _checks
+from tf_hsm.cost import expected
+from tf_hsm.tree import arrays as tree_arrays
+from tf_hsm.tree import files
+from tf_hsm.tree import names as tree_names
+from tf_hsm.tree import plot as tree_plot
+from tf_hsm.tree import summary as tree_summary
+from tf_hsm.tree.builders import balanced
+from tf_hsm.tree.constructors import TreeConstructors
+from tf_hsm.tree.immutable import Immutable
+
+
+class Tree(TreeConstructors, Immutable):
+    """A rooted tree whose leaves are the classes 0 to N - 1.
+
+    The children of a node are a group; every node but the root is a row of
+    the weight matrix. Rows are numbered breadth-first, so that siblings are
+    contiguous; groups are numbered in the order of their parent rows.
+
+    >>> tree = Tree.from_nested([[0, 1], [2, [3, 4]]])
+    >>> tree
+    Tree(num_classes=5, num_rows=8, num_groups=4, depth=3)
+    >>> tree.path(3).tolist()
+    [1, 5, 6]
+
+    A tree is immutable and its arrays are read-only. Two trees are equal, and
+    have one hash, if their three arrays are equal, as these are all that the
+    ops see: names do not count. Most trees come from a builder: `balanced`,
+    `two_level`, `huffman`, `adaptive`, `from_embeddings`, `from_parents`,
+    `from_paths` or `from_nested`.
+
+    Attributes:
+      group_offsets: `[G + 1]` int64; group g owns the rows
+        `group_offsets[g]` to `group_offsets[g + 1] - 1`.
+      group_parents: `[G]` int64, the row above each group, -1 for the root's.
+      class_rows: `[N]` int64, the leaf row of each class.
+    """
+
+    def __init__(self, group_offsets, group_parents, class_rows, names=None):
+        """Checks and copies the three arrays described above.
+
+        Args:
+          group_offsets: `[G + 1]` integers.
+          group_parents: `[G]` integers.
+          class_rows: `[N]` integers.
+          names: `[R]` strs, the name of each row, or None.
+
+        Raises:
+          ValueError: the arrays are not a tree, or a name is not a str; names
+            the first group, row or class that is wrong.
+        """
+        arrays = balanced.TreeArrays(
+            _checks.check_integers("group_offsets", group_offsets).copy(),
+            _checks.check_integers("group_parents", group_parents).copy(),
+            _checks.check_integers("class_rows", class_rows).copy(),
+        )
+        _checks.check_tree(*arrays)
+        for name, array in arrays._asdict().items():
+            self.__dict__[name] = _read_only(array)
+        self.__dict__["_names"] = tree_names.of_rows(names, self.num_rows)
+
+    @classmethod
+    def load(cls, path):
+        """Reads a tree that `save` wrote.
+
+        Raises:
+          OSError: the file cannot be read.
+          ValueError: it is not a whole tree of a version known here.
+        """
+        return cls(*files.load(path))
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the tree that `get_config` described; else a ValueError."""
+        return cls(*files.from_config(config))
+
+    def save(self, path):
+        """Writes the tree to an .npz file of that very name.
+
+        The file appears in one step: an interrupted save leaves an earlier
+        file whole.
+        """
+        files.save(path, self._arrays, self._names)
+
+    def get_config(self):
+        """Returns the tree as a dict that JSON can hold."""
+        return files.to_config(self._arrays, self._names)
+
+    @property
+    def num_classes(self):
+        """N, the number of leaves."""
+        return self.class_rows.size
+
+    @property
+    def num_groups(self):
+        """G, the number of nodes with children, the root among them."""
+        return self.group_parents.size
+
+    @property
+    def num_rows(self):
+        """R = N + G - 1, the number of nodes but for the root."""
+        return int(self.group_offsets[-1])
+
+    @property
+    def depth(self):
+        """L, the length of the longest path."""
+        return self._levels.size - 1
+
+    @functools.cached_property
+    def row_groups(self):
+        """`[R]` int64, the group of each row."""
+        return _read_only(tree_arrays.row_groups(self.group_offsets))
+
+    @functools.cached_property
+    def row_classes(self):
+        """`[R]` int64, the class of each leaf row, -1 for an inner row."""
+        return _read_only(
+            tree_arrays.inverse(self.num_rows, self.class_rows, 0)
+        )
+
+    @functools.cached_property
+    def row_children(self):
+        """`[R]` int64, the group below each row, -1 for a leaf."""
+        return _read_only(
+            tree_arrays.inverse(self.num_rows, self.group_parents[1:], 1)
+        )
+
+    @functools.cached_property
+    def group_depths(self):
+        """`[G]` int64, the rows above each group; 0 for the root's group."""
+        return _read_only(
+            np.repeat(np.arange(self.depth), np.diff(self._levels))
+        )
+
+    @functools.cached_property
+    def class_ranks(self):
+        """`[N]` int64, the place of each leaf in depth-first order.
+
+        The classes below a row are an interval of ranks.
+        """
+        return _read_only(
+            tree_arrays.class_ranks(
+                *self._arrays, self._levels, self.row_groups
+            )
+        )
+
+    def path(self, c):
+        """Returns the rows `[length]` from below the root to the leaf of `c`.
+
+        Raises:
+          IndexError: `c` is not one of the classes 0 to N - 1.
+        """
+        c = _checks.check_class(c, self.num_classes)
+        rows = []
+        row = int(self.class_rows[c])
+        while row >= 0:
+            rows.append(row)
+            row = int(self.group_parents[self.row_groups[row]])
+        return np.array(rows[::-1])
+
+    @functools.cached_property
+    def names(self):
+        """`[R]` objects of type str, the name of each row; or None.
+
+        They stand for nothing in the tree: two rows may have one name, and a
+        row that has none is named "".
+        """
+        if self._names is None:
+            return None
+        return _read_only(tree_names.unpack(self._names))
+
+    def with_class_names(self, names):
+        """Returns this tree with names for its leaves.
+
+        Other rows keep their names; where there are none, they are named "".
+
+        Args:
+          names: `[N]` strs, the name of each class.
+
+        Raises:
+          ValueError: there is not one str per class; names the class.
+        """
+        row_names = [""] * self.num_rows if self._names is None else self.names
+        return type(self)(
+            *self._arrays,
+            tree_names.with_class_names(names, self.class_rows, row_names),
+        )
+
+    def class_name(self, c):
+        """Returns the name of the leaf of class `c`, a str.
+
+        Raises:
+          IndexError: `c` is not one of the classes 0 to N - 1.
+          ValueError: the tree has no names.
+        """
+        c = _checks.check_class(c, self.num_classes)
+        return tree_names.name_of(self._names, self.class_rows[c])
+
+    def path_names(self, c):
+        """Returns the names of the rows of `path(c)`, a list of strs.
+
+        Raises:
+          IndexError: `c` is not one of the classes 0 to N - 1.
+          ValueError: the tree has no names.
+        """
+        return [tree_names.name_of(self._names, row) for row in self.path(c)]
+
+    def expected_cost(self, counts=None, batch=None, dim=None, cost_model=None):
+        """Returns the mean number of rows that one example scores, a float.
+
+        An example scores all rows of each group on its label's path. With
+        `batch` and `dim`, returns what a step of the loss and its gradients
+        costs, an `ExpectedCost`: its `rows_per_example`, `touched_rows`,
+        `flops`, `bytes` and `milliseconds`.
+
+        Args:
+          counts: `[N]`, how often each class is the label; all alike when
+            None. Labels are drawn by them, independently.
+          batch: the examples in a step.
+          dim: D, the width of the inputs.
+          cost_model: a `tf_hsm.CostModel`, for the milliseconds; by default
+            that of a machine of two cores.
+
+        Raises:
+          ValueError: a count is negative, infinite or NaN, or all are zero;
+            or one of `batch` and `dim` is missing or not positive.
+        """
+        return expected.expected_cost(
+            self._arrays, self._levels, counts, batch, dim, cost_model
+        )
+
+    def log_prior(self, counts):
+        """Returns the log-probability of each row in its group, `[R]`.
+
+        As biases, they make a model that has learned nothing else predict each
+        class as often as it occurs.
+
+        Args:
+          counts: `[N]`, how often each class occurs; none counts as half the
+            smallest of the others.
+
+        Raises:
+          ValueError: a count is negative, infinite or NaN.
+        """
+        return expected.log_prior(
+            self._arrays, self._levels, self.row_groups, counts
+        )
+
+    def summary(self):
+        """Returns a text: sizes, depths, fanouts of each level, memory."""
+        return tree_summary.summary(self._arrays, self._levels, self._names)
+
+    def plot(self, counts=None, path=None):
+        """Draws the tree: its heaviest nodes, fanouts, and where labels end.
+
+        Ribbons are as thick as the share of the labels that take them, and
+        nodes have their names; those that have none are called by class, or
+        by their number of classes.
+
+        Args:
+          counts: `[N]`, how often each class is the label; all alike when
+            None.
+          path: the file to write, .png, .svg or .pdf; or None.
+
+        Returns:
+          A `matplotlib.figure.Figure`.
+
+        Raises:
+          ImportError: matplotlib, an optional extra, is not installed.
+          ValueError: a count is negative, infinite or NaN, or all are zero;
+            or matplotlib knows no format of the suffix of `path`.
+        """
+        return tree_plot.plot(self, counts, path)
+
+    @functools.cached_property
+    def _levels(self):
+        return tree_arrays.level_starts(self.group_offsets, self.group_parents)
+
+    @property
+    def _arrays(self):
+        return balanced.TreeArrays(
+            self.group_offsets, self.group_parents, self.class_rows
+        )
+
+    @functools.cached_property
+    def _hash(self):
+        digest = hashlib.blake2b(digest_size=8)
+        for array in self._arrays:
+            digest.update(array)
+        return int.from_bytes(digest.digest(), "little")
+
+    def __hash__(self):
+        """Hashes the three arrays."""
+        return hash(self._hash)
+
+    def __eq__(self, other):
+        """Compares the three arrays."""
+        if not isinstance(other, Tree):
+            return NotImplemented
+        return self is other or all(
+            np.array_equal(mine, theirs)
+            for mine, theirs in zip(self._arrays, other._arrays, strict=True)
+        )
+
+    def __repr__(self):
+        """Names the sizes."""
+        return (
+            f"Tree(num_classes={self.num_classes}, num_rows={self.num_rows}, "
+            f"num_groups={self.num_groups}, depth={self.depth})"
+        )
+
+    def __reduce__(self):
+        """Pickles arrays and names; they are checked again when read."""
+        return type(self), (*self._arrays, self._names)
+
+
+def _read_only(array):
+    array.flags.writeable = False
+    return array
