@@ -51,3 +51,21 @@ venv_test = rule(
     attrs = _attrs("//bazel:run_pytest.sh.tpl", ["//:pyproject.toml"]),
     test = True,
 )
+
+def venv_tests(deps = [], exclude = []):
+    """A `venv_test` for every file `*_test.py` of the folder.
+
+    Args:
+      deps: what they need beside the package and `//tests/support`.
+      exclude: files that are left out.
+    """
+    for source in native.glob(["*_test.py"], exclude = exclude):
+        venv_test(
+            name = source[:-len(".py")],
+            timeout = "long",
+            main = source,
+            deps = [
+                "//tests/support",
+                "//tf_hsm",
+            ] + deps,
+        )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import oracle, trees
-from tests.evaluation import assert_within, dense, evaluate
+from tests.support import oracle, trees
+from tests.support.evaluation import assert_within, dense, evaluate
 from tf_hsm import baselines
 
 TREE_LOSSES = [

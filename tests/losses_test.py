@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.models import NUM_CLASSES, WIDTH, make_head, sequential, train
+from tests.support.models import (
+    NUM_CLASSES,
+    WIDTH,
+    make_head,
+    sequential,
+    train,
+)
 from tf_hsm.losses import HierarchicalSoftmaxLoss
 
 LABELS = np.array([[3, 4, 5], [6, 7, 4]])

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.models import (
+from tests.support.models import (
     compile_form,
     endpoint_form,
     make_data,

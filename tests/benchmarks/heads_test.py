@@ -16,7 +16,7 @@ from benchmarks import (
     _workloads,
 )
 from examples.language_model import checkpoint, model, run, settings
-from tests.inference_benchmarks import (
+from tests.support.inference_benchmarks import (
     ROOMY,
     make_head,
     make_settings,

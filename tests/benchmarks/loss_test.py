@@ -24,7 +24,7 @@ from benchmarks import (
     _timing,
     _workloads,
 )
-from tests.trees import CATALOGUE
+from tests.support.trees import CATALOGUE
 from tf_hsm import Tree
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import tf_hsm
 from benchmarks import _sample_reference, _sample_timing, sample
-from tests.inference_benchmarks import (
+from tests.support.inference_benchmarks import (
     assert_flag_is_refused,
     make_head,
     make_settings,

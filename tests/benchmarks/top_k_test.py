@@ -20,7 +20,7 @@ from benchmarks import (
     _workloads,
     top_k,
 )
-from tests.inference_benchmarks import (
+from tests.support.inference_benchmarks import (
     PEAK,
     assert_flag_is_refused,
     make_head,

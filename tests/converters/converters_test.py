@@ -11,7 +11,7 @@ import types
 import numpy as np
 import pytest
 
-from tests.converters_reference import (
+from tests.support.converters_reference import (
     GOLDEN,
     Words,
     check_fasttext,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests import trees
+from tests.support import trees
 from tf_hsm.cost.clusters import ClusterCosts
 from tf_hsm.cost.expected import ExpectedCost
 from tf_hsm.cost.model import CostModel

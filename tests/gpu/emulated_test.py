@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import gpu_cases, gpu_inference_cases
-from tests.update_rules import OPTIMIZERS
+from tests.support import gpu_cases, gpu_inference_cases
+from tests.support.update_rules import OPTIMIZERS
 
 EMULATED = gpu_cases.Place("CPU:0", label="tf_hsm_emulated")
 

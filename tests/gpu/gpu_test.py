@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-from tests import gpu_cases, gpu_inference_cases, oracle
-from tests.evaluation import assert_within, dense
-from tests.update_rules import OPTIMIZERS
+from tests.support import gpu_cases, gpu_inference_cases, oracle
+from tests.support.evaluation import assert_within, dense
+from tests.support.update_rules import OPTIMIZERS
 
 GPU = gpu_cases.Place("GPU:0")
 

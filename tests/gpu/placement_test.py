@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from tests import oracle
+from tests.support import oracle
 
 TREE = tf_hsm.Tree.two_level(30)
 PROBLEM = oracle.random_problem(TREE, 4, 3, np.float32)

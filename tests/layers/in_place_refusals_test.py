@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.in_place_models import (
+from tests.support.in_place_models import (
     FORMS,
     arguments,
     fit,
@@ -18,9 +18,15 @@ from tests.in_place_models import (
     same_start,
     weights,
 )
-from tests.models import NUM_CLASSES, WIDTH, head_of, make_data, make_head
-from tests.training import assert_near, assert_same
-from tests.update_rules import OPTIMIZERS
+from tests.support.models import (
+    NUM_CLASSES,
+    WIDTH,
+    head_of,
+    make_data,
+    make_head,
+)
+from tests.support.training import assert_near, assert_same
+from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 
 # Prints what is not refused on one and on two replicas.

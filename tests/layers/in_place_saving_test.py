@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.in_place_models import (
+from tests.support.in_place_models import (
     FORMS,
     arguments,
     fit,
@@ -16,9 +16,9 @@ from tests.in_place_models import (
     same_start,
     weights,
 )
-from tests.models import WIDTH, head_of, make_data, make_head
-from tests.training import assert_same
-from tests.update_rules import OPTIMIZERS
+from tests.support.models import WIDTH, head_of, make_data, make_head
+from tests.support.training import assert_same
+from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 
 

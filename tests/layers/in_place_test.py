@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.in_place_models import (
+from tests.support.in_place_models import (
     FORMS,
     arguments,
     fit,
@@ -16,7 +16,7 @@ from tests.in_place_models import (
     same_start,
     weights,
 )
-from tests.models import (
+from tests.support.models import (
     NUM_CLASSES,
     TREE,
     WIDTH,
@@ -25,8 +25,8 @@ from tests.models import (
     make_data,
     make_head,
 )
-from tests.training import assert_near, assert_same
-from tests.update_rules import OPTIMIZERS
+from tests.support.training import assert_near, assert_same
+from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 
 

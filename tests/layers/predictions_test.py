@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.models import (
+from tests.support.models import (
     NUM_CLASSES,
     STEPS,
     TREE,

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.models import (
+from tests.support.models import (
     TREE,
     assert_same_weights,
     compile_form,

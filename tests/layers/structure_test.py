@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import oracle
-from tests.models import (
+from tests.support import oracle
+from tests.support.models import (
     STEPS,
     TREE,
     WIDTH,

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import oracle, trees
-from tests.evaluation import assert_within, dense, evaluate
+from tests.support import oracle, trees
+from tests.support.evaluation import assert_within, dense, evaluate
 from tf_hsm import baselines
 
 OPS = {

@@ -5,9 +5,14 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.embedding_training import COUNT, draw_indices, step, variables_of
-from tests.training import assert_same, states, wide_problem
-from tests.update_rules import built
+from tests.support.embedding_training import (
+    COUNT,
+    draw_indices,
+    step,
+    variables_of,
+)
+from tests.support.training import assert_same, states, wide_problem
+from tests.support.update_rules import built
 from tf_hsm import hierarchical_softmax_embedding_train_step as train_step
 
 TREE = tf_hsm.Tree.huffman(1 / np.arange(1, 61))

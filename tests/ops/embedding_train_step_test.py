@@ -9,15 +9,15 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import oracle, trees
-from tests.embedding_training import (
+from tests.support import oracle, trees
+from tests.support.embedding_training import (
     COUNT,
     draw_indices,
     draw_vectors,
     step,
     variables_of,
 )
-from tests.training import (
+from tests.support.training import (
     assert_close,
     assert_near,
     assert_same,
@@ -25,7 +25,7 @@ from tests.training import (
     states,
     wide_problem,
 )
-from tests.update_rules import OPTIMIZERS, built
+from tests.support.update_rules import OPTIMIZERS, built
 from tf_hsm import hierarchical_softmax_embedding_train_step as train_step
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]

@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import oracle
+from tests.support import oracle
 from tf_hsm import hierarchical_softmax_log_prob as log_prob
 from tf_hsm import hierarchical_softmax_log_probs as log_probs
 from tf_hsm import hierarchical_softmax_sample as sample

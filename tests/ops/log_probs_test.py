@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import inference_reference as reference
-from tests import oracle, trees
+from tests.support import inference_reference as reference
+from tests.support import oracle, trees
 
 log_probs = tf_hsm.hierarchical_softmax_log_probs
 log_prob = tf_hsm.hierarchical_softmax_log_prob

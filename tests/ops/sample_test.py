@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import inference_reference as reference
-from tests import oracle, trees
-from tests.inference_reference import p_value
+from tests.support import inference_reference as reference
+from tests.support import oracle, trees
+from tests.support.inference_reference import p_value
 
 sample = tf_hsm.hierarchical_softmax_sample
 

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import inference_reference as reference
-from tests import oracle, trees
+from tests.support import inference_reference as reference
+from tests.support import oracle, trees
 
 top_k = tf_hsm.hierarchical_softmax_top_k
 

@@ -6,14 +6,14 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.training import (
+from tests.support.training import (
     assert_same,
     in_place,
     states,
     variables_of,
     wide_problem,
 )
-from tests.update_rules import OPTIMIZERS, built
+from tests.support.update_rules import OPTIMIZERS, built
 from tf_hsm import hierarchical_softmax_train_step as train_step
 from tf_hsm import optimizers
 

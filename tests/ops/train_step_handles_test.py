@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.training import assert_same, wide_problem
+from tests.support.training import assert_same, wide_problem
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import tree_tensors
 

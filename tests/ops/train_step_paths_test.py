@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import trees
-from tests.training import (
+from tests.support import trees
+from tests.support.training import (
     assert_near,
     assert_same,
     in_place,
@@ -16,7 +16,7 @@ from tests.training import (
     variables_of,
     wide_problem,
 )
-from tests.update_rules import OPTIMIZERS, built
+from tests.support.update_rules import OPTIMIZERS, built
 from tf_hsm import hierarchical_softmax_loss as loss_function
 from tf_hsm import hierarchical_softmax_train_step as train_step
 

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import oracle, trees
-from tests.training import (
+from tests.support import oracle, trees
+from tests.support.training import (
     assert_close,
     assert_near,
     assert_same,
@@ -20,7 +20,7 @@ from tests.training import (
     variables_of,
     wide_problem,
 )
-from tests.update_rules import OPTIMIZERS, built
+from tests.support.update_rules import OPTIMIZERS, built
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 TREES = [

@@ -7,14 +7,14 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.training import (
+from tests.support.training import (
     assert_same,
     in_place,
     states,
     variables_of,
     wide_problem,
 )
-from tests.update_rules import built
+from tests.support.update_rules import built
 from tf_hsm import hierarchical_softmax_loss as loss_function
 from tf_hsm import hierarchical_softmax_train_step as train_step
 from tf_hsm.runtime.private_tensorflow import variable_of

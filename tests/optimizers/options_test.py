@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.models import (
+from tests.support.models import (
     compile_form,
     endpoint_form,
     head_of,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.optimizers_reference import EPSILON, RATE, RULES, Reference
+from tests.support.optimizers_reference import EPSILON, RATE, RULES, Reference
 from tf_hsm import optimizers
 
 N, WIDTH, STEPS = 23, 5, 4

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.models import compile_form, make_data, train
+from tests.support.models import compile_form, make_data, train
 from tf_hsm import optimizers
 
 MAKERS = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.optimizers_reference import EPSILON, RATE, Reference
+from tests.support.optimizers_reference import EPSILON, RATE, Reference
 from tf_hsm import optimizers
 from tf_hsm.runtime.library import raw_ops
 

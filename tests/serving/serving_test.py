@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.models import (
+from tests.support.models import (
     NUM_CLASSES,
     STEPS,
     WIDTH,
@@ -25,7 +25,7 @@ from tests.models import (
 )
 from tf_hsm import serving
 
-GOLDEN = pathlib.Path(__file__).with_name("golden") / "export"
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden/export"
 LIBRARY = os.path.join("assets.extra", "_tf_hsm_ops.so")
 K = 4
 OPTIONS = {

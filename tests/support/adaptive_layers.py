@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tests import inference_reference as reference
-from tests import oracle
-from tests.models import NUM_CLASSES, hidden_layers, sequential
+from tests.support import inference_reference as reference
+from tests.support import oracle
+from tests.support.models import NUM_CLASSES, hidden_layers, sequential
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax
 

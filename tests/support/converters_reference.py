@@ -13,7 +13,7 @@ import numpy as np
 import tf_hsm
 from tf_hsm import converters
 
-GOLDEN = pathlib.Path(__file__).with_name("golden") / "converters"
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden/converters"
 # fastText adds this to the probability at each inner node.
 FLOOR = 1e-5
 # gensim looks a logit z from -6 to 6 up in a table of 1000 steps, with an index

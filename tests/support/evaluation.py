@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tests import oracle
+from tests.support import oracle
 
 
 def evaluate(

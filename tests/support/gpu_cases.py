@@ -13,9 +13,9 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import oracle, training, trees
-from tests.evaluation import assert_within, dense
-from tests.update_rules import built, stepped
+from tests.support import oracle, training, trees
+from tests.support.evaluation import assert_within, dense
+from tests.support.update_rules import built, stepped
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]

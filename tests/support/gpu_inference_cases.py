@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import inference_reference as reference
-from tests import oracle
-from tests.gpu_cases import build
+from tests.support import inference_reference as reference
+from tests.support import oracle
+from tests.support.gpu_cases import build
 from tf_hsm.ops import top_k
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import descent_tensors, path_tensors

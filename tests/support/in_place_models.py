@@ -4,14 +4,14 @@ import keras
 import numpy as np
 
 import tf_hsm
-from tests.models import (
+from tests.support.models import (
     STEPS,
     head_of,
     hidden_layers,
     make_head,
     sequential,
 )
-from tests.update_rules import OPTIMIZERS
+from tests.support.update_rules import OPTIMIZERS
 
 FORMS = ["compile", "endpoint"]
 

@@ -10,7 +10,7 @@ import math
 import ml_dtypes
 import numpy as np
 
-from tests import oracle
+from tests.support import oracle
 
 
 @dataclasses.dataclass(frozen=True)

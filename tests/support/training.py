@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from tests import oracle
-from tests.update_rules import stepped
+from tests.support import oracle
+from tests.support.update_rules import stepped
 
 
 def wide_problem(tree, shape, dtype=np.float32, seed=0, has_biases=True):

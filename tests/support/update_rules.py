@@ -6,7 +6,7 @@ Beside each result a bound on the error of an implementation, as in `oracle`.
 import ml_dtypes
 import numpy as np
 
-from tests import oracle
+from tests.support import oracle
 from tf_hsm import optimizers
 
 # Each with an epsilon that is felt, and with numbers that are not binary.

@@ -7,9 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from tests.tree_reference import (
-    random_parents,
-)
+from tests.support.tree_reference import random_parents
 from tf_hsm.tree import Tree
 
 TREES = {

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tests.tree_reference import random_parents
+from tests.support.tree_reference import random_parents
 from tf_hsm import layers
 from tf_hsm.tree import Tree
 from tf_hsm.tree import names as tree_names

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests import trees
+from tests.support import trees
 from tf_hsm.cost import expected as cost_expected
 from tf_hsm.tree import Tree, arrays
 from tf_hsm.tree import sketch as tree_sketch

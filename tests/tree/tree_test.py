@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.tree_reference import (
+from tests.support.tree_reference import (
     check,
     leaf_paths,
     random_parents,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.adaptive_layers import make_inputs
+from tests.support.adaptive_layers import make_inputs
 from tf_hsm import CostModel, Tree
 from tf_hsm.layers import AdaptiveSoftmax
 

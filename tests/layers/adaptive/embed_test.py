@@ -6,14 +6,14 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.adaptive_layers import (
+from tests.support.adaptive_layers import (
     SOME,
     arrays_of,
     assert_close,
     make,
     ranks_of,
 )
-from tests.models import (
+from tests.support.models import (
     NUM_CLASSES,
     STEPS,
     assert_same_weights,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import oracle
-from tests.adaptive_layers import (
+from tests.support import oracle
+from tests.support.adaptive_layers import (
     LAYERS,
     assert_close,
     dense_log_probs,

@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import inference_reference as reference
-from tests.adaptive_layers import SOME, dense_log_probs, make, make_inputs
+from tests.support import inference_reference as reference
+from tests.support.adaptive_layers import (
+    SOME,
+    dense_log_probs,
+    make,
+    make_inputs,
+)
 from tf_hsm.layers import AdaptiveSoftmax
 
 

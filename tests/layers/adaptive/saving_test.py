@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.adaptive_layers import make, make_inputs, make_model
-from tests.models import NUM_CLASSES, make_data
+from tests.support.adaptive_layers import make, make_inputs, make_model
+from tests.support.models import NUM_CLASSES, make_data
 from tf_hsm import CostModel
 from tf_hsm.layers import AdaptiveSoftmax
 

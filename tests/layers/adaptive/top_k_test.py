@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import inference_reference as reference
-from tests.adaptive_layers import (
+from tests.support import inference_reference as reference
+from tests.support.adaptive_layers import (
     COUNTS,
     LAYERS,
     assert_close,
@@ -14,7 +14,7 @@ from tests.adaptive_layers import (
     make_inputs,
     make_model,
 )
-from tests.models import evaluated_ops, make_data
+from tests.support.models import evaluated_ops, make_data
 from tf_hsm.layers import AdaptiveSoftmax
 
 

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests import inference_reference as reference
-from tests import oracle
-from tests.models import (
+from tests.support import inference_reference as reference
+from tests.support import oracle
+from tests.support.models import (
     NUM_CLASSES,
     STEPS,
     hidden_layers,

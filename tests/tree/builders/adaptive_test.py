@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.tree_reference import check
+from tests.support.tree_reference import check
 from tf_hsm.cost import cutoffs as cost_cutoffs
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import adaptive as builders_adaptive

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.clusterings import (
+from tests.support.clusterings import (
     balanced_k_means,
     k_means,
     normal,

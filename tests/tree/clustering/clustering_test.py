@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.clusterings import normal, spectrum, within
+from tests.support.clusterings import normal, spectrum, within
 from tf_hsm.tree.clustering import pair_exchange, two_means
 
 
