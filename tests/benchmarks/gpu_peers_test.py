@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-gpu_peers = pytest.importorskip("benchmarks.gpu_peers")
-report = pytest.importorskip("benchmarks._gpu_peer_report")
+gpu_peers = pytest.importorskip("benchmarks.gpu_peers.main")
+report = pytest.importorskip("benchmarks.gpu_peers.report")
 LOSSES, Sizes = gpu_peers.LOSSES, gpu_peers.Sizes
 
 SIZES = Sizes(103, 20, 13, (10, 40))
@@ -223,29 +223,30 @@ def test_the_groups_are_those_of_the_two_level_tree(num_classes):
 
 def test_the_workloads_are_those_of_the_other_benchmarks():
     pytest.importorskip("tf_hsm.tree")
-    from benchmarks import _peer_comparisons, _workloads
+    from benchmarks.common import workloads
+    from benchmarks.peers import comparisons
 
     for name, sizes in gpu_peers.WORKLOADS.items():
-        workload = _workloads.WORKLOADS[name]
+        workload = workloads.WORKLOADS[name]
         assert sizes[:3] == (
             workload.num_classes,
             workload.width,
             workload.batch,
         )
-        cutoffs = _peer_comparisons.CUTOFFS
+        cutoffs = comparisons.CUTOFFS
         assert sizes.cutoffs == cutoffs.get(name, cutoffs["1bw"])
         assert (name in gpu_peers._ONLY_ZIPF) == (workload.labels == ("zipf",))
-    assert LOSSES["adaptive"].div_value == _peer_comparisons.DIV_VALUE
-    for kind in _workloads.LABELS:
-        case = _workloads.Case("tiny", "two_level", kind, "float32")
+    assert LOSSES["adaptive"].div_value == comparisons.DIV_VALUE
+    for kind in workloads.LABELS:
+        case = workloads.Case("tiny", "two_level", kind, "float32")
         np.testing.assert_array_equal(
             gpu_peers.draw_labels(gpu_peers.WORKLOADS["tiny"], kind),
-            _workloads.draw_labels(case, 5),
+            workloads.draw_labels(case, 5),
         )
 
 
 def test_the_workloads_are_those_of_gpu_cc():
-    source = pathlib.Path(gpu_peers.__file__).with_name("gpu_workloads.h")
+    source = pathlib.Path(gpu_peers.__file__).parents[1] / "gpu/workloads.h"
     loads = re.findall(
         r'\{"([\w-]+)", (\d+), (\d+), (\d+), "2-level", (\w+)\}',
         source.read_text(),

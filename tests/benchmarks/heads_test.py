@@ -7,14 +7,9 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks import (
-    _calls,
-    _heads,
-    _peaked_inputs,
-    _top_k_timing,
-    _trained_head,
-    _workloads,
-)
+from benchmarks.common import calls, workloads
+from benchmarks.heads import heads, peaked_inputs, trained_head
+from benchmarks.top_k import timing
 from examples.language_model import checkpoint, model, run, settings
 from tests.support.inference_benchmarks import (
     ROOMY,
@@ -36,14 +31,14 @@ from tf_hsm import Tree
 )
 def test_peaked_inputs_have_their_probability(make_tree):
     tree = make_tree()
-    case = _workloads.Case(
+    case = workloads.Case(
         "tiny", "", "uniform", "float32", tree.num_classes, batch=30
     )
     # Rows that are orthogonal but for what they have in common.
     weights = tf.eye(tree.num_rows) + 0.5
-    peak = _peaked_inputs.Peak(0.7, 1e-9)
-    inputs = _heads._draw_peaked(case, tree, weights, peak)
-    (classes,) = _workloads.draw_labels(case, 1)
+    peak = peaked_inputs.Peak(0.7, 1e-9)
+    inputs = heads._draw_peaked(case, tree, weights, peak)
+    (classes,) = workloads.draw_labels(case, 1)
     log_probs = tf_hsm.hierarchical_softmax_log_prob(
         weights, None, classes[:, None], inputs, tree
     )
@@ -52,13 +47,13 @@ def test_peaked_inputs_have_their_probability(make_tree):
 
 def test_noise_is_the_deviation_of_logits():
     head = make_head(
-        _heads.RandomSource(
-            random_source().case, "peaked", _peaked_inputs.Peak(0.5, 3.0)
+        heads.RandomSource(
+            random_source().case, "peaked", peaked_inputs.Peak(0.5, 3.0)
         ),
         2000,
     )
-    noise = _peaked_inputs.noise(
-        (2000, 16), 1 / 12, _peaked_inputs.Peak(0.5, 3.0)
+    noise = peaked_inputs.noise(
+        (2000, 16), 1 / 12, peaked_inputs.Peak(0.5, 3.0)
     )
     logits = noise @ (head.parameters.weights.numpy().T - 0.5)
     assert logits.std() == pytest.approx(3.0, rel=0.05)
@@ -93,7 +88,7 @@ def trained(tmp_path):
 def test_a_trained_model_gives_its_hidden_vectors(trained, monkeypatch):
     measure_here(monkeypatch)
     job, folder, text = trained("hierarchical")
-    source = _trained_head.TrainedSource(str(folder))
+    source = trained_head.TrainedSource(str(folder))
     head, refusal = source.make(22, ROOMY)
     assert refusal is None
     layer = job.model.get_layer("head")
@@ -110,10 +105,10 @@ def test_a_trained_model_gives_its_hidden_vectors(trained, monkeypatch):
     assert gaps.min(1).max() < 1e-6
     assert len(set(found)) == 22
 
-    question = _top_k_timing.Question(3, (2,), (400,), sys.executable)
+    question = timing.Question(3, (2,), (400,), sys.executable)
     # More than the text has.
-    result = _top_k_timing.measure(source, question, make_settings())
-    assert not _top_k_timing.is_wrong(result)
+    result = timing.measure(source, question, make_settings())
+    assert not timing.is_wrong(result)
     assert result["checks"][400]["exact"]["bits"] == "same bits"
     assert result["batches"][400]["full softmax + top_k"]["p50_ms"] > 0
 
@@ -124,7 +119,7 @@ def test_a_trained_model_gives_its_hidden_vectors(trained, monkeypatch):
 
 def test_a_trained_head_must_be_hierarchical(trained):
     _, folder, _ = trained("full")
-    source = _trained_head.TrainedSource(str(folder))
+    source = trained_head.TrainedSource(str(folder))
     with pytest.raises(ValueError, match="FullSoftmax"):
         source.make(22, ROOMY)
 
@@ -139,7 +134,7 @@ def test_calls_are_made_in_runs_on_other_inputs():
 
         return run
 
-    result = _calls.measure(
+    result = calls.measure(
         {"fast": timed("fast", 1e-4), "slow": timed("slow", 1.5)}, 1, 3
     )
     # To warm up, two calls and a run; then three runs.
@@ -151,13 +146,13 @@ def test_calls_are_made_in_runs_on_other_inputs():
     assert result["fast"]["p99_ms"] == pytest.approx(0.2)
     assert len(result["slow"]["samples_ms"]) == 3
     made["fast"].clear()
-    _calls.measure({"fast": timed("fast", 1e-4)}, 400, 1)
+    calls.measure({"fast": timed("fast", 1e-4)}, 400, 1)
     assert made["fast"][-1] == (1, 1)
 
 
 def test_inputs_of_calls_go_round():
     inputs = tf.reshape(tf.range(10), [5, 2])
     seen = []
-    _calls.on_inputs(lambda x: seen.append(x.numpy()), inputs, 2)(1, 2)
+    calls.on_inputs(lambda x: seen.append(x.numpy()), inputs, 2)(1, 2)
     np.testing.assert_array_equal(seen[0], inputs[2:4])
     np.testing.assert_array_equal(seen[1], [inputs[4], inputs[0]])

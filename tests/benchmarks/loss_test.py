@@ -13,17 +13,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from benchmarks import (
-    _digest,
-    _floors,
-    _implementations,
-    _machine,
-    _scaling_plots,
-    _scaling_report,
-    _scaling_sweeps,
-    _timing,
-    _workloads,
-)
+from benchmarks.common import digest, machine, timing, workloads
+from benchmarks.common import floors as common_floors
+from benchmarks.common import implementations as common_implementations
+from benchmarks.scaling import plots, sweeps
+from benchmarks.scaling import report as scaling_report
 from tests.support.trees import CATALOGUE
 from tf_hsm import Tree
 
@@ -75,7 +69,7 @@ def test_it_prints_a_table_writes_json_and_refuses_what_cannot_fit(tmp_path):
 
 def test_an_unknown_workload_is_an_error_that_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"'2m'.*1m-b400"):
-        _workloads.cases(["2m"], None, None, "float32")
+        workloads.cases(["2m"], None, None, "float32")
 
 
 def test_work_counts_every_group_on_the_paths():
@@ -91,7 +85,7 @@ def test_work_counts_every_group_on_the_paths():
                 start, end = tree.group_offsets[group : group + 2]
                 scored[level] += end - start
                 touched[level].update(range(start, end))
-        work = _floors.work(tree, labels)
+        work = common_floors.work(tree, labels)
         # Levels below all labels are left out.
         assert work.scored_rows.tolist() == np.trim_zeros(scored).tolist()
         assert work.touched_rows.tolist() == [len(t) for t in touched if t]
@@ -99,16 +93,16 @@ def test_work_counts_every_group_on_the_paths():
 
 def test_the_floor_takes_the_larger_time_of_each_level():
     tree = Tree.two_level(100)
-    rates = _floors.Rates(flops=1e3, read=1e9, read_write=2e9)
-    work = _floors.work(tree, np.arange(100))
-    floors = _floors.floors(work, 100, 8, 4, rates)
+    rates = common_floors.Rates(flops=1e3, read=1e9, read_write=2e9)
+    work = common_floors.work(tree, np.arange(100))
+    floors = common_floors.floors(work, 100, 8, 4, rates)
     # 100 examples score 10 rows at both levels: 2 x 1000 x 8 operations each.
     inputs = 100 * 8 * 4 / 1e9
     np.testing.assert_allclose(floors["forward"].seconds, 32 + inputs)
     assert floors["forward"].memory_share < 1e-6
     assert 95 < floors["forward_backward"].seconds < 97
-    rates = _floors.Rates(flops=1e12, read=100, read_write=200)
-    floors = _floors.floors(work, 100, 8, 4, rates)
+    rates = common_floors.Rates(flops=1e12, read=100, read_write=200)
+    floors = common_floors.floors(work, 100, 8, 4, rates)
     # All 110 rows of 32 bytes are touched, and 2000 probabilities kept.
     rest = 8 * 2000 / 200 + 3 * 100 * 32 / 200
     in_turn = floors["forward_then_backward"].seconds
@@ -118,11 +112,11 @@ def test_the_floor_takes_the_larger_time_of_each_level():
 
 
 def test_zipf_labels_are_drawn_by_frequency():
-    case = _workloads.Case("tiny", "two_level", "zipf", "float32")
-    labels = _workloads.draw_labels(case, 1000)
+    case = workloads.Case("tiny", "two_level", "zipf", "float32")
+    labels = workloads.draw_labels(case, 1000)
     assert labels.shape == (1000, 32)
     counts = np.bincount(labels.ravel(), minlength=1000)
-    harmonic = _workloads.zipf_counts(1000).sum()
+    harmonic = workloads.zipf_counts(1000).sum()
     expected = labels.size / harmonic / np.array([1, 2])
     np.testing.assert_allclose(counts[:2], expected, rtol=0.1)
     assert labels.max() < 1000
@@ -131,7 +125,7 @@ def test_zipf_labels_are_drawn_by_frequency():
 @pytest.mark.parametrize("num_classes", [2, 10, 1000, 1024, 12345])
 def test_a_tree_of_given_depth_has_even_fanouts(num_classes):
     for depth in range(1, math.ceil(math.log2(num_classes)) + 1):
-        fanouts = _workloads.even_branching(num_classes, depth)
+        fanouts = workloads.even_branching(num_classes, depth)
         assert len(fanouts) == depth
         assert fanouts == sorted(fanouts, reverse=True)
         assert fanouts[0] - fanouts[-1] <= 1
@@ -140,19 +134,19 @@ def test_a_tree_of_given_depth_has_even_fanouts(num_classes):
             # One larger fanout less is too few.
             fewer = math.prod(fanouts) // fanouts[0] * fanouts[-1]
             assert fewer < num_classes
-        case = _workloads.Case(
+        case = workloads.Case(
             "tiny", f"depth:{depth}", "uniform", "float32", num_classes
         )
-        assert _workloads.make_tree(case).depth == depth
+        assert workloads.make_tree(case).depth == depth
 
 
 def test_sizes_of_a_case_replace_those_of_its_workload():
-    case = _workloads.Case(
+    case = workloads.Case(
         "tiny", "two_level", "uniform", "float32", num_classes=50, batch=7
     )
     assert case.sizes.width == 16
-    assert _workloads.make_tree(case).num_classes == 50
-    labels = _workloads.draw_labels(case, 3)
+    assert workloads.make_tree(case).num_classes == 50
+    labels = workloads.draw_labels(case, 3)
     assert labels.shape == (3, 7)
     assert labels.max() < 50
 
@@ -163,7 +157,7 @@ def test_steps_take_turns_and_each_is_the_first_at_times():
     def turn_of(name, seconds):
         return lambda turn: calls.append((turn, name)) or seconds
 
-    samples = _timing.interleave(
+    samples = timing.interleave(
         # Of a step of 9 seconds two fit into the time of a phase.
         {"a": turn_of("a", 1), "b": turn_of("b", 2), "slow": turn_of("c", 9)},
         4,
@@ -180,19 +174,19 @@ def test_steps_take_turns_and_each_is_the_first_at_times():
 @pytest.fixture
 def here(monkeypatch):
     """Measures in this process, and the machine's rates only roughly."""
-    monkeypatch.setattr(_machine, "run_alone", lambda f, *args: f(*args))
-    monkeypatch.setattr(_machine, "use_threads", lambda threads: None)
-    monkeypatch.setattr(_floors, "_STREAM_BYTES", 1 << 20)
-    monkeypatch.setattr(_floors, "_MATRIX_SIZE", 64)
+    monkeypatch.setattr(machine, "run_alone", lambda f, *args: f(*args))
+    monkeypatch.setattr(machine, "use_threads", lambda threads: None)
+    monkeypatch.setattr(common_floors, "_STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(common_floors, "_MATRIX_SIZE", 64)
 
 
-_TINY = _workloads.Case("tiny", "two_level", "uniform", "float32")
-_ENDS = _scaling_sweeps.Range(30, 1000, 64)
+_TINY = workloads.Case("tiny", "two_level", "uniform", "float32")
+_ENDS = sweeps.Range(30, 1000, 64)
 
 
 def test_what_is_read_densely_is_never_read_sparsely(here, monkeypatch):
-    make_step = _implementations.make_step
-    implementations = _implementations.IMPLEMENTATIONS
+    make_step = common_implementations.make_step
+    implementations = common_implementations.IMPLEMENTATIONS
     names = {one.loss: name for name, one in implementations.items()}
     used = {name: set() for name in implementations}
 
@@ -200,9 +194,9 @@ def test_what_is_read_densely_is_never_read_sparsely(here, monkeypatch):
         used[names[loss]].add(id(parameters.weights))
         return make_step(loss, phase, parameters, *args)
 
-    monkeypatch.setattr(_implementations, "make_step", recorded)
-    _timing.time_case(
-        _TINY, _timing.Settings(tuple(implementations), 1, 1, None, 20)
+    monkeypatch.setattr(common_implementations, "make_step", recorded)
+    timing.time_case(
+        _TINY, timing.Settings(tuple(implementations), 1, 1, None, 20)
     )
     assert used["ours"] == used["gather"] == used["embedding_lookup"]
     assert not used["gather"] & (used["map_fn"] | used["full"])
@@ -210,9 +204,9 @@ def test_what_is_read_densely_is_never_read_sparsely(here, monkeypatch):
 
 
 def _sweep(name):
-    sweep = _scaling_sweeps.SWEEPS[name]
-    settings = _timing.Settings(
-        sweep.implementations, 2, 1, None, 20, _scaling_sweeps.PHASES
+    sweep = sweeps.SWEEPS[name]
+    settings = timing.Settings(
+        sweep.implementations, 2, 1, None, 20, sweeps.PHASES
     )
     return sweep, sweep.points(_TINY, settings, _ENDS)
 
@@ -227,7 +221,7 @@ def _sweep(name):
 )
 def test_a_sweep_is_a_table_and_a_plot(here, tmp_path, capsys, name, expected):
     sweep, points = _sweep(name)
-    table = _scaling_report.Table(name, sweep, _TINY)
+    table = scaling_report.Table(name, sweep, _TINY)
     measured = []
     for point in points:
         table.add(point)
@@ -235,9 +229,9 @@ def test_a_sweep_is_a_table_and_a_plot(here, tmp_path, capsys, name, expected):
     table.close()
     assert [point.x for point in measured] == expected
     for point in measured:
-        for phase in _scaling_sweeps.PHASES:
+        for phase in sweeps.PHASES:
             for implementation in (*sweep.implementations, "floor"):
-                milliseconds = _scaling_report.milliseconds
+                milliseconds = scaling_report.milliseconds
                 assert milliseconds(point, implementation, phase) > 0
     title, header, *rows = re.findall(
         r"^.*\d.*$|^ .*ours.*$", _out(capsys), re.M
@@ -247,7 +241,7 @@ def test_a_sweep_is_a_table_and_a_plot(here, tmp_path, capsys, name, expected):
     firsts = [row.split()[0].replace(",", "") for row in rows]
     assert firsts[: len(expected)] == [str(x) for x in expected]
 
-    path = _scaling_plots.draw(tmp_path / "new", name, sweep, _TINY, measured)
+    path = plots.draw(tmp_path / "new", name, sweep, _TINY, measured)
     assert path == tmp_path / "new" / f"{name}.svg"
     picture = path.read_bytes()
     assert len(picture) < 100_000
@@ -255,7 +249,7 @@ def test_a_sweep_is_a_table_and_a_plot(here, tmp_path, capsys, name, expected):
     for text in ("tf_hsm", "floor of the machine", sweep.axis, "backward"):
         assert text in texts
     assert b"fill: #ffffff" in picture
-    _scaling_plots.draw(tmp_path / "new", name, sweep, _TINY, measured)
+    plots.draw(tmp_path / "new", name, sweep, _TINY, measured)
     assert path.read_bytes() == picture
 
 
@@ -283,12 +277,11 @@ def test_the_command_writes_a_table_json_and_a_plot(tmp_path):
 
 
 def test_results_have_the_same_bits_with_one_and_two_threads():
-    if _machine.num_cpus() < 2:
+    if machine.num_cpus() < 2:
         pytest.skip("there is one CPU")
     cases = [_TINY, dataclasses.replace(_TINY, batch=200)]
     one, two = (
-        _machine.run_alone(_digest.measure, cases, threads)
-        for threads in (1, 2)
+        machine.run_alone(digest.measure, cases, threads) for threads in (1, 2)
     )
     assert one == two
     assert len(set(one)) == 2
@@ -298,13 +291,13 @@ def test_other_bits_are_told(monkeypatch):
     result = {"work": {"touched_rows": [1]}, "tree": {"depth": 1}}
 
     def run_alone(function, cases, settings):
-        if function is _timing.time_cases:
+        if function is timing.time_cases:
             return [result] * len(cases)
         return [f"{settings} threads"] * len(cases)
 
-    monkeypatch.setattr(_machine, "run_alone", run_alone)
-    sweep = _scaling_sweeps.SWEEPS["threads"]
-    settings = _timing.Settings(("ours",), 1, 2, None, 20)
+    monkeypatch.setattr(machine, "run_alone", run_alone)
+    sweep = sweeps.SWEEPS["threads"]
+    settings = timing.Settings(("ours",), 1, 2, None, 20)
     points = list(sweep.points(_TINY, settings, _ENDS))
     assert [point.columns["results"] for point in points] == [
         *["same bits"] * 2,
@@ -312,7 +305,7 @@ def test_other_bits_are_told(monkeypatch):
     ]
 
 
-_CORE = pathlib.Path(_floors.__file__).with_name("core")
+_CORE = pathlib.Path(common_floors.__file__).parents[1] / "core/core"
 _needs_core = pytest.mark.skipif(
     "TEST_SRCDIR" not in os.environ, reason="built by Bazel"
 )

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from benchmarks import _optimizer_steps
+from benchmarks.optimizers import steps
 
 
 def _run(*args):
@@ -26,9 +26,7 @@ def test_it_prints_a_table_and_writes_json(tmp_path):
     )
     assert result.returncode == 0, result.stderr[-3000:]
     report = json.loads(path.read_text())
-    assert [entry["rule"] for entry in report["rules"]] == list(
-        _optimizer_steps.RULES
-    )
+    assert [entry["rule"] for entry in report["rules"]] == list(steps.RULES)
     for entry in report["rules"]:
         assert f"\n{entry['rule']} " in result.stdout
         for whose in ("ours", "keras"):

@@ -8,13 +8,15 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import _peer_comparisons, _peer_process, _peer_skip_gram
+from benchmarks.peers import comparisons
+from benchmarks.peers import process as peers_process
+from benchmarks.peers import skip_gram as peers_skip_gram
 
 
 def _run_once(comparison, name):
     module, spec = comparison.implementations[name]
     try:
-        process = _peer_process.Process(module, spec)
+        process = peers_process.Process(module, spec)
     except ModuleNotFoundError as error:
         pytest.skip(f"{error.name} is not installed")
     try:
@@ -63,7 +65,7 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(tmp_path):
 
 
 def test_pytorch_takes_a_step_on_the_same_labels(tmp_path):
-    comparison = _peer_comparisons.adaptive("tiny", tmp_path, 2, 1)
+    comparison = comparisons.adaptive("tiny", tmp_path, 2, 1)
     facts, sample = _run_once(comparison, "pytorch")
     # A head of 100 classes and 2 clusters, tails of width 4 and 1.
     head, *tails = 16 * 102, (16 + 200) * 4, (16 + 700) * 1
@@ -73,7 +75,7 @@ def test_pytorch_takes_a_step_on_the_same_labels(tmp_path):
 
 
 def _skip_gram(folder):
-    return _peer_comparisons.skip_gram(500, 10_000, folder, 1)
+    return comparisons.skip_gram(500, 10_000, folder, 1)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_a_training_that_diverges_is_an_error(tmp_path, capfd):
     """Its figures would be those of other code."""
     comparison = _skip_gram(tmp_path)
     module, spec = comparison.implementations["ours, skip-gram"]
-    process = _peer_process.Process(module, spec | {"learning_rate": 1e9})
+    process = peers_process.Process(module, spec | {"learning_rate": 1e9})
     try:
         with pytest.raises(RuntimeError, match="ended with 1"):
             process.run("train", 0)
@@ -128,7 +130,7 @@ def test_the_corpus_is_numbered_by_frequency(tmp_path):
 
 
 def test_batches_hold_both_directions_of_each_pair_of_neighbours():
-    batches = _peer_skip_gram.batches(np.array([[0, 1, 2], [3, 4, 5]]), 4)
+    batches = peers_skip_gram.batches(np.array([[0, 1, 2], [3, 4, 5]]), 4)
     pairs = batches.transpose(0, 2, 1).reshape(-1, 2).tolist()
     expected = [[0, 1], [1, 2], [3, 4], [4, 5]]
     assert sorted(pairs) == sorted(expected + [pair[::-1] for pair in expected])
@@ -136,5 +138,5 @@ def test_batches_hold_both_directions_of_each_pair_of_neighbours():
 
 def test_a_process_that_ends_early_is_an_error():
     # Not a module of an implementation.
-    with pytest.raises(RuntimeError, match="_peer_report ended with 1"):
-        _peer_process.Process("_peer_report", {"threads": 1})
+    with pytest.raises(RuntimeError, match="report ended with 1"):
+        peers_process.Process("report", {"threads": 1})

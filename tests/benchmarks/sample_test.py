@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from benchmarks import _sample_reference, _sample_timing, sample
+from benchmarks.sample import main, reference, timing
 from tests.support.inference_benchmarks import (
     assert_flag_is_refused,
     make_head,
@@ -21,7 +21,7 @@ from tests.support.inference_benchmarks import (
 def test_draws_are_timed_and_checked(monkeypatch, tmp_path, capsys):
     measure_here(monkeypatch)
     _, result = run_command(
-        sample,
+        main,
         tmp_path / "figures.json",
         "--workload=tiny",
         "--distribution=flat",
@@ -48,10 +48,8 @@ def test_draws_are_timed_and_checked(monkeypatch, tmp_path, capsys):
 def test_what_cannot_fit_is_refused(monkeypatch):
     measure_here(monkeypatch)
     # 1,032 rows of 17 numbers are 70 kB; so are the full softmax's again.
-    question = _sample_timing.Question((8,), (1,), 50, 0.9)
-    result = _sample_timing.measure(
-        random_source(), question, make_settings(120e3)
-    )
+    question = timing.Question((8,), (1,), 50, 0.9)
+    result = timing.measure(random_source(), question, make_settings(120e3))
     (table,) = result["tables"]
     refusal = table["times"]["full softmax + categorical"]["refused"]
     assert refusal.startswith("needs ")
@@ -65,11 +63,11 @@ def test_what_cannot_fit_is_refused(monkeypatch):
     ],
 )
 def test_bad_flags_are_errors(argument, message):
-    assert_flag_is_refused(sample, argument, message)
+    assert_flag_is_refused(main, argument, message)
 
 
 def test_what_is_asked_can_be_sent_to_another_process():
-    question = _sample_timing.Question((8,), (1,), 50, 0.9)
+    question = timing.Question((8,), (1,), 50, 0.9)
     assert pickle.loads(pickle.dumps(question)) == question
 
 
@@ -78,25 +76,25 @@ def test_what_is_asked_can_be_sent_to_another_process():
 )
 def test_wrong_draws_are_told(arguments):
     head = make_head(random_source(num_classes=60))
-    expected, clarity = _sample_reference.make(head, {"it": arguments}, 8)
+    expected, clarity = reference.make(head, {"it": arguments}, 8)
     probs = np.exp(node_log_probs(head)[:8, head.tree.class_rows])
     assert clarity["top_1"] == pytest.approx(probs.max(1).mean(), rel=1e-5)
     classes = tf_hsm.hierarchical_softmax_sample(
         *head.parameters, head.inputs[:8], head.tree, 500, seed=3, **arguments
     ).numpy()
-    check = _sample_reference.check(head, classes, expected["it"])
+    check = reference.check(head, classes, expected["it"])
     assert check["right"] and check["draws"] == 4000
     # All classes alike; the best one only; those of another input.
     uniform = np.random.default_rng(0).integers(60, size=(8, 500))
     best = np.repeat(probs.argmax(1)[:, None], 500, axis=1)
     for wrong in (uniform, best, np.roll(classes, 1, axis=0)):
-        check = _sample_reference.check(head, wrong, expected["it"])
+        check = reference.check(head, wrong, expected["it"])
         assert not check["right"]
-    assert _sample_timing.is_wrong({"checks": {"it": check}})
+    assert timing.is_wrong({"checks": {"it": check}})
 
 
 def test_a_nucleus_is_the_fewest_classes_of_its_probability():
-    of_input = _sample_reference._of_input
+    of_input = reference._of_input
     log_probs = np.log([0.5, 0.3, 0.15, 0.05])
     assert of_input(log_probs, top_p=0.75)[:2] == (2, log_probs[1])
     # Where rounding decides, the next class may be drawn too.

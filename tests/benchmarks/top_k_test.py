@@ -8,18 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import (
-    _floors,
-    _implementations,
-    _peer_process,
-    _top_k_implementations,
-    _top_k_reference,
-    _top_k_report,
-    _top_k_timing,
-    _trained_head,
-    _workloads,
-    top_k,
-)
+from benchmarks.common import floors, implementations, workloads
+from benchmarks.heads import trained_head
+from benchmarks.peers import process as peers_process
+from benchmarks.top_k import implementations as top_k_implementations
+from benchmarks.top_k import main, report, timing
+from benchmarks.top_k import reference as top_k_reference
 from tests.support.inference_benchmarks import (
     PEAK,
     assert_flag_is_refused,
@@ -37,7 +31,7 @@ def test_top_k_is_timed_and_checked_against_brute_force(
 ):
     measure_here(monkeypatch)
     entry, result = run_command(
-        top_k,
+        main,
         tmp_path / "figures.json",
         "--workload=tiny",
         "--distribution=peaked",
@@ -54,10 +48,10 @@ def test_top_k_is_timed_and_checked_against_brute_force(
     assert 0 < result["clarity"]["entropy"] < math.log(1000)
     for batch in ("1", "8"):
         times, checks = result["batches"][batch], result["checks"][batch]
-        for name in _top_k_implementations.names([2, 64]):
+        for name in top_k_implementations.names([2, 64]):
             assert times[name]["p99_ms"] >= times[name]["p50_ms"] > 0
             assert f"\n{name} " in output
-        assert times[_top_k_timing.FLOOR]["floor_ms"] > 0
+        assert times[timing.FLOOR]["floor_ms"] > 0
         for name in ("exact", "log_probs + top_k"):
             assert checks[name] == {"inputs": 16, "bits": "same bits"}
         # There are 32 groups below the root's.
@@ -71,19 +65,15 @@ def test_top_k_is_timed_and_checked_against_brute_force(
 def test_what_cannot_fit_is_refused(monkeypatch):
     measure_here(monkeypatch)
     # 1,032 rows of 17 numbers are 70 kB; so are the full softmax's again.
-    question = _top_k_timing.Question(5, (2,), (8,), sys.executable)
-    result = _top_k_timing.measure(
-        random_source(), question, make_settings(110e3)
-    )
+    question = timing.Question(5, (2,), (8,), sys.executable)
+    result = timing.measure(random_source(), question, make_settings(110e3))
     times = result["batches"][8]
     assert times["exact"]["p50_ms"] > 0
     for name in ("log_probs + top_k", "full softmax + top_k"):
         assert times[name]["refused"].startswith("needs ")
-        text = _top_k_report.text(random_source(), question, result)
+        text = report.text(random_source(), question, result)
         assert f"{name}: refused: needs" in text
-    result = _top_k_timing.measure(
-        random_source(), question, make_settings(60e3)
-    )
+    result = timing.measure(random_source(), question, make_settings(60e3))
     assert result["refused"].startswith("needs 70.2 kB; ")
 
 
@@ -97,13 +87,13 @@ def test_what_cannot_fit_is_refused(monkeypatch):
     ],
 )
 def test_bad_flags_are_errors(argument, message):
-    assert_flag_is_refused(top_k, argument, message)
+    assert_flag_is_refused(main, argument, message)
 
 
 @pytest.mark.parametrize("tree", ["two_level", "binary"])
 def test_a_search_needs_the_groups_above_the_last_of_the_best(tree):
     head = make_head(random_source(tree=tree, num_classes=90))
-    reference = _top_k_reference.make(head, 4, 20)
+    reference = top_k_reference.make(head, 4, 20)
     log_probs = node_log_probs(head)
     classes = log_probs[:, head.tree.class_rows]
     order = np.argsort(-classes, axis=1)[:, :4]
@@ -115,15 +105,15 @@ def test_a_search_needs_the_groups_above_the_last_of_the_best(tree):
 
     fanouts = np.diff(head.tree.group_offsets)
     rows = (needed * fanouts).sum(1)
-    assert _top_k_reference.needs(reference, head.tree) == {
+    assert top_k_reference.needs(reference, head.tree) == {
         "groups": needed.sum() / 20,
         "rows": rows.mean(),
     }
     # Where only the memory takes time, and not the inputs.
-    rates = _floors.Rates(flops=1e30, read=1.0, read_write=1.0)
+    rates = floors.Rates(flops=1e30, read=1.0, read_write=1.0)
     inputs = 16 * 4
     one, ten = (
-        _top_k_reference.floor_ms(reference, head, batch, rates) / 1000
+        top_k_reference.floor_ms(reference, head, batch, rates) / 1000
         for batch in (1, 10)
     )
     assert one == pytest.approx(np.median(rows) * 16 * 4 + inputs)
@@ -132,24 +122,24 @@ def test_a_search_needs_the_groups_above_the_last_of_the_best(tree):
         for half in (slice(10), slice(10, 20))
     ]
     assert ten == pytest.approx(np.median(union) * 16 * 4 + 10 * inputs)
-    assert _top_k_reference.floor_ms(reference, head, 21, rates) is None
+    assert top_k_reference.floor_ms(reference, head, 21, rates) is None
 
 
 def test_what_is_asked_can_be_sent_to_another_process():
     for value in (
         random_source(),
-        _trained_head.TrainedSource("folder"),
-        _top_k_timing.Question(5, (2,), (8,), "python"),
+        trained_head.TrainedSource("folder"),
+        timing.Question(5, (2,), (8,), "python"),
     ):
         assert pickle.loads(pickle.dumps(value)) == value
 
 
 def test_other_results_are_told():
     head = make_head(random_source())
-    reference = _top_k_reference.make(head, 4, 20)
+    reference = top_k_reference.make(head, 4, 20)
 
     def check(function, name="exact"):
-        return _top_k_timing._check(name, function, head, reference, 10)
+        return timing._check(name, function, head, reference, 10)
 
     calls = iter(range(0, 100, 10))
 
@@ -164,7 +154,7 @@ def test_other_results_are_told():
     assert check(right) == {"inputs": 20, "bits": "same bits"}
     calls = iter(range(0, 100, 10))
     assert check(wrong)["bits"] == "DIFFERENT"
-    assert _top_k_timing.is_wrong({"checks": {1: {"exact": check(wrong)}}})
+    assert timing.is_wrong({"checks": {1: {"exact": check(wrong)}}})
     calls = iter(range(0, 100, 10))
 
     def beam(inputs):
@@ -184,7 +174,7 @@ def test_other_results_are_told():
 def test_pytorch_answers_in_turns(tmp_path):
     path = tmp_path / "labels.npy"
     case = dataclasses.replace(random_source().case, batch=40)
-    np.save(path, _workloads.draw_labels(case, 1))
+    np.save(path, workloads.draw_labels(case, 1))
     spec = {
         "threads": 1,
         "num_classes": 1000,
@@ -196,7 +186,7 @@ def test_pytorch_answers_in_turns(tmp_path):
         "peak": PEAK,
     }
     try:
-        process = _peer_process.Process("_peer_torch_top_k", spec)
+        process = peers_process.Process("torch_top_k", spec)
     except ModuleNotFoundError as error:
         pytest.skip(f"{error.name} is not installed")
     try:
@@ -211,8 +201,8 @@ def test_pytorch_answers_in_turns(tmp_path):
 def test_the_full_softmax_is_one(monkeypatch):
     measure_here(monkeypatch)
     head = make_head(random_source(num_classes=50))
-    parameters = _implementations.make_parameters(50, head)
-    function = _top_k_implementations.make(
+    parameters = implementations.make_parameters(50, head)
+    function = top_k_implementations.make(
         "full softmax + top_k", head, 50, 20, parameters
     )
     log_probs, classes = function(head.inputs)

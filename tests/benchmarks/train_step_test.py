@@ -9,18 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import (
-    _floors,
-    _implementations,
-    _train_step_floors,
-    _train_step_limits,
-    _train_step_report,
-    _train_steps,
-    _workloads,
-)
+from benchmarks.common import floors as common_floors
+from benchmarks.common import implementations, workloads
+from benchmarks.train_step import floors as train_step_floors
+from benchmarks.train_step import limits, report, steps
 from tf_hsm import Tree
 
-_IN_PLACE, _THEN_OPTIMIZER, _GATHER_STOCK = _train_steps.IMPLEMENTATIONS
+_IN_PLACE, _THEN_OPTIMIZER, _GATHER_STOCK = steps.IMPLEMENTATIONS
 
 
 def _run(*args):
@@ -32,7 +27,7 @@ def _run(*args):
 
 
 def _case(num_classes=1000, batch=32, dtype="float32"):
-    return _workloads.Case(
+    return workloads.Case(
         "tiny", "two_level", "uniform", dtype, num_classes, batch
     )
 
@@ -51,7 +46,7 @@ def test_it_prints_a_table_measures_memory_and_writes_json(tmp_path):
     assert (case["labels"], case["optimizer"]) == ("zipf", "lazy_adam")
     result_of = case["result"]
     times, floors = result_of["times"], result_of["floors"]
-    assert tuple(times) == _train_steps.IMPLEMENTATIONS
+    assert tuple(times) == steps.IMPLEMENTATIONS
     for time in times.values():
         assert len(time["samples_ms"]) == 3
         assert time["ms"] == sorted(time["samples_ms"])[1] > 0
@@ -61,7 +56,7 @@ def test_it_prints_a_table_measures_memory_and_writes_json(tmp_path):
         assert memory["parameters"] == 4 * 17 * rows
         assert memory["slots"] == 2 * 4 * 17 * rows
         assert memory["extra"] > 0
-    for title in _train_step_report._TITLES.values():
+    for title in report._TITLES.values():
         assert f"\n{title} " in result.stdout
     gather, in_place = times[_GATHER_STOCK]["ms"], times[_IN_PLACE]["ms"]
     faster = f"{gather / in_place:.2f} x faster than gather + stock"
@@ -102,14 +97,14 @@ def test_unknown_names_are_errors_that_list_the_known_ones():
 
 def _stepped(name, rule, case, labels):
     """Returns losses, dx, changes of weights, and biases after some steps."""
-    tree = _workloads.make_tree(case)
+    tree = workloads.make_tree(case)
     before = np.random.default_rng(1).random((tree.num_rows, 16), np.float32)
-    parameters = _implementations.Parameters(
+    parameters = implementations.Parameters(
         tf.Variable(before), tf.Variable(tf.zeros([tree.num_rows]))
     )
-    optimizer = _train_steps.make_optimizer(name, rule, parameters)
-    step = _train_steps.make_step(name, optimizer, parameters, tree, case)
-    inputs = _implementations.make_inputs(case)
+    optimizer = steps.make_optimizer(name, rule, parameters)
+    step = steps.make_step(name, optimizer, parameters, tree, case)
+    inputs = implementations.make_inputs(case)
     for row in labels:
         losses, input_gradient = step(tf.constant(row), inputs)
     change = parameters.weights.numpy() - before
@@ -129,7 +124,7 @@ def _stepped(name, rule, case, labels):
 )
 def test_what_is_compared_does_the_same(rule, names):
     case = _case()
-    labels = _workloads.draw_labels(case, 3)
+    labels = workloads.draw_labels(case, 3)
     expected = _stepped(_IN_PLACE, rule, case, labels)
     for name in names:
         result = _stepped(name, rule, case, labels)
@@ -138,48 +133,48 @@ def test_what_is_compared_does_the_same(rule, names):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("rule", _train_steps.RULES)
+@pytest.mark.parametrize("rule", steps.RULES)
 def test_the_bytes_of_slots_are_those_that_optimizers_have(rule, dtype):
     case = _case(num_classes=50, dtype=dtype)
     for name in (_IN_PLACE, _GATHER_STOCK):
-        parameters = _implementations.make_parameters(77, case)
-        optimizer = _train_steps.make_optimizer(name, rule, parameters)
+        parameters = implementations.make_parameters(77, case)
+        optimizer = steps.make_optimizer(name, rule, parameters)
         held = sum(
             math.prod(v.shape) * tf.as_dtype(v.dtype).size
             for v in optimizer.variables
             if len(v.shape) > 0
         )
-        assert held == _train_steps.slot_bytes(name, rule, 77, case)
+        assert held == steps.slot_bytes(name, rule, 77, case)
 
 
 def test_the_floor_counts_weights_slots_and_inputs():
     case = _case(num_classes=100, batch=100)
-    work = _floors.work(Tree.two_level(100), np.arange(100))
+    work = common_floors.work(Tree.two_level(100), np.arange(100))
     # 110 rows, 16 wide: 7,040 bytes of weights; the inputs are 6,400.
-    rates = _floors.Rates(flops=1e15, read=1e6, read_write=2e6)
+    rates = common_floors.Rates(flops=1e15, read=1e6, read_write=2e6)
     for rule, slots in [
         ("sgd", 0),
         ("rowwise_adagrad", 440),
         ("adagrad", 7040),
         ("lazy_adam", 14080),
     ]:
-        floors = _train_step_floors.floors(work, rule, case, rates)
+        floors = train_step_floors.floors(work, rule, case, rates)
         for passes in (2, 3):
             moved = passes * 7040 + 2 * slots + 3 * 6400
             np.testing.assert_allclose(floors[passes].seconds, moved / 2e6)
             assert floors[passes].memory_share == 1
     # 100 examples score 10 rows at both levels.
-    rates = _floors.Rates(flops=1e3, read=1e9, read_write=2e9)
-    floor = _train_step_floors.floors(work, "adagrad", case, rates)[3]
+    rates = common_floors.Rates(flops=1e3, read=1e9, read_write=2e9)
+    floor = train_step_floors.floors(work, "adagrad", case, rates)[3]
     np.testing.assert_allclose(floor.seconds, 2 * 6 * 1000 * 16 / 1e3)
     assert floor.memory_share < 1e-6
 
 
 def test_slots_of_short_weights_are_long():
     case = _case(num_classes=100, batch=100, dtype="bfloat16")
-    work = _floors.work(Tree.two_level(100), np.arange(100))
-    rates = _floors.Rates(flops=1e15, read=1e6, read_write=1e6)
-    floor = _train_step_floors.floors(work, "adagrad", case, rates)[2]
+    work = common_floors.work(Tree.two_level(100), np.arange(100))
+    rates = common_floors.Rates(flops=1e15, read=1e6, read_write=1e6)
+    floor = train_step_floors.floors(work, "adagrad", case, rates)[2]
     np.testing.assert_allclose(
         floor.seconds, (2 * 3520 + 2 * 7040 + 3 * 3200) / 1e6
     )
@@ -187,12 +182,12 @@ def test_slots_of_short_weights_are_long():
 
 def test_the_step_in_place_is_thought_to_need_the_least():
     case = _case(num_classes=10_000, batch=400)
-    tree = _workloads.make_tree(case)
-    work = _floors.work(tree, _workloads.draw_labels(case, 1)[0])
+    tree = workloads.make_tree(case)
+    work = common_floors.work(tree, workloads.draw_labels(case, 1)[0])
     for rule in ("sgd", "lazy_adam"):
         needs = [
-            _train_step_limits.extra_bytes(name, rule, tree, case, work)
-            for name in _train_steps.IMPLEMENTATIONS
+            limits.extra_bytes(name, rule, tree, case, work)
+            for name in steps.IMPLEMENTATIONS
         ]
         touched = 4 * 17 * int(work.touched_rows.sum())
         probs = 4 * int(work.scored_rows.sum())

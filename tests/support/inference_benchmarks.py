@@ -7,26 +7,19 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from benchmarks import (
-    _floors,
-    _heads,
-    _limits,
-    _machine,
-    _peaked_inputs,
-    _timing,
-    _workloads,
-)
+from benchmarks.common import floors, limits, machine, timing, workloads
+from benchmarks.heads import heads, peaked_inputs
 
-PEAK = _peaked_inputs.Peak(0.9, 1.0)
-ROOMY = _limits.Limits(1e12, 1e9)
+PEAK = peaked_inputs.Peak(0.9, 1.0)
+ROOMY = limits.Limits(1e12, 1e9)
 
 
 def measure_here(monkeypatch):
     """Measures in this process, and the machine's rates only roughly."""
-    monkeypatch.setattr(_machine, "run_alone", lambda f, *args: f(*args))
-    monkeypatch.setattr(_machine, "use_threads", lambda threads: None)
-    monkeypatch.setattr(_floors, "_STREAM_BYTES", 1 << 20)
-    monkeypatch.setattr(_floors, "_MATRIX_SIZE", 64)
+    monkeypatch.setattr(machine, "run_alone", lambda f, *args: f(*args))
+    monkeypatch.setattr(machine, "use_threads", lambda threads: None)
+    monkeypatch.setattr(floors, "_STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(floors, "_MATRIX_SIZE", 64)
 
 
 def run_command(module, path, *arguments):
@@ -50,8 +43,8 @@ def assert_flag_is_refused(module, argument, message):
 
 
 def random_source(distribution="peaked", tree="two_level", **sizes):
-    case = _workloads.Case("tiny", tree, "uniform", "float32", **sizes)
-    return _heads.RandomSource(case, distribution, PEAK)
+    case = workloads.Case("tiny", tree, "uniform", "float32", **sizes)
+    return heads.RandomSource(case, distribution, PEAK)
 
 
 def make_head(source, num_inputs=20):
@@ -61,7 +54,7 @@ def make_head(source, num_inputs=20):
 
 
 def make_settings(memory_limit=None):
-    return _timing.Settings((), 2, 1, memory_limit, 20.0)
+    return timing.Settings((), 2, 1, memory_limit, 20.0)
 
 
 def node_log_probs(head):

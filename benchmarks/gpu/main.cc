@@ -1,0 +1,230 @@
+// Times the GPU kernels against floors that are measured in the same run,
+// without TensorFlow:
+//
+//   nvcc -std=c++17 -O3 -arch=native -I. -x cu benchmarks/gpu/main.cc
+//       benchmarks/core/tree.cc cc/core/cuda/*.cu -o gpu_benchmark
+//   ./gpu_benchmark [--csv=FILE] [workload ...]
+//
+// For each workload, element type and precision: forward, forward with dx and
+// backward, and a step in place with SGD; the median of runs between events, in
+// ms, and that over the floor. Each run takes other labels and inputs than the
+// one before, so that no run finds its weights in the cache of the last.
+//
+//   floor(forward)   sum over levels of max(2 S D / F, U D s / R) + B D s / R
+//   floor(gradients) sum over levels of max(6 S D / F, 2 U D s / C) + ...
+//   floor(step)      the same, with every touched row read and written once
+//
+// with S logits and U touched rows of the level, s bytes of a weight, R and C
+// the measured rates of reading and of copying, F the rate of products. F is
+// that of instructions on registers, without any memory: no product of matrices
+// reaches it. `--tiny` runs small stand-ins, for a test without a GPU. The
+// lines of FILE: workload,tree,labels,precision,step,ms,floor_ms.
+
+#include "cc/core/cuda/gpu.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "benchmarks/gpu/rates.h"
+#include "benchmarks/gpu/workloads.h"
+
+namespace tf_hsm {
+namespace gpu {
+namespace {
+
+constexpr int kSets = 5;   // of labels and inputs
+constexpr int kRuns = 21;  // after two that are not counted
+
+// Uniform in [-scale, scale), by the finalizer of MurmurHash3.
+template <typename T>
+TF_HSM_KERNEL(kThreads)
+FillRandom(T* values, int64_t count, uint32_t seed, float scale) {
+  for (int64_t i = BlockIndex() * NumThreads() + ThreadIndex(); i < count;
+       i += NumBlocks() * NumThreads()) {
+    uint32_t h = static_cast<uint32_t>(i) * 0x9e3779b9u + seed +
+                 static_cast<uint32_t>(i >> 32);
+    h = (h ^ (h >> 16)) * 0x85ebca6bu;
+    h = (h ^ (h >> 13)) * 0xc2b2ae35u;
+    h ^= h >> 16;
+    values[i] = Narrow<T>((static_cast<float>(h >> 8) * 0x1p-23f - 1) * scale);
+  }
+}
+
+template <typename T>
+void Time(const Workload& load, Precision precision, const EvenTree& even,
+          const Rates& rates, bool tiny, std::FILE* csv) {
+  using A = Accumulator<T>;
+  const TreeView host = even.view();
+  const DeviceArray<int64_t> offsets(even.group_offsets),
+      parents(even.group_parents), class_rows(even.class_rows),
+      row_groups(even.row_groups), ranks(even.class_ranks);
+  Batch<T> batch;
+  batch.tree = host;
+  batch.tree.group_offsets = offsets.data();
+  batch.tree.group_parents = parents.data();
+  batch.tree.class_rows = class_rows.data();
+  batch.tree.row_groups = row_groups.data();
+  batch.tree.class_ranks = ranks.data();
+  batch.shape = DescribeTree(host);
+  batch.width = load.width;
+  batch.size = load.size;
+  batch.precision = precision;
+  const int64_t count = host.num_rows * load.width;
+  DeviceArray<T> weights(count), biases(host.num_rows);
+  const int64_t grid = tiny ? 1 : FullGrid();
+  Launch(FillRandom<T>, grid, kThreads, 0, nullptr, weights.data(), count, 1u,
+         0.05f);
+  Launch(FillRandom<T>, grid, kThreads, 0, nullptr, biases.data(),
+         host.num_rows, 2u, 0.05f);
+  batch.weights = weights.data();
+  batch.biases = biases.data();
+  const Labels labels(load.classes, load.zipf);
+  const int64_t inputs = load.size * load.width;
+  DeviceArray<float> x(inputs * kSets);
+  Launch(FillRandom<float>, grid, kThreads, 0, nullptr, x.data(),
+         inputs * kSets, 3u, 1.0f);
+  std::vector<int64_t> drawn;
+  LevelCounts levels;
+  for (int set = 0; set < kSets; ++set) {
+    const std::vector<int64_t> one = labels.Draw(load.size, set);
+    if (set == 0) levels = CountLevels(host, one);
+    drawn.insert(drawn.end(), one.begin(), one.end());
+  }
+  const DeviceArray<int64_t> device_labels(drawn);
+  const DeviceArray<A> grads(std::vector<A>(load.size, A(1e-6)));
+  const DeviceArray<A> loss(load.size), dx(inputs);
+  const int64_t logits_bytes = int64_t{1} << 30;
+  const MemorySizes sizes = SizesOf(batch, logits_bytes);
+  const DeviceBlock state(sizes.state), scratch(sizes.scratch);
+  const Memory memory = {state.data(), scratch.data(), logits_bytes};
+  double touched = 0, logits = 0;
+  for (double rows : levels.rows) touched += rows;
+  for (double z : levels.logits) logits += z;
+  // Other sets of labels touch a few more rows.
+  const int64_t capacity = Smaller<int64_t>(
+      MaxTouchedRows(batch), static_cast<int64_t>(touched * 1.1) + 10000);
+  DeviceArray<int64_t> rows(capacity);
+  DeviceArray<T> dw(capacity * load.width), db(capacity);
+  Update<T> update;
+  update.hyper.learning_rate = 1e-3;
+  update.weights = weights.data();
+  update.biases = biases.data();
+
+  std::string error;
+  auto use = [&](int run) {
+    batch.labels = device_labels.data() + run % kSets * load.size;
+    batch.inputs = x.data() + run % kSets * inputs;
+  };
+  auto check = [&](const std::string& result) {
+    if (error.empty()) error = result;
+  };
+  const int runs = tiny ? 1 : kRuns;
+  const double forward = Median(runs, [&](int run) {
+    use(run);
+    check(Forward<T>(batch, memory, {loss.data(), nullptr, nullptr}, nullptr));
+  });
+  const double gradients = Median(runs, [&](int run) {
+    use(run);
+    check(
+        Forward<T>(batch, memory, {loss.data(), dx.data(), nullptr}, nullptr));
+    check(Backward<T>(batch, memory, grads.data(),
+                      {capacity, rows.data(), dw.data(), db.data()}, nullptr));
+  });
+  const double step = Median(runs, [&](int run) {
+    use(run);
+    check(Forward<T>(batch, memory, {loss.data(), dx.data(), grads.data()},
+                     nullptr));
+    check(ApplyUpdate(batch, memory, grads.data(), update, nullptr));
+  });
+
+  const bool exact = precision == Precision::kExact;
+  const double flops = exact            ? rates.float32
+                       : sizeof(T) == 4 ? rates.tf32
+                                        : rates.bfloat16;
+  const double x_bytes = 4.0 * inputs;
+  double forward_floor = x_bytes / rates.read;
+  double gradients_floor = 3 * x_bytes / rates.copy;
+  for (size_t level = 0; level < levels.rows.size(); ++level) {
+    const double work = 2 * levels.logits[level] * load.width / flops;
+    const double bytes = levels.rows[level] * load.width * sizeof(T);
+    forward_floor += std::max(work, bytes / rates.read);
+    gradients_floor += std::max(3 * work, 2 * bytes / rates.copy);
+  }
+  const char* labels_name = load.zipf ? "zipf" : "uniform";
+  std::printf(
+      "%-9s %-8s %-7s %-8s %-6s %9.3f %5.2fx %9.3f %5.2fx %9.3f %5.2fx  %s\n",
+      load.name.c_str(), load.tree.c_str(), labels_name,
+      sizeof(T) == 4 ? "float32" : "bfloat16", exact ? "exact" : "mma", forward,
+      forward / forward_floor, gradients, gradients / gradients_floor, step,
+      step / gradients_floor, error.c_str());
+  std::fflush(stdout);
+  if (csv == nullptr || !error.empty()) return;
+  const char* precision_name = sizeof(T) == 2 ? "bfloat16"
+                               : exact        ? "float32"
+                                              : "tf32";
+  auto write = [&](const char* name, double ms, double floor) {
+    std::fprintf(csv, "%s,%s,%s,%s,%s,%.6g,%.6g\n", load.name.c_str(),
+                 load.tree.c_str(), labels_name, precision_name, name, ms,
+                 floor);
+  };
+  write("forward", forward, forward_floor);
+  write("forward_backward", gradients, gradients_floor);
+  write("step", step, gradients_floor);
+  std::fflush(csv);
+}
+
+void RunAll(bool tiny, const std::set<std::string>& wanted, std::FILE* csv) {
+  const Rates rates = MeasureRates(tiny);
+  std::printf(
+      "read %.0f GB/s, copy %.0f GB/s; TFLOP/s: float32 %.1f, tf32 "
+      "%.0f, bfloat16 %.0f\n",
+      rates.read / 1e6, rates.copy / 1e6, rates.float32 / 1e9, rates.tf32 / 1e9,
+      rates.bfloat16 / 1e9);
+  std::printf("%-9s %-8s %-7s %-8s %-6s %9s %6s %9s %6s %9s %6s\n", "workload",
+              "tree", "labels", "weights", "", "forward", "/floor", "gradients",
+              "/floor", "step", "/floor");
+  if (csv != nullptr) {
+    std::fprintf(csv, "workload,tree,labels,precision,step,ms,floor_ms\n");
+  }
+  for (const Workload& load : Workloads(tiny)) {
+    if (!wanted.empty() && wanted.count(load.name) == 0) continue;
+    const EvenTree tree = MakeTree(load);
+    Time<float>(load, Precision::kExact, tree, rates, tiny, csv);
+    Time<float>(load, Precision::kTensorCores, tree, rates, tiny, csv);
+    Time<bfloat16>(load, Precision::kTensorCores, tree, rates, tiny, csv);
+  }
+}
+
+}  // namespace
+}  // namespace gpu
+}  // namespace tf_hsm
+
+int main(int argc, char** argv) {
+  bool tiny = false;
+  std::FILE* csv = nullptr;
+  std::set<std::string> wanted;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--tiny") == 0) {
+      tiny = true;
+    } else if (std::strncmp(argv[i], "--csv=", 6) == 0) {
+      csv = std::fopen(argv[i] + 6, "w");
+      if (csv == nullptr) {
+        std::perror(argv[i]);
+        return EXIT_FAILURE;
+      }
+    } else {
+      wanted.insert(argv[i]);
+    }
+  }
+  tf_hsm::gpu::RunAll(tiny, wanted, csv);
+  if (csv != nullptr && std::fclose(csv) != 0) {
+    std::perror("--csv");
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}

@@ -1,0 +1,119 @@
+"""The flags of the commands that ask trained heads, and their cases."""
+
+import os
+import sys
+
+from absl import flags
+
+from benchmarks.common import command, machine, step_flags, workloads
+from benchmarks.heads import heads, peaked_inputs, trained_head
+
+_WORKLOAD = flags.DEFINE_list(
+    "workload",
+    ["1m-b400"],
+    f"Workloads, of {', '.join(workloads.WORKLOADS)}; of these, all but the "
+    "batch.",
+)
+_DISTRIBUTION = flags.DEFINE_list(
+    "distribution",
+    list(heads.DISTRIBUTIONS),
+    "What the inputs of a workload are like, some of the default.",
+)
+flags.register_validator(
+    "distribution",
+    lambda names: set(names) <= set(heads.DISTRIBUTIONS),
+    f"must be of {', '.join(heads.DISTRIBUTIONS)}",
+)
+_PEAK = flags.DEFINE_float(
+    "peak",
+    0.9,
+    "Of peaked inputs: the probability of the class that each points to, but "
+    "for the noise.",
+    lower_bound=1e-6,
+    upper_bound=1 - 1e-6,
+)
+_NOISE = flags.DEFINE_float(
+    "noise",
+    1.0,
+    "Of peaked inputs: the standard deviation of each logit.",
+    lower_bound=0.0,
+)
+_MODEL = flags.DEFINE_string(
+    "model",
+    None,
+    "In place of workloads: the folder of a model that `bazel run //:train` "
+    "saved. Its head is asked about the hidden vectors of held-out text.",
+)
+_BATCH = flags.DEFINE_list(
+    "batch", ["1", "400"], "How many inputs a call is given."
+)
+
+
+def whole_numbers(name):
+    """Declares that a flag is a list of whole numbers from 1."""
+    flags.register_validator(
+        name,
+        lambda texts: texts and all(t.isdigit() and int(t) > 0 for t in texts),
+        "must be whole numbers from 1, with commas between them",
+    )
+
+
+whole_numbers("batch")
+
+
+def numbers(texts):
+    """The value of such a flag, without repetitions."""
+    return tuple(dict.fromkeys(map(int, texts)))
+
+
+def batches():
+    """How many inputs a call is given, in turn."""
+    return numbers(_BATCH.value)
+
+
+def measure_all(measure, question, text, wrong):
+    """Measures all heads, prints their tables and writes the JSON file.
+
+    Args:
+      measure: called with a source, `question` and `_timing.Settings`, in a
+        process of its own; returns a dict.
+      question: what is asked, a named tuple.
+      text: called with a source, `question` and that dict for what to print.
+      wrong: called with that dict: whether a result is wrong, which ends the
+        command with status 1 when all is done.
+    """
+    settings = step_flags.settings([])
+    report = command.Report(
+        settings.threads,
+        settings=settings._asdict(),
+        question=question._asdict(),
+    )
+    any_wrong = False
+    for source in _sources():
+        print(flush=True)
+        try:
+            result = machine.run_alone(measure, source, question, settings)
+        except (OSError, ValueError) as error:
+            sys.exit(f"error: {error}")
+        print(text(source, question, result), flush=True)
+        report.add("heads", source.description() | {"result": result})
+        any_wrong |= wrong(result)
+    if any_wrong:
+        sys.exit("a result is wrong")
+
+
+def _sources():
+    if _MODEL.value:
+        return [trained_head.TrainedSource(os.path.abspath(_MODEL.value))]
+    try:
+        cases = workloads.cases(
+            _WORKLOAD.value, None, None, step_flags.DTYPE.value
+        )
+    except ValueError as error:
+        sys.exit(str(error))
+    peak = peaked_inputs.Peak(_PEAK.value, _NOISE.value)
+    return [
+        heads.RandomSource(case, distribution, peak)
+        for case in cases
+        for distribution in _DISTRIBUTION.value
+    ]

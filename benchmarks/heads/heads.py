@@ -1,0 +1,118 @@
+"""The heads that are asked, and the inputs that they are asked about.
+
+A source says what to make, in a process of its own; `_trained_head` has one
+more. Rows and inputs are those of a `_workloads.Case`:
+
+    flat    weights uniform in [0, 1), normal inputs: within a group, logits
+            have a standard deviation of 0.3, and no class stands out
+    peaked  the same weights, inputs that point to a class (`_peaked_inputs`);
+            classes are drawn like the labels of the workload
+
+What all rows have in common, 1/2 in each number, cancels in a softmax: peaked
+inputs are made of what is left of the rows.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from benchmarks.common import implementations, workloads
+from benchmarks.heads import peaked_inputs
+
+DISTRIBUTIONS = ("flat", "peaked")
+# The variance of weights that are uniform in [0, 1).
+_MEAN_SQUARE = 1 / 12
+
+
+class Head(NamedTuple):
+    """A head and inputs `[n, D]`; has `sizes` and `dtype`, as a `Case` has."""
+
+    tree: tf_hsm.Tree
+    parameters: implementations.Parameters
+    inputs: tf.Tensor
+    sizes: workloads.Workload
+    dtype: str
+
+
+def facts(head):
+    """What the JSON file and the tables say of a `Head`."""
+    return {
+        "classes": head.sizes.num_classes,
+        "width": head.sizes.width,
+        "rows": head.tree.num_rows,
+        "groups": head.tree.num_groups,
+    }
+
+
+class RandomSource(NamedTuple):
+    """A head of random weights."""
+
+    case: workloads.Case
+    distribution: str
+    peak: peaked_inputs.Peak
+
+    @property
+    def is_peaked(self):
+        """Whether the inputs point to classes."""
+        return self.distribution == "peaked"
+
+    def __str__(self):
+        """Names the head."""
+        case, inputs = self.case, f"{self.distribution} inputs"
+        if self.is_peaked:
+            inputs += f" (P={self.peak.probability:g}, noise "
+            inputs += f"{self.peak.noise:g})"
+        return f"{case.workload}, {case.tree} tree, {inputs}, {case.dtype}"
+
+    def description(self):
+        """What the JSON file says of it."""
+        return {
+            "workload": self.case.workload,
+            "tree_name": self.case.tree,
+            "distribution": self.distribution,
+            "peak": self.peak._asdict(),
+            "dtype": self.case.dtype,
+        }
+
+    def make(self, num_inputs, limits):
+        """Returns (`Head`, None), or (None, why it is refused)."""
+        tree = workloads.make_tree(self.case)
+        num_bytes = implementations.parameter_bytes(tree.num_rows, self.case)
+        refusal = limits.refusal(0, num_bytes, 0)
+        if refusal:
+            return None, refusal
+        limits.take(num_bytes)
+        parameters = implementations.make_parameters(tree.num_rows, self.case)
+        case = self.inputs_case(num_inputs)
+        if self.is_peaked:
+            inputs = _draw_peaked(case, tree, parameters.weights, self.peak)
+        else:
+            inputs = implementations.make_inputs(case)
+        return Head(tree, parameters, inputs, case.sizes, case.dtype), None
+
+    def inputs_case(self, num_inputs):
+        """The case with all inputs as one batch, and a label for each."""
+        return dataclasses.replace(self.case, batch=num_inputs)
+
+
+def _draw_peaked(case, tree, weights, peak):
+    """Returns inputs `[B, D]` that point to classes drawn like labels."""
+    (classes,) = workloads.draw_labels(case, 1)
+    rows = tree.class_rows[classes]
+    examples = np.arange(rows.size)
+    depths = tree.group_depths[tree.row_groups[rows]] + 1
+    fanouts = np.diff(tree.group_offsets)
+    shape = (rows.size, weights.shape[1])
+    inputs = peaked_inputs.noise(shape, _MEAN_SQUARE, peak)
+    while rows.size:
+        groups = tree.row_groups[rows]
+        values = tf.cast(tf.gather(weights, rows), tf.float32).numpy() - 0.5
+        inputs[examples] += peaked_inputs.signal(
+            values, fanouts[groups], depths[examples], peak
+        )
+        rows = tree.group_parents[groups]
+        examples, rows = examples[rows >= 0], rows[rows >= 0]
+    return tf.constant(inputs, case.dtype)

@@ -1,0 +1,50 @@
+"""Compares steps on some rows of a large table: ours and Keras' optimizers.
+
+    bazel run //benchmarks:optimizers
+    bazel run //benchmarks:optimizers -- --rows=4000000 --touched=2000
+
+README.md beside this file says what is timed.
+"""
+
+import sys
+
+from absl import app, flags
+
+from benchmarks.common import command, machine
+from benchmarks.optimizers import steps
+
+_ROWS = flags.DEFINE_integer(
+    "rows", 1_000_000, "Rows of the table.", lower_bound=1
+)
+_WIDTH = flags.DEFINE_integer("width", 32, "Weights in a row.", lower_bound=1)
+_TOUCHED = flags.DEFINE_integer(
+    "touched", 256, "Rows that a step changes.", lower_bound=1
+)
+flags.register_multi_flags_validator(
+    ["rows", "touched"],
+    lambda values: values["touched"] <= values["rows"],
+    "--touched must be at most --rows",
+)
+_REPETITIONS = flags.DEFINE_integer(
+    "repetitions", 15, "Steps timed for each figure.", lower_bound=1
+)
+
+
+def main(_):
+    """Times all rules, prints their table and writes the JSON file."""
+    sizes = steps.Sizes(_ROWS.value, _WIDTH.value, _TOUCHED.value)
+    refusal = steps.refusal(sizes)
+    if refusal:
+        sys.exit(refusal)
+    threads = command.threads()
+    report = command.Report(threads, sizes=sizes._asdict())
+    results = machine.run_alone(
+        steps.measure, sizes, _REPETITIONS.value, threads
+    )
+    for rule, times in results.items():
+        report.add("rules", {"rule": rule, **times})
+    print(f"\n{report.text(sizes, results)}")
+
+
+if __name__ == "__main__":
+    app.run(main)

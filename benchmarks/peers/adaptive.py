@@ -1,0 +1,65 @@
+"""Our adaptive softmax, in a process of its own."""
+
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from benchmarks.common import machine, timing, workloads
+from benchmarks.peers import ours
+from tf_hsm.cost.clusters import ClusterCosts
+
+
+class Implementation:
+    """`tf_hsm.layers.AdaptiveSoftmax` on the classes of a workload.
+
+    The spec is that of `torch_adaptive`, and "cutoffs" may be the number of tails:
+    then they are chosen by a cost model that is calibrated first.
+    """
+
+    def __init__(self, spec):
+        """Makes weights and inputs, both random, and predicts the time."""
+        machine.use_threads(spec["threads"])
+        width, batch = spec["width"], spec["batch"]
+        model = tf_hsm.CostModel.calibrate(width)
+        counts = workloads.zipf_counts(spec["num_classes"])
+        self._layer = tf_hsm.layers.AdaptiveSoftmax(
+            spec["num_classes"],
+            spec["cutoffs"],
+            spec["div_value"],
+            counts,
+            use_bias=False,
+            batch=batch,
+            cost_model=model,
+        )
+        self._layer.build((None, width))
+        costs = ClusterCosts.of(
+            counts, batch, width, spec["div_value"], "flat", model
+        )
+        self._inputs = tf.random.normal([batch, width], stddev=width**-0.5)
+        self._labels = np.load(spec["labels"])
+        self._steps = {"forward": self._forward, "forward_backward": self._both}
+        self.facts = ours.facts(self._variables()) | {
+            "cutoffs": self._layer.cutoffs,
+            "predicted_ms": costs.milliseconds(self._layer.cutoffs),
+        }
+
+    def run(self, phase, turn):
+        """Times one step: the loss and, if asked for, all gradients."""
+        labels = tf.constant(self._labels[turn])
+        seconds = timing.seconds_of(self._steps[phase], labels, self._inputs)
+        return {"seconds": seconds, "pairs": labels.shape[0]}
+
+    def _variables(self):
+        return [v.value for v in self._layer.trainable_variables]
+
+    @tf.function
+    def _forward(self, labels, inputs):
+        return tf.reduce_mean(self._layer(inputs, labels))
+
+    @tf.function
+    def _both(self, labels, inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            loss = self._forward(labels, inputs)
+        gradients = tape.gradient(loss, [inputs, *self._variables()])
+        return tf.nest.flatten(gradients, expand_composites=True)

@@ -1,0 +1,140 @@
+"""What is compared with which peers, and what each of them is told to do."""
+
+import dataclasses
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.common import workloads
+
+# The cutoffs of 1bw and text8 are those of the paper's code (Grave et al.,
+# 2017: Efficient softmax approximation for GPUs), as is the division by 4.
+CUTOFFS = {
+    "tiny": (100, 300),
+    "text8": (2_000, 10_000),
+    "1bw": (4_000, 40_000, 200_000),
+}
+DIV_VALUE = 4.0
+WORKLOADS = (*CUTOFFS, "deep")
+# An eighth of word2vec's: with the gradients of a batch summed, its own makes
+# the frequent nodes overshoot until nothing is finite, which takes other paths.
+_LEARNING_RATE = 0.025 / 8
+# fastText cuts lines at 1,024 words, of which the end of the line is one.
+_LINE = 1_000
+
+
+class Comparison(NamedTuple):
+    """Implementations that are measured in turn."""
+
+    title: str
+    phases: tuple[str, ...]
+    reference: str  # the implementation that others are compared with
+    # Name -> (module of `benchmarks`, spec of its `Implementation`).
+    implementations: dict[str, tuple[str, dict]]
+    # A turn of one step begins with another that is not timed, on the labels of
+    # the turn before: a process that slept finds its threads asleep.
+    of_single_steps: bool
+
+
+def adaptive(workload, folder, turns, threads):
+    """One step of our loss, of our adaptive softmax, and of PyTorch's.
+
+    Ours is measured with the same cutoffs, and with as many that are chosen by
+    a cost model.
+
+    Args:
+      workload: a name in `CUTOFFS`.
+      folder: where to write the labels.
+      turns: how many batches of labels to draw.
+      threads: how many CPUs each may use.
+    """
+    case = workloads.Case(workload, "two_level", "zipf", "float32")
+    path = pathlib.Path(folder, "labels.npy")
+    np.save(path, workloads.draw_labels(case, turns))
+    sizes, cutoffs = case.sizes, CUTOFFS[workload]
+    spec = {"threads": threads, "labels": str(path)}
+    ours = spec | {"case": dataclasses.astuple(case)}
+    torch = spec | {
+        "num_classes": sizes.num_classes,
+        "width": sizes.width,
+        "batch": sizes.batch,
+        "cutoffs": cutoffs,
+        "div_value": DIV_VALUE,
+    }
+    return Comparison(
+        f"{workload}: N={sizes.num_classes:,}, D={sizes.width}, "
+        f"B={sizes.batch:,}, zipf labels; two_level tree, adaptive softmax "
+        f"with cutoffs {', '.join(f'{c:,}' for c in cutoffs)}",
+        ("forward", "forward_backward"),
+        "ours",
+        {
+            "ours": ("ours", ours),
+            "ours, adaptive": ("adaptive", torch),
+            "ours, auto cutoffs": (
+                "adaptive",
+                torch | {"cutoffs": len(cutoffs)},
+            ),
+            "pytorch": ("torch_adaptive", torch),
+        },
+        of_single_steps=True,
+    )
+
+
+def skip_gram(num_classes, num_words, folder, threads):
+    """Training on the pairs of neighbours of a corpus, with a Huffman tree.
+
+    The words are drawn like zipf labels. The classes are those that occur,
+    numbered by frequency, and their counts are those of the Huffman tree.
+
+    Args:
+      num_classes: how many classes there are to draw from; None: as in the
+        workload "deep".
+      num_words: the size of the corpus, rounded down to whole lines.
+      folder: where to write the corpus.
+      threads: how many CPUs each may use.
+    """
+    sizes = workloads.WORKLOADS["deep"]
+    num_classes = num_classes or sizes.num_classes
+    words = _draw_corpus(num_classes, num_words // _LINE)
+    array, text = (pathlib.Path(folder, n) for n in ("words.npy", "words.txt"))
+    np.save(array, words)
+    np.savetxt(text, words, "%d")
+    num_classes = int(words.max()) + 1
+    spec = {"threads": threads, "width": sizes.width}
+    ours = spec | {
+        "batch": sizes.batch,
+        "learning_rate": _LEARNING_RATE,
+        "words": str(array),
+    }
+    peer = spec | {
+        "text": str(text),
+        "lines": len(words),
+        "line": _LINE,
+        "num_classes": num_classes,
+    }
+    return Comparison(
+        f"deep: {words.size:,} words drawn by zipf, N={num_classes:,} classes "
+        f"occur, D={sizes.width}, window 1, Huffman tree; ours with "
+        f"B={sizes.batch:,}",
+        ("train",),
+        "ours, skip-gram",
+        {
+            "ours, hidden given": ("skip_gram", ours | {"lookup": False}),
+            "ours, skip-gram": ("skip_gram", ours | {"lookup": True}),
+            "gensim": ("gensim_skip_gram", peer),
+            "fasttext": ("fasttext_skip_gram", peer),
+        },
+        of_single_steps=False,
+    )
+
+
+def _draw_corpus(num_classes, num_lines):
+    """Returns `[lines, _LINE]` ids from 0, the most frequent class first."""
+    cumulative = np.cumsum(workloads.zipf_counts(num_classes))
+    draws = np.random.default_rng(0).random(num_lines * _LINE)
+    classes = np.searchsorted(cumulative, draws * cumulative[-1])
+    _, ids, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    by_frequency = np.empty(counts.size, np.int64)
+    by_frequency[np.argsort(-counts, kind="stable")] = np.arange(counts.size)
+    return by_frequency[ids].reshape(num_lines, _LINE)

@@ -1,0 +1,120 @@
+"""Our loss in a skip-gram model, in a process of its own."""
+
+import time
+
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from benchmarks.common import machine
+from benchmarks.peers import ours
+
+# Steps in one turn.
+_STEPS = 20
+
+
+class Implementation:
+    """Steps of plain SGD over the pairs of neighbours of a corpus.
+
+    The spec has "width", "batch", "learning_rate", "words", the path of an
+    array of class ids `[lines, words]`, and "lookup". Without lookup the hidden
+    vectors are given: a step makes the losses, the gradient of the hidden
+    vectors, and updates the rows on the paths. With lookup the hidden vectors
+    are the input vectors of the neighbours, which are updated as well: a whole
+    skip-gram step, by `tf_hsm.hierarchical_softmax_embedding_train_step`.
+    """
+
+    def __init__(self, spec):
+        """Makes the Huffman tree of the corpus, the variables and the step."""
+        machine.use_threads(spec["threads"])
+        words = np.load(spec["words"])
+        self._tree = tf_hsm.Tree.huffman(np.bincount(words.ravel()))
+        self._batches = batches(words, spec["batch"])
+        width = spec["width"]
+        # Like word2vec: no bias, zeros above, small random vectors below.
+        self._weights = tf.Variable(tf.zeros([self._tree.num_rows, width]))
+        if spec["lookup"]:
+            shape = [self._tree.num_classes, width]
+        else:
+            shape = [spec["batch"], width]
+        self._vectors = tf.Variable(
+            tf.random.uniform(shape, -0.5 / width, 0.5 / width, seed=1)
+        )
+        self._trained = [self._weights] + [self._vectors] * spec["lookup"]
+        self._optimizer = tf_hsm.optimizers.SGD(spec["learning_rate"])
+        self._optimizer.build(self._trained)
+        self._step = tf.function(
+            self._skip_gram_step if spec["lookup"] else self._hidden_step
+        )
+        self.facts = ours.facts(self._trained)
+
+    def run(self, phase, turn):
+        """Times some steps, each turn on other pairs.
+
+        Raises:
+          RuntimeError: the loss of the last one is not finite.
+        """
+        del phase  # There is one.
+        numbers = range(turn * _STEPS, (turn + 1) * _STEPS)
+        batches = [
+            tf.constant(self._batches[number % len(self._batches)])
+            for number in numbers
+        ]
+        start = time.perf_counter()
+        for batch in batches:
+            # All results are there once the loss is.
+            loss = self._step(batch).numpy()
+        seconds = time.perf_counter() - start
+        if not np.isfinite(loss):
+            raise RuntimeError(f"the training diverged: its loss is {loss}")
+        return {
+            "seconds": seconds,
+            "pairs": sum(batch.shape[1] for batch in batches),
+        }
+
+    def _skip_gram_step(self, batch):
+        neighbours, labels = tf.unstack(batch)
+        # Summed: every pair is a step of its own in word2vec.
+        return tf.reduce_sum(
+            tf_hsm.hierarchical_softmax_embedding_train_step(
+                self._weights,
+                None,
+                labels,
+                self._vectors,
+                neighbours,
+                self._tree,
+                self._optimizer,
+                loss_weights=1.0,
+            )
+        )
+
+    def _hidden_step(self, batch):
+        _, labels = tf.unstack(batch)
+        with tf.GradientTape() as tape:
+            hidden = tf.convert_to_tensor(self._vectors)
+            tape.watch(hidden)
+            loss = tf.reduce_sum(
+                tf_hsm.hierarchical_softmax_train_step(
+                    self._weights,
+                    None,
+                    labels,
+                    hidden,
+                    self._tree,
+                    self._optimizer,
+                    loss_weights=1.0,
+                )
+            )
+        gradient = tape.gradient(loss, hidden)
+        # Returned with the loss, the gradient is made.
+        with tf.control_dependencies([gradient]):
+            return tf.identity(loss)
+
+
+def batches(words, batch):
+    """Returns `[batches, 2, batch]`: neighbours and labels, window 1."""
+    left, right = words[:, :-1].ravel(), words[:, 1:].ravel()
+    pairs = np.stack([left, right, right, left], 1).reshape(-1, 2)
+    count = len(pairs) // batch
+    return (
+        pairs[: count * batch].reshape(count, batch, 2).transpose(0, 2, 1)
+    ).copy()

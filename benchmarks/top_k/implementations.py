@@ -1,0 +1,119 @@
+"""The ways to the k best classes that are compared in one process.
+
+Each is a function of inputs `[B, D]` that gives log-probabilities and classes,
+`[B, k]`, best first:
+
+    exact                 best-first search
+    beam W                at most W groups of a level
+    log_probs + top_k     all log-probabilities of the tree, then tf.math.top_k
+    full softmax + top_k  tf.matmul with a row for each class, tf.nn.log_softmax
+                          and tf.math.top_k: another model of the same size
+"""
+
+import functools
+
+import tensorflow as tf
+
+import tf_hsm
+from benchmarks.common import implementations
+
+EXACT = "exact"
+LOG_PROBS = "log_probs + top_k"
+FULL = "full softmax + top_k"
+_BEAM = "beam "
+
+# A node that a search has not opened yet, in its heap and as it is found.
+_NODE_BYTES = 2 * 16
+# What cc/core/search.cc lets all searches hold at once.
+_MAX_NODES = 1 << 24
+
+
+def names(beam_widths):
+    """Lists the implementations in the order of the tables."""
+    return [EXACT, *map(beam, beam_widths), LOG_PROBS, FULL]
+
+
+def beam(width):
+    """The name of the beam of a width."""
+    return f"{_BEAM}{width}"
+
+
+def is_beam(name):
+    """Whether a name is that of a beam."""
+    return name.startswith(_BEAM)
+
+
+def step_bytes(name, head, batch):
+    """Estimates what a call needs beside the parameters."""
+    if name in (LOG_PROBS, FULL):
+        # Those of all classes; the full softmax also has its logits.
+        return (1 + (name == FULL)) * full_bytes(head, batch)
+    return _NODE_BYTES * min(batch * head.tree.num_groups, _MAX_NODES)
+
+
+def full_bytes(head, batch):
+    """The bytes of a number for each class and input."""
+    itemsize = max(4, implementations.itemsize(head))
+    return batch * head.sizes.num_classes * itemsize
+
+
+def step_seconds(name, head, batch, rates):
+    """Estimates how long those take at least that score everything."""
+    if name not in (LOG_PROBS, FULL):
+        return 0.0
+    rows = (head.tree.num_rows, head.sizes.num_classes)[name == FULL]
+    return 2 * batch * rows * head.sizes.width / rates.flops
+
+
+def make(name, head, k, batch, full_parameters=None):
+    """Traces an implementation.
+
+    Args:
+      name: as `names` lists them.
+      head: a `_heads.Head`.
+      k: how many classes.
+      batch: how many inputs.
+      full_parameters: `_implementations.Parameters` of a row for each class,
+        for FULL.
+
+    Returns:
+      A function of inputs `[batch, D]`, as above; a beam's function returns a
+      third one, `[B]`: how many nodes were left out that could have mattered.
+    """
+    if name == FULL:
+        function = functools.partial(_full, full_parameters, k)
+    elif name == LOG_PROBS:
+        function = functools.partial(_log_probs, head, k)
+    else:
+        width = int(name.removeprefix(_BEAM)) if is_beam(name) else None
+        function = functools.partial(
+            tf_hsm.hierarchical_softmax_top_k,
+            *head.parameters,
+            tree=head.tree,
+            k=k,
+            beam_width=width,
+            return_pruned=width is not None,
+        )
+    return tf.function(function).get_concrete_function(
+        tf.TensorSpec([batch, head.sizes.width], head.dtype)
+    )
+
+
+def _log_probs(head, k, inputs):
+    return _best(
+        tf_hsm.hierarchical_softmax_log_probs(
+            *head.parameters, inputs, head.tree
+        ),
+        k,
+    )
+
+
+def _full(parameters, k, inputs):
+    weights, biases = parameters
+    logits = tf.matmul(inputs, weights, transpose_b=True) + biases
+    return _best(tf.nn.log_softmax(logits), k)
+
+
+def _best(log_probs, k):
+    values, classes = tf.math.top_k(log_probs, k)
+    return values, tf.cast(classes, tf.int64)

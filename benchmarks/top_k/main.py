@@ -1,0 +1,42 @@
+"""Compares ways to the k best classes: search, beams, and all classes.
+
+    bazel run //benchmarks:topk
+    bazel run //benchmarks:topk -- --workload=1bw,text8 --k=1
+    bazel run //benchmarks:topk -- --model=lm_model
+
+README.md beside this file says what is asked, and how it is measured.
+"""
+
+import sys
+
+from absl import app, flags
+
+from benchmarks.heads import flags as heads_flags
+from benchmarks.top_k import report, timing
+
+_K = flags.DEFINE_integer("k", 10, "How many classes.", lower_bound=1)
+_BEAM = flags.DEFINE_list("beam", ["4", "16", "64"], "The widths of beams.")
+heads_flags.whole_numbers("beam")
+_PYTHON = flags.DEFINE_string(
+    "python", sys.executable, "The interpreter that has PyTorch, and NumPy."
+)
+
+
+def main(_):
+    """Measures all heads."""
+    question = timing.Question(
+        _K.value,
+        heads_flags.numbers(_BEAM.value),
+        heads_flags.batches(),
+        _PYTHON.value,
+    )
+    heads_flags.measure_all(
+        timing.measure,
+        question,
+        report.text,
+        timing.is_wrong,
+    )
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,119 @@
+"""The whole training steps that are compared, and one step of each.
+
+A step takes labels `[B]` and inputs `[B, D]`, makes the losses and the gradient
+of the inputs, and changes the weights, biases and slots.
+"""
+
+import functools
+from typing import NamedTuple
+
+import tensorflow as tf
+
+import tf_hsm
+from benchmarks.common import implementations
+from benchmarks.optimizers import steps
+from tf_hsm import baselines
+
+
+class Rule(NamedTuple):
+    """An update rule, by the slots that it has beside the weights."""
+
+    name: str  # in `_optimizer_steps.RULES`
+    tables: int = 0  # slots of the weights' shape
+    columns: int = 0  # slots of one number per row
+    stock_tables: int = 0  # of Keras' nearest optimizer
+
+    def make_optimizer(self, stock):
+        """Makes Keras' nearest optimizer if `stock`, else that of tf_hsm."""
+        return steps.RULES[self.name][stock]()
+
+    def slots_per_row(self, width):
+        """The numbers in our slots for a row of `width` weights."""
+        return self.tables * width + self.columns
+
+
+RULES = {
+    "sgd": Rule(steps.PLAIN_SGD),
+    "adagrad": Rule("Adagrad", tables=1, stock_tables=1),
+    "rowwise_adagrad": Rule("RowwiseAdagrad", columns=1, stock_tables=1),
+    "lazy_adam": Rule("LazyAdam", tables=2, stock_tables=2),
+}
+
+IN_PLACE = "in_place"
+THEN_OPTIMIZER = "then_optimizer"
+GATHER_STOCK = "gather_stock"
+IMPLEMENTATIONS = (IN_PLACE, THEN_OPTIMIZER, GATHER_STOCK)
+
+
+def is_stock(name):
+    """Whether an implementation is stock TensorFlow and Keras alone."""
+    return name == GATHER_STOCK
+
+
+def make_optimizer(name, rule, parameters):
+    """Makes the optimizer of an implementation with its slots.
+
+    Args:
+      name: one of `IMPLEMENTATIONS`; those that are not stock may share it.
+      rule: one of `RULES`.
+      parameters: `_implementations.Parameters`.
+    """
+    optimizer = RULES[rule].make_optimizer(is_stock(name))
+    optimizer.build(list(parameters))
+    return optimizer
+
+
+def make_step(name, optimizer, parameters, tree, case):
+    """Traces the step of an implementation.
+
+    Args:
+      name: one of `IMPLEMENTATIONS`.
+      optimizer: what `make_optimizer` made.
+      parameters: `_implementations.Parameters`.
+      tree: the tree of the case.
+      case: a `Case`.
+
+    Returns:
+      A function of labels and inputs, which runs the step to its end and
+      returns the losses and the gradient of the inputs.
+    """
+    loss = {
+        IN_PLACE: functools.partial(
+            tf_hsm.hierarchical_softmax_train_step, optimizer=optimizer
+        ),
+        THEN_OPTIMIZER: tf_hsm.hierarchical_softmax_loss,
+        GATHER_STOCK: baselines.gather_loss,
+    }[name]
+
+    def train(labels, inputs):
+        losses, gradients = implementations.losses_and_gradients(
+            loss, parameters, labels, inputs, tree
+        )
+        if name != IN_PLACE:
+            optimizer.apply(gradients[1:], list(parameters))
+        return losses, gradients[0]
+
+    batch, width = case.sizes.batch, case.sizes.width
+    return tf.function(train).get_concrete_function(
+        tf.TensorSpec([batch], tf.int64),
+        tf.TensorSpec([batch, width], case.dtype),
+    )
+
+
+def slot_bytes(name, rule, num_rows, case):
+    """The bytes of the slots that `make_optimizer` makes.
+
+    A bias counts as a row of one number.
+    """
+    rule, width = RULES[rule], case.sizes.width
+    if is_stock(name):
+        # Of the weights' type, however short.
+        itemsize = implementations.itemsize(case)
+        return rule.stock_tables * num_rows * (width + 1) * itemsize
+    numbers = rule.slots_per_row(width) + rule.slots_per_row(1)
+    return num_rows * numbers * slot_itemsize(case)
+
+
+def slot_itemsize(case):
+    """The bytes of one number of our slots: float32 at least."""
+    return max(implementations.itemsize(case), tf.float32.size)
