@@ -12,7 +12,7 @@ from tf_hsm.cost.clusters import ClusterCosts
 class Implementation:
     """`tf_hsm.layers.AdaptiveSoftmax` on the classes of a workload.
 
-    The spec is that of `torch_adaptive`, and "cutoffs" may be the number of tails:
+    The spec is that of `torch_adaptive`. "cutoffs" may be the number of tails:
     then they are chosen by a cost model that is calibrated first.
     """
 
