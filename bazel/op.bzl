@@ -15,7 +15,7 @@ _COPTS = CXX_STANDARD + [
 })
 
 # Kernel sources are compiled once for each of these. The flags must ask for no
-# more than cc/core/isa.cc checks before it chooses an ISA.
+# more than cc/core/base/isa.cc checks before it chooses an ISA.
 _AVX2 = ["-mavx2", "-mfma"]
 _AVX512 = _AVX2 + [
     "-mavx512f",
@@ -122,6 +122,47 @@ def hsm_cuda_library(name, srcs, deps, **kwargs):
         **kwargs
     )
 
+# The emulation jumps between stacks, which the checks of longjmp do not allow.
+EMULATION_COPTS = ["-U_FORTIFY_SOURCE"]
+
+def hsm_cuda_folder(name, deps = []):
+    """The .h and .cu files of a folder.
+
+    Makes `name`, its headers; `name`_sources, its .cu files; `name`_emulated,
+    the same compiled for the CPU (cc/cuda/device/emulate.h).
+
+    Args:
+      name: that of the folder.
+      deps: folders whose headers are included.
+    """
+    sources = native.glob(["*.cu"])
+    native.filegroup(
+        name = name + "_sources",
+        srcs = sources,
+    )
+    hsm_cc_library(
+        name = name,
+        hdrs = native.glob(["*.h"]),
+        textual_hdrs = sources,
+        deps = deps,
+    )
+    emulated = [source[:-len(".cu")] + "_emulated.cc" for source in sources]
+    for source, copy in zip(sources, emulated):
+        native.genrule(
+            name = source + "_for_the_cpu",
+            outs = [copy],
+            cmd = "echo '#include \"%s/%s\"' > $@" % (
+                native.package_name(),
+                source,
+            ),
+        )
+    hsm_cc_library(
+        name = name + "_emulated",
+        srcs = emulated,
+        copts = EMULATION_COPTS,
+        deps = [":" + name],
+    )
+
 def hsm_cc_binary(name, copts = [], **kwargs):
     """A program."""
     native.cc_binary(
@@ -142,6 +183,15 @@ def hsm_cc_test(name, deps = [], copts = [], **kwargs):
         deps = deps,
         **kwargs
     )
+
+def hsm_cc_tests(deps):
+    """An `hsm_cc_test` for every file `*_test.cc` of the folder."""
+    for source in native.glob(["*_test.cc"]):
+        hsm_cc_test(
+            name = source[:-len(".cc")],
+            srcs = [source],
+            deps = deps,
+        )
 
 def hsm_op_library(name, deps, **kwargs):
     """The shared library that tf.load_op_library loads."""

@@ -1,0 +1,120 @@
+#include "cc/core/api/class_log_probs.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cc/core/tree/tree_walk.h"
+
+namespace tf_hsm {
+namespace {
+
+// Rows of paths that are held at a time, but for one path.
+constexpr int64_t kMaxSteps = 1 << 20;
+
+// A row on the path of a class.
+struct Step {
+  int64_t group;
+  int64_t example;
+  int64_t local;  // the row, counted in its group
+  int64_t slot;   // among the steps of all paths, each from its leaf up
+};
+
+// Adds the path of `label`, the classes' element number `at`.
+std::string AddPath(const TreeView& tree, int64_t at, int64_t label,
+                    int64_t example, std::vector<Step>* steps) {
+  if (label < 0 || label >= tree.num_classes) {
+    return OutOfRange("classes", at, label, 0, tree.num_classes) +
+           ", the tree's classes";
+  }
+  int64_t row = tree.class_rows[label];
+  if (row < 0 || row >= tree.num_rows) {
+    return OutOfRange("class_rows", label, row, 0, tree.num_rows);
+  }
+  int64_t below = tree.num_groups;
+  while (row >= 0) {
+    GroupSpan span;
+    std::string error = GroupOf(tree, row, &span);
+    if (!error.empty()) return error;
+    if (span.group >= below) {
+      return At("row_groups", row, span.group) +
+             ", but a parent's group must come before its child's, " +
+             std::to_string(below);
+    }
+    below = span.group;
+    steps->push_back({span.group, example, row - span.first_row,
+                      static_cast<int64_t>(steps->size())});
+    row = tree.group_parents[span.group];
+  }
+  return "";
+}
+
+}  // namespace
+
+template <typename T>
+std::string ClassLogProbs(const Descent<T>& descent, const int64_t* classes,
+                          int64_t count, Accumulator<T>* log_probs) {
+  using A = Accumulator<T>;
+  const int64_t total = descent.num_examples * count;
+  std::vector<Step> steps;
+  std::vector<int64_t> ends;  // of each path's slots
+  std::vector<Visit> visits;
+  std::vector<int64_t> starts;  // of each visit's steps
+  std::vector<A> terms;         // by slot
+  for (int64_t begin = 0; begin < total;) {
+    steps.clear();
+    ends.clear();
+    int64_t end = begin;
+    for (; end < total && static_cast<int64_t>(steps.size()) < kMaxSteps;
+         ++end) {
+      const std::string error =
+          AddPath(descent.tree, end, classes[end], end / count, &steps);
+      if (!error.empty()) return error;
+      ends.push_back(steps.size());
+    }
+    std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
+      return a.group != b.group       ? a.group < b.group
+             : a.example != b.example ? a.example < b.example
+                                      : a.slot < b.slot;
+    });
+    visits.clear();
+    starts.clear();
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (visits.empty() || visits.back().group != steps[i].group ||
+          visits.back().example != steps[i].example) {
+        visits.push_back({steps[i].group, steps[i].example, 0});
+        starts.push_back(i);
+      }
+    }
+    starts.push_back(steps.size());
+    terms.resize(steps.size());
+    const std::string error =
+        Score<T>(descent, visits, [&](int64_t visit, const A* scores) {
+          for (int64_t i = starts[visit]; i < starts[visit + 1]; ++i) {
+            terms[steps[i].slot] = scores[steps[i].local];
+          }
+        });
+    if (!error.empty()) return error;
+    // From the root down, as everywhere.
+    int64_t slot = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      A sum = 0;
+      const int64_t past = ends[i - begin];
+      for (int64_t s = past; s-- > slot;) sum += terms[s];
+      log_probs[i] = sum;
+      slot = past;
+    }
+    begin = end;
+  }
+  return "";
+}
+
+#define TF_HSM_INSTANTIATE(T)                                           \
+  template std::string ClassLogProbs(const Descent<T>&, const int64_t*, \
+                                     int64_t, Accumulator<T>*);
+TF_HSM_INSTANTIATE(float)
+TF_HSM_INSTANTIATE(double)
+TF_HSM_INSTANTIATE(bfloat16)
+TF_HSM_INSTANTIATE(half)
+#undef TF_HSM_INSTANTIATE
+
+}  // namespace tf_hsm

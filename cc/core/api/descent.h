@@ -1,0 +1,72 @@
+// Going down the tree: what the users of a trained head (search.h, sample.h,
+// class_log_probs.h) share.
+//
+// They visit groups, each for some examples, and need all of a group's
+// log-probabilities at each visit. The visits of many examples are made
+// together, so that the weights of a group are read once for all of them.
+
+#ifndef TF_HSM_CC_CORE_API_DESCENT_H_
+#define TF_HSM_CC_CORE_API_DESCENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cc/core/base/parallel.h"
+#include "cc/core/base/types.h"
+#include "cc/core/table/kernels.h"
+#include "cc/core/tree/tree_view.h"
+
+namespace tf_hsm {
+
+// A batch of inputs and the parameters that take them down the tree.
+template <typename T>
+struct Descent {
+  using A = Accumulator<T>;
+  TreeView tree;
+  const T* weights = nullptr;  // [rows, width]
+  const T* biases = nullptr;   // [rows], or null
+  int64_t width = 0;
+  const A* x = nullptr;  // [num_examples, Padded(width)]
+  int64_t num_examples = 0;
+  A scale = 1;  // of all logits
+  const Kernels<T>* kernels = nullptr;
+  Parallel parallel;
+
+  // The kernel's arguments for groups from `first_row`, whose offsets are at
+  // `offsets`, and examples from `x`.
+  GroupRows<T> Rows(int64_t first_row, const int64_t* offsets, int64_t groups,
+                    const A* examples, int64_t count) const {
+    return {weights + first_row * width,
+            biases == nullptr ? nullptr : biases + first_row,
+            width,
+            examples,
+            count,
+            offsets,
+            groups,
+            scale};
+  }
+};
+
+// An example at a group; `slot` is for who asks.
+struct Visit {
+  int64_t group;
+  int64_t example;
+  int64_t slot;
+};
+
+// Sorts the visits by group, then example, as Score wants them.
+void SortVisits(std::vector<Visit>* visits);
+
+// Calls use(i, log_probs) once for each visit i, on any thread: log_probs
+// [fanout] are those of the rows of its group, given the group. Returns an
+// empty string, or what is wrong with the tree, with nothing called.
+template <typename T>
+std::string Score(
+    const Descent<T>& descent, const std::vector<Visit>& visits,
+    const std::function<void(int64_t, const Accumulator<T>*)>& use);
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_API_DESCENT_H_

@@ -1,0 +1,216 @@
+// What the tests of the users of a trained head (descent.h) share: a random
+// tree with parameters and a batch of inputs, and what is known about it.
+
+#ifndef TF_HSM_CC_CORE_API_DESCENT_TEST_SUPPORT_H_
+#define TF_HSM_CC_CORE_API_DESCENT_TEST_SUPPORT_H_
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cc/core/api/descent.h"
+#include "cc/core/api/inputs.h"
+#include "cc/core/api/log_probs.h"
+#include "cc/core/testing/reference.h"
+#include "cc/core/testing/test_support.h"
+
+namespace tf_hsm {
+
+constexpr double kSpecialValues[] = {-INFINITY, INFINITY, NAN};
+
+// One of them.
+template <typename T>
+T Special(double value) {
+  return FromDouble<T>(value);
+}
+template <>
+inline half Special(double value) {
+  const int sign = std::signbit(value) ? 0x8000 : 0;
+  return {static_cast<uint16_t>(sign | (std::isnan(value) ? 0x7e00 : 0x7c00))};
+}
+
+// ToDoubles, for numbers that may be infinite or NaN.
+template <typename T>
+std::vector<double> AllToDoubles(const std::vector<T>& values) {
+  return ToDoubles(values);
+}
+template <>
+inline std::vector<double> AllToDoubles(const std::vector<half>& values) {
+  std::vector<double> result = ToDoubles(values);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if ((values[i].bits & 0x7c00) != 0x7c00) continue;
+    const double size = values[i].bits & 0x3ff ? NAN : INFINITY;
+    result[i] = std::copysign(size, result[i]);
+  }
+  return result;
+}
+
+// Parameters of a tree, and a batch.
+template <typename T>
+struct Head {
+  using A = Accumulator<T>;
+  OwnedTree owned;
+  int64_t batch = 0;
+  int64_t width = 0;
+  std::vector<T> weights, biases, x;  // biases are empty if there are none
+  std::vector<A> packed;              // x
+
+  TreeView tree() const { return owned.view(); }
+
+  void Pack() {
+    packed.resize(batch * Padded(width));
+    PackInputs(nullptr, batch, x.data(), width, Serial, packed.data());
+  }
+
+  Descent<T> On(Isa isa, const Parallel& parallel = Serial) const {
+    Descent<T> descent;
+    descent.tree = tree();
+    descent.weights = weights.data();
+    descent.biases = biases.empty() ? nullptr : biases.data();
+    descent.width = width;
+    descent.x = packed.data();
+    descent.num_examples = batch;
+    descent.kernels = &KernelsFor<T>(isa);
+    descent.parallel = parallel;
+    return descent;
+  }
+
+  // The same for the examples [begin, end).
+  Descent<T> On(Isa isa, int64_t begin, int64_t end) const {
+    Descent<T> descent = On(isa);
+    descent.x += begin * Padded(width);
+    descent.num_examples = end - begin;
+    return descent;
+  }
+};
+
+template <typename T>
+Head<T> RandomHead(OwnedTree owned, int64_t batch, int64_t width,
+                   bool with_bias, std::mt19937* rng) {
+  Head<T> head;
+  head.owned = std::move(owned);
+  head.batch = batch;
+  head.width = width;
+  const int64_t rows = head.tree().num_rows;
+  head.weights = Draw<T>(rows * width, 32, rng);
+  head.biases = Draw<T>(with_bias ? rows : 0, 64, rng);
+  head.x = Draw<T>(batch * width, 64, rng);
+  head.Pack();
+  return head;
+}
+
+template <typename T>
+Head<T> RandomHead(const Case& c, bool with_bias, std::mt19937* rng) {
+  return RandomHead<T>(RandomTree(c.groups, c.most, c.inner, rng), c.batch,
+                       c.width, with_bias, rng);
+}
+
+// log p of all nodes, [batch, rows], from the scalar reference.
+template <typename T>
+std::vector<double> WantedLogProbs(const Head<T>& head) {
+  const TreeView tree = head.tree();
+  const std::vector<double> w = AllToDoubles(head.weights);
+  const std::vector<double> b = AllToDoubles(head.biases);
+  const std::vector<double> x = AllToDoubles(head.x);
+  std::vector<double> log_probs(head.batch * tree.num_rows);
+  for (int64_t i = 0; i < head.batch; ++i) {
+    ReferenceLogProbs(tree, head.width, w.data(),
+                      b.empty() ? nullptr : b.data(), x.data() + i * head.width,
+                      log_probs.data() + i * tree.num_rows);
+  }
+  return log_probs;
+}
+
+// log p of all classes, [examples, classes], from LogProbs: the numbers that
+// every way down the tree must give, to the bit.
+template <typename T>
+std::vector<Accumulator<T>> ClassValues(const Descent<T>& descent) {
+  using A = Accumulator<T>;
+  std::vector<int64_t> levels;
+  const std::string error = FindLevels(descent.tree, &levels);
+  Expect(error.empty(), error);
+  std::vector<A> values(descent.num_examples * descent.tree.num_classes, NAN);
+  std::vector<A> groups(descent.num_examples * descent.tree.num_groups, NAN);
+  LogProbs<T>(descent, levels, {false, values.data(), groups.data()});
+  return values;
+}
+
+inline int64_t Depth(const TreeView& tree) {
+  std::vector<int64_t> levels;
+  FindLevels(tree, &levels);
+  return static_cast<int64_t>(levels.size()) - 1;
+}
+
+// A group whose only row is switched off has no distribution.
+inline bool HasSiblings(const TreeView& tree, int64_t row) {
+  const int64_t* offsets = tree.group_offsets + tree.row_groups[row];
+  return offsets[1] - offsets[0] > 1;
+}
+
+// Of a log-probability, relative to 1 and its size. A logit sums `width`
+// products below 1/2; a path adds `depth` terms.
+template <typename T>
+double Tolerance(const Head<T>& head) {
+  const double unit = std::ldexp(1.0, sizeof(Accumulator<T>) == 4 ? -24 : -53);
+  return unit * (4 * head.width + 64) * Depth(head.tree());
+}
+
+// Near, for values that may be infinite or NaN: then they must be the same.
+inline void NearOrSame(double got, double want, double tolerance,
+                       const std::string& what) {
+  if (std::isfinite(want)) return Near(got, want, tolerance, what);
+  Expect(std::isnan(want) ? std::isnan(got) : got == want, what);
+}
+
+// Overwrites up to three numbers of a tree's arrays.
+inline void Corrupt(OwnedTree* tree, std::mt19937* rng) {
+  std::vector<int64_t>* const arrays[] = {&tree->offsets,    &tree->parents,
+                                          &tree->class_rows, &tree->row_groups,
+                                          &tree->row_below,  &tree->row_below};
+  const int64_t values[] = {INT64_MIN,
+                            INT64_MAX,
+                            -1 - static_cast<int64_t>((*rng)() % 9),
+                            static_cast<int64_t>((*rng)() % 9),
+                            static_cast<int64_t>(tree->parents.size()),
+                            static_cast<int64_t>(tree->row_below.size()),
+                            ~static_cast<int64_t>(tree->class_rows.size())};
+  for (int64_t left = 1 + (*rng)() % 3; left > 0; --left) {
+    std::vector<int64_t>& array = *arrays[(*rng)() % std::size(arrays)];
+    array[(*rng)() % array.size()] = values[(*rng)() % std::size(values)];
+  }
+}
+
+// Calls check(T(), isa, name) for every ISA and element type.
+template <typename Function>
+void ForEachKernel(const Function& check) {
+  for (Isa isa : SupportedIsas()) {
+    const std::string name = std::string(IsaName(isa)) + " ";
+    check(double(), isa, name + "double");
+    check(float(), isa, name + "float");
+    check(bfloat16(), isa, name + "bfloat16");
+    check(half(), isa, name + "half");
+    std::printf("%s: done\n", IsaName(isa));
+  }
+}
+
+// The name of a case.
+inline std::string Named(const std::string& kernel, const Case& c, bool bias) {
+  return kernel + " B=" + std::to_string(c.batch) +
+         " D=" + std::to_string(c.width) + " G=" + std::to_string(c.groups) +
+         (bias ? " biased" : "");
+}
+
+// Ragged widths, with and without a group that is wider than a vector; a chain
+// of groups, one group, groups of one.
+constexpr Case kDescentCases[] = {
+    {1, 1, 1, 1, 0},       {3, 0, 20, 4, 0.5},    {50, 17, 40, 9, 0.3},
+    {5, 15, 3, 4, 0.5},    {60, 16, 20, 70, 0.1}, {7, 300, 60, 13, 1},
+    {9, 31, 50, 1, 1},     {0, 5, 3, 3, 0.5},     {2, 8, 3, 900, 0.01},
+    {13, 33, 200, 2, 0.9}, {2, 3, 400, 3, 0}};
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_API_DESCENT_TEST_SUPPORT_H_

@@ -1,0 +1,387 @@
+// Log-probabilities of all classes and nodes, and their gradient: every ISA and
+// element type against the scalar reference, on random trees and ragged sizes;
+// the same bits whatever the order in which items run and whatever the other
+// examples; infinite and NaN parameters; and trees that are none.
+
+#include "cc/core/api/log_probs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cc/core/api/descent_test_support.h"
+#include "cc/core/testing/reference.h"
+#include "cc/core/testing/test_support.h"
+
+namespace tf_hsm {
+namespace {
+
+template <typename A>
+struct Outputs {
+  std::vector<A> values, groups, dz, dx;
+};
+
+// Without `grads`, the forward only.
+template <typename T>
+Outputs<Accumulator<T>> Run(const Descent<T>& descent, bool of_nodes,
+                            const std::vector<Accumulator<T>>& grads) {
+  using A = Accumulator<T>;
+  const TreeView& tree = descent.tree;
+  const int64_t examples = descent.num_examples;
+  std::vector<int64_t> levels;
+  const std::string error = FindLevels(tree, &levels);
+  Expect(error.empty(), error);
+  Outputs<A> out;
+  out.values.assign(examples * (of_nodes ? tree.num_rows : tree.num_classes),
+                    NAN);
+  out.groups.assign(examples * tree.num_groups, NAN);
+  LogProbs<T>(descent, levels,
+              {of_nodes, out.values.data(), out.groups.data()});
+  if (grads.empty()) return out;
+  out.dz.assign(examples * tree.num_rows, NAN);
+  out.dx.assign(examples * descent.width, NAN);
+  LogProbsGrad<T>(descent, levels,
+                  {of_nodes, out.values.data(), out.groups.data()},
+                  grads.data(), out.dz.data(), out.dx.data());
+  return out;
+}
+
+// The gradient by the chain rule over the paths to all targets, the leaves of
+// the classes or all rows: log p is the negative of a loss.
+template <typename T>
+Outputs<double> WantedGrads(const Head<T>& head, bool of_nodes,
+                            const std::vector<Accumulator<T>>& grads) {
+  TreeView tree = head.tree();
+  std::vector<int64_t> all_rows(tree.num_rows);
+  std::iota(all_rows.begin(), all_rows.end(), 0);
+  const int64_t targets = of_nodes ? tree.num_rows : tree.num_classes;
+  if (of_nodes) tree.class_rows = all_rows.data();
+  const std::vector<double> w = AllToDoubles(head.weights);
+  const std::vector<double> b = AllToDoubles(head.biases);
+  const std::vector<double> x = AllToDoubles(head.x);
+  Outputs<double> want;
+  want.dz.resize(head.batch * tree.num_rows);
+  want.dx.resize(head.batch * head.width);
+  for (int64_t i = 0; i < head.batch; ++i) {
+    for (int64_t c = 0; c < targets; ++c) {
+      const double g = grads[i * targets + c];
+      if (g == 0) continue;
+      ReferenceLoss(tree, head.width, w.data(), b.empty() ? nullptr : b.data(),
+                    x.data() + i * head.width, c, -g,
+                    want.dx.data() + i * head.width, nullptr,
+                    want.dz.data() + i * tree.num_rows);
+    }
+  }
+  return want;
+}
+
+// A gradient for every target, multiples of 1/64; all but about 16 of an
+// example are zero, since each costs the reference a path.
+template <typename T>
+std::vector<Accumulator<T>> RandomGrads(const Head<T>& head, bool of_nodes,
+                                        std::mt19937* rng) {
+  const TreeView tree = head.tree();
+  const int64_t targets = of_nodes ? tree.num_rows : tree.num_classes;
+  std::vector<Accumulator<T>> grads =
+      Draw<Accumulator<T>>(head.batch * targets, 64, rng);
+  for (auto& grad : grads) {
+    if (static_cast<int64_t>((*rng)() % targets) >= 16) grad = 0;
+  }
+  return grads;
+}
+
+template <typename A>
+void CompareGrads(const Outputs<A>& got, const Outputs<double>& want,
+                  double tolerance, const std::string& name) {
+  for (size_t i = 0; i < want.dz.size(); ++i) {
+    NearOrSame(got.dz[i], want.dz[i], tolerance, name + " dz");
+  }
+  for (size_t i = 0; i < want.dx.size(); ++i) {
+    NearOrSame(got.dx[i], want.dx[i], tolerance, name + " dx");
+  }
+}
+
+template <typename T>
+void Check(const Head<T>& head, Isa isa, const std::string& name,
+           std::mt19937* rng) {
+  using A = Accumulator<T>;
+  const TreeView tree = head.tree();
+  const int64_t rows = tree.num_rows;
+  const std::vector<double> want = WantedLogProbs(head);
+  const double tolerance = Tolerance(head);
+  const Outputs<A> nodes = Run<T>(head.On(isa), true, {});
+  const Outputs<A> classes = Run<T>(head.On(isa), false, {});
+  for (size_t i = 0; i < want.size(); ++i) {
+    NearOrSame(nodes.values[i], want[i], tolerance, name + " log p");
+    Expect(!(nodes.values[i] > 0), name + ": a probability above 1");
+  }
+  bool same = SameBits(nodes.groups, classes.groups);
+  for (int64_t i = 0; i < head.batch; ++i) {
+    for (int64_t c = 0; c < tree.num_classes; ++c) {
+      same = same && SameBits<A>({nodes.values[i * rows + tree.class_rows[c]]},
+                                 {classes.values[i * tree.num_classes + c]});
+    }
+    for (int64_t g = 1; g < tree.num_groups; ++g) {
+      same =
+          same && SameBits<A>({nodes.values[i * rows + tree.group_parents[g]]},
+                              {nodes.groups[i * tree.num_groups + g]});
+    }
+  }
+  Expect(same, name + ": other bits for classes, nodes and groups");
+
+  for (int64_t i : {int64_t{0}, head.batch / 2, head.batch - 1}) {
+    if (i < 0 || i >= head.batch) continue;
+    const Outputs<A> one = Run<T>(head.On(isa, i, i + 1), true, {});
+    Expect(SameBits(one.values,
+                    std::vector<A>(nodes.values.begin() + i * rows,
+                                   nodes.values.begin() + (i + 1) * rows)),
+           name + ": the other examples change the bits");
+  }
+
+  for (bool of_nodes : {false, true}) {
+    const std::vector<A> grads = RandomGrads(head, of_nodes, rng);
+    if (grads.empty()) continue;
+    const std::string what = name + (of_nodes ? " of nodes" : "");
+    const Outputs<A> out = Run<T>(head.On(isa), of_nodes, grads);
+    const Outputs<A> again = Run<T>(head.On(isa, Reversed), of_nodes, grads);
+    Expect(SameBits(out.values, again.values) &&
+               SameBits(out.groups, again.groups) &&
+               SameBits(out.dz, again.dz) && SameBits(out.dx, again.dx),
+           what + ": the order of items changes the bits");
+    double size = 0;  // of all gradients that meet in a node or in dx
+    for (A g : grads) size += std::fabs(g) / head.batch;
+    CompareGrads(out, WantedGrads(head, of_nodes, grads),
+                 tolerance * (1 + size), what);
+  }
+}
+
+// The gradient again, by differences of the reference's values.
+void CheckDifferences(Isa isa, std::mt19937* rng) {
+  const std::string name = std::string(IsaName(isa)) + " differences";
+  Head<double> head = RandomHead<double>({4, 5, 12, 4, 0.6}, true, rng);
+  const TreeView tree = head.tree();
+  const std::vector<double> grads = RandomGrads(head, true, rng);
+  const Outputs<double> out = Run<double>(head.On(isa), true, grads);
+  auto total = [&](int64_t i) {
+    const std::vector<double> log_probs = WantedLogProbs(head);
+    double sum = 0;
+    for (int64_t at = i * tree.num_rows; at < (i + 1) * tree.num_rows; ++at) {
+      sum += grads[at] * log_probs[at];
+    }
+    return sum;
+  };
+  auto slope = [&](double* at, int64_t i) {
+    constexpr double kStep = 1e-5;
+    const double middle = *at;
+    *at = middle + kStep;
+    const double above = total(i);
+    *at = middle - kStep;
+    const double below = total(i);
+    *at = middle;
+    return (above - below) / (2 * kStep);
+  };
+  for (int64_t i = 0; i < head.batch; ++i) {
+    for (int64_t r = 0; r < tree.num_rows; ++r) {
+      Near(out.dz[i * tree.num_rows + r], slope(&head.biases[r], i), 1e-7,
+           name + " dz");
+    }
+    for (int64_t d = 0; d < head.width; ++d) {
+      const int64_t at = i * head.width + d;
+      Near(out.dx[at], slope(&head.x[at], i), 1e-7, name + " dx");
+    }
+  }
+}
+
+// A group of so many rows that a work item holds fewer examples.
+void CheckWide(Isa isa, std::mt19937* rng) {
+  OwnedTree tree;
+  while (tree.class_rows.size() < 24000) tree = RandomTree(2, 40000, 0, rng);
+  const Head<float> head = RandomHead<float>(tree, 50, 3, true, rng);
+  const std::vector<double> want = WantedLogProbs(head);
+  const Outputs<float> out = Run<float>(head.On(isa), true, {});
+  const double tolerance = Tolerance(head);
+  for (size_t i = 0; i < want.size(); ++i) {
+    Near(out.values[i], want[i], tolerance, "a wide group");
+  }
+}
+
+// A row that has siblings and lies below another one, a leaf or not; or -1.
+int64_t FindRow(const TreeView& tree, bool is_leaf) {
+  for (int64_t row = tree.group_offsets[1]; row < tree.num_rows; ++row) {
+    if (HasSiblings(tree, row) && (tree.row_below[row] < 0) == is_leaf) {
+      return row;
+    }
+  }
+  return -1;
+}
+
+// Parameters that are not finite: what passes them has no probability or no
+// number, as in the reference; all else keeps its bits.
+template <typename T>
+void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
+  using A = Accumulator<T>;
+  Head<T> head;
+  int64_t inner = -1, leaf = -1;
+  while (inner < 0 || leaf < 0) {
+    head = RandomHead<T>({6, 19, 12, 5, 0.5}, true, rng);
+    inner = FindRow(head.tree(), false);
+    leaf = FindRow(head.tree(), true);
+  }
+  const TreeView tree = head.tree();
+  const int64_t last_group = tree.num_groups - 1;
+  const double tolerance = Tolerance(head);
+  const Outputs<A> before = Run<T>(head.On(isa), true, {});
+  const auto compare = [&](const Head<T>& changed, const std::string& what) {
+    const Outputs<A> out = Run<T>(changed.On(isa), true, {});
+    const std::vector<double> want = WantedLogProbs(changed);
+    for (size_t i = 0; i < want.size(); ++i) {
+      NearOrSame(out.values[i], want[i], tolerance, name + " " + what);
+    }
+    return out;
+  };
+  for (double value : kSpecialValues) {
+    for (int64_t row : {leaf, inner}) {
+      Head<T> changed = head;
+      changed.biases[row] = Special<T>(value);
+      compare(changed, "bias " + std::to_string(value));
+      changed = head;
+      for (int64_t d = 0; d < head.width; ++d) {
+        changed.weights[row * head.width + d] = Special<T>(value);
+      }
+      compare(changed, "weights " + std::to_string(value));
+    }
+    // One example alone.
+    Head<T> changed = head;
+    changed.x[2 * head.width + 3] = Special<T>(value);
+    changed.Pack();
+    const Outputs<A> out = compare(changed, "input " + std::to_string(value));
+    bool same = true;
+    for (int64_t at = 0; at < head.batch * tree.num_rows; ++at) {
+      same = same && (at / tree.num_rows == 2 ||
+                      SameBits<A>({out.values[at]}, {before.values[at]}));
+    }
+    Expect(same, name + ": an input changes other examples");
+  }
+  Head<T> changed = head;
+  for (int64_t r = tree.group_offsets[last_group]; r < tree.num_rows; ++r) {
+    changed.biases[r] = Special<T>(-INFINITY);
+  }
+  compare(changed, "a group without probability");
+
+  // What lies below a row that is switched off gets no gradient, where none
+  // reaches it, and gives none.
+  for (int64_t row : {leaf, inner}) {
+    changed = head;
+    changed.biases[row] = Special<T>(-INFINITY);
+    const std::vector<double> want = WantedLogProbs(changed);
+    for (bool of_nodes : {false, true}) {
+      const int64_t targets = of_nodes ? tree.num_rows : tree.num_classes;
+      std::vector<A> grads = RandomGrads(head, of_nodes, rng);
+      for (int64_t i = 0; i < head.batch; ++i) {
+        for (int64_t c = 0; c < targets; ++c) {
+          const int64_t at = of_nodes ? c : tree.class_rows[c];
+          if (std::isinf(want[i * tree.num_rows + at])) {
+            grads[i * targets + c] = 0;
+          }
+        }
+      }
+      CompareGrads(Run<T>(changed.On(isa), of_nodes, grads),
+                   WantedGrads(changed, of_nodes, grads), 40 * tolerance,
+                   name + " below a row that is off");
+    }
+  }
+}
+
+void CheckSays(const OwnedTree& tree, const std::string& part) {
+  std::vector<int64_t> levels;
+  const std::string error = FindLevels(tree.view(), &levels);
+  Expect(error.find(part) != std::string::npos,
+         "'" + error + "' should say '" + part + "'");
+}
+
+// The root's group has the rows 0 to 2; group 1 lies below row 1, group 2 below
+// row 3.
+OwnedTree SmallTree() {
+  OwnedTree tree;
+  tree.offsets = {0, 3, 5, 7};
+  tree.parents = {-1, 1, 3};
+  tree.row_groups = {0, 0, 0, 1, 1, 2, 2};
+  tree.class_rows = {0, 2, 4, 5, 6};
+  tree.row_below = {~0, 1, ~1, 2, ~2, ~3, ~4};
+  return tree;
+}
+
+void CheckLevels(std::mt19937* rng) {
+  std::vector<int64_t> levels;
+  const OwnedTree right = SmallTree();
+  Expect(FindLevels(right.view(), &levels).empty() &&
+             levels == std::vector<int64_t>({0, 1, 2, 3}),
+         "the levels of a small tree");
+  auto says = [&](std::vector<int64_t> OwnedTree::* array, int64_t at,
+                  int64_t value, const std::string& part) {
+    OwnedTree tree = right;
+    (tree.*array)[at] = value;
+    CheckSays(tree, part);
+  };
+  says(&OwnedTree::offsets, 0, 1, "group_offsets[0] = 1 is outside [0, 1)");
+  says(&OwnedTree::offsets, 1, 0, "group_offsets[1] = 0 is outside [1, 8)");
+  says(&OwnedTree::offsets, 2, 8, "group_offsets[2] = 8 is outside [4, 8)");
+  says(&OwnedTree::offsets, 3, 6, "group_offsets[3] = 6 is not the number of");
+  says(&OwnedTree::row_below, 0, ~1, "row_below[2] = -2 is a second leaf");
+  says(&OwnedTree::row_below, 0, ~5, "row_below[0] = -6 is neither");
+  says(&OwnedTree::row_below, 3, 1, "row_below[3] = 1 is neither");
+  says(&OwnedTree::row_below, 3, 3, "row_below[3] = 3 is neither");
+  says(&OwnedTree::row_below, 1, 2, "row_below[1] = 2, but groups stand");
+  says(&OwnedTree::row_below, 1, ~2, "no row has group 1 below it");
+  says(&OwnedTree::row_below, 3, INT64_MIN, "row_below[3] = -9223372036854775");
+
+  // What is accepted is a tree.
+  int64_t accepted = 0;
+  for (int i = 0; i < 3000; ++i) {
+    Head<float> head = RandomHead<float>({2, 3, 9, 4, 0.5}, false, rng);
+    Corrupt(&head.owned, rng);
+    if (!FindLevels(head.tree(), &levels).empty()) continue;
+    ++accepted;
+    const TreeView tree = head.tree();
+    const Outputs<float> out = Run<float>(head.On(Isa::kBaseline), false,
+                                          RandomGrads(head, false, rng));
+    for (int64_t at = 0; at < head.batch * tree.num_rows; ++at) {
+      Expect(std::isfinite(out.dz[at]), "dz of a tree that was accepted");
+    }
+    for (int64_t i = 0; i < head.batch; ++i) {
+      double mass = 0;
+      for (int64_t c = 0; c < tree.num_classes; ++c) {
+        mass += std::exp(out.values[i * tree.num_classes + c]);
+      }
+      Near(mass, 1, 1e-5, "the mass of a tree that was accepted");
+    }
+  }
+  Expect(accepted > 100 && accepted < 2500, "corrupted trees that are refused");
+}
+
+}  // namespace
+}  // namespace tf_hsm
+
+int main() {
+  using namespace tf_hsm;  // NOLINT
+  std::mt19937 rng(1);
+  ForEachKernel([&](auto element, Isa isa, const std::string& kernel) {
+    using T = decltype(element);
+    for (const Case& c : kDescentCases) {
+      for (bool bias : {false, true}) {
+        Check(RandomHead<T>(c, bias, &rng), isa, Named(kernel, c, bias), &rng);
+      }
+    }
+    CheckSpecial<T>(isa, kernel, &rng);
+  });
+  for (Isa isa : SupportedIsas()) {
+    CheckDifferences(isa, &rng);
+    CheckWide(isa, &rng);
+  }
+  CheckLevels(&rng);
+  return Summarize();
+}

@@ -1,0 +1,238 @@
+#include "cc/core/api/loss.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+namespace tf_hsm {
+namespace {
+
+// Work below this many multiply-adds is not worth a work item of its own.
+constexpr int64_t kItemCost = 1 << 20;
+
+// A gradient of at most this size is left in the cache for the optimizer.
+constexpr int64_t kCachedBytes = 16 << 20;
+
+// The largest first: the last item to start is then a small one.
+void SortByCost(std::vector<Slice>* slices) {
+  std::stable_sort(
+      slices->begin(), slices->end(),
+      [](const Slice& a, const Slice& b) { return a.cost > b.cost; });
+}
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Work items of a hot group, if there is work for as many: enough for a few
+// threads.
+constexpr int64_t kManySlices = 8;
+
+// Probabilities that a work item may keep for itself.
+constexpr int64_t kMaxItemProbs = 1 << 20;
+
+bool IsSmall(const Node& node) { return node.fanout <= kMaxSmallFanout; }
+
+// Whether one work item of the forward sees all of the node's examples, so that
+// a training step can update the node at the end of that item.
+bool IsUpdatedAtOnce(const Node& node) {
+  if (IsSmall(node)) return node.num_runs() == 1;
+  return node.population() <= kMaxItemExamples &&
+         node.population() * node.fanout <= kMaxItemProbs;
+}
+
+// A group's examples in even slices of at most `most`, but in kManySlices where
+// that leaves each kMaxItemExamples.
+void SliceExamples(const Node& node, int64_t index, int64_t most,
+                   std::vector<Slice>* slices) {
+  const int64_t population = node.population();
+  const int64_t parts =
+      std::max(CeilDivide(population, most),
+               std::min(kManySlices, CeilDivide(population, kMaxItemExamples)));
+  const int64_t size = CeilDivide(population, parts);
+  for (int64_t begin = node.begin; begin < node.end; begin += size) {
+    const int64_t end = std::min(begin + size, node.end);
+    slices->push_back({index, begin, end, (end - begin + 4) * node.fanout});
+  }
+}
+
+// The groups that are not small, by how many such groups lie above them: those
+// of one level share no example, so their dx do not collide.
+std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan, int64_t most) {
+  std::vector<std::vector<Slice>> levels;
+  std::vector<int64_t> level(plan.nodes.size());
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    const Node& node = plan.nodes[i];
+    const bool large = !IsSmall(node);
+    const int64_t above = node.parent < 0 ? 0 : level[node.parent];
+    level[i] = above + large;
+    if (!large) continue;
+    if (above >= static_cast<int64_t>(levels.size())) levels.emplace_back();
+    SliceExamples(node, i, most, &levels[above]);
+  }
+  for (auto& slices : levels) SortByCost(&slices);
+  return levels;
+}
+
+bool HasSmall(const Plan& plan) {
+  return std::any_of(plan.nodes.begin(), plan.nodes.end(), IsSmall);
+}
+
+// Calls run(begin, end) for the examples, if there are groups to walk, and
+// then group(slice) for the others.
+void InForwardOrder(const Plan& plan, int64_t most, const Parallel& parallel,
+                    const std::function<void(int64_t, int64_t)>& run,
+                    const std::function<void(const Slice&)>& group) {
+  if (HasSmall(plan)) {
+    const int64_t count = plan.num_examples();
+    parallel(CeilDivide(count, kRunExamples), [&](int64_t i) {
+      run(i * kRunExamples, std::min((i + 1) * kRunExamples, count));
+    });
+  }
+  for (const std::vector<Slice>& slices : ForwardLevels(plan, most)) {
+    parallel(slices.size(), [&](int64_t i) { group(slices[i]); });
+  }
+}
+
+// Backward of the nodes for which `wanted` holds.
+template <typename T>
+void BackwardOf(const Problem<T>& problem, const Kernels<T>& kernels,
+                const Parallel& parallel, const BackwardArguments<T>& arguments,
+                bool (*wanted)(const Node&)) {
+  const Plan& plan = *problem.plan;
+  // Large groups are cut by rows; small ones, depth-first so that neighbours
+  // share examples, are run together.
+  std::vector<Slice> large, small;
+  std::vector<int64_t> batches = {0};  // of `small`
+  int64_t batch_cost = 0;
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    const Node& node = plan.nodes[i];
+    if (!wanted(node)) continue;
+    const int64_t row_cost = (node.population() + 4) * problem.width;
+    if (node.fanout * row_cost < kItemCost) {
+      small.push_back({static_cast<int64_t>(i), 0, node.fanout, 0});
+      batch_cost += node.fanout * row_cost;
+      if (batch_cost >= kItemCost) {
+        batches.push_back(small.size());
+        batch_cost = 0;
+      }
+      continue;
+    }
+    // Not small, so neither is row_cost zero.
+    const int64_t step = kernels.backward_row_step;
+    const int64_t size = CeilDivide(4 * kItemCost, row_cost * step) * step;
+    for (int64_t begin = 0; begin < node.fanout; begin += size) {
+      const int64_t end = std::min(begin + size, node.fanout);
+      large.push_back(
+          {static_cast<int64_t>(i), begin, end, (end - begin) * row_cost});
+    }
+  }
+  if (batches.back() < static_cast<int64_t>(small.size())) {
+    batches.push_back(small.size());
+  }
+  SortByCost(&large);
+  const int64_t num_large = large.size();
+  parallel(num_large + batches.size() - 1, [&](int64_t i) {
+    if (i < num_large) {
+      kernels.backward_rows(problem, &large[i], 1, arguments);
+      return;
+    }
+    const int64_t first = batches[i - num_large];
+    kernels.backward_rows(problem, small.data() + first,
+                          batches[i - num_large + 1] - first, arguments);
+  });
+}
+
+}  // namespace
+
+bool AddsDx(const Plan& plan, int64_t batch) {
+  return !HasSmall(plan) || plan.num_examples() < batch;
+}
+
+template <typename T>
+void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
+             const Parallel& parallel, const ForwardOutputs<T>& outputs) {
+  InForwardOrder(
+      *problem.plan, kernels.forward_examples, parallel,
+      [&](int64_t begin, int64_t end) {
+        kernels.small_groups(problem, begin, end, outputs, nullptr);
+      },
+      [&](const Slice& slice) {
+        kernels.forward_group(problem, slice, outputs);
+      });
+}
+
+template <typename T>
+void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
+              const Parallel& parallel, const BackwardArguments<T>& arguments) {
+  BackwardArguments<T> with_hint = arguments;
+  with_hint.past_cache =
+      problem.plan->num_rows * problem.width * static_cast<int64_t>(sizeof(T)) >
+      kCachedBytes;
+  BackwardOf<T>(problem, kernels, parallel, with_hint,
+                [](const Node&) { return true; });
+}
+
+void PlanTraining(Plan* plan, int64_t max_partials) {
+  plan->num_partials = plan->num_probs = 0;
+  for (Node& node : plan->nodes) {
+    node.partial_offset = -1;
+    node.prob_offset = 0;
+    if (IsUpdatedAtOnce(node)) continue;
+    const int64_t runs = node.num_runs();
+    if (node.fanout == 2 && runs <= max_partials - plan->num_partials) {
+      node.partial_offset = plan->num_partials;
+      plan->num_partials += runs;
+    } else {
+      node.prob_offset = plan->num_probs;
+      plan->num_probs += node.population() * node.fanout;
+    }
+  }
+}
+
+template <typename T>
+void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
+               const Parallel& parallel, const ForwardOutputs<T>& unscaled,
+               const BackwardArguments<T>& arguments) {
+  using A = Accumulator<T>;
+  const Plan& plan = *problem.plan;
+  ForwardOutputs<T> outputs = unscaled;
+  outputs.dx_factors = arguments.loss_grads;
+  auto run = [&](int64_t begin, int64_t end) {
+    kernels.small_groups(problem, begin, end, outputs, &arguments);
+  };
+  auto group = [&](const Slice& slice) {
+    const Node& node = plan.nodes[slice.node];
+    if (!IsUpdatedAtOnce(node)) {
+      kernels.forward_group(problem, slice, outputs);
+      return;
+    }
+    static thread_local std::vector<A> probs;
+    probs.resize(
+        std::max<size_t>(probs.size(), node.population() * node.fanout));
+    ForwardOutputs<T> forward = outputs;
+    BackwardArguments<T> backward = arguments;
+    forward.probs = probs.data();
+    backward.probs = probs.data();
+    kernels.forward_group(problem, slice, forward);
+    const Slice rows = {slice.node, 0, node.fanout, 0};
+    kernels.backward_rows(problem, &rows, 1, backward);
+  };
+  InForwardOrder(plan, kernels.forward_examples, parallel, run, group);
+  BackwardOf<T>(problem, kernels, parallel, arguments,
+                [](const Node& node) { return !IsUpdatedAtOnce(node); });
+}
+
+#define TF_HSM_INSTANTIATE(T)                                                  \
+  template void Forward(const Problem<T>&, const Kernels<T>&, const Parallel&, \
+                        const ForwardOutputs<T>&);                             \
+  template void Backward(const Problem<T>&, const Kernels<T>&,                 \
+                         const Parallel&, const BackwardArguments<T>&);        \
+  template void TrainStep(const Problem<T>&, const Kernels<T>&,                \
+                          const Parallel&, const ForwardOutputs<T>&,           \
+                          const BackwardArguments<T>&);
+TF_HSM_INSTANTIATE(float)
+TF_HSM_INSTANTIATE(double)
+TF_HSM_INSTANTIATE(bfloat16)
+TF_HSM_INSTANTIATE(half)
+#undef TF_HSM_INSTANTIATE
+
+}  // namespace tf_hsm

@@ -1,0 +1,84 @@
+// Loss, dx, dW and db of a batch, or a whole training step: which kernel runs
+// on what, in which order.
+
+#ifndef TF_HSM_CC_CORE_API_LOSS_H_
+#define TF_HSM_CC_CORE_API_LOSS_H_
+
+#include <cstdint>
+
+#include "cc/core/base/parallel.h"
+#include "cc/core/base/types.h"
+#include "cc/core/plan/plan.h"
+#include "cc/core/table/kernels.h"
+
+namespace tf_hsm {
+
+// Probabilities are kept for the backward up to this many bytes; above, the
+// backward makes them again from the weights and the saved normalizers.
+constexpr int64_t kMaxKeptBytes = int64_t{256} << 20;
+
+// The same for a training step, which keeps fewer.
+constexpr int64_t kMaxStepBytes = int64_t{512} << 20;
+
+// Of rows this narrow, probabilities are made again sooner than they are read,
+// unless they are few enough for a cache.
+constexpr int64_t kNarrowWidth = 64;
+constexpr int64_t kMaxNarrowBytes = int64_t{4} << 20;
+
+// Whether the backward is to find the probabilities; at most `max_bytes`.
+template <typename T>
+bool KeepsProbs(const Plan& plan, int64_t width, int64_t max_bytes) {
+  const int64_t limit = width <= kNarrowWidth ? kMaxNarrowBytes : max_bytes;
+  return plan.num_probs <= limit / static_cast<int64_t>(sizeof(Accumulator<T>));
+}
+
+// A training step has partial gradients of as many groups of two rows as fit
+// into so many bytes. Those of all would be up to batch x depth x width / 16
+// numbers.
+constexpr int64_t kMaxPartialBytes = int64_t{256} << 20;
+
+// As many.
+template <typename T>
+int64_t MaxPartials(int64_t width) {
+  return kMaxPartialBytes /
+         (PartialStride(width) * static_cast<int64_t>(sizeof(Accumulator<T>)));
+}
+
+// Whether the dx of `batch` examples, some of which the plan may leave out,
+// must hold zeros before Forward or TrainStep: where there are small groups,
+// these write the dx of all examples of the plan.
+bool AddsDx(const Plan& plan, int64_t batch);
+
+// Adds loss to an output that holds zeros, and makes dx, which holds zeros
+// where AddsDx; fills normalizers and probs.
+template <typename T>
+void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
+             const Parallel& parallel, const ForwardOutputs<T>& outputs);
+
+// Fills dw and db of all touched rows, or applies the update to them.
+template <typename T>
+void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
+              const Parallel& parallel, const BackwardArguments<T>& arguments);
+
+// Gives places to partial gradients of the groups of two rows that several runs
+// share, `max_partials` at most; plan->num_partials is their number. Gives up
+// the places of probabilities that a training step need not keep, those of the
+// nodes that it updates at once or by partial gradients; plan->num_probs is
+// what is left.
+void PlanTraining(Plan* plan, int64_t max_partials);
+
+// Makes loss and dx as Forward does, those of the parameters before the step,
+// and applies the update that `arguments` has. dx is that of the total that the
+// step minimizes: each example's is multiplied by its loss_grads. The weights
+// of a node are updated right after their part of loss and dx, while they are
+// in the cache, where few examples pass the node. `outputs` has the probs, or,
+// if they are not kept, the normalizers; these and the partials are scratch.
+// problem.plan comes from PlanTraining.
+template <typename T>
+void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
+               const Parallel& parallel, const ForwardOutputs<T>& outputs,
+               const BackwardArguments<T>& arguments);
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_API_LOSS_H_

@@ -1,0 +1,278 @@
+// Every ISA and element type against the scalar reference, on random trees and
+// ragged sizes; and the same bits whatever the order in which items run.
+
+#include "cc/core/api/loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cc/core/api/inputs.h"
+#include "cc/core/testing/reference.h"
+#include "cc/core/testing/test_support.h"
+
+namespace tf_hsm {
+namespace {
+
+template <typename T>
+struct Outputs {
+  using A = Accumulator<T>;
+  std::vector<A> loss, dx, normalizers, probs;
+  std::vector<T> dw, db;
+};
+
+template <typename T>
+Outputs<T> Run(const Problem<T>& problem, Isa isa, const Parallel& parallel,
+               int64_t batch, const std::vector<Accumulator<T>>& grads,
+               bool keep) {
+  const Plan& plan = *problem.plan;
+  Outputs<T> out;
+  out.loss.assign(batch, 0);
+  out.dx.assign(batch * problem.width, AddsDx(plan, batch) ? 0 : NAN);
+  out.normalizers.assign(2 * plan.num_passes, NAN);
+  out.probs.assign(keep ? plan.num_probs : 0, NAN);
+  Forward<T>(problem, KernelsFor<T>(isa), parallel,
+             {out.loss.data(), out.dx.data(), nullptr, out.normalizers.data(),
+              keep ? out.probs.data() : nullptr});
+  out.dw.resize(plan.num_rows * problem.width);
+  out.db.resize(plan.num_rows);
+  Backward<T>(
+      problem, KernelsFor<T>(isa), parallel,
+      {grads.data(), out.normalizers.data(), keep ? out.probs.data() : nullptr,
+       nullptr, out.dw.data(), out.db.data()});
+  return out;
+}
+
+// What weights without biases and float inputs give.
+template <typename T>
+Outputs<T> RunFloatInputs(const TreeView& tree, const std::vector<T>& w,
+                          const std::vector<float>& x, int64_t width,
+                          const std::vector<int64_t>& labels, Isa isa,
+                          float loss_grad = 0) {
+  const int64_t batch = labels.size();
+  Plan plan;
+  Expect(MakePlan(tree, labels.data(), batch, {}, &plan).empty(), "plan");
+  std::vector<float> sorted(batch * Padded(width));
+  PackInputs(plan.order.data(), plan.num_examples(), x.data(), width, Serial,
+             sorted.data());
+  const Problem<T> problem = {&plan, width, w.data(), nullptr, sorted.data()};
+  return Run<T>(problem, isa, Serial, batch,
+                std::vector<float>(batch, loss_grad), false);
+}
+
+// Of a row of infinite weights whose logit is minus infinity nothing comes into
+// the loss, nor does a zero in one of the inputs' lower halves make it NaN.
+template <typename T>
+void CheckInfinite(Isa isa, std::mt19937* rng) {
+  const int64_t batch = 40, width = 40;
+  OwnedTree owned;
+  while (owned.row_groups.size() < 48) owned = RandomTree(1, 300, 0, rng);
+  const TreeView tree = owned.view();
+  std::vector<T> w = Draw<T>(tree.num_rows * width, 32, rng);
+  std::vector<float> x(batch * width, 1);
+  x[width - 1] = 1 + 0x1p-12f;
+  const int64_t row = tree.class_rows[0];
+  for (int64_t d = 0; d < width; ++d) {
+    w[row * width + d] = FromDouble<T>(-INFINITY);
+  }
+  std::vector<int64_t> labels(batch);
+  for (int64_t& label : labels) label = 1 + (*rng)() % (tree.num_classes - 1);
+  const Outputs<T> out = RunFloatInputs(tree, w, x, width, labels, isa);
+  const std::vector<double> w64 = ToDoubles(w), x64 = ToDoubles(x);
+  for (int64_t i = 0; i < batch; ++i) {
+    const double want =
+        ReferenceLoss(tree, width, w64.data(), nullptr, x64.data() + i * width,
+                      labels[i], 1, nullptr, nullptr, nullptr);
+    Near(out.loss[i], want, 1e-5, std::string(IsaName(isa)) + " infinite loss");
+  }
+}
+
+// Weights of few digits take none from inputs and probabilities that are
+// float: of each logit, all but the last bits of two inputs cancel.
+template <typename T>
+void CheckDigits(Isa isa, std::mt19937* rng) {
+  const int64_t batch = 40, width = 40;
+  OwnedTree owned;
+  while (owned.row_groups.size() < 48) owned = RandomTree(1, 100, 0, rng);
+  const TreeView tree = owned.view();
+  const T zero = FromDouble<T>(0);
+  std::vector<T> w(tree.num_rows * width, zero);
+  for (int64_t row = 0; row < tree.num_rows; ++row) {
+    T* pair = w.data() + row * width + (*rng)() % (width / 2) * 2;
+    pair[0] = FromDouble<T>(1024);
+    pair[1] = FromDouble<T>(-1024);
+  }
+  std::vector<float> x(batch * width, 1);
+  for (size_t i = 0; i < x.size(); i += 2) x[i] += (*rng)() % 2048 * 0x1p-22f;
+  std::vector<int64_t> labels(batch);
+  for (int64_t& label : labels) label = (*rng)() % tree.num_classes;
+  const Outputs<T> out = RunFloatInputs(tree, w, x, width, labels, isa);
+  const std::vector<double> w64 = ToDoubles(w), x64 = ToDoubles(x);
+  std::vector<double> dx(x.size());
+  const std::string name = std::string(IsaName(isa)) + " digits of ";
+  for (int64_t i = 0; i < batch; ++i) {
+    const double want =
+        ReferenceLoss(tree, width, w64.data(), nullptr, x64.data() + i * width,
+                      labels[i], 1, dx.data() + i * width, nullptr, nullptr);
+    Near(out.loss[i], want, 1e-6, name + "loss");
+  }
+  for (size_t i = 0; i < x.size(); ++i) {
+    Near(out.dx[i], dx[i], 2e-6, name + "dx");
+  }
+}
+
+// Where the backward makes probabilities again that the forward knew to be 1
+// and 0, from logits too large for their last digits to agree.
+template <typename T>
+void CheckSure(Isa isa, int64_t rows) {
+  const int64_t batch = 64, width = 64;
+  OwnedTree owned;
+  owned.parents = {-1};
+  owned.offsets = {0, rows};
+  owned.row_groups.assign(rows, 0);
+  for (int64_t k = 0; k < rows; ++k) {
+    owned.class_rows.push_back(k);
+    owned.ranks.push_back(k);
+  }
+  const TreeView tree = owned.view();
+  std::mt19937 rng(7);
+  std::vector<T> w = Draw<T>(rows * width, 1, &rng);
+  std::vector<float> x(batch * width);
+  std::uniform_real_distribution<float> uniform(1, 2);
+  for (float& v : x) v = uniform(rng);
+  for (int64_t d = 0; d < width; ++d) {
+    w[d] = FromDouble<T>(-1e6 * uniform(rng));
+    w[(rows - 1) * width + d] = FromDouble<T>(1e6 * uniform(rng));
+  }
+  const std::vector<int64_t> labels(batch, rows - 1);
+  const Outputs<T> out = RunFloatInputs(tree, w, x, width, labels, isa, 1);
+  const std::string name = std::string(IsaName(isa)) + " sure db";
+  const double most = rows == 2 ? 1e-6 : batch;
+  for (const T& v : out.db) Near(ToDouble(v), 0, most, name);
+}
+
+// `store` is the rounding of a stored T, `sum` that of its accumulator.
+// X is the type of the inputs.
+template <typename T, typename X = T>
+void Check(const Case& c, Isa isa, double store, double sum, bool with_bias,
+           const std::string& name, std::mt19937* rng) {
+  using A = Accumulator<T>;
+  const OwnedTree owned = RandomTree(c.groups, c.most, c.inner, rng);
+  const TreeView tree = owned.view();
+  const std::vector<T> w = Draw<T>(tree.num_rows * c.width, 32, rng);
+  const std::vector<T> b = Draw<T>(tree.num_rows, 64, rng);
+  std::vector<X> x = Draw<X>(c.batch * c.width, 64, rng);
+  if constexpr (sizeof(X) > sizeof(T)) {
+    for (X& value : x) value /= 3;  // all bits of it count
+  }
+  std::vector<int64_t> labels(c.batch);
+  for (int64_t& label : labels) label = (*rng)() % (tree.num_classes + 1) - 1;
+
+  Plan plan;
+  const std::string error = MakePlan(tree, labels.data(), c.batch, {-1}, &plan);
+  Expect(error.empty(), name + " plan: " + error);
+  if (!error.empty()) return;
+  std::vector<A> sorted(plan.num_examples() * Padded(c.width));
+  PackInputs(plan.order.data(), plan.num_examples(), x.data(), c.width, Serial,
+             sorted.data());
+  std::vector<A> grads(plan.num_examples());
+  for (size_t i = 0; i < grads.size(); ++i) grads[i] = 0.5 + 0.25 * (i % 3);
+  const Problem<T> problem = {&plan, c.width, w.data(),
+                              with_bias ? b.data() : nullptr, sorted.data()};
+  const Outputs<T> out = Run<T>(problem, isa, Serial, c.batch, grads, true);
+  const Outputs<T> again = Run<T>(problem, isa, Reversed, c.batch, grads, true);
+  const Outputs<T> remade = Run<T>(problem, isa, Serial, c.batch, grads, false);
+  Expect(SameBits(out.loss, again.loss) && SameBits(out.dx, again.dx) &&
+             SameBits(out.dw, again.dw) && SameBits(out.db, again.db) &&
+             SameBits(out.loss, remade.loss) && SameBits(out.dx, remade.dx),
+         name + ": the order of items changes the bits");
+
+  const std::vector<double> w64 = ToDoubles(w), b64 = ToDoubles(b);
+  const std::vector<double> x64 = ToDoubles(x);
+  std::vector<double> dw(w.size()), db(b.size()), dx(x.size());
+  std::vector<double> loss(c.batch);
+  for (int64_t at = 0; at < plan.num_examples(); ++at) {
+    const int64_t i = plan.order[at];
+    std::vector<double> unit(c.width);
+    loss[i] = ReferenceLoss(tree, c.width, w64.data(),
+                            with_bias ? b64.data() : nullptr,
+                            x64.data() + i * c.width, labels[i], grads[at],
+                            nullptr, dw.data(), db.data());
+    ReferenceLoss(tree, c.width, w64.data(), with_bias ? b64.data() : nullptr,
+                  x64.data() + i * c.width, labels[i], 1,
+                  dx.data() + i * c.width, nullptr, nullptr);
+  }
+  // A logit sums `width` products below 1/2; a path adds `depth` terms.
+  int64_t depth = 1;
+  for (const Node& node : plan.nodes) depth = std::max(depth, node.depth + 1);
+  const double tolerance = sum * (4 * c.width + 64) * depth;
+  for (int i = 0; i < c.batch; ++i) {
+    Near(out.loss[i], loss[i], tolerance, name + " loss");
+  }
+  for (size_t i = 0; i < dx.size(); ++i) {
+    Near(out.dx[i], dx[i], tolerance, name + " dx");
+  }
+  std::vector<int64_t> rows(plan.num_rows);
+  TouchedRows(plan, rows.data());
+  std::vector<bool> touched(tree.num_rows);
+  const double total = tolerance * c.batch + store;
+  for (int64_t i = 0; i < plan.num_rows; ++i) {
+    Expect(i == 0 || rows[i] > rows[i - 1], name + " rows ascend");
+    touched[rows[i]] = true;
+    Near(ToDouble(out.db[i]), db[rows[i]], total, name + " db");
+    for (int d = 0; d < c.width; ++d) {
+      const double want = dw[rows[i] * c.width + d];
+      Near(ToDouble(out.dw[i * c.width + d]), want, total, name + " dw");
+      Near(ToDouble(remade.dw[i * c.width + d]), want, total,
+           name + " remade dw");
+    }
+  }
+  for (int64_t r = 0; r < tree.num_rows; ++r) {
+    if (!touched[r]) Near(db[r], 0, 0, name + " untouched row");
+  }
+}
+
+}  // namespace
+}  // namespace tf_hsm
+
+int main() {
+  using namespace tf_hsm;  // NOLINT
+  std::mt19937 rng(1);
+  const Case cases[] = {
+      {1, 1, 1, 1, 0},      {1, 3, 1, 300, 0},      {5, 16, 3, 4, 0.5},
+      {33, 17, 40, 9, 0.3}, {252, 50, 20, 90, 0.1}, {123, 64, 300, 2, 0.9},
+      {70, 100, 60, 13, 1}, {9, 131, 200, 1, 1},    {400, 7, 5, 200, 0.05},
+      {0, 5, 3, 3, 0.5},    {6, 5000, 3, 12, 0.2},  {150, 77, 3, 900, 0.01},
+      {300, 33, 60, 40, 1}, {333, 70, 2, 150, 0.3}};
+  for (Isa isa : SupportedIsas()) {
+    for (const Case& c : cases) {
+      for (bool bias : {false, true}) {
+        const std::string name = std::string(IsaName(isa)) +
+                                 " B=" + std::to_string(c.batch) +
+                                 " D=" + std::to_string(c.width) + " ";
+        const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
+        Check<double>(c, isa, f64, f64, bias, name + "double", &rng);
+        Check<float>(c, isa, f32, f32, bias, name + "float", &rng);
+        Check<bfloat16>(c, isa, std::ldexp(1.0, -8), f32, bias,
+                        name + "bfloat16", &rng);
+        Check<bfloat16, float>(c, isa, std::ldexp(1.0, -8), f32, bias,
+                               name + "bfloat16 of float", &rng);
+        Check<half>(c, isa, std::ldexp(1.0, -11), f32, bias, name + "half",
+                    &rng);
+      }
+    }
+    CheckInfinite<float>(isa, &rng);
+    CheckInfinite<bfloat16>(isa, &rng);
+    CheckDigits<float>(isa, &rng);
+    CheckDigits<bfloat16>(isa, &rng);
+    for (int64_t rows : {2, 64}) {
+      CheckSure<float>(isa, rows);
+      CheckSure<bfloat16>(isa, rows);
+    }
+    std::printf("%s: done\n", IsaName(isa));
+  }
+  return Summarize();
+}

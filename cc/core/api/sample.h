@@ -1,0 +1,38 @@
+// Classes drawn by their probabilities.
+//
+// A class is drawn from the root down, one child of each group on its path by
+// one uniform number: a function of the seed, the draw's index and the depth,
+// so neither threads nor other draws matter. All draws go down together, level
+// by level, and those of an example that are at the same group share its
+// softmax. Restricted to the best classes, they are found first (search.h).
+
+#ifndef TF_HSM_CC_CORE_API_SAMPLE_H_
+#define TF_HSM_CC_CORE_API_SAMPLE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "cc/core/api/descent.h"
+
+namespace tf_hsm {
+
+struct SampleOptions {
+  int64_t num_samples = 1;  // of each example
+  uint64_t seed_0 = 0;
+  uint64_t seed_1 = 0;
+  // Without a restriction every group's logits are divided by it; with one, the
+  // logarithms of the remaining classes' probabilities.
+  double temperature = 1;
+  int64_t top_k = 0;  // draw among the k best classes; 0: all
+  double top_p = 1;   // draw among the best ones that reach this mass; 1: all
+};
+
+// Fills classes [num_examples, num_samples]; -1 where the probabilities are
+// NaN. Returns an empty string, or what is wrong with the tree.
+template <typename T>
+std::string Sample(const Descent<T>& descent, const SampleOptions& options,
+                   int64_t* classes);
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_API_SAMPLE_H_

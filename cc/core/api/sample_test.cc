@@ -1,0 +1,376 @@
+// Classes drawn by their probabilities: draws against a scalar walk with the
+// same uniform numbers, and their frequencies against the reference's
+// probabilities, for every ISA and element type; the same draws whatever the
+// order in which items run and whatever the other examples; infinite and NaN
+// parameters; and trees that are none.
+
+#include "cc/core/api/sample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cc/core/api/descent_test_support.h"
+#include "cc/core/base/philox.h"
+#include "cc/core/testing/test_support.h"
+
+namespace tf_hsm {
+namespace {
+
+template <typename T>
+std::vector<int64_t> Run(const Descent<T>& descent,
+                         const SampleOptions& options) {
+  std::vector<int64_t> classes(descent.num_examples * options.num_samples, -2);
+  const std::string error = Sample<T>(descent, options, classes.data());
+  Expect(error.empty(), error);
+  return classes;
+}
+
+// log p of all nodes, with every group's logits divided by the temperature.
+template <typename T>
+std::vector<double> Cooled(const Head<T>& head, double temperature) {
+  Head<double> cooled;
+  cooled.owned = head.owned;
+  cooled.batch = head.batch;
+  cooled.width = head.width;
+  cooled.weights = AllToDoubles(head.weights);
+  cooled.biases = AllToDoubles(head.biases);
+  cooled.x = AllToDoubles(head.x);
+  for (double& w : cooled.weights) w /= temperature;
+  for (double& b : cooled.biases) b /= temperature;
+  return WantedLogProbs(cooled);
+}
+
+// The index that u in [0, 1) falls on, among shares that sum to 1. `margin` is
+// lowered to the distance from the next border of two shares.
+int64_t Pick(const std::vector<double>& shares, double u, double* margin) {
+  double sum = 0;
+  int64_t index = 0;
+  for (size_t k = 0; k + 1 < shares.size(); ++k) {
+    sum += shares[k];
+    *margin = std::min(*margin, std::fabs(u - sum));
+    index += u >= sum;
+  }
+  return index;
+}
+
+// A draw from the root down, by log p of all nodes of its example.
+int64_t WantedFromRoot(const TreeView& tree, const double* log_probs,
+                       const Uniform& uniform, int64_t index, double* margin) {
+  int64_t group = 0;
+  for (int64_t depth = 0;; ++depth) {
+    const int64_t first = tree.group_offsets[group];
+    const double above = group == 0 ? 0 : log_probs[tree.group_parents[group]];
+    std::vector<double> shares;
+    for (int64_t row = first; row < tree.group_offsets[group + 1]; ++row) {
+      shares.push_back(std::exp(log_probs[row] - above));
+    }
+    const int64_t below =
+        tree.row_below[first + Pick(shares, uniform.At(index, depth), margin)];
+    if (below < 0) return ~below;
+    group = below;
+  }
+}
+
+// The shares of the classes that top_k and top_p leave, in the order in which
+// they are searched, best first.
+template <typename A>
+std::vector<double> WantedShares(const A* values, int64_t num_classes,
+                                 const SampleOptions& options,
+                                 std::vector<int64_t>* classes) {
+  classes->resize(num_classes);
+  for (int64_t c = 0; c < num_classes; ++c) (*classes)[c] = c;
+  std::stable_sort(classes->begin(), classes->end(),
+                   [&](int64_t a, int64_t b) { return values[a] > values[b]; });
+  if (options.top_k > 0) classes->resize(options.top_k);
+  std::vector<double> shares;
+  double mass = 0, total = 0;
+  for (int64_t c : *classes) {
+    if (options.top_p < 1 && mass >= options.top_p) break;
+    const double log_prob = values[c];
+    mass += std::exp(log_prob);
+    shares.push_back(
+        std::exp((log_prob - values[classes->front()]) / options.temperature));
+    total += shares.back();
+  }
+  for (double& share : shares) share /= total;
+  return shares;
+}
+
+// Draws that are not those of the scalar walk, though no uniform number on
+// their way lies within rounding of two shares' border.
+template <typename T>
+void Check(const Head<T>& head, const SampleOptions& options, Isa isa,
+           const std::string& name) {
+  using A = Accumulator<T>;
+  const TreeView tree = head.tree();
+  const std::vector<int64_t> got = Run(head.On(isa), options);
+  Expect(got == Run(head.On(isa, Reversed), options),
+         name + ": the order of items changes the draws");
+  // The first examples draw the same without the others.
+  const int64_t some = head.batch / 2;
+  const std::vector<int64_t> first = Run(head.On(isa, 0, some), options);
+  Expect(std::equal(first.begin(), first.end(), got.begin()),
+         name + ": the other examples change the draws");
+
+  const bool restricted = options.top_k > 0 || options.top_p < 1;
+  const std::vector<double> log_probs =
+      Cooled(head, restricted ? 1 : options.temperature);
+  const std::vector<A> values = ClassValues(head.On(isa));
+  const Uniform uniform(options.seed_0, options.seed_1);
+  // Of a group's shares; those of given classes are the same to the last
+  // digits.
+  const double too_close =
+      restricted ? 1e-12
+                 : 4 * Tolerance(head) / Depth(tree) / options.temperature;
+  int64_t close = 0;
+  std::vector<int64_t> classes;
+  std::vector<double> shares;
+  for (size_t index = 0; index < got.size(); ++index) {
+    const int64_t example = index / options.num_samples;
+    double margin = 1;
+    int64_t want;
+    if (restricted) {
+      if (index % options.num_samples == 0) {
+        shares = WantedShares(values.data() + example * tree.num_classes,
+                              tree.num_classes, options, &classes);
+      }
+      want = classes[Pick(shares, uniform.At(index, 0), &margin)];
+    } else {
+      want = WantedFromRoot(tree, log_probs.data() + example * tree.num_rows,
+                            uniform, index, &margin);
+    }
+    const bool is_close = margin < too_close;
+    close += is_close;
+    Expect(got[index] == want || is_close, name + ": another class");
+  }
+  Expect(close <= 2 + static_cast<int64_t>(got.size()) / 10,
+         name + ": too many draws that are not compared");
+}
+
+template <typename T>
+void CheckFrequencies(Isa isa, const std::string& name, std::mt19937* rng) {
+  for (int round = 0; round < 4; ++round) {
+    Head<T> head = RandomHead<T>({2, 9, 1 + 4 * round, 6, 0.5}, true, rng);
+    const TreeView tree = head.tree();
+    SampleOptions options;
+    options.num_samples = 10000;
+    options.seed_0 = round;
+    options.seed_1 = (*rng)();
+    options.temperature = round % 2 == 0 ? 1 : 0.75;
+    const std::vector<double> log_probs = Cooled(head, options.temperature);
+    const std::vector<int64_t> got = Run(head.On(isa), options);
+    for (int64_t i = 0; i < head.batch; ++i) {
+      std::vector<double> counts(tree.num_classes), expected;
+      for (int64_t s = 0; s < options.num_samples; ++s) {
+        ++counts[got[i * options.num_samples + s]];
+      }
+      for (int64_t c = 0; c < tree.num_classes; ++c) {
+        expected.push_back(
+            options.num_samples *
+            std::exp(log_probs[i * tree.num_rows + tree.class_rows[c]]));
+      }
+      Expect(ChiSquare(counts, expected) < 5, name + ": frequencies");
+    }
+  }
+}
+
+void CheckSeeds(std::mt19937* rng) {
+  const Head<float> head = RandomHead<float>({3, 9, 12, 6, 0.5}, true, rng);
+  std::set<std::vector<int64_t>> all;
+  const uint64_t seeds[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {1ull << 40, 0}};
+  for (bool restricted : {false, true}) {
+    for (const auto& seed : seeds) {
+      SampleOptions options;
+      options.num_samples = 200;
+      options.seed_0 = seed[0];
+      options.seed_1 = seed[1];
+      options.top_k = restricted ? 9 : 0;
+      const std::vector<int64_t> got = Run(head.On(Isa::kBaseline), options);
+      Expect(got == Run(head.On(Isa::kBaseline), options),
+             "one seed, other draws");
+      all.insert(got);
+    }
+  }
+  Expect(all.size() == 10, "a seed has no effect");
+}
+
+// Whether no class is better, or no sibling of the rows on its path.
+bool IsBest(const TreeView& tree, const double* log_probs, int64_t label,
+            bool of_classes) {
+  constexpr double kRounding = 1e-5;
+  int64_t row = tree.class_rows[label];
+  if (of_classes) {
+    for (int64_t c = 0; c < tree.num_classes; ++c) {
+      if (log_probs[tree.class_rows[c]] > log_probs[row] + kRounding) {
+        return false;
+      }
+    }
+    return true;
+  }
+  while (row >= 0) {
+    const int64_t group = tree.row_groups[row];
+    const double best =
+        *std::max_element(log_probs + tree.group_offsets[group],
+                          log_probs + tree.group_offsets[group + 1]);
+    if (best > log_probs[row] + kRounding) return false;
+    row = tree.group_parents[group];
+  }
+  return true;
+}
+
+// Temperatures at the ends of their range: the best child of every group, or
+// any child that is possible at all.
+template <typename T>
+void CheckTemperatures(Isa isa, const std::string& name, std::mt19937* rng) {
+  Head<T> head;
+  do {
+    head = RandomHead<T>({5, 9, 10, 6, 0.5}, true, rng);
+  } while (!HasSiblings(head.tree(), 0));
+  head.biases[0] = Special<T>(-INFINITY);
+  const TreeView tree = head.tree();
+  SampleOptions options;
+  options.num_samples = 50;
+  options.seed_0 = 5;
+  const std::vector<double> log_probs = WantedLogProbs(head);
+  for (int64_t top_k : {int64_t{0}, tree.num_classes}) {
+    options.top_k = top_k;
+    for (double temperature : {1e-7, 1e-20, 1e-36, 1e-60, 1e-320}) {
+      options.temperature = temperature;
+      const std::vector<int64_t> got = Run(head.On(isa), options);
+      for (size_t index = 0; index < got.size(); ++index) {
+        const double* p =
+            log_probs.data() + index / options.num_samples * tree.num_rows;
+        Expect(got[index] >= 0 && IsBest(tree, p, got[index], top_k > 0),
+               name + ": a low temperature");
+      }
+    }
+    for (double temperature : {1e3, 1e20, 1e60, 1e300}) {
+      options.temperature = temperature;
+      for (int64_t c : Run(head.On(isa), options)) {
+        Expect(c >= 0, name + ": a high temperature");
+        Expect(c < 0 || std::isfinite(log_probs[tree.class_rows[c]]),
+               name + ": an impossible class");
+      }
+    }
+  }
+}
+
+// No number, no class: of an example, or of the draws that meet it.
+template <typename T>
+void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
+  for (int64_t top_k : {0, 3}) {
+    for (double top_p : {1.0, 0.8}) {
+      Head<T> head;
+      while (head.owned.class_rows.size() < 6) {
+        head = RandomHead<T>({6, 19, 12, 5, 0.5}, true, rng);
+      }
+      SampleOptions options;
+      options.num_samples = 40;
+      options.top_k = top_k;
+      options.top_p = top_p;
+      const std::vector<int64_t> before = Run(head.On(isa), options);
+      Head<T> changed = head;
+      changed.x[2 * head.width + 3] = Special<T>(NAN);
+      changed.Pack();
+      const std::vector<int64_t> got = Run(changed.On(isa), options);
+      for (size_t index = 0; index < got.size(); ++index) {
+        Expect(got[index] ==
+                   (static_cast<int64_t>(index) / options.num_samples == 2
+                        ? -1
+                        : before[index]),
+               name + ": an example that is NaN");
+      }
+      // A class that is off is not drawn, nor one whose group is NaN.
+      for (double value : {kSpecialValues[0], kSpecialValues[2]}) {
+        changed = head;
+        const int64_t row = (*rng)() % changed.biases.size();
+        changed.biases[row] = Special<T>(value);
+        const auto values = ClassValues(changed.On(isa));
+        const int64_t classes = head.tree().num_classes;
+        const std::vector<int64_t> draws = Run(changed.On(isa), options);
+        for (size_t index = 0; index < draws.size(); ++index) {
+          const int64_t example = index / options.num_samples;
+          const int64_t c = draws[index];
+          Expect(c < 0 || values[example * classes + c] > -INFINITY,
+                 name + ": an impossible class");
+          Expect(c >= 0 || std::isnan(value) || !HasSiblings(head.tree(), row),
+                 name + ": no class");
+        }
+      }
+    }
+  }
+}
+
+void CheckGarbage(std::mt19937* rng) {
+  int64_t errors = 0;
+  constexpr int64_t kRounds = 4000;
+  for (int64_t round = 0; round < kRounds; ++round) {
+    Head<float> head = RandomHead<float>({3, 5, 8, 4, 0.5}, false, rng);
+    Corrupt(&head.owned, rng);
+    const int64_t classes = head.tree().num_classes;
+    SampleOptions options;
+    options.num_samples = 1 + (*rng)() % 20;
+    if ((*rng)() % 3 == 0) options.top_k = 1 + (*rng)() % classes;
+    if ((*rng)() % 3 == 0) options.top_p = 0.8;
+    std::vector<int64_t> draws(head.batch * options.num_samples, -2);
+    const bool good =
+        Sample<float>(head.On(Isa::kBaseline), options, draws.data()).empty();
+    errors += !good;
+    for (int64_t c : draws) {
+      Expect(!good || (c >= -1 && c < classes), "garbage: no class");
+    }
+  }
+  Expect(errors > kRounds / 20 && errors < kRounds, "garbage: errors");
+}
+
+}  // namespace
+}  // namespace tf_hsm
+
+int main() {
+  using namespace tf_hsm;  // NOLINT
+  std::mt19937 rng(1);
+  ForEachKernel([&](auto element, Isa isa, const std::string& kernel) {
+    using T = decltype(element);
+    for (const Case& c : kDescentCases) {
+      for (bool bias : {false, true}) {
+        const Head<T> head = RandomHead<T>(c, bias, &rng);
+        const int64_t classes = head.tree().num_classes;
+        SampleOptions options;
+        options.seed_0 = rng();
+        options.seed_1 = rng();
+        options.num_samples = bias ? 3 : 40;
+        options.temperature = bias ? 0.5 : 1;
+        const std::string name = Named(kernel, c, bias);
+        Check(head, options, isa, name);
+        options.top_p = bias ? 0.3 : 0.9;
+        Check(head, options, isa, name + " top_p");
+        options.top_k = 1 + classes / 3;
+        Check(head, options, isa, name + " top_k and top_p");
+        options.top_p = 1;
+        Check(head, options, isa, name + " top_k");
+        options.num_samples = 0;
+        Check(head, options, isa, name + " nothing");
+      }
+    }
+    CheckFrequencies<T>(isa, kernel, &rng);
+    CheckTemperatures<T>(isa, kernel, &rng);
+    CheckSpecial<T>(isa, kernel, &rng);
+  });
+  // So many draws that they go down in parts; and 10,000 levels.
+  const Isa best = SupportedIsas().back();
+  SampleOptions options;
+  options.num_samples = 400000;
+  Check(RandomHead<float>({3, 2, 3, 3, 0.5}, true, &rng), options, best,
+        "many draws");
+  Head<float> deep = RandomHead<float>({2, 5, 10000, 3, 0}, true, &rng);
+  options.num_samples = 20;
+  Check(deep, options, best, "10,000 levels");
+  CheckSeeds(&rng);
+  CheckGarbage(&rng);
+  return Summarize();
+}

@@ -1,0 +1,440 @@
+// The most probable classes: every ISA and element type against a sort of all
+// classes, to the bit, on random trees, many ties and ragged sizes; beams and
+// masses against their definitions; batches of several parts; the same bits
+// whatever the order in which items run; and trees that are none.
+
+#include "cc/core/api/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cc/core/api/class_log_probs.h"
+#include "cc/core/api/descent_test_support.h"
+#include "cc/core/testing/test_support.h"
+
+namespace tf_hsm {
+namespace {
+
+template <typename A>
+using Ranking = std::vector<RankedClass<A>>;
+
+template <typename A>
+struct Found {
+  Ranking<A> classes;
+  int64_t num_pruned = 0;
+  int calls = 0;
+};
+
+template <typename T>
+std::string Find(const Descent<T>& descent, const SearchOptions& options,
+                 std::vector<Found<Accumulator<T>>>* found) {
+  using A = Accumulator<T>;
+  found->assign(descent.num_examples, {});
+  return FindBestClasses<T>(
+      descent, options, [&](int64_t example, const SearchResult<A>& result) {
+        Found<A>& at = (*found)[example];
+        at.classes.assign(result.classes, result.classes + result.num_classes);
+        at.num_pruned = result.num_pruned;
+        ++at.calls;
+      });
+}
+
+template <typename T>
+std::vector<Found<Accumulator<T>>> Find(const Descent<T>& descent,
+                                        const SearchOptions& options) {
+  std::vector<Found<Accumulator<T>>> found;
+  const std::string error = Find(descent, options, &found);
+  Expect(error.empty(), error);
+  for (const auto& at : found) Expect(at.calls == 1, "one result per example");
+  return found;
+}
+
+template <typename A>
+A Key(A log_prob) {
+  return std::isnan(log_prob) ? -std::numeric_limits<A>::infinity() : log_prob;
+}
+
+// The order of results.
+template <typename A>
+bool ComesFirst(const RankedClass<A>& a, const RankedClass<A>& b) {
+  const A key_a = Key(a.log_prob), key_b = Key(b.log_prob);
+  return key_a != key_b ? key_a > key_b : a.id < b.id;
+}
+
+// All classes of an example, best first, and of a batch.
+template <typename A>
+Ranking<A> Rank(const A* values, int64_t num_classes) {
+  Ranking<A> ranking;
+  for (int64_t c = 0; c < num_classes; ++c) ranking.push_back({values[c], c});
+  std::sort(ranking.begin(), ranking.end(), ComesFirst<A>);
+  return ranking;
+}
+template <typename T>
+std::vector<Ranking<Accumulator<T>>> RankAll(const Descent<T>& descent) {
+  const std::vector<Accumulator<T>> values = ClassValues(descent);
+  const int64_t classes = descent.tree.num_classes;
+  std::vector<Ranking<Accumulator<T>>> rankings;
+  for (int64_t i = 0; i < descent.num_examples; ++i) {
+    rankings.push_back(Rank(values.data() + i * classes, classes));
+  }
+  return rankings;
+}
+
+template <typename A>
+bool StartsWith(const Ranking<A>& ranking, const Ranking<A>& start) {
+  return start.size() <= ranking.size() &&
+         std::equal(start.begin(), start.end(), ranking.begin(),
+                    [](const auto& a, const auto& b) {
+                      return a.id == b.id && a.log_prob == b.log_prob;
+                    });
+}
+
+template <typename A>
+bool SameFound(const Found<A>& a, const Found<A>& b) {
+  return a.classes.size() == b.classes.size() &&
+         StartsWith(a.classes, b.classes) && a.num_pruned == b.num_pruned;
+}
+
+// A beam by its definition, over the log-probabilities of all nodes. Of equal
+// groups, it prefers the later one.
+template <typename A>
+Found<A> WantedBeam(const TreeView& tree, const A* node_values, int64_t k,
+                    int64_t beam_width) {
+  Found<A> want;
+  Ranking<A> open = {{0, 0}}, left_out;  // groups
+  const auto could_matter = [&](const RankedClass<A>& group) {
+    return static_cast<int64_t>(want.classes.size()) < k ||
+           group.log_prob >= want.classes.back().log_prob;
+  };
+  while (!open.empty()) {
+    std::sort(open.begin(), open.end(), [](const auto& a, const auto& b) {
+      return a.log_prob != b.log_prob ? a.log_prob > b.log_prob : a.id > b.id;
+    });
+    Ranking<A> below;
+    int64_t opened = 0;
+    Ranking<A> leaves = want.classes;
+    for (const RankedClass<A>& group : open) {
+      if (!could_matter(group)) continue;
+      if (opened == beam_width) {
+        left_out.push_back(group);
+        continue;
+      }
+      ++opened;
+      for (int64_t row = tree.group_offsets[group.id];
+           row < tree.group_offsets[group.id + 1]; ++row) {
+        const int64_t at = tree.row_below[row];
+        (at < 0 ? leaves : below)
+            .push_back({node_values[row], at < 0 ? ~at : at});
+      }
+    }
+    std::sort(leaves.begin(), leaves.end(), ComesFirst<A>);
+    if (static_cast<int64_t>(leaves.size()) > k) leaves.resize(k);
+    want.classes = leaves;
+    open = below;
+    open.erase(std::remove_if(open.begin(), open.end(),
+                              [&](const auto& g) { return !could_matter(g); }),
+               open.end());
+    if (open.empty() && static_cast<int64_t>(want.classes.size()) < k) {
+      open.swap(left_out);
+    }
+  }
+  want.num_pruned =
+      std::count_if(left_out.begin(), left_out.end(), could_matter);
+  return want;
+}
+
+template <typename T>
+void CheckBeams(const Head<T>& head, Isa isa, const std::string& name) {
+  using A = Accumulator<T>;
+  const TreeView tree = head.tree();
+  const Descent<T> descent = head.On(isa);
+  std::vector<int64_t> levels;
+  FindLevels(tree, &levels);
+  std::vector<A> values(head.batch * tree.num_rows);
+  std::vector<A> groups(head.batch * tree.num_groups);
+  LogProbs<T>(descent, levels, {true, values.data(), groups.data()});
+  for (int64_t k : {int64_t{1}, 1 + tree.num_classes / 4, tree.num_classes}) {
+    SearchOptions options;
+    options.max_classes = k;
+    const auto exact = Find(descent, options);
+    for (int64_t width : {int64_t{1}, int64_t{3}, tree.num_groups}) {
+      options.beam_width = width;
+      const auto found = Find(descent, options);
+      for (int64_t i = 0; i < head.batch; ++i) {
+        const Found<A> want =
+            WantedBeam(tree, values.data() + i * tree.num_rows, k, width);
+        const std::string what =
+            name + " k=" + std::to_string(k) + " beam " + std::to_string(width);
+        Expect(SameFound(found[i], want), what);
+        // Nothing that could matter was left out: the result is exact.
+        Expect(found[i].num_pruned > 0 || SameFound(found[i], exact[i]),
+               what + " is exact");
+        Expect(width < tree.num_groups || found[i].num_pruned == 0,
+               what + " leaves nothing out");
+      }
+    }
+  }
+}
+
+// The fewest best classes whose probabilities reach a mass, at most k.
+template <typename T>
+void CheckMasses(const Head<T>& head, Isa isa, const std::string& name) {
+  using A = Accumulator<T>;
+  const Descent<T> descent = head.On(isa);
+  const std::vector<Ranking<A>> rankings = RankAll(descent);
+  const int64_t classes = descent.tree.num_classes;
+  for (double mass : {1e-20, 0.01, 0.5, 0.99, 1.0}) {
+    for (int64_t k : {1 + classes / 4, classes}) {
+      SearchOptions options;
+      options.max_classes = k;
+      options.max_mass = mass;
+      const auto found = Find(descent, options);
+      for (int64_t i = 0; i < head.batch; ++i) {
+        const std::string what =
+            name + " mass " + std::to_string(mass) + " k=" + std::to_string(k);
+        const Ranking<A>& got = found[i].classes;
+        Expect(StartsWith(rankings[i], got), what + " are not the best");
+        double sum = 0, without_last = 0;
+        for (const RankedClass<A>& c : got) {
+          without_last = sum;
+          sum += std::exp(static_cast<double>(c.log_prob));
+        }
+        const int64_t count = got.size();
+        constexpr double kRounding = 1e-12;
+        Expect(count == k || sum >= mass - kRounding, what + " is not reached");
+        Expect(count > 0 && count <= k &&
+                   (count == 1 || without_last < mass + kRounding),
+               what + " is reached with fewer");
+      }
+    }
+  }
+}
+
+template <typename T>
+void Check(const Head<T>& head, Isa isa, const std::string& name) {
+  using A = Accumulator<T>;
+  const Descent<T> descent = head.On(isa);
+  const int64_t classes = descent.tree.num_classes;
+  const std::vector<Ranking<A>> rankings = RankAll(descent);
+  for (int64_t k :
+       {int64_t{1}, std::min<int64_t>(classes, 2), 1 + classes / 3, classes}) {
+    SearchOptions options;
+    options.max_classes = k;
+    const auto found = Find(descent, options);
+    const auto again = Find(head.On(isa, Reversed), options);
+    for (int64_t i = 0; i < head.batch; ++i) {
+      const std::string what = name + " k=" + std::to_string(k);
+      Expect(static_cast<int64_t>(found[i].classes.size()) == k &&
+                 StartsWith(rankings[i], found[i].classes),
+             what + " are not the best classes");
+      Expect(found[i].num_pruned == 0, what + " leaves something out");
+      Expect(SameFound(found[i], again[i]),
+             what + ": the order of items changes the bits");
+    }
+  }
+}
+
+// Parameters that are not finite: classes of minus infinity and NaN come after
+// all others, and only for want of others.
+template <typename T>
+void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
+  using A = Accumulator<T>;
+  constexpr A kNone = -std::numeric_limits<A>::infinity();
+  for (int round = 0; round < 30; ++round) {
+    Head<T> head = RandomHead<T>({5, 7, 9, 5, 0.5}, true, rng);
+    for (int i = 0; i <= round % 3; ++i) {
+      head.biases[(*rng)() % head.biases.size()] =
+          Special<T>(kSpecialValues[(*rng)() % 3]);
+    }
+    const Descent<T> descent = head.On(isa);
+    const int64_t classes = descent.tree.num_classes;
+    const std::vector<A> log_probs = ClassValues(descent);
+    const std::vector<Ranking<A>> rankings = RankAll(descent);
+    for (int64_t k : {1 + classes / 2, classes}) {
+      for (bool by_mass : {false, true}) {
+        for (int64_t beam_width : {0, 2}) {
+          SearchOptions options;
+          options.max_classes = k;
+          options.beam_width = beam_width;
+          if (by_mass) options.max_mass = 0.9;
+          const auto found = Find(descent, options);
+          for (int64_t i = 0; i < head.batch; ++i) {
+            Ranking<A> got = found[i].classes;
+            const int64_t count = got.size();
+            Expect(count == k || by_mass, name + " special: count");
+            std::vector<bool> is_there(classes);
+            for (const RankedClass<A>& c : got) {
+              Expect(!is_there[c.id], name + " special: a class twice");
+              is_there[c.id] = true;
+              NearOrSame(c.log_prob, log_probs[i * classes + c.id], 0,
+                         name + " special: log p");
+            }
+            while (!got.empty() && Key(got.back().log_prob) == kNone) {
+              got.pop_back();
+            }
+            if (beam_width > 0) continue;
+            const bool all = static_cast<int64_t>(got.size()) == classes ||
+                             Key(rankings[i][got.size()].log_prob) == kNone;
+            Expect(static_cast<int64_t>(got.size()) == count || all,
+                   name + " special: others are left");
+            Expect(StartsWith(rankings[i], got),
+                   name + " special: not the best");
+          }
+        }
+      }
+    }
+  }
+}
+
+// A batch that is searched in several parts.
+template <typename T>
+void CheckParts(Isa isa, const std::string& name, std::mt19937* rng) {
+  const Head<T> head = RandomHead<T>({1100, 3, 12, 4, 0.5}, true, rng);
+  Check(head, isa, name + " in parts");
+  CheckBeams(head, isa, name + " in parts");
+  CheckMasses(head, isa, name + " in parts");
+}
+
+// So many groups that fewer examples are searched at a time.
+void CheckManyGroups(Isa isa, std::mt19937* rng) {
+  const Head<float> head =
+      RandomHead<float>({850, 2, 20000, 3, 0.6}, true, rng);
+  SearchOptions options;
+  options.max_classes = 3;
+  const auto found = Find(head.On(isa), options);
+  for (int64_t begin : {int64_t{0}, head.batch - 20}) {
+    const auto rankings = RankAll(head.On(isa, begin, begin + 20));
+    for (int64_t i = 0; i < 20; ++i) {
+      Expect(StartsWith(rankings[i], found[begin + i].classes) &&
+                 found[begin + i].classes.size() == 3,
+             "many groups: not the best classes");
+    }
+  }
+}
+
+// 10,000 levels.
+void CheckDeep(Isa isa, std::mt19937* rng) {
+  const Head<float> head = RandomHead<float>({2, 5, 10000, 3, 0}, true, rng);
+  for (int64_t beam_width : {0, 1}) {
+    SearchOptions options;
+    options.beam_width = beam_width;
+    for (int64_t k : {int64_t{5}, head.tree().num_classes}) {
+      options.max_classes = k;
+      const auto found = Find(head.On(isa), options);
+      const auto rankings = RankAll(head.On(isa));
+      for (int64_t i = 0; i < head.batch; ++i) {
+        Expect(StartsWith(rankings[i], found[i].classes), "a deep tree");
+      }
+    }
+  }
+}
+
+// Arrays that hold anything give an error or an answer of classes.
+void CheckGarbage(std::mt19937* rng) {
+  int64_t errors = 0;
+  constexpr int64_t kRounds = 4000;
+  for (int64_t round = 0; round < kRounds; ++round) {
+    Head<float> head = RandomHead<float>({3, 5, 8, 4, 0.5}, false, rng);
+    Corrupt(&head.owned, rng);
+    const int64_t classes = head.tree().num_classes;
+    SearchOptions options;
+    options.max_classes = 1 + (*rng)() % classes;
+    options.beam_width = (*rng)() % 3;
+    if ((*rng)() % 3 == 0) options.max_mass = 0.8;
+    std::vector<Found<float>> found;
+    const std::string error = Find(head.On(Isa::kBaseline), options, &found);
+    errors += !error.empty();
+    for (const Found<float>& at : found) {
+      Expect(at.calls == 1 || !error.empty(), "garbage: no result");
+      Expect(static_cast<int64_t>(at.classes.size()) <= options.max_classes,
+             "garbage: too many classes");
+      for (const RankedClass<float>& c : at.classes) {
+        Expect(c.id >= 0 && c.id < classes, "garbage: no class");
+      }
+    }
+  }
+  Expect(errors > kRounds / 10 && errors < kRounds, "garbage: errors");
+}
+
+// One group below two rows, level after level, doubles the paths. It is found
+// out before they are all walked.
+void CheckManyPaths(std::mt19937* rng) {
+  constexpr int64_t kLevels = 16;
+  OwnedTree tree;
+  for (int64_t g = 0; g < kLevels; ++g) {
+    for (int64_t k = 0; k < 2; ++k) {
+      tree.row_below.push_back(g + 1 < kLevels ? g + 1 : ~k);
+      tree.row_groups.push_back(g);
+    }
+    tree.offsets.push_back(2 * (g + 1));
+    tree.parents.push_back(2 * g - 1);
+  }
+  tree.class_rows.resize(kLevels + 1);
+  const Head<float> head = RandomHead<float>(tree, 1, 0, false, rng);
+  for (double mass : {2.0, 0.9}) {
+    SearchOptions options;
+    options.max_classes = kLevels + 1;
+    options.max_mass = mass;
+    std::vector<Found<float>> found;
+    const std::string error = Find(head.On(Isa::kBaseline), options, &found);
+    Expect(error.find("row_below") != std::string::npos,
+           "many paths to one group: '" + error + "'");
+  }
+}
+
+// Leaves that are missing are an error, not a loop.
+void CheckFewLeaves(std::mt19937* rng) {
+  OwnedTree tree = RandomTree(6, 4, 0.5, rng);
+  int64_t last = -1;
+  for (size_t row = 0; row < tree.row_below.size(); ++row) {
+    if (tree.row_below[row] >= 0) last = row;
+  }
+  tree.row_below[last] = ~0;
+  const int64_t group = tree.parents.size() - 1;
+  const Head<float> head = RandomHead<float>(tree, 3, 4, false, rng);
+  SearchOptions options;
+  options.max_classes = head.tree().num_classes;
+  std::vector<Found<float>> found;
+  const std::string error = Find(head.On(Isa::kBaseline), options, &found);
+  const bool one_leaf = tree.offsets[group + 1] - tree.offsets[group] == 1;
+  Expect(one_leaf ? error.empty()
+                  : error.find("fewer leaves than the k") != std::string::npos,
+         "few leaves: '" + error + "'");
+}
+
+}  // namespace
+}  // namespace tf_hsm
+
+int main() {
+  using namespace tf_hsm;  // NOLINT
+  std::mt19937 rng(1);
+  ForEachKernel([&](auto element, Isa isa, const std::string& kernel) {
+    using T = decltype(element);
+    for (const Case& c : kDescentCases) {
+      for (bool ties : {false, true}) {
+        Head<T> head = RandomHead<T>(c, ties, &rng);
+        if (ties) {
+          std::fill(head.weights.begin(), head.weights.end(), T());
+          for (T& b : head.biases) b = FromDouble<T>(rng() % 2);
+        }
+        const std::string name = Named(kernel, c, ties) + (ties ? " ties" : "");
+        Check(head, isa, name);
+        CheckBeams(head, isa, name);
+        CheckMasses(head, isa, name);
+      }
+    }
+    CheckSpecial<T>(isa, kernel, &rng);
+    if (isa == SupportedIsas().back()) CheckParts<T>(isa, kernel, &rng);
+  });
+  CheckManyGroups(SupportedIsas().back(), &rng);
+  CheckDeep(SupportedIsas().back(), &rng);
+  CheckGarbage(&rng);
+  for (int i = 0; i < 20; ++i) CheckFewLeaves(&rng);
+  CheckManyPaths(&rng);
+  return Summarize();
+}

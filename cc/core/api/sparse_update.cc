@@ -1,0 +1,54 @@
+#include "cc/core/api/sparse_update.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cc/core/base/isa.h"
+#include "cc/core/table/kernels.h"
+
+namespace tf_hsm {
+namespace {
+
+// Numbers of a gradient that are one work item.
+constexpr int64_t kItemNumbers = 1 << 16;
+
+}  // namespace
+
+std::vector<KeyAndIndex> SortRows(const int64_t* indices, int64_t count) {
+  std::vector<KeyAndIndex> rows(count);
+  for (int64_t i = 0; i < count; ++i) rows[i] = {indices[i], i};
+  SortByKey(&rows);
+  return rows;
+}
+
+template <typename T>
+void SparseUpdate(const Update<T>& update, const SparseGradient<T>& gradient,
+                  const Parallel& parallel) {
+  const int64_t count = gradient.count;
+  const KeyAndIndex* rows = gradient.rows;
+  const int64_t size =
+      std::max<int64_t>(kItemNumbers / std::max<int64_t>(gradient.width, 1), 1);
+  // An item ends with the last value of a row.
+  auto boundary = [&](int64_t i) {
+    if (i == 0 || i >= count) return rows + std::min(i, count);
+    return std::upper_bound(
+        rows + i, rows + count, rows[i - 1].key,
+        [](int64_t key, const KeyAndIndex& one) { return key < one.key; });
+  };
+  const Kernels<T>& kernels = KernelsFor<T>(ActiveIsa(nullptr));
+  parallel((count + size - 1) / size, [&](int64_t i) {
+    kernels.sparse_rows(update, gradient, boundary(i * size),
+                        boundary((i + 1) * size));
+  });
+}
+
+#define TF_HSM_INSTANTIATE(T)                                            \
+  template void SparseUpdate(const Update<T>&, const SparseGradient<T>&, \
+                             const Parallel&);
+TF_HSM_INSTANTIATE(float)
+TF_HSM_INSTANTIATE(double)
+TF_HSM_INSTANTIATE(bfloat16)
+TF_HSM_INSTANTIATE(half)
+#undef TF_HSM_INSTANTIATE
+
+}  // namespace tf_hsm

@@ -1,0 +1,83 @@
+#include "cc/core/base/isa.h"
+
+#include <cstdlib>
+#include <utility>
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace tf_hsm {
+namespace {
+
+#if defined(__x86_64__)
+// Linux gives tile registers to a process that asks for them.
+bool HasTiles() {
+#if defined(__linux__)
+  if (!__builtin_cpu_supports("amx-tile") ||
+      !__builtin_cpu_supports("amx-bf16")) {
+    return false;
+  }
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // NOLINT
+  static const bool given =
+      syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return given;
+#else
+  return false;
+#endif
+}
+#endif
+
+std::pair<Isa, std::string> Choose() {
+  const std::vector<Isa> supported = SupportedIsas();
+  const char* wanted = std::getenv("TF_HSM_CPU_ISA");
+  if (wanted == nullptr || *wanted == '\0') return {supported.back(), ""};
+  std::string names;
+  for (Isa isa : supported) {
+    if (std::string(wanted) == IsaName(isa)) return {isa, ""};
+    names += std::string(names.empty() ? "" : ", ") + IsaName(isa);
+  }
+  return {supported.back(), "TF_HSM_CPU_ISA is '" + std::string(wanted) +
+                                "', but this machine can run: " + names};
+}
+
+}  // namespace
+
+const char* IsaName(Isa isa) {
+  switch (isa) {
+    case Isa::kAmx:
+      return "amx";
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kAvx2:
+      return "avx2";
+    default:
+      return "baseline";
+  }
+}
+
+std::vector<Isa> SupportedIsas() {
+  std::vector<Isa> isas = {Isa::kBaseline};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    isas.push_back(Isa::kAvx2);
+    if (__builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
+      isas.push_back(Isa::kAvx512);
+      if (HasTiles()) isas.push_back(Isa::kAmx);
+    }
+  }
+#endif
+  return isas;
+}
+
+Isa ActiveIsa(std::string* error) {
+  static const std::pair<Isa, std::string> chosen = Choose();
+  if (error != nullptr) *error = chosen.second;
+  return chosen.first;
+}
+
+}  // namespace tf_hsm

@@ -1,0 +1,43 @@
+// The element types of weights and inputs, without any library behind them.
+//
+// bfloat16 and half are storage only: every kernel widens them to float when it
+// loads and rounds to nearest even when it stores.
+
+#ifndef TF_HSM_CC_CORE_BASE_TYPES_H_
+#define TF_HSM_CC_CORE_BASE_TYPES_H_
+
+#include <cstdint>
+
+namespace tf_hsm {
+
+struct bfloat16 {
+  uint16_t bits;
+};
+
+struct half {
+  uint16_t bits;
+};
+
+// The type in which products of T are summed.
+template <typename T>
+struct AccumulatorOf {
+  using type = float;
+};
+template <>
+struct AccumulatorOf<double> {
+  using type = double;
+};
+template <typename T>
+using Accumulator = typename AccumulatorOf<T>::type;
+
+// Rows of sorted inputs are padded to this many elements, the widest vector of
+// any ISA, and the padding holds zeros.
+constexpr int64_t kPadding = 16;
+
+constexpr int64_t Padded(int64_t width) {
+  return (width + kPadding - 1) / kPadding * kPadding;
+}
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_BASE_TYPES_H_

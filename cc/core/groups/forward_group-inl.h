@@ -1,0 +1,154 @@
+// The forward of one group: loss and dx from one read of the weights.
+//
+// The K rows stream through the cache once, in blocks, and meet M examples. A
+// block's logits are made, an online softmax keeps the running maximum m and
+// s = sum exp(z - m) of each example, and the block's part of
+// sum_k exp(z_k - m) w_k is added while its rows are still in the cache
+// (rescaled when m grows). So the loss and
+//     dx = softmax(z) W - w_label
+// come from one read of W. That is allowed because exp(z - m) / s is the
+// softmax whatever m is. Cost: K width sizeof(T) bytes from memory, 4 M K width
+// FLOP with dx and 2 M K width without.
+
+#ifndef TF_HSM_CC_CORE_GROUPS_FORWARD_GROUP_INL_H_
+#define TF_HSM_CC_CORE_GROUPS_FORWARD_GROUP_INL_H_
+
+#include <cstdint>
+
+#include "cc/core/groups/forward_products-inl.h"
+#include "cc/core/groups/problem.h"
+#include "cc/core/simd/softmax-inl.h"
+#include "cc/core/simd/tile-inl.h"
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+template <typename A>
+void Scale(A* y, int64_t count, A factor) {
+  for (int64_t d = 0; d < count; ++d) y[d] *= factor;
+}
+
+// out[d] += factor (sum[d] * scale - w[d]).
+template <typename T>
+void AddExpectation(const Accumulator<T>* sum, Accumulator<T> scale, const T* w,
+                    int64_t width, Accumulator<T> factor, Accumulator<T>* out) {
+  constexpr int lanes = kLanes<Accumulator<T>>;
+  int64_t d = 0;
+  for (; d + lanes <= width; d += lanes) {
+    Store(out + d,
+          Load(out + d) + (Load(sum + d) * scale - Load(w + d)) * factor);
+  }
+  if (d < width) {
+    const int64_t rest = width - d;
+    StorePartial(
+        out + d,
+        LoadPartial(out + d, rest) +
+            (LoadPartial(sum + d, rest) * scale - LoadPartial(w + d, rest)) *
+                factor,
+        rest);
+  }
+}
+
+// Returns false, with no output added to, where the products are not made for
+// the weights.
+template <typename T, typename Products>
+bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
+                    const ForwardOutputs<T>& out) {
+  using A = Accumulator<T>;
+  const Plan& plan = *problem.plan;
+  const Node& node = plan.nodes[slice.node];
+  const int64_t begin = slice.begin, end = slice.end;
+  const int64_t width = problem.width, padded = Padded(width);
+  const int64_t examples = end - begin;
+  const int64_t tall = Padded(examples);
+  const Matrix<const A> x = {problem.x + begin * padded, padded};
+  const int64_t* targets =
+      plan.targets.data() + node.target_offset + begin - node.begin;
+  const int64_t* order = plan.order.data() + begin;
+  const bool with_dx = out.dx != nullptr;
+
+  Products products(x, examples, width);
+  const int64_t block = products.BlockRows();
+  constexpr int64_t most = Products::kMaxBlockRows;
+  A* scratch = Scratch<A>(tall * (most + products.Stride()));
+  const Matrix<A> e = {scratch, most};
+  const Matrix<A> sums = {scratch + tall * most, products.Stride()};
+  const int64_t prob_row =
+      node.prob_offset + (begin - node.begin) * node.fanout;
+  A max[kForwardExamples], total[kForwardExamples], target[kForwardExamples];
+  for (int64_t m = 0; m < examples; ++m) {
+    max[m] = -static_cast<A>(__builtin_inf());
+    total[m] = 0;
+  }
+
+  for (int64_t k0 = 0; k0 < node.fanout; k0 += block) {
+    const int64_t rows = node.fanout - k0 < block ? node.fanout - k0 : block;
+    const int64_t first = node.first_row + k0;
+    const Matrix<const T> w = {problem.weights + first * width, width};
+    const Matrix<A> z = out.probs == nullptr
+                            ? e
+                            : Matrix<A>{out.probs + prob_row + k0, node.fanout};
+    products.Logits(w, rows, problem.biases ? problem.biases + first : nullptr,
+                    z);
+    for (int64_t m = 0; m < examples; ++m) {
+      const int64_t t = targets[m] - k0;
+      if (t >= 0 && t < rows) target[m] = z.row(m)[t];
+      const A block_max = Max(z.row(m), rows);
+      if (block_max > max[m]) {
+        const A shrink = k0 == 0 ? 0 : Exp<A>(Splat<A>(max[m] - block_max))[0];
+        total[m] *= shrink;
+        if (with_dx && k0 > 0) Scale(sums.row(m), width, shrink);
+        max[m] = block_max;
+      }
+      total[m] += ExpAndSum(z.row(m), rows, Shift(max[m]), e.row(m));
+    }
+    if (with_dx) products.Expect(e, w, rows, k0 > 0, sums);
+  }
+  if constexpr (!Products::kForInfiniteWeights) {
+    for (int64_t m = 0; m < examples; ++m) {
+      if (total[m] != total[m]) return false;
+    }
+  }
+
+  for (int64_t m = 0; m < examples; ++m) {
+    // lse - target, in an order that keeps the digits of large logits.
+    const A shift = Shift(max[m]), scale = 1 / total[m];
+    out.loss[order[m]] += Log1(total[m]) + (shift - target[m]);
+    const int64_t pass = node.pass_offset + begin - node.begin + m;
+    if (out.normalizers != nullptr) {
+      out.normalizers[2 * pass] = shift;
+      out.normalizers[2 * pass + 1] = scale;
+    }
+    if (out.probs != nullptr) {
+      A* probs = out.probs + prob_row + m * node.fanout;
+      ExpAndSum(probs, node.fanout, shift, probs);
+      Scale(probs, node.fanout, scale);
+    }
+    if (with_dx) {
+      AddExpectation<T>(sums.row(m), scale,
+                        problem.weights + (node.first_row + targets[m]) * width,
+                        width, out.dx_factors ? out.dx_factors[begin + m] : 1,
+                        out.dx + out.DxRow(plan, begin + m) * width);
+    }
+  }
+  return true;
+}
+
+template <typename T>
+void ForwardGroup(const Problem<T>& problem, const Slice& slice,
+                  const ForwardOutputs<T>& out) {
+#if defined(__AMX_BF16__)
+  // NaN may be the tiles' own: then vectors find out.
+  const int64_t fanout = problem.plan->nodes[slice.node].fanout;
+  if (TileProducts<T>::Suits(fanout, slice.end - slice.begin, problem.width) &&
+      ForwardGroupBy<T, TileProducts<T>>(problem, slice, out)) {
+    return;
+  }
+#endif
+  ForwardGroupBy<T, VectorProducts<T>>(problem, slice, out);
+}
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_GROUPS_FORWARD_GROUP_INL_H_

@@ -1,0 +1,168 @@
+// The two products of a group's forward, which forward_group.h calls per block
+// of weights:
+//
+//   Logits: z[m][k] = x_m . w_k + b_k
+//   Expect: sums[m] (+)= sum_k e[m][k] w_k
+//
+// on vectors (tile.h), for any weights; and on tiles (amx_tile.h), for float32
+// and bfloat16 ones.
+
+#ifndef TF_HSM_CC_CORE_GROUPS_FORWARD_PRODUCTS_INL_H_
+#define TF_HSM_CC_CORE_GROUPS_FORWARD_PRODUCTS_INL_H_
+
+#include <cstdint>
+
+#include "cc/core/groups/problem.h"
+#include "cc/core/simd/softmax-inl.h"
+#include "cc/core/simd/tile-inl.h"
+
+#if defined(__AMX_BF16__)
+#include "cc/core/simd/amx_tile-inl.h"
+#endif
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+#if defined(__AMX_BF16__)
+constexpr int64_t kForwardExamples = kMaxTileExamples;
+#else
+constexpr int64_t kForwardExamples = kMaxItemExamples;
+#endif
+
+// Both operands as they lie.
+template <typename T>
+class VectorProducts {
+ public:
+  using A = Accumulator<T>;
+  static constexpr int64_t kMaxBlockRows = 64;
+  static constexpr bool kForInfiniteWeights = true;
+
+  VectorProducts(Matrix<const A> x, int64_t examples, int64_t width)
+      : x_(x), examples_(examples), width_(width) {}
+
+  // About 64 KB, so that a block read from memory by the logits is in the
+  // second cache for dx. Smaller blocks were slower (the softmax of a block has
+  // a fixed cost).
+  int64_t BlockRows() const {
+    if (width_ == 0) return kMaxBlockRows;
+    const int64_t rows =
+        (64 << 10) / (width_ * static_cast<int64_t>(sizeof(T)));
+    const int64_t even = rows / 8 * 8;
+    return even < 8 ? 8 : even > kMaxBlockRows ? kMaxBlockRows : even;
+  }
+
+  int64_t Stride() const { return Padded(width_); }
+
+  void Logits(Matrix<const T> w, int64_t rows, const T* biases, Matrix<A> z) {
+    if (width_ <= kTransposedWidth) {
+      TransposedLogits<T>(w, rows, biases, x_, examples_, width_, z);
+    } else {
+      TF_HSM_ISA::Logits<T>(w, rows, biases, x_, examples_, width_, z);
+    }
+  }
+
+  void Expect(Matrix<A> e, Matrix<const T> w, int64_t rows, bool add,
+              Matrix<A> sums) {
+    const Strided<A> factors = {e.data, e.stride, 1};
+    if (add) {
+      Outer<T, true>(factors, examples_, rows, w, width_, sums);
+    } else {
+      Outer<T, false>(factors, examples_, rows, w, width_, sums);
+    }
+  }
+
+ private:
+  const Matrix<const A> x_;
+  const int64_t examples_, width_;
+};
+
+#if defined(__AMX_BF16__)
+
+// x and e in parts, and float32 weights: three times as many multiplications,
+// or six, at up to 16 times the rate. x is packed once; float32 weights, for
+// the logits, block by block; a block of any weights, for Expect, while it is
+// in the second cache.
+template <typename T>
+class TileProducts {
+ public:
+  static constexpr int64_t kMaxBlockRows = 128;
+  static constexpr bool kForInfiniteWeights = false;
+
+  // With fewer rows, packing x costs more than the tiles save; with fewer
+  // examples or numbers most of a tile is padding.
+  static bool Suits(int64_t fanout, int64_t examples, int64_t width) {
+    return fanout >= 32 && examples >= kMinExamples && width >= kTileDepth;
+  }
+
+  TileProducts(Matrix<const float> x, int64_t examples, int64_t width)
+      : examples_(examples),
+        width_(width),
+        parts_(CountParts(x, examples, Padded(width))) {
+    const int64_t tall = CountTiles(examples, kTileLines);
+    const int64_t wide = CountTiles(width, kTileDepth);
+    const int64_t x_tiles = tall * wide * parts_;
+    const int64_t depths = CountTiles(BlockRows(), kTileDepth);
+    const int64_t left_tiles =
+        kPacked ? CountTiles(BlockRows(), kTileLines) * wide * kParts : 0;
+    const int64_t right_tiles = CountTiles(width, 16) * depths * kWeightParts;
+    x_ = Scratch<uint16_t>(
+        (x_tiles + left_tiles + right_tiles + tall * depths * kParts) *
+        kTileNumbers);
+    left_ = x_ + x_tiles * kTileNumbers;
+    right_ = left_ + left_tiles * kTileNumbers;
+    e_ = right_ + right_tiles * kTileNumbers;
+    PackColumns<!kPacked>(x, examples, width, parts_, x_);
+  }
+
+  int64_t BlockRows() const {
+    const int64_t rows = (128 << 10) /
+                         (width_ * static_cast<int64_t>(sizeof(T))) /
+                         kTileDepth * kTileDepth;
+    return rows < kTileDepth      ? kTileDepth
+           : rows > kMaxBlockRows ? kMaxBlockRows
+                                  : rows;
+  }
+
+  int64_t Stride() const { return SpreadStride(width_); }
+
+  void Logits(Matrix<const T> w, int64_t rows, const T* biases,
+              Matrix<float> z) {
+    if constexpr (kPacked) {
+      PackLeft<true>(w, rows, width_, left_);
+      BeforeTileLoads(left_);
+      LogitsOnTiles(left_, rows, x_, parts_, examples_, width_, z);
+    } else {
+      LogitsOnTiles(w, rows, x_, parts_, examples_, width_, z);
+    }
+    AddBiases(biases, rows, examples_, z);
+  }
+
+  void Expect(Matrix<float> e, Matrix<const T> w, int64_t rows, bool add,
+              Matrix<float> sums) {
+    PackLeft<false>({e.data, e.stride}, examples_, rows, e_);
+    if constexpr (kPacked) {
+      PackRows<false>(w, rows, width_, kWeightParts, right_);
+    } else {
+      PackRows(w, rows, width_, right_);
+    }
+    ProductOnTiles(e_, right_, kWeightParts, examples_, rows, width_, add,
+                   sums);
+  }
+
+ private:
+  static constexpr bool kPacked = sizeof(T) == sizeof(float);
+  static constexpr int kWeightParts = kPacked ? kParts : 1;
+  static constexpr int64_t kMinExamples = kPacked ? 32 : 8;
+
+  const TileSession session_;
+  const int64_t examples_, width_;
+  const int parts_;  // of x
+  uint16_t *x_, *left_, *right_, *e_;
+};
+
+#endif
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_GROUPS_FORWARD_PRODUCTS_INL_H_

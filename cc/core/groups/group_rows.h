@@ -1,0 +1,28 @@
+// What the kernels of predictions read: examples, and rows of weights.
+
+#ifndef TF_HSM_CC_CORE_GROUPS_GROUP_ROWS_H_
+#define TF_HSM_CC_CORE_GROUPS_GROUP_ROWS_H_
+
+#include <cstdint>
+
+#include "cc/core/base/types.h"
+
+namespace tf_hsm {
+
+// Some examples at the rows of some consecutive groups.
+template <typename T>
+struct GroupRows {
+  using A = Accumulator<T>;
+  const T* weights = nullptr;  // of the first row
+  const T* biases = nullptr;   // likewise, or null
+  int64_t width = 0;
+  const A* x = nullptr;  // [num_examples, Padded(width)]
+  int64_t num_examples = 0;
+  const int64_t* group_offsets = nullptr;  // [num_groups + 1]
+  int64_t num_groups = 0;
+  A scale = 1;  // of the logits
+};
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_GROUPS_GROUP_ROWS_H_

@@ -1,0 +1,85 @@
+// What the kernels of a loss read and write.
+//
+// They see the examples in sorted order (plan.h): row i of x is the inputs of the
+// i-th sorted example, as accumulators, padded with zeros (types.h).
+
+#ifndef TF_HSM_CC_CORE_GROUPS_PROBLEM_H_
+#define TF_HSM_CC_CORE_GROUPS_PROBLEM_H_
+
+#include <cstdint>
+
+#include "cc/core/base/types.h"
+#include "cc/core/plan/plan.h"
+#include "cc/core/update/update.h"
+
+namespace tf_hsm {
+
+// Most examples of a group in one work item: x and dx stay in the second cache.
+constexpr int64_t kMaxItemExamples = 48;
+// The same on tiles, where a group's weights are packed by each item anew.
+constexpr int64_t kMaxTileExamples = 128;
+
+// What forward and backward share: the sorted inputs and the weights.
+template <typename T>
+struct Problem {
+  using A = Accumulator<T>;
+  const Plan* plan = nullptr;
+  int64_t width = 0;
+  const T* weights = nullptr;  // [rows, width]
+  const T* biases = nullptr;   // [rows], or null
+  const A* x = nullptr;        // [examples, Padded(width)], sorted
+};
+
+// Where the forward writes; null pointers are not asked for.
+template <typename T>
+struct ForwardOutputs {
+  using A = Accumulator<T>;
+  A* loss = nullptr;  // [batch], by original example; added to
+  // [batch, width], by original example; with dx_is_sorted [examples, width],
+  // by sorted one. Written by small_groups, added to by forward_group.
+  A* dx = nullptr;
+  const A* dx_factors = nullptr;  // [examples], sorted: of dx; null: 1
+  // [passes, 2]: the maximum m of the logits and 1 / sum exp(z - m); of groups
+  // of two rows, only where probs is null.
+  A* normalizers = nullptr;
+  A* probs = nullptr;  // [probs]
+  bool dx_is_sorted = false;
+
+  // Where dx has the sorted example `at`.
+  int64_t DxRow(const Plan& plan, int64_t at) const {
+    return dx_is_sorted ? at : plan.order[at];
+  }
+};
+
+// From one partial gradient to the next.
+constexpr int64_t PartialStride(int64_t width) { return Padded(width + 1); }
+
+// What the backward reads besides the problem, and where its result goes: into
+// dw and db, or at once, as an update, into the parameters.
+template <typename T>
+struct BackwardArguments {
+  using A = Accumulator<T>;
+  const A* loss_grads = nullptr;      // [examples], sorted
+  const A* normalizers = nullptr;     // [passes, 2], as the forward made them
+  const A* probs = nullptr;           // [probs]; null: made again from weights
+  const Update<T>* update = nullptr;  // or null, and then:
+  T* dw = nullptr;                    // [touched rows, width]
+  T* db = nullptr;                    // [touched rows]
+  bool past_cache = false;            // dw is too large for any cache
+  // [plan.num_partials, PartialStride(width)]: what each run adds to dw, and in
+  // column `width` to db, of the first rows of the groups of two that it shares
+  // with other runs. Of the second rows it is the negative.
+  A* partials = nullptr;
+};
+
+// Some of a group's examples (forward) or rows (backward).
+struct Slice {
+  int64_t node;
+  int64_t begin;
+  int64_t end;
+  int64_t cost;
+};
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_GROUPS_PROBLEM_H_

@@ -1,0 +1,89 @@
+// Asks for the weights of small groups before they are needed.
+
+#ifndef TF_HSM_CC_CORE_GROUPS_ROWS_AHEAD_INL_H_
+#define TF_HSM_CC_CORE_GROUPS_ROWS_AHEAD_INL_H_
+
+#include <cstdint>
+
+#include "cc/core/groups/problem.h"
+#include "cc/core/simd/vector-inl.h"
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+// Asks for the vectors at a column of two rows, the second of which follows.
+template <typename T>
+TF_HSM_INLINE void PrefetchPair(const T* row, int64_t width) {
+  __builtin_prefetch(row, 0, 2);
+  __builtin_prefetch(row + width, 0, 2);
+}
+
+// The rows of the small groups that a run of examples is still to read, in its
+// order and two at a time. They lie anywhere in memory: each product of rows
+// asks for as many of these as it reads, vector by vector, since memory serves
+// few requests at once. Products with many examples get ahead of the reader,
+// and those with one or two find their rows in the second cache.
+template <typename T>
+class RowsAhead {
+ public:
+  // Those of the nodes from `first` on that begin before example `end`.
+  RowsAhead(const Problem<T>& problem, int64_t first, int64_t end)
+      : problem_(problem), node_(first), end_(end) {
+    SkipLarge();
+  }
+
+  // Whether there are any, and not too many on their way; then rows[0 .. count)
+  // are the next ones, of which the last may be there several times.
+  bool Next(int count, const T** rows) {
+    if (!HasNode() || asked_ - used_ > kMaxBytes) return false;
+    for (int i = 0; i < count; ++i) {
+      if (!HasNode()) {
+        rows[i] = rows[i - 1];
+        continue;
+      }
+      const Node& node = problem_.plan->nodes[node_];
+      rows[i] = problem_.weights + (node.first_row + local_) * problem_.width;
+      const int64_t left = node.fanout - local_;
+      asked_ += Bytes(left < 2 ? left : 2);
+      local_ += 2;
+      if (local_ < node.fanout) continue;
+      local_ = 0;
+      ++node_;
+      SkipLarge();
+    }
+    return true;
+  }
+
+  // Counts one more of those nodes as read.
+  void Used(const Node& node) { used_ += Bytes(node.fanout); }
+
+ private:
+  // About as much as a second cache has room for beside the examples.
+  static constexpr int64_t kMaxBytes = int64_t{256} << 10;
+
+  int64_t Bytes(int64_t rows) const {
+    return rows * problem_.width * static_cast<int64_t>(sizeof(T));
+  }
+
+  bool HasNode() const {
+    const auto& nodes = problem_.plan->nodes;
+    return node_ < static_cast<int64_t>(nodes.size()) &&
+           nodes[node_].begin < end_;
+  }
+
+  void SkipLarge() {
+    while (HasNode() && problem_.plan->nodes[node_].fanout > kMaxSmallFanout) {
+      ++node_;
+    }
+  }
+
+  const Problem<T>& problem_;
+  int64_t node_, local_ = 0;  // the next ones: a node, and a row of its group
+  const int64_t end_;
+  int64_t asked_ = 0, used_ = 0;  // bytes
+};
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_GROUPS_ROWS_AHEAD_INL_H_

@@ -1,0 +1,314 @@
+// Groups of two rows, as in binary and Huffman trees.
+//
+// What such a group gives depends on the difference of its rows alone:
+//
+//   d = w_0 - w_1,   delta = x . d + b_0 - b_1
+//   margin = delta where row 0 is on the path, else -delta
+//   loss = log(1 + exp(-margin)) = max(-margin, 0) + log(1 + exp(-|margin|))
+//   dz_0 = -dz_1 = -1 / (1 + exp(delta)) where row 0 is on the path,
+//                   1 / (1 + exp(-delta)) where row 1 is
+//   dx = dz_0 d,   dW_0 = -dW_1 = dz_0 x,   db_0 = -db_1 = dz_0
+//
+// So there is one product of each kind where a softmax of two has two. Groups
+// that follow each other down the tree with the same examples are a chain:
+// they are taken together, so that x and dx are read once for all of them.
+
+#ifndef TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_GROUPS_INL_H_
+#define TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_GROUPS_INL_H_
+
+#include <cstdint>
+
+#include "cc/core/groups/small/binary_products-inl.h"
+#include "cc/core/groups/small/small_group_run-inl.h"
+#include "cc/core/update/update_rows-inl.h"
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+// What the pairs of a group of a chain and an example give, example by example.
+template <typename A>
+struct ChainPairs {
+  A* delta;
+  A* sign;  // 1 where row 0 is on the path, else -1
+  A* loss;
+  A* prob;   // of row 0
+  A* dz;     // of row 0
+  A* scale;  // 1 / (1 + exp(-|delta|))
+
+  static constexpr int kArrays = 6;
+
+  // Of each array: whole vectors.
+  static int64_t Size(int64_t examples) { return Padded(kMaxChain * examples); }
+
+  ChainPairs(A* memory, int64_t size)
+      : delta(memory),
+        sign(memory + size),
+        loss(memory + 2 * size),
+        prob(memory + 3 * size),
+        dz(memory + 4 * size),
+        scale(memory + 5 * size) {}
+
+  // The others, from delta and sign.
+  void Softmax(int64_t count) const {
+    constexpr int lanes = kLanes<A>;
+    const Vector<A> zero = {};
+    for (int64_t p = 0; p < count; p += lanes) {
+      const Vector<A> signs = Load(sign + p);
+      const Vector<A> margin = signs * Load(delta + p);
+      const Vector<A> small = Exp<A>(margin < 0 ? margin : -margin);
+      const Vector<A> inverse = 1 / (1 + small);
+      const Vector<A> target = margin < 0 ? small * inverse : inverse;
+      const Vector<A> other = margin < 0 ? inverse : small * inverse;
+      Store(loss + p, (margin < 0 ? -margin : zero) + Log<A>(1 + small));
+      Store(prob + p, signs > 0 ? target : other);
+      Store(dz + p, -signs * other);
+      Store(scale + p, inverse);
+    }
+  }
+};
+
+// The groups of two rows of one run.
+template <typename T>
+class BinaryGroups {
+ public:
+  using A = Accumulator<T>;
+
+  // Memory of a run of `examples`, in accumulators.
+  static int64_t ScratchSize(int64_t examples, int64_t width) {
+    return ChainPairs<A>::kArrays * ChainPairs<A>::Size(examples) +
+           kMaxChain * width;
+  }
+
+  BinaryGroups(SmallGroupRun<T>* run, A* scratch)
+      : run_(*run),
+        problem_(run->problem),
+        pairs_(scratch, ChainPairs<A>::Size(run->end - run->begin)),
+        dw_(scratch + ChainPairs<A>::kArrays *
+                          ChainPairs<A>::Size(run->end - run->begin)) {}
+
+  void Add(const Node& node) {
+    const int64_t first = run_.First(node), examples = run_.Count(node);
+    if (length_ == kMaxChain || first != first_ || examples != examples_ ||
+        (length_ > 0 && !AreOfOneKind(*chain_[0], node))) {
+      Flush();
+    }
+    first_ = first;
+    examples_ = examples;
+    chain_[length_++] = &node;
+  }
+
+  // Ends the chain.
+  void Flush() {
+    int done = 0;
+    auto part = [&](auto count) __attribute__((always_inline)) {
+      constexpr int nodes = decltype(count)::value;
+      for (; done + nodes <= length_; done += nodes) {
+        Finish<nodes>(chain_ + done);
+      }
+    };
+    if constexpr (kMaxChain >= 4) part(IntConstant<4>());
+    part(IntConstant<2>());
+    part(IntConstant<1>());
+    length_ = 0;
+  }
+
+ private:
+  // Whether the same becomes of two groups' gradients.
+  bool AreOfOneKind(const Node& a, const Node& b) const {
+    return run_.Updates(a) == run_.Updates(b) &&
+           a.has_partials() == b.has_partials();
+  }
+
+  template <int nodes>
+  void Finish(const Node* const* chain) {
+    const int64_t width = problem_.width;
+    const Matrix<const A> x = run_.X(first_);
+    const T* rows[nodes];
+    for (int i = 0; i < nodes; ++i) {
+      rows[i] = problem_.weights + chain[i]->first_row * width;
+      FillSigns(*chain[i], pairs_.sign + i, nodes);
+    }
+    Deltas<T, nodes>(rows, x, examples_, width, &run_.ahead, pairs_.delta);
+    AddBiases<nodes>(chain);
+    pairs_.Softmax(nodes * examples_);
+    run_.AskForDx();
+    A* loss = run_.Loss(first_);
+    for (int64_t m = 0; m < examples_; ++m) {
+      for (int i = 0; i < nodes; ++i) loss[m] += pairs_.loss[m * nodes + i];
+    }
+    if (run_.out.dx != nullptr) {
+      AddChainDx<T, nodes>(rows, pairs_.dz, examples_, width, run_.Dx(first_));
+    }
+    const bool updates = run_.Updates(*chain[0]);
+    if (!updates && !chain[0]->has_partials()) {
+      for (int i = 0; i < nodes; ++i) Keep(*chain[i], i, nodes);
+      return;
+    }
+    const A* grads = run_.step->loss_grads + first_;
+    A db[nodes] = {};  // of row 0
+    for (int64_t m = 0; m < examples_; ++m) {
+      for (int i = 0; i < nodes; ++i) {
+        db[i] += pairs_.dz[m * nodes + i] *= grads[m];
+      }
+    }
+    updates ? UpdateChain<nodes>(chain, x, db)
+            : WritePartials<nodes>(chain, x, db);
+  }
+
+  // sign[m * stride] of the chain's m-th example.
+  void FillSigns(const Node& node, A* sign, int64_t stride) const {
+    const Plan& plan = *problem_.plan;
+    const int64_t end = first_ + examples_;
+    int64_t at = first_;
+    auto fill = [&](int64_t to, auto local) __attribute__((always_inline)) {
+      for (; at < to && at < end; ++at, sign += stride) {
+        *sign = local() == 0 ? 1 : -1;
+      }
+    };
+    auto leaf = [&] { return plan.leaf_local[at]; };
+    for (int64_t child = &node - plan.nodes.data() + 1;
+         child < node.after && at < end; child = plan.nodes[child].after) {
+      const Node& below = plan.nodes[child];
+      fill(below.begin, leaf);
+      fill(below.end, [&] { return below.parent_local; });
+    }
+    fill(end, leaf);
+  }
+
+  // The logit of one row of a group for one example.
+  A Logit(const Node& node, int64_t k, int64_t at) const {
+    const int64_t row = node.first_row + k;
+    const A z = Dot<T>(problem_.weights + row * problem_.width, run_.X(at).data,
+                       problem_.width);
+    return problem_.biases == nullptr ? z : z + Bias(row);
+  }
+
+  A Bias(int64_t row) const { return LoadPartial(problem_.biases + row, 1)[0]; }
+
+  // Adds b_0 - b_1. Deltas that are not finite are made again from logits: NaN
+  // where one of these is NaN or plus infinity.
+  template <int nodes>
+  void AddBiases(const Node* const* chain) {
+    const int64_t count = nodes * examples_;
+    A check = 0;
+    for (int i = 0; i < nodes; ++i) {
+      const int64_t row = chain[i]->first_row;
+      const A bias = problem_.biases == nullptr ? 0 : Bias(row) - Bias(row + 1);
+      for (int64_t p = i; p < count; p += nodes) {
+        pairs_.delta[p] += bias;
+        check += pairs_.delta[p] - pairs_.delta[p];
+      }
+    }
+    if (check == 0) return;
+    const A infinity = static_cast<A>(__builtin_inf());
+    for (int64_t p = 0; p < count; ++p) {
+      A& delta = pairs_.delta[p];
+      if (delta - delta == 0) continue;
+      const Node& node = *chain[p % nodes];
+      const A z_0 = Logit(node, 0, first_ + p / nodes);
+      const A z_1 = Logit(node, 1, first_ + p / nodes);
+      delta = z_0 < infinity && z_1 < infinity
+                  ? z_0 - z_1
+                  : static_cast<A>(__builtin_nan(""));
+    }
+  }
+
+  // Keeps what the backward reads of the chain's i-th group: the probabilities,
+  // or what it makes them from.
+  void Keep(const Node& node, int i, int nodes) const {
+    const int64_t pass = first_ - node.begin;
+    if (run_.out.probs != nullptr) {
+      A* to = run_.out.probs + node.prob_offset + 2 * pass;
+      for (int64_t m = 0; m < examples_; ++m) {
+        const int64_t p = m * nodes + i;
+        const A dz = pairs_.dz[p];
+        to[2 * m] = pairs_.prob[p];
+        to[2 * m + 1] = pairs_.sign[p] > 0 ? -dz : 1 - dz;
+      }
+    } else if (run_.out.normalizers != nullptr) {
+      A* to = run_.out.normalizers + 2 * (node.pass_offset + pass);
+      for (int64_t m = 0; m < examples_; ++m) {
+        // The larger logit, to the bit as the backward makes it again.
+        const A delta = pairs_.delta[m * nodes + i];
+        to[2 * m] = Logit(node, delta < 0, first_ + m);
+        to[2 * m + 1] = pairs_.scale[m * nodes + i];
+      }
+    }
+  }
+
+  template <int nodes>
+  void WritePartials(const Node* const* chain, Matrix<const A> x, const A* db) {
+    A* gradients[nodes];
+    for (int i = 0; i < nodes; ++i) {
+      gradients[i] = run_.Partial(*chain[i]);
+      gradients[i][problem_.width] = db[i];
+    }
+    ChainGradient<T, nodes, false>(nullptr, nullptr, pairs_.dz, x, examples_,
+                                   problem_.width, gradients);
+  }
+
+  template <int nodes>
+  void UpdateChain(const Node* const* chain, Matrix<const A> x, const A* db) {
+    const Update<T>& update = *run_.step->update;
+    const int64_t width = problem_.width;
+    T* rows[nodes];
+    A* gradients[nodes];
+    for (int i = 0; i < nodes; ++i) {
+      rows[i] = update.weights + chain[i]->first_row * width;
+      gradients[i] = dw_ + i * width;
+    }
+    const bool linear = IsLinear(update, examples_);
+    if constexpr (sizeof(T) == sizeof(A)) {
+      if (linear) {
+        A rates[2 * nodes];
+        FillRates(chain, nodes, x.data, rates);
+        ChainGradient<T, nodes, true>(rows, rates, pairs_.dz, x, examples_,
+                                      width, nullptr);
+      }
+    }
+    if (!linear) {
+      ChainGradient<T, nodes, false>(nullptr, nullptr, pairs_.dz, x, examples_,
+                                     width, gradients);
+    }
+    for (int i = 0; i < nodes; ++i) {
+      const int64_t row = chain[i]->first_row;
+      if (!linear) UpdatePair(update, row, width, gradients[i]);
+      const A both[] = {db[i], -db[i]};
+      UpdateBiases(update, row, 2, both);
+    }
+  }
+
+  // What g_i is multiplied by in an update that IsLinear; x are the first
+  // example's inputs.
+  void FillRates(const Node* const* chain, int nodes, const A* x,
+                 A* rates) const {
+    const Update<T>& update = *run_.step->update;
+    const A rate = static_cast<A>(update.hyper.learning_rate);
+    if (update.rule == UpdateRule::kSgd) {
+      for (int i = 0; i < 2 * nodes; ++i) rates[i] = rate;
+      return;
+    }
+    const A epsilon = static_cast<A>(update.hyper.epsilon);
+    const A mean_square = MeanSquare(x, problem_.width);
+    for (int i = 0; i < nodes; ++i) {
+      A* sums = update.weight_slots[0] + chain[i]->first_row;
+      for (int k = 0; k < 2; ++k) {
+        sums[k] += pairs_.dz[i] * pairs_.dz[i] * mean_square;
+        rates[2 * i + k] = rate / Sqrt(Splat<A>(sums[k] + epsilon))[0];
+      }
+    }
+  }
+
+  SmallGroupRun<T>& run_;
+  const Problem<T>& problem_;
+  const ChainPairs<A> pairs_;
+  A* const dw_;  // of row 0 of each group: [kMaxChain, width]
+  const Node* chain_[kMaxChain];
+  int length_ = 0;
+  int64_t first_ = 0, examples_ = 0;  // of the chain, in sorted order
+};
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_GROUPS_INL_H_

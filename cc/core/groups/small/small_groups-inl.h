@@ -1,0 +1,354 @@
+// Groups of few rows, as in binary and Huffman trees, for a run of examples.
+//
+// The examples are neighbours in depth-first order, so that they share most of
+// their paths: a node's rows are read once for all of the run's examples that
+// pass it. Groups of two rows have binary_groups.h. Others are taken in
+// batches: first all their logits; then the softmaxes of all pairs of a node
+// and an example, side by side in the lanes of vectors; then dx, and in a
+// training step the update, while the rows are still in the cache. Costs one
+// read of the rows (and one write in a step) and 4 FLOP per number, row and
+// example, 6 in a step; for two rows half as many.
+
+#ifndef TF_HSM_CC_CORE_GROUPS_SMALL_SMALL_GROUPS_INL_H_
+#define TF_HSM_CC_CORE_GROUPS_SMALL_SMALL_GROUPS_INL_H_
+
+#include <cstdint>
+
+#include "cc/core/groups/problem.h"
+#include "cc/core/groups/small/binary_groups-inl.h"
+#include "cc/core/groups/small/small_group_run-inl.h"
+#include "cc/core/simd/softmax-inl.h"
+#include "cc/core/simd/tile-inl.h"
+#include "cc/core/update/update_rows-inl.h"
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+// Nodes of a run, and the pairs of each with the examples that pass it.
+template <typename T>
+struct PairBatch {
+  using A = Accumulator<T>;
+  static constexpr int kPairs = 512;
+
+  struct Part {
+    const Node* node;
+    int64_t first_example;  // in sorted order
+    int num_examples;
+    int first_pair;
+  };
+
+  int num_parts = 0;
+  int num_pairs = 0;
+  int most_rows = 0;  // largest fanout
+  Part parts[kPairs];
+  // By row of its group, then by pair: logits, then probabilities, then dz.
+  // Rows that a group has not are at minus infinity.
+  A z[kMaxSmallFanout][kPairs];
+  A max[kPairs], scale[kPairs], loss[kPairs];
+  int64_t targets[kPairs];
+
+  bool HasRoom(int64_t examples) const {
+    return num_pairs + examples <= kPairs;
+  }
+
+  void Clear() { num_parts = num_pairs = most_rows = 0; }
+
+  // Turns logits into probabilities, and makes max, scale and loss.
+  void Softmax() {
+    constexpr int lanes = kLanes<A>;
+    static_assert(kPairs % lanes == 0, "pairs fill vectors");
+    const A lowest = -static_cast<A>(__builtin_inf());
+    for (int i = 0; i < num_parts; ++i) {
+      const Part& part = parts[i];
+      for (int k = static_cast<int>(part.node->fanout); k < most_rows; ++k) {
+        for (int p = 0; p < part.num_examples; ++p) {
+          z[k][part.first_pair + p] = lowest;
+        }
+      }
+    }
+    for (int k = 0; k < most_rows; ++k) {
+      for (int p = num_pairs; p % lanes != 0; ++p) z[k][p] = 0;
+    }
+    for (int p = 0; p < num_pairs; ++p) loss[p] = z[targets[p]][p];
+    for (int p = 0; p < num_pairs; p += lanes) {
+      Vector<A> top = Load(z[0] + p);
+      for (int k = 1; k < most_rows; ++k) {
+        const Vector<A> v = Load(z[k] + p);
+        top = v > top ? v : top;
+      }
+      top = top == lowest ? Vector<A>{} : top;
+      Vector<A> total = {};
+      for (int k = 0; k < most_rows; ++k) {
+        const Vector<A> e = Exp<A>(Load(z[k] + p) - top);
+        Store(z[k] + p, e);
+        total += e;
+      }
+      const Vector<A> inverse = 1 / total;
+      for (int k = 0; k < most_rows; ++k) {
+        Store(z[k] + p, Load(z[k] + p) * inverse);
+      }
+      Store(max + p, top);
+      Store(scale + p, inverse);
+      // lse - target, in an order that keeps the digits of large logits.
+      Store(loss + p, Log<A>(total) + (top - Load(loss + p)));
+    }
+  }
+};
+
+// The logits of two rows for some examples; to_r[m] is that of row r. Asks for
+// as many rows as it reads, those `ahead`.
+template <typename T, int examples>
+TF_HSM_INLINE void LogitPair(const T* row_0, const T* row_1,
+                             Matrix<const Accumulator<T>> x, int64_t width,
+                             const T* ahead, Accumulator<T>* to_0,
+                             Accumulator<T>* to_1) {
+  using A = Accumulator<T>;
+  constexpr int lanes = kLanes<A>;
+  Vector<A> sums[examples][2] = {};
+  auto step = [&](int64_t d, auto load) __attribute__((always_inline)) {
+    PrefetchPair(ahead + d, width);
+    const Vector<A> w_0 = load(row_0 + d), w_1 = load(row_1 + d);
+#pragma GCC unroll 8
+    for (int m = 0; m < examples; ++m) {
+      const Vector<A> xs = Load(x.row(m) + d);
+      sums[m][0] += xs * w_0;
+      sums[m][1] += xs * w_1;
+    }
+  };
+  int64_t d = 0;
+  for (; d + lanes <= width; d += lanes) {
+    step(d, [](const T* p) __attribute__((always_inline)) { return Load(p); });
+  }
+  if (d < width) {
+    const int64_t rest = width - d;
+    step(d, [rest](const T* p) __attribute__((always_inline)) {
+      return LoadPartial(p, rest);
+    });
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < examples; m += 2) {
+    constexpr int last = examples - 1;
+    const int other = m < last ? m + 1 : m;
+    const auto dots =
+        SumLanes<A>(sums[m][0], sums[m][1], sums[other][0], sums[other][1]);
+    to_0[m] = dots[0];
+    to_1[m] = dots[1];
+    to_0[other] = dots[2];
+    to_1[other] = dots[3];
+  }
+}
+
+// z[k][m] = x_m . w_k + b_k for the few rows of a group.
+template <typename T>
+void SmallLogits(Matrix<const T> w, int64_t rows, const T* biases,
+                 Matrix<const Accumulator<T>> x, int64_t examples,
+                 int64_t width, RowsAhead<T>* rows_ahead,
+                 Matrix<Accumulator<T>> z) {
+  constexpr int kHeight = kTileHeight > 4 ? 6 : 4;
+  for (int64_t k = 0; k < rows; k += 2) {
+    // Of an odd last row, twice the same.
+    const int64_t other = k + 1 < rows ? k + 1 : k;
+    int64_t m = 0;
+    auto tile = [&](auto count) {
+      constexpr int height = decltype(count)::value;
+      const T* ahead = w.row(k);  // if there is none, one that is here
+      rows_ahead->Next(1, &ahead);
+      LogitPair<T, height>(w.row(k), w.row(other), {x.row(m), x.stride}, width,
+                           ahead, z.row(k) + m, z.row(other) + m);
+      m += height;
+    };
+    while (m + kHeight <= examples) tile(IntConstant<kHeight>());
+    if (m + 4 <= examples) tile(IntConstant<4>());
+    if (m + 2 <= examples) tile(IntConstant<2>());
+    if (m < examples) tile(IntConstant<1>());
+  }
+  if (biases == nullptr) return;
+  for (int64_t k = 0; k < rows; ++k) {
+    const Accumulator<T> bias = LoadPartial(biases + k, 1)[0];
+    for (int64_t m = 0; m < examples; ++m) z.row(k)[m] += bias;
+  }
+}
+
+// The row of the node's group on the path of each of the examples
+// [begin, begin + count).
+inline void TargetsOf(const Plan& plan, const Node& node, int64_t begin,
+                      int64_t count, int64_t* targets) {
+  for (int64_t m = 0; m < count; ++m) {
+    targets[m] = plan.leaf_local[begin + m];
+  }
+  const int64_t index = &node - plan.nodes.data();
+  for (int64_t child = index + 1; child < node.after;) {
+    const Node& below = plan.nodes[child];
+    if (below.begin >= begin + count) break;
+    int64_t m = below.begin > begin ? below.begin - begin : 0;
+    for (; m < count && begin + m < below.end; ++m) {
+      targets[m] = below.parent_local;
+    }
+    child = below.after;
+  }
+}
+
+// The groups of one run that have not two rows.
+template <typename T>
+class SoftmaxGroups {
+ public:
+  using A = Accumulator<T>;
+
+  // Memory, in accumulators.
+  static int64_t ScratchSize(int64_t width) { return kMaxSmallFanout * width; }
+
+  SoftmaxGroups(SmallGroupRun<T>* run, A* scratch)
+      : run_(*run), problem_(run->problem), dw_{scratch, run->problem.width} {}
+
+  void Add(const Node& node) {
+    const int64_t first = run_.First(node), count = run_.Count(node);
+    if (!batch_.HasRoom(count)) Flush();
+    const int pair = batch_.num_pairs;
+    batch_.parts[batch_.num_parts++] = {&node, first, static_cast<int>(count),
+                                        pair};
+    batch_.num_pairs += static_cast<int>(count);
+    if (node.fanout > batch_.most_rows) {
+      batch_.most_rows = static_cast<int>(node.fanout);
+    }
+    TargetsOf(*problem_.plan, node, first, count, batch_.targets + pair);
+    SmallLogits<T>(Weights(node), node.fanout,
+                   problem_.biases ? problem_.biases + node.first_row : nullptr,
+                   run_.X(first), count, problem_.width, &run_.ahead,
+                   {batch_.z[0] + pair, batch_.kPairs});
+  }
+
+  // Ends the batch.
+  void Flush() {
+    batch_.Softmax();
+    for (int i = 0; i < batch_.num_parts; ++i) Finish(batch_.parts[i]);
+    batch_.Clear();
+  }
+
+ private:
+  using Part = typename PairBatch<T>::Part;
+
+  Matrix<const T> Weights(const Node& node) const {
+    return {problem_.weights + node.first_row * problem_.width, problem_.width};
+  }
+
+  void Finish(const Part& part) {
+    const Node& node = *part.node;
+    const ForwardOutputs<T>& out = run_.out;
+    const int64_t rows = node.fanout;
+    run_.AskForDx();
+    A* loss = run_.Loss(part.first_example);
+    for (int m = 0; m < part.num_examples; ++m) {
+      loss[m] += batch_.loss[part.first_pair + m];
+    }
+    const bool updates = run_.Updates(node);
+    const int64_t pass = part.first_example - node.begin;
+    if (!updates && out.normalizers != nullptr) {
+      A* to = out.normalizers + 2 * (node.pass_offset + pass);
+      for (int m = 0; m < part.num_examples; ++m) {
+        to[2 * m] = batch_.max[part.first_pair + m];
+        to[2 * m + 1] = batch_.scale[part.first_pair + m];
+      }
+    }
+    if (!updates && out.probs != nullptr) {
+      A* to = out.probs + node.prob_offset + pass * rows;
+      for (int m = 0; m < part.num_examples; ++m) {
+        for (int64_t k = 0; k < rows; ++k) {
+          to[m * rows + k] = batch_.z[k][part.first_pair + m];
+        }
+      }
+    }
+    if (!updates && out.dx == nullptr) return;
+    for (int m = 0; m < part.num_examples; ++m) {
+      const int pair = part.first_pair + m;
+      batch_.z[batch_.targets[pair]][pair] -= 1;
+    }
+    if (out.dx != nullptr) {
+      Outer<T, true>(
+          Strided<A>{batch_.z[0] + part.first_pair, 1, batch_.kPairs},
+          part.num_examples, rows, Weights(node), problem_.width,
+          run_.Dx(part.first_example));
+    }
+    if (updates) UpdateNode(part);
+  }
+
+  void UpdateNode(const Part& part) {
+    const Update<T>& update = *run_.step->update;
+    const Node& node = *part.node;
+    const int64_t rows = node.fanout, width = problem_.width;
+    const Matrix<A> dz = {batch_.z[0] + part.first_pair, batch_.kPairs};
+    const A* grads = run_.step->loss_grads + part.first_example;
+    A db[kMaxSmallFanout];
+    for (int64_t k = 0; k < rows; ++k) {
+      A sum = 0;
+      for (int m = 0; m < part.num_examples; ++m) {
+        sum += dz.row(k)[m] *= grads[m];
+      }
+      db[k] = sum;
+    }
+    const Matrix<const A> x = run_.X(part.first_example);
+    const Strided<A> factors = {dz.data, dz.stride, 1};
+    if constexpr (sizeof(T) == sizeof(A)) {
+      if (IsLinear(update, part.num_examples)) {
+        MakeLinear(update, node.first_row, rows, part.num_examples, x.data,
+                   width, dz.data, dz.stride, 1);
+        Outer<A, true>(factors, rows, part.num_examples, x, width,
+                       {update.weights + node.first_row * width, width});
+        UpdateBiases(update, node.first_row, rows, db);
+        return;
+      }
+    }
+    Outer<A, false>(factors, rows, part.num_examples, x, width, dw_);
+    UpdateWeights(update, node.first_row, rows, width, dw_.data);
+    UpdateBiases(update, node.first_row, rows, db);
+  }
+
+  SmallGroupRun<T>& run_;
+  const Problem<T>& problem_;
+  const Matrix<A> dw_;  // of one node
+  PairBatch<T> batch_;
+};
+
+template <typename T>
+void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
+                 const ForwardOutputs<T>& out,
+                 const BackwardArguments<T>* step) {
+  using A = Accumulator<T>;
+  const Plan& plan = *problem.plan;
+  // Depth-first: the nodes are in the order of their first example.
+  const int64_t num_nodes = static_cast<int64_t>(plan.nodes.size());
+  int64_t first = 0, past = num_nodes;
+  while (first < past) {
+    const int64_t middle = first + (past - first) / 2;
+    plan.nodes[middle].begin < begin ? first = middle + 1 : past = middle;
+  }
+  const int64_t examples = end - begin, width = problem.width;
+  const int64_t of_run = SmallGroupRun<T>::ScratchSize(examples, width);
+  const int64_t of_binary = BinaryGroups<T>::ScratchSize(examples, width);
+  A* scratch =
+      Scratch<A>(of_run + of_binary + SoftmaxGroups<T>::ScratchSize(width));
+  SmallGroupRun<T> run(problem, first, begin, end, out, step, scratch);
+  BinaryGroups<T> binary(&run, scratch + of_run);
+  SoftmaxGroups<T> others(&run, scratch + of_run + of_binary);
+  auto add = [&](const Node& node) {
+    node.fanout == 2 ? binary.Add(node) : others.Add(node);
+  };
+  // The nodes that began before, from the leaf of the first example upwards.
+  for (int64_t i = plan.leaf_node[begin]; i >= 0; i = plan.nodes[i].parent) {
+    const Node& node = plan.nodes[i];
+    if (node.begin < begin && node.fanout <= kMaxSmallFanout) add(node);
+  }
+  for (int64_t i = first; i < num_nodes && plan.nodes[i].begin < end; ++i) {
+    const Node& node = plan.nodes[i];
+    if (node.fanout > kMaxSmallFanout) continue;
+    add(node);
+    run.ahead.Used(node);
+  }
+  binary.Flush();
+  others.Flush();
+  run.Write();
+}
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_GROUPS_SMALL_SMALL_GROUPS_INL_H_

@@ -1,0 +1,61 @@
+// The inner kernels, one work item each, compiled once per ISA (kernels.cc).
+
+#ifndef TF_HSM_CC_CORE_TABLE_KERNELS_H_
+#define TF_HSM_CC_CORE_TABLE_KERNELS_H_
+
+#include <cstdint>
+
+#include "cc/core/base/isa.h"
+#include "cc/core/base/types.h"
+#include "cc/core/groups/group_rows.h"
+#include "cc/core/groups/problem.h"
+#include "cc/core/update/sparse_gradient.h"
+#include "cc/core/update/update.h"
+
+namespace tf_hsm {
+
+template <typename T>
+struct Kernels {
+  using A = Accumulator<T>;
+  // At most `forward_examples` of a group's examples: the loss, and dx in the
+  // same read of the weights.
+  void (*forward_group)(const Problem<T>&, const Slice&,
+                        const ForwardOutputs<T>&);
+  int64_t forward_examples;
+  // Every group of at most kMaxSmallFanout rows on the paths of the sorted
+  // examples [begin, end), before their other groups. With a `step`, which has
+  // an update, those that no other examples pass are updated, and of the others
+  // the partial gradients are written that the plan has places for. Where that
+  // is done, neither normalizers nor probabilities are kept.
+  void (*small_groups)(const Problem<T>&, int64_t begin, int64_t end,
+                       const ForwardOutputs<T>&,
+                       const BackwardArguments<T>* step);
+  // dW and db of the rows of `count` slices, written or applied. Where the plan
+  // has places for partial gradients of a group, they are sums of these, which
+  // it overwrites.
+  void (*backward_rows)(const Problem<T>&, const Slice* slices, int64_t count,
+                        const BackwardArguments<T>&);
+  // Of a slice for backward_rows that is not a whole group: it has a multiple
+  // of as many rows, but for the last.
+  int64_t backward_row_step;
+
+  // See log_softmax.h: out [num_examples, stride], exp, and a product.
+  void (*log_softmax)(const GroupRows<T>&, A* out, int64_t stride);
+  void (*exps)(const A* in, int64_t count, A* out);
+  void (*add_expectations)(const T* w, int64_t rows, int64_t width,
+                           const A* factors, int64_t stride, int64_t examples,
+                           A* sums);
+
+  // Updates the rows that are the keys of [begin, end), sorted, by the sums of
+  // the values at their indices: of no row are there others.
+  void (*sparse_rows)(const Update<T>&, const SparseGradient<T>&,
+                      const KeyAndIndex* begin, const KeyAndIndex* end);
+};
+
+// The table of one ISA, which must be supported.
+template <typename T>
+const Kernels<T>& KernelsFor(Isa isa);
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_TABLE_KERNELS_H_

@@ -1,0 +1,112 @@
+// The mathematics of the package in its most readable form, in double.
+//
+//   z_r  = w_r . x + b_r
+//   loss = sum over the rows r of the path of  lse(z over r's group) - z_r
+//   dz   = g (softmax(z over the group) - [row is on the path])
+//   dx   = sum over the path's groups of  dz W_group
+//   dW_r = sum over the examples that pass r's group of  dz_r x;   db_r: dz_r
+//
+// where g is the gradient of the total with respect to this example's loss.
+// Everything fast is tested against these lines; nothing else calls them.
+
+#ifndef TF_HSM_CC_CORE_TESTING_REFERENCE_H_
+#define TF_HSM_CC_CORE_TESTING_REFERENCE_H_
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/tree/tree_view.h"
+#include "cc/core/update/update.h"
+
+namespace tf_hsm {
+
+// One example: returns its loss in nats and adds its gradients, times g, to
+// dx [width], dw [rows, width] and db [rows], each of which may be null.
+// The tree must be a right one, and the label in [0, num_classes).
+inline double ReferenceLoss(const TreeView& tree, int64_t width,
+                            const double* w, const double* b, const double* x,
+                            int64_t label, double g, double* dx, double* dw,
+                            double* db) {
+  double loss = 0;
+  for (int64_t row = tree.class_rows[label]; row >= 0;) {
+    const int64_t group = tree.row_groups[row];
+    const int64_t first = tree.group_offsets[group];
+    const int64_t fanout = tree.group_offsets[group + 1] - first;
+    std::vector<double> z(fanout);
+    double max = -INFINITY;
+    for (int64_t k = 0; k < fanout; ++k) {
+      z[k] = b != nullptr ? b[first + k] : 0;
+      for (int64_t d = 0; d < width; ++d) {
+        z[k] += w[(first + k) * width + d] * x[d];
+      }
+      max = std::fmax(max, z[k]);
+    }
+    double sum = 0;
+    for (int64_t k = 0; k < fanout; ++k) sum += std::exp(z[k] - max);
+    const double lse = max + std::log(sum);
+    loss += lse - z[row - first];
+    for (int64_t k = 0; k < fanout; ++k) {
+      const double dz = g * (std::exp(z[k] - lse) - (first + k == row));
+      if (db != nullptr) db[first + k] += dz;
+      for (int64_t d = 0; d < width; ++d) {
+        if (dx != nullptr) dx[d] += dz * w[(first + k) * width + d];
+        if (dw != nullptr) dw[(first + k) * width + d] += dz * x[d];
+      }
+    }
+    row = tree.group_parents[group];
+  }
+  return loss;
+}
+
+// The log-probability of each node, log_probs [rows], for one example.
+inline void ReferenceLogProbs(const TreeView& tree, int64_t width,
+                              const double* w, const double* b, const double* x,
+                              double* log_probs) {
+  for (int64_t group = 0; group < tree.num_groups; ++group) {
+    const int64_t first = tree.group_offsets[group];
+    const int64_t last = tree.group_offsets[group + 1];
+    double max = -INFINITY;
+    for (int64_t r = first; r < last; ++r) {
+      log_probs[r] = b != nullptr ? b[r] : 0;
+      for (int64_t d = 0; d < width; ++d) {
+        log_probs[r] += w[r * width + d] * x[d];
+      }
+      max = std::fmax(max, log_probs[r]);
+    }
+    double sum = 0;
+    for (int64_t r = first; r < last; ++r) sum += std::exp(log_probs[r] - max);
+    const double above = group == 0 ? 0 : log_probs[tree.group_parents[group]];
+    for (int64_t r = first; r < last; ++r) {
+      log_probs[r] = above + (log_probs[r] - max - std::log(sum));
+    }
+  }
+}
+
+// One step of a rule (update.h) on one number: returns its new value and
+// updates its slots. g is its gradient, `mean_square` that of its row's.
+inline double ReferenceUpdate(UpdateRule rule, const Hyperparameters& hyper,
+                              double g, double mean_square, double value,
+                              double* slots) {
+  switch (rule) {
+    case UpdateRule::kSgd:
+      return value - hyper.learning_rate * g;
+    case UpdateRule::kAdagrad:
+      mean_square = g * g;
+      [[fallthrough]];
+    case UpdateRule::kRowwiseAdagrad:
+      slots[0] += mean_square;
+      return value -
+             hyper.learning_rate * g / std::sqrt(slots[0] + hyper.epsilon);
+    case UpdateRule::kAdam:
+      slots[0] += (1 - hyper.beta_1) * (g - slots[0]);
+      slots[1] += (1 - hyper.beta_2) * (g * g - slots[1]);
+      return value - hyper.learning_rate * slots[0] /
+                         (std::sqrt(slots[1]) + hyper.epsilon);
+  }
+  return value;
+}
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_TESTING_REFERENCE_H_

@@ -1,0 +1,215 @@
+// What the tests of the core share: random trees, conversions, comparisons.
+
+#ifndef TF_HSM_CC_CORE_TESTING_TEST_SUPPORT_H_
+#define TF_HSM_CC_CORE_TESTING_TEST_SUPPORT_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cc/core/base/types.h"
+#include "cc/core/tree/tree_view.h"
+
+namespace tf_hsm {
+
+struct OwnedTree {
+  std::vector<int64_t> offsets = {0}, parents, class_rows, row_groups, ranks,
+                       row_below;
+  TreeView view() const {
+    return {static_cast<int64_t>(class_rows.size()),
+            static_cast<int64_t>(row_groups.size()),
+            static_cast<int64_t>(parents.size()),
+            offsets.data(),
+            parents.data(),
+            class_rows.data(),
+            row_groups.data(),
+            ranks.data(),
+            row_below.data()};
+  }
+};
+
+// A breadth-first tree of `groups` groups with fanouts drawn from [1, most];
+// `inner` is the chance that a row has a group below it.
+inline OwnedTree RandomTree(int groups, int most, double inner,
+                            std::mt19937* rng) {
+  OwnedTree tree;
+  std::vector<int64_t> child;  // row -> group below, or -1
+  std::uniform_real_distribution<double> uniform(0, 1);
+  int64_t waiting = 1;  // groups promised to rows
+  for (int64_t g = 0; g < waiting; ++g) {
+    if (g == 0) tree.parents.push_back(-1);
+    const int64_t fanout = 1 + static_cast<int64_t>((*rng)() % most);
+    for (int64_t k = 0; k < fanout; ++k) {
+      const int64_t row = child.size();
+      const bool last_chance = g + 1 == waiting && k + 1 == fanout;
+      const bool grows =
+          waiting < groups && (uniform(*rng) < inner || last_chance);
+      child.push_back(grows ? waiting++ : -1);
+      if (grows) tree.parents.push_back(row);
+      tree.row_groups.push_back(g);
+    }
+    tree.offsets.push_back(child.size());
+  }
+  // Leaves get shuffled classes; depth-first ranks from an explicit stack.
+  std::vector<int64_t> leaves;
+  for (size_t r = 0; r < child.size(); ++r) {
+    if (child[r] < 0) leaves.push_back(r);
+  }
+  std::shuffle(leaves.begin(), leaves.end(), *rng);
+  tree.class_rows = leaves;
+  std::vector<int64_t> row_class(child.size(), -1);
+  for (size_t c = 0; c < leaves.size(); ++c) row_class[leaves[c]] = c;
+  for (size_t r = 0; r < child.size(); ++r) {
+    tree.row_below.push_back(child[r] < 0 ? ~row_class[r] : child[r]);
+  }
+  tree.ranks.resize(leaves.size());
+  int64_t rank = 0;
+  std::vector<int64_t> stack;
+  for (int64_t r = tree.offsets[1]; r-- > 0;) stack.push_back(r);
+  while (!stack.empty()) {
+    const int64_t row = stack.back();
+    stack.pop_back();
+    if (child[row] < 0) {
+      tree.ranks[row_class[row]] = rank++;
+      continue;
+    }
+    const int64_t g = child[row];
+    for (int64_t r = tree.offsets[g + 1]; r-- > tree.offsets[g];) {
+      stack.push_back(r);
+    }
+  }
+  return tree;
+}
+
+// A batch and the tree (RandomTree) that it is for.
+struct Case {
+  int batch;
+  int width;
+  int groups;
+  int most;
+  double inner;
+};
+
+template <typename T>
+T FromDouble(double value) {
+  return static_cast<T>(value);
+}
+template <>
+inline bfloat16 FromDouble(double value) {
+  const float rounded = static_cast<float>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &rounded, sizeof(bits));
+  return {static_cast<uint16_t>(bits >> 16)};
+}
+// Exact for the multiples of 1/64 below 16 that the test draws.
+template <>
+inline half FromDouble(double value) {
+  if (value == 0) return {0};
+  int exponent;
+  const double mantissa = std::frexp(std::fabs(value), &exponent);
+  const int bits = static_cast<int>(mantissa * 2048) - 1024;
+  return {static_cast<uint16_t>((value < 0 ? 0x8000 : 0) |
+                                ((exponent + 14) << 10) | bits)};
+}
+inline double ToDouble(double value) { return value; }
+inline double ToDouble(float value) { return value; }
+inline double ToDouble(bfloat16 value) {
+  const uint32_t bits = static_cast<uint32_t>(value.bits) << 16;
+  float result;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+inline double ToDouble(half value) {
+  const int exponent = (value.bits >> 10) & 31;
+  const int mantissa = value.bits & 1023;
+  const double magnitude = exponent == 0
+                               ? std::ldexp(mantissa, -24)
+                               : std::ldexp(1024 + mantissa, exponent - 25);
+  return value.bits & 0x8000 ? -magnitude : magnitude;
+}
+
+inline void Reversed(int64_t count, const std::function<void(int64_t)>& work) {
+  for (int64_t i = count; i-- > 0;) work(i);
+}
+
+inline int failures = 0;
+inline int checks = 0;
+
+inline void Near(double got, double want, double tolerance,
+                 const std::string& what) {
+  ++checks;
+  if (std::fabs(got - want) <= tolerance * (1 + std::fabs(want))) return;
+  if (++failures < 20) {
+    std::printf("FAILED %s: got %.9g, want %.9g\n", what.c_str(), got, want);
+  }
+}
+
+// Prints a failure unless `good`.
+inline void Expect(bool good, const std::string& what) {
+  ++checks;
+  if (good) return;
+  if (++failures < 20) std::printf("FAILED %s\n", what.c_str());
+}
+
+template <typename A>
+bool SameBits(const std::vector<A>& a, const std::vector<A>& b) {
+  return a.size() == b.size() &&
+         (a.empty() ||
+          std::memcmp(a.data(), b.data(), a.size() * sizeof(A)) == 0);
+}
+
+// `count` multiples of 1/64 in [-range / 64, range / 64).
+template <typename T>
+std::vector<T> Draw(size_t count, int range, std::mt19937* rng) {
+  std::vector<T> values(count);
+  for (T& v : values) {
+    const int n = static_cast<int>((*rng)() % (2 * range)) - range;
+    v = FromDouble<T>(n / 64.0);
+  }
+  return values;
+}
+
+template <typename T>
+std::vector<double> ToDoubles(const std::vector<T>& values) {
+  std::vector<double> result;
+  for (T v : values) result.push_back(ToDouble(v));
+  return result;
+}
+
+// The standardized chi-square of counts against what is expected.
+inline double ChiSquare(const std::vector<double>& counts,
+                        const std::vector<double>& expected) {
+  double sum = 0, freedom = -1, rest = 0, rest_expected = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (expected[i] < 10) {
+      rest += counts[i];
+      rest_expected += expected[i];
+      continue;
+    }
+    sum += (counts[i] - expected[i]) * (counts[i] - expected[i]) / expected[i];
+    ++freedom;
+  }
+  if (rest_expected >= 1) {
+    sum += (rest - rest_expected) * (rest - rest_expected) / rest_expected;
+    ++freedom;
+  } else {
+    Expect(rest < 20, "draws of what is hardly ever drawn");
+  }
+  return freedom > 0 ? (sum - freedom) / std::sqrt(2 * freedom) : 0;
+}
+
+// Prints the count of checks; returns the exit status of the test.
+inline int Summarize() {
+  std::printf("%d checks, %d failed\n", checks, failures);
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_TESTING_TEST_SUPPORT_H_

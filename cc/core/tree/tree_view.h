@@ -1,0 +1,32 @@
+// A tree as the ops see it: arrays that somebody else owns, of which each op
+// has those that it needs.
+//
+// Rows are breadth-first and siblings contiguous: group g owns the rows
+// [group_offsets[g], group_offsets[g + 1]); group 0 is the root's; groups are
+// numbered in the order of their parent rows. The arrays may hold anything:
+// whoever reads them checks each value before using it as an index, along the
+// paths that are really walked, so that no call does O(classes) work.
+
+#ifndef TF_HSM_CC_CORE_TREE_TREE_VIEW_H_
+#define TF_HSM_CC_CORE_TREE_TREE_VIEW_H_
+
+#include <cstdint>
+
+namespace tf_hsm {
+
+struct TreeView {
+  int64_t num_classes = 0;
+  int64_t num_rows = 0;
+  int64_t num_groups = 0;
+  const int64_t* group_offsets = nullptr;  // [num_groups + 1]
+  const int64_t* group_parents = nullptr;  // [num_groups], a row; -1: root
+  const int64_t* class_rows = nullptr;     // [num_classes], the leaf's row
+  const int64_t* row_groups = nullptr;     // [num_rows]
+  const int64_t* class_ranks = nullptr;    // [num_classes], depth-first rank
+  // [num_rows]: the group below the row, or -1 - class of a leaf.
+  const int64_t* row_below = nullptr;
+};
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_TREE_TREE_VIEW_H_

@@ -1,0 +1,64 @@
+#include "cc/core/tree/tree_walk.h"
+
+namespace tf_hsm {
+
+std::string At(const char* array, int64_t index, int64_t value) {
+  return std::string(array) + "[" + std::to_string(index) +
+         "] = " + std::to_string(value);
+}
+
+std::string OutOfRange(const char* array, int64_t index, int64_t value,
+                       int64_t low, int64_t high) {
+  return At(array, index, value) + " is outside [" + std::to_string(low) +
+         ", " + std::to_string(high) + ")";
+}
+
+std::string GroupOf(const TreeView& tree, int64_t row, GroupSpan* span) {
+  const int64_t group = tree.row_groups[row];
+  if (group < 0 || group >= tree.num_groups) {
+    return OutOfRange("row_groups", row, group, 0, tree.num_groups);
+  }
+  const int64_t first = tree.group_offsets[group];
+  const int64_t last = tree.group_offsets[group + 1];
+  if (first < 0 || first > row) {
+    return OutOfRange("group_offsets", group, first, 0, row + 1);
+  }
+  if (last <= row || last > tree.num_rows) {
+    return OutOfRange("group_offsets", group + 1, last, row + 1,
+                      tree.num_rows + 1);
+  }
+  const int64_t parent = tree.group_parents[group];
+  if (group == 0 ? parent != -1 : (parent < 0 || parent >= first)) {
+    return group == 0 ? At("group_parents", 0, parent) +
+                            ", but the root's group has the parent -1"
+                      : OutOfRange("group_parents", group, parent, 0, first);
+  }
+  *span = {group, first, last - first};
+  return "";
+}
+
+std::string GroupAt(const TreeView& tree, int64_t group, GroupSpan* span) {
+  const int64_t first = tree.group_offsets[group];
+  const int64_t last = tree.group_offsets[group + 1];
+  if (first < 0 || first >= tree.num_rows) {
+    return OutOfRange("group_offsets", group, first, 0, tree.num_rows);
+  }
+  if (last <= first || last > tree.num_rows) {
+    return OutOfRange("group_offsets", group + 1, last, first + 1,
+                      tree.num_rows + 1);
+  }
+  *span = {group, first, last - first};
+  return "";
+}
+
+std::string NotBelow(const TreeView& tree, int64_t group) {
+  int64_t row = tree.group_offsets[group];
+  while (IsBelow(tree, group, tree.row_below[row])) ++row;
+  return At("row_below", row, tree.row_below[row]) +
+         " is neither -1 - class of a class in [0, " +
+         std::to_string(tree.num_classes) + ") nor a group in [" +
+         std::to_string(group + 1) + ", " + std::to_string(tree.num_groups) +
+         ")";
+}
+
+}  // namespace tf_hsm

@@ -1,0 +1,68 @@
+// The rows of a sparse update: sums of the values that name one row, applied
+// while they are in the cache.
+//
+// Costs one read of the values, one read and write of the rows and slots. Both
+// lie anywhere in memory, and are asked for before they are needed.
+
+#ifndef TF_HSM_CC_CORE_UPDATE_SPARSE_ROWS_INL_H_
+#define TF_HSM_CC_CORE_UPDATE_SPARSE_ROWS_INL_H_
+
+#include <cstdint>
+
+#include "cc/core/base/radix_sort.h"
+#include "cc/core/simd/softmax-inl.h"
+#include "cc/core/simd/vector-inl.h"
+#include "cc/core/update/sparse_gradient.h"
+#include "cc/core/update/update_rows-inl.h"
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+// sum += value
+template <typename A>
+void AddRow(const A* value, int64_t width, A* sum) {
+  constexpr int lanes = kLanes<A>;
+  int64_t d = 0;
+  for (; d + lanes <= width; d += lanes) {
+    Store(sum + d, Load(sum + d) + Load(value + d));
+  }
+  for (; d < width; ++d) sum[d] += value[d];
+}
+
+// See kernels.h.
+template <typename T>
+void SparseRows(const Update<T>& update, const SparseGradient<T>& gradient,
+                const KeyAndIndex* begin, const KeyAndIndex* end) {
+  using A = Accumulator<T>;
+  // Values ahead of which rows are asked for.
+  constexpr int64_t kAhead = 2;
+  auto prefetch = [](const auto* from, int64_t count) {
+    const char* bytes = reinterpret_cast<const char*>(from);
+    const int64_t size = count * static_cast<int64_t>(sizeof(*from));
+    for (int64_t i = 0; i < size; i += 64) __builtin_prefetch(bytes + i);
+  };
+  const int64_t width = gradient.width;
+  while (begin != end) {
+    const int64_t row = begin->key;
+    const A* value = gradient.values + begin->index * width;
+    if (end - begin > kAhead) {
+      prefetch(gradient.values + begin[kAhead].index * width, width);
+      prefetch(update.weights + begin[kAhead].key * width, width);
+    }
+    ++begin;
+    if (begin != end && begin->key == row) {
+      A* sum = Scratch<A>(width);
+      __builtin_memcpy(sum, value, width * sizeof(A));
+      for (; begin != end && begin->key == row; ++begin) {
+        AddRow(gradient.values + begin->index * width, width, sum);
+      }
+      value = sum;
+    }
+    UpdateWeights(update, row, 1, width, value);
+  }
+}
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_UPDATE_SPARSE_ROWS_INL_H_
