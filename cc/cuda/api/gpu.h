@@ -1,0 +1,134 @@
+// The loss, its gradients and a training step on a GPU: what callers see.
+//
+// Plain C++: neither CUDA nor TensorFlow types. All pointers but those to the
+// structs themselves are to device memory; `stream` is a cudaStream_t. Nothing
+// waits for the device: sizes of memory follow from shapes and from constants
+// of the tree, and counts that depend on the labels stay on the device.
+//
+// A batch goes through
+//   Forward(batch, memory, outputs)   plan, loss, dx when asked for
+//   Backward(batch, memory, ...)      dw and db of the touched rows, or an
+//                                     update of them in place
+// with `memory.state` kept in between. A label out of range, or a path that the
+// tree's arrays break, cannot raise here: its loss is NaN, its gradients zero.
+// Functions return an empty string, or a sentence that says what is wrong.
+//
+// The same arguments give the same bits on the same kind of device: no sum
+// depends on the order in which blocks run.
+
+#ifndef TF_HSM_CC_CUDA_API_GPU_H_
+#define TF_HSM_CC_CUDA_API_GPU_H_
+
+#include <cstdint>
+#include <string>
+
+#include "cc/core/base/types.h"
+#include "cc/core/tree/tree_view.h"
+#include "cc/core/update/update.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// Constants of a tree, found once per tree on the host.
+struct TreeShape {
+  int64_t depth = 0;         // groups on the longest path
+  int64_t max_fanout = 0;    // rows of the largest group
+  int64_t small_fanout = 0;  // of the largest of at most kMaxSmallFanout rows
+  int64_t wide_depth = 0;    // most groups wider than that on one path
+};
+
+// `tree` is in host memory. O(groups) work.
+TreeShape DescribeTree(const TreeView& tree);
+
+enum class ElementType { kFloat, kDouble, kBfloat16, kHalf };
+
+// kExact: products of float32 values as they are. kTensorCores: operands with
+// the 10 explicit bits of tf32 for float32 weights, and with those of the
+// weights' type for bfloat16 and half; sums in float32 in any case. float64 is
+// exact always, and so is everything on a device older than sm_80.
+enum class Precision { kExact, kTensorCores };
+
+constexpr int kMaxIgnored = 8;
+
+template <typename T>
+struct Batch {
+  TreeView tree;  // of device pointers; row_below may be null
+  TreeShape shape;
+  const T* weights = nullptr;  // [rows, width]
+  const T* biases = nullptr;   // [rows], or null
+  int64_t width = 0;
+  const void* inputs = nullptr;  // [size, width]
+  ElementType input_type = ElementType::kFloat;
+  const void* labels = nullptr;  // [size], int32 or int64
+  bool wide_labels = true;       // int64
+  int64_t size = 0;
+  int num_ignored = 0;
+  int64_t ignored[kMaxIgnored] = {};  // classes without loss
+  Precision precision = Precision::kExact;
+};
+
+// Bytes of the two blocks of device memory that a batch needs, aligned to 256.
+struct MemorySizes {
+  int64_t state = 0;    // written by Forward, read by Backward
+  int64_t scratch = 0;  // of Forward and Backward, nothing kept in it
+};
+
+// `logits_bytes`: at most so many bytes of the state hold logits of groups for
+// the backward, which otherwise makes them again from the weights. Groups that
+// many examples pass are only fast where theirs fit.
+template <typename T>
+MemorySizes SizesOf(const Batch<T>& batch, int64_t logits_bytes);
+
+struct Memory {
+  void* state = nullptr;
+  void* scratch = nullptr;
+  int64_t logits_bytes = 0;  // as given to SizesOf
+};
+
+template <typename T>
+struct LossOutputs {
+  using A = Accumulator<T>;
+  A* loss = nullptr;              // [size]
+  A* dx = nullptr;                // [size, width], or null
+  const A* dx_factors = nullptr;  // [size], what dx is times; null: 1
+};
+
+template <typename T>
+std::string Forward(const Batch<T>& batch, const Memory& memory,
+                    const LossOutputs<T>& outputs, void* stream);
+
+// Where dw and db of the touched rows go; rows ascending and unique. At most
+// `capacity` rows are written; MaxTouchedRows are always enough. Rows from the
+// count (NumTouchedRows) on are set to -1, their dw and db are left alone.
+template <typename T>
+struct RowGradients {
+  int64_t capacity = 0;
+  int64_t* rows = nullptr;  // [capacity]
+  T* dw = nullptr;          // [capacity, width]
+  T* db = nullptr;          // [capacity], or null
+};
+
+template <typename T>
+int64_t MaxTouchedRows(const Batch<T>& batch);
+
+// In device memory, right after Forward: the number of touched rows.
+template <typename T>
+const int64_t* NumTouchedRows(const Batch<T>& batch, const Memory& memory);
+
+// The gradients for the total of loss_grads [size] x loss.
+template <typename T>
+std::string Backward(const Batch<T>& batch, const Memory& memory,
+                     const Accumulator<T>* loss_grads,
+                     const RowGradients<T>& gradients, void* stream);
+
+// The same gradients, applied at once: `update` points at the parameters that
+// `batch` reads.
+template <typename T>
+std::string ApplyUpdate(const Batch<T>& batch, const Memory& memory,
+                        const Accumulator<T>* loss_grads,
+                        const Update<T>& update, void* stream);
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_API_GPU_H_

@@ -1,0 +1,60 @@
+// What a trained head does on a GPU: the log-probabilities of all classes, the
+// best ones, and draws. See gpu.h for what holds throughout.
+//
+// `batch` is that of the loss; its labels are not read.
+
+#ifndef TF_HSM_CC_CUDA_API_INFERENCE_H_
+#define TF_HSM_CC_CUDA_API_INFERENCE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cc/cuda/api/gpu.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+constexpr int64_t kMaxTopK = 1024;
+
+// `levels`, on the host: the first group of each level, then num_groups
+// (FindLevels in cc/core/api/log_probs.h). With `of_nodes` out is [size, rows],
+// else [size, classes]. `scratch` has LogProbsBytes.
+template <typename T>
+int64_t LogProbsBytes(const Batch<T>& batch, bool of_nodes);
+template <typename T>
+std::string LogProbs(const Batch<T>& batch, const std::vector<int64_t>& levels,
+                     bool of_nodes, Accumulator<T>* out, void* scratch,
+                     void* stream);
+
+// The `k` best classes of each example, best first, of equal ones the smaller
+// class; NaN counts as minus infinity. Exact: it makes the log-probabilities of
+// all classes, of at most `chunk` examples at a time, and selects. Not for
+// float64. log_probs and classes are [size, k]; `scratch` has TopKBytes.
+template <typename T>
+int64_t TopKBytes(const Batch<T>& batch, int64_t chunk);
+template <typename T>
+std::string TopK(const Batch<T>& batch, const std::vector<int64_t>& levels,
+                 int64_t k, int64_t chunk, float* log_probs, int64_t* classes,
+                 void* scratch, void* stream);
+
+// Draws classes [size, num_samples] by one uniform number per level, that of
+// (seeds, draw, level) in cc/core/base/philox.h; every group's logits are
+// divided by `temperature`. -1 where the probabilities are NaN. batch.tree has
+// row_below.
+struct SampleArguments {
+  int64_t num_samples = 1;
+  uint64_t seed_0 = 0;
+  uint64_t seed_1 = 0;
+  double temperature = 1;
+};
+template <typename T>
+int64_t SampleBytes(const Batch<T>& batch, const SampleArguments& arguments);
+template <typename T>
+std::string Sample(const Batch<T>& batch, const SampleArguments& arguments,
+                   int64_t* classes, void* scratch, void* stream);
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_API_INFERENCE_H_

@@ -1,0 +1,107 @@
+// What the checks of the kernels share: cases, errors and lines of output.
+
+#ifndef TF_HSM_CC_CUDA_CHECK_CHECK_SUPPORT_H_
+#define TF_HSM_CC_CUDA_CHECK_CHECK_SUPPORT_H_
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cc/core/testing/test_support.h"
+#include "cc/cuda/api/gpu.h"
+#include "cc/cuda/check/check_trees.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+struct CheckCase {
+  std::string name;
+  OwnedTree tree;
+  int64_t size;
+  int64_t width;
+  bool biases = true;
+  int64_t classes = 0;              // that labels are drawn from; 0: all
+  int64_t logits = 1 << 20;         // bytes that are kept
+  int64_t shared_bytes = 64 << 10;  // of a block, in the emulation
+};
+
+// Rounding of a stored T, of an operand of its products, and of its sums.
+struct Rounding {
+  double store;
+  double operand;
+  double sum;
+};
+
+template <typename T>
+Rounding RoundingOf(Precision precision) {
+  const double f32 = std::ldexp(1.0, -24);
+  if (sizeof(T) == 8) {
+    return {std::ldexp(1.0, -53), std::ldexp(1.0, -53), std::ldexp(1.0, -53)};
+  }
+  const double store = sizeof(T) == 4 ? f32
+                       : std::is_same<T, bfloat16>::value
+                           ? std::ldexp(1.0, -9)
+                           : std::ldexp(1.0, -12);
+  const double tf32 = std::ldexp(1.0, -12);
+  if (precision == Precision::kExact) return {store, f32, f32};
+  return {store, sizeof(T) == 4 ? tf32 : store, f32};
+}
+
+// The largest error relative to 1 + |want|; infinite if one is NaN alone.
+struct Errors {
+  double worst = 0;
+  void Add(double got, double want) {
+    if (std::isnan(got) && std::isnan(want)) return;
+    const double error = std::fabs(got - want) / (1 + std::fabs(want));
+    if (!(error <= worst)) worst = std::isnan(error) ? INFINITY : error;
+  }
+  template <typename V>
+  void AddAll(const std::vector<V>& got, const std::vector<double>& want) {
+    if (got.size() != want.size()) worst = INFINITY;
+    for (size_t i = 0; i < want.size() && i < got.size(); ++i) {
+      Add(ToDouble(got[i]), want[i]);
+    }
+  }
+};
+
+inline int num_failed = 0;
+inline int num_lines = 0;
+
+inline void Line(const std::string& name, bool good, const std::string& what) {
+  ++num_lines;
+  num_failed += good ? 0 : 1;
+  std::printf("%-6s %-52s %s\n", good ? "ok" : "FAILED", name.c_str(),
+              what.c_str());
+}
+
+template <typename T>
+ElementType TypeOf() {
+  if (sizeof(T) == 8) return ElementType::kDouble;
+  if (sizeof(T) == 4) return ElementType::kFloat;
+  return std::is_same<T, bfloat16>::value ? ElementType::kBfloat16
+                                          : ElementType::kHalf;
+}
+
+template <typename T>
+std::string NameOf(Precision precision) {
+  const std::string name = sizeof(T) == 8                     ? "float64"
+                           : sizeof(T) == 4                   ? "float32"
+                           : std::is_same<T, bfloat16>::value ? "bfloat16"
+                                                              : "float16";
+  return precision == Precision::kExact ? name : name + "-mma";
+}
+
+// Errors of losses and of sums of `depth` times `width` terms of about 1.
+template <typename T>
+double ToleranceOf(Precision precision, double width, double depth) {
+  const Rounding r = RoundingOf<T>(precision);
+  return (2 * r.operand * (std::sqrt(width) + 8) + r.sum * (8 * width + 256)) *
+         std::sqrt(depth);
+}
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_CHECK_CHECK_SUPPORT_H_

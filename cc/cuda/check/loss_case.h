@@ -1,0 +1,156 @@
+// One case of the checks of the loss: what the device gets, and what the
+// reference says about it.
+
+#ifndef TF_HSM_CC_CUDA_CHECK_LOSS_CASE_H_
+#define TF_HSM_CC_CUDA_CHECK_LOSS_CASE_H_
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/testing/reference.h"
+#include "cc/cuda/check/check_support.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+template <typename T>
+struct LossCase {
+  using A = Accumulator<T>;
+  static constexpr int64_t kIgnored = -1;
+
+  // Draws weights, inputs and labels; some of them are ignored, some wrong.
+  LossCase(const CheckCase& c, Precision given_precision, std::mt19937* rng)
+      : name(c.name),
+        size(c.size),
+        width(c.width),
+        logits(c.logits),
+        biases(c.biases),
+        tree(c.tree.view()),
+        device_tree(new DeviceTree(c.tree)),
+        precision(given_precision),
+        w(Draw<T>(tree.num_rows * c.width, 32, rng)),
+        b(Draw<T>(tree.num_rows, 64, rng)),
+        x(Draw<T>(c.size * c.width, 64, rng)),
+        broken(tree.num_classes) {
+    const int64_t classes = c.classes > 0 ? c.classes : tree.num_classes;
+    for (int64_t i = 0; i < c.size; ++i) {
+      int64_t label = (*rng)() % classes;
+      if (i % 13 == 5) label = kIgnored;
+      if (i % 17 == 11) label = i % 2 == 0 ? tree.num_classes : -7;
+      labels.push_back(label);
+      grads.push_back((1 + i % 3) / 4.0);
+    }
+    if (sizeof(T) >= 4 && precision == Precision::kTensorCores) {
+      // Not exact in tf32.
+      for (T& value : x) value = FromDouble<T>(ToDouble(value) / 3);
+    }
+  }
+
+  bool Counts(int64_t i) const {
+    return labels[i] >= 0 && labels[i] < tree.num_classes && !broken[labels[i]];
+  }
+
+  // Fills what follows `broken`, from the arrays before it.
+  void MakeReference() {
+    const std::vector<double> weights = ToDoubles(w), inputs = ToDoubles(x);
+    const std::vector<double> all_biases = ToDoubles(b);
+    const double* used = biases ? all_biases.data() : nullptr;
+    loss.assign(size, 0);
+    dx.assign(size * width, 0);
+    dw.assign(w.size(), 0);
+    db.assign(b.size(), 0);
+    rows.clear();
+    std::vector<bool> touched(tree.num_rows);
+    for (int64_t i = 0; i < size; ++i) {
+      if (!Counts(i)) {
+        loss[i] = labels[i] == kIgnored ? 0 : NAN;
+        continue;
+      }
+      const double* own = inputs.data() + i * width;
+      loss[i] = ReferenceLoss(tree, width, weights.data(), used, own, labels[i],
+                              grads[i], nullptr, dw.data(), db.data());
+      ReferenceLoss(tree, width, weights.data(), used, own, labels[i], 1,
+                    dx.data() + i * width, nullptr, nullptr);
+      for (int64_t row = tree.class_rows[labels[i]]; row >= 0;) {
+        const int64_t g = tree.row_groups[row];
+        for (int64_t r = tree.group_offsets[g]; r < tree.group_offsets[g + 1];
+             ++r) {
+          touched[r] = true;
+        }
+        row = tree.group_parents[g];
+      }
+    }
+    for (int64_t r = 0; r < tree.num_rows; ++r) {
+      if (touched[r]) rows.push_back(r);
+    }
+  }
+
+  Batch<T> MakeBatch(const DeviceArray<T>& device_w,
+                     const DeviceArray<T>& device_b,
+                     const DeviceArray<T>& device_x,
+                     const DeviceArray<int64_t>& device_labels) const {
+    Batch<T> batch;
+    batch.tree = device_tree->view();
+    batch.shape = DescribeTree(tree);
+    batch.weights = device_w.data();
+    batch.biases = biases ? device_b.data() : nullptr;
+    batch.width = width;
+    batch.inputs = device_x.data();
+    batch.input_type = TypeOf<T>();
+    batch.labels = device_labels.data();
+    batch.size = size;
+    batch.num_ignored = 1;
+    batch.ignored[0] = kIgnored;
+    batch.precision = precision;
+    return batch;
+  }
+
+  // A line of output: errors of the named parts against what rounding allows.
+  void Report(const std::string& what, const std::string& error,
+              const std::vector<std::pair<const char*, Errors>>& parts,
+              bool same) const {
+    std::string text = error;
+    bool good = error.empty() && same;
+    const double tolerance =
+        ToleranceOf<T>(precision, width, DescribeTree(tree).depth);
+    const double store = 2 * RoundingOf<T>(precision).store;
+    for (const auto& [part, errors] : parts) {
+      char number[64];
+      std::snprintf(number, sizeof(number), "%s %.1e  ", part, errors.worst);
+      text += number;
+      const bool weights =
+          std::strcmp(part, "loss") != 0 && std::strcmp(part, "dx") != 0;
+      const double allowed =
+          weights ? (tolerance + store) * std::sqrt(size) : tolerance;
+      good = good && errors.worst <= allowed;
+    }
+    if (!same) text += "two runs differ";
+    Line(name + " B=" + std::to_string(size) + " D=" + std::to_string(width) +
+             " " + NameOf<T>(precision) + " " + what,
+         good, text);
+  }
+
+  const std::string name;
+  const int64_t size, width;
+  const int64_t logits;  // bytes that are kept
+  const bool biases;
+  const TreeView tree;                      // of the case
+  std::unique_ptr<DeviceTree> device_tree;  // `tree`, unless it was broken
+  const Precision precision;
+  std::vector<T> w, b, x;
+  std::vector<int64_t> labels;
+  std::vector<A> grads;
+  std::vector<bool> broken;  // classes without a right path on the device
+  std::vector<double> loss, dx, dw, db;
+  std::vector<int64_t> rows;  // touched, ascending
+};
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_CHECK_LOSS_CASE_H_

@@ -1,0 +1,82 @@
+// Checks stochastic rounding of bfloat16 weights.
+
+#ifndef TF_HSM_CC_CUDA_CHECK_ROUNDING_CHECK_H_
+#define TF_HSM_CC_CUDA_CHECK_ROUNDING_CHECK_H_
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "cc/cuda/check/check_support.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// A step on equal rows: all logits are equal, so gradients are known exactly.
+// They are small beside the weights, which rounding to nearest would leave
+// where they are. `classes` decides which kernel rounds.
+inline void CheckRounding(int64_t classes, Precision precision) {
+  const int64_t width = 517, label = 3;
+  const OwnedTree owned = FlatTree(classes);
+  const DeviceTree tree(owned);
+  const bfloat16 one = FromDouble<bfloat16>(1);
+  const std::vector<bfloat16> w(classes * width, one), b(classes, one),
+      x(width, one);
+  const float grad = 1.0f / 64, rate = 0.125f;
+  std::vector<std::vector<bfloat16>> results;
+  bool good = true;
+  for (uint64_t seed : {7, 7, 8}) {
+    const DeviceArray<bfloat16> device_w(w), device_b(b), device_x(x);
+    const DeviceArray<int64_t> labels(std::vector<int64_t>{label});
+    const DeviceArray<float> grads(std::vector<float>{grad}), loss(1);
+    Batch<bfloat16> batch;
+    batch.tree = tree.view();
+    batch.shape = DescribeTree(owned.view());
+    batch.weights = device_w.data();
+    batch.biases = device_b.data();
+    batch.width = width;
+    batch.inputs = device_x.data();
+    batch.input_type = ElementType::kBfloat16;
+    batch.labels = labels.data();
+    batch.size = 1;
+    batch.precision = precision;
+    const MemorySizes sizes = SizesOf(batch, 0);
+    const DeviceBlock state(sizes.state), scratch(sizes.scratch);
+    const Memory memory = {state.data(), scratch.data(), 0};
+    Update<bfloat16> update;
+    update.hyper.learning_rate = rate;
+    update.weights = device_w.data();
+    update.biases = device_b.data();
+    update.stochastic = true;
+    update.seed = seed;
+    good = good &&
+           Forward<bfloat16>(batch, memory, {loss.data()}, nullptr) == "" &&
+           ApplyUpdate(batch, memory, grads.data(), update, nullptr) == "";
+    results.push_back(device_w.Download());
+    for (int64_t row = 0; row < classes; ++row) {
+      const double p = 1.0 / classes - (row == label ? 1 : 0);
+      const double exact = 1 - rate * grad * p;
+      // The numbers of a bfloat16 around it: 2^-8 apart below 1, 2^-7 above.
+      const double step = exact < 1 ? 0x1p-8 : 0x1p-7;
+      const double low = std::floor(exact / step) * step;
+      double mean = 0;
+      for (int64_t d = 0; d < width; ++d) {
+        const double value = ToDouble(results.back()[row * width + d]);
+        good = good && (value == low || value == low + step);
+        mean += value / width;
+      }
+      // The deviation of the mean is at most half a step over sqrt(width).
+      good = good && std::fabs(mean - exact) < 2.5 * step / std::sqrt(width);
+    }
+  }
+  good = good && SameBits(results[0], results[1]) &&
+         !SameBits(results[0], results[2]);
+  Line("flat K=" + std::to_string(classes) + " " + NameOf<bfloat16>(precision) +
+           " stochastic rounding",
+       good, "");
+}
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_CHECK_ROUNDING_CHECK_H_

@@ -1,0 +1,152 @@
+// Checks updates in place, by every rule.
+
+#ifndef TF_HSM_CC_CUDA_CHECK_UPDATE_CHECK_H_
+#define TF_HSM_CC_CUDA_CHECK_UPDATE_CHECK_H_
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cc/cuda/check/loss_case.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+constexpr Hyperparameters kHyper = {0.1, 0.9, 0.99, 1e-3};
+
+template <typename T>
+class UpdateCheck {
+ public:
+  using A = Accumulator<T>;
+
+  // `c` has its reference.
+  explicit UpdateCheck(const LossCase<T>& c) : case_(c) {}
+
+  void Run() const {
+    for (UpdateRule rule : {UpdateRule::kSgd, UpdateRule::kAdagrad,
+                            UpdateRule::kRowwiseAdagrad, UpdateRule::kAdam}) {
+      // The other rules differ in one function, that of a number.
+      const bool other =
+          rule == UpdateRule::kAdagrad || rule == UpdateRule::kAdam;
+      if (!other || std::is_same<T, float>::value) CheckUpdate(rule);
+    }
+  }
+
+ private:
+  struct State {
+    std::vector<T> w, b;
+    std::vector<A> slots[2], bias_slots[2];
+    std::vector<A> loss, dx;
+    std::string error;
+    bool operator==(const State& o) const {
+      bool same = SameBits(w, o.w) && SameBits(b, o.b) && SameBits(dx, o.dx);
+      for (int s = 0; s < 2; ++s) {
+        same = same && SameBits(slots[s], o.slots[s]) &&
+               SameBits(bias_slots[s], o.bias_slots[s]);
+      }
+      return same;
+    }
+  };
+
+  State RunUpdate(UpdateRule rule) const {
+    const int64_t slot_width =
+        rule == UpdateRule::kRowwiseAdagrad ? 1 : case_.width;
+    const DeviceArray<T> w(case_.w), b(case_.b), x(case_.x);
+    const DeviceArray<int64_t> labels(case_.labels);
+    std::vector<float> inputs;
+    for (const T& value : case_.x) inputs.push_back(ToDouble(value));
+    const DeviceArray<float> float_x(inputs);
+    const DeviceArray<int32_t> narrow_labels(
+        std::vector<int32_t>(case_.labels.begin(), case_.labels.end()));
+    const DeviceArray<A> grads(case_.grads);
+    const std::vector<A> start(case_.tree.num_rows * slot_width, A(0.25));
+    const std::vector<A> bias_start(case_.tree.num_rows, A(0.25));
+    const DeviceArray<A> slot_0(start), slot_1(start), bias_slot_0(bias_start),
+        bias_slot_1(bias_start);
+    // Other types than in LossCheck, with the same values.
+    Batch<T> batch = case_.MakeBatch(w, b, x, labels);
+    batch.inputs = float_x.data();
+    batch.input_type = ElementType::kFloat;
+    batch.labels = narrow_labels.data();
+    batch.wide_labels = false;
+    const MemorySizes sizes = SizesOf(batch, case_.logits);
+    const DeviceBlock state(sizes.state), scratch(sizes.scratch);
+    const Memory memory = {state.data(), scratch.data(), case_.logits};
+    const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
+    Update<T> update;
+    update.rule = rule;
+    update.hyper = kHyper;
+    update.weights = w.data();
+    update.biases = case_.biases ? b.data() : nullptr;
+    const int slots = NumSlots(rule);
+    if (slots > 0) {
+      update.weight_slots[0] = slot_0.data();
+      update.bias_slots[0] = bias_slot_0.data();
+    }
+    if (slots > 1) {
+      update.weight_slots[1] = slot_1.data();
+      update.bias_slots[1] = bias_slot_1.data();
+    }
+    State result;
+    result.error = Forward<T>(batch, memory,
+                              {loss.data(), dx.data(), grads.data()}, nullptr);
+    result.error += ApplyUpdate(batch, memory, grads.data(), update, nullptr);
+    result.w = w.Download();
+    result.b = b.Download();
+    result.slots[0] = slot_0.Download();
+    result.slots[1] = slot_1.Download();
+    result.bias_slots[0] = bias_slot_0.Download();
+    result.bias_slots[1] = bias_slot_1.Download();
+    result.loss = loss.Download();
+    result.dx = dx.Download();
+    return result;
+  }
+
+  void CheckUpdate(UpdateRule rule) const {
+    const State got = RunUpdate(rule);
+    const State again = RunUpdate(rule);
+    const int64_t width = case_.width;
+    const bool row_wise = rule == UpdateRule::kRowwiseAdagrad;
+    std::vector<double> w = ToDoubles(case_.w), b = ToDoubles(case_.b);
+    std::vector<double> sums(got.slots[0].size(), 0.25);
+    std::vector<double> dx = case_.dx;
+    for (size_t i = 0; i < dx.size(); ++i) dx[i] *= case_.grads[i / width];
+    for (int64_t row : case_.rows) {
+      double mean_square = 0;
+      for (int64_t d = 0; d < width; ++d) {
+        mean_square +=
+            case_.dw[row * width + d] * case_.dw[row * width + d] / width;
+      }
+      for (int64_t d = 0; d < width; ++d) {
+        double slots[2] = {0.25, 0.25};
+        double& value = w[row * width + d];
+        value = ReferenceUpdate(rule, kHyper, case_.dw[row * width + d],
+                                mean_square, value, slots);
+        sums[row_wise ? row : row * width + d] = slots[0];
+      }
+      double slots[2] = {0.25, 0.25};
+      if (case_.biases) {
+        b[row] = ReferenceUpdate(rule, kHyper, case_.db[row],
+                                 case_.db[row] * case_.db[row], b[row], slots);
+      }
+    }
+    Errors weights, biases, slots, inputs;
+    weights.AddAll(got.w, w);
+    biases.AddAll(got.b, b);
+    inputs.AddAll(got.dx, dx);
+    if (NumSlots(rule) > 0) slots.AddAll(got.slots[0], sums);
+    static const char* const kNames[] = {"sgd", "adagrad", "row-wise adagrad",
+                                         "adam"};
+    case_.Report(
+        kNames[static_cast<int>(rule)], got.error,
+        {{"dx", inputs}, {"w", weights}, {"b", biases}, {"slots", slots}},
+        got == again);
+  }
+
+  const LossCase<T>& case_;
+};
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_CHECK_UPDATE_CHECK_H_

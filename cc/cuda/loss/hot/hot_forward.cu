@@ -1,0 +1,59 @@
+// Launches the forward at hot groups: see hot.h.
+
+#include "cc/cuda/loss/hot/hot_launch.h"
+#include "cc/cuda/loss/hot/hot_logits.h"
+#include "cc/cuda/loss/hot/hot_sums.h"
+
+namespace tf_hsm {
+namespace gpu {
+namespace {
+
+constexpr int kNarrowThreads = 256;
+
+template <typename T>
+TF_HSM_KERNEL(kNarrowThreads)
+NarrowInputs(const float* x, int64_t count, T* narrow_x) {
+  for (int64_t i = GlobalIndex(); i < count; i += NumBlocks() * NumThreads()) {
+    narrow_x[i] = Narrow<T>(x[i]);
+  }
+}
+
+template <typename Product>
+void LaunchAll(const HotArguments<Product>& in, bool with_dx, int64_t blocks,
+               void* stream) {
+  static_assert(HotLogitsOf<Product>::SharedBytes() <= kHotSharedBytes &&
+                    HotSums<Product, false>::SharedBytes() <= kHotSharedBytes,
+                "what the dispatch asks for");
+  Launch(HotLogits<Product>, blocks, Product::kThreads,
+         HotLogitsOf<Product>::SharedBytes(), stream, in);
+  if (!with_dx) return;
+  Launch(HotRows<Product>, blocks, Product::kThreads,
+         HotSums<Product, false>::SharedBytes(), stream, in);
+}
+
+}  // namespace
+
+template <typename T>
+void LaunchHotForward(const Batch<T>& batch, const Buffers<T>& buffers,
+                      const LaunchShape& shape, bool with_dx, void* stream) {
+  if (shape.narrow_inputs) {
+    const int64_t count = batch.size * batch.width;
+    Launch(NarrowInputs<T>,
+           Smaller(CeilDivide(count, kNarrowThreads), shape.blocks * 4),
+           kNarrowThreads, 0, stream, buffers.x, count, buffers.narrow_x);
+  }
+  WithHotProduct(batch, buffers, shape, [&](const auto& in) {
+    LaunchAll(in, with_dx, shape.blocks, stream);
+  });
+}
+
+#define TF_HSM_INSTANTIATE(T)                                           \
+  template void LaunchHotForward<T>(const Batch<T>&, const Buffers<T>&, \
+                                    const LaunchShape&, bool, void*);
+TF_HSM_INSTANTIATE(float)
+TF_HSM_INSTANTIATE(bfloat16)
+TF_HSM_INSTANTIATE(half)
+#undef TF_HSM_INSTANTIATE
+
+}  // namespace gpu
+}  // namespace tf_hsm

@@ -1,0 +1,229 @@
+// The products of hot groups: sums of 128 x 128 numbers that stay in registers.
+//
+//   s [i, j] += sum over k in [begin_k, end_k) of  a [i, k] b [j, k]
+//
+// a and b come through shared memory in panels of 128 numbers times kDepth of
+// k, either k inside, [128, kDepth], or k outside, [kDepth, 128]: whichever way
+// they lie in memory. Rows of a panel begin so far apart in the banks that no
+// read collides. Parts past `count_i` and `count_j` are skipped, their sums
+// undefined.
+//
+// A thread has kRows x kColumns sums: At(m, n) is that of Row(m) and Column(n).
+// The sums of one row lie in kRowLanes neighbouring lanes of kRowParts warps.
+
+#ifndef TF_HSM_CC_CUDA_LOSS_HOT_HOT_PRODUCT_H_
+#define TF_HSM_CC_CUDA_LOSS_HOT_HOT_PRODUCT_H_
+
+#include <cstdint>
+
+#include "cc/cuda/device/mma.h"
+#include "cc/cuda/tile/product.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+enum class Depth { kInside, kOutside };
+
+// Elements of U between the rows of a panel, and of all of it.
+template <typename U>
+TF_HSM_HOST_DEVICE constexpr int PanelStride(Depth k, int depth) {
+  return k == Depth::kInside ? depth + 16 / static_cast<int>(sizeof(U))
+                             : kHotTile + 8;
+}
+template <typename U>
+TF_HSM_HOST_DEVICE constexpr int PanelSize(Depth k, int depth) {
+  return (k == Depth::kInside ? kHotTile : depth) * PanelStride<U>(k, depth);
+}
+
+// Products in float32 of the stored values as they are.
+template <typename T>
+class HotSimt {
+ public:
+  using Weight = T;
+  using Input = float;        // of x in shared memory
+  using Coefficient = float;  // of exp(z - m) or dz
+  static constexpr int kThreads = 256;
+  static constexpr int kBlocks = 1;  // of a multiprocessor
+  static constexpr int kDepth = 16;
+  static constexpr int kRows = 8;
+  static constexpr int kRowStep = 16;  // from Row(m) to Row(m + 1)
+  static constexpr int kColumns = 8;
+  static constexpr int kRowLanes = 16;
+  static constexpr int kRowParts = 1;
+
+  TF_HSM_DEVICE static int Row(int m) {
+    return ThreadIndex() / 16 + kRowStep * m;
+  }
+  TF_HSM_DEVICE static int Column(int n) { return ThreadIndex() % 16 + 16 * n; }
+  TF_HSM_DEVICE static int RowPart() { return 0; }
+  TF_HSM_DEVICE float& At(int m, int n) { return sums_[m][n]; }
+
+  TF_HSM_DEVICE void Clear() {
+    TF_HSM_UNROLL
+    for (int m = 0; m < kRows; ++m) {
+      TF_HSM_UNROLL
+      for (int n = 0; n < kColumns; ++n) sums_[m][n] = 0;
+    }
+  }
+
+  template <Depth a_depth, Depth b_depth, typename U, typename V>
+  TF_HSM_DEVICE void Multiply(const U* a, const V* b, int begin_k, int end_k,
+                              int count_i, int count_j) {
+    // One step of 4 at a time, or the registers do not do.
+    TF_HSM_NO_UNROLL
+    for (int k = begin_k; k < end_k; k += 4) {
+      Four<float> right[kColumns];
+      TF_HSM_UNROLL
+      for (int n = 0; n < kColumns; ++n) {
+        right[n] = FourAlong<b_depth>(b, Column(n), k);
+      }
+      TF_HSM_UNROLL
+      for (int m = 0; m < kRows; ++m) {
+        if (16 * m >= count_i) break;
+        const Four<float> left = FourAlong<a_depth>(a, Row(m), k);
+        TF_HSM_UNROLL
+        for (int n = 0; n < kColumns; ++n) {
+          if (16 * n >= count_j) break;
+          TF_HSM_UNROLL
+          for (int i = 0; i < 4; ++i) {
+            sums_[m][n] += left.values[i] * right[n].values[i];
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  template <Depth depth, typename U>
+  TF_HSM_DEVICE static Four<float> FourAlong(const U* panel, int index, int k) {
+    constexpr int kStride = PanelStride<U>(depth, kDepth);
+    Four<float> values;
+    if constexpr (depth == Depth::kInside) {
+      const Four<U> stored = LoadFour(panel + index * kStride + k);
+      for (int i = 0; i < 4; ++i) values.values[i] = Widen(stored.values[i]);
+    } else {
+      for (int i = 0; i < 4; ++i) {
+        values.values[i] = Widen(panel[(k + i) * kStride + index]);
+      }
+    }
+    return values;
+  }
+
+  float sums_[kRows][kColumns];
+};
+
+// Products of values rounded to tf32 (T = float) or to T, sums in float32:
+// eight warps of 64 x 32 sums.
+template <typename T>
+class HotMma {
+ public:
+  using Weight = T;
+  using Input = T;
+  using Coefficient = T;
+  static constexpr int kThreads = 256;
+  static constexpr int kBlocks = 2;
+  static constexpr int kDepth = 64 / static_cast<int>(sizeof(T));
+  static constexpr int kRows = 8;
+  static constexpr int kRowStep = 8;  // from Row(m) to Row(m + 1)
+  static constexpr int kColumns = 8;
+  static constexpr int kRowLanes = 4;
+  static constexpr int kRowParts = 4;
+
+  TF_HSM_DEVICE static int Row(int m) {
+    return WarpIndex() % 2 * 64 + m * kRowStep + Lane() / 4;
+  }
+  TF_HSM_DEVICE static int Column(int n) {
+    return RowPart() * 32 + n / 2 * 8 + Lane() % 4 * 2 + n % 2;
+  }
+  TF_HSM_DEVICE static int RowPart() { return WarpIndex() / 2; }
+  TF_HSM_DEVICE float& At(int m, int n) {
+    return sums_[m / 2][n / 2][m % 2 * 2 + n % 2];
+  }
+
+  TF_HSM_DEVICE void Clear() {
+    TF_HSM_UNROLL
+    for (int m = 0; m < 4; ++m) {
+      TF_HSM_UNROLL
+      for (int n = 0; n < 4; ++n) {
+        TF_HSM_UNROLL
+        for (int i = 0; i < 4; ++i) sums_[m][n][i] = 0;
+      }
+    }
+  }
+
+  // A warp without sums goes through no k. The shuffle shows the compiler that
+  // a warp does not part there, which saves the registers that a second block
+  // needs.
+  template <Depth a_depth, Depth b_depth>
+  TF_HSM_DEVICE void Multiply(const T* a, const T* b, int begin_k, int end_k,
+                              int count_i, int count_j) {
+    const int warp = ShuffleFrom(WarpIndex(), 0);
+    const int first_i = warp % 2 * 64;
+    const int first_j = warp / 2 * 32;
+    const bool none = first_i >= count_i || first_j >= count_j;
+    const int end = none ? begin_k : end_k;
+    TF_HSM_NO_UNROLL
+    for (int k = begin_k; k < end; k += MmaOperand<T>::kDepth) {
+      uint32_t left[4][4];
+      TF_HSM_UNROLL
+      for (int m = 0; m < 4; ++m) {
+        Fragment<a_depth, true>(a, first_i + 16 * m, k, left[m]);
+      }
+      TF_HSM_UNROLL
+      for (int n = 0; n < 4; n += 2) {
+        uint32_t right[4];
+        Fragment<b_depth, false>(b, first_j + 8 * n, k, right);
+        const uint32_t low[2] = {right[0], right[1]};
+        const uint32_t high[2] = {right[2], right[3]};
+        TF_HSM_UNROLL
+        for (int m = 0; m < 4; ++m) {
+          Mma<T>(sums_[m][n], left[m], low);
+          Mma<T>(sums_[m][n + 1], left[m], high);
+        }
+      }
+    }
+  }
+
+ private:
+  // 16 numbers from `first` on, times 32 bytes along k, as operand a or as two
+  // operands b. Of its four matrices of 8 numbers x 16 bytes, a has the second
+  // eight numbers in those of odd index, b in the last two.
+  template <Depth depth, bool is_a>
+  TF_HSM_DEVICE static void Fragment(const T* panel, int first, int k,
+                                     uint32_t (&words)[4]) {
+    constexpr int kStride = PanelStride<T>(depth, kDepth);
+    constexpr int kHalf = 16 / static_cast<int>(sizeof(T));
+    const int matrix = Lane() / 8;
+    const int index = first + (is_a ? matrix % 2 : matrix / 2) * 8;
+    const int half_k = is_a ? matrix / 2 : matrix % 2;
+    if constexpr (depth == Depth::kInside) {
+      LoadMatrices<false>(
+          panel + (index + Lane() % 8) * kStride + k + half_k * kHalf, words);
+    } else if constexpr (sizeof(T) == 2) {
+      LoadMatrices<true>(
+          panel + (k + half_k * kHalf + Lane() % 8) * kStride + index, words);
+    } else {
+      const T* from = panel + (k + Lane() % 4) * kStride + first + Lane() / 4;
+      TF_HSM_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int i_half = is_a ? i % 2 : i / 2;
+        const int k_half = is_a ? i / 2 : i % 2;
+        words[i] = FloatBits(from[k_half * 4 * kStride + i_half * 8]);
+      }
+    }
+    if constexpr (sizeof(T) == 4) {
+      TF_HSM_UNROLL
+      for (int i = 0; i < 4; ++i) words[i] = ToTf32(BitsFloat(words[i]));
+    }
+  }
+
+  float sums_[4][4][4];
+};
+
+template <>
+struct CoefficientScale<HotMma<half>> : CoefficientScale<MmaProduct<half>> {};
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_LOSS_HOT_HOT_PRODUCT_H_

@@ -1,0 +1,354 @@
+// dx, dW and db at hot groups, from the logits that hot_logits.h left.
+//
+//   forward:   v [e, :] = sum over rows r of  exp(z [e, r] - m [e]) w [r, :]
+//   backward:  dW [r, :] = sum over examples e of  dz [e, r] x [e, :]
+//   dz = g (exp(z - m) / s - [row is on the path]);   db = sum of dz
+//
+// Both are sums over k of coefficients [k, i] times a source [k, columns]: for
+// 128 examples or rows i and up to 128 columns, what a block does for one item
+// and slab of columns. Slices of the source stream through shared memory; the
+// logits of the next slice are on their way to registers while this one is
+// used, and become coefficients after it. A group that is cut leaves parts,
+// added in order by path.h (rows) and MergeRows (examples). Of a row that is
+// not cut a block makes all slabs and then gives it out.
+//
+// Bytes: the logits once per slab, the source once per 128 i, from the second
+// cache. FLOPs: 2 per weight and example, and an exponential per slab.
+
+#ifndef TF_HSM_CC_CUDA_LOSS_HOT_HOT_SUMS_H_
+#define TF_HSM_CC_CUDA_LOSS_HOT_HOT_SUMS_H_
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "cc/cuda/loss/hot/hot_load.h"
+#include "cc/cuda/tile/largest_grad.h"
+#include "cc/cuda/tile/row_output.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// What makes a coefficient of an example's logit.
+struct alignas(16) PassTerms {
+  float max;
+  float scale;  // 1 / s
+  float grad;
+  int target;  // the row on the path, counted in the item; -1: not there
+};
+
+template <typename Product, bool backward>
+class HotSums {
+ public:
+  using T = typename Product::Weight;
+  using Source = std::conditional_t<backward, typename Product::Input, T>;
+  using Coefficient = typename Product::Coefficient;
+
+  TF_HSM_DEVICE explicit HotSums(const HotArguments<Product>& in) : in_(in) {
+    source_ = reinterpret_cast<Source*>(SharedMemory());
+    coefficients_ =
+        reinterpret_cast<Coefficient*>(source_ + kHotStages * kSourcePanel);
+    terms_ = reinterpret_cast<PassTerms*>(coefficients_ + 2 * kPanel);
+    sums_ = reinterpret_cast<float*>(terms_ + kTerms);
+    bias_ = sums_ + Product::kThreads;
+    most_ = bias_ + kHotTile;
+  }
+
+  static constexpr int64_t SharedBytes() {
+    return kHotStages * kSourcePanel * sizeof(Source) +
+           2 * kPanel * sizeof(Coefficient) + kTerms * sizeof(PassTerms) +
+           (Product::kThreads + kHotTile + 2) * sizeof(float);
+  }
+
+  // One slab of v.
+  TF_HSM_DEVICE void Forward(const DeviceNode& node, const Item& item,
+                             int slab) {
+    const Buffers<T>& from = in_.buffers;
+    const int64_t pieces = from.plan.counts->cuts.RowPieces(node);
+    const int64_t population = node.population();
+    const int64_t before =
+        item.node == 0 ? 0 : from.plan.work[item.node - 1].forward_slots;
+    // Only a tree whose arrays contradict each other has slots past the end.
+    if (before + pieces * population > from.bounds.forward_slots) return;
+    if (ThreadIndex() < kHotTile) {
+      float max = -INFINITY;
+      if (ThreadIndex() < item.num_examples) {
+        const int64_t slot = before + item.example + ThreadIndex();
+        for (int64_t i = 0; i < pieces; ++i) {
+          max = Max(max, from.partial_sums[2 * (slot + i * population)]);
+        }
+      }
+      terms_[ThreadIndex()] = {Shift(max), 1, 1, -1};
+    }
+    Sum(node, item, nullptr, slab);
+    float* to = from.partial_rows + item.slot * in_.width + FirstColumn(slab);
+    Store(item.num_examples, Columns(slab), in_.width,
+          1 / CoefficientScale<Product>::value, to);
+  }
+
+  // One slab of dW of a row that is cut, all of them of another.
+  TF_HSM_DEVICE void Backward(const DeviceNode& node, const Item& item,
+                              int slab, const float* loss_grads,
+                              const RowOutput<T>& out) {
+    if (item.slot < 0 && slab > 0) return;
+    SyncBlock();
+    const float most =
+        CoefficientScale<Product>::value == 1
+            ? 1.0f
+            : LargestGrad(loss_grads,
+                          in_.buffers.plan.order + node.begin + item.example,
+                          item.num_examples, sums_);
+    if (ThreadIndex() == 0) {
+      most_[0] = most;
+      most_[1] = 1 / Max(most, 1e-37f);
+    }
+    do {
+      Sum(node, item, loss_grads, slab);
+      Store(item.num_rows, Columns(slab), Stride(item),
+            most_[0] / CoefficientScale<Product>::value,
+            Rows(item) + FirstColumn(slab));
+      if (slab == 0) AddThreads(item);
+    } while (item.slot < 0 && ++slab < in_.slabs.count);
+    if (item.slot >= 0) return;
+    SyncBlock();
+    const int64_t before =
+        item.node == 0 ? 0 : in_.buffers.plan.totals[item.node - 1].rows;
+    for (int i = WarpIndex(); i < item.num_rows;
+         i += Product::kThreads / kWarp) {
+      EmitRow(out, node.first_row + item.row + i, before + item.row + i,
+              Rows(item) + i * Stride(item), bias_[i], in_.width);
+    }
+    SyncBlock();
+  }
+
+ private:
+  static constexpr int kSlice = Product::kDepth;
+  static constexpr Depth kDepth = backward ? Depth::kOutside : Depth::kInside;
+  static constexpr int kSourcePanel =
+      PanelSize<Source>(Depth::kOutside, kSlice);
+  static constexpr int kPanel = PanelSize<Coefficient>(kDepth, kSlice);
+  static constexpr int kStride = PanelStride<Coefficient>(kDepth, kSlice);
+  // Examples and rows of a slice of logits; rows are neighbours in memory.
+  static constexpr int kExamples = backward ? kSlice : kHotTile;
+  static constexpr int kRows = backward ? kHotTile : kSlice;
+  static constexpr int kStep = Product::kThreads / kRows;  // in examples
+  static constexpr int kOwn = kExamples / 2 / kStep;       // of half a slice
+  static constexpr int kTerms = backward ? kHotStages * kSlice : kHotTile;
+
+  TF_HSM_DEVICE int64_t FirstColumn(int slab) const {
+    return int64_t{slab} * in_.slabs.columns;
+  }
+  TF_HSM_DEVICE int Columns(int slab) const {
+    return static_cast<int>(
+        Smaller<int64_t>(in_.width - FirstColumn(slab), in_.slabs.columns));
+  }
+
+  // Where the rows of an item of the backward go: to their slots if they are
+  // cut, else where only this block is.
+  TF_HSM_DEVICE float* Rows(const Item& item) const {
+    return item.slot >= 0
+               ? in_.buffers.merge + item.slot * (in_.width + 1)
+               : in_.buffers.block_rows + BlockIndex() * kHotTile * in_.width;
+  }
+  TF_HSM_DEVICE int64_t Stride(const Item& item) const {
+    return item.slot >= 0 ? in_.width + 1 : in_.width;
+  }
+
+  // Leaves the sums in the product, and in db_ what the thread saw of db.
+  // What could be an argument is found anew: registers are short.
+  TF_HSM_DEVICE void Sum(const DeviceNode& node, const Item& item,
+                         const float* loss_grads, int slab) {
+    const int slices = static_cast<int>(
+        CeilDivide(backward ? item.num_examples : item.num_rows, kSlice));
+    product_.Clear();
+    db_ = 0;
+    for (int q = -kHotStages + 1; q < slices; ++q) {
+      WaitForCopies<kHotStages - 2>();
+      SyncBlock();
+      const int next = q + kHotStages - 1;
+      if (next < slices) {
+        LoadSource(node, item, slab, next);
+        if constexpr (backward) LoadTerms(node, item, loss_grads, next);
+      }
+      CommitCopies();
+      const bool more = q + 1 >= 0 && q + 1 < slices;
+      // In halves: a thread has no registers for more logits.
+      TF_HSM_NO_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        if (more) LoadLogits(node, item, q + 1, half);
+        if (q >= 0) {
+          product_.template Multiply<kDepth, Depth::kOutside>(
+              Panel(q), SourcePanel(q), half * kSlice / 2,
+              (half + 1) * kSlice / 2,
+              backward ? item.num_rows : item.num_examples, Columns(slab));
+        }
+        if (more) MakeCoefficients(q + 1, half);
+      }
+    }
+    WaitForCopies<0>();
+  }
+
+  // A thread has logits of one row, and of every so many examples.
+  TF_HSM_DEVICE static int OwnRow() { return ThreadIndex() % kRows; }
+  TF_HSM_DEVICE static int OwnExample() { return ThreadIndex() / kRows; }
+
+  TF_HSM_DEVICE Source* SourcePanel(int q) const {
+    return source_ + q % kHotStages * kSourcePanel;
+  }
+  TF_HSM_DEVICE Coefficient* Panel(int q) const {
+    return coefficients_ + q % 2 * kPanel;
+  }
+
+  TF_HSM_DEVICE void LoadSource(const DeviceNode& node, const Item& item,
+                                int slab, int q) {
+    const Source* source;
+    int64_t row = int64_t{q} * kSlice;
+    if constexpr (backward) {
+      source = in_.x;
+      row += node.begin + item.example;
+    } else {
+      source = in_.weights;
+      row += node.first_row + item.row;
+    }
+    LoadPanel<Product::kThreads, kSlice, kHotTile>(
+        source + row * in_.width + FirstColumn(slab), in_.width,
+        (backward ? item.num_examples : item.num_rows) - q * kSlice,
+        Columns(slab), backward ? in_.input_bytes : in_.weight_bytes,
+        PanelStride<Source>(Depth::kOutside, kSlice), SourcePanel(q));
+  }
+
+  // Of the examples of slice q of the backward.
+  TF_HSM_DEVICE void LoadTerms(const DeviceNode& node, const Item& item,
+                               const float* loss_grads, int q) {
+    if (ThreadIndex() >= kSlice) return;
+    const Buffers<T>& from = in_.buffers;
+    const int e = q * kSlice + ThreadIndex();
+    PassTerms terms = {0, 0, 0, -1};
+    if (e < item.num_examples) {
+      const int64_t position = node.begin + item.example + e;
+      const int64_t pass = from.plan.Pass(node.level, position);
+      const int64_t target =
+          from.plan.path_rows[pass] - node.first_row - item.row;
+      terms = {
+          from.normalizers[2 * pass], from.normalizers[2 * pass + 1],
+          loss_grads[from.plan.order[position]] * most_[1],
+          target >= 0 && target < kHotTile ? static_cast<int>(target) : -1};
+    }
+    terms_[q % kHotStages * kSlice + ThreadIndex()] = terms;
+  }
+
+  // Of half a slice; where there is none, one whose exponential is 0.
+  TF_HSM_DEVICE void LoadLogits(const DeviceNode& node, const Item& item, int q,
+                                int half) {
+    const int e =
+        (backward ? q * kSlice : 0) + half * kExamples / 2 + OwnExample();
+    const int r = (backward ? 0 : q * kSlice) + OwnRow();
+    const int examples = r < item.num_rows ? item.num_examples - e : 0;
+    const float* logits = in_.buffers.logits + node.logits_offset +
+                          (item.example + e) * node.fanout + item.row + r;
+    TF_HSM_UNROLL
+    for (int n = 0; n < kOwn; ++n) {
+      logits_[n] = n * kStep < examples ? *logits : -INFINITY;
+      logits += kStep * node.fanout;
+    }
+  }
+
+  TF_HSM_DEVICE void MakeCoefficients(int q, int half) {
+    const int e = half * kExamples / 2 + OwnExample();
+    const PassTerms* terms =
+        terms_ + (backward ? q % kHotStages * kSlice : 0) + e;
+    Coefficient* to = Panel(q) + e * kStride + OwnRow();
+    TF_HSM_UNROLL
+    for (int n = 0; n < kOwn; ++n) {
+      float value = Exp(logits_[n] - terms[n * kStep].max);
+      if constexpr (backward) {
+        const PassTerms own = terms[n * kStep];
+        value = value * own.scale - (OwnRow() == own.target ? 1.0f : 0.0f);
+        value *= own.grad;
+        db_ += value;
+      }
+      to[n * kStep * kStride] =
+          Narrow<Coefficient>(value * CoefficientScale<Product>::value);
+    }
+  }
+
+  // Makes db of the rows from what the threads saw of it.
+  TF_HSM_DEVICE void AddThreads(const Item& item) {
+    SyncBlock();
+    sums_[ThreadIndex()] = db_;
+    SyncBlock();
+    if (ThreadIndex() >= item.num_rows) return;
+    float db = 0;
+    for (int i = ThreadIndex(); i < Product::kThreads; i += kHotTile) {
+      db += sums_[i];
+    }
+    bias_[ThreadIndex()] = db * most_[0];
+    if (item.slot < 0) return;
+    Rows(item)[ThreadIndex() * Stride(item) + in_.width] = bias_[ThreadIndex()];
+  }
+
+  TF_HSM_DEVICE void Store(int count_i, int columns, int64_t stride,
+                           float factor, float* to) {
+    to += Product::Row(0) * stride;
+    TF_HSM_UNROLL
+    for (int m = 0; m < Product::kRows; ++m) {
+      if (Product::Row(m) < count_i) {
+        TF_HSM_UNROLL
+        for (int n = 0; n < Product::kColumns; ++n) {
+          const int j = Product::Column(n);
+          if (j < columns) to[j] = product_.At(m, n) * factor;
+        }
+      }
+      to += Product::kRowStep * stride;
+    }
+  }
+
+  const HotArguments<Product>& in_;
+  Source* source_;             // kHotStages panels
+  Coefficient* coefficients_;  // two panels [examples, rows]
+  PassTerms* terms_;           // [kTerms]
+  float* sums_;                // [kThreads]
+  float* bias_;                // [kHotTile]
+  float* most_;                // what dz is divided by, and 1 over that
+  float db_;
+  float logits_[kOwn];
+  Product product_;
+};
+
+template <typename Product>
+TF_HSM_CROWDED_KERNEL(Product::kThreads, Product::kBlocks)
+HotRows(HotArguments<Product> in) {
+  HotSums<Product, false> work(in);
+  const DevicePlan& plan = in.buffers.plan;
+  for (int64_t i = BlockIndex();
+       i < plan.counts->work.forward_items * in.slabs.count; i += NumBlocks()) {
+    const Item& item = in.buffers.forward_items[i / in.slabs.count];
+    if (item.num_examples == 0) continue;
+    const DeviceNode& node = plan.nodes[item.node];
+    if (!node.hot) continue;
+    work.Forward(node, item, static_cast<int>(i % in.slabs.count));
+  }
+}
+
+template <typename Product>
+TF_HSM_CROWDED_KERNEL(Product::kThreads, Product::kBlocks)
+HotGradients(HotArguments<Product> in, const float* loss_grads,
+             RowOutput<typename Product::Weight> out) {
+  HotSums<Product, true> work(in);
+  const DevicePlan& plan = in.buffers.plan;
+  for (int64_t i = BlockIndex();
+       i < plan.counts->work.backward_items * in.slabs.count;
+       i += NumBlocks()) {
+    const Item& item = in.buffers.backward_items[i / in.slabs.count];
+    if (item.num_examples == 0) continue;
+    const DeviceNode& node = plan.nodes[item.node];
+    if (!node.hot) continue;
+    work.Backward(node, item, static_cast<int>(i % in.slabs.count), loss_grads,
+                  out);
+  }
+}
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_LOSS_HOT_HOT_SUMS_H_

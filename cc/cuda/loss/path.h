@@ -1,0 +1,233 @@
+// The rest of the forward: a warp per example walks its path.
+//
+// At a small group it makes the logits, their softmax, and dx at once, with the
+// rows of the whole path prefetched first, since their addresses are known. At
+// a wide group it merges what the items of wide_forward.h left:
+//   m = max m_i;   s = sum exp(m_i - m) s_i;   v = sum exp(m_i - m) v_i
+//   loss = m + log s - z_target;   dx = v / s - w_target
+// or those of hot_logits.h and hot_sums.h, where the v_i are relative to m.
+// Levels are added in the order of the path, pieces in that of their rows, so
+// the sums do not depend on who runs when.
+//
+// Bytes: the rows of small groups (again from the first cache for dx), one row
+// per wide pass, and the partial results. x and dx lie in shared memory.
+
+#ifndef TF_HSM_CC_CUDA_LOSS_PATH_H_
+#define TF_HSM_CC_CUDA_LOSS_PATH_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "cc/cuda/tile/buffers.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+constexpr int kPathThreads = 256;
+
+template <typename T>
+struct PathArguments {
+  TreeView tree;
+  const T* weights;
+  const T* biases;
+  int64_t width;
+  int64_t small_fanout;
+  Buffers<T> buffers;
+  LossOutputs<T> out;
+};
+
+// A group on the path of an example.
+struct Step {
+  int64_t first_row;
+  int64_t fanout;
+  int64_t row;  // the one on the path
+};
+
+template <typename T>
+class Path {
+ public:
+  using A = Accumulator<T>;
+
+  TF_HSM_DEVICE Path(const PathArguments<T>& in, int64_t position)
+      : in_(in), plan_(in.buffers.plan), position_(position) {
+    x_ = reinterpret_cast<A*>(SharedMemory()) + 2 * in.width * WarpIndex();
+    dx_ = x_ + in.width;
+  }
+
+  TF_HSM_DEVICE void Walk() {
+    const int64_t example = plan_.order[position_];
+    const int depth = plan_.depths[position_];
+    const bool with_dx = in_.out.dx != nullptr;
+    for (int64_t d = Lane(); d < in_.width; d += kWarp) {
+      x_[d] = in_.buffers.x[position_ * in_.width + d];
+      dx_[d] = 0;
+    }
+    SyncWarp();
+    for (int base = 0; base < depth; base += kWarp) {
+      const Step own = LookUp(base + Lane(), depth);
+      const int count = Smaller(kWarp, depth - base);
+      for (int i = 0; i < count; ++i) {
+        const Step step = {ShuffleFrom(own.first_row, i),
+                           ShuffleFrom(own.fanout, i), ShuffleFrom(own.row, i)};
+        const int64_t pass = plan_.Pass(base + i, position_);
+        if (step.fanout <= kMaxSmallFanout) {
+          Small(step, pass, with_dx);
+        } else {
+          Wide(step, pass, with_dx);
+        }
+      }
+    }
+    SyncWarp();
+    // Of an example without a path RankExamples wrote the loss.
+    if (Lane() == 0 && depth > 0) in_.out.loss[example] = loss_;
+    if (!with_dx) return;
+    const A factor =
+        in_.out.dx_factors == nullptr ? A(1) : in_.out.dx_factors[example];
+    for (int64_t d = Lane(); d < in_.width; d += kWarp) {
+      in_.out.dx[example * in_.width + d] = depth > 0 ? factor * dx_[d] : A(0);
+    }
+  }
+
+ private:
+  // Each lane finds the group of another level, and asks for its rows.
+  TF_HSM_DEVICE Step LookUp(int level, int depth) const {
+    Step step = {0, 0, 0};
+    if (level >= depth) return step;
+    step.row = plan_.path_rows[plan_.Pass(level, position_)];
+    const int64_t group = in_.tree.row_groups[step.row];
+    step.first_row = in_.tree.group_offsets[group];
+    step.fanout = in_.tree.group_offsets[group + 1] - step.first_row;
+    if (step.fanout > kMaxSmallFanout) return step;
+    const char* begin =
+        reinterpret_cast<const char*>(in_.weights + step.first_row * in_.width);
+    const int64_t bytes = step.fanout * in_.width * sizeof(T);
+    for (int64_t at = 0; at < bytes; at += 128) Prefetch(begin + at);
+    return step;
+  }
+
+  TF_HSM_DEVICE void Small(const Step& step, int64_t pass, bool with_dx) {
+    const int fanout = static_cast<int>(step.fanout);
+    const int target = static_cast<int>(step.row - step.first_row);
+    const T* w = in_.weights + step.first_row * in_.width;
+    A z[kMaxSmallFanout] = {};
+    for (int64_t d = Lane(); d < in_.width; d += kWarp) {
+      const A x = x_[d];
+      TF_HSM_UNROLL
+      for (int k = 0; k < kMaxSmallFanout; ++k) {
+        if (k < fanout) z[k] += Widen(w[k * in_.width + d]) * x;
+      }
+    }
+    A max = -static_cast<A>(INFINITY), at_target = 0;
+    TF_HSM_UNROLL
+    for (int k = 0; k < kMaxSmallFanout; ++k) {
+      if (k >= fanout) break;
+      z[k] = WarpSum(z[k]);
+      if (in_.biases != nullptr) z[k] += Widen(in_.biases[step.first_row + k]);
+      max = Max(max, z[k]);
+      if (k == target) at_target = z[k];
+    }
+    const A shift = Shift(max);
+    A sum = 0;
+    TF_HSM_UNROLL
+    for (int k = 0; k < kMaxSmallFanout; ++k) {
+      if (k >= fanout) break;
+      z[k] = Exp(z[k] - shift);
+      sum += z[k];
+    }
+    loss_ += shift + Log(sum) - at_target;
+    const A scale = 1 / sum;
+    A* probs = in_.buffers.small_probs + pass * in_.small_fanout;
+    TF_HSM_UNROLL
+    for (int k = 0; k < kMaxSmallFanout; ++k) {
+      if (k >= fanout) break;
+      z[k] *= scale;
+      if (Lane() == k) probs[k] = z[k];
+      if (k == target) z[k] -= 1;
+    }
+    if (!with_dx) return;
+    for (int64_t d = Lane(); d < in_.width; d += kWarp) {
+      A dx = dx_[d];
+      TF_HSM_UNROLL
+      for (int k = 0; k < kMaxSmallFanout; ++k) {
+        if (k < fanout) dx += z[k] * Widen(w[k * in_.width + d]);
+      }
+      dx_[d] = dx;
+    }
+  }
+
+  TF_HSM_DEVICE void Wide(const Step& step, int64_t pass, bool with_dx) {
+    const Buffers<T>& from = in_.buffers;
+    const int32_t n = from.pass_nodes[pass];
+    if (n < 0 || n >= plan_.counts->num_nodes) return Fail();
+    const DeviceNode& node = plan_.nodes[n];
+    if (node.first_row != step.first_row || position_ < node.begin ||
+        position_ >= node.end) {
+      return Fail();
+    }
+    const int64_t pieces = plan_.counts->cuts.RowPieces(node);
+    const int64_t slot =
+        (n == 0 ? 0 : plan_.work[n - 1].forward_slots) + position_ - node.begin;
+    const int64_t stride = node.population();
+    if (slot + (pieces - 1) * stride >= from.bounds.forward_slots) {
+      return Fail();
+    }
+    A max = -static_cast<A>(INFINITY);
+    for (int64_t i = Lane(); i < pieces; i += kWarp) {
+      max = Max(max, from.partial_sums[2 * (slot + i * stride)]);
+    }
+    for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
+      max = Max(max, ShuffleXor(max, lanes));
+    }
+    const A shift = Shift(max);
+    A sum = 0;
+    for (int64_t i = Lane(); i < pieces; i += kWarp) {
+      const A* piece = from.partial_sums + 2 * (slot + i * stride);
+      sum += Exp(piece[0] - shift) * piece[1];
+    }
+    sum = WarpSum(sum);
+    const A scale = 1 / sum;
+    loss_ += shift + Log(sum) - from.target_logits[pass];
+    if (Lane() == 0) {
+      from.normalizers[2 * pass] = shift;
+      from.normalizers[2 * pass + 1] = scale;
+    }
+    if (!with_dx) return;
+    const T* target = in_.weights + step.row * in_.width;
+    for (int64_t d = Lane(); d < in_.width; d += kWarp) {
+      A v = 0;
+      for (int64_t i = 0; i < pieces; ++i) {
+        const int64_t at = slot + i * stride;
+        const A factor =
+            node.hot ? A(1) : Exp(from.partial_sums[2 * at] - shift);
+        v += factor * from.partial_rows[at * in_.width + d];
+      }
+      dx_[d] += v * scale - Widen(target[d]);
+    }
+  }
+
+  // The arrays of the tree contradict each other.
+  TF_HSM_DEVICE void Fail() { loss_ = static_cast<A>(NAN); }
+
+  const PathArguments<T>& in_;
+  const DevicePlan& plan_;
+  const int64_t position_;
+  A* x_;
+  A* dx_;
+  A loss_ = 0;
+};
+
+template <typename T>
+TF_HSM_KERNEL(kPathThreads)
+WalkPaths(PathArguments<T> in) {
+  const int warps = NumThreads() / kWarp;
+  for (int64_t i = BlockIndex() * warps + WarpIndex(); i < in.buffers.plan.size;
+       i += NumBlocks() * warps) {
+    Path<T>(in, i).Walk();
+    SyncWarp();
+  }
+}
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_LOSS_PATH_H_

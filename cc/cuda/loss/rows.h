@@ -1,0 +1,154 @@
+// dW and db of small groups, and the sums of partial ones: a warp per item.
+//
+// Small groups have kept probabilities, so that dW = dz^T x needs no weights: a
+// warp takes some of a node's examples and all of its rows, 128 columns at a
+// time, reading x once per pass. The row is then in shared memory, written out
+// or applied as in wide_backward.h. MergeRows adds the parts of rows that
+// several items shared, in the order of the examples.
+
+#ifndef TF_HSM_CC_CUDA_LOSS_ROWS_H_
+#define TF_HSM_CC_CUDA_LOSS_ROWS_H_
+
+#include <cstdint>
+
+#include "cc/cuda/tile/buffers.h"
+#include "cc/cuda/tile/row_output.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+constexpr int kRowThreads = 256;
+
+template <typename T>
+struct RowArguments {
+  int64_t width;
+  int64_t small_fanout;
+  const Accumulator<T>* loss_grads;
+  Buffers<T> buffers;
+  RowOutput<T> out;
+};
+
+// Shared memory of a warp.
+template <typename T>
+int64_t SmallRowsBytes(const RowArguments<T>& in) {
+  return in.small_fanout * in.width * sizeof(Accumulator<T>);
+}
+
+// The rows of one item into rows [fanout, width]; returns in lane k db of row
+// k.
+template <typename T>
+TF_HSM_DEVICE Accumulator<T> SmallGradients(const RowArguments<T>& in,
+                                            const DeviceNode& node,
+                                            const Item& item,
+                                            Accumulator<T>* rows) {
+  using A = Accumulator<T>;
+  constexpr int kColumns = 4;  // of a lane
+  const DevicePlan& plan = in.buffers.plan;
+  const int fanout = static_cast<int>(node.fanout);
+  const int64_t begin = node.begin + item.example;
+  A db = 0;
+  for (int64_t base = Lane(); base - Lane() < in.width;
+       base += kColumns * kWarp) {
+    A sums[kMaxSmallFanout][kColumns] = {};
+    for (int64_t at = begin; at < begin + item.num_examples; ++at) {
+      const int64_t pass = plan.Pass(node.level, at);
+      const A g = in.loss_grads[plan.order[at]];
+      const int64_t target = plan.path_rows[pass] - node.first_row;
+      const A* probs = in.buffers.small_probs + pass * in.small_fanout;
+      A x[kColumns];
+      TF_HSM_UNROLL
+      for (int j = 0; j < kColumns; ++j) {
+        const int64_t d = base + j * kWarp;
+        x[j] = d < in.width ? in.buffers.x[at * in.width + d] : A(0);
+      }
+      TF_HSM_UNROLL
+      for (int k = 0; k < kMaxSmallFanout; ++k) {
+        if (k >= fanout) break;
+        const A dz = g * (probs[k] - (k == target ? A(1) : A(0)));
+        if (base < kWarp && k == Lane()) db += dz;
+        TF_HSM_UNROLL
+        for (int j = 0; j < kColumns; ++j) sums[k][j] += dz * x[j];
+      }
+    }
+    TF_HSM_UNROLL
+    for (int k = 0; k < kMaxSmallFanout; ++k) {
+      if (k >= fanout) break;
+      TF_HSM_UNROLL
+      for (int j = 0; j < kColumns; ++j) {
+        const int64_t d = base + j * kWarp;
+        if (d < in.width) rows[k * in.width + d] = sums[k][j];
+      }
+    }
+  }
+  return db;
+}
+
+template <typename T>
+TF_HSM_KERNEL(kRowThreads)
+SmallRows(RowArguments<T> in) {
+  using A = Accumulator<T>;
+  const int warps = NumThreads() / kWarp;
+  A* rows = reinterpret_cast<A*>(SharedMemory()) +
+            WarpIndex() * in.small_fanout * in.width;
+  const DevicePlan& plan = in.buffers.plan;
+  const int64_t count = plan.counts->work.small_items;
+  for (int64_t i = BlockIndex() * warps + WarpIndex(); i < count;
+       i += NumBlocks() * warps) {
+    const Item item = in.buffers.small_items[i];
+    if (item.num_examples == 0) continue;
+    const DeviceNode node = plan.nodes[item.node];
+    const A db = SmallGradients(in, node, item, rows);
+    SyncWarp();
+    const int64_t before = item.node == 0 ? 0 : plan.totals[item.node - 1].rows;
+    for (int k = 0; k < node.fanout; ++k) {
+      const A own_db = ShuffleFrom(db, k);
+      const A* row = rows + k * in.width;
+      if (item.slot < 0) {
+        EmitRow(in.out, node.first_row + k, before + k, row, own_db, in.width);
+        continue;
+      }
+      A* slot = in.buffers.merge + (item.slot + k) * (in.width + 1);
+      for (int64_t d = Lane(); d < in.width; d += kWarp) slot[d] = row[d];
+      if (Lane() == 0) slot[in.width] = own_db;
+    }
+    SyncWarp();
+  }
+}
+
+// The sum replaces the first part.
+template <typename T>
+TF_HSM_KERNEL(kRowThreads)
+MergeRows(RowArguments<T> in) {
+  using A = Accumulator<T>;
+  const int warps = NumThreads() / kWarp;
+  const DevicePlan& plan = in.buffers.plan;
+  const int64_t count = plan.counts->work.merge_rows;
+  for (int64_t i = BlockIndex() * warps + WarpIndex(); i < count;
+       i += NumBlocks() * warps) {
+    const int64_t n =
+        FindSum(plan.work, &NodeWork::merge_rows, plan.counts->num_nodes, i);
+    const DeviceNode node = plan.nodes[n];
+    const int64_t k = i - (n == 0 ? 0 : plan.work[n - 1].merge_rows);
+    const int64_t pieces = plan.counts->cuts.ExamplePieces(node);
+    const int64_t slot = (n == 0 ? 0 : plan.work[n - 1].merge_slots) + k;
+    if (slot + (pieces - 1) * node.fanout >= in.buffers.bounds.merge_slots) {
+      continue;
+    }
+    A* parts = in.buffers.merge + slot * (in.width + 1);
+    const int64_t stride = node.fanout * (in.width + 1);
+    for (int64_t d = Lane(); d <= in.width; d += kWarp) {
+      A sum = 0;
+      for (int64_t p = 0; p < pieces; ++p) sum += parts[p * stride + d];
+      parts[d] = sum;
+    }
+    SyncWarp();
+    const int64_t before = n == 0 ? 0 : plan.totals[n - 1].rows;
+    EmitRow(in.out, node.first_row + k, before + k, parts, parts[in.width],
+            in.width);
+  }
+}
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_LOSS_ROWS_H_

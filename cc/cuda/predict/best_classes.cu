@@ -1,0 +1,120 @@
+// A block per example makes the running sums of its classes' shares in shared
+// memory; each thread then finds the places of some of the draws.
+
+#include <cmath>
+
+#include "cc/cuda/api/best_classes.h"
+#include "cc/cuda/device/device.h"
+#include "cc/cuda/device/uniform.h"
+
+namespace tf_hsm {
+namespace gpu {
+namespace {
+
+constexpr int kThreads = 128;
+
+// A sum that the best class has in any tree, as in cc/core/api/search.cc.
+constexpr double kLeastMass = 1e-10;
+
+TF_HSM_KERNEL(kThreads)
+SplitBestKernel(BestClasses best, int64_t* first, int64_t* num_pruned) {
+  const int64_t i = GlobalIndex();
+  if (i >= best.size) return;
+  first[i] = best.classes[i * best.k];
+  num_pruned[i] = 0;
+}
+
+TF_HSM_KERNEL(kThreads)
+DrawFromBestKernel(BestClasses best, double top_p, SampleArguments options,
+                   int64_t* classes, int32_t* too_few) {
+  double* sums = reinterpret_cast<double*>(SharedMemory());  // [k], of shares
+  double* masses = sums + best.k;
+  int* count = reinterpret_cast<int*>(masses + best.k);
+  const int k = static_cast<int>(best.k);
+  const float* log_probs = best.log_probs + BlockIndex() * k;
+  const double top = static_cast<double>(log_probs[0]);
+  for (int i = ThreadIndex(); i < k; i += kThreads) {
+    const double log_prob = static_cast<double>(log_probs[i]);
+    const double gap = log_prob - top;
+    // NaN is last, and has no share unless it is the first too.
+    const bool none = i > 0 && gap != gap;
+    sums[i] = none ? 0 : exp(gap / options.temperature);
+    masses[i] = log_prob != log_prob ? 0 : exp(log_prob);
+  }
+  SyncBlock();
+  if (ThreadIndex() == 0) {
+    int kept = k;
+    bool is_reached = top_p >= 1;
+    if (top_p < 1) {
+      double mass = 0;
+      for (int i = 0; i < k && !is_reached; ++i) {
+        mass += masses[i];
+        is_reached = mass >= (top_p > kLeastMass ? top_p : kLeastMass);
+        if (is_reached) kept = i + 1;
+      }
+    }
+    double sum = 0;
+    for (int i = 0; i < kept; ++i) sums[i] = sum += sums[i];
+    *count = kept;
+    too_few[BlockIndex()] = is_reached ? 0 : 1;
+  }
+  SyncBlock();
+  const double total = sums[*count - 1];
+  for (int64_t s = ThreadIndex(); s < options.num_samples; s += kThreads) {
+    const int64_t draw = BlockIndex() * options.num_samples + s;
+    if (!(total > 0 && total < INFINITY)) {
+      classes[draw] = -1;
+      continue;
+    }
+    const double u = UniformNumber(options.seed_0, options.seed_1,
+                                   static_cast<uint64_t>(draw), 0);
+    // Below the total, also where the product is rounded up to it.
+    const double point = fmin(u * total, nextafter(total, 0.0));
+    int low = 0, high = *count - 1;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (sums[middle] > point) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    classes[draw] = best.classes[BlockIndex() * k + low];
+  }
+}
+
+std::string Check(const BestClasses& best) {
+  if (best.k >= 1 && best.k <= kMaxTopK) return "";
+  return "k is " + std::to_string(best.k) + ", but must be in [1, " +
+         std::to_string(kMaxTopK) + "]";
+}
+
+}  // namespace
+
+std::string SplitBest(const BestClasses& best, int64_t* first,
+                      int64_t* num_pruned, void* stream) {
+  const std::string error = Check(best);
+  if (!error.empty()) return error;
+  Launch(SplitBestKernel, CeilDivide(best.size, kThreads), kThreads, 0, stream,
+         best, first, num_pruned);
+  return LaunchError();
+}
+
+std::string DrawFromBest(const BestClasses& best, double top_p,
+                         const SampleArguments& arguments, int64_t* classes,
+                         int32_t* too_few, void* stream) {
+  const std::string error = Check(best);
+  if (!error.empty()) return error;
+  if (arguments.num_samples < 0 || !(arguments.temperature > 0)) {
+    return "num_samples is " + std::to_string(arguments.num_samples) +
+           " and temperature is " + std::to_string(arguments.temperature) +
+           ", but must be at least 0 and above 0";
+  }
+  Launch(DrawFromBestKernel, best.size, kThreads,
+         2 * best.k * sizeof(double) + sizeof(int), stream, best, top_p,
+         arguments, classes, too_few);
+  return LaunchError();
+}
+
+}  // namespace gpu
+}  // namespace tf_hsm

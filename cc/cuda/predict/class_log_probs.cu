@@ -1,0 +1,117 @@
+// The log-probability of a class is the negative of its loss: the forward runs
+// on a batch with each input as often as it has classes.
+
+#include "cc/cuda/api/class_log_probs.h"
+#include "cc/cuda/loss/dispatch.h"
+#include "cc/cuda/loss/inputs.h"
+#include "cc/cuda/predict/examples.h"
+
+namespace tf_hsm {
+namespace gpu {
+namespace {
+
+constexpr int kThreads = 256;
+
+TF_HSM_KERNEL(kThreads)
+RepeatExamples(int64_t size, int64_t count, int32_t* order) {
+  for (int64_t i = GlobalIndex(); i < size; i += NumBlocks() * NumThreads()) {
+    order[i] = static_cast<int32_t>(i / count);
+  }
+}
+
+template <typename A>
+TF_HSM_KERNEL(kThreads)
+Negate(int64_t size, A* values) {
+  for (int64_t i = GlobalIndex(); i < size; i += NumBlocks() * NumThreads()) {
+    values[i] = 0 - values[i];  // not minus zero
+  }
+}
+
+template <typename T>
+struct Parts {
+  Batch<T> losses;  // a class each
+  Memory memory;
+  int32_t* order;     // of the inputs
+  Accumulator<T>* x;  // the inputs in that order
+  int64_t bytes;
+};
+
+// Of the classes of `size` examples.
+template <typename T>
+Parts<T> LayOut(const Batch<T>& batch, int64_t count, int64_t size,
+                void* scratch) {
+  Parts<T> parts;
+  Arena arena(scratch);
+  arena.Take(size * count, &parts.order);
+  arena.Take(size * count * batch.width, &parts.x);
+  parts.losses = batch;
+  parts.losses.inputs = parts.x;
+  parts.losses.input_type =
+      sizeof(*parts.x) == 8 ? ElementType::kDouble : ElementType::kFloat;
+  parts.losses.size = size * count;
+  parts.losses.num_ignored = 0;
+  // Nothing is kept for a backward.
+  const MemorySizes sizes = SizesOf(parts.losses, 0);
+  arena.Take(sizes.state, &parts.memory.state);
+  arena.Take(sizes.scratch, &parts.memory.scratch);
+  parts.bytes = arena.bytes();
+  return parts;
+}
+
+}  // namespace
+
+template <typename T>
+int64_t ClassLogProbsBytes(const Batch<T>& batch, int64_t count,
+                           int64_t chunk) {
+  return LayOut(batch, count, Smaller(chunk, batch.size), nullptr).bytes;
+}
+
+template <typename T>
+std::string ClassLogProbs(const Batch<T>& batch, int64_t count, int64_t chunk,
+                          Accumulator<T>* log_probs, void* scratch,
+                          void* stream) {
+  const std::string error = CheckBatch(batch);
+  if (!error.empty()) return error;
+  if (count < 0 || count > int64_t{1} << 30 || chunk < 1) {
+    return "count is " + std::to_string(count) + " and chunk is " +
+           std::to_string(chunk) + ", but must be in [0, 2^30] and at least 1";
+  }
+  if (count == 0) return "";
+  const DeviceLimits device = CurrentDevice();
+  const int64_t label_bytes = batch.wide_labels ? 8 : 4;
+  for (int64_t begin = 0; begin < batch.size; begin += chunk) {
+    const int64_t size = Smaller(chunk, batch.size - begin);
+    Parts<T> parts = LayOut(batch, count, size, scratch);
+    const std::string failed = CheckBatch(parts.losses);
+    if (!failed.empty()) return failed;
+    const int64_t losses = size * count;
+    const int64_t grid = Grid(CeilDivide(losses, kThreads), device);
+    Launch(RepeatExamples, grid, kThreads, 0, stream, losses, count,
+           parts.order);
+    Batch<T> inputs = ExamplesOf(batch, begin, losses);
+    PackInputs(inputs, parts.order, parts.x, device, stream);
+    parts.losses.labels =
+        static_cast<const char*>(batch.labels) + begin * count * label_bytes;
+    LossOutputs<T> outputs;
+    outputs.loss = log_probs + begin * count;
+    const std::string wrong =
+        Forward(parts.losses, parts.memory, outputs, stream);
+    if (!wrong.empty()) return wrong;
+    Launch(Negate<Accumulator<T>>, grid, kThreads, 0, stream, losses,
+           outputs.loss);
+  }
+  return LaunchError();
+}
+
+#define TF_HSM_INSTANTIATE(T)                                                \
+  template int64_t ClassLogProbsBytes<T>(const Batch<T>&, int64_t, int64_t); \
+  template std::string ClassLogProbs<T>(const Batch<T>&, int64_t, int64_t,   \
+                                        Accumulator<T>*, void*, void*);
+TF_HSM_INSTANTIATE(float)
+TF_HSM_INSTANTIATE(double)
+TF_HSM_INSTANTIATE(bfloat16)
+TF_HSM_INSTANTIATE(half)
+#undef TF_HSM_INSTANTIATE
+
+}  // namespace gpu
+}  // namespace tf_hsm

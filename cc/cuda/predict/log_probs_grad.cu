@@ -1,0 +1,316 @@
+// The log-probabilities of groups, and the gradient of log-probabilities.
+//
+// The gradient goes from the leaves up, a warp per group and example, which
+// reads its rows' values twice; then dx = dz W, a product of tiles whose rows
+// are cut into pieces that are added in order. Bytes: dz written, read and
+// written again, and read once per 64 columns; the weights once per 32
+// examples.
+
+#include <cmath>
+
+#include "cc/cuda/api/inference.h"
+#include "cc/cuda/api/log_probs_grad.h"
+#include "cc/cuda/loss/dispatch.h"
+#include "cc/cuda/predict/examples.h"
+
+namespace tf_hsm {
+namespace gpu {
+namespace {
+
+constexpr int kThreads = 256;
+
+// out [size, count] of nodes [size, num_rows]: those at `rows` [count], 0 where
+// that is negative.
+template <typename A>
+TF_HSM_KERNEL(kThreads)
+TakeRows(const int64_t* rows, int64_t count, int64_t num_rows, int64_t size,
+         const A* nodes, A* out) {
+  for (int64_t i = GlobalIndex(); i < size * count;
+       i += NumBlocks() * NumThreads()) {
+    const int64_t row = rows[i % count];
+    out[i] = row < 0           ? A(0)
+             : row >= num_rows ? static_cast<A>(NAN)
+                               : nodes[i / count * num_rows + row];
+  }
+}
+
+template <typename A>
+struct LogitGradArguments {
+  TreeView tree;
+  int64_t first_group;  // of a level
+  int64_t num_groups;   // of the same
+  int64_t size;
+  AllLogProbs<const A> forward;
+  const A* grads;
+  A* sums;  // [size, groups], of the level below
+  A* dz;    // [size, rows]
+};
+
+template <typename A>
+TF_HSM_KERNEL(kThreads)
+LogitGrads(LogitGradArguments<A> in) {
+  const TreeView& tree = in.tree;
+  const bool of_nodes = in.forward.of_nodes;
+  const int64_t stride = of_nodes ? tree.num_rows : tree.num_classes;
+  const int warps = NumThreads() / kWarp;
+  for (int64_t i = BlockIndex() * warps + WarpIndex();
+       i < in.num_groups * in.size; i += NumBlocks() * warps) {
+    const int64_t group = in.first_group + i % in.num_groups;
+    const int64_t example = i / in.num_groups;
+    const A* groups = in.forward.groups + example * tree.num_groups;
+    const A* values = in.forward.values + example * stride;
+    const A* grads = in.grads + example * stride;
+    A* sums = in.sums + example * tree.num_groups;
+    A* dz = in.dz + example * tree.num_rows;
+    const int64_t first = tree.group_offsets[group];
+    const int64_t last = tree.group_offsets[group + 1];
+    if (first < 0 || last > tree.num_rows) continue;
+    // Below what has no probability at all, none of the rows has any.
+    const bool is_infinite = Abs(groups[group]) == static_cast<A>(INFINITY);
+    const A above = is_infinite ? A(0) : groups[group];
+    A sum = 0;
+    for (int64_t r = first + Lane(); r < last; r += kWarp) {
+      const int64_t below = tree.row_below[r];
+      A s = 0;
+      if (below < tree.num_groups && ~below < tree.num_classes) {
+        if (of_nodes || below < 0) s = grads[of_nodes ? r : ~below];
+        if (below >= 0) s += sums[below];
+      }
+      dz[r] = s;
+      sum += s;
+    }
+    sum = WarpSum(sum);
+    if (Lane() == 0) sums[group] = sum;
+    for (int64_t r = first + Lane(); r < last; r += kWarp) {
+      const int64_t below = tree.row_below[r];
+      if (below >= tree.num_groups || ~below >= tree.num_classes) continue;
+      const A value =
+          below >= 0 ? groups[below] : values[of_nodes ? r : ~below];
+      dz[r] -= sum * Exp(value - above);
+    }
+  }
+}
+
+// Of dx: what a block makes at a time, from so many rows at a time.
+constexpr int kExamples = 32;
+constexpr int kColumns = 64;
+constexpr int kRows = 16;
+constexpr int kStride = kExamples + 1;  // in shared memory, of dz
+
+template <typename T>
+struct ProductArguments {
+  const T* weights;
+  int64_t num_rows;
+  int64_t width;
+  const Accumulator<T>* dz;
+  int64_t size;
+  int64_t pieces;
+  int64_t piece_rows;
+  Accumulator<T>* out;  // [pieces, size, width]
+};
+
+template <typename T>
+TF_HSM_KERNEL(kThreads)
+MultiplyRows(ProductArguments<T> in) {
+  using A = Accumulator<T>;
+  A* z = reinterpret_cast<A*>(SharedMemory());
+  A* w = z + kRows * kStride;
+  const int64_t column_tiles = CeilDivide(in.width, kColumns);
+  const int64_t tiles = CeilDivide(in.size, kExamples) * column_tiles;
+  const int own_example = ThreadIndex() / 16;
+  const int own_column = ThreadIndex() % 16;
+  for (int64_t i = BlockIndex(); i < tiles * in.pieces; i += NumBlocks()) {
+    const int64_t piece = i / tiles;
+    const int64_t example = i % tiles / column_tiles * kExamples;
+    const int64_t column = i % tiles % column_tiles * kColumns;
+    const int64_t end = Smaller((piece + 1) * in.piece_rows, in.num_rows);
+    A sums[2][4] = {};
+    for (int64_t row = piece * in.piece_rows; row < end; row += kRows) {
+      for (int j = ThreadIndex(); j < kRows * kExamples; j += kThreads) {
+        const int64_t e = example + j / kRows, r = row + j % kRows;
+        z[j % kRows * kStride + j / kRows] =
+            e < in.size && r < end ? in.dz[e * in.num_rows + r] : A(0);
+      }
+      for (int j = ThreadIndex(); j < kRows * kColumns; j += kThreads) {
+        const int64_t r = row + j / kColumns, d = column + j % kColumns;
+        w[j] = r < end && d < in.width
+                   ? static_cast<A>(Widen(in.weights[r * in.width + d]))
+                   : A(0);
+      }
+      SyncBlock();
+      for (int r = 0; r < kRows; ++r) {
+        const A a = z[r * kStride + own_example];
+        const A b = z[r * kStride + own_example + kExamples / 2];
+        TF_HSM_UNROLL
+        for (int c = 0; c < 4; ++c) {
+          const A weight = w[r * kColumns + own_column + 16 * c];
+          sums[0][c] += a * weight;
+          sums[1][c] += b * weight;
+        }
+      }
+      SyncBlock();
+    }
+    TF_HSM_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int64_t e = example + own_example + half * (kExamples / 2);
+      if (e >= in.size) continue;
+      A* out = in.out + (piece * in.size + e) * in.width;
+      TF_HSM_UNROLL
+      for (int c = 0; c < 4; ++c) {
+        const int64_t d = column + own_column + 16 * c;
+        if (d < in.width) out[d] = sums[half][c];
+      }
+    }
+  }
+}
+
+template <typename A>
+TF_HSM_KERNEL(kThreads)
+AddPieces(const A* parts, int64_t pieces, int64_t count, A* out) {
+  for (int64_t i = GlobalIndex(); i < count; i += NumBlocks() * NumThreads()) {
+    A sum = 0;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      sum += parts[piece * count + i];
+    }
+    out[i] = sum;
+  }
+}
+
+// Into how many pieces the rows are cut, so that all processors have work.
+template <typename T>
+int64_t PiecesOf(const Batch<T>& batch, const DeviceLimits& device) {
+  constexpr int64_t kMinRows = 512;
+  const int64_t tiles = Larger<int64_t>(
+      CeilDivide(batch.size, kExamples) * CeilDivide(batch.width, kColumns), 1);
+  return Smaller(CeilDivide(4 * int64_t{device.num_processors}, tiles),
+                 CeilDivide(batch.tree.num_rows, kMinRows));
+}
+
+template <typename T>
+void LayOutGrad(const Batch<T>& batch, int64_t pieces, Arena* arena,
+                Accumulator<T>** sums, Accumulator<T>** parts) {
+  arena->Take(batch.size * batch.tree.num_groups, sums);
+  arena->Take(pieces > 1 ? pieces * batch.size * batch.width : 0, parts);
+}
+
+template <typename A>
+void LaunchTake(const int64_t* rows, int64_t count, int64_t num_rows,
+                int64_t size, const A* nodes, A* out,
+                const DeviceLimits& device, void* stream) {
+  Launch(TakeRows<A>, Grid(CeilDivide(size * count, kThreads), device),
+         kThreads, 0, stream, rows, count, num_rows, size, nodes, out);
+}
+
+}  // namespace
+
+template <typename T>
+int64_t AllLogProbsBytes(const Batch<T>& batch, bool of_nodes, int64_t chunk) {
+  if (of_nodes) return LogProbsBytes(batch, true);
+  const Batch<T> part = ExamplesOf(batch, 0, Smaller(chunk, batch.size));
+  Arena arena(nullptr);
+  Accumulator<T>* nodes;
+  arena.Take(part.size * batch.tree.num_rows, &nodes);
+  return arena.bytes() + LogProbsBytes(part, true);
+}
+
+template <typename T>
+std::string MakeAllLogProbs(const Batch<T>& batch,
+                            const std::vector<int64_t>& levels, int64_t chunk,
+                            const AllLogProbs<Accumulator<T>>& out,
+                            void* scratch, void* stream) {
+  using A = Accumulator<T>;
+  const std::string error = CheckBatch(batch);
+  if (!error.empty()) return error;
+  if (chunk < 1) return "chunk is " + std::to_string(chunk) + ", but below 1";
+  const DeviceLimits device = CurrentDevice();
+  const TreeView& tree = batch.tree;
+  Arena arena(scratch);
+  A* nodes = out.values;
+  if (out.of_nodes) {
+    chunk = Larger<int64_t>(batch.size, 1);
+  } else {
+    arena.Take(Smaller(chunk, batch.size) * tree.num_rows, &nodes);
+  }
+  char* rest = static_cast<char*>(scratch) + arena.bytes();
+  for (int64_t begin = 0; begin < batch.size; begin += chunk) {
+    const int64_t size = Smaller(chunk, batch.size - begin);
+    const std::string failed = LogProbs(ExamplesOf(batch, begin, size), levels,
+                                        true, nodes, rest, stream);
+    if (!failed.empty()) return failed;
+    if (!out.of_nodes) {
+      LaunchTake(tree.class_rows, tree.num_classes, tree.num_rows, size, nodes,
+                 out.values + begin * tree.num_classes, device, stream);
+    }
+    LaunchTake(tree.group_parents, tree.num_groups, tree.num_rows, size, nodes,
+               out.groups + begin * tree.num_groups, device, stream);
+  }
+  return LaunchError();
+}
+
+template <typename T>
+int64_t LogProbsGradBytes(const Batch<T>& batch) {
+  Arena arena(nullptr);
+  Accumulator<T>*sums, *parts;
+  LayOutGrad(batch, PiecesOf(batch, CurrentDevice()), &arena, &sums, &parts);
+  return arena.bytes();
+}
+
+template <typename T>
+std::string LogProbsGrad(const Batch<T>& batch,
+                         const std::vector<int64_t>& levels,
+                         const AllLogProbs<const Accumulator<T>>& forward,
+                         const Accumulator<T>* grads, Accumulator<T>* dz,
+                         Accumulator<T>* dx, void* scratch, void* stream) {
+  using A = Accumulator<T>;
+  const std::string error = CheckBatch(batch);
+  if (!error.empty() || batch.size == 0) return error;
+  const DeviceLimits device = CurrentDevice();
+  const int64_t pieces = PiecesOf(batch, device);
+  Arena arena(scratch);
+  A *sums, *parts;
+  LayOutGrad(batch, pieces, &arena, &sums, &parts);
+  const TreeView& tree = batch.tree;
+  for (size_t level = levels.size() - 1; level-- > 0;) {
+    const int64_t groups = levels[level + 1] - levels[level];
+    const LogitGradArguments<A> in = {
+        tree, levels[level], groups, batch.size, forward, grads, sums, dz};
+    Launch(LogitGrads<A>,
+           Grid(CeilDivide(groups * batch.size, kThreads / kWarp), device),
+           kThreads, 0, stream, in);
+  }
+  const int64_t piece_rows = RoundUp(CeilDivide(tree.num_rows, pieces), kRows);
+  const ProductArguments<T> in = {
+      batch.weights, tree.num_rows, batch.width, dz,
+      batch.size,    pieces,        piece_rows,  pieces > 1 ? parts : dx};
+  Launch(MultiplyRows<T>,
+         Grid(CeilDivide(batch.size, kExamples) *
+                  CeilDivide(batch.width, kColumns) * pieces,
+              device),
+         kThreads, (kRows * kStride + kRows * kColumns) * sizeof(A), stream,
+         in);
+  if (pieces > 1) {
+    const int64_t count = batch.size * batch.width;
+    Launch(AddPieces<A>, Grid(CeilDivide(count, kThreads), device), kThreads, 0,
+           stream, parts, pieces, count, dx);
+  }
+  return LaunchError();
+}
+
+#define TF_HSM_INSTANTIATE(T)                                           \
+  template int64_t AllLogProbsBytes<T>(const Batch<T>&, bool, int64_t); \
+  template std::string MakeAllLogProbs<T>(                              \
+      const Batch<T>&, const std::vector<int64_t>&, int64_t,            \
+      const AllLogProbs<Accumulator<T>>&, void*, void*);                \
+  template int64_t LogProbsGradBytes<T>(const Batch<T>&);               \
+  template std::string LogProbsGrad<T>(                                 \
+      const Batch<T>&, const std::vector<int64_t>&,                     \
+      const AllLogProbs<const Accumulator<T>>&, const Accumulator<T>*,  \
+      Accumulator<T>*, Accumulator<T>*, void*, void*);
+TF_HSM_INSTANTIATE(float)
+TF_HSM_INSTANTIATE(double)
+TF_HSM_INSTANTIATE(bfloat16)
+TF_HSM_INSTANTIATE(half)
+#undef TF_HSM_INSTANTIATE
+
+}  // namespace gpu
+}  // namespace tf_hsm

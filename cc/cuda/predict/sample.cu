@@ -1,0 +1,194 @@
+// Classes drawn from the root down, a warp per draw.
+//
+// At each group the warp makes all logits, then their softmax's running sums in
+// float64, and takes the row whose share holds the level's uniform number
+// (cc/core/api/sample.h). The number is a function of the seeds, the draw and
+// the level, so draws do not depend on each other. Bytes: the rows of the
+// groups on the path, once per draw, from the second cache where draws share
+// them.
+
+#include <cmath>
+
+#include "cc/cuda/api/inference.h"
+#include "cc/cuda/device/uniform.h"
+#include "cc/cuda/loss/dispatch.h"
+#include "cc/cuda/loss/inputs.h"
+
+namespace tf_hsm {
+namespace gpu {
+namespace {
+
+constexpr int kThreads = 128;
+
+// Of the logits of all warps, if a warp's are no more.
+constexpr int64_t kMaxLogitsBytes = int64_t{1} << 30;
+
+template <typename T>
+struct SampleKernelArguments {
+  TreeView tree;
+  const T* weights;
+  const T* biases;
+  int64_t width;
+  const Accumulator<T>* x;
+  int64_t count;  // of draws
+  int64_t max_fanout;
+  SampleArguments options;
+  Accumulator<T>* logits;  // [warps, max_fanout]
+  int64_t* classes;
+};
+
+// Fills z [fanout] with the logits of a group's rows; returns the largest.
+template <typename T>
+TF_HSM_DEVICE Accumulator<T> GroupLogits(const SampleKernelArguments<T>& in,
+                                         const Accumulator<T>* x, int64_t first,
+                                         int64_t fanout, Accumulator<T>* z) {
+  using A = Accumulator<T>;
+  constexpr int kRows = 4;  // at a time
+  A max = -static_cast<A>(INFINITY);
+  for (int64_t k = 0; k < fanout; k += kRows) {
+    A sums[kRows] = {};
+    for (int64_t d = Lane(); d < in.width; d += kWarp) {
+      TF_HSM_UNROLL
+      for (int i = 0; i < kRows; ++i) {
+        const int64_t row = first + Smaller(k + i, fanout - 1);
+        sums[i] += Widen(in.weights[row * in.width + d]) * x[d];
+      }
+    }
+    TF_HSM_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      A sum = WarpSum(sums[i]);
+      if (k + i >= fanout) break;
+      if (in.biases != nullptr) sum += Widen(in.biases[first + k + i]);
+      if (Lane() == 0) z[k + i] = sum;
+      max = Max(max, sum);
+    }
+  }
+  SyncWarp();
+  return max;
+}
+
+// The index that the uniform number u picks, the same in all lanes; -1 where
+// there is no total. Each lane sums a run of the logits.
+template <typename A>
+TF_HSM_DEVICE int64_t Pick(const A* z, int64_t fanout, A shift, A scale,
+                           double u) {
+  const int64_t run = CeilDivide(fanout, kWarp);
+  const int64_t begin = Smaller(Lane() * run, fanout);
+  const int64_t end = Smaller(begin + run, fanout);
+  double sum = 0;
+  for (int64_t k = begin; k < end; ++k) sum += Exp((z[k] - shift) * scale);
+  double before = 0, total = 0;
+  for (int lane = 0; lane < kWarp; ++lane) {
+    if (lane == Lane()) before = total;
+    total += ShuffleFrom(sum, lane);
+  }
+  if (!(total > 0 && total < INFINITY)) return -1;
+  const double point = fmin(u * total, nextafter(total, 0.0));
+  int64_t picked = fanout;
+  double so_far = before;
+  for (int64_t k = begin; k < end && picked == fanout; ++k) {
+    so_far += Exp((z[k] - shift) * scale);
+    if (so_far > point) picked = k;
+  }
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
+    picked = Smaller(picked, ShuffleXor(picked, lanes));
+  }
+  return Smaller(picked, fanout - 1);
+}
+
+template <typename T>
+TF_HSM_KERNEL(kThreads)
+DrawClasses(SampleKernelArguments<T> in) {
+  using A = Accumulator<T>;
+  const int warps = NumThreads() / kWarp;
+  const int64_t own = BlockIndex() * warps + WarpIndex();
+  A* z = in.logits + own * in.max_fanout;
+  const A scale = static_cast<A>(1 / in.options.temperature);
+  const TreeView& tree = in.tree;
+  for (int64_t draw = own; draw < in.count; draw += NumBlocks() * warps) {
+    const A* x = in.x + draw / in.options.num_samples * in.width;
+    int64_t group = 0, result = -1;
+    for (int64_t depth = 0;; ++depth) {
+      const int64_t first = tree.group_offsets[group];
+      const int64_t fanout = tree.group_offsets[group + 1] - first;
+      if (first < 0 || fanout < 1 || fanout > in.max_fanout ||
+          first + fanout > tree.num_rows) {
+        break;
+      }
+      const A max = GroupLogits(in, x, first, fanout, z);
+      const double u = UniformNumber(in.options.seed_0, in.options.seed_1,
+                                     static_cast<uint64_t>(draw),
+                                     static_cast<uint64_t>(depth));
+      const int64_t k = Pick(z, fanout, Shift(max), scale, u);
+      SyncWarp();  // before the next group's logits
+      if (k < 0) break;
+      const int64_t below = tree.row_below[first + k];
+      if (below < 0) {
+        result = ~below < tree.num_classes ? ~below : -1;
+        break;
+      }
+      if (below <= group || below >= tree.num_groups) break;
+      group = below;
+    }
+    if (Lane() == 0) in.classes[draw] = result;
+  }
+}
+
+template <typename T>
+int64_t LayOutSample(const Batch<T>& batch, int64_t draws, Arena* arena,
+                     Accumulator<T>** x, Accumulator<T>** logits) {
+  const int64_t warps = kThreads / kWarp;
+  const int64_t bytes = warps * batch.shape.max_fanout * sizeof(Accumulator<T>);
+  const int64_t blocks =
+      Smaller(Grid(CeilDivide(draws, warps), CurrentDevice()),
+              Larger<int64_t>(kMaxLogitsBytes / Larger<int64_t>(bytes, 1), 1));
+  arena->Take(batch.size * batch.width, x);
+  arena->Take(blocks * warps * batch.shape.max_fanout, logits);
+  return blocks;
+}
+
+}  // namespace
+
+template <typename T>
+int64_t SampleBytes(const Batch<T>& batch, const SampleArguments& arguments) {
+  Arena arena(nullptr);
+  Accumulator<T>*x, *logits;
+  LayOutSample(batch, batch.size * arguments.num_samples, &arena, &x, &logits);
+  return arena.bytes();
+}
+
+template <typename T>
+std::string Sample(const Batch<T>& batch, const SampleArguments& arguments,
+                   int64_t* classes, void* scratch, void* stream) {
+  const std::string error = CheckBatch(batch);
+  if (!error.empty()) return error;
+  if (arguments.num_samples < 0 || !(arguments.temperature > 0)) {
+    return "num_samples is " + std::to_string(arguments.num_samples) +
+           " and temperature is " + std::to_string(arguments.temperature) +
+           ", but must be at least 0 and above 0";
+  }
+  const int64_t draws = batch.size * arguments.num_samples;
+  if (draws == 0) return "";
+  Arena arena(scratch);
+  Accumulator<T>*x, *logits;
+  const int64_t blocks = LayOutSample(batch, draws, &arena, &x, &logits);
+  PackInputs(batch, nullptr, x, CurrentDevice(), stream);
+  const SampleKernelArguments<T> in = {
+      batch.tree, batch.weights,          batch.biases, batch.width, x,
+      draws,      batch.shape.max_fanout, arguments,    logits,      classes};
+  Launch(DrawClasses<T>, blocks, kThreads, 0, stream, in);
+  return LaunchError();
+}
+
+#define TF_HSM_INSTANTIATE(T)                                               \
+  template int64_t SampleBytes<T>(const Batch<T>&, const SampleArguments&); \
+  template std::string Sample<T>(const Batch<T>&, const SampleArguments&,   \
+                                 int64_t*, void*, void*);
+TF_HSM_INSTANTIATE(float)
+TF_HSM_INSTANTIATE(double)
+TF_HSM_INSTANTIATE(bfloat16)
+TF_HSM_INSTANTIATE(half)
+#undef TF_HSM_INSTANTIATE
+
+}  // namespace gpu
+}  // namespace tf_hsm

@@ -1,0 +1,37 @@
+// The largest gradient of a loss among some examples: what dz is divided by
+// where it is rounded to few exponents.
+
+#ifndef TF_HSM_CC_CUDA_TILE_LARGEST_GRAD_H_
+#define TF_HSM_CC_CUDA_TILE_LARGEST_GRAD_H_
+
+#include <cstdint>
+
+#include "cc/cuda/device/convert.h"
+#include "cc/cuda/device/device.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// By all threads of a block; 1 if all are 0. `shared` has a number per warp,
+// which the threads may not use before and after without a barrier of theirs.
+template <typename A>
+TF_HSM_DEVICE A LargestGrad(const A* loss_grads, const int32_t* order,
+                            int count, A* shared) {
+  A most = 0;
+  for (int e = ThreadIndex(); e < count; e += NumThreads()) {
+    most = Max(most, Abs(loss_grads[order[e]]));
+  }
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
+    most = Max(most, ShuffleXor(most, lanes));
+  }
+  if (Lane() == 0) shared[WarpIndex()] = most;
+  SyncBlock();
+  for (int i = 0; i < NumThreads() / kWarp; ++i) most = Max(most, shared[i]);
+  SyncBlock();
+  return most > 0 ? most : A(1);
+}
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_TILE_LARGEST_GRAD_H_
