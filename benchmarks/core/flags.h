@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/isa.h"
+#include "cc/core/base/isa.h"
 
 namespace tf_hsm {
 

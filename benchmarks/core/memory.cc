@@ -11,7 +11,7 @@
 #include <sstream>
 #include <string>
 
-#include "cc/core/types.h"
+#include "cc/core/base/types.h"
 
 namespace tf_hsm {
 namespace {

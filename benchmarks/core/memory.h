@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cc/core/parallel.h"
+#include "cc/core/base/parallel.h"
 
 namespace tf_hsm {
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "cc/core/isa.h"
-#include "cc/core/parallel.h"
+#include "cc/core/base/isa.h"
+#include "cc/core/base/parallel.h"
 
 namespace tf_hsm {
 

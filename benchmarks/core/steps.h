@@ -11,12 +11,12 @@
 
 #include "benchmarks/core/clock.h"
 #include "benchmarks/core/memory.h"
-#include "cc/core/inputs.h"
-#include "cc/core/kernels.h"
-#include "cc/core/loss.h"
-#include "cc/core/plan.h"
-#include "cc/core/tree_view.h"
-#include "cc/core/update.h"
+#include "cc/core/api/inputs.h"
+#include "cc/core/api/loss.h"
+#include "cc/core/plan/plan.h"
+#include "cc/core/table/kernels.h"
+#include "cc/core/tree/tree_view.h"
+#include "cc/core/update/update.h"
 
 namespace tf_hsm {
 

@@ -4,7 +4,8 @@
 
 namespace tf_hsm {
 
-// As in cc/kernels/parallel.cc: a helper that comes too late finds none left.
+// As in cc/kernels/cpu/parallel.cc: a helper that comes too late finds none
+// left.
 struct Threads::Items {
   int64_t count;
   const std::function<void(int64_t)>* work;

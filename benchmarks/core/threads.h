@@ -9,7 +9,7 @@
 #include <thread>  // NOLINT(build/c++11)
 #include <vector>
 
-#include "cc/core/parallel.h"
+#include "cc/core/base/parallel.h"
 
 namespace tf_hsm {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/tree_view.h"
+#include "cc/core/tree/tree_view.h"
 
 namespace tf_hsm {
 

@@ -2,7 +2,7 @@
 // without TensorFlow:
 //
 //   nvcc -std=c++17 -O3 -arch=native -I. -x cu benchmarks/gpu/main.cc
-//       benchmarks/core/tree.cc cc/core/cuda/*.cu -o gpu_benchmark
+//       benchmarks/core/tree.cc $(find cc/cuda -name '*.cu') -o gpu_benchmark
 //   ./gpu_benchmark [--csv=FILE] [workload ...]
 //
 // For each workload, element type and precision: forward, forward with dx and
@@ -20,8 +20,6 @@
 // reaches it. `--tiny` runs small stand-ins, for a test without a GPU. The
 // lines of FILE: workload,tree,labels,precision,step,ms,floor_ms.
 
-#include "cc/core/cuda/gpu.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,6 +30,7 @@
 
 #include "benchmarks/gpu/rates.h"
 #include "benchmarks/gpu/workloads.h"
+#include "cc/cuda/api/gpu.h"
 
 namespace tf_hsm {
 namespace gpu {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cc/core/cuda/device_array.h"
-#include "cc/core/cuda/mma.h"
+#include "cc/cuda/device/device_array.h"
+#include "cc/cuda/device/mma.h"
 
 namespace tf_hsm {
 namespace gpu {

@@ -24,7 +24,7 @@ _BEAM = "beam "
 
 # A node that a search has not opened yet, in its heap and as it is found.
 _NODE_BYTES = 2 * 16
-# What cc/core/search.cc lets all searches hold at once.
+# What cc/core/api/search.cc lets all searches hold at once.
 _MAX_NODES = 1 << 24
 
 

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cc/core/cuda/gpu.h"
-#include "cc/kernels/arguments.h"
+#include "cc/cuda/api/gpu.h"
+#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/parameters.h"
 #include "cc/kernels/gpu/core_batch.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/device_tree.h"
-#include "cc/kernels/parameters.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {

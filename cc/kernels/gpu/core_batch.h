@@ -6,10 +6,10 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "cc/core/cuda/gpu.h"
-#include "cc/kernels/arguments.h"
+#include "cc/cuda/api/gpu.h"
+#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/parameters.h"
 #include "cc/kernels/gpu/device_tree.h"
-#include "cc/kernels/parameters.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/tensor_float_32_utils.h"
 

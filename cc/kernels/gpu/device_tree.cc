@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "cc/core/log_probs.h"
+#include "cc/core/api/log_probs.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/tree_checks.h"
 #include "tensorflow/core/framework/resource_mgr.h"

@@ -16,8 +16,8 @@
 #include <memory>
 #include <vector>
 
-#include "cc/core/cuda/gpu.h"
-#include "cc/core/tree_view.h"
+#include "cc/core/tree/tree_view.h"
+#include "cc/cuda/api/gpu.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {

@@ -7,12 +7,12 @@
 #include <memory>
 #include <vector>
 
-#include "cc/core/cuda/gpu.h"
-#include "cc/kernels/arguments.h"
+#include "cc/cuda/api/gpu.h"
+#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/inference_arguments.h"
 #include "cc/kernels/gpu/core_batch.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/device_tree.h"
-#include "cc/kernels/inference_arguments.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cc/core/cuda/best_classes.h"
-#include "cc/core/cuda/inference.h"
+#include "cc/cuda/api/best_classes.h"
+#include "cc/cuda/api/inference.h"
 #include "cc/kernels/gpu/inference_batch.h"
 #include "cc/kernels/gpu/register.h"
 

@@ -4,8 +4,8 @@
 // A class out of range gives NaN: to raise, the host would have to wait for the
 // device.
 
-#include "cc/core/cuda/class_log_probs.h"
-#include "cc/core/cuda/log_probs_grad.h"
+#include "cc/cuda/api/class_log_probs.h"
+#include "cc/cuda/api/log_probs_grad.h"
 #include "cc/kernels/gpu/inference_batch.h"
 #include "cc/kernels/gpu/register.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/cuda/saved_state.h"
+#include "cc/cuda/api/saved_state.h"
 #include "cc/kernels/gpu/batch.h"
 #include "cc/kernels/gpu/register.h"
 

@@ -4,7 +4,7 @@
 #ifndef TF_HSM_CC_KERNELS_GPU_REGISTER_H_
 #define TF_HSM_CC_KERNELS_GPU_REGISTER_H_
 
-#include "cc/kernels/arguments.h"
+#include "cc/kernels/common/arguments.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 #ifdef TF_HSM_EMULATED

@@ -1,9 +1,9 @@
 // The training step that updates its variables in place, on a GPU. The host
 // waits for nothing of it.
 
+#include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/gpu/batch.h"
 #include "cc/kernels/gpu/register.h"
-#include "cc/kernels/train_step_arguments.h"
 
 namespace tf_hsm {
 namespace gpu {

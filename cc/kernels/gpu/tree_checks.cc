@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "cc/core/tree_walk.h"
+#include "cc/core/tree/tree_walk.h"
 
 namespace tf_hsm {
 namespace gpu {

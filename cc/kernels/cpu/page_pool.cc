@@ -1,4 +1,4 @@
-#include "cc/kernels/page_pool.h"
+#include "cc/kernels/cpu/page_pool.h"
 
 #include <sys/mman.h>
 

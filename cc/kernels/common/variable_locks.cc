@@ -1,4 +1,4 @@
-#include "cc/kernels/variable_locks.h"
+#include "cc/kernels/common/variable_locks.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "cc/kernels/parallel.h"
+#include "cc/kernels/cpu/parallel.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,12 +1,12 @@
 // Weights and biases, and an optimizer's slots of them, locked and checked.
 
-#ifndef TF_HSM_CC_KERNELS_PARAMETERS_H_
-#define TF_HSM_CC_KERNELS_PARAMETERS_H_
+#ifndef TF_HSM_CC_KERNELS_COMMON_PARAMETERS_H_
+#define TF_HSM_CC_KERNELS_COMMON_PARAMETERS_H_
 
 #include <string>
 #include <vector>
 
-#include "cc/kernels/variable_locks.h"
+#include "cc/kernels/common/variable_locks.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
@@ -61,4 +61,4 @@ class Parameters {
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_KERNELS_PARAMETERS_H_
+#endif  // TF_HSM_CC_KERNELS_COMMON_PARAMETERS_H_

@@ -1,4 +1,4 @@
-#include "cc/kernels/train_step_arguments.h"
+#include "cc/kernels/common/train_step_arguments.h"
 
 #include <string>
 

@@ -1,10 +1,10 @@
-#include "cc/kernels/inference_arguments.h"
+#include "cc/kernels/common/inference_arguments.h"
 
 #include <cmath>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cc/kernels/arguments.h"
+#include "cc/kernels/common/arguments.h"
 
 namespace tf_hsm {
 namespace {

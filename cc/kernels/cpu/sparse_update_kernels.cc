@@ -6,12 +6,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cc/core/sparse_update.h"
-#include "cc/core/update.h"
-#include "cc/kernels/arguments.h"
-#include "cc/kernels/parallel.h"
-#include "cc/kernels/train_step_arguments.h"
-#include "cc/kernels/variable_locks.h"
+#include "cc/core/api/sparse_update.h"
+#include "cc/core/update/update.h"
+#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/train_step_arguments.h"
+#include "cc/kernels/common/variable_locks.h"
+#include "cc/kernels/cpu/parallel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {

@@ -3,16 +3,16 @@
 #include <new>
 #include <vector>
 
-#include "cc/core/isa.h"
-#include "cc/core/kernels.h"
-#include "cc/core/loss.h"
-#include "cc/core/sparse_update.h"
-#include "cc/core/update.h"
-#include "cc/kernels/batch.h"
-#include "cc/kernels/page_pool.h"
-#include "cc/kernels/parallel.h"
-#include "cc/kernels/parameters.h"
-#include "cc/kernels/train_step_arguments.h"
+#include "cc/core/api/loss.h"
+#include "cc/core/api/sparse_update.h"
+#include "cc/core/base/isa.h"
+#include "cc/core/table/kernels.h"
+#include "cc/core/update/update.h"
+#include "cc/kernels/common/parameters.h"
+#include "cc/kernels/common/train_step_arguments.h"
+#include "cc/kernels/cpu/batch.h"
+#include "cc/kernels/cpu/page_pool.h"
+#include "cc/kernels/cpu/parallel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {

@@ -1,15 +1,15 @@
 // What a training step in place reads beside its batch, on any device.
 
-#ifndef TF_HSM_CC_KERNELS_TRAIN_STEP_ARGUMENTS_H_
-#define TF_HSM_CC_KERNELS_TRAIN_STEP_ARGUMENTS_H_
+#ifndef TF_HSM_CC_KERNELS_COMMON_TRAIN_STEP_ARGUMENTS_H_
+#define TF_HSM_CC_KERNELS_COMMON_TRAIN_STEP_ARGUMENTS_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "cc/core/update.h"
-#include "cc/kernels/arguments.h"
-#include "cc/kernels/parameters.h"
+#include "cc/core/update/update.h"
+#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/parameters.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
@@ -76,4 +76,4 @@ Update<T> UpdateOfVectors(const Update<T>& of_weights,
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_KERNELS_TRAIN_STEP_ARGUMENTS_H_
+#endif  // TF_HSM_CC_KERNELS_COMMON_TRAIN_STEP_ARGUMENTS_H_

@@ -1,9 +1,9 @@
 // The core's view of TensorFlow's intra-op thread pool.
 
-#ifndef TF_HSM_CC_KERNELS_PARALLEL_H_
-#define TF_HSM_CC_KERNELS_PARALLEL_H_
+#ifndef TF_HSM_CC_KERNELS_CPU_PARALLEL_H_
+#define TF_HSM_CC_KERNELS_CPU_PARALLEL_H_
 
-#include "cc/core/parallel.h"
+#include "cc/core/base/parallel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
@@ -17,4 +17,4 @@ void SetZero(const Parallel& parallel, tensorflow::Tensor* tensor);
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_KERNELS_PARALLEL_H_
+#endif  // TF_HSM_CC_KERNELS_CPU_PARALLEL_H_

@@ -1,19 +1,19 @@
 // What every op that goes down the tree begins with.
 
-#ifndef TF_HSM_CC_KERNELS_DESCENT_INPUTS_H_
-#define TF_HSM_CC_KERNELS_DESCENT_INPUTS_H_
+#ifndef TF_HSM_CC_KERNELS_CPU_DESCENT_INPUTS_H_
+#define TF_HSM_CC_KERNELS_CPU_DESCENT_INPUTS_H_
 
 #include <cstdint>
 #include <exception>
 #include <string>
 
-#include "cc/core/descent.h"
-#include "cc/core/inputs.h"
-#include "cc/core/isa.h"
-#include "cc/kernels/arguments.h"
-#include "cc/kernels/inference_arguments.h"
-#include "cc/kernels/page_pool.h"
-#include "cc/kernels/parallel.h"
+#include "cc/core/api/descent.h"
+#include "cc/core/api/inputs.h"
+#include "cc/core/base/isa.h"
+#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/inference_arguments.h"
+#include "cc/kernels/cpu/page_pool.h"
+#include "cc/kernels/cpu/parallel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
@@ -114,4 +114,4 @@ absl::Status Run(const Call& call) {
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_KERNELS_DESCENT_INPUTS_H_
+#endif  // TF_HSM_CC_KERNELS_CPU_DESCENT_INPUTS_H_

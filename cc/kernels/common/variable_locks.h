@@ -1,7 +1,7 @@
 // The variables that an op holds while it runs.
 
-#ifndef TF_HSM_CC_KERNELS_VARIABLE_LOCKS_H_
-#define TF_HSM_CC_KERNELS_VARIABLE_LOCKS_H_
+#ifndef TF_HSM_CC_KERNELS_COMMON_VARIABLE_LOCKS_H_
+#define TF_HSM_CC_KERNELS_COMMON_VARIABLE_LOCKS_H_
 
 #include <string>
 #include <vector>
@@ -58,4 +58,4 @@ class VariableLocks {
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_KERNELS_VARIABLE_LOCKS_H_
+#endif  // TF_HSM_CC_KERNELS_COMMON_VARIABLE_LOCKS_H_

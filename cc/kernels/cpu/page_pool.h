@@ -4,8 +4,8 @@
 // kernel's page faults cost more than the arithmetic; here a freed block keeps
 // its pages for the next step, and they are huge where the system allows it.
 
-#ifndef TF_HSM_CC_KERNELS_PAGE_POOL_H_
-#define TF_HSM_CC_KERNELS_PAGE_POOL_H_
+#ifndef TF_HSM_CC_KERNELS_CPU_PAGE_POOL_H_
+#define TF_HSM_CC_KERNELS_CPU_PAGE_POOL_H_
 
 #include <cstddef>
 #include <mutex>  // NOLINT(build/c++11)
@@ -61,4 +61,4 @@ absl::Status AllocateOutput(tensorflow::OpKernelContext* context, int index,
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_KERNELS_PAGE_POOL_H_
+#endif  // TF_HSM_CC_KERNELS_CPU_PAGE_POOL_H_

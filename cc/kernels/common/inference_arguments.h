@@ -1,14 +1,14 @@
 // The arguments of the ops that go down a tree, read and checked, on any
 // device.
 
-#ifndef TF_HSM_CC_KERNELS_INFERENCE_ARGUMENTS_H_
-#define TF_HSM_CC_KERNELS_INFERENCE_ARGUMENTS_H_
+#ifndef TF_HSM_CC_KERNELS_COMMON_INFERENCE_ARGUMENTS_H_
+#define TF_HSM_CC_KERNELS_COMMON_INFERENCE_ARGUMENTS_H_
 
 #include <cstdint>
 
-#include "cc/core/sample.h"
-#include "cc/core/tree_view.h"
-#include "cc/kernels/parameters.h"
+#include "cc/core/api/sample.h"
+#include "cc/core/tree/tree_view.h"
+#include "cc/kernels/common/parameters.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
@@ -77,4 +77,4 @@ struct LogProbsShapes {
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_KERNELS_INFERENCE_ARGUMENTS_H_
+#endif  // TF_HSM_CC_KERNELS_COMMON_INFERENCE_ARGUMENTS_H_

@@ -1,22 +1,22 @@
 // What every op on a batch of labels begins with.
 
-#ifndef TF_HSM_CC_KERNELS_BATCH_H_
-#define TF_HSM_CC_KERNELS_BATCH_H_
+#ifndef TF_HSM_CC_KERNELS_CPU_BATCH_H_
+#define TF_HSM_CC_KERNELS_CPU_BATCH_H_
 
 #include <functional>
 #include <new>
 #include <string>
 #include <vector>
 
-#include "cc/core/inputs.h"
-#include "cc/core/kernels.h"
-#include "cc/core/loss.h"
-#include "cc/core/parallel.h"
-#include "cc/core/plan.h"
-#include "cc/core/sparse_update.h"
-#include "cc/kernels/arguments.h"
-#include "cc/kernels/page_pool.h"
-#include "cc/kernels/parameters.h"
+#include "cc/core/api/inputs.h"
+#include "cc/core/api/loss.h"
+#include "cc/core/api/sparse_update.h"
+#include "cc/core/base/parallel.h"
+#include "cc/core/plan/plan.h"
+#include "cc/core/table/kernels.h"
+#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/parameters.h"
+#include "cc/kernels/cpu/page_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
@@ -138,4 +138,4 @@ class Batch {
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_KERNELS_BATCH_H_
+#endif  // TF_HSM_CC_KERNELS_CPU_BATCH_H_

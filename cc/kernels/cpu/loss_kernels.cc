@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/isa.h"
-#include "cc/core/kernels.h"
-#include "cc/core/loss.h"
-#include "cc/kernels/batch.h"
-#include "cc/kernels/page_pool.h"
-#include "cc/kernels/parallel.h"
+#include "cc/core/api/loss.h"
+#include "cc/core/base/isa.h"
+#include "cc/core/table/kernels.h"
+#include "cc/kernels/cpu/batch.h"
+#include "cc/kernels/cpu/page_pool.h"
+#include "cc/kernels/cpu/parallel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {

@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "cc/core/class_log_probs.h"
-#include "cc/core/sample.h"
-#include "cc/core/search.h"
-#include "cc/kernels/descent_inputs.h"
+#include "cc/core/api/class_log_probs.h"
+#include "cc/core/api/sample.h"
+#include "cc/core/api/search.h"
+#include "cc/kernels/cpu/descent_inputs.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "cc/core/log_probs.h"
-#include "cc/kernels/descent_inputs.h"
+#include "cc/core/api/log_probs.h"
+#include "cc/kernels/cpu/descent_inputs.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {

@@ -1,4 +1,4 @@
-#include "cc/kernels/parameters.h"
+#include "cc/kernels/common/parameters.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"

@@ -1,15 +1,15 @@
 // The arguments of the ops, read and checked: nothing below this layer sees a
 // tensor whose shape does not fit the others.
 
-#ifndef TF_HSM_CC_KERNELS_ARGUMENTS_H_
-#define TF_HSM_CC_KERNELS_ARGUMENTS_H_
+#ifndef TF_HSM_CC_KERNELS_COMMON_ARGUMENTS_H_
+#define TF_HSM_CC_KERNELS_COMMON_ARGUMENTS_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "cc/core/tree_view.h"
-#include "cc/core/types.h"
-#include "cc/kernels/parameters.h"
+#include "cc/core/base/types.h"
+#include "cc/core/tree/tree_view.h"
+#include "cc/kernels/common/parameters.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
@@ -69,4 +69,4 @@ struct Arguments {
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_KERNELS_ARGUMENTS_H_
+#endif  // TF_HSM_CC_KERNELS_COMMON_ARGUMENTS_H_

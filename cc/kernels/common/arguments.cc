@@ -1,10 +1,10 @@
-#include "cc/kernels/arguments.h"
+#include "cc/kernels/common/arguments.h"
 
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cc/core/tree_walk.h"
+#include "cc/core/tree/tree_walk.h"
 
 namespace tf_hsm {
 namespace {
