@@ -10,7 +10,7 @@ def head_text(source, facts):
 
     Args:
       source: what made it.
-      facts: what `_heads.facts` says of it.
+      facts: what `heads.facts` says of it.
     """
     return (
         f"{source}: N={facts['classes']:,}, D={facts['width']}, "

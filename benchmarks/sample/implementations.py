@@ -42,7 +42,7 @@ def step_bytes(name, head, batch, num_samples, found):
 
     Args:
       name: FULL, or one of `restrictions`.
-      head: a `_heads.Head`.
+      head: a `heads.Head`.
       batch: how many inputs.
       num_samples: how many draws of each.
       found: how many classes are found first for an input, on average.
@@ -71,7 +71,7 @@ def make(arguments, head, batch, num_samples, full_parameters=None):
 
     Args:
       arguments: one of `restrictions`; None: the full softmax.
-      head: a `_heads.Head`.
+      head: a `heads.Head`.
       batch: how many inputs.
       num_samples: how many draws of each.
       full_parameters: `_implementations.Parameters` of a row for each class,

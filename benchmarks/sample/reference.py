@@ -37,7 +37,7 @@ def make(head, restrictions, count):
     """Computes what draws for the first `count` inputs should be like.
 
     Args:
-      head: a `_heads.Head`.
+      head: a `heads.Head`.
       restrictions: name -> arguments "top_k" or "top_p", or none.
       count: how many inputs.
 
@@ -86,7 +86,7 @@ def check(head, classes, expected):
     """Compares draws with what they should be like.
 
     Args:
-      head: a `_heads.Head`.
+      head: a `heads.Head`.
       classes: `[n, S]`, of the first n inputs.
       expected: `Draws` of as many inputs or more.
 

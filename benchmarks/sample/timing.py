@@ -27,7 +27,7 @@ def measure(source, question, settings):
     To be called in a process of its own.
 
     Args:
-      source: what makes the head; see `_heads`.
+      source: what makes the head; see `heads.heads`.
       question: a `Question`.
       settings: `_timing.Settings`; implementations and phases are not used.
 

@@ -70,7 +70,7 @@ def make(name, head, k, batch, full_parameters=None):
 
     Args:
       name: as `names` lists them.
-      head: a `_heads.Head`.
+      head: a `heads.Head`.
       k: how many classes.
       batch: how many inputs.
       full_parameters: `_implementations.Parameters` of a row for each class,

@@ -33,8 +33,8 @@ from tf_hsm import optimizers
 REPLICAS = """
 import tensorflow as tf
 import tf_hsm
-from tests.in_place_models import arguments, fit, make_model
-from tests.models import WIDTH, head_of, make_data
+from tests.support.in_place_models import arguments, fit, make_model
+from tests.support.models import WIDTH, head_of, make_data
 
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(

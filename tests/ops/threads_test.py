@@ -16,7 +16,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 import tf_hsm
-from tests.update_rules import OPTIMIZERS
+from tests.support.update_rules import OPTIMIZERS
 
 threads, path = int(sys.argv[1]), sys.argv[2]
 tf.config.threading.set_intra_op_parallelism_threads(threads)

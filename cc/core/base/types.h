@@ -18,6 +18,15 @@ struct half {
   uint16_t bits;
 };
 
+// Every element type: here, in TensorFlow's C++, and in the attributes of its
+// ops. TF_HSM_ELEMENT_TYPES(X) expands to X(core type, TensorFlow's, name) for
+// each. What is made once per type is made from this list.
+#define TF_HSM_ELEMENT_TYPES(X)            \
+  X(float, float, "float")                 \
+  X(double, double, "double")              \
+  X(bfloat16, Eigen::bfloat16, "bfloat16") \
+  X(half, Eigen::half, "half")
+
 // The type in which products of T are summed.
 template <typename T>
 struct AccumulatorOf {

@@ -18,12 +18,37 @@ namespace tf_hsm {
 //                     v -= rate m / (sqrt(u) + eps)
 // A bias is a row of one number. Adam's rate holds its correction of the bias
 // of both averages; rows that are not touched keep theirs (lazy Adam).
-enum class UpdateRule { kSgd, kAdagrad, kRowwiseAdagrad, kAdam };
+//
+// Every rule: its enumerator, its name in the attributes of the ops, how many
+// slots it has per number, and whether it has them per row instead.
+#define TF_HSM_UPDATE_RULES(X)                   \
+  X(kSgd, "sgd", 0, false)                       \
+  X(kAdagrad, "adagrad", 1, false)               \
+  X(kRowwiseAdagrad, "rowwise_adagrad", 1, true) \
+  X(kAdam, "adam", 2, false)
 
-// Slots per row of `width` numbers.
-constexpr int NumSlots(UpdateRule rule) {
-  return rule == UpdateRule::kSgd ? 0 : rule == UpdateRule::kAdam ? 2 : 1;
+#define TF_HSM_ENUMERATOR(rule, name, num_slots, per_row) rule,
+enum class UpdateRule { TF_HSM_UPDATE_RULES(TF_HSM_ENUMERATOR) };
+#undef TF_HSM_ENUMERATOR
+
+struct RuleTraits {
+  UpdateRule rule;
+  const char* name;
+  int num_slots;  // per number; per row where slots_per_row
+  bool slots_per_row;
+};
+
+#define TF_HSM_TRAITS(rule, name, num_slots, per_row) \
+  {UpdateRule::rule, name, num_slots, per_row},
+inline constexpr RuleTraits kUpdateRules[] = {
+    TF_HSM_UPDATE_RULES(TF_HSM_TRAITS)};
+#undef TF_HSM_TRAITS
+
+constexpr const RuleTraits& TraitsOf(UpdateRule rule) {
+  return kUpdateRules[static_cast<int>(rule)];
 }
+
+constexpr int NumSlots(UpdateRule rule) { return TraitsOf(rule).num_slots; }
 
 struct Hyperparameters {
   double learning_rate = 0;

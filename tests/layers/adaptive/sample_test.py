@@ -60,7 +60,7 @@ def test_draws_are_independent():
 DRAW = """
 import sys
 import tensorflow as tf
-from tests.adaptive_layers import make, make_inputs
+from tests.support.adaptive_layers import make, make_inputs
 tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
 tf.config.threading.set_inter_op_parallelism_threads(int(sys.argv[1]))
 print(make().sample(make_inputs(50), 30, seed=4).numpy().tolist())
