@@ -9,7 +9,7 @@ from benchmarks.optimizers import steps
 
 def _run(*args):
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks.optimizers", *args],
+        [sys.executable, "-m", "benchmarks.optimizers.main", *args],
         capture_output=True,
         text=True,
     )

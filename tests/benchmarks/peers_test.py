@@ -31,7 +31,7 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(tmp_path):
         [
             sys.executable,
             "-m",
-            "benchmarks.peers",
+            "benchmarks.peers.main",
             "--workload=tiny",
             "--repetitions=2",
             f"--json={path}",

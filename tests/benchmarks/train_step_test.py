@@ -20,7 +20,7 @@ _IN_PLACE, _THEN_OPTIMIZER, _GATHER_STOCK = steps.IMPLEMENTATIONS
 
 def _run(*args):
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks.train_step", *args],
+        [sys.executable, "-m", "benchmarks.train_step.main", *args],
         capture_output=True,
         text=True,
     )
