@@ -20,9 +20,6 @@
 namespace tf_hsm {
 namespace {
 
-constexpr UpdateRule kRules[] = {UpdateRule::kSgd, UpdateRule::kAdagrad,
-                                 UpdateRule::kRowwiseAdagrad,
-                                 UpdateRule::kAdam};
 constexpr Hyperparameters kHyper = {0.125, 0.75, 0.875, 0.01};
 
 template <typename T>
@@ -47,7 +44,7 @@ void Check(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
   using A = Accumulator<T>;
   State<T> start;
   start.weights = Draw<T>(rows * width, 32, rng);
-  const bool of_rows = rule == UpdateRule::kRowwiseAdagrad;
+  const bool of_rows = TraitsOf(rule).slots_per_row;
   for (int s = 0; s < NumSlots(rule); ++s) {
     start.slots[s].assign(rows * (of_rows ? 1 : width), A(0.5));
   }
@@ -148,7 +145,8 @@ int main() {
                               {4, 5, 0}};
   const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
   for (const auto& c : cases) {
-    for (UpdateRule rule : kRules) {
+    for (const RuleTraits& traits : kUpdateRules) {
+      const UpdateRule rule = traits.rule;
       auto check = [&](auto zero, double store, double sum, const char* type) {
         Check<decltype(zero)>(c[0], c[1], c[2], rule, store, sum,
                               std::string(type) + " rule " +

@@ -20,13 +20,10 @@
 namespace tf_hsm {
 namespace {
 
-constexpr UpdateRule kRules[] = {UpdateRule::kSgd, UpdateRule::kAdagrad,
-                                 UpdateRule::kRowwiseAdagrad,
-                                 UpdateRule::kAdam};
 constexpr Hyperparameters kHyper = {0.125, 0.75, 0.875, 0.01};
 
 int64_t SlotWidth(UpdateRule rule, int64_t width) {
-  return rule == UpdateRule::kRowwiseAdagrad ? 1 : width;
+  return TraitsOf(rule).slots_per_row ? 1 : width;
 }
 
 // All that a step changes. `A` is double for the reference.
@@ -327,7 +324,8 @@ int main() {
   CheckPlaces(&rng);
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {
-      for (UpdateRule rule : kRules) {
+      for (const RuleTraits& traits : kUpdateRules) {
+        const UpdateRule rule = traits.rule;
         const bool bias = (c.batch + static_cast<int>(rule)) % 2 == 0;
         const std::string name = std::string(IsaName(isa)) + " rule " +
                                  std::to_string(static_cast<int>(rule)) +

@@ -56,6 +56,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   using A = Accumulator<T>;
   constexpr int64_t kBlock = Products::kMaxBlockRows;
   constexpr int64_t kChunk = kBackwardExamples;
+  static_assert(kBlock <= kMaxScaledRows, "room for the rates of a block");
   const Plan& plan = *problem.plan;
   const Node& node = plan.nodes[slice.node];
   const int64_t width = problem.width, padded = Padded(width);
@@ -71,8 +72,8 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   const Matrix<A> dw = {scratch + kBlock * kChunk, products.Stride()};
   // In one chunk: terms that are added one by one could each be too small to
   // change a weight.
-  const bool linear = args.update != nullptr && population <= kChunk &&
-                      IsLinear(*args.update, population);
+  const bool scaled = args.update != nullptr && population <= kChunk &&
+                      IsScaledGradient(*args.update, population);
 
   // From the last rows back: of weights that the forward has just read, those
   // are still in the cache.
@@ -129,11 +130,11 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
       if constexpr (Products::kStreams) {
         products.Write(dz, rows, x, examples, dw,
                        args.dw + (node.row_offset + k0) * width);
-      } else if (linear) {
+      } else if (scaled) {
         if constexpr (sizeof(T) == sizeof(A)) {
           const Strided<A> factors = {dz.data, 1, dz.stride};
-          MakeLinear(*args.update, first, rows, examples, x.data, width,
-                     dz.data, 1, dz.stride);
+          ScaleByRates(*args.update, first, rows, examples, x.data, width,
+                       dz.data, 1, dz.stride);
           Outer<A, true>(factors, rows, examples, x, width,
                          {args.update->weights + first * width, width});
         }
@@ -141,7 +142,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
         products.Add(dz, rows, x, examples, m0 > 0, dw);
       }
     }
-    const bool in_block = !linear && !Products::kStreams;
+    const bool in_block = !scaled && !Products::kStreams;
     if (in_block) {
       // From here on its rows follow each other closely.
       for (int64_t k = 1; k < rows && dw.stride != width; ++k) {

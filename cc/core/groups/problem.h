@@ -1,7 +1,7 @@
 // What the kernels of a loss read and write.
 //
-// They see the examples in sorted order (plan.h): row i of x is the inputs of the
-// i-th sorted example, as accumulators, padded with zeros (types.h).
+// They see the examples in sorted order (plan.h): row i of x is the inputs of
+// the i-th sorted example, as accumulators, padded with zeros (types.h).
 
 #ifndef TF_HSM_CC_CORE_GROUPS_PROBLEM_H_
 #define TF_HSM_CC_CORE_GROUPS_PROBLEM_H_

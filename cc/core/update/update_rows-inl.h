@@ -11,26 +11,11 @@
 
 #include "cc/core/simd/tile-inl.h"
 #include "cc/core/simd/vector-inl.h"
+#include "cc/core/update/random_bits.h"
 #include "cc/core/update/update.h"
 
 namespace tf_hsm {
 namespace TF_HSM_ISA {
-
-// 32 bits per lane from a counter, by the finalizer of MurmurHash3.
-TF_HSM_INLINE Bits32 RandomBits(Bits32 counter) {
-  counter ^= counter >> 16;
-  counter *= 0x85ebca6bu;
-  counter ^= counter >> 13;
-  counter *= 0xc2b2ae35u;
-  return counter ^ (counter >> 16);
-}
-
-// The same of one number of 64 bits (the finalizer of SplitMix64).
-TF_HSM_INLINE uint32_t RandomBits(uint64_t counter) {
-  counter = (counter ^ (counter >> 30)) * 0xbf58476d1ce4e5b9u;
-  counter = (counter ^ (counter >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<uint32_t>(counter >> 32);
-}
 
 // Rounds away from zero with the probability of the bits that are cut off.
 TF_HSM_INLINE Bits16 NarrowStochastically(Floats v, Bits32 random) {
@@ -44,51 +29,43 @@ TF_HSM_INLINE Bits16 NarrowStochastically(Floats v, Bits32 random) {
       (exponent == 0x7f800000 ? special : rounded) >> 16, Bits16);
 }
 
-template <UpdateRule rule>
-struct RuleConstant {
-  static constexpr UpdateRule value = rule;
+// The vectors that rules.h computes with.
+template <typename A>
+struct VectorMath {
+  using Scalar = A;
+  using Number = Vector<A>;
+  static TF_HSM_INLINE Number Sqrt(Number v) { return TF_HSM_ISA::Sqrt(v); }
+  static TF_HSM_INLINE A Sqrt(A v) { return Sqrt(Splat<A>(v))[0]; }
 };
+template <typename T>
+using VectorStep = RuleStep<VectorMath<Accumulator<T>>>;
 
 // The state of one call for one row of numbers (or of biases).
 template <typename T>
 struct RowUpdate {
   using A = Accumulator<T>;
   T* values;
-  A* slots[2];
+  A* slots[kMaxSlots];
   A rate;
   bool stochastic;
-  uint32_t random;  // what the counters of the row begin with
+  uint32_t random;  // the counter of the first number
 };
 
 // One step of `rule` on count numbers whose gradient is g.
-template <typename T, UpdateRule rule>
+template <UpdateRule rule, typename T>
 TF_HSM_INLINE void UpdateNumbers(const RowUpdate<T>& row,
-                                 const Hyperparameters& hyper,
+                                 const VectorStep<T>& math,
                                  const Accumulator<T>* g, int64_t count) {
   using A = Accumulator<T>;
   constexpr int lanes = kLanes<A>;
-  const A epsilon = static_cast<A>(hyper.epsilon);
-  const A keep_1 = static_cast<A>(1 - hyper.beta_1);
-  const A keep_2 = static_cast<A>(1 - hyper.beta_2);
+  constexpr int num_slots = RuleConstant<rule>::number_slots;
   auto step = [&](int64_t i, auto load,
                   auto store) __attribute__((always_inline)) {
-    const Vector<A> gradient = load(g + i);
-    Vector<A> change;
-    if constexpr (rule == UpdateRule::kAdagrad) {
-      const Vector<A> sum = load(row.slots[0] + i) + gradient * gradient;
-      store(row.slots[0] + i, sum);
-      change = row.rate * gradient / Sqrt(sum + epsilon);
-    } else if constexpr (rule == UpdateRule::kAdam) {
-      Vector<A> mean = load(row.slots[0] + i);
-      Vector<A> square = load(row.slots[1] + i);
-      mean += (gradient - mean) * keep_1;
-      square += (gradient * gradient - square) * keep_2;
-      store(row.slots[0] + i, mean);
-      store(row.slots[1] + i, square);
-      change = row.rate * mean / (Sqrt(square) + epsilon);
-    } else {
-      change = row.rate * gradient;
-    }
+    Vector<A> slots[kMaxSlots] = {};
+    for (int s = 0; s < num_slots; ++s) slots[s] = load(row.slots[s] + i);
+    const Vector<A> change =
+        math.template Change<rule>(row.rate, load(g + i), slots);
+    for (int s = 0; s < num_slots; ++s) store(row.slots[s] + i, slots[s]);
     const Vector<A> value = load(row.values + i) - change;
     if constexpr (sizeof(T) == sizeof(bfloat16)) {
       if (row.stochastic) {
@@ -136,47 +113,39 @@ A MeanSquare(const A* g, int64_t count) {
   return count == 0 ? 0 : SumLanes<A>(sum) / static_cast<A>(count);
 }
 
-// Calls `call` with the rule as a type.
-template <typename Call>
-TF_HSM_INLINE void WithRule(UpdateRule rule, Call call) {
-  switch (rule) {
-    case UpdateRule::kSgd:
-      return call(RuleConstant<UpdateRule::kSgd>());
-    case UpdateRule::kAdagrad:
-      return call(RuleConstant<UpdateRule::kAdagrad>());
-    case UpdateRule::kRowwiseAdagrad:
-      return call(RuleConstant<UpdateRule::kRowwiseAdagrad>());
-    case UpdateRule::kAdam:
-      return call(RuleConstant<UpdateRule::kAdam>());
-  }
+// The rate of a row whose gradient has this mean square; changes its slots.
+template <UpdateRule rule, typename T>
+TF_HSM_INLINE Accumulator<T> RowRate(const Update<T>& update,
+                                     const VectorStep<T>& math, int64_t row,
+                                     Accumulator<T> mean_square) {
+  constexpr int num_slots = RuleConstant<rule>::row_slots;
+  Accumulator<T> slots[kMaxSlots] = {};
+  for (int s = 0; s < num_slots; ++s) slots[s] = update.weight_slots[s][row];
+  const auto rate = math.template RowRate<rule>(mean_square, slots);
+  for (int s = 0; s < num_slots; ++s) update.weight_slots[s][row] = slots[s];
+  return rate;
 }
 
 // Updates the rows [first, first + rows) of the weights by dw [rows, width].
 template <typename T>
 void UpdateWeights(const Update<T>& update, int64_t first, int64_t rows,
                    int64_t width, const Accumulator<T>* dw) {
-  using A = Accumulator<T>;
-  const A rate = static_cast<A>(update.hyper.learning_rate);
-  const A epsilon = static_cast<A>(update.hyper.epsilon);
-  WithRule(update.rule, [&](auto constant) {
-    constexpr UpdateRule rule = decltype(constant)::value;
+  const VectorStep<T> math(update.hyper);
+  WithRule(update.rule, [&](auto constant) __attribute__((always_inline)) {
+    constexpr UpdateRule rule = constant.value;
     for (int64_t r = first; r < first + rows; ++r, dw += width) {
-      RowUpdate<T> row = {
-          update.weights + r * width,
-          {},
-          rate,
-          update.stochastic,
-          RandomBits(update.seed + static_cast<uint64_t>(2 * r))};
-      if constexpr (rule == UpdateRule::kRowwiseAdagrad) {
-        A& sum = update.weight_slots[0][r];
-        sum += MeanSquare(dw, width);
-        row.rate = rate / Sqrt(Splat<A>(sum + epsilon))[0];
-      } else {
-        for (int s = 0; s < NumSlots(rule); ++s) {
-          row.slots[s] = update.weight_slots[s] + r * width;
-        }
+      RowUpdate<T> row = {update.weights + r * width,
+                          {},
+                          math.rate,
+                          update.stochastic,
+                          WeightCounter(update.seed, r)};
+      if constexpr (constant.row_slots > 0) {
+        row.rate = RowRate<rule>(update, math, r, MeanSquare(dw, width));
       }
-      UpdateNumbers<T, rule>(row, update.hyper, dw, width);
+      for (int s = 0; s < constant.number_slots; ++s) {
+        row.slots[s] = update.weight_slots[s] + r * width;
+      }
+      UpdateNumbers<rule>(row, math, dw, width);
     }
   });
 }
@@ -195,60 +164,73 @@ template <typename T>
 void UpdateBiases(const Update<T>& update, int64_t first, int64_t rows,
                   const Accumulator<T>* db) {
   if (update.biases == nullptr) return;
+  const VectorStep<T> math(update.hyper);
   RowUpdate<T> biases = {
       update.biases + first,
       {},
-      static_cast<Accumulator<T>>(update.hyper.learning_rate),
+      math.rate,
       update.stochastic,
-      RandomBits(update.seed + 1) + static_cast<uint32_t>(first)};
-  WithRule(update.rule, [&](auto constant) {
-    constexpr UpdateRule rule = decltype(constant)::value;
-    for (int s = 0; s < NumSlots(rule); ++s) {
-      biases.slots[s] = update.bias_slots[s] + first;
+      BiasCounter(update.seed) + static_cast<uint32_t>(first)};
+  WithRule(BiasRule(update.rule),
+           [&](auto constant) __attribute__((always_inline)) {
+             for (int s = 0; s < constant.number_slots; ++s) {
+               biases.slots[s] = update.bias_slots[s] + first;
+             }
+             UpdateNumbers<constant.value>(biases, math, db, rows);
+           });
+}
+
+// Whether the update is a rate per row times the gradient dz^T x, with rates
+// that are known before that product is made: it can then be added to the
+// weights without being stored. With one example, the mean square of a row of
+// the gradient is dz^2 times that of x.
+template <typename T>
+bool IsScaledGradient(const Update<T>& update, int64_t examples) {
+  if constexpr (sizeof(T) != sizeof(Accumulator<T>)) return false;
+  return ScalesGradient(update.rule) &&
+         (examples == 1 || !TraitsOf(update.rule).slots_per_row);
+}
+
+// What FillRates asks of the first example's inputs.
+template <typename T>
+Accumulator<T> InputSquare(const Update<T>& update, const Accumulator<T>* x,
+                           int64_t width) {
+  return TraitsOf(update.rule).slots_per_row ? MeanSquare(x, width) : 0;
+}
+
+// The rates of rows in an update that IsScaledGradient; changes their slots.
+// dz of row k and the first example is dz[k * row_stride].
+template <typename T>
+void FillRates(const Update<T>& update, int64_t first, int64_t rows,
+               Accumulator<T> input_square, const Accumulator<T>* dz,
+               int64_t row_stride, Accumulator<T>* rates) {
+  const VectorStep<T> math(update.hyper);
+  WithRule(update.rule, [&](auto constant) __attribute__((always_inline)) {
+    for (int64_t k = 0; k < rows; ++k) {
+      const Accumulator<T> factor = dz[k * row_stride];
+      rates[k] = RowRate<constant.value>(update, math, first + k,
+                                         factor * factor * input_square);
     }
-    // Rows of one number: both kinds of Adagrad are the same.
-    constexpr UpdateRule of_numbers =
-        rule == UpdateRule::kRowwiseAdagrad ? UpdateRule::kAdagrad : rule;
-    UpdateNumbers<T, of_numbers>(biases, update.hyper, db, rows);
   });
 }
 
-// Whether the rule is a rate per row times the gradient dz^T x, with rates that
-// are known before that product is made: it can then be added to the weights
-// without being stored. Of one example, the mean square of a gradient's row is
-// dz^2 times that of x.
-template <typename T>
-bool IsLinear(const Update<T>& update, int64_t examples) {
-  if constexpr (sizeof(T) != sizeof(Accumulator<T>)) return false;
-  return update.rule == UpdateRule::kSgd ||
-         (update.rule == UpdateRule::kRowwiseAdagrad && examples == 1);
-}
+constexpr int64_t kMaxScaledRows = 96;
 
-// Turns dz into the factors of that addition: dz(k, m), of row k and example m,
-// is data[k * row_stride + m * example_stride]. x is the first example's
-// inputs.
+// Multiplies dz by the negative rates of such an update of at most
+// kMaxScaledRows rows: dz(k, m), of row k and example m, is
+// data[k * row_stride + m * example_stride]. x is the first example's inputs.
 template <typename T>
-void MakeLinear(const Update<T>& update, int64_t first, int64_t rows,
-                int64_t examples, const Accumulator<T>* x, int64_t width,
-                Accumulator<T>* dz, int64_t row_stride,
-                int64_t example_stride) {
-  using A = Accumulator<T>;
-  const A rate = static_cast<A>(update.hyper.learning_rate);
-  if (update.rule == UpdateRule::kSgd) {
-    for (int64_t m = 0; m < examples; ++m) {
-      for (int64_t k = 0; k < rows; ++k) {
-        dz[k * row_stride + m * example_stride] *= -rate;
-      }
+void ScaleByRates(const Update<T>& update, int64_t first, int64_t rows,
+                  int64_t examples, const Accumulator<T>* x, int64_t width,
+                  Accumulator<T>* dz, int64_t row_stride,
+                  int64_t example_stride) {
+  Accumulator<T> rates[kMaxScaledRows];
+  FillRates(update, first, rows, InputSquare(update, x, width), dz, row_stride,
+            rates);
+  for (int64_t m = 0; m < examples; ++m) {
+    for (int64_t k = 0; k < rows; ++k) {
+      dz[k * row_stride + m * example_stride] *= -rates[k];
     }
-    return;
-  }
-  const A epsilon = static_cast<A>(update.hyper.epsilon);
-  const A mean_square = MeanSquare(x, width);
-  A* sums = update.weight_slots[0] + first;
-  for (int64_t k = 0; k < rows; ++k) {
-    A& factor = dz[k * row_stride];
-    sums[k] += factor * factor * mean_square;
-    factor *= -rate / Sqrt(Splat<A>(sums[k] + epsilon))[0];
   }
 }
 

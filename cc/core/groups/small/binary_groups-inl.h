@@ -257,45 +257,28 @@ class BinaryGroups {
       rows[i] = update.weights + chain[i]->first_row * width;
       gradients[i] = dw_ + i * width;
     }
-    const bool linear = IsLinear(update, examples_);
+    const bool scaled = IsScaledGradient(update, examples_);
     if constexpr (sizeof(T) == sizeof(A)) {
-      if (linear) {
+      if (scaled) {
         A rates[2 * nodes];
-        FillRates(chain, nodes, x.data, rates);
+        const A square = InputSquare(update, x.data, width);
+        for (int i = 0; i < nodes; ++i) {
+          FillRates(update, chain[i]->first_row, 2, square, pairs_.dz + i, 0,
+                    rates + 2 * i);
+        }
         ChainGradient<T, nodes, true>(rows, rates, pairs_.dz, x, examples_,
                                       width, nullptr);
       }
     }
-    if (!linear) {
+    if (!scaled) {
       ChainGradient<T, nodes, false>(nullptr, nullptr, pairs_.dz, x, examples_,
                                      width, gradients);
     }
     for (int i = 0; i < nodes; ++i) {
       const int64_t row = chain[i]->first_row;
-      if (!linear) UpdatePair(update, row, width, gradients[i]);
+      if (!scaled) UpdatePair(update, row, width, gradients[i]);
       const A both[] = {db[i], -db[i]};
       UpdateBiases(update, row, 2, both);
-    }
-  }
-
-  // What g_i is multiplied by in an update that IsLinear; x are the first
-  // example's inputs.
-  void FillRates(const Node* const* chain, int nodes, const A* x,
-                 A* rates) const {
-    const Update<T>& update = *run_.step->update;
-    const A rate = static_cast<A>(update.hyper.learning_rate);
-    if (update.rule == UpdateRule::kSgd) {
-      for (int i = 0; i < 2 * nodes; ++i) rates[i] = rate;
-      return;
-    }
-    const A epsilon = static_cast<A>(update.hyper.epsilon);
-    const A mean_square = MeanSquare(x, problem_.width);
-    for (int i = 0; i < nodes; ++i) {
-      A* sums = update.weight_slots[0] + chain[i]->first_row;
-      for (int k = 0; k < 2; ++k) {
-        sums[k] += pairs_.dz[i] * pairs_.dz[i] * mean_square;
-        rates[2 * i + k] = rate / Sqrt(Splat<A>(sums[k] + epsilon))[0];
-      }
     }
   }
 

@@ -288,9 +288,9 @@ class SoftmaxGroups {
     const Matrix<const A> x = run_.X(part.first_example);
     const Strided<A> factors = {dz.data, dz.stride, 1};
     if constexpr (sizeof(T) == sizeof(A)) {
-      if (IsLinear(update, part.num_examples)) {
-        MakeLinear(update, node.first_row, rows, part.num_examples, x.data,
-                   width, dz.data, dz.stride, 1);
+      if (IsScaledGradient(update, part.num_examples)) {
+        ScaleByRates(update, node.first_row, rows, part.num_examples, x.data,
+                     width, dz.data, dz.stride, 1);
         Outer<A, true>(factors, rows, part.num_examples, x, width,
                        {update.weights + node.first_row * width, width});
         UpdateBiases(update, node.first_row, rows, db);
