@@ -100,7 +100,8 @@ class CostModel:
         Raises:
           ValueError: an argument is not a positive integer.
         """
-        # It needs TensorFlow and `Tree`, which needs this module.
-        from tf_hsm import calibration
+        return cls._calibrator(width, repetitions)
 
-        return calibration.calibrate(width, repetitions)
+    # Timing needs the ops and `Tree`, and these need this module. So
+    # `tf_hsm.calibration` sets it, which `import tf_hsm` imports.
+    _calibrator = None
