@@ -1,4 +1,4 @@
-"""Checks of the arguments and of the three arrays that make up a tree."""
+"""Checks of arguments: integers, classes, counts."""
 
 import operator
 
@@ -103,76 +103,6 @@ def check_counts(counts, num_classes=None):
     return array.astype(np.int64)
 
 
-def check_tree(group_offsets, group_parents, class_rows):
-    """Checks that three int64 arrays are a tree, as `Tree` describes it.
-
-    Args:
-      group_offsets: `[G + 1]`, group g owns the rows from entry g to g + 1.
-      group_parents: `[G]`, the row above each group; -1 for the root's.
-      class_rows: `[N]`, the leaf row of each class.
-
-    Raises:
-      ValueError: names the first group, row or class that breaks one.
-    """
-    num_groups, num_classes = group_parents.size, class_rows.size
-    if not num_groups or not num_classes:
-        raise ValueError("a tree has at least one group and one class")
-    if group_offsets.size != num_groups + 1:
-        raise ValueError(
-            f"group_offsets has {group_offsets.size} entries; "
-            f"{num_groups} groups need {num_groups + 1}"
-        )
-    if group_offsets[0] != 0:
-        raise ValueError(f"group_offsets[0] is {group_offsets[0]}; must be 0")
-    _refuse(
-        group_offsets[1:] <= group_offsets[:-1],
-        lambda g: (
-            f"group {g} is empty: group_offsets[{g}] is {group_offsets[g]} "
-            f"and group_offsets[{g + 1}] is {group_offsets[g + 1]}"
-        ),
-    )
-    num_rows = int(group_offsets[-1])
-    if num_rows != num_classes + num_groups - 1:
-        raise ValueError(
-            f"group_offsets[-1] is {num_rows}; {num_classes} classes in "
-            f"{num_groups} groups make {num_classes + num_groups - 1} rows"
-        )
-    _check_parents(group_offsets, group_parents)
-    _refuse(
-        (class_rows < 0) | (class_rows >= num_rows),
-        lambda c: (
-            f"class {c} has row {class_rows[c]}; the rows are 0 to "
-            f"{num_rows - 1}"
-        ),
-    )
-    is_leaf = np.zeros(num_rows, bool)
-    is_leaf[class_rows] = True
-    if (
-        np.count_nonzero(is_leaf) < num_classes
-        or is_leaf[group_parents[1:]].any()
-    ):
-        _refuse_shared_row(num_rows, group_parents, class_rows)
-
-
-def _refuse_shared_row(num_rows, group_parents, class_rows):
-    """Raises a ValueError about a row that is a leaf and something else."""
-    owner = np.empty(num_rows, np.int64)
-    owner[class_rows] = np.arange(class_rows.size)
-    _refuse(
-        owner[class_rows] != np.arange(class_rows.size),
-        lambda c: (
-            f"row {class_rows[c]} is the leaf of both class {c} and class "
-            f"{owner[class_rows[c]]}"
-        ),
-    )
-    group = 1 + int(np.argmax(np.isin(group_parents[1:], class_rows)))
-    row = group_parents[group]
-    raise ValueError(
-        f"row {row} is both the leaf of class {owner[row]} and the parent of "
-        f"group {group}"
-    )
-
-
 def _as_int(value):
     """Returns an integer of any kind as an int, None for anything else."""
     if isinstance(value, bool | np.bool_):
@@ -181,33 +111,3 @@ def _as_int(value):
         return operator.index(value)
     except TypeError:
         return None
-
-
-def _check_parents(group_offsets, group_parents):
-    """Checks that groups follow their parent rows, in the same order."""
-    if group_parents[0] != -1:
-        raise ValueError(
-            f"group_parents[0] is {group_parents[0]}; group 0 is the root's, "
-            "so it must be -1"
-        )
-    _refuse(
-        group_parents[1:] <= group_parents[:-1],
-        lambda i: (
-            f"group {i + 1} has parent row {group_parents[i + 1]} and group "
-            f"{i} has {group_parents[i]}; groups are numbered in the order "
-            "of their parent rows, one group to a row"
-        ),
-    )
-    _refuse(
-        group_parents[1:] >= group_offsets[1:-1],
-        lambda i: (
-            f"group {i + 1} has parent row {group_parents[i + 1]}, which is "
-            f"not above its own first row, {group_offsets[i + 1]}"
-        ),
-    )
-
-
-def _refuse(bad, describe):
-    """Raises a ValueError about the first position where `bad` is true."""
-    if bad.any():
-        raise ValueError(describe(int(np.argmax(bad))))

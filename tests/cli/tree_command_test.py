@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from tf_hsm.cli import class_files, tree_command
+from tf_hsm.cli import tree_command
 from tf_hsm.cost.model import CostModel
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Tree, class_files
 from tf_hsm.tree.builders import embeddings
 
 WORDS = "the 60\nof 30\nNew York 6\nand 3\n猫 1\n"

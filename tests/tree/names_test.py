@@ -9,7 +9,7 @@ import pytest
 from tests.support.tree_reference import random_parents
 from tf_hsm import layers
 from tf_hsm.tree import Tree
-from tf_hsm.tree import names as tree_names
+from tf_hsm.tree.names import Names
 
 ODD = ["", "a", "é", "", "猫 cat", "a\nb", "\0", "𝄞", "x" * 500, "\ud800", ""]
 PATHS = [("animal", "cat"), ("plant",), ("animal", "dog"), ("thing", "", "é")]
@@ -165,7 +165,7 @@ def test_summary_counts_names():
 
 
 def packed(utf8=b"ab\xc3\xa9", offsets=(0, 1, 4)):
-    return tree_names.Names(np.frombuffer(utf8, np.uint8), np.array(offsets))
+    return Names(np.frombuffer(utf8, np.uint8), np.array(offsets))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def packed(utf8=b"ab\xc3\xa9", offsets=(0, 1, 4)):
         (packed(b"\xff", (0, 0, 1)), "not UTF-8"),
         (packed(offsets=(0.0, 1.0, 4.0)), "must hold integers"),
         (
-            tree_names.Names(np.zeros(4, np.int64), np.array([0, 1, 4])),
+            Names(np.zeros(4, np.int64), np.array([0, 1, 4])),
             "not bytes",
         ),
     ],

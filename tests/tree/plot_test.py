@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tests.support import trees
-from tf_hsm.cost import expected as cost_expected
-from tf_hsm.tree import Tree, arrays
-from tf_hsm.tree import sketch as tree_sketch
+from tf_hsm.tree import Tree
+from tf_hsm.tree.arrays import row_leaves
+from tf_hsm.tree.masses import row_masses
+from tf_hsm.tree.sketch import sketch
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -21,12 +22,10 @@ def match_text(artist):
     return hasattr(artist, "get_text") and artist.get_visible()
 
 
-def sketch(tree, counts, max_lines):
-    masses = cost_expected.row_masses(tree._arrays, tree._levels, counts)
-    leaves = arrays.row_leaves(
-        tree.group_offsets, tree.group_parents, tree._levels
-    )
-    return tree_sketch.sketch(tree, masses, leaves, max_lines)
+def sketch_of(tree, counts, max_lines):
+    masses = row_masses(tree._arrays, tree._levels, counts)
+    leaves = row_leaves(tree._arrays, tree._levels)
+    return sketch(tree, masses, leaves, max_lines)
 
 
 def nodes_below(node):
@@ -40,7 +39,7 @@ def nodes_below(node):
 def test_sketch_accounts_for_every_class(name, max_lines):
     tree = trees.CATALOGUE[name]()
     counts = np.random.default_rng(0).integers(1, 9, tree.num_classes)
-    root = sketch(tree, counts, max_lines)
+    root = sketch_of(tree, counts, max_lines)
     shown = list(nodes_below(root))
     assert shown
     assert len([n for n in shown if not n.children]) <= max_lines
@@ -80,7 +79,7 @@ def test_sketch_accounts_for_every_class(name, max_lines):
 def test_sketch_opens_the_heaviest():
     tree = Tree.from_nested([[0, 1], [2, 3], [[4, 5], [6, 7]]])
     counts = [1, 1, 5, 5, 10, 10, 30, 1]
-    root = sketch(tree, counts, 6)  # enough for this root
+    root = sketch_of(tree, counts, 6)  # enough for this root
     heavy, *others = root.children
     assert heavy.num_classes == 4 and [c.mass * 63 for c in heavy.children] == (
         pytest.approx([31, 20])

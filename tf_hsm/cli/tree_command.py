@@ -1,13 +1,19 @@
 """`python -m tf_hsm tree`: builds, inspects, compares and draws trees."""
 
 import contextlib
+import os
 import sys
 import threading
 import time
 
-from tf_hsm.cli import class_files, tree_flags, tree_kinds
-from tf_hsm.cost import expected
+from tf_hsm.cli import tree_flags
+from tf_hsm.cost.expected import digits
 from tf_hsm.cost.model import CostModel
+from tf_hsm.tree import Tree
+from tf_hsm.tree.builders.kind import Options
+from tf_hsm.tree.class_files import read_counts
+from tf_hsm.tree.constructors import KINDS
+from tf_hsm.tree.masses import row_masses
 
 _SECONDS = 3  # between two lines of progress
 _COLUMNS = [
@@ -47,22 +53,22 @@ def _options(flags):
     counts = words = cost_model = None
     if flags.counts is not None:
         with _progress(f"reading {flags.counts}"):
-            counts, words = class_files.read_counts(flags.counts)
+            counts, words = read_counts(flags.counts)
     if flags.calibrate:
         with _progress("timing the loss"):
             cost_model = CostModel.calibrate(flags.width)
-    branching = flags.branching
-    return tree_kinds.Options(
+    return Options(
         counts=counts,
         words=words,
         num_classes=flags.num_classes if counts is None else counts.size,
         batch=flags.batch,
         width=flags.width,
         cost_model=cost_model,
-        tail=tree_kinds.tail_of(flags.tail),
-        branching=branching and tree_kinds.branching_of(branching),
-        metric=flags.metric,
-        seed=flags.seed,
+        flags={
+            flag.name: flag.convert(getattr(flags, flag.name))
+            for kind in KINDS.values()
+            for flag in kind.flags
+        },
     )
 
 
@@ -90,9 +96,7 @@ def _compare(flags, options):
         tree = _make(text, options)
         with _progress(f"counting {text}"):
             cost = _cost(tree, options)
-            masses = expected.row_masses(
-                tree._arrays, tree._levels, options.counts
-            )
+            masses = row_masses(tree._arrays, tree._levels, options.counts)
         parameters = 4 * tree.num_rows * (options.width + 1)
         table.append(
             [
@@ -103,7 +107,7 @@ def _compare(flags, options):
                 f"{tree.depth:,}",
                 f"{cost.touched_rows:,.0f}",
                 f"{parameters / 2**20:,.1f} MiB",
-                f"{expected.digits(cost.milliseconds)} ms",
+                f"{digits(cost.milliseconds)} ms",
             ]
         )
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -129,11 +133,37 @@ _COMMANDS = {
 
 
 def _make(text, options):
-    # It reports for itself.
-    if text.startswith("embeddings:"):
-        return tree_kinds.make(text, options)
-    with _progress(f"making {text}"):
-        return tree_kinds.make(text, options)
+    """Returns the `Tree` that `text` names, as the help says.
+
+    The classes have the words of `options` as names, if the tree has no names
+    of its own.
+
+    Raises:
+      OSError: a file cannot be read.
+      ValueError: the text names no tree, or an option does not fit.
+    """
+    name, _, value = text.partition(":")
+    kind = KINDS.get(name)
+    reports = kind is not None and kind.reports
+    with contextlib.nullcontext() if reports else _progress(f"making {text}"):
+        if kind is not None:
+            tree = Tree(*kind.build(value, options))
+        elif text.endswith(".npz") or os.path.exists(text):
+            tree = Tree.load(text)
+        else:
+            raise ValueError(
+                f"{text} is no tree: neither a file nor one of "
+                f"{', '.join(KINDS)}"
+            )
+    if options.num_classes not in (None, tree.num_classes):
+        raise ValueError(
+            f"{text} has {tree.num_classes:,} classes, but "
+            f"{'--num_classes' if options.counts is None else '--counts'} has "
+            f"{options.num_classes:,}"
+        )
+    if options.words is not None and tree.names is None:
+        tree = tree.with_class_names(options.words)
+    return tree
 
 
 def _cost(tree, options):

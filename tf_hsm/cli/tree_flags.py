@@ -1,9 +1,9 @@
 """The arguments of `python -m tf_hsm tree`."""
 
 import argparse
+import textwrap
 
-from tf_hsm.cli import tree_kinds
-from tf_hsm.tree.builders import embeddings
+from tf_hsm.tree.constructors import KINDS
 
 _COMPARED = ["two_level", "balanced:100", "huffman", "huffman:256", "adaptive"]
 _EXAMPLES = """
@@ -58,7 +58,7 @@ def parser():
     )
     for command in (build, inspect, compare, plot):
         _add_options(command)
-        command.epilog = tree_kinds.HELP + "\n" + _EXAMPLES
+        command.epilog = _kinds() + _EXAMPLES
     return program
 
 
@@ -73,7 +73,6 @@ def _add(commands, name, text):
 
 
 def _add_options(command):
-    default = tree_kinds.Options()
     classes = command.add_mutually_exclusive_group()
     classes.add_argument(
         "--counts",
@@ -87,13 +86,13 @@ def _add_options(command):
     command.add_argument(
         "--batch",
         type=int,
-        default=default.batch,
+        default=1024,
         help="examples in a step; %(default)s",
     )
     command.add_argument(
         "--width",
         type=int,
-        default=default.width,
+        default=512,
         help="that of the inputs; %(default)s",
     )
     command.add_argument(
@@ -101,23 +100,18 @@ def _add_options(command):
         action="store_true",
         help="predict the time on this machine, after some seconds of timing",
     )
-    command.add_argument(
-        "--tail",
-        default=default.tail,
-        help="of adaptive: flat, two_level or a branching; %(default)s",
-    )
-    command.add_argument(
-        "--branching", metavar="K", help="of embeddings; else as two_level"
-    )
-    command.add_argument(
-        "--metric",
-        choices=embeddings.METRICS,
-        default=default.metric,
-        help="of embeddings; %(default)s",
-    )
-    command.add_argument(
-        "--seed",
-        type=int,
-        default=default.seed,
-        help="of embeddings; %(default)s",
-    )
+    for kind in KINDS.values():
+        for flag in kind.flags:
+            command.add_argument(f"--{flag.name}", **flag.settings)
+
+
+def _kinds():
+    """Returns what the help says of the texts that name a tree."""
+    lines = ["a tree is an .npz file that `build` wrote, or one of"]
+    for kind in KINDS.values():
+        for text, meaning in kind.help.items():
+            # The texts are two columns, 25 and 52 characters wide.
+            first, *others = textwrap.wrap(meaning, 52)
+            lines.append(f"  {text:25}{first}")
+            lines += [" " * 27 + line for line in others]
+    return "\n".join(lines) + "\n"

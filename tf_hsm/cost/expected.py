@@ -52,19 +52,16 @@ class ExpectedCost:
         )
 
 
-def expected_cost(arrays, levels, counts, batch, width, cost_model):
+def expected_cost(fanouts, masses, batch, width, cost_model):
     """See `Tree.expected_cost`.
 
     Args:
-      arrays: the `TreeArrays`.
-      levels: `[L + 1]`, the first groups of each level.
-      counts: as of the method, like those that follow.
+      fanouts: `[G]`, the rows of each group.
+      masses: `[G]`, the probability that a label passes each group.
       batch: an int or None.
       width: an int or None.
       cost_model: a `CostModel` or None.
     """
-    masses = group_masses(arrays, row_masses(arrays, levels, counts))
-    fanouts = np.diff(arrays.group_offsets)
     rows = float(fanouts @ masses)
     if batch is None and width is None and cost_model is None:
         return rows
@@ -99,60 +96,6 @@ def expected_cost(arrays, levels, counts, batch, width, cost_model):
         batch=batch,
         width=width,
     )
-
-
-def row_masses(arrays, levels, counts):
-    """Returns the probability that a label's path has each row, `[R]`.
-
-    Args:
-      arrays: the `TreeArrays`.
-      levels: `[L + 1]`, the first groups of each level.
-      counts: `[N]`, how often each class is the label; all alike when None.
-
-    Raises:
-      ValueError: a count is negative, infinite or NaN, or all are zero.
-    """
-    group_offsets, group_parents, class_rows = arrays
-    if counts is None:
-        shares = np.ones(class_rows.size)
-    else:
-        counts = _checks.check_counts(counts, class_rows.size)
-        if not counts.any():
-            raise ValueError("all counts are zero; no class ever occurs")
-        shares = counts / counts.max()
-    masses = np.empty(group_offsets[-1])
-    masses[class_rows] = shares / shares.sum()
-    for begin, end in zip(levels[-2:0:-1], levels[:1:-1], strict=True):
-        first = group_offsets[begin]
-        masses[group_parents[begin:end]] = np.add.reduceat(
-            masses[first : group_offsets[end]],
-            group_offsets[begin:end] - first,
-        )
-    return np.minimum(masses, 1, out=masses)  # sums are rounded
-
-
-def log_prior(arrays, levels, row_groups, counts):
-    """See `Tree.log_prior`."""
-    counts = _checks.check_counts(counts, arrays.class_rows.size)
-    seen = counts[counts > 0]
-    if seen.size:
-        counts = np.where(counts > 0, counts, 0.5 * seen.min())
-    else:
-        counts = np.ones(counts.size)
-    masses = row_masses(arrays, levels, counts)
-    return np.log(masses) - np.log(group_masses(arrays, masses))[row_groups]
-
-
-def group_masses(arrays, masses):
-    """Returns the probability that a label passes each group, `[G]`.
-
-    Args:
-      arrays: the `TreeArrays`.
-      masses: `[R]`, as `row_masses` returns them.
-    """
-    result = np.ones(arrays.group_parents.size)
-    result[1:] = masses[arrays.group_parents[1:]]
-    return result
 
 
 def _check_size(name, value):

@@ -1,4 +1,4 @@
-"""What follows from the three arrays of a tree.
+"""The three arrays that are a whole tree, and what follows from them.
 
 All of it takes O(R) work and one short step per level, without recursion.
 `levels` are the first groups of each level: the groups `levels[l]` to
@@ -6,12 +6,37 @@ All of it takes O(R) work and one short step per level, without recursion.
 """
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 
 
-def level_starts(group_offsets, group_parents):
+class TreeArrays(NamedTuple):
+    """The arrays that `Tree` describes, int64."""
+
+    group_offsets: np.ndarray  # [G + 1]
+    group_parents: np.ndarray  # [G]
+    class_rows: np.ndarray  # [N]
+
+
+def assemble(fanouts, is_inner, class_rows):
+    """Returns the `TreeArrays` of rows in breadth-first order.
+
+    Args:
+      fanouts: `[G]`, the number of rows of each group.
+      is_inner: `[R]` booleans, whether a row has children.
+      class_rows: `[N]`, the leaf row of each class.
+    """
+    group_offsets = np.zeros(fanouts.size + 1, np.int64)
+    np.cumsum(fanouts, out=group_offsets[1:])
+    group_parents = np.full(fanouts.size, -1, np.int64)
+    group_parents[1:] = np.flatnonzero(is_inner)
+    return TreeArrays(group_offsets, group_parents, class_rows)
+
+
+def level_starts(arrays):
     """Returns `levels [L + 1]`, the first group of each level, and G."""
+    group_offsets, group_parents, _ = arrays
     levels = [0, 1]
     while levels[-1] < group_parents.size:
         end_row = group_offsets[levels[-1]]
@@ -46,21 +71,31 @@ def sum_from_root(values, levels, groups_above):
     return sums
 
 
-def row_leaves(group_offsets, group_parents, levels):
-    """Returns the number of leaves at or below each row, `[R]`."""
-    leaves = np.ones(group_offsets[-1], np.int64)
+def sum_to_root(values, arrays, levels):
+    """Sets each inner row to the sum of its children's values, in place.
+
+    Args:
+      values: `[R]`, of which those of the leaves are given.
+      arrays: the `TreeArrays`.
+      levels: see the module.
+    """
+    group_offsets, group_parents, _ = arrays
     for begin, end in zip(levels[-2:0:-1], levels[:1:-1], strict=True):
         first = group_offsets[begin]
-        leaves[group_parents[begin:end]] = np.add.reduceat(
-            leaves[first : group_offsets[end]],
+        values[group_parents[begin:end]] = np.add.reduceat(
+            values[first : group_offsets[end]],
             group_offsets[begin:end] - first,
         )
+
+
+def row_leaves(arrays, levels):
+    """Returns the number of leaves at or below each row, `[R]`."""
+    leaves = np.ones(arrays.group_offsets[-1], np.int64)
+    sum_to_root(leaves, arrays, levels)
     return leaves
 
 
-def class_ranks(
-    group_offsets, group_parents, class_rows, levels, groups_of_rows
-):
+def class_ranks(arrays, levels, groups_of_rows):
     """Returns each leaf's place among all leaves in depth-first order, `[N]`.
 
     The leaves before a row are those before its group's parent row and those
@@ -68,7 +103,8 @@ def class_ranks(
     the second part is `before[row] - before[first row of the group]`, so the
     answer is `before[row]` and a sum of terms of the groups above.
     """
-    leaves = row_leaves(group_offsets, group_parents, levels)
+    group_offsets, group_parents, class_rows = arrays
+    leaves = row_leaves(arrays, levels)
     before = np.cumsum(leaves) - leaves
     shifts = -before[group_offsets[:-1]]
     shifts[1:] += before[group_parents[1:]]

@@ -9,8 +9,8 @@ import zlib
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree import names as tree_names
-from tf_hsm.tree.builders import balanced
+from tf_hsm.tree.arrays import TreeArrays
+from tf_hsm.tree.names import Names
 
 _FORMAT = "tf_hsm.Tree"
 _VERSION = 1
@@ -80,14 +80,12 @@ def from_config(config):
     """Returns what `Tree` takes; ValueError if the config is malformed."""
     try:
         _check_version(config["version"])
-        arrays = [
-            _unpack(config[field]) for field in balanced.TreeArrays._fields
-        ]
+        arrays = [_unpack(config[field]) for field in TreeArrays._fields]
         names = config.get("names")
         if names is not None:
             offsets = _unpack(names["offsets"])
             utf8 = _inflate(names["utf8"], max(offsets[-1], 0))
-            names = tree_names.Names(np.frombuffer(utf8, np.uint8), offsets)
+            names = Names(np.frombuffer(utf8, np.uint8), offsets)
         return *arrays, names
     except (
         ValueError,
@@ -106,10 +104,10 @@ def _read(file):
         if members["format"].tolist() != _FORMAT:
             raise ValueError("it holds something else")
         _check_version(members["version"].tolist())
-        arrays = [members[field] for field in balanced.TreeArrays._fields]
+        arrays = [members[field] for field in TreeArrays._fields]
         names = None
         if not set(_NAMES).isdisjoint(members.files):
-            names = tree_names.Names(*(members[field] for field in _NAMES))
+            names = Names(*(members[field] for field in _NAMES))
         return *arrays, names
 
 

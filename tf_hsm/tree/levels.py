@@ -28,8 +28,8 @@ def tree_levels(tree):
 
 
 def _levels(tree):
-    group_starts = np.searchsorted(tree.group_depths, np.arange(tree.depth))
-    num_groups = np.diff(group_starts, append=tree.num_groups)
+    group_starts = tree._levels[:-1]
+    num_groups = np.diff(tree._levels)
     offsets = tree.group_offsets[group_starts]
     num_rows = np.diff(offsets, append=tree.num_rows)
     has_leaf = num_rows > np.append(num_groups[1:], 0)

@@ -21,7 +21,7 @@ class Names(NamedTuple):
     offsets: np.ndarray  # [R + 1] int64, the first byte of each, and the end
 
 
-def of_rows(names, num_rows):
+def names_of_rows(names, num_rows):
     """Returns what `Tree` was given as `Names`, having checked it.
 
     Args:
@@ -72,7 +72,7 @@ def check_strs(names, size, what):
     return names
 
 
-def with_class_names(names, class_rows, row_names):
+def replace_class_names(names, class_rows, row_names):
     """Returns `[R]` strs: `row_names`, but for the leaves' own.
 
     Args:
@@ -87,7 +87,7 @@ def with_class_names(names, class_rows, row_names):
     return result
 
 
-def unpack(names):
+def unpack_names(names):
     """Returns `Names` as an array of R objects of type str."""
     text = str(names.utf8, *_CODEC)
     # A character begins at every byte but those of the form 10xxxxxx.
@@ -98,7 +98,7 @@ def unpack(names):
     return result
 
 
-def name_of(names, row):
+def name_of_row(names, row):
     """Returns the name of one row; ValueError if there are no names."""
     if names is None:
         raise ValueError(

@@ -4,9 +4,10 @@ import os
 
 import numpy as np
 
-from tf_hsm.cost import expected
-from tf_hsm.tree import arrays, names
-from tf_hsm.tree import sketch as tree_sketch
+from tf_hsm.tree.arrays import row_leaves
+from tf_hsm.tree.masses import group_masses, row_masses
+from tf_hsm.tree.names import name_of_row
+from tf_hsm.tree.sketch import sketch
 
 _COLOURS = [
     *("#0b5fa5", "#d1661c", "#3c8d40", "#8e5aa8"),
@@ -32,7 +33,7 @@ _BAR = 0.02  # of a column
 _MAX_NAME = 28  # characters
 
 
-def plot(tree, counts, path):
+def plot_tree(tree, counts, path):
     """See `Tree.plot`."""
     try:
         import matplotlib
@@ -43,10 +44,9 @@ def plot(tree, counts, path):
             "with its extra, tf_hsm[plot]"
         ) from error
 
-    levels = tree._levels
-    masses = expected.row_masses(tree._arrays, levels, counts)
-    leaves = arrays.row_leaves(tree.group_offsets, tree.group_parents, levels)
-    root = tree_sketch.sketch(tree, masses, leaves, _MAX_LINES)
+    masses = row_masses(tree._arrays, tree._levels, counts)
+    leaves = row_leaves(tree._arrays, tree._levels)
+    root = sketch(tree, masses, leaves, _MAX_LINES)
     num_lines = max(_place(root, 0), _MIN_LINES)
     with matplotlib.rc_context(_STYLE):
         height = num_lines * _LINE_HEIGHT
@@ -86,7 +86,7 @@ def _check_suffix(figure, path):
 
 
 def _title(tree, masses, counts):
-    passed = expected.group_masses(tree._arrays, masses)
+    passed = group_masses(tree._arrays, masses)
     rows = np.diff(tree.group_offsets) @ passed
     labels = "all classes alike" if counts is None else "labels as counted"
     return (
@@ -198,11 +198,9 @@ def _label(tree, node):
     share = _percent(node.mass)
     if node.row is None:
         return f"… {node.num_rows:,} more  {share}"
-    name = (
-        ""
-        if tree._names is None
-        else _shown(names.name_of(tree._names, node.row))
-    )
+    name = ""
+    if tree._names is not None:
+        name = _shown(name_of_row(tree._names, node.row))
     if not name and tree.row_classes[node.row] >= 0:
         name = f"class {tree.row_classes[node.row]}"
     elif tree.row_classes[node.row] < 0 and not node.children:

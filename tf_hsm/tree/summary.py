@@ -5,7 +5,7 @@ import numpy as np
 _SHOWN_LEVELS = 8
 
 
-def summary(arrays, levels, names):
+def summarize(arrays, levels, names):
     """Returns the text.
 
     Args:

@@ -7,14 +7,18 @@ import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm.cost import expected
-from tf_hsm.tree import arrays as tree_arrays
-from tf_hsm.tree import files
-from tf_hsm.tree import names as tree_names
-from tf_hsm.tree import plot as tree_plot
-from tf_hsm.tree import summary as tree_summary
-from tf_hsm.tree.builders import balanced
+from tf_hsm.tree import arrays, files, masses
+from tf_hsm.tree.check import check_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.immutable import Immutable
+from tf_hsm.tree.names import (
+    name_of_row,
+    names_of_rows,
+    replace_class_names,
+    unpack_names,
+)
+from tf_hsm.tree.plot import plot_tree
+from tf_hsm.tree.summary import summarize
 
 
 class Tree(TreeConstructors, Immutable):
@@ -32,9 +36,8 @@ class Tree(TreeConstructors, Immutable):
 
     A tree is immutable and its arrays are read-only. Two trees are equal, and
     have one hash, if their three arrays are equal, as these are all that the
-    ops see: names do not count. Most trees come from a builder: `balanced`,
-    `two_level`, `huffman`, `adaptive`, `from_embeddings`, `from_parents`,
-    `from_paths` or `from_nested`.
+    ops see: names do not count. Most trees come from a builder, a class method
+    such as `balanced`, `huffman` or `from_paths`.
 
     Attributes:
       group_offsets: `[G + 1]` int64; group g owns the rows
@@ -56,15 +59,15 @@ class Tree(TreeConstructors, Immutable):
           ValueError: the arrays are not a tree, or a name is not a str; names
             the first group, row or class that is wrong.
         """
-        arrays = balanced.TreeArrays(
-            _checks.check_integers("group_offsets", group_offsets).copy(),
-            _checks.check_integers("group_parents", group_parents).copy(),
-            _checks.check_integers("class_rows", class_rows).copy(),
-        )
-        _checks.check_tree(*arrays)
-        for name, array in arrays._asdict().items():
-            self.__dict__[name] = _read_only(array)
-        self.__dict__["_names"] = tree_names.of_rows(names, self.num_rows)
+        for name, array in (
+            ("group_offsets", group_offsets),
+            ("group_parents", group_parents),
+            ("class_rows", class_rows),
+        ):
+            copy = _checks.check_integers(name, array).copy()
+            self.__dict__[name] = _read_only(copy)
+        check_tree(*self._arrays)
+        self.__dict__["_names"] = names_of_rows(names, self.num_rows)
 
     @classmethod
     def load(cls, path):
@@ -116,20 +119,18 @@ class Tree(TreeConstructors, Immutable):
     @functools.cached_property
     def row_groups(self):
         """`[R]` int64, the group of each row."""
-        return _read_only(tree_arrays.row_groups(self.group_offsets))
+        return _read_only(arrays.row_groups(self.group_offsets))
 
     @functools.cached_property
     def row_classes(self):
         """`[R]` int64, the class of each leaf row, -1 for an inner row."""
-        return _read_only(
-            tree_arrays.inverse(self.num_rows, self.class_rows, 0)
-        )
+        return _read_only(arrays.inverse(self.num_rows, self.class_rows, 0))
 
     @functools.cached_property
     def row_children(self):
         """`[R]` int64, the group below each row, -1 for a leaf."""
         return _read_only(
-            tree_arrays.inverse(self.num_rows, self.group_parents[1:], 1)
+            arrays.inverse(self.num_rows, self.group_parents[1:], 1)
         )
 
     @functools.cached_property
@@ -146,9 +147,7 @@ class Tree(TreeConstructors, Immutable):
         The classes below a row are an interval of ranks.
         """
         return _read_only(
-            tree_arrays.class_ranks(
-                *self._arrays, self._levels, self.row_groups
-            )
+            arrays.class_ranks(self._arrays, self._levels, self.row_groups)
         )
 
     def path(self, c):
@@ -174,7 +173,7 @@ class Tree(TreeConstructors, Immutable):
         """
         if self._names is None:
             return None
-        return _read_only(tree_names.unpack(self._names))
+        return _read_only(unpack_names(self._names))
 
     def with_class_names(self, names):
         """Returns this tree with names for its leaves.
@@ -190,7 +189,7 @@ class Tree(TreeConstructors, Immutable):
         row_names = [""] * self.num_rows if self._names is None else self.names
         return type(self)(
             *self._arrays,
-            tree_names.with_class_names(names, self.class_rows, row_names),
+            replace_class_names(names, self.class_rows, row_names),
         )
 
     def class_name(self, c):
@@ -201,7 +200,7 @@ class Tree(TreeConstructors, Immutable):
           ValueError: the tree has no names.
         """
         c = _checks.check_class(c, self.num_classes)
-        return tree_names.name_of(self._names, self.class_rows[c])
+        return name_of_row(self._names, self.class_rows[c])
 
     def path_names(self, c):
         """Returns the names of the rows of `path(c)`, a list of strs.
@@ -210,7 +209,7 @@ class Tree(TreeConstructors, Immutable):
           IndexError: `c` is not one of the classes 0 to N - 1.
           ValueError: the tree has no names.
         """
-        return [tree_names.name_of(self._names, row) for row in self.path(c)]
+        return [name_of_row(self._names, row) for row in self.path(c)]
 
     def expected_cost(self, counts=None, batch=None, dim=None, cost_model=None):
         """Returns the mean number of rows that one example scores, a float.
@@ -232,8 +231,13 @@ class Tree(TreeConstructors, Immutable):
           ValueError: a count is negative, infinite or NaN, or all are zero;
             or one of `batch` and `dim` is missing or not positive.
         """
+        row_masses = masses.row_masses(self._arrays, self._levels, counts)
         return expected.expected_cost(
-            self._arrays, self._levels, counts, batch, dim, cost_model
+            np.diff(self.group_offsets),
+            masses.group_masses(self._arrays, row_masses),
+            batch,
+            dim,
+            cost_model,
         )
 
     def log_prior(self, counts):
@@ -249,13 +253,13 @@ class Tree(TreeConstructors, Immutable):
         Raises:
           ValueError: a count is negative, infinite or NaN.
         """
-        return expected.log_prior(
+        return masses.log_prior(
             self._arrays, self._levels, self.row_groups, counts
         )
 
     def summary(self):
         """Returns a text: sizes, depths, fanouts of each level, memory."""
-        return tree_summary.summary(self._arrays, self._levels, self._names)
+        return summarize(self._arrays, self._levels, self._names)
 
     def plot(self, counts=None, path=None):
         """Draws the tree: its heaviest nodes, fanouts, and where labels end.
@@ -277,15 +281,15 @@ class Tree(TreeConstructors, Immutable):
           ValueError: a count is negative, infinite or NaN, or all are zero;
             or matplotlib knows no format of the suffix of `path`.
         """
-        return tree_plot.plot(self, counts, path)
+        return plot_tree(self, counts, path)
 
     @functools.cached_property
     def _levels(self):
-        return tree_arrays.level_starts(self.group_offsets, self.group_parents)
+        return arrays.level_starts(self._arrays)
 
     @property
     def _arrays(self):
-        return balanced.TreeArrays(
+        return arrays.TreeArrays(
             self.group_offsets, self.group_parents, self.class_rows
         )
 

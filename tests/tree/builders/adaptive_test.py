@@ -9,25 +9,8 @@ import tf_hsm
 from tests.support.tree_reference import check
 from tf_hsm.cost import cutoffs as cost_cutoffs
 from tf_hsm.tree import Tree
-from tf_hsm.tree.builders import adaptive as builders_adaptive
 
 TAILS = ["flat", "two_level", 2, 3, 100]
-
-
-def adaptive(
-    counts,
-    num_clusters="auto",
-    batch=1024,
-    width=512,
-    tail="flat",
-    min_head=None,
-    cost_model=None,
-    cutoffs=None,
-):
-    arrays = builders_adaptive.adaptive(
-        counts, num_clusters, batch, width, tail, min_head, cost_model, cutoffs
-    )
-    return Tree(*arrays)
 
 
 def by_frequency(counts):
@@ -72,16 +55,16 @@ def test_shape(seed, tail):
         rng.choice(np.arange(1, num_classes), num_tails, replace=False)
     )
     for given in (counts, counts.tolist(), counts / 7):
-        tree = adaptive(given, tail=tail, cutoffs=cutoffs.tolist())
+        tree = Tree.adaptive(given, tail=tail, cutoffs=cutoffs.tolist())
         check(tree, nested_of(counts, cutoffs.tolist(), tail))
 
 
 def test_head_has_classes_before_clusters():
-    tree = adaptive([5, 9, 0, 5, 1, 7], cutoffs=[2, 4])
+    tree = Tree.adaptive([5, 9, 0, 5, 1, 7], cutoffs=[2, 4])
     check(tree, [1, 5, [0, 3], [4, 2]])
     assert tree.row_classes.tolist() == [1, 5, -1, -1, 0, 3, 4, 2]
-    check(adaptive([1, 3, 2], cutoffs=[]), [1, 2, 0])
-    check(adaptive([1, 3], cutoffs=[1], tail="two_level"), [1, [0]])
+    check(Tree.adaptive([1, 3, 2], cutoffs=[]), [1, 2, 0])
+    check(Tree.adaptive([1, 3], cutoffs=[1], tail="two_level"), [1, [0]])
 
 
 @pytest.mark.parametrize("tail", TAILS)
@@ -89,7 +72,9 @@ def test_best_cutoffs(tail):
     rng = np.random.default_rng(0)
     counts = rng.permutation(10_000 // np.arange(1, 401))
     for num_clusters in ("auto", 1, 3, range(3)):
-        tree = adaptive(counts, num_clusters, batch=100, width=32, tail=tail)
+        tree = Tree.adaptive(
+            counts, num_clusters, batch=100, width=32, tail=tail
+        )
         cutoffs = cost_cutoffs.cutoffs(
             np.sort(counts)[::-1],
             num_clusters,
@@ -106,7 +91,7 @@ def test_best_cutoffs(tail):
 def test_few_classes(tail):
     for num_classes in range(1, 6):
         for counts in ([0] * num_classes, [1] * num_classes):
-            tree = adaptive(counts, tail=tail)
+            tree = Tree.adaptive(counts, tail=tail)
             assert tree.num_classes == num_classes
             assert tree.row_classes[: min(num_classes, 2)].tolist() == [
                 *range(min(num_classes, 2))
@@ -119,7 +104,7 @@ def test_probabilities(tail):
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 50, 40)
     cutoffs = [6, 15]
-    tree = adaptive(counts, tail=tail, cutoffs=cutoffs)
+    tree = Tree.adaptive(counts, tail=tail, cutoffs=cutoffs)
     weights = rng.standard_normal([tree.num_rows, 5])
     biases = rng.standard_normal(tree.num_rows)
     x = rng.standard_normal(5)
@@ -147,10 +132,10 @@ def test_deep_tails_of_many_classes():
     num_classes = 300_000
     ranks = np.random.default_rng(0).permutation(num_classes) + 1
     counts = 10**6 // ranks
-    flat = adaptive(counts)
-    deep = adaptive(counts, tail="two_level")
+    flat = Tree.adaptive(counts)
+    deep = Tree.adaptive(counts, tail="two_level")
     assert (flat.depth, deep.depth) == (2, 3)
-    assert adaptive(counts, tail=100).depth == 4
+    assert Tree.adaptive(counts, tail=100).depth == 4
     assert deep.expected_cost(counts) < 0.1 * flat.expected_cost(counts)
     assert deep.expected_cost(counts) < Tree.two_level(
         num_classes
@@ -181,4 +166,4 @@ def test_deep_tails_of_many_classes():
 )
 def test_bad_arguments(changes, message):
     with pytest.raises(ValueError, match=message):
-        adaptive(**({"counts": [6, 5, 4, 3, 2, 1]} | changes))
+        Tree.adaptive(**({"counts": [6, 5, 4, 3, 2, 1]} | changes))

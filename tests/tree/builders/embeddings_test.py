@@ -16,7 +16,7 @@ from tests.support.clusterings import (
     within,
 )
 from tf_hsm.tree import Tree
-from tf_hsm.tree.builders import balanced as builders_balanced
+from tf_hsm.tree.arrays import TreeArrays
 from tf_hsm.tree.builders import embeddings
 from tf_hsm.tree.clustering import pair_exchange, two_means
 
@@ -363,5 +363,5 @@ def test_bad_arguments(build, message):
 
 def test_arrays_are_a_named_tuple():
     arrays = embeddings.from_embeddings(normal(9, 2))
-    assert isinstance(arrays, builders_balanced.TreeArrays)
+    assert isinstance(arrays, TreeArrays)
     assert Tree(*arrays) == Tree.from_embeddings(normal(9, 2))

@@ -7,14 +7,44 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.cost.clusters import check_tail
 from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
-from tf_hsm.tree.builders import balanced as builders_balanced
-from tf_hsm.tree.builders import nodes
+from tf_hsm.tree.builders.balanced import balanced, two_level
+from tf_hsm.tree.builders.kind import Flag, Kind, parse_integers
+from tf_hsm.tree.builders.nodes import from_parents
 
 
 def adaptive(
-    counts, num_clusters, batch, width, tail, min_head, cost_model, cutoffs
+    counts,
+    num_clusters="auto",
+    batch=1024,
+    width=512,
+    tail="flat",
+    min_head=None,
+    cost_model=None,
+    cutoffs=None,
 ):
-    """See `Tree.adaptive`."""
+    """Frequency clusters that take the least time for the given counts.
+
+    The root's group holds the most frequent classes and then one row per
+    tail. Classes need no order; equal counts go by the class number. After
+    Grave et al. (2016: Efficient softmax approximation for GPUs).
+
+    Args:
+      counts: `[N]`, how often each class occurs; zeros are allowed.
+      num_clusters: the number of tails, several to choose from, or "auto":
+        the best of 1 to 8, or none if there are at most two classes.
+      batch: the examples in a step.
+      width: that of the inputs.
+      tail: "flat" if a tail is one group; "two_level", or the branching of
+        a balanced tree: then no group of a large tail is long.
+      min_head: the fewest classes in the head; by default about sqrt(N).
+      cost_model: a `tf_hsm.CostModel`; by default that of a machine of two
+        cores.
+      cutoffs: ascending, as for PyTorch, in place of the best ones; then
+        only `counts` and `tail` count.
+
+    Raises:
+      ValueError: an argument is out of range; names it.
+    """
     counts = _checks.check_counts(counts)
     tail = check_tail(tail)
     order = by_frequency(counts)
@@ -46,7 +76,7 @@ def adaptive(
         row_classes[arrays.class_rows] = order[begin:end]
         classes.append(row_classes)
         num_nodes += row_classes.size
-    return nodes.from_parents(np.concatenate(parents), np.concatenate(classes))
+    return from_parents(np.concatenate(parents), np.concatenate(classes))
 
 
 def by_frequency(counts):
@@ -60,10 +90,10 @@ def by_frequency(counts):
 def tail_arrays(tail, size):
     """Returns the `TreeArrays` of a tail of `size` classes."""
     if tail == "flat":
-        return builders_balanced.balanced(size, [size])
+        return balanced(size, [size])
     if tail == "two_level":
-        return builders_balanced.two_level(size)
-    return builders_balanced.balanced(size, tail)
+        return two_level(size)
+    return balanced(size, tail)
 
 
 def check_cutoffs(cutoffs, num_classes):
@@ -78,3 +108,37 @@ def check_cutoffs(cutoffs, num_classes):
                 f"{before} and below the {num_classes} classes"
             )
     return cutoffs
+
+
+def _build(value, options):
+    return adaptive(
+        options.needed_counts("adaptive"),
+        batch=options.batch,
+        width=options.width,
+        tail=options.flags["tail"],
+        cost_model=options.cost_model,
+        cutoffs=parse_integers("a cutoff", value) if value else None,
+    )
+
+
+def _tail(text):
+    return check_tail(int(text) if text.isdecimal() else text)
+
+
+ADAPTIVE = Kind(
+    "adaptive",
+    {
+        "adaptive": "frequency clusters, with the best cutoffs for the "
+        "counts, --batch and --width",
+        "adaptive:C1,C2,...": "with these cutoffs",
+    },
+    _build,
+    flags=(
+        Flag(
+            "tail",
+            _tail,
+            default="flat",
+            help="of adaptive: flat, two_level or a branching; %(default)s",
+        ),
+    ),
+)

@@ -1,41 +1,31 @@
-"""Trees of a given shape: `balanced` and `two_level`.
-
-Every builder returns `TreeArrays`, which `Tree` then checks.
-"""
+"""Trees of a given shape: `balanced` and `two_level`."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from tf_hsm import _checks
-
-
-class TreeArrays(NamedTuple):
-    """The three int64 arrays that are a whole tree."""
-
-    group_offsets: np.ndarray  # [G + 1]
-    group_parents: np.ndarray  # [G]
-    class_rows: np.ndarray  # [N]
-
-
-def assemble(fanouts, is_inner, class_rows):
-    """Makes the arrays of a tree from its rows in breadth-first order.
-
-    Args:
-      fanouts: `[G]`, the number of rows of each group.
-      is_inner: `[R]` booleans, whether a row has children.
-      class_rows: `[N]`, the leaf row of each class.
-    """
-    group_offsets = np.zeros(fanouts.size + 1, np.int64)
-    np.cumsum(fanouts, out=group_offsets[1:])
-    group_parents = np.full(fanouts.size, -1, np.int64)
-    group_parents[1:] = np.flatnonzero(is_inner)
-    return TreeArrays(group_offsets, group_parents, class_rows)
+from tf_hsm.tree.arrays import assemble
+from tf_hsm.tree.builders.kind import Kind, parse_fanouts
 
 
 def balanced(num_classes, branching):
-    """See `Tree.balanced`."""
+    """A tree whose leaves, in class order, are spread as evenly as can be.
+
+    A node with n classes below it has `min(branching, n)` children, whose
+    numbers of classes differ by at most one; a node with one class is its
+    leaf. With one int for all levels, the depths of two leaves differ by
+    at most one.
+
+    Args:
+      num_classes: N, at least 1.
+      branching: the largest fanout, at least 2; or a list of one per
+        level, each at least 1, whose product is at least N. Levels of
+        the list that are not needed stay unused.
+
+    Raises:
+      ValueError: an argument is out of range, or too few leaves fit.
+    """
     num_classes = _checks.check_int("num_classes", num_classes, 1)
     # The inner nodes of one level: each holds a run of consecutive classes.
     starts = np.zeros(1, np.int64)
@@ -59,7 +49,14 @@ def balanced(num_classes, branching):
 
 
 def two_level(num_classes):
-    """See `Tree.two_level`."""
+    """About sqrt(N) groups of about sqrt(N) classes, in class order.
+
+    The classes are spread evenly over `round(sqrt(N))` groups; up to
+    three classes are one group.
+
+    Raises:
+      ValueError: `num_classes` is not a positive integer.
+    """
     num_classes = _checks.check_int("num_classes", num_classes, 1)
     if num_classes <= 3:
         return balanced(num_classes, [num_classes])
@@ -102,3 +99,28 @@ def _level_branching(num_classes, branching):
             f"leaves; there are {num_classes} classes"
         )
     return levels
+
+
+def _build_balanced(value, options):
+    if not value:
+        raise ValueError("balanced needs a fanout, such as balanced:100")
+    num_classes = options.needed_num_classes("balanced")
+    return balanced(num_classes, parse_fanouts(value))
+
+
+def _build_two_level(value, options):
+    if value:
+        raise ValueError(f"two_level takes no value; not {value!r}")
+    return two_level(options.needed_num_classes("two_level"))
+
+
+BALANCED = Kind(
+    "balanced",
+    {"balanced:K": "fanout K; balanced:K,K2,... for one K per level"},
+    _build_balanced,
+)
+TWO_LEVEL = Kind(
+    "two_level",
+    {"two_level": "about sqrt(N) groups of sqrt(N) classes"},
+    _build_two_level,
+)

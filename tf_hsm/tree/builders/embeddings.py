@@ -6,7 +6,9 @@ import time
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree.builders import balanced as builders_balanced
+from tf_hsm.tree.builders.balanced import balanced, two_level
+from tf_hsm.tree.builders.kind import Flag, Kind, parse_fanouts
+from tf_hsm.tree.class_files import read_array
 from tf_hsm.tree.clustering import balanced_clusters
 
 METRICS = ("cosine", "euclidean")
@@ -22,16 +24,43 @@ def from_embeddings(
     max_iterations=50,
     verbose=True,
 ):
-    """See `Tree.from_embeddings`."""
+    """A tree in which classes with similar vectors are near each other.
+
+    It has the shape of `balanced(N, branching)`, and the classes below a
+    node are divided among its children so that similar ones stay together.
+    In a group the leaves stand in class order.
+
+    The division lowers the squared distances to the children's means: by
+    two-means with parts of given sizes (Prabhu et al., 2018: Parabel),
+    then by exchange between children. It takes O(N D) time for each
+    halving and for each round of exchange. The same arguments give the
+    same tree, whatever the number of threads.
+
+    Args:
+      vectors: `[N, D]` real numbers, one vector per class, such as the
+        word vectors of a model that was trained before.
+      branching: as for `balanced`; the shape of `two_level(N)` when None.
+      seed: an integer, at least 0; another one may find another tree.
+      metric: "cosine" compares directions; vectors of zeros, which have
+        none, are similar to each other only. "euclidean" compares
+        positions.
+      max_iterations: the most steps of two-means in a halving, and the
+        most rounds of exchange at a level; at least 1.
+      verbose: whether to write to stderr, every few seconds, how far it is.
+
+    Raises:
+      ValueError: `vectors` has another rank, no numbers, or one that is
+        NaN or infinite (names the class), or an argument is out of range.
+    """
     vectors = _check_vectors(vectors)
     seed = _checks.check_int("seed", seed, 0)
     if metric not in METRICS:
         raise ValueError(f"metric is {metric!r}; it must be one of {METRICS}")
     max_iterations = _checks.check_int("max_iterations", max_iterations, 1)
     if branching is None:
-        arrays = builders_balanced.two_level(len(vectors))
+        arrays = two_level(len(vectors))
     else:
-        arrays = builders_balanced.balanced(len(vectors), branching)
+        arrays = balanced(len(vectors), branching)
     leaf_classes = balanced_clusters.leaf_points(
         _points(vectors, metric),
         arrays,
@@ -144,3 +173,35 @@ def _sort_siblings(leaf_classes, arrays):
     )
     places = np.argsort(groups, kind="stable")
     leaf_classes[places] = leaf_classes[np.lexsort((leaf_classes, groups))]
+
+
+def _build(value, options):
+    if not value:
+        raise ValueError("embeddings needs a file: embeddings:FILE.npy")
+    return from_embeddings(
+        read_array(value),
+        **{flag.name: options.flags[flag.name] for flag in EMBEDDINGS.flags},
+    )
+
+
+EMBEDDINGS = Kind(
+    "embeddings",
+    {"embeddings:FILE.npy": "similar classes together, from vectors [N, D]"},
+    _build,
+    flags=(
+        Flag(
+            "branching",
+            lambda text: text and parse_fanouts(text),
+            metavar="K",
+            help="of embeddings; else as two_level",
+        ),
+        Flag(
+            "metric",
+            choices=METRICS,
+            default="cosine",
+            help="of embeddings; %(default)s",
+        ),
+        Flag("seed", type=int, default=0, help="of embeddings; %(default)s"),
+    ),
+    reports=True,
+)

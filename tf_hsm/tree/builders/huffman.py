@@ -15,16 +15,34 @@ Total cost: one sort, then O(N).
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree.builders import balanced as builders_balanced
+from tf_hsm.tree.arrays import TreeArrays
+from tf_hsm.tree.builders.balanced import balanced
+from tf_hsm.tree.builders.kind import Kind, parse_fanouts
 
 
-def huffman(counts, branching):
-    """See `Tree.huffman`."""
+def huffman(counts, branching=2):
+    """The tree with the smallest mean depth for the given counts.
+
+    Every group has `min(branching, N)` rows but for the last one, which
+    is among the deepest and takes what is left. Heavy rows come first in
+    a group. Equal counts are told apart by the class number, the smaller
+    one being nearer to the root, so that the tree is reproducible.
+    After Huffman (1952), in O(N) past the sort.
+
+    Args:
+      counts: `[N]`, how often each class occurs; zeros are allowed.
+        Integers are summed exactly in int64, floats in float64.
+      branching: the fanout, at least 2.
+
+    Raises:
+      ValueError: a count is negative, infinite or NaN (names the class),
+        or the total does not fit its type.
+    """
     counts = _checks.check_counts(counts)
     branching = _checks.check_int("branching", branching, 2)
     num_classes = counts.size
     if num_classes == 1:
-        return builders_balanced.balanced(1, 2)
+        return balanced(1, 2)
     branching = min(branching, num_classes)
     # Leaves of weight zero fill the first merge, which is the deepest group;
     # every other group, the root's among them, is then full.
@@ -44,9 +62,7 @@ def huffman(counts, branching):
     group_parents[1:] = np.flatnonzero(~is_leaf[::-1])
     class_rows = np.empty(num_classes, np.int64)
     class_rows[order] = is_leaf.size - 1 - np.flatnonzero(is_leaf)[num_dummies:]
-    return builders_balanced.TreeArrays(
-        group_offsets, group_parents, class_rows
-    )
+    return TreeArrays(group_offsets, group_parents, class_rows)
 
 
 def _merge_order(weights, k):
@@ -86,3 +102,15 @@ def _merge_order(weights, k):
         num_sums += size - taken
         made += merges
     return is_leaf
+
+
+def _build(value, options):
+    branching = parse_fanouts(value or "2")
+    return huffman(options.needed_counts("huffman"), branching)
+
+
+HUFFMAN = Kind(
+    "huffman",
+    {"huffman, huffman:K": "the shortest paths for the counts, fanout K or 2"},
+    _build,
+)

@@ -1,23 +1,38 @@
-"""Trees that a user describes node by node: parents, paths, nested lists.
-
-Every builder returns what `Tree` takes: the three arrays, and names or None.
-"""
+"""Trees that a user describes node by node: parents, paths, nested lists."""
 
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree import names as tree_names
-from tf_hsm.tree.builders import balanced
+from tf_hsm.tree.arrays import assemble
+from tf_hsm.tree.builders.kind import Kind
+from tf_hsm.tree.class_files import read_paths
+from tf_hsm.tree.names import check_strs
 
 _END = object()
 
 
-def from_parents(parents, classes, names=None):
-    """See `Tree.from_parents`."""
+def from_parents(parents, classes=None, names=None):
+    """A tree given by the parent of each node.
+
+    Nodes are numbered as the caller likes; siblings keep their order.
+
+    Args:
+      parents: `[M]` integers, the parent of each node; -1 for the root.
+      classes: `[M]` integers, the class of each leaf, and -1 for each
+        node with children. By default the leaves, in node order, are the
+        classes 0 to N - 1.
+      names: `[M]` strs, the name of each node, or None; the root's is
+        dropped.
+
+    Raises:
+      ValueError: there is not exactly one root, a parent is not a node, a
+        node is its own ancestor, a class is missing, out of range or
+        given twice, or a name is not a str; names the node.
+    """
     parents = _checks.check_integers("parents", parents)
     root = _find_root(parents)
     if names is not None:
-        names = tree_names.check_strs(names, parents.size, "node")
+        names = check_strs(names, parents.size, "node")
     children, their_parents = _sort_by_parent(parents)
     # The root is the only child of -1.
     child_counts = np.bincount(their_parents[1:], minlength=parents.size)
@@ -50,16 +65,26 @@ def from_parents(parents, classes, names=None):
     leaf_rows = np.flatnonzero(~is_inner)
     node_rows = np.empty(parents.size, np.int64)  # only of leaves
     node_rows[row_nodes[leaf_rows]] = leaf_rows
-    arrays = balanced.assemble(
-        np.concatenate(fanouts), is_inner, node_rows[class_nodes]
-    )
+    arrays = assemble(np.concatenate(fanouts), is_inner, node_rows[class_nodes])
     if names is not None:
         names = [names[node] for node in row_nodes.tolist()]
     return *arrays, names
 
 
 def from_paths(paths):
-    """See `Tree.from_paths`."""
+    """A tree given by one path per class, like the paths of files.
+
+    Paths that begin with the same keys share the nodes of those keys.
+    Siblings stand in the order in which they first occur. If all keys are
+    strs, they are the names of the rows.
+
+    Args:
+      paths: for each class a tuple of hashable keys, at least one.
+
+    Raises:
+      ValueError: two classes have the same path, or one class's path is
+        the beginning of another's; names the classes.
+    """
     parents, classes, first_class = [-1], [-1], [0]
     names = [""]
     nodes = {}
@@ -108,7 +133,15 @@ def from_paths(paths):
 
 
 def from_nested(nested_lists):
-    """See `Tree.from_nested`."""
+    """A tree given by nested lists of classes, such as `[[0, 1], [2]]`.
+
+    A list is a node with children, an integer is the leaf of that class.
+    Any depth of nesting works.
+
+    Raises:
+      ValueError: a list is empty, or the integers are not exactly the
+        numbers 0 to N - 1.
+    """
     if not isinstance(nested_lists, list | tuple):
         raise ValueError(
             f"nested_lists must be a list, not {type(nested_lists).__name__}"
@@ -247,3 +280,16 @@ def _refuse_cycle(parents, root, reached_rows):
     if cycle[-1] != node:
         shown += " -> ..."
     raise ValueError(f"node {node} is its own ancestor: {shown}")
+
+
+def _build_paths(value, options):
+    if not value:
+        raise ValueError("paths needs a file: paths:FILE")
+    return from_paths(read_paths(value))
+
+
+PATHS = Kind(
+    "paths",
+    {"paths:FILE": "one path per class, such as animal/cat, on a line"},
+    _build_paths,
+)

@@ -17,7 +17,7 @@ import itertools
 
 import numpy as np
 
-from tf_hsm.tree import arrays as tree_arrays
+from tf_hsm.tree.arrays import level_starts, row_leaves
 from tf_hsm.tree.clustering import pair_exchange, two_means
 
 
@@ -56,8 +56,8 @@ def _levels(arrays):
       row of each group, counted within the level, with their number.
     """
     group_offsets, group_parents, _ = arrays
-    first_groups = tree_arrays.level_starts(group_offsets, group_parents)
-    leaves = tree_arrays.row_leaves(group_offsets, group_parents, first_groups)
+    first_groups = level_starts(arrays)
+    leaves = row_leaves(arrays, first_groups)
     row_starts = np.zeros(leaves.size, np.int64)
     levels = []
     for begin, end in itertools.pairwise(first_groups):

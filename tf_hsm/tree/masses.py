@@ -1,0 +1,58 @@
+"""How probable the rows and groups of a tree are, where counts say the labels.
+
+`arrays` are the `TreeArrays` throughout, and `levels` what `level_starts`
+returns for them.
+"""
+
+import numpy as np
+
+from tf_hsm import _checks
+from tf_hsm.tree.arrays import sum_to_root
+
+
+def row_masses(arrays, levels, counts):
+    """Returns the probability that a label's path has each row, `[R]`.
+
+    Args:
+      arrays: see the module.
+      levels: see the module.
+      counts: `[N]`, how often each class is the label; all alike when None.
+
+    Raises:
+      ValueError: a count is negative, infinite or NaN, or all are zero.
+    """
+    if counts is None:
+        shares = np.ones(arrays.class_rows.size)
+    else:
+        counts = _checks.check_counts(counts, arrays.class_rows.size)
+        if not counts.any():
+            raise ValueError("all counts are zero; no class ever occurs")
+        shares = counts / counts.max()
+    masses = np.empty(arrays.group_offsets[-1])
+    masses[arrays.class_rows] = shares / shares.sum()
+    sum_to_root(masses, arrays, levels)
+    return np.minimum(masses, 1, out=masses)  # sums are rounded
+
+
+def group_masses(arrays, masses):
+    """Returns the probability that a label passes each group, `[G]`.
+
+    Args:
+      arrays: see the module.
+      masses: `[R]`, as `row_masses` returns them.
+    """
+    result = np.ones(arrays.group_parents.size)
+    result[1:] = masses[arrays.group_parents[1:]]
+    return result
+
+
+def log_prior(arrays, levels, row_groups, counts):
+    """See `Tree.log_prior`."""
+    counts = _checks.check_counts(counts, arrays.class_rows.size)
+    seen = counts[counts > 0]
+    if seen.size:
+        counts = np.where(counts > 0, counts, 0.5 * seen.min())
+    else:
+        counts = np.ones(counts.size)
+    masses = row_masses(arrays, levels, counts)
+    return np.log(masses) - np.log(group_masses(arrays, masses))[row_groups]
