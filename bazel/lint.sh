@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks format and lint of every Python and C++ file; with --fix, repairs them.
+# Checks format and lint of every Python and C++ file, and what may import what;
+# with --fix, repairs format and lint.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,6 +22,7 @@ status=0
 # A repair of lint may leave format to repair, but not the other way round.
 .venv/bin/ruff check "${lint[@]}" . || status=1
 .venv/bin/ruff format "${format[@]}" . || status=1
+.venv/bin/lint-imports --no-cache --no-logo || status=1
 find cc benchmarks examples -name '*.cc' -o -name '*.cu' -o -name '*.h' | sort |
   xargs .venv/bin/clang-format "${clang[@]}" || status=1
 exit "$status"
