@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "cc/core/base/host_device.h"
+
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #define TF_HSM_KERNEL(threads) __global__ void __launch_bounds__(threads, 1)
@@ -15,7 +17,6 @@
 #define TF_HSM_CROWDED_KERNEL(threads, blocks) \
   __global__ void __launch_bounds__(threads, blocks)
 #define TF_HSM_DEVICE __device__ __forceinline__
-#define TF_HSM_HOST_DEVICE __host__ __device__ __forceinline__
 #define TF_HSM_UNROLL _Pragma("unroll")
 #define TF_HSM_NO_UNROLL _Pragma("unroll 1")
 #else
@@ -28,7 +29,6 @@
 #define TF_HSM_KERNEL(threads) void
 #define TF_HSM_CROWDED_KERNEL(threads, blocks) void
 #define TF_HSM_DEVICE inline
-#define TF_HSM_HOST_DEVICE inline
 #define TF_HSM_UNROLL
 #define TF_HSM_NO_UNROLL
 #endif
