@@ -218,7 +218,7 @@ def test_floor_keeps_the_quadrangle_inequality():
         costs = ClusterCosts.of(counts, batch, width, div_value, tail, model)
         n = np.arange(31)
         w = costs.tail_of(1, n[:, np.newaxis], n)
-        # Of neighbours, which implies it of all.
+        # It holds for neighbours, and so for all.
         mixed = w[:-1, :-1] + w[1:, 1:] - w[:-1, 1:] - w[1:, :-1]
         assert mixed.max() <= 1e-12 * w.max()
 

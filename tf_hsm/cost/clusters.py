@@ -72,7 +72,7 @@ class ClusterCosts:
         return int(self.width // self.div_value**number)
 
     def per_class(self, number):
-        """Returns what a class in the head (0) or a flat tail costs alone."""
+        """Returns what a class costs alone: 0 is the shortlist, else a tail."""
         if number and self.tail != "flat":
             return 0.0  # its weights are among its products
         return self.model.weights(1, self.tail_width(number))
@@ -89,8 +89,8 @@ class ClusterCosts:
                 num_calls += 2
         return ms + self.model.call * num_calls
 
-    def head(self, size, num_tails):
-        """Returns the cost of a head of `size` classes, beside weights."""
+    def shortlist(self, size, num_tails):
+        """Returns the cost of a shortlist of `size` classes, beside weights."""
         return self.model.products(size + num_tails, self.batch, self.width)
 
     def tail_of(self, number, begin, end):
@@ -113,7 +113,7 @@ class ClusterCosts:
     def milliseconds(self, cutoffs):
         """Returns the cost of a step."""
         ends = [*cutoffs, self.num_classes]
-        ms = self.fixed(len(cutoffs)) + self.head(ends[0], len(cutoffs))
+        ms = self.fixed(len(cutoffs)) + self.shortlist(ends[0], len(cutoffs))
         for number, (begin, end) in enumerate(itertools.pairwise([0, *ends])):
             ms += self.per_class(number) * (end - begin)
             if number:

@@ -65,7 +65,7 @@ def plot_tree(tree, counts, path):
         _draw_fanouts(fanouts, tree)
         _draw_shares(shares, tree, masses, counts)
         if path is not None:
-            # The same tree makes the same file.
+            # No date: one tree makes one file.
             is_svg = os.fspath(path).lower().endswith(".svg")
             metadata = {"Creator": None, "Date": None} if is_svg else None
             figure.savefig(path, dpi=150, metadata=metadata)

@@ -24,9 +24,10 @@ def adaptive(
 ):
     """Frequency clusters that take the least time for the given counts.
 
-    The root's group holds the most frequent classes and then one row per
-    tail. Classes need no order; equal counts go by the class number. After
-    Grave et al. (2016: Efficient softmax approximation for GPUs).
+    The root's group holds the most frequent classes, the shortlist, and
+    then one row per tail. Classes need no order; equal counts go by the
+    class number. After Grave et al. (2016: Efficient softmax approximation
+    for GPUs).
 
     Args:
       counts: `[N]`, how often each class occurs; zeros are allowed.
@@ -36,7 +37,7 @@ def adaptive(
       width: that of the inputs.
       tail: "flat" if a tail is one group; "two_level", or the branching of
         a balanced tree: then no group of a large tail is long.
-      min_head: the fewest classes in the head; by default about sqrt(N).
+      min_head: the fewest classes in the shortlist; by default about sqrt(N).
       cost_model: a `tf_hsm.CostModel`; by default that of a machine of two
         cores.
       cutoffs: ascending, as for PyTorch, in place of the best ones; then
@@ -60,12 +61,12 @@ def adaptive(
         )
     else:
         cutoffs = check_cutoffs(cutoffs, counts.size)
-    head, *_ = ends = [*cutoffs, counts.size]
+    shortlist, *_ = ends = [*cutoffs, counts.size]
 
-    # Nodes: the root, the head's classes, the clusters, the rows of each tail.
-    first_cluster = 1 + head
-    parents = [[-1], np.zeros(head + len(cutoffs), np.int64)]
-    classes = [[-1], order[:head], np.full(len(cutoffs), -1)]
+    # Nodes: the root, the shortlist, the clusters, the rows of each tail.
+    first_cluster = 1 + shortlist
+    parents = [[-1], np.zeros(shortlist + len(cutoffs), np.int64)]
+    classes = [[-1], order[:shortlist], np.full(len(cutoffs), -1)]
     num_nodes = first_cluster + len(cutoffs)
     for number, (begin, end) in enumerate(itertools.pairwise(ends)):
         arrays = tail_arrays(tail, end - begin)
@@ -82,7 +83,7 @@ def adaptive(
 def by_frequency(counts):
     """Returns the classes `[N]`, the most frequent first.
 
-    Of equal counts the smaller class comes first.
+    Where counts are equal, the smaller class comes first.
     """
     return counts.size - 1 - np.argsort(counts[::-1], kind="stable")[::-1]
 

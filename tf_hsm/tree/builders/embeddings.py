@@ -33,8 +33,8 @@ def from_embeddings(
     The division lowers the squared distances to the children's means: by
     two-means with parts of given sizes (Prabhu et al., 2018: Parabel),
     then by exchange between children. It takes O(N D) time for each
-    halving and for each round of exchange. The same arguments give the
-    same tree, whatever the number of threads.
+    halving and for each round of exchange. Equal arguments give
+    equal trees, whatever the number of threads.
 
     Args:
       vectors: `[N, D]` real numbers, one vector per class, such as the

@@ -15,14 +15,14 @@ _MAX_MATCHINGS = 32
 def open_siblings(sizes, offsets):
     """Yields children `[F, K]` of F parents that an exchange may improve.
 
-    Of parents with a great many children, K are a run of them.
+    Where a parent has a great many children, K are a run of them.
 
     Args:
       sizes: `[C]`, the number of points of each child.
       offsets: `[P + 1]`, the first child of each parent.
     """
     counts = np.diff(offsets)
-    # Of two children the halving was the exchange.
+    # The halving of two children was their exchange.
     is_open = (counts > 2) & (np.maximum.reduceat(sizes, offsets[:-1]) > 1)
     blocks = {}
     for first, count in zip(

@@ -1,10 +1,10 @@
 """Two-means with parts of given sizes, on many runs of points at once.
 
-Of all ways to give m of n points to a mean a and the rest to a mean b, the
-least sum of squared distances has the m points that lie farthest along a - b
-on the left. So a step of Lloyd's algorithm is one projection and one
-selection, is exactly balanced, and never makes the sum larger. Label trees
-are learned in this way in Prabhu et al., Parabel, WWW 2018.
+To give m of n points to a mean a and the rest to a mean b, with the least sum
+of squared distances, one takes the m points that lie farthest along a - b. So a
+step of Lloyd's algorithm is one projection and one selection. It is exactly
+balanced, and never makes the sum larger. Label trees are learned in this way in
+Prabhu et al., Parabel, WWW 2018.
 
 Sums are made by `einsum`, in one thread and one order, not by a BLAS: results
 then do not depend on the number of threads.
@@ -145,7 +145,7 @@ class TwoMeans:
         is_left, direction = self._iterate(
             points, _sum(points, before), num_left, before
         )
-        # Of an axis, the end that moves fewer points.
+        # An axis has two ends: take the one that moves fewer points.
         principal *= np.copysign(1, _dot(principal, direction))[:, None]
         others, their_direction = self._iterate(points, principal, num_left)
         # All sums of squared distances to the means are a constant less a
@@ -204,7 +204,7 @@ def _sum(points, weights):
 
 
 def _largest(scores, count):
-    """Marks the `count` largest scores of each row; of ties the first ones."""
+    """Marks the `count` largest scores of a row, the first where some tie."""
     cut = scores.shape[1] - count
     least = np.partition(scores, cut, axis=1)[:, cut, None]
     marked = scores >= least
