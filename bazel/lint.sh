@@ -25,4 +25,5 @@ status=0
 .venv/bin/lint-imports --no-cache --no-logo || status=1
 find cc benchmarks examples -name '*.cc' -o -name '*.cu' -o -name '*.h' | sort |
   xargs .venv/bin/clang-format "${clang[@]}" || status=1
+.venv/bin/python bazel/check_layers.py || status=1
 exit "$status"

@@ -53,14 +53,42 @@ _FRAMEWORK = "@tensorflow//:libtensorflow_framework.so.2"
 
 _VERSION_SCRIPT = "//bazel:exports.lds"
 
-def hsm_cc_library(name, copts = [], **kwargs):
+_VISIBILITY = ["//:__subpackages__"]
+
+def hsm_cc_library(name, copts = [], visibility = _VISIBILITY, **kwargs):
     """A cc_library with the flags of the package."""
     native.cc_library(
         name = name,
         copts = _COPTS + copts,
         linkstatic = True,
+        visibility = visibility,
         **kwargs
     )
+
+def hsm_cc_folder(name, deps = [], test_deps = [], **kwargs):
+    """The .h and .cc files of a folder, and a test for every *_test.cc.
+
+    Args:
+      name: that of the folder.
+      deps: folders whose headers are included (bazel/check_layers.py).
+      test_deps: what the tests need besides.
+      **kwargs: of the cc_library.
+    """
+    support = native.glob(["*_test_support.h"])
+    tests = native.glob(["*_test.cc"])
+    hsm_cc_library(
+        name = name,
+        srcs = native.glob(["*.cc"], exclude = tests),
+        hdrs = native.glob(["*.h"], exclude = support),
+        deps = deps,
+        **kwargs
+    )
+    for test in tests:
+        hsm_cc_test(
+            name = test[:-len(".cc")],
+            srcs = [test] + support,
+            deps = [":" + name] + test_deps,
+        )
 
 def hsm_isa_library(name, srcs, deps = [], **kwargs):
     """Compiles `srcs` once per ISA, with TF_HSM_ISA naming it.
@@ -85,6 +113,7 @@ def hsm_isa_library(name, srcs, deps = [], **kwargs):
     native.cc_library(
         name = name,
         linkstatic = True,
+        visibility = _VISIBILITY,
         deps = [name + "_baseline"] + select({
             "//bazel:x86_64": [name + "_" + isa for isa in _X86_ISAS],
             "//conditions:default": [],
@@ -118,6 +147,7 @@ def hsm_cuda_library(name, srcs, deps, **kwargs):
         name = name,
         srcs = if_cuda(["lib%s.a" % name]),
         linkstatic = True,
+        visibility = _VISIBILITY,
         deps = if_cuda(["@cuda//:runtime"]),
         **kwargs
     )
@@ -139,6 +169,7 @@ def hsm_cuda_folder(name, deps = []):
     native.filegroup(
         name = name + "_sources",
         srcs = sources,
+        visibility = _VISIBILITY,
     )
     hsm_cc_library(
         name = name,
@@ -183,15 +214,6 @@ def hsm_cc_test(name, deps = [], copts = [], **kwargs):
         deps = deps,
         **kwargs
     )
-
-def hsm_cc_tests(deps):
-    """An `hsm_cc_test` for every file `*_test.cc` of the folder."""
-    for source in native.glob(["*_test.cc"]):
-        hsm_cc_test(
-            name = source[:-len(".cc")],
-            srcs = [source],
-            deps = deps,
-        )
 
 def hsm_op_library(name, deps, **kwargs):
     """The shared library that tf.load_op_library loads."""

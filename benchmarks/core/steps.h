@@ -14,7 +14,7 @@
 #include "cc/core/api/inputs.h"
 #include "cc/core/api/loss.h"
 #include "cc/core/plan/plan.h"
-#include "cc/core/table/kernels.h"
+#include "cc/core/table/kernel_table.h"
 #include "cc/core/tree/tree_view.h"
 #include "cc/core/update/update.h"
 
@@ -73,7 +73,7 @@ class Steps {
     Plan training = plan;
     PlanTraining(&training, MaxPartials<T>(width_));
 
-    const Kernels<T>& kernels = KernelsFor<T>(isa);
+    const KernelTable<T>& kernels = KernelTableFor<T>(isa);
     Grow(plan.num_examples() * Padded(width_), &sorted_);
     Grow(2 * plan.num_passes, &normalizers_);
     const bool keeps = KeepsProbs<T>(plan, width_, kMaxKeptBytes);

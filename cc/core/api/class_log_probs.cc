@@ -51,10 +51,10 @@ std::string AddPath(const TreeView& tree, int64_t at, int64_t label,
 }  // namespace
 
 template <typename T>
-std::string ClassLogProbs(const Descent<T>& descent, const int64_t* classes,
+std::string ClassLogProbs(const GroupScorer<T>& scorer, const int64_t* classes,
                           int64_t count, Accumulator<T>* log_probs) {
   using A = Accumulator<T>;
-  const int64_t total = descent.num_examples * count;
+  const int64_t total = scorer.num_examples * count;
   std::vector<Step> steps;
   std::vector<int64_t> ends;  // of each path's slots
   std::vector<Visit> visits;
@@ -67,7 +67,7 @@ std::string ClassLogProbs(const Descent<T>& descent, const int64_t* classes,
     for (; end < total && static_cast<int64_t>(steps.size()) < kMaxSteps;
          ++end) {
       const std::string error =
-          AddPath(descent.tree, end, classes[end], end / count, &steps);
+          AddPath(scorer.tree, end, classes[end], end / count, &steps);
       if (!error.empty()) return error;
       ends.push_back(steps.size());
     }
@@ -88,7 +88,7 @@ std::string ClassLogProbs(const Descent<T>& descent, const int64_t* classes,
     starts.push_back(steps.size());
     terms.resize(steps.size());
     const std::string error =
-        Score<T>(descent, visits, [&](int64_t visit, const A* scores) {
+        Score<T>(scorer, visits, [&](int64_t visit, const A* scores) {
           for (int64_t i = starts[visit]; i < starts[visit + 1]; ++i) {
             terms[steps[i].slot] = scores[steps[i].local];
           }
@@ -108,13 +108,10 @@ std::string ClassLogProbs(const Descent<T>& descent, const int64_t* classes,
   return "";
 }
 
-#define TF_HSM_INSTANTIATE(T)                                           \
-  template std::string ClassLogProbs(const Descent<T>&, const int64_t*, \
+#define TF_HSM_INSTANTIATE(T, ...)                                          \
+  template std::string ClassLogProbs(const GroupScorer<T>&, const int64_t*, \
                                      int64_t, Accumulator<T>*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

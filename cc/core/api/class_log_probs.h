@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cc/core/api/descent.h"
+#include "cc/core/api/group_scores.h"
 
 namespace tf_hsm {
 
@@ -17,7 +17,7 @@ namespace tf_hsm {
 // tree's class_rows, row_groups and group_parents are read. Returns an empty
 // string, or what is wrong with the classes or the tree.
 template <typename T>
-std::string ClassLogProbs(const Descent<T>& descent, const int64_t* classes,
+std::string ClassLogProbs(const GroupScorer<T>& scorer, const int64_t* classes,
                           int64_t count, Accumulator<T>* log_probs);
 
 }  // namespace tf_hsm

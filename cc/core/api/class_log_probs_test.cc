@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/api/descent_test_support.h"
+#include "cc/core/api/group_scores_test_support.h"
 #include "cc/core/testing/test_support.h"
 
 namespace tf_hsm {
@@ -26,12 +26,12 @@ std::vector<int64_t> DrawClasses(int64_t examples, int64_t count,
 }
 
 template <typename T>
-std::vector<Accumulator<T>> Run(const Descent<T>& descent,
+std::vector<Accumulator<T>> Run(const GroupScorer<T>& scorer,
                                 const std::vector<int64_t>& classes,
                                 int64_t count) {
   std::vector<Accumulator<T>> log_probs(classes.size(), NAN);
   const std::string error =
-      ClassLogProbs<T>(descent, classes.data(), count, log_probs.data());
+      ClassLogProbs<T>(scorer, classes.data(), count, log_probs.data());
   Expect(error.empty(), error);
   return log_probs;
 }

@@ -60,15 +60,12 @@ void PackInputs(const int64_t* order, int64_t count, const X* x, int64_t width,
   });
 }
 
-#define TF_HSM_INSTANTIATE(T)                                          \
+#define TF_HSM_INSTANTIATE(T, ...)                                     \
   template void PackInputs(const int64_t*, int64_t, const T*, int64_t, \
                            const Parallel&, float*);                   \
   template void PackInputs(const int64_t*, int64_t, const T*, int64_t, \
                            const Parallel&, double*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

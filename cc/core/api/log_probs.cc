@@ -99,12 +99,12 @@ std::string FindLevels(const TreeView& tree, std::vector<int64_t>* levels) {
 }
 
 template <typename T>
-void LogProbs(const Descent<T>& descent, const std::vector<int64_t>& levels,
+void LogProbs(const GroupScorer<T>& scorer, const std::vector<int64_t>& levels,
               const AllLogProbs<Accumulator<T>>& out) {
   using A = Accumulator<T>;
-  const TreeView& tree = descent.tree;
+  const TreeView& tree = scorer.tree;
   const int64_t stride = Stride(tree, out);
-  for (int64_t i = 0; i < descent.num_examples; ++i) {
+  for (int64_t i = 0; i < scorer.num_examples; ++i) {
     out.groups[i * tree.num_groups] = 0;
   }
   auto score = [&](const Block& block) {
@@ -114,9 +114,9 @@ void LogProbs(const Descent<T>& descent, const std::vector<int64_t>& levels,
     const int64_t rows = offsets[block.num_groups] - first_row;
     const int64_t examples = block.end - block.begin;
     scores.resize(std::max<size_t>(scores.size(), examples * rows));
-    descent.kernels->log_softmax(
-        descent.Rows(first_row, offsets, block.num_groups,
-                     descent.x + block.begin * Padded(descent.width), examples),
+    scorer.table->log_softmax(
+        scorer.Rows(first_row, offsets, block.num_groups,
+                    scorer.x + block.begin * Padded(scorer.width), examples),
         scores.data(), rows);
     for (int64_t m = 0; m < examples; ++m) {
       const A* z = scores.data() + m * rows - first_row;
@@ -138,19 +138,20 @@ void LogProbs(const Descent<T>& descent, const std::vector<int64_t>& levels,
     }
   };
   for (size_t level = 0; level + 1 < levels.size(); ++level) {
-    ForBlocks(tree, levels[level], levels[level + 1], descent.num_examples,
-              descent.parallel, score);
+    ForBlocks(tree, levels[level], levels[level + 1], scorer.num_examples,
+              scorer.parallel, score);
   }
 }
 
 template <typename T>
-void LogProbsGrad(const Descent<T>& descent, const std::vector<int64_t>& levels,
+void LogProbsGrad(const GroupScorer<T>& scorer,
+                  const std::vector<int64_t>& levels,
                   const AllLogProbs<const Accumulator<T>>& forward,
                   const Accumulator<T>* grads, Accumulator<T>* dz,
                   Accumulator<T>* dx) {
   using A = Accumulator<T>;
-  const TreeView& tree = descent.tree;
-  const int64_t examples = descent.num_examples, width = descent.width;
+  const TreeView& tree = scorer.tree;
+  const int64_t examples = scorer.num_examples, width = scorer.width;
   const int64_t rows = tree.num_rows, stride = Stride(tree, forward);
   std::vector<A> group_sums(examples * tree.num_groups);
   auto make_dz = [&](const Block& block) {
@@ -179,14 +180,14 @@ void LogProbsGrad(const Descent<T>& descent, const std::vector<int64_t>& levels,
               above;
         }
         sums[g] = sum;
-        descent.kernels->exps(probs.data(), fanout, probs.data());
+        scorer.table->exps(probs.data(), fanout, probs.data());
         for (int64_t k = 0; k < fanout; ++k) s[k] -= sum * probs[k];
       }
     }
   };
   for (size_t level = levels.size() - 1; level-- > 0;) {
-    ForBlocks(tree, levels[level], levels[level + 1], examples,
-              descent.parallel, make_dz);
+    ForBlocks(tree, levels[level], levels[level + 1], examples, scorer.parallel,
+              make_dz);
   }
 
   // dx of some examples over some of the rows, then the sum of those parts. The
@@ -198,14 +199,14 @@ void LogProbsGrad(const Descent<T>& descent, const std::vector<int64_t>& levels,
       std::clamp<int64_t>(kParts / std::max<int64_t>(slices, 1), 1, kParts);
   const int64_t part_rows = (rows + parts - 1) / parts;
   std::vector<A> sums(parts * examples * padded);
-  descent.parallel(slices * parts, [&](int64_t item) {
+  scorer.parallel(slices * parts, [&](int64_t item) {
     const int64_t part = item % parts;
     const int64_t begin = item / parts * kMaxItemExamples;
     const int64_t count = std::min(kMaxItemExamples, examples - begin);
     const int64_t end_row = std::min((part + 1) * part_rows, rows);
     for (int64_t row = part * part_rows; row < end_row; row += kBlockRows) {
-      descent.kernels->add_expectations(
-          descent.weights + row * width, std::min(kBlockRows, end_row - row),
+      scorer.table->add_expectations(
+          scorer.weights + row * width, std::min(kBlockRows, end_row - row),
           width, dz + begin * rows + row, rows, count,
           sums.data() + (part * examples + begin) * padded);
     }
@@ -221,17 +222,14 @@ void LogProbsGrad(const Descent<T>& descent, const std::vector<int64_t>& levels,
   }
 }
 
-#define TF_HSM_INSTANTIATE(T)                                                \
-  template void LogProbs(const Descent<T>&, const std::vector<int64_t>&,     \
+#define TF_HSM_INSTANTIATE(T, ...)                                           \
+  template void LogProbs(const GroupScorer<T>&, const std::vector<int64_t>&, \
                          const AllLogProbs<Accumulator<T>>&);                \
-  template void LogProbsGrad(const Descent<T>&, const std::vector<int64_t>&, \
-                             const AllLogProbs<const Accumulator<T>>&,       \
-                             const Accumulator<T>*, Accumulator<T>*,         \
-                             Accumulator<T>*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
+  template void LogProbsGrad(                                                \
+      const GroupScorer<T>&, const std::vector<int64_t>&,                    \
+      const AllLogProbs<const Accumulator<T>>&, const Accumulator<T>*,       \
+      Accumulator<T>*, Accumulator<T>*);
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

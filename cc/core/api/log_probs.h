@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/api/descent.h"
+#include "cc/core/api/group_scores.h"
 
 namespace tf_hsm {
 
@@ -34,14 +34,15 @@ struct AllLogProbs {
 };
 
 template <typename T>
-void LogProbs(const Descent<T>& descent, const std::vector<int64_t>& levels,
+void LogProbs(const GroupScorer<T>& scorer, const std::vector<int64_t>& levels,
               const AllLogProbs<Accumulator<T>>& out);
 
 // Fills dz [examples, rows] and dx [examples, width] from the gradient that
 // reaches the values, `grads`, of their shape. What `forward` points at is only
 // read.
 template <typename T>
-void LogProbsGrad(const Descent<T>& descent, const std::vector<int64_t>& levels,
+void LogProbsGrad(const GroupScorer<T>& scorer,
+                  const std::vector<int64_t>& levels,
                   const AllLogProbs<const Accumulator<T>>& forward,
                   const Accumulator<T>* grads, Accumulator<T>* dz,
                   Accumulator<T>* dx);

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/api/descent_test_support.h"
+#include "cc/core/api/group_scores_test_support.h"
 #include "cc/core/testing/reference.h"
 #include "cc/core/testing/test_support.h"
 
@@ -27,11 +27,11 @@ struct Outputs {
 
 // Without `grads`, the forward only.
 template <typename T>
-Outputs<Accumulator<T>> Run(const Descent<T>& descent, bool of_nodes,
+Outputs<Accumulator<T>> Run(const GroupScorer<T>& scorer, bool of_nodes,
                             const std::vector<Accumulator<T>>& grads) {
   using A = Accumulator<T>;
-  const TreeView& tree = descent.tree;
-  const int64_t examples = descent.num_examples;
+  const TreeView& tree = scorer.tree;
+  const int64_t examples = scorer.num_examples;
   std::vector<int64_t> levels;
   const std::string error = FindLevels(tree, &levels);
   Expect(error.empty(), error);
@@ -39,12 +39,11 @@ Outputs<Accumulator<T>> Run(const Descent<T>& descent, bool of_nodes,
   out.values.assign(examples * (of_nodes ? tree.num_rows : tree.num_classes),
                     NAN);
   out.groups.assign(examples * tree.num_groups, NAN);
-  LogProbs<T>(descent, levels,
-              {of_nodes, out.values.data(), out.groups.data()});
+  LogProbs<T>(scorer, levels, {of_nodes, out.values.data(), out.groups.data()});
   if (grads.empty()) return out;
   out.dz.assign(examples * tree.num_rows, NAN);
-  out.dx.assign(examples * descent.width, NAN);
-  LogProbsGrad<T>(descent, levels,
+  out.dx.assign(examples * scorer.width, NAN);
+  LogProbsGrad<T>(scorer, levels,
                   {of_nodes, out.values.data(), out.groups.data()},
                   grads.data(), out.dz.data(), out.dx.data());
   return out;

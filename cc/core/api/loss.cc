@@ -34,7 +34,7 @@ bool IsSmall(const Node& node) { return node.fanout <= kMaxSmallFanout; }
 // Whether one work item of the forward sees all of the node's examples, so that
 // a training step can update the node at the end of that item.
 bool IsUpdatedAtOnce(const Node& node) {
-  if (IsSmall(node)) return node.num_runs() == 1;
+  if (IsSmall(node)) return node.num_blocks() == 1;
   return node.population() <= kMaxItemExamples &&
          node.population() * node.fanout <= kMaxItemProbs;
 }
@@ -76,15 +76,15 @@ bool HasSmall(const Plan& plan) {
   return std::any_of(plan.nodes.begin(), plan.nodes.end(), IsSmall);
 }
 
-// Calls run(begin, end) for the examples, if there are groups to walk, and
+// Calls block(begin, end) for the examples, if there are groups to walk, and
 // then group(slice) for the others.
 void InForwardOrder(const Plan& plan, int64_t most, const Parallel& parallel,
-                    const std::function<void(int64_t, int64_t)>& run,
+                    const std::function<void(int64_t, int64_t)>& block,
                     const std::function<void(const Slice&)>& group) {
   if (HasSmall(plan)) {
     const int64_t count = plan.num_examples();
-    parallel(CeilDivide(count, kRunExamples), [&](int64_t i) {
-      run(i * kRunExamples, std::min((i + 1) * kRunExamples, count));
+    parallel(CeilDivide(count, kBlockExamples), [&](int64_t i) {
+      block(i * kBlockExamples, std::min((i + 1) * kBlockExamples, count));
     });
   }
   for (const std::vector<Slice>& slices : ForwardLevels(plan, most)) {
@@ -94,7 +94,7 @@ void InForwardOrder(const Plan& plan, int64_t most, const Parallel& parallel,
 
 // Backward of the nodes for which `wanted` holds.
 template <typename T>
-void BackwardOf(const Problem<T>& problem, const Kernels<T>& kernels,
+void BackwardOf(const Problem<T>& problem, const KernelTable<T>& table,
                 const Parallel& parallel, const BackwardArguments<T>& arguments,
                 bool (*wanted)(const Node&)) {
   const Plan& plan = *problem.plan;
@@ -117,7 +117,7 @@ void BackwardOf(const Problem<T>& problem, const Kernels<T>& kernels,
       continue;
     }
     // Not small, so neither is row_cost zero.
-    const int64_t step = kernels.backward_row_step;
+    const int64_t step = table.backward_row_step;
     const int64_t size = CeilDivide(4 * kItemCost, row_cost * step) * step;
     for (int64_t begin = 0; begin < node.fanout; begin += size) {
       const int64_t end = std::min(begin + size, node.fanout);
@@ -132,12 +132,12 @@ void BackwardOf(const Problem<T>& problem, const Kernels<T>& kernels,
   const int64_t num_large = large.size();
   parallel(num_large + batches.size() - 1, [&](int64_t i) {
     if (i < num_large) {
-      kernels.backward_rows(problem, &large[i], 1, arguments);
+      table.backward_rows(problem, &large[i], 1, arguments);
       return;
     }
     const int64_t first = batches[i - num_large];
-    kernels.backward_rows(problem, small.data() + first,
-                          batches[i - num_large + 1] - first, arguments);
+    table.backward_rows(problem, small.data() + first,
+                        batches[i - num_large + 1] - first, arguments);
   });
 }
 
@@ -148,26 +148,26 @@ bool AddsDx(const Plan& plan, int64_t batch) {
 }
 
 template <typename T>
-void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
+void Forward(const Problem<T>& problem, const KernelTable<T>& table,
              const Parallel& parallel, const ForwardOutputs<T>& outputs) {
   InForwardOrder(
-      *problem.plan, kernels.forward_examples, parallel,
+      *problem.plan, table.forward_examples, parallel,
       [&](int64_t begin, int64_t end) {
-        kernels.small_groups(problem, begin, end, outputs, nullptr);
+        table.small_groups(problem, begin, end, outputs, nullptr);
       },
       [&](const Slice& slice) {
-        kernels.forward_group(problem, slice, outputs);
+        table.forward_group(problem, slice, outputs);
       });
 }
 
 template <typename T>
-void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
+void Backward(const Problem<T>& problem, const KernelTable<T>& table,
               const Parallel& parallel, const BackwardArguments<T>& arguments) {
   BackwardArguments<T> with_hint = arguments;
   with_hint.past_cache =
       problem.plan->num_rows * problem.width * static_cast<int64_t>(sizeof(T)) >
       kCachedBytes;
-  BackwardOf<T>(problem, kernels, parallel, with_hint,
+  BackwardOf<T>(problem, table, parallel, with_hint,
                 [](const Node&) { return true; });
 }
 
@@ -177,10 +177,10 @@ void PlanTraining(Plan* plan, int64_t max_partials) {
     node.partial_offset = -1;
     node.prob_offset = 0;
     if (IsUpdatedAtOnce(node)) continue;
-    const int64_t runs = node.num_runs();
-    if (node.fanout == 2 && runs <= max_partials - plan->num_partials) {
+    const int64_t blocks = node.num_blocks();
+    if (node.fanout == 2 && blocks <= max_partials - plan->num_partials) {
       node.partial_offset = plan->num_partials;
-      plan->num_partials += runs;
+      plan->num_partials += blocks;
     } else {
       node.prob_offset = plan->num_probs;
       plan->num_probs += node.population() * node.fanout;
@@ -189,20 +189,20 @@ void PlanTraining(Plan* plan, int64_t max_partials) {
 }
 
 template <typename T>
-void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
+void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
                const Parallel& parallel, const ForwardOutputs<T>& unscaled,
                const BackwardArguments<T>& arguments) {
   using A = Accumulator<T>;
   const Plan& plan = *problem.plan;
   ForwardOutputs<T> outputs = unscaled;
   outputs.dx_factors = arguments.loss_grads;
-  auto run = [&](int64_t begin, int64_t end) {
-    kernels.small_groups(problem, begin, end, outputs, &arguments);
+  auto block = [&](int64_t begin, int64_t end) {
+    table.small_groups(problem, begin, end, outputs, &arguments);
   };
   auto group = [&](const Slice& slice) {
     const Node& node = plan.nodes[slice.node];
     if (!IsUpdatedAtOnce(node)) {
-      kernels.forward_group(problem, slice, outputs);
+      table.forward_group(problem, slice, outputs);
       return;
     }
     static thread_local std::vector<A> probs;
@@ -212,27 +212,24 @@ void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
     BackwardArguments<T> backward = arguments;
     forward.probs = probs.data();
     backward.probs = probs.data();
-    kernels.forward_group(problem, slice, forward);
+    table.forward_group(problem, slice, forward);
     const Slice rows = {slice.node, 0, node.fanout, 0};
-    kernels.backward_rows(problem, &rows, 1, backward);
+    table.backward_rows(problem, &rows, 1, backward);
   };
-  InForwardOrder(plan, kernels.forward_examples, parallel, run, group);
-  BackwardOf<T>(problem, kernels, parallel, arguments,
+  InForwardOrder(plan, table.forward_examples, parallel, block, group);
+  BackwardOf<T>(problem, table, parallel, arguments,
                 [](const Node& node) { return !IsUpdatedAtOnce(node); });
 }
 
-#define TF_HSM_INSTANTIATE(T)                                                  \
-  template void Forward(const Problem<T>&, const Kernels<T>&, const Parallel&, \
-                        const ForwardOutputs<T>&);                             \
-  template void Backward(const Problem<T>&, const Kernels<T>&,                 \
-                         const Parallel&, const BackwardArguments<T>&);        \
-  template void TrainStep(const Problem<T>&, const Kernels<T>&,                \
-                          const Parallel&, const ForwardOutputs<T>&,           \
+#define TF_HSM_INSTANTIATE(T, ...)                                      \
+  template void Forward(const Problem<T>&, const KernelTable<T>&,       \
+                        const Parallel&, const ForwardOutputs<T>&);     \
+  template void Backward(const Problem<T>&, const KernelTable<T>&,      \
+                         const Parallel&, const BackwardArguments<T>&); \
+  template void TrainStep(const Problem<T>&, const KernelTable<T>&,     \
+                          const Parallel&, const ForwardOutputs<T>&,    \
                           const BackwardArguments<T>&);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

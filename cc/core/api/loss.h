@@ -9,7 +9,7 @@
 #include "cc/core/base/parallel.h"
 #include "cc/core/base/types.h"
 #include "cc/core/plan/plan.h"
-#include "cc/core/table/kernels.h"
+#include "cc/core/table/kernel_table.h"
 
 namespace tf_hsm {
 
@@ -52,19 +52,19 @@ bool AddsDx(const Plan& plan, int64_t batch);
 // Adds loss to an output that holds zeros, and makes dx, which holds zeros
 // where AddsDx; fills normalizers and probs.
 template <typename T>
-void Forward(const Problem<T>& problem, const Kernels<T>& kernels,
+void Forward(const Problem<T>& problem, const KernelTable<T>& table,
              const Parallel& parallel, const ForwardOutputs<T>& outputs);
 
 // Fills dw and db of all touched rows, or applies the update to them.
 template <typename T>
-void Backward(const Problem<T>& problem, const Kernels<T>& kernels,
+void Backward(const Problem<T>& problem, const KernelTable<T>& table,
               const Parallel& parallel, const BackwardArguments<T>& arguments);
 
-// Gives places to partial gradients of the groups of two rows that several runs
-// share, `max_partials` at most; plan->num_partials is their number. Gives up
-// the places of probabilities that a training step need not keep, those of the
-// nodes that it updates at once or by partial gradients; plan->num_probs is
-// what is left.
+// Gives places to partial gradients of the groups of two rows that several
+// blocks share, `max_partials` at most; plan->num_partials is their number.
+// Gives up the places of probabilities that a training step need not keep,
+// those of the nodes that it updates at once or by partial gradients;
+// plan->num_probs is what is left.
 void PlanTraining(Plan* plan, int64_t max_partials);
 
 // Makes loss and dx as Forward does, those of the parameters before the step,
@@ -75,7 +75,7 @@ void PlanTraining(Plan* plan, int64_t max_partials);
 // if they are not kept, the normalizers; these and the partials are scratch.
 // problem.plan comes from PlanTraining.
 template <typename T>
-void TrainStep(const Problem<T>& problem, const Kernels<T>& kernels,
+void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
                const Parallel& parallel, const ForwardOutputs<T>& outputs,
                const BackwardArguments<T>& arguments);
 

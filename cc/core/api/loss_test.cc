@@ -34,13 +34,13 @@ Outputs<T> Run(const Problem<T>& problem, Isa isa, const Parallel& parallel,
   out.dx.assign(batch * problem.width, AddsDx(plan, batch) ? 0 : NAN);
   out.normalizers.assign(2 * plan.num_passes, NAN);
   out.probs.assign(keep ? plan.num_probs : 0, NAN);
-  Forward<T>(problem, KernelsFor<T>(isa), parallel,
+  Forward<T>(problem, KernelTableFor<T>(isa), parallel,
              {out.loss.data(), out.dx.data(), nullptr, out.normalizers.data(),
               keep ? out.probs.data() : nullptr});
   out.dw.resize(plan.num_rows * problem.width);
   out.db.resize(plan.num_rows);
   Backward<T>(
-      problem, KernelsFor<T>(isa), parallel,
+      problem, KernelTableFor<T>(isa), parallel,
       {grads.data(), out.normalizers.data(), keep ? out.probs.data() : nullptr,
        nullptr, out.dw.data(), out.db.data()});
   return out;

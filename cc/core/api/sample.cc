@@ -34,11 +34,11 @@ struct Draw {
 
 // The draws with the indices [begin, end).
 template <typename T>
-std::string DrawFromRoot(const Descent<T>& descent,
+std::string DrawFromRoot(const GroupScorer<T>& scorer,
                          const SampleOptions& options, const Uniform& uniform,
                          int64_t begin, int64_t end, int64_t* classes) {
   using A = Accumulator<T>;
-  const TreeView& tree = descent.tree;
+  const TreeView& tree = scorer.tree;
   std::vector<Draw> draws;
   for (int64_t i = begin; i < end; ++i) draws.push_back({0, i});
   std::vector<Visit> visits;
@@ -65,7 +65,7 @@ std::string DrawFromRoot(const Descent<T>& descent,
       const int64_t fanout = tree.group_offsets[group + 1] - first;
       probs.resize(std::max<size_t>(probs.size(), fanout));
       sums.resize(std::max<size_t>(sums.size(), fanout));
-      descent.kernels->exps(log_probs, fanout, probs.data());
+      scorer.table->exps(log_probs, fanout, probs.data());
       double sum = 0;
       for (int64_t k = 0; k < fanout; ++k) sums[k] = sum += probs[k];
       for (int64_t i = starts[visit]; i < starts[visit + 1]; ++i) {
@@ -78,7 +78,7 @@ std::string DrawFromRoot(const Descent<T>& descent,
         if (below < 0) classes[at.index] = k < 0 ? -1 : ~below;
       }
     };
-    const std::string error = Score<T>(descent, visits, draw);
+    const std::string error = Score<T>(scorer, visits, draw);
     if (!error.empty()) return error;
     if (bad_group >= 0) return NotBelow(tree, bad_group);
     draws.erase(std::remove_if(draws.begin(), draws.end(),
@@ -92,13 +92,13 @@ std::string DrawFromRoot(const Descent<T>& descent,
 }
 
 template <typename T>
-std::string DrawFromBest(const Descent<T>& descent,
+std::string DrawFromBest(const GroupScorer<T>& scorer,
                          const SampleOptions& options, const Uniform& uniform,
                          int64_t* classes) {
   using A = Accumulator<T>;
   SearchOptions search;
   search.max_classes =
-      options.top_k > 0 ? options.top_k : descent.tree.num_classes;
+      options.top_k > 0 ? options.top_k : scorer.tree.num_classes;
   if (options.top_p < 1) search.max_mass = options.top_p;
   auto draw = [&](int64_t example, const SearchResult<A>& best) {
     std::vector<double> sums(best.num_classes);
@@ -117,25 +117,25 @@ std::string DrawFromBest(const Descent<T>& descent,
       classes[index] = i < 0 ? -1 : best.classes[i].id;
     }
   };
-  return FindBestClasses<T>(descent, search, draw);
+  return FindBestClasses<T>(scorer, search, draw);
 }
 
 }  // namespace
 
 template <typename T>
-std::string Sample(const Descent<T>& descent, const SampleOptions& options,
+std::string Sample(const GroupScorer<T>& scorer, const SampleOptions& options,
                    int64_t* classes) {
   if (options.num_samples == 0) return "";
   const Uniform uniform(options.seed_0, options.seed_1);
   if (options.top_k > 0 || options.top_p < 1) {
-    return DrawFromBest(descent, options, uniform, classes);
+    return DrawFromBest(scorer, options, uniform, classes);
   }
-  Descent<T> cooled = descent;
+  GroupScorer<T> cooled = scorer;
   // Zero or infinite, it would make NaN of an infinite or of no difference.
   using Limits = std::numeric_limits<Accumulator<T>>;
   cooled.scale = static_cast<Accumulator<T>>(std::clamp<double>(
       1 / options.temperature, Limits::min(), Limits::max()));
-  const int64_t count = descent.num_examples * options.num_samples;
+  const int64_t count = scorer.num_examples * options.num_samples;
   for (int64_t begin = 0; begin < count; begin += kMaxDraws) {
     const std::string error =
         DrawFromRoot(cooled, options, uniform, begin,
@@ -145,13 +145,10 @@ std::string Sample(const Descent<T>& descent, const SampleOptions& options,
   return "";
 }
 
-#define TF_HSM_INSTANTIATE(T)                                          \
-  template std::string Sample(const Descent<T>&, const SampleOptions&, \
+#define TF_HSM_INSTANTIATE(T, ...)                                         \
+  template std::string Sample(const GroupScorer<T>&, const SampleOptions&, \
                               int64_t*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cc/core/api/descent.h"
+#include "cc/core/api/group_scores.h"
 
 namespace tf_hsm {
 
@@ -30,7 +30,7 @@ struct SampleOptions {
 // Fills classes [num_examples, num_samples]; -1 where the probabilities are
 // NaN. Returns an empty string, or what is wrong with the tree.
 template <typename T>
-std::string Sample(const Descent<T>& descent, const SampleOptions& options,
+std::string Sample(const GroupScorer<T>& scorer, const SampleOptions& options,
                    int64_t* classes);
 
 }  // namespace tf_hsm

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/api/descent_test_support.h"
+#include "cc/core/api/group_scores_test_support.h"
 #include "cc/core/base/philox.h"
 #include "cc/core/testing/test_support.h"
 
@@ -22,10 +22,10 @@ namespace tf_hsm {
 namespace {
 
 template <typename T>
-std::vector<int64_t> Run(const Descent<T>& descent,
+std::vector<int64_t> Run(const GroupScorer<T>& scorer,
                          const SampleOptions& options) {
-  std::vector<int64_t> classes(descent.num_examples * options.num_samples, -2);
-  const std::string error = Sample<T>(descent, options, classes.data());
+  std::vector<int64_t> classes(scorer.num_examples * options.num_samples, -2);
+  const std::string error = Sample<T>(scorer, options, classes.data());
   Expect(error.empty(), error);
   return classes;
 }

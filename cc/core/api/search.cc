@@ -233,14 +233,14 @@ bool Collect(const TreeView& tree, int64_t group, A above, const A* log_probs,
 // that they held.
 template <typename T>
 std::string FindFor(
-    const Descent<T>& descent, const SearchOptions& options, int64_t begin,
+    const GroupScorer<T>& scorer, const SearchOptions& options, int64_t begin,
     int64_t end,
     const std::function<void(int64_t, const SearchResult<Accumulator<T>>&)>&
         report,
     int64_t* peak) {
   using A = Accumulator<T>;
   constexpr int64_t kSearches = 8;  // of one work item
-  const TreeView& tree = descent.tree;
+  const TreeView& tree = scorer.tree;
   const Widths widths = WidthsFor(tree, end - begin);
   std::vector<Search<A>> searches(end - begin, Search<A>(options, widths));
   std::vector<int64_t> active, starts;           // starts: of each one's slots
@@ -253,7 +253,7 @@ std::string FindFor(
   while (!active.empty()) {
     // What the last round found, and what each search opens next.
     const int64_t count = active.size();
-    descent.parallel((count + kSearches - 1) / kSearches, [&](int64_t item) {
+    scorer.parallel((count + kSearches - 1) / kSearches, [&](int64_t item) {
       std::vector<RankedClass<A>> classes;
       for (int64_t at = item * kSearches;
            at < std::min((item + 1) * kSearches, count); ++at) {
@@ -298,7 +298,7 @@ std::string FindFor(
     if (found.size() < visits.size()) found.resize(visits.size());
     SortVisits(&visits);
     const std::string error =
-        Score<T>(descent, visits, [&](int64_t i, const A* log_probs) {
+        Score<T>(scorer, visits, [&](int64_t i, const A* log_probs) {
           const Visit& visit = visits[i];
           if (!Collect(tree, visit.group, above[visit.slot], log_probs,
                        searches[visit.example - begin], options.max_classes,
@@ -316,18 +316,18 @@ std::string FindFor(
 
 template <typename T>
 std::string FindBestClasses(
-    const Descent<T>& descent, const SearchOptions& options,
+    const GroupScorer<T>& scorer, const SearchOptions& options,
     const std::function<void(int64_t, const SearchResult<Accumulator<T>>&)>&
         found) {
   // As many at a time as can hold all nodes; then, as those before suggest.
   int64_t size =
-      std::clamp(kMaxOpen / (descent.tree.num_groups + options.max_classes),
+      std::clamp(kMaxOpen / (scorer.tree.num_groups + options.max_classes),
                  kMinExamples, kMaxExamples);
-  for (int64_t begin = 0; begin < descent.num_examples;) {
-    const int64_t end = std::min(begin + size, descent.num_examples);
+  for (int64_t begin = 0; begin < scorer.num_examples;) {
+    const int64_t end = std::min(begin + size, scorer.num_examples);
     int64_t peak = 1;
     const std::string error =
-        FindFor(descent, options, begin, end, found, &peak);
+        FindFor(scorer, options, begin, end, found, &peak);
     if (!error.empty()) return error;
     const int64_t each = (peak + end - begin - 1) / (end - begin);
     size = std::clamp<int64_t>(kMaxOpen / each, 1, kMaxExamples);
@@ -336,15 +336,12 @@ std::string FindBestClasses(
   return "";
 }
 
-#define TF_HSM_INSTANTIATE(T)                  \
-  template std::string FindBestClasses(        \
-      const Descent<T>&, const SearchOptions&, \
-      const std::function<void(int64_t,        \
+#define TF_HSM_INSTANTIATE(T, ...)                 \
+  template std::string FindBestClasses(            \
+      const GroupScorer<T>&, const SearchOptions&, \
+      const std::function<void(int64_t,            \
                                const SearchResult<Accumulator<T>>&)>&);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

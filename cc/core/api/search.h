@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/api/descent.h"
+#include "cc/core/api/group_scores.h"
 
 namespace tf_hsm {
 
@@ -57,7 +57,7 @@ struct SearchResult {
 // the tree.
 template <typename T>
 std::string FindBestClasses(
-    const Descent<T>& descent, const SearchOptions& options,
+    const GroupScorer<T>& scorer, const SearchOptions& options,
     const std::function<void(int64_t, const SearchResult<Accumulator<T>>&)>&
         found);
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cc/core/api/class_log_probs.h"
-#include "cc/core/api/descent_test_support.h"
+#include "cc/core/api/group_scores_test_support.h"
 #include "cc/core/testing/test_support.h"
 
 namespace tf_hsm {
@@ -31,12 +31,12 @@ struct Found {
 };
 
 template <typename T>
-std::string Find(const Descent<T>& descent, const SearchOptions& options,
+std::string Find(const GroupScorer<T>& scorer, const SearchOptions& options,
                  std::vector<Found<Accumulator<T>>>* found) {
   using A = Accumulator<T>;
-  found->assign(descent.num_examples, {});
+  found->assign(scorer.num_examples, {});
   return FindBestClasses<T>(
-      descent, options, [&](int64_t example, const SearchResult<A>& result) {
+      scorer, options, [&](int64_t example, const SearchResult<A>& result) {
         Found<A>& at = (*found)[example];
         at.classes.assign(result.classes, result.classes + result.num_classes);
         at.num_pruned = result.num_pruned;
@@ -45,10 +45,10 @@ std::string Find(const Descent<T>& descent, const SearchOptions& options,
 }
 
 template <typename T>
-std::vector<Found<Accumulator<T>>> Find(const Descent<T>& descent,
+std::vector<Found<Accumulator<T>>> Find(const GroupScorer<T>& scorer,
                                         const SearchOptions& options) {
   std::vector<Found<Accumulator<T>>> found;
-  const std::string error = Find(descent, options, &found);
+  const std::string error = Find(scorer, options, &found);
   Expect(error.empty(), error);
   for (const auto& at : found) Expect(at.calls == 1, "one result per example");
   return found;
@@ -75,11 +75,11 @@ Ranking<A> Rank(const A* values, int64_t num_classes) {
   return ranking;
 }
 template <typename T>
-std::vector<Ranking<Accumulator<T>>> RankAll(const Descent<T>& descent) {
-  const std::vector<Accumulator<T>> values = ClassValues(descent);
-  const int64_t classes = descent.tree.num_classes;
+std::vector<Ranking<Accumulator<T>>> RankAll(const GroupScorer<T>& scorer) {
+  const std::vector<Accumulator<T>> values = ClassValues(scorer);
+  const int64_t classes = scorer.tree.num_classes;
   std::vector<Ranking<Accumulator<T>>> rankings;
-  for (int64_t i = 0; i < descent.num_examples; ++i) {
+  for (int64_t i = 0; i < scorer.num_examples; ++i) {
     rankings.push_back(Rank(values.data() + i * classes, classes));
   }
   return rankings;
@@ -152,19 +152,19 @@ template <typename T>
 void CheckBeams(const Head<T>& head, Isa isa, const std::string& name) {
   using A = Accumulator<T>;
   const TreeView tree = head.tree();
-  const Descent<T> descent = head.On(isa);
+  const GroupScorer<T> scorer = head.On(isa);
   std::vector<int64_t> levels;
   FindLevels(tree, &levels);
   std::vector<A> values(head.batch * tree.num_rows);
   std::vector<A> groups(head.batch * tree.num_groups);
-  LogProbs<T>(descent, levels, {true, values.data(), groups.data()});
+  LogProbs<T>(scorer, levels, {true, values.data(), groups.data()});
   for (int64_t k : {int64_t{1}, 1 + tree.num_classes / 4, tree.num_classes}) {
     SearchOptions options;
     options.max_classes = k;
-    const auto exact = Find(descent, options);
+    const auto exact = Find(scorer, options);
     for (int64_t width : {int64_t{1}, int64_t{3}, tree.num_groups}) {
       options.beam_width = width;
-      const auto found = Find(descent, options);
+      const auto found = Find(scorer, options);
       for (int64_t i = 0; i < head.batch; ++i) {
         const Found<A> want =
             WantedBeam(tree, values.data() + i * tree.num_rows, k, width);
@@ -185,15 +185,15 @@ void CheckBeams(const Head<T>& head, Isa isa, const std::string& name) {
 template <typename T>
 void CheckMasses(const Head<T>& head, Isa isa, const std::string& name) {
   using A = Accumulator<T>;
-  const Descent<T> descent = head.On(isa);
-  const std::vector<Ranking<A>> rankings = RankAll(descent);
-  const int64_t classes = descent.tree.num_classes;
+  const GroupScorer<T> scorer = head.On(isa);
+  const std::vector<Ranking<A>> rankings = RankAll(scorer);
+  const int64_t classes = scorer.tree.num_classes;
   for (double mass : {1e-20, 0.01, 0.5, 0.99, 1.0}) {
     for (int64_t k : {1 + classes / 4, classes}) {
       SearchOptions options;
       options.max_classes = k;
       options.max_mass = mass;
-      const auto found = Find(descent, options);
+      const auto found = Find(scorer, options);
       for (int64_t i = 0; i < head.batch; ++i) {
         const std::string what =
             name + " mass " + std::to_string(mass) + " k=" + std::to_string(k);
@@ -218,14 +218,14 @@ void CheckMasses(const Head<T>& head, Isa isa, const std::string& name) {
 template <typename T>
 void Check(const Head<T>& head, Isa isa, const std::string& name) {
   using A = Accumulator<T>;
-  const Descent<T> descent = head.On(isa);
-  const int64_t classes = descent.tree.num_classes;
-  const std::vector<Ranking<A>> rankings = RankAll(descent);
+  const GroupScorer<T> scorer = head.On(isa);
+  const int64_t classes = scorer.tree.num_classes;
+  const std::vector<Ranking<A>> rankings = RankAll(scorer);
   for (int64_t k :
        {int64_t{1}, std::min<int64_t>(classes, 2), 1 + classes / 3, classes}) {
     SearchOptions options;
     options.max_classes = k;
-    const auto found = Find(descent, options);
+    const auto found = Find(scorer, options);
     const auto again = Find(head.On(isa, Reversed), options);
     for (int64_t i = 0; i < head.batch; ++i) {
       const std::string what = name + " k=" + std::to_string(k);
@@ -251,10 +251,10 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
       head.biases[(*rng)() % head.biases.size()] =
           Special<T>(kSpecialValues[(*rng)() % 3]);
     }
-    const Descent<T> descent = head.On(isa);
-    const int64_t classes = descent.tree.num_classes;
-    const std::vector<A> log_probs = ClassValues(descent);
-    const std::vector<Ranking<A>> rankings = RankAll(descent);
+    const GroupScorer<T> scorer = head.On(isa);
+    const int64_t classes = scorer.tree.num_classes;
+    const std::vector<A> log_probs = ClassValues(scorer);
+    const std::vector<Ranking<A>> rankings = RankAll(scorer);
     for (int64_t k : {1 + classes / 2, classes}) {
       for (bool by_mass : {false, true}) {
         for (int64_t beam_width : {0, 2}) {
@@ -262,7 +262,7 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
           options.max_classes = k;
           options.beam_width = beam_width;
           if (by_mass) options.max_mass = 0.9;
-          const auto found = Find(descent, options);
+          const auto found = Find(scorer, options);
           for (int64_t i = 0; i < head.batch; ++i) {
             Ranking<A> got = found[i].classes;
             const int64_t count = got.size();

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cc/core/base/isa.h"
-#include "cc/core/table/kernels.h"
+#include "cc/core/table/kernel_table.h"
 
 namespace tf_hsm {
 namespace {
@@ -35,20 +35,17 @@ void SparseUpdate(const Update<T>& update, const SparseGradient<T>& gradient,
         rows + i, rows + count, rows[i - 1].key,
         [](int64_t key, const KeyAndIndex& one) { return key < one.key; });
   };
-  const Kernels<T>& kernels = KernelsFor<T>(ActiveIsa(nullptr));
+  const KernelTable<T>& table = KernelTableFor<T>(ActiveIsa(nullptr));
   parallel((count + size - 1) / size, [&](int64_t i) {
-    kernels.sparse_rows(update, gradient, boundary(i * size),
-                        boundary((i + 1) * size));
+    table.sparse_rows(update, gradient, boundary(i * size),
+                      boundary((i + 1) * size));
   });
 }
 
-#define TF_HSM_INSTANTIATE(T)                                            \
+#define TF_HSM_INSTANTIATE(T, ...)                                       \
   template void SparseUpdate(const Update<T>&, const SparseGradient<T>&, \
                              const Parallel&);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cc/core/base/radix_sort.h"
-#include "cc/core/table/kernels.h"
+#include "cc/core/table/kernel_table.h"
 #include "cc/core/testing/reference.h"
 #include "cc/core/testing/test_support.h"
 
@@ -68,8 +68,8 @@ void Check(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
   std::vector<State<T>> states = {run};
   for (Isa isa : SupportedIsas()) {
     states.push_back(start);
-    KernelsFor<T>(isa).sparse_rows(states.back().Of(rule), gradient,
-                                   sorted.data(), sorted.data() + count);
+    KernelTableFor<T>(isa).sparse_rows(states.back().Of(rule), gradient,
+                                       sorted.data(), sorted.data() + count);
   }
 
   std::vector<double> totals(rows * width);

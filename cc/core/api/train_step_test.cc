@@ -115,7 +115,7 @@ struct Run {
     arguments.probs = outputs.probs;
     arguments.update = &update;
     arguments.partials = partials.data();
-    TrainStep<T>(problem, KernelsFor<T>(isa), parallel, outputs, arguments);
+    TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs, arguments);
   }
 };
 

@@ -45,16 +45,10 @@ std::pair<Isa, std::string> Choose() {
 }  // namespace
 
 const char* IsaName(Isa isa) {
-  switch (isa) {
-    case Isa::kAmx:
-      return "amx";
-    case Isa::kAvx512:
-      return "avx512";
-    case Isa::kAvx2:
-      return "avx2";
-    default:
-      return "baseline";
-  }
+#define TF_HSM_NAME(enumerator, name) #name,
+  static constexpr const char* kNames[] = {TF_HSM_ISAS(TF_HSM_NAME)};
+#undef TF_HSM_NAME
+  return kNames[static_cast<int>(isa)];
 }
 
 std::vector<Isa> SupportedIsas() {

@@ -8,10 +8,23 @@
 
 namespace tf_hsm {
 
-enum class Isa { kBaseline, kAvx2, kAvx512, kAmx };
+// Every ISA of this machine type: its enumerator, and its name, which is also
+// the namespace of what is compiled for it. "amx" is avx512 but for float and
+// bfloat16.
+#if defined(__x86_64__)
+#define TF_HSM_ISAS(X)   \
+  X(kBaseline, baseline) \
+  X(kAvx2, avx2)         \
+  X(kAvx512, avx512)     \
+  X(kAmx, amx)
+#else
+#define TF_HSM_ISAS(X) X(kBaseline, baseline)
+#endif
 
-// "baseline", "avx2", "avx512" or "amx", which is avx512 but for
-// float32 and bfloat16.
+#define TF_HSM_ENUMERATOR(enumerator, name) enumerator,
+enum class Isa { TF_HSM_ISAS(TF_HSM_ENUMERATOR) };
+#undef TF_HSM_ENUMERATOR
+
 const char* IsaName(Isa isa);
 
 // What this machine and this build can run, the best last.

@@ -9,7 +9,7 @@
 
 #include "cc/core/base/isa.h"
 #include "cc/core/plan/plan.h"
-#include "cc/core/table/kernels.h"
+#include "cc/core/table/kernel_table.h"
 #include "cc/core/testing/test_support.h"
 
 namespace tf_hsm {
@@ -69,7 +69,7 @@ class Group {
     args.db = db.data();
     args.past_cache = past_cache;
     const Slice slice = {0, begin, end, 0};
-    KernelsFor<T>(isa).backward_rows(problem_, &slice, 1, args);
+    KernelTableFor<T>(isa).backward_rows(problem_, &slice, 1, args);
 
     const std::string what =
         std::string(IsaName(isa)) + " rows " + std::to_string(begin) + " to " +

@@ -66,9 +66,9 @@ struct BackwardArguments {
   T* dw = nullptr;                    // [touched rows, width]
   T* db = nullptr;                    // [touched rows]
   bool past_cache = false;            // dw is too large for any cache
-  // [plan.num_partials, PartialStride(width)]: what each run adds to dw, and in
-  // column `width` to db, of the first rows of the groups of two that it shares
-  // with other runs. Of the second rows it is the negative.
+  // [plan.num_partials, PartialStride(width)]: what each block adds to dw, and
+  // in column `width` to db, of the first rows of the groups of two that it
+  // shares with other blocks. Of the second rows it is the negative.
   A* partials = nullptr;
 };
 

@@ -23,8 +23,8 @@ namespace tf_hsm {
 // are scored together.
 constexpr int64_t kMaxSmallFanout = 8;
 
-// Consecutive sorted examples whose small groups are one work item: a run.
-constexpr int64_t kRunExamples = 32;
+// Consecutive sorted examples whose small groups are one work item: a block.
+constexpr int64_t kBlockExamples = 32;
 
 // A touched group and the sorted examples [begin, end) that pass it.
 struct Node {
@@ -41,15 +41,17 @@ struct Node {
   int64_t pass_offset = 0;    // of its first example among all (node, example)
   int64_t target_offset = 0;  // of its targets, unless it is small
   int64_t prob_offset = 0;    // of its [end - begin, fanout] probabilities
-  int64_t partial_offset = -1;  // of its [num_runs] partial gradients; -1: none
+  int64_t partial_offset =
+      -1;  // of its [num_blocks] partial gradients; -1: none
 
   int64_t population() const { return end - begin; }
-  // Whether each of the runs that share the node has a partial gradient of it.
+  // Whether each of the blocks that share the node has a partial gradient of
+  // it.
   bool has_partials() const { return partial_offset >= 0; }
-  // The runs that have examples of it.
-  int64_t first_run() const { return begin / kRunExamples; }
-  int64_t num_runs() const {
-    return (end - 1) / kRunExamples - first_run() + 1;
+  // The blocks that have examples of it.
+  int64_t first_block() const { return begin / kBlockExamples; }
+  int64_t num_blocks() const {
+    return (end - 1) / kBlockExamples - first_block() + 1;
   }
 };
 

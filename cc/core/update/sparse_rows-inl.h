@@ -29,7 +29,7 @@ void AddRow(const A* value, int64_t width, A* sum) {
   for (; d < width; ++d) sum[d] += value[d];
 }
 
-// See kernels.h.
+// See kernel_table.h.
 template <typename T>
 void SparseRows(const Update<T>& update, const SparseGradient<T>& gradient,
                 const KeyAndIndex* begin, const KeyAndIndex* end) {

@@ -13,7 +13,7 @@
 #include "cc/core/api/sparse_update.h"
 #include "cc/core/base/parallel.h"
 #include "cc/core/plan/plan.h"
-#include "cc/core/table/kernels.h"
+#include "cc/core/table/kernel_table.h"
 #include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/parameters.h"
 #include "cc/kernels/cpu/page_pool.h"

@@ -7,7 +7,7 @@
 #include <exception>
 #include <string>
 
-#include "cc/core/api/descent.h"
+#include "cc/core/api/group_scores.h"
 #include "cc/core/api/inputs.h"
 #include "cc/core/base/isa.h"
 #include "cc/kernels/common/arguments.h"
@@ -34,7 +34,7 @@ class DescentInputs {
     descent.num_examples = arguments.num_examples;
     descent.weights = Data<Core>(arguments.parameters.weights());
     if (biases != nullptr) descent.biases = Data<Core>(*biases);
-    descent.kernels = &KernelsFor<Core>(ActiveIsa(nullptr));
+    descent.kernels = &KernelTableFor<Core>(ActiveIsa(nullptr));
     descent.parallel = PoolParallel(context);
     return Pack(context);
   }
@@ -46,7 +46,7 @@ class DescentInputs {
   }
 
   InferenceArguments arguments;
-  Descent<Core> descent;
+  GroupScorer<Core> descent;
 
  private:
   absl::Status Pack(tensorflow::OpKernelContext* context) {

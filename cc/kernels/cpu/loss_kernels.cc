@@ -5,7 +5,7 @@
 
 #include "cc/core/api/loss.h"
 #include "cc/core/base/isa.h"
-#include "cc/core/table/kernels.h"
+#include "cc/core/table/kernel_table.h"
 #include "cc/kernels/cpu/batch.h"
 #include "cc/kernels/cpu/page_pool.h"
 #include "cc/kernels/cpu/parallel.h"
@@ -70,8 +70,8 @@ class LossOp : public OpKernel {
     if (with_dx) outputs.dx = dx->flat<A>().data();
     if (with_state) outputs.normalizers = normalizers->flat<A>().data();
     if (with_probs) outputs.probs = probs->flat<A>().data();
-    Forward<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)), parallel,
-                  outputs);
+    Forward<Core>(batch.problem, KernelTableFor<Core>(ActiveIsa(nullptr)),
+                  parallel, outputs);
   }
 
  private:
@@ -126,7 +126,7 @@ class LossGradOp : public OpKernel {
       arguments.probs = Batch<T>::template Data<A>(*probs);
     arguments.dw = reinterpret_cast<Core*>(dw->flat<T>().data());
     arguments.db = reinterpret_cast<Core*>(db->flat<T>().data());
-    Backward<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)),
+    Backward<Core>(batch.problem, KernelTableFor<Core>(ActiveIsa(nullptr)),
                    parallel, arguments);
   }
 

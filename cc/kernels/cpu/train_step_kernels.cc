@@ -6,7 +6,7 @@
 #include "cc/core/api/loss.h"
 #include "cc/core/api/sparse_update.h"
 #include "cc/core/base/isa.h"
-#include "cc/core/table/kernels.h"
+#include "cc/core/table/kernel_table.h"
 #include "cc/core/update/update.h"
 #include "cc/kernels/common/parameters.h"
 #include "cc/kernels/common/train_step_arguments.h"
@@ -96,7 +96,7 @@ class TrainStepOp : public OpKernel {
     arguments.update = &update;
     arguments.partials = Batch<T>::template Data<A>(partials);
     try {
-      TrainStep<Core>(batch.problem, KernelsFor<Core>(ActiveIsa(nullptr)),
+      TrainStep<Core>(batch.problem, KernelTableFor<Core>(ActiveIsa(nullptr)),
                       parallel, outputs, arguments);
       if constexpr (embeds) {
         const SparseGradient<Core> gradient = {

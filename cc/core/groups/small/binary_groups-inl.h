@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include "cc/core/groups/small/binary_products-inl.h"
-#include "cc/core/groups/small/small_group_run-inl.h"
+#include "cc/core/groups/small/example_block-inl.h"
 #include "cc/core/update/update_rows-inl.h"
 
 namespace tf_hsm {
@@ -67,27 +67,27 @@ struct ChainPairs {
   }
 };
 
-// The groups of two rows of one run.
+// The groups of two rows of one block.
 template <typename T>
 class BinaryGroups {
  public:
   using A = Accumulator<T>;
 
-  // Memory of a run of `examples`, in accumulators.
+  // Memory of a block of `examples`, in accumulators.
   static int64_t ScratchSize(int64_t examples, int64_t width) {
     return ChainPairs<A>::kArrays * ChainPairs<A>::Size(examples) +
            kMaxChain * width;
   }
 
-  BinaryGroups(SmallGroupRun<T>* run, A* scratch)
-      : run_(*run),
-        problem_(run->problem),
-        pairs_(scratch, ChainPairs<A>::Size(run->end - run->begin)),
+  BinaryGroups(ExampleBlock<T>* block, A* scratch)
+      : block_(*block),
+        problem_(block->problem),
+        pairs_(scratch, ChainPairs<A>::Size(block->end - block->begin)),
         dw_(scratch + ChainPairs<A>::kArrays *
-                          ChainPairs<A>::Size(run->end - run->begin)) {}
+                          ChainPairs<A>::Size(block->end - block->begin)) {}
 
   void Add(const Node& node) {
-    const int64_t first = run_.First(node), examples = run_.Count(node);
+    const int64_t first = block_.First(node), examples = block_.Count(node);
     if (length_ == kMaxChain || first != first_ || examples != examples_ ||
         (length_ > 0 && !AreOfOneKind(*chain_[0], node))) {
       Flush();
@@ -115,36 +115,38 @@ class BinaryGroups {
  private:
   // Whether the same becomes of two groups' gradients.
   bool AreOfOneKind(const Node& a, const Node& b) const {
-    return run_.Updates(a) == run_.Updates(b) &&
+    return block_.Updates(a) == block_.Updates(b) &&
            a.has_partials() == b.has_partials();
   }
 
   template <int nodes>
   void Finish(const Node* const* chain) {
     const int64_t width = problem_.width;
-    const Matrix<const A> x = run_.X(first_);
+    const Matrix<const A> x = block_.X(first_);
     const T* rows[nodes];
     for (int i = 0; i < nodes; ++i) {
       rows[i] = problem_.weights + chain[i]->first_row * width;
       FillSigns(*chain[i], pairs_.sign + i, nodes);
     }
-    Deltas<T, nodes>(rows, x, examples_, width, &run_.ahead, pairs_.delta);
+    Deltas<T, nodes>(rows, x, examples_, width, &block_.prefetcher,
+                     pairs_.delta);
     AddBiases<nodes>(chain);
     pairs_.Softmax(nodes * examples_);
-    run_.AskForDx();
-    A* loss = run_.Loss(first_);
+    block_.PrefetchDx();
+    A* loss = block_.Loss(first_);
     for (int64_t m = 0; m < examples_; ++m) {
       for (int i = 0; i < nodes; ++i) loss[m] += pairs_.loss[m * nodes + i];
     }
-    if (run_.out.dx != nullptr) {
-      AddChainDx<T, nodes>(rows, pairs_.dz, examples_, width, run_.Dx(first_));
+    if (block_.out.dx != nullptr) {
+      AddChainDx<T, nodes>(rows, pairs_.dz, examples_, width,
+                           block_.Dx(first_));
     }
-    const bool updates = run_.Updates(*chain[0]);
+    const bool updates = block_.Updates(*chain[0]);
     if (!updates && !chain[0]->has_partials()) {
       for (int i = 0; i < nodes; ++i) Keep(*chain[i], i, nodes);
       return;
     }
-    const A* grads = run_.step->loss_grads + first_;
+    const A* grads = block_.step->loss_grads + first_;
     A db[nodes] = {};  // of row 0
     for (int64_t m = 0; m < examples_; ++m) {
       for (int i = 0; i < nodes; ++i) {
@@ -178,8 +180,8 @@ class BinaryGroups {
   // The logit of one row of a group for one example.
   A Logit(const Node& node, int64_t k, int64_t at) const {
     const int64_t row = node.first_row + k;
-    const A z = Dot<T>(problem_.weights + row * problem_.width, run_.X(at).data,
-                       problem_.width);
+    const A z = Dot<T>(problem_.weights + row * problem_.width,
+                       block_.X(at).data, problem_.width);
     return problem_.biases == nullptr ? z : z + Bias(row);
   }
 
@@ -217,16 +219,16 @@ class BinaryGroups {
   // or what it makes them from.
   void Keep(const Node& node, int i, int nodes) const {
     const int64_t pass = first_ - node.begin;
-    if (run_.out.probs != nullptr) {
-      A* to = run_.out.probs + node.prob_offset + 2 * pass;
+    if (block_.out.probs != nullptr) {
+      A* to = block_.out.probs + node.prob_offset + 2 * pass;
       for (int64_t m = 0; m < examples_; ++m) {
         const int64_t p = m * nodes + i;
         const A dz = pairs_.dz[p];
         to[2 * m] = pairs_.prob[p];
         to[2 * m + 1] = pairs_.sign[p] > 0 ? -dz : 1 - dz;
       }
-    } else if (run_.out.normalizers != nullptr) {
-      A* to = run_.out.normalizers + 2 * (node.pass_offset + pass);
+    } else if (block_.out.normalizers != nullptr) {
+      A* to = block_.out.normalizers + 2 * (node.pass_offset + pass);
       for (int64_t m = 0; m < examples_; ++m) {
         // The larger logit, to the bit as the backward makes it again.
         const A delta = pairs_.delta[m * nodes + i];
@@ -240,7 +242,7 @@ class BinaryGroups {
   void WritePartials(const Node* const* chain, Matrix<const A> x, const A* db) {
     A* gradients[nodes];
     for (int i = 0; i < nodes; ++i) {
-      gradients[i] = run_.Partial(*chain[i]);
+      gradients[i] = block_.Partial(*chain[i]);
       gradients[i][problem_.width] = db[i];
     }
     ChainGradient<T, nodes, false>(nullptr, nullptr, pairs_.dz, x, examples_,
@@ -249,7 +251,7 @@ class BinaryGroups {
 
   template <int nodes>
   void UpdateChain(const Node* const* chain, Matrix<const A> x, const A* db) {
-    const Update<T>& update = *run_.step->update;
+    const Update<T>& update = *block_.step->update;
     const int64_t width = problem_.width;
     T* rows[nodes];
     A* gradients[nodes];
@@ -282,7 +284,7 @@ class BinaryGroups {
     }
   }
 
-  SmallGroupRun<T>& run_;
+  ExampleBlock<T>& block_;
   const Problem<T>& problem_;
   const ChainPairs<A> pairs_;
   A* const dw_;  // of row 0 of each group: [kMaxChain, width]

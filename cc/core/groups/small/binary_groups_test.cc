@@ -101,7 +101,7 @@ Results Run(const TreeView& tree, const Batch& batch, Isa isa, bool keep) {
   std::vector<T> dw(plan.num_rows * width), db(plan.num_rows);
   const Problem<T> problem = {&plan, width, w.data(),
                               b.empty() ? nullptr : b.data(), sorted.data()};
-  const Kernels<T>& kernels = KernelsFor<T>(isa);
+  const KernelTable<T>& kernels = KernelTableFor<T>(isa);
   A* kept = keep ? probs.data() : nullptr;
   Forward<T>(problem, kernels, Serial,
              {loss.data(), dx.data(), nullptr, normalizers.data(), kept});

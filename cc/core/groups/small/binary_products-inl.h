@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "cc/core/groups/rows_ahead-inl.h"
+#include "cc/core/groups/small/row_prefetcher-inl.h"
 #include "cc/core/simd/tile-inl.h"
 
 namespace tf_hsm {
@@ -107,14 +107,15 @@ TF_HSM_INLINE void DeltaTile(ChainRows<T> rows, Matrix<const Accumulator<T>> x,
 
 template <typename T, int nodes>
 void Deltas(ChainRows<T> rows, Matrix<const Accumulator<T>> x, int64_t examples,
-            int64_t width, RowsAhead<T>* rows_ahead, Accumulator<T>* deltas) {
+            int64_t width, RowPrefetcher<T>* prefetcher,
+            Accumulator<T>* deltas) {
   int64_t m = 0;
   auto tile = [&](auto count) __attribute__((always_inline)) {
     constexpr int height = decltype(count)::value;
     const Matrix<const Accumulator<T>> xs = {x.row(m), x.stride};
     Accumulator<T>* to = deltas + m * nodes;
     const T* ahead[nodes];
-    if (rows_ahead->Next(nodes, ahead)) {
+    if (prefetcher->Next(nodes, ahead)) {
       DeltaTile<T, nodes, height, true>(rows, xs, width, ahead, to);
     } else {
       DeltaTile<T, nodes, height, false>(rows, xs, width, nullptr, to);

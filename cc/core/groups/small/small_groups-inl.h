@@ -1,7 +1,7 @@
-// Groups of few rows, as in binary and Huffman trees, for a run of examples.
+// Groups of few rows, as in binary and Huffman trees, for a block of examples.
 //
 // The examples are neighbours in depth-first order, so that they share most of
-// their paths: a node's rows are read once for all of the run's examples that
+// their paths: a node's rows are read once for all of the block's examples that
 // pass it. Groups of two rows have binary_groups.h. Others are taken in
 // batches: first all their logits; then the softmaxes of all pairs of a node
 // and an example, side by side in the lanes of vectors; then dx, and in a
@@ -16,7 +16,7 @@
 
 #include "cc/core/groups/problem.h"
 #include "cc/core/groups/small/binary_groups-inl.h"
-#include "cc/core/groups/small/small_group_run-inl.h"
+#include "cc/core/groups/small/example_block-inl.h"
 #include "cc/core/simd/softmax-inl.h"
 #include "cc/core/simd/tile-inl.h"
 #include "cc/core/update/update_rows-inl.h"
@@ -24,7 +24,7 @@
 namespace tf_hsm {
 namespace TF_HSM_ISA {
 
-// Nodes of a run, and the pairs of each with the examples that pass it.
+// Nodes of a block, and the pairs of each with the examples that pass it.
 template <typename T>
 struct PairBatch {
   using A = Accumulator<T>;
@@ -142,7 +142,7 @@ TF_HSM_INLINE void LogitPair(const T* row_0, const T* row_1,
 template <typename T>
 void SmallLogits(Matrix<const T> w, int64_t rows, const T* biases,
                  Matrix<const Accumulator<T>> x, int64_t examples,
-                 int64_t width, RowsAhead<T>* rows_ahead,
+                 int64_t width, RowPrefetcher<T>* prefetcher,
                  Matrix<Accumulator<T>> z) {
   constexpr int kHeight = kTileHeight > 4 ? 6 : 4;
   for (int64_t k = 0; k < rows; k += 2) {
@@ -152,7 +152,7 @@ void SmallLogits(Matrix<const T> w, int64_t rows, const T* biases,
     auto tile = [&](auto count) {
       constexpr int height = decltype(count)::value;
       const T* ahead = w.row(k);  // if there is none, one that is here
-      rows_ahead->Next(1, &ahead);
+      prefetcher->Next(1, &ahead);
       LogitPair<T, height>(w.row(k), w.row(other), {x.row(m), x.stride}, width,
                            ahead, z.row(k) + m, z.row(other) + m);
       m += height;
@@ -188,7 +188,7 @@ inline void TargetsOf(const Plan& plan, const Node& node, int64_t begin,
   }
 }
 
-// The groups of one run that have not two rows.
+// The groups of one block that do not have two rows.
 template <typename T>
 class SoftmaxGroups {
  public:
@@ -197,11 +197,13 @@ class SoftmaxGroups {
   // Memory, in accumulators.
   static int64_t ScratchSize(int64_t width) { return kMaxSmallFanout * width; }
 
-  SoftmaxGroups(SmallGroupRun<T>* run, A* scratch)
-      : run_(*run), problem_(run->problem), dw_{scratch, run->problem.width} {}
+  SoftmaxGroups(ExampleBlock<T>* block, A* scratch)
+      : block_(*block),
+        problem_(block->problem),
+        dw_{scratch, block->problem.width} {}
 
   void Add(const Node& node) {
-    const int64_t first = run_.First(node), count = run_.Count(node);
+    const int64_t first = block_.First(node), count = block_.Count(node);
     if (!batch_.HasRoom(count)) Flush();
     const int pair = batch_.num_pairs;
     batch_.parts[batch_.num_parts++] = {&node, first, static_cast<int>(count),
@@ -213,7 +215,7 @@ class SoftmaxGroups {
     TargetsOf(*problem_.plan, node, first, count, batch_.targets + pair);
     SmallLogits<T>(Weights(node), node.fanout,
                    problem_.biases ? problem_.biases + node.first_row : nullptr,
-                   run_.X(first), count, problem_.width, &run_.ahead,
+                   block_.X(first), count, problem_.width, &block_.prefetcher,
                    {batch_.z[0] + pair, batch_.kPairs});
   }
 
@@ -233,14 +235,14 @@ class SoftmaxGroups {
 
   void Finish(const Part& part) {
     const Node& node = *part.node;
-    const ForwardOutputs<T>& out = run_.out;
+    const ForwardOutputs<T>& out = block_.out;
     const int64_t rows = node.fanout;
-    run_.AskForDx();
-    A* loss = run_.Loss(part.first_example);
+    block_.PrefetchDx();
+    A* loss = block_.Loss(part.first_example);
     for (int m = 0; m < part.num_examples; ++m) {
       loss[m] += batch_.loss[part.first_pair + m];
     }
-    const bool updates = run_.Updates(node);
+    const bool updates = block_.Updates(node);
     const int64_t pass = part.first_example - node.begin;
     if (!updates && out.normalizers != nullptr) {
       A* to = out.normalizers + 2 * (node.pass_offset + pass);
@@ -266,17 +268,17 @@ class SoftmaxGroups {
       Outer<T, true>(
           Strided<A>{batch_.z[0] + part.first_pair, 1, batch_.kPairs},
           part.num_examples, rows, Weights(node), problem_.width,
-          run_.Dx(part.first_example));
+          block_.Dx(part.first_example));
     }
     if (updates) UpdateNode(part);
   }
 
   void UpdateNode(const Part& part) {
-    const Update<T>& update = *run_.step->update;
+    const Update<T>& update = *block_.step->update;
     const Node& node = *part.node;
     const int64_t rows = node.fanout, width = problem_.width;
     const Matrix<A> dz = {batch_.z[0] + part.first_pair, batch_.kPairs};
-    const A* grads = run_.step->loss_grads + part.first_example;
+    const A* grads = block_.step->loss_grads + part.first_example;
     A db[kMaxSmallFanout];
     for (int64_t k = 0; k < rows; ++k) {
       A sum = 0;
@@ -285,7 +287,7 @@ class SoftmaxGroups {
       }
       db[k] = sum;
     }
-    const Matrix<const A> x = run_.X(part.first_example);
+    const Matrix<const A> x = block_.X(part.first_example);
     const Strided<A> factors = {dz.data, dz.stride, 1};
     if constexpr (sizeof(T) == sizeof(A)) {
       if (IsScaledGradient(update, part.num_examples)) {
@@ -302,7 +304,7 @@ class SoftmaxGroups {
     UpdateBiases(update, node.first_row, rows, db);
   }
 
-  SmallGroupRun<T>& run_;
+  ExampleBlock<T>& block_;
   const Problem<T>& problem_;
   const Matrix<A> dw_;  // of one node
   PairBatch<T> batch_;
@@ -322,13 +324,13 @@ void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
     plan.nodes[middle].begin < begin ? first = middle + 1 : past = middle;
   }
   const int64_t examples = end - begin, width = problem.width;
-  const int64_t of_run = SmallGroupRun<T>::ScratchSize(examples, width);
+  const int64_t of_block = ExampleBlock<T>::ScratchSize(examples, width);
   const int64_t of_binary = BinaryGroups<T>::ScratchSize(examples, width);
   A* scratch =
-      Scratch<A>(of_run + of_binary + SoftmaxGroups<T>::ScratchSize(width));
-  SmallGroupRun<T> run(problem, first, begin, end, out, step, scratch);
-  BinaryGroups<T> binary(&run, scratch + of_run);
-  SoftmaxGroups<T> others(&run, scratch + of_run + of_binary);
+      Scratch<A>(of_block + of_binary + SoftmaxGroups<T>::ScratchSize(width));
+  ExampleBlock<T> block(problem, first, begin, end, out, step, scratch);
+  BinaryGroups<T> binary(&block, scratch + of_block);
+  SoftmaxGroups<T> others(&block, scratch + of_block + of_binary);
   auto add = [&](const Node& node) {
     node.fanout == 2 ? binary.Add(node) : others.Add(node);
   };
@@ -341,11 +343,11 @@ void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
     const Node& node = plan.nodes[i];
     if (node.fanout > kMaxSmallFanout) continue;
     add(node);
-    run.ahead.Used(node);
+    block.prefetcher.Used(node);
   }
   binary.Flush();
   others.Flush();
-  run.Write();
+  block.Write();
 }
 
 }  // namespace TF_HSM_ISA

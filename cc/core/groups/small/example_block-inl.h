@@ -1,12 +1,12 @@
-// What the groups of few rows share in one run of examples (small_groups.h).
+// What the groups of few rows share in one block of examples (small_groups.h).
 
-#ifndef TF_HSM_CC_CORE_GROUPS_SMALL_SMALL_GROUP_RUN_INL_H_
-#define TF_HSM_CC_CORE_GROUPS_SMALL_SMALL_GROUP_RUN_INL_H_
+#ifndef TF_HSM_CC_CORE_GROUPS_SMALL_EXAMPLE_BLOCK_INL_H_
+#define TF_HSM_CC_CORE_GROUPS_SMALL_EXAMPLE_BLOCK_INL_H_
 
 #include <cstdint>
 
 #include "cc/core/groups/problem.h"
-#include "cc/core/groups/rows_ahead-inl.h"
+#include "cc/core/groups/small/row_prefetcher-inl.h"
 #include "cc/core/simd/tile-inl.h"
 
 namespace tf_hsm {
@@ -15,30 +15,30 @@ namespace TF_HSM_ISA {
 // The examples [begin, end), and the sums of their losses and dx, which start
 // at zero.
 template <typename T>
-struct SmallGroupRun {
+struct ExampleBlock {
   using A = Accumulator<T>;
 
-  // Memory of a run of `examples`, in accumulators.
+  // Memory of a block of `examples`, in accumulators.
   static int64_t ScratchSize(int64_t examples, int64_t width) {
     return examples * (Padded(width) + 1);
   }
 
-  SmallGroupRun(const Problem<T>& problem, int64_t first_node, int64_t begin,
-                int64_t end, const ForwardOutputs<T>& out,
-                const BackwardArguments<T>* step, A* scratch)
+  ExampleBlock(const Problem<T>& problem, int64_t first_node, int64_t begin,
+               int64_t end, const ForwardOutputs<T>& out,
+               const BackwardArguments<T>* step, A* scratch)
       : problem(problem),
         begin(begin),
         end(end),
         out(out),
         step(step),
-        ahead(problem, first_node, end),
+        prefetcher(problem, first_node, end),
         dx{scratch, Padded(problem.width)},
         loss(scratch + (end - begin) * dx.stride) {
     __builtin_memset(scratch, 0,
                      ScratchSize(end - begin, problem.width) * sizeof(A));
   }
 
-  // The node's examples within the run, in sorted order.
+  // The node's examples within the block, in sorted order.
   int64_t First(const Node& node) const {
     return node.begin > begin ? node.begin : begin;
   }
@@ -51,9 +51,9 @@ struct SmallGroupRun {
     return step != nullptr && node.begin >= begin && node.end <= end;
   }
 
-  // Where the run's partial gradient of the node goes.
+  // Where the block's partial gradient of the node goes.
   A* Partial(const Node& node) const {
-    const int64_t before = begin / kRunExamples - node.first_run();
+    const int64_t before = begin / kBlockExamples - node.first_block();
     return step->partials +
            (node.partial_offset + before) * PartialStride(problem.width);
   }
@@ -67,7 +67,7 @@ struct SmallGroupRun {
   A* Loss(int64_t at) const { return loss + (at - begin); }
 
   // Asks for the next row of the output dx, which lies anywhere in memory.
-  void AskForDx() {
+  void PrefetchDx() {
     if (out.dx == nullptr || asked == end) return;
     const int64_t width = problem.width;
     const A* row = out.dx + out.DxRow(*problem.plan, asked++) * width;
@@ -83,7 +83,7 @@ struct SmallGroupRun {
     for (int64_t at = begin; at < end; ++at) {
       out.loss[order[at]] += *Loss(at);
       if (out.dx == nullptr) continue;
-      AskForDx();
+      PrefetchDx();
       A* to = out.dx + out.DxRow(*problem.plan, at) * width;
       const A* from = Dx(at).data;
       const A factor = out.dx_factors ? out.dx_factors[at] : 1;
@@ -95,7 +95,7 @@ struct SmallGroupRun {
   const int64_t begin, end;
   const ForwardOutputs<T>& out;
   const BackwardArguments<T>* const step;  // or null
-  RowsAhead<T> ahead;
+  RowPrefetcher<T> prefetcher;
   const Matrix<A> dx;     // [end - begin, width]
   A* const loss;          // [end - begin]
   int64_t asked = begin;  // examples whose row of dx has been asked for
@@ -104,4 +104,4 @@ struct SmallGroupRun {
 }  // namespace TF_HSM_ISA
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_CORE_GROUPS_SMALL_SMALL_GROUP_RUN_INL_H_
+#endif  // TF_HSM_CC_CORE_GROUPS_SMALL_EXAMPLE_BLOCK_INL_H_

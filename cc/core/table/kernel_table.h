@@ -1,7 +1,8 @@
-// The inner kernels, one work item each, compiled once per ISA (kernels.cc).
+// The kernel table: the inner kernels, one work item each, of one ISA. They are
+// compiled once per ISA (kernel_table.cc).
 
-#ifndef TF_HSM_CC_CORE_TABLE_KERNELS_H_
-#define TF_HSM_CC_CORE_TABLE_KERNELS_H_
+#ifndef TF_HSM_CC_CORE_TABLE_KERNEL_TABLE_H_
+#define TF_HSM_CC_CORE_TABLE_KERNEL_TABLE_H_
 
 #include <cstdint>
 
@@ -15,7 +16,7 @@
 namespace tf_hsm {
 
 template <typename T>
-struct Kernels {
+struct KernelTable {
   using A = Accumulator<T>;
   // At most `forward_examples` of a group's examples: the loss, and dx in the
   // same read of the weights.
@@ -54,8 +55,17 @@ struct Kernels {
 
 // The table of one ISA, which must be supported.
 template <typename T>
-const Kernels<T>& KernelsFor(Isa isa);
+const KernelTable<T>& KernelTableFor(Isa isa);
+
+// The tables, each in the namespace of its ISA.
+#define TF_HSM_DECLARE(enumerator, name) \
+  namespace name {                       \
+  template <typename T>                  \
+  const KernelTable<T>& Table();         \
+  }
+TF_HSM_ISAS(TF_HSM_DECLARE)
+#undef TF_HSM_DECLARE
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_CORE_TABLE_KERNELS_H_
+#endif  // TF_HSM_CC_CORE_TABLE_KERNEL_TABLE_H_

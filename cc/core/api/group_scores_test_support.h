@@ -1,8 +1,8 @@
 // What the tests of the users of a trained head (descent.h) share: a random
 // tree with parameters and a batch of inputs, and what is known about it.
 
-#ifndef TF_HSM_CC_CORE_API_DESCENT_TEST_SUPPORT_H_
-#define TF_HSM_CC_CORE_API_DESCENT_TEST_SUPPORT_H_
+#ifndef TF_HSM_CC_CORE_API_GROUP_SCORES_TEST_SUPPORT_H_
+#define TF_HSM_CC_CORE_API_GROUP_SCORES_TEST_SUPPORT_H_
 
 #include <cmath>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/api/descent.h"
+#include "cc/core/api/group_scores.h"
 #include "cc/core/api/inputs.h"
 #include "cc/core/api/log_probs.h"
 #include "cc/core/testing/reference.h"
@@ -65,25 +65,25 @@ struct Head {
     PackInputs(nullptr, batch, x.data(), width, Serial, packed.data());
   }
 
-  Descent<T> On(Isa isa, const Parallel& parallel = Serial) const {
-    Descent<T> descent;
-    descent.tree = tree();
-    descent.weights = weights.data();
-    descent.biases = biases.empty() ? nullptr : biases.data();
-    descent.width = width;
-    descent.x = packed.data();
-    descent.num_examples = batch;
-    descent.kernels = &KernelsFor<T>(isa);
-    descent.parallel = parallel;
-    return descent;
+  GroupScorer<T> On(Isa isa, const Parallel& parallel = Serial) const {
+    GroupScorer<T> scorer;
+    scorer.tree = tree();
+    scorer.weights = weights.data();
+    scorer.biases = biases.empty() ? nullptr : biases.data();
+    scorer.width = width;
+    scorer.x = packed.data();
+    scorer.num_examples = batch;
+    scorer.table = &KernelTableFor<T>(isa);
+    scorer.parallel = parallel;
+    return scorer;
   }
 
   // The same for the examples [begin, end).
-  Descent<T> On(Isa isa, int64_t begin, int64_t end) const {
-    Descent<T> descent = On(isa);
-    descent.x += begin * Padded(width);
-    descent.num_examples = end - begin;
-    return descent;
+  GroupScorer<T> On(Isa isa, int64_t begin, int64_t end) const {
+    GroupScorer<T> scorer = On(isa);
+    scorer.x += begin * Padded(width);
+    scorer.num_examples = end - begin;
+    return scorer;
   }
 };
 
@@ -127,14 +127,14 @@ std::vector<double> WantedLogProbs(const Head<T>& head) {
 // log p of all classes, [examples, classes], from LogProbs: the numbers that
 // every way down the tree must give, to the bit.
 template <typename T>
-std::vector<Accumulator<T>> ClassValues(const Descent<T>& descent) {
+std::vector<Accumulator<T>> ClassValues(const GroupScorer<T>& scorer) {
   using A = Accumulator<T>;
   std::vector<int64_t> levels;
-  const std::string error = FindLevels(descent.tree, &levels);
+  const std::string error = FindLevels(scorer.tree, &levels);
   Expect(error.empty(), error);
-  std::vector<A> values(descent.num_examples * descent.tree.num_classes, NAN);
-  std::vector<A> groups(descent.num_examples * descent.tree.num_groups, NAN);
-  LogProbs<T>(descent, levels, {false, values.data(), groups.data()});
+  std::vector<A> values(scorer.num_examples * scorer.tree.num_classes, NAN);
+  std::vector<A> groups(scorer.num_examples * scorer.tree.num_groups, NAN);
+  LogProbs<T>(scorer, levels, {false, values.data(), groups.data()});
   return values;
 }
 
@@ -213,4 +213,4 @@ constexpr Case kDescentCases[] = {
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_CORE_API_DESCENT_TEST_SUPPORT_H_
+#endif  // TF_HSM_CC_CORE_API_GROUP_SCORES_TEST_SUPPORT_H_

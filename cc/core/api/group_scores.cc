@@ -1,4 +1,4 @@
-#include "cc/core/api/descent.h"
+#include "cc/core/api/group_scores.h"
 
 #include <algorithm>
 
@@ -33,17 +33,17 @@ void SortVisits(std::vector<Visit>* visits) {
 
 template <typename T>
 std::string Score(
-    const Descent<T>& descent, const std::vector<Visit>& visits,
+    const GroupScorer<T>& scorer, const std::vector<Visit>& visits,
     const std::function<void(int64_t, const Accumulator<T>*)>& use) {
   using A = Accumulator<T>;
-  const int64_t padded = Padded(descent.width);
+  const int64_t padded = Padded(scorer.width);
   const int64_t count = visits.size();
   std::vector<Item> items;
   std::vector<int64_t> batches = {0};  // of items
   int64_t cost = 0;
   for (int64_t begin = 0; begin < count;) {
     Item item = {};
-    std::string error = GroupAt(descent.tree, visits[begin].group, &item.span);
+    std::string error = GroupAt(scorer.tree, visits[begin].group, &item.span);
     if (!error.empty()) return error;
     const int64_t most =
         std::clamp<int64_t>(kMaxScores / item.span.fanout, 1, kMaxItemExamples);
@@ -54,7 +54,7 @@ std::string Score(
     }
     item.end = begin;
     items.push_back(item);
-    cost += item.span.fanout * (descent.width + 16) * (item.end - item.begin);
+    cost += item.span.fanout * (scorer.width + 16) * (item.end - item.begin);
     if (cost >= kItemCost) {
       batches.push_back(items.size());
       cost = 0;
@@ -66,11 +66,11 @@ std::string Score(
     static thread_local std::vector<A> gathered, log_probs;
     const int64_t examples = item.end - item.begin;
     const int64_t first = visits[item.begin].example;
-    const A* x = descent.x + first * padded;
+    const A* x = scorer.x + first * padded;
     if (visits[item.end - 1].example - first != examples - 1) {
       gathered.resize(std::max<size_t>(gathered.size(), examples * padded));
       for (int64_t i = 0; i < examples; ++i) {
-        std::copy_n(descent.x + visits[item.begin + i].example * padded, padded,
+        std::copy_n(scorer.x + visits[item.begin + i].example * padded, padded,
                     gathered.data() + i * padded);
       }
       x = gathered.data();
@@ -79,14 +79,14 @@ std::string Score(
     log_probs.resize(
         std::max<size_t>(log_probs.size(), examples * span.fanout));
     const int64_t offsets[] = {0, span.fanout};
-    descent.kernels->log_softmax(
-        descent.Rows(span.first_row, offsets, 1, x, examples), log_probs.data(),
+    scorer.table->log_softmax(
+        scorer.Rows(span.first_row, offsets, 1, x, examples), log_probs.data(),
         span.fanout);
     for (int64_t i = 0; i < examples; ++i) {
       use(item.begin + i, log_probs.data() + i * span.fanout);
     }
   };
-  descent.parallel(batches.size() - 1, [&](int64_t batch) {
+  scorer.parallel(batches.size() - 1, [&](int64_t batch) {
     for (int64_t i = batches[batch]; i < batches[batch + 1]; ++i) {
       score(items[i]);
     }
@@ -94,14 +94,11 @@ std::string Score(
   return "";
 }
 
-#define TF_HSM_INSTANTIATE(T)                       \
-  template std::string Score(                       \
-      const Descent<T>&, const std::vector<Visit>&, \
+#define TF_HSM_INSTANTIATE(T, ...)                      \
+  template std::string Score(                           \
+      const GroupScorer<T>&, const std::vector<Visit>&, \
       const std::function<void(int64_t, const Accumulator<T>*)>&);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 
 }  // namespace tf_hsm

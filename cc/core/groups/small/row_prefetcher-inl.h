@@ -1,7 +1,7 @@
 // Asks for the weights of small groups before they are needed.
 
-#ifndef TF_HSM_CC_CORE_GROUPS_ROWS_AHEAD_INL_H_
-#define TF_HSM_CC_CORE_GROUPS_ROWS_AHEAD_INL_H_
+#ifndef TF_HSM_CC_CORE_GROUPS_SMALL_ROW_PREFETCHER_INL_H_
+#define TF_HSM_CC_CORE_GROUPS_SMALL_ROW_PREFETCHER_INL_H_
 
 #include <cstdint>
 
@@ -18,16 +18,16 @@ TF_HSM_INLINE void PrefetchPair(const T* row, int64_t width) {
   __builtin_prefetch(row + width, 0, 2);
 }
 
-// The rows of the small groups that a run of examples is still to read, in its
-// order and two at a time. They lie anywhere in memory: each product of rows
-// asks for as many of these as it reads, vector by vector, since memory serves
-// few requests at once. Products with many examples get ahead of the reader,
-// and those with one or two find their rows in the second cache.
+// The rows of the small groups that a block of examples is still to read, in
+// its order and two at a time. They lie anywhere in memory: each product of
+// rows asks for as many of these as it reads, vector by vector, since memory
+// serves few requests at once. Products with many examples get ahead of the
+// reader, and those with one or two find their rows in the second cache.
 template <typename T>
-class RowsAhead {
+class RowPrefetcher {
  public:
   // Those of the nodes from `first` on that begin before example `end`.
-  RowsAhead(const Problem<T>& problem, int64_t first, int64_t end)
+  RowPrefetcher(const Problem<T>& problem, int64_t first, int64_t end)
       : problem_(problem), node_(first), end_(end) {
     SkipLarge();
   }
@@ -86,4 +86,4 @@ class RowsAhead {
 }  // namespace TF_HSM_ISA
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_CORE_GROUPS_ROWS_AHEAD_INL_H_
+#endif  // TF_HSM_CC_CORE_GROUPS_SMALL_ROW_PREFETCHER_INL_H_

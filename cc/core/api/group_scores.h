@@ -5,8 +5,8 @@
 // log-probabilities at each visit. The visits of many examples are made
 // together, so that the weights of a group are read once for all of them.
 
-#ifndef TF_HSM_CC_CORE_API_DESCENT_H_
-#define TF_HSM_CC_CORE_API_DESCENT_H_
+#ifndef TF_HSM_CC_CORE_API_GROUP_SCORES_H_
+#define TF_HSM_CC_CORE_API_GROUP_SCORES_H_
 
 #include <cstdint>
 #include <functional>
@@ -15,14 +15,14 @@
 
 #include "cc/core/base/parallel.h"
 #include "cc/core/base/types.h"
-#include "cc/core/table/kernels.h"
+#include "cc/core/table/kernel_table.h"
 #include "cc/core/tree/tree_view.h"
 
 namespace tf_hsm {
 
 // A batch of inputs and the parameters that take them down the tree.
 template <typename T>
-struct Descent {
+struct GroupScorer {
   using A = Accumulator<T>;
   TreeView tree;
   const T* weights = nullptr;  // [rows, width]
@@ -31,7 +31,7 @@ struct Descent {
   const A* x = nullptr;  // [num_examples, Padded(width)]
   int64_t num_examples = 0;
   A scale = 1;  // of all logits
-  const Kernels<T>* kernels = nullptr;
+  const KernelTable<T>* table = nullptr;
   Parallel parallel;
 
   // The kernel's arguments for groups from `first_row`, whose offsets are at
@@ -64,9 +64,9 @@ void SortVisits(std::vector<Visit>* visits);
 // empty string, or what is wrong with the tree, with nothing called.
 template <typename T>
 std::string Score(
-    const Descent<T>& descent, const std::vector<Visit>& visits,
+    const GroupScorer<T>& scorer, const std::vector<Visit>& visits,
     const std::function<void(int64_t, const Accumulator<T>*)>& use);
 
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_CORE_API_DESCENT_H_
+#endif  // TF_HSM_CC_CORE_API_GROUP_SCORES_H_
