@@ -33,13 +33,8 @@ std::string AddPath(const TreeView& tree, int64_t at, int64_t label,
   int64_t below = tree.num_groups;
   while (row >= 0) {
     GroupSpan span;
-    std::string error = GroupOf(tree, row, &span);
+    std::string error = GroupOf(tree, row, below, &span);
     if (!error.empty()) return error;
-    if (span.group >= below) {
-      return At("row_groups", row, span.group) +
-             ", but a parent's group must come before its child's, " +
-             std::to_string(below);
-    }
     below = span.group;
     steps->push_back({span.group, example, row - span.first_row,
                       static_cast<int64_t>(steps->size())});
@@ -76,16 +71,7 @@ std::string ClassLogProbs(const GroupScorer<T>& scorer, const int64_t* classes,
              : a.example != b.example ? a.example < b.example
                                       : a.slot < b.slot;
     });
-    visits.clear();
-    starts.clear();
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (visits.empty() || visits.back().group != steps[i].group ||
-          visits.back().example != steps[i].example) {
-        visits.push_back({steps[i].group, steps[i].example, 0});
-        starts.push_back(i);
-      }
-    }
-    starts.push_back(steps.size());
+    ShareVisits(steps, &visits, &starts);
     terms.resize(steps.size());
     const std::string error =
         Score<T>(scorer, visits, [&](int64_t visit, const A* scores) {

@@ -1,5 +1,5 @@
-// Going down the tree: what the users of a trained head (search.h, sample.h,
-// class_log_probs.h) share.
+// The log-probabilities of groups for examples: what search.h, sample.h and
+// class_log_probs.h share.
 //
 // They visit groups, each for some examples, and need all of a group's
 // log-probabilities at each visit. The visits of many examples are made
@@ -58,6 +58,23 @@ struct Visit {
 
 // Sorts the visits by group, then example, as Score wants them.
 void SortVisits(std::vector<Visit>* visits);
+
+// The visits of items that are sorted by group, then example: one visit for all
+// items [(*starts)[i], (*starts)[i + 1]) of the same group and example.
+template <typename Item>
+void ShareVisits(const std::vector<Item>& items, std::vector<Visit>* visits,
+                 std::vector<int64_t>* starts) {
+  visits->clear();
+  starts->clear();
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (visits->empty() || visits->back().group != items[i].group ||
+        visits->back().example != items[i].example) {
+      visits->push_back({items[i].group, items[i].example, 0});
+      starts->push_back(i);
+    }
+  }
+  starts->push_back(items.size());
+}
 
 // Calls use(i, log_probs) once for each visit i, on any thread: log_probs
 // [fanout] are those of the rows of its group, given the group. Returns an

@@ -1,41 +1,11 @@
 #include "cc/core/api/inputs.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "cc/core/base/prefetch.h"
 #include "cc/core/base/types.h"
 
 namespace tf_hsm {
-namespace {
-
-float Widen(float x) { return x; }
-double Widen(double x) { return x; }
-float Widen(bfloat16 x) {
-  const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-float Widen(half x) {
-  const uint32_t magnitude = x.bits & 0x7fffu;
-  uint32_t bits = (magnitude << 13) + (112u << 23);
-  if (magnitude >= 0x7c00) bits = (magnitude << 13) | 0x7f800000;
-  const float subnormal = static_cast<float>(magnitude) * 0x1p-24f;
-  if (magnitude < 0x400) std::memcpy(&bits, &subnormal, sizeof(bits));
-  bits |= (x.bits & 0x8000u) << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-template <typename X>
-void Prefetch(const X* row, int64_t width) {
-  constexpr int64_t kLine = 64 / sizeof(X);
-  for (int64_t d = 0; d < width; d += kLine) __builtin_prefetch(row + d);
-}
-
-}  // namespace
-
 template <typename X, typename A>
 void PackInputs(const int64_t* order, int64_t count, const X* x, int64_t width,
                 const Parallel& parallel, A* packed) {
@@ -54,7 +24,7 @@ void PackInputs(const int64_t* order, int64_t count, const X* x, int64_t width,
       const X* from = row(at);
       if (at + kAhead < end) Prefetch(row(at + kAhead), width);
       A* to = packed + at * padded;
-      for (int64_t d = 0; d < width; ++d) to[d] = Widen(from[d]);
+      for (int64_t d = 0; d < width; ++d) to[d] = ToAccumulator(from[d]);
       std::fill(to + width, to + padded, A(0));
     }
   });

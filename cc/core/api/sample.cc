@@ -29,6 +29,7 @@ int64_t Pick(const double* sums, int64_t count, double u) {
 // A draw and where it is.
 struct Draw {
   int64_t group;
+  int64_t example;
   int64_t index;  // among all draws of all examples
 };
 
@@ -40,23 +41,14 @@ std::string DrawFromRoot(const GroupScorer<T>& scorer,
   using A = Accumulator<T>;
   const TreeView& tree = scorer.tree;
   std::vector<Draw> draws;
-  for (int64_t i = begin; i < end; ++i) draws.push_back({0, i});
+  for (int64_t i = begin; i < end; ++i) {
+    draws.push_back({0, i / options.num_samples, i});
+  }
   std::vector<Visit> visits;
   std::vector<int64_t> starts;  // of each visit's draws
   std::atomic<int64_t> bad_group{-1};
   for (int64_t depth = 0; !draws.empty(); ++depth) {
-    visits.clear();
-    starts.clear();
-    for (size_t i = 0; i < draws.size(); ++i) {
-      const int64_t group = draws[i].group;
-      const int64_t example = draws[i].index / options.num_samples;
-      if (visits.empty() || visits.back().group != group ||
-          visits.back().example != example) {
-        visits.push_back({group, example, 0});
-        starts.push_back(i);
-      }
-    }
-    starts.push_back(draws.size());
+    ShareVisits(draws, &visits, &starts);
     auto draw = [&](int64_t visit, const A* log_probs) {
       static thread_local std::vector<A> probs;
       static thread_local std::vector<double> sums;

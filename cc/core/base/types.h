@@ -7,6 +7,9 @@
 #define TF_HSM_CC_CORE_BASE_TYPES_H_
 
 #include <cstdint>
+#include <cstring>
+
+#include "cc/core/base/host_device.h"
 
 namespace tf_hsm {
 
@@ -38,6 +41,27 @@ struct AccumulatorOf<double> {
 };
 template <typename T>
 using Accumulator = typename AccumulatorOf<T>::type;
+
+// A number as its accumulator, which is exact.
+TF_HSM_HOST_DEVICE float ToAccumulator(float x) { return x; }
+TF_HSM_HOST_DEVICE double ToAccumulator(double x) { return x; }
+TF_HSM_HOST_DEVICE float ToAccumulator(bfloat16 x) {
+  const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
+  float value;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+TF_HSM_HOST_DEVICE float ToAccumulator(half x) {
+  const uint32_t magnitude = x.bits & 0x7fffu;
+  uint32_t bits = (magnitude << 13) + (112u << 23);
+  if (magnitude >= 0x7c00) bits = (magnitude << 13) | 0x7f800000;
+  const float subnormal = static_cast<float>(magnitude) * 0x1p-24f;
+  if (magnitude < 0x400) memcpy(&bits, &subnormal, sizeof(bits));
+  bits |= (x.bits & 0x8000u) << 16;
+  float value;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
 
 // Rows of sorted inputs are padded to this many elements, the widest vector of
 // any ISA, and the padding holds zeros.

@@ -46,7 +46,7 @@ inline const int64_t* Targets(const Plan& plan, int64_t index) {
     return plan.targets.data() + node.target_offset;
   }
   int64_t* targets = Scratch<int64_t>(node.population());
-  FillTargets(plan, index, targets);
+  FillTargets(plan, node, node.begin, node.end, targets);
   return targets;
 }
 

@@ -9,14 +9,14 @@
 namespace tf_hsm {
 namespace {
 
-// Leaves whose paths are read ahead together.
-constexpr int64_t kWarmLeaves = 16;
+// Leaves whose paths are prefetched together.
+constexpr int64_t kPrefetchLeaves = 16;
 
 // Reads what the walks from a few leaves will read, level by level: the arrays
 // are read at random places, and these reads do not wait for each other.
-void WarmPaths(const TreeView& tree, const int64_t* leaves, int64_t count) {
+void PrefetchPaths(const TreeView& tree, const int64_t* leaves, int64_t count) {
   constexpr int kLevels = 24;
-  int64_t rows[kWarmLeaves];
+  int64_t rows[kPrefetchLeaves];
   std::copy(leaves, leaves + count, rows);
   for (int level = 0; level < kLevels; ++level) {
     for (int64_t i = 0; i < count; ++i) {
@@ -39,14 +39,11 @@ class NodeBuilder {
     climb_.clear();
     int64_t joined = -1;
     for (int64_t at_row = row; joined < 0;) {
+      const int64_t below =
+          climb_.empty() ? tree_.num_groups : climb_.back().span.group;
       GroupSpan span;
-      std::string error = GroupOf(tree_, at_row, &span);
+      std::string error = GroupOf(tree_, at_row, below, &span);
       if (!error.empty()) return error;
-      if (!climb_.empty() && span.group >= climb_.back().span.group) {
-        return At("row_groups", at_row, span.group) +
-               ", but a parent's group must come before its child's, " +
-               std::to_string(climb_.back().span.group);
-      }
       while (!open_.empty() && plan_.nodes[open_.back()].group > span.group) {
         Close(at);
       }
@@ -184,8 +181,8 @@ std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan) {
   plan->nodes.reserve(std::min(2 * count, tree.num_groups));
   NodeBuilder builder(tree, plan);
   for (int64_t at = 0; at < count; ++at) {
-    if (at % kWarmLeaves == 0) {
-      WarmPaths(tree, &leaves[at], std::min(kWarmLeaves, count - at));
+    if (at % kPrefetchLeaves == 0) {
+      PrefetchPaths(tree, &leaves[at], std::min(kPrefetchLeaves, count - at));
     }
     const int64_t label = labels[plan->order[at]];
     if (at > 0 && label == labels[plan->order[at - 1]]) {
@@ -215,10 +212,10 @@ std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan) {
     plan->num_probs += node.population() * node.fanout;
   }
   plan->targets.resize(num_targets);
-  for (size_t i = 0; i < plan->nodes.size(); ++i) {
-    const Node& node = plan->nodes[i];
+  for (const Node& node : plan->nodes) {
     if (node.fanout <= kMaxSmallFanout) continue;
-    FillTargets(*plan, i, plan->targets.data() + node.target_offset);
+    FillTargets(*plan, node, node.begin, node.end,
+                plan->targets.data() + node.target_offset);
   }
   return "";
 }
@@ -231,16 +228,10 @@ void TouchedRows(const Plan& plan, int64_t* rows) {
   }
 }
 
-void FillTargets(const Plan& plan, int64_t node_index, int64_t* targets) {
-  const Node& node = plan.nodes[node_index];
-  std::copy(plan.leaf_local.begin() + node.begin,
-            plan.leaf_local.begin() + node.end, targets);
-  for (int64_t child = node_index + 1; child < node.after;) {
-    const Node& below = plan.nodes[child];
-    std::fill(targets + (below.begin - node.begin),
-              targets + (below.end - node.begin), below.parent_local);
-    child = below.after;
-  }
+void FillTargets(const Plan& plan, const Node& node, int64_t begin, int64_t end,
+                 int64_t* targets) {
+  ForTargets(plan, node, begin, end,
+             [&](int64_t at, int64_t target) { targets[at - begin] = target; });
 }
 
 }  // namespace tf_hsm

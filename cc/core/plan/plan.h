@@ -85,8 +85,25 @@ std::string SortExamples(const TreeView& tree, const int64_t* labels,
                          Plan* plan);
 std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan);
 
-// For each example of the node, the local index of its row on the path.
-void FillTargets(const Plan& plan, int64_t node_index, int64_t* targets);
+// Calls use(at, target) for the sorted examples [begin, end) of a node of the
+// plan, in order: the target is the row on the example's path, counted in the
+// node's group.
+template <typename Use>
+void ForTargets(const Plan& plan, const Node& node, int64_t begin, int64_t end,
+                Use use) {
+  int64_t at = begin;
+  for (int64_t child = &node - plan.nodes.data() + 1;
+       child < node.after && at < end; child = plan.nodes[child].after) {
+    const Node& below = plan.nodes[child];
+    for (; at < below.begin && at < end; ++at) use(at, plan.leaf_local[at]);
+    for (; at < below.end && at < end; ++at) use(at, below.parent_local);
+  }
+  for (; at < end; ++at) use(at, plan.leaf_local[at]);
+}
+
+// Those targets as an array.
+void FillTargets(const Plan& plan, const Node& node, int64_t begin, int64_t end,
+                 int64_t* targets);
 
 // The rows of the touched groups, ascending and unique: plan.num_rows of them.
 void TouchedRows(const Plan& plan, int64_t* rows);

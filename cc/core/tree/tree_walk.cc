@@ -13,7 +13,8 @@ std::string OutOfRange(const char* array, int64_t index, int64_t value,
          ", " + std::to_string(high) + ")";
 }
 
-std::string GroupOf(const TreeView& tree, int64_t row, GroupSpan* span) {
+std::string GroupOf(const TreeView& tree, int64_t row, int64_t below,
+                    GroupSpan* span) {
   const int64_t group = tree.row_groups[row];
   if (group < 0 || group >= tree.num_groups) {
     return OutOfRange("row_groups", row, group, 0, tree.num_groups);
@@ -32,6 +33,11 @@ std::string GroupOf(const TreeView& tree, int64_t row, GroupSpan* span) {
     return group == 0 ? At("group_parents", 0, parent) +
                             ", but the root's group has the parent -1"
                       : OutOfRange("group_parents", group, parent, 0, first);
+  }
+  if (group >= below) {
+    return At("row_groups", row, group) +
+           ", but a parent's group must come before its child's, " +
+           std::to_string(below);
   }
   *span = {group, first, last - first};
   return "";

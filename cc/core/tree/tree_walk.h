@@ -25,8 +25,10 @@ std::string At(const char* array, int64_t index, int64_t value);
 std::string OutOfRange(const char* array, int64_t index, int64_t value,
                        int64_t low, int64_t high);
 
-// The group that `row` belongs to. Its parent is checked too.
-std::string GroupOf(const TreeView& tree, int64_t row, GroupSpan* span);
+// The group that `row` belongs to, which must come before the group `below`: a
+// walk up such groups ends. Its parent is checked too.
+std::string GroupOf(const TreeView& tree, int64_t row, int64_t below,
+                    GroupSpan* span);
 
 // Group number `group`, which must be one, found from above.
 std::string GroupAt(const TreeView& tree, int64_t group, GroupSpan* span);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "cc/core/base/prefetch.h"
 #include "cc/core/base/radix_sort.h"
 #include "cc/core/simd/softmax-inl.h"
 #include "cc/core/simd/vector-inl.h"
@@ -36,18 +37,13 @@ void SparseRows(const Update<T>& update, const SparseGradient<T>& gradient,
   using A = Accumulator<T>;
   // Values ahead of which rows are asked for.
   constexpr int64_t kAhead = 2;
-  auto prefetch = [](const auto* from, int64_t count) {
-    const char* bytes = reinterpret_cast<const char*>(from);
-    const int64_t size = count * static_cast<int64_t>(sizeof(*from));
-    for (int64_t i = 0; i < size; i += 64) __builtin_prefetch(bytes + i);
-  };
   const int64_t width = gradient.width;
   while (begin != end) {
     const int64_t row = begin->key;
     const A* value = gradient.values + begin->index * width;
     if (end - begin > kAhead) {
-      prefetch(gradient.values + begin[kAhead].index * width, width);
-      prefetch(update.weights + begin[kAhead].key * width, width);
+      Prefetch(gradient.values + begin[kAhead].index * width, width);
+      Prefetch(update.weights + begin[kAhead].key * width, width);
     }
     ++begin;
     if (begin != end && begin->key == row) {

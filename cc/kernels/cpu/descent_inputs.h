@@ -34,7 +34,7 @@ class DescentInputs {
     descent.num_examples = arguments.num_examples;
     descent.weights = Data<Core>(arguments.parameters.weights());
     if (biases != nullptr) descent.biases = Data<Core>(*biases);
-    descent.kernels = &KernelTableFor<Core>(ActiveIsa(nullptr));
+    descent.table = &KernelTableFor<Core>(ActiveIsa(nullptr));
     descent.parallel = PoolParallel(context);
     return Pack(context);
   }

@@ -159,22 +159,10 @@ class BinaryGroups {
 
   // sign[m * stride] of the chain's m-th example.
   void FillSigns(const Node& node, A* sign, int64_t stride) const {
-    const Plan& plan = *problem_.plan;
-    const int64_t end = first_ + examples_;
-    int64_t at = first_;
-    auto fill = [&](int64_t to, auto local) __attribute__((always_inline)) {
-      for (; at < to && at < end; ++at, sign += stride) {
-        *sign = local() == 0 ? 1 : -1;
-      }
-    };
-    auto leaf = [&] { return plan.leaf_local[at]; };
-    for (int64_t child = &node - plan.nodes.data() + 1;
-         child < node.after && at < end; child = plan.nodes[child].after) {
-      const Node& below = plan.nodes[child];
-      fill(below.begin, leaf);
-      fill(below.end, [&] { return below.parent_local; });
-    }
-    fill(end, leaf);
+    ForTargets(*problem_.plan, node, first_, first_ + examples_,
+               [&](int64_t at, int64_t target) {
+                 sign[(at - first_) * stride] = target == 0 ? 1 : -1;
+               });
   }
 
   // The logit of one row of a group for one example.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "cc/core/base/prefetch.h"
 #include "cc/core/groups/problem.h"
 #include "cc/core/groups/small/row_prefetcher-inl.h"
 #include "cc/core/simd/tile-inl.h"
@@ -71,9 +72,7 @@ struct ExampleBlock {
     if (out.dx == nullptr || asked == end) return;
     const int64_t width = problem.width;
     const A* row = out.dx + out.DxRow(*problem.plan, asked++) * width;
-    for (int64_t d = 0; d < width; d += 64 / sizeof(A)) {
-      __builtin_prefetch(row + d, 1);
-    }
+    Prefetch<true>(row, width);
   }
 
   // Adds the losses to the outputs, and writes dx: what comes later adds to it.

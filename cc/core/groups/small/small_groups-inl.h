@@ -169,25 +169,6 @@ void SmallLogits(Matrix<const T> w, int64_t rows, const T* biases,
   }
 }
 
-// The row of the node's group on the path of each of the examples
-// [begin, begin + count).
-inline void TargetsOf(const Plan& plan, const Node& node, int64_t begin,
-                      int64_t count, int64_t* targets) {
-  for (int64_t m = 0; m < count; ++m) {
-    targets[m] = plan.leaf_local[begin + m];
-  }
-  const int64_t index = &node - plan.nodes.data();
-  for (int64_t child = index + 1; child < node.after;) {
-    const Node& below = plan.nodes[child];
-    if (below.begin >= begin + count) break;
-    int64_t m = below.begin > begin ? below.begin - begin : 0;
-    for (; m < count && begin + m < below.end; ++m) {
-      targets[m] = below.parent_local;
-    }
-    child = below.after;
-  }
-}
-
 // The groups of one block that do not have two rows.
 template <typename T>
 class SoftmaxGroups {
@@ -212,7 +193,8 @@ class SoftmaxGroups {
     if (node.fanout > batch_.most_rows) {
       batch_.most_rows = static_cast<int>(node.fanout);
     }
-    TargetsOf(*problem_.plan, node, first, count, batch_.targets + pair);
+    FillTargets(*problem_.plan, node, first, first + count,
+                batch_.targets + pair);
     SmallLogits<T>(Weights(node), node.fanout,
                    problem_.biases ? problem_.biases + node.first_row : nullptr,
                    block_.X(first), count, problem_.width, &block_.prefetcher,
