@@ -64,3 +64,16 @@ CATALOGUE = {
 
 # Slow for anything that does one thing per level.
 DEEP = {"chain_10000": lambda: _chain(10_000)}
+
+
+def damages(path, number):
+    """Writes a file `number` times with one bit flipped, and yields each time.
+
+    Each time the bit is of another byte, drawn at random.
+    """
+    whole = bytearray(path.read_bytes())
+    rng = np.random.default_rng(0)
+    for position in rng.choice(len(whole), number, replace=False):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << rng.integers(8)
+        yield path.write_bytes(damaged)

@@ -2,13 +2,13 @@
 
 import copy
 import doctest
+import inspect
 import pickle
 
 import numpy as np
 import pytest
 
-from tf_hsm import tree as tree_module
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Tree, tree
 
 NESTED_CYCLE = [0]
 
@@ -195,5 +195,24 @@ def test_repr_and_summary():
     ]
 
 
+def test_builders_are_class_methods():
+    class Oak(Tree):
+        pass
+
+    assert type(Oak.huffman([1, 2, 3], branching=2)) is Oak
+    assert type(Oak.balanced(3, 2).two_level(9)) is Oak
+    assert inspect.ismethod(Tree.balanced) and Tree.balanced.__self__ is Tree
+    assert pickle.loads(pickle.dumps(Tree.balanced)) == Tree.balanced
+    assert Tree.balanced.__name__ == "balanced"
+    assert Tree.balanced.__doc__.startswith("A tree whose leaves")
+    assert str(inspect.signature(Tree.balanced)) == "(num_classes, branching)"
+    assert str(inspect.signature(Tree.from_parents)) == (
+        "(parents, classes=None, names=None)"
+    )
+    with pytest.raises(TypeError, match=r"balanced\(\) missing 1"):
+        Tree.balanced(3)
+
+
 def test_docstrings():
-    assert doctest.testmod(tree_module).failed == 0
+    result = doctest.testmod(tree)
+    assert result.attempted and not result.failed

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.tree_reference import random_parents
+from tests.support.trees import damages
 from tf_hsm.tree import Tree
 
 TREES = {
@@ -103,12 +104,7 @@ def test_load_survives_damage(tmp_path):
     path = tmp_path / "tree.npz"
     tree = Tree.huffman(np.arange(20))
     tree.save(path)
-    whole = bytearray(path.read_bytes())
-    rng = np.random.default_rng(0)
-    for position in rng.choice(len(whole), 400, replace=False):
-        damaged = bytearray(whole)
-        damaged[position] ^= 1 << rng.integers(8)
-        path.write_bytes(damaged)
+    for _ in damages(path, 400):
         try:
             assert Tree.load(path) == tree
         except ValueError as error:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.tree_reference import random_parents
+from tests.support.trees import damages
 from tf_hsm import layers
 from tf_hsm.tree import Tree
 from tf_hsm.tree.names import Names
@@ -198,12 +199,7 @@ def test_damaged_files_and_configs(tmp_path):
     with pytest.raises(ValueError, match="names_offsets"):
         Tree.load(path)
     tree.save(path)
-    whole = bytearray(path.read_bytes())
-    rng = np.random.default_rng(0)
-    for position in rng.choice(len(whole), 300, replace=False):
-        damaged = bytearray(whole)
-        damaged[position] ^= 1 << rng.integers(8)
-        path.write_bytes(damaged)
+    for _ in damages(path, 300):
         try:
             assert Tree.load(path).names.tolist() == tree.names.tolist()
         except ValueError as error:

@@ -26,11 +26,11 @@ from tf_hsm import _checks
 from tf_hsm.cost.clusters import ClusterCosts
 from tf_hsm.cost.tail_program import Ranges, TailProgram
 
-_MAX_AUTO_CLUSTERS = 8
-_MIN_AUTO_WIDTH = 8
-_FIRST_RANGES = 256
+_MAX_AUTO_CLUSTERS = 8  # tails that "auto" tries
+_MIN_AUTO_WIDTH = 8  # of the last tail of those
+_FIRST_RANGES = 256  # of a cutoff, before any is cut up
 _PARTS = 8  # of a range that is cut up
-_GRID_SIZE = 256
+_GRID_SIZE = 256  # values of a cutoff, where tails are trees
 # Sums that differ by less count as equal: they are rounded.
 _ROUNDING = 1e-12
 

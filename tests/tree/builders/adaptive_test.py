@@ -7,7 +7,7 @@ import pytest
 
 import tf_hsm
 from tests.support.tree_reference import check
-from tf_hsm.cost import cutoffs as cost_cutoffs
+from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
 from tf_hsm.tree import Tree
 
 TAILS = ["flat", "two_level", 2, 3, 100]
@@ -75,7 +75,7 @@ def test_best_cutoffs(tail):
         tree = Tree.adaptive(
             counts, num_clusters, batch=100, width=32, tail=tail
         )
-        cutoffs = cost_cutoffs.cutoffs(
+        cutoffs = best_cutoffs(
             np.sort(counts)[::-1],
             num_clusters,
             batch=100,

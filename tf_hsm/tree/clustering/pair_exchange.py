@@ -9,7 +9,7 @@ import numpy as np
 
 _MAX_CLUSTERS = 2**10  # of one node, among which near ones are looked for
 _MAX_PAIRS = 2**24  # whose distances are in memory at once
-_MAX_MATCHINGS = 32
+_MAX_MATCHINGS = 32  # in a round, each among the clusters still alone
 
 
 def open_siblings(sizes, offsets):

@@ -14,7 +14,7 @@ import numpy as np
 
 _CHUNK = 2**20  # numbers that are worked on at once: they fit the cache
 _SAMPLE = 2**24  # numbers from which the parts of larger runs are learned
-_POWER_STEPS = 4
+_POWER_STEPS = 4  # to learn a principal direction
 _MOVED_SHARE = 1e-3  # of the points: fewer, and the parts are good
 
 
