@@ -5,7 +5,7 @@ import pathlib
 
 from absl import flags
 
-from benchmarks.common import machine, report
+from benchmarks.common import machine, units
 
 _THREADS = flags.DEFINE_integer(
     "threads", None, "CPUs to use; all by default.", lower_bound=1
@@ -18,13 +18,13 @@ def threads():
     return min(_THREADS.value or machine.num_cpus(), machine.num_cpus())
 
 
-class Report:
+class Figures:
     """What was measured on which machine; with --json, also as a file."""
 
     def __init__(self, threads, **facts):
         """Prints the machine; `facts` are kept beside it."""
         self._content = {"machine": machine.facts(threads), **facts}
-        print(report.machine_text(self._content["machine"]), flush=True)
+        print(_machine_text(self._content["machine"]), flush=True)
 
     def add(self, kind, entry):
         """Appends to the list called `kind`.
@@ -35,3 +35,14 @@ class Report:
         if _JSON.value:
             text = json.dumps(self._content, indent=2)
             pathlib.Path(_JSON.value).write_text(text + "\n")
+
+
+def _machine_text(machine):
+    """One line about the machine."""
+    return (
+        f"{machine['cpu']}, {machine['threads']} of {machine['cpus']} CPUs, "
+        f"kernels for {machine['isa']}, "
+        f"{units.of_bytes(machine['memory_bytes'])}, "
+        f"TensorFlow {machine['tensorflow']}, "
+        f"load average {machine['load_average']:.1f}"
+    )

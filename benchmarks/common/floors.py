@@ -8,21 +8,22 @@ width D, and K_l rows scored by all examples together at level l:
     forward and backward  sum over l of max(6 K_l D / F, 2 W_l / M)
                           + (8 sum over l of K_l + 3 B D s) / M
 
-s is the size of a number; 2 W_l is weights read once, their gradient written
-once; 8 is a float32 probability written and read. A step that also applies
-plain SGD need not write the gradient but must write the weights: the same.
+s is the bytes of a number; 2 W_l is weights read once and their gradient
+written once; 8 is the bytes of a float32 probability, written and read. A step
+that also applies plain SGD writes the weights instead of the gradient: as many
+bytes.
 
-That lets the gradient be written while weights are read, which a loss whose
-gradient is asked for afterwards cannot: all weights are read before the first
-gradient of a loss is known. So, for such a loss:
+These formulas let the gradient be written while weights are read. A loss whose
+gradient is asked for afterwards cannot do that: it reads all weights before the
+first gradient is known. The floor of such a loss is:
 
     forward, then backward
                           sum over l of max(4 K_l D / F, W_l / M)
                           + sum over l of max(2 K_l D / F, W_l / M) + the same
 
-F is that of a large matrix product in TensorFlow. M is the better rate of two
-ways to stream through memory far larger than the caches: reading for the
-forward pass; reading and writing where that is faster, for the others. Both are
+F is the rate of a large matrix product in TensorFlow. M is a rate of streaming
+through memory far larger than the caches: that of reading for the forward pass;
+for the others that of reading and writing, where it is higher. F and M are
 sampled beside every repetition of the steps, and their medians count, as the
 steps' do: a shared machine is slower at times, for all alike.
 """

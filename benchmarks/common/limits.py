@@ -6,7 +6,8 @@ from tf_hsm import baselines
 # Allocators round up, and the rest of the machine is not idle.
 _USABLE_SHARE = 0.9
 
-# Above this the op makes probabilities again instead of keeping them.
+# kMaxKeptBytes of cc/core: above it the op makes probabilities again instead of
+# keeping them.
 _MAX_KEPT_BYTES = 256 << 20
 
 
@@ -61,7 +62,7 @@ def step_seconds(name, phase, tree, case, rates):
 
 
 def of(settings):
-    """The `Limits` of `_timing.Settings`."""
+    """The `Limits` of `timing.Settings`."""
     return Limits(
         settings.memory_limit or machine.available_bytes(),
         settings.time_limit,

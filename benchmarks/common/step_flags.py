@@ -1,8 +1,10 @@
 """The flags of the commands that time steps side by side."""
 
+import sys
+
 from absl import flags
 
-from benchmarks.common import command, timing
+from benchmarks.common import command, timing, workloads
 
 DTYPE = flags.DEFINE_enum(
     "dtype",
@@ -26,8 +28,16 @@ _TIME_LIMIT = flags.DEFINE_float(
 )
 
 
+def cases(names, tree=None, labels=None):
+    """Lists `workloads.cases`; ends the command if a name is unknown."""
+    try:
+        return workloads.cases(names, tree, labels, DTYPE.value)
+    except ValueError as error:
+        sys.exit(str(error))
+
+
 def settings(implementations, **others):
-    """Makes `_timing.Settings` of the flags, the implementations and others."""
+    """Makes `timing.Settings` of the flags, the implementations and others."""
     return timing.Settings(
         tuple(implementations),
         _REPETITIONS.value,

@@ -7,10 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.common import floors as common_floors
-from benchmarks.common import implementations as common_implementations
-from benchmarks.common import limits as common_limits
-from benchmarks.common import machine, workloads
+from benchmarks.common import (
+    floors,
+    implementations,
+    limits,
+    machine,
+    workbench,
+    workloads,
+)
 
 # A slow implementation is repeated only as often as fits into this, per phase.
 _SECONDS_PER_PHASE = 10.0
@@ -24,7 +28,7 @@ class Settings(NamedTuple):
     threads: int
     memory_limit: float | None  # bytes; None: what is available
     time_limit: float  # seconds a step
-    phases: tuple[str, ...] = common_implementations.PHASES
+    phases: tuple[str, ...] = implementations.PHASES
 
 
 def time_case(case, settings):
@@ -48,17 +52,16 @@ def time_cases(cases, settings):
       A list of what `time_case` returns.
     """
     machine.use_threads(settings.threads)
-    limits = common_limits.of(settings)
-    probe = common_floors.Probe(settings.threads, cases[0].dtype)
+    bench = workbench.Workbench(limits.of(settings))
+    probe = floors.Probe(settings.threads, cases[0].dtype)
     rates = [probe.sample()]
     tree = workloads.make_tree(cases[0])
     points = [_Point(case, tree, settings.repetitions) for case in cases]
-    bench = _Bench(tree, rates[0], limits)
     for phase in settings.phases:
         turns = {}
         for number, point in enumerate(points):
             for name in settings.implementations:
-                step, refusal = bench.prepare(point, name, phase)
+                step, refusal = point.prepare(bench, name, phase, rates[0])
                 if refusal:
                     point.phases[name][phase] = {"refused": refusal}
                 else:
@@ -70,7 +73,7 @@ def time_cases(cases, settings):
         )
         for (number, name), seconds in samples.items():
             points[number].phases[name][phase] = milliseconds(seconds)
-    rates = common_floors.median(rates)
+    rates = floors.median(rates)
     return [point.result(rates) for point in points]
 
 
@@ -79,13 +82,29 @@ class _Point:
 
     def __init__(self, case, tree, repetitions):
         """Draws labels for each turn, and for one before to warm up."""
-        self.case = case
+        self._case = case
         self.phases = collections.defaultdict(dict)
         self._tree = tree
-        self._inputs = common_implementations.make_inputs(case)
+        self._inputs = implementations.make_inputs(case)
         labels = workloads.draw_labels(case, 1 + repetitions)
         self._labels = [tf.constant(row) for row in labels]
-        self.work = common_floors.work(tree, labels[1])
+        self._work = floors.work(tree, labels[1])
+
+    def prepare(self, bench, name, phase, rates):
+        """Returns (step, None), or (None, why it is refused)."""
+        case, tree, work = self._case, self._tree, self._work
+        implementation = implementations.IMPLEMENTATIONS[name]
+        parameters = workbench.parameters(
+            implementation.num_rows(tree), case, not implementation.sparse
+        )
+        return bench.prepare(
+            [parameters],
+            limits.step_bytes(name, phase, tree, case, work),
+            limits.step_seconds(name, phase, tree, case, rates),
+            lambda made: implementations.make_step(
+                implementation.loss, phase, made, tree, case
+            ),
+        )
 
     def turns_of(self, step):
         """Returns a function that times one turn, of the number it is given."""
@@ -93,56 +112,18 @@ class _Point:
 
     def result(self, rates):
         """What `time_case` returns, with the floors at these rates."""
-        sizes, work, tree = self.case.sizes, self.work, self._tree
-        floors = common_floors.floors(
+        sizes, work, tree = self._case.sizes, self._work, self._tree
+        least = floors.floors(
             work,
             sizes.batch,
             sizes.width,
-            common_implementations.itemsize(self.case),
+            implementations.itemsize(self._case),
             rates,
         )
         return {
-            **conditions(tree, work, rates, floors),
+            **conditions(tree, work, rates, least),
             "phases": dict(self.phases),
         }
-
-
-class _Bench:
-    """Prepares steps, on parameters that implementations share if they may."""
-
-    def __init__(self, tree, rates, limits):
-        self._tree = tree
-        self._rates = rates
-        self._limits = limits
-        self._parameters = {}
-
-    def prepare(self, point, name, phase):
-        """Returns (step, None), or (None, why it is refused)."""
-        case, tree = point.case, self._tree
-        implementation = common_implementations.IMPLEMENTATIONS[name]
-        num_rows = implementation.num_rows(tree)
-        # After a sparse read or update, every dense read of a variable copies
-        # it: those that read so have a variable of their own.
-        key = (num_rows, not implementation.sparse)
-        num_bytes = 0
-        if key not in self._parameters:
-            num_bytes = common_implementations.parameter_bytes(num_rows, case)
-        refusal = self._limits.refusal(
-            num_bytes,
-            common_limits.step_bytes(name, phase, tree, case, point.work),
-            common_limits.step_seconds(name, phase, tree, case, self._rates),
-        )
-        if refusal:
-            return None, refusal
-        if num_bytes:
-            self._limits.take(num_bytes)
-            self._parameters[key] = common_implementations.make_parameters(
-                num_rows, case
-            )
-        step = common_implementations.make_step(
-            implementation.loss, phase, self._parameters[key], tree, case
-        )
-        return step, None
 
 
 def interleave(turns, repetitions, between):
@@ -186,9 +167,9 @@ def conditions(tree, work, rates, floors):
 
     Args:
       tree: the `tf_hsm.Tree`.
-      work: `_floors.Work` of a batch.
-      rates: `_floors.Rates`.
-      floors: a dict of `_floors.Floor`.
+      work: `floors.Work` of a batch.
+      rates: `floors.Rates`.
+      floors: a dict of `floors.Floor`.
     """
     return {
         "tree": {

@@ -12,6 +12,8 @@ TREES = {
     "huffman": lambda num_classes: Tree.huffman(zipf_counts(num_classes)),
 }
 LABELS = ("uniform", "zipf")
+# In adaptive softmaxes, each tail is narrower than the one before by this.
+DIV_VALUE = 4.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,16 +25,31 @@ class Workload:
     batch: int
     trees: tuple[str, ...] = ("two_level",)
     labels: tuple[str, ...] = LABELS
+    # Where adaptive softmaxes cut the classes. 1bw, text8 and `DIV_VALUE` are
+    # those of the paper's code (Grave et al., 2017: Efficient softmax
+    # approximation for GPUs).
+    cutoffs: tuple[int, ...] = ()
 
 
 WORKLOADS = {
-    "tiny": Workload(1_000, 16, 32),
+    "tiny": Workload(1_000, 16, 32, cutoffs=(100, 300)),
     "1m-b400": Workload(1_000_000, 300, 400),
     "10m-b400": Workload(10_000_000, 300, 400),
     "10m-b40k": Workload(10_000_000, 300, 40_000),
-    "1bw": Workload(793_471, 512, 2_560, labels=("zipf",)),
+    "1bw": Workload(
+        793_471,
+        512,
+        2_560,
+        labels=("zipf",),
+        cutoffs=(4_000, 40_000, 200_000),
+    ),
     "text8": Workload(
-        44_371, 512, 2_560, trees=("two_level", "huffman"), labels=("zipf",)
+        44_371,
+        512,
+        2_560,
+        trees=("two_level", "huffman"),
+        labels=("zipf",),
+        cutoffs=(2_000, 10_000),
     ),
     "deep": Workload(1_000_000, 300, 8_192, trees=("binary", "huffman")),
 }

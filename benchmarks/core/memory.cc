@@ -19,28 +19,21 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 
 // Where the bits of a number are.
+template <typename B, int mantissa, int bias>
+struct LayoutOf {
+  using Bits = B;
+  static constexpr int kMantissa = mantissa, kBias = bias;
+};
 template <typename T>
 struct Layout;
 template <>
-struct Layout<double> {
-  using Bits = uint64_t;
-  static constexpr int kMantissa = 52, kBias = 1023;
-};
+struct Layout<double> : LayoutOf<uint64_t, 52, 1023> {};
 template <>
-struct Layout<float> {
-  using Bits = uint32_t;
-  static constexpr int kMantissa = 23, kBias = 127;
-};
+struct Layout<float> : LayoutOf<uint32_t, 23, 127> {};
 template <>
-struct Layout<bfloat16> {
-  using Bits = uint16_t;
-  static constexpr int kMantissa = 7, kBias = 127;
-};
+struct Layout<bfloat16> : LayoutOf<uint16_t, 7, 127> {};
 template <>
-struct Layout<half> {
-  using Bits = uint16_t;
-  static constexpr int kMantissa = 10, kBias = 15;
-};
+struct Layout<half> : LayoutOf<uint16_t, 10, 15> {};
 
 // Steele, Lea, Flood (2014): Fast splittable pseudorandom number generators.
 uint64_t SplitMix(uint64_t* state) {

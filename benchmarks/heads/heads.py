@@ -1,11 +1,11 @@
 """The heads that are asked, and the inputs that they are asked about.
 
-A source says what to make, in a process of its own; `_trained_head` has one
-more. Rows and inputs are those of a `_workloads.Case`:
+A source says what to make, in a process of its own; `trained_head` has one
+more. Rows and inputs are those of a `workloads.Case`:
 
     flat    weights uniform in [0, 1), normal inputs: within a group, logits
             have a standard deviation of 0.3, and no class stands out
-    peaked  the same weights, inputs that point to a class (`_peaked_inputs`);
+    peaked  the same weights, inputs that point to a class (`peaked_inputs`);
             classes are drawn like the labels of the workload
 
 What all rows have in common, 1/2 in each number, cancels in a softmax: peaked
@@ -19,8 +19,14 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks.common import implementations, workloads
-from benchmarks.heads import peaked_inputs
+from benchmarks.common import (
+    implementations,
+    limits,
+    machine,
+    workbench,
+    workloads,
+)
+from benchmarks.heads import calls, peaked_inputs
 
 DISTRIBUTIONS = ("flat", "peaked")
 # The variance of weights that are uniform in [0, 1).
@@ -35,6 +41,29 @@ class Head(NamedTuple):
     inputs: tf.Tensor
     sizes: workloads.Workload
     dtype: str
+
+
+def make(source, batches, settings):
+    """Makes a head, and what its measurements need in this process.
+
+    Args:
+      source: what makes the head.
+      batches: how many inputs the calls are given.
+      settings: `timing.Settings`; implementations and phases are not used.
+
+    Returns:
+      (`Head`, `limits.Limits`, None), or (None, None, why it is refused).
+    """
+    machine.use_threads(settings.threads)
+    room = limits.of(settings)
+    num_inputs = calls.num_inputs(max(batches), settings.repetitions)
+    head, refusal = source.make(num_inputs, room)
+    return (None, None, refusal) if refusal else (head, room, None)
+
+
+def full_softmax(head):
+    """What a flat softmax of the size of a head needs: a row for each class."""
+    return workbench.parameters(head.sizes.num_classes, head)
 
 
 def facts(head):

@@ -14,12 +14,12 @@ import tf_hsm
 from benchmarks.common import (
     floors,
     implementations,
+    limits,
     machine,
     memory,
     timing,
     workloads,
 )
-from benchmarks.common import limits as common_limits
 from tf_hsm import baselines
 
 
@@ -45,22 +45,22 @@ def measure(case, reader, phase, settings):
       case: a `Case`.
       reader: one of `READERS`.
       phase: "forward" or "forward_backward".
-      settings: `_timing.Settings`.
+      settings: `timing.Settings`.
 
     Returns:
       {"refused": why}, or {"before", "after"}: dicts of "ms", a median, and
       "extra_bytes", the peak beyond the resident size with the parameters.
     """
     machine.use_threads(settings.threads)
-    limits = common_limits.of(settings)
+    room = limits.of(settings)
     name, loss = READERS[reader]
     tree = workloads.make_tree(case)
     labels = workloads.draw_labels(case, settings.repetitions)
     work = floors.work(tree, labels[0])
     parameter_bytes = implementations.parameter_bytes(tree.num_rows, case)
-    refusal = limits.refusal(
+    refusal = room.refusal(
         parameter_bytes,
-        common_limits.step_bytes(name, phase, tree, case, work)
+        limits.step_bytes(name, phase, tree, case, work)
         + (parameter_bytes if loss is _gather_of_tensor else 0),
         seconds=0,
     )

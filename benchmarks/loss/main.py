@@ -7,8 +7,6 @@
 Every figure is measured in this run. README.md beside this file says how.
 """
 
-import sys
-
 from absl import app, flags
 
 from benchmarks.common import (
@@ -17,12 +15,12 @@ from benchmarks.common import (
     implementations,
     machine,
     memory,
+    name_flags,
     step_flags,
     timing,
     workloads,
 )
-from benchmarks.common import report as common_report
-from benchmarks.loss import copy_on_read
+from benchmarks.loss import copy_on_read, report
 
 _WORKLOAD = flags.DEFINE_list(
     "workload",
@@ -35,15 +33,10 @@ _TREE = flags.DEFINE_string(
     f"{', '.join(workloads.TREES)}, balanced:K with groups of K, or depth:L "
     "with L levels. By default those that a workload is defined with.",
 )
-_IMPLEMENTATIONS = flags.DEFINE_list(
+_IMPLEMENTATIONS = name_flags.define(
     "implementations",
-    list(implementations.IMPLEMENTATIONS),
+    implementations.IMPLEMENTATIONS,
     "What is compared, some of the default.",
-)
-flags.register_validator(
-    "implementations",
-    lambda names: set(names) <= set(implementations.IMPLEMENTATIONS),
-    f"must be of {', '.join(implementations.IMPLEMENTATIONS)}",
 )
 _COPY_ON_READ = flags.DEFINE_bool(
     "copy_on_read",
@@ -68,7 +61,7 @@ def _compare(case, settings):
             for name, times in result["phases"].items()
             if any("ms" in time for time in times.values())
         }
-    print(common_report.case_text(case, result))
+    print(report.case_text(case, result))
     return result
 
 
@@ -83,28 +76,22 @@ def _show_copies(case, settings):
         }
         for reader in copy_on_read.READERS
     }
-    print(common_report.copy_on_read_text(case, result))
+    print(report.copy_on_read_text(case, result))
     return result
 
 
 def main(_):
     """Runs all cases, prints their tables and writes the JSON file."""
-    try:
-        cases = workloads.cases(
-            _WORKLOAD.value,
-            _TREE.value,
-            case_flags.LABELS.value,
-            step_flags.DTYPE.value,
-        )
-    except ValueError as error:
-        sys.exit(str(error))
+    cases = step_flags.cases(
+        _WORKLOAD.value, _TREE.value, case_flags.LABELS.value
+    )
     settings = step_flags.settings(dict.fromkeys(_IMPLEMENTATIONS.value))
-    report = command.Report(settings.threads, settings=settings._asdict())
+    figures = command.Figures(settings.threads, settings=settings._asdict())
     measure = _show_copies if _COPY_ON_READ.value else _compare
     for case in cases:
         print(flush=True)
         entry = case_flags.description(case)
-        report.add("cases", entry | {"result": measure(case, settings)})
+        figures.add("cases", entry | {"result": measure(case, settings)})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import sys
 from absl import app, flags
 
 from benchmarks.common import command, machine
-from benchmarks.optimizers import steps
+from benchmarks.optimizers import report, steps
 
 _ROWS = flags.DEFINE_integer(
     "rows", 1_000_000, "Rows of the table.", lower_bound=1
@@ -37,12 +37,12 @@ def main(_):
     if refusal:
         sys.exit(refusal)
     threads = command.threads()
-    report = command.Report(threads, sizes=sizes._asdict())
+    figures = command.Figures(threads, sizes=sizes._asdict())
     results = machine.run_alone(
         steps.measure, sizes, _REPETITIONS.value, threads
     )
     for rule, times in results.items():
-        report.add("rules", {"rule": rule, **times})
+        figures.add("rules", {"rule": rule, **times})
     print(f"\n{report.text(sizes, results)}")
 
 

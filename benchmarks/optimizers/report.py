@@ -1,7 +1,6 @@
 """The table of the optimizers on standard output."""
 
-from benchmarks.common import units
-from benchmarks.optimizers import steps
+from benchmarks.common import units, update_rules
 
 _NAME = 18
 
@@ -10,8 +9,8 @@ def text(sizes, results):
     """The table, and how far ours are from what Keras does fast.
 
     Args:
-      sizes: `_optimizer_steps.Sizes`.
-      results: what `_optimizer_steps.measure` returned.
+      sizes: `steps.Sizes`.
+      results: what `steps.measure` returned.
     """
     lines = [
         f"{sizes.rows:,} x {sizes.width:,} float32, {sizes.touched:,} rows "
@@ -25,7 +24,7 @@ def text(sizes, results):
             f"{rule:<{_NAME}}{units.of_seconds(ours / 1000):>10}"
             f"{units.of_seconds(keras / 1000):>10}{keras / ours:>10.1f}"
         )
-    plain = results[steps.PLAIN_SGD]["keras"]["ms"]
+    plain = results[update_rules.PLAIN_SGD]["keras"]["ms"]
     slowest = max(times["ours"]["ms"] for times in results.values())
     lines += [
         "",

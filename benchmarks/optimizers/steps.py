@@ -7,39 +7,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.common import limits as common_limits
-from benchmarks.common import machine
-from tf_hsm import optimizers
+from benchmarks.common import limits, machine, update_rules
 
 # The first sparse update of a variable changes how TensorFlow reads it later.
 _WARM_UP = 1
-_RATE = 0.01
-
-PLAIN_SGD = "SGD"
-# Rule -> a function that makes ours, and one that makes Keras' nearest.
-RULES = {
-    PLAIN_SGD: (
-        lambda: optimizers.SGD(_RATE),
-        lambda: keras.optimizers.SGD(_RATE),
-    ),
-    "SGD, momentum": (
-        lambda: optimizers.SGD(_RATE, momentum=0.9),
-        lambda: keras.optimizers.SGD(_RATE, momentum=0.9),
-    ),
-    "Adagrad": (
-        lambda: optimizers.Adagrad(_RATE),
-        lambda: keras.optimizers.Adagrad(_RATE),
-    ),
-    "RowwiseAdagrad": (
-        lambda: optimizers.RowwiseAdagrad(_RATE),
-        lambda: keras.optimizers.Adagrad(_RATE),
-    ),
-    "LazyAdam": (
-        lambda: optimizers.LazyAdam(_RATE),
-        lambda: keras.optimizers.Adam(_RATE),
-    ),
-}
-# Those of all rules with their slots, and what a step of Keras' Adam makes.
+# The tables of all rules with their slots, and the tensors of their size that a
+# step of Keras' Adam makes.
 _TABLES = 19 + 4
 
 
@@ -54,8 +27,8 @@ class Sizes(NamedTuple):
 def refusal(sizes):
     """Returns why this is not tried, or None if it can be."""
     table = 4 * sizes.rows * sizes.width
-    limits = common_limits.Limits(machine.available_bytes(), seconds=0)
-    return limits.refusal(0, _TABLES * table, seconds=0)
+    room = limits.Limits(machine.available_bytes(), seconds=0)
+    return room.refusal(0, _TABLES * table, seconds=0)
 
 
 def measure(sizes, repetitions, threads):
@@ -72,7 +45,7 @@ def measure(sizes, repetitions, threads):
     machine.use_threads(threads)
     steps = {
         (rule, whose): _make_step(make(), sizes)
-        for rule, makers in RULES.items()
+        for rule, makers in update_rules.RULES.items()
         for whose, make in zip(("ours", "keras"), makers, strict=True)
     }
     samples = {key: [] for key in steps}
@@ -84,7 +57,7 @@ def measure(sizes, repetitions, threads):
             start = time.perf_counter()
             step(*second)
             samples[key].append(1000 * (time.perf_counter() - start))
-    results = {rule: {} for rule in RULES}
+    results = {rule: {} for rule in update_rules.RULES}
     for (rule, whose), times in samples.items():
         times = times[_WARM_UP:]
         results[rule][whose] = {

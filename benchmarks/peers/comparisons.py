@@ -8,15 +8,7 @@ import numpy as np
 
 from benchmarks.common import workloads
 
-# The cutoffs of 1bw and text8 are those of the paper's code (Grave et al.,
-# 2017: Efficient softmax approximation for GPUs), as is the division by 4.
-CUTOFFS = {
-    "tiny": (100, 300),
-    "text8": (2_000, 10_000),
-    "1bw": (4_000, 40_000, 200_000),
-}
-DIV_VALUE = 4.0
-WORKLOADS = (*CUTOFFS, "deep")
+WORKLOADS = ("tiny", "text8", "1bw", "deep")
 # An eighth of word2vec's: with the gradients of a batch summed, its own makes
 # the frequent nodes overshoot until nothing is finite, which takes other paths.
 _LEARNING_RATE = 0.025 / 8
@@ -30,7 +22,7 @@ class Comparison(NamedTuple):
     title: str
     phases: tuple[str, ...]
     reference: str  # the implementation that others are compared with
-    # Name -> (module of `benchmarks`, spec of its `Implementation`).
+    # Name -> (module below `benchmarks`, spec of its `Implementation`).
     implementations: dict[str, tuple[str, dict]]
     # A turn of one step begins with another that is not timed, on the labels of
     # the turn before: a process that slept finds its threads asleep.
@@ -44,7 +36,7 @@ def adaptive(workload, folder, turns, threads):
     a cost model.
 
     Args:
-      workload: a name in `CUTOFFS`.
+      workload: the name of a workload with cutoffs.
       folder: where to write the labels.
       turns: how many batches of labels to draw.
       threads: how many CPUs each may use.
@@ -52,30 +44,30 @@ def adaptive(workload, folder, turns, threads):
     case = workloads.Case(workload, "two_level", "zipf", "float32")
     path = pathlib.Path(folder, "labels.npy")
     np.save(path, workloads.draw_labels(case, turns))
-    sizes, cutoffs = case.sizes, CUTOFFS[workload]
+    sizes = case.sizes
     spec = {"threads": threads, "labels": str(path)}
     ours = spec | {"case": dataclasses.astuple(case)}
     torch = spec | {
         "num_classes": sizes.num_classes,
         "width": sizes.width,
         "batch": sizes.batch,
-        "cutoffs": cutoffs,
-        "div_value": DIV_VALUE,
+        "cutoffs": sizes.cutoffs,
+        "div_value": workloads.DIV_VALUE,
     }
     return Comparison(
         f"{workload}: N={sizes.num_classes:,}, D={sizes.width}, "
         f"B={sizes.batch:,}, zipf labels; two_level tree, adaptive softmax "
-        f"with cutoffs {', '.join(f'{c:,}' for c in cutoffs)}",
+        f"with cutoffs {', '.join(f'{c:,}' for c in sizes.cutoffs)}",
         ("forward", "forward_backward"),
         "ours",
         {
-            "ours": ("ours", ours),
-            "ours, adaptive": ("adaptive", torch),
+            "ours": ("peers.ours", ours),
+            "ours, adaptive": ("peers.adaptive", torch),
             "ours, auto cutoffs": (
-                "adaptive",
-                torch | {"cutoffs": len(cutoffs)},
+                "peers.adaptive",
+                torch | {"cutoffs": len(sizes.cutoffs)},
             ),
-            "pytorch": ("torch_adaptive", torch),
+            "pytorch": ("peers.torch_adaptive", torch),
         },
         of_single_steps=True,
     )
@@ -120,10 +112,10 @@ def skip_gram(num_classes, num_words, folder, threads):
         ("train",),
         "ours, skip-gram",
         {
-            "ours, hidden given": ("skip_gram", ours | {"lookup": False}),
-            "ours, skip-gram": ("skip_gram", ours | {"lookup": True}),
-            "gensim": ("gensim_skip_gram", peer),
-            "fasttext": ("fasttext_skip_gram", peer),
+            "ours, hidden given": ("peers.skip_gram", ours | {"lookup": False}),
+            "ours, skip-gram": ("peers.skip_gram", ours | {"lookup": True}),
+            "gensim": ("peers.gensim_skip_gram", peer),
+            "fasttext": ("peers.fasttext_skip_gram", peer),
         },
         of_single_steps=False,
     )

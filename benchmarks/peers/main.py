@@ -13,20 +13,14 @@ import tempfile
 
 from absl import app, flags
 
-from benchmarks.common import command
-from benchmarks.peers import comparisons
-from benchmarks.peers import process as peers_process
-from benchmarks.peers import report as peers_report
+from benchmarks.common import command, name_flags, peer_process
+from benchmarks.peers import comparisons, report
 
-_WORKLOAD = flags.DEFINE_list(
+_WORKLOAD = name_flags.define(
     "workload",
-    ["1bw", "text8", "deep"],
+    comparisons.WORKLOADS,
     f"Workloads, of {', '.join(comparisons.WORKLOADS)}.",
-)
-flags.register_validator(
-    "workload",
-    lambda names: set(names) <= set(comparisons.WORKLOADS),
-    f"must be of {', '.join(comparisons.WORKLOADS)}",
+    default=["1bw", "text8", "deep"],
 )
 _CLASSES = flags.DEFINE_integer(
     "classes",
@@ -62,7 +56,7 @@ def _measure(comparison, turns):
             if name.startswith("ours"):
                 python = sys.executable
             try:
-                processes[name] = peers_process.Process(module, spec, python)
+                processes[name] = peer_process.Process(module, spec, python)
             except ModuleNotFoundError as error:
                 results[name] = {"missing": error.name}
             else:
@@ -99,7 +93,7 @@ def _medians(samples):
 def main(_):
     """Runs all comparisons, prints their tables and writes the JSON file."""
     threads = command.threads()
-    report = command.Report(threads)
+    figures = command.Figures(threads)
     for workload in _WORKLOAD.value:
         with tempfile.TemporaryDirectory() as folder:
             if workload == "deep":
@@ -114,10 +108,10 @@ def main(_):
                     workload, folder, turns, threads
                 )
             results = _measure(comparison, turns)
-        print("", peers_report.text(comparison, results, threads), sep="\n")
+        print("", report.text(comparison, results, threads), sep="\n")
         sys.stdout.flush()
         entry = {"workload": workload, "title": comparison.title}
-        report.add("comparisons", entry | {"results": results})
+        figures.add("comparisons", entry | {"results": results})
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ import time
 import numpy as np
 import torch
 
+from benchmarks.common import torch_softmax
+
 
 class Implementation:
     """`torch.nn.AdaptiveLogSoftmaxWithLoss`, which needs ids by frequency.
@@ -15,12 +17,12 @@ class Implementation:
 
     def __init__(self, spec):
         """Makes weights and inputs, both random."""
-        self._softmax = make_softmax(spec)
+        self._softmax = torch_softmax.make(spec)
         self._inputs = torch.randn(spec["batch"], spec["width"])
         self._inputs /= spec["width"] ** 0.5
         self._inputs.requires_grad_()
         self._labels = torch.from_numpy(np.load(spec["labels"]))
-        self.facts = facts(self._softmax)
+        self.facts = torch_softmax.facts(self._softmax)
 
     def run(self, phase, turn):
         """Times one step: the loss and, if asked for, all gradients."""
@@ -36,28 +38,3 @@ class Implementation:
             self._inputs.grad = None
         seconds = time.perf_counter() - start
         return {"seconds": seconds, "pairs": len(labels)}
-
-
-def make_softmax(spec):
-    """Makes the module with random weights, and holds PyTorch to its threads.
-
-    Args:
-      spec: "threads", and the arguments "num_classes", "width", "cutoffs" and
-        "div_value".
-    """
-    torch.set_num_threads(spec["threads"])
-    torch.manual_seed(1)
-    return torch.nn.AdaptiveLogSoftmaxWithLoss(
-        spec["width"],
-        spec["num_classes"],
-        spec["cutoffs"],
-        div_value=spec["div_value"],
-    )
-
-
-def facts(softmax):
-    """What an `Implementation` of it says about itself."""
-    return {
-        "version": torch.__version__,
-        "parameters": sum(p.numel() for p in softmax.parameters()),
-    }

@@ -19,11 +19,11 @@ from benchmarks.common import implementations
 ANCESTRAL = "ancestral"
 FULL = "full softmax + categorical"
 
-# Draws that go down the tree together, and what each takes.
+# Draws that go down the tree together, and the bytes of each.
 _DRAWS = 1 << 20
 _DRAW_BYTES = 64
-# A search for many classes: for each of them, by measurement, the bytes that it
-# takes and the time at least.
+# A search for many classes: the bytes that it takes for each of them, and the
+# seconds at least, both measured.
 _FOUND_BYTES = 30
 _FOUND_SECONDS = 3e-7
 
@@ -74,7 +74,7 @@ def make(arguments, head, batch, num_samples, full_parameters=None):
       head: a `heads.Head`.
       batch: how many inputs.
       num_samples: how many draws of each.
-      full_parameters: `_implementations.Parameters` of a row for each class,
+      full_parameters: `implementations.Parameters` of a row for each class,
         for the full softmax.
 
     Returns:

@@ -9,13 +9,13 @@ README.md beside this file says what is asked, and how it is measured.
 
 from absl import app, flags
 
-from benchmarks.heads import flags as heads_flags
+from benchmarks.heads import head_flags
 from benchmarks.sample import report, timing
 
 _NUM_SAMPLES = flags.DEFINE_list(
     "num_samples", ["1", "100"], "How many draws of each input."
 )
-heads_flags.whole_numbers("num_samples")
+head_flags.whole_numbers("num_samples")
 _TOP_K = flags.DEFINE_integer(
     "top_k", 50, "Draw among so many best classes.", lower_bound=1
 )
@@ -31,16 +31,13 @@ _TOP_P = flags.DEFINE_float(
 def main(_):
     """Measures all heads."""
     question = timing.Question(
-        heads_flags.batches(),
-        heads_flags.numbers(_NUM_SAMPLES.value),
+        head_flags.batches(),
+        head_flags.numbers(_NUM_SAMPLES.value),
         _TOP_K.value,
         _TOP_P.value,
     )
-    heads_flags.measure_all(
-        timing.measure,
-        question,
-        report.text,
-        timing.is_wrong,
+    head_flags.measure_all(
+        timing.measure, question, report.text, timing.is_wrong
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import tf_hsm
-from benchmarks.common import brute_force
+from benchmarks.heads import brute_force
 
 # How far the mean may be from what it should be, in its standard deviations.
 _MOST_DEVIATIONS = 6.0

@@ -1,6 +1,6 @@
 """What is printed of a head that classes were drawn from."""
 
-from benchmarks.common import call_report
+from benchmarks.heads import call_report
 from benchmarks.sample import implementations
 
 
@@ -9,8 +9,8 @@ def text(source, question, result):
 
     Args:
       source: what made the head.
-      question: a `_sample_timing.Question`.
-      result: what `_sample_timing.measure` returned.
+      question: a `timing.Question`.
+      result: what `timing.measure` returned.
     """
     del question  # The tables say it.
     if "refused" in result:

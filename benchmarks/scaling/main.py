@@ -13,19 +13,13 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.common import command, step_flags, workloads
-from benchmarks.scaling import plots, sweeps
-from benchmarks.scaling import report as scaling_report
+from benchmarks.common import command, name_flags, step_flags, workloads
+from benchmarks.scaling import plots, report, sweeps
 
-_WHAT = flags.DEFINE_list(
+_WHAT = name_flags.define(
     "what",
-    list(sweeps.SWEEPS),
+    sweeps.SWEEPS,
     "What is varied, some of the default.",
-)
-flags.register_validator(
-    "what",
-    lambda names: set(names) <= set(sweeps.SWEEPS),
-    f"must be of {', '.join(sweeps.SWEEPS)}",
 )
 _WORKLOAD = flags.DEFINE_enum(
     "workload",
@@ -61,7 +55,7 @@ _PLOTS = flags.DEFINE_string(
 def _measure(name, case, settings, ends):
     """Measures, prints and draws one sweep; returns its points."""
     sweep = sweeps.SWEEPS[name]
-    table = scaling_report.Table(name, sweep, case)
+    table = report.Table(name, sweep, case)
     settings = settings._replace(implementations=sweep.implementations)
     points = []
     for point in sweep.points(case, settings, ends):
@@ -85,7 +79,7 @@ def main(_):
         _MIN_CLASSES.value, _MAX_CLASSES.value, _MAX_BATCH.value
     )
     settings = step_flags.settings([], phases=sweeps.PHASES)
-    report = command.Report(
+    figures = command.Figures(
         settings.threads,
         settings=settings._asdict(),
         workload=_WORKLOAD.value,
@@ -94,7 +88,7 @@ def main(_):
     different = False
     for name in _WHAT.value:
         points = _measure(name, case, settings, ends)
-        report.add(
+        figures.add(
             "sweeps", {"what": name, "points": [p._asdict() for p in points]}
         )
         different |= any(

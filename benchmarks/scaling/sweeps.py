@@ -5,9 +5,14 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from benchmarks.common import digest as common_digest
-from benchmarks.common import implementations as common_implementations
-from benchmarks.common import machine, timing, units, workloads
+from benchmarks.common import (
+    digest,
+    implementations,
+    machine,
+    timing,
+    units,
+    workloads,
+)
 
 PHASES = ("forward", "forward_backward")
 SAME = "same bits"
@@ -28,7 +33,7 @@ class Point(NamedTuple):
     x: int
     # Title of a column -> its cell.
     columns: dict[str, str]
-    result: dict  # of `_timing.time_case`
+    result: dict  # of `timing.time_case`
     # Which of several curves it belongs to.
     curve: str = ""
 
@@ -99,16 +104,16 @@ def _threads(base, settings, ends):
         results = machine.run_alone(
             timing.time_cases, cases, settings._replace(threads=count)
         )
-        found = machine.run_alone(common_digest.measure, cases, count)
+        found = machine.run_alone(digest.measure, cases, count)
         digests = digests or found
-        for case, result, digest, first in zip(
+        for case, result, bits, first in zip(
             cases, results, found, digests, strict=True
         ):
             batch = f"{case.sizes.batch:,}"
             columns = {
                 "B": batch,
                 "threads": str(count),
-                "results": SAME if digest == first else "DIFFERENT",
+                "results": SAME if bits == first else "DIFFERENT",
             }
             yield Point(count, columns, result, f"B={batch}")
 
@@ -116,7 +121,7 @@ def _threads(base, settings, ends):
 def _weights_columns(case, result):
     """The bytes of the weights that a step must read."""
     rows = sum(result["work"]["touched_rows"])
-    row_bytes = case.sizes.width * common_implementations.itemsize(case)
+    row_bytes = case.sizes.width * implementations.itemsize(case)
     return {"touched": units.of_bytes(rows * row_bytes)}
 
 

@@ -46,7 +46,7 @@ def is_beam(name):
 def step_bytes(name, head, batch):
     """Estimates what a call needs beside the parameters."""
     if name in (LOG_PROBS, FULL):
-        # Those of all classes; the full softmax also has its logits.
+        # A number for each class; the full softmax also has its logits.
         return (1 + (name == FULL)) * full_bytes(head, batch)
     return _NODE_BYTES * min(batch * head.tree.num_groups, _MAX_NODES)
 
@@ -73,7 +73,7 @@ def make(name, head, k, batch, full_parameters=None):
       head: a `heads.Head`.
       k: how many classes.
       batch: how many inputs.
-      full_parameters: `_implementations.Parameters` of a row for each class,
+      full_parameters: `implementations.Parameters` of a row for each class,
         for FULL.
 
     Returns:

@@ -11,12 +11,12 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.heads import flags as heads_flags
+from benchmarks.heads import head_flags
 from benchmarks.top_k import report, timing
 
 _K = flags.DEFINE_integer("k", 10, "How many classes.", lower_bound=1)
 _BEAM = flags.DEFINE_list("beam", ["4", "16", "64"], "The widths of beams.")
-heads_flags.whole_numbers("beam")
+head_flags.whole_numbers("beam")
 _PYTHON = flags.DEFINE_string(
     "python", sys.executable, "The interpreter that has PyTorch, and NumPy."
 )
@@ -26,15 +26,12 @@ def main(_):
     """Measures all heads."""
     question = timing.Question(
         _K.value,
-        heads_flags.numbers(_BEAM.value),
-        heads_flags.batches(),
+        head_flags.numbers(_BEAM.value),
+        head_flags.batches(),
         _PYTHON.value,
     )
-    heads_flags.measure_all(
-        timing.measure,
-        question,
-        report.text,
-        timing.is_wrong,
+    head_flags.measure_all(
+        timing.measure, question, report.text, timing.is_wrong
     )
 
 

@@ -5,9 +5,7 @@ import tempfile
 
 import numpy as np
 
-from benchmarks.common import workloads
-from benchmarks.heads import heads
-from benchmarks.peers import comparisons, process
+from benchmarks.common import peer_process, workloads
 
 # Name in the table -> what it is to the other process.
 _NAMES = {
@@ -26,15 +24,11 @@ class Peer:
 
     def __init__(self, source, head, question, threads):
         """Starts the process and waits until it is prepared."""
-        self._sizes = head.sizes
+        self._sizes = sizes = head.sizes
         self._process = None
         self._missing = None
-        if not isinstance(source, heads.RandomSource):
+        if not sizes.cutoffs:
             return
-        cutoffs = comparisons.CUTOFFS.get(source.case.workload)
-        if cutoffs is None:
-            return
-        sizes = self._sizes
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "labels.npy")
             case = source.inputs_case(sizes.batch)
@@ -43,15 +37,15 @@ class Peer:
                 "threads": threads,
                 "num_classes": sizes.num_classes,
                 "width": sizes.width,
-                "cutoffs": cutoffs,
-                "div_value": comparisons.DIV_VALUE,
+                "cutoffs": sizes.cutoffs,
+                "div_value": workloads.DIV_VALUE,
                 "k": question.k,
                 "labels": str(path),
                 "peak": source.peak if source.is_peaked else None,
             }
             try:
-                self._process = process.Process(
-                    "torch_top_k", spec, question.python
+                self._process = peer_process.Process(
+                    "top_k.torch_adaptive", spec, question.python
                 )
             except ModuleNotFoundError as error:
                 self._missing = f"pip install {error.name}"
@@ -66,7 +60,7 @@ class Peer:
             self._process.close()
 
     def calls(self, batch, limits):
-        """Returns name -> what `_calls.measure` times, or why there is none."""
+        """Returns name -> what `calls.measure` times, or why there is none."""
         if self._missing:
             return {name: {"missing": self._missing} for name in _NAMES}
         if not self._process:

@@ -3,7 +3,7 @@
 A search that has proved its answer has scored every group whose node is more
 probable than the last of the k best classes, and the root's. These groups make
 the floor, as those on the paths to the labels make that of the loss
-(`_floors`).
+(`floors`).
 """
 
 from typing import NamedTuple
@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.common import brute_force, implementations
-from benchmarks.common import digest as common_digest
-from benchmarks.common import floors as common_floors
+from benchmarks.common import digest, floors, implementations
+from benchmarks.heads import brute_force
 
 
 class Reference(NamedTuple):
@@ -33,7 +32,7 @@ class Reference(NamedTuple):
 
     def digest(self, count):
         """A hash of the answers for the first `count` inputs."""
-        return common_digest.of([self.log_probs[:count], self.classes[:count]])
+        return digest.of([self.log_probs[:count], self.classes[:count]])
 
 
 def make(head, k, count):
@@ -74,7 +73,7 @@ def floor_ms(reference, head, batch, rates):
     """The floor of a batch, the median of all that there are; or None."""
     starts = range(0, len(reference.needed) - batch + 1, batch)
     seconds = [
-        common_floors.floors(
+        floors.floors(
             _work(head.tree, reference.needed[start : start + batch]),
             batch,
             head.sizes.width,
@@ -87,11 +86,11 @@ def floor_ms(reference, head, batch, rates):
 
 
 def _work(tree, needed):
-    """The `_floors.Work` of needed groups `[B, groups]`."""
+    """The `floors.Work` of needed groups `[B, groups]`."""
     fanouts, depths = np.diff(tree.group_offsets), tree.group_depths
     times = needed.sum(0)
     touched = times > 0
-    return common_floors.Work(
+    return floors.Work(
         np.bincount(depths, fanouts * times).astype(np.int64),
         np.bincount(depths, fanouts * touched).astype(np.int64),
         int(touched.sum()),

@@ -1,6 +1,7 @@
 """What is printed of a head that was asked for its best classes."""
 
-from benchmarks.common import call_report, units
+from benchmarks.common import units
+from benchmarks.heads import call_report
 from benchmarks.top_k import implementations
 
 
@@ -9,8 +10,8 @@ def text(source, question, result):
 
     Args:
       source: what made the head.
-      question: a `_top_k_timing.Question`.
-      result: what `_top_k_timing.measure` returned.
+      question: a `timing.Question`.
+      result: what `timing.measure` returned.
     """
     if "refused" in result:
         return f"{source}: refused: {result['refused']}"

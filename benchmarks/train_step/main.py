@@ -7,32 +7,28 @@
 README.md beside this file says what is compared, and how it is measured.
 """
 
-import sys
-
 from absl import app, flags
 
 from benchmarks.common import (
     case_flags,
     command,
     machine,
+    name_flags,
     step_flags,
     workloads,
 )
-from benchmarks.train_step import memory, steps, timing
-from benchmarks.train_step import report as train_step_report
+from benchmarks.train_step import memory, report, steps, timing
 
 _WORKLOAD = flags.DEFINE_list(
     "workload",
     ["1m-b400"],
     f"Workloads, of {', '.join(workloads.WORKLOADS)}.",
 )
-_OPTIMIZER = flags.DEFINE_list(
-    "optimizer", ["sgd"], f"Update rules, of {', '.join(steps.RULES)}."
-)
-flags.register_validator(
+_OPTIMIZER = name_flags.define(
     "optimizer",
-    lambda names: set(names) <= set(steps.RULES),
-    f"must be of {', '.join(steps.RULES)}",
+    steps.RULES,
+    f"Update rules, of {', '.join(steps.RULES)}.",
+    default=["sgd"],
 )
 
 
@@ -47,29 +43,21 @@ def _compare(case, rule, settings):
             for name, time in result["times"].items()
             if "ms" in time
         }
-    print(train_step_report.case_text(case, rule, result))
+    print(report.case_text(case, rule, result))
     return result
 
 
 def main(_):
     """Runs all cases, prints their tables and writes the JSON file."""
-    try:
-        cases = workloads.cases(
-            _WORKLOAD.value,
-            None,
-            case_flags.LABELS.value,
-            step_flags.DTYPE.value,
-        )
-    except ValueError as error:
-        sys.exit(str(error))
+    cases = step_flags.cases(_WORKLOAD.value, labels=case_flags.LABELS.value)
     settings = step_flags.settings(steps.IMPLEMENTATIONS)
-    report = command.Report(settings.threads, settings=settings._asdict())
+    figures = command.Figures(settings.threads, settings=settings._asdict())
     for case in cases:
         for rule in dict.fromkeys(_OPTIMIZER.value):
             print(flush=True)
             entry = case_flags.description(case) | {"optimizer": rule}
             result = _compare(case, rule, settings)
-            report.add("cases", entry | {"result": result})
+            figures.add("cases", entry | {"result": result})
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ def measure(case, rule, name, threads):
 
     Args:
       case: a `Case`.
-      rule: one of `_train_steps.RULES`.
-      name: one of `_train_steps.IMPLEMENTATIONS`.
+      rule: one of `steps.RULES`.
+      name: one of `steps.IMPLEMENTATIONS`.
       threads: the number of threads.
 
     Returns:

@@ -17,9 +17,9 @@ def case_text(case, rule, result):
 
     Args:
       case: a `Case`.
-      rule: one of `_train_steps.RULES`.
-      result: what `_train_step_timing.time_case` returned; with "memory", a
-        dict of what `_train_step_memory.measure` returned for each
+      rule: one of `steps.RULES`.
+      result: what `timing.time_case` returned; with "memory", a
+        dict of what `memory.measure` returned for each
         implementation, if it was measured.
     """
     sizes, times = case.sizes, result["times"]

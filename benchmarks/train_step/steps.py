@@ -10,22 +10,21 @@ from typing import NamedTuple
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks.common import implementations
-from benchmarks.optimizers import steps
+from benchmarks.common import implementations, update_rules
 from tf_hsm import baselines
 
 
 class Rule(NamedTuple):
     """An update rule, by the slots that it has beside the weights."""
 
-    name: str  # in `_optimizer_steps.RULES`
+    name: str  # in `update_rules.RULES`
     tables: int = 0  # slots of the weights' shape
     columns: int = 0  # slots of one number per row
     stock_tables: int = 0  # of Keras' nearest optimizer
 
     def make_optimizer(self, stock):
         """Makes Keras' nearest optimizer if `stock`, else that of tf_hsm."""
-        return steps.RULES[self.name][stock]()
+        return update_rules.RULES[self.name][stock]()
 
     def slots_per_row(self, width):
         """The numbers in our slots for a row of `width` weights."""
@@ -33,7 +32,7 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "sgd": Rule(steps.PLAIN_SGD),
+    "sgd": Rule(update_rules.PLAIN_SGD),
     "adagrad": Rule("Adagrad", tables=1, stock_tables=1),
     "rowwise_adagrad": Rule("RowwiseAdagrad", columns=1, stock_tables=1),
     "lazy_adam": Rule("LazyAdam", tables=2, stock_tables=2),
@@ -56,7 +55,7 @@ def make_optimizer(name, rule, parameters):
     Args:
       name: one of `IMPLEMENTATIONS`; those that are not stock may share it.
       rule: one of `RULES`.
-      parameters: `_implementations.Parameters`.
+      parameters: `implementations.Parameters`.
     """
     optimizer = RULES[rule].make_optimizer(is_stock(name))
     optimizer.build(list(parameters))
@@ -69,7 +68,7 @@ def make_step(name, optimizer, parameters, tree, case):
     Args:
       name: one of `IMPLEMENTATIONS`.
       optimizer: what `make_optimizer` made.
-      parameters: `_implementations.Parameters`.
+      parameters: `implementations.Parameters`.
       tree: the tree of the case.
       case: a `Case`.
 
@@ -107,7 +106,7 @@ def slot_bytes(name, rule, num_rows, case):
     """
     rule, width = RULES[rule], case.sizes.width
     if is_stock(name):
-        # Of the weights' type, however short.
+        # Keras' slots have the type of the weights, however short.
         itemsize = implementations.itemsize(case)
         return rule.stock_tables * num_rows * (width + 1) * itemsize
     numbers = rule.slots_per_row(width) + rule.slots_per_row(1)

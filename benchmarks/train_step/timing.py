@@ -2,13 +2,16 @@
 
 import tensorflow as tf
 
-from benchmarks.common import floors as common_floors
-from benchmarks.common import implementations as common_implementations
-from benchmarks.common import limits as common_limits
-from benchmarks.common import machine, timing, workloads
-from benchmarks.train_step import floors as train_step_floors
-from benchmarks.train_step import limits as train_step_limits
-from benchmarks.train_step import steps
+from benchmarks.common import (
+    floors,
+    implementations,
+    limits,
+    machine,
+    timing,
+    workbench,
+    workloads,
+)
+from benchmarks.train_step import needs, step_floors, steps
 
 
 def time_case(case, rule, settings):
@@ -19,27 +22,26 @@ def time_case(case, rule, settings):
 
     Args:
       case: a `Case`.
-      rule: one of `_train_steps.RULES`.
-      settings: `_timing.Settings`, its phases not used.
+      rule: one of `steps.RULES`.
+      settings: `timing.Settings`, its phases not used.
 
     Returns:
       A dict that JSON can hold: "tree", "rates", "work", "floors" and "times":
       implementation -> {"ms", "samples_ms"} or {"refused"}.
     """
     machine.use_threads(settings.threads)
-    limits = common_limits.of(settings)
-    probe = common_floors.Probe(settings.threads, case.dtype)
+    bench = workbench.Workbench(limits.of(settings))
+    probe = floors.Probe(settings.threads, case.dtype)
     rates = [probe.sample()]
     tree = workloads.make_tree(case)
     rows = workloads.draw_labels(case, 1 + settings.repetitions)
     labels = [tf.constant(row) for row in rows]
-    inputs = common_implementations.make_inputs(case)
-    work = common_floors.work(tree, rows[1])
-    bench = _Bench(case, rule, tree, work, rates[0], limits)
+    inputs = implementations.make_inputs(case)
+    work = floors.work(tree, rows[1])
 
     times, turns = {}, {}
     for name in settings.implementations:
-        step, refusal = bench.prepare(name)
+        step, refusal = _prepare(bench, case, rule, tree, work, rates[0], name)
         if refusal:
             times[name] = {"refused": refusal}
         else:
@@ -55,62 +57,38 @@ def time_case(case, rule, settings):
     )
     for name, seconds in samples.items():
         times[name] = timing.milliseconds(seconds)
-    rates = common_floors.median(rates)
-    floors = train_step_floors.floors(work, rule, case, rates)
-    floors = {f"{passes}W": floor for passes, floor in floors.items()}
+    rates = floors.median(rates)
+    least = {
+        f"{passes}W": floor
+        for passes, floor in step_floors.floors(work, rule, case, rates).items()
+    }
     return {
-        **timing.conditions(tree, work, rates, floors),
+        **timing.conditions(tree, work, rates, least),
         "times": times,
     }
 
 
-class _Bench:
-    """Prepares steps, on parameters and slots that are shared."""
+def _prepare(bench, case, rule, tree, work, rates, name):
+    """Returns (step, None), or (None, why it is refused)."""
+    optimizer = workbench.Shared(
+        ("optimizer", steps.is_stock(name)),
+        steps.slot_bytes(name, rule, tree.num_rows, case),
+        lambda parameters: steps.make_optimizer(name, rule, parameters),
+    )
 
-    def __init__(self, case, rule, tree, work, rates, limits):
-        self._case = case
-        self._rule = rule
-        self._tree = tree
-        self._work = work
-        self._rates = rates
-        self._limits = limits
-        self._parameters = None
-        self._optimizers = {}
-
-    def prepare(self, name):
-        """Returns (step, None), or (None, why it is refused)."""
-        case, rule, tree = self._case, self._rule, self._tree
-        stock = steps.is_stock(name)
-        parameters = slots = 0
-        if self._parameters is None:
-            parameters = common_implementations.parameter_bytes(
-                tree.num_rows, case
-            )
-        if stock not in self._optimizers:
-            slots = steps.slot_bytes(name, rule, tree.num_rows, case)
-        refusal = self._limits.refusal(
-            parameters + slots,
-            train_step_limits.extra_bytes(name, rule, tree, case, self._work),
-            train_step_limits.step_seconds(name, rule, tree, case, self._rates),
-        )
-        if refusal:
-            return None, refusal
-        self._limits.take(parameters + slots)
-        if self._parameters is None:
-            self._parameters = common_implementations.make_parameters(
-                tree.num_rows, case
-            )
-        if stock not in self._optimizers:
-            self._optimizers[stock] = steps.make_optimizer(
-                name, rule, self._parameters
-            )
-        step = steps.make_step(
-            name, self._optimizers[stock], self._parameters, tree, case
-        )
+    def make_step(parameters, optimizer):
+        step = steps.make_step(name, optimizer, parameters, tree, case)
 
         def run(labels, inputs):
             # All results are there once the losses are, and are freed on
             # return.
             step(labels, inputs)[0].numpy()
 
-        return run, None
+        return run
+
+    return bench.prepare(
+        [workbench.parameters(tree.num_rows, case), optimizer],
+        needs.extra_bytes(name, rule, tree, case, work),
+        needs.step_seconds(name, rule, tree, case, rates),
+        make_step,
+    )

@@ -21,7 +21,7 @@ def split(text):
 
 
 def split_beginning(text):
-    """The same of a text that goes on: line breaks at its end are no less."""
+    """Returns the tokens of a text that goes on: its last line break counts."""
     return split(f"{text}.")[:-1]
 
 

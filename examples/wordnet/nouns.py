@@ -4,7 +4,7 @@ import itertools
 from typing import NamedTuple
 
 PATH = "/usr/share/wordnet/data.noun"
-# Of a kind (dog, canine), and of one thing that is of it (Paris, city).
+# The pointer of a kind (dog, canine), and of an instance (Paris, city).
 _HYPERNYMS = ("@", "@i")
 _LICENCE = "  "
 

@@ -51,7 +51,7 @@ def paths(tree):
 def common_depths(class_paths, a, b):
     """Returns the depths of the lowest common ancestors of classes.
 
-    The root has depth 0. Of a class and itself it is the depth of its leaf.
+    The root has depth 0. For a class and itself it is the depth of its leaf.
 
     Args:
         class_paths: what `paths` returned.

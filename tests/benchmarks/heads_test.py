@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks.common import calls, workloads
-from benchmarks.heads import heads, peaked_inputs, trained_head
+from benchmarks.common import workloads
+from benchmarks.heads import calls, heads, peaked_inputs, trained_head
 from benchmarks.top_k import timing
 from examples.language_model import checkpoint, model, run, settings
-from tests.support.inference_benchmarks import (
+from tests.support.benchmarks import (
     ROOMY,
     make_head,
     make_settings,

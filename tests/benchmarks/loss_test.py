@@ -7,35 +7,30 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from benchmarks.common import digest, machine, timing, workloads
-from benchmarks.common import floors as common_floors
-from benchmarks.common import implementations as common_implementations
-from benchmarks.scaling import plots, sweeps
-from benchmarks.scaling import report as scaling_report
+from benchmarks.common import (
+    digest,
+    floors,
+    implementations,
+    machine,
+    timing,
+    workloads,
+)
+from benchmarks.scaling import plots, report, sweeps
+from tests.support.benchmarks import measure_here, run_main
 from tests.support.trees import CATALOGUE
 from tf_hsm import Tree
-
-
-def _run(command, *args):
-    result = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{command}", *args],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return result.returncode, result.stdout
 
 
 def test_it_prints_a_table_writes_json_and_refuses_what_cannot_fit(tmp_path):
     path = tmp_path / "figures.json"
     # 200 kB: enough for all of ours, and for the parameters of gather's, but
     # not for its gradient.
-    code, output = _run(
+    result = run_main(
         "loss",
         "--workload=tiny",
         "--implementations=ours,gather",
@@ -44,7 +39,8 @@ def test_it_prints_a_table_writes_json_and_refuses_what_cannot_fit(tmp_path):
         "--nomemory",
         f"--json={path}",
     )
-    assert code == 0
+    assert result.returncode == 0, result.stderr[-3000:]
+    output = result.stdout
     rows = {line.split()[0] for line in output.splitlines() if line.strip()}
     assert {"ours", "gather", "floor"} <= rows
     assert (
@@ -85,7 +81,7 @@ def test_work_counts_every_group_on_the_paths():
                 start, end = tree.group_offsets[group : group + 2]
                 scored[level] += end - start
                 touched[level].update(range(start, end))
-        work = common_floors.work(tree, labels)
+        work = floors.work(tree, labels)
         # Levels below all labels are left out.
         assert work.scored_rows.tolist() == np.trim_zeros(scored).tolist()
         assert work.touched_rows.tolist() == [len(t) for t in touched if t]
@@ -93,21 +89,21 @@ def test_work_counts_every_group_on_the_paths():
 
 def test_the_floor_takes_the_larger_time_of_each_level():
     tree = Tree.two_level(100)
-    rates = common_floors.Rates(flops=1e3, read=1e9, read_write=2e9)
-    work = common_floors.work(tree, np.arange(100))
-    floors = common_floors.floors(work, 100, 8, 4, rates)
+    rates = floors.Rates(flops=1e3, read=1e9, read_write=2e9)
+    work = floors.work(tree, np.arange(100))
+    least = floors.floors(work, 100, 8, 4, rates)
     # 100 examples score 10 rows at both levels: 2 x 1000 x 8 operations each.
     inputs = 100 * 8 * 4 / 1e9
-    np.testing.assert_allclose(floors["forward"].seconds, 32 + inputs)
-    assert floors["forward"].memory_share < 1e-6
-    assert 95 < floors["forward_backward"].seconds < 97
-    rates = common_floors.Rates(flops=1e12, read=100, read_write=200)
-    floors = common_floors.floors(work, 100, 8, 4, rates)
+    np.testing.assert_allclose(least["forward"].seconds, 32 + inputs)
+    assert least["forward"].memory_share < 1e-6
+    assert 95 < least["forward_backward"].seconds < 97
+    rates = floors.Rates(flops=1e12, read=100, read_write=200)
+    least = floors.floors(work, 100, 8, 4, rates)
     # All 110 rows of 32 bytes are touched, and 2000 probabilities kept.
     rest = 8 * 2000 / 200 + 3 * 100 * 32 / 200
-    in_turn = floors["forward_then_backward"].seconds
+    in_turn = least["forward_then_backward"].seconds
     np.testing.assert_allclose(in_turn, 3520 / 100 + 3520 / 200 + rest)
-    together = floors["forward_backward"].seconds
+    together = least["forward_backward"].seconds
     np.testing.assert_allclose(together, 2 * 3520 / 200 + rest)
 
 
@@ -158,7 +154,7 @@ def test_steps_take_turns_and_each_is_the_first_at_times():
         return lambda turn: calls.append((turn, name)) or seconds
 
     samples = timing.interleave(
-        # Of a step of 9 seconds two fit into the time of a phase.
+        # Two steps of 9 seconds fit into the time of a phase.
         {"a": turn_of("a", 1), "b": turn_of("b", 2), "slow": turn_of("c", 9)},
         4,
         lambda: calls.append("between"),
@@ -174,10 +170,7 @@ def test_steps_take_turns_and_each_is_the_first_at_times():
 @pytest.fixture
 def here(monkeypatch):
     """Measures in this process, and the machine's rates only roughly."""
-    monkeypatch.setattr(machine, "run_alone", lambda f, *args: f(*args))
-    monkeypatch.setattr(machine, "use_threads", lambda threads: None)
-    monkeypatch.setattr(common_floors, "_STREAM_BYTES", 1 << 20)
-    monkeypatch.setattr(common_floors, "_MATRIX_SIZE", 64)
+    measure_here(monkeypatch)
 
 
 _TINY = workloads.Case("tiny", "two_level", "uniform", "float32")
@@ -185,19 +178,17 @@ _ENDS = sweeps.Range(30, 1000, 64)
 
 
 def test_what_is_read_densely_is_never_read_sparsely(here, monkeypatch):
-    make_step = common_implementations.make_step
-    implementations = common_implementations.IMPLEMENTATIONS
-    names = {one.loss: name for name, one in implementations.items()}
-    used = {name: set() for name in implementations}
+    make_step = implementations.make_step
+    known = implementations.IMPLEMENTATIONS
+    names = {one.loss: name for name, one in known.items()}
+    used = {name: set() for name in known}
 
     def recorded(loss, phase, parameters, *args):
         used[names[loss]].add(id(parameters.weights))
         return make_step(loss, phase, parameters, *args)
 
-    monkeypatch.setattr(common_implementations, "make_step", recorded)
-    timing.time_case(
-        _TINY, timing.Settings(tuple(implementations), 1, 1, None, 20)
-    )
+    monkeypatch.setattr(implementations, "make_step", recorded)
+    timing.time_case(_TINY, timing.Settings(tuple(known), 1, 1, None, 20))
     assert used["ours"] == used["gather"] == used["embedding_lookup"]
     assert not used["gather"] & (used["map_fn"] | used["full"])
     assert all(used.values())
@@ -221,7 +212,7 @@ def _sweep(name):
 )
 def test_a_sweep_is_a_table_and_a_plot(here, tmp_path, capsys, name, expected):
     sweep, points = _sweep(name)
-    table = scaling_report.Table(name, sweep, _TINY)
+    table = report.Table(name, sweep, _TINY)
     measured = []
     for point in points:
         table.add(point)
@@ -231,7 +222,7 @@ def test_a_sweep_is_a_table_and_a_plot(here, tmp_path, capsys, name, expected):
     for point in measured:
         for phase in sweeps.PHASES:
             for implementation in (*sweep.implementations, "floor"):
-                milliseconds = scaling_report.milliseconds
+                milliseconds = report.milliseconds
                 assert milliseconds(point, implementation, phase) > 0
     title, header, *rows = re.findall(
         r"^.*\d.*$|^ .*ours.*$", _out(capsys), re.M
@@ -259,7 +250,7 @@ def _out(capsys):
 
 def test_the_command_writes_a_table_json_and_a_plot(tmp_path):
     path = tmp_path / "figures.json"
-    code, output = _run(
+    result = run_main(
         "scaling",
         "--what=batch",
         "--workload=tiny",
@@ -269,7 +260,8 @@ def test_the_command_writes_a_table_json_and_a_plot(tmp_path):
         f"--plots={tmp_path}",
         f"--json={path}",
     )
-    assert code == 0
+    assert result.returncode == 0, result.stderr[-3000:]
+    output = result.stdout
     assert "by batch: N=1,000, D=16, two_level tree, zipf labels" in output
     (sweep,) = json.loads(path.read_text())["sweeps"]
     assert [point["x"] for point in sweep["points"]] == [1, 4, 16, 20]
@@ -305,7 +297,7 @@ def test_other_bits_are_told(monkeypatch):
     ]
 
 
-_CORE = pathlib.Path(common_floors.__file__).parents[1] / "core/core"
+_CORE = pathlib.Path(floors.__file__).parents[1] / "core/core"
 _needs_core = pytest.mark.skipif(
     "TEST_SRCDIR" not in os.environ, reason="built by Bazel"
 )

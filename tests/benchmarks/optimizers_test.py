@@ -1,23 +1,15 @@
 """The optimizers' benchmark on a small table."""
 
 import json
-import subprocess
-import sys
 
-from benchmarks.optimizers import steps
-
-
-def _run(*args):
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.optimizers.main", *args],
-        capture_output=True,
-        text=True,
-    )
+from benchmarks.common import update_rules
+from tests.support.benchmarks import run_main
 
 
 def test_it_prints_a_table_and_writes_json(tmp_path):
     path = tmp_path / "figures.json"
-    result = _run(
+    result = run_main(
+        "optimizers",
         "--rows=1000",
         "--width=4",
         "--touched=10",
@@ -26,7 +18,9 @@ def test_it_prints_a_table_and_writes_json(tmp_path):
     )
     assert result.returncode == 0, result.stderr[-3000:]
     report = json.loads(path.read_text())
-    assert [entry["rule"] for entry in report["rules"]] == list(steps.RULES)
+    assert [entry["rule"] for entry in report["rules"]] == list(
+        update_rules.RULES
+    )
     for entry in report["rules"]:
         assert f"\n{entry['rule']} " in result.stdout
         for whose in ("ours", "keras"):
@@ -38,7 +32,10 @@ def test_it_prints_a_table_and_writes_json(tmp_path):
 
 
 def test_what_cannot_be_is_refused():
-    assert "must be at most --rows" in _run("--rows=9", "--touched=10").stderr
-    result = _run(f"--rows={10**12}")
+    assert (
+        "must be at most --rows"
+        in run_main("optimizers", "--rows=9", "--touched=10").stderr
+    )
+    result = run_main("optimizers", f"--rows={10**12}")
     assert result.returncode == 1
     assert "needs" in result.stderr and "can be used" in result.stderr

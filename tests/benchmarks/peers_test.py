@@ -2,21 +2,19 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from benchmarks.peers import comparisons
-from benchmarks.peers import process as peers_process
-from benchmarks.peers import skip_gram as peers_skip_gram
+from benchmarks.common import peer_process
+from benchmarks.peers import comparisons, skip_gram
+from tests.support.benchmarks import run_main
 
 
 def _run_once(comparison, name):
     module, spec = comparison.implementations[name]
     try:
-        process = peers_process.Process(module, spec)
+        process = peer_process.Process(module, spec)
     except ModuleNotFoundError as error:
         pytest.skip(f"{error.name} is not installed")
     try:
@@ -27,19 +25,11 @@ def _run_once(comparison, name):
 
 def test_it_measures_ours_and_says_which_peers_are_not_installed(tmp_path):
     path = tmp_path / "figures.json"
-    output = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "benchmarks.peers.main",
-            "--workload=tiny",
-            "--repetitions=2",
-            f"--json={path}",
-        ],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout
+    result = run_main(
+        "peers", "--workload=tiny", "--repetitions=2", f"--json={path}"
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    output = result.stdout
     report = json.loads(path.read_text())
     assert report["machine"]["threads"] >= 1
     assert "TensorFlow" in output.splitlines()[0]
@@ -110,7 +100,7 @@ def test_a_training_that_diverges_is_an_error(tmp_path, capfd):
     """Its figures would be those of other code."""
     comparison = _skip_gram(tmp_path)
     module, spec = comparison.implementations["ours, skip-gram"]
-    process = peers_process.Process(module, spec | {"learning_rate": 1e9})
+    process = peer_process.Process(module, spec | {"learning_rate": 1e9})
     try:
         with pytest.raises(RuntimeError, match="ended with 1"):
             process.run("train", 0)
@@ -130,7 +120,7 @@ def test_the_corpus_is_numbered_by_frequency(tmp_path):
 
 
 def test_batches_hold_both_directions_of_each_pair_of_neighbours():
-    batches = peers_skip_gram.batches(np.array([[0, 1, 2], [3, 4, 5]]), 4)
+    batches = skip_gram.batches(np.array([[0, 1, 2], [3, 4, 5]]), 4)
     pairs = batches.transpose(0, 2, 1).reshape(-1, 2).tolist()
     expected = [[0, 1], [1, 2], [3, 4], [4, 5]]
     assert sorted(pairs) == sorted(expected + [pair[::-1] for pair in expected])
@@ -139,4 +129,4 @@ def test_batches_hold_both_directions_of_each_pair_of_neighbours():
 def test_a_process_that_ends_early_is_an_error():
     # Not a module of an implementation.
     with pytest.raises(RuntimeError, match="report ended with 1"):
-        peers_process.Process("report", {"threads": 1})
+        peer_process.Process("peers.report", {"threads": 1})

@@ -7,7 +7,7 @@ import pytest
 
 import tf_hsm
 from benchmarks.sample import main, reference, timing
-from tests.support.inference_benchmarks import (
+from tests.support.benchmarks import (
     assert_flag_is_refused,
     make_head,
     make_settings,

@@ -8,13 +8,16 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.common import floors, implementations, workloads
+from benchmarks.common import (
+    floors,
+    implementations,
+    peer_process,
+    workloads,
+)
 from benchmarks.heads import trained_head
-from benchmarks.peers import process as peers_process
 from benchmarks.top_k import implementations as top_k_implementations
-from benchmarks.top_k import main, report, timing
-from benchmarks.top_k import reference as top_k_reference
-from tests.support.inference_benchmarks import (
+from benchmarks.top_k import main, reference, report, timing
+from tests.support.benchmarks import (
     PEAK,
     assert_flag_is_refused,
     make_head,
@@ -93,19 +96,19 @@ def test_bad_flags_are_errors(argument, message):
 @pytest.mark.parametrize("tree", ["two_level", "binary"])
 def test_a_search_needs_the_groups_above_the_last_of_the_best(tree):
     head = make_head(random_source(tree=tree, num_classes=90))
-    reference = top_k_reference.make(head, 4, 20)
+    answers = reference.make(head, 4, 20)
     log_probs = node_log_probs(head)
     classes = log_probs[:, head.tree.class_rows]
     order = np.argsort(-classes, axis=1)[:, :4]
-    np.testing.assert_array_equal(reference.classes, order)
+    np.testing.assert_array_equal(answers.classes, order)
     kth = np.take_along_axis(classes, order[:, 3:], axis=1)
     needed = np.ones((20, head.tree.num_groups), bool)
     needed[:, 1:] = log_probs[:, head.tree.group_parents[1:]] > kth
-    np.testing.assert_array_equal(reference.needed, needed)
+    np.testing.assert_array_equal(answers.needed, needed)
 
     fanouts = np.diff(head.tree.group_offsets)
     rows = (needed * fanouts).sum(1)
-    assert top_k_reference.needs(reference, head.tree) == {
+    assert reference.needs(answers, head.tree) == {
         "groups": needed.sum() / 20,
         "rows": rows.mean(),
     }
@@ -113,7 +116,7 @@ def test_a_search_needs_the_groups_above_the_last_of_the_best(tree):
     rates = floors.Rates(flops=1e30, read=1.0, read_write=1.0)
     inputs = 16 * 4
     one, ten = (
-        top_k_reference.floor_ms(reference, head, batch, rates) / 1000
+        reference.floor_ms(answers, head, batch, rates) / 1000
         for batch in (1, 10)
     )
     assert one == pytest.approx(np.median(rows) * 16 * 4 + inputs)
@@ -122,7 +125,7 @@ def test_a_search_needs_the_groups_above_the_last_of_the_best(tree):
         for half in (slice(10), slice(10, 20))
     ]
     assert ten == pytest.approx(np.median(union) * 16 * 4 + 10 * inputs)
-    assert top_k_reference.floor_ms(reference, head, 21, rates) is None
+    assert reference.floor_ms(answers, head, 21, rates) is None
 
 
 def test_what_is_asked_can_be_sent_to_another_process():
@@ -136,16 +139,16 @@ def test_what_is_asked_can_be_sent_to_another_process():
 
 def test_other_results_are_told():
     head = make_head(random_source())
-    reference = top_k_reference.make(head, 4, 20)
+    answers = reference.make(head, 4, 20)
 
     def check(function, name="exact"):
-        return timing._check(name, function, head, reference, 10)
+        return timing._check(name, function, head, answers, 10)
 
     calls = iter(range(0, 100, 10))
 
     def right(inputs):
         rows = slice(at := next(calls), at + len(inputs))
-        return reference.log_probs[rows], reference.classes[rows]
+        return answers.log_probs[rows], answers.classes[rows]
 
     def wrong(inputs):
         log_probs, classes = right(inputs)
@@ -186,7 +189,7 @@ def test_pytorch_answers_in_turns(tmp_path):
         "peak": PEAK,
     }
     try:
-        process = peers_process.Process("torch_top_k", spec)
+        process = peer_process.Process("top_k.torch_adaptive", spec)
     except ModuleNotFoundError as error:
         pytest.skip(f"{error.name} is not installed")
     try:

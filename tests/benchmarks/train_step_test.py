@@ -2,28 +2,17 @@
 
 import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.common import floors as common_floors
-from benchmarks.common import implementations, workloads
-from benchmarks.train_step import floors as train_step_floors
-from benchmarks.train_step import limits, report, steps
+from benchmarks.common import floors, implementations, workloads
+from benchmarks.train_step import needs, report, step_floors, steps
+from tests.support.benchmarks import run_main
 from tf_hsm import Tree
 
 _IN_PLACE, _THEN_OPTIMIZER, _GATHER_STOCK = steps.IMPLEMENTATIONS
-
-
-def _run(*args):
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.train_step.main", *args],
-        capture_output=True,
-        text=True,
-    )
 
 
 def _case(num_classes=1000, batch=32, dtype="float32"):
@@ -34,7 +23,8 @@ def _case(num_classes=1000, batch=32, dtype="float32"):
 
 def test_it_prints_a_table_measures_memory_and_writes_json(tmp_path):
     path = tmp_path / "figures.json"
-    result = _run(
+    result = run_main(
+        "train_step",
         "--workload=tiny",
         "--labels=zipf",
         "--optimizer=lazy_adam",
@@ -69,7 +59,8 @@ def test_what_cannot_fit_is_refused_and_the_others_are_not(tmp_path):
     path = tmp_path / "figures.json"
     # 210 kB: enough for the parameters, row-wise slots and ours, but not for
     # a second Adagrad with slots as large as the weights.
-    result = _run(
+    result = run_main(
+        "train_step",
         "--workload=tiny",
         "--optimizer=rowwise_adagrad",
         "--repetitions=1",
@@ -87,10 +78,10 @@ def test_what_cannot_fit_is_refused_and_the_others_are_not(tmp_path):
 
 
 def test_unknown_names_are_errors_that_list_the_known_ones():
-    result = _run("--optimizer=adam")
+    result = run_main("train_step", "--optimizer=adam")
     assert result.returncode == 1
     assert "lazy_adam" in result.stderr
-    result = _run("--workload=2m")
+    result = run_main("train_step", "--workload=2m")
     assert result.returncode == 1
     assert "1m-b400" in result.stderr
 
@@ -149,32 +140,32 @@ def test_the_bytes_of_slots_are_those_that_optimizers_have(rule, dtype):
 
 def test_the_floor_counts_weights_slots_and_inputs():
     case = _case(num_classes=100, batch=100)
-    work = common_floors.work(Tree.two_level(100), np.arange(100))
+    work = floors.work(Tree.two_level(100), np.arange(100))
     # 110 rows, 16 wide: 7,040 bytes of weights; the inputs are 6,400.
-    rates = common_floors.Rates(flops=1e15, read=1e6, read_write=2e6)
+    rates = floors.Rates(flops=1e15, read=1e6, read_write=2e6)
     for rule, slots in [
         ("sgd", 0),
         ("rowwise_adagrad", 440),
         ("adagrad", 7040),
         ("lazy_adam", 14080),
     ]:
-        floors = train_step_floors.floors(work, rule, case, rates)
+        least = step_floors.floors(work, rule, case, rates)
         for passes in (2, 3):
             moved = passes * 7040 + 2 * slots + 3 * 6400
-            np.testing.assert_allclose(floors[passes].seconds, moved / 2e6)
-            assert floors[passes].memory_share == 1
+            np.testing.assert_allclose(least[passes].seconds, moved / 2e6)
+            assert least[passes].memory_share == 1
     # 100 examples score 10 rows at both levels.
-    rates = common_floors.Rates(flops=1e3, read=1e9, read_write=2e9)
-    floor = train_step_floors.floors(work, "adagrad", case, rates)[3]
+    rates = floors.Rates(flops=1e3, read=1e9, read_write=2e9)
+    floor = step_floors.floors(work, "adagrad", case, rates)[3]
     np.testing.assert_allclose(floor.seconds, 2 * 6 * 1000 * 16 / 1e3)
     assert floor.memory_share < 1e-6
 
 
 def test_slots_of_short_weights_are_long():
     case = _case(num_classes=100, batch=100, dtype="bfloat16")
-    work = common_floors.work(Tree.two_level(100), np.arange(100))
-    rates = common_floors.Rates(flops=1e15, read=1e6, read_write=1e6)
-    floor = train_step_floors.floors(work, "adagrad", case, rates)[2]
+    work = floors.work(Tree.two_level(100), np.arange(100))
+    rates = floors.Rates(flops=1e15, read=1e6, read_write=1e6)
+    floor = step_floors.floors(work, "adagrad", case, rates)[2]
     np.testing.assert_allclose(
         floor.seconds, (2 * 3520 + 2 * 7040 + 3 * 3200) / 1e6
     )
@@ -183,14 +174,14 @@ def test_slots_of_short_weights_are_long():
 def test_the_step_in_place_is_thought_to_need_the_least():
     case = _case(num_classes=10_000, batch=400)
     tree = workloads.make_tree(case)
-    work = common_floors.work(tree, workloads.draw_labels(case, 1)[0])
+    work = floors.work(tree, workloads.draw_labels(case, 1)[0])
     for rule in ("sgd", "lazy_adam"):
-        needs = [
-            limits.extra_bytes(name, rule, tree, case, work)
+        expected = [
+            needs.extra_bytes(name, rule, tree, case, work)
             for name in steps.IMPLEMENTATIONS
         ]
         touched = 4 * 17 * int(work.touched_rows.sum())
         probs = 4 * int(work.scored_rows.sum())
-        assert needs[0] == probs
-        assert needs[1] >= probs + 2 * touched
-        assert needs[2] > needs[1]
+        assert expected[0] == probs
+        assert expected[1] >= probs + 2 * touched
+        assert expected[2] > expected[1]

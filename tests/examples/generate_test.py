@@ -20,6 +20,7 @@ from examples.language_model import (
     settings,
     tokenizer,
 )
+from tests.support.texts import write_sentences
 
 SENTENCE = r"the noun\d+ sees a noun\d+ and verb\d+s\."
 
@@ -45,15 +46,8 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """A file of sentences of one form."""
-    rng = random.Random(0)
-    lines = []
-    for i in range(500):
-        k = rng.randrange(30)
-        lines.append(f"the noun{k} sees a noun{k // 2} and verb{k}s .")
-        if i % 10 == 0:
-            lines.append(f"seen once : name{i}")
     path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(lines))
+    write_sentences(path, 500)
     return str(path)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import random
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from examples.language_model import (
     run,
     settings,
 )
+from tests.support.texts import write_sentences
 
 # (head, tree, cell): every head, tree and cell at least once.
 RUNS = (
@@ -35,16 +35,8 @@ RUNS = (
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """A file of sentences whose words mostly follow from the word before."""
-    rng = random.Random(0)
-    nouns = [f"noun{i}" for i in range(30)]
-    lines = []
-    for i in range(700):
-        k = rng.randrange(30)
-        lines.append(f"the {nouns[k]} sees a {nouns[k // 2]} and verb{k}s .")
-        if i % 10 == 0:
-            lines.append(f"seen once : name{i}")
     path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(lines))
+    write_sentences(path)
     return str(path)
 
 

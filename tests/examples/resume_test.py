@@ -16,6 +16,7 @@ import pytest
 from absl import app
 
 from examples.language_model import checkpoint, train
+from tests.support.texts import write_sentences
 
 EPOCHS = 3
 SAVE_EVERY = 25
@@ -53,15 +54,8 @@ def short_socket_path(tmp_path, monkeypatch):
 @pytest.fixture
 def text(tmp_path):
     """A file of sentences whose words mostly follow from the word before."""
-    rng = random.Random(0)
-    lines = []
-    for i in range(700):
-        k = rng.randrange(30)
-        lines.append(f"the noun{k} sees a noun{k // 2} and verb{k}s .")
-        if i % 10 == 0:
-            lines.append(f"seen once : name{i}")
     path = tmp_path / "text.txt"
-    path.write_text("\n".join(lines))
+    write_sentences(path)
     return path
 
 

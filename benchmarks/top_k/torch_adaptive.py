@@ -5,8 +5,8 @@ import time
 import numpy as np
 import torch
 
+from benchmarks.common import torch_softmax
 from benchmarks.heads import peaked_inputs
-from benchmarks.peers import torch_adaptive
 
 
 class Implementation:
@@ -19,7 +19,7 @@ class Implementation:
 
     def __init__(self, spec):
         """Makes weights and inputs."""
-        self._softmax = torch_adaptive.make_softmax(spec)
+        self._softmax = torch_softmax.make(spec)
         (labels,) = np.load(spec["labels"])
         width = spec["width"]
         if spec["peak"] is None:
@@ -28,7 +28,7 @@ class Implementation:
             inputs = self._peaked(labels, peaked_inputs.Peak(*spec["peak"]))
         self._inputs = inputs
         self._k = spec["k"]
-        self.facts = torch_adaptive.facts(self._softmax)
+        self.facts = torch_softmax.facts(self._softmax)
 
     def run(self, phase, turn):
         """Times calls one by one.

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from benchmarks.common import timing
 
-# A run is as many calls as fit into this time, for so many inputs at most.
+# A run is as many calls as fit into this time, on this many inputs at most.
 _RUN_SECONDS = 1.0
 RUN_INPUTS = 25
 

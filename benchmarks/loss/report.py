@@ -1,4 +1,4 @@
-"""The tables on standard output."""
+"""The tables of the loss on standard output."""
 
 from benchmarks.common import implementations, units
 
@@ -10,24 +10,13 @@ _TITLES = {
 _NAME = 18
 
 
-def machine_text(machine):
-    """One line about the machine."""
-    return (
-        f"{machine['cpu']}, {machine['threads']} of {machine['cpus']} CPUs, "
-        f"kernels for {machine['isa']}, "
-        f"{units.of_bytes(machine['memory_bytes'])}, "
-        f"TensorFlow {machine['tensorflow']}, "
-        f"load average {machine['load_average']:.1f}"
-    )
-
-
 def case_text(case, result):
     """The table of one case, what was refused, and the floors.
 
     Args:
       case: a `Case`.
-      result: what `_timing.time_case` returned; with "memory", a dict of what
-        `_memory.measure` returned for each implementation, if it was measured.
+      result: what `timing.time_case` returned; with "memory", a dict of what
+        `memory.measure` returned for each implementation, if it was measured.
     """
     sizes, phases = case.sizes, result["phases"]
     memory = result.get("memory", {})
@@ -57,7 +46,7 @@ def case_text(case, result):
 
 
 def copy_on_read_text(case, results):
-    """The table of what `_copy_on_read.measure` returned.
+    """The table of what `copy_on_read.measure` returned.
 
     Args:
       case: a `Case`.

@@ -32,7 +32,7 @@ class Process:
         """Starts it and waits until it is prepared.
 
         Args:
-          module: the name of a module of `benchmarks.peers`.
+          module: the name of a module below `benchmarks`, like "peers.ours".
           spec: what that module needs, a dict that JSON can hold; "threads"
             is the number of CPUs that the process may use.
           python: the interpreter.
@@ -42,7 +42,7 @@ class Process:
         """
         self._module = module
         self._process = subprocess.Popen(
-            [python, "-m", "benchmarks.peers.process", module],
+            [python, "-m", "benchmarks.common.peer_process", module],
             cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -91,7 +91,7 @@ def _serve(module):
     cpus = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cpus[: spec["threads"]])
     try:
-        implementation = importlib.import_module(f"benchmarks.peers.{module}")
+        implementation = importlib.import_module(f"benchmarks.{module}")
     except ModuleNotFoundError as error:
         answer({"missing": error.name})
         return

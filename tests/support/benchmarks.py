@@ -1,6 +1,8 @@
-"""What the tests of the benchmarks of top-k and sampling share."""
+"""What the tests of the benchmarks share."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -20,6 +22,15 @@ def measure_here(monkeypatch):
     monkeypatch.setattr(machine, "use_threads", lambda threads: None)
     monkeypatch.setattr(floors, "_STREAM_BYTES", 1 << 20)
     monkeypatch.setattr(floors, "_MATRIX_SIZE", 64)
+
+
+def run_main(command, *arguments):
+    """Runs a command in a process of its own; returns the ended process."""
+    return subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{command}.main", *arguments],
+        capture_output=True,
+        text=True,
+    )
 
 
 def run_command(module, path, *arguments):

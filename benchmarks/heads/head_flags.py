@@ -5,7 +5,13 @@ import sys
 
 from absl import flags
 
-from benchmarks.common import command, machine, step_flags, workloads
+from benchmarks.common import (
+    command,
+    machine,
+    name_flags,
+    step_flags,
+    workloads,
+)
 from benchmarks.heads import heads, peaked_inputs, trained_head
 
 _WORKLOAD = flags.DEFINE_list(
@@ -14,28 +20,23 @@ _WORKLOAD = flags.DEFINE_list(
     f"Workloads, of {', '.join(workloads.WORKLOADS)}; of these, all but the "
     "batch.",
 )
-_DISTRIBUTION = flags.DEFINE_list(
+_DISTRIBUTION = name_flags.define(
     "distribution",
-    list(heads.DISTRIBUTIONS),
+    heads.DISTRIBUTIONS,
     "What the inputs of a workload are like, some of the default.",
-)
-flags.register_validator(
-    "distribution",
-    lambda names: set(names) <= set(heads.DISTRIBUTIONS),
-    f"must be of {', '.join(heads.DISTRIBUTIONS)}",
 )
 _PEAK = flags.DEFINE_float(
     "peak",
     0.9,
-    "Of peaked inputs: the probability of the class that each points to, but "
-    "for the noise.",
+    "The probability of the class that a peaked input points to, but for the "
+    "noise.",
     lower_bound=1e-6,
     upper_bound=1 - 1e-6,
 )
 _NOISE = flags.DEFINE_float(
     "noise",
     1.0,
-    "Of peaked inputs: the standard deviation of each logit.",
+    "The standard deviation of each logit of a peaked input.",
     lower_bound=0.0,
 )
 _MODEL = flags.DEFINE_string(
@@ -75,7 +76,7 @@ def measure_all(measure, question, text, wrong):
     """Measures all heads, prints their tables and writes the JSON file.
 
     Args:
-      measure: called with a source, `question` and `_timing.Settings`, in a
+      measure: called with a source, `question` and `timing.Settings`, in a
         process of its own; returns a dict.
       question: what is asked, a named tuple.
       text: called with a source, `question` and that dict for what to print.
@@ -83,7 +84,7 @@ def measure_all(measure, question, text, wrong):
         command with status 1 when all is done.
     """
     settings = step_flags.settings([])
-    report = command.Report(
+    figures = command.Figures(
         settings.threads,
         settings=settings._asdict(),
         question=question._asdict(),
@@ -96,7 +97,7 @@ def measure_all(measure, question, text, wrong):
         except (OSError, ValueError) as error:
             sys.exit(f"error: {error}")
         print(text(source, question, result), flush=True)
-        report.add("heads", source.description() | {"result": result})
+        figures.add("heads", source.description() | {"result": result})
         any_wrong |= wrong(result)
     if any_wrong:
         sys.exit("a result is wrong")
@@ -105,15 +106,9 @@ def measure_all(measure, question, text, wrong):
 def _sources():
     if _MODEL.value:
         return [trained_head.TrainedSource(os.path.abspath(_MODEL.value))]
-    try:
-        cases = workloads.cases(
-            _WORKLOAD.value, None, None, step_flags.DTYPE.value
-        )
-    except ValueError as error:
-        sys.exit(str(error))
     peak = peaked_inputs.Peak(_PEAK.value, _NOISE.value)
     return [
         heads.RandomSource(case, distribution, peak)
-        for case in cases
+        for case in step_flags.cases(_WORKLOAD.value)
         for distribution in _DISTRIBUTION.value
     ]

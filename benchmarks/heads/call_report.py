@@ -19,7 +19,7 @@ def head_text(source, facts):
 
 
 def clarity_text(clarity):
-    """How sure the model is of itself: means of `_brute_force.clarity`."""
+    """How sure the model is of itself: means of `brute_force.clarity`."""
     return (
         f"{clarity['inputs']:,} inputs by brute force: the best class has "
         f"p = {clarity['top_1']:.2g}, the entropy is "

@@ -5,9 +5,8 @@ import tensorflow as tf
 
 import tf_hsm
 
-# What is made at once, and how long all of it may take by the arithmetic.
-_CHUNK_BYTES = 128 << 20
-_SECONDS = 5.0
+_CHUNK_BYTES = 128 << 20  # made at once
+_SECONDS = 5.0  # for all chunks, by their arithmetic
 
 
 def num_inputs(head, most, rates):

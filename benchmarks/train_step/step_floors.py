@@ -1,6 +1,6 @@
 """The time that no training step can beat on this machine.
 
-In the terms of `_floors`, with S_l the bytes of the slots of the touched rows:
+In the terms of `floors`, with S_l the bytes of the slots of the touched rows:
 
     sum over l of max(6 K_l D / F, (n W_l + 2 S_l) / M) + 3 B D s / M
 
@@ -14,8 +14,8 @@ weights and the probabilities need never be in memory.
 M is the rate of reading and writing, or that of reading where it is higher.
 """
 
-from benchmarks.common import floors as common_floors
 from benchmarks.common import implementations
+from benchmarks.common.floors import floor
 from benchmarks.train_step import steps
 
 # How often the touched weights pass through memory.
@@ -23,13 +23,13 @@ PASSES = (3, 2)
 
 
 def floors(work, rule, case, rates):
-    """Computes a `_floors.Floor` for each of `PASSES`, as a dict.
+    """Computes a `floors.Floor` for each of `PASSES`, as a dict.
 
     Args:
-      work: `_floors.Work`.
-      rule: one of `_train_steps.RULES`.
+      work: `floors.Work`.
+      rule: one of `steps.RULES`.
       case: a `Case`.
-      rates: `_floors.Rates`.
+      rates: `floors.Rates`.
     """
     batch, width = case.sizes.batch, case.sizes.width
     itemsize = implementations.itemsize(case)
@@ -37,7 +37,7 @@ def floors(work, rule, case, rates):
     slots = steps.RULES[rule].slots_per_row(width)
     slot_row = slots * steps.slot_itemsize(case)
     return {
-        passes: common_floors.floor(
+        passes: floor(
             6 * width * work.scored_rows / rates.flops,
             (passes * width * itemsize + 2 * slot_row)
             * work.touched_rows

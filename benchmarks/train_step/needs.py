@@ -3,15 +3,15 @@
 from benchmarks.common import implementations, limits
 from benchmarks.train_step import steps
 
-# What our optimizers make of the gradient of the touched rows, itself
-# included, in copies of float32 at least (measured: up to this).
+# How many copies of the gradient of the touched rows our optimizers make, the
+# gradient included, each in float32 at least (measured: up to this).
 _COPIES = {
     "sgd": 2,
     "adagrad": 5,
     "rowwise_adagrad": 3.5,
     "lazy_adam": 6.5,
 }
-# For 16-bit weights, the gradient before it is widened, and the rows read.
+# More for 16-bit weights: the gradient before it is widened, and the rows read.
 _COPIES_OF_SHORT = 1.5
 # Keras' optimizers make tensors of the size of the weights (measured: up to
 # this many at once), and pass over such tensors at least this often.
@@ -31,11 +31,11 @@ def extra_bytes(name, rule, tree, case, work):
     whose memory TensorFlow keeps for the steps.
 
     Args:
-      name: one of `_train_steps.IMPLEMENTATIONS`.
-      rule: one of `_train_steps.RULES`.
+      name: one of `steps.IMPLEMENTATIONS`.
+      rule: one of `steps.RULES`.
       tree: the tree of the case.
       case: a `Case`.
-      work: `_floors.Work`.
+      work: `floors.Work`.
     """
     making = 0
     if "adagrad" in rule:

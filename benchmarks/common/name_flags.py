@@ -1,0 +1,17 @@
+"""Flags that list some of the names that are known."""
+
+from absl import flags
+
+# The flags belong to the modules that ask for them.
+flags.disclaim_key_flags()
+
+
+def define(name, known, description, default=None):
+    """Defines a flag that lists some of `known`, by default all; returns it."""
+    holder = flags.DEFINE_list(name, default or list(known), description)
+    flags.register_validator(
+        name,
+        lambda names: set(names) <= set(known),
+        f"must be of {', '.join(known)}",
+    )
+    return holder

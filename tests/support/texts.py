@@ -1,0 +1,15 @@
+"""Texts that the example of a language model learns in seconds."""
+
+import random
+
+
+def write_sentences(path, num_lines=700):
+    """Writes sentences whose words mostly follow from the word before."""
+    rng = random.Random(0)
+    lines = []
+    for i in range(num_lines):
+        k = rng.randrange(30)
+        lines.append(f"the noun{k} sees a noun{k // 2} and verb{k}s .")
+        if i % 10 == 0:
+            lines.append(f"seen once : name{i}")
+    path.write_text("\n".join(lines))
