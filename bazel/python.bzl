@@ -69,3 +69,27 @@ def venv_tests(deps = [], exclude = []):
                 "//tf_hsm",
             ] + deps,
         )
+
+def venv_package(name, commands):
+    """The modules of a folder, and a `venv_binary` for each that is a command.
+
+    Args:
+      name: of the filegroup of the modules.
+      commands: names of modules.
+    """
+    public = ["//visibility:public"]
+    native.filegroup(
+        name = name,
+        srcs = native.glob(["*.py"]),
+        visibility = public,
+    )
+    for command in commands:
+        venv_binary(
+            name = command,
+            main = command + ".py",
+            visibility = public,
+            deps = [
+                name,
+                "//tf_hsm",
+            ],
+        )

@@ -2,6 +2,8 @@
 
 from absl import flags
 
+from benchmarks.common import workloads
+
 # The flags belong to the modules that ask for them.
 flags.disclaim_key_flags()
 
@@ -15,3 +17,11 @@ def define(name, known, description, default=None):
         f"must be of {', '.join(known)}",
     )
     return holder
+
+
+def define_workloads(default, remark=""):
+    """Defines --workload, a list of names; returns it."""
+    known = ", ".join(workloads.WORKLOADS)
+    return flags.DEFINE_list(
+        "workload", default, f"Workloads, of {known}{remark}."
+    )

@@ -4,7 +4,7 @@
 //     bazel run -c opt //benchmarks:core -- --fanout=2 --batch=8192
 //
 // Every turn has fresh labels, the same for all; figures are medians over the
-// turns. README.md beside this file says what is counted.
+// turns. benchmarks/README.md says what is counted.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// The loops of core_rates.h, compiled once per ISA.
+// The loops of rates.h, compiled once per ISA.
 
 #include <cstdint>
 
@@ -22,8 +22,8 @@ constexpr int kLanes = 4;
 
 typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
 
-// So many that no one waits for the one before: sums take 4 cycles or fewer,
-// two begin in each.
+// Independent sums: a sum takes 4 cycles or fewer and two begin in each cycle,
+// so that 8 keep both ports busy, and 12 leave room.
 constexpr int kChains = 12;
 constexpr int kStreams = 8;
 

@@ -1,24 +1,15 @@
-"""The flags of the commands that ask trained heads, and their cases."""
+"""The flags of the commands that ask heads, and their run over all heads."""
 
 import os
 import sys
 
 from absl import flags
 
-from benchmarks.common import (
-    command,
-    machine,
-    name_flags,
-    step_flags,
-    workloads,
-)
+from benchmarks.common import command, machine, name_flags, step_flags
 from benchmarks.heads import heads, peaked_inputs, trained_head
 
-_WORKLOAD = flags.DEFINE_list(
-    "workload",
-    ["1m-b400"],
-    f"Workloads, of {', '.join(workloads.WORKLOADS)}; of these, all but the "
-    "batch.",
+_WORKLOAD = name_flags.define_workloads(
+    ["1m-b400"], "; of these, all but the batch"
 )
 _DISTRIBUTION = name_flags.define(
     "distribution",

@@ -4,7 +4,7 @@
     bazel run //benchmarks:loss -- --workload=10m-b400 --json=$PWD/10m.json
     bazel run //benchmarks:loss -- --workload=1m-b400 --copy_on_read
 
-Every figure is measured in this run. README.md beside this file says how.
+Every figure is measured in this run. benchmarks/README.md says how.
 """
 
 from absl import app, flags
@@ -22,11 +22,7 @@ from benchmarks.common import (
 )
 from benchmarks.loss import copy_on_read, report
 
-_WORKLOAD = flags.DEFINE_list(
-    "workload",
-    ["1m-b400", "text8"],
-    f"Workloads, of {', '.join(workloads.WORKLOADS)}.",
-)
+_WORKLOAD = name_flags.define_workloads(["1m-b400", "text8"])
 _TREE = flags.DEFINE_string(
     "tree",
     None,

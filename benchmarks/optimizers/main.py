@@ -3,7 +3,7 @@
     bazel run //benchmarks:optimizers
     bazel run //benchmarks:optimizers -- --rows=4000000 --touched=2000
 
-README.md beside this file says what is timed.
+benchmarks/README.md says what is timed.
 """
 
 import sys

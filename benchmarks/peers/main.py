@@ -4,7 +4,7 @@
     bazel run //benchmarks:peers -- --workload=1bw --json=$PWD/1bw.json
     bazel run //benchmarks:peers -- --python=$HOME/peers/bin/python
 
-README.md beside this file says what exactly is timed and counted.
+benchmarks/README.md says what exactly is timed and counted.
 """
 
 import statistics

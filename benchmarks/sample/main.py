@@ -4,7 +4,7 @@
     bazel run //benchmarks:sample -- --workload=text8 --num_samples=1,10
     bazel run //benchmarks:sample -- --model=lm_model
 
-README.md beside this file says what is asked, and how it is measured.
+benchmarks/README.md says what is asked, and how it is measured.
 """
 
 from absl import app, flags

@@ -4,7 +4,7 @@
     bazel run //benchmarks:topk -- --workload=1bw,text8 --k=1
     bazel run //benchmarks:topk -- --model=lm_model
 
-README.md beside this file says what is asked, and how it is measured.
+benchmarks/README.md says what is asked, and how it is measured.
 """
 
 import sys

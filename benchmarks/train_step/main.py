@@ -4,10 +4,10 @@
     bazel run //benchmarks:train_step -- --optimizer=sgd,lazy_adam --nomemory
     bazel run //benchmarks:train_step -- --workload=10m-b400
 
-README.md beside this file says what is compared, and how it is measured.
+benchmarks/README.md says what is compared, and how it is measured.
 """
 
-from absl import app, flags
+from absl import app
 
 from benchmarks.common import (
     case_flags,
@@ -15,15 +15,10 @@ from benchmarks.common import (
     machine,
     name_flags,
     step_flags,
-    workloads,
 )
 from benchmarks.train_step import memory, report, steps, timing
 
-_WORKLOAD = flags.DEFINE_list(
-    "workload",
-    ["1m-b400"],
-    f"Workloads, of {', '.join(workloads.WORKLOADS)}.",
-)
+_WORKLOAD = name_flags.define_workloads(["1m-b400"])
 _OPTIMIZER = name_flags.define(
     "optimizer",
     steps.RULES,
