@@ -5,8 +5,8 @@
     bazel run //benchmarks:scaling -- --what=classes --max_classes=10000000
 
 One thing is varied at a time, all else is that of a workload. Each is a table,
-with the floor of the machine beside it, and a plot. README.md beside this file
-says how it is measured.
+with the floor of the machine beside it, and a plot. benchmarks/README.md says
+how it is measured.
 """
 
 import sys
