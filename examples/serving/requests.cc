@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <sstream>
+#include <type_traits>
 
 namespace tf_hsm {
 namespace {
@@ -19,6 +20,27 @@ void Print(const TF_Tensor* tensor, int64_t count, std::ostream* out) {
   const T* numbers = static_cast<const T*>(TF_TensorData(tensor));
   count = std::min(count, TF_TensorElementCount(tensor));
   for (int64_t i = 0; i < count; ++i) *out << ' ' << numbers[i];
+}
+
+// Calls `function` with a number of a type; returns whether it knows the type.
+template <typename Function>
+bool WithNumber(TF_DataType type, const Function& function) {
+  switch (type) {
+    case TF_INT32:
+      function(int32_t{});
+      return true;
+    case TF_INT64:
+      function(int64_t{});
+      return true;
+    case TF_FLOAT:
+      function(float{});
+      return true;
+    case TF_DOUBLE:
+      function(double{});
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -40,22 +62,15 @@ std::vector<TensorPtr> RandomRequest(const std::vector<Port>& inputs,
         port.dtype, shape.data(), static_cast<int>(shape.size()),
         count * TF_DataTypeSize(port.dtype)));
     TF_Tensor* tensor = request.back().get();
-    switch (port.dtype) {
-      case TF_INT32:
-        Fill<int32_t>(integers, tensor, random);
-        break;
-      case TF_INT64:
-        Fill<int64_t>(integers, tensor, random);
-        break;
-      case TF_FLOAT:
-        Fill<float>(floats, tensor, random);
-        break;
-      case TF_DOUBLE:
-        Fill<double>(floats, tensor, random);
-        break;
-      default:
-        return {};
-    }
+    const bool known = WithNumber(port.dtype, [&](auto number) {
+      using T = decltype(number);
+      if constexpr (std::is_integral_v<T>) {
+        Fill<T>(integers, tensor, random);
+      } else {
+        Fill<T>(floats, tensor, random);
+      }
+    });
+    if (!known) return {};
   }
   return request;
 }
@@ -72,22 +87,10 @@ bool Equal(const std::vector<TensorPtr>& a, const std::vector<TensorPtr>& b) {
 
 std::string FirstNumbers(const TF_Tensor* tensor, int64_t count) {
   std::ostringstream out;
-  switch (TF_TensorType(tensor)) {
-    case TF_INT32:
-      Print<int32_t>(tensor, count, &out);
-      break;
-    case TF_INT64:
-      Print<int64_t>(tensor, count, &out);
-      break;
-    case TF_FLOAT:
-      Print<float>(tensor, count, &out);
-      break;
-    case TF_DOUBLE:
-      Print<double>(tensor, count, &out);
-      break;
-    default:
-      out << " of another type";
-  }
+  const bool known = WithNumber(TF_TensorType(tensor), [&](auto number) {
+    Print<decltype(number)>(tensor, count, &out);
+  });
+  if (!known) out << " of another type";
   return out.str();
 }
 

@@ -21,18 +21,24 @@ def _case(num_classes=1000, batch=32, dtype="float32"):
     )
 
 
-def test_it_prints_a_table_measures_memory_and_writes_json(tmp_path):
-    path = tmp_path / "figures.json"
+def _measure(folder, *arguments):
+    """Returns the one case of the JSON file, and what was printed."""
+    path = folder / "figures.json"
     result = run_main(
-        "train_step",
-        "--workload=tiny",
-        "--labels=zipf",
-        "--optimizer=lazy_adam",
-        "--repetitions=3",
-        f"--json={path}",
+        "train_step", "--workload=tiny", f"--json={path}", *arguments
     )
     assert result.returncode == 0, result.stderr[-3000:]
     (case,) = json.loads(path.read_text())["cases"]
+    return case, result.stdout
+
+
+def test_it_prints_a_table_measures_memory_and_writes_json(tmp_path):
+    case, output = _measure(
+        tmp_path,
+        "--labels=zipf",
+        "--optimizer=lazy_adam",
+        "--repetitions=3",
+    )
     assert (case["labels"], case["optimizer"]) == ("zipf", "lazy_adam")
     result_of = case["result"]
     times, floors = result_of["times"], result_of["floors"]
@@ -47,33 +53,28 @@ def test_it_prints_a_table_measures_memory_and_writes_json(tmp_path):
         assert memory["slots"] == 2 * 4 * 17 * rows
         assert memory["extra"] > 0
     for title in report._TITLES.values():
-        assert f"\n{title} " in result.stdout
+        assert f"\n{title} " in output
     gather, in_place = times[_GATHER_STOCK]["ms"], times[_IN_PLACE]["ms"]
     faster = f"{gather / in_place:.2f} x faster than gather + stock"
-    assert faster in result.stdout
+    assert faster in output
     of_floor = f"{in_place / floors['3W']['ms']:.2f} x its floor of 3 W"
-    assert of_floor in result.stdout
+    assert of_floor in output
 
 
 def test_what_cannot_fit_is_refused_and_the_others_are_not(tmp_path):
-    path = tmp_path / "figures.json"
     # 210 kB: enough for the parameters, row-wise slots and ours, but not for
     # a second Adagrad with slots as large as the weights.
-    result = run_main(
-        "train_step",
-        "--workload=tiny",
+    case, output = _measure(
+        tmp_path,
         "--optimizer=rowwise_adagrad",
         "--repetitions=1",
         "--memory_limit=210e-6",
         "--nomemory",
-        f"--json={path}",
     )
-    assert result.returncode == 0, result.stderr[-3000:]
-    (case,) = json.loads(path.read_text())["cases"]
     times = case["result"]["times"]
     assert "ms" in times[_IN_PLACE]
     assert times[_GATHER_STOCK]["refused"].startswith("needs ")
-    assert "gather + stock: refused: needs" in result.stdout
+    assert "gather + stock: refused: needs" in output
     assert "memory" not in case["result"]
 
 
