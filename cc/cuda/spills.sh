@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints registers, stack and spilled bytes of every kernel, as rows of a table.
-# Fails if a compiler warns, or if a hot kernel spills: those at wide and at hot
+# Fails if a compiler warns, or if a hot kernel spills: those at large and at hot
 # groups, of paths, of small groups and of merged rows.
 #   cc/cuda/spills.sh [file.cu ...]     seconds per file, all unless named
 #   ARCHS=75 cc/cuda/spills.sh          sm_80 and sm_90 unless named
@@ -41,7 +41,7 @@ for source; do
       for (i = 1; i <= NF; ++i) if ($i == "Used") registers = $(i + 1)
       gsub(/tf_hsm::|gpu::|\(anonymous namespace\)::|void /, "", name)
       sub(/\(.*/, "", name)
-      hot = name ~ /Wide|Hot|WalkPaths|SmallRows|MergeRows/
+      hot = name ~ /Large|Hot|WalkPaths|SmallRows|MergeRows/
       bad = hot && spilled > 0
       printf "| %s | `%s` | %d | %d | %d |%s\n", arch, name, registers,
         stack, spilled, bad ? " SPILLS" : ""

@@ -13,7 +13,7 @@
 // tree's arrays break, cannot raise here: its loss is NaN, its gradients zero.
 // Functions return an empty string, or a sentence that says what is wrong.
 //
-// The same arguments give the same bits on the same kind of device: no sum
+// Two calls with equal arguments give equal bits on devices of one kind: no sum
 // depends on the order in which blocks run.
 
 #ifndef TF_HSM_CC_CUDA_API_GPU_H_
@@ -25,22 +25,22 @@
 #include "cc/core/base/types.h"
 #include "cc/core/tree/tree_view.h"
 #include "cc/core/update/update.h"
+#include "cc/cuda/api/element_type.h"
 
 namespace tf_hsm {
 namespace gpu {
 
-// Constants of a tree, found once per tree on the host.
+// Constants of a tree, found once per tree on the host. A small group has at
+// most kMaxSmallFanout rows (cc/core/plan/plan.h), a large one more.
 struct TreeShape {
   int64_t depth = 0;         // groups on the longest path
   int64_t max_fanout = 0;    // rows of the largest group
-  int64_t small_fanout = 0;  // of the largest of at most kMaxSmallFanout rows
-  int64_t wide_depth = 0;    // most groups wider than that on one path
+  int64_t small_fanout = 0;  // rows of the largest small group
+  int64_t large_depth = 0;   // most large groups on one path
 };
 
 // `tree` is in host memory. O(groups) work.
 TreeShape DescribeTree(const TreeView& tree);
-
-enum class ElementType { kFloat, kDouble, kBfloat16, kHalf };
 
 // kExact: products of float32 values as they are. kTensorCores: operands with
 // the 10 explicit bits of tf32 for float32 weights, and with those of the
@@ -58,9 +58,9 @@ struct Batch {
   const T* biases = nullptr;   // [rows], or null
   int64_t width = 0;
   const void* inputs = nullptr;  // [size, width]
-  ElementType input_type = ElementType::kFloat;
+  ElementType input_type = kElementType<float>;
   const void* labels = nullptr;  // [size], int32 or int64
-  bool wide_labels = true;       // int64
+  bool labels_are_int64 = true;
   int64_t size = 0;
   int num_ignored = 0;
   int64_t ignored[kMaxIgnored] = {};  // classes without loss
@@ -121,7 +121,7 @@ std::string Backward(const Batch<T>& batch, const Memory& memory,
                      const Accumulator<T>* loss_grads,
                      const RowGradients<T>& gradients, void* stream);
 
-// The same gradients, applied at once: `update` points at the parameters that
+// Applies these gradients at once: `update` points at the parameters that
 // `batch` reads.
 template <typename T>
 std::string ApplyUpdate(const Batch<T>& batch, const Memory& memory,

@@ -1,5 +1,5 @@
-// What a trained head does on a GPU: the log-probabilities of all classes, the
-// best ones, and draws. See gpu.h for what holds throughout.
+// What a trained model answers on a GPU: the log-probabilities of all classes,
+// the best ones, and draws. See gpu.h for what holds throughout.
 //
 // `batch` is that of the loss; its labels are not read.
 

@@ -27,6 +27,9 @@ struct CheckCase {
   int64_t shared_bytes = 64 << 10;  // of a block, in the emulation
 };
 
+// Examples of a check of predictions: more would only take long.
+constexpr int64_t kMaxPredictions = 33;
+
 // Rounding of a stored T, of an operand of its products, and of its sums.
 struct Rounding {
   double store;
@@ -77,20 +80,24 @@ inline void Line(const std::string& name, bool good, const std::string& what) {
 }
 
 template <typename T>
-ElementType TypeOf() {
-  if (sizeof(T) == 8) return ElementType::kDouble;
-  if (sizeof(T) == 4) return ElementType::kFloat;
-  return std::is_same<T, bfloat16>::value ? ElementType::kBfloat16
-                                          : ElementType::kHalf;
-}
-
-template <typename T>
 std::string NameOf(Precision precision) {
   const std::string name = sizeof(T) == 8                     ? "float64"
                            : sizeof(T) == 4                   ? "float32"
                            : std::is_same<T, bfloat16>::value ? "bfloat16"
                                                               : "float16";
   return precision == Precision::kExact ? name : name + "-mma";
+}
+
+// The name of a line of output.
+template <typename T>
+std::string LineName(const std::string& name, int64_t size, int64_t width,
+                     Precision precision, const std::string& what) {
+  return name + " B=" + std::to_string(size) + " D=" + std::to_string(width) +
+         " " + NameOf<T>(precision) + " " + what;
+}
+
+inline std::string WrongText(int64_t wrong) {
+  return std::to_string(wrong) + " wrong";
 }
 
 // Errors of losses and of sums of `depth` times `width` terms of about 1.

@@ -121,7 +121,7 @@ inline std::vector<int64_t> LevelStarts(const OwnedTree& tree) {
 // A tree's arrays on the device.
 struct DeviceTree {
   explicit DeviceTree(const OwnedTree& tree) : DeviceTree(tree, tree.view()) {}
-  // Of arrays that may be wrong, with the sizes of `view`.
+  // Takes arrays that may be wrong, and the sizes of `view`.
   DeviceTree(const OwnedTree& tree, const TreeView& view)
       : offsets(tree.offsets),
         parents(tree.parents),

@@ -111,27 +111,25 @@ class GarbageCheck {
     const int before = num_overruns;
     std::string error;
     {
-      const DeviceArray<T> w(case_.w), b(case_.b), x(case_.x);
-      const DeviceArray<int64_t> labels(case_.labels);
-      const DeviceArray<A> grads(case_.grads);
-      const Batch<T> batch = case_.MakeBatch(w, b, x, labels);
+      const DeviceCase<T> device(case_);
+      const Batch<T>& batch = device.batch;
+      const A* grads = device.grads.data();
       const int64_t capacity = MaxTouchedRows(batch);
       const DeviceArray<int64_t> rows(capacity);
       const DeviceArray<T> dw(capacity * case_.width), db(capacity);
       const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
       Update<T> update;
-      update.weights = w.data();
-      update.biases = case_.biases ? b.data() : nullptr;
+      update.weights = device.w.data();
+      update.biases = case_.biases ? device.b.data() : nullptr;
       for (int64_t logits = case_.logits;; logits = 0) {
-        const MemorySizes sizes = SizesOf(batch, logits);
-        const DeviceBlock state(sizes.state), scratch(sizes.scratch);
-        const Memory memory = {state.data(), scratch.data(), logits};
+        const DeviceMemory blocks(batch, logits);
+        const Memory& memory = blocks.memory;
         error += Forward<T>(batch, memory, {loss.data(), dx.data(), nullptr},
                             nullptr);
         error +=
-            Backward<T>(batch, memory, grads.data(),
+            Backward<T>(batch, memory, grads,
                         {capacity, rows.data(), dw.data(), db.data()}, nullptr);
-        error += ApplyUpdate(batch, memory, grads.data(), update, nullptr);
+        error += ApplyUpdate(batch, memory, grads, update, nullptr);
         if (logits == 0) break;
       }
       const DeviceBlock scratch(LogProbsBytes(batch, false));

@@ -17,12 +17,14 @@
 #include <string>
 #include <vector>
 
+#include "cc/cuda/check/best_classes_check.h"
 #include "cc/cuda/check/check_support.h"
 #include "cc/cuda/check/garbage_check.h"
 #include "cc/cuda/check/inference_check.h"
+#include "cc/cuda/check/log_probs_grad_check.h"
 #include "cc/cuda/check/loss_check.h"
-#include "cc/cuda/check/prediction_check.h"
 #include "cc/cuda/check/rounding_check.h"
+#include "cc/cuda/check/saved_state_check.h"
 #include "cc/cuda/check/update_check.h"
 
 namespace tf_hsm {
@@ -35,7 +37,9 @@ void RunTyped(const CheckCase& c, Precision precision, std::mt19937* rng) {
   loss.MakeReference();
   LossCheck<T>(loss).Run();
   UpdateCheck<T>(loss).Run();
-  PredictionCheck<T>(c, loss, rng).Run();
+  LogProbsGradCheck<T>(c, loss, rng).Run();
+  BestClassesCheck<T>(loss, rng).Run();
+  SavedStateCheck<T>(loss, rng).Run();
   InferenceCheck<T>(c, precision, rng).Run();
 }
 

@@ -14,6 +14,7 @@
 #include "cc/core/testing/reference.h"
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/check/check_support.h"
+#include "cc/cuda/device/convert.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -29,8 +30,7 @@ class InferenceCheck {
         device_tree_(c.tree),
         precision_(precision),
         levels_(LevelStarts(c.tree)),
-        // Large batches would only take long.
-        size_(std::min<int64_t>(c.size, 33)),
+        size_(std::min(c.size, kMaxPredictions)),
         w_(Draw<T>(tree_.num_rows * c.width, 32, rng)),
         b_(Draw<T>(tree_.num_rows, 64, rng)),
         x_(Draw<T>(size_ * c.width, 64, rng)),
@@ -43,22 +43,20 @@ class InferenceCheck {
     batch_.biases = c.biases ? device_b_.data() : nullptr;
     batch_.width = c.width;
     batch_.inputs = device_x_.data();
-    batch_.input_type = TypeOf<T>();
+    batch_.input_type = kElementType<T>;
     batch_.size = size_;
     batch_.precision = precision;
   }
 
   void Run() {
     CheckLogProbs();
-    if constexpr (sizeof(T) < sizeof(double)) CheckTopK();
+    if constexpr (kSumsInFloat<T>) CheckTopK();
     CheckSample();
   }
 
  private:
   std::string Name(const std::string& what) const {
-    return case_.name + " B=" + std::to_string(size_) +
-           " D=" + std::to_string(case_.width) + " " + NameOf<T>(precision_) +
-           " " + what;
+    return LineName<T>(case_.name, size_, case_.width, precision_, what);
   }
 
   std::vector<A> LogProbsOf(bool of_nodes, std::string* error) const {
@@ -124,8 +122,7 @@ class InferenceCheck {
         if (id != order[j] || values[i * k + j] != own[order[j]]) ++wrong;
       }
     }
-    Line(Name("top_k"), error.empty() && wrong == 0,
-         error + std::to_string(wrong) + " wrong");
+    Line(Name("top_k"), error.empty() && wrong == 0, error + WrongText(wrong));
   }
 
   // Each level's uniform number must lie in the share of the row that was
@@ -170,8 +167,7 @@ class InferenceCheck {
         if (u < before - slack || u > after + slack) ++wrong;
       }
     }
-    Line(Name("sample"), error.empty() && wrong == 0,
-         error + std::to_string(wrong) + " wrong");
+    Line(Name("sample"), error.empty() && wrong == 0, error + WrongText(wrong));
   }
 
   const CheckCase& case_;

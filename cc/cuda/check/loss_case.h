@@ -90,26 +90,6 @@ struct LossCase {
     }
   }
 
-  Batch<T> MakeBatch(const DeviceArray<T>& device_w,
-                     const DeviceArray<T>& device_b,
-                     const DeviceArray<T>& device_x,
-                     const DeviceArray<int64_t>& device_labels) const {
-    Batch<T> batch;
-    batch.tree = device_tree->view();
-    batch.shape = DescribeTree(tree);
-    batch.weights = device_w.data();
-    batch.biases = biases ? device_b.data() : nullptr;
-    batch.width = width;
-    batch.inputs = device_x.data();
-    batch.input_type = TypeOf<T>();
-    batch.labels = device_labels.data();
-    batch.size = size;
-    batch.num_ignored = 1;
-    batch.ignored[0] = kIgnored;
-    batch.precision = precision;
-    return batch;
-  }
-
   // A line of output: errors of the named parts against what rounding allows.
   void Report(const std::string& what, const std::string& error,
               const std::vector<std::pair<const char*, Errors>>& parts,
@@ -130,9 +110,7 @@ struct LossCase {
       good = good && errors.worst <= allowed;
     }
     if (!same) text += "two runs differ";
-    Line(name + " B=" + std::to_string(size) + " D=" + std::to_string(width) +
-             " " + NameOf<T>(precision) + " " + what,
-         good, text);
+    Line(LineName<T>(name, size, width, precision, what), good, text);
   }
 
   const std::string name;
@@ -148,6 +126,45 @@ struct LossCase {
   std::vector<bool> broken;  // classes without a right path on the device
   std::vector<double> loss, dx, dw, db;
   std::vector<int64_t> rows;  // touched, ascending
+};
+
+// The arrays of a case on the device, and the batch that they make.
+template <typename T>
+struct DeviceCase {
+  explicit DeviceCase(const LossCase<T>& c)
+      : w(c.w), b(c.b), x(c.x), labels(c.labels), grads(c.grads) {
+    batch.tree = c.device_tree->view();
+    batch.shape = DescribeTree(c.tree);
+    batch.weights = w.data();
+    batch.biases = c.biases ? b.data() : nullptr;
+    batch.width = c.width;
+    batch.inputs = x.data();
+    batch.input_type = kElementType<T>;
+    batch.labels = labels.data();
+    batch.size = c.size;
+    batch.num_ignored = 1;
+    batch.ignored[0] = LossCase<T>::kIgnored;
+    batch.precision = c.precision;
+  }
+
+  const DeviceArray<T> w, b, x;
+  const DeviceArray<int64_t> labels;
+  const DeviceArray<Accumulator<T>> grads;
+  Batch<T> batch;
+};
+
+// What a batch needs in between Forward and Backward.
+struct DeviceMemory {
+  template <typename T>
+  DeviceMemory(const Batch<T>& batch, int64_t logits)
+      : DeviceMemory(SizesOf(batch, logits), logits) {}
+  DeviceMemory(const MemorySizes& sizes, int64_t logits)
+      : state(sizes.state),
+        scratch(sizes.scratch),
+        memory{state.data(), scratch.data(), logits} {}
+
+  DeviceBlock state, scratch;
+  const Memory memory;
 };
 
 }  // namespace gpu

@@ -38,13 +38,10 @@ class LossCheck {
   };
 
   Results RunGradients(int64_t logits) const {
-    const DeviceArray<T> w(case_.w), b(case_.b), x(case_.x);
-    const DeviceArray<int64_t> labels(case_.labels);
-    const DeviceArray<A> grads(case_.grads);
-    const Batch<T> batch = case_.MakeBatch(w, b, x, labels);
-    const MemorySizes sizes = SizesOf(batch, logits);
-    const DeviceBlock state(sizes.state), scratch(sizes.scratch);
-    const Memory memory = {state.data(), scratch.data(), logits};
+    const DeviceCase<T> device(case_);
+    const Batch<T>& batch = device.batch;
+    const DeviceMemory blocks(batch, logits);
+    const Memory& memory = blocks.memory;
     const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
     const DeviceArray<A> loss_only(case_.size);
     Results results;
@@ -65,7 +62,7 @@ class LossCheck {
     const DeviceArray<int64_t> rows(capacity);
     const DeviceArray<T> dw(capacity * case_.width), db(capacity);
     results.error +=
-        Backward<T>(batch, memory, grads.data(),
+        Backward<T>(batch, memory, device.grads.data(),
                     {capacity, rows.data(), dw.data(), db.data()}, nullptr);
     results.loss = loss.Download();
     results.loss_only = loss_only.Download();

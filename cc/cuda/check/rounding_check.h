@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/cuda/check/check_support.h"
+#include "cc/cuda/check/loss_case.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -36,13 +36,12 @@ inline void CheckRounding(int64_t classes, Precision precision) {
     batch.biases = device_b.data();
     batch.width = width;
     batch.inputs = device_x.data();
-    batch.input_type = ElementType::kBfloat16;
+    batch.input_type = kElementType<bfloat16>;
     batch.labels = labels.data();
     batch.size = 1;
     batch.precision = precision;
-    const MemorySizes sizes = SizesOf(batch, 0);
-    const DeviceBlock state(sizes.state), scratch(sizes.scratch);
-    const Memory memory = {state.data(), scratch.data(), 0};
+    const DeviceMemory blocks(batch, 0);
+    const Memory& memory = blocks.memory;
     Update<bfloat16> update;
     update.hyper.learning_rate = rate;
     update.weights = device_w.data();

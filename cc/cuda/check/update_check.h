@@ -23,12 +23,11 @@ class UpdateCheck {
   explicit UpdateCheck(const LossCase<T>& c) : case_(c) {}
 
   void Run() const {
-    for (UpdateRule rule : {UpdateRule::kSgd, UpdateRule::kAdagrad,
-                            UpdateRule::kRowwiseAdagrad, UpdateRule::kAdam}) {
+    for (const RuleTraits& traits : kUpdateRules) {
       // The other rules differ in one function, that of a number.
       const bool other =
-          rule == UpdateRule::kAdagrad || rule == UpdateRule::kAdam;
-      if (!other || std::is_same<T, float>::value) CheckUpdate(rule);
+          traits.rule != UpdateRule::kSgd && !traits.slots_per_row;
+      if (!other || std::is_same<T, float>::value) CheckUpdate(traits.rule);
     }
   }
 
@@ -49,35 +48,30 @@ class UpdateCheck {
   };
 
   State RunUpdate(UpdateRule rule) const {
-    const int64_t slot_width =
-        rule == UpdateRule::kRowwiseAdagrad ? 1 : case_.width;
-    const DeviceArray<T> w(case_.w), b(case_.b), x(case_.x);
-    const DeviceArray<int64_t> labels(case_.labels);
+    const int64_t slot_width = TraitsOf(rule).slots_per_row ? 1 : case_.width;
+    const DeviceCase<T> device(case_);
     std::vector<float> inputs;
     for (const T& value : case_.x) inputs.push_back(ToDouble(value));
     const DeviceArray<float> float_x(inputs);
     const DeviceArray<int32_t> narrow_labels(
         std::vector<int32_t>(case_.labels.begin(), case_.labels.end()));
-    const DeviceArray<A> grads(case_.grads);
     const std::vector<A> start(case_.tree.num_rows * slot_width, A(0.25));
     const std::vector<A> bias_start(case_.tree.num_rows, A(0.25));
     const DeviceArray<A> slot_0(start), slot_1(start), bias_slot_0(bias_start),
         bias_slot_1(bias_start);
     // Other types than in LossCheck, with the same values.
-    Batch<T> batch = case_.MakeBatch(w, b, x, labels);
+    Batch<T> batch = device.batch;
     batch.inputs = float_x.data();
-    batch.input_type = ElementType::kFloat;
+    batch.input_type = kElementType<float>;
     batch.labels = narrow_labels.data();
-    batch.wide_labels = false;
-    const MemorySizes sizes = SizesOf(batch, case_.logits);
-    const DeviceBlock state(sizes.state), scratch(sizes.scratch);
-    const Memory memory = {state.data(), scratch.data(), case_.logits};
+    batch.labels_are_int64 = false;
+    const DeviceMemory blocks(batch, case_.logits);
     const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
     Update<T> update;
     update.rule = rule;
     update.hyper = kHyper;
-    update.weights = w.data();
-    update.biases = case_.biases ? b.data() : nullptr;
+    update.weights = device.w.data();
+    update.biases = case_.biases ? device.b.data() : nullptr;
     const int slots = NumSlots(rule);
     if (slots > 0) {
       update.weight_slots[0] = slot_0.data();
@@ -88,11 +82,12 @@ class UpdateCheck {
       update.bias_slots[1] = bias_slot_1.data();
     }
     State result;
-    result.error = Forward<T>(batch, memory,
-                              {loss.data(), dx.data(), grads.data()}, nullptr);
-    result.error += ApplyUpdate(batch, memory, grads.data(), update, nullptr);
-    result.w = w.Download();
-    result.b = b.Download();
+    const A* grads = device.grads.data();
+    result.error = Forward<T>(batch, blocks.memory,
+                              {loss.data(), dx.data(), grads}, nullptr);
+    result.error += ApplyUpdate(batch, blocks.memory, grads, update, nullptr);
+    result.w = device.w.Download();
+    result.b = device.b.Download();
     result.slots[0] = slot_0.Download();
     result.slots[1] = slot_1.Download();
     result.bias_slots[0] = bias_slot_0.Download();
@@ -106,7 +101,7 @@ class UpdateCheck {
     const State got = RunUpdate(rule);
     const State again = RunUpdate(rule);
     const int64_t width = case_.width;
-    const bool row_wise = rule == UpdateRule::kRowwiseAdagrad;
+    const bool row_wise = TraitsOf(rule).slots_per_row;
     std::vector<double> w = ToDoubles(case_.w), b = ToDoubles(case_.b);
     std::vector<double> sums(got.slots[0].size(), 0.25);
     std::vector<double> dx = case_.dx;
@@ -135,10 +130,8 @@ class UpdateCheck {
     biases.AddAll(got.b, b);
     inputs.AddAll(got.dx, dx);
     if (NumSlots(rule) > 0) slots.AddAll(got.slots[0], sums);
-    static const char* const kNames[] = {"sgd", "adagrad", "row-wise adagrad",
-                                         "adam"};
     case_.Report(
-        kNames[static_cast<int>(rule)], got.error,
+        TraitsOf(rule).name, got.error,
         {{"dx", inputs}, {"w", weights}, {"b", biases}, {"slots", slots}},
         got == again);
   }

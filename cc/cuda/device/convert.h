@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "cc/core/base/types.h"
 #include "cc/cuda/device/device.h"
@@ -17,6 +18,16 @@
 
 namespace tf_hsm {
 namespace gpu {
+
+// The element types whose products are summed in float32: all but double, for
+// which there are no tensor cores, no kernels at hot groups and no TopK. All
+// other entry points are made for each of TF_HSM_ELEMENT_TYPES.
+#define TF_HSM_FLOAT_SUM_TYPES(X) X(float) X(bfloat16) X(half)
+template <typename T>
+constexpr bool kSumsInFloat = std::is_same_v<Accumulator<T>, float>;
+
+// Makes the template `function`, declared in cc/cuda/api, for an element type.
+#define TF_HSM_MAKE(function, T) template decltype(function<T>) function<T>;
 
 TF_HSM_HOST_DEVICE uint32_t FloatBits(float value) {
   uint32_t bits;

@@ -38,6 +38,9 @@ namespace gpu {
 
 constexpr int kWarp = 32;
 
+// Threads of a block whose threads, or warps, do not work together.
+constexpr int kBlockThreads = 256;
+
 // What launches depend on, of the current device.
 struct DeviceLimits {
   int num_processors = 0;
@@ -109,7 +112,7 @@ TF_HSM_DEVICE V ShuffleFrom(V value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
 }
 
-// Returns what was there. Of integers only: their sums have no order.
+// Returns what was there. For integers only: their sums have no order.
 TF_HSM_DEVICE int AddAtomically(int* to, int value) {
   return atomicAdd(to, value);
 }

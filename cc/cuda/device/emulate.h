@@ -39,7 +39,7 @@ constexpr int kLanes = 32;
 constexpr int kMaxExchange = 64;  // bytes that a lane gives the others
 constexpr size_t kStackBytes = 64 << 10;
 
-// Of the emulated device.
+// Limits of the emulated device.
 struct Options {
   uint64_t seed = 1;
   int64_t shared_bytes = 64 << 10;  // most of a block

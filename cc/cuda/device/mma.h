@@ -2,12 +2,15 @@
 //
 // Fragments, with g = lane / 4 and t = lane % 4 (the PTX manual, "Matrix
 // Fragments for mma.m16n8k8" and "m16n8k16"):
-//   tf32, k = 8:   a = (g, t) (g+8, t) (g, t+4) (g+8, t+4);  b = (t, g) (t+4,
-//   g) 16 bits, k = 16, two numbers along k in a word, at t' = 2t and t' = 2t +
-//   8:
-//                  a = (g, 2t) (g+8, 2t) (g, 2t+8) (g+8, 2t+8)
-//                  b = (2t, g) (2t+8, g)
-//   c = (g, 2t) (g, 2t+1) (g+8, 2t) (g+8, 2t+1), float32
+//
+//   tf32, k = 8
+//     a = (g, t) (g+8, t) (g, t+4) (g+8, t+4)
+//     b = (t, g) (t+4, g)
+//   16 bits, k = 16; a word has two numbers, neighbours along k
+//     a = (g, 2t) (g+8, 2t) (g, 2t+8) (g+8, 2t+8)
+//     b = (2t, g) (2t+8, g)
+//   both, in float32
+//     c = (g, 2t) (g, 2t+1) (g+8, 2t) (g+8, 2t+1)
 
 #ifndef TF_HSM_CC_CUDA_DEVICE_MMA_H_
 #define TF_HSM_CC_CUDA_DEVICE_MMA_H_

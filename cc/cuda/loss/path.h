@@ -2,7 +2,7 @@
 //
 // At a small group it makes the logits, their softmax, and dx at once, with the
 // rows of the whole path prefetched first, since their addresses are known. At
-// a wide group it merges what the items of wide_forward.h left:
+// a large group it merges what the items of large_forward.h left:
 //   m = max m_i;   s = sum exp(m_i - m) s_i;   v = sum exp(m_i - m) v_i
 //   loss = m + log s - z_target;   dx = v / s - w_target
 // or those of hot_logits.h and hot_sums.h, where the v_i are relative to m.
@@ -10,7 +10,7 @@
 // the sums do not depend on who runs when.
 //
 // Bytes: the rows of small groups (again from the first cache for dx), one row
-// per wide pass, and the partial results. x and dx lie in shared memory.
+// per large pass, and the partial results. x and dx lie in shared memory.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_PATH_H_
 #define TF_HSM_CC_CUDA_LOSS_PATH_H_
@@ -73,12 +73,12 @@ class Path {
         if (step.fanout <= kMaxSmallFanout) {
           Small(step, pass, with_dx);
         } else {
-          Wide(step, pass, with_dx);
+          Large(step, pass, with_dx);
         }
       }
     }
     SyncWarp();
-    // Of an example without a path RankExamples wrote the loss.
+    // RankExamples wrote the loss of an example without a path.
     if (Lane() == 0 && depth > 0) in_.out.loss[example] = loss_;
     if (!with_dx) return;
     const A factor =
@@ -155,7 +155,7 @@ class Path {
     }
   }
 
-  TF_HSM_DEVICE void Wide(const Step& step, int64_t pass, bool with_dx) {
+  TF_HSM_DEVICE void Large(const Step& step, int64_t pass, bool with_dx) {
     const Buffers<T>& from = in_.buffers;
     const int32_t n = from.pass_nodes[pass];
     if (n < 0 || n >= plan_.counts->num_nodes) return Fail();

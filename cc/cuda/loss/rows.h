@@ -3,7 +3,7 @@
 // Small groups have kept probabilities, so that dW = dz^T x needs no weights: a
 // warp takes some of a node's examples and all of its rows, 128 columns at a
 // time, reading x once per pass. The row is then in shared memory, written out
-// or applied as in wide_backward.h. MergeRows adds the parts of rows that
+// or applied as in large_backward.h. MergeRows adds the parts of rows that
 // several items shared, in the order of the examples.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_ROWS_H_

@@ -18,14 +18,14 @@ struct Labels {
   TreeView tree;
   TreeShape shape;
   const void* labels;
-  bool wide;
+  bool int64;
   int64_t size;
   int num_ignored;
   int64_t ignored[kMaxIgnored];
 
   TF_HSM_DEVICE int64_t At(int64_t example) const {
-    return wide ? static_cast<const int64_t*>(labels)[example]
-                : static_cast<const int32_t*>(labels)[example];
+    return int64 ? static_cast<const int64_t*>(labels)[example]
+                 : static_cast<const int32_t*>(labels)[example];
   }
   TF_HSM_DEVICE bool Ignored(int64_t label) const {
     for (int i = 0; i < num_ignored; ++i) {
@@ -58,13 +58,13 @@ TF_HSM_DEVICE int64_t GroupOfRow(const TreeView& tree, const TreeShape& shape,
 // The groups on the path of a leaf; 0 if the path is wrong.
 TF_HSM_DEVICE int DepthOf(const TreeView& tree, const TreeShape& shape,
                           int64_t row) {
-  int64_t wide = 0;
+  int64_t large = 0;
   for (int depth = 1; depth <= shape.depth; ++depth) {
     const int64_t group = GroupOfRow(tree, shape, row);
     if (group < 0) return 0;
     const int64_t fanout =
         tree.group_offsets[group + 1] - tree.group_offsets[group];
-    if (fanout > kMaxSmallFanout && ++wide > shape.wide_depth) return 0;
+    if (fanout > kMaxSmallFanout && ++large > shape.large_depth) return 0;
     if (group == 0) return depth;
     row = tree.group_parents[group];
   }

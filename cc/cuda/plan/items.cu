@@ -1,15 +1,14 @@
 // The pieces of work that the kernels take, how many there can be, and the list
 // of touched rows: see plan.h.
 
+#include "cc/cuda/device/launcher.h"
 #include "cc/cuda/plan/plan.h"
 
 namespace tf_hsm {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = 256;
-
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 FillItems(DevicePlan plan, ItemKind kind, int64_t most, int64_t most_slots,
           Item* items) {
   const int64_t i = GlobalIndex();
@@ -61,7 +60,7 @@ FillItems(DevicePlan plan, ItemKind kind, int64_t most, int64_t most_slots,
   items[i] = item;
 }
 
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 FillRows(DevicePlan plan, int64_t* rows, int64_t capacity) {
   const int64_t i = GlobalIndex();
   if (i >= capacity) return;
@@ -81,38 +80,38 @@ Bounds BoundsOf(const TreeView& tree, const TreeShape& shape, int64_t size,
   bounds.passes = size * shape.depth;
   bounds.nodes = Smaller(bounds.passes, tree.num_groups);
   bounds.rows = Smaller(tree.num_rows, bounds.passes * shape.max_fanout);
-  const int64_t wide_passes = size * shape.wide_depth;
+  const int64_t large_passes = size * shape.large_depth;
   const int64_t most_tiles = CeilDivide(shape.max_fanout, kTileRows);
   const int64_t most_pieces = CeilDivide(most_tiles, kMinRowTiles);
   bounds.forward_items =
-      Smaller(wide_passes * most_pieces, wide_passes + kTargetItems);
-  bounds.forward_slots = Smaller(wide_passes * most_pieces,
-                                 wide_passes + kTargetItems * kTileExamples);
-  // Each wide node has more than kMaxSmallFanout rows and an open tile.
+      Smaller(large_passes * most_pieces, large_passes + kTargetItems);
+  bounds.forward_slots = Smaller(large_passes * most_pieces,
+                                 large_passes + kTargetItems * kTileExamples);
+  // Each large node has more than kMaxSmallFanout rows and an open tile.
   bounds.backward_items =
-      wide_passes == 0
+      large_passes == 0
           ? 0
           : bounds.rows / kTileRows + 2 * kTargetItems +
-                Smaller(wide_passes, bounds.rows / kMaxSmallFanout + 1);
+                Smaller(large_passes, bounds.rows / kMaxSmallFanout + 1);
   bounds.small_items =
       shape.small_fanout == 0
           ? 0
           : Smaller(bounds.passes, bounds.nodes + kTargetItems);
-  // Of a node in p > 1 pieces, p <= 2 examples / (examples of a piece).
-  const int64_t wide_slots =
-      wide_passes <= kMinExampleTiles * kTileExamples
+  // A node in p > 1 pieces has p <= 2 examples / (examples of a piece).
+  const int64_t large_slots =
+      large_passes <= kMinExampleTiles * kTileExamples
           ? 0
           : Smaller(
                 2 * kTargetItems * kTileRows,
-                2 * CeilDivide(wide_passes, kMinExampleTiles * kTileExamples) *
+                2 * CeilDivide(large_passes, kMinExampleTiles * kTileExamples) *
                     most_tiles * kTileRows);
   const int64_t small_slots =
       shape.small_fanout *
       Smaller(2 * kTargetItems,
               CeilDivide(2 * bounds.passes, kMinSmallExamples));
-  bounds.merge_slots = wide_slots + small_slots;
+  bounds.merge_slots = large_slots + small_slots;
   bounds.logits =
-      wide_passes == 0 ? 0 : Smaller(logits, wide_passes * shape.max_fanout);
+      large_passes == 0 ? 0 : Smaller(logits, large_passes * shape.max_fanout);
   return bounds;
 }
 
@@ -123,14 +122,12 @@ void ListItems(ItemKind kind, const Bounds& bounds, const DevicePlan& plan,
                                                      : bounds.small_items;
   const int64_t most_slots =
       kind == ItemKind::kForward ? bounds.forward_slots : bounds.merge_slots;
-  Launch(FillItems, CeilDivide(most, kThreads), kThreads, 0, stream, plan, kind,
-         most, most_slots, items);
+  LaunchEach(FillItems, most, stream, plan, kind, most, most_slots, items);
 }
 
 void ListRows(const DevicePlan& plan, int64_t* rows, int64_t capacity,
               void* stream) {
-  Launch(FillRows, CeilDivide(capacity, kThreads), kThreads, 0, stream, plan,
-         rows, capacity);
+  LaunchEach(FillRows, capacity, stream, plan, rows, capacity);
 }
 
 }  // namespace gpu

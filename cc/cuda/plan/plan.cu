@@ -13,6 +13,8 @@
 
 #include <cmath>
 
+#include "cc/cuda/device/convert.h"
+#include "cc/cuda/device/launcher.h"
 #include "cc/cuda/device/sort_scan.h"
 #include "cc/cuda/plan/climb.h"
 #include "cc/cuda/plan/plan.h"
@@ -21,12 +23,10 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = 256;
-
 // Keys: the rank of the leaf; num_classes, which is last, for those without a
 // path, whose loss this writes.
 template <typename A>
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 RankExamples(Labels labels, uint64_t* keys, int32_t* values, int32_t* depths,
              A* loss) {
   const int64_t i = GlobalIndex();
@@ -49,7 +49,7 @@ RankExamples(Labels labels, uint64_t* keys, int32_t* values, int32_t* depths,
   values[i] = static_cast<int32_t>(i);
 }
 
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 ClimbPaths(Labels labels, DevicePlan plan, const int32_t* depths) {
   const int64_t position = GlobalIndex();
   if (position >= labels.size) return;
@@ -73,7 +73,7 @@ TF_HSM_DEVICE bool Passes(const DevicePlan& plan, int64_t level,
 }
 
 // The nodes that begin at each example.
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 CountOpened(TreeView tree, DevicePlan plan, int64_t* opened) {
   const int64_t position = GlobalIndex();
   if (position >= plan.size) return;
@@ -115,7 +115,7 @@ TF_HSM_DEVICE int64_t EndOf(const DevicePlan& plan, int64_t level,
   return high;
 }
 
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 OpenNodes(TreeView tree, DevicePlan plan, const int64_t* opened_sums,
           int64_t most, DeviceNode* unsorted, uint64_t* keys, int32_t* values) {
   const int64_t t = GlobalIndex();
@@ -151,7 +151,7 @@ OpenNodes(TreeView tree, DevicePlan plan, const int64_t* opened_sums,
   keys[t] = static_cast<uint64_t>(node.group);
 }
 
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 SortNodes(DevicePlan plan, bool hot, const int64_t* opened_sums, int64_t most,
           const DeviceNode* unsorted, const int32_t* sorted_values,
           NodeTotals* totals) {
@@ -162,10 +162,10 @@ SortNodes(DevicePlan plan, bool hot, const int64_t* opened_sums, int64_t most,
   if (n == 0) plan.counts->num_nodes = count;
   if (n >= count) return;
   DeviceNode node = unsorted[sorted_values[n]];
-  node.hot = hot && node.wide() && node.population() > kMaxStreamExamples;
+  node.hot = hot && node.large() && node.population() > kMaxStreamExamples;
   plan.nodes[n] = node;
   totals[n].rows = node.fanout;
-  if (node.wide()) {
+  if (node.large()) {
     totals[n].tiles = node.row_tiles() * node.example_tiles() *
                       (node.hot ? kTilesPerHotTile : 1);
     totals[n].logits = node.fanout * node.population();
@@ -189,7 +189,7 @@ TF_HSM_DEVICE Cuts CutsOf(const NodeTotals& all, int64_t hot_items) {
   return cuts;
 }
 
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 CutNodes(DevicePlan plan, int64_t hot_items, int64_t most, int64_t most_logits,
          NodeWork* work) {
   const int64_t n = GlobalIndex();
@@ -200,7 +200,7 @@ CutNodes(DevicePlan plan, int64_t hot_items, int64_t most, int64_t most_logits,
   work[n] = {};
   if (n >= plan.counts->num_nodes) return;
   DeviceNode& node = plan.nodes[n];
-  if (node.wide()) {
+  if (node.large()) {
     if (plan.totals[n].logits <= most_logits) {
       node.logits_offset =
           plan.totals[n].logits - node.fanout * node.population();
@@ -221,7 +221,7 @@ CutNodes(DevicePlan plan, int64_t hot_items, int64_t most, int64_t most_logits,
 
 // Labels cannot ask for more than the bounds; a tree whose arrays contradict
 // each other can.
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 KeepCounts(DevicePlan plan, Bounds bounds) {
   if (GlobalIndex() != 0) return;
   NodeWork work = plan.work[bounds.nodes - 1];
@@ -256,7 +256,7 @@ void MakePlan(const Batch<T>& batch, const Bounds& bounds, int64_t hot_items,
   Labels labels = {batch.tree,
                    batch.shape,
                    batch.labels,
-                   batch.wide_labels,
+                   batch.labels_are_int64,
                    batch.size,
                    batch.num_ignored,
                    {}};
@@ -264,48 +264,36 @@ void MakePlan(const Batch<T>& batch, const Bounds& bounds, int64_t hot_items,
     labels.ignored[i] = batch.ignored[i];
   }
   const TreeView& tree = batch.tree;
-  const int64_t blocks = CeilDivide(batch.size, kThreads);
-  const int64_t node_blocks = CeilDivide(bounds.nodes, kThreads);
-  int64_t bytes = scratch.sort_bytes;
-  Launch(RankExamples<Accumulator<T>>, blocks, kThreads, 0, stream, labels,
-         scratch.keys, scratch.values, scratch.depths, loss);
-  SortPairs(scratch.sort, &bytes, scratch.keys, scratch.sorted_keys,
-            scratch.values, plan.order, batch.size, BitsFor(tree.num_classes),
-            stream);
-  Launch(ClimbPaths, blocks, kThreads, 0, stream, labels, plan, scratch.depths);
-  Launch(CountOpened, blocks, kThreads, 0, stream, tree, plan, scratch.opened);
-  bytes = scratch.sort_bytes;
-  ScanSums(scratch.sort, &bytes, scratch.opened, scratch.opened_sums,
-           batch.size, stream);
-  Launch(OpenNodes, node_blocks, kThreads, 0, stream, tree, plan,
-         scratch.opened_sums, bounds.nodes, scratch.unsorted, scratch.keys,
-         scratch.values);
-  bytes = scratch.sort_bytes;
-  SortPairs(scratch.sort, &bytes, scratch.keys, scratch.sorted_keys,
-            scratch.values, scratch.sorted_values, bounds.nodes,
-            BitsFor(tree.num_groups), stream);
-  Launch(SortNodes, node_blocks, kThreads, 0, stream, plan, hot_items > 0,
-         scratch.opened_sums, bounds.nodes, scratch.unsorted,
-         scratch.sorted_values, scratch.totals);
-  bytes = scratch.sort_bytes;
-  ScanSums(scratch.sort, &bytes, scratch.totals, plan.totals, bounds.nodes,
-           stream);
-  Launch(CutNodes, node_blocks, kThreads, 0, stream, plan, hot_items,
-         bounds.nodes, bounds.logits, scratch.work);
-  bytes = scratch.sort_bytes;
-  ScanSums(scratch.sort, &bytes, scratch.work, plan.work, bounds.nodes, stream);
+  const int64_t size = batch.size, nodes = bounds.nodes;
+  auto sort = [&](int32_t* sorted_values, int64_t count, int64_t most) {
+    int64_t bytes = scratch.sort_bytes;
+    SortPairs(scratch.sort, &bytes, scratch.keys, scratch.sorted_keys,
+              scratch.values, sorted_values, count, BitsFor(most), stream);
+  };
+  auto scan = [&](auto* values, auto* sums, int64_t count) {
+    int64_t bytes = scratch.sort_bytes;
+    ScanSums(scratch.sort, &bytes, values, sums, count, stream);
+  };
+  LaunchEach(RankExamples<Accumulator<T>>, size, stream, labels, scratch.keys,
+             scratch.values, scratch.depths, loss);
+  sort(plan.order, size, tree.num_classes);
+  LaunchEach(ClimbPaths, size, stream, labels, plan, scratch.depths);
+  LaunchEach(CountOpened, size, stream, tree, plan, scratch.opened);
+  scan(scratch.opened, scratch.opened_sums, size);
+  LaunchEach(OpenNodes, nodes, stream, tree, plan, scratch.opened_sums, nodes,
+             scratch.unsorted, scratch.keys, scratch.values);
+  sort(scratch.sorted_values, nodes, tree.num_groups);
+  LaunchEach(SortNodes, nodes, stream, plan, hot_items > 0, scratch.opened_sums,
+             nodes, scratch.unsorted, scratch.sorted_values, scratch.totals);
+  scan(scratch.totals, plan.totals, nodes);
+  LaunchEach(CutNodes, nodes, stream, plan, hot_items, nodes, bounds.logits,
+             scratch.work);
+  scan(scratch.work, plan.work, nodes);
   Launch(KeepCounts, 1, kWarp, 0, stream, plan, bounds);
 }
 
-#define TF_HSM_INSTANTIATE(T)                                        \
-  template void MakePlan<T>(const Batch<T>&, const Bounds&, int64_t, \
-                            const DevicePlan&, const PlanScratch&,   \
-                            Accumulator<T>*, void*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
-#undef TF_HSM_INSTANTIATE
+#define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(MakePlan, T)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
 }  // namespace gpu
 }  // namespace tf_hsm

@@ -1,20 +1,26 @@
-// Which groups a batch touches, found on the device (plan.h of cc/core does it
-// on the host), and the pieces of work that the kernels take.
+// Which groups a batch touches, found on the device (cc/core/plan/plan.h finds
+// them on the host), and the pieces of work that the kernels take.
 //
 // Examples are sorted by the depth-first rank of their leaf: those that pass a
-// group are then one interval [begin, end) of the sorted order. A pass is one
-// example at one group of its path; passes are numbered level * size + sorted
-// position, so those of a node, a touched group, are consecutive.
+// group are then one interval [begin, end) of the sorted order. Comments and
+// names of kernels use these words:
 //
-// A node of more than kMaxSmallFanout rows is wide. Wide nodes are cut into
-// tiles of kTileRows rows and kTileExamples examples; an item is what one block
-// does: some tiles. Items are cut so that there are about kTargetItems of them,
-// which also bounds the memory for their partial results.
-//
-// A wide node of more than kMaxStreamExamples examples is hot where the device
-// can and where its logits are kept: hot_sums.h makes them into gradients. Its
-// tiles have kHotTile rows and as many examples. A hot tile counts as the
-// kTilesPerHotTile others that it replaces, so that all bounds hold for both.
+//   node    a group that the batch touches
+//   pass    one example at one group of its path. Its number is level * size +
+//           sorted position, so the passes of a node are consecutive.
+//   small   a node of at most kMaxSmallFanout rows, as on the CPU
+//   large   a node of more rows
+//   hot     a large node of more than kMaxStreamExamples examples, if the
+//   device
+//           has the shared memory and if the logits of the node are kept, which
+//           hot_sums.h makes into gradients
+//   tile    kTileRows rows x kTileExamples examples of a large node, kHotTile x
+//           kHotTile of a hot one. A hot tile counts as the kTilesPerHotTile
+//           others that it replaces, so that all bounds hold for both.
+//   item    some tiles of a large node, or some examples of a small one: what
+//           one block or warp does at a time. Nodes are cut into about
+//           kTargetItems items, which also bounds the memory for their partial
+//           results.
 
 #ifndef TF_HSM_CC_CUDA_PLAN_PLAN_H_
 #define TF_HSM_CC_CUDA_PLAN_PLAN_H_
@@ -28,6 +34,7 @@
 namespace tf_hsm {
 namespace gpu {
 
+// Arithmetic chose these numbers; no measurement has (docs/gpu.md).
 constexpr int kTileRows = 32;
 constexpr int kTileExamples = 32;
 constexpr int kHotTile = 128;
@@ -35,11 +42,11 @@ constexpr int64_t kTilesPerHotTile =
     (kHotTile / kTileRows) * (kHotTile / kTileExamples);
 constexpr int64_t kMaxStreamExamples = 64;  // of a node that is not hot
 constexpr int64_t kTargetItems = 2048;
-constexpr int64_t kMaxHotItems = 512;    // at most so many are aimed at
-constexpr int64_t kMinRowTiles = 4;      // of an item of the forward
-constexpr int64_t kMinExampleTiles = 8;  // of an item of the backward
-constexpr int64_t kMinHotExampleTiles = 2;
-constexpr int64_t kMinSmallExamples = 64;  // of an item at a small node
+constexpr int64_t kMaxHotItems = 512;       // target of items of hot nodes
+constexpr int64_t kMinRowTiles = 4;         // of an item of the forward
+constexpr int64_t kMinExampleTiles = 8;     // of an item of the backward
+constexpr int64_t kMinHotExampleTiles = 2;  // likewise at a hot node
+constexpr int64_t kMinSmallExamples = 64;   // of an item at a small node
 
 static_assert(kMaxHotItems * kHotTile <= kTargetItems * kTileRows &&
                   kHotTile == kMinRowTiles * kTileRows &&
@@ -47,7 +54,7 @@ static_assert(kMaxHotItems * kHotTile <= kTargetItems * kTileRows &&
                       kMinExampleTiles * kTileExamples,
               "BoundsOf counts slots of hot nodes as those of others");
 
-// A touched group. In the state they stand in the order of their groups.
+// A touched group. The nodes of a state stand in the order of their groups.
 struct DeviceNode {
   int64_t group;
   int64_t first_row;
@@ -59,7 +66,7 @@ struct DeviceNode {
   int32_t hot;
 
   TF_HSM_HOST_DEVICE int64_t population() const { return end - begin; }
-  TF_HSM_HOST_DEVICE bool wide() const { return fanout > kMaxSmallFanout; }
+  TF_HSM_HOST_DEVICE bool large() const { return fanout > kMaxSmallFanout; }
   TF_HSM_HOST_DEVICE int64_t row_tiles() const {
     return CeilDivide(fanout, hot ? kHotTile : kTileRows);
   }
@@ -74,8 +81,8 @@ struct DeviceNode {
 // Sums over the nodes up to and with this one, in the order of their groups.
 struct NodeTotals {
   int64_t rows;
-  int64_t tiles;         // of wide nodes, of kTileRows x kTileExamples
-  int64_t logits;        // of wide nodes
+  int64_t tiles;         // of large nodes, of kTileRows x kTileExamples
+  int64_t logits;        // of large nodes
   int64_t small_passes;  // of the others
 
   TF_HSM_HOST_DEVICE NodeTotals operator+(const NodeTotals& b) const {
@@ -87,7 +94,7 @@ struct NodeTotals {
 struct NodeWork {
   int64_t forward_items;
   int64_t forward_slots;   // places of partial results of a pass
-  int64_t backward_items;  // of wide nodes
+  int64_t backward_items;  // of large nodes
   int64_t small_items;     // of the backward at the others
   int64_t merge_slots;     // places of partial gradients of a row
   int64_t merge_rows;      // rows that have more than one
@@ -102,7 +109,7 @@ struct NodeWork {
 // How nodes are cut. The backward cuts examples, the forward rows.
 struct Cuts {
   int64_t row_tiles;      // of an item of the forward
-  int64_t example_tiles;  // of an item of the backward at a wide node
+  int64_t example_tiles;  // of an item of the backward at a large node
   int64_t hot_row_tiles;  // the same two of a hot node
   int64_t hot_example_tiles;
   int64_t small_examples;  // of an item at a small node
@@ -113,9 +120,9 @@ struct Cuts {
   }
   // Examples of an item of the backward.
   TF_HSM_HOST_DEVICE int64_t Examples(const DeviceNode& node) const {
-    return !node.wide() ? small_examples
-           : node.hot   ? hot_example_tiles * kHotTile
-                        : example_tiles * kTileExamples;
+    return !node.large() ? small_examples
+           : node.hot    ? hot_example_tiles * kHotTile
+                         : example_tiles * kTileExamples;
   }
   TF_HSM_HOST_DEVICE int64_t RowPieces(const DeviceNode& node) const {
     return CeilDivide(node.fanout, Rows(node));
@@ -136,7 +143,7 @@ struct Counts {
   NodeWork work;
 };
 
-// Some tiles of a wide node, or some examples of a small one.
+// Some tiles of a large node, or some examples of a small one.
 struct Item {
   int32_t node;
   int32_t example;       // the first one, counted in the node
@@ -204,8 +211,8 @@ void MakePlan(const Batch<T>& batch, const Bounds& bounds, int64_t hot_items,
               const DevicePlan& plan, const PlanScratch& scratch,
               Accumulator<T>* loss, void* stream);
 
-// Lists the items of the forward, of the backward at wide nodes, and of that at
-// small nodes.
+// Lists the items of the forward, of the backward at large nodes, and of that
+// at small nodes.
 enum class ItemKind { kForward, kBackward, kSmall };
 void ListItems(ItemKind kind, const Bounds& bounds, const DevicePlan& plan,
                Item* items, void* stream);

@@ -6,6 +6,8 @@
 #include "cc/cuda/api/best_classes.h"
 #include "cc/cuda/device/device.h"
 #include "cc/cuda/device/uniform.h"
+#include "cc/cuda/loss/check_arguments.h"
+#include "cc/cuda/predict/examples.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -84,9 +86,7 @@ DrawFromBestKernel(BestClasses best, double top_p, SampleArguments options,
 }
 
 std::string Check(const BestClasses& best) {
-  if (best.k >= 1 && best.k <= kMaxTopK) return "";
-  return "k is " + std::to_string(best.k) + ", but must be in [1, " +
-         std::to_string(kMaxTopK) + "]";
+  return CheckBetween("k", best.k, 1, kMaxTopK);
 }
 
 }  // namespace
@@ -105,11 +105,8 @@ std::string DrawFromBest(const BestClasses& best, double top_p,
                          int32_t* too_few, void* stream) {
   const std::string error = Check(best);
   if (!error.empty()) return error;
-  if (arguments.num_samples < 0 || !(arguments.temperature > 0)) {
-    return "num_samples is " + std::to_string(arguments.num_samples) +
-           " and temperature is " + std::to_string(arguments.temperature) +
-           ", but must be at least 0 and above 0";
-  }
+  const std::string wrong = CheckSampling(arguments);
+  if (!wrong.empty()) return wrong;
   Launch(DrawFromBestKernel, best.size, kThreads,
          2 * best.k * sizeof(double) + sizeof(int), stream, best, top_p,
          arguments, classes, too_few);

@@ -2,17 +2,16 @@
 // on a batch with each input as often as it has classes.
 
 #include "cc/cuda/api/class_log_probs.h"
-#include "cc/cuda/loss/dispatch.h"
+#include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/inputs.h"
 #include "cc/cuda/predict/examples.h"
+#include "cc/cuda/tile/buffers.h"
 
 namespace tf_hsm {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = 256;
-
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 RepeatExamples(int64_t size, int64_t count, int32_t* order) {
   for (int64_t i = GlobalIndex(); i < size; i += NumBlocks() * NumThreads()) {
     order[i] = static_cast<int32_t>(i / count);
@@ -20,7 +19,7 @@ RepeatExamples(int64_t size, int64_t count, int32_t* order) {
 }
 
 template <typename A>
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 Negate(int64_t size, A* values) {
   for (int64_t i = GlobalIndex(); i < size; i += NumBlocks() * NumThreads()) {
     values[i] = 0 - values[i];  // not minus zero
@@ -36,7 +35,7 @@ struct Parts {
   int64_t bytes;
 };
 
-// Of the classes of `size` examples.
+// Lays out what the classes of `size` examples need.
 template <typename T>
 Parts<T> LayOut(const Batch<T>& batch, int64_t count, int64_t size,
                 void* scratch) {
@@ -46,8 +45,7 @@ Parts<T> LayOut(const Batch<T>& batch, int64_t count, int64_t size,
   arena.Take(size * count * batch.width, &parts.x);
   parts.losses = batch;
   parts.losses.inputs = parts.x;
-  parts.losses.input_type =
-      sizeof(*parts.x) == 8 ? ElementType::kDouble : ElementType::kFloat;
+  parts.losses.input_type = kElementType<Accumulator<T>>;
   parts.losses.size = size * count;
   parts.losses.num_ignored = 0;
   // Nothing is kept for a backward.
@@ -77,19 +75,16 @@ std::string ClassLogProbs(const Batch<T>& batch, int64_t count, int64_t chunk,
            std::to_string(chunk) + ", but must be in [0, 2^30] and at least 1";
   }
   if (count == 0) return "";
-  const DeviceLimits device = CurrentDevice();
-  const int64_t label_bytes = batch.wide_labels ? 8 : 4;
-  for (int64_t begin = 0; begin < batch.size; begin += chunk) {
-    const int64_t size = Smaller(chunk, batch.size - begin);
-    Parts<T> parts = LayOut(batch, count, size, scratch);
+  const Launcher launcher(stream);
+  const int64_t label_bytes = batch.labels_are_int64 ? 8 : 4;
+  return ForEachChunk(batch, chunk, [&](int64_t begin, Batch<T> inputs) {
+    Parts<T> parts = LayOut(batch, count, inputs.size, scratch);
     const std::string failed = CheckBatch(parts.losses);
     if (!failed.empty()) return failed;
-    const int64_t losses = size * count;
-    const int64_t grid = Grid(CeilDivide(losses, kThreads), device);
-    Launch(RepeatExamples, grid, kThreads, 0, stream, losses, count,
-           parts.order);
-    Batch<T> inputs = ExamplesOf(batch, begin, losses);
-    PackInputs(inputs, parts.order, parts.x, device, stream);
+    inputs.size = parts.losses.size;
+    launcher.PerThread(RepeatExamples, inputs.size, inputs.size, count,
+                       parts.order);
+    PackInputs(launcher, inputs, parts.order, parts.x);
     parts.losses.labels =
         static_cast<const char*>(batch.labels) + begin * count * label_bytes;
     LossOutputs<T> outputs;
@@ -97,21 +92,15 @@ std::string ClassLogProbs(const Batch<T>& batch, int64_t count, int64_t chunk,
     const std::string wrong =
         Forward(parts.losses, parts.memory, outputs, stream);
     if (!wrong.empty()) return wrong;
-    Launch(Negate<Accumulator<T>>, grid, kThreads, 0, stream, losses,
-           outputs.loss);
-  }
-  return LaunchError();
+    launcher.PerThread(Negate<Accumulator<T>>, inputs.size, inputs.size,
+                       outputs.loss);
+    return std::string();
+  });
 }
 
-#define TF_HSM_INSTANTIATE(T)                                                \
-  template int64_t ClassLogProbsBytes<T>(const Batch<T>&, int64_t, int64_t); \
-  template std::string ClassLogProbs<T>(const Batch<T>&, int64_t, int64_t,   \
-                                        Accumulator<T>*, void*, void*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
-#undef TF_HSM_INSTANTIATE
+#define TF_HSM_INSTANTIATE(T, ...) \
+  TF_HSM_MAKE(ClassLogProbsBytes, T) TF_HSM_MAKE(ClassLogProbs, T)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
 }  // namespace gpu
 }  // namespace tf_hsm

@@ -8,14 +8,13 @@
 #include <cmath>
 
 #include "cc/cuda/api/inference.h"
+#include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/dispatch.h"
 #include "cc/cuda/loss/inputs.h"
 
 namespace tf_hsm {
 namespace gpu {
 namespace {
-
-constexpr int kThreads = 256;
 
 template <typename T>
 struct LogitArguments {
@@ -79,7 +78,7 @@ AllLogits(LogitArguments<typename Product::Weight> in) {
 // The groups [first_group, first_group + groups) of one level. One that the
 // tree's arrays break keeps its logits.
 template <typename A>
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 SubtractLogSums(TreeView tree, int64_t first_group, int64_t groups,
                 int64_t size, A* values) {
   const int warps = NumThreads() / kWarp;
@@ -115,7 +114,7 @@ SubtractLogSums(TreeView tree, int64_t first_group, int64_t groups,
 }
 
 template <typename A>
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 TakeClasses(TreeView tree, int64_t size, const A* nodes, A* classes) {
   for (int64_t i = BlockIndex() * NumThreads() + ThreadIndex();
        i < size * tree.num_classes; i += NumBlocks() * NumThreads()) {
@@ -131,18 +130,6 @@ void LayOutLogProbs(const Batch<T>& batch, bool of_nodes, Arena* arena,
                     Accumulator<T>** x, Accumulator<T>** nodes) {
   arena->Take(batch.size * batch.width, x);
   arena->Take(of_nodes ? 0 : batch.size * batch.tree.num_rows, nodes);
-}
-
-template <typename Product, typename T>
-void LaunchLogits(const LogitArguments<T>& in, const DeviceLimits& device,
-                  void* stream) {
-  Launch(
-      AllLogits<Product>,
-      Grid(CeilDivide(in.num_rows, kTile) * CeilDivide(in.size, kTile), device),
-      kTileThreads,
-      TileBytes<T>(in.slabs.columns) +
-          TileBytes<typename Product::Input>(in.slabs.columns),
-      stream, in);
 }
 
 }  // namespace
@@ -162,53 +149,49 @@ std::string LogProbs(const Batch<T>& batch, const std::vector<int64_t>& levels,
   using A = Accumulator<T>;
   const std::string error = CheckBatch(batch);
   if (!error.empty() || batch.size == 0) return error;
-  const DeviceLimits device = CurrentDevice();
+  const Launcher launcher(stream);
   Arena arena(scratch);
   A *x, *nodes;
   LayOutLogProbs(batch, of_nodes, &arena, &x, &nodes);
   if (of_nodes) nodes = out;
-  PackInputs(batch, nullptr, x, device, stream);
+  PackInputs(launcher, batch, nullptr, x);
   const TreeView& tree = batch.tree;
-  const LogitArguments<T> in = {batch.weights,
-                                batch.biases,
-                                tree.num_rows,
-                                batch.width,
-                                x,
-                                batch.size,
-                                SlabsOf(batch, device),
-                                CopyBytes(batch.weights, batch.width),
-                                CopyBytes(x, batch.width),
-                                nodes};
-  bool tensor_cores = false;
-  if constexpr (sizeof(T) < sizeof(double)) {
-    tensor_cores = UsesTensorCores(batch, device);
-    if (tensor_cores) LaunchLogits<MmaProduct<T>>(in, device, stream);
-  }
-  if (!tensor_cores) LaunchLogits<SimtProduct<T>>(in, device, stream);
+  WithProduct(batch, launcher.device, [&](auto name) {
+    using Product = typename decltype(name)::Product;
+    const Slabs slabs = SlabsOf(batch, launcher.device);
+    const LogitArguments<T> in = {batch.weights,
+                                  batch.biases,
+                                  tree.num_rows,
+                                  batch.width,
+                                  x,
+                                  batch.size,
+                                  slabs,
+                                  CopyBytes(batch.weights, batch.width),
+                                  CopyBytes(x, batch.width),
+                                  nodes};
+    const int64_t tiles =
+        CeilDivide(in.num_rows, kTile) * CeilDivide(in.size, kTile);
+    Launch(AllLogits<Product>, launcher.Grid(tiles), kTileThreads,
+           TileBytes<T>(slabs.columns) +
+               TileBytes<typename Product::Input>(slabs.columns),
+           stream, in);
+  });
   for (size_t level = 0; level + 1 < levels.size(); ++level) {
     const int64_t groups = levels[level + 1] - levels[level];
-    Launch(SubtractLogSums<A>,
-           Grid(CeilDivide(groups * batch.size, kThreads / kWarp), device),
-           kThreads, 0, stream, tree, levels[level], groups, batch.size, nodes);
+    launcher.PerWarp(SubtractLogSums<A>, groups * batch.size,
+                     kBlockThreads / kWarp, 0, tree, levels[level], groups,
+                     batch.size, nodes);
   }
   if (!of_nodes) {
-    Launch(TakeClasses<A>,
-           Grid(CeilDivide(batch.size * tree.num_classes, kThreads), device),
-           kThreads, 0, stream, tree, batch.size, nodes, out);
+    launcher.PerThread(TakeClasses<A>, batch.size * tree.num_classes, tree,
+                       batch.size, nodes, out);
   }
   return LaunchError();
 }
 
-#define TF_HSM_INSTANTIATE(T)                                         \
-  template int64_t LogProbsBytes<T>(const Batch<T>&, bool);           \
-  template std::string LogProbs<T>(const Batch<T>&,                   \
-                                   const std::vector<int64_t>&, bool, \
-                                   Accumulator<T>*, void*, void*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
-#undef TF_HSM_INSTANTIATE
+#define TF_HSM_INSTANTIATE(T, ...) \
+  TF_HSM_MAKE(LogProbsBytes, T) TF_HSM_MAKE(LogProbs, T)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
 }  // namespace gpu
 }  // namespace tf_hsm

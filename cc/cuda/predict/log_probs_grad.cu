@@ -10,19 +10,19 @@
 
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/api/log_probs_grad.h"
-#include "cc/cuda/loss/dispatch.h"
+#include "cc/cuda/device/launcher.h"
+#include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/predict/examples.h"
+#include "cc/cuda/tile/buffers.h"
 
 namespace tf_hsm {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = 256;
-
 // out [size, count] of nodes [size, num_rows]: those at `rows` [count], 0 where
 // that is negative.
 template <typename A>
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 TakeRows(const int64_t* rows, int64_t count, int64_t num_rows, int64_t size,
          const A* nodes, A* out) {
   for (int64_t i = GlobalIndex(); i < size * count;
@@ -47,7 +47,7 @@ struct LogitGradArguments {
 };
 
 template <typename A>
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 LogitGrads(LogitGradArguments<A> in) {
   const TreeView& tree = in.tree;
   const bool of_nodes = in.forward.of_nodes;
@@ -91,7 +91,8 @@ LogitGrads(LogitGradArguments<A> in) {
   }
 }
 
-// Of dx: what a block makes at a time, from so many rows at a time.
+// A block makes kExamples x kColumns numbers of dx at a time, from kRows rows
+// at a time.
 constexpr int kExamples = 32;
 constexpr int kColumns = 64;
 constexpr int kRows = 16;
@@ -110,7 +111,7 @@ struct ProductArguments {
 };
 
 template <typename T>
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 MultiplyRows(ProductArguments<T> in) {
   using A = Accumulator<T>;
   A* z = reinterpret_cast<A*>(SharedMemory());
@@ -126,12 +127,12 @@ MultiplyRows(ProductArguments<T> in) {
     const int64_t end = Smaller((piece + 1) * in.piece_rows, in.num_rows);
     A sums[2][4] = {};
     for (int64_t row = piece * in.piece_rows; row < end; row += kRows) {
-      for (int j = ThreadIndex(); j < kRows * kExamples; j += kThreads) {
+      for (int j = ThreadIndex(); j < kRows * kExamples; j += kBlockThreads) {
         const int64_t e = example + j / kRows, r = row + j % kRows;
         z[j % kRows * kStride + j / kRows] =
             e < in.size && r < end ? in.dz[e * in.num_rows + r] : A(0);
       }
-      for (int j = ThreadIndex(); j < kRows * kColumns; j += kThreads) {
+      for (int j = ThreadIndex(); j < kRows * kColumns; j += kBlockThreads) {
         const int64_t r = row + j / kColumns, d = column + j % kColumns;
         w[j] = r < end && d < in.width
                    ? static_cast<A>(Widen(in.weights[r * in.width + d]))
@@ -165,7 +166,7 @@ MultiplyRows(ProductArguments<T> in) {
 }
 
 template <typename A>
-TF_HSM_KERNEL(kThreads)
+TF_HSM_KERNEL(kBlockThreads)
 AddPieces(const A* parts, int64_t pieces, int64_t count, A* out) {
   for (int64_t i = GlobalIndex(); i < count; i += NumBlocks() * NumThreads()) {
     A sum = 0;
@@ -193,14 +194,6 @@ void LayOutGrad(const Batch<T>& batch, int64_t pieces, Arena* arena,
   arena->Take(pieces > 1 ? pieces * batch.size * batch.width : 0, parts);
 }
 
-template <typename A>
-void LaunchTake(const int64_t* rows, int64_t count, int64_t num_rows,
-                int64_t size, const A* nodes, A* out,
-                const DeviceLimits& device, void* stream) {
-  Launch(TakeRows<A>, Grid(CeilDivide(size * count, kThreads), device),
-         kThreads, 0, stream, rows, count, num_rows, size, nodes, out);
-}
-
 }  // namespace
 
 template <typename T>
@@ -222,7 +215,7 @@ std::string MakeAllLogProbs(const Batch<T>& batch,
   const std::string error = CheckBatch(batch);
   if (!error.empty()) return error;
   if (chunk < 1) return "chunk is " + std::to_string(chunk) + ", but below 1";
-  const DeviceLimits device = CurrentDevice();
+  const Launcher launcher(stream);
   const TreeView& tree = batch.tree;
   Arena arena(scratch);
   A* nodes = out.values;
@@ -232,19 +225,18 @@ std::string MakeAllLogProbs(const Batch<T>& batch,
     arena.Take(Smaller(chunk, batch.size) * tree.num_rows, &nodes);
   }
   char* rest = static_cast<char*>(scratch) + arena.bytes();
-  for (int64_t begin = 0; begin < batch.size; begin += chunk) {
-    const int64_t size = Smaller(chunk, batch.size - begin);
-    const std::string failed = LogProbs(ExamplesOf(batch, begin, size), levels,
-                                        true, nodes, rest, stream);
+  return ForEachChunk(batch, chunk, [&](int64_t begin, const Batch<T>& part) {
+    const std::string failed =
+        LogProbs(part, levels, true, nodes, rest, stream);
     if (!failed.empty()) return failed;
-    if (!out.of_nodes) {
-      LaunchTake(tree.class_rows, tree.num_classes, tree.num_rows, size, nodes,
-                 out.values + begin * tree.num_classes, device, stream);
-    }
-    LaunchTake(tree.group_parents, tree.num_groups, tree.num_rows, size, nodes,
-               out.groups + begin * tree.num_groups, device, stream);
-  }
-  return LaunchError();
+    auto take = [&](const int64_t* rows, int64_t count, A* to) {
+      launcher.PerThread(TakeRows<A>, part.size * count, rows, count,
+                         tree.num_rows, part.size, nodes, to + begin * count);
+    };
+    if (!out.of_nodes) take(tree.class_rows, tree.num_classes, out.values);
+    take(tree.group_parents, tree.num_groups, out.groups);
+    return std::string();
+  });
 }
 
 template <typename T>
@@ -264,8 +256,8 @@ std::string LogProbsGrad(const Batch<T>& batch,
   using A = Accumulator<T>;
   const std::string error = CheckBatch(batch);
   if (!error.empty() || batch.size == 0) return error;
-  const DeviceLimits device = CurrentDevice();
-  const int64_t pieces = PiecesOf(batch, device);
+  const Launcher launcher(stream);
+  const int64_t pieces = PiecesOf(batch, launcher.device);
   Arena arena(scratch);
   A *sums, *parts;
   LayOutGrad(batch, pieces, &arena, &sums, &parts);
@@ -274,43 +266,29 @@ std::string LogProbsGrad(const Batch<T>& batch,
     const int64_t groups = levels[level + 1] - levels[level];
     const LogitGradArguments<A> in = {
         tree, levels[level], groups, batch.size, forward, grads, sums, dz};
-    Launch(LogitGrads<A>,
-           Grid(CeilDivide(groups * batch.size, kThreads / kWarp), device),
-           kThreads, 0, stream, in);
+    launcher.PerWarp(LogitGrads<A>, groups * batch.size, kBlockThreads / kWarp,
+                     0, in);
   }
   const int64_t piece_rows = RoundUp(CeilDivide(tree.num_rows, pieces), kRows);
   const ProductArguments<T> in = {
       batch.weights, tree.num_rows, batch.width, dz,
       batch.size,    pieces,        piece_rows,  pieces > 1 ? parts : dx};
-  Launch(MultiplyRows<T>,
-         Grid(CeilDivide(batch.size, kExamples) *
-                  CeilDivide(batch.width, kColumns) * pieces,
-              device),
-         kThreads, (kRows * kStride + kRows * kColumns) * sizeof(A), stream,
-         in);
+  const int64_t tiles =
+      CeilDivide(batch.size, kExamples) * CeilDivide(batch.width, kColumns);
+  Launch(MultiplyRows<T>, launcher.Grid(tiles * pieces), kBlockThreads,
+         (kRows * kStride + kRows * kColumns) * sizeof(A), stream, in);
   if (pieces > 1) {
     const int64_t count = batch.size * batch.width;
-    Launch(AddPieces<A>, Grid(CeilDivide(count, kThreads), device), kThreads, 0,
-           stream, parts, pieces, count, dx);
+    launcher.PerThread(AddPieces<A>, count, parts, pieces, count, dx);
   }
   return LaunchError();
 }
 
-#define TF_HSM_INSTANTIATE(T)                                           \
-  template int64_t AllLogProbsBytes<T>(const Batch<T>&, bool, int64_t); \
-  template std::string MakeAllLogProbs<T>(                              \
-      const Batch<T>&, const std::vector<int64_t>&, int64_t,            \
-      const AllLogProbs<Accumulator<T>>&, void*, void*);                \
-  template int64_t LogProbsGradBytes<T>(const Batch<T>&);               \
-  template std::string LogProbsGrad<T>(                                 \
-      const Batch<T>&, const std::vector<int64_t>&,                     \
-      const AllLogProbs<const Accumulator<T>>&, const Accumulator<T>*,  \
-      Accumulator<T>*, Accumulator<T>*, void*, void*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
-#undef TF_HSM_INSTANTIATE
+#define TF_HSM_INSTANTIATE(T, ...) \
+  TF_HSM_MAKE(AllLogProbsBytes, T) \
+  TF_HSM_MAKE(MakeAllLogProbs, T)  \
+  TF_HSM_MAKE(LogProbsGradBytes, T) TF_HSM_MAKE(LogProbsGrad, T)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
 }  // namespace gpu
 }  // namespace tf_hsm

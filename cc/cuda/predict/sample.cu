@@ -11,8 +11,10 @@
 
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/device/uniform.h"
-#include "cc/cuda/loss/dispatch.h"
+#include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/inputs.h"
+#include "cc/cuda/predict/examples.h"
+#include "cc/cuda/tile/buffers.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -20,7 +22,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// Of the logits of all warps, if a warp's are no more.
+// Bytes of the logits of all warps; more if one block's already are.
 constexpr int64_t kMaxLogitsBytes = int64_t{1} << 30;
 
 template <typename T>
@@ -135,12 +137,13 @@ DrawClasses(SampleKernelArguments<T> in) {
 }
 
 template <typename T>
-int64_t LayOutSample(const Batch<T>& batch, int64_t draws, Arena* arena,
-                     Accumulator<T>** x, Accumulator<T>** logits) {
+int64_t LayOutSample(const Launcher& launcher, const Batch<T>& batch,
+                     int64_t draws, Arena* arena, Accumulator<T>** x,
+                     Accumulator<T>** logits) {
   const int64_t warps = kThreads / kWarp;
   const int64_t bytes = warps * batch.shape.max_fanout * sizeof(Accumulator<T>);
   const int64_t blocks =
-      Smaller(Grid(CeilDivide(draws, warps), CurrentDevice()),
+      Smaller(launcher.Grid(CeilDivide(draws, warps)),
               Larger<int64_t>(kMaxLogitsBytes / Larger<int64_t>(bytes, 1), 1));
   arena->Take(batch.size * batch.width, x);
   arena->Take(blocks * warps * batch.shape.max_fanout, logits);
@@ -153,26 +156,25 @@ template <typename T>
 int64_t SampleBytes(const Batch<T>& batch, const SampleArguments& arguments) {
   Arena arena(nullptr);
   Accumulator<T>*x, *logits;
-  LayOutSample(batch, batch.size * arguments.num_samples, &arena, &x, &logits);
+  LayOutSample(Launcher(nullptr), batch, batch.size * arguments.num_samples,
+               &arena, &x, &logits);
   return arena.bytes();
 }
 
 template <typename T>
 std::string Sample(const Batch<T>& batch, const SampleArguments& arguments,
                    int64_t* classes, void* scratch, void* stream) {
-  const std::string error = CheckBatch(batch);
+  std::string error = CheckBatch(batch);
+  if (error.empty()) error = CheckSampling(arguments);
   if (!error.empty()) return error;
-  if (arguments.num_samples < 0 || !(arguments.temperature > 0)) {
-    return "num_samples is " + std::to_string(arguments.num_samples) +
-           " and temperature is " + std::to_string(arguments.temperature) +
-           ", but must be at least 0 and above 0";
-  }
   const int64_t draws = batch.size * arguments.num_samples;
   if (draws == 0) return "";
+  const Launcher launcher(stream);
   Arena arena(scratch);
   Accumulator<T>*x, *logits;
-  const int64_t blocks = LayOutSample(batch, draws, &arena, &x, &logits);
-  PackInputs(batch, nullptr, x, CurrentDevice(), stream);
+  const int64_t blocks =
+      LayOutSample(launcher, batch, draws, &arena, &x, &logits);
+  PackInputs(launcher, batch, nullptr, x);
   const SampleKernelArguments<T> in = {
       batch.tree, batch.weights,          batch.biases, batch.width, x,
       draws,      batch.shape.max_fanout, arguments,    logits,      classes};
@@ -180,15 +182,9 @@ std::string Sample(const Batch<T>& batch, const SampleArguments& arguments,
   return LaunchError();
 }
 
-#define TF_HSM_INSTANTIATE(T)                                               \
-  template int64_t SampleBytes<T>(const Batch<T>&, const SampleArguments&); \
-  template std::string Sample<T>(const Batch<T>&, const SampleArguments&,   \
-                                 int64_t*, void*, void*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(double)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
-#undef TF_HSM_INSTANTIATE
+#define TF_HSM_INSTANTIATE(T, ...) \
+  TF_HSM_MAKE(SampleBytes, T) TF_HSM_MAKE(Sample, T)
+TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 
 }  // namespace gpu
 }  // namespace tf_hsm

@@ -11,6 +11,7 @@
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/device/convert.h"
 #include "cc/cuda/device/device.h"
+#include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/predict/examples.h"
 
 namespace tf_hsm {
@@ -106,10 +107,9 @@ std::string TopK(const Batch<T>& batch, const std::vector<int64_t>& levels,
                  int64_t k, int64_t chunk, float* log_probs, int64_t* classes,
                  void* scratch, void* stream) {
   const int64_t num_classes = batch.tree.num_classes;
-  if (k < 1 || k > Smaller(kMaxTopK, num_classes)) {
-    return "k is " + std::to_string(k) + ", but must be in [1, " +
-           std::to_string(Smaller(kMaxTopK, num_classes)) + "]";
-  }
+  const std::string error =
+      CheckBetween("k", k, 1, Smaller(kMaxTopK, num_classes));
+  if (!error.empty()) return error;
   if (num_classes > int64_t{1} << 31 || chunk < 1) {
     return "num_classes is " + std::to_string(num_classes) + " and chunk is " +
            std::to_string(chunk) + ", but must be at most 2^31 and at least 1";
@@ -120,28 +120,19 @@ std::string TopK(const Batch<T>& batch, const std::vector<int64_t>& levels,
   float* all = static_cast<float*>(scratch);
   char* rest = static_cast<char*>(scratch) +
                RoundUp(most * num_classes * sizeof(float), 256);
-  for (int64_t begin = 0; begin < batch.size; begin += chunk) {
-    const int64_t size = Smaller(chunk, batch.size - begin);
-    const std::string error = LogProbs(ExamplesOf(batch, begin, size), levels,
-                                       false, all, rest, stream);
-    if (!error.empty()) return error;
-    Launch(SelectBest, size, kThreads,
+  return ForEachChunk(batch, chunk, [&](int64_t begin, const Batch<T>& part) {
+    const std::string failed = LogProbs(part, levels, false, all, rest, stream);
+    if (!failed.empty()) return failed;
+    Launch(SelectBest, part.size, kThreads,
            sorted_count * sizeof(uint64_t) + (kBuckets + 4) * sizeof(int),
            stream, all, num_classes, static_cast<int>(k), sorted_count,
            log_probs + begin * k, classes + begin * k);
-  }
-  return LaunchError();
+    return std::string();
+  });
 }
 
-#define TF_HSM_INSTANTIATE(T)                                                \
-  template int64_t TopKBytes<T>(const Batch<T>&, int64_t);                   \
-  template std::string TopK<T>(const Batch<T>&, const std::vector<int64_t>&, \
-                               int64_t, int64_t, float*, int64_t*, void*,    \
-                               void*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
-#undef TF_HSM_INSTANTIATE
+#define TF_HSM_INSTANTIATE(T) TF_HSM_MAKE(TopKBytes, T) TF_HSM_MAKE(TopK, T)
+TF_HSM_FLOAT_SUM_TYPES(TF_HSM_INSTANTIATE)
 
 }  // namespace gpu
 }  // namespace tf_hsm

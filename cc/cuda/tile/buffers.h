@@ -18,7 +18,7 @@ struct Slabs {
   int count = 0;
 };
 
-// Blocks and slabs of the kernels at wide groups.
+// Blocks and slabs of the kernels at large groups.
 struct LaunchShape {
   int64_t blocks = 0;
   Slabs slabs;
@@ -37,14 +37,14 @@ struct Buffers {
   // State.
   A* x = nullptr;            // [size, width], sorted
   T* narrow_x = nullptr;     // the same, rounded, where hot nodes read it
-  A* normalizers = nullptr;  // [passes, 2]: max m, 1 / sum exp(z - m); wide
+  A* normalizers = nullptr;  // [passes, 2]: max m, 1 / sum exp(z - m); large
   A* small_probs = nullptr;  // [passes, small_fanout]
   A* logits = nullptr;       // [bounds.logits]
   // Scratch of the forward.
   PlanScratch plan_scratch;
   Item* forward_items = nullptr;
-  int32_t* pass_nodes = nullptr;  // [passes]: node of a wide pass
-  A* target_logits = nullptr;     // [passes], of the row on the path; wide
+  int32_t* pass_nodes = nullptr;  // [passes]: node of a large pass
+  A* target_logits = nullptr;     // [passes], of the row on the path; large
   A* partial_sums = nullptr;      // [forward_slots, 2]: m, sum exp(z - m)
   A* partial_rows = nullptr;      // [forward_slots, width]: expected rows
   // Scratch of the backward.
@@ -100,7 +100,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   state.Take(bounds.nodes, &b.plan.work);
   state.Take(batch.size * batch.width, &b.x);
   // From here on no number is an index: see saved_state.h.
-  state.Take(batch.shape.wide_depth > 0 ? 2 * bounds.passes : 0,
+  state.Take(batch.shape.large_depth > 0 ? 2 * bounds.passes : 0,
              &b.normalizers);
   state.Take(bounds.passes * batch.shape.small_fanout, &b.small_probs);
   state.Take(bounds.logits, &b.logits);
@@ -125,10 +125,10 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Take(bounds.nodes, &p.work);
   p.sort_bytes = SortBytes(batch.tree, batch.size, bounds.nodes);
   scratch.Take(p.sort_bytes, &p.sort);
-  const bool wide = batch.shape.wide_depth > 0;
+  const bool large = batch.shape.large_depth > 0;
   scratch.Take(bounds.forward_items, &b.forward_items);
-  scratch.Take(wide ? bounds.passes : 0, &b.pass_nodes);
-  scratch.Take(wide ? bounds.passes : 0, &b.target_logits);
+  scratch.Take(large ? bounds.passes : 0, &b.pass_nodes);
+  scratch.Take(large ? bounds.passes : 0, &b.target_logits);
   scratch.Take(2 * bounds.forward_slots, &b.partial_sums);
   scratch.Take(bounds.forward_slots * batch.width, &b.partial_rows);
   sizes.scratch = scratch.bytes();

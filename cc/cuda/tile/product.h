@@ -1,4 +1,4 @@
-// The two products of tiles that the forward and the backward at wide groups
+// The two products of tiles that the forward and the backward at large groups
 // are made of, by ordinary arithmetic or by matrix instructions.
 //
 //   logits:  z [rows, examples] += W tile [rows, D] (x tile [examples, D])^T
@@ -8,7 +8,7 @@
 // the source W: s is the expected row. In the backward, C is dz, k its
 // examples, i its rows, and the source x: s is dW. z and s stay in registers.
 // A block of kTileThreads threads works on one 32 x 32 tile of z and on 32 rows
-// of s, up to kMaxColumns wide; parts without examples are skipped.
+// of s, up to kMaxColumns of them; parts without examples are skipped.
 
 #ifndef TF_HSM_CC_CUDA_TILE_PRODUCT_H_
 #define TF_HSM_CC_CUDA_TILE_PRODUCT_H_
@@ -21,7 +21,8 @@
 namespace tf_hsm {
 namespace gpu {
 
-// Between the rows of a tile of logits or coefficients in shared memory.
+// Numbers between the rows of a tile of logits or coefficients in shared
+// memory.
 constexpr int kCoefficientStride = kTile + 4;
 
 // Exact products of the stored values, in T's accumulator.

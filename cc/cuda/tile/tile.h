@@ -88,7 +88,7 @@ TF_HSM_DEVICE void LoadTile(const T* from, int64_t width, int rows, int columns,
   }
 }
 
-// The same from accumulators, rounded to the type of the tile.
+// Starts to load a tile from accumulators, rounded to the type of the tile.
 template <typename T>
 TF_HSM_DEVICE void LoadInputs(const Accumulator<T>* from, int64_t width,
                               int rows, int columns, int copy_bytes, int stride,

@@ -38,7 +38,7 @@ class BatchArguments {
     TF_RETURN_IF_ERROR(
         SetBatch<T>(parameters, *arguments.inputs, *tree_, &batch));
     batch.labels = arguments.labels->data();
-    batch.wide_labels = arguments.labels->dtype() == tensorflow::DT_INT64;
+    batch.labels_are_int64 = arguments.labels->dtype() == tensorflow::DT_INT64;
     if (ignored.size() > static_cast<size_t>(kMaxIgnored)) {
       return absl::InvalidArgumentError(
           absl::StrCat("ignore_classes must be at most ", kMaxIgnored,

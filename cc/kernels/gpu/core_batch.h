@@ -17,16 +17,14 @@ namespace tf_hsm {
 namespace gpu {
 
 inline ElementType ElementTypeOf(tensorflow::DataType type) {
-  switch (type) {
-    case tensorflow::DT_FLOAT:
-      return ElementType::kFloat;
-    case tensorflow::DT_DOUBLE:
-      return ElementType::kDouble;
-    case tensorflow::DT_BFLOAT16:
-      return ElementType::kBfloat16;
-    default:
-      return ElementType::kHalf;
+  ElementType result = {};
+#define TF_HSM_FIND(T, Tensor, name)                       \
+  if (type == tensorflow::DataTypeToEnum<Tensor>::value) { \
+    result = kElementType<T>;                              \
   }
+  TF_HSM_ELEMENT_TYPES(TF_HSM_FIND)
+#undef TF_HSM_FIND
+  return result;
 }
 
 // Sets all of a batch but its labels, of `inputs` [..., width]. Refuses sizes

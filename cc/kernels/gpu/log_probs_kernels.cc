@@ -116,7 +116,7 @@ class ClassLogProbsOp : public OpKernel {
     OP_REQUIRES_OK(context,
                    context->allocate_output(0, classes.shape(), &log_probs));
     in.batch.labels = classes.data();
-    in.batch.wide_labels = classes.dtype() == tensorflow::DT_INT64;
+    in.batch.labels_are_int64 = classes.dtype() == tensorflow::DT_INT64;
     auto bytes = [&](int64_t chunk) {
       return ClassLogProbsBytes(in.batch, wanted.count, chunk);
     };

@@ -1,4 +1,4 @@
-// The kernels of hot groups, see plan.h: a wide group that many examples pass
+// The kernels of hot groups, see plan.h: a large group that many examples pass
 // is a product of matrices. Behind forward.cu and backward.cu.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_HOT_HOT_H_

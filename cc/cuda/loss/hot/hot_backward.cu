@@ -22,14 +22,8 @@ void LaunchHotBackward(const Batch<T>& batch, const Buffers<T>& buffers,
   WithHotProduct(batch, buffers, shape, launch);
 }
 
-#define TF_HSM_INSTANTIATE(T)                                            \
-  template void LaunchHotBackward<T>(const Batch<T>&, const Buffers<T>&, \
-                                     const LaunchShape&, const float*,   \
-                                     const RowOutput<T>&, void*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
-#undef TF_HSM_INSTANTIATE
+#define TF_HSM_INSTANTIATE(T) TF_HSM_MAKE(LaunchHotBackward, T)
+TF_HSM_FLOAT_SUM_TYPES(TF_HSM_INSTANTIATE)
 
 }  // namespace gpu
 }  // namespace tf_hsm

@@ -8,10 +8,8 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
-constexpr int kNarrowThreads = 256;
-
 template <typename T>
-TF_HSM_KERNEL(kNarrowThreads)
+TF_HSM_KERNEL(kBlockThreads)
 NarrowInputs(const float* x, int64_t count, T* narrow_x) {
   for (int64_t i = GlobalIndex(); i < count; i += NumBlocks() * NumThreads()) {
     narrow_x[i] = Narrow<T>(x[i]);
@@ -39,21 +37,16 @@ void LaunchHotForward(const Batch<T>& batch, const Buffers<T>& buffers,
   if (shape.narrow_inputs) {
     const int64_t count = batch.size * batch.width;
     Launch(NarrowInputs<T>,
-           Smaller(CeilDivide(count, kNarrowThreads), shape.blocks * 4),
-           kNarrowThreads, 0, stream, buffers.x, count, buffers.narrow_x);
+           Smaller(CeilDivide(count, kBlockThreads), shape.blocks * 4),
+           kBlockThreads, 0, stream, buffers.x, count, buffers.narrow_x);
   }
   WithHotProduct(batch, buffers, shape, [&](const auto& in) {
     LaunchAll(in, with_dx, shape.blocks, stream);
   });
 }
 
-#define TF_HSM_INSTANTIATE(T)                                           \
-  template void LaunchHotForward<T>(const Batch<T>&, const Buffers<T>&, \
-                                    const LaunchShape&, bool, void*);
-TF_HSM_INSTANTIATE(float)
-TF_HSM_INSTANTIATE(bfloat16)
-TF_HSM_INSTANTIATE(half)
-#undef TF_HSM_INSTANTIATE
+#define TF_HSM_INSTANTIATE(T) TF_HSM_MAKE(LaunchHotForward, T)
+TF_HSM_FLOAT_SUM_TYPES(TF_HSM_INSTANTIATE)
 
 }  // namespace gpu
 }  // namespace tf_hsm

@@ -154,15 +154,15 @@ class HotLogitsOf {
     }
   }
 
-  // Of example e of the item, at its row `row`.
+  // The logits of example e of the item, from its row `row` on.
   TF_HSM_DEVICE float* Logits(const DeviceNode& node, const Item& item, int e,
                               int row) const {
     return in_.buffers.logits + node.logits_offset +
            (item.example + e) * node.fanout + item.row + row;
   }
 
-  // Of example ThreadIndex(): the logit of its path, if it is in this tile, and
-  // the parts of the tile added to its m and s, which lie where they go.
+  // For example ThreadIndex(): the logit of its path, if it is in this tile,
+  // and the parts of the tile added to its m and s, which lie where they go.
   TF_HSM_DEVICE void Merge(const DeviceNode& node, const Item& item, int row,
                            int rows) const {
     const Buffers<T>& out = in_.buffers;

@@ -24,7 +24,7 @@ namespace gpu {
 
 enum class Depth { kInside, kOutside };
 
-// Elements of U between the rows of a panel, and of all of it.
+// Elements of U between the rows of a panel, and in all of it.
 template <typename U>
 TF_HSM_HOST_DEVICE constexpr int PanelStride(Depth k, int depth) {
   return k == Depth::kInside ? depth + 16 / static_cast<int>(sizeof(U))
@@ -185,9 +185,9 @@ class HotMma {
   }
 
  private:
-  // 16 numbers from `first` on, times 32 bytes along k, as operand a or as two
-  // operands b. Of its four matrices of 8 numbers x 16 bytes, a has the second
-  // eight numbers in those of odd index, b in the last two.
+  // Loads 16 numbers from `first` on, times 32 bytes along k, as operand a or
+  // as two operands b: four matrices of 8 numbers x 16 bytes. The second eight
+  // numbers are the matrices 1 and 3 of a, 2 and 3 of b.
   template <Depth depth, bool is_a>
   TF_HSM_DEVICE static void Fragment(const T* panel, int first, int k,
                                      uint32_t (&words)[4]) {

@@ -9,8 +9,8 @@
 // and slab of columns. Slices of the source stream through shared memory; the
 // logits of the next slice are on their way to registers while this one is
 // used, and become coefficients after it. A group that is cut leaves parts,
-// added in order by path.h (rows) and MergeRows (examples). Of a row that is
-// not cut a block makes all slabs and then gives it out.
+// added in order by path.h (rows) and MergeRows (examples). Where rows are not
+// cut, a block makes all slabs of them and then gives them out.
 //
 // Bytes: the logits once per slab, the source once per 128 i, from the second
 // cache. FLOPs: 2 per weight and example, and an exponential per slab.
@@ -217,7 +217,7 @@ class HotSums {
         PanelStride<Source>(Depth::kOutside, kSlice), SourcePanel(q));
   }
 
-  // Of the examples of slice q of the backward.
+  // Loads the terms of the examples of slice q of the backward.
   TF_HSM_DEVICE void LoadTerms(const DeviceNode& node, const Item& item,
                                const float* loss_grads, int q) {
     if (ThreadIndex() >= kSlice) return;
@@ -237,7 +237,8 @@ class HotSums {
     terms_[q % kHotStages * kSlice + ThreadIndex()] = terms;
   }
 
-  // Of half a slice; where there is none, one whose exponential is 0.
+  // Loads the logits of half a slice; minus infinity, whose exponential is 0,
+  // where there are none.
   TF_HSM_DEVICE void LoadLogits(const DeviceNode& node, const Item& item, int q,
                                 int half) {
     const int e =

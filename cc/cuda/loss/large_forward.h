@@ -1,4 +1,4 @@
-// Loss and dx at wide groups that are not hot, from one read of the weights.
+// Loss and dx at large groups that are not hot, from one read of the weights.
 //
 //   z = w x + b;   m = max z;   s = sum exp(z - m);   v = sum exp(z - m) w
 //
@@ -16,8 +16,8 @@
 // cache), x once per item, v once per item and example. FLOPs: 4 per weight and
 // example with dx, 2 without.
 
-#ifndef TF_HSM_CC_CUDA_LOSS_WIDE_FORWARD_H_
-#define TF_HSM_CC_CUDA_LOSS_WIDE_FORWARD_H_
+#ifndef TF_HSM_CC_CUDA_LOSS_LARGE_FORWARD_H_
+#define TF_HSM_CC_CUDA_LOSS_LARGE_FORWARD_H_
 
 #include <cmath>
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace tf_hsm {
 namespace gpu {
 
 template <typename T>
-struct WideArguments {
+struct LargeArguments {
   const T* weights;
   const T* biases;
   int64_t width;
@@ -48,13 +48,13 @@ TF_HSM_HOST_DEVICE int64_t ForwardSharedBytes(int columns) {
 }
 
 template <typename Product>
-class WideForward {
+class LargeForward {
  public:
   using T = typename Product::Weight;
   using Input = typename Product::Input;
   using A = typename Product::A;
 
-  TF_HSM_DEVICE WideForward(const WideArguments<T>& in, bool with_dx)
+  TF_HSM_DEVICE LargeForward(const LargeArguments<T>& in, bool with_dx)
       : in_(in),
         with_dx_(with_dx),
         w_stride_(TileStride<T>(in.slabs.columns)),
@@ -226,7 +226,7 @@ class WideForward {
     SyncBlock();  // before the next item's first writes
   }
 
-  const WideArguments<T>& in_;
+  const LargeArguments<T>& in_;
   const bool with_dx_;
   const int w_stride_;
   const int x_stride_;
@@ -241,9 +241,9 @@ class WideForward {
 
 template <typename Product>
 TF_HSM_KERNEL(kTileThreads)
-ForwardWide(WideArguments<typename Product::Weight> in, bool with_dx) {
+ForwardLarge(LargeArguments<typename Product::Weight> in, bool with_dx) {
   const int slabs = with_dx ? in.slabs.count : 1;
-  WideForward<Product> work(in, with_dx);
+  LargeForward<Product> work(in, with_dx);
   const int64_t count = in.buffers.plan.counts->work.forward_items * slabs;
   for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
     const Item item = in.buffers.forward_items[i / slabs];
@@ -256,4 +256,4 @@ ForwardWide(WideArguments<typename Product::Weight> in, bool with_dx) {
 }  // namespace gpu
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_CUDA_LOSS_WIDE_FORWARD_H_
+#endif  // TF_HSM_CC_CUDA_LOSS_LARGE_FORWARD_H_

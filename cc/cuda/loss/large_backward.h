@@ -1,4 +1,4 @@
-// dW and db of rows of wide groups that are not hot, written out or applied in
+// dW and db of rows of large groups that are not hot, written out or applied in
 // place.
 //
 //   dz = g (exp(z - m) / s - [row is on the path]);   dW = dz^T x;   db: dz
@@ -14,13 +14,13 @@
 // Bytes: x once per 32 rows (from the second cache), the rows once to be read
 // and once to be written. FLOPs: 2 per weight and example, 4 with new logits.
 
-#ifndef TF_HSM_CC_CUDA_LOSS_WIDE_BACKWARD_H_
-#define TF_HSM_CC_CUDA_LOSS_WIDE_BACKWARD_H_
+#ifndef TF_HSM_CC_CUDA_LOSS_LARGE_BACKWARD_H_
+#define TF_HSM_CC_CUDA_LOSS_LARGE_BACKWARD_H_
 
 #include <cmath>
 #include <cstdint>
 
-#include "cc/cuda/loss/wide_forward.h"
+#include "cc/cuda/loss/large_forward.h"
 #include "cc/cuda/tile/buffers.h"
 #include "cc/cuda/tile/largest_grad.h"
 #include "cc/cuda/tile/product.h"
@@ -39,15 +39,15 @@ TF_HSM_HOST_DEVICE int64_t BackwardSharedBytes(int columns) {
 }
 
 template <typename Product>
-class WideBackward {
+class LargeBackward {
  public:
   using T = typename Product::Weight;
   using Input = typename Product::Input;
   using A = typename Product::A;
 
-  TF_HSM_DEVICE WideBackward(const WideArguments<T>& in,
-                             const Accumulator<T>* loss_grads,
-                             const RowOutput<T>& out)
+  TF_HSM_DEVICE LargeBackward(const LargeArguments<T>& in,
+                              const Accumulator<T>* loss_grads,
+                              const RowOutput<T>& out)
       : in_(in),
         loss_grads_(loss_grads),
         out_(out),
@@ -213,7 +213,7 @@ class WideBackward {
             db_[i], in_.width);
   }
 
-  const WideArguments<T>& in_;
+  const LargeArguments<T>& in_;
   const A* loss_grads_;
   const RowOutput<T>& out_;
   const int w_stride_;
@@ -233,10 +233,10 @@ class WideBackward {
 
 template <typename Product>
 TF_HSM_KERNEL(kTileThreads)
-BackwardWide(WideArguments<typename Product::Weight> in,
-             const typename Product::A* loss_grads,
-             RowOutput<typename Product::Weight> out) {
-  WideBackward<Product> work(in, loss_grads, out);
+BackwardLarge(LargeArguments<typename Product::Weight> in,
+              const typename Product::A* loss_grads,
+              RowOutput<typename Product::Weight> out) {
+  LargeBackward<Product> work(in, loss_grads, out);
   const int64_t count = in.buffers.plan.counts->work.backward_items;
   for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
     const Item item = in.buffers.backward_items[i];
@@ -249,4 +249,4 @@ BackwardWide(WideArguments<typename Product::Weight> in,
 }  // namespace gpu
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_CUDA_LOSS_WIDE_BACKWARD_H_
+#endif  // TF_HSM_CC_CUDA_LOSS_LARGE_BACKWARD_H_

@@ -1,0 +1,107 @@
+// Checks draws among the best classes of each example.
+
+#ifndef TF_HSM_CC_CUDA_CHECK_BEST_CLASSES_CHECK_H_
+#define TF_HSM_CC_CUDA_CHECK_BEST_CLASSES_CHECK_H_
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cc/core/base/philox.h"
+#include "cc/cuda/api/best_classes.h"
+#include "cc/cuda/check/loss_case.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+template <typename T>
+class BestClassesCheck {
+ public:
+  BestClassesCheck(const LossCase<T>& c, std::mt19937* rng)
+      : case_(c),
+        num_classes_(c.tree.num_classes),
+        size_(std::min(c.size, kMaxPredictions)),
+        rng_(rng) {}
+
+  void Run() {
+    for (double top_p : {1.0, 0.6, 1e-30}) CheckDraws(top_p);
+  }
+
+ private:
+  void CheckDraws(double top_p) {
+    const int64_t k = std::min<int64_t>(num_classes_, 37);
+    std::vector<float> log_probs;
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < size_; ++i) {
+      std::vector<float> own;
+      for (int64_t j = 0; j < k; ++j) {
+        own.push_back(-static_cast<float>((*rng_)() % 64) / 8 - 2);
+        ids.push_back((*rng_)() % num_classes_);
+      }
+      std::sort(own.begin(), own.end(), std::greater<float>());
+      if (i % 5 == 4) own.assign(k, NAN);
+      if (i % 5 == 3) own.back() = k > 1 ? NAN : own.back();
+      log_probs.insert(log_probs.end(), own.begin(), own.end());
+    }
+    SampleArguments arguments;
+    arguments.num_samples = 5;
+    arguments.seed_0 = 7;
+    arguments.seed_1 = uint64_t{1} << 50;
+    arguments.temperature = 0.7;
+    const DeviceArray<float> device_log_probs(log_probs);
+    const DeviceArray<int64_t> device_ids(ids);
+    const DeviceArray<int64_t> draws(size_ * arguments.num_samples);
+    const DeviceArray<int64_t> first(size_), pruned(size_);
+    const DeviceArray<int32_t> too_few(size_);
+    const BestClasses best = {size_, k, device_log_probs.data(),
+                              device_ids.data()};
+    std::string error = DrawFromBest(best, top_p, arguments, draws.data(),
+                                     too_few.data(), nullptr);
+    error += SplitBest(best, first.data(), pruned.data(), nullptr);
+    const std::vector<int64_t> got = draws.Download();
+    const std::vector<int32_t> flags = too_few.Download();
+    const std::vector<int64_t> firsts = first.Download();
+    const std::vector<int64_t> counts = pruned.Download();
+    const Uniform uniform(arguments.seed_0, arguments.seed_1);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < size_; ++i) {
+      const float* own = log_probs.data() + i * k;
+      wrong += firsts[i] != ids[i * k] || counts[i] != 0;
+      std::vector<double> sums;
+      double mass = 0, sum = 0;
+      for (int64_t j = 0; j < k && mass < std::max(top_p, 1e-10); ++j) {
+        const double share =
+            std::exp((own[j] - own[0]) / arguments.temperature);
+        mass += std::isnan(own[j]) ? 0 : std::exp(own[j]);
+        sums.push_back(sum += j > 0 && std::isnan(share) ? 0 : share);
+        if (top_p >= 1) mass = 0;
+      }
+      wrong += flags[i] != (top_p < 1 && mass < std::max(top_p, 1e-10));
+      for (int64_t s = 0; s < arguments.num_samples; ++s) {
+        const int64_t draw = i * arguments.num_samples + s;
+        const double point = uniform.At(draw, 0) * sum;
+        int64_t want = -1;
+        if (sum > 0) {
+          const auto at = std::upper_bound(sums.begin(), sums.end(), point);
+          want = ids[i * k + (at - sums.begin())];
+        }
+        wrong += got[draw] != want;
+      }
+    }
+    Line(LineName<T>(case_.name, size_, case_.width, case_.precision,
+                     "draws, top_p " + std::to_string(top_p)),
+         error.empty() && wrong == 0, error + WrongText(wrong));
+  }
+
+  const LossCase<T>& case_;
+  const int64_t num_classes_, size_;
+  std::mt19937* rng_;
+};
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_CHECK_BEST_CLASSES_CHECK_H_

@@ -1,0 +1,212 @@
+// Checks log-probabilities with their gradient, and those of given classes.
+
+#ifndef TF_HSM_CC_CUDA_CHECK_LOG_PROBS_GRAD_CHECK_H_
+#define TF_HSM_CC_CUDA_CHECK_LOG_PROBS_GRAD_CHECK_H_
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cc/cuda/api/class_log_probs.h"
+#include "cc/cuda/api/inference.h"
+#include "cc/cuda/api/log_probs_grad.h"
+#include "cc/cuda/check/loss_case.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+template <typename T>
+class LogProbsGradCheck {
+ public:
+  using A = Accumulator<T>;
+
+  LogProbsGradCheck(const CheckCase& c, const LossCase<T>& loss,
+                    std::mt19937* rng)
+      : case_(loss),
+        tree_(loss.tree),
+        levels_(LevelStarts(c.tree)),
+        rng_(rng),
+        device_(loss),
+        batch_(device_.batch) {
+    batch_.size = std::min(batch_.size, kMaxPredictions);
+  }
+
+  void Run() {
+    CheckLogProbs(true);
+    CheckLogProbs(false);
+    CheckClasses();
+  }
+
+ private:
+  void Report(const std::string& what, bool good, const std::string& text) {
+    Line(LineName<T>(case_.name, batch_.size, case_.width, case_.precision,
+                     what),
+         good, text);
+  }
+
+  static std::string Text(const char* what, double worst) {
+    char text[64];
+    std::snprintf(text, sizeof(text), "%s %.1e  ", what, worst);
+    return text;
+  }
+
+  // The values are those of LogProbs; the gradient is compared with one in
+  // double that is made of them.
+  void CheckLogProbs(bool of_nodes) {
+    const int64_t size = batch_.size, rows = tree_.num_rows;
+    const int64_t groups = tree_.num_groups;
+    const int64_t columns = of_nodes ? rows : tree_.num_classes;
+    const DeviceArray<A> nodes(size * rows), values(size * columns);
+    const DeviceArray<A> of_groups(size * groups);
+    const DeviceBlock node_scratch(LogProbsBytes(batch_, true));
+    const DeviceBlock scratch(AllLogProbsBytes(batch_, of_nodes, 7));
+    std::string error = LogProbs(batch_, levels_, true, nodes.data(),
+                                 node_scratch.data(), nullptr);
+    error += MakeAllLogProbs<T>(batch_, levels_, 7,
+                                {of_nodes, values.data(), of_groups.data()},
+                                scratch.data(), nullptr);
+    nodes_ = nodes.Download();
+    const std::vector<A> got = values.Download();
+    const std::vector<A> got_groups = of_groups.Download();
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      const A* own = nodes_.data() + i * rows;
+      for (int64_t c = 0; c < columns; ++c) {
+        const A want = own[of_nodes ? c : tree_.class_rows[c]];
+        if (got[i * columns + c] != want) ++wrong;
+      }
+      for (int64_t g = 0; g < groups; ++g) {
+        const A want = g == 0 ? A(0) : own[tree_.group_parents[g]];
+        if (got_groups[i * groups + g] != want) ++wrong;
+      }
+    }
+    std::vector<A> grads;
+    for (int64_t i = 0; i < size * columns; ++i) {
+      grads.push_back(static_cast<A>(static_cast<int>((*rng_)() % 65) - 32) /
+                      32);
+    }
+    const DeviceArray<A> device_grads(grads);
+    std::vector<A> dz, dx;
+    bool same = true;
+    for (int run = 0; run < 2; ++run) {
+      const DeviceArray<A> device_dz(size * rows);
+      const DeviceArray<A> device_dx(size * case_.width);
+      const DeviceBlock grad_scratch(LogProbsGradBytes(batch_));
+      error += LogProbsGrad<T>(batch_, levels_,
+                               {of_nodes, values.data(), of_groups.data()},
+                               device_grads.data(), device_dz.data(),
+                               device_dx.data(), grad_scratch.data(), nullptr);
+      same = same && (run == 0 || (SameBits(dz, device_dz.Download()) &&
+                                   SameBits(dx, device_dx.Download())));
+      dz = device_dz.Download();
+      dx = device_dx.Download();
+    }
+    const double unit = RoundingOf<T>(case_.precision).sum;
+    const double dz_error = GradError(of_nodes, grads, dz);
+    const double dx_error = ProductError(dz, dx);
+    Report(of_nodes ? "nodes and gradient" : "classes and gradient",
+           error.empty() && wrong == 0 && same &&
+               dz_error <= unit * 16 * (rows + 16) &&
+               dx_error <= unit * 2 * (rows + 16),
+           error + WrongText(wrong) + "  " + Text("dz", dz_error) +
+               Text("dx", dx_error) + (same ? "" : "two runs differ"));
+  }
+
+  double GradError(bool of_nodes, const std::vector<A>& grads,
+                   const std::vector<A>& dz) const {
+    const int64_t rows = tree_.num_rows;
+    const int64_t columns = of_nodes ? rows : tree_.num_classes;
+    Errors errors;
+    for (int64_t i = 0; i < batch_.size; ++i) {
+      const A* own = nodes_.data() + i * rows;
+      std::vector<double> sums(rows);
+      for (int64_t c = 0; c < columns; ++c) {
+        sums[of_nodes ? c : tree_.class_rows[c]] = grads[i * columns + c];
+      }
+      for (int64_t g = tree_.num_groups; g-- > 0;) {
+        const int64_t parent = tree_.group_parents[g];
+        const int64_t first = tree_.group_offsets[g];
+        const int64_t last = tree_.group_offsets[g + 1];
+        double sum = 0;
+        for (int64_t r = first; r < last; ++r) sum += sums[r];
+        const double above = parent < 0 ? 0 : own[parent];
+        for (int64_t r = first; r < last; ++r) {
+          errors.Add(dz[i * rows + r],
+                     sums[r] - sum * std::exp(own[r] - above));
+        }
+        if (parent >= 0) sums[parent] += sum;
+      }
+    }
+    return errors.worst;
+  }
+
+  // Relative to the magnitudes that are added.
+  double ProductError(const std::vector<A>& dz,
+                      const std::vector<A>& dx) const {
+    double worst = 0;
+    for (int64_t i = 0; i < batch_.size; ++i) {
+      for (int64_t d = 0; d < case_.width; ++d) {
+        double sum = 0, size = 1;
+        for (int64_t r = 0; r < tree_.num_rows; ++r) {
+          const double term = static_cast<double>(dz[i * tree_.num_rows + r]) *
+                              ToDouble(case_.w[r * case_.width + d]);
+          sum += term;
+          size += std::fabs(term);
+        }
+        const double error = std::fabs(dx[i * case_.width + d] - sum) / size;
+        if (!(error <= worst)) worst = std::isnan(error) ? INFINITY : error;
+      }
+    }
+    return worst;
+  }
+
+  // Given classes, wrong ones among them; then draws among the best.
+  void CheckClasses() {
+    constexpr int64_t kCount = 3;
+    const int64_t size = batch_.size;
+    std::vector<int32_t> classes;
+    for (int64_t i = 0; i < size * kCount; ++i) {
+      int64_t id = (*rng_)() % tree_.num_classes;
+      if (i % 7 == 3) id = i % 2 == 0 ? tree_.num_classes : -1;
+      classes.push_back(static_cast<int32_t>(id));
+    }
+    const DeviceArray<int32_t> labels(classes);
+    Batch<T> batch = batch_;
+    batch.labels = labels.data();
+    batch.labels_are_int64 = false;
+    const DeviceArray<A> found(size * kCount);
+    const DeviceBlock scratch(ClassLogProbsBytes(batch, kCount, 5));
+    const std::string error =
+        ClassLogProbs(batch, kCount, 5, found.data(), scratch.data(), nullptr);
+    const std::vector<A> got = found.Download();
+    Errors errors;
+    for (int64_t i = 0; i < size * kCount; ++i) {
+      const int64_t id = classes[i];
+      const bool right = id >= 0 && id < tree_.num_classes;
+      errors.Add(
+          got[i],
+          right ? nodes_[i / kCount * tree_.num_rows + tree_.class_rows[id]]
+                : NAN);
+    }
+    Report("given classes",
+           error.empty() &&
+               errors.worst <= 2 * ToleranceOf<T>(case_.precision, case_.width,
+                                                  batch.shape.depth),
+           error + Text("log_probs", errors.worst));
+  }
+
+  const LossCase<T>& case_;
+  const TreeView tree_;
+  const std::vector<int64_t> levels_;
+  std::mt19937* rng_;
+  const DeviceCase<T> device_;
+  Batch<T> batch_;
+  std::vector<A> nodes_;
+};
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_CHECK_LOG_PROBS_GRAD_CHECK_H_

@@ -1,0 +1,51 @@
+// What entry points refuse: each function returns an empty string, or a
+// sentence that says what is wrong.
+
+#ifndef TF_HSM_CC_CUDA_LOSS_CHECK_ARGUMENTS_H_
+#define TF_HSM_CC_CUDA_LOSS_CHECK_ARGUMENTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "cc/cuda/api/gpu.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+inline std::string CheckBetween(const char* name, int64_t value, int64_t low,
+                                int64_t high) {
+  if (value >= low && value <= high) return "";
+  return std::string(name) + " is " + std::to_string(value) +
+         ", but must be in [" + std::to_string(low) + ", " +
+         std::to_string(high) + "]";
+}
+
+template <typename T>
+std::string CheckBatch(const Batch<T>& batch) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const int64_t num_rows = batch.tree.num_rows;
+  const struct {
+    const char* name;
+    int64_t value, low, high;
+  } ranges[] = {{"size", batch.size, 0, kMost},
+                {"width", batch.width, 1, kMost},
+                {"num_ignored", batch.num_ignored, 0, kMaxIgnored},
+                {"num_groups", batch.tree.num_groups, 1, num_rows},
+                {"depth", batch.shape.depth, 1, kMost},
+                {"max_fanout", batch.shape.max_fanout, 1, num_rows}};
+  for (const auto& [name, value, low, high] : ranges) {
+    const std::string error = CheckBetween(name, value, low, high);
+    if (!error.empty()) return error;
+  }
+  return "";
+}
+
+inline std::string TooWide(int64_t width) {
+  return "width is " + std::to_string(width) +
+         ", whose rows do not fit the shared memory of this device";
+}
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_LOSS_CHECK_ARGUMENTS_H_

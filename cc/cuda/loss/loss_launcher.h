@@ -1,0 +1,59 @@
+// What the entry points of the loss share: a batch, the memory that it was
+// given, and the device that it runs on.
+
+#ifndef TF_HSM_CC_CUDA_LOSS_LOSS_LAUNCHER_H_
+#define TF_HSM_CC_CUDA_LOSS_LOSS_LAUNCHER_H_
+
+#include <cstdint>
+
+#include "cc/cuda/device/launcher.h"
+#include "cc/cuda/loss/dispatch.h"
+#include "cc/cuda/loss/inputs.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// Launches for a batch that CheckBatch has passed.
+template <typename T>
+struct LossLauncher : Launcher {
+  LossLauncher(const Batch<T>& the_batch, const Memory& memory, void* on_stream)
+      : Launcher(on_stream),
+        batch(the_batch),
+        shape(ShapeOf(batch, device)),
+        sizes(LayOut(batch, memory, shape, &buffers)) {}
+
+  // The part of the state that needs labels and inputs alone.
+  void PrepareState(Accumulator<T>* loss) const {
+    MakePlan(batch, buffers.bounds, buffers.hot_items, buffers.plan,
+             buffers.plan_scratch, loss, stream);
+    PackInputs(*this, batch, buffers.plan.order, buffers.x);
+  }
+
+  // Lists the items of one kind, for kernels that take them.
+  void List(ItemKind kind, Item* items) const {
+    ListItems(kind, buffers.bounds, buffers.plan, items, stream);
+  }
+
+  // use(ProductName, arguments) for a kernel at large groups.
+  template <typename Use>
+  void AtLargeGroups(const Use& use) const {
+    const LargeArguments<T> in = {batch.weights,
+                                  batch.biases,
+                                  batch.width,
+                                  shape.slabs,
+                                  CopyBytes(batch.weights, batch.width),
+                                  CopyBytes(buffers.x, batch.width),
+                                  buffers};
+    WithProduct(batch, device, [&](auto name) { use(name, in); });
+  }
+
+  const Batch<T>& batch;
+  LaunchShape shape;
+  Buffers<T> buffers;
+  MemorySizes sizes;
+};
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_LOSS_LOSS_LAUNCHER_H_
