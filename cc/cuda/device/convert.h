@@ -110,8 +110,8 @@ TF_HSM_DEVICE float Exp(float value) { return expf(value); }
 TF_HSM_DEVICE double Exp(double value) { return exp(value); }
 TF_HSM_DEVICE float Log(float value) { return logf(value); }
 TF_HSM_DEVICE double Log(double value) { return log(value); }
-TF_HSM_DEVICE float Sqrt(float value) { return sqrtf(value); }
-TF_HSM_DEVICE double Sqrt(double value) { return sqrt(value); }
+TF_HSM_HOST_DEVICE float Sqrt(float value) { return sqrtf(value); }
+TF_HSM_HOST_DEVICE double Sqrt(double value) { return sqrt(value); }
 
 TF_HSM_DEVICE float Abs(float value) { return fabsf(value); }
 TF_HSM_DEVICE double Abs(double value) { return fabs(value); }

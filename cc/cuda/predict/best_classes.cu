@@ -3,9 +3,9 @@
 
 #include <cmath>
 
+#include "cc/core/base/philox.h"
 #include "cc/cuda/api/best_classes.h"
 #include "cc/cuda/device/device.h"
-#include "cc/cuda/device/uniform.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/predict/examples.h"
 
@@ -68,8 +68,8 @@ DrawFromBestKernel(BestClasses best, double top_p, SampleArguments options,
       classes[draw] = -1;
       continue;
     }
-    const double u = UniformNumber(options.seed_0, options.seed_1,
-                                   static_cast<uint64_t>(draw), 0);
+    const double u = Uniform(options.seed_0, options.seed_1)
+                         .At(static_cast<uint64_t>(draw), 0);
     // Below the total, also where the product is rounded up to it.
     const double point = fmin(u * total, nextafter(total, 0.0));
     int low = 0, high = *count - 1;

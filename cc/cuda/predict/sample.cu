@@ -9,8 +9,8 @@
 
 #include <cmath>
 
+#include "cc/core/base/philox.h"
 #include "cc/cuda/api/inference.h"
-#include "cc/cuda/device/uniform.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/inputs.h"
 #include "cc/cuda/predict/examples.h"
@@ -118,9 +118,9 @@ DrawClasses(SampleKernelArguments<T> in) {
         break;
       }
       const A max = GroupLogits(in, x, first, fanout, z);
-      const double u = UniformNumber(in.options.seed_0, in.options.seed_1,
-                                     static_cast<uint64_t>(draw),
-                                     static_cast<uint64_t>(depth));
+      const double u =
+          Uniform(in.options.seed_0, in.options.seed_1)
+              .At(static_cast<uint64_t>(draw), static_cast<uint64_t>(depth));
       const int64_t k = Pick(z, fanout, Shift(max), scale, u);
       SyncWarp();  // before the next group's logits
       if (k < 0) break;

@@ -1,6 +1,6 @@
 // Where the gradient of a touched row goes: out, or at once into the row.
 //
-// The rules are those of cc/core/update/update.h, one warp per row. An update
+// The rules are those of cc/core/update/rules.h, one warp per row. An update
 // costs one read and one write of the row and of its slots. What a row becomes
 // depends on its own gradient only.
 
@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "cc/core/update/random_bits.h"
+#include "cc/core/update/rules.h"
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/device/convert.h"
 
@@ -21,21 +23,6 @@ struct RowOutput {
   Update<T> update;
   bool updates = false;
 };
-
-// 32 bits from a counter, by the finalizer of MurmurHash3, and from one of 64
-// bits, by that of SplitMix64: the bits of the CPU's rounding.
-TF_HSM_DEVICE uint32_t RandomBits(uint32_t counter) {
-  counter ^= counter >> 16;
-  counter *= 0x85ebca6bu;
-  counter ^= counter >> 13;
-  counter *= 0xc2b2ae35u;
-  return counter ^ (counter >> 16);
-}
-TF_HSM_DEVICE uint32_t RandomBits64(uint64_t counter) {
-  counter = (counter ^ (counter >> 30)) * 0xbf58476d1ce4e5b9u;
-  counter = (counter ^ (counter >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<uint32_t>(counter >> 32);
-}
 
 // Rounds to nearest; bfloat16 with `stochastic` away from zero with the
 // probability of the bits that are cut off.
@@ -53,26 +40,52 @@ TF_HSM_DEVICE bfloat16 Round<bfloat16>(float value, bool stochastic,
   return {static_cast<uint16_t>((bits + (RandomBits(counter) & 0xffff)) >> 16)};
 }
 
-// One step of the rule on a number with the gradient g: returns its new value.
-// Slots are those of the number; row-wise Adagrad's is part of `rate` already.
+// What a RuleStep computes with.
 template <typename A>
-TF_HSM_DEVICE A NewValue(UpdateRule rule, const Hyperparameters& hyper, A rate,
-                         A g, A value, A* slot_0, A* slot_1) {
-  const A epsilon = static_cast<A>(hyper.epsilon);
-  if (rule == UpdateRule::kAdagrad) {
-    const A sum = *slot_0 + g * g;
-    *slot_0 = sum;
-    return value - rate * g / Sqrt(sum + epsilon);
+struct DeviceMath {
+  using Scalar = A;
+  using Number = A;
+  TF_HSM_HOST_DEVICE static A Sqrt(A value) { return gpu::Sqrt(value); }
+};
+
+// nvcc takes a host's constexpr function here, but not in a device function.
+template <UpdateRule rule>
+constexpr UpdateRule kBiasRule = BiasRule(rule);
+
+// Takes a step of the rule on a number with the gradient g. Changes its slots,
+// the ones at `at`; returns its new value.
+template <UpdateRule rule, typename A>
+TF_HSM_DEVICE A NewValue(const Hyperparameters& hyper, A rate, A g, A value,
+                         A* const (&slots)[kMaxSlots], int64_t at) {
+  constexpr int kSlots = RuleConstant<rule>::number_slots;
+  const RuleStep<DeviceMath<A>> step(hyper);
+  A own[kMaxSlots];
+  TF_HSM_UNROLL
+  for (int i = 0; i < kSlots; ++i) own[i] = slots[i][at];
+  value -= step.template Change<rule>(rate, g, own);
+  TF_HSM_UNROLL
+  for (int i = 0; i < kSlots; ++i) slots[i][at] = own[i];
+  return value;
+}
+
+// The rate of a row, by all lanes of a warp. Changes the slots of the row.
+template <UpdateRule rule, typename T>
+TF_HSM_DEVICE Accumulator<T> RowRate(const Update<T>& update, int64_t row,
+                                     const Accumulator<T>* g, int64_t width) {
+  using A = Accumulator<T>;
+  const RuleStep<DeviceMath<A>> step(update.hyper);
+  if constexpr (RuleConstant<rule>::row_slots == 0) {
+    return step.rate;
+  } else {
+    A squares = 0;
+    for (int64_t d = Lane(); d < width; d += kWarp) squares += g[d] * g[d];
+    const A mean_square = WarpSum(squares) / static_cast<A>(width);
+    A slots[] = {update.weight_slots[0][row]};
+    const A rate = step.template RowRate<rule>(mean_square, slots);
+    SyncWarp();  // all have read it
+    if (Lane() == 0) update.weight_slots[0][row] = slots[0];
+    return rate;
   }
-  if (rule == UpdateRule::kAdam) {
-    const A mean = *slot_0 + (g - *slot_0) * static_cast<A>(1 - hyper.beta_1);
-    const A square =
-        *slot_1 + (g * g - *slot_1) * static_cast<A>(1 - hyper.beta_2);
-    *slot_0 = mean;
-    *slot_1 = square;
-    return value - rate * mean / (Sqrt(square) + epsilon);
-  }
-  return value - rate * g;
 }
 
 // Applies the update to a row whose gradient is g [width], by all lanes of a
@@ -82,41 +95,31 @@ TF_HSM_DEVICE void UpdateRow(const Update<T>& update, int64_t row,
                              const Accumulator<T>* g, Accumulator<T> db,
                              int64_t width) {
   using A = Accumulator<T>;
-  A rate = static_cast<A>(update.hyper.learning_rate);
-  const bool row_wise = update.rule == UpdateRule::kRowwiseAdagrad;
-  const bool slots = update.rule != UpdateRule::kSgd;
-  const bool two_slots = update.rule == UpdateRule::kAdam;
-  if (row_wise) {
-    A squares = 0;
-    for (int64_t d = Lane(); d < width; d += kWarp) squares += g[d] * g[d];
-    const A sum =
-        update.weight_slots[0][row] + WarpSum(squares) / static_cast<A>(width);
-    SyncWarp();  // all have read it
-    if (Lane() == 0) update.weight_slots[0][row] = sum;
-    rate /= Sqrt(sum + static_cast<A>(update.hyper.epsilon));
-  }
-  const uint32_t random =
-      RandomBits64(update.seed + static_cast<uint64_t>(2 * row));
+  A rate = 0;
+  WithRule(update.rule, [&](auto rule) {
+    rate = RowRate<decltype(rule)::value>(update, row, g, width);
+  });
+  const uint32_t random = WeightCounter(update.seed, row);
   for (int64_t d = Lane(); d < width; d += kWarp) {
     const int64_t at = row * width + d;
-    A* slot_0 = slots && !row_wise ? update.weight_slots[0] + at : nullptr;
-    A* slot_1 = two_slots ? update.weight_slots[1] + at : nullptr;
-    const A value = NewValue(update.rule, update.hyper, rate, g[d],
-                             Widen(update.weights[at]), slot_0, slot_1);
+    A value = Widen(update.weights[at]);
+    WithRule(update.rule, [&](auto rule) {
+      value = NewValue<decltype(rule)::value>(update.hyper, rate, g[d], value,
+                                              update.weight_slots, at);
+    });
     update.weights[at] =
         Round<T>(value, update.stochastic, random + static_cast<uint32_t>(d));
   }
   if (update.biases == nullptr || Lane() != 0) return;
-  // A row of one number: both kinds of Adagrad are the same.
-  const A value =
-      NewValue(row_wise ? UpdateRule::kAdagrad : update.rule, update.hyper,
-               static_cast<A>(update.hyper.learning_rate), db,
-               static_cast<A>(Widen(update.biases[row])),
-               slots ? update.bias_slots[0] + row : nullptr,
-               two_slots ? update.bias_slots[1] + row : nullptr);
+  A value = Widen(update.biases[row]);
+  WithRule(update.rule, [&](auto rule) {
+    value = NewValue<kBiasRule<decltype(rule)::value>>(
+        update.hyper, static_cast<A>(update.hyper.learning_rate), db, value,
+        update.bias_slots, row);
+  });
   update.biases[row] =
       Round<T>(value, update.stochastic,
-               RandomBits64(update.seed + 1) + static_cast<uint32_t>(row));
+               BiasCounter(update.seed) + static_cast<uint32_t>(row));
 }
 
 // `index` counts the touched rows.
