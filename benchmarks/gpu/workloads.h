@@ -1,4 +1,4 @@
-// The workloads of gpu.cc, and what a batch of each asks for.
+// The workloads of main.cc, and what a batch of each asks for.
 
 #ifndef TF_HSM_BENCHMARKS_GPU_WORKLOADS_H_
 #define TF_HSM_BENCHMARKS_GPU_WORKLOADS_H_

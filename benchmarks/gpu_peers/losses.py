@@ -62,7 +62,7 @@ class Adaptive(Loss):
 
     @staticmethod
     def numbers_of_each(sizes, backward):
-        """Logits and their logarithms, of the shortlist and of the last tail."""
+        """Logits and their logarithms, of the shortlist and the last tail."""
         logits = sizes.cutoffs[0] + sizes.num_classes - sizes.cutoffs[-1]
         return (4 if backward else 2) * (logits + sizes.width)
 

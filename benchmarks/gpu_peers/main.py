@@ -1,10 +1,10 @@
-"""Times the losses of PyTorch on a GPU, on the workloads of gpu.cc.
+"""Times the losses of PyTorch on a GPU, on the workloads of `gpu`.
 
     python benchmarks/gpu_peers/main.py --workload=1bw --json=peers.json
     python benchmarks/gpu_peers/main.py --ours=gpu.txt
 
-PyTorch and NumPy suffice. README.md beside this file says what exactly is
-timed.
+PyTorch and NumPy suffice. benchmarks/README.md says what exactly
+is timed.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The tables of `gpu_peers`, and our figures from the output of `gpu.cc`."""
+"""The tables of `gpu_peers`, and our figures from the output of `gpu`."""
 
 import pathlib
 
@@ -18,7 +18,7 @@ def read_ours(path):
     """Reads the figures of two-level trees, and their floors.
 
     Args:
-      path: what `gpu.cc` printed: lines of the workload, tree, labels, weights
+      path: what `gpu` printed: lines of the workload, tree, labels, weights
         and kind of products, then ms and multiples of the floor of forward, of
         forward with backward, and of a step in place.
 
