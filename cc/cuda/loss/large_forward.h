@@ -7,7 +7,8 @@
 // its way while this one is used. m, s and v are rescaled when a tile raises
 // the maximum, which is exact but for rounding (docs/math.md, section 4), so
 // that the logits never leave the block, unless they are kept for the backward
-// where that costs less than the weights. WalkPaths merges the items of a group.
+// where that costs less than the weights. WalkPaths merges the items of a
+// group.
 //
 // A width of more columns than fit is cut into slabs; then a block has one slab
 // of v, and makes z from all of them.
