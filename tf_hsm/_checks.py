@@ -34,14 +34,7 @@ def check_integers(name, values):
     Raises:
       ValueError: they have another rank, or are not integers of 64 bits.
     """
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a list of integers") from error
-    if array.ndim != 1:
-        raise ValueError(
-            f"{name} must have rank 1; its shape is {list(array.shape)}"
-        )
+    array = _rank_1(name, values, "integers")
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{name} must hold integers, not {array.dtype}")
     if array.dtype == np.uint64 and array.size:
@@ -65,14 +58,7 @@ def check_counts(counts, num_classes=None):
       ValueError: names the first class whose count is not usable, or says
         that the total passes what the type can hold (2**63 for integers).
     """
-    try:
-        array = np.asarray(counts)
-    except ValueError as error:
-        raise ValueError("counts must be a list of numbers") from error
-    if array.ndim != 1:
-        raise ValueError(
-            f"counts must have rank 1; its shape is {list(array.shape)}"
-        )
+    array = _rank_1("counts", counts, "numbers")
     if not array.size:
         raise ValueError("counts is empty; a tree has at least one class")
     if num_classes is not None and array.size != num_classes:
@@ -101,6 +87,19 @@ def check_counts(counts, num_classes=None):
             "integer counts must sum to less than 2**63; give them as floats"
         )
     return array.astype(np.int64)
+
+
+def _rank_1(name, values, what):
+    """Returns an array of rank 1; ValueError if `values` are something else."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a list of {what}") from error
+    if array.ndim != 1:
+        raise ValueError(
+            f"{name} must have rank 1; its shape is {list(array.shape)}"
+        )
+    return array
 
 
 def _as_int(value):

@@ -147,6 +147,8 @@ def _make(text, options):
     reports = kind is not None and kind.reports
     with contextlib.nullcontext() if reports else _progress(f"making {text}"):
         if kind is not None:
+            if kind.needs and not value:
+                raise ValueError(f"{name} needs {kind.needs}")
             tree = Tree(*kind.build(value, options))
         elif text.endswith(".npz") or os.path.exists(text):
             tree = Tree.load(text)

@@ -34,29 +34,28 @@ def parser():
         required=True, dest="command", metavar="command"
     )
 
-    build = _add(commands, "build", "builds a tree and saves it")
-    build.add_argument("tree", help="see below")
-    build.add_argument("--output", required=True, help="the .npz file to write")
-
-    inspect = _add(
-        commands, "inspect", "says how large a tree is and what it costs"
-    )
-    inspect.add_argument("tree", help="see below")
-
-    compare = _add(commands, "compare", "compares what trees cost")
-    compare.add_argument(
-        "trees",
-        nargs="*",
-        default=_COMPARED,
-        help=f"see below; by default {' '.join(_COMPARED)}",
-    )
-
-    plot = _add(commands, "plot", "draws a tree (needs matplotlib)")
-    plot.add_argument("tree", help="see below")
-    plot.add_argument(
-        "--output", required=True, help="the .png, .svg or .pdf file to write"
-    )
-    for command in (build, inspect, compare, plot):
+    for name, text, output in (
+        ("build", "builds a tree and saves it", "the .npz file to write"),
+        ("inspect", "says how large a tree is and what it costs", None),
+        ("compare", "compares what trees cost", None),
+        (
+            "plot",
+            "draws a tree (needs matplotlib)",
+            "the .png, .svg or .pdf file to write",
+        ),
+    ):
+        command = _add(commands, name, text)
+        if name == "compare":
+            command.add_argument(
+                "trees",
+                nargs="*",
+                default=_COMPARED,
+                help=f"see below; by default {' '.join(_COMPARED)}",
+            )
+        else:
+            command.add_argument("tree", help="see below")
+        if output is not None:
+            command.add_argument("--output", required=True, help=output)
         _add_options(command)
         command.epilog = _kinds() + _EXAMPLES
     return program
@@ -90,10 +89,7 @@ def _add_options(command):
         help="examples in a step; %(default)s",
     )
     command.add_argument(
-        "--width",
-        type=int,
-        default=512,
-        help="that of the inputs; %(default)s",
+        "--width", type=int, default=512, help="that of the inputs; %(default)s"
     )
     command.add_argument(
         "--calibrate",

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tf_hsm.tree import Tree
+from tf_hsm.tree.arrays import assemble
 
 
 def to_tree(children, root, vectors, side):
@@ -35,11 +36,8 @@ def to_tree(children, root, vectors, side):
     is_inner = row_nodes >= num_classes
     class_rows = np.empty(num_classes, np.int64)
     class_rows[row_nodes[~is_inner]] = np.flatnonzero(~is_inner)
-    tree = Tree(
-        np.arange(0, row_nodes.size + 1, 2),
-        np.append(-1, np.flatnonzero(is_inner)),
-        class_rows,
-    )
+    fanouts = np.full(group_nodes.size, 2)
+    tree = Tree(*assemble(fanouts, is_inner, class_rows))
     weights = np.zeros([tree.num_rows, vectors.shape[1]], vectors.dtype)
     weights[side::2] = vectors[group_nodes]
     return tree, weights

@@ -13,10 +13,7 @@ from tf_hsm.tree.arrays import sum_to_root
 def row_masses(arrays, levels, counts):
     """Returns the probability that a label's path has each row, `[R]`.
 
-    Args:
-      arrays: see the module.
-      levels: see the module.
-      counts: `[N]`, how often each class is the label; all alike when None.
+    Without counts `[N]` all classes are alike.
 
     Raises:
       ValueError: a count is negative, infinite or NaN, or all are zero.
@@ -35,12 +32,7 @@ def row_masses(arrays, levels, counts):
 
 
 def group_masses(arrays, masses):
-    """Returns the probability that a label passes each group, `[G]`.
-
-    Args:
-      arrays: see the module.
-      masses: `[R]`, as `row_masses` returns them.
-    """
+    """Returns the probability that a label passes each group, `[G]`."""
     result = np.ones(arrays.group_parents.size)
     result[1:] = masses[arrays.group_parents[1:]]
     return result

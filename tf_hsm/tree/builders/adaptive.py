@@ -111,17 +111,6 @@ def check_cutoffs(cutoffs, num_classes):
     return cutoffs
 
 
-def _build(value, options):
-    return adaptive(
-        options.needed_counts("adaptive"),
-        batch=options.batch,
-        width=options.width,
-        tail=options.flags["tail"],
-        cost_model=options.cost_model,
-        cutoffs=parse_integers("a cutoff", value) if value else None,
-    )
-
-
 def _tail(text):
     return check_tail(int(text) if text.isdecimal() else text)
 
@@ -133,7 +122,14 @@ ADAPTIVE = Kind(
         "counts, --batch and --width",
         "adaptive:C1,C2,...": "with these cutoffs",
     },
-    _build,
+    lambda value, options: adaptive(
+        options.needed_counts("adaptive"),
+        batch=options.batch,
+        width=options.width,
+        tail=options.flags["tail"],
+        cost_model=options.cost_model,
+        cutoffs=parse_integers("a cutoff", value) if value else None,
+    ),
     flags=(
         Flag(
             "tail",

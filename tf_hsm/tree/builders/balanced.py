@@ -101,13 +101,6 @@ def _level_branching(num_classes, branching):
     return levels
 
 
-def _build_balanced(value, options):
-    if not value:
-        raise ValueError("balanced needs a fanout, such as balanced:100")
-    num_classes = options.needed_num_classes("balanced")
-    return balanced(num_classes, parse_fanouts(value))
-
-
 def _build_two_level(value, options):
     if value:
         raise ValueError(f"two_level takes no value; not {value!r}")
@@ -117,7 +110,10 @@ def _build_two_level(value, options):
 BALANCED = Kind(
     "balanced",
     {"balanced:K": "fanout K; balanced:K,K2,... for one K per level"},
-    _build_balanced,
+    lambda value, options: balanced(
+        options.needed_num_classes("balanced"), parse_fanouts(value)
+    ),
+    needs="a fanout, such as balanced:100",
 )
 TWO_LEVEL = Kind(
     "two_level",

@@ -175,19 +175,16 @@ def _sort_siblings(leaf_classes, arrays):
     leaf_classes[places] = leaf_classes[np.lexsort((leaf_classes, groups))]
 
 
-def _build(value, options):
-    if not value:
-        raise ValueError("embeddings needs a file: embeddings:FILE.npy")
-    return from_embeddings(
-        read_array(value),
-        **{flag.name: options.flags[flag.name] for flag in EMBEDDINGS.flags},
-    )
-
-
 EMBEDDINGS = Kind(
     "embeddings",
     {"embeddings:FILE.npy": "similar classes together, from vectors [N, D]"},
-    _build,
+    lambda value, options: from_embeddings(
+        read_array(value),
+        options.flags["branching"],
+        seed=options.flags["seed"],
+        metric=options.flags["metric"],
+    ),
+    needs="a file: embeddings:FILE.npy",
     flags=(
         Flag(
             "branching",

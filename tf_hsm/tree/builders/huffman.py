@@ -15,7 +15,7 @@ Total cost: one sort, then O(N).
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.tree.arrays import TreeArrays
+from tf_hsm.tree.arrays import assemble
 from tf_hsm.tree.builders.balanced import balanced
 from tf_hsm.tree.builders.kind import Kind, parse_fanouts
 
@@ -55,14 +55,11 @@ def huffman(counts, branching=2):
 
     # Merges leave their queue in the order in which they were made, so the
     # items from last taken to first are the rows in breadth-first order.
-    num_groups = is_leaf.size // branching
-    group_offsets = np.arange(num_groups + 1) * branching
-    group_offsets[-1] -= num_dummies
-    group_parents = np.full(num_groups, -1, np.int64)
-    group_parents[1:] = np.flatnonzero(~is_leaf[::-1])
+    fanouts = np.full(is_leaf.size // branching, branching)
+    fanouts[-1] -= num_dummies
     class_rows = np.empty(num_classes, np.int64)
     class_rows[order] = is_leaf.size - 1 - np.flatnonzero(is_leaf)[num_dummies:]
-    return TreeArrays(group_offsets, group_parents, class_rows)
+    return assemble(fanouts, ~is_leaf[::-1], class_rows)
 
 
 def _merge_order(weights, k):
@@ -83,8 +80,8 @@ def _merge_order(weights, k):
     num_leaves = num_sums = made = 0  # taken of each queue; merges made
     while made < num_merges:
         leaves, nodes = weights[num_leaves:], sums[num_sums:made]
-        head = np.sort(np.concatenate([leaves[:k], nodes[:k]]))[:k]
-        bound = head.sum()
+        smallest = np.sort(np.concatenate([leaves[:k], nodes[:k]]))[:k]
+        bound = smallest.sum()
         items = leaves[: np.searchsorted(leaves, bound, "right")]
         from_leaves = np.ones(items.size, bool)
         ready = nodes[: np.searchsorted(nodes, bound, "right")]
@@ -104,13 +101,11 @@ def _merge_order(weights, k):
     return is_leaf
 
 
-def _build(value, options):
-    branching = parse_fanouts(value or "2")
-    return huffman(options.needed_counts("huffman"), branching)
-
-
 HUFFMAN = Kind(
     "huffman",
     {"huffman, huffman:K": "the shortest paths for the counts, fanout K or 2"},
-    _build,
+    lambda value, options: huffman(
+        branching=parse_fanouts(value or "2"),
+        counts=options.needed_counts("huffman"),
+    ),
 )

@@ -69,6 +69,7 @@ class Kind:
       help: what each form of the text makes, by form.
       build: a function of the value, "" where there is none, and `Options`. It
         returns what the builder returns.
+      needs: what the value must be, for a message, where there must be one.
       flags: the `Flag`s that are for this kind alone.
       reports: whether the builder itself says how far it is.
     """
@@ -76,6 +77,7 @@ class Kind:
     name: str
     help: dict[str, str]
     build: Callable
+    needs: str | None = None
     flags: tuple[Flag, ...] = ()
     reports: bool = False
 

@@ -282,14 +282,9 @@ def _refuse_cycle(parents, root, reached_rows):
     raise ValueError(f"node {node} is its own ancestor: {shown}")
 
 
-def _build_paths(value, options):
-    if not value:
-        raise ValueError("paths needs a file: paths:FILE")
-    return from_paths(read_paths(value))
-
-
 PATHS = Kind(
     "paths",
     {"paths:FILE": "one path per class, such as animal/cat, on a line"},
-    _build_paths,
+    lambda value, options: from_paths(read_paths(value)),
+    needs="a file: paths:FILE",
 )
