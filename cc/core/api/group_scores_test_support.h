@@ -1,5 +1,6 @@
-// What the tests of the users of a trained head (descent.h) share: a random
-// tree with parameters and a batch of inputs, and what is known about it.
+// What the tests of the users of a trained head (group_scores.h) share: a
+// random tree with parameters and a batch of inputs, and what is known about
+// it.
 
 #ifndef TF_HSM_CC_CORE_API_GROUP_SCORES_TEST_SUPPORT_H_
 #define TF_HSM_CC_CORE_API_GROUP_SCORES_TEST_SUPPORT_H_

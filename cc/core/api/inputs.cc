@@ -10,7 +10,7 @@ template <typename X, typename A>
 void PackInputs(const int64_t* order, int64_t count, const X* x, int64_t width,
                 const Parallel& parallel, A* packed) {
   constexpr int64_t kRows = 64;
-  // Rows lie anywhere in memory, and are asked for so many before their turn.
+  // Rows lie anywhere in memory, and are prefetched this many rows ahead.
   constexpr int64_t kAhead = 2;
   const int64_t padded = Padded(width);
   // Any number of examples may have no numbers.

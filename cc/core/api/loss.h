@@ -17,11 +17,11 @@ namespace tf_hsm {
 // backward makes them again from the weights and the saved normalizers.
 constexpr int64_t kMaxKeptBytes = int64_t{256} << 20;
 
-// The same for a training step, which keeps fewer.
+// A training step keeps fewer probabilities, up to this many bytes.
 constexpr int64_t kMaxStepBytes = int64_t{512} << 20;
 
-// Of rows this narrow, probabilities are made again sooner than they are read,
-// unless they are few enough for a cache.
+// For rows this narrow (numbers), making probabilities again takes less time
+// than reading them, unless they are few enough for a cache (bytes).
 constexpr int64_t kNarrowWidth = 64;
 constexpr int64_t kMaxNarrowBytes = int64_t{4} << 20;
 
@@ -32,12 +32,12 @@ bool KeepsProbs(const Plan& plan, int64_t width, int64_t max_bytes) {
   return plan.num_probs <= limit / static_cast<int64_t>(sizeof(Accumulator<T>));
 }
 
-// A training step has partial gradients of as many groups of two rows as fit
-// into so many bytes. Those of all would be up to batch x depth x width / 16
+// A training step has partial gradients for as many groups of two rows as fit
+// into this many bytes. All groups would need up to batch x depth x width / 16
 // numbers.
 constexpr int64_t kMaxPartialBytes = int64_t{256} << 20;
 
-// As many.
+// The number of partial gradients that fit.
 template <typename T>
 int64_t MaxPartials(int64_t width) {
   return kMaxPartialBytes /

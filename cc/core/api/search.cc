@@ -2,27 +2,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <limits>
 
+#include "cc/core/api/example_search.h"
 #include "cc/core/tree/tree_walk.h"
 
 namespace tf_hsm {
 namespace {
 
-// Examples that are searched side by side: the fewest, the most, and unopened
-// nodes and classes that all of them together may hold.
+// Examples that are searched side by side: the fewest, and the most.
 constexpr int64_t kMinExamples = kMaxItemExamples;
 constexpr int64_t kMaxExamples = 1024;
-constexpr int64_t kMaxOpen = int64_t{1} << 24;
-
-// How many nodes an example opens in a round: before it has enough classes, in
-// the round after, and how many times more in each later one.
-struct Widths {
-  int64_t before;
-  int64_t after;
-};
-constexpr int64_t kGrowth = 4;
 
 // Many examples share what they read, and the larger the groups are the more
 // counts that they do it in few rounds.
@@ -35,171 +24,10 @@ Widths WidthsFor(const TreeView& tree, int64_t num_examples) {
   return is_wide ? Widths{8, 32} : Widths{1, 16};
 }
 
-// A mass that the best class has in any tree, and above the rounding of sums.
-constexpr double kLeastMass = 1e-10;
-
-// A node: a group, or -1 - class.
-template <typename A>
-struct Candidate {
-  A log_prob;
-  int64_t node;
-};
-
-template <typename A>
-A Key(A log_prob) {
-  return log_prob == log_prob ? log_prob : -std::numeric_limits<A>::infinity();
-}
-
-// Of two classes or two groups; -1 - class falls as the class grows.
-template <typename A>
-bool IsBetter(const Candidate<A>& a, const Candidate<A>& b) {
-  const A key_a = Key(a.log_prob), key_b = Key(b.log_prob);
-  return key_a != key_b ? key_a > key_b : a.node > b.node;
-}
-
-// Of the nodes in a heap the best is on top.
-template <typename A>
-bool IsWorse(const Candidate<A>& a, const Candidate<A>& b) {
-  return IsBetter(b, a);
-}
-
-// One example's search.
-template <typename A>
-class Search {
- public:
-  Search(const SearchOptions& options, const Widths& widths)
-      : options_(options),
-        max_mass_(std::max(options.max_mass, kLeastMass)),
-        open_{{0, 0}},
-        widths_(widths) {}
-
-  // What is less probable is of no use any more.
-  A least() const {
-    return is_full_ ? Key(best_.front().log_prob)
-                    : -std::numeric_limits<A>::infinity();
-  }
-
-  // Whether classes below a node with this log-probability could be in the
-  // result, by what is known so far.
-  bool CouldMatter(A bound) const {
-    const A key = Key(bound);
-    if (key == -std::numeric_limits<A>::infinity()) {
-      return !is_full_ && options_.max_mass > 1;
-    }
-    return key >= least();
-  }
-
-  void Add(const Candidate<A>& candidate) {
-    if (candidate.node >= 0) {
-      if (!CouldMatter(candidate.log_prob)) return;
-      open_.push_back(candidate);
-      if (options_.beam_width == 0) {
-        std::push_heap(open_.begin(), open_.end(), IsWorse<A>);
-      }
-      return;
-    }
-    if (is_full_ && !IsBetter(candidate, best_.front())) return;
-    best_.push_back(candidate);
-    std::push_heap(best_.begin(), best_.end(), IsBetter<A>);
-    mass_ += Mass(candidate);
-    while (static_cast<int64_t>(best_.size()) > options_.max_classes ||
-           (best_.size() > 1 && mass_ - Mass(best_.front()) >= max_mass_)) {
-      mass_ -= Mass(best_.front());
-      std::pop_heap(best_.begin(), best_.end(), IsBetter<A>);
-      best_.pop_back();
-    }
-    is_full_ = static_cast<int64_t>(best_.size()) == options_.max_classes ||
-               mass_ >= max_mass_;
-  }
-
-  // The nodes to open next; none when the search is over.
-  const std::vector<Candidate<A>>& Next() {
-    next_.clear();
-    if (options_.beam_width == 0) {
-      NextBest();
-    } else {
-      NextLevel();
-    }
-    num_opened_ += next_.size();
-    return next_;
-  }
-
-  const std::vector<Candidate<A>>& next() const { return next_; }
-  int64_t num_opened() const { return num_opened_; }
-  int64_t num_held() const {
-    return open_.size() + left_out_.size() + best_.size();
-  }
-
-  // The result, once the search is over, in memory of `classes`.
-  SearchResult<A> Finish(std::vector<RankedClass<A>>* classes) {
-    const int64_t pruned =
-        std::count_if(left_out_.begin(), left_out_.end(),
-                      [&](const auto& c) { return CouldMatter(c.log_prob); });
-    std::sort_heap(best_.begin(), best_.end(), IsBetter<A>);
-    classes->clear();
-    for (const Candidate<A>& c : best_) {
-      classes->push_back({c.log_prob, ~c.node});
-    }
-    return {classes->data(), static_cast<int64_t>(classes->size()), pruned};
-  }
-
-  bool is_full() const { return is_full_; }
-
- private:
-  double Mass(const Candidate<A>& leaf) const {
-    // Not needed, so not made, for a number of classes.
-    return options_.max_mass > 1
-               ? 0
-               : std::exp(static_cast<double>(Key(leaf.log_prob)));
-  }
-
-  void NextBest() {
-    int64_t wanted = widths_.before + static_cast<int64_t>(best_.size()) / 4;
-    if (is_full_) {
-      wanted = widths_.after;
-      widths_.after = std::min(kGrowth * widths_.after, kMaxOpen);
-    }
-    for (; wanted > 0 && !open_.empty(); --wanted) {
-      if (!CouldMatter(open_.front().log_prob)) {
-        open_.clear();
-        return;
-      }
-      next_.push_back(open_.front());
-      std::pop_heap(open_.begin(), open_.end(), IsWorse<A>);
-      open_.pop_back();
-    }
-  }
-
-  void NextLevel() {
-    // With too few classes at the end, the beam goes on with what it left out.
-    if (open_.empty() && !is_full_) open_.swap(left_out_);
-    const auto end =
-        std::remove_if(open_.begin(), open_.end(),
-                       [&](const auto& c) { return !CouldMatter(c.log_prob); });
-    const auto cut = open_.begin() + std::min<int64_t>(options_.beam_width,
-                                                       end - open_.begin());
-    std::nth_element(open_.begin(), cut, end, IsBetter<A>);
-    next_.assign(open_.begin(), cut);
-    left_out_.insert(left_out_.end(), cut, end);
-    open_.clear();
-  }
-
-  const SearchOptions& options_;
-  const double max_mass_;
-  std::vector<Candidate<A>> best_;  // classes, a heap, the worst on top
-  std::vector<Candidate<A>> open_;  // nodes, a heap unless for a beam
-  std::vector<Candidate<A>> left_out_;
-  std::vector<Candidate<A>> next_;
-  double mass_ = 0;
-  bool is_full_ = false;
-  int64_t num_opened_ = 0;
-  Widths widths_;
-};
-
 // The rows of a group that are of use to `search`; the best of its leaves only.
 template <typename A>
 bool Collect(const TreeView& tree, int64_t group, A above, const A* log_probs,
-             const Search<A>& search, int64_t max_classes,
+             const ExampleSearch<A>& search, int64_t max_classes,
              std::vector<Candidate<A>>* found) {
   const int64_t first = tree.group_offsets[group];
   const int64_t fanout = tree.group_offsets[group + 1] - first;
@@ -242,7 +70,8 @@ std::string FindFor(
   constexpr int64_t kSearches = 8;  // of one work item
   const TreeView& tree = scorer.tree;
   const Widths widths = WidthsFor(tree, end - begin);
-  std::vector<Search<A>> searches(end - begin, Search<A>(options, widths));
+  std::vector<ExampleSearch<A>> searches(end - begin,
+                                         ExampleSearch<A>(options, widths));
   std::vector<int64_t> active, starts;           // starts: of each one's slots
   std::vector<std::vector<Candidate<A>>> found;  // by slot
   std::vector<Visit> visits;
@@ -257,7 +86,7 @@ std::string FindFor(
       std::vector<RankedClass<A>> classes;
       for (int64_t at = item * kSearches;
            at < std::min((item + 1) * kSearches, count); ++at) {
-        Search<A>& search = searches[active[at] - begin];
+        ExampleSearch<A>& search = searches[active[at] - begin];
         for (int64_t slot = starts[at]; slot < starts[at + 1]; ++slot) {
           for (const Candidate<A>& c : found[slot]) search.Add(c);
         }
@@ -272,7 +101,7 @@ std::string FindFor(
     starts.assign(1, 0);
     int64_t held = 0;
     for (int64_t example : active) {
-      const Search<A>& search = searches[example - begin];
+      const ExampleSearch<A>& search = searches[example - begin];
       const std::vector<Candidate<A>>& next = search.next();
       held += search.num_held();
       if (next.empty()) {
@@ -319,7 +148,8 @@ std::string FindBestClasses(
     const GroupScorer<T>& scorer, const SearchOptions& options,
     const std::function<void(int64_t, const SearchResult<Accumulator<T>>&)>&
         found) {
-  // As many at a time as can hold all nodes; then, as those before suggest.
+  // At first, so many at a time that they could hold all nodes; then, by what
+  // those before have held.
   int64_t size =
       std::clamp(kMaxOpen / (scorer.tree.num_groups + options.max_classes),
                  kMinExamples, kMaxExamples);

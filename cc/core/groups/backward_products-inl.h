@@ -1,11 +1,11 @@
-// The product of the backward, which backward_rows.h calls per block of rows
-// and chunk of examples:
+// The product of the backward, which backward_rows-inl.h calls per block of
+// rows and chunk of examples:
 //
 //   Add: dW[k] (+)= sum_m dz[m][k] x_m
 //
-// on vectors (tile.h), and on tiles (amx_tile.h) for sums in float; or, with
-// few examples and memory that is too much for the cache, straight to memory
-// (stream_outer.h).
+// on vectors (tile-inl.h), and on tiles (amx_tile-inl.h) for sums in float; or,
+// with few examples and memory that is too much for the cache, straight to
+// memory (stream_outer-inl.h).
 
 #ifndef TF_HSM_CC_CORE_GROUPS_BACKWARD_PRODUCTS_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_BACKWARD_PRODUCTS_INL_H_

@@ -90,7 +90,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
       if (args.probs == nullptr) {
         const Matrix<const T> w = {problem.weights + first * width, width};
         const T* biases = problem.biases ? problem.biases + first : nullptr;
-        // As the forward does it.
+        // The forward chooses in the same way.
         if (width <= kTransposedWidth && node.fanout > kMaxSmallFanout) {
           TransposedLogits<T>(w, rows, biases, x, examples, width, dz);
         } else {

@@ -1,11 +1,11 @@
-// The two products of a group's forward, which forward_group.h calls per block
-// of weights:
+// The two products of a group's forward, which forward_group-inl.h calls per
+// block of weights:
 //
 //   Logits: z[m][k] = x_m . w_k + b_k
 //   Expect: sums[m] (+)= sum_k e[m][k] w_k
 //
-// on vectors (tile.h), for any weights; and on tiles (amx_tile.h), for float32
-// and bfloat16 ones.
+// on vectors (tile-inl.h), for any weights; and on tiles (amx_tile-inl.h), for
+// float32 and bfloat16 ones.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_FORWARD_PRODUCTS_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_FORWARD_PRODUCTS_INL_H_

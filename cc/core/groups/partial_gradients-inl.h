@@ -1,5 +1,5 @@
 // The gradient of a group of two rows that several blocks of examples share,
-// from the part that each of them wrote (binary_groups.h).
+// from the part that each of them wrote (binary_groups-inl.h).
 //
 // The parts are added in the order of the blocks, whichever thread made them.
 

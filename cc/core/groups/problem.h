@@ -16,7 +16,7 @@ namespace tf_hsm {
 
 // Most examples of a group in one work item: x and dx stay in the second cache.
 constexpr int64_t kMaxItemExamples = 48;
-// The same on tiles, where a group's weights are packed by each item anew.
+// Most of them on tiles, where each item packs the group's weights anew.
 constexpr int64_t kMaxTileExamples = 128;
 
 // What forward and backward share: the sorted inputs and the weights.
@@ -68,7 +68,8 @@ struct BackwardArguments {
   bool past_cache = false;            // dw is too large for any cache
   // [plan.num_partials, PartialStride(width)]: what each block adds to dw, and
   // in column `width` to db, of the first rows of the groups of two that it
-  // shares with other blocks. Of the second rows it is the negative.
+  // shares with other blocks. The second rows have the
+  // negative.
   A* partials = nullptr;
 };
 

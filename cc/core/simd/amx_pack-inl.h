@@ -10,10 +10,10 @@
 //
 // A tile of ours is 1 KB, 16 rows of 32 bfloat16, as 16 pairs. As a left
 // operand, a row is one row of the matrix; as a right one, each of its 16
-// columns has a pair in each row. Of the 32 numbers that a tile is deep, a pair
-// holds (i, i + 16): which two does not matter as long as both operands agree.
-// Only bfloat16 weights that are read where they lie have (2i, 2i + 1), and so
-// must the inputs that they meet.
+// columns has a pair in each row. A tile is 32 numbers deep, and a pair holds
+// (i, i + 16) of them: which two does not matter as long as both operands
+// agree. Only bfloat16 weights that are read where they lie have (2i, 2i + 1),
+// and so must the inputs that they meet.
 
 #ifndef TF_HSM_CC_CORE_SIMD_AMX_PACK_INL_H_
 #define TF_HSM_CC_CORE_SIMD_AMX_PACK_INL_H_

@@ -1,5 +1,6 @@
-// Products on tile registers (AMX), of operands from amx_pack.h: the logits of
-// rows of weights, and c += a b. Weights in bfloat16 are read where they lie.
+// Products on tile registers (AMX), of operands from amx_pack-inl.h: the logits
+// of rows of weights, and c += a b. Weights in bfloat16 are read where they
+// lie.
 
 #ifndef TF_HSM_CC_CORE_SIMD_AMX_TILE_INL_H_
 #define TF_HSM_CC_CORE_SIMD_AMX_TILE_INL_H_
@@ -114,8 +115,9 @@ TF_HSM_INLINE LeftTile WeightTile(Matrix<const bfloat16> w, int64_t rows,
   return {copy, kTileRowBytes};
 }
 
-// The same for a depth of `width`, with a bfloat16 matrix where it lies. With
-// `prefetch`, asks for as many bytes as it reads, kPrefetchBytes ahead.
+// Adds the product of a bfloat16 matrix where it lies, `width` numbers deep.
+// With `prefetch`, it prefetches as many bytes as it reads, kPrefetchBytes
+// ahead.
 template <int row_tiles, int column_tiles, bool prefetch>
 TF_HSM_INLINE void AddProduct(Matrix<const bfloat16> w, int64_t rows,
                               const uint16_t* x, int parts, int64_t width) {
@@ -214,7 +216,7 @@ inline void LogitsOnTiles(Matrix<const bfloat16> w, int64_t rows,
   }
 }
 
-// The same of fp32 weights, from PackLeft; x from PackColumns<false>.
+// Those of fp32 weights, from PackLeft; x from PackColumns<false>.
 inline void LogitsOnTiles(const uint16_t* w, int64_t rows, const uint16_t* x,
                           int parts, int64_t examples, int64_t width,
                           Matrix<float> z) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "cc/core/simd/exp_log-inl.h"
 #include "cc/core/simd/vector-inl.h"
 
 namespace tf_hsm {

@@ -1,4 +1,5 @@
-// Outer (tile.h) whose result goes past the caches straight from the registers:
+// Outer (tile-inl.h) whose result goes past the caches straight from the
+// registers:
 //
 //   to[k width + d] = sum_m a(k, m) x_m[d]
 //

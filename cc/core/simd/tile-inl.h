@@ -25,7 +25,10 @@ constexpr int kTileHeight = 6;
 #else
 constexpr int kTileHeight = 2;
 #endif
-constexpr int kTileRows = 4;  // rows of weights in a tile of logits
+// Rows of weights in a tile of logits: SumLanes sums four vectors at a time.
+// The sums of a tile, its four vectors of weights and one of x take 29 of 32
+// registers, or 13 of 16.
+constexpr int kTileRows = 4;
 
 // Vectors of width in a tile of Outer. A low tile is wide, so that whole lines
 // of its few rows are in flight.
@@ -47,12 +50,12 @@ struct Rows {
   S* row(int64_t i) const { return pointers[i]; }
 };
 
-// Weights are asked for this many bytes before they are needed, into the second
-// cache: hardware alone does not keep up with four rows at a time.
+// Weights are prefetched this many bytes before they are needed, into the
+// second cache: hardware alone does not keep up with four rows at a time.
 constexpr int64_t kPrefetchBytes = 16 << 10;
 
 // out[m] is a vector of the products of x_m with kTileRows rows of w. With
-// `prefetch`, asks for as many bytes as it reads, kPrefetchBytes ahead.
+// `prefetch`, it prefetches as many bytes as it reads, kPrefetchBytes ahead.
 template <typename T, int examples, bool prefetch, typename Weights>
 TF_HSM_INLINE void DotTile(Weights w, Matrix<const Accumulator<T>> x,
                            int64_t width,
@@ -95,7 +98,7 @@ TF_HSM_INLINE void DotTile(Weights w, Matrix<const Accumulator<T>> x,
   }
 }
 
-// The same for one row of w.
+// The product of x with one row of w.
 template <typename T>
 TF_HSM_INLINE Accumulator<T> Dot(const T* w, const Accumulator<T>* x,
                                  int64_t width) {

@@ -24,10 +24,10 @@ struct KernelTable {
                         const ForwardOutputs<T>&);
   int64_t forward_examples;
   // Every group of at most kMaxSmallFanout rows on the paths of the sorted
-  // examples [begin, end), before their other groups. With a `step`, which has
-  // an update, those that no other examples pass are updated, and of the others
-  // the partial gradients are written that the plan has places for. Where that
-  // is done, neither normalizers nor probabilities are kept.
+  // examples [begin, end), before their other groups. A `step` has an update:
+  // groups that no other examples pass are updated; the others write their
+  // partial gradients where the plan has places for these. Neither kind keeps
+  // normalizers or probabilities.
   void (*small_groups)(const Problem<T>&, int64_t begin, int64_t end,
                        const ForwardOutputs<T>&,
                        const BackwardArguments<T>* step);
@@ -36,11 +36,11 @@ struct KernelTable {
   // it overwrites.
   void (*backward_rows)(const Problem<T>&, const Slice* slices, int64_t count,
                         const BackwardArguments<T>&);
-  // Of a slice for backward_rows that is not a whole group: it has a multiple
-  // of as many rows, but for the last.
+  // A slice for backward_rows that is not a whole group has a multiple of this
+  // many rows, but for the last slice.
   int64_t backward_row_step;
 
-  // See log_softmax.h: out [num_examples, stride], exp, and a product.
+  // See log_softmax-inl.h: out [num_examples, stride], exp, and a product.
   void (*log_softmax)(const GroupRows<T>&, A* out, int64_t stride);
   void (*exps)(const A* in, int64_t count, A* out);
   void (*add_expectations)(const T* w, int64_t rows, int64_t width,
@@ -48,7 +48,7 @@ struct KernelTable {
                            A* sums);
 
   // Updates the rows that are the keys of [begin, end), sorted, by the sums of
-  // the values at their indices: of no row are there others.
+  // the values at their indices. No row has values elsewhere.
   void (*sparse_rows)(const Update<T>&, const SparseGradient<T>&,
                       const KeyAndIndex* begin, const KeyAndIndex* end);
 };

@@ -21,7 +21,7 @@ struct GroupSpan {
 
 // "array[index] = value"
 std::string At(const char* array, int64_t index, int64_t value);
-// The same, and "is outside [low, high)".
+// "array[index] = value is outside [low, high)"
 std::string OutOfRange(const char* array, int64_t index, int64_t value,
                        int64_t low, int64_t high);
 

@@ -2,7 +2,7 @@
 // while they are in the cache.
 //
 // Costs one read of the values, one read and write of the rows and slots. Both
-// lie anywhere in memory, and are asked for before they are needed.
+// lie anywhere in memory, and are prefetched.
 
 #ifndef TF_HSM_CC_CORE_UPDATE_SPARSE_ROWS_INL_H_
 #define TF_HSM_CC_CORE_UPDATE_SPARSE_ROWS_INL_H_
@@ -35,7 +35,7 @@ template <typename T>
 void SparseRows(const Update<T>& update, const SparseGradient<T>& gradient,
                 const KeyAndIndex* begin, const KeyAndIndex* end) {
   using A = Accumulator<T>;
-  // Values ahead of which rows are asked for.
+  // Rows are prefetched this many values ahead.
   constexpr int64_t kAhead = 2;
   const int64_t width = gradient.width;
   while (begin != end) {

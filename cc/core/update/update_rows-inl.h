@@ -150,7 +150,8 @@ void UpdateWeights(const Update<T>& update, int64_t first, int64_t rows,
   });
 }
 
-// The same of the rows first and first + 1, by g and -g, to which it sets g.
+// Updates the rows first and first + 1 of the weights by g and -g; leaves -g in
+// g.
 template <typename T>
 void UpdatePair(const Update<T>& update, int64_t first, int64_t width,
                 Accumulator<T>* g) {
@@ -159,7 +160,7 @@ void UpdatePair(const Update<T>& update, int64_t first, int64_t width,
   UpdateWeights(update, first + 1, 1, width, g);
 }
 
-// The same of the biases, by db [rows].
+// Updates the biases of the rows [first, first + rows) by db [rows].
 template <typename T>
 void UpdateBiases(const Update<T>& update, int64_t first, int64_t rows,
                   const Accumulator<T>* db) {

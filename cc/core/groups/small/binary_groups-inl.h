@@ -20,6 +20,7 @@
 
 #include "cc/core/groups/small/binary_products-inl.h"
 #include "cc/core/groups/small/example_block-inl.h"
+#include "cc/core/simd/exp_log-inl.h"
 #include "cc/core/update/update_rows-inl.h"
 
 namespace tf_hsm {
@@ -37,7 +38,7 @@ struct ChainPairs {
 
   static constexpr int kArrays = 6;
 
-  // Of each array: whole vectors.
+  // The size of each array: whole vectors.
   static int64_t Size(int64_t examples) { return Padded(kMaxChain * examples); }
 
   ChainPairs(A* memory, int64_t size)

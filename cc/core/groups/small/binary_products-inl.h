@@ -1,5 +1,5 @@
-// The three products of groups of two rows (binary_groups.h), for a chain of
-// groups and the examples that pass all of them:
+// The three products of groups of two rows (binary_groups-inl.h), for a chain
+// of groups and the examples that pass all of them:
 //
 //   Deltas: delta(m, i) = x_m . d_i                    d_i = w_i0 - w_i1
 //   AddChainDx: dx_m += sum_i dz(m, i) d_i
@@ -58,8 +58,8 @@ TF_HSM_INLINE auto Difference(const T* row, int64_t width, int64_t count) {
   return LoadPartial(row, count) - LoadPartial(row + width, count);
 }
 
-// deltas [examples, nodes], without biases. With `prefetch`, asks for as many
-// rows as it reads, those `ahead`.
+// deltas [examples, nodes], without biases. With `prefetch`, it prefetches
+// as many rows as it reads, those `ahead`.
 template <typename T, int nodes, int examples, bool prefetch>
 TF_HSM_INLINE void DeltaTile(ChainRows<T> rows, Matrix<const Accumulator<T>> x,
                              int64_t width, ChainRows<T> ahead,

@@ -1,4 +1,5 @@
-// What the groups of few rows share in one block of examples (small_groups.h).
+// What the groups of few rows share in one block of examples
+// (small_groups-inl.h).
 
 #ifndef TF_HSM_CC_CORE_GROUPS_SMALL_EXAMPLE_BLOCK_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_SMALL_EXAMPLE_BLOCK_INL_H_
@@ -67,11 +68,11 @@ struct ExampleBlock {
   Matrix<A> Dx(int64_t at) const { return {dx.row(at - begin), dx.stride}; }
   A* Loss(int64_t at) const { return loss + (at - begin); }
 
-  // Asks for the next row of the output dx, which lies anywhere in memory.
+  // Prefetches the next row of the output dx, which lies anywhere in memory.
   void PrefetchDx() {
-    if (out.dx == nullptr || asked == end) return;
+    if (out.dx == nullptr || prefetched == end) return;
     const int64_t width = problem.width;
-    const A* row = out.dx + out.DxRow(*problem.plan, asked++) * width;
+    const A* row = out.dx + out.DxRow(*problem.plan, prefetched++) * width;
     Prefetch<true>(row, width);
   }
 
@@ -95,9 +96,9 @@ struct ExampleBlock {
   const ForwardOutputs<T>& out;
   const BackwardArguments<T>* const step;  // or null
   RowPrefetcher<T> prefetcher;
-  const Matrix<A> dx;     // [end - begin, width]
-  A* const loss;          // [end - begin]
-  int64_t asked = begin;  // examples whose row of dx has been asked for
+  const Matrix<A> dx;          // [end - begin, width]
+  A* const loss;               // [end - begin]
+  int64_t prefetched = begin;  // examples whose row of dx is
 };
 
 }  // namespace TF_HSM_ISA

@@ -1,4 +1,4 @@
-// Asks for the weights of small groups before they are needed.
+// Prefetches the weights of small groups.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_SMALL_ROW_PREFETCHER_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_SMALL_ROW_PREFETCHER_INL_H_
@@ -11,7 +11,7 @@
 namespace tf_hsm {
 namespace TF_HSM_ISA {
 
-// Asks for the vectors at a column of two rows, the second of which follows.
+// Prefetches the vectors at a column of two rows, the second of which follows.
 template <typename T>
 TF_HSM_INLINE void PrefetchPair(const T* row, int64_t width) {
   __builtin_prefetch(row, 0, 2);
