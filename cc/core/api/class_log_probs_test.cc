@@ -125,18 +125,15 @@ void CheckGarbage(std::mt19937* rng) {
 int main() {
   using namespace tf_hsm;  // NOLINT
   std::mt19937 rng(1);
-  ForEachKernel([&](auto element, Isa isa, const std::string& kernel) {
-    using T = decltype(element);
-    for (const Case& c : kDescentCases) {
-      for (bool bias : {false, true}) {
-        const Head<T> head = RandomHead<T>(c, bias, &rng);
-        const std::string name = Named(kernel, c, bias);
+  ForEachHead(
+      &rng,
+      [&](const auto& head, Isa isa, const std::string& name, bool) {
         for (int64_t count : {1, 7, 100}) Check(head, count, isa, name, &rng);
         CheckReference(head, isa, name, &rng);
-      }
-    }
-    CheckSpecial<T>(isa, kernel, &rng);
-  });
+      },
+      [&](auto element, Isa isa, const std::string& kernel) {
+        CheckSpecial<decltype(element)>(isa, kernel, &rng);
+      });
   // So many paths, and so long ones, that they are held in parts.
   const Isa best = SupportedIsas().back();
   Check(RandomHead<float>({1100, 2, 9, 4, 0.5}, true, &rng), 500, best,

@@ -1,4 +1,4 @@
-// What the tests of the users of a trained head (group_scores.h) share: a
+// What the tests of predictions (group_scores.h) share: a
 // random tree with parameters and a batch of inputs, and what is known about
 // it.
 
@@ -151,8 +151,8 @@ inline bool HasSiblings(const TreeView& tree, int64_t row) {
   return offsets[1] - offsets[0] > 1;
 }
 
-// Of a log-probability, relative to 1 and its size. A logit sums `width`
-// products below 1/2; a path adds `depth` terms.
+// The tolerance of a log-probability, relative to 1 and its size. A logit sums
+// `width` products below 1/2; a path adds `depth` terms.
 template <typename T>
 double Tolerance(const Head<T>& head) {
   const double unit = std::ldexp(1.0, sizeof(Accumulator<T>) == 4 ? -24 : -53);
@@ -206,11 +206,27 @@ inline std::string Named(const std::string& kernel, const Case& c, bool bias) {
 
 // Ragged widths, with and without a group that is wider than a vector; a chain
 // of groups, one group, groups of one.
-constexpr Case kDescentCases[] = {
+constexpr Case kHeadCases[] = {
     {1, 1, 1, 1, 0},       {3, 0, 20, 4, 0.5},    {50, 17, 40, 9, 0.3},
     {5, 15, 3, 4, 0.5},    {60, 16, 20, 70, 0.1}, {7, 300, 60, 13, 1},
     {9, 31, 50, 1, 1},     {0, 5, 3, 3, 0.5},     {2, 8, 3, 900, 0.01},
     {13, 33, 200, 2, 0.9}, {2, 3, 400, 3, 0}};
+
+// For every ISA and element type, calls check_head(head, isa, name, bias) for
+// the cases, without and with a bias, and then check_type(T(), isa, name).
+template <typename CheckHead, typename CheckType>
+void ForEachHead(std::mt19937* rng, const CheckHead& check_head,
+                 const CheckType& check_type) {
+  ForEachKernel([&](auto element, Isa isa, const std::string& kernel) {
+    for (const Case& c : kHeadCases) {
+      for (bool bias : {false, true}) {
+        check_head(RandomHead<decltype(element)>(c, bias, rng), isa,
+                   Named(kernel, c, bias), bias);
+      }
+    }
+    check_type(element, isa, kernel);
+  });
+}
 
 }  // namespace tf_hsm
 

@@ -368,15 +368,14 @@ void CheckLevels(std::mt19937* rng) {
 int main() {
   using namespace tf_hsm;  // NOLINT
   std::mt19937 rng(1);
-  ForEachKernel([&](auto element, Isa isa, const std::string& kernel) {
-    using T = decltype(element);
-    for (const Case& c : kDescentCases) {
-      for (bool bias : {false, true}) {
-        Check(RandomHead<T>(c, bias, &rng), isa, Named(kernel, c, bias), &rng);
-      }
-    }
-    CheckSpecial<T>(isa, kernel, &rng);
-  });
+  ForEachHead(
+      &rng,
+      [&](const auto& head, Isa isa, const std::string& name, bool) {
+        Check(head, isa, name, &rng);
+      },
+      [&](auto element, Isa isa, const std::string& kernel) {
+        CheckSpecial<decltype(element)>(isa, kernel, &rng);
+      });
   for (Isa isa : SupportedIsas()) {
     CheckDifferences(isa, &rng);
     CheckWide(isa, &rng);

@@ -334,18 +334,15 @@ void CheckGarbage(std::mt19937* rng) {
 int main() {
   using namespace tf_hsm;  // NOLINT
   std::mt19937 rng(1);
-  ForEachKernel([&](auto element, Isa isa, const std::string& kernel) {
-    using T = decltype(element);
-    for (const Case& c : kDescentCases) {
-      for (bool bias : {false, true}) {
-        const Head<T> head = RandomHead<T>(c, bias, &rng);
+  ForEachHead(
+      &rng,
+      [&](const auto& head, Isa isa, const std::string& name, bool bias) {
         const int64_t classes = head.tree().num_classes;
         SampleOptions options;
         options.seed_0 = rng();
         options.seed_1 = rng();
         options.num_samples = bias ? 3 : 40;
         options.temperature = bias ? 0.5 : 1;
-        const std::string name = Named(kernel, c, bias);
         Check(head, options, isa, name);
         options.top_p = bias ? 0.3 : 0.9;
         Check(head, options, isa, name + " top_p");
@@ -355,12 +352,13 @@ int main() {
         Check(head, options, isa, name + " top_k");
         options.num_samples = 0;
         Check(head, options, isa, name + " nothing");
-      }
-    }
-    CheckFrequencies<T>(isa, kernel, &rng);
-    CheckTemperatures<T>(isa, kernel, &rng);
-    CheckSpecial<T>(isa, kernel, &rng);
-  });
+      },
+      [&](auto element, Isa isa, const std::string& kernel) {
+        using T = decltype(element);
+        CheckFrequencies<T>(isa, kernel, &rng);
+        CheckTemperatures<T>(isa, kernel, &rng);
+        CheckSpecial<T>(isa, kernel, &rng);
+      });
   // So many draws that they go down in parts; and 10,000 levels.
   const Isa best = SupportedIsas().back();
   SampleOptions options;

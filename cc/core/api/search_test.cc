@@ -413,24 +413,24 @@ void CheckFewLeaves(std::mt19937* rng) {
 int main() {
   using namespace tf_hsm;  // NOLINT
   std::mt19937 rng(1);
-  ForEachKernel([&](auto element, Isa isa, const std::string& kernel) {
-    using T = decltype(element);
-    for (const Case& c : kDescentCases) {
-      for (bool ties : {false, true}) {
-        Head<T> head = RandomHead<T>(c, ties, &rng);
+  ForEachHead(
+      &rng,
+      [&](auto head, Isa isa, std::string name, bool ties) {
         if (ties) {
+          using T = typename decltype(head.weights)::value_type;
           std::fill(head.weights.begin(), head.weights.end(), T());
           for (T& b : head.biases) b = FromDouble<T>(rng() % 2);
+          name += " ties";
         }
-        const std::string name = Named(kernel, c, ties) + (ties ? " ties" : "");
         Check(head, isa, name);
         CheckBeams(head, isa, name);
         CheckMasses(head, isa, name);
-      }
-    }
-    CheckSpecial<T>(isa, kernel, &rng);
-    if (isa == SupportedIsas().back()) CheckParts<T>(isa, kernel, &rng);
-  });
+      },
+      [&](auto element, Isa isa, const std::string& kernel) {
+        using T = decltype(element);
+        CheckSpecial<T>(isa, kernel, &rng);
+        if (isa == SupportedIsas().back()) CheckParts<T>(isa, kernel, &rng);
+      });
   CheckManyGroups(SupportedIsas().back(), &rng);
   CheckDeep(SupportedIsas().back(), &rng);
   CheckGarbage(&rng);
