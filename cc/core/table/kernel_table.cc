@@ -10,31 +10,29 @@
 
 namespace tf_hsm {
 namespace TF_HSM_ISA {
-// Whether this ISA has a table of its own for T. Tiles (AMX) multiply bfloat16
-// numbers, of which floats are sums; the other types have the vectors' table.
-#if defined(__AMX_BF16__)
+// Tiles (AMX) multiply bfloat16 numbers, of which floats are sums: these types
+// have kernels on tiles. The others have the table of the same vectors without.
 template <typename T>
-constexpr bool kHasTable = false;
+constexpr bool kHasTiles = false;
 template <>
-constexpr bool kHasTable<float> = true;
+constexpr bool kHasTiles<float> = true;
 template <>
-constexpr bool kHasTable<bfloat16> = true;
-#else
-template <typename T>
-constexpr bool kHasTable = true;
-#endif
+constexpr bool kHasTiles<bfloat16> = true;
 
 template <typename T>
 const KernelTable<T>& Table() {
-  if constexpr (kHasTable<T>) {
+#if defined(__AMX_BF16__)
+  if constexpr (!kHasTiles<T>) {
+    return avx512::Table<T>();
+  } else  // NOLINT(readability/braces)
+#endif
+  {
     static constexpr KernelTable<T> table = {
         ForwardGroup<T>,      kForwardExamples,   SmallGroups<T>,
         BackwardRows<T>,      kBackwardRowStep,   LogSoftmax<T>,
         Exps<Accumulator<T>>, AddExpectations<T>, SparseRows<T>,
     };
     return table;
-  } else {
-    return avx512::Table<T>();
   }
 }
 
