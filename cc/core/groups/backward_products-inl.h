@@ -33,7 +33,7 @@ constexpr int64_t kBackwardRowStep = 96;
 constexpr int64_t kBackwardRowStep = 32;
 #endif
 
-// With at most as many examples a group's rows cost more than its products.
+// With at most this many examples, a group's rows cost more than its products.
 constexpr int64_t kFewExamples = 24;
 
 // Both operands as they lie.
@@ -107,8 +107,8 @@ class StreamingOuter {
 #if defined(__AMX_BF16__)
 
 // dz and x in parts: six multiplications, or three of bfloat16 inputs. x is
-// packed for every block of rows, which is taller therefore; of a chunk alone,
-// once.
+// packed for every block of rows, so blocks are taller; it is packed once where
+// there is one chunk.
 class TileOuter {
  public:
   static constexpr int64_t kMaxBlockRows = kBackwardRowStep;
