@@ -6,25 +6,20 @@
 
 namespace tf_hsm {
 
-#define TF_HSM_DECLARE(isa)        \
-  namespace isa {                  \
-  const RateKernels& RatesOfIsa(); \
+#define TF_HSM_DECLARE(enumerator, name) \
+  namespace name {                       \
+  const RateKernels& RatesOfIsa();       \
   }
-TF_HSM_DECLARE(baseline)
-#if defined(__x86_64__)
-TF_HSM_DECLARE(avx2)
-TF_HSM_DECLARE(avx512)
-#endif
+TF_HSM_ISAS(TF_HSM_DECLARE)
 #undef TF_HSM_DECLARE
 
 const RateKernels& RateKernelsFor(Isa isa) {
-#if defined(__x86_64__)
-  // Tiles add no rate of memory, and have none of fp32.
-  if (isa == Isa::kAvx512 || isa == Isa::kAmx) return avx512::RatesOfIsa();
-  if (isa == Isa::kAvx2) return avx2::RatesOfIsa();
-#endif
-  (void)isa;
-  return baseline::RatesOfIsa();
+#define TF_HSM_CASE(enumerator, name) \
+  case Isa::enumerator:               \
+    return name::RatesOfIsa();
+  switch (isa) { TF_HSM_ISAS(TF_HSM_CASE) }
+#undef TF_HSM_CASE
+  __builtin_unreachable();
 }
 
 Rates MeasureRates(Isa isa, int threads, const Parallel& parallel,
