@@ -119,28 +119,31 @@ void CheckGarbage(std::mt19937* rng) {
   Expect(errors > kRounds / 10 && errors < kRounds, "garbage: errors");
 }
 
+// What RunChecks calls.
+struct Checks {
+  template <typename T>
+  static void OfHead(const Head<T>& head, Isa isa, const std::string& name,
+                     bool, std::mt19937* rng) {
+    for (int64_t count : {1, 7, 100}) Check(head, count, isa, name, rng);
+    CheckReference(head, isa, name, rng);
+  }
+  template <typename T>
+  static void OfType(Isa isa, const std::string& kernel, std::mt19937* rng) {
+    CheckSpecial<T>(isa, kernel, rng);
+  }
+  static void Others(std::mt19937* rng) {
+    // So many paths, and so long ones, that they are held in parts.
+    const Isa best = SupportedIsas().back();
+    Check(RandomHead<float>({1100, 2, 9, 4, 0.5}, true, rng), 500, best,
+          "many classes", rng);
+    Check(RandomHead<float>({3, 5, 10000, 3, 0}, true, rng), 120, best,
+          "10,000 levels", rng);
+    CheckErrors(rng);
+    CheckGarbage(rng);
+  }
+};
+
 }  // namespace
 }  // namespace tf_hsm
 
-int main() {
-  using namespace tf_hsm;  // NOLINT
-  std::mt19937 rng(1);
-  ForEachHead(
-      &rng,
-      [&](const auto& head, Isa isa, const std::string& name, bool) {
-        for (int64_t count : {1, 7, 100}) Check(head, count, isa, name, &rng);
-        CheckReference(head, isa, name, &rng);
-      },
-      [&](auto element, Isa isa, const std::string& kernel) {
-        CheckSpecial<decltype(element)>(isa, kernel, &rng);
-      });
-  // So many paths, and so long ones, that they are held in parts.
-  const Isa best = SupportedIsas().back();
-  Check(RandomHead<float>({1100, 2, 9, 4, 0.5}, true, &rng), 500, best,
-        "many classes", &rng);
-  Check(RandomHead<float>({3, 5, 10000, 3, 0}, true, &rng), 120, best,
-        "10,000 levels", &rng);
-  CheckErrors(&rng);
-  CheckGarbage(&rng);
-  return Summarize();
-}
+int main() { return tf_hsm::RunChecks<tf_hsm::Checks>(); }

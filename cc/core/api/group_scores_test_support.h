@@ -212,20 +212,25 @@ constexpr Case kHeadCases[] = {
     {9, 31, 50, 1, 1},     {0, 5, 3, 3, 0.5},     {2, 8, 3, 900, 0.01},
     {13, 33, 200, 2, 0.9}, {2, 3, 400, 3, 0}};
 
-// For every ISA and element type, calls check_head(head, isa, name, bias) for
-// the cases, without and with a bias, and then check_type(T(), isa, name).
-template <typename CheckHead, typename CheckType>
-void ForEachHead(std::mt19937* rng, const CheckHead& check_head,
-                 const CheckType& check_type) {
+// The main function of a test. For every ISA and element type, it calls
+// Checks::OfHead(head, isa, name, bias, rng) for the cases, without and with a
+// bias, and then Checks::OfType<T>(isa, name, rng); at the end
+// Checks::Others(rng).
+template <typename Checks>
+int RunChecks() {
+  std::mt19937 rng(1);
   ForEachKernel([&](auto element, Isa isa, const std::string& kernel) {
+    using T = decltype(element);
     for (const Case& c : kHeadCases) {
       for (bool bias : {false, true}) {
-        check_head(RandomHead<decltype(element)>(c, bias, rng), isa,
-                   Named(kernel, c, bias), bias);
+        Checks::OfHead(RandomHead<T>(c, bias, &rng), isa,
+                       Named(kernel, c, bias), bias, &rng);
       }
     }
-    check_type(element, isa, kernel);
+    Checks::template OfType<T>(isa, kernel, &rng);
   });
+  Checks::Others(&rng);
+  return Summarize();
 }
 
 }  // namespace tf_hsm

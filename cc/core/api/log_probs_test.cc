@@ -362,24 +362,27 @@ void CheckLevels(std::mt19937* rng) {
   Expect(accepted > 100 && accepted < 2500, "corrupted trees that are refused");
 }
 
+// What RunChecks calls.
+struct Checks {
+  template <typename T>
+  static void OfHead(const Head<T>& head, Isa isa, const std::string& name,
+                     bool, std::mt19937* rng) {
+    Check(head, isa, name, rng);
+  }
+  template <typename T>
+  static void OfType(Isa isa, const std::string& kernel, std::mt19937* rng) {
+    CheckSpecial<T>(isa, kernel, rng);
+  }
+  static void Others(std::mt19937* rng) {
+    for (Isa isa : SupportedIsas()) {
+      CheckDifferences(isa, rng);
+      CheckWide(isa, rng);
+    }
+    CheckLevels(rng);
+  }
+};
+
 }  // namespace
 }  // namespace tf_hsm
 
-int main() {
-  using namespace tf_hsm;  // NOLINT
-  std::mt19937 rng(1);
-  ForEachHead(
-      &rng,
-      [&](const auto& head, Isa isa, const std::string& name, bool) {
-        Check(head, isa, name, &rng);
-      },
-      [&](auto element, Isa isa, const std::string& kernel) {
-        CheckSpecial<decltype(element)>(isa, kernel, &rng);
-      });
-  for (Isa isa : SupportedIsas()) {
-    CheckDifferences(isa, &rng);
-    CheckWide(isa, &rng);
-  }
-  CheckLevels(&rng);
-  return Summarize();
-}
+int main() { return tf_hsm::RunChecks<tf_hsm::Checks>(); }

@@ -328,47 +328,49 @@ void CheckGarbage(std::mt19937* rng) {
   Expect(errors > kRounds / 20 && errors < kRounds, "garbage: errors");
 }
 
+// What RunChecks calls.
+struct Checks {
+  template <typename T>
+  static void OfHead(const Head<T>& head, Isa isa, const std::string& name,
+                     bool bias, std::mt19937* rng) {
+    const int64_t classes = head.tree().num_classes;
+    SampleOptions options;
+    options.seed_0 = (*rng)();
+    options.seed_1 = (*rng)();
+    options.num_samples = bias ? 3 : 40;
+    options.temperature = bias ? 0.5 : 1;
+    Check(head, options, isa, name);
+    options.top_p = bias ? 0.3 : 0.9;
+    Check(head, options, isa, name + " top_p");
+    options.top_k = 1 + classes / 3;
+    Check(head, options, isa, name + " top_k and top_p");
+    options.top_p = 1;
+    Check(head, options, isa, name + " top_k");
+    options.num_samples = 0;
+    Check(head, options, isa, name + " nothing");
+  }
+  template <typename T>
+  static void OfType(Isa isa, const std::string& kernel, std::mt19937* rng) {
+    CheckFrequencies<T>(isa, kernel, rng);
+    CheckTemperatures<T>(isa, kernel, rng);
+    CheckSpecial<T>(isa, kernel, rng);
+  }
+  static void Others(std::mt19937* rng) {
+    // So many draws that they go down in parts; and 10,000 levels.
+    const Isa best = SupportedIsas().back();
+    SampleOptions options;
+    options.num_samples = 400000;
+    Check(RandomHead<float>({3, 2, 3, 3, 0.5}, true, rng), options, best,
+          "many draws");
+    Head<float> deep = RandomHead<float>({2, 5, 10000, 3, 0}, true, rng);
+    options.num_samples = 20;
+    Check(deep, options, best, "10,000 levels");
+    CheckSeeds(rng);
+    CheckGarbage(rng);
+  }
+};
+
 }  // namespace
 }  // namespace tf_hsm
 
-int main() {
-  using namespace tf_hsm;  // NOLINT
-  std::mt19937 rng(1);
-  ForEachHead(
-      &rng,
-      [&](const auto& head, Isa isa, const std::string& name, bool bias) {
-        const int64_t classes = head.tree().num_classes;
-        SampleOptions options;
-        options.seed_0 = rng();
-        options.seed_1 = rng();
-        options.num_samples = bias ? 3 : 40;
-        options.temperature = bias ? 0.5 : 1;
-        Check(head, options, isa, name);
-        options.top_p = bias ? 0.3 : 0.9;
-        Check(head, options, isa, name + " top_p");
-        options.top_k = 1 + classes / 3;
-        Check(head, options, isa, name + " top_k and top_p");
-        options.top_p = 1;
-        Check(head, options, isa, name + " top_k");
-        options.num_samples = 0;
-        Check(head, options, isa, name + " nothing");
-      },
-      [&](auto element, Isa isa, const std::string& kernel) {
-        using T = decltype(element);
-        CheckFrequencies<T>(isa, kernel, &rng);
-        CheckTemperatures<T>(isa, kernel, &rng);
-        CheckSpecial<T>(isa, kernel, &rng);
-      });
-  // So many draws that they go down in parts; and 10,000 levels.
-  const Isa best = SupportedIsas().back();
-  SampleOptions options;
-  options.num_samples = 400000;
-  Check(RandomHead<float>({3, 2, 3, 3, 0.5}, true, &rng), options, best,
-        "many draws");
-  Head<float> deep = RandomHead<float>({2, 5, 10000, 3, 0}, true, &rng);
-  options.num_samples = 20;
-  Check(deep, options, best, "10,000 levels");
-  CheckSeeds(&rng);
-  CheckGarbage(&rng);
-  return Summarize();
-}
+int main() { return tf_hsm::RunChecks<tf_hsm::Checks>(); }

@@ -407,34 +407,35 @@ void CheckFewLeaves(std::mt19937* rng) {
          "few leaves: '" + error + "'");
 }
 
+// What RunChecks calls.
+struct Checks {
+  template <typename T>
+  static void OfHead(Head<T> head, Isa isa, std::string name, bool ties,
+                     std::mt19937* rng) {
+    if (ties) {
+      std::fill(head.weights.begin(), head.weights.end(), T());
+      for (T& b : head.biases) b = FromDouble<T>((*rng)() % 2);
+      name += " ties";
+    }
+    Check(head, isa, name);
+    CheckBeams(head, isa, name);
+    CheckMasses(head, isa, name);
+  }
+  template <typename T>
+  static void OfType(Isa isa, const std::string& kernel, std::mt19937* rng) {
+    CheckSpecial<T>(isa, kernel, rng);
+    if (isa == SupportedIsas().back()) CheckParts<T>(isa, kernel, rng);
+  }
+  static void Others(std::mt19937* rng) {
+    CheckManyGroups(SupportedIsas().back(), rng);
+    CheckDeep(SupportedIsas().back(), rng);
+    CheckGarbage(rng);
+    for (int i = 0; i < 20; ++i) CheckFewLeaves(rng);
+    CheckManyPaths(rng);
+  }
+};
+
 }  // namespace
 }  // namespace tf_hsm
 
-int main() {
-  using namespace tf_hsm;  // NOLINT
-  std::mt19937 rng(1);
-  ForEachHead(
-      &rng,
-      [&](auto head, Isa isa, std::string name, bool ties) {
-        if (ties) {
-          using T = typename decltype(head.weights)::value_type;
-          std::fill(head.weights.begin(), head.weights.end(), T());
-          for (T& b : head.biases) b = FromDouble<T>(rng() % 2);
-          name += " ties";
-        }
-        Check(head, isa, name);
-        CheckBeams(head, isa, name);
-        CheckMasses(head, isa, name);
-      },
-      [&](auto element, Isa isa, const std::string& kernel) {
-        using T = decltype(element);
-        CheckSpecial<T>(isa, kernel, &rng);
-        if (isa == SupportedIsas().back()) CheckParts<T>(isa, kernel, &rng);
-      });
-  CheckManyGroups(SupportedIsas().back(), &rng);
-  CheckDeep(SupportedIsas().back(), &rng);
-  CheckGarbage(&rng);
-  for (int i = 0; i < 20; ++i) CheckFewLeaves(&rng);
-  CheckManyPaths(&rng);
-  return Summarize();
-}
+int main() { return tf_hsm::RunChecks<tf_hsm::Checks>(); }
