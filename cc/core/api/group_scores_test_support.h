@@ -184,6 +184,21 @@ inline void Corrupt(OwnedTree* tree, std::mt19937* rng) {
   }
 }
 
+// Arrays that hold anything give an error or an answer: among 4,000 corrupted
+// trees, has_error(head) is true for more than `least`, but not for all.
+template <typename HasError>
+void CheckCorrupted(bool with_bias, int64_t least, std::mt19937* rng,
+                    const HasError& has_error) {
+  int64_t errors = 0;
+  constexpr int64_t kRounds = 4000;
+  for (int64_t round = 0; round < kRounds; ++round) {
+    Head<float> head = RandomHead<float>({3, 5, 8, 4, 0.5}, with_bias, rng);
+    Corrupt(&head.owned, rng);
+    errors += has_error(head);
+  }
+  Expect(errors > least && errors < kRounds, "garbage: errors");
+}
+
 // Calls check(T(), isa, name) for every ISA and element type.
 template <typename Function>
 void ForEachKernel(const Function& check) {
