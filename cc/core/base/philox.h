@@ -18,7 +18,7 @@ struct PhiloxBlock {
 TF_HSM_HOST_DEVICE PhiloxBlock Philox(uint64_t key, PhiloxBlock counter) {
   uint32_t k0 = static_cast<uint32_t>(key);
   uint32_t k1 = static_cast<uint32_t>(key >> 32);
-#ifdef __CUDACC__
+#ifdef __CUDA_ARCH__
 #pragma unroll 1  // in line, DrawClasses takes 16 to 30 registers more
 #endif
   for (int round = 0; round < 10; ++round) {
