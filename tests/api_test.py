@@ -1,0 +1,195 @@
+"""The public names of the package, and what they take."""
+
+import importlib
+import inspect
+import textwrap
+
+import tf_hsm
+
+MODULES = (
+    "tf_hsm",
+    "tf_hsm.baselines",
+    "tf_hsm.converters",
+    "tf_hsm.layers",
+    "tf_hsm.losses",
+    "tf_hsm.metrics",
+    "tf_hsm.optimizers",
+    "tf_hsm.serving",
+)
+# Those whose other public methods are listed too.
+CLASSES = (tf_hsm.CostModel, tf_hsm.ExpectedCost, tf_hsm.Tree)
+
+
+def public_names(module):
+    """What `__all__` lists; without one, what is defined in the module."""
+    return getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", None) == module.__name__
+        and not name.startswith("_")
+    ]
+
+
+def signature(function):
+    """The arguments and their defaults, without types."""
+    arguments = inspect.signature(function).parameters.values()
+    bare = [a.replace(annotation=inspect.Parameter.empty) for a in arguments]
+    return str(inspect.Signature(bare))
+
+
+def lines_of(name, value):
+    """A line for a public name; for a class of CLASSES, one per method too."""
+    if not callable(value):
+        return [name]
+    lines = [name + signature(value)]
+    if value in CLASSES:
+        for member in dir(value):
+            if not member.startswith("_"):
+                lines += lines_of(f"{name}.{member}", getattr(value, member))
+    return lines
+
+
+def public_api():
+    """One line per public name, in order."""
+    lines = []
+    for module_name in MODULES:
+        module = importlib.import_module(module_name)
+        for name in public_names(module):
+            lines += lines_of(f"{module_name}.{name}", getattr(module, name))
+    return "\n".join(
+        textwrap.fill(
+            line, 80, subsequent_indent="    ", break_long_words=False
+        )
+        for line in sorted(lines)
+    )
+
+
+def test_public_api():
+    """What this test finds, users find too: CHANGELOG.md tells them."""
+    assert public_api() == API.strip()
+
+
+API = """
+tf_hsm.CostModel(call=0.4, floor=0.0, weight=1.3e-06, logit=1.4e-06,
+    product=3.1e-08)
+tf_hsm.CostModel.calibrate(width=512, repetitions=5)
+tf_hsm.CostModel.call
+tf_hsm.CostModel.floor
+tf_hsm.CostModel.logit
+tf_hsm.CostModel.milliseconds(self, rows, examples, width)
+tf_hsm.CostModel.product
+tf_hsm.CostModel.products(self, rows, examples, width)
+tf_hsm.CostModel.weight
+tf_hsm.CostModel.weights(self, rows, width)
+tf_hsm.ExpectedCost(rows_per_example, touched_rows, flops, bytes, milliseconds,
+    batch, width)
+tf_hsm.Tree(group_offsets, group_parents, class_rows, names=None)
+tf_hsm.Tree.adaptive(counts, num_clusters='auto', batch=1024, width=512,
+    tail='flat', min_head=None, cost_model=None, cutoffs=None)
+tf_hsm.Tree.balanced(num_classes, branching)
+tf_hsm.Tree.class_name(self, c)
+tf_hsm.Tree.class_ranks
+tf_hsm.Tree.depth
+tf_hsm.Tree.expected_cost(self, counts=None, batch=None, dim=None,
+    cost_model=None)
+tf_hsm.Tree.from_config(config)
+tf_hsm.Tree.from_embeddings(vectors, branching=None, seed=0, metric='cosine',
+    max_iterations=50, verbose=True)
+tf_hsm.Tree.from_nested(nested_lists)
+tf_hsm.Tree.from_parents(parents, classes=None, names=None)
+tf_hsm.Tree.from_paths(paths)
+tf_hsm.Tree.get_config(self)
+tf_hsm.Tree.group_depths
+tf_hsm.Tree.huffman(counts, branching=2)
+tf_hsm.Tree.load(path)
+tf_hsm.Tree.log_prior(self, counts)
+tf_hsm.Tree.names
+tf_hsm.Tree.num_classes
+tf_hsm.Tree.num_groups
+tf_hsm.Tree.num_rows
+tf_hsm.Tree.path(self, c)
+tf_hsm.Tree.path_names(self, c)
+tf_hsm.Tree.plot(self, counts=None, path=None)
+tf_hsm.Tree.row_children
+tf_hsm.Tree.row_classes
+tf_hsm.Tree.row_groups
+tf_hsm.Tree.save(self, path)
+tf_hsm.Tree.summary(self)
+tf_hsm.Tree.two_level(num_classes)
+tf_hsm.Tree.with_class_names(self, names)
+tf_hsm.baselines
+tf_hsm.baselines.embedding_lookup_loss(weights, biases, labels, inputs, tree,
+    ignore_class=None)
+tf_hsm.baselines.full_softmax_loss(weights, biases, labels, inputs, tree=None,
+    ignore_class=None)
+tf_hsm.baselines.gather_loss(weights, biases, labels, inputs, tree,
+    ignore_class=None)
+tf_hsm.baselines.map_fn_loss(weights, biases, labels, inputs, tree,
+    ignore_class=None)
+tf_hsm.baselines.peak_bytes(name, tree, batch, width, itemsize, gradient=True)
+tf_hsm.converters
+tf_hsm.converters.ConvertedModel(tree, weights, names, inputs, input_names,
+    biases=None)
+tf_hsm.converters.FastTextModel(tree, weights, names, inputs, input_names,
+    biases=None, line_vector=None)
+tf_hsm.converters.from_fasttext(path)
+tf_hsm.converters.from_gensim(model)
+tf_hsm.cpu_isa()
+tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,
+    vectors, indices, tree, optimizer, loss_weights=None, ignore_class=None,
+    stochastic_rounding=None, seed=0)
+tf_hsm.hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree)
+tf_hsm.hierarchical_softmax_log_probs(weights, biases, inputs, tree,
+    nodes=False)
+tf_hsm.hierarchical_softmax_loss(weights, biases, labels, inputs, tree,
+    ignore_class=None)
+tf_hsm.hierarchical_softmax_sample(weights, biases, inputs, tree, num_samples,
+    seed=None, temperature=1.0, top_k=None, top_p=None)
+tf_hsm.hierarchical_softmax_top_k(weights, biases, inputs, tree, k,
+    beam_width=None, return_pruned=False)
+tf_hsm.hierarchical_softmax_train_step(weights, biases, labels, inputs, tree,
+    optimizer, loss_weights=None, ignore_class=None, stochastic_rounding=None,
+    seed=0)
+tf_hsm.layers
+tf_hsm.layers.AdaptiveSoftmax(num_classes, cutoffs='auto', div_value=4.0,
+    counts=None, tail='flat', use_bias=True, ignore_class=None, width=None,
+    batch=1024, cost_model=None, kernel_initializer=None,
+    projection_initializer='glorot_uniform', bias_initializer='zeros', **kwargs)
+tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
+    optimizer=None, stochastic_rounding=None, seed=0,
+    kernel_initializer='glorot_uniform', bias_initializer='zeros', counts=None,
+    **kwargs)
+tf_hsm.losses
+tf_hsm.losses.HierarchicalSoftmaxLoss(reduction='sum_over_batch_size',
+    name='hierarchical_softmax_loss', dtype=None)
+tf_hsm.losses.mean_loss(losses, mask, sample_weight)
+tf_hsm.metrics
+tf_hsm.metrics.Perplexity(head=None, name='perplexity', dtype=None)
+tf_hsm.metrics.TopKAccuracy(k=5, name=None, dtype=None)
+tf_hsm.optimizers
+tf_hsm.optimizers.Adagrad(learning_rate=0.001, initial_accumulator_value=0.1,
+    epsilon=1e-07, weight_decay=None, clipnorm=None, clipvalue=None,
+    global_clipnorm=None, use_ema=False, ema_momentum=0.99,
+    ema_overwrite_frequency=None, loss_scale_factor=None,
+    gradient_accumulation_steps=None, name=None, **kwargs)
+tf_hsm.optimizers.LazyAdam(learning_rate=0.001, beta_1=0.9, beta_2=0.999,
+    epsilon=1e-07, amsgrad=False, weight_decay=None, clipnorm=None,
+    clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99,
+    ema_overwrite_frequency=None, loss_scale_factor=None,
+    gradient_accumulation_steps=None, name=None, **kwargs)
+tf_hsm.optimizers.LossScaleOptimizer(inner_optimizer, initial_scale=32768.0,
+    dynamic_growth_steps=2000, name=None, **kwargs)
+tf_hsm.optimizers.RowwiseAdagrad(learning_rate=0.001,
+    initial_accumulator_value=0.1, epsilon=1e-07, weight_decay=None,
+    clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False,
+    ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None,
+    gradient_accumulation_steps=None, name=None, **kwargs)
+tf_hsm.optimizers.SGD(learning_rate=0.01, momentum=0.0, nesterov=False,
+    weight_decay=None, clipnorm=None, clipvalue=None, global_clipnorm=None,
+    use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None,
+    loss_scale_factor=None, gradient_accumulation_steps=None, name=None,
+    **kwargs)
+tf_hsm.serving
+tf_hsm.serving.export(model, path, head=None, k=10)
+tf_hsm.serving.op_library_path()
+"""
