@@ -23,6 +23,10 @@ All of them:
   `gradient_accumulation_steps` or a constraint of the variable asks for work
   on all rows. For dense gradients these are Keras';
 - have `slots(variable)`, the list of the variables with one variable's state.
+
+SGD (without momentum), Adagrad, RowwiseAdagrad and LazyAdam can also make a
+step in place (`tf_hsm.hierarchical_softmax_train_step`). Layers take them as
+"sgd", "adagrad", "rowwise_adagrad" and "lazy_adam" too.
 """
 
 from tf_hsm.optimizers.adagrad import Adagrad

@@ -38,8 +38,11 @@ class RowOptimizer:
     rows of each slot, and the learning rate, all of one type. It returns a list
     of the slots' new rows, and what is subtracted from the variable's rows.
 
-    A class whose step on rows can be one op has a third, `_rule(rate)`.
+    A class whose step on rows can be one op has a third, `_rule(rate)`, and
+    `_rule_name`, the name of its rule in the ops: layers take it in place too.
     """
+
+    _rule_name = None
 
     def slots(self, variable):
         """Returns the variables that hold the state of one variable.

@@ -3,16 +3,16 @@
 from typing import NamedTuple
 
 import tensorflow as tf
-from tensorflow.python.ops import control_flow_util
 
 from tf_hsm.optimizers._unique_slices import wide_dtype
+from tf_hsm.runtime import private_tensorflow
 from tf_hsm.runtime.library import raw_ops
 
-_DTYPES = (tf.float32, tf.float64, tf.bfloat16, tf.float16)
+_DTYPES = private_tensorflow.allowed_values("ResourceTfHsmSparseUpdate", "T")
 
 
 class Rule(NamedTuple):
-    """A rule that the op knows, and its numbers.
+    """A rule that the ops know, and its numbers.
 
     Adam's rate includes the correction of the bias of its moments.
     """
@@ -23,18 +23,23 @@ class Rule(NamedTuple):
     beta_2: float = 0.0
     epsilon: float = 0.0
 
+    @property
+    def hyperparameters(self):
+        """The numbers as the ops take them, `[4]` float64."""
+        rate = tf.cast(self.rate, tf.float64)
+        return tf.concat([[rate], tf.constant(self[2:], tf.float64)], 0)
+
 
 def is_possible(variable, slots):
     """Whether the op can update a variable and its slots.
 
     They must be on one device, a CPU, and not within XLA.
     """
-    graph = tf.compat.v1.get_default_graph()
     return (
         variable.dtype in _DTYPES
         and all(slot.device == variable.device for slot in slots)
         and tf.DeviceSpec.from_string(variable.device).device_type == "CPU"
-        and not control_flow_util.GraphOrParentsInXlaContext(graph)
+        and not private_tensorflow.is_in_xla()
     )
 
 
@@ -60,13 +65,7 @@ def update(variable, slots, gradient, rule):
         slots=[slot.handle for slot in slots],
         indices=gradient.indices,
         values=tf.cast(gradient.values, wide_dtype(variable.dtype)),
-        hyperparameters=tf.concat(
-            [
-                [tf.cast(rule.rate, tf.float64)],
-                tf.constant(rule[2:], tf.float64),
-            ],
-            0,
-        ),
+        hyperparameters=rule.hyperparameters,
         T=variable.dtype,
         rule=rule.name,
     )

@@ -30,12 +30,13 @@ class Adagrad(RowOptimizer, keras.optimizers.Adagrad):
     """
 
     # TensorFlow's sparse-apply op has epsilon outside the root.
+    _rule_name = "adagrad"
 
     def _slot_lists(self):
         return [self._accumulators]
 
     def _rule(self, rate):
-        return Rule("adagrad", rate, epsilon=self.epsilon)
+        return Rule(self._rule_name, rate, epsilon=self.epsilon)
 
     def _step(self, gradient, slots, rate):
         accumulator = slots[0] + tf.square(gradient)

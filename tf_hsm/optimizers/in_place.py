@@ -1,32 +1,26 @@
-"""The optimizers whose step the in-place train step can do itself."""
+"""The optimizers whose step the ops of a training step can make themselves."""
 
-from typing import NamedTuple
+import re
 
 import keras
 import tensorflow as tf
 
 from tf_hsm import optimizers
-
-# By the name that a layer takes for the optimizer.
-_OPTIMIZERS = {
-    "sgd": optimizers.SGD,
-    "adagrad": optimizers.Adagrad,
-    "rowwise_adagrad": optimizers.RowwiseAdagrad,
-    "lazy_adam": optimizers.LazyAdam,
-}
-_RULES = {
-    optimizers.SGD: "sgd",
-    optimizers.Adagrad: "adagrad",
-    optimizers.RowwiseAdagrad: "rowwise_adagrad",
-    optimizers.LazyAdam: "adam",
-}
+from tf_hsm.runtime import private_tensorflow
 
 
-class UpdateRule(NamedTuple):
-    """What the op takes of an optimizer."""
+def _optimizers():
+    """Returns them by the names that layers take, in the op's order."""
+    rules = private_tensorflow.allowed_values("ResourceTfHsmTrainStep", "rule")
+    exported = [getattr(optimizers, name) for name in optimizers.__all__]
+    capable = [c for c in exported if getattr(c, "_rule_name", None)]
+    return {
+        re.sub("(?<=[a-z])(?=[A-Z])", "_", c.__name__).lower(): c
+        for c in sorted(capable, key=lambda c: rules.index(c._rule_name))
+    }
 
-    name: str
-    hyperparameters: tf.Tensor  # [4], float64
+
+_OPTIMIZERS = _optimizers()
 
 
 def get(optimizer):
@@ -46,9 +40,10 @@ def get(optimizer):
         optimizer = _OPTIMIZERS[optimizer]()
     elif isinstance(optimizer, dict):
         optimizer = keras.optimizers.deserialize(optimizer)
-    if type(optimizer) not in _RULES:
+    if type(optimizer) not in _OPTIMIZERS.values():
+        *names, last = (c.__name__ for c in _OPTIMIZERS.values())
         raise TypeError(
-            "optimizer must be a SGD, Adagrad, RowwiseAdagrad or LazyAdam of "
+            f"optimizer must be a {', '.join(names)} or {last} of "
             f"tf_hsm.optimizers, but is {type(optimizer).__name__}"
         )
     for name in (
@@ -71,13 +66,9 @@ def get(optimizer):
 
 
 def rule_of(optimizer):
-    """Returns the `UpdateRule` of the optimizer's next step."""
+    """Returns the `Rule` of the optimizer's next step, in float64."""
+    # Adam's correction is a number of its own first. Another order of the
+    # products would round differently.
+    rule = optimizer._rule(tf.constant(1, tf.float64))
     rate = tf.cast(optimizer.learning_rate, tf.float64)
-    beta_1 = beta_2 = 0.0
-    if isinstance(optimizer, optimizers.LazyAdam):
-        beta_1, beta_2 = optimizer.beta_1, optimizer.beta_2
-        step = tf.cast(optimizer.iterations + 1, tf.float64)
-        rate *= tf.sqrt(1 - beta_2**step) / (1 - beta_1**step)
-    epsilon = getattr(optimizer, "epsilon", 0.0)
-    others = tf.constant([beta_1, beta_2, epsilon], tf.float64)
-    return UpdateRule(_RULES[type(optimizer)], tf.concat([[rate], others], 0))
+    return rule._replace(rate=rate * rule.rate)

@@ -37,6 +37,8 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
       **kwargs: as for `keras.optimizers.Adam`.
     """
 
+    _rule_name = "adam"
+
     def _slot_lists(self):
         lists = [self._momentums, self._velocities]
         return [*lists, self._velocity_hats] if self.amsgrad else lists
@@ -45,7 +47,7 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
         if self.amsgrad:
             return None
         return Rule(
-            "adam",
+            self._rule_name,
             self._corrected(rate),
             self.beta_1,
             self.beta_2,

@@ -3,7 +3,6 @@
 import keras
 import tensorflow as tf
 
-from tf_hsm.optimizers._sparse_update import Rule
 from tf_hsm.optimizers.adagrad import Adagrad
 
 
@@ -30,11 +29,10 @@ class RowwiseAdagrad(Adagrad):
       **kwargs: as for `keras.optimizers.Adagrad`.
     """
 
+    _rule_name = "rowwise_adagrad"
+
     def _slot_shape(self, shape):
         return shape[:1]
-
-    def _rule(self, rate):
-        return Rule("rowwise_adagrad", rate, epsilon=self.epsilon)
 
     def _step(self, gradient, slots, rate):
         axes = list(range(1, gradient.shape.rank))

@@ -32,11 +32,13 @@ class SGD(RowOptimizer, keras.optimizers.SGD):
       **kwargs: as for `keras.optimizers.SGD`.
     """
 
+    _rule_name = "sgd"
+
     def _slot_lists(self):
         return [self.momentums] if self.momentum else []
 
     def _rule(self, rate):
-        return None if self.momentum else Rule("sgd", rate)
+        return None if self.momentum else Rule(self._rule_name, rate)
 
     def _step(self, gradient, slots, rate):
         step = gradient * rate

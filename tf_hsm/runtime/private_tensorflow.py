@@ -4,8 +4,11 @@ import keras
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.eager import record
-from tensorflow.python.framework import auto_control_deps_utils
-from tensorflow.python.ops import resource_variable_ops
+from tensorflow.python.framework import (
+    auto_control_deps_utils,
+    op_def_registry,
+)
+from tensorflow.python.ops import control_flow_util, resource_variable_ops
 
 
 def variable_of(value):
@@ -24,13 +27,37 @@ def tell_tape(variable):
 
 
 def is_recording():
-    """Whether a gradient may be asked for later, outside of graphs."""
-    return record.could_possibly_record()
+    """Whether a gradient may be asked for later; in a graph, always."""
+    return not tf.executing_eagerly() or record.could_possibly_record()
 
 
-def declare_read_only(op_name):
-    """Lets reads of one variable by this op run side by side in a function."""
-    auto_control_deps_utils.register_read_only_resource_op(op_name)
+def is_in_xla():
+    """Whether a graph is being traced for XLA."""
+    graph = tf.compat.v1.get_default_graph()
+    return control_flow_util.GraphOrParentsInXlaContext(graph)
+
+
+def op_definition(op_name):
+    """The `OpDef` of a registered op, by its name in graphs."""
+    return op_def_registry.get(op_name)
+
+
+def allowed_values(op_name, attribute):
+    """The values that an op's attribute may have: strings or `tf.DType`s."""
+    (allowed,) = (
+        a.allowed_values.list
+        for a in op_definition(op_name).attr
+        if a.name == attribute
+    )
+    return [s.decode() for s in allowed.s] or [
+        tf.as_dtype(t) for t in allowed.type
+    ]
+
+
+def declare_read_only(*op_names):
+    """Lets reads of a variable by these ops run side by side in a function."""
+    for name in op_names:
+        auto_control_deps_utils.register_read_only_resource_op(name)
 
 
 def call_if_used(function, tensor):
