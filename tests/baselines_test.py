@@ -88,6 +88,19 @@ def test_ignored_examples_count_for_nothing(loss, name, ignore_class):
     assert not actual.dx[1::2].any()
 
 
+@pytest.mark.parametrize("several", [[-1, 3], (-1,), []])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_several_labels_are_ignored(loss, several):
+    tree = trees.CATALOGUE["random"]()
+    problem = problem_for(loss, tree, 6, 4, np.float64)
+    problem.labels[: len(several)] = several
+    ignored = np.isin(problem.labels, several)
+    alike = problem.replace(labels=np.where(ignored, -1, problem.labels))
+    expected = expectation(loss, tree, alike, -1)
+    actual = dense(evaluate(loss, tree, problem, ignore_class=several))
+    assert_within(actual, *expected)
+
+
 @pytest.mark.parametrize("parameter", [tf.constant, tf.Variable])
 @pytest.mark.parametrize("name", ["two_level_100", "random"])
 @pytest.mark.parametrize("loss", LOSSES)

@@ -1,25 +1,60 @@
 """How a head's outputs carry the head to losses and metrics.
 
 A loss that depends on weights cannot be a function of `y_pred` alone. So the
-layer marks the tensor that it returns, as Keras does with masks, and the loss
-and the metrics find the layer, and each other's result, on it.
+layer attaches itself to the tensor that it returns, as Keras attaches masks,
+and the loss and the metrics find the layer, and each other's result, on it.
 """
 
+import typing
+
+import tensorflow as tf
 from keras import ops
 
 
-def mark(outputs, head, inputs, training=False):
-    """Marks `outputs` as those of `head` for `inputs` [..., width].
+class Reduction(typing.NamedTuple):
+    """How losses per label become what is minimized.
 
-    `training` is whether `head` was called to be trained. Returns the outputs.
+    Attributes:
+      reduce: a function of losses `[...]`, of their mask and of sample weights
+        (each may be None) to what is minimized, linear in the losses.
+      sample_weight: the sample weights, see `broadcast_weights`; or None.
+    """
+
+    reduce: typing.Callable
+    sample_weight: typing.Any
+
+    def total(self, losses, mask):
+        """Returns what is minimized."""
+        return self.reduce(losses, mask, self.sample_weight)
+
+    def loss_weights(self, labels, mask, dtype):
+        """Returns the weight `[...]` of each label's loss in the total."""
+        losses = tf.zeros(tf.shape(labels), dtype)
+        with tf.GradientTape() as tape:
+            tape.watch(losses)
+            total = self.total(losses, mask)
+        return tf.stop_gradient(tape.gradient(total, losses))
+
+
+def attach_head(outputs, head, inputs, updates=False):
+    """Attaches to `outputs` that they are those of `head` for `inputs`.
+
+    Args:
+      outputs: what the head returns.
+      head: a `HeadLayer`.
+      inputs: `[..., width]`.
+      updates: whether the head makes a step when its loss is computed.
+
+    Returns:
+      The outputs.
     """
     outputs._tf_hsm_head = head
     outputs._tf_hsm_inputs = inputs
-    outputs._tf_hsm_training = training
+    outputs._tf_hsm_updates = updates
     return outputs
 
 
-def is_marked(outputs):
+def has_head(outputs):
     """Whether `outputs` came from a head."""
     return hasattr(outputs, "_tf_hsm_head")
 
@@ -30,7 +65,7 @@ def head_of(outputs):
     Raises:
       ValueError: they did not come from a head.
     """
-    if not is_marked(outputs):
+    if not has_head(outputs):
         raise ValueError(
             "y_pred does not come from a tf_hsm head: make the output of "
             "layer(inputs), unchanged, the model's output"
@@ -38,7 +73,7 @@ def head_of(outputs):
     return outputs._tf_hsm_head, outputs._tf_hsm_inputs
 
 
-def label_losses(labels, outputs, reuse=False, total=None):
+def label_losses(labels, outputs, reuse=False, reduction=None):
     """Computes a head's loss per label.
 
     Args:
@@ -48,8 +83,7 @@ def label_losses(labels, outputs, reuse=False, total=None):
         do. That spares a metric the work, and keeps its losses those from
         before the update. A loss wants its own: the weights may have changed,
         and another tape may be recording.
-      total: what is minimized, as a function of the results below; None when
-        nothing is.
+      reduction: the `Reduction` to what is minimized; None when nothing is.
 
     Returns:
       losses: `[...]`, in nats.
@@ -61,22 +95,22 @@ def label_losses(labels, outputs, reuse=False, total=None):
     head, inputs = head_of(outputs)
     known = getattr(outputs, "_tf_hsm_losses", None)
     if not reuse or known is None or known[0] is not labels:
-        if not outputs._tf_hsm_training:
-            total = None
+        if not outputs._tf_hsm_updates:
+            reduction = None
         mask = get_mask(outputs)
-        known = (labels, *head.label_losses(labels, inputs, mask, total))
+        known = (labels, *head.label_losses(labels, inputs, mask, reduction))
         outputs._tf_hsm_losses = known
     return known[1:]
 
 
-def mark_losses(losses):
-    """Marks losses [...] that an endpoint returned; returns them."""
+def mark_as_losses(losses):
+    """Notes on losses [...] that an endpoint returned them; returns them."""
     losses._tf_hsm_is_loss = True
     return losses
 
 
 def is_losses(outputs, labels):
-    """Whether `outputs`, not marked as a head's, may be losses of `labels`.
+    """Whether `outputs`, without a head, may be losses of `labels`.
 
     Scores, `[..., classes]`, have a dimension more than labels, `[...]`.
     """

@@ -18,6 +18,7 @@ left of this but one matrix product and one gather of `[B, K, D]`.
 
 import tensorflow as tf
 
+from tf_hsm.runtime import arguments
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree.levels import tree_levels
 
@@ -29,11 +30,11 @@ def gather_loss(weights, biases, labels, inputs, tree, ignore_class=None):
       weights: `[R, D]`, a tensor or a variable. The gradient is a
         `tf.IndexedSlices` with repeated rows.
       biases: `[R]`, or None.
-      labels: `[...]`, int32 or int64, in `[0, N)` or equal to `ignore_class`.
+      labels: `[...]`, int32 or int64, in `[0, N)` or ignored.
       inputs: `[..., D]`, cast to the type of `weights`.
       tree: a `tf_hsm.Tree` with R rows.
-      ignore_class: a label whose loss is 0 and which gives no gradient, or
-        None.
+      ignore_class: a label whose loss is 0 and which gives no gradient; a list
+        or tuple of such labels; or None.
 
     Returns:
       `[...]`: -log p(label | input) in nats; float64 for float64 weights, else
@@ -197,9 +198,10 @@ def _over_examples(batch_loss, weights, labels, inputs, ignore_class):
     batch = tf.size(labels)
     flat_labels = tf.cast(tf.reshape(labels, [-1]), tf.int64)
     flat_inputs = tf.reshape(inputs, [batch, inputs.shape[-1]])
-    if ignore_class is None:
+    counted = arguments.counted(flat_labels, ignore_class)
+    if counted is None:
         return tf.reshape(batch_loss(flat_labels, flat_inputs), shape)
-    kept = tf.where(flat_labels != ignore_class)
+    kept = tf.where(counted)
     loss = batch_loss(
         tf.gather_nd(flat_labels, kept), tf.gather_nd(flat_inputs, kept)
     )

@@ -11,6 +11,13 @@ class _LabelLoss(keras.losses.Loss):
     def call(self, y_true, y_pred):
         return y_pred
 
+    def _reduce(self, losses, mask, sample_weight):
+        return super().__call__(
+            losses,
+            _attached_head.set_mask(losses, mask),
+            _attached_head.broadcast_weights(sample_weight, losses),
+        )
+
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class HierarchicalSoftmaxLoss(_LabelLoss):
@@ -45,21 +52,13 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
         Raises:
           ValueError: `y_pred` is not the output of a tf_hsm head.
         """
-
-        def total(losses, mask):
-            return super(HierarchicalSoftmaxLoss, self).__call__(
-                losses,
-                _attached_head.set_mask(losses, mask),
-                _attached_head.broadcast_weights(sample_weight, losses),
-            )
-
-        return total(*_attached_head.label_losses(y_true, y_pred, total=total))
+        reduction = _attached_head.Reduction(self._reduce, sample_weight)
+        losses, mask = _attached_head.label_losses(
+            y_true, y_pred, reduction=reduction
+        )
+        return reduction.total(losses, mask)
 
 
 def mean_loss(losses, mask, sample_weight):
     """The mean of `losses` as Keras makes it: over the labels that count."""
-    return _LabelLoss()(
-        losses,
-        _attached_head.set_mask(losses, mask),
-        _attached_head.broadcast_weights(sample_weight, losses),
-    )
+    return _LabelLoss()._reduce(losses, mask, sample_weight)

@@ -43,7 +43,7 @@ class Perplexity(keras.metrics.Metric):
         Raises:
           ValueError: `y_pred` is neither.
         """
-        if _attached_head.is_marked(y_pred):
+        if _attached_head.has_head(y_pred):
             losses, mask = _attached_head.label_losses(
                 y_true, y_pred, reuse=True
             )

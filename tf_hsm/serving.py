@@ -127,7 +127,7 @@ def _functions(model, head, k):
         outputs = model(inputs)
         if head is not None:
             return head, outputs
-        if _attached_head.is_marked(outputs):
+        if _attached_head.has_head(outputs):
             layer, hidden = _attached_head.head_of(outputs)
             if isinstance(layer, Predictions):
                 return layer, hidden

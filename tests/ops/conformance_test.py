@@ -167,6 +167,47 @@ def test_ignored_examples_count_for_nothing(
     )
 
 
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("several", [[-1, 3], (7, -(2**63), 2**40), [3], []])
+@pytest.mark.parametrize("implementation", OPS)
+def test_several_labels_are_ignored(implementation, several, graph):
+    """As one label in the place of all of them would be."""
+    loss, parameter = OPS[implementation]
+    tree = build("random")
+    problem = oracle.random_problem(tree, 20, 9, np.float32)
+    ignored = np.arange(20) % 3 < len(several)
+    for i in np.flatnonzero(ignored):
+        problem.labels[i] = several[i % len(several)]
+    if several:
+        ignored = np.isin(problem.labels, several)
+    alike = problem.replace(labels=np.where(ignored, -1, problem.labels))
+    expected, bound = oracle.hierarchical_softmax(tree, alike, -1)
+    problem.inputs[ignored] = np.nan
+    result = evaluate(
+        loss,
+        tree,
+        problem,
+        parameter=parameter,
+        ignore_class=several,
+        graph=graph,
+    )
+    assert_within(dense(result), expected, bound)
+    np.testing.assert_array_equal(
+        result.dw.indices, oracle.touched_rows(tree, alike.labels, -1)
+    )
+
+
+@pytest.mark.parametrize("implementation", OPS)
+def test_ignored_labels_are_integers(implementation):
+    """Anything else is an error rather than ignored."""
+    loss, _ = OPS[implementation]
+    tree = build("random")
+    problem = oracle.random_problem(tree, 2, 3, np.float32)
+    for wrong in (1.0, [1, 2.5], "3", [[1]]):
+        with pytest.raises(TypeError, match="integer"):
+            evaluate(loss, tree, problem, ignore_class=wrong)
+
+
 @pytest.mark.parametrize("scale", [100.0, 1e4])
 @pytest.mark.parametrize("name", ["two_level_100", "huffman_2ary"])
 @pytest.mark.parametrize("implementation", OPS)

@@ -150,6 +150,30 @@ def test_ignored_labels(rule):
     assert_same(results[0][1][labels < 0], np.zeros(3))
 
 
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_several_labels_are_ignored(rule):
+    """As one label in the place of all of them would be."""
+    problem = wide_problem(TREE, (40, 20))
+    problem.labels[5:9], problem.labels[30:33] = 7, -3
+    ignored = np.isin(problem.labels, [7, -3])
+    alike = problem.replace(labels=np.where(ignored, 7, problem.labels))
+    results = []
+    for given, several in ((problem, [7, -3]), (alike, 7)):
+        variables = variables_of(given)
+        optimizer = built(rule, variables)
+        losses = step(
+            variables,
+            given,
+            draw_indices(40),
+            TREE,
+            optimizer,
+            loss_weights=None,
+            ignore_class=several,
+        )
+        results.append([losses, states(optimizer, variables)])
+    assert_same(*results)
+
+
 @pytest.mark.parametrize("ignore_class", [None, 7])
 def test_the_default_minimizes_the_mean(ignore_class):
     """Over the labels that count, whatever their shape."""

@@ -23,7 +23,7 @@ from tf_hsm import hierarchical_softmax_log_probs as log_probs
 from tf_hsm import hierarchical_softmax_sample as sample
 from tf_hsm import hierarchical_softmax_top_k as top_k
 from tf_hsm.runtime.library import raw_ops
-from tf_hsm.runtime.tree_tensors import descent_tensors, tree_tensors
+from tf_hsm.runtime.tree_tensors import child_tensors, tree_tensors
 
 CASES = 1000
 ERRORS = (
@@ -64,7 +64,7 @@ def valid_arguments(rng, op):
         "weights": normal(tree.num_rows, width),
         "biases": normal(tree.num_rows),
         "inputs": normal(batch, width),
-        **descent_tensors(tree)._asdict(),
+        **child_tensors(tree)._asdict(),
     }
     attributes = {}
     if "log_probs" in op and "class" not in op:

@@ -172,6 +172,32 @@ def test_the_default_minimizes_the_mean(ignore_class):
     assert_same(*results)
 
 
+@pytest.mark.parametrize("has_loss_weights", [True, False])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_several_labels_are_ignored(rule, has_loss_weights):
+    """As one label in the place of all of them would be."""
+    problem = wide_problem(TREE, (31, 20))
+    problem.labels[3:9], problem.labels[15:20] = 7, -3
+    ignored = np.isin(problem.labels, [7, -3])
+    alike = problem.replace(labels=np.where(ignored, 7, problem.labels))
+    options = {} if has_loss_weights else {"loss_weights": None}
+    results = []
+    for given, several in ((problem, (7, -3)), (alike, 7)):
+        variables = variables_of(given)
+        optimizer = built(rule, variables)
+        losses = tf_hsm.hierarchical_softmax_train_step(
+            *variables,
+            given.labels,
+            given.inputs,
+            TREE,
+            optimizer,
+            **({"loss_weights": given.upstream} | options),
+            ignore_class=several,
+        )
+        results.append([losses, states(optimizer, variables)])
+    assert_same(*results)
+
+
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 @pytest.mark.parametrize("labels", [[], [[7, 7], [7, 7]]])
 def test_no_label_counts(rule, labels):

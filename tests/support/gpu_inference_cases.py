@@ -16,7 +16,7 @@ from tests.support import oracle
 from tests.support.gpu_cases import build
 from tf_hsm.ops import top_k
 from tf_hsm.runtime.library import raw_ops
-from tf_hsm.runtime.tree_tensors import descent_tensors, path_tensors
+from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
 
 # Those of which the best classes can be found.
 SEARCHED = [np.float32, ml_dtypes.bfloat16, np.float16]
@@ -307,7 +307,7 @@ def check_broken_trees(place, array, index, value, message):
     """An error that names the array, the position and the value."""
     tree = build("two_level_7")
     problem = oracle.random_problem(tree, 7, 3, np.float32)
-    arrays = descent_tensors(tree)._asdict()
+    arrays = child_tensors(tree)._asdict()
     broken = arrays[array].numpy()
     broken[index] = value
     with tf.device("CPU"):
@@ -341,7 +341,7 @@ def check_forged_paths(place):
                 weights=problem.weights,
                 biases=[problem.biases],
                 inputs=problem.inputs,
-                **descent_tensors(tree)._asdict(),
+                **child_tensors(tree)._asdict(),
                 **arrays,
                 classes=problem.labels[:, np.newaxis],
                 Taccumulator=tf.float32,

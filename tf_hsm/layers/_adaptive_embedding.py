@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tf_hsm.layers._head_layer import prior_initializer
+from tf_hsm.partition import routing
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.tree_tensors import path_tensors
 
@@ -36,31 +37,21 @@ class AdaptiveEmbedding:
             inputs, labels, sample_weight, inputs_mask, training
         )
 
-    def compute_output_spec(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        inputs_mask=None,
-        training=False,
-        embed=False,
-    ):
-        """The shape and type of what `call` returns."""
+    def output_spec(self, inputs, embed=False, **others):
+        """See `HeadLayer`."""
         if embed:
             self.check_width()
             return keras.KerasTensor(
                 (*inputs.shape, self.width), dtype=self.compute_dtype
             )
-        return super().compute_output_spec(
-            inputs, labels, sample_weight, inputs_mask, training
-        )
+        return super().output_spec(inputs, **others)
 
     def embed(self, classes):
         """Returns the vectors `[..., width]` of classes `[...]`.
 
-        That of a class is its row: in the head as it is; in a tail, which is
-        narrower, multiplied by the transposed projection. Only the rows of the
-        given classes are read.
+        The vector of a class is its row: in the shortlist as it is; in a tail,
+        which is narrower, multiplied by the transposed projection. Only the
+        rows of the given classes are read.
 
         Raises:
           tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
@@ -75,12 +66,10 @@ class AdaptiveEmbedding:
         tails = self.clusters.tails(ranks)
         dtype = tf.as_dtype(self.loss_dtype)
         vectors = tf.zeros([tf.size(flat), self.width], dtype)
-        for number in range(-1, len(self.cutoffs)):
-            members = tf.where(tf.equal(tails, number))
-            vectors = tf.tensor_scatter_nd_add(
-                vectors,
-                members,
-                self._vectors(number, tf.gather_nd(ranks, members), dtype),
+        clusters = routing.routes(tails, 1 + len(self.cutoffs), first=-1)
+        for number, route in enumerate(clusters, -1):
+            vectors = route.add(
+                vectors, self._vectors(number, route.take(ranks), dtype)
             )
         vectors = tf.reshape(
             vectors, tf.concat([tf.shape(classes), [self.width]], 0)
@@ -96,7 +85,7 @@ class AdaptiveEmbedding:
             )
 
     def _vectors(self, number, ranks, dtype):
-        """The vectors of classes of one tail, or with -1 of the head."""
+        """The vectors of classes of one tail, or with -1 of the shortlist."""
         if number < 0:
             return tf.cast(tf.gather(self.head_kernel.value, ranks), dtype)
         within = ranks - self.cutoffs[number]

@@ -10,6 +10,7 @@ from tf_hsm.ops.log_probs import (
 )
 from tf_hsm.ops.sample import hierarchical_softmax_sample, seed_pair
 from tf_hsm.ops.top_k import TopK, hierarchical_softmax_top_k
+from tf_hsm.partition import routing
 from tf_hsm.runtime import arguments, private_tensorflow
 
 
@@ -26,13 +27,13 @@ class AdaptivePredictions:
         narrower tails.
         """
         inputs, shape = self._flat(inputs)
-        head = hierarchical_softmax_log_probs(*self._head(inputs))
-        size = self.clusters.head_size
-        parts = [head[:, :size]]
+        shortlist = hierarchical_softmax_log_probs(*self._shortlist(inputs))
+        size = self.clusters.shortlist_size
+        parts = [shortlist[:, :size]]
         for number in range(len(self.cutoffs)):
             row = size + number
             parts.append(
-                head[:, row : row + 1]
+                shortlist[:, row : row + 1]
                 + hierarchical_softmax_log_probs(*self._tail(number, inputs))
             )
         log_probs = tf.concat(parts, 1)
@@ -60,34 +61,31 @@ class AdaptivePredictions:
         flat = tf.reshape(classes, [-1, shape[-1]])
         ranks = self.clusters.ranks(flat, "classes")
         tails = self.clusters.tails(ranks)
-        weights, biases, _, tree = self._head(inputs)
+        weights, biases, _, tree = self._shortlist(inputs)
         log_probs = hierarchical_softmax_log_prob(
             weights,
             biases,
-            self.clusters.head_rows(ranks, tails),
+            self.clusters.shortlist_rows(ranks, tails),
             inputs,
             tree,
         )
-        for number, cutoff in enumerate(self.cutoffs):
-            members, is_member = _members(tf.equal(tails, number))
+        for number, route in enumerate(self._routes(tails)):
             weights, biases, narrow, tree = self._tail(
-                number, tf.gather_nd(inputs, members)
+                number, route.take(inputs)
             )
-            within = tf.gather_nd(ranks, members) - cutoff
+            within = route.take(ranks) - self.cutoffs[number]
             found = hierarchical_softmax_log_prob(
-                weights, biases, tf.where(is_member, within, 0), narrow, tree
+                weights, biases, route.own(within), narrow, tree
             )
-            log_probs = tf.tensor_scatter_nd_add(
-                log_probs, members, tf.where(is_member, found, 0)
-            )
+            log_probs = route.add(log_probs, found)
         return tf.reshape(log_probs, shape)
 
     def top_k(self, inputs, k):
         """Finds the k most probable classes, exactly.
 
-        A tail is searched for those inputs only for which it could hold one of
+        A tail is searched only for those inputs for which it could hold one of
         them: all of its classes together are as probable as its row in the
-        head.
+        shortlist.
 
         Args:
           inputs: `[..., width]`.
@@ -104,36 +102,37 @@ class AdaptivePredictions:
         if not 1 <= k <= self.num_classes:
             raise ValueError(f"k = {k} is not in [1, {self.num_classes}]")
         inputs, shape = self._flat(inputs)
-        head = hierarchical_softmax_log_probs(*self._head(inputs))
-        head = tf.where(tf.math.is_nan(head), -float("inf"), head)
-        size = self.clusters.head_size
+        shortlist = hierarchical_softmax_log_probs(*self._shortlist(inputs))
+        shortlist = _without_nan(shortlist)
+        size = self.clusters.shortlist_size
         found_so_far = min(k, size)
-        best = tf.math.top_k(head[:, :size], found_so_far)
+        best = tf.math.top_k(shortlist[:, :size], found_so_far)
         values, ranks = best.values, tf.cast(best.indices, tf.int64)
         for number, cutoff in enumerate(self.cutoffs):
-            in_tail = head[:, size + number]
+            in_tail = shortlist[:, size + number]
             is_short = found_so_far < k
-            members = tf.where(is_short | (in_tail > values[:, -1]))
-            narrow = self._tail(number, tf.gather_nd(inputs, members))
+            route = routing.route(is_short | (in_tail > values[:, -1]))
+            narrow = self._tail(number, route.take(inputs))
             found = hierarchical_softmax_top_k(
                 *narrow, min(k, narrow[-1].num_classes)
             )
-            below = found.log_probs + tf.gather(in_tail, members)
-            below = tf.where(tf.math.is_nan(below), -float("inf"), below)
-            all_values = tf.concat([tf.gather_nd(values, members), below], 1)
+            below = _without_nan(
+                found.log_probs + tf.gather(in_tail, route.examples)
+            )
+            all_values = tf.concat([route.take(values), below], 1)
             all_ranks = tf.concat(
-                [tf.gather_nd(ranks, members), cutoff + found.classes], 1
+                [route.take(ranks), cutoff + found.classes], 1
             )
             # Of equal values the first, which is of the smaller rank.
             found_so_far = min(k, found_so_far + narrow[-1].num_classes)
             best = tf.math.top_k(all_values, found_so_far)
             best_ranks = tf.gather(all_ranks, best.indices, batch_dims=1)
             if is_short:
-                # All examples are members.
+                # All examples are on the route.
                 values, ranks = best.values, best_ranks
                 continue
-            values = tf.tensor_scatter_nd_update(values, members, best.values)
-            ranks = tf.tensor_scatter_nd_update(ranks, members, best_ranks)
+            values = route.replace(values, best.values)
+            ranks = route.replace(ranks, best_ranks)
         shape = [*shape, k]
         return TopK(
             tf.reshape(values, shape),
@@ -151,9 +150,10 @@ class AdaptivePredictions:
     ):
         """Draws classes `[..., num_samples]` by their probabilities.
 
-        A draw in the head, and if it is a tail's row, one in that tail; with
-        `top_k` or `top_p`, among the classes that these leave. `top_p` without
-        `top_k` costs as much as all log-probabilities, and their sorting.
+        A draw is one in the shortlist, and if that is a tail's row, one in that
+        tail; with `top_k` or `top_p`, one among the classes that these leave.
+        `top_p` without `top_k` costs as much as all log-probabilities, and
+        their sorting.
 
         Args:
           inputs: `[..., width]`.
@@ -161,7 +161,7 @@ class AdaptivePredictions:
           seed: see `tf_hsm.hierarchical_softmax_sample`.
           temperature: a positive number. With `top_k` or a `top_p` below 1
             draws are made by p ** (1 / temperature); without, it divides the
-            logits of the head and those of the tails.
+            logits of the shortlist and those of the tails.
           top_k: draw among the k most probable classes; None: among all.
           top_p: draw among the fewest most probable classes whose
             probabilities reach this sum, in (0, 1]; None: among all.
@@ -181,26 +181,21 @@ class AdaptivePredictions:
                 self.top_k(inputs, k), num_samples, seed, temperature, top_p
             )
             return tf.reshape(drawn, [*shape, num_samples])
-        size = self.clusters.head_size
         rows = hierarchical_softmax_sample(
-            *self._head(inputs), num_samples, seed, temperature
+            *self._shortlist(inputs), num_samples, seed, temperature
         )
         ranks = rows
-        for number, cutoff in enumerate(self.cutoffs):
-            members, is_member = _members(tf.equal(rows, size + number))
+        size = self.clusters.shortlist_size
+        for number, route in enumerate(self._routes(rows, size)):
             drawn = hierarchical_softmax_sample(
-                *self._tail(number, tf.gather_nd(inputs, members)),
+                *self._tail(number, route.take(inputs)),
                 num_samples,
                 tf.random.fold_in(seed, number + 1),
                 temperature,
             )
             # NaN in a tail alone.
-            drawn = tf.where(drawn < 0, drawn, cutoff + drawn)
-            ranks = tf.tensor_scatter_nd_update(
-                ranks,
-                members,
-                tf.where(is_member, drawn, tf.gather_nd(ranks, members)),
-            )
+            drawn = tf.where(drawn < 0, drawn, self.cutoffs[number] + drawn)
+            ranks = route.replace(ranks, drawn)
         return tf.reshape(self.clusters.classes(ranks), [*shape, num_samples])
 
     def predict_class(self, inputs):
@@ -217,12 +212,16 @@ class AdaptivePredictions:
         shape = tf.unstack(tf.shape(inputs)[:-1])
         return tf.reshape(inputs, [-1, inputs.shape[-1]]), shape
 
-    def _head(self, inputs):
+    def _routes(self, parts, first=0):
+        """The routes to the tails; see `routing.routes`."""
+        return routing.routes(parts, len(self.cutoffs), first)
+
+    def _shortlist(self, inputs):
         return (
             self.head_kernel,
             self.head_bias,
             inputs,
-            self.clusters.head_tree,
+            self.clusters.shortlist_tree,
         )
 
     def _tail(self, number, inputs):
@@ -255,7 +254,5 @@ def _draw(found, num_samples, seed, temperature, top_p):
     return tf.where(found.log_probs[:, :1] > -float("inf"), drawn, -1)
 
 
-def _members(is_member):
-    """The rows `[M, 1]` of `is_member` `[B, C]` with any, and these rows."""
-    members = tf.where(tf.reduce_any(is_member, -1))
-    return members, tf.gather_nd(is_member, members)
+def _without_nan(log_probs):
+    return tf.where(tf.math.is_nan(log_probs), -float("inf"), log_probs)

@@ -1,5 +1,6 @@
 """What the heads of this package have in common as Keras layers."""
 
+import inspect
 import operator
 
 import keras
@@ -7,6 +8,7 @@ import tensorflow as tf
 
 from tf_hsm import _attached_head
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
+from tf_hsm.runtime import arguments
 
 # The label of masked positions: no class's, and no ignore_class of anybody's.
 _MASKED = -(2**63)
@@ -16,10 +18,11 @@ class HeadLayer(keras.layers.Layer):
     """A layer that takes inputs, and labels or none, to losses or classes.
 
     A subclass has `predict_class(inputs)`, and
-    `losses_ignoring(ignored, labels, inputs, total)`, which returns the loss
-    `[...]` in nats of labels `[...]` for inputs `[..., width]`. It is 0 for the
-    labels in the list `ignored`. `total` is None; or what is minimized, as a
-    function of the losses, if the layer is to make a step itself.
+    `compute_losses(labels, inputs, ignored, loss_weights)`, which returns the
+    loss `[...]` in nats of labels `[...]` for inputs `[..., width]`. It is 0
+    for the labels in the list `ignored`. `loss_weights` is None; or `[...]`,
+    the weight of each loss in what is minimized, if the layer is to make a step
+    itself.
 
     Args:
       ignore_class: a label whose loss is 0 and does not count, or None.
@@ -95,26 +98,23 @@ class HeadLayer(keras.layers.Layer):
             outputs = (
                 tf.identity(inputs) if training else self.predict_class(inputs)
             )
-            return _attached_head.mark(outputs, self, inputs, updates)
-
-        def total(losses, mask):
-            return mean_loss(losses, mask, sample_weight)
-
+            return _attached_head.attach_head(outputs, self, inputs, updates)
+        reduction = _attached_head.Reduction(mean_loss, sample_weight)
         losses, mask = self.label_losses(
-            labels, inputs, inputs_mask, total if updates else None
+            labels, inputs, inputs_mask, reduction if updates else None
         )
-        self.add_loss(total(losses, mask))
-        return _attached_head.mark_losses(losses)
+        self.add_loss(reduction.total(losses, mask))
+        return _attached_head.mark_as_losses(losses)
 
-    def label_losses(self, labels, inputs, inputs_mask=None, total=None):
+    def label_losses(self, labels, inputs, inputs_mask=None, reduction=None):
         """Returns the loss per label, in nats, and which labels count.
 
         The losses are `[...]`; the mask is `[...]` bool, or None when all
-        count. See `call` for the arguments. With `total`, a linear function of
-        both that is to be minimized, the layer's optimizer makes a step.
+        count. See `call` for the arguments. With the `Reduction` to what is
+        minimized, the layer's optimizer makes a step.
         """
         labels, mask = self.read_labels(labels, inputs, inputs_mask)
-        ignored = [] if self.ignore_class is None else [self.ignore_class]
+        ignored = arguments.ignored_labels(self.ignore_class)
         if inputs_mask is not None:
             # What is masked may hold any label, and costs nothing.
             labels = tf.where(
@@ -123,11 +123,11 @@ class HeadLayer(keras.layers.Layer):
                 _MASKED,
             )
             ignored.append(_MASKED)
-        total_of_losses = total and (lambda losses: total(losses, mask))
-        return (
-            self.losses_ignoring(ignored, labels, inputs, total_of_losses),
-            mask,
-        )
+        loss_weights = None
+        if reduction is not None and self.trainable:
+            loss_weights = reduction.loss_weights(labels, mask, self.loss_dtype)
+        losses = self.compute_losses(labels, inputs, ignored, loss_weights)
+        return losses, mask
 
     def read_labels(self, labels, inputs, inputs_mask=None):
         """Returns labels `[...]` and which of them count, `[...]` bool or None.
@@ -151,9 +151,9 @@ class HeadLayer(keras.layers.Layer):
                 f"inputs, {inputs.shape}, without the last dimension"
             )
         mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
-        if self.ignore_class is not None:
-            kept = tf.not_equal(labels, self.ignore_class)
-            mask = kept if mask is None else tf.logical_and(mask, kept)
+        counted = arguments.counted(labels, self.ignore_class)
+        if counted is not None:
+            mask = counted if mask is None else tf.logical_and(mask, counted)
         return labels, mask
 
     @property
@@ -161,16 +161,14 @@ class HeadLayer(keras.layers.Layer):
         """The type of losses and log-probabilities."""
         return "float64" if self.variable_dtype == "float64" else "float32"
 
-    def compute_output_spec(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        inputs_mask=None,
-        training=False,
-    ):
+    def compute_output_spec(self, *args, **kwargs):
         """The shape and type of what `call` returns."""
-        del sample_weight, inputs_mask
+        given = inspect.signature(self.call).bind(*args, **kwargs)
+        return self.output_spec(**given.arguments)
+
+    def output_spec(self, inputs, labels=None, training=False, **others):
+        """What `compute_output_spec` returns, by names alone."""
+        del others
         if labels is None and training:
             return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
         if labels is None:

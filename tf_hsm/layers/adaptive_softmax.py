@@ -15,12 +15,13 @@ from tf_hsm.cost.model import CostModel
 from tf_hsm.layers._adaptive_embedding import AdaptiveEmbedding, fresh
 from tf_hsm.layers._adaptive_predictions import AdaptivePredictions
 from tf_hsm.layers._head_layer import HeadLayer
-from tf_hsm.ops.loss import hierarchical_softmax_loss, loss_ignoring
+from tf_hsm.ops.loss import hierarchical_softmax_loss
 from tf_hsm.partition.frequency_clusters import (
     FrequencyClusters,
     choose_cutoffs,
     flat_tree,
 )
+from tf_hsm.runtime import arguments
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import adaptive
 
@@ -31,13 +32,13 @@ _USE_BIAS = (True, False, "head")
 class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
     """A softmax whose rare classes lie in clusters of narrower vectors.
 
-    The most frequent classes are the head, which also has one row for each
+    The most frequent classes are the shortlist, which also has one row for each
     tail; the other classes, in the order of their frequency, are cut into
-    tails. An example is scored by the head and, if its label is in a tail, by
-    that tail, on inputs that a projection has made narrower (Grave et al.,
+    tails. An example is scored by the shortlist and, if its label is in a tail,
+    by that tail, on inputs that a projection has made narrower (Grave et al.,
     2016: Efficient softmax approximation for GPUs):
 
-        log p(c) = log p(row of c)                       c in the head
+        log p(c) = log p(row of c)                       c in the shortlist
                  = log p(tail's row) + log p(c | tail)   c in tail j
         width of tail j = width // div_value ** j,  j = 1, 2, ...
 
@@ -73,7 +74,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
       tail: "flat" if a tail is one group; "two_level", or the branching of a
         balanced tree; or a list with one of these, or a `tf_hsm.Tree`, for each
         tail, whose classes are those of the tail by falling frequency.
-      use_bias: whether each row has a bias; "head": only the head's rows.
+      use_bias: whether each row has a bias; "head": only the shortlist's rows.
       ignore_class: a label whose loss is 0 and does not count, or None.
       width: that of the inputs, which the layer must be told of to embed; else
         None.
@@ -86,10 +87,12 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
       bias_initializer: for the biases, where there are no counts.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
 
+    Names with "head" are of the shortlist here.
+
     Attributes:
       cutoffs: those in use, once the layer is built.
-      clusters: the trees of the head and the tails, likewise.
-      head_kernel: `[n + J, width]`, for n classes in the head and J tails.
+      clusters: the trees of the shortlist and the tails, likewise.
+      head_kernel: `[n + J, width]`, for n classes in the shortlist and J tails.
       head_bias: `[n + J]`, or None.
       projections: for each tail `[width, its width]`, or None.
       tail_kernels: for each tail `[rows, its width]`.
@@ -200,7 +203,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         counts = self._counts_of_groups()
         self.head_kernel, self.head_bias = self._add_rows(
             "head",
-            self.clusters.head_tree,
+            self.clusters.shortlist_tree,
             width,
             bool(self.use_bias),
             counts[0],
@@ -226,35 +229,31 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
             self.tail_kernels.append(kernel)
             self.tail_biases.append(bias)
 
-    def losses_ignoring(self, ignored, labels, inputs, total):
-        """Returns the loss per label: the head's, and that of its tail."""
-        del total
+    def compute_losses(self, labels, inputs, ignored, loss_weights):
+        """Returns the loss per label: the shortlist's, and its tail's."""
+        del loss_weights
         flat = tf.reshape(tf.cast(labels, tf.int64), [-1])
         inputs = tf.reshape(inputs, [-1, inputs.shape[-1]])
-        counted = None
-        for label in ignored:
-            kept = tf.not_equal(flat, label)
-            counted = kept if counted is None else counted & kept
+        counted = arguments.counted(flat, ignored)
         ranks = self.clusters.ranks(flat, "labels", counted)
         tails = self.clusters.tails(ranks)
-        losses = loss_ignoring(
-            [-1],
+        losses = hierarchical_softmax_loss(
             self.head_kernel,
             self.head_bias,
-            self.clusters.head_rows(ranks, tails),
+            self.clusters.shortlist_rows(ranks, tails),
             inputs,
-            self.clusters.head_tree,
+            self.clusters.shortlist_tree,
+            ignore_class=-1,
         )
-        for number, tree in enumerate(self.clusters.tail_trees):
-            members = tf.where(tf.equal(tails, number))
+        for number, route in enumerate(self._routes(tails)):
             tail_losses = hierarchical_softmax_loss(
                 self.tail_kernels[number],
                 self.tail_biases[number],
-                tf.gather_nd(ranks, members) - self.cutoffs[number],
-                self.project(number, tf.gather_nd(inputs, members)),
-                tree,
+                route.take(ranks) - self.cutoffs[number],
+                self.project(number, route.take(inputs)),
+                self.clusters.tail_trees[number],
             )
-            losses = tf.tensor_scatter_nd_add(losses, members, tail_losses)
+            losses = route.add(losses, tail_losses)
         return tf.reshape(losses, tf.shape(labels))
 
     def project(self, number, inputs):
@@ -351,14 +350,14 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         return layer
 
     def _counts_of_groups(self):
-        """The counts of the head's rows, and of each tail's classes; or Nones.
+        """The counts of the shortlist's rows and of each tail's; or Nones.
 
         Tail j is at place j.
         """
         if self._ranked_counts is None:
             return [None] * (1 + len(self.cutoffs))
-        head, *tails = np.split(self._ranked_counts, self.cutoffs)
-        return [np.append(head, [tail.sum() for tail in tails]), *tails]
+        first, *tails = np.split(self._ranked_counts, self.cutoffs)
+        return [np.append(first, [tail.sum() for tail in tails]), *tails]
 
     def _make_clusters(self, cutoffs):
         self.clusters = FrequencyClusters.make(

@@ -3,13 +3,12 @@
 import operator
 
 import keras
-import tensorflow as tf
 
 from tf_hsm import _checks
 from tf_hsm.layers._head_layer import HeadLayer, prior_initializer
 from tf_hsm.layers._predictions import Predictions
-from tf_hsm.ops.loss import loss_ignoring
-from tf_hsm.ops.train_step import train_step_ignoring
+from tf_hsm.ops.loss import hierarchical_softmax_loss
+from tf_hsm.ops.train_step import hierarchical_softmax_train_step
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import private_keras
 from tf_hsm.tree import Tree
@@ -60,9 +59,8 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
       tree: a `tf_hsm.Tree`.
       use_bias: whether each row has a bias.
       ignore_class: a label whose loss is 0 and does not count, or None.
-      optimizer: None; or a SGD (without momentum), Adagrad, RowwiseAdagrad or
-        LazyAdam of `tf_hsm.optimizers`, for this layer alone; or "sgd",
-        "adagrad", "rowwise_adagrad", "lazy_adam". See
+      optimizer: None; or one that `tf_hsm.optimizers` says can step in place,
+        or its name there, for this layer alone. See
         `tf_hsm.hierarchical_softmax_train_step`.
       stochastic_rounding: with `optimizer`, whether bfloat16 weights are
         rounded at random such that the mean is kept; None: yes.
@@ -150,16 +148,16 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
                 [v for v in (self.kernel, self.bias) if v is not None]
             )
 
-    def losses_ignoring(self, ignored, labels, inputs, total):
-        """Returns the loss per label, and makes a step if there is `total`."""
-        parameters = (self.kernel, self.bias, labels, inputs, self.tree)
-        if total is None or not self.trainable:
-            return loss_ignoring(ignored, *parameters)
-        return train_step_ignoring(
-            ignored,
-            *parameters,
+    def compute_losses(self, labels, inputs, ignored, loss_weights):
+        """Returns the loss per label; with `loss_weights`, makes a step."""
+        arguments = (self.kernel, self.bias, labels, inputs, self.tree)
+        if loss_weights is None:
+            return hierarchical_softmax_loss(*arguments, ignored)
+        return hierarchical_softmax_train_step(
+            *arguments,
             self.optimizer,
-            _loss_weights(total, labels, self.loss_dtype),
+            loss_weights,
+            ignored,
             self.stochastic_rounding,
             self.seed,
         )
@@ -193,15 +191,6 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
     def from_config(cls, config):
         """Makes the layer that `get_config` described."""
         return cls(**{**config, "tree": Tree.from_config(config["tree"])})
-
-
-def _loss_weights(total, labels, dtype):
-    """The weight `[...]` of each loss in a linear `total(losses)`."""
-    losses = tf.zeros(tf.shape(labels), dtype)
-    with tf.GradientTape() as tape:
-        tape.watch(losses)
-        value = total(losses)
-    return tf.stop_gradient(tape.gradient(value, losses))
 
 
 def _check_fit(layer):

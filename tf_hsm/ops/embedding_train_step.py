@@ -2,16 +2,9 @@
 
 import tensorflow as tf
 
-from tf_hsm.ops.train_step import (
-    count_step,
-    ignored_by,
-    slot_handles,
-    step_arguments,
-    variable_named,
-)
+from tf_hsm.ops.in_place_step import InPlaceStep, variable_named
 from tf_hsm.optimizers import in_place
-from tf_hsm.runtime import arguments as runtime_arguments
-from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime import arguments
 
 
 def hierarchical_softmax_embedding_train_step(
@@ -60,7 +53,8 @@ def hierarchical_softmax_embedding_train_step(
         labels that are not ignored, so that the mean loss is minimized. With 1
         every pair is a step of its own size, as in word2vec: what SGD and the
         Adagrads need, since few labels of a batch share a vector.
-      ignore_class: a label whose loss is 0 and which updates nothing, or None.
+      ignore_class: a label whose loss is 0 and which updates nothing; a list or
+        tuple of such labels; or None.
       stochastic_rounding: of bfloat16 weights and vectors, as for
         `hierarchical_softmax_train_step`.
       seed: of stochastic_rounding, an integer. The same seed gives the same
@@ -78,29 +72,28 @@ def hierarchical_softmax_embedding_train_step(
         built with these variables, a variable is not on a CPU, or there are
         several replicas.
     """
-    optimizer = in_place.get(optimizer)
-    arguments = step_arguments(
-        ignored_by(ignore_class),
-        weights,
-        biases,
-        labels,
-        tree,
-        optimizer,
-        loss_weights,
-        stochastic_rounding,
-        seed,
+    step = InPlaceStep(
+        weights=weights,
+        biases=biases,
+        labels=labels,
+        tree=tree,
+        optimizer=in_place.get(optimizer),
+        loss_weights=loss_weights,
+        ignore_class=ignore_class,
+        stochastic_rounding=stochastic_rounding,
+        seed=seed,
     )
+    op = step.op("tf_hsm_embedding_train_step")
     table = variable_named("vectors", vectors)
     _check_device("weights", variable_named("weights", weights))
     _check_device("vectors", table)
-    loss = raw_ops.resource_tf_hsm_embedding_train_step(
-        **arguments,
-        indices=runtime_arguments.integers(indices, "indices"),
+    losses = op(
+        indices=arguments.integers(indices, "indices"),
         vectors=table.handle,
-        vector_slots=slot_handles(optimizer, "vectors", vectors),
+        vector_slots=step.slots("vectors", vectors),
     )
-    count_step(optimizer, loss)
-    return loss
+    step.count(losses)
+    return losses
 
 
 def _check_device(name, variable):

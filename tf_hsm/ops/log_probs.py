@@ -2,10 +2,8 @@
 
 import tensorflow as tf
 
-from tf_hsm.ops.loss import first_order_only, where_op_ran
-from tf_hsm.runtime import arguments, call, private_tensorflow
-from tf_hsm.runtime.library import raw_ops
-from tf_hsm.runtime.tree_tensors import path_tensors
+from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
+from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
 
 
 def hierarchical_softmax_log_probs(weights, biases, inputs, tree, nodes=False):
@@ -40,8 +38,13 @@ def hierarchical_softmax_log_probs(weights, biases, inputs, tree, nodes=False):
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape does not fit; the message names the argument.
     """
-    return call.descend(
-        "tf_hsm_log_probs", weights, biases, inputs, tree, of_nodes=nodes
+    return call.forward(
+        "tf_hsm_log_probs",
+        weights,
+        biases,
+        inputs,
+        **child_tensors(tree)._asdict(),
+        of_nodes=nodes,
     ).log_probs
 
 
@@ -68,12 +71,12 @@ def hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree):
         shape or a class does not fit; the message names the argument, the
         position, the value and the legal range.
     """
-    return call.descend(
+    return call.forward(
         "tf_hsm_class_log_probs",
         weights,
         biases,
         inputs,
-        tree,
+        **child_tensors(tree)._asdict(),
         **path_tensors(tree)._asdict(),
         classes=arguments.integers(classes, "classes"),
     )
@@ -81,44 +84,32 @@ def hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree):
 
 @tf.RegisterGradient("TfHsmLogProbs")
 @tf.RegisterGradient("ResourceTfHsmLogProbs")
-@where_op_ran
+@gradients.on_forward_device
 def _log_probs_gradient(op, grads, *unused_grads):
-    """Gradients of (weights, biases, inputs, tree arrays)."""
-    num_biases = len(op.get_attr("BiasTypes"))
-    parameters = list(op.inputs)[: 1 + num_biases]
-    inputs, *arrays = list(op.inputs)[1 + num_biases :]
+    """The gradients of weights, biases and inputs."""
+    inputs = gradients.inputs_of(op)["inputs"]
     dtype = op.get_attr("T")
-    on_variable = parameters[0].dtype == tf.resource
-    grad_op = (
-        raw_ops.resource_tf_hsm_log_probs_grad
-        if on_variable
-        else raw_ops.tf_hsm_log_probs_grad
-    )
-    input_grads, logit_grads = grad_op(
-        parameters[0],
-        parameters[1:],
-        inputs,
-        *arrays,
+    input_grads, logit_grads = call.backward(
+        "tf_hsm_log_probs_grad",
+        op,
         log_probs=op.outputs[0],
         group_log_probs=op.outputs[1],
         grads=grads,
         of_nodes=op.get_attr("of_nodes"),
-        **({"T": dtype} if on_variable else {}),
     )
-    logit_grads = first_order_only(logit_grads)
+    logit_grads = gradients.first_order_only(logit_grads)
     width = tf.shape(inputs)[-1]
     flat = tf.cast(tf.reshape(inputs, [-1, width]), logit_grads.dtype)
-    gradients = [
-        tf.cast(tf.matmul(logit_grads, flat, transpose_a=True), dtype),
-        tf.cast(tf.reduce_sum(logit_grads, 0), dtype),
-    ][: 1 + num_biases]
-    input_gradient = tf.cast(first_order_only(input_grads), inputs.dtype)
-    return [*gradients, input_gradient, *([None] * len(arrays))]
+    return gradients.in_order(
+        op,
+        weights=tf.cast(tf.matmul(logit_grads, flat, transpose_a=True), dtype),
+        biases=tf.cast(tf.reduce_sum(logit_grads, 0), dtype),
+        inputs=tf.cast(gradients.first_order_only(input_grads), inputs.dtype),
+    )
 
 
-for _name in (
+private_tensorflow.declare_read_only(
     "ResourceTfHsmLogProbs",
     "ResourceTfHsmLogProbsGrad",
     "ResourceTfHsmClassLogProbs",
-):
-    private_tensorflow.declare_read_only(_name)
+)

@@ -1,13 +1,8 @@
 """The hierarchical softmax loss and its gradient."""
 
-import functools
-import operator
-
 import tensorflow as tf
 
-from tf_hsm.runtime import arguments as runtime_arguments
-from tf_hsm.runtime import private_tensorflow
-from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
 
@@ -38,8 +33,8 @@ def hierarchical_softmax_loss(
       labels: `[...]`, int32 or int64, each in `[0, tree.num_classes)`.
       inputs: `[..., width]`, any of the float types.
       tree: a `tf_hsm.Tree`.
-      ignore_class: a label whose loss is 0 and which gives no gradient, or
-        None.
+      ignore_class: a label whose loss is 0 and which gives no gradient; a list
+        or tuple of such labels; or None.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -50,112 +45,51 @@ def hierarchical_softmax_loss(
         shape or a label does not fit; the message names the argument, the
         position, the value and the legal range.
     """
-    ignored = [] if ignore_class is None else [operator.index(ignore_class)]
-    return loss_ignoring(ignored, weights, biases, labels, inputs, tree)
-
-
-def loss_ignoring(ignored, weights, biases, labels, inputs, tree):
-    """`hierarchical_softmax_loss` that ignores any number of labels."""
-    parameters = runtime_arguments.parameters(weights, biases)
-    for variable in parameters.variables:
-        if variable is not None:
-            private_tensorflow.tell_tape(variable)
-    op, type_of_handle = choose(
-        parameters.on_variable,
-        raw_ops.resource_tf_hsm_loss,
-        raw_ops.tf_hsm_loss,
-        parameters.dtype,
-    )
-    outputs = op(
-        weights=parameters.arguments[0],
-        biases=parameters.arguments[1:],
-        labels=runtime_arguments.integers(labels),
-        inputs=runtime_arguments.floats(inputs, parameters.dtype),
+    return call.forward(
+        "tf_hsm_loss",
+        weights,
+        biases,
+        inputs,
+        labels=arguments.integers(labels),
         **tree_tensors(tree)._asdict(),
-        **type_of_handle,
-        Taccumulator=runtime_arguments.accumulator(parameters.dtype),
-        ignore_classes=ignored,
-        with_gradients=(
-            not tf.executing_eagerly() or private_tensorflow.is_recording()
-        ),
-    )
-    return outputs.loss
-
-
-def choose(on_variable, resource_op, tensor_op, dtype):
-    """The op, and the attribute that a handle alone does not tell."""
-    return (resource_op, {"T": dtype}) if on_variable else (tensor_op, {})
-
-
-def where_op_ran(gradient):
-    """Makes a gradient function's ops run on the device of the op itself.
-
-    A tape runs them in the device scope of whoever asks for the gradient. But
-    what an op keeps for its gradient lies in the memory of its device, and that
-    of the loss is laid out by the kernel of that kind of device. Of an op that
-    TensorFlow places, the gradient is left to TensorFlow too.
-    """
-
-    @functools.wraps(gradient)
-    def on_device(op, *grads):
-        with tf.device(op.outputs[0].device or None):
-            return gradient(op, *grads)
-
-    return on_device
+        ignore_classes=arguments.ignored_labels(ignore_class),
+        with_gradients=private_tensorflow.is_recording(),
+    ).loss
 
 
 @tf.RegisterGradient("TfHsmLoss")
 @tf.RegisterGradient("ResourceTfHsmLoss")
-@where_op_ran
+@gradients.on_forward_device
 def _loss_gradient(op, loss_grads, *unused_grads):
-    """Gradients of (weights, biases, labels, inputs, tree arrays)."""
+    """The gradients of weights, biases and inputs."""
     _, input_grads, normalizers, probs = op.outputs
-    num_biases = len(op.get_attr("BiasTypes"))
-    parameters = list(op.inputs)[: 1 + num_biases]
-    labels, inputs = list(op.inputs)[1 + num_biases : 3 + num_biases]
-    arrays = list(op.inputs)[3 + num_biases : 8 + num_biases]
-    grad_op, type_of_handle = choose(
-        parameters[0].dtype == tf.resource,
-        raw_ops.resource_tf_hsm_loss_grad,
-        raw_ops.tf_hsm_loss_grad,
-        op.get_attr("T"),
-    )
-    rows, weight_grads, bias_grads = grad_op(
-        parameters[0],
-        parameters[1:],
-        labels,
-        inputs,
-        *arrays,
+    rows, weight_grads, bias_grads = call.backward(
+        "tf_hsm_loss_grad",
+        op,
         loss_grads=loss_grads,
         normalizers=normalizers,
         probs=probs,
-        **type_of_handle,
         ignore_classes=op.get_attr("ignore_classes"),
     )
+    given = gradients.inputs_of(op)
     with tf.device("CPU:0"):  # where the array is
-        count = tf.shape(arrays[3], out_type=tf.int64)
+        count = tf.shape(given["row_groups"], out_type=tf.int64)
+    inputs = given["inputs"]
     width = tf.shape(inputs, out_type=tf.int64)[-1:]
-    gradients = [
-        tf.IndexedSlices(weight_grads, rows, tf.concat([count, width], 0)),
-        tf.IndexedSlices(bias_grads, rows, count),
-    ][: 1 + num_biases]
-    input_gradient = tf.cast(
-        loss_grads[..., tf.newaxis] * first_order_only(input_grads),
-        inputs.dtype,
-    )
-    return [*gradients, None, input_gradient, *([None] * len(arrays))]
-
-
-def first_order_only(input_grads):
-    """Makes a second derivative of what an op made an error.
-
-    It is a constant to any tape outside, which would see zero.
-    """
-    return tf.raw_ops.PreventGradient(
-        input=input_grads,
-        message="the hierarchical softmax loss has first-order gradients only",
+    return gradients.in_order(
+        op,
+        weights=tf.IndexedSlices(
+            weight_grads, rows, tf.concat([count, width], 0)
+        ),
+        biases=tf.IndexedSlices(bias_grads, rows, count),
+        inputs=tf.cast(
+            loss_grads[..., tf.newaxis]
+            * gradients.first_order_only(input_grads),
+            inputs.dtype,
+        ),
     )
 
 
-for _name in ("ResourceTfHsmLoss", "ResourceTfHsmLossGrad"):
-    private_tensorflow.declare_read_only(_name)
+private_tensorflow.declare_read_only(
+    "ResourceTfHsmLoss", "ResourceTfHsmLossGrad"
+)

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, private_tensorflow
+from tf_hsm.runtime.tree_tensors import child_tensors
 
 
 def hierarchical_softmax_sample(
@@ -60,12 +61,12 @@ def hierarchical_softmax_sample(
         is given and they are float64.
       ValueError: `top_k` is below 1.
     """
-    return call.descend(
+    return call.forward(
         "tf_hsm_sample",
         weights,
         biases,
         inputs,
-        tree,
+        **child_tensors(tree)._asdict(),
         num_samples=arguments.scalar(num_samples, tf.int64),
         seed=seed_pair(seed),
         temperature=arguments.scalar(temperature, tf.float64),

@@ -6,6 +6,7 @@ import typing
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, private_tensorflow
+from tf_hsm.runtime.tree_tensors import child_tensors
 
 
 class TopK(typing.NamedTuple):
@@ -98,12 +99,12 @@ def _search(weights, biases, inputs, tree, k, beam_width):
         # GPUs have no beams. An op on a variable runs where the variable is.
         place = tf.device("CPU:0")
     with place:
-        return call.descend(
+        return call.forward(
             "tf_hsm_top_k",
             weights,
             biases,
             inputs,
-            tree,
+            **child_tensors(tree)._asdict(),
             k=arguments.scalar(k, tf.int64),
             beam_width=arguments.count_or_zero("beam_width", beam_width),
         )

@@ -1,8 +1,8 @@
 """Which cluster of an adaptive softmax a class belongs to.
 
 The rank of a class is its place in the order of falling frequency. Ranks below
-the first cutoff n are the head's rows 0 to n - 1; those from cutoff j on belong
-to tail j, whose row in the head is n + j.
+the first cutoff n are rows 0 to n - 1 of the shortlist; those from cutoff j on
+belong to tail j, whose row in the shortlist is n + j.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tf_hsm.cost.clusters import check_tail
 from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
-from tf_hsm.runtime.tree_tensors import descent_tensors, path_tensors
+from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import adaptive
 
@@ -54,21 +54,22 @@ def choose_cutoffs(counts, num_classes, num_clusters, tail, **settings):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FrequencyClusters:
-    """The classes, cut into a head and J tails.
+    """The classes, cut into a shortlist and J tails.
 
     Attributes:
       num_classes: N.
       cutoffs: the J cutoffs, ascending.
       order: a tree of one group, in which the row of a class is its rank; None
         where the rank is the class.
-      head_tree: a tree of one group: the head's classes, then the tails.
+      shortlist_tree: a tree of one group: the shortlist's classes, then the
+        tails.
       tail_trees: one for each tail; its classes are ranks less the cutoff.
     """
 
     num_classes: int
     cutoffs: tuple
     order: Tree | None
-    head_tree: Tree
+    shortlist_tree: Tree
     tail_trees: tuple
 
     @classmethod
@@ -107,13 +108,13 @@ class FrequencyClusters:
                     f"between its cutoffs there are {end - begin}"
                 )
             tails.append(tree)
-        head = flat_tree(np.arange(ends[0] + len(cutoffs)))
-        return cls(num_classes, tuple(cutoffs), order, head, tuple(tails))
+        shortlist = flat_tree(np.arange(ends[0] + len(cutoffs)))
+        return cls(num_classes, tuple(cutoffs), order, shortlist, tuple(tails))
 
     @property
-    def head_size(self):
-        """n, the number of classes in the head."""
-        return self.head_tree.num_classes - len(self.cutoffs)
+    def shortlist_size(self):
+        """n, the number of classes in the shortlist."""
+        return self.shortlist_tree.num_classes - len(self.cutoffs)
 
     def ranks(self, classes, name, counted=None):
         """Returns the ranks, int64, of classes of any shape.
@@ -141,7 +142,7 @@ class FrequencyClusters:
         """Returns the classes of ranks of any shape; of -1, -1."""
         if self.order is None:
             return ranks
-        below = descent_tensors(self.order).row_below
+        below = child_tensors(self.order).row_below
         classes = ~tf.gather(below, tf.maximum(ranks, 0))
         return tf.where(ranks < 0, ranks, classes)
 
@@ -150,14 +151,14 @@ class FrequencyClusters:
         return self.order and path_tensors(self.order).class_rows
 
     def tails(self, ranks):
-        """Returns the tail of each rank, int64; -1 for the head."""
+        """Returns the tail of each rank, int64; -1 for the shortlist."""
         cutoffs = tf.constant(self.cutoffs, tf.int64)
         reached = tf.cast(ranks[..., tf.newaxis] >= cutoffs, tf.int64)
         return tf.reduce_sum(reached, -1) - 1
 
-    def head_rows(self, ranks, tails):
-        """Returns the row in the head of each rank."""
-        return tf.where(tails < 0, ranks, self.head_size + tails)
+    def shortlist_rows(self, ranks, tails):
+        """Returns the row in the shortlist of each rank."""
+        return tf.where(tails < 0, ranks, self.shortlist_size + tails)
 
     def _refuse(self, name, classes, wrong):
         return tf.debugging.Assert(

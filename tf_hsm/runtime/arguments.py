@@ -1,5 +1,6 @@
 """What users pass to a function, as the ops take it."""
 
+import operator
 import typing
 
 import tensorflow as tf
@@ -78,6 +79,31 @@ def integers(labels, name="labels"):
     if not labels.dtype.is_integer:
         raise TypeError(f"{name} must be integers, but are {labels.dtype.name}")
     return tf.cast(labels, tf.int64)
+
+
+def ignored_labels(ignore_class):
+    """The list that an `ignore_class` stands for.
+
+    Args:
+      ignore_class: None, an integer, or a list or tuple of integers.
+
+    Raises:
+      TypeError: one is no integer.
+    """
+    if ignore_class is None:
+        return []
+    if not isinstance(ignore_class, (list, tuple)):
+        ignore_class = [ignore_class]
+    return [operator.index(label) for label in ignore_class]
+
+
+def counted(labels, ignore_class):
+    """Which labels are not ignored, `[...]` bool; or None, which means all."""
+    counts = None
+    for label in ignored_labels(ignore_class):
+        kept = tf.not_equal(labels, label)
+        counts = kept if counts is None else counts & kept
+    return counts
 
 
 def floats(inputs, dtype):

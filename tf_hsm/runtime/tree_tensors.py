@@ -27,12 +27,12 @@ PathTensors = collections.namedtuple(
 )
 # For walks from the root down; row_below: `[R]`, the group below each row, or
 # -1 - class of a leaf.
-DescentTensors = collections.namedtuple(
-    "DescentTensors", ["group_offsets", "row_below"]
+ChildTensors = collections.namedtuple(
+    "ChildTensors", ["group_offsets", "row_below"]
 )
 
 _cache = weakref.WeakKeyDictionary()  # tree -> name -> tensor
-# The same with variables, or None.
+# Such a cache of variables, or None.
 _variables = contextvars.ContextVar("_variables", default=None)
 
 
@@ -61,13 +61,13 @@ def tree_tensors(tree):
 
 
 def path_tensors(tree):
-    """Returns those of the ops that look up paths, likewise."""
+    """Returns those that the ops that look up paths take, likewise."""
     return PathTensors(*_tensors(tree, PathTensors._fields))
 
 
-def descent_tensors(tree):
-    """Returns those of the ops that go down `tree`, likewise."""
-    return DescentTensors(*_tensors(tree, DescentTensors._fields))
+def child_tensors(tree):
+    """Returns those that the ops that go down `tree` take, likewise."""
+    return ChildTensors(*_tensors(tree, ChildTensors._fields))
 
 
 def _tensors(tree, names):
