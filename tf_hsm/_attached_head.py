@@ -12,23 +12,20 @@ from keras import ops
 
 
 class Reduction(typing.NamedTuple):
-    """How losses per label become what is minimized.
+    """How losses `[...]` become what is minimized: by a linear function.
 
-    Attributes:
-      reduce: a function of losses `[...]`, of their mask and of sample weights
-        (each may be None) to what is minimized, linear in the losses.
-      sample_weight: the sample weights, see `broadcast_weights`; or None.
+    `reduce` takes the losses, their mask or None, and `sample_weight` or None.
     """
 
     reduce: typing.Callable
     sample_weight: typing.Any
 
     def total(self, losses, mask):
-        """Returns what is minimized."""
+        """What is minimized."""
         return self.reduce(losses, mask, self.sample_weight)
 
     def loss_weights(self, labels, mask, dtype):
-        """Returns the weight `[...]` of each label's loss in the total."""
+        """The weight `[...]` of each label's loss in the total."""
         losses = tf.zeros(tf.shape(labels), dtype)
         with tf.GradientTape() as tape:
             tape.watch(losses)
@@ -37,16 +34,9 @@ class Reduction(typing.NamedTuple):
 
 
 def attach_head(outputs, head, inputs, updates=False):
-    """Attaches to `outputs` that they are those of `head` for `inputs`.
+    """Attaches `head` to its `outputs` for `inputs` [..., width].
 
-    Args:
-      outputs: what the head returns.
-      head: a `HeadLayer`.
-      inputs: `[..., width]`.
-      updates: whether the head makes a step when its loss is computed.
-
-    Returns:
-      The outputs.
+    `updates` is whether the loss makes a step of the head. Returns the outputs.
     """
     outputs._tf_hsm_head = head
     outputs._tf_hsm_inputs = inputs

@@ -246,12 +246,12 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
             ignore_class=-1,
         )
         for number, route in enumerate(self._routes(tails)):
+            within = route.take(ranks) - self.cutoffs[number]
+            weights, biases, narrow, tree = self._tail(
+                number, route.take(inputs)
+            )
             tail_losses = hierarchical_softmax_loss(
-                self.tail_kernels[number],
-                self.tail_biases[number],
-                route.take(ranks) - self.cutoffs[number],
-                self.project(number, route.take(inputs)),
-                self.clusters.tail_trees[number],
+                weights, biases, within, narrow, tree
             )
             losses = route.add(losses, tail_losses)
         return tf.reshape(losses, tf.shape(labels))

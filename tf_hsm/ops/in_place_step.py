@@ -36,13 +36,7 @@ class InPlaceStep:
         return arguments.dtype_of(variable_named("weights", self.weights))
 
     def op(self, name):
-        """Returns the op `name` as a function of its other arguments.
-
-        Raises:
-          TypeError: weights or biases are no variables.
-          ValueError: there are several replicas, the weights cannot be rounded
-            as asked, or the optimizer was not built with these variables.
-        """
+        """Returns the op `name` as a function of its other arguments."""
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         if replicas > 1:
             raise ValueError(
@@ -61,8 +55,10 @@ class InPlaceStep:
         with private_keras.no_autocast():
             rule = in_place.rule_of(self.optimizer)
         return functools.partial(
-            call.op(name, True, self.dtype),
-            weights=weights.handle,
+            call.op,
+            name,
+            self.dtype,
+            weights.handle,
             biases=[b.handle for b in biases],
             labels=labels,
             **tree_tensors(self.tree)._asdict(),
@@ -81,11 +77,7 @@ class InPlaceStep:
         )
 
     def slots(self, name, variable):
-        """Returns the handles of the slots of the variable of this name.
-
-        Raises:
-          ValueError: the optimizer was not built with it.
-        """
+        """Returns the handles of the slots of the variable of this name."""
         if variable is None:
             return []
         # A layer's autocast would make 16-bit tensors of the slots.
@@ -106,10 +98,8 @@ class InPlaceStep:
         lose a step of another thread between.
         """
         with tf.control_dependencies([losses]):
-            iterations = private_tensorflow.variable_of(
-                self.optimizer.iterations
-            )
-            iterations.assign_add(1)
+            steps = private_tensorflow.variable_of(self.optimizer.iterations)
+            steps.assign_add(1)
 
     def _is_rounding_at_random(self):
         if self.stochastic_rounding is None:

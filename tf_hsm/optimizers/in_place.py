@@ -8,19 +8,15 @@ import tensorflow as tf
 from tf_hsm import optimizers
 from tf_hsm.runtime import private_tensorflow
 
-
-def _optimizers():
-    """Returns them by the names that layers take, in the op's order."""
-    rules = private_tensorflow.allowed_values("ResourceTfHsmTrainStep", "rule")
-    exported = [getattr(optimizers, name) for name in optimizers.__all__]
-    capable = [c for c in exported if getattr(c, "_rule_name", None)]
-    return {
-        re.sub("(?<=[a-z])(?=[A-Z])", "_", c.__name__).lower(): c
-        for c in sorted(capable, key=lambda c: rules.index(c._rule_name))
-    }
-
-
-_OPTIMIZERS = _optimizers()
+_EXPORTED = [getattr(optimizers, name) for name in optimizers.__all__]
+_RULES = private_tensorflow.allowed_values("ResourceTfHsmTrainStep", "rule")
+# By the name that a layer takes for the optimizer.
+_OPTIMIZERS = {
+    re.sub("(?<=[a-z])(?=[A-Z])", "_", optimizer.__name__).lower(): optimizer
+    for rule in _RULES
+    for optimizer in _EXPORTED
+    if getattr(optimizer, "_rule_name", None) == rule
+}
 
 
 def get(optimizer):

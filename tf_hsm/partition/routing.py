@@ -1,12 +1,11 @@
 """Examples of a batch to the parts of a partition, and results back.
 
     for part, route in enumerate(routes(parts, num_parts)):
-        results = run(part, route.take(inputs))
-        losses = route.add(losses, results)
+        losses = route.add(losses, run(part, route.take(inputs)))
 
-A part sees only the examples that need it. An example may have several entries,
-such as candidates or draws, `parts` `[B, C]`: a part then computes all entries
-of its examples, and of the results only its own entries count.
+A part sees only the examples that need it. Where an example has C entries, such
+as candidates or draws, a part computes all entries of its examples, and of the
+results only its own entries count.
 """
 
 import typing
@@ -19,8 +18,7 @@ class Route(typing.NamedTuple):
 
     Attributes:
       examples: `[M, 1]` int64, the places of the examples in the batch.
-      is_own: `[M, C]` bool, which entries of these examples are the part's;
-        None where examples have no entries.
+      is_own: `[M, C]` bool, which of their entries are the part's; or None.
     """
 
     examples: tf.Tensor
@@ -31,14 +29,15 @@ class Route(typing.NamedTuple):
         return tf.gather_nd(batch, self.examples)
 
     def own(self, values, others=0):
-        """Returns `values` `[M, C]`, `others` for entries of other parts."""
+        """Returns `values` `[M, C]`; `others` for entries of other parts."""
         if self.is_own is None:
             return values
         return tf.where(self.is_own, values, others)
 
     def add(self, batch, results):
         """Returns the batch with the results added to the examples."""
-        return tf.tensor_scatter_nd_add(batch, self.examples, self.own(results))
+        results = self.own(results)
+        return tf.tensor_scatter_nd_add(batch, self.examples, results)
 
     def replace(self, batch, results):
         """Returns the batch with the results instead of the examples."""
@@ -48,7 +47,7 @@ class Route(typing.NamedTuple):
 
 
 def route(is_own):
-    """Returns the `Route` of what `is_own` names, `[B]` or `[B, C]` bool."""
+    """Returns the `Route` of examples `[B]`, or of entries `[B, C]`, bool."""
     if is_own.shape.rank == 1:
         return Route(tf.where(is_own), None)
     examples = tf.where(tf.reduce_any(is_own, -1))
@@ -56,13 +55,9 @@ def route(is_own):
 
 
 def routes(parts, num_parts, first=0):
-    """Yields the `Route` to each part.
+    """Yields the `Route` to each part, numbered from `first`.
 
-    Args:
-      parts: the number of the part of each example, `[B]`, or of each of its
-        entries, `[B, C]`. Examples with other numbers are on no route.
-      num_parts: how many parts there are.
-      first: the number of the first part.
+    `parts` is the number of each example `[B]`, or of each entry `[B, C]`.
     """
     for number in range(first, first + num_parts):
         yield route(tf.equal(parts, number))

@@ -1,7 +1,6 @@
 """What users pass to a function, as the ops take it."""
 
 import operator
-import typing
 
 import tensorflow as tf
 
@@ -18,43 +17,22 @@ def parameter(value, dtype=None):
     )
 
 
-class Parameters(typing.NamedTuple):
-    """Weights and biases, as the ops take them.
-
-    Attributes:
-      arguments: the weights, and the biases if there are any: tensors, or
-        handles of variables.
-      variables: the variable behind each, or None.
-      dtype: the `tf.DType` of the weights.
-    """
-
-    arguments: list
-    variables: list
-    dtype: tf.DType
-
-    @property
-    def on_variable(self):
-        """Whether the weights are a variable's handle."""
-        return self.variables[0] is not None
-
-
 def parameters(weights, biases):
-    """Returns the `Parameters` of what users pass; `biases` may be None."""
+    """Returns weights and biases, if not None, as the ops take them.
+
+    Returns:
+      A list: handles of variables, of which tapes are told, and tensors. And
+      the `tf.DType` of the weights.
+    """
     weights = parameter(weights)
     dtype = dtype_of(weights)
-    values = [weights]
-    if biases is not None:
-        values.append(parameter(biases, dtype))
-    variables = [private_tensorflow.variable_of(p) for p in values]
-    arguments = [
-        p if v is None else v.handle
-        for p, v in zip(values, variables, strict=True)
-    ]
-    if variables[0] is None:
+    values = (
+        [weights] if biases is None else [weights, parameter(biases, dtype)]
+    )
+    if private_tensorflow.variable_of(weights) is None:
         # Beside weights that are a tensor, biases are one too: they are small.
-        arguments[1:] = [tf.convert_to_tensor(b) for b in values[1:]]
-        variables[1:] = [None] * len(values[1:])
-    return Parameters(arguments, variables, dtype)
+        return [tf.convert_to_tensor(v) for v in values], dtype
+    return [private_tensorflow.handle_of(v) for v in values], dtype
 
 
 def dtype_of(parameter):
@@ -82,10 +60,7 @@ def integers(labels, name="labels"):
 
 
 def ignored_labels(ignore_class):
-    """The list that an `ignore_class` stands for.
-
-    Args:
-      ignore_class: None, an integer, or a list or tuple of integers.
+    """The list that an `ignore_class` stands for: an integer, several, or None.
 
     Raises:
       TypeError: one is no integer.

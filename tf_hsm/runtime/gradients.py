@@ -11,25 +11,20 @@ def inputs_of(op):
     """Returns the inputs of an operation by name: tensors, or lists of them."""
     inputs, rest = {}, list(op.inputs)
     for argument in private_tensorflow.op_definition(op.type).input_arg:
-        if argument.type_list_attr or argument.number_attr:
-            size = (
-                len(op.get_attr(argument.type_list_attr))
-                if argument.type_list_attr
-                else op.get_attr(argument.number_attr)
-            )
-            inputs[argument.name], rest = rest[:size], rest[size:]
-        else:
+        list_attr = argument.number_attr or argument.type_list_attr
+        if not list_attr:
             inputs[argument.name], *rest = rest
+            continue
+        size = op.get_attr(list_attr)  # or the types of the list
+        size = size if isinstance(size, int) else len(size)
+        inputs[argument.name], rest = rest[:size], rest[size:]
     return inputs
 
 
 def in_order(op, **gradients):
-    """Returns one gradient per input of an operation; None if not given.
+    """Returns the gradients, given by the names of inputs, for each input.
 
-    Args:
-      op: the operation.
-      **gradients: by the name of the input: one; or for a list of inputs, one
-        for all of them.
+    What is given for a list is for each in it; what is not given is None.
     """
     return [
         gradients.get(name)

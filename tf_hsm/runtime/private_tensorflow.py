@@ -21,9 +21,16 @@ def variable_of(value):
     return value if resource_variable_ops.is_resource_variable(value) else None
 
 
-def tell_tape(variable):
-    """Makes gradient tapes watch a variable that only its handle is used of."""
+def handle_of(value):
+    """The handle of a variable, of which tapes are told; or else `value`.
+
+    Gradients need that, and exports of functions with their variables.
+    """
+    variable = variable_of(value)
+    if variable is None:
+        return value
     resource_variable_ops.variable_accessed(variable)
+    return variable.handle
 
 
 def is_recording():
@@ -44,14 +51,10 @@ def op_definition(op_name):
 
 def allowed_values(op_name, attribute):
     """The values that an op's attribute may have: strings or `tf.DType`s."""
-    (allowed,) = (
-        a.allowed_values.list
-        for a in op_definition(op_name).attr
-        if a.name == attribute
-    )
-    return [s.decode() for s in allowed.s] or [
-        tf.as_dtype(t) for t in allowed.type
-    ]
+    attributes = {a.name: a for a in op_definition(op_name).attr}
+    allowed = attributes[attribute].allowed_values.list
+    types = [tf.as_dtype(t) for t in allowed.type]
+    return types or [name.decode() for name in allowed.s]
 
 
 def declare_read_only(*op_names):
