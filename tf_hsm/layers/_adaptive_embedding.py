@@ -37,14 +37,14 @@ class AdaptiveEmbedding:
             inputs, labels, sample_weight, inputs_mask, training
         )
 
-    def output_spec(self, inputs, embed=False, **others):
-        """See `HeadLayer`."""
+    def compute_output_spec(self, inputs, *others, embed=False, **named_others):
+        """The shape and type of what `call` returns."""
         if embed:
             self.check_width()
             return keras.KerasTensor(
                 (*inputs.shape, self.width), dtype=self.compute_dtype
             )
-        return super().output_spec(inputs, **others)
+        return super().compute_output_spec(inputs, *others, **named_others)
 
     def embed(self, classes):
         """Returns the vectors `[..., width]` of classes `[...]`.

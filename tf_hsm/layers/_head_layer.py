@@ -1,6 +1,5 @@
 """What the heads of this package have in common as Keras layers."""
 
-import inspect
 import operator
 
 import keras
@@ -161,14 +160,11 @@ class HeadLayer(keras.layers.Layer):
         """The type of losses and log-probabilities."""
         return "float64" if self.variable_dtype == "float64" else "float32"
 
-    def compute_output_spec(self, *args, **kwargs):
+    def compute_output_spec(
+        self, inputs, labels=None, *others, training=False, **named_others
+    ):
         """The shape and type of what `call` returns."""
-        given = inspect.signature(self.call).bind(*args, **kwargs)
-        return self.output_spec(**given.arguments)
-
-    def output_spec(self, inputs, labels=None, training=False, **others):
-        """What `compute_output_spec` returns, by names alone."""
-        del others
+        del others, named_others
         if labels is None and training:
             return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
         if labels is None:
