@@ -1,7 +1,8 @@
 """Converted models against the libraries they come from.
 
-The golden files were made with those libraries by golden/converters/make.py.
-Where a library is installed, models are also trained anew.
+The golden files were made with those libraries by
+tests/golden/converters/make.py. Where a library is installed, models are also
+trained anew.
 """
 
 import pickle

@@ -11,7 +11,8 @@
 // of both averages; rows that are not touched keep theirs (lazy Adam).
 //
 // A rule is written here once: the CPU's vectors and the GPU compute with these
-// lines. Tests compare both with testing/reference.h, which has its own.
+// lines. Tests compare both with cc/core/testing/reference.h, which has its
+// own.
 
 #ifndef TF_HSM_CC_CORE_UPDATE_RULES_H_
 #define TF_HSM_CC_CORE_UPDATE_RULES_H_

@@ -69,7 +69,7 @@ TF_HSM_LOAD_MATRICES(true, ".trans")
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), \
                  "r"(b[1]))
 #else
-#define TF_HSM_MMA(name) __trap()  // dispatch.cu asks the device first
+#define TF_HSM_MMA(name) __trap()  // see has_tensor_cores (device.h)
 #endif
 
 // T: float for tf32, bfloat16 or half.

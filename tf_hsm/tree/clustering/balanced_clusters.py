@@ -3,7 +3,7 @@
 From the root down, the points below a node are divided among its children,
 whose sizes the tree gives. First they are halved again and again, by two-means
 with parts of the right sizes, until each part is one child. Then points are
-exchanged between children (`_pair_exchange.py`).
+exchanged between children (`pair_exchange.py`).
 
 With K children to a node, a level takes log2 K halvings and up to
 `max_iterations` rounds of exchange; each of them takes a few passes over the
