@@ -1,193 +1,75 @@
 // The ops that use a trained tree: their signatures, shapes and documentation.
 
+#include "cc/ops/register.h"
 #include "cc/ops/shapes.h"
-#include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
-namespace tensorflow {
+namespace tf_hsm {
 namespace {
 
-using shape_inference::DimensionHandle;
-using shape_inference::InferenceContext;
-using shape_inference::ShapeHandle;
-
-// What every op that goes down a tree begins with.
-struct Signature {
-  ShapeHandle batch;
-  ShapeHandle inputs;
-  DimensionHandle rows;
-  DimensionHandle groups;
-  DimensionHandle classes;
-  int next = 0;  // the first input after these
-};
-
+// Reads what every op that goes down a tree begins with.
 absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
-  tf_hsm::Parameters parameters;
-  TF_RETURN_IF_ERROR(tf_hsm::ReadParameters(c, is_handle, &parameters));
-  int next = parameters.next;
-  DimensionHandle width;
-  TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(next++), 1, &s->inputs));
-  TF_RETURN_IF_ERROR(c->Merge(parameters.width, c->Dim(s->inputs, -1), &width));
+  TF_RETURN_IF_ERROR(ReadParameters(c, is_handle, s));
+  TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(s->next++), 1, &s->inputs));
+  TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));
   TF_RETURN_IF_ERROR(c->Subshape(s->inputs, 0, -1, &s->batch));
-  TF_RETURN_IF_ERROR(c->Concatenate(s->batch, c->Vector(width), &s->inputs));
+  TF_RETURN_IF_ERROR(c->Concatenate(s->batch, c->Vector(s->width), &s->inputs));
   ShapeHandle offsets, below;
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &offsets));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &below));
-  TF_RETURN_IF_ERROR(c->Merge(parameters.rows, c->Dim(below, 0), &s->rows));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(s->next++), 1, &offsets));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(s->next++), 1, &below));
+  TF_RETURN_IF_ERROR(c->Merge(s->rows, c->Dim(below, 0), &s->rows));
   s->groups = s->classes = c->UnknownDim();
   const DimensionHandle ends = c->Dim(offsets, 0);
-  if (c->ValueKnown(ends)) {
-    if (c->Value(ends) < 2) {
-      return absl::InvalidArgumentError(
-          "group_offsets must have at least 2 values");
-    }
-    TF_RETURN_IF_ERROR(c->Subtract(ends, 1, &s->groups));
-    if (c->ValueKnown(s->rows) && c->Value(s->rows) >= c->Value(s->groups)) {
-      TF_RETURN_IF_ERROR(
-          c->Subtract(s->rows, c->Value(s->groups) - 1, &s->classes));
-    }
+  if (!c->ValueKnown(ends)) return absl::OkStatus();
+  if (c->Value(ends) < 2) {
+    return absl::InvalidArgumentError(
+        "group_offsets must have at least 2 values");
   }
-  s->next = next;
+  TF_RETURN_IF_ERROR(c->Subtract(ends, 1, &s->groups));
+  if (c->ValueKnown(s->rows) && c->Value(s->rows) >= c->Value(s->groups)) {
+    TF_RETURN_IF_ERROR(
+        c->Subtract(s->rows, c->Value(s->groups) - 1, &s->classes));
+  }
   return absl::OkStatus();
 }
 
-absl::Status Append(InferenceContext* c, ShapeHandle batch,
-                    DimensionHandle size, ShapeHandle* shape) {
-  return c->Concatenate(batch, c->Vector(size), shape);
+OpDefinition& DefineInputs(OpDefinition* op) {
+  return op->Input("biases: BiasTypes")
+      .Input("inputs: Tinputs")
+      .Input("group_offsets: int64")
+      .Input("row_below: int64")
+      .Attr("BiasTypes: list(type) >= 0")
+      .Attr(ElementType("T"))
+      .Attr(ElementType("Tinputs"))
+      .Attr("Taccumulator: {float, double}");
 }
 
-// The batch's shape and a dimension whose size is the scalar `input`.
-absl::Status AppendInput(InferenceContext* c, ShapeHandle batch, int input,
-                         ShapeHandle* shape) {
-  DimensionHandle size;
-  TF_RETURN_IF_ERROR(c->MakeDimForScalarInput(input, &size));
-  return Append(c, batch, size, shape);
+// Sets an output of the batch's shape and one more dimension.
+absl::Status SetOutput(InferenceContext* c, int output, ShapeHandle batch,
+                       DimensionHandle size) {
+  ShapeHandle shape;
+  TF_RETURN_IF_ERROR(c->Concatenate(batch, c->Vector(size), &shape));
+  c->set_output(output, shape);
+  return absl::OkStatus();
 }
 
-template <bool is_handle>
-absl::Status LogProbsShape(InferenceContext* c) {
+absl::Status LogProbsShape(InferenceContext* c, bool is_handle) {
   Signature s;
   TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
   bool of_nodes;
   TF_RETURN_IF_ERROR(c->GetAttr("of_nodes", &of_nodes));
-  ShapeHandle log_probs, groups;
-  TF_RETURN_IF_ERROR(
-      Append(c, s.batch, of_nodes ? s.rows : s.classes, &log_probs));
-  TF_RETURN_IF_ERROR(Append(c, s.batch, s.groups, &groups));
-  c->set_output(0, log_probs);
-  c->set_output(1, groups);
-  return absl::OkStatus();
+  TF_RETURN_IF_ERROR(SetOutput(c, 0, s.batch, of_nodes ? s.rows : s.classes));
+  return SetOutput(c, 1, s.batch, s.groups);
 }
 
-template <bool is_handle>
-absl::Status LogProbsGradShape(InferenceContext* c) {
-  Signature s;
-  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
-  c->set_output(0, s.inputs);
-  c->set_output(1, c->Matrix(c->UnknownDim(), s.rows));
-  return absl::OkStatus();
-}
-
-template <bool is_handle>
-absl::Status TopKShape(InferenceContext* c) {
-  Signature s;
-  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
-  ShapeHandle best;
-  TF_RETURN_IF_ERROR(AppendInput(c, s.batch, s.next, &best));
-  c->set_output(0, best);
-  c->set_output(1, best);
-  c->set_output(2, s.batch);
-  c->set_output(3, s.batch);
-  return absl::OkStatus();
-}
-
-template <bool is_handle>
-absl::Status SampleShape(InferenceContext* c) {
-  Signature s;
-  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
-  ShapeHandle classes;
-  TF_RETURN_IF_ERROR(AppendInput(c, s.batch, s.next, &classes));
-  c->set_output(0, classes);
-  return absl::OkStatus();
-}
-
-template <bool is_handle>
-absl::Status ClassLogProbsShape(InferenceContext* c) {
-  Signature s;
-  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
-  ShapeHandle classes, wanted;
-  TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(s.next + 3), 1, &classes));
-  TF_RETURN_IF_ERROR(Append(c, s.batch, c->Dim(classes, -1), &wanted));
-  TF_RETURN_IF_ERROR(c->Merge(classes, wanted, &classes));
-  c->set_output(0, classes);
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-#define TF_HSM_INPUTS                                   \
-  Input("biases: BiasTypes")                            \
-      .Input("inputs: Tinputs")                         \
-      .Input("group_offsets: int64")                    \
-      .Input("row_below: int64")                        \
-      .Attr("BiasTypes: list(type) >= 0")               \
-      .Attr("T: {float, bfloat16, half, double}")       \
-      .Attr("Tinputs: {float, bfloat16, half, double}") \
-      .Attr("Taccumulator: {float, double}")
-
-// An op on tensors and the same on variables. `rest` is what follows
-// TF_HSM_INPUTS.
-#define TF_HSM_REGISTER_BOTH(name, rest, shape, doc) \
-  REGISTER_OP(name)                                  \
-      .Input("weights: T")                           \
-      .TF_HSM_INPUTS.rest.SetShapeFn(shape<false>)   \
-      .Doc(doc);                                     \
-  REGISTER_OP("Resource" name)                       \
-      .Input("weights: resource")                    \
-      .TF_HSM_INPUTS.rest.SetIsStateful()            \
-      .SetShapeFn(shape<true>)                       \
-      .Doc(doc)
-
-#define TF_HSM_LOG_PROBS                       \
-  Output("log_probs: Taccumulator")            \
-      .Output("group_log_probs: Taccumulator") \
-      .Attr("of_nodes: bool = false")
-
-#define TF_HSM_LOG_PROBS_GRAD                 \
-  Input("log_probs: Taccumulator")            \
-      .Input("group_log_probs: Taccumulator") \
-      .Input("grads: Taccumulator")           \
-      .Output("input_grads: Taccumulator")    \
-      .Output("logit_grads: Taccumulator")    \
-      .Attr("of_nodes: bool = false")
-
-#define TF_HSM_TOP_K                     \
-  Input("k: int64")                      \
-      .Input("beam_width: int64")        \
-      .Output("log_probs: Taccumulator") \
-      .Output("classes: int64")          \
-      .Output("num_pruned: int64")       \
-      .Output("best_class: int64")
-
-#define TF_HSM_SAMPLE               \
-  Input("num_samples: int64")       \
-      .Input("seed: int64")         \
-      .Input("temperature: double") \
-      .Input("top_k: int64")        \
-      .Input("top_p: double")       \
-      .Output("classes: int64")
-
-#define TF_HSM_CLASS_LOG_PROBS           \
-  Input("group_parents: int64")          \
-      .Input("class_rows: int64")        \
-      .Input("row_groups: int64")        \
-      .Input("classes: Tclasses")        \
-      .Output("log_probs: Taccumulator") \
-      .Attr("Tclasses: {int32, int64}")
-
-namespace {
-
-constexpr char kLogProbsDoc[] = R"doc(
+const Registration log_probs(
+    "TfHsmLogProbs", On::kTensorsAndVariables,
+    [](OpDefinition* op) {
+      DefineInputs(op)
+          .Output("log_probs: Taccumulator")
+          .Output("group_log_probs: Taccumulator")
+          .Attr("of_nodes: bool = false");
+    },
+    LogProbsShape, R"doc(
 The log-probabilities of all classes, or of all nodes, in nats.
 
 weights: `[rows, width]`; a tensor, or the handle of a variable, whose shared
@@ -198,9 +80,28 @@ group_offsets: `[groups + 1]`; group g owns rows [offsets[g], offsets[g + 1]).
 row_below: `[rows]`, the group below each row, or -1 - class of a leaf.
 log_probs: `[..., classes]`; of each row, `[..., rows]`, with of_nodes.
 group_log_probs: `[..., groups]`, of the row above each group; 0 for the root's.
-)doc";
+)doc");
 
-constexpr char kLogProbsGradDoc[] = R"doc(
+absl::Status LogProbsGradShape(InferenceContext* c, bool is_handle) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
+  c->set_output(0, s.inputs);
+  c->set_output(1, c->Matrix(c->UnknownDim(), s.rows));
+  return absl::OkStatus();
+}
+
+const Registration log_probs_grad(
+    "TfHsmLogProbsGrad", On::kTensorsAndVariables,
+    [](OpDefinition* op) {
+      DefineInputs(op)
+          .Input("log_probs: Taccumulator")
+          .Input("group_log_probs: Taccumulator")
+          .Input("grads: Taccumulator")
+          .Output("input_grads: Taccumulator")
+          .Output("logit_grads: Taccumulator")
+          .Attr("of_nodes: bool = false");
+    },
+    LogProbsGradShape, R"doc(
 The gradient of TfHsmLogProbs.
 
 Inputs as for that op, then what it made, and:
@@ -208,9 +109,32 @@ Inputs as for that op, then what it made, and:
 grads: the gradient of the total by each of log_probs.
 input_grads: `[..., width]`, its gradient by inputs.
 logit_grads: `[examples, rows]`, by each row's logit.
-)doc";
+)doc");
 
-constexpr char kTopKDoc[] = R"doc(
+absl::Status TopKShape(InferenceContext* c, bool is_handle) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
+  DimensionHandle k;
+  TF_RETURN_IF_ERROR(c->MakeDimForScalarInput(s.next, &k));
+  TF_RETURN_IF_ERROR(SetOutput(c, 0, s.batch, k));
+  TF_RETURN_IF_ERROR(SetOutput(c, 1, s.batch, k));
+  c->set_output(2, s.batch);
+  c->set_output(3, s.batch);
+  return absl::OkStatus();
+}
+
+const Registration top_k(
+    "TfHsmTopK", On::kTensorsAndVariables,
+    [](OpDefinition* op) {
+      DefineInputs(op)
+          .Input("k: int64")
+          .Input("beam_width: int64")
+          .Output("log_probs: Taccumulator")
+          .Output("classes: int64")
+          .Output("num_pruned: int64")
+          .Output("best_class: int64");
+    },
+    TopKShape, R"doc(
 The k most probable classes, best first; equal ones in the order of classes.
 
 Inputs as for TfHsmLogProbs, then:
@@ -223,9 +147,28 @@ classes: `[..., k]`.
 num_pruned: `[...]`, how many nodes a beam left out that could hold a better
   class: with 0 the answer is exact.
 best_class: `[...]`, the first of classes.
-)doc";
+)doc");
 
-constexpr char kSampleDoc[] = R"doc(
+absl::Status SampleShape(InferenceContext* c, bool is_handle) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
+  DimensionHandle num_samples;
+  TF_RETURN_IF_ERROR(c->MakeDimForScalarInput(s.next, &num_samples));
+  return SetOutput(c, 0, s.batch, num_samples);
+}
+
+const Registration sample(
+    "TfHsmSample", On::kTensorsAndVariables,
+    [](OpDefinition* op) {
+      DefineInputs(op)
+          .Input("num_samples: int64")
+          .Input("seed: int64")
+          .Input("temperature: double")
+          .Input("top_k: int64")
+          .Input("top_p: double")
+          .Output("classes: int64");
+    },
+    SampleShape, R"doc(
 Classes drawn by their probabilities.
 
 Inputs as for TfHsmLogProbs, then:
@@ -238,9 +181,32 @@ top_k: scalar; draws are among the k best classes; 0: among all.
 top_p: scalar, in (0, 1]; draws are among the fewest best classes whose
   probabilities reach this sum.
 classes: `[..., num_samples]`; -1 where the probabilities are NaN.
-)doc";
+)doc");
 
-constexpr char kClassLogProbsDoc[] = R"doc(
+absl::Status ClassLogProbsShape(InferenceContext* c, bool is_handle) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
+  ShapeHandle classes, wanted;
+  TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(s.next + 3), 1, &classes));
+  TF_RETURN_IF_ERROR(
+      c->Concatenate(s.batch, c->Vector(c->Dim(classes, -1)), &wanted));
+  TF_RETURN_IF_ERROR(c->Merge(classes, wanted, &classes));
+  c->set_output(0, classes);
+  return absl::OkStatus();
+}
+
+const Registration class_log_probs(
+    "TfHsmClassLogProbs", On::kTensorsAndVariables,
+    [](OpDefinition* op) {
+      DefineInputs(op)
+          .Input("group_parents: int64")
+          .Input("class_rows: int64")
+          .Input("row_groups: int64")
+          .Input("classes: Tclasses")
+          .Output("log_probs: Taccumulator")
+          .Attr("Tclasses: {int32, int64}");
+    },
+    ClassLogProbsShape, R"doc(
 The log-probabilities of given classes, in nats.
 
 Inputs as for TfHsmLogProbs, then:
@@ -250,17 +216,7 @@ class_rows: `[classes]`, the leaf of each class.
 row_groups: `[rows]`, the group of each row.
 classes: `[..., count]`, those wanted of each example.
 log_probs: `[..., count]`.
-)doc";
+)doc");
 
 }  // namespace
-
-TF_HSM_REGISTER_BOTH("TfHsmLogProbs", TF_HSM_LOG_PROBS, LogProbsShape,
-                     kLogProbsDoc);
-TF_HSM_REGISTER_BOTH("TfHsmLogProbsGrad", TF_HSM_LOG_PROBS_GRAD,
-                     LogProbsGradShape, kLogProbsGradDoc);
-TF_HSM_REGISTER_BOTH("TfHsmTopK", TF_HSM_TOP_K, TopKShape, kTopKDoc);
-TF_HSM_REGISTER_BOTH("TfHsmSample", TF_HSM_SAMPLE, SampleShape, kSampleDoc);
-TF_HSM_REGISTER_BOTH("TfHsmClassLogProbs", TF_HSM_CLASS_LOG_PROBS,
-                     ClassLogProbsShape, kClassLogProbsDoc);
-
-}  // namespace tensorflow
+}  // namespace tf_hsm

@@ -1,70 +1,89 @@
 // The loss ops: their signatures, shapes and documentation.
 
+#include "cc/ops/register.h"
 #include "cc/ops/shapes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
-namespace tensorflow {
+namespace tf_hsm {
 namespace {
 
-using shape_inference::DimensionHandle;
-using shape_inference::InferenceContext;
-using shape_inference::ShapeHandle;
-
-// What every loss op begins with.
-struct Signature {
-  ShapeHandle labels;
-  ShapeHandle inputs;
-  DimensionHandle width;
-  int next = 0;  // the first input after these
-};
-
-// With `embeds`, `indices` stand for the inputs.
-absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s,
-                           bool embeds = false) {
-  tf_hsm::Parameters parameters;
-  TF_RETURN_IF_ERROR(tf_hsm::ReadParameters(c, is_handle, &parameters));
-  DimensionHandle rows = parameters.rows;
-  s->width = parameters.width;
-  int next = parameters.next;
-  s->labels = c->input(next++);
+// Reads what every op on a batch of labels begins with. With `embeds`, the
+// input `indices` stands for `inputs`.
+absl::Status ReadSignature(InferenceContext* c, bool is_handle, bool embeds,
+                           Signature* s) {
+  TF_RETURN_IF_ERROR(ReadParameters(c, is_handle, s));
+  s->batch = c->input(s->next++);
   if (embeds) {
-    TF_RETURN_IF_ERROR(c->Merge(s->labels, c->input(next++), &s->labels));
+    TF_RETURN_IF_ERROR(c->Merge(s->batch, c->input(s->next++), &s->batch));
   } else {
-    TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(next++), 1, &s->inputs));
+    TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(s->next++), 1, &s->inputs));
     TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));
     if (c->RankKnown(s->inputs)) {
       ShapeHandle leading;
       TF_RETURN_IF_ERROR(c->Subshape(s->inputs, 0, -1, &leading));
-      TF_RETURN_IF_ERROR(c->Merge(s->labels, leading, &s->labels));
+      TF_RETURN_IF_ERROR(c->Merge(s->batch, leading, &s->batch));
     }
   }
-  TF_RETURN_IF_ERROR(
-      c->Concatenate(s->labels, c->Vector(s->width), &s->inputs));
+  TF_RETURN_IF_ERROR(c->Concatenate(s->batch, c->Vector(s->width), &s->inputs));
 
   ShapeHandle offsets, parents, class_rows, row_groups, ranks, merged;
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &offsets));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &parents));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &class_rows));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &row_groups));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(next++), 1, &ranks));
-  DimensionHandle groups;
-  TF_RETURN_IF_ERROR(c->Add(c->Dim(parents, 0), 1, &groups));
-  TF_RETURN_IF_ERROR(c->Merge(groups, c->Dim(offsets, 0), &groups));
-  TF_RETURN_IF_ERROR(c->Merge(rows, c->Dim(row_groups, 0), &rows));
-  TF_RETURN_IF_ERROR(c->Merge(class_rows, ranks, &merged));
-  s->next = next;
-  return absl::OkStatus();
+  for (ShapeHandle* array :
+       {&offsets, &parents, &class_rows, &row_groups, &ranks}) {
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(s->next++), 1, array));
+  }
+  TF_RETURN_IF_ERROR(c->Add(c->Dim(parents, 0), 1, &s->groups));
+  TF_RETURN_IF_ERROR(c->Merge(s->groups, c->Dim(offsets, 0), &s->groups));
+  TF_RETURN_IF_ERROR(c->Merge(s->rows, c->Dim(row_groups, 0), &s->rows));
+  return c->Merge(class_rows, ranks, &merged);
 }
 
-template <bool is_handle>
-absl::Status LossShape(InferenceContext* c) {
+OpDefinition& DefineTree(OpDefinition& op) {
+  return op.Input("group_offsets: int64")
+      .Input("group_parents: int64")
+      .Input("class_rows: int64")
+      .Input("row_groups: int64")
+      .Input("class_ranks: int64");
+}
+
+OpDefinition& DefineParameterAttrs(OpDefinition& op) {
+  return op.Attr("BiasTypes: list(type) >= 0")
+      .Attr(ElementType("T"))
+      .Attr("Tlabels: {int32, int64}")
+      .Attr("Taccumulator: {float, double}")
+      .Attr("ignore_classes: list(int) = []");
+}
+
+// What the ops on given inputs begin with.
+OpDefinition& DefineInputs(OpDefinition* op) {
+  op->Input("biases: BiasTypes")
+      .Input("labels: Tlabels")
+      .Input("inputs: Tinputs");
+  DefineTree(*op);
+  return DefineParameterAttrs(*op).Attr(ElementType("Tinputs"));
+}
+
+// What the training steps add, before the inputs and outputs of their own.
+OpDefinition& DefineStep(OpDefinition& op) {
+  return op.Input("loss_grads: Taccumulator")
+      .Input("hyperparameters: double")
+      .Input("seed: int64")
+      .Input("weight_slots: num_weight_slots * resource")
+      .Input("bias_slots: num_bias_slots * resource");
+}
+
+OpDefinition& DefineStepAttrs(OpDefinition& op) {
+  return op.Attr("num_weight_slots: int >= 0")
+      .Attr("num_bias_slots: int >= 0")
+      .Attr(Rule())
+      .Attr("stochastic_rounding: bool = false");
+}
+
+absl::Status LossShape(InferenceContext* c, bool is_handle) {
   Signature s;
-  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
+  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, /*embeds=*/false, &s));
   bool with_gradients = true;
   TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
-  c->set_output(0, s.labels);
+  c->set_output(0, s.batch);
   c->set_output(1, with_gradients ? s.inputs : c->Vector(0));
   c->set_output(2,
                 c->Matrix(with_gradients ? c->UnknownDim() : c->MakeDim(0), 2));
@@ -72,104 +91,17 @@ absl::Status LossShape(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-template <bool is_handle>
-absl::Status LossGradShape(InferenceContext* c) {
-  Signature s;
-  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
-  ShapeHandle merged;
-  TF_RETURN_IF_ERROR(c->Merge(c->input(s.next), s.labels, &merged));
-  TF_RETURN_IF_ERROR(
-      c->Merge(c->input(s.next + 1), c->Matrix(c->UnknownDim(), 2), &merged));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 2), 1, &merged));
-  const DimensionHandle rows = c->UnknownDim();
-  c->set_output(0, c->Vector(rows));
-  c->set_output(1, c->Matrix(rows, s.width));
-  c->set_output(2, c->Vector(rows));
-  return absl::OkStatus();
-}
-
-template <bool embeds>
-absl::Status TrainStepShape(InferenceContext* c) {
-  Signature s;
-  TF_RETURN_IF_ERROR(ReadSignature(c, true, &s, embeds));
-  ShapeHandle merged;
-  TF_RETURN_IF_ERROR(c->Merge(c->input(s.next), s.labels, &merged));
-  TF_RETURN_IF_ERROR(c->Merge(c->input(s.next + 1), c->Vector(4), &merged));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 2), 0, &merged));
-  c->set_output(0, s.labels);
-  if (embeds) {
-    int first = s.next + 3, slots = 0;
-    for (const char* name : {"num_weight_slots", "num_bias_slots"}) {
-      TF_RETURN_IF_ERROR(c->GetAttr(name, &slots));
-      first += slots;
-    }
-    ShapeHandle vectors;
-    TF_RETURN_IF_ERROR(
-        c->WithRank(tf_hsm::ParameterShape(c, first, true), 2, &vectors));
-    return c->Merge(s.width, c->Dim(vectors, 1), &s.width);
-  }
-  bool with_gradients = true;
-  TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
-  c->set_output(1, with_gradients ? s.inputs : c->Vector(0));
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-#define TF_HSM_TREE_INPUTS           \
-  Input("group_offsets: int64")      \
-      .Input("group_parents: int64") \
-      .Input("class_rows: int64")    \
-      .Input("row_groups: int64")    \
-      .Input("class_ranks: int64")
-
-#define TF_HSM_COMMON_INPUTS    \
-  Input("biases: BiasTypes")    \
-      .Input("labels: Tlabels") \
-      .Input("inputs: Tinputs") \
-      .TF_HSM_TREE_INPUTS
-
-#define TF_HSM_PARAMETER_ATTRS                    \
-  Attr("BiasTypes: list(type) >= 0")              \
-      .Attr("T: {float, bfloat16, half, double}") \
-      .Attr("Tlabels: {int32, int64}")            \
-      .Attr("Taccumulator: {float, double}")      \
-      .Attr("ignore_classes: list(int) = []")
-
-#define TF_HSM_COMMON_ATTRS \
-  TF_HSM_PARAMETER_ATTRS.Attr("Tinputs: {float, bfloat16, half, double}")
-
-#define TF_HSM_STEP_INPUTS                                \
-  Input("loss_grads: Taccumulator")                       \
-      .Input("hyperparameters: double")                   \
-      .Input("seed: int64")                               \
-      .Input("weight_slots: num_weight_slots * resource") \
-      .Input("bias_slots: num_bias_slots * resource")
-
-#define TF_HSM_STEP_ATTRS                                          \
-  Attr("num_weight_slots: int >= 0")                               \
-      .Attr("num_bias_slots: int >= 0")                            \
-      .Attr("rule: {'sgd', 'adagrad', 'rowwise_adagrad', 'adam'}") \
-      .Attr("stochastic_rounding: bool = false")
-
-#define TF_HSM_LOSS_OUTPUTS                \
-  Output("loss: Taccumulator")             \
-      .Output("input_grads: Taccumulator") \
-      .Output("normalizers: Taccumulator") \
-      .Output("probs: Taccumulator")       \
-      .Attr("with_gradients: bool = true")
-
-#define TF_HSM_GRAD_OUTPUTS               \
-  Input("loss_grads: Taccumulator")       \
-      .Input("normalizers: Taccumulator") \
-      .Input("probs: Taccumulator")       \
-      .Output("rows: int64")              \
-      .Output("weight_grads: T")          \
-      .Output("bias_grads: T")
-
-namespace {
-
-constexpr char kLossDoc[] = R"doc(
+const Registration loss(
+    "TfHsmLoss", On::kTensorsAndVariables,
+    [](OpDefinition* op) {
+      DefineInputs(op)
+          .Output("loss: Taccumulator")
+          .Output("input_grads: Taccumulator")
+          .Output("normalizers: Taccumulator")
+          .Output("probs: Taccumulator")
+          .Attr("with_gradients: bool = true");
+    },
+    LossShape, R"doc(
 The hierarchical softmax loss -log p(label | inputs), in nats.
 
 For each row r on the path from the root to the label's leaf, adds
@@ -196,9 +128,35 @@ probs: for the gradient: the softmax of each touched group, or empty where that
   would be large, and is then made again.
 ignore_classes: labels with loss 0 and no gradient.
 with_gradients: whether the outputs for the gradient are made.
-)doc";
+)doc");
 
-constexpr char kGradDoc[] = R"doc(
+absl::Status LossGradShape(InferenceContext* c, bool is_handle) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, /*embeds=*/false, &s));
+  ShapeHandle merged;
+  TF_RETURN_IF_ERROR(c->Merge(c->input(s.next), s.batch, &merged));
+  TF_RETURN_IF_ERROR(
+      c->Merge(c->input(s.next + 1), c->Matrix(c->UnknownDim(), 2), &merged));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 2), 1, &merged));
+  const DimensionHandle rows = c->UnknownDim();
+  c->set_output(0, c->Vector(rows));
+  c->set_output(1, c->Matrix(rows, s.width));
+  c->set_output(2, c->Vector(rows));
+  return absl::OkStatus();
+}
+
+const Registration loss_grad(
+    "TfHsmLossGrad", On::kTensorsAndVariables,
+    [](OpDefinition* op) {
+      DefineInputs(op)
+          .Input("loss_grads: Taccumulator")
+          .Input("normalizers: Taccumulator")
+          .Input("probs: Taccumulator")
+          .Output("rows: int64")
+          .Output("weight_grads: T")
+          .Output("bias_grads: T");
+    },
+    LossGradShape, R"doc(
 The gradient of the hierarchical softmax loss by weights and biases.
 
 Inputs as for the loss op, then the gradient of the total by each loss, and what
@@ -208,9 +166,37 @@ rows: `[touched]`, ascending and unique: the rows of every group that a label's
   path passes.
 weight_grads: `[touched, width]`.
 bias_grads: `[touched]`.
-)doc";
+)doc");
 
-constexpr char kTrainStepDoc[] = R"doc(
+// Reads what both training steps begin with, and sets the output `loss`.
+absl::Status ReadStep(InferenceContext* c, bool embeds, Signature* s) {
+  TF_RETURN_IF_ERROR(ReadSignature(c, /*is_handle=*/true, embeds, s));
+  ShapeHandle merged;
+  TF_RETURN_IF_ERROR(c->Merge(c->input(s->next++), s->batch, &merged));
+  TF_RETURN_IF_ERROR(c->Merge(c->input(s->next++), c->Vector(4), &merged));
+  c->set_output(0, s->batch);
+  return c->WithRank(c->input(s->next++), 0, &merged);
+}
+
+absl::Status TrainStepShape(InferenceContext* c, bool) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadStep(c, /*embeds=*/false, &s));
+  bool with_gradients = true;
+  TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
+  c->set_output(1, with_gradients ? s.inputs : c->Vector(0));
+  return absl::OkStatus();
+}
+
+const Registration train_step(
+    "TfHsmTrainStep", On::kVariables,
+    [](OpDefinition* op) {
+      DefineStep(DefineInputs(op))
+          .Output("loss: Taccumulator")
+          .Output("input_grads: Taccumulator")
+          .Attr("with_gradients: bool = true");
+      DefineStepAttrs(*op);
+    },
+    TrainStepShape, R"doc(
 The hierarchical softmax loss, and one step of an optimizer in place.
 
 Makes the losses and their gradients by the inputs, both with the parameters as
@@ -231,9 +217,35 @@ loss: `[...]`; 0 for an ignored label.
 input_grads: `[..., width]`, the gradient of that sum by the inputs; empty
   without with_gradients.
 stochastic_rounding: of bfloat16 parameters; else to nearest even.
-)doc";
+)doc");
 
-constexpr char kEmbeddingTrainStepDoc[] = R"doc(
+absl::Status EmbeddingTrainStepShape(InferenceContext* c, bool) {
+  Signature s;
+  TF_RETURN_IF_ERROR(ReadStep(c, /*embeds=*/true, &s));
+  for (const char* name : {"num_weight_slots", "num_bias_slots"}) {
+    int num_slots = 0;
+    TF_RETURN_IF_ERROR(c->GetAttr(name, &num_slots));
+    s.next += num_slots;
+  }
+  ShapeHandle vectors;
+  TF_RETURN_IF_ERROR(c->WithRank(ParameterShape(c, s.next, true), 2, &vectors));
+  return c->Merge(s.width, c->Dim(vectors, 1), &s.width);
+}
+
+const Registration embedding_train_step(
+    "TfHsmEmbeddingTrainStep", On::kVariables,
+    [](OpDefinition* op) {
+      op->Input("biases: BiasTypes")
+          .Input("labels: Tlabels")
+          .Input("indices: Tindices");
+      DefineStep(DefineTree(*op))
+          .Input("vectors: resource")
+          .Input("vector_slots: num_weight_slots * resource")
+          .Output("loss: Taccumulator");
+      DefineParameterAttrs(*op).Attr("Tindices: {int32, int64}");
+      DefineStepAttrs(*op);
+    },
+    EmbeddingTrainStepShape, R"doc(
 ResourceTfHsmTrainStep of inputs that are rows of a variable, updated as well.
 
 The inputs of a label are vectors[its index]. The gradients of one vector are
@@ -247,65 +259,16 @@ indices: `[...]`, of the shape of the labels, each in [0, count); those of
 vectors: a variable `[count, width]` of the weights' type.
 vector_slots: variables of the rule, as weight_slots: `[count, width]` or
   `[count]`.
-)doc";
-
-}  // namespace
-
-REGISTER_OP("TfHsmLoss")
-    .Input("weights: T")
-    .TF_HSM_COMMON_INPUTS.TF_HSM_COMMON_ATTRS.TF_HSM_LOSS_OUTPUTS
-    .SetShapeFn(LossShape<false>)
-    .Doc(kLossDoc);
-
-REGISTER_OP("ResourceTfHsmLoss")
-    .Input("weights: resource")
-    .TF_HSM_COMMON_INPUTS.TF_HSM_COMMON_ATTRS.TF_HSM_LOSS_OUTPUTS
-    .SetIsStateful()
-    .SetShapeFn(LossShape<true>)
-    .Doc(kLossDoc);
-
-REGISTER_OP("TfHsmLossGrad")
-    .Input("weights: T")
-    .TF_HSM_COMMON_INPUTS.TF_HSM_GRAD_OUTPUTS.TF_HSM_COMMON_ATTRS
-    .SetShapeFn(LossGradShape<false>)
-    .Doc(kGradDoc);
-
-REGISTER_OP("ResourceTfHsmLossGrad")
-    .Input("weights: resource")
-    .TF_HSM_COMMON_INPUTS.TF_HSM_GRAD_OUTPUTS.TF_HSM_COMMON_ATTRS
-    .SetIsStateful()
-    .SetShapeFn(LossGradShape<true>)
-    .Doc(kGradDoc);
-
-REGISTER_OP("ResourceTfHsmTrainStep")
-    .Input("weights: resource")
-    .TF_HSM_COMMON_INPUTS.TF_HSM_STEP_INPUTS.Output("loss: Taccumulator")
-    .Output("input_grads: Taccumulator")
-    .TF_HSM_COMMON_ATTRS.Attr("with_gradients: bool = true")
-    .TF_HSM_STEP_ATTRS.SetIsStateful()
-    .SetShapeFn(TrainStepShape<false>)
-    .Doc(kTrainStepDoc);
-
-REGISTER_OP("ResourceTfHsmEmbeddingTrainStep")
-    .Input("weights: resource")
-    .Input("biases: BiasTypes")
-    .Input("labels: Tlabels")
-    .Input("indices: Tindices")
-    .TF_HSM_TREE_INPUTS.TF_HSM_STEP_INPUTS.Input("vectors: resource")
-    .Input("vector_slots: num_weight_slots * resource")
-    .Output("loss: Taccumulator")
-    .TF_HSM_PARAMETER_ATTRS.Attr("Tindices: {int32, int64}")
-    .TF_HSM_STEP_ATTRS.SetIsStateful()
-    .SetShapeFn(TrainStepShape<true>)
-    .Doc(kEmbeddingTrainStepDoc);
+)doc");
 
 REGISTER_OP("TfHsmCpuIsa")
     .Output("name: string")
-    .SetShapeFn(shape_inference::ScalarShape)
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(R"doc(
 The instruction set that the CPU kernels run with.
 
 name: one of "baseline", "avx2", "avx512", "amx".
 )doc");
 
-}  // namespace tensorflow
+}  // namespace
+}  // namespace tf_hsm

@@ -1,33 +1,34 @@
-// The op that updates rows of a variable in place.
+// The op of an optimizer on some rows of a variable.
 
-#include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/shape_inference.h"
+#include "cc/ops/register.h"
+#include "cc/ops/shapes.h"
 
-namespace tensorflow {
+namespace tf_hsm {
+namespace {
 
-REGISTER_OP("ResourceTfHsmSparseUpdate")
-    .Input("weights: resource")
-    .Input("slots: num_slots * resource")
-    .Input("indices: Tindices")
-    .Input("values: Taccumulator")
-    .Input("hyperparameters: double")
-    .Attr("T: {float, double, bfloat16, half}")
-    .Attr("Taccumulator: {float, double}")
-    .Attr("Tindices: {int32, int64}")
-    .Attr("num_slots: int >= 0")
-    .Attr("rule: {'sgd', 'adagrad', 'rowwise_adagrad', 'adam'}")
-    .SetIsStateful()
-    .SetShapeFn([](shape_inference::InferenceContext* context) {
-      const int first = context->num_inputs() - 3;
-      shape_inference::ShapeHandle indices, values;
-      TF_RETURN_IF_ERROR(context->WithRank(context->input(first), 1, &indices));
-      TF_RETURN_IF_ERROR(
-          context->WithRankAtLeast(context->input(first + 1), 1, &values));
-      shape_inference::DimensionHandle count;
-      return context->Merge(context->Dim(indices, 0), context->Dim(values, 0),
-                            &count);
-    })
-    .Doc(R"doc(
+absl::Status SparseUpdateShape(InferenceContext* c, bool) {
+  const int first = c->num_inputs() - 3;
+  ShapeHandle indices, values;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(first), 1, &indices));
+  TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(first + 1), 1, &values));
+  DimensionHandle count;
+  return c->Merge(c->Dim(indices, 0), c->Dim(values, 0), &count);
+}
+
+const Registration sparse_update(
+    "TfHsmSparseUpdate", On::kVariables,
+    [](OpDefinition* op) {
+      op->Input("slots: num_slots * resource")
+          .Input("indices: Tindices")
+          .Input("values: Taccumulator")
+          .Input("hyperparameters: double")
+          .Attr(ElementType("T"))
+          .Attr("Taccumulator: {float, double}")
+          .Attr("Tindices: {int32, int64}")
+          .Attr("num_slots: int >= 0")
+          .Attr(Rule());
+    },
+    SparseUpdateShape, R"doc(
 One step of an optimizer on the rows of a variable that a gradient names.
 
 Values of the same row are summed first, in their order. Holds the exclusive
@@ -44,4 +45,5 @@ hyperparameters: `[4]`: the learning rate (of adam, with the correction of its
   averages' bias), beta_1, beta_2, epsilon.
 )doc");
 
-}  // namespace tensorflow
+}  // namespace
+}  // namespace tf_hsm

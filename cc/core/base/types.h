@@ -26,9 +26,9 @@ struct half {
 // each. What is made once per type is made from this list.
 #define TF_HSM_ELEMENT_TYPES(X)            \
   X(float, float, "float")                 \
-  X(double, double, "double")              \
   X(bfloat16, Eigen::bfloat16, "bfloat16") \
-  X(half, Eigen::half, "half")
+  X(half, Eigen::half, "half")             \
+  X(double, double, "double")
 
 // The type in which products of T are summed.
 template <typename T>

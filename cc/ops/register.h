@@ -1,0 +1,60 @@
+// How the ops are registered: most of them twice, on tensors and on variables.
+
+#ifndef TF_HSM_CC_OPS_REGISTER_H_
+#define TF_HSM_CC_OPS_REGISTER_H_
+
+#include <string>
+
+#include "cc/core/base/types.h"
+#include "cc/core/update/rules.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tf_hsm {
+
+using OpDefinition = tensorflow::register_op::OpDefBuilderWrapper;
+
+// The attribute `name`, one of the element types.
+inline std::string ElementType(const std::string& name) {
+#define TF_HSM_NAME(core, tensorflow_type, name) name ", "
+  return name + ": {" TF_HSM_ELEMENT_TYPES(TF_HSM_NAME) "}";
+#undef TF_HSM_NAME
+}
+
+// The attribute `rule`, one of the update rules.
+inline std::string Rule() {
+#define TF_HSM_NAME(rule, name, num_slots, per_row) "'" name "', "
+  return "rule: {" TF_HSM_UPDATE_RULES(TF_HSM_NAME) "}";
+#undef TF_HSM_NAME
+}
+
+// Whether the op's first input, `weights`, is a tensor or a variable.
+enum class On { kVariables, kTensorsAndVariables };
+
+// Registers the op "Resource" + `name` on variables, which is stateful, and the
+// op `name` on tensors. `define` adds all that follows the input `weights`.
+// `shape` is told whether weights are a variable's handle.
+class Registration {
+ public:
+  using Shape = absl::Status (*)(tensorflow::shape_inference::InferenceContext*,
+                                 bool is_handle);
+
+  Registration(const std::string& name, On on, void (*define)(OpDefinition*),
+               Shape shape, const char* doc) {
+    for (const bool is_handle : {false, true}) {
+      if (!is_handle && on == On::kVariables) continue;
+      OpDefinition op((is_handle ? "Resource" + name : name).c_str());
+      op.Input(is_handle ? "weights: resource" : "weights: T");
+      define(&op);
+      if (is_handle) op.SetIsStateful();
+      op.SetShapeFn([=](tensorflow::shape_inference::InferenceContext* c) {
+        return shape(c, is_handle);
+      });
+      op.Doc(doc)();
+    }
+  }
+};
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_OPS_REGISTER_H_
