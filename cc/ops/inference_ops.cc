@@ -38,8 +38,8 @@ OpDefinition& DefineInputs(OpDefinition* op) {
       .Input("group_offsets: int64")
       .Input("row_below: int64")
       .Attr("BiasTypes: list(type) >= 0")
-      .Attr(ElementType("T"))
-      .Attr(ElementType("Tinputs"))
+      .Attr(ElementTypeAttr("T"))
+      .Attr(ElementTypeAttr("Tinputs"))
       .Attr("Taccumulator: {float, double}");
 }
 

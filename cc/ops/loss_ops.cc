@@ -47,7 +47,7 @@ OpDefinition& DefineTree(OpDefinition& op) {
 
 OpDefinition& DefineParameterAttrs(OpDefinition& op) {
   return op.Attr("BiasTypes: list(type) >= 0")
-      .Attr(ElementType("T"))
+      .Attr(ElementTypeAttr("T"))
       .Attr("Tlabels: {int32, int64}")
       .Attr("Taccumulator: {float, double}")
       .Attr("ignore_classes: list(int) = []");
@@ -59,7 +59,7 @@ OpDefinition& DefineInputs(OpDefinition* op) {
       .Input("labels: Tlabels")
       .Input("inputs: Tinputs");
   DefineTree(*op);
-  return DefineParameterAttrs(*op).Attr(ElementType("Tinputs"));
+  return DefineParameterAttrs(*op).Attr(ElementTypeAttr("Tinputs"));
 }
 
 // What the training steps add, before the inputs and outputs of their own.
@@ -74,7 +74,7 @@ OpDefinition& DefineStep(OpDefinition& op) {
 OpDefinition& DefineStepAttrs(OpDefinition& op) {
   return op.Attr("num_weight_slots: int >= 0")
       .Attr("num_bias_slots: int >= 0")
-      .Attr(Rule())
+      .Attr(RuleAttr())
       .Attr("stochastic_rounding: bool = false");
 }
 

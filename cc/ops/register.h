@@ -15,14 +15,14 @@ namespace tf_hsm {
 using OpDefinition = tensorflow::register_op::OpDefBuilderWrapper;
 
 // The attribute `name`, one of the element types.
-inline std::string ElementType(const std::string& name) {
+inline std::string ElementTypeAttr(const std::string& name) {
 #define TF_HSM_NAME(core, tensorflow_type, name) name ", "
   return name + ": {" TF_HSM_ELEMENT_TYPES(TF_HSM_NAME) "}";
 #undef TF_HSM_NAME
 }
 
 // The attribute `rule`, one of the update rules.
-inline std::string Rule() {
+inline std::string RuleAttr() {
 #define TF_HSM_NAME(rule, name, num_slots, per_row) "'" name "', "
   return "rule: {" TF_HSM_UPDATE_RULES(TF_HSM_NAME) "}";
 #undef TF_HSM_NAME

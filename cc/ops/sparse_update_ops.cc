@@ -22,11 +22,11 @@ const Registration sparse_update(
           .Input("indices: Tindices")
           .Input("values: Taccumulator")
           .Input("hyperparameters: double")
-          .Attr(ElementType("T"))
+          .Attr(ElementTypeAttr("T"))
           .Attr("Taccumulator: {float, double}")
           .Attr("Tindices: {int32, int64}")
           .Attr("num_slots: int >= 0")
-          .Attr(Rule());
+          .Attr(RuleAttr());
     },
     SparseUpdateShape, R"doc(
 One step of an optimizer on the rows of a variable that a gradient names.

@@ -9,10 +9,6 @@
 namespace tf_hsm {
 namespace {
 
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
-
 // The value of a scalar input.
 template <typename S>
 absl::Status ReadScalar(OpKernelContext* context, const char* name, S* value) {
@@ -23,11 +19,11 @@ absl::Status ReadScalar(OpKernelContext* context, const char* name, S* value) {
         absl::StrCat(name, " must be a scalar, but has the shape ",
                      tensor->shape().DebugString()));
   }
-  *value = *static_cast<const S*>(tensor->data());
+  *value = *Data<S>(*tensor);
   return absl::OkStatus();
 }
 
-// Of a number of classes, from 1 on.
+// Checks a number of classes, from 1 on.
 absl::Status CheckCount(const char* name, int64_t value, int64_t num_classes) {
   if (value >= 1 && value <= num_classes) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -45,16 +41,28 @@ absl::Status Append(const TensorShape& batch, int64_t size,
 absl::Status ReadOfShape(OpKernelContext* context, const char* name,
                          const TensorShape& shape, const Tensor** tensor) {
   TF_RETURN_IF_ERROR(context->input(name, tensor));
-  if ((*tensor)->shape() == shape) return absl::OkStatus();
+  return CheckShape(name, **tensor, shape);
+}
+
+// Finds the op's input `inputs`, [..., width] of the weights' width.
+absl::Status ReadInputs(OpKernelContext* context, int64_t width,
+                        const Tensor** inputs) {
+  TF_RETURN_IF_ERROR(CheckWidth(width));
+  TF_RETURN_IF_ERROR(context->input("inputs", inputs));
+  const int rank = (*inputs)->dims();
+  if (rank >= 1 && (*inputs)->dim_size(rank - 1) == width) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat(name, " must have the shape ", shape.DebugString(),
-                   ", but has ", (*tensor)->shape().DebugString()));
+      absl::StrCat("inputs must have the shape [..., ", width,
+                   "], the width of weights last, but have ",
+                   (*inputs)->shape().DebugString()));
 }
 
 }  // namespace
 
 absl::Status InferenceArguments::Read(OpKernelContext* context,
-                                      tensorflow::DataType dtype) {
+                                      DataType dtype) {
   TF_RETURN_IF_ERROR(parameters.Read(context, dtype));
   const Tensor& weights = parameters.weights();
   width = weights.dim_size(1);
@@ -81,12 +89,8 @@ absl::Status TopKInputs::Read(OpKernelContext* context,
 absl::Status SampleInputs::Read(OpKernelContext* context,
                                 const InferenceArguments& in) {
   const Tensor* seed;
-  TF_RETURN_IF_ERROR(context->input("seed", &seed));
-  if (seed->shape() != TensorShape({2})) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "seed must have the shape [2], but has ", seed->shape().DebugString()));
-  }
-  const int64_t* seeds = static_cast<const int64_t*>(seed->data());
+  TF_RETURN_IF_ERROR(ReadOfShape(context, "seed", TensorShape({2}), &seed));
+  const int64_t* seeds = Data<int64_t>(*seed);
   options.seed_0 = static_cast<uint64_t>(seeds[0]);
   options.seed_1 = static_cast<uint64_t>(seeds[1]);
   TF_RETURN_IF_ERROR(ReadScalar(context, "num_samples", &options.num_samples));
@@ -133,10 +137,11 @@ absl::Status ClassInputs::Read(OpKernelContext* context,
       classes->shape().DebugString()));
 }
 
-absl::Status LogProbsShapes::Make(const InferenceArguments& in, bool of_nodes) {
+absl::Status LogProbsShapes::Make(const InferenceArguments& in,
+                                  const LogProbsAttributes& attributes) {
   const TreeView& tree = in.tree;
-  TF_RETURN_IF_ERROR(Append(
-      in.batch_shape, of_nodes ? tree.num_rows : tree.num_classes, &log_probs));
+  const int64_t last = attributes.of_nodes ? tree.num_rows : tree.num_classes;
+  TF_RETURN_IF_ERROR(Append(in.batch_shape, last, &log_probs));
   TF_RETURN_IF_ERROR(Append(in.batch_shape, tree.num_groups, &groups));
   return Append(TensorShape({in.num_examples}), tree.num_rows, &logits);
 }

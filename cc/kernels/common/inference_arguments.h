@@ -8,8 +8,9 @@
 
 #include "cc/core/api/sample.h"
 #include "cc/core/tree/tree_view.h"
+#include "cc/kernels/common/element_types.h"
+#include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/parameters.h"
-#include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
 
@@ -18,61 +19,90 @@ namespace tf_hsm {
 // other. No value is looked at. Variables are locked as long as this lives.
 struct InferenceArguments {
   // The element type of the parameters is `dtype`.
-  absl::Status Read(tensorflow::OpKernelContext* context,
-                    tensorflow::DataType dtype);
+  absl::Status Read(OpKernelContext* context, DataType dtype);
 
   Parameters parameters;
   TreeView tree;
-  const tensorflow::Tensor* inputs = nullptr;
-  tensorflow::TensorShape batch_shape;
+  const Tensor* inputs = nullptr;
+  TensorShape batch_shape;
   int64_t num_examples = 0;
   int64_t width = 0;
 };
 
 // The op's inputs `k` and `beam_width`; the shape of what is found.
 struct TopKInputs {
-  absl::Status Read(tensorflow::OpKernelContext* context,
-                    const InferenceArguments& in);
+  absl::Status Read(OpKernelContext* context, const InferenceArguments& in);
 
   int64_t k = 0;
   int64_t beam_width = 0;  // 0: exact
-  tensorflow::TensorShape shape;
+  TensorShape shape;
+};
+
+// The op's outputs, of accumulators of type A.
+template <typename A>
+struct TopKOutputs {
+  absl::Status Allocate(OpKernelContext* context, const InferenceArguments& in,
+                        const TopKInputs& wanted) {
+    Tensor* outputs[4];
+    for (int i = 0; i < 4; ++i) {
+      TF_RETURN_IF_ERROR(context->allocate_output(
+          i, i < 2 ? wanted.shape : in.batch_shape, &outputs[i]));
+    }
+    log_probs = Data<A>(*outputs[0]);
+    classes = Data<int64_t>(*outputs[1]);
+    num_pruned = Data<int64_t>(*outputs[2]);
+    best_class = Data<int64_t>(*outputs[3]);
+    return absl::OkStatus();
+  }
+
+  A* log_probs;         // [..., k]
+  int64_t* classes;     // [..., k]
+  int64_t* num_pruned;  // [...]
+  int64_t* best_class;  // [...]
 };
 
 // The op's inputs `num_samples`, `seed`, `temperature`, `top_k` and `top_p`;
 // the shape of the draws.
 struct SampleInputs {
-  absl::Status Read(tensorflow::OpKernelContext* context,
-                    const InferenceArguments& in);
+  absl::Status Read(OpKernelContext* context, const InferenceArguments& in);
 
   SampleOptions options;
-  tensorflow::TensorShape shape;
+  TensorShape shape;
 };
 
 // The op's input `classes`, [..., count], of the batch's shape but for `count`;
 // and those that a walk up `tree` needs.
 struct ClassInputs {
-  absl::Status Read(tensorflow::OpKernelContext* context,
-                    const InferenceArguments& in, TreeView* tree);
+  absl::Status Read(OpKernelContext* context, const InferenceArguments& in,
+                    TreeView* tree);
 
-  const tensorflow::Tensor* classes = nullptr;
+  const Tensor* classes = nullptr;
   int64_t count = 0;
+};
+
+// Whether the log-probabilities are those of all nodes, or of all classes.
+struct LogProbsAttributes : OpAttributes {
+  absl::Status Read(OpKernelConstruction* context) {
+    return context->GetAttr("of_nodes", &of_nodes);
+  }
+
+  bool of_nodes = false;
 };
 
 // The shapes of what the log-probabilities' op and its gradient hand to each
 // other.
 struct LogProbsShapes {
-  absl::Status Make(const InferenceArguments& in, bool of_nodes);
+  absl::Status Make(const InferenceArguments& in,
+                    const LogProbsAttributes& attributes);
 
   // Finds the op's inputs `grads`, `log_probs` and `group_log_probs`.
-  absl::Status ReadGradInputs(tensorflow::OpKernelContext* context,
-                              const tensorflow::Tensor** grads,
-                              const tensorflow::Tensor** values,
-                              const tensorflow::Tensor** groups) const;
+  absl::Status ReadGradInputs(OpKernelContext* context, const Tensor** grads,
+                              const Tensor** values,
+                              const Tensor** groups) const;
 
-  tensorflow::TensorShape log_probs;
-  tensorflow::TensorShape groups;
-  tensorflow::TensorShape logits;
+  TensorShape log_probs;
+  TensorShape groups;
+  TensorShape logits;
 };
 
 }  // namespace tf_hsm

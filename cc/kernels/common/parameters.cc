@@ -2,17 +2,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/kernels/common/arguments.h"
 
 namespace tf_hsm {
-namespace {
 
-using tensorflow::DataType;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 using tensorflow::Var;
 
-// The slots that a list input names.
 absl::Status FindSlots(OpKernelContext* context, const std::string& list,
                        int num_slots, VariableLocks* locks,
                        std::vector<Tensor*>* slots) {
@@ -34,20 +29,17 @@ absl::Status FindSlots(OpKernelContext* context, const std::string& list,
 
 absl::Status CheckSlots(const std::string& list,
                         const std::vector<Tensor*>& slots, DataType dtype,
-                        const TensorShape& shape) {
+                        UpdateRule rule, const TensorShape& shape) {
   for (size_t i = 0; i < slots.size(); ++i) {
     const std::string name = absl::StrCat(list, "[", i, "]");
     TF_RETURN_IF_ERROR(CheckType(name, *slots[i], dtype));
-    if (slots[i]->shape() != shape) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " must have the shape ", shape.DebugString(),
-                       ", but has ", slots[i]->shape().DebugString()));
-    }
+    TF_RETURN_IF_ERROR(CheckShape(name, *slots[i],
+                                  TraitsOf(rule).slots_per_row
+                                      ? TensorShape({shape.dim_size(0)})
+                                      : shape));
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::Status Parameters::Find(OpKernelContext* context, bool variables_only) {
   int first, past;
@@ -112,8 +104,9 @@ absl::Status Parameters::Read(OpKernelContext* context, DataType dtype) {
 }
 
 absl::Status Parameters::Write(OpKernelContext* context, DataType dtype,
-                               DataType slot_dtype, int num_slots,
-                               bool row_slots, bool with_vectors) {
+                               DataType slot_dtype, UpdateRule rule,
+                               bool with_vectors) {
+  const int num_slots = NumSlots(rule);
   TF_RETURN_IF_ERROR(Find(context, /*variables_only=*/true));
   TF_RETURN_IF_ERROR(
       FindSlots(context, "weight_slots", num_slots, &locks_, &weight_slots_));
@@ -132,14 +125,14 @@ absl::Status Parameters::Write(OpKernelContext* context, DataType dtype,
   }
   TF_RETURN_IF_ERROR(locks_.LockExclusive());
   TF_RETURN_IF_ERROR(Check(dtype));
-  const TensorShape rows({weights_->dim_size(0)});
-  TF_RETURN_IF_ERROR(CheckSlots("weight_slots", weight_slots_, slot_dtype,
-                                row_slots ? rows : weights_->shape()));
-  TF_RETURN_IF_ERROR(CheckSlots("bias_slots", bias_slots_, slot_dtype, rows));
+  TF_RETURN_IF_ERROR(CheckSlots("weight_slots", weight_slots_, slot_dtype, rule,
+                                weights_->shape()));
+  // Biases have a number per row: so have their slots, whatever the rule.
+  TF_RETURN_IF_ERROR(CheckSlots("bias_slots", bias_slots_, slot_dtype, rule,
+                                TensorShape({weights_->dim_size(0)})));
   if (with_vectors) {
-    const TensorShape count({vectors_->dim_size(0)});
     TF_RETURN_IF_ERROR(CheckSlots("vector_slots", vector_slots_, slot_dtype,
-                                  row_slots ? count : vectors_->shape()));
+                                  rule, vectors_->shape()));
   }
   return locks_.Unshare(context);
 }

@@ -3,40 +3,23 @@
 #include <string>
 
 namespace tf_hsm {
-namespace {
 
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
-
-}  // namespace
-
-absl::Status RuleOf(const std::string& name, UpdateRule* rule) {
-  if (name == "sgd") {
-    *rule = UpdateRule::kSgd;
-  } else if (name == "adagrad") {
-    *rule = UpdateRule::kAdagrad;
-  } else if (name == "rowwise_adagrad") {
-    *rule = UpdateRule::kRowwiseAdagrad;
-  } else if (name == "adam") {
-    *rule = UpdateRule::kAdam;
-  } else {
-    return absl::InvalidArgumentError("rule: there is no " + name);
+absl::Status ReadRule(OpKernelConstruction* context, UpdateRule* rule) {
+  std::string name;
+  TF_RETURN_IF_ERROR(context->GetAttr("rule", &name));
+  for (const RuleTraits& traits : kUpdateRules) {
+    if (name != traits.name) continue;
+    *rule = traits.rule;
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError("rule: there is no " + name);
 }
 
 absl::Status TrainStepAttributes::Read(OpKernelConstruction* context) {
-  std::string name;
-  TF_RETURN_IF_ERROR(context->GetAttr("ignore_classes", &ignored));
-  if (context->HasAttr("with_gradients")) {
-    TF_RETURN_IF_ERROR(context->GetAttr("with_gradients", &with_gradients));
-  }
+  TF_RETURN_IF_ERROR(LossAttributes::Read(context));
   TF_RETURN_IF_ERROR(
       context->GetAttr("stochastic_rounding", &stochastic_rounding));
-  TF_RETURN_IF_ERROR(context->GetAttr("rule", &name));
-  return RuleOf(name, &rule);
+  return ReadRule(context, &rule);
 }
 
 absl::Status ReadHyperparameters(OpKernelContext* context,
@@ -54,9 +37,9 @@ absl::Status ReadHyperparameters(OpKernelContext* context,
         "seed must be a scalar, but has the shape " +
         number->shape().DebugString());
   }
-  const double* data = static_cast<const double*>(values->data());
+  const double* data = Data<double>(*values);
   *hyper = {data[0], data[1], data[2], data[3]};
-  *seed = *static_cast<const int64_t*>(number->data());
+  *seed = *Data<int64_t>(*number);
   return absl::OkStatus();
 }
 

@@ -4,54 +4,54 @@
 #define TF_HSM_CC_KERNELS_COMMON_TRAIN_STEP_ARGUMENTS_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "cc/core/update/update.h"
-#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/element_types.h"
+#include "cc/kernels/common/loss_arguments.h"
+#include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/parameters.h"
-#include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
 
-// The rule that the attribute `rule` names.
-absl::Status RuleOf(const std::string& name, UpdateRule* rule);
+// Reads the op's attribute `rule`.
+absl::Status ReadRule(OpKernelConstruction* context, UpdateRule* rule);
 
-// The op's attributes.
-struct TrainStepAttributes {
-  std::vector<int64_t> ignored;
-  bool with_gradients = true;  // where the op has this one
+struct TrainStepAttributes : LossAttributes {
+  static constexpr bool kTakesTensors = false;
+
   bool stochastic_rounding = false;
   UpdateRule rule = UpdateRule::kSgd;
 
-  absl::Status Read(tensorflow::OpKernelConstruction* context);
+  absl::Status Read(OpKernelConstruction* context);
 };
 
 // Reads the op's inputs `hyperparameters` and `seed`, both in host memory.
-absl::Status ReadHyperparameters(tensorflow::OpKernelContext* context,
+absl::Status ReadHyperparameters(OpKernelContext* context,
                                  Hyperparameters* hyper, uint64_t* seed);
+
+// Points `data` at the numbers of `slots`.
+template <typename A>
+void PointAtSlots(const std::vector<Tensor*>& slots, A** data) {
+  for (const Tensor* slot : slots) *data++ = Data<A>(*slot);
+}
 
 // The update of parameters that Parameters::Write has found; T is the core's
 // element type.
 template <typename T>
-absl::Status ReadUpdate(tensorflow::OpKernelContext* context,
+absl::Status ReadUpdate(OpKernelContext* context,
                         const TrainStepAttributes& attributes,
                         const Parameters& parameters, Update<T>* update) {
-  using A = Accumulator<T>;
   TF_RETURN_IF_ERROR(
       ReadHyperparameters(context, &update->hyper, &update->seed));
   update->rule = attributes.rule;
   update->stochastic = attributes.stochastic_rounding;
-  update->weights = static_cast<T*>(parameters.weights().data());
+  update->weights = Data<T>(parameters.weights());
   if (parameters.biases() != nullptr) {
-    update->biases = static_cast<T*>(parameters.biases()->data());
+    update->biases = Data<T>(*parameters.biases());
   }
-  for (int s = 0; s < NumSlots(attributes.rule); ++s) {
-    update->weight_slots[s] =
-        static_cast<A*>(parameters.weight_slots()[s]->data());
-    if (parameters.biases() == nullptr) continue;
-    update->bias_slots[s] = static_cast<A*>(parameters.bias_slots()[s]->data());
-  }
+  PointAtSlots(parameters.weight_slots(), update->weight_slots);
+  PointAtSlots(parameters.bias_slots(), update->bias_slots);
   return absl::OkStatus();
 }
 
@@ -59,15 +59,11 @@ absl::Status ReadUpdate(tensorflow::OpKernelContext* context,
 template <typename T>
 Update<T> UpdateOfVectors(const Update<T>& of_weights,
                           const Parameters& parameters) {
-  using A = Accumulator<T>;
   Update<T> update;
   update.rule = of_weights.rule;
   update.hyper = of_weights.hyper;
-  update.weights = static_cast<T*>(parameters.vectors()->data());
-  for (int s = 0; s < NumSlots(update.rule); ++s) {
-    update.weight_slots[s] =
-        static_cast<A*>(parameters.vector_slots()[s]->data());
-  }
+  update.weights = Data<T>(*parameters.vectors());
+  PointAtSlots(parameters.vector_slots(), update.weight_slots);
   update.stochastic = of_weights.stochastic;
   // Other bits than the weights' rows of the same numbers have.
   update.seed = ~of_weights.seed;

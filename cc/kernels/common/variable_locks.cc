@@ -8,22 +8,16 @@
 #include "absl/strings/str_cat.h"
 
 namespace tf_hsm {
-namespace {
 
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
 using tensorflow::Var;
-
-}  // namespace
 
 absl::Status WithoutValue(const std::string& name) {
   return absl::FailedPreconditionError(
       absl::StrCat(name, " is a variable without a value"));
 }
 
-absl::Status CheckType(const std::string& name,
-                       const tensorflow::Tensor& tensor,
-                       tensorflow::DataType dtype) {
+absl::Status CheckType(const std::string& name, const Tensor& tensor,
+                       DataType dtype) {
   if (!tensor.IsInitialized()) return WithoutValue(name);
   if (tensor.dtype() == dtype) return absl::OkStatus();
   return absl::InvalidArgumentError(

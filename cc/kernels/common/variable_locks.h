@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tensorflow/core/framework/op_kernel.h"
+#include "cc/kernels/common/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
 
@@ -15,9 +15,8 @@ namespace tf_hsm {
 absl::Status WithoutValue(const std::string& name);
 
 // Whether a tensor has a value, of this type.
-absl::Status CheckType(const std::string& name,
-                       const tensorflow::Tensor& tensor,
-                       tensorflow::DataType dtype);
+absl::Status CheckType(const std::string& name, const Tensor& tensor,
+                       DataType dtype);
 
 // Finds variables, then locks all of them in one order for everybody, so that
 // no two ops each wait for the other. Unlocks and forgets them at its end.
@@ -29,7 +28,7 @@ class VariableLocks {
   ~VariableLocks();
 
   // Finds the variable whose handle is the op's input number `input`.
-  absl::Status Find(tensorflow::OpKernelContext* context, int input,
+  absl::Status Find(OpKernelContext* context, int input,
                     const std::string& name, tensorflow::Var** variable);
 
   // For reading. The buffer of a variable is never referenced: so no writer is
@@ -41,7 +40,7 @@ class VariableLocks {
 
   // Gives each variable whose buffer somebody else still refers to a copy of
   // its own, so that it may be written in place. All are of plain numbers.
-  absl::Status Unshare(tensorflow::OpKernelContext* context);
+  absl::Status Unshare(OpKernelContext* context);
 
  private:
   struct Held {

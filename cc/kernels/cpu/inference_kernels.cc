@@ -6,111 +6,81 @@
 #include "cc/core/api/class_log_probs.h"
 #include "cc/core/api/sample.h"
 #include "cc/core/api/search.h"
-#include "cc/kernels/cpu/descent_inputs.h"
-#include "tensorflow/core/framework/op_kernel.h"
+#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/cpu/inference_batch.h"
+#include "cc/kernels/cpu/register.h"
 
 namespace tf_hsm {
 namespace {
 
-using tensorflow::OpKernel;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
-
 template <typename T>
-class TopKOp : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-  using Inputs = DescentInputs<T>;
-  using A = typename Inputs::A;
+struct TopKOp : OpAttributes {
+  using A = Accumulator<T>;
 
-  void Compute(OpKernelContext* context) override {
-    Inputs in;
-    OP_REQUIRES_OK(context, in.Read(context));
-    TopKInputs arguments;
-    OP_REQUIRES_OK(context, arguments.Read(context, in.arguments));
-    const int64_t k = arguments.k;
-    const TensorShape& batch_shape = in.arguments.batch_shape;
-    Tensor *log_probs, *classes, *pruned, *best;
-    OP_REQUIRES_OK(context,
-                   context->allocate_output(0, arguments.shape, &log_probs));
-    OP_REQUIRES_OK(context,
-                   context->allocate_output(1, arguments.shape, &classes));
-    OP_REQUIRES_OK(context, context->allocate_output(2, batch_shape, &pruned));
-    OP_REQUIRES_OK(context, context->allocate_output(3, batch_shape, &best));
+  absl::Status Run(OpKernelContext* context) const {
+    InferenceBatch<T> in;
+    TopKInputs wanted;
+    TopKOutputs<A> out;
+    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments));
+    TF_RETURN_IF_ERROR(out.Allocate(context, in.arguments, wanted));
     SearchOptions options;
-    options.max_classes = k;
-    options.beam_width = arguments.beam_width;
-    A* values = Inputs::template Data<A>(*log_probs);
-    int64_t* ids = Inputs::template Data<int64_t>(*classes);
-    int64_t* counts = Inputs::template Data<int64_t>(*pruned);
-    int64_t* firsts = Inputs::template Data<int64_t>(*best);
+    options.max_classes = wanted.k;
+    options.beam_width = wanted.beam_width;
     auto found = [&](int64_t example, const SearchResult<A>& result) {
+      const int64_t first = example * wanted.k;
       for (int64_t i = 0; i < result.num_classes; ++i) {
-        values[example * k + i] = result.classes[i].log_prob;
-        ids[example * k + i] = result.classes[i].id;
+        out.log_probs[first + i] = result.classes[i].log_prob;
+        out.classes[first + i] = result.classes[i].id;
       }
-      counts[example] = result.num_pruned;
+      out.num_pruned[example] = result.num_pruned;
       // A search that ends without a class is an error later.
-      firsts[example] = result.num_classes > 0 ? result.classes[0].id : -1;
+      out.best_class[example] =
+          result.num_classes > 0 ? result.classes[0].id : -1;
     };
-    OP_REQUIRES_OK(context, Run([&] {
-                     return FindBestClasses(in.descent, options, found);
-                   }));
+    return CallCore(
+        [&] { return FindBestClasses<T>(in.scorer, options, found); });
   }
 };
 
 template <typename T>
-class SampleOp : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-  using Inputs = DescentInputs<T>;
-
-  void Compute(OpKernelContext* context) override {
-    Inputs in;
-    OP_REQUIRES_OK(context, in.Read(context));
-    SampleInputs arguments;
-    OP_REQUIRES_OK(context, arguments.Read(context, in.arguments));
+struct SampleOp : OpAttributes {
+  absl::Status Run(OpKernelContext* context) const {
+    InferenceBatch<T> in;
+    SampleInputs wanted;
     Tensor* classes;
-    OP_REQUIRES_OK(context,
-                   context->allocate_output(0, arguments.shape, &classes));
-    OP_REQUIRES_OK(context, Run([&] {
-                     return Sample(in.descent, arguments.options,
-                                   Inputs::template Data<int64_t>(*classes));
-                   }));
+    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments));
+    TF_RETURN_IF_ERROR(context->allocate_output(0, wanted.shape, &classes));
+    return CallCore([&] {
+      return Sample(in.scorer, wanted.options, Data<int64_t>(*classes));
+    });
   }
 };
 
 template <typename T>
-class ClassLogProbsOp : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-  using Inputs = DescentInputs<T>;
-  using A = typename Inputs::A;
-
-  void Compute(OpKernelContext* context) override {
-    Inputs in;
-    OP_REQUIRES_OK(context, in.Read(context));
-    ClassInputs arguments;
-    OP_REQUIRES_OK(context,
-                   arguments.Read(context, in.arguments, &in.descent.tree));
-    const Tensor& classes = *arguments.classes;
-    std::vector<int64_t> ids;
+struct ClassLogProbsOp : OpAttributes {
+  absl::Status Run(OpKernelContext* context) const {
+    InferenceBatch<T> in;
+    ClassInputs wanted;
     Tensor* log_probs;
-    OP_REQUIRES_OK(context,
-                   context->allocate_output(0, classes.shape(), &log_probs));
-    OP_REQUIRES_OK(context, Run([&] {
-                     CopyIntegers(classes, &ids);
-                     return ClassLogProbs(in.descent, ids.data(),
-                                          arguments.count,
-                                          Inputs::template Data<A>(*log_probs));
-                   }));
+    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments, &in.scorer.tree));
+    TF_RETURN_IF_ERROR(
+        context->allocate_output(0, wanted.classes->shape(), &log_probs));
+    return CallCore([&] {
+      std::vector<int64_t> ids;
+      CopyIntegers(*wanted.classes, &ids);
+      return ClassLogProbs(in.scorer, ids.data(), wanted.count,
+                           Data<Accumulator<T>>(*log_probs));
+    });
   }
 };
 
-TF_HSM_REGISTER_INFERENCE("TfHsmTopK", TopKOp);
-TF_HSM_REGISTER_INFERENCE("TfHsmSample", SampleOp);
-TF_HSM_REGISTER_INFERENCE("TfHsmClassLogProbs", ClassLogProbsOp);
+const Registration<TopKOp> top_k(kCpu, "TfHsmTopK");
+const Registration<SampleOp> sample(kCpu, "TfHsmSample");
+const Registration<ClassLogProbsOp> class_log_probs(kCpu, "TfHsmClassLogProbs");
 
 }  // namespace
 }  // namespace tf_hsm

@@ -1,95 +1,75 @@
 // The log-probabilities of all classes or nodes, and their gradient, on the
 // CPU, for tensors and for variables.
 
+#include <string>
 #include <vector>
 
 #include "cc/core/api/log_probs.h"
-#include "cc/kernels/cpu/descent_inputs.h"
-#include "tensorflow/core/framework/op_kernel.h"
+#include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/cpu/inference_batch.h"
+#include "cc/kernels/cpu/page_pool.h"
+#include "cc/kernels/cpu/register.h"
 
 namespace tf_hsm {
 namespace {
 
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
-
+// What both ops begin with.
 template <typename T>
-class LogProbsOp : public OpKernel {
- public:
-  using Inputs = DescentInputs<T>;
-  using A = typename Inputs::A;
-
-  explicit LogProbsOp(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("of_nodes", &of_nodes_));
+struct LogProbsBatch : InferenceBatch<T> {
+  absl::Status Read(OpKernelContext* context,
+                    const LogProbsAttributes& attributes) {
+    TF_RETURN_IF_ERROR(InferenceBatch<T>::Read(context));
+    TF_RETURN_IF_ERROR(
+        CallCore([&] { return FindLevels(this->scorer.tree, &levels); }));
+    return shapes.Make(this->arguments, attributes);
   }
 
-  void Compute(OpKernelContext* context) override {
-    Inputs in;
-    OP_REQUIRES_OK(context, in.Read(context));
-    const TreeView& tree = in.descent.tree;
-    std::vector<int64_t> levels;
-    OP_REQUIRES_OK(context, Run([&] { return FindLevels(tree, &levels); }));
-    LogProbsShapes shapes;
-    OP_REQUIRES_OK(context, shapes.Make(in.arguments, of_nodes_));
+  std::vector<int64_t> levels;
+  LogProbsShapes shapes;
+};
+
+template <typename T>
+struct LogProbsOp : LogProbsAttributes {
+  using A = Accumulator<T>;
+
+  absl::Status Run(OpKernelContext* context) const {
+    LogProbsBatch<T> in;
     Tensor *values, *groups;
-    OP_REQUIRES_OK(context,
-                   AllocateOutput(context, 0, shapes.log_probs, &values));
-    OP_REQUIRES_OK(context, AllocateOutput(context, 1, shapes.groups, &groups));
-    LogProbs(in.descent, levels,
-             {of_nodes_, Inputs::template Data<A>(*values),
-              Inputs::template Data<A>(*groups)});
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
+    TF_RETURN_IF_ERROR(
+        AllocateOutput(context, 0, in.shapes.log_probs, &values));
+    TF_RETURN_IF_ERROR(AllocateOutput(context, 1, in.shapes.groups, &groups));
+    LogProbs(in.scorer, in.levels,
+             {of_nodes, Data<A>(*values), Data<A>(*groups)});
+    return absl::OkStatus();
   }
-
- private:
-  bool of_nodes_;
 };
 
 template <typename T>
-class LogProbsGradOp : public OpKernel {
- public:
-  using Inputs = DescentInputs<T>;
-  using A = typename Inputs::A;
+struct LogProbsGradOp : LogProbsAttributes {
+  using A = Accumulator<T>;
 
-  explicit LogProbsGradOp(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("of_nodes", &of_nodes_));
-  }
-
-  void Compute(OpKernelContext* context) override {
-    Inputs in;
-    OP_REQUIRES_OK(context, in.Read(context));
-    const TreeView& tree = in.descent.tree;
-    std::vector<int64_t> levels;
-    OP_REQUIRES_OK(context, Run([&] { return FindLevels(tree, &levels); }));
+  absl::Status Run(OpKernelContext* context) const {
+    LogProbsBatch<T> in;
     const Tensor *grads, *values, *groups;
-    LogProbsShapes shapes;
-    OP_REQUIRES_OK(context, shapes.Make(in.arguments, of_nodes_));
-    OP_REQUIRES_OK(context,
-                   shapes.ReadGradInputs(context, &grads, &values, &groups));
     Tensor *dx, *dz;
-    OP_REQUIRES_OK(
-        context, AllocateOutput(context, 0, in.arguments.inputs->shape(), &dx));
-    OP_REQUIRES_OK(context, AllocateOutput(context, 1, shapes.logits, &dz));
-    OP_REQUIRES_OK(context, Run([&] {
-                     LogProbsGrad(
-                         in.descent, levels,
-                         {of_nodes_, Inputs::template Data<const A>(*values),
-                          Inputs::template Data<const A>(*groups)},
-                         Inputs::template Data<const A>(*grads),
-                         Inputs::template Data<A>(*dz),
-                         Inputs::template Data<A>(*dx));
-                     return std::string();
-                   }));
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
+    TF_RETURN_IF_ERROR(
+        in.shapes.ReadGradInputs(context, &grads, &values, &groups));
+    TF_RETURN_IF_ERROR(
+        AllocateOutput(context, 0, in.arguments.inputs->shape(), &dx));
+    TF_RETURN_IF_ERROR(AllocateOutput(context, 1, in.shapes.logits, &dz));
+    return CallCore([&] {
+      LogProbsGrad(in.scorer, in.levels,
+                   {of_nodes, Data<const A>(*values), Data<const A>(*groups)},
+                   Data<const A>(*grads), Data<A>(*dz), Data<A>(*dx));
+      return std::string();
+    });
   }
-
- private:
-  bool of_nodes_;
 };
 
-TF_HSM_REGISTER_INFERENCE("TfHsmLogProbs", LogProbsOp);
-TF_HSM_REGISTER_INFERENCE("TfHsmLogProbsGrad", LogProbsGradOp);
+const Registration<LogProbsOp> log_probs(kCpu, "TfHsmLogProbs");
+const Registration<LogProbsGradOp> log_probs_grad(kCpu, "TfHsmLogProbsGrad");
 
 }  // namespace
 }  // namespace tf_hsm

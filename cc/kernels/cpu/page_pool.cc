@@ -104,24 +104,21 @@ size_t PagePool::kept_bytes() {
   return kept_bytes_;
 }
 
-absl::Status AllocateTemp(tensorflow::OpKernelContext* context,
-                          tensorflow::DataType dtype,
-                          const tensorflow::TensorShape& shape,
-                          tensorflow::Tensor* tensor) {
+absl::Status AllocateTemp(OpKernelContext* context, DataType dtype,
+                          const TensorShape& shape, Tensor* tensor) {
   const size_t bytes = static_cast<size_t>(shape.num_elements()) *
                        tensorflow::DataTypeSize(dtype);
   if (bytes < kMinPooled) return context->allocate_temp(dtype, shape, tensor);
-  *tensor = tensorflow::Tensor(PagePool::Get(), dtype, shape);
+  *tensor = Tensor(PagePool::Get(), dtype, shape);
   if (tensor->IsInitialized()) return absl::OkStatus();
   return absl::ResourceExhaustedError("no memory for a tensor of shape " +
                                       shape.DebugString() + ", " +
                                       std::to_string(bytes) + " bytes");
 }
 
-absl::Status AllocateOutput(tensorflow::OpKernelContext* context, int index,
-                            const tensorflow::TensorShape& shape,
-                            tensorflow::Tensor** output) {
-  tensorflow::Tensor tensor;
+absl::Status AllocateOutput(OpKernelContext* context, int index,
+                            const TensorShape& shape, Tensor** output) {
+  Tensor tensor;
   TF_RETURN_IF_ERROR(AllocateTemp(
       context, context->expected_output_dtype(index), shape, &tensor));
   context->set_output(index, tensor);

@@ -13,8 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cc/kernels/common/element_types.h"
+#include "cc/kernels/common/op_kernel.h"
 #include "tensorflow/core/framework/allocator.h"
-#include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
 
@@ -51,13 +52,19 @@ class PagePool : public tensorflow::Allocator {
 
 // Like OpKernelContext::allocate_temp and allocate_output, but large tensors
 // come from the pool.
-absl::Status AllocateTemp(tensorflow::OpKernelContext* context,
-                          tensorflow::DataType dtype,
-                          const tensorflow::TensorShape& shape,
-                          tensorflow::Tensor* tensor);
-absl::Status AllocateOutput(tensorflow::OpKernelContext* context, int index,
-                            const tensorflow::TensorShape& shape,
-                            tensorflow::Tensor** output);
+absl::Status AllocateTemp(OpKernelContext* context, DataType dtype,
+                          const TensorShape& shape, Tensor* tensor);
+absl::Status AllocateOutput(OpKernelContext* context, int index,
+                            const TensorShape& shape, Tensor** output);
+
+// AllocateTemp of numbers of type S, at `data`, which live as long as `tensor`.
+template <typename S>
+absl::Status AllocateTemp(OpKernelContext* context, const TensorShape& shape,
+                          Tensor* tensor, S** data) {
+  TF_RETURN_IF_ERROR(AllocateTemp(context, kDataType<S>, shape, tensor));
+  *data = Data<S>(*tensor);
+  return absl::OkStatus();
+}
 
 }  // namespace tf_hsm
 

@@ -38,7 +38,7 @@ struct Items {
 
 }  // namespace
 
-Parallel PoolParallel(tensorflow::OpKernelContext* context) {
+Parallel PoolParallel(OpKernelContext* context) {
   const auto* pool = context->device()->tensorflow_cpu_worker_threads();
   return [pool](int64_t count, const std::function<void(int64_t)>& work) {
     const int64_t helpers = std::min<int64_t>(pool->num_threads, count) - 1;
@@ -55,7 +55,7 @@ Parallel PoolParallel(tensorflow::OpKernelContext* context) {
   };
 }
 
-void SetZero(const Parallel& parallel, tensorflow::Tensor* tensor) {
+void SetZero(const Parallel& parallel, Tensor* tensor) {
   constexpr int64_t kBytes = 1 << 20;
   char* data = static_cast<char*>(tensor->data());
   const int64_t total = tensor->TotalBytes();

@@ -4,16 +4,16 @@
 #define TF_HSM_CC_KERNELS_CPU_PARALLEL_H_
 
 #include "cc/core/base/parallel.h"
-#include "tensorflow/core/framework/op_kernel.h"
+#include "cc/kernels/common/op_kernel.h"
 
 namespace tf_hsm {
 
 // Runs on the context's device's pool and on the calling thread, which takes
 // items too: it never waits for a pool that others keep busy.
-Parallel PoolParallel(tensorflow::OpKernelContext* context);
+Parallel PoolParallel(OpKernelContext* context);
 
 // Fills the tensor's memory with zeros.
-void SetZero(const Parallel& parallel, tensorflow::Tensor* tensor);
+void SetZero(const Parallel& parallel, Tensor* tensor);
 
 }  // namespace tf_hsm
 

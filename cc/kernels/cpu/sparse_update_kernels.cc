@@ -1,7 +1,5 @@
 // The step of an optimizer on some rows of a variable, on the CPU.
 
-#include <new>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -9,112 +7,86 @@
 #include "cc/core/api/sparse_update.h"
 #include "cc/core/update/update.h"
 #include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/status.h"
 #include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/common/variable_locks.h"
 #include "cc/kernels/cpu/parallel.h"
-#include "tensorflow/core/framework/op_kernel.h"
+#include "cc/kernels/cpu/register.h"
 
 namespace tf_hsm {
 namespace {
 
-using tensorflow::DataTypeToEnum;
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
+struct SparseUpdateAttributes : OpAttributes {
+  static constexpr bool kTakesTensors = false;
 
-absl::Status CheckShape(const std::string& name, const Tensor& tensor,
-                        const TensorShape& shape) {
-  if (tensor.shape() == shape) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must have the shape ", shape.DebugString(),
-                   ", but has ", tensor.shape().DebugString()));
-}
+  UpdateRule rule = UpdateRule::kSgd;
+
+  absl::Status Read(OpKernelConstruction* context) {
+    TF_RETURN_IF_ERROR(ReadRule(context, &rule));
+    int num_slots;
+    TF_RETURN_IF_ERROR(context->GetAttr("num_slots", &num_slots));
+    if (num_slots == NumSlots(rule)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("slots must be ", NumSlots(rule), " for ",
+                     TraitsOf(rule).name, ", but are ", num_slots));
+  }
+};
 
 template <typename T>
-class SparseUpdateOp : public OpKernel {
- public:
-  using Core = typename CoreType<T>::type;
-  using A = Accumulator<Core>;
+struct SparseUpdateOp : SparseUpdateAttributes {
+  using A = Accumulator<T>;
 
-  explicit SparseUpdateOp(OpKernelConstruction* context) : OpKernel(context) {
-    std::string rule;
-    OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
-    OP_REQUIRES_OK(context, RuleOf(rule, &rule_));
-    int num_slots;
-    OP_REQUIRES_OK(context, context->GetAttr("num_slots", &num_slots));
-    OP_REQUIRES(context, num_slots == NumSlots(rule_),
-                absl::InvalidArgumentError(
-                    absl::StrCat("slots must be ", NumSlots(rule_), " for ",
-                                 rule, ", but are ", num_slots)));
-  }
-
-  void Compute(OpKernelContext* context) override {
+  absl::Status Run(OpKernelContext* context) const {
     VariableLocks locks;
-    const Tensor* weights;
-    Update<Core> update;
-    SparseGradient<Core> gradient;
+    const Tensor* weights = nullptr;
+    Update<T> update;
+    SparseGradient<T> gradient;
     std::vector<KeyAndIndex> rows;
-    OP_REQUIRES_OK(context, ReadUpdate(context, &locks, &weights, &update));
-    OP_REQUIRES_OK(context,
-                   ReadGradient(context, weights->shape(), &rows, &gradient));
-    try {
-      SparseUpdate<Core>(update, gradient, PoolParallel(context));
-    } catch (const std::bad_alloc&) {
-      context->CtxFailure(absl::ResourceExhaustedError(
-          "no memory for the scratch of an update, which may be half done"));
-    }
+    TF_RETURN_IF_ERROR(ReadUpdate(context, &locks, &weights, &update));
+    TF_RETURN_IF_ERROR(
+        ReadGradient(context, weights->shape(), &rows, &gradient));
+    return WithMemory(
+        "no memory for the scratch of an update, which may be half done", [&] {
+          SparseUpdate<T>(update, gradient, PoolParallel(context));
+          return absl::OkStatus();
+        });
   }
 
- private:
   // Finds, locks and checks the variables.
   absl::Status ReadUpdate(OpKernelContext* context, VariableLocks* locks,
-                          const Tensor** weights, Update<Core>* update) const {
-    const int num_slots = NumSlots(rule_);
-    tensorflow::Var *variable, *slots[2];
+                          const Tensor** weights, Update<T>* update) const {
+    tensorflow::Var* variable;
+    std::vector<Tensor*> slots;
     TF_RETURN_IF_ERROR(locks->Find(context, 0, "weights", &variable));
-    for (int s = 0; s < num_slots; ++s) {
-      TF_RETURN_IF_ERROR(locks->Find(context, 1 + s, SlotName(s), &slots[s]));
-    }
+    TF_RETURN_IF_ERROR(
+        FindSlots(context, "slots", NumSlots(rule), locks, &slots));
     TF_RETURN_IF_ERROR(locks->LockExclusive());
     *weights = variable->tensor();
-    TF_RETURN_IF_ERROR(
-        CheckType("weights", **weights, DataTypeToEnum<T>::value));
-    const TensorShape shape = (*weights)->shape();
-    if (shape.dims() == 0) {
+    TF_RETURN_IF_ERROR(CheckType("weights", **weights, kDataType<T>));
+    if ((*weights)->dims() == 0) {
       return absl::InvalidArgumentError(
           "weights must have the shape [rows, ...], but are a scalar");
     }
-    const bool of_rows = rule_ == UpdateRule::kRowwiseAdagrad;
-    for (int s = 0; s < num_slots; ++s) {
-      const Tensor& slot = *slots[s]->tensor();
-      TF_RETURN_IF_ERROR(
-          CheckType(SlotName(s), slot, DataTypeToEnum<A>::value));
-      TF_RETURN_IF_ERROR(
-          CheckShape(SlotName(s), slot,
-                     of_rows ? TensorShape({shape.dim_size(0)}) : shape));
-    }
+    TF_RETURN_IF_ERROR(
+        CheckSlots("slots", slots, kDataType<A>, rule, (*weights)->shape()));
     const Tensor* hyper;
     TF_RETURN_IF_ERROR(context->input("hyperparameters", &hyper));
     TF_RETURN_IF_ERROR(CheckShape("hyperparameters", *hyper, TensorShape({4})));
     TF_RETURN_IF_ERROR(locks->Unshare(context));
-    const double* values = static_cast<const double*>(hyper->data());
-    update->rule = rule_;
+    const double* values = Data<double>(*hyper);
+    update->rule = rule;
     update->hyper = {values[0], values[1], values[2], values[3]};
-    update->weights = static_cast<Core*>((*weights)->data());
-    for (int s = 0; s < num_slots; ++s) {
-      update->weight_slots[s] = static_cast<A*>(slots[s]->tensor()->data());
-    }
+    update->weights = Data<T>(**weights);
+    PointAtSlots(slots, update->weight_slots);
     return absl::OkStatus();
   }
 
-  static std::string SlotName(int s) { return absl::StrCat("slots[", s, "]"); }
-
-  // Of weights of this shape; what it refers to is kept in `rows`.
+  // Reads the gradient of weights of this shape; what it refers to is kept in
+  // `rows`.
   absl::Status ReadGradient(OpKernelContext* context, const TensorShape& shape,
                             std::vector<KeyAndIndex>* rows,
-                            SparseGradient<Core>* gradient) const {
+                            SparseGradient<T>* gradient) const {
     const Tensor *indices, *values;
     TF_RETURN_IF_ERROR(context->input("indices", &indices));
     TF_RETURN_IF_ERROR(context->input("values", &values));
@@ -127,35 +99,21 @@ class SparseUpdateOp : public OpKernel {
     TensorShape expected = shape;
     TF_RETURN_IF_ERROR(expected.SetDimWithStatus(0, count));
     TF_RETURN_IF_ERROR(CheckShape("values", *values, expected));
-    try {
+    TF_RETURN_IF_ERROR(WithMemory("no memory to sort the indices", [&] {
       std::vector<int64_t> row_of;
       TF_RETURN_IF_ERROR(ReadIndices(*indices, shape.dim_size(0), &row_of));
       *rows = SortRows(row_of.data(), count);
-    } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError("no memory to sort the indices");
-    }
+      return absl::OkStatus();
+    }));
     gradient->rows = rows->data();
-    gradient->values = static_cast<const A*>(values->data());
+    gradient->values = Data<A>(*values);
     gradient->count = count;
     gradient->width = count == 0 ? 0 : values->NumElements() / count;
     return absl::OkStatus();
   }
-
-  UpdateRule rule_ = UpdateRule::kSgd;
 };
 
-#define TF_HSM_REGISTER(T)                                                 \
-  REGISTER_KERNEL_BUILDER(                                                 \
-      Name("ResourceTfHsmSparseUpdate")                                    \
-          .Device(tensorflow::DEVICE_CPU)                                  \
-          .TypeConstraint<T>("T")                                          \
-          .TypeConstraint<Accumulator<CoreType<T>::type>>("Taccumulator"), \
-      SparseUpdateOp<T>)
-TF_HSM_REGISTER(float);
-TF_HSM_REGISTER(double);
-TF_HSM_REGISTER(Eigen::bfloat16);
-TF_HSM_REGISTER(Eigen::half);
-#undef TF_HSM_REGISTER
+const Registration<SparseUpdateOp> sparse_update(kCpu, "TfHsmSparseUpdate");
 
 }  // namespace
 }  // namespace tf_hsm

@@ -4,51 +4,46 @@
 #define TF_HSM_CC_KERNELS_GPU_CORE_BATCH_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "cc/cuda/api/gpu.h"
-#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/element_types.h"
+#include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/parameters.h"
 #include "cc/kernels/gpu/device_tree.h"
-#include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/tensor_float_32_utils.h"
 
 namespace tf_hsm {
 namespace gpu {
 
-inline ElementType ElementTypeOf(tensorflow::DataType type) {
-  ElementType result = {};
-#define TF_HSM_FIND(T, Tensor, name)                       \
-  if (type == tensorflow::DataTypeToEnum<Tensor>::value) { \
-    result = kElementType<T>;                              \
-  }
-  TF_HSM_ELEMENT_TYPES(TF_HSM_FIND)
-#undef TF_HSM_FIND
-  return result;
-}
-
-// Sets all of a batch but its labels, of `inputs` [..., width]. Refuses sizes
-// that the core does not take.
-template <typename T>
-absl::Status SetBatch(const Parameters& parameters,
-                      const tensorflow::Tensor& inputs, const DeviceTree& tree,
-                      Batch<typename CoreType<T>::type>* batch) {
-  using Core = typename CoreType<T>::type;
+// Sets all of a batch but its labels, from what LossArguments or
+// InferenceArguments have read. Refuses sizes that the core does not take.
+// `tree` keeps what the batch points at.
+template <typename T, typename Arguments>
+absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
+                      Batch<T>* batch,
+                      std::shared_ptr<const DeviceTree>* tree) {
   constexpr int64_t kMost = int64_t{1} << 30;
-  batch->tree = tree.view;
-  batch->shape = tree.shape;
-  batch->weights = static_cast<const Core*>(parameters.weights().data());
+  const Parameters& parameters = arguments.parameters;
+  const Tensor& inputs = *arguments.inputs;
+  TF_RETURN_IF_ERROR(FindDeviceTree(context, arguments.tree, tree));
+  batch->tree = (*tree)->view;
+  batch->shape = (*tree)->shape;
+  batch->weights = Data<T>(parameters.weights());
   if (parameters.biases() != nullptr) {
-    batch->biases = static_cast<const Core*>(parameters.biases()->data());
+    batch->biases = Data<T>(*parameters.biases());
   }
-  batch->width = parameters.weights().dim_size(1);
+  batch->width = arguments.width;
   if (batch->width < 1 || batch->width > kMost) {
     return absl::InvalidArgumentError(
         absl::StrCat("weights must have a width in [1, ", kMost,
                      "] on a GPU, but have the width ", batch->width));
   }
   batch->inputs = inputs.data();
-  batch->input_type = ElementTypeOf(inputs.dtype());
+  ForElementType(inputs.dtype(), [&](auto element) {
+    batch->input_type = kElementType<decltype(element)>;
+  });
   batch->size = inputs.NumElements() / batch->width;
   if (batch->size > kMost) {
     return absl::InvalidArgumentError(

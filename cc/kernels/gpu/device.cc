@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "absl/strings/match.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "xla/stream_executor/stream.h"
 
@@ -12,7 +11,6 @@ namespace {
 
 using stream_executor::DeviceAddressBase;
 using stream_executor::Stream;
-using tensorflow::OpKernelContext;
 
 // Null on a CPU.
 Stream* FindStream(OpKernelContext* context) {
@@ -28,12 +26,9 @@ void* StreamOf(OpKernelContext* context) {
                            : stream->platform_specific_handle().stream;
 }
 
-absl::Status AllocateBytes(OpKernelContext* context, int64_t bytes,
-                           tensorflow::Tensor* tensor, void** data) {
-  TF_RETURN_IF_ERROR(context->allocate_temp(
-      tensorflow::DT_UINT8, tensorflow::TensorShape({bytes}), tensor));
-  *data = tensor->data();
-  return absl::OkStatus();
+absl::Status DeviceMemory::Allocate(OpKernelContext* context, int64_t bytes) {
+  return context->allocate_temp(tensorflow::DT_UINT8, TensorShape({bytes}),
+                                &tensor_);
 }
 
 absl::Status CopyToDevice(OpKernelContext* context, const void* from,
@@ -58,12 +53,6 @@ absl::Status CopyFromDevice(OpKernelContext* context, const void* from,
   }
   std::memcpy(to, from, bytes);
   return absl::OkStatus();
-}
-
-absl::Status StatusOf(const std::string& error) {
-  if (error.empty()) return absl::OkStatus();
-  if (absl::StartsWith(error, "CUDA: ")) return absl::InternalError(error);
-  return absl::InvalidArgumentError(error);
 }
 
 }  // namespace gpu

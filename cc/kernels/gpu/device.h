@@ -7,29 +7,32 @@
 #define TF_HSM_CC_KERNELS_GPU_DEVICE_H_
 
 #include <cstdint>
-#include <string>
 
-#include "tensorflow/core/framework/op_kernel.h"
+#include "cc/kernels/common/op_kernel.h"
 
 namespace tf_hsm {
 namespace gpu {
 
 // The context's cudaStream_t, on which all work of its device is in order.
-void* StreamOf(tensorflow::OpKernelContext* context);
+void* StreamOf(OpKernelContext* context);
 
 // Memory that may be given back before the kernels have run: the allocator of a
 // device takes it back in the order of its stream.
-absl::Status AllocateBytes(tensorflow::OpKernelContext* context, int64_t bytes,
-                           tensorflow::Tensor* tensor, void** data);
+class DeviceMemory {
+ public:
+  absl::Status Allocate(OpKernelContext* context, int64_t bytes);
+
+  void* data() const { return tensor_.data(); }
+
+ private:
+  Tensor tensor_;
+};
 
 // Both return when `to` holds the bytes.
-absl::Status CopyToDevice(tensorflow::OpKernelContext* context,
-                          const void* from, int64_t bytes, void* to);
-absl::Status CopyFromDevice(tensorflow::OpKernelContext* context,
-                            const void* from, int64_t bytes, void* to);
-
-// What a function of the core has returned.
-absl::Status StatusOf(const std::string& error);
+absl::Status CopyToDevice(OpKernelContext* context, const void* from,
+                          int64_t bytes, void* to);
+absl::Status CopyFromDevice(OpKernelContext* context, const void* from,
+                            int64_t bytes, void* to);
 
 }  // namespace gpu
 }  // namespace tf_hsm

@@ -4,11 +4,10 @@
 #include <array>
 #include <map>
 #include <mutex>  // NOLINT(build/c++11)
-#include <new>
-#include <string>
 #include <utility>
 
 #include "cc/core/api/log_probs.h"
+#include "cc/kernels/common/status.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/tree_checks.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -17,9 +16,6 @@
 namespace tf_hsm {
 namespace gpu {
 namespace {
-
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
 
 constexpr int kNumArrays = 6;
 
@@ -47,7 +43,7 @@ absl::Status Copy(OpKernelContext* context, const TreeView& host,
     if (host.*array.data != nullptr) total += array.size;
   }
   TF_RETURN_IF_ERROR(context->allocate_temp(
-      tensorflow::DT_INT64, tensorflow::TensorShape({total}), &tree->arrays));
+      tensorflow::DT_INT64, TensorShape({total}), &tree->arrays));
   int64_t* next = static_cast<int64_t*>(tree->arrays.data());
   for (const Array& array : ArraysOf(host)) {
     if (host.*array.data == nullptr) continue;
@@ -104,11 +100,9 @@ class DeviceTrees : public tensorflow::ResourceBase {
       WarnOnce();
       Forget();
       auto made = std::make_shared<DeviceTree>();
-      try {
-        TF_RETURN_IF_ERROR(Make(context, host, made.get()));
-      } catch (const std::bad_alloc&) {
-        return absl::ResourceExhaustedError("no memory to check a tree in");
-      }
+      TF_RETURN_IF_ERROR(WithMemory("no memory to check a tree in", [&] {
+        return Make(context, host, made.get());
+      }));
       found = trees_.emplace(key, std::move(made)).first;
     }
     *tree = found->second;

@@ -18,7 +18,7 @@
 
 #include "cc/core/tree/tree_view.h"
 #include "cc/cuda/api/gpu.h"
-#include "tensorflow/core/framework/op_kernel.h"
+#include "cc/kernels/common/op_kernel.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -27,15 +27,14 @@ struct DeviceTree {
   TreeView view;  // of device memory
   TreeShape shape;
   std::vector<int64_t> levels;  // of FindLevels, with row_below only
-  tensorflow::Tensor arrays;    // where it lies
-  std::vector<tensorflow::Tensor> host_arrays;
+  Tensor arrays;                // where it lies
+  std::vector<Tensor> host_arrays;
 };
 
 // Finds or makes the copy of the op's tree. `host` is what Arguments::Read has
 // made of it, or InferenceArguments::Read: of the arrays group_offsets and
 // row_below all others are made, and not read even where the op has them.
-absl::Status FindDeviceTree(tensorflow::OpKernelContext* context,
-                            const TreeView& host,
+absl::Status FindDeviceTree(OpKernelContext* context, const TreeView& host,
                             std::shared_ptr<const DeviceTree>* tree);
 
 }  // namespace gpu

@@ -1,0 +1,75 @@
+#include "cc/kernels/common/loss_arguments.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/kernels/common/arguments.h"
+
+namespace tf_hsm {
+
+absl::Status LossAttributes::Read(OpKernelConstruction* context) {
+  TF_RETURN_IF_ERROR(context->GetAttr("ignore_classes", &ignored));
+  if (!context->HasAttr("with_gradients")) return absl::OkStatus();
+  return context->GetAttr("with_gradients", &with_gradients);
+}
+
+absl::Status LossArguments::Read(OpKernelContext* context) {
+  width = parameters.weights().dim_size(1);
+  TF_RETURN_IF_ERROR(CheckWidth(width));
+  TF_RETURN_IF_ERROR(context->input("labels", &labels));
+  batch_shape = labels->shape();
+  TensorShape wanted = batch_shape;
+  TF_RETURN_IF_ERROR(wanted.AddDimWithStatus(width));
+  if (parameters.vectors() != nullptr) {
+    TF_RETURN_IF_ERROR(context->input("indices", &indices));
+    if (indices->shape() != batch_shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "indices must have the shape of labels, ", batch_shape.DebugString(),
+          ", but have ", indices->shape().DebugString()));
+    }
+  } else {
+    TF_RETURN_IF_ERROR(context->input("inputs", &inputs));
+    if (inputs->shape() != wanted) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "inputs must have the shape ", wanted.DebugString(),
+          ", that of labels and then the width of weights, but have ",
+          inputs->shape().DebugString()));
+    }
+  }
+
+  const Tensor* array = nullptr;
+  TF_RETURN_IF_ERROR(context->input("group_parents", &array));
+  tree.num_groups = array->NumElements();
+  TF_RETURN_IF_ERROR(context->input("class_rows", &array));
+  tree.num_classes = array->NumElements();
+  tree.num_rows = parameters.weights().dim_size(0);
+  TF_RETURN_IF_ERROR(ReadVector(context, "group_parents", -1, "one per group",
+                                &tree.group_parents));
+  TF_RETURN_IF_ERROR(ReadVector(context, "group_offsets", tree.num_groups + 1,
+                                "one more than group_parents",
+                                &tree.group_offsets));
+  TF_RETURN_IF_ERROR(
+      ReadVector(context, "class_rows", -1, "one per class", &tree.class_rows));
+  TF_RETURN_IF_ERROR(ReadVector(context, "class_ranks", tree.num_classes,
+                                "as class_rows", &tree.class_ranks));
+  return ReadVector(context, "row_groups", tree.num_rows,
+                    "one per row of weights (the weights must be made for this "
+                    "tree)",
+                    &tree.row_groups);
+}
+
+absl::Status LossArguments::ReadLossGrads(OpKernelContext* context,
+                                          const Tensor** loss_grads) const {
+  TF_RETURN_IF_ERROR(context->input("loss_grads", loss_grads));
+  if ((*loss_grads)->shape() == batch_shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "loss_grads must have the shape of labels, " + batch_shape.DebugString() +
+      ", but has " + (*loss_grads)->shape().DebugString());
+}
+
+TensorShape LossArguments::DxShape(OpKernelContext* context,
+                                   const LossAttributes& attributes) const {
+  const bool wanted = attributes.with_gradients && context->output_required(1);
+  return wanted ? inputs->shape() : TensorShape({0});
+}
+
+}  // namespace tf_hsm

@@ -1,0 +1,48 @@
+// The arguments of the ops on a batch of labels, read and checked, on any
+// device.
+
+#ifndef TF_HSM_CC_KERNELS_COMMON_LOSS_ARGUMENTS_H_
+#define TF_HSM_CC_KERNELS_COMMON_LOSS_ARGUMENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/tree/tree_view.h"
+#include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/parameters.h"
+
+namespace tf_hsm {
+
+struct LossAttributes : OpAttributes {
+  std::vector<int64_t> ignored;
+  bool with_gradients = true;  // where the op has this one
+
+  absl::Status Read(OpKernelConstruction* context);
+};
+
+// Labels, inputs and the tree's arrays, of shapes that are checked against each
+// other and against the parameters. No value is looked at.
+struct LossArguments {
+  Parameters parameters;  // read or written before Read
+  TreeView tree;
+  const Tensor* labels = nullptr;
+  const Tensor* inputs = nullptr;   // null where the op has indices
+  const Tensor* indices = nullptr;  // of parameters.vectors()
+  TensorShape batch_shape;
+  int64_t width = 0;
+
+  absl::Status Read(OpKernelContext* context);
+
+  // Finds the op's input `loss_grads`, of the labels' shape.
+  absl::Status ReadLossGrads(OpKernelContext* context,
+                             const Tensor** loss_grads) const;
+
+  // The shape of the op's output number 1, the gradient by the inputs: empty
+  // where nobody asks for it.
+  TensorShape DxShape(OpKernelContext* context,
+                      const LossAttributes& attributes) const;
+};
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_COMMON_LOSS_ARGUMENTS_H_

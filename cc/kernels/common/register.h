@@ -1,0 +1,59 @@
+// Registers op kernels: on tensors and variables, for every element type.
+
+#ifndef TF_HSM_CC_KERNELS_COMMON_REGISTER_H_
+#define TF_HSM_CC_KERNELS_COMMON_REGISTER_H_
+
+#include <string>
+#include <vector>
+
+#include "cc/core/base/types.h"
+#include "cc/kernels/common/element_types.h"
+#include "cc/kernels/common/op_kernel.h"
+#include "tensorflow/core/framework/kernel_def_builder.h"
+
+namespace tf_hsm {
+
+// Where op kernels run. TensorFlow tells those of one type apart by a label.
+struct KernelDevice {
+  const char* type;
+  const char* label;
+};
+
+// Registers Kernel<T>, T the core's element type, as the op "Resource" + `name`
+// on variables, and as the op `name` on tensors where Kernel<T>::kTakesTensors.
+// Inputs that `host_memory` names stay in host memory; so do handles of
+// variables.
+template <template <typename> class Kernel>
+class Registration {
+ public:
+  Registration(const KernelDevice& device, const std::string& name,
+               const std::vector<const char*>& host_memory = {}) {
+#define TF_HSM_REGISTER(core, tensorflow_type, type_name)                     \
+  if (Kernel<core>::kTakesTensors) Register<core>(device, name, host_memory); \
+  Register<core>(device, "Resource" + name, host_memory);
+    TF_HSM_ELEMENT_TYPES(TF_HSM_REGISTER)
+#undef TF_HSM_REGISTER
+  }
+
+ private:
+  template <typename T>
+  static void Register(const KernelDevice& device, const std::string& name,
+                       const std::vector<const char*>& host_memory) {
+    tensorflow::KernelDefBuilder builder(name.c_str());
+    builder.Device(device.type)
+        .Label(device.label)
+        .TypeConstraint("T", kDataType<T>)
+        .TypeConstraint("Taccumulator", kDataType<Accumulator<T>>);
+    for (const char* input : host_memory) builder.HostMemory(input);
+    // What REGISTER_KERNEL_BUILDER does.
+    tensorflow::kernel_factory::OpKernelRegistrar(
+        builder.Build(), name,
+        [](OpKernelConstruction* context) -> tensorflow::OpKernel* {
+          return new OpKernelOf<Kernel<T>>(context);
+        });
+  }
+};
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_COMMON_REGISTER_H_

@@ -1,0 +1,33 @@
+// What goes wrong below the op kernels, as a status.
+
+#ifndef TF_HSM_CC_KERNELS_COMMON_STATUS_H_
+#define TF_HSM_CC_KERNELS_COMMON_STATUS_H_
+
+#include <exception>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+
+namespace tf_hsm {
+
+// What a function of the core has returned: nothing, or an error's text.
+inline absl::Status StatusOf(const std::string& error) {
+  if (error.empty()) return absl::OkStatus();
+  if (absl::StartsWith(error, "CUDA: ")) return absl::InternalError(error);
+  return absl::InvalidArgumentError(error);
+}
+
+// Returns what `call` does, or an error that says `no_memory`.
+template <typename Call>
+absl::Status WithMemory(const char* no_memory, const Call& call) {
+  try {
+    return call();
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    return absl::ResourceExhaustedError(no_memory);
+  }
+}
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_COMMON_STATUS_H_

@@ -1,0 +1,54 @@
+// What every op that goes down the tree begins with on the CPU.
+
+#ifndef TF_HSM_CC_KERNELS_CPU_INFERENCE_BATCH_H_
+#define TF_HSM_CC_KERNELS_CPU_INFERENCE_BATCH_H_
+
+#include <string>
+
+#include "cc/core/api/group_scores.h"
+#include "cc/core/base/isa.h"
+#include "cc/kernels/common/element_types.h"
+#include "cc/kernels/common/inference_arguments.h"
+#include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/status.h"
+#include "cc/kernels/cpu/pack_inputs.h"
+#include "cc/kernels/cpu/parallel.h"
+
+namespace tf_hsm {
+
+// What InferenceArguments reads, as the core takes it.
+template <typename T>
+class InferenceBatch {
+ public:
+  absl::Status Read(OpKernelContext* context) {
+    TF_RETURN_IF_ERROR(arguments.Read(context, kDataType<T>));
+    const Tensor* biases = arguments.parameters.biases();
+    scorer.tree = arguments.tree;
+    scorer.width = arguments.width;
+    scorer.num_examples = arguments.num_examples;
+    scorer.weights = Data<T>(arguments.parameters.weights());
+    if (biases != nullptr) scorer.biases = Data<T>(*biases);
+    scorer.table = &KernelTableFor<T>(ActiveIsa(nullptr));
+    scorer.parallel = PoolParallel(context);
+    return PackTensor(context, *arguments.inputs, /*order=*/nullptr,
+                      scorer.num_examples, scorer.width, scorer.parallel,
+                      &packed_, &scorer.x);
+  }
+
+  InferenceArguments arguments;
+  GroupScorer<T> scorer;
+
+ private:
+  Tensor packed_;
+};
+
+// Calls a function of the core, which returns an error's text or none.
+template <typename Call>
+absl::Status CallCore(const Call& call) {
+  return WithMemory("no memory for what these inputs meet in the tree",
+                    [&] { return StatusOf(call()); });
+}
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_CPU_INFERENCE_BATCH_H_

@@ -1,0 +1,116 @@
+// What every op on a batch of labels begins with on the CPU.
+
+#ifndef TF_HSM_CC_KERNELS_CPU_LOSS_BATCH_H_
+#define TF_HSM_CC_KERNELS_CPU_LOSS_BATCH_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cc/core/api/loss.h"
+#include "cc/core/api/sparse_update.h"
+#include "cc/core/base/parallel.h"
+#include "cc/core/plan/plan.h"
+#include "cc/core/table/kernel_table.h"
+#include "cc/kernels/common/arguments.h"
+#include "cc/kernels/common/element_types.h"
+#include "cc/kernels/common/loss_arguments.h"
+#include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/status.h"
+#include "cc/kernels/cpu/pack_inputs.h"
+#include "cc/kernels/cpu/parallel.h"
+
+namespace tf_hsm {
+
+// Arguments, the plan of the labels, and the inputs in its order: given ones,
+// or the vectors of the parameters that the op's indices name.
+template <typename T>
+class LossBatch {
+ public:
+  using A = Accumulator<T>;
+
+  // After arguments.parameters are read or written.
+  absl::Status Prepare(OpKernelContext* context,
+                       const LossAttributes& attributes) {
+    parallel = PoolParallel(context);
+    TF_RETURN_IF_ERROR(arguments.Read(context));
+    TF_RETURN_IF_ERROR(
+        WithMemory("no memory for the plan of these labels' paths",
+                   [&] { return PlanAndPack(context, attributes.ignored); }));
+    const Tensor* biases = arguments.parameters.biases();
+    problem.plan = &plan;
+    problem.width = arguments.width;
+    problem.weights = Data<T>(arguments.parameters.weights());
+    problem.biases = biases ? Data<T>(*biases) : nullptr;
+    return absl::OkStatus();
+  }
+
+  // Reads the op's input loss_grads, of the labels' shape, in sorted order.
+  absl::Status ReadLossGrads(OpKernelContext* context,
+                             std::vector<A>* sorted) const {
+    const Tensor* tensor;
+    TF_RETURN_IF_ERROR(arguments.ReadLossGrads(context, &tensor));
+    const A* values = Data<A>(*tensor);
+    sorted->clear();
+    sorted->reserve(plan.num_examples());
+    for (int64_t example : plan.order) sorted->push_back(values[example]);
+    return absl::OkStatus();
+  }
+
+  LossArguments arguments;
+  Parallel parallel;
+  Plan plan;
+  Problem<T> problem;
+  // The vectors of the sorted examples, by row (SparseGradient).
+  std::vector<KeyAndIndex> vector_rows;
+
+ private:
+  absl::Status PlanAndPack(OpKernelContext* context,
+                           const std::vector<int64_t>& ignored) {
+    const Tensor* inputs = arguments.inputs;
+    const bool has_indices = inputs == nullptr;
+    std::vector<int64_t> labels, indices, sorted_indices;
+    CopyIntegers(*arguments.labels, &labels);
+    if (has_indices) {
+      inputs = arguments.parameters.vectors();
+      TF_RETURN_IF_ERROR(
+          ReadIndices(*arguments.indices, inputs->dim_size(0), &indices));
+    }
+    TF_RETURN_IF_ERROR(StatusOf(SortExamples(arguments.tree, labels.data(),
+                                             labels.size(), ignored, &plan)));
+    if (has_indices) {
+      sorted_indices.reserve(plan.num_examples());
+      for (int64_t example : plan.order) {
+        sorted_indices.push_back(indices[example]);
+      }
+    }
+    // One thread makes the nodes, and one sorts the indices, while the others
+    // pack.
+    std::string error;
+    auto with_nodes = [&](int64_t count,
+                          const std::function<void(int64_t)>& pack) {
+      const int64_t first = has_indices ? 2 : 1;
+      parallel(first + count, [&](int64_t i) {
+        if (i >= first) {
+          pack(i - first);
+        } else if (i == 1) {
+          vector_rows = SortRows(sorted_indices.data(), sorted_indices.size());
+        } else {
+          error = AddNodes(arguments.tree, labels.data(), &plan);
+        }
+      });
+    };
+    TF_RETURN_IF_ERROR(
+        PackTensor<A>(context, *inputs,
+                      has_indices ? sorted_indices.data() : plan.order.data(),
+                      plan.num_examples(), arguments.width, with_nodes,
+                      &sorted_, &problem.x));
+    return StatusOf(error);
+  }
+
+  Tensor sorted_;
+};
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_CPU_LOSS_BATCH_H_

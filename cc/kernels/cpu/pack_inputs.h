@@ -1,0 +1,22 @@
+// The inputs of an op as the core reads them.
+
+#ifndef TF_HSM_CC_KERNELS_CPU_PACK_INPUTS_H_
+#define TF_HSM_CC_KERNELS_CPU_PACK_INPUTS_H_
+
+#include <cstdint>
+
+#include "cc/core/base/parallel.h"
+#include "cc/kernels/common/op_kernel.h"
+
+namespace tf_hsm {
+
+// PackInputs (cc/core/api/inputs.h) of `inputs`, [..., width] of any element
+// type. `x` lives as long as `packed`.
+template <typename A>
+absl::Status PackTensor(OpKernelContext* context, const Tensor& inputs,
+                        const int64_t* order, int64_t count, int64_t width,
+                        const Parallel& parallel, Tensor* packed, const A** x);
+
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_KERNELS_CPU_PACK_INPUTS_H_
