@@ -139,7 +139,7 @@ def main():
 
 def test_placement():
     run = subprocess.run(
-        [sys.executable, "-m", "tests.gpu_placement_test"],
+        [sys.executable, "-m", "tests.gpu.placement_test"],
         capture_output=True,
         text=True,
     )

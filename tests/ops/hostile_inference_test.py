@@ -194,7 +194,7 @@ def attack(seed):
 def test_malformed_arguments():
     """No crash, no other error than one that names an argument."""
     run = subprocess.run(
-        [sys.executable, "-m", "tests.hostile_inference_test", "1"],
+        [sys.executable, "-m", "tests.ops.hostile_inference_test", "1"],
         capture_output=True,
         text=True,
     )

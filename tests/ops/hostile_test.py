@@ -264,7 +264,7 @@ def attack(op, seed):
 def test_malformed_arguments(op):
     """No crash, no other error than one that names an argument."""
     run = subprocess.run(
-        [sys.executable, "-m", "tests.hostile_test", op, "1"],
+        [sys.executable, "-m", "tests.ops.hostile_test", op, "1"],
         capture_output=True,
         text=True,
     )
