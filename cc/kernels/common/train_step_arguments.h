@@ -65,7 +65,7 @@ Update<T> UpdateOfVectors(const Update<T>& of_weights,
   update.weights = Data<T>(*parameters.vectors());
   PointAtSlots(parameters.vector_slots(), update.weight_slots);
   update.stochastic = of_weights.stochastic;
-  // Other bits than the weights' rows of the same numbers have.
+  // Rows of weights and vectors with equal numbers must not share random bits.
   update.seed = ~of_weights.seed;
   return update;
 }

@@ -51,8 +51,8 @@ class VariableLocks {
   void SortByAddress();
 
   std::vector<Held> held_;
-  size_t num_shared_ = 0;     // of held_, from its begin
-  size_t num_exclusive_ = 0;  // the same
+  size_t num_shared_ = 0;     // locked ones at the begin of held_
+  size_t num_exclusive_ = 0;  // locked ones at the begin of held_
 };
 
 }  // namespace tf_hsm

@@ -17,7 +17,7 @@
 namespace tf_hsm {
 namespace {
 
-// With `embeds`, of inputs that are rows of a variable, which are updated too.
+// With `embeds`, the inputs are rows of a variable, which are updated too.
 template <typename T, bool embeds>
 struct AnyTrainStepOp : TrainStepAttributes {
   using A = Accumulator<T>;

@@ -37,8 +37,8 @@ class InferenceBatch {
 
   const std::vector<int64_t>& levels() const { return tree_->levels; }
 
-  // Finds how many examples to take at a time, at least one, and allocates the
-  // scratch for so many: `bytes` of their number.
+  // Finds how many examples to take at a time, at least one. Allocates the
+  // scratch for them, bytes(chunk) bytes.
   template <typename Bytes>
   absl::Status AllocateChunk(OpKernelContext* context, const Bytes& bytes) {
     chunk = std::max<int64_t>(batch.size, 1);

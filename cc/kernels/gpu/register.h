@@ -11,7 +11,7 @@
 namespace tf_hsm {
 namespace gpu {
 
-// Under TF_HSM_EMULATED the CPU, with a label that the tests ask for.
+// A GPU; under TF_HSM_EMULATED the CPU, with a label that the tests ask for.
 #ifdef TF_HSM_EMULATED
 const KernelDevice kGpu = {tensorflow::DEVICE_CPU, "tf_hsm_emulated"};
 #else

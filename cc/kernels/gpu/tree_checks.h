@@ -12,8 +12,9 @@
 namespace tf_hsm {
 namespace gpu {
 
-// Of arrays that walks up take: whether they contradict each other. Returns an
-// empty string, or a sentence that names an array, a position and its value.
+// Checks that the arrays that walks up take do not contradict each other.
+// Returns an empty string, or a sentence that names an array, a position and
+// its value.
 std::string CheckTreeAbove(const TreeView& tree);
 
 // The arrays for walks up that belong to those for walks down.
