@@ -12,7 +12,11 @@ import sys
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)')
-_CUDA = re.compile(r"(cu(da|b|blas|rand)\b|cuda_|thrust/|mma\.h|cooperative)")
+_CUDA = re.compile(
+    r"(cu(da|blas|rand|sparse|b/)|nvrtc|thrust/|mma\.h|cooperative)"
+)
+# TensorFlow, and what comes with it.
+_TENSORFLOW = ("tensorflow/", "tsl/", "xla/", "absl/", "Eigen/")
 
 
 def _deps(build):
@@ -21,7 +25,9 @@ def _deps(build):
     for statement in ast.parse(build.read_text()).body:
         value = getattr(statement, "value", None)
         parts = [value] if isinstance(statement, ast.Assign) else []
-        if isinstance(value, ast.Call) and "test" not in value.func.id:
+        if isinstance(value, ast.Call) and "test" not in ast.unparse(
+            value.func
+        ):
             parts += [k.value for k in value.keywords if k.arg == "deps"]
         for part in parts:
             labels = re.findall(r"'//(cc/[^':]*)", ast.unparse(part))
@@ -31,7 +37,7 @@ def _deps(build):
 
 def _complaint(folder, deps, header):
     """What is wrong with a file of `folder` that includes `header`, or None."""
-    if header.startswith(("tensorflow/", "tsl/", "xla/")):
+    if header.startswith(_TENSORFLOW):
         if folder.startswith(("cc/core", "cc/cuda")):
             return "only cc/kernels and cc/ops may include TensorFlow"
     elif _CUDA.match(header):

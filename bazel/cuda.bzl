@@ -78,7 +78,7 @@ def _cuda_archive_impl(ctx):
         # One action each, so that they run side by side.
         object_file = ctx.actions.declare_file("_objs/{}/{}.o".format(
             ctx.label.name,
-            source.basename,
+            source.short_path.replace("/", "_"),
         ))
         arguments = ctx.actions.args()
         arguments.add_all(ctx.attr.copts)

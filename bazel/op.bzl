@@ -39,7 +39,7 @@ _CUDA_GPUS = [
 ]
 
 _CUDA_COPTS = CXX_STANDARD + _CUDA_GPUS + [
-    # Of no use to the sources: another CUDA compiles them again.
+    # The sources do not use it: another CUDA compiles them again.
     "-DTF_HSM_CUDA_RELEASE=" + CUDA_RELEASE,
     "--Werror=all-warnings",
     "-Wno-deprecated-gpu-targets",
@@ -74,11 +74,11 @@ def hsm_cc_folder(name, deps = [], test_deps = [], **kwargs):
       test_deps: what the tests need besides.
       **kwargs: of the cc_library.
     """
-    support = native.glob(["*_test_support.h"])
-    tests = native.glob(["*_test.cc"])
+    support = native.glob(["*_test_support.h"], allow_empty = True)
+    tests = native.glob(["*_test.cc"], allow_empty = True)
     hsm_cc_library(
         name = name,
-        srcs = native.glob(["*.cc"], exclude = tests),
+        srcs = native.glob(["*.cc"], allow_empty = True, exclude = tests),
         hdrs = native.glob(["*.h"], exclude = support),
         deps = deps,
         **kwargs
@@ -165,7 +165,7 @@ def hsm_cuda_folder(name, deps = []):
       name: that of the folder.
       deps: folders whose headers are included.
     """
-    sources = native.glob(["*.cu"])
+    sources = native.glob(["*.cu"], allow_empty = True)
     native.filegroup(
         name = name + "_sources",
         srcs = sources,

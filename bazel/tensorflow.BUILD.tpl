@@ -2,7 +2,7 @@ package(default_visibility = ["//visibility:public"])
 
 exports_files([{library}])
 
-# Of 21,000 files, those that the headers for ops and kernels can reach.
+# The headers for ops and kernels can reach these, of 21,000 files.
 cc_library(
     name = "headers",
     hdrs = glob([

@@ -292,8 +292,8 @@ def main(argv):
     if _OUTPUT.value:
         pathlib.Path(_OUTPUT.value).write_text("\n".join(lines) + "\n")
     if _AGAINST.value:
-        known = set(pathlib.Path(_AGAINST.value).read_text().splitlines())
-        changed = [line for line in lines if line not in known]
+        known = pathlib.Path(_AGAINST.value).read_text().splitlines()
+        changed = sorted(set(lines) ^ set(known))
         print(
             f"{len(changed)} differ from {_AGAINST.value}", *changed, sep="\n"
         )

@@ -4,9 +4,9 @@ A loss over millions of classes whose cost is the path to the label, not the
 number of classes, as a TensorFlow op that never copies a parameter.
 """
 
-import tf_hsm.calibration  # noqa: F401, for CostModel.calibrate
 from tf_hsm import (
     baselines,
+    calibration,  # noqa: F401, for CostModel.calibrate
     converters,
     layers,
     losses,

@@ -50,7 +50,7 @@ def read_ours(path):
                 records.append(case | key | {"ms": figure})
     if not records:
         raise ValueError(
-            f"{path} must be the output of gpu.cc; it has no line of a 2-level "
+            f"{path} must be the output of gpu; it has no line of a 2-level "
             "tree"
         )
     return records

@@ -61,7 +61,7 @@ absl::Status LogProbsShape(InferenceContext* c, bool is_handle) {
   return SetOutput(c, 1, s.batch, s.groups);
 }
 
-const Registration log_probs(
+const OpRegistration log_probs(
     "TfHsmLogProbs", On::kTensorsAndVariables,
     [](OpDefinition* op) {
       DefineInputs(op)
@@ -90,7 +90,7 @@ absl::Status LogProbsGradShape(InferenceContext* c, bool is_handle) {
   return absl::OkStatus();
 }
 
-const Registration log_probs_grad(
+const OpRegistration log_probs_grad(
     "TfHsmLogProbsGrad", On::kTensorsAndVariables,
     [](OpDefinition* op) {
       DefineInputs(op)
@@ -123,7 +123,7 @@ absl::Status TopKShape(InferenceContext* c, bool is_handle) {
   return absl::OkStatus();
 }
 
-const Registration top_k(
+const OpRegistration top_k(
     "TfHsmTopK", On::kTensorsAndVariables,
     [](OpDefinition* op) {
       DefineInputs(op)
@@ -157,7 +157,7 @@ absl::Status SampleShape(InferenceContext* c, bool is_handle) {
   return SetOutput(c, 0, s.batch, num_samples);
 }
 
-const Registration sample(
+const OpRegistration sample(
     "TfHsmSample", On::kTensorsAndVariables,
     [](OpDefinition* op) {
       DefineInputs(op)
@@ -195,7 +195,7 @@ absl::Status ClassLogProbsShape(InferenceContext* c, bool is_handle) {
   return absl::OkStatus();
 }
 
-const Registration class_log_probs(
+const OpRegistration class_log_probs(
     "TfHsmClassLogProbs", On::kTensorsAndVariables,
     [](OpDefinition* op) {
       DefineInputs(op)

@@ -91,7 +91,7 @@ absl::Status LossShape(InferenceContext* c, bool is_handle) {
   return absl::OkStatus();
 }
 
-const Registration loss(
+const OpRegistration loss(
     "TfHsmLoss", On::kTensorsAndVariables,
     [](OpDefinition* op) {
       DefineInputs(op)
@@ -145,7 +145,7 @@ absl::Status LossGradShape(InferenceContext* c, bool is_handle) {
   return absl::OkStatus();
 }
 
-const Registration loss_grad(
+const OpRegistration loss_grad(
     "TfHsmLossGrad", On::kTensorsAndVariables,
     [](OpDefinition* op) {
       DefineInputs(op)
@@ -187,7 +187,7 @@ absl::Status TrainStepShape(InferenceContext* c, bool) {
   return absl::OkStatus();
 }
 
-const Registration train_step(
+const OpRegistration train_step(
     "TfHsmTrainStep", On::kVariables,
     [](OpDefinition* op) {
       DefineStep(DefineInputs(op))
@@ -232,7 +232,7 @@ absl::Status EmbeddingTrainStepShape(InferenceContext* c, bool) {
   return c->Merge(s.width, c->Dim(vectors, 1), &s.width);
 }
 
-const Registration embedding_train_step(
+const OpRegistration embedding_train_step(
     "TfHsmEmbeddingTrainStep", On::kVariables,
     [](OpDefinition* op) {
       op->Input("biases: BiasTypes")

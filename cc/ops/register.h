@@ -34,13 +34,13 @@ enum class On { kVariables, kTensorsAndVariables };
 // Registers the op "Resource" + `name` on variables, which is stateful, and the
 // op `name` on tensors. `define` adds all that follows the input `weights`.
 // `shape` is told whether weights are a variable's handle.
-class Registration {
+class OpRegistration {
  public:
   using Shape = absl::Status (*)(tensorflow::shape_inference::InferenceContext*,
                                  bool is_handle);
 
-  Registration(const std::string& name, On on, void (*define)(OpDefinition*),
-               Shape shape, const char* doc) {
+  OpRegistration(const std::string& name, On on, void (*define)(OpDefinition*),
+                 Shape shape, const char* doc) {
     for (const bool is_handle : {false, true}) {
       if (!is_handle && on == On::kVariables) continue;
       OpDefinition op((is_handle ? "Resource" + name : name).c_str());

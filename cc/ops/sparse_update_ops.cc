@@ -15,7 +15,7 @@ absl::Status SparseUpdateShape(InferenceContext* c, bool) {
   return c->Merge(c->Dim(indices, 0), c->Dim(values, 0), &count);
 }
 
-const Registration sparse_update(
+const OpRegistration sparse_update(
     "TfHsmSparseUpdate", On::kVariables,
     [](OpDefinition* op) {
       op->Input("slots: num_slots * resource")

@@ -30,7 +30,7 @@ class Glosses(NamedTuple):
 def prepare(synsets, seed):
     """Divides the glosses.
 
-    Of one synset in `HELD_OUT_EVERY`, half of the words are held out: the model
+    Half of the words of one synset in `HELD_OUT_EVERY` are held out: the model
     learns the synset from one half, and has to find it by the other. A synset
     whose gloss has few words is not divided.
 

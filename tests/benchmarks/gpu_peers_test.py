@@ -245,7 +245,7 @@ def test_the_workloads_are_those_of_the_other_benchmarks():
         )
 
 
-def test_the_workloads_are_those_of_gpu_cc():
+def test_the_workloads_are_those_of_gpu():
     source = pathlib.Path(gpu_peers.__file__).parents[1] / "gpu/workloads.h"
     loads = re.findall(
         r'\{"([\w-]+)", (\d+), (\d+), (\d+), "2-level", (\w+)\}',
@@ -400,7 +400,7 @@ def test_our_figures_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nothing\n", "must be the output of gpu.cc"),
+        ("nothing\n", "must be the output of gpu"),
         (OURS.replace("50.000  5.00x", "50.000  5.00x  out of"), "an error"),
     ],
 )

@@ -128,5 +128,5 @@ def test_batches_hold_both_directions_of_each_pair_of_neighbours():
 
 def test_a_process_that_ends_early_is_an_error():
     # Not a module of an implementation.
-    with pytest.raises(RuntimeError, match="report ended with 1"):
+    with pytest.raises(RuntimeError, match=r"peers\.report ended with 1"):
         peer_process.Process("peers.report", {"threads": 1})

@@ -1,6 +1,6 @@
 """What the ops must do on a GPU, wherever their GPU kernels run.
 
-`gpu_test` runs these cases on a GPU; `gpu_emulated_test` runs the same kernels
+`gpu_test` runs these cases on a GPU; `emulated_test` runs the same kernels
 on the CPU, above an emulation of CUDA.
 """
 

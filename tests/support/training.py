@@ -63,7 +63,7 @@ def in_place(variables, problem, tree, optimizer, **options):
 
 
 def in_two(variables, problem, tree, optimizer, ignore_class=None):
-    """The same by the loss op, its gradient and `optimizer.apply`."""
+    """Makes the step by the loss op, its gradient and `optimizer.apply`."""
     inputs = tf.convert_to_tensor(problem.inputs)
     with tf.GradientTape() as tape:
         tape.watch(inputs)

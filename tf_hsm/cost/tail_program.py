@@ -7,8 +7,8 @@ inequality
 
     w(a, c) + w(b, d) <= w(a, d) + w(b, c)    for a <= b <= c <= d
 
-It holds for a flat tail, as it does for the size of a tail times its examples,
-and a convex function that grows, such as a floor, keeps it. Tails that are
+It holds for the size of a tail times its examples. A convex function that
+grows, such as a floor, keeps it. So it holds for a flat tail. Tails that are
 trees of their own break it.
 """
 

@@ -37,14 +37,24 @@ class AdaptiveEmbedding:
             inputs, labels, sample_weight, inputs_mask, training
         )
 
-    def compute_output_spec(self, inputs, *others, embed=False, **named_others):
+    def compute_output_spec(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+        embed=False,
+    ):
         """The shape and type of what `call` returns."""
         if embed:
             self.check_width()
             return keras.KerasTensor(
                 (*inputs.shape, self.width), dtype=self.compute_dtype
             )
-        return super().compute_output_spec(inputs, *others, **named_others)
+        return super().compute_output_spec(
+            inputs, labels, sample_weight, inputs_mask, training
+        )
 
     def embed(self, classes):
         """Returns the vectors `[..., width]` of classes `[...]`.

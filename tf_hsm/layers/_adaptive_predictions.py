@@ -123,7 +123,7 @@ class AdaptivePredictions:
             all_ranks = tf.concat(
                 [route.take(ranks), cutoff + found.classes], 1
             )
-            # Of equal values the first, which is of the smaller rank.
+            # The first of equal values is that of the smaller rank.
             found_so_far = min(k, found_so_far + narrow[-1].num_classes)
             best = tf.math.top_k(all_values, found_so_far)
             best_ranks = tf.gather(all_ranks, best.indices, batch_dims=1)

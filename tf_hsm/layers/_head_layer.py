@@ -161,10 +161,15 @@ class HeadLayer(keras.layers.Layer):
         return "float64" if self.variable_dtype == "float64" else "float32"
 
     def compute_output_spec(
-        self, inputs, labels=None, *others, training=False, **named_others
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
     ):
         """The shape and type of what `call` returns."""
-        del others, named_others
+        del sample_weight, inputs_mask
         if labels is None and training:
             return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
         if labels is None:

@@ -54,7 +54,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
     A cluster as wide as the inputs has no projection: with `div_value=1` this
     is `HierarchicalSoftmax(Tree.adaptive(counts, cutoffs=...))`.
 
-    The same layer can be the input embedding, which then shares all rows and
+    The layer can be the input embedding too, which then shares all rows and
     projections (Baevski and Auli, 2019: Adaptive Input Representations for
     Neural Language Modeling):
 
@@ -87,7 +87,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
       bias_initializer: for the biases, where there are no counts.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
 
-    Names with "head" are of the shortlist here.
+    The shortlist is what `head_kernel`, `head_bias` and `use_bias="head"` name.
 
     Attributes:
       cutoffs: those in use, once the layer is built.

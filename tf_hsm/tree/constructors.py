@@ -38,6 +38,7 @@ class Constructor(classmethod, Generic[_Arguments]):
         def construct(cls, *args, **kwargs):
             return cls(*build(*args, **kwargs))
 
+        construct.__qualname__ = f"Tree.{build.__name__}"
         signature = inspect.signature(build)
         cls = inspect.Parameter("cls", inspect.Parameter.POSITIONAL_ONLY)
         construct.__signature__ = signature.replace(

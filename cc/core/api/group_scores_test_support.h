@@ -1,6 +1,5 @@
-// What the tests of predictions (group_scores.h) share: a
-// random tree with parameters and a batch of inputs, and what is known about
-// it.
+// What the tests of predictions (group_scores.h) share: a random tree with
+// parameters and a batch of inputs, and what is known about it.
 
 #ifndef TF_HSM_CC_CORE_API_GROUP_SCORES_TEST_SUPPORT_H_
 #define TF_HSM_CC_CORE_API_GROUP_SCORES_TEST_SUPPORT_H_
@@ -79,7 +78,7 @@ struct Head {
     return scorer;
   }
 
-  // The same for the examples [begin, end).
+  // Likewise for the examples [begin, end).
   GroupScorer<T> On(Isa isa, int64_t begin, int64_t end) const {
     GroupScorer<T> scorer = On(isa);
     scorer.x += begin * Padded(width);

@@ -76,8 +76,8 @@ bool HasSmall(const Plan& plan) {
   return std::any_of(plan.nodes.begin(), plan.nodes.end(), IsSmall);
 }
 
-// Calls block(begin, end) for the examples, if there are groups to walk, and
-// then group(slice) for the others.
+// Calls block(begin, end) for the examples, if there are small groups, and then
+// group(slice) for the others.
 void InForwardOrder(const Plan& plan, int64_t most, const Parallel& parallel,
                     const std::function<void(int64_t, int64_t)>& block,
                     const std::function<void(const Slice&)>& group) {

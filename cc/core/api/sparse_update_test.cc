@@ -64,7 +64,7 @@ void Check(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
              SameBits(run.slots[1], reversed.slots[1]),
          name + ": the order of items changes the bits");
 
-  // The same by every ISA, in one item.
+  // Every ISA gives that, in one item.
   std::vector<State<T>> states = {run};
   for (Isa isa : SupportedIsas()) {
     states.push_back(start);

@@ -119,7 +119,7 @@ struct Run {
   }
 };
 
-// The same in double, one example and one number after another.
+// A step in double, one example and one number after another.
 void ReferenceStep(const TreeView& tree, const std::vector<int64_t>& labels,
                    const std::vector<double>& x, int64_t width,
                    const std::vector<double>& grads, UpdateRule rule,
@@ -239,7 +239,7 @@ void Check(const Case& c, Isa isa, double store, double sum, UpdateRule rule,
 
 // Rounded at random, the mean of many weights is that of the exact step, which
 // rounding to nearest would leave where it was; the same seed, the same bits.
-// Of one group of at most `most` rows.
+// A tree of one group of at most `most` rows.
 void CheckStochastic(Isa isa, int64_t batch, int most, std::mt19937* rng) {
   const std::string name = std::string(IsaName(isa)) + " stochastic";
   const int64_t width = 517;

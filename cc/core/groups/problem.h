@@ -68,8 +68,7 @@ struct BackwardArguments {
   bool past_cache = false;            // dw is too large for any cache
   // [plan.num_partials, PartialStride(width)]: what each block adds to dw, and
   // in column `width` to db, of the first rows of the groups of two that it
-  // shares with other blocks. The second rows have the
-  // negative.
+  // shares with other blocks. The second rows have the negative.
   A* partials = nullptr;
 };
 

@@ -231,7 +231,7 @@ void TouchedRows(const Plan& plan, int64_t* rows) {
 void FillTargets(const Plan& plan, const Node& node, int64_t begin, int64_t end,
                  int64_t* targets) {
   ForTargets(plan, node, begin, end,
-             [&](int64_t at, int64_t target) { targets[at - begin] = target; });
+             [=](int64_t at, int64_t target) { targets[at - begin] = target; });
 }
 
 }  // namespace tf_hsm

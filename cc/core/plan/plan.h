@@ -41,8 +41,8 @@ struct Node {
   int64_t pass_offset = 0;    // of its first example among all (node, example)
   int64_t target_offset = 0;  // of its targets, unless it is small
   int64_t prob_offset = 0;    // of its [end - begin, fanout] probabilities
-  int64_t partial_offset =
-      -1;  // of its [num_blocks] partial gradients; -1: none
+  // The place of its [num_blocks] partial gradients; -1: none.
+  int64_t partial_offset = -1;
 
   int64_t population() const { return end - begin; }
   // Whether each of the blocks that share the node has a partial gradient of
@@ -95,8 +95,11 @@ void ForTargets(const Plan& plan, const Node& node, int64_t begin, int64_t end,
   for (int64_t child = &node - plan.nodes.data() + 1;
        child < node.after && at < end; child = plan.nodes[child].after) {
     const Node& below = plan.nodes[child];
-    for (; at < below.begin && at < end; ++at) use(at, plan.leaf_local[at]);
-    for (; at < below.end && at < end; ++at) use(at, below.parent_local);
+    const int64_t first = below.begin < end ? below.begin : end;
+    const int64_t last = below.end < end ? below.end : end;
+    const int64_t local = below.parent_local;
+    for (; at < first; ++at) use(at, plan.leaf_local[at]);
+    for (; at < last; ++at) use(at, local);
   }
   for (; at < end; ++at) use(at, plan.leaf_local[at]);
 }

@@ -25,9 +25,9 @@ struct KernelTable {
   int64_t forward_examples;
   // Every group of at most kMaxSmallFanout rows on the paths of the sorted
   // examples [begin, end), before their other groups. A `step` has an update:
-  // groups that no other examples pass are updated; the others write their
-  // partial gradients where the plan has places for these. Neither kind keeps
-  // normalizers or probabilities.
+  // groups that no other examples pass are updated; of the others, those that
+  // the plan has places for write their partial gradients. Only groups with
+  // neither keep normalizers or probabilities.
   void (*small_groups)(const Problem<T>&, int64_t begin, int64_t end,
                        const ForwardOutputs<T>&,
                        const BackwardArguments<T>* step);

@@ -48,6 +48,11 @@ inline constexpr RuleTraits kUpdateRules[] = {
 
 constexpr int kMaxSlots = 2;
 
+#define TF_HSM_CHECK_SLOTS(rule, name, num_slots, per_row) \
+  static_assert(num_slots <= kMaxSlots, name);
+TF_HSM_UPDATE_RULES(TF_HSM_CHECK_SLOTS)
+#undef TF_HSM_CHECK_SLOTS
+
 constexpr const RuleTraits& TraitsOf(UpdateRule rule) {
   return kUpdateRules[static_cast<int>(rule)];
 }

@@ -162,7 +162,7 @@ class LogProbsGradCheck {
     return worst;
   }
 
-  // Given classes, wrong ones among them; then draws among the best.
+  // Given classes, wrong ones among them.
   void CheckClasses() {
     constexpr int64_t kCount = 3;
     const int64_t size = batch_.size;

@@ -26,7 +26,7 @@ namespace gpu {
 template <typename T>
 constexpr bool kSumsInFloat = std::is_same_v<Accumulator<T>, float>;
 
-// Makes the template `function`, declared in cc/cuda/api, for an element type.
+// Makes the template `function`, declared in a header, for an element type.
 #define TF_HSM_MAKE(function, T) template decltype(function<T>) function<T>;
 
 TF_HSM_HOST_DEVICE uint32_t FloatBits(float value) {

@@ -10,10 +10,9 @@
 //           sorted position, so the passes of a node are consecutive.
 //   small   a node of at most kMaxSmallFanout rows, as on the CPU
 //   large   a node of more rows
-//   hot     a large node of more than kMaxStreamExamples examples, if the
-//   device
-//           has the shared memory and if the logits of the node are kept, which
-//           hot_sums.h makes into gradients
+//   hot     a large node of more than kMaxStreamExamples examples, where the
+//           device has the shared memory and the logits of the node are kept,
+//           which hot_sums.h makes into gradients
 //   tile    kTileRows rows x kTileExamples examples of a large node, kHotTile x
 //           kHotTile of a hot one. A hot tile counts as the kTilesPerHotTile
 //           others that it replaces, so that all bounds hold for both.

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// A sum that the best class has in any tree, as in cc/core/api/search.cc.
+// A sum that the best class has in any tree, as in
+// cc/core/api/example_search.h.
 constexpr double kLeastMass = 1e-10;
 
 TF_HSM_KERNEL(kThreads)

@@ -15,7 +15,7 @@ using tensorflow::TensorShape;
 
 // The base of an op kernel's attributes, for one without any.
 struct OpAttributes {
-  // Whether the op is there on tensors too, not on variables only (register.h).
+  // Whether there is an op kernel for tensors too (register.h).
   static constexpr bool kTakesTensors = true;
 
   absl::Status Read(OpKernelConstruction*) { return absl::OkStatus(); }

@@ -24,10 +24,10 @@ struct KernelDevice {
 // Inputs that `host_memory` names stay in host memory; so do handles of
 // variables.
 template <template <typename> class Kernel>
-class Registration {
+class KernelRegistration {
  public:
-  Registration(const KernelDevice& device, const std::string& name,
-               const std::vector<const char*>& host_memory = {}) {
+  KernelRegistration(const KernelDevice& device, const std::string& name,
+                     const std::vector<const char*>& host_memory = {}) {
 #define TF_HSM_REGISTER(core, tensorflow_type, type_name)                     \
   if (Kernel<core>::kTakesTensors) Register<core>(device, name, host_memory); \
   Register<core>(device, "Resource" + name, host_memory);

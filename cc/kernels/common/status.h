@@ -3,7 +3,8 @@
 #ifndef TF_HSM_CC_KERNELS_COMMON_STATUS_H_
 #define TF_HSM_CC_KERNELS_COMMON_STATUS_H_
 
-#include <exception>
+#include <new>
+#include <stdexcept>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,7 +24,9 @@ template <typename Call>
 absl::Status WithMemory(const char* no_memory, const Call& call) {
   try {
     return call();
-  } catch (const std::exception&) {  // bad_alloc or length_error
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(no_memory);
+  } catch (const std::length_error&) {
     return absl::ResourceExhaustedError(no_memory);
   }
 }

@@ -78,9 +78,10 @@ struct ClassLogProbsOp : OpAttributes {
   }
 };
 
-const Registration<TopKOp> top_k(kCpu, "TfHsmTopK");
-const Registration<SampleOp> sample(kCpu, "TfHsmSample");
-const Registration<ClassLogProbsOp> class_log_probs(kCpu, "TfHsmClassLogProbs");
+const KernelRegistration<TopKOp> top_k(kCpu, "TfHsmTopK");
+const KernelRegistration<SampleOp> sample(kCpu, "TfHsmSample");
+const KernelRegistration<ClassLogProbsOp> class_log_probs(kCpu,
+                                                          "TfHsmClassLogProbs");
 
 }  // namespace
 }  // namespace tf_hsm

@@ -68,8 +68,9 @@ struct LogProbsGradOp : LogProbsAttributes {
   }
 };
 
-const Registration<LogProbsOp> log_probs(kCpu, "TfHsmLogProbs");
-const Registration<LogProbsGradOp> log_probs_grad(kCpu, "TfHsmLogProbsGrad");
+const KernelRegistration<LogProbsOp> log_probs(kCpu, "TfHsmLogProbs");
+const KernelRegistration<LogProbsGradOp> log_probs_grad(kCpu,
+                                                        "TfHsmLogProbsGrad");
 
 }  // namespace
 }  // namespace tf_hsm

@@ -112,8 +112,8 @@ struct CpuIsaOp : OpAttributes {
   }
 };
 
-const Registration<LossOp> loss(kCpu, "TfHsmLoss");
-const Registration<LossGradOp> loss_grad(kCpu, "TfHsmLossGrad");
+const KernelRegistration<LossOp> loss(kCpu, "TfHsmLoss");
+const KernelRegistration<LossGradOp> loss_grad(kCpu, "TfHsmLossGrad");
 REGISTER_KERNEL_BUILDER(Name("TfHsmCpuIsa").Device(tensorflow::DEVICE_CPU),
                         OpKernelOf<CpuIsaOp>);
 

@@ -113,7 +113,8 @@ struct SparseUpdateOp : SparseUpdateAttributes {
   }
 };
 
-const Registration<SparseUpdateOp> sparse_update(kCpu, "TfHsmSparseUpdate");
+const KernelRegistration<SparseUpdateOp> sparse_update(kCpu,
+                                                       "TfHsmSparseUpdate");
 
 }  // namespace
 }  // namespace tf_hsm

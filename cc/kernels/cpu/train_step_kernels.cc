@@ -99,8 +99,8 @@ using TrainStepOp = AnyTrainStepOp<T, false>;
 template <typename T>
 using EmbeddingTrainStepOp = AnyTrainStepOp<T, true>;
 
-const Registration<TrainStepOp> train_step(kCpu, "TfHsmTrainStep");
-const Registration<EmbeddingTrainStepOp> embedding_train_step(
+const KernelRegistration<TrainStepOp> train_step(kCpu, "TfHsmTrainStep");
+const KernelRegistration<EmbeddingTrainStepOp> embedding_train_step(
     kCpu, "TfHsmEmbeddingTrainStep");
 
 }  // namespace

@@ -50,10 +50,9 @@ absl::Status FindBest(OpKernelContext* context, const BestClasses& best,
 }
 
 template <typename T>
-struct TopKOp : OpAttributes {  // TensorFlow runs the op on float64 tensors on
-                                // the CPU, where there is no
-  // kernel here. It leaves variables where they are: then this says what is
-  // wrong.
+struct TopKOp : OpAttributes {
+  // There is no kernel for float64. TensorFlow then runs the op on tensors on
+  // the CPU, but leaves variables where they are: this says what is wrong.
   static constexpr bool kTakesTensors = !std::is_same<T, double>::value;
 
   absl::Status Run(OpKernelContext* context) const {
@@ -151,12 +150,13 @@ struct SampleOp : OpAttributes {
   }
 };
 
-const Registration<TopKOp> top_k(kGpu, "TfHsmTopK",
-                                 InferenceHostMemory({"k", "beam_width"}));
-const Registration<SampleOp> sample(kGpu, "TfHsmSample",
-                                    InferenceHostMemory({"num_samples", "seed",
-                                                         "temperature", "top_k",
-                                                         "top_p"}));
+const KernelRegistration<TopKOp> top_k(kGpu, "TfHsmTopK",
+                                       InferenceHostMemory({"k",
+                                                            "beam_width"}));
+const KernelRegistration<SampleOp> sample(
+    kGpu, "TfHsmSample",
+    InferenceHostMemory({"num_samples", "seed", "temperature", "top_k",
+                         "top_p"}));
 
 }  // namespace
 }  // namespace gpu

@@ -94,11 +94,12 @@ struct ClassLogProbsOp : OpAttributes {
   static constexpr int64_t kMaxRepeated = int64_t{1} << 36;
 };
 
-const Registration<LogProbsOp> log_probs(kGpu, "TfHsmLogProbs",
-                                         InferenceHostMemory());
-const Registration<LogProbsGradOp> log_probs_grad(kGpu, "TfHsmLogProbsGrad",
-                                                  InferenceHostMemory());
-const Registration<ClassLogProbsOp> class_log_probs(
+const KernelRegistration<LogProbsOp> log_probs(kGpu, "TfHsmLogProbs",
+                                               InferenceHostMemory());
+const KernelRegistration<LogProbsGradOp> log_probs_grad(kGpu,
+                                                        "TfHsmLogProbsGrad",
+                                                        InferenceHostMemory());
+const KernelRegistration<ClassLogProbsOp> class_log_probs(
     kGpu, "TfHsmClassLogProbs",
     InferenceHostMemory({"group_parents", "class_rows", "row_groups"}));
 

@@ -83,9 +83,9 @@ struct LossGradOp : LossAttributes {
   }
 };
 
-const Registration<LossOp> loss(kGpu, "TfHsmLoss", LossHostMemory());
-const Registration<LossGradOp> loss_grad(kGpu, "TfHsmLossGrad",
-                                         LossHostMemory());
+const KernelRegistration<LossOp> loss(kGpu, "TfHsmLoss", LossHostMemory());
+const KernelRegistration<LossGradOp> loss_grad(kGpu, "TfHsmLossGrad",
+                                               LossHostMemory());
 
 }  // namespace
 }  // namespace gpu

@@ -35,9 +35,8 @@ struct TrainStepOp : TrainStepAttributes {
   }
 };
 
-const Registration<TrainStepOp> train_step(kGpu, "TfHsmTrainStep",
-                                           LossHostMemory({"hyperparameters",
-                                                           "seed"}));
+const KernelRegistration<TrainStepOp> train_step(
+    kGpu, "TfHsmTrainStep", LossHostMemory({"hyperparameters", "seed"}));
 
 }  // namespace
 }  // namespace gpu

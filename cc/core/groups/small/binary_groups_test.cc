@@ -122,7 +122,7 @@ Results Run(const TreeView& tree, const Batch& batch, Isa isa, bool keep) {
   return got;
 }
 
-// The same numbers, infinities and NaN in the same places.
+// Whether numbers are equal, infinities and NaN in the same places.
 void Same(const std::vector<double>& got, const std::vector<double>& want,
           double tolerance, const std::string& what) {
   for (size_t i = 0; i < want.size(); ++i) {
