@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs {main} in the folder that `bazel run` was called from.
+# Runs {files} in the folder that `bazel run` was called from.
 set -euo pipefail
 
 root="${RUNFILES_DIR:-$(cd "$(dirname "$0")" && pwd)/$(basename "$0").runfiles}/{workspace}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs pytest on {main}.
+# Runs pytest on {files}.
 set -euo pipefail
 
 cd "$TEST_SRCDIR/{workspace}"
@@ -12,4 +12,4 @@ args+=(--junitxml="${XML_OUTPUT_FILE:-$TEST_TMPDIR/test.xml}")
 if [[ -n ${TESTBRIDGE_TEST_ONLY:-} ]]; then
   args+=(-k "$TESTBRIDGE_TEST_ONLY")
 fi
-exec "{python}" -m pytest "${args[@]}" "{main}" "$@"
+exec "{python}" -m pytest "${args[@]}" {files} "$@"
