@@ -5,7 +5,7 @@ import numpy as np
 from tf_hsm.tree import Tree
 
 
-def _chain(depth):
+def chain(depth):
     """A path of `depth` groups of two: a leaf, and the next group."""
     inner = np.arange(depth)
     return Tree.from_parents(np.concatenate([inner - 1, inner, inner[-1:]]))
@@ -54,7 +54,7 @@ CATALOGUE = {
     "balanced_per_level": lambda: Tree.balanced(59, [3, 4, 5]),
     "huffman_2ary": lambda: _zipf_huffman(203, 2),
     "huffman_4ary": lambda: _zipf_huffman(151, 4),
-    "chain_50": lambda: _chain(50),
+    "chain_50": lambda: chain(50),
     "flat": lambda: Tree.balanced(97, 97),
     "single_class": lambda: Tree.balanced(1, 2),
     "only_children": _only_children,
@@ -63,7 +63,7 @@ CATALOGUE = {
 }
 
 # Slow for anything that does one thing per level.
-DEEP = {"chain_10000": lambda: _chain(10_000)}
+DEEP = {"chain_10000": lambda: chain(10_000)}
 
 
 def damages(path, number):
