@@ -142,6 +142,7 @@ class HeadLayer(keras.layers.Layer):
         """
         labels = tf.convert_to_tensor(labels)
         _check_integers(labels)
+        labels = arguments.integers(labels)
         if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
             labels = tf.squeeze(labels, -1)
         if not labels.shape.is_compatible_with(inputs.shape[:-1]):
