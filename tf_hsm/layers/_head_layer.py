@@ -171,10 +171,13 @@ class HeadLayer(keras.layers.Layer):
     ):
         """The shape and type of what `call` returns."""
         del sample_weight, inputs_mask
-        if labels is None and training:
-            return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
         if labels is None:
-            return keras.KerasTensor(inputs.shape[:-1], dtype="int64")
+            spec = (
+                keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
+                if training
+                else keras.KerasTensor(inputs.shape[:-1], dtype="int64")
+            )
+            return _attached_head.attach_head(spec, self, inputs)
         # Here already, since the model casts what it is given to this type.
         _check_integers(labels)
         return keras.KerasTensor(inputs.shape[:-1], dtype=self.loss_dtype)
