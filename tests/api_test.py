@@ -88,11 +88,13 @@ tf_hsm.Tree.adaptive(counts, num_clusters='auto', batch=1024, width=512,
     tail='flat', min_head=None, cost_model=None, cutoffs=None)
 tf_hsm.Tree.balanced(num_classes, branching)
 tf_hsm.Tree.class_name(self, c)
+tf_hsm.Tree.class_of(self, names)
 tf_hsm.Tree.class_ranks
 tf_hsm.Tree.depth
 tf_hsm.Tree.expected_cost(self, counts=None, batch=None, dim=None,
     cost_model=None)
 tf_hsm.Tree.from_config(config)
+tf_hsm.Tree.from_counts(counts, names=None, branching=256)
 tf_hsm.Tree.from_embeddings(vectors, branching=None, seed=0, metric='cosine',
     max_iterations=50, verbose=True)
 tf_hsm.Tree.from_nested(nested_lists)

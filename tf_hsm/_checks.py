@@ -1,6 +1,7 @@
 """Checks of arguments: integers, classes, counts."""
 
 import operator
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -91,6 +92,11 @@ def check_counts(counts, num_classes=None):
 
 def _rank_1(name, values, what):
     """Returns an array of rank 1; ValueError if `values` are something else."""
+    if isinstance(values, Mapping):
+        raise ValueError(
+            f"{name} must be a list of {what} in class order, not a "
+            f"{type(values).__name__}; list({name}.values()) is one"
+        )
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -28,6 +28,18 @@ NESTED_CYCLE.append([1, NESTED_CYCLE])
         (lambda: Tree.balanced(5, [2, 2]), "reaches 4 leaves; there are 5"),
         (lambda: Tree.balanced(5, []), "reaches 0 leaves"),
         (lambda: Tree.two_level(-1), "num_classes is -1"),
+        *(
+            (lambda n=n: Tree.two_level(n), "num_classes must be an integer")
+            for n in (
+                2.0,
+                np.float64(2),
+                float("nan"),
+                "2",
+                None,
+                [2],
+                np.True_,
+            )
+        ),
         (lambda: Tree.huffman([]), "counts is empty"),
         (lambda: Tree.huffman([[1, 2]]), r"its shape is \[1, 2\]"),
         (lambda: Tree.huffman([[1], [2, 3]]), "list of numbers"),

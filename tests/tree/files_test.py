@@ -1,7 +1,10 @@
 """Files and configs of trees."""
 
+import errno
 import json
+import os
 import pickle
+import resource
 import zipfile
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 
 from tests.support.tree_reference import random_parents
 from tests.support.trees import damages
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Tree, files
 
 TREES = {
     "single": Tree.balanced(1, 2),
@@ -133,6 +136,108 @@ def test_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch, moment):
             Tree.two_level(200).save(path)
     assert Tree.load(path) == old
     assert [entry.name for entry in tmp_path.iterdir()] == ["tree.npz"]
+
+
+def save_beside_an_earlier_file(folder, error, name="tree.npz"):
+    """Fails to save over another tree: it stays whole, and alone."""
+    old = Tree.two_level(100)
+    old.save(folder / "tree.npz")
+    before = sorted(os.listdir(folder))
+    with pytest.raises(error) as caught:
+        Tree.two_level(20_000).save(folder / name)
+    assert Tree.load(folder / "tree.npz") == old
+    assert sorted(os.listdir(folder)) == before
+    assert caught.value.filename == str(folder / name)
+    assert ".tmp" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_full_disk(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for limit in (10_000, 100_000):  # bytes of the 167,000 that are needed
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        try:
+            message = save_beside_an_earlier_file(tmp_path, OSError)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert "the tree was not saved: the disk or a quota is full" in message
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (errno.ENOSPC, "the disk or a quota is full, and an earlier file is"),
+        (errno.EDQUOT, "the disk or a quota is full"),
+        (errno.EROFS, "the folder of the file is read-only"),
+        (errno.EACCES, "the folder of the file is not yours to write"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+@pytest.mark.parametrize("moment", ["open", "fsync", "replace"])
+def test_what_the_system_refuses(tmp_path, monkeypatch, moment, code, reason):
+    Tree.two_level(100).save(tmp_path / "tree.npz")
+
+    def refuse(name, *args):
+        if moment != "open" or args == ("xb",):
+            raise OSError(code, os.strerror(code), str(name))
+        return open(name, *args)
+
+    with monkeypatch.context() as patch:
+        if moment == "open":
+            patch.setattr(files, "open", refuse, raising=False)
+        else:
+            patch.setattr(f"os.{moment}", refuse)
+        path = tmp_path / "tree.npz"
+        with pytest.raises(OSError, match=reason) as error:
+            Tree.two_level(200).save(path)
+    assert error.value.errno == code and error.value.filename == str(path)
+    assert ".tmp" not in str(error.value)
+    assert Tree.load(path) == Tree.two_level(100)
+    assert os.listdir(tmp_path) == ["tree.npz"]
+
+
+def test_paths_that_cannot_be_saved_to(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    for name, error, reason in (
+        ("folder", IsADirectoryError, "the path is a folder, and must be a"),
+        ("none/tree.npz", FileNotFoundError, "the folder of the file does not"),
+        ("folder/file/x", NotADirectoryError, "the folder of the file is its"),
+        ("pipe", FileExistsError, "the path is a device or a pipe"),
+        ("x" * 256, OSError, "File name too long"),
+    ):
+        message = save_beside_an_earlier_file(tmp_path, error, name)
+        assert f"the tree was not saved: {reason}" in message
+    tree = Tree.two_level(5)
+    for path in ("", f"{tmp_path}/new/", "/dev/null"):
+        with pytest.raises(OSError, match="was not saved: the path is a") as e:
+            tree.save(path)
+        assert e.value.filename == path
+    assert not (tmp_path / "new").exists() and not os.path.isfile("/dev/null")
+    # The longest name, and one of bytes.
+    for path in (tmp_path / ("x" * 255), os.fsencode(tmp_path / "bytes")):
+        tree.save(path)
+        assert Tree.load(path) == tree
+
+
+def test_load_takes_no_more_memory_than_the_file(tmp_path):
+    path = tmp_path / "tree.npz"
+    tree = Tree.two_level(5)
+    members = {**tree._arrays._asdict(), "format": "tf_hsm.Tree", "version": 1}
+    members["class_rows"] = np.zeros(10**6, np.int64)
+    np.savez_compressed(path, **members)
+    with pytest.raises(ValueError, match=r"claim 80\d+ bytes, more than"):
+        Tree.load(path)
+    tree.save(path)
+    whole = path.read_bytes()
+    for claim in ("99999", "99999999999"):  # a shape [5] of the header
+        header = b"'shape': (5,), }" + b" " * len(claim)
+        assert header in whole
+        claimed = f"'shape': ({claim}5,), }}".encode()
+        path.write_bytes(whole.replace(header, claimed))
+        with pytest.raises(ValueError, match=r"tree\.npz"):
+            Tree.load(path)
 
 
 def test_save_follows_a_link_and_keeps_to_the_umask(tmp_path):

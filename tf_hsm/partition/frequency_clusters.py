@@ -16,6 +16,9 @@ from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import adaptive
+from tf_hsm.tree.memory import check_fits
+
+_CLASS_BYTES = 125  # The most that a class takes, by tracemalloc.
 
 
 def flat_tree(class_rows):
@@ -43,6 +46,7 @@ def choose_cutoffs(counts, num_classes, num_clusters, tail, **settings):
             "ones depend on how any tail would be built"
         )
     if counts is None:
+        check_fits(f"num_classes is {num_classes}", num_classes, _CLASS_BYTES)
         counts = 1 / np.arange(1.0, num_classes + 1)
     try:
         return best_cutoffs(

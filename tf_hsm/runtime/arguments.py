@@ -48,8 +48,6 @@ def accumulator(dtype):
 def integers(labels, name="labels"):
     """Labels, or what `name` says, as int32 or int64.
 
-    Those that pass the end of int64 become 2**63 - 1, which is no class.
-
     Raises:
       TypeError: they are not integers.
     """
@@ -58,11 +56,7 @@ def integers(labels, name="labels"):
         return labels
     if not labels.dtype.is_integer:
         raise TypeError(f"{name} must be integers, but are {labels.dtype.name}")
-    wide = tf.cast(labels, tf.int64)
-    if labels.dtype == tf.uint64:
-        # A cast makes negative numbers of them: an ignore_class, perhaps.
-        wide = tf.where(wide < 0, tf.int64.max, wide)
-    return wide
+    return tf.cast(labels, tf.int64)
 
 
 def ignored_labels(ignore_class):
@@ -88,23 +82,11 @@ def counted(labels, ignore_class):
 
 
 def floats(inputs, dtype):
-    """Inputs as a tensor: lists and integers take the weights' type, `dtype`.
-
-    Raises:
-      TypeError: they are neither floats nor integers.
-    """
+    """Lists and NumPy arrays of Python floats take the weights' type."""
     if not tf.is_tensor(inputs) and not hasattr(inputs, "dtype"):
-        try:
-            return tf.convert_to_tensor(inputs, dtype)
-        except TypeError:
-            # To say which type it is; where it is none, TensorFlow says why.
-            inputs = tf.convert_to_tensor(inputs)
+        return tf.convert_to_tensor(inputs, dtype)
     inputs = tf.convert_to_tensor(inputs)
-    if inputs.dtype.is_floating:
-        return inputs
-    if not (inputs.dtype.is_integer or inputs.dtype.is_bool):
-        raise TypeError(f"inputs must be floats, but are {inputs.dtype.name}")
-    return tf.cast(inputs, dtype)
+    return inputs if inputs.dtype.is_floating else tf.cast(inputs, dtype)
 
 
 def scalar(value, dtype):

@@ -13,13 +13,10 @@ from tf_hsm.tree.builders.balanced import (
     two_level,
 )
 from tf_hsm.tree.builders.embeddings import EMBEDDINGS, from_embeddings
-from tf_hsm.tree.builders.huffman import HUFFMAN, huffman
-from tf_hsm.tree.builders.nodes import (
-    PATHS,
-    from_nested,
-    from_parents,
-    from_paths,
-)
+from tf_hsm.tree.builders.huffman import HUFFMAN, from_counts, huffman
+from tf_hsm.tree.builders.nested import from_nested
+from tf_hsm.tree.builders.nodes import from_parents
+from tf_hsm.tree.builders.paths import PATHS, from_paths
 
 _Arguments = ParamSpec("_Arguments")
 _Tree = TypeVar("_Tree")
@@ -59,6 +56,7 @@ class TreeConstructors:
     balanced = Constructor(balanced)
     two_level = Constructor(two_level)
     huffman = Constructor(huffman)
+    from_counts = Constructor(from_counts)
     adaptive = Constructor(adaptive)
     from_embeddings = Constructor(from_embeddings)
     from_parents = Constructor(from_parents)

@@ -2,8 +2,10 @@
 
 import base64
 import contextlib
+import errno
 import os
 import secrets
+import zipfile
 import zlib
 
 import numpy as np
@@ -16,6 +18,20 @@ _FORMAT = "tf_hsm.Tree"
 _VERSION = 1
 # Members of the file that only trees with names have: the fields of `Names`.
 _NAMES = "names_utf8", "names_offsets"
+_FULL = "the disk or a quota is full, and an earlier file is as it was"
+# Why a file cannot be written, where users can do more than the system says.
+_REASONS = {
+    errno.EISDIR: "the path is a folder, and must be a file",
+    errno.EEXIST: "the path is a device or a pipe, and must be a file",
+    errno.ENOENT: "the folder of the file does not exist",
+    errno.ENOTDIR: "the folder of the file is itself a file",
+    errno.EACCES: "the folder of the file is not yours to write",
+    errno.EPERM: "the folder of the file is not yours to write",
+    errno.EROFS: "the folder of the file is read-only",
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: _FULL,
+}
 
 
 def save(path, arrays, names):
@@ -25,13 +41,33 @@ def save(path, arrays, names):
       path: of the file.
       arrays: the `TreeArrays`.
       names: the `Names` of the rows, or None.
+
+    Raises:
+      OSError: it cannot be written; names `path`.
     """
     members = arrays._asdict()
     if names is not None:
         members |= zip(_NAMES, names, strict=True)
-    path = os.path.realpath(os.fspath(path))
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+    path = os.fsdecode(path)
+    try:
+        _write(path, members)
+    except OSError as error:
+        reason = _REASONS.get(error.errno, error.strerror or str(error))
+        raise OSError(
+            error.errno, f"the tree was not saved: {reason}", path
+        ) from error
+
+
+def _write(path, members):
+    target = os.path.realpath(path)
+    if os.path.isdir(target) or path.endswith(os.sep):
+        raise OSError(errno.EISDIR, None)
+    # A device must not be replaced by a file.
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise OSError(errno.EEXIST, None)
+    # A name that is never longer than those that are possible here.
+    folder = os.path.dirname(target)
+    temporary = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
             np.savez(
@@ -42,9 +78,9 @@ def save(path, arrays, names):
             )
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.remove(temporary)
         raise
 
@@ -53,6 +89,7 @@ def load(path):
     """Reads what `save` wrote, as `Tree` takes it; ValueError if it is not."""
     with open(path, "rb") as file:
         try:
+            _refuse_compressed(file)
             return _read(file)
         # On damaged bytes numpy and zipfile raise errors of many types.
         except Exception as error:
@@ -97,6 +134,18 @@ def from_config(config):
         raise ValueError(
             f"not a config of tf_hsm.Tree.get_config: {error!r}"
         ) from error
+
+
+def _refuse_compressed(file):
+    """Raises a ValueError if the members are larger than the file.
+
+    So no more memory is taken than the file has bytes: `save` compresses none.
+    """
+    with zipfile.ZipFile(file) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > os.fstat(file.fileno()).st_size:
+        raise ValueError(f"its members claim {size} bytes, more than it has")
+    file.seek(0)
 
 
 def _read(file):

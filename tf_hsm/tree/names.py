@@ -101,11 +101,16 @@ def unpack_names(names):
 def name_of_row(names, row):
     """Returns the name of one row; ValueError if there are no names."""
     if names is None:
-        raise ValueError(
-            "the tree has no names; tree.with_class_names(names) gives it some"
-        )
+        raise no_names()
     begin, end = names.offsets[row : row + 2]
     return str(names.utf8[begin:end], *_CODEC)
+
+
+def no_names():
+    """Returns the ValueError that a tree has no names."""
+    return ValueError(
+        "the tree has no names; tree.with_class_names(names) gives it some"
+    )
 
 
 def _pack(names):

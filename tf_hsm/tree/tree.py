@@ -11,9 +11,11 @@ from tf_hsm.tree import arrays, files, masses
 from tf_hsm.tree.check import check_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.immutable import Immutable
+from tf_hsm.tree.lookup import ClassLookup
 from tf_hsm.tree.names import (
     name_of_row,
     names_of_rows,
+    no_names,
     replace_class_names,
     unpack_names,
 )
@@ -87,8 +89,11 @@ class Tree(TreeConstructors, Immutable):
     def save(self, path):
         """Writes the tree to an .npz file of that very name.
 
-        The file appears in one step: an interrupted save leaves an earlier
-        file whole.
+        The file appears in one step: a save that is interrupted or fails
+        leaves an earlier file whole, and nothing else.
+
+        Raises:
+          OSError: the file cannot be written; says why, and names the path.
         """
         files.save(path, self._arrays, self._names)
 
@@ -202,6 +207,22 @@ class Tree(TreeConstructors, Immutable):
         c = _checks.check_class(c, self.num_classes)
         return name_of_row(self._names, self.class_rows[c])
 
+    def class_of(self, names):
+        """Returns the class whose leaf has this name; see `class_name`.
+
+        Args:
+          names: a str; or a list or an array of strs, of any shape.
+
+        Returns:
+          An int; or an int64 array of that shape.
+
+        Raises:
+          KeyError: no leaf has the name; says which, and what is similar.
+          TypeError: a name is not a str.
+          ValueError: several leaves have the name, or the tree has no names.
+        """
+        return self._class_lookup(names)
+
     def path_names(self, c):
         """Returns the names of the rows of `path(c)`, a list of strs.
 
@@ -282,6 +303,12 @@ class Tree(TreeConstructors, Immutable):
             or matplotlib knows no format of the suffix of `path`.
         """
         return plot_tree(self, counts, path)
+
+    @functools.cached_property
+    def _class_lookup(self):
+        if self._names is None:
+            raise no_names()
+        return ClassLookup(self.names[self.class_rows].tolist())
 
     @functools.cached_property
     def _levels(self):

@@ -7,9 +7,13 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.cost.clusters import check_tail
 from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
+from tf_hsm.tree.arrays import TreeArrays
 from tf_hsm.tree.builders.balanced import balanced, two_level
 from tf_hsm.tree.builders.kind import Flag, Kind, parse_integers
+from tf_hsm.tree.builders.named_counts import split_counts, with_names
 from tf_hsm.tree.builders.nodes import from_parents
+
+_CLASS_BYTES = 125  # The most that a class takes, by tracemalloc.
 
 
 def adaptive(
@@ -30,7 +34,8 @@ def adaptive(
     for GPUs).
 
     Args:
-      counts: `[N]`, how often each class occurs; zeros are allowed.
+      counts: `[N]`, how often each class occurs; zeros are allowed. Or a
+        mapping with the names of the classes, as for `huffman`.
       num_clusters: the number of tails, several to choose from, or "auto":
         the best of 1 to 8, or none if there are at most two classes.
       batch: the examples in a step.
@@ -46,7 +51,7 @@ def adaptive(
     Raises:
       ValueError: an argument is out of range; names it.
     """
-    counts = _checks.check_counts(counts)
+    counts, names = split_counts(counts, _CLASS_BYTES)
     tail = check_tail(tail)
     order = by_frequency(counts)
     if cutoffs is None:
@@ -77,7 +82,8 @@ def adaptive(
         row_classes[arrays.class_rows] = order[begin:end]
         classes.append(row_classes)
         num_nodes += row_classes.size
-    return from_parents(np.concatenate(parents), np.concatenate(classes))
+    *arrays, _ = from_parents(np.concatenate(parents), np.concatenate(classes))
+    return with_names(TreeArrays(*arrays), names)
 
 
 def by_frequency(counts):

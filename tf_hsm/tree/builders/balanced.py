@@ -7,6 +7,9 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.tree.arrays import assemble
 from tf_hsm.tree.builders.kind import Kind, parse_fanouts
+from tf_hsm.tree.memory import check_fits
+
+_ROW_BYTES = 50  # The most that a row takes, by tracemalloc.
 
 
 def balanced(num_classes, branching):
@@ -24,15 +27,18 @@ def balanced(num_classes, branching):
         the list that are not needed stay unused.
 
     Raises:
-      ValueError: an argument is out of range, or too few leaves fit.
+      ValueError: an argument is out of range, too few leaves fit, or the
+        tree passes the memory of the machine; says how many bytes it needs.
     """
-    num_classes = _checks.check_int("num_classes", num_classes, 1)
+    num_classes = _check_num_classes(num_classes)
+    widths = _level_branching(num_classes, branching)
+    _check_fits(num_classes, widths)
     # The inner nodes of one level: each holds a run of consecutive classes.
     starts = np.zeros(1, np.int64)
     sizes = np.full(1, num_classes, np.int64)
     fanouts, row_classes = [], []
-    for width in _level_branching(num_classes, branching):
-        fanout = np.minimum(sizes, width)
+    for width in widths:
+        fanout = np.minimum(sizes, min(width, num_classes))
         child_sizes, child_starts = _split(starts, sizes, fanout)
         is_leaf = child_sizes == 1
         fanouts.append(fanout)
@@ -55,9 +61,10 @@ def two_level(num_classes):
     three classes are one group.
 
     Raises:
-      ValueError: `num_classes` is not a positive integer.
+      ValueError: `num_classes` is not a positive integer, or the tree passes
+        the memory of the machine.
     """
-    num_classes = _checks.check_int("num_classes", num_classes, 1)
+    num_classes = _check_num_classes(num_classes)
     if num_classes <= 3:
         return balanced(num_classes, [num_classes])
     floor = math.isqrt(num_classes)
@@ -99,6 +106,27 @@ def _level_branching(num_classes, branching):
             f"leaves; there are {num_classes} classes"
         )
     return levels
+
+
+def _check_num_classes(num_classes):
+    num_classes = _checks.check_int("num_classes", num_classes, 1)
+    if num_classes >= 2**63:
+        raise ValueError(
+            f"num_classes has {num_classes.bit_length()} bits; it must be "
+            "below 2**63"
+        )
+    return num_classes
+
+
+def _check_fits(num_classes, widths):
+    """Refuses a tree that is too large; `widths` are those of the levels."""
+    num_rows, level_rows = 0, 1
+    for width in widths:
+        level_rows = min(level_rows * width, num_classes)
+        num_rows += level_rows
+        if level_rows == num_classes:
+            break
+    check_fits(f"num_classes is {num_classes}", num_rows, _ROW_BYTES)
 
 
 def _build_two_level(value, options):

@@ -10,9 +10,11 @@ from tf_hsm.tree.builders.balanced import balanced, two_level
 from tf_hsm.tree.builders.kind import Flag, Kind, parse_fanouts
 from tf_hsm.tree.class_files import read_array
 from tf_hsm.tree.clustering import balanced_clusters
+from tf_hsm.tree.memory import check_fits
 
 METRICS = ("cosine", "euclidean")
 _CHUNK = 2**20  # numbers that are converted at once
+_CLASS_BYTES = 80  # that a class takes beside its vector, by tracemalloc
 _SECONDS = 5  # between two lines of progress
 
 
@@ -53,6 +55,11 @@ def from_embeddings(
         NaN or infinite (names the class), or an argument is out of range.
     """
     vectors = _check_vectors(vectors)
+    check_fits(
+        f"vectors has shape {list(vectors.shape)}",
+        len(vectors),
+        _CLASS_BYTES + 8 * vectors.shape[1],
+    )
     seed = _checks.check_int("seed", seed, 0)
     if metric not in METRICS:
         raise ValueError(f"metric is {metric!r}; it must be one of {METRICS}")

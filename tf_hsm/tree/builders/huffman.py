@@ -18,6 +18,10 @@ from tf_hsm import _checks
 from tf_hsm.tree.arrays import assemble
 from tf_hsm.tree.builders.balanced import balanced
 from tf_hsm.tree.builders.kind import Kind, parse_fanouts
+from tf_hsm.tree.builders.named_counts import split_counts, with_names
+from tf_hsm.tree.names import check_strs
+
+_CLASS_BYTES = 70  # The most that a class takes, by tracemalloc.
 
 
 def huffman(counts, branching=2):
@@ -31,15 +35,53 @@ def huffman(counts, branching=2):
 
     Args:
       counts: `[N]`, how often each class occurs; zeros are allowed.
-        Integers are summed exactly in int64, floats in float64.
+        Integers are summed exactly in int64, floats in float64. Or a dict,
+        a `collections.Counter` or a pandas Series. Keys that are strs are
+        the names of the classes 0 to N - 1, in this order, and the tree
+        keeps them; keys that are integers are the classes.
       branching: the fanout, at least 2.
 
     Raises:
       ValueError: a count is negative, infinite or NaN (names the class),
-        or the total does not fit its type.
+        the total does not fit its type, or keys are not as above.
     """
-    counts = _checks.check_counts(counts)
+    counts, names = split_counts(counts, _CLASS_BYTES)
     branching = _checks.check_int("branching", branching, 2)
+    return with_names(_huffman(counts, branching), names)
+
+
+def from_counts(counts, names=None, branching=256):
+    """The tree to begin with where it is known how often classes occur.
+
+    That is `huffman(counts, 256)`: a frequent class has a short path, and
+    groups are long enough to stream through memory.
+
+    >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
+    >>> tree.class_of("of"), tree.class_name(1)
+    (1, 'of')
+
+    Args:
+      counts: as for `huffman`: `[N]`, or a mapping that has the names.
+      names: `[N]` strs, the name of each class, where `counts` has none.
+      branching: the fanout, at least 2.
+
+    Raises:
+      ValueError: as for `huffman`; or there is not one str per class, or
+        both arguments have names.
+    """
+    counts, own_names = split_counts(counts, _CLASS_BYTES)
+    branching = _checks.check_int("branching", branching, 2)
+    if names is None:
+        names = own_names
+    elif own_names is not None:
+        raise ValueError("names are the keys of counts already; leave them out")
+    else:
+        names = check_strs(names, counts.size, "class")
+    return with_names(_huffman(counts, branching), names)
+
+
+def _huffman(counts, branching):
+    """Returns the `TreeArrays` for counts that were checked."""
     num_classes = counts.size
     if num_classes == 1:
         return balanced(1, 2)

@@ -40,7 +40,9 @@ class Options:
         """Returns the counts, which are all alike where only N is known."""
         if self.counts is not None:
             return self.counts
-        return np.ones(max(self.needed_num_classes(kind), 0), np.int64)
+        num_classes = max(self.needed_num_classes(kind), 0)
+        # A view of one number: the builder says if so many are too many.
+        return np.broadcast_to(np.int64(1), [num_classes])
 
 
 class Flag:

@@ -1,14 +1,14 @@
-"""Trees that a user describes node by node: parents, paths, nested lists."""
+"""Trees that are given by the parent of each node: `from_parents`."""
 
 import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm.tree.arrays import assemble
-from tf_hsm.tree.builders.kind import Kind
-from tf_hsm.tree.class_files import read_paths
+from tf_hsm.tree.builders.labeled_nodes import is_labeled, number_nodes
+from tf_hsm.tree.memory import check_array_fits
 from tf_hsm.tree.names import check_strs
 
-_END = object()
+_NODE_BYTES = 75  # The most that a node of a large tree takes, by tracemalloc.
 
 
 def from_parents(parents, classes=None, names=None):
@@ -16,19 +16,33 @@ def from_parents(parents, classes=None, names=None):
 
     Nodes are numbered as the caller likes; siblings keep their order.
 
+    >>> parents = {"cat": "animal", "oak": "plant"}
+    >>> parents |= {"animal": None, "plant": "animal"}
+    >>> Tree.from_parents(parents).path_names(1)
+    ['plant', 'oak']
+
     Args:
-      parents: `[M]` integers, the parent of each node; -1 for the root.
+      parents: `[M]` integers, the parent of each node; -1 for the root. Or
+        a dict from each node to its parent, the root's being None or
+        missing; or a directed graph of networkx, whose edges go from the
+        parent to the child. Nodes may then be any hashable objects and
+        stand in the order of the dict or the graph. If all are strs, they
+        are the names of the rows.
       classes: `[M]` integers, the class of each leaf, and -1 for each
         node with children. By default the leaves, in node order, are the
-        classes 0 to N - 1.
+        classes 0 to N - 1. Where `parents` is no array, a dict from each
+        leaf to its class.
       names: `[M]` strs, the name of each node, or None; the root's is
-        dropped.
+        dropped. Only where `parents` is an array.
 
     Raises:
       ValueError: there is not exactly one root, a parent is not a node, a
         node is its own ancestor, a class is missing, out of range or
         given twice, or a name is not a str; names the node.
     """
+    if is_labeled(parents):
+        parents, classes, names = number_nodes(parents, classes, names)
+    check_array_fits("parents", parents, _NODE_BYTES)
     parents = _checks.check_integers("parents", parents)
     root = _find_root(parents)
     if names is not None:
@@ -69,117 +83,6 @@ def from_parents(parents, classes=None, names=None):
     if names is not None:
         names = [names[node] for node in row_nodes.tolist()]
     return *arrays, names
-
-
-def from_paths(paths):
-    """A tree given by one path per class, like the paths of files.
-
-    Paths that begin with the same keys share the nodes of those keys.
-    Siblings stand in the order in which they first occur. If all keys are
-    strs, they are the names of the rows.
-
-    Args:
-      paths: for each class a tuple of hashable keys, at least one.
-
-    Raises:
-      ValueError: two classes have the same path, or one class's path is
-        the beginning of another's; names the classes.
-    """
-    parents, classes, first_class = [-1], [-1], [0]
-    names = [""]
-    nodes = {}
-    for c, path in enumerate(paths):
-        if not isinstance(path, list | tuple):
-            raise ValueError(
-                f"the path of class {c} must be a tuple of keys, not {path!r}"
-            )
-        if not path:
-            raise ValueError(f"the path of class {c} is empty")
-        node = 0
-        for key in path:
-            if classes[node] >= 0:
-                raise ValueError(
-                    f"the path of class {classes[node]} is the beginning of "
-                    f"the path of class {c}"
-                )
-            try:
-                child = nodes.setdefault((node, key), len(parents))
-            except TypeError as error:
-                raise ValueError(
-                    f"the path of class {c} has the key {key!r}, which is "
-                    "not hashable"
-                ) from error
-            if child == len(parents):
-                parents.append(node)
-                classes.append(-1)
-                first_class.append(c)
-                names.append(key)
-            node = child
-        if classes[node] >= 0:
-            raise ValueError(
-                f"class {classes[node]} and class {c} have the same path"
-            )
-        if first_class[node] != c:
-            raise ValueError(
-                f"the path of class {c} is the beginning of the path of "
-                f"class {first_class[node]}"
-            )
-        classes[node] = c
-    if len(parents) == 1:
-        raise ValueError("paths is empty; a tree has at least one class")
-    if not all(isinstance(name, str) for name in names):
-        names = None
-    return from_parents(parents, classes, names)
-
-
-def from_nested(nested_lists):
-    """A tree given by nested lists of classes, such as `[[0, 1], [2]]`.
-
-    A list is a node with children, an integer is the leaf of that class.
-    Any depth of nesting works.
-
-    Raises:
-      ValueError: a list is empty, or the integers are not exactly the
-        numbers 0 to N - 1.
-    """
-    if not isinstance(nested_lists, list | tuple):
-        raise ValueError(
-            f"nested_lists must be a list, not {type(nested_lists).__name__}"
-        )
-    parents, classes = [-1], [-1]
-    seen = set()
-    stack = [(0, nested_lists, iter(nested_lists))]
-    open_lists = {id(nested_lists)}
-    while stack:
-        node, items, rest = stack[-1]
-        item = next(rest, _END)
-        if item is _END:
-            if node == len(parents) - 1:
-                raise ValueError("nested_lists holds an empty list")
-            stack.pop()
-            open_lists.remove(id(items))
-            continue
-        child = len(parents)
-        parents.append(node)
-        if isinstance(item, list | tuple):
-            if id(item) in open_lists:
-                raise ValueError("nested_lists holds a list inside itself")
-            classes.append(-1)
-            stack.append((child, item, iter(item)))
-            open_lists.add(id(item))
-        else:
-            c = _checks.check_int("a class in nested_lists", item, 0)
-            if c in seen:
-                raise ValueError(f"class {c} occurs twice in nested_lists")
-            seen.add(c)
-            classes.append(c)
-    for c in range(len(seen)):
-        if c not in seen:
-            raise ValueError(
-                f"class {c} is missing from nested_lists; its "
-                f"{len(seen)} classes must be 0 to {len(seen) - 1}"
-            )
-    return from_parents(parents, classes)
 
 
 def _find_root(parents):
@@ -280,11 +183,3 @@ def _refuse_cycle(parents, root, reached_rows):
     if cycle[-1] != node:
         shown += " -> ..."
     raise ValueError(f"node {node} is its own ancestor: {shown}")
-
-
-PATHS = Kind(
-    "paths",
-    {"paths:FILE": "one path per class, such as animal/cat, on a line"},
-    lambda value, options: from_paths(read_paths(value)),
-    needs="a file: paths:FILE",
-)

@@ -1,0 +1,160 @@
+"""Trees whose nodes have labels: dicts, pandas Series, graphs of networkx.
+
+The libraries are known by what their objects can do, and are not imported.
+"""
+
+import numpy as np
+
+from tf_hsm import _checks
+from tf_hsm.tree.builders.named_counts import is_mapping, split_mapping
+
+
+def is_labeled(parents):
+    """Returns whether `parents` is a mapping or a graph, not an array."""
+    return is_mapping(parents) or hasattr(parents, "nodes")
+
+
+def number_nodes(parents, classes, names):
+    """Returns the arguments of `from_parents` as arrays.
+
+    Nodes are numbered in the order of the keys; a root that is no key is last.
+
+    Args:
+      parents: a mapping from each node to its parent, or a directed graph.
+      classes: a mapping from each leaf to its class, or None.
+      names: None, as labels are the names.
+
+    Returns:
+      The parents `[M]`; the classes `[M]` or None; M strs, or None if not all
+      labels are strs.
+
+    Raises:
+      ValueError: they are no tree; names the node.
+    """
+    if names is not None:
+        raise ValueError(
+            "names must be None where parents is no array: nodes that are "
+            "strs are their own names"
+        )
+    is_graph = hasattr(parents, "nodes")
+    labels, above = (_read_graph if is_graph else _read_mapping)(parents)
+    if not labels:
+        raise ValueError("parents is empty; a tree has at least a root")
+    numbers = {label: number for number, label in enumerate(labels)}
+    try:
+        for label in above:
+            if label is not None and numbers.setdefault(
+                label, len(labels)
+            ) == len(labels):
+                labels.append(label)
+    except TypeError as error:
+        raise ValueError(
+            f"the parent {label!r} is not hashable; a node must be"
+        ) from error
+    parents = [-1 if label is None else numbers[label] for label in above]
+    parents += [-1] * (len(labels) - len(parents))
+    _check_root(labels, parents)
+    _refuse_cycle(labels, parents)
+    if classes is not None:
+        classes = _node_classes(labels, parents, classes)
+    if not all(isinstance(label, str) for label in labels):
+        return parents, classes, None
+    return parents, classes, labels
+
+
+def _read_graph(graph):
+    """Returns the nodes, and the parent of each, None for a root."""
+    if not hasattr(graph, "pred"):
+        raise ValueError(
+            "parents is an undirected graph; a directed one, whose edges go "
+            "from the parent to the child, says which node is the root"
+        )
+    labels, above = list(graph.nodes), []
+    for label in labels:
+        parents = list(graph.pred[label])
+        if len(parents) > 1:
+            raise ValueError(
+                f"node {label!r} has the parents {parents[0]!r} and "
+                f"{parents[1]!r}; a node of a tree has one"
+            )
+        above.append(parents[0] if parents else None)
+    return labels, above
+
+
+def _read_mapping(mapping):
+    labels, above = split_mapping(mapping)
+    if len(set(labels)) < len(labels):
+        label = next(x for x in labels if labels.count(x) > 1)
+        raise ValueError(f"parents has the node {label!r} twice")
+    # A missing parent is NaN in pandas, and -1 among integers.
+    has_minus_one = -1 in labels
+
+    def is_missing(label):
+        if isinstance(label, float):
+            return label != label
+        if isinstance(label, int | np.integer):
+            return label == -1 and not has_minus_one
+        return label is None
+
+    return labels, [None if is_missing(label) else label for label in above]
+
+
+def _check_root(labels, parents):
+    roots = [number for number, above in enumerate(parents) if above < 0]
+    if not roots:
+        raise ValueError("parents has no root: every node has a parent")
+    if len(roots) > 1:
+        raise ValueError(
+            f"node {labels[roots[0]]!r} and node {labels[roots[1]]!r} both "
+            "have no parent; a tree has one root"
+        )
+
+
+def _refuse_cycle(labels, parents):
+    """Raises a ValueError about a node that is its own ancestor."""
+    seen_from = [-1] * len(labels)
+    for start in range(len(labels)):
+        node = start
+        while node >= 0 and seen_from[node] < 0:
+            seen_from[node] = start
+            node = parents[node]
+        if node >= 0 and seen_from[node] == start:
+            raise ValueError(
+                f"node {labels[node]!r} is its own ancestor, by its parent "
+                f"{labels[parents[node]]!r}"
+            )
+
+
+def _node_classes(labels, parents, classes):
+    """Returns the class of each node `[M]`, -1 for nodes with children."""
+    if not is_mapping(classes):
+        raise ValueError(
+            "classes must be a dict from each leaf to its class where parents "
+            f"is no array, not a {type(classes).__name__}"
+        )
+    leaves, values = split_mapping(classes)
+    given = dict(zip(leaves, values, strict=True))
+    inner, owners = set(parents), {}
+    result = np.full(len(labels), -1)
+    for number, label in enumerate(labels):
+        if (number in inner) == (label in given):
+            rule = "has children and so no" if label in given else "needs a"
+            raise ValueError(f"node {label!r} {rule} class in classes")
+        if label not in given:
+            continue
+        c = _checks.check_int(f"the class of {label!r}", given[label], 0)
+        if c >= len(given):
+            raise ValueError(
+                f"node {label!r} has class {c}; the classes of {len(given)} "
+                f"leaves are 0 to {len(given) - 1}"
+            )
+        if c in owners:
+            raise ValueError(
+                f"node {owners[c]!r} and node {label!r} both have class {c}"
+            )
+        owners[c] = label
+        result[number] = c
+    if len(owners) < len(given):
+        label = next(label for label in given if label not in set(labels))
+        raise ValueError(f"classes has {label!r}, which is no node")
+    return result
