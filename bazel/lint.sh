@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks format and lint of every Python and C++ file, and what may import what;
-# with --fix, repairs format and lint.
+# Checks format and lint of every Python and C++ file, what may import what, and
+# links and targets in the documents; with --fix, repairs format and lint.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -26,4 +26,5 @@ status=0
 find cc benchmarks examples -name '*.cc' -o -name '*.cu' -o -name '*.h' | sort |
   xargs .venv/bin/clang-format "${clang[@]}" || status=1
 .venv/bin/python bazel/check_layers.py || status=1
+.venv/bin/python bazel/check_documents.py || status=1
 exit "$status"

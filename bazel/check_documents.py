@@ -1,0 +1,73 @@
+"""Checks that what the documents name is there: files, and Bazel's targets.
+
+A relative link names a file, and the part after # one of its headings. The
+labels of `bazel build`, `run` and `test` name targets. What such a command does
+is checked by tests/package/documents_test.py.
+"""
+
+import pathlib
+import re
+import sys
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_DOCUMENTS = ("*.md", "docs/*.md", "benchmarks/*.md", "examples/*/*.md")
+_CODE = re.compile(r"^```.*?^```$|`[^`]*`", re.M | re.S)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_BAZEL = re.compile(r"bazel (?:build|run|test)((?: +[-/][^\s`]*|(?<=-c) opt)+)")
+
+
+def _complaints(path):
+    """Yields what is wrong with one document."""
+    text = path.read_text()
+    for target in _LINK.findall(_CODE.sub("", text)):
+        if "://" in target:
+            continue
+        name, _, heading = target.partition("#")
+        file = path.parent / name if name else path
+        if not file.exists():
+            yield f"there is no {target}"
+        elif heading and heading not in _anchors(file.read_text()):
+            yield f"{file.name} has no heading #{heading}"
+    for arguments in _BAZEL.findall(text):
+        for label in re.findall(r"//\S*", arguments.split(" -- ")[0]):
+            if not _is_target(label):
+                yield f"there is no target {label}"
+
+
+def _anchors(text):
+    """The names that links give to headings."""
+    return [
+        re.sub(r"[^\w\- ]", "", line).strip().lower().replace(" ", "-")
+        for line in re.findall(r"^#+ (.*)$", text, re.M)
+    ]
+
+
+def _is_target(label):
+    """Whether a package has a target, by its BUILD file and its sources."""
+    package, _, name = label[2:].partition(":")
+    folder = _ROOT / package.removesuffix("...")
+    if package.endswith("..."):
+        return folder.is_dir()
+    name = name or folder.name
+    build = folder / "BUILD"
+    return build.exists() and (
+        f'"{name}"' in build.read_text()
+        or (folder / f"{name}.py").exists()
+        or (folder / name / "main.py").exists()
+    )
+
+
+def main():
+    """Prints all that is missing; returns the exit status."""
+    bad = [
+        f"{path.relative_to(_ROOT)}: {complaint}"
+        for pattern in _DOCUMENTS
+        for path in sorted(_ROOT.glob(pattern))
+        for complaint in _complaints(path)
+    ]
+    print("\n".join(bad) or "Documents: all links and targets are there.")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

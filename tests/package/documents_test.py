@@ -1,0 +1,144 @@
+"""What README.md and the other documents tell a reader to type."""
+
+import itertools
+import pathlib
+import re
+import shlex
+
+import numpy as np
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from tests.support import programs
+from tf_hsm.cli import tree_command
+
+ROOT = pathlib.Path().resolve()
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "examples/*/*.md")
+    for path in ROOT.glob(pattern)
+)
+# Languages other than Python are not run; a block says its language.
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+_INDENTED = re.compile(r"(?<=\n\n)(?:    .*\n)+")
+_INLINE = re.compile(r"`([^`]+)`")
+_RUN = re.compile(r"bazel run (?:-c opt )?//([\w/]*):?(\w*)(?: -- (.*))?")
+_TREE = "python -m tf_hsm "
+# Of benchmarks whose target has another name.
+_FOLDERS = {"topk": "top_k"}
+
+
+def python_blocks(name):
+    """Each block below as many empty lines, so that errors name its own."""
+    text = (ROOT / name).read_text()
+    return [
+        "\n" * text.count("\n", 0, match.start(2)) + match[2]
+        for match in _FENCED.finditer(text)
+        if match[1] == "python"
+    ]
+
+
+def commands(name):
+    """The shell commands of a document, in blocks and in the text."""
+    text = _FENCED.sub("", (ROOT / name).read_text())
+    blocks = [match[0] for match in _INDENTED.finditer(text)]
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    lines += [
+        match[1].replace("\n", " ")
+        for match in _INLINE.finditer(_INDENTED.sub("", text))
+    ]
+    for line in lines:
+        # A comment, and what follows on the same line.
+        line = re.sub(r"\s+#.*", "", line.strip())
+        yield from re.split(r"\s*&&\s*", line)
+
+
+def tree_commands(name):
+    """The arguments of `python -m tf_hsm` in a document."""
+    return [
+        command.removeprefix(_TREE)
+        for command in commands(name)
+        # Not "tree ..." or "build|plot", which name several.
+        if re.fullmatch(_TREE + r"[^|]*[^|.]", command)
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def names_with(found):
+    """The documents in which `found` finds something.
+
+    Pages of examples quote parts of their programs, which other tests run.
+    """
+    return [
+        name
+        for name in DOCUMENTS
+        if found(name) and not name.startswith("examples/")
+    ]
+
+
+@pytest.mark.parametrize("name", names_with(python_blocks))
+def test_python_blocks_run_in_order(name, folder):
+    """All blocks of a document share one namespace."""
+    namespace = {}
+    for block in python_blocks(name):
+        exec(compile(block, ROOT / name, "exec"), namespace)
+    if name == "README.md":
+        perplexities = namespace["model"].history.history["perplexity"]
+        assert perplexities[-1] < 1.01
+
+
+def test_commands_have_the_flags_of_their_programs():
+    """Each is named by `bazel run`; its values are checked too."""
+    checked = set()
+    for command in itertools.chain(*map(commands, DOCUMENTS)):
+        match = _RUN.fullmatch(command)
+        if match is None or command in checked or match[3] == "--help":
+            continue
+        checked.add(command)
+        folder, name = match[1] or "examples/language_model", match[2]
+        assert not wrong_flags(folder, name, shlex.split(match[3] or "")), (
+            command
+        )
+    assert len(checked) > 30
+
+
+def wrong_flags(folder, name, arguments):
+    """What is wrong with the flags of the program `folder`:`name`."""
+    if folder == "benchmarks":
+        folder, name = f"benchmarks/{_FOLDERS.get(name, name)}", "main"
+    if not (ROOT / folder / f"{name}.py").exists():
+        sources = [path.read_text() for path in ROOT.glob(f"{folder}/*.cc")]
+        known = re.findall(r'\{"(?:--)?(\w+)"', "".join(sources))
+        given = re.findall(r"^--(\w+)", "\n".join(arguments), re.M)
+        return set(given) - set(known)
+    module = f"{folder}.{name}".replace("/", ".")
+    with programs.program(module), flagsaver.flagsaver():
+        try:
+            flags.FLAGS([module, *arguments])
+        except flags.Error as error:
+            return error
+    return None
+
+
+@pytest.mark.parametrize("name", names_with(tree_commands))
+def test_tree_commands_run_in_order(name, folder):
+    counts = 1000 // np.arange(1, 301)
+    lines = [f"word{i} {count}" for i, count in enumerate(counts)]
+    pathlib.Path("words.txt").write_text("\n".join(lines))
+    for command in tree_commands(name):
+        assert tree_command.main(shlex.split(command)) == 0, command
+
+
+def test_a_wrong_flag_is_found():
+    wrong = ("--clases=7", "--labels=fair", "--repetitions=-1")
+    for flag in ("--labels=zipf", *wrong):
+        assert bool(wrong_flags("benchmarks", "loss", [flag])) == (
+            flag in wrong
+        )
+    assert wrong_flags("benchmarks", "core", ["--clases=7"]) == {"clases"}
+    assert not wrong_flags("benchmarks", "core", ["--classes=7"])
