@@ -7,12 +7,13 @@ import keras
 import tensorflow as tf
 
 from tf_hsm import _attached_head
-from tf_hsm.layers._predictions import Predictions
+from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 from tf_hsm.runtime import tree_tensors
 from tf_hsm.runtime.library import op_library_path
 
 __all__ = ["export", "op_library_path"]
 
+_HEADS = (HierarchicalSoftmax, AdaptiveSoftmax)
 # What the signatures take beside the model's inputs; all but the first scalars.
 _DTYPES = {
     "classes": tf.int64,
@@ -52,16 +53,15 @@ def export(model, path, head=None, k=10):
       model: a `keras.Model`, functional or Sequential, whose output is that of
         a head, `head(hidden)`; or, with `head`, is `hidden`.
       path: the folder to make. It appears when it is complete.
-      head: None; or a `tf_hsm.layers.HierarchicalSoftmax`, for a model that
-        takes labels.
+      head: None; or a head of `tf_hsm.layers`, for a model that takes labels.
         Where that called `head(hidden, labels)`, export
         `keras.Model(inputs, hidden)` with this head.
       k: how many classes `serving_default` returns, in
-        `[1, head.tree.num_classes]`.
+        `[1, head.num_classes]`.
 
     Raises:
       FileExistsError: there is something at `path`.
-      TypeError: the head is no `tf_hsm.layers.HierarchicalSoftmax`.
+      TypeError: the head is none of `tf_hsm.layers`.
       ValueError: `model` has no head, a state that calls change, inputs that
         are not known or called like one of the above; or `k` is out of range.
     """
@@ -70,11 +70,8 @@ def export(model, path, head=None, k=10):
         raise FileExistsError(
             f"path = {path!r} exists already; give each export a new folder"
         )
-    if head is not None and not isinstance(head, Predictions):
-        raise TypeError(
-            "head must be None or a tf_hsm.layers.HierarchicalSoftmax, but is "
-            f"{type(head).__name__}"
-        )
+    if head is not None:
+        _check_head("head", head)
     inputs = _input_specs(model)
     # It finds the variables that the functions use. Told of a model, it would
     # write each of its weights twice.
@@ -85,6 +82,16 @@ def export(model, path, head=None, k=10):
     with tree_tensors.kept_in_variables():
         _add_signatures(archive, inputs, *_functions(model, head, k))
         _write(archive, path)
+
+
+def _check_head(what, layer):
+    """Raises a TypeError unless `layer` answers as the signatures do."""
+    if not isinstance(layer, _HEADS):
+        *names, last = (head.__name__ for head in _HEADS)
+        raise TypeError(
+            f"{what} must be a {', '.join(names)} or {last} of tf_hsm.layers, "
+            f"but is a {type(layer).__name__}"
+        )
 
 
 def _input_specs(model):
@@ -129,13 +136,8 @@ def _functions(model, head, k):
             return head, outputs
         if _attached_head.has_head(outputs):
             layer, hidden = _attached_head.head_of(outputs)
-            if isinstance(layer, Predictions):
-                return layer, hidden
-            raise TypeError(
-                f"the head of {model.name} is a {type(layer).__name__}; only "
-                "a tf_hsm.layers.HierarchicalSoftmax has these signatures. "
-                "model.export(path) writes one for the best class"
-            )
+            _check_head(f"the head of {model.name}", layer)
+            return layer, hidden
         raise ValueError(
             f"the output of {model.name} is not that of a tf_hsm head: make "
             "head(hidden), unchanged, the output of the model, or export one "
@@ -144,7 +146,7 @@ def _functions(model, head, k):
 
     def top_k(inputs):
         layer, hidden = head_and_hidden(inputs)
-        num_classes = layer.tree.num_classes
+        num_classes = layer.num_classes
         if not 1 <= k <= num_classes:
             raise ValueError(
                 f"k = {k} is outside [1, {num_classes}]; the upper end is the "

@@ -19,11 +19,14 @@ from tests.support.models import (
     compile_form,
     endpoint_form,
     head_of,
+    hidden_layers,
     hidden_model,
     make_data,
     make_head,
+    sequential,
 )
 from tf_hsm import serving
+from tf_hsm.layers import AdaptiveSoftmax
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden/export"
 LIBRARY = os.path.join("assets.extra", "_tf_hsm_ops.so")
@@ -111,6 +114,20 @@ def expected_answers(below, head, tokens, classes):
     return tf.nest.map_structure(lambda x: x.numpy(), answers(tokens, classes))
 
 
+def adaptive_form():
+    """A model of a class order of its own, with a tree for a tail."""
+    return sequential(
+        *hidden_layers(),
+        AdaptiveSoftmax(
+            NUM_CLASSES,
+            [11],
+            div_value=2,
+            counts=np.arange(NUM_CLASSES) * 7 % 11,
+            tail="two_level",
+        ),
+    )
+
+
 def models():
     """By name: a model to export, its head or None, the model below it."""
     made = {}
@@ -123,6 +140,8 @@ def models():
     }.items():
         model = compile_form(**options)
         made[name] = (model, None, hidden_model(model))
+    model = adaptive_form()
+    made["adaptive"] = (model, None, hidden_model(model))
     model = endpoint_form()
     head = head_of(model)
     below = keras.Model(model.inputs[0], head.input[0])
@@ -246,6 +265,43 @@ def test_two_exports_are_the_same(exported, tmp_path):
         for attribute in ("structured_input_signature", "structured_outputs"):
             assert getattr(its, attribute) == getattr(signature, attribute)
     assert stored_variables(tmp_path / "2") == stored_variables(path)
+
+
+def test_signatures_of_an_adaptive_softmax(exported, tmp_path):
+    """They are those of a hierarchical one; none of the options is fixed."""
+    model = adaptive_form()
+    serving.export(model, tmp_path / "1", k=K)
+    loaded = tf.saved_model.load(tmp_path / "1")
+    for name, signature in exported[2].signatures.items():
+        its = loaded.signatures[name]
+        for attribute in ("structured_input_signature", "structured_outputs"):
+            assert getattr(its, attribute) == getattr(signature, attribute)
+    tokens, _ = make_inputs()
+    hidden, head = hidden_model(model)(tokens), head_of(model)
+    for options in (
+        {},
+        {"num_samples": 3, "temperature": 0.5},
+        {"top_k": NUM_CLASSES},
+        {"top_k": 5, "num_samples": 3},
+        {"top_p": 0.3},
+    ):
+        given = {
+            k: tf.constant(v, tf.int64 if isinstance(v, int) else tf.float64)
+            for k, v in options.items()
+        }
+        drawn = loaded.sample(tokens, tf.constant(3, tf.int64), **given)
+        expected = head.sample(
+            hidden, **{"num_samples": 1, "seed": 3, **options}
+        )
+        np.testing.assert_array_equal(drawn["classes"], expected)
+    seed = tf.constant(3, tf.int64)
+    for name, value in {
+        "top_k": tf.constant(31, tf.int64),
+        "top_p": tf.constant(1.5, tf.float64),
+        "temperature": tf.constant(-1.0, tf.float64),
+    }.items():
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            loaded.sample(tokens, seed, **{name: value})
 
 
 def stored_variables(path):
@@ -377,7 +433,7 @@ def test_refusals(message, tmp_path):
 def test_the_head_must_be_one(tmp_path):
     """Another layer does not know about classes."""
     dense = keras.layers.Dense(3)
-    with pytest.raises(TypeError, match=r"HierarchicalSoftmax, but is Dense$"):
+    with pytest.raises(TypeError, match=r"AdaptiveSoftmax of.* is a Dense$"):
         serving.export(hidden_model(compile_form()), tmp_path / "1", dense)
 
 

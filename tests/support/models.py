@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tf_hsm import Tree
-from tf_hsm.layers import HierarchicalSoftmax
+from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 
 NUM_CLASSES, WIDTH, STEPS = 30, 6, 5
 TREE = Tree.huffman(1 + np.arange(NUM_CLASSES) ** 2, branching=3)
@@ -74,7 +74,8 @@ def make_data(examples=22, seed=0):
 
 
 def head_of(model):
-    heads = [x for x in model.layers if isinstance(x, HierarchicalSoftmax)]
+    kinds = (AdaptiveSoftmax, HierarchicalSoftmax)
+    heads = [x for x in model.layers if isinstance(x, kinds)]
     assert len(heads) == 1
     return heads[0]
 

@@ -89,7 +89,7 @@ class AdaptivePredictions:
 
         Args:
           inputs: `[..., width]`.
-          k: an integer in `[1, num_classes]`.
+          k: an integer or an integer scalar, in `[1, num_classes]`.
 
         Returns:
           A named tuple `(log_probs, classes)`, each `[..., k]`, in order of
@@ -97,15 +97,20 @@ class AdaptivePredictions:
           counts as a probability of zero.
 
         Raises:
-          ValueError: k is out of range.
+          ValueError: k is out of range (tf.errors.InvalidArgumentError where it
+            is a tensor).
         """
-        if not 1 <= k <= self.num_classes:
-            raise ValueError(f"k = {k} is not in [1, {self.num_classes}]")
+        if tf.is_tensor(k):
+            k = tf.cast(k, tf.int32)
+        last = self.num_classes
+        k = arguments.checked(
+            k, (k >= 1) & (k <= last), f"k = {{}} is not in [1, {last}]"
+        )
         inputs, shape = self._flat(inputs)
         shortlist = hierarchical_softmax_log_probs(*self._shortlist(inputs))
         shortlist = _without_nan(shortlist)
         size = self.clusters.shortlist_size
-        found_so_far = min(k, size)
+        found_so_far = _smaller(k, size)
         best = tf.math.top_k(shortlist[:, :size], found_so_far)
         values, ranks = best.values, tf.cast(best.indices, tf.int64)
         for number, cutoff in enumerate(self.cutoffs):
@@ -114,7 +119,7 @@ class AdaptivePredictions:
             route = routing.route(is_short | (in_tail > values[:, -1]))
             narrow = self._tail(number, route.take(inputs))
             found = hierarchical_softmax_top_k(
-                *narrow, min(k, narrow[-1].num_classes)
+                *narrow, _smaller(k, narrow[-1].num_classes)
             )
             below = _without_nan(
                 found.log_probs + tf.gather(in_tail, route.examples)
@@ -123,16 +128,15 @@ class AdaptivePredictions:
             all_ranks = tf.concat(
                 [route.take(ranks), cutoff + found.classes], 1
             )
+            # All examples are on the route where there are more by now.
+            more = _smaller(k, found_so_far + narrow[-1].num_classes)
+            padding = [[0, 0], [0, more - found_so_far]]
+            found_so_far = more
             # The first of equal values is that of the smaller rank.
-            found_so_far = min(k, found_so_far + narrow[-1].num_classes)
             best = tf.math.top_k(all_values, found_so_far)
             best_ranks = tf.gather(all_ranks, best.indices, batch_dims=1)
-            if is_short:
-                # All examples are on the route.
-                values, ranks = best.values, best_ranks
-                continue
-            values = route.replace(values, best.values)
-            ranks = route.replace(ranks, best_ranks)
+            values = route.replace(tf.pad(values, padding), best.values)
+            ranks = route.replace(tf.pad(ranks, padding), best_ranks)
         shape = [*shape, k]
         return TopK(
             tf.reshape(values, shape),
@@ -162,7 +166,8 @@ class AdaptivePredictions:
           temperature: a positive number. With `top_k` or a `top_p` below 1
             draws are made by p ** (1 / temperature); without, it divides the
             logits of the shortlist and those of the tails.
-          top_k: draw among the k most probable classes; None: among all.
+          top_k: draw among the k most probable classes; None, or a tensor
+            that is 0: among all.
           top_p: draw among the fewest most probable classes whose
             probabilities reach this sum, in (0, 1]; None: among all.
 
@@ -171,16 +176,43 @@ class AdaptivePredictions:
 
         Raises:
           ValueError: `top_k`, `top_p` or, with them, `temperature` is out of
-            range.
+            range (tf.errors.InvalidArgumentError where it is a tensor).
         """
         inputs, shape = self._flat(inputs)
         seed = seed_pair(seed)
-        if top_k is not None or top_p not in (None, 1):
+        if tf.is_tensor(num_samples):
+            num_samples = tf.saturate_cast(num_samples, tf.int32)
+
+        def of_best():
             k = self.num_classes if top_k is None else top_k
-            drawn = _draw(
-                self.top_k(inputs, k), num_samples, seed, temperature, top_p
-            )
-            return tf.reshape(drawn, [*shape, num_samples])
+            if tf.is_tensor(k):
+                k = tf.where(
+                    tf.equal(k, 0), self.num_classes, tf.cast(k, tf.int32)
+                )
+            best = self.top_k(inputs, k)
+            return _draw(best, num_samples, seed, temperature, top_p)
+
+        def of_all():
+            return self._draw_of_all(inputs, num_samples, seed, temperature)
+
+        by_count = top_k != 0 if tf.is_tensor(top_k) else top_k is not None
+        by_sum = top_p != 1 if tf.is_tensor(top_p) else top_p not in (None, 1)
+        restricted = by_count | by_sum
+        if tf.is_tensor(restricted):
+            drawn = tf.cond(restricted, of_best, of_all)
+        else:
+            drawn = of_best() if restricted else of_all()
+        return tf.reshape(drawn, [*shape, num_samples])
+
+    def predict_class(self, inputs):
+        """The most probable class of each input, `[...]` int64."""
+        inputs = arguments.floats(inputs, self.variable_dtype)
+        return private_tensorflow.call_if_used(
+            lambda x: self.top_k(x, 1).classes[..., 0], inputs
+        )
+
+    def _draw_of_all(self, inputs, num_samples, seed, temperature):
+        """Draws classes `[B, num_samples]` of inputs `[B, width]`, on paths."""
         rows = hierarchical_softmax_sample(
             *self._shortlist(inputs), num_samples, seed, temperature
         )
@@ -196,14 +228,7 @@ class AdaptivePredictions:
             # NaN in a tail alone.
             drawn = tf.where(drawn < 0, drawn, self.cutoffs[number] + drawn)
             ranks = route.replace(ranks, drawn)
-        return tf.reshape(self.clusters.classes(ranks), [*shape, num_samples])
-
-    def predict_class(self, inputs):
-        """The most probable class of each input, `[...]` int64."""
-        inputs = arguments.floats(inputs, self.variable_dtype)
-        return private_tensorflow.call_if_used(
-            lambda x: self.top_k(x, 1).classes[..., 0], inputs
-        )
+        return self.clusters.classes(ranks)
 
     def _flat(self, inputs):
         """Returns inputs `[B, width]`, and what was before the width."""
@@ -235,14 +260,17 @@ class AdaptivePredictions:
 
 def _draw(found, num_samples, seed, temperature, top_p):
     """Draws classes `[B, num_samples]` among those of a `TopK` `[B, k]`."""
+    dtype = found.log_probs.dtype
     top_p = 1.0 if top_p is None else top_p
-    if not 0 < top_p <= 1:
-        raise ValueError(f"top_p = {top_p} is not in (0, 1]")
-    if not tf.is_tensor(temperature) and not 0 < temperature < math.inf:
-        raise ValueError(
-            f"temperature = {temperature} is not a positive finite number"
-        )
-    temperature = tf.cast(temperature, found.log_probs.dtype)
+    top_p = arguments.checked(
+        top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
+    )
+    temperature = arguments.checked(
+        temperature,
+        (temperature > 0) & (temperature < math.inf),
+        "temperature = {} is not a positive finite number",
+    )
+    top_p, temperature = tf.cast(top_p, dtype), tf.cast(temperature, dtype)
     before = tf.cumsum(tf.exp(found.log_probs), axis=1, exclusive=True)
     logits = tf.where(
         before < top_p, found.log_probs / temperature, -float("inf")
@@ -252,6 +280,13 @@ def _draw(found, num_samples, seed, temperature, top_p):
     drawn = tf.minimum(drawn, tf.shape(logits, tf.int64)[1] - 1)
     drawn = tf.gather(found.classes, drawn, batch_dims=1)
     return tf.where(found.log_probs[:, :1] > -float("inf"), drawn, -1)
+
+
+def _smaller(a, b):
+    """The smaller of two integers, a scalar tensor where `a` or `b` is one."""
+    if tf.is_tensor(a) or tf.is_tensor(b):
+        return tf.minimum(a, b)
+    return min(a, b)
 
 
 def _without_nan(log_probs):

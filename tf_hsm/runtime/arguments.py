@@ -111,3 +111,25 @@ def count_or_zero(name, count):
     if not tf.is_tensor(count) and count < 1:
         raise ValueError(f"{name} = {count} is below 1")
     return scalar(count, tf.int64)
+
+
+def checked(number, is_right, message):
+    """Returns a number, or a scalar whose use is an error unless it is right.
+
+    Args:
+      number: a number of Python or NumPy, or a scalar tensor.
+      is_right: a bool, a tensor if the number is one.
+      message: of the error, with {} for the number.
+
+    Raises:
+      ValueError: a number is wrong. (A tensor is a
+        tf.errors.InvalidArgumentError, later perhaps.)
+    """
+    if not tf.is_tensor(number):
+        if not is_right:
+            raise ValueError(message.format(number))
+        return number
+    before, after = message.split("{}")
+    asserted = tf.debugging.Assert(is_right, [before, number, after])
+    with tf.control_dependencies([] if asserted is None else [asserted]):
+        return tf.identity(number)
