@@ -101,6 +101,25 @@ def test_several_labels_are_ignored(loss, several):
     assert_within(actual, *expected)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_wrong_types(loss):
+    """Unsigned labels are no ignored ones; neither floats nor strings are."""
+    tree = trees.CATALOGUE["two_level_7"]()
+    weights = np.ones([tree.num_rows, 2])
+
+    def losses(labels, inputs=((1.0, 2.0),)):
+        return loss(weights, None, labels, inputs, tree, -1)
+
+    np.testing.assert_array_equal(losses(np.uint64([3])), losses([3]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{2**63 - 1}"):
+        losses(np.uint64([2**64 - 1]))
+    for labels in ([1.0], ["a"]):
+        with pytest.raises(TypeError, match="labels must be integers"):
+            losses(labels)
+    with pytest.raises(TypeError, match=r"inputs must be floats.* string"):
+        losses([1], [["a", "b"]])
+
+
 @pytest.mark.parametrize("parameter", [tf.constant, tf.Variable])
 @pytest.mark.parametrize("name", ["two_level_100", "random"])
 @pytest.mark.parametrize("loss", LOSSES)

@@ -42,6 +42,7 @@ def gather_loss(weights, biases, labels, inputs, tree, ignore_class=None):
 
     Raises:
       tf.errors.InvalidArgumentError: a label is out of range (on the CPU).
+      TypeError: labels are not integers, or inputs are not numbers.
     """
 
     def batch_loss(labels, inputs):
@@ -192,11 +193,11 @@ def peak_bytes(name, tree, batch, width, itemsize, gradient=True):
 def _over_examples(batch_loss, weights, labels, inputs, ignore_class):
     """Applies `batch_loss` to flat examples; ignored ones never reach it."""
     dtype = tf.as_dtype(weights.dtype).base_dtype
-    labels = tf.convert_to_tensor(labels)
-    inputs = tf.cast(inputs, dtype)
+    labels = tf.cast(arguments.integers(labels), tf.int64)
+    inputs = tf.cast(arguments.floats(inputs, dtype), dtype)
     shape = tf.shape(labels)
     batch = tf.size(labels)
-    flat_labels = tf.cast(tf.reshape(labels, [-1]), tf.int64)
+    flat_labels = tf.reshape(labels, [-1])
     flat_inputs = tf.reshape(inputs, [batch, inputs.shape[-1]])
     counted = arguments.counted(flat_labels, ignore_class)
     if counted is None:

@@ -166,6 +166,8 @@ def test_arguments():
     }.items():
         with pytest.raises(error, match="optimizer"):
             make_head(optimizer=wrong)
+    with pytest.raises(ValueError, match=r'"class_name".*learning_rate'):
+        make_head(optimizer={"learning_rate": 0.1})
     with pytest.raises(TypeError):
         make_head(optimizer="sgd", seed=1.5)
 

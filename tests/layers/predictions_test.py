@@ -14,9 +14,11 @@ from tests.support.models import (
     compile_form,
     evaluated_ops,
     head_of,
+    hidden_layers,
     hidden_model,
     make_data,
     make_head,
+    sequential,
     sgd,
     train,
 )
@@ -59,6 +61,147 @@ def test_methods_are_the_functions(use_bias):
 def test_without_weights():
     with pytest.raises(ValueError, match="words has no weights yet"):
         make_head(name="words").top_k(np.zeros([2, WIDTH]), 1)
+
+
+def adaptive_head(**options):
+    return tf_hsm.layers.AdaptiveSoftmax(
+        NUM_CLASSES, [4], div_value=2, **options
+    )
+
+
+HEADS = [make_head, adaptive_head]
+
+
+@pytest.mark.parametrize("make", HEADS)
+def test_in_a_functional_model(make, tmp_path):
+    """The answers are outputs: now, loaded, cloned and exported."""
+    tokens = keras.Input([STEPS], dtype="int32")
+    classes = keras.Input([STEPS, 3], dtype="int64")
+    below, head = sequential(*hidden_layers()), make(name="words")
+    # The head is built here.
+    best = head.top_k(below(tokens), 4)
+    assert best.classes.shape == (None, STEPS, 4)
+    assert (best.log_probs.dtype, best.classes.dtype) == ("float32", "int64")
+    answers = {
+        **best._asdict(),
+        "all": head.log_probs(below(tokens)),
+        "given": head.log_prob(classes, below(tokens)),
+        "drawn": head.sample(
+            inputs=below(tokens), num_samples=7, seed=np.int64(3), top_k=5
+        ),
+        "best": head(below(tokens)),
+    }
+    assert answers["all"].shape == (None, STEPS, NUM_CLASSES)
+    assert answers["drawn"].shape == (None, STEPS, 7)
+    model = keras.Model([tokens, classes], answers)
+    assert len(model.weights) == len(below.weights) + len(head.weights)
+    x = make_data(examples=3)[0]
+    candidates = np.random.default_rng(0).integers(
+        NUM_CLASSES, size=[*x.shape, 3]
+    )
+    predicted = model([x, candidates])
+    hidden = below(x)
+    expected = {
+        **head.top_k(hidden, 4)._asdict(),
+        "all": head.log_probs(hidden),
+        "given": head.log_prob(candidates, hidden),
+        "drawn": head.sample(hidden, 7, seed=3, top_k=5),
+        "best": head(hidden),
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(predicted[name], value, rtol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    for other in (loaded, clone):
+        assert len(other.weights) == len(model.weights)
+        again = other([x, candidates])
+        for name, value in predicted.items():
+            np.testing.assert_array_equal(again[name], value)
+    model.export(tmp_path / "exported", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "exported")
+    served = exported.serve([tf.constant(x, tf.int32), candidates])
+    for name, value in predicted.items():
+        np.testing.assert_allclose(served[name], value, rtol=1e-5)
+
+
+def test_of_a_trained_model():
+    """`head.input` is what the head took there; the model trains on."""
+    tokens, labels = make_data()
+    model = compile_form(mask_zero=False)
+    train(model, tokens, labels)
+    head = head_of(model)
+    scores = keras.Model(model.inputs, head.top_k(head.input, 3))
+    log_probs, classes = scores.predict(tokens, verbose=0)
+    train(model, tokens, labels)
+    hidden = hidden_model(model).predict(tokens, verbose=0)
+    assert np.any(log_probs != head.top_k(hidden, 3).log_probs)
+    log_probs, classes = scores.predict(tokens, verbose=0)
+    best = head.top_k(hidden, 3)
+    np.testing.assert_allclose(log_probs, best.log_probs, rtol=1e-5)
+    np.testing.assert_array_equal(classes, best.classes)
+
+
+@pytest.mark.parametrize("make", HEADS)
+def test_training_a_functional_model_of_log_probs(make):
+    """On two kinds of inputs, of another length than at first."""
+    steps = keras.Input([None, WIDTH])
+    head = make()
+    inner = keras.Model(steps, head.log_probs(steps))
+    x = keras.Input([2, WIDTH])
+    model = keras.Model(x, inner(x))
+    assert model.output_shape == (None, 2, NUM_CLASSES)
+
+    def loss(y, log_probs):
+        return -tf.gather(log_probs, tf.cast(y, tf.int32), batch_dims=2)
+
+    model.compile(sgd(), loss)
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=[8, 2, WIDTH])
+    labels = rng.integers(NUM_CLASSES, size=[8, 2])
+    losses = train(model, vectors, labels, epochs=3)
+    assert losses[2] < losses[1] < losses[0]
+
+
+@pytest.mark.parametrize("make", HEADS)
+def test_what_must_be_symbolic(make):
+    inputs, head = keras.Input([WIDTH]), make()
+    message = "top_k takes KerasTensors as inputs.* here they are inputs and k$"
+    with pytest.raises(TypeError, match=message):
+        head.top_k(inputs, keras.Input([]))
+    with pytest.raises(TypeError, match=r"here they are classes$"):
+        head.log_prob(keras.Input([3], dtype="int64"), np.zeros([2, WIDTH]))
+    with pytest.raises(TypeError, match="classes must be integers"):
+        head.log_prob(keras.Input([3]), inputs)
+    with pytest.raises(ValueError, match="last dimension of inputs"):
+        make().log_probs(keras.Input([None]))
+
+
+@pytest.mark.parametrize("in_function", [False, True])
+@pytest.mark.parametrize("make", HEADS)
+def test_what_has_no_gradient_says_so(make, in_function):
+    x = tf.constant(
+        np.random.default_rng(0).normal(size=[9, WIDTH]), tf.float32
+    )
+    classes = np.random.default_rng(1).integers(NUM_CLASSES, size=[9, 3])
+    head = make()
+    head.build(x.shape)
+
+    def gradient(answer):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(answer(x))
+        return tape.gradient(total, x)
+
+    if in_function:
+        gradient = tf.function(gradient, autograph=False)
+    for answer, message in {
+        lambda x: head.top_k(x, 20).log_probs: r"top_k has no gradient: train",
+        lambda x: head.log_prob(classes, x): r"log_prob has no gradient: train",
+    }.items():
+        with pytest.raises(LookupError, match=message):
+            gradient(answer)
 
 
 def test_evaluate_looks_for_no_class():

@@ -176,6 +176,64 @@ def test_float_labels():
         make_head()(keras.Input([STEPS, WIDTH]), keras.Input([STEPS]))
 
 
+def adaptive_head(**options):
+    return tf_hsm.layers.AdaptiveSoftmax(
+        TREE.num_classes, [4, 11], div_value=2, **options
+    )
+
+
+@pytest.mark.parametrize("make", [make_head, adaptive_head])
+def test_unsigned_labels(make):
+    """They are what they are as int64, and none is the ignored one."""
+    x = np.random.default_rng(0).normal(size=[4, WIDTH]).astype("f4")
+    labels, head = np.array([0, 29, 7, 7]), make(ignore_class=-1)
+    losses = head(x, labels)
+    for dtype in ("uint64", "uint32", "uint8"):
+        typed = labels.astype(dtype)
+        outputs = head(x)
+        np.testing.assert_array_equal(head(x, typed), losses)
+        mean = np.mean(losses)
+        np.testing.assert_allclose(head.loss(typed, outputs), mean, rtol=1e-6)
+        accuracy = tf_hsm.metrics.TopKAccuracy(TREE.num_classes)
+        accuracy.update_state(typed, outputs)
+        assert float(accuracy.result()) == 1
+    past_int64 = np.full(4, 2**64 - 1, "uint64")
+    for step in (
+        lambda: head(x, past_int64),
+        lambda: head.loss(past_int64, head(x)),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
+            step()
+
+
+@pytest.mark.parametrize("make", [make_head, adaptive_head])
+def test_what_is_no_number(make):
+    """Labels and inputs of strings, inputs of complex numbers."""
+    x, words = np.zeros([2, WIDTH], "f4"), np.full([2, WIDTH], "a")
+    head = make()
+    outputs = head(x)
+    accuracy = tf_hsm.metrics.TopKAccuracy()
+    classes = np.zeros([2, 1], int)
+    for call in (
+        lambda: head(x, words[:, 0]),
+        lambda: head.loss(words[:, 0], outputs),
+        lambda: accuracy.update_state(words[:, 0], outputs),
+    ):
+        with pytest.raises(TypeError, match=r"labels must be .*are string"):
+            call()
+    for inputs, kind in ((words, "string"), (x.astype("c8"), "complex")):
+        for call in (
+            lambda inputs: head(inputs, classes),
+            lambda inputs: head.loss(classes, head(inputs, training=True)),
+            head.log_probs,
+            lambda inputs: head.log_prob(classes, inputs),
+            lambda inputs: head.top_k(inputs.tolist(), 1),
+            lambda inputs: head.sample(inputs, 1),
+        ):
+            with pytest.raises(TypeError, match=rf"inputs must .*are {kind}"):
+                call(inputs)
+
+
 def test_labels_that_do_not_fit():
     """A wrong shape, or a class that the tree does not have."""
     tokens, labels = make_data()

@@ -341,14 +341,18 @@ def test_second_order_is_refused(by):
             outer.gradient(first, target)
 
 
-def test_what_has_no_gradient_says_so():
+@pytest.mark.parametrize("parameter", [tf.constant, tf.Variable])
+def test_what_has_no_gradient_says_so(parameter):
     problem = oracle.random_problem(TREE, 4, 3, np.float32)
-    w, x = tf.Variable(problem.weights), tf.Variable(problem.inputs)
+    w, x = parameter(problem.weights), tf.Variable(problem.inputs)
     with tf.GradientTape(persistent=True) as tape:
         of_given = log_prob(w, None, [[1]] * 4, x, TREE)
         of_best = tf_hsm.hierarchical_softmax_top_k(w, None, x, TREE, 2)
-    for values in (of_given, of_best.log_probs):
-        with pytest.raises(LookupError, match="no entry for"):
+    for name, values in {
+        "log_prob": of_given,
+        "top_k": of_best.log_probs,
+    }.items():
+        with pytest.raises(LookupError, match=f"{name} has no gradient: train"):
             tape.gradient(values, x)
 
 

@@ -4,6 +4,7 @@ import math
 
 import tensorflow as tf
 
+from tf_hsm.layers._head_answer import in_functional_models
 from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
@@ -20,6 +21,7 @@ class AdaptivePredictions:
     Only the examples that need a tail are scored by it.
     """
 
+    @in_functional_models
     def log_probs(self, inputs):
         """Log-probabilities `[..., num_classes]` of all classes, in nats.
 
@@ -42,6 +44,7 @@ class AdaptivePredictions:
             log_probs = tf.gather(log_probs, ranks, axis=1)
         return tf.reshape(log_probs, [*shape, self.num_classes])
 
+    @in_functional_models
     def log_prob(self, classes, inputs):
         """Log-probabilities of given classes `[..., C]`, in nats.
 
@@ -56,9 +59,9 @@ class AdaptivePredictions:
                 f"classes, of shape {classes.shape}, must have the shape of "
                 f"inputs, {inputs.shape}, but for the last dimension"
             )
-        inputs, _ = self._flat(inputs)
-        shape = tf.shape(classes)
-        flat = tf.reshape(classes, [-1, shape[-1]])
+        inputs, shape = self._flat(inputs)
+        count = tf.shape(classes)[-1]
+        flat = tf.reshape(classes, [-1, count])
         ranks = self.clusters.ranks(flat, "classes")
         tails = self.clusters.tails(ranks)
         weights, biases, _, tree = self._shortlist(inputs)
@@ -78,8 +81,10 @@ class AdaptivePredictions:
                 weights, biases, route.own(within), narrow, tree
             )
             log_probs = route.add(log_probs, found)
-        return tf.reshape(log_probs, shape)
+        log_probs = tf.reshape(log_probs, [*shape, count])
+        return tf.ensure_shape(log_probs, classes.shape)
 
+    @in_functional_models
     def top_k(self, inputs, k):
         """Finds the k most probable classes, exactly.
 
@@ -143,6 +148,7 @@ class AdaptivePredictions:
             tf.reshape(self.clusters.classes(ranks), shape),
         )
 
+    @in_functional_models
     def sample(
         self,
         inputs,
@@ -231,10 +237,16 @@ class AdaptivePredictions:
         return self.clusters.classes(ranks)
 
     def _flat(self, inputs):
-        """Returns inputs `[B, width]`, and what was before the width."""
+        """Returns inputs `[B, width]`, and what was before the width: a list.
+
+        It has integers where they are known, so that results have shapes.
+        """
         self.check_built()
         inputs = arguments.floats(inputs, self.variable_dtype)
-        shape = tf.unstack(tf.shape(inputs)[:-1])
+        shape = [
+            tf.shape(inputs)[i] if size is None else size
+            for i, size in enumerate(inputs.shape[:-1])
+        ]
         return tf.reshape(inputs, [-1, inputs.shape[-1]]), shape
 
     def _routes(self, parts, first=0):

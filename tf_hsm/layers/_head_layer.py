@@ -142,6 +142,7 @@ class HeadLayer(keras.layers.Layer):
         """
         labels = tf.convert_to_tensor(labels)
         _check_integers(labels)
+        labels = arguments.integers(labels)
         if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
             labels = tf.squeeze(labels, -1)
         if not labels.shape.is_compatible_with(inputs.shape[:-1]):
@@ -170,10 +171,13 @@ class HeadLayer(keras.layers.Layer):
     ):
         """The shape and type of what `call` returns."""
         del sample_weight, inputs_mask
-        if labels is None and training:
-            return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
         if labels is None:
-            return keras.KerasTensor(inputs.shape[:-1], dtype="int64")
+            spec = (
+                keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
+                if training
+                else keras.KerasTensor(inputs.shape[:-1], dtype="int64")
+            )
+            return _attached_head.attach_head(spec, self, inputs)
         # Here already, since the model casts what it is given to this type.
         _check_integers(labels)
         return keras.KerasTensor(inputs.shape[:-1], dtype=self.loss_dtype)

@@ -1,5 +1,6 @@
 """What a trained head answers."""
 
+from tf_hsm.layers._head_answer import in_functional_models
 from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
@@ -15,6 +16,7 @@ class Predictions:
     pass all else to the functions of the same names.
     """
 
+    @in_functional_models
     def log_probs(self, inputs, nodes=False):
         """Log-probabilities `[..., num_classes]` of all classes, in nats.
 
@@ -24,6 +26,7 @@ class Predictions:
             *self._parameters(), inputs, self.tree, nodes
         )
 
+    @in_functional_models
     def log_prob(self, classes, inputs):
         """Log-probabilities of given classes `[..., C]`, in nats.
 
@@ -33,6 +36,7 @@ class Predictions:
             *self._parameters(), classes, inputs, self.tree
         )
 
+    @in_functional_models
     def top_k(self, inputs, k, beam_width=None, return_pruned=False):
         """The k best classes: `(log_probs, classes)`, each `[..., k]`.
 
@@ -42,6 +46,7 @@ class Predictions:
             *self._parameters(), inputs, self.tree, k, beam_width, return_pruned
         )
 
+    @in_functional_models
     def sample(
         self,
         inputs,

@@ -38,7 +38,10 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
 
     Trained, `head(inputs)` is the most probable class of each input, `[...]`
     int64, and so is what `model.predict(x)` returns. `log_probs`, `log_prob`,
-    `top_k` and `sample` answer more.
+    `top_k` and `sample` answer more. Given KerasTensors they return such, so
+    that a functional model can return their answers:
+
+    >>> keras.Model(model.inputs, head.top_k(head.input, 5))
 
     The gradients of the variables are sparse: those of `tf_hsm.optimizers` take
     work on the touched rows only. The weights are never cast nor copied, under

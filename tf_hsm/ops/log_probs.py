@@ -52,8 +52,9 @@ def hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree):
     """Computes log p(class | input) of a few given classes of each input.
 
     For ranking candidates anew. What the paths of an input's candidates share
-    is computed once. There is no gradient: train with
-    `hierarchical_softmax_loss`, which is the negative of this for one class.
+    is computed once. There is no gradient, and to ask for one is a LookupError:
+    train with `hierarchical_softmax_loss`, which is the negative of this for
+    one class.
 
     Args:
       weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
@@ -108,6 +109,12 @@ def _log_probs_gradient(op, grads, *unused_grads):
     )
 
 
+gradients.declare_without(
+    "TfHsmClassLogProbs",
+    "hierarchical_softmax_log_prob",
+    "train with hierarchical_softmax_loss, which is the negative of it for one "
+    "class",
+)
 private_tensorflow.declare_read_only(
     "ResourceTfHsmLogProbs",
     "ResourceTfHsmLogProbsGrad",

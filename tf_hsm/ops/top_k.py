@@ -5,7 +5,7 @@ import typing
 
 import tensorflow as tf
 
-from tf_hsm.runtime import arguments, call, private_tensorflow
+from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
 from tf_hsm.runtime.tree_tensors import child_tensors
 
 
@@ -51,6 +51,8 @@ def hierarchical_softmax_top_k(
     cost and may miss a class; it says how many nodes it left out that could
     have held a better one. It always finds k classes: short of some at the end,
     it goes on with the best nodes left out.
+
+    There is no gradient: to ask for one is a LookupError.
 
     Args:
       weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
@@ -110,4 +112,10 @@ def _search(weights, biases, inputs, tree, k, beam_width):
         )
 
 
+gradients.declare_without(
+    "TfHsmTopK",
+    "hierarchical_softmax_top_k",
+    "train with hierarchical_softmax_loss, or with log-probabilities of all "
+    "classes, hierarchical_softmax_log_probs",
+)
 private_tensorflow.declare_read_only("ResourceTfHsmTopK")

@@ -35,6 +35,11 @@ def get(optimizer):
             )
         optimizer = _OPTIMIZERS[optimizer]()
     elif isinstance(optimizer, dict):
+        if "class_name" not in optimizer:
+            raise ValueError(
+                'optimizer is a config without "class_name", with keys '
+                f"{list(optimizer)}; give that of keras.optimizers.serialize"
+            )
         optimizer = keras.optimizers.deserialize(optimizer)
     if type(optimizer) not in _OPTIMIZERS.values():
         *names, last = (c.__name__ for c in _OPTIMIZERS.values())

@@ -48,6 +48,8 @@ def accumulator(dtype):
 def integers(labels, name="labels"):
     """Labels, or what `name` says, as int32 or int64.
 
+    Those that pass the end of int64 become 2**63 - 1, which is no class.
+
     Raises:
       TypeError: they are not integers.
     """
@@ -56,7 +58,11 @@ def integers(labels, name="labels"):
         return labels
     if not labels.dtype.is_integer:
         raise TypeError(f"{name} must be integers, but are {labels.dtype.name}")
-    return tf.cast(labels, tf.int64)
+    wide = tf.cast(labels, tf.int64)
+    if labels.dtype == tf.uint64:
+        # A cast makes negative numbers of them: an ignore_class, perhaps.
+        wide = tf.where(wide < 0, tf.int64.max, wide)
+    return wide
 
 
 def ignored_labels(ignore_class):
@@ -82,11 +88,23 @@ def counted(labels, ignore_class):
 
 
 def floats(inputs, dtype):
-    """Lists and NumPy arrays of Python floats take the weights' type."""
+    """Inputs as a tensor: lists and integers take the weights' type, `dtype`.
+
+    Raises:
+      TypeError: they are neither floats nor integers.
+    """
     if not tf.is_tensor(inputs) and not hasattr(inputs, "dtype"):
-        return tf.convert_to_tensor(inputs, dtype)
+        try:
+            return tf.convert_to_tensor(inputs, dtype)
+        except TypeError:
+            # To say which type it is; where it is none, TensorFlow says why.
+            inputs = tf.convert_to_tensor(inputs)
     inputs = tf.convert_to_tensor(inputs)
-    return inputs if inputs.dtype.is_floating else tf.cast(inputs, dtype)
+    if inputs.dtype.is_floating:
+        return inputs
+    if not (inputs.dtype.is_integer or inputs.dtype.is_bool):
+        raise TypeError(f"inputs must be floats, but are {inputs.dtype.name}")
+    return tf.cast(inputs, dtype)
 
 
 def scalar(value, dtype):

@@ -59,3 +59,20 @@ def first_order_only(gradient):
         input=gradient,
         message="the hierarchical softmax loss has first-order gradients only",
     )
+
+
+def declare_without(op_name, what, instead):
+    """Makes the gradient of an op, on tensors and variables, a LookupError.
+
+    Args:
+      op_name: the op on tensors.
+      what: the name of the function whose op it is, for the error.
+      instead: what has a gradient, for the error.
+    """
+
+    def refuse(op, *unused_grads):
+        del op
+        raise LookupError(f"{what} has no gradient: {instead}")
+
+    for name in (op_name, f"Resource{op_name}"):
+        tf.RegisterGradient(name)(refuse)

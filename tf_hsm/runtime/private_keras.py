@@ -1,11 +1,17 @@
 """Every use of a Keras interface that is not public, in one place."""
 
+from keras.src import backend
 from keras.src.backend.common.variables import AutocastScope
 
 
 def no_autocast():
     """A scope in which variables keep their type, within a layer's call too."""
     return AutocastScope(None)
+
+
+def output_spec(function, **tensors):
+    """The KerasTensors that a function returns for some, found by tracing."""
+    return backend.compute_output_spec(function, **tensors)
 
 
 def optimizer_of_model(layer):
