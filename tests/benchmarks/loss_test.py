@@ -26,11 +26,19 @@ from tests.support.trees import CATALOGUE
 from tf_hsm import Tree
 
 
-def test_it_prints_a_table_writes_json_and_refuses_what_cannot_fit(tmp_path):
+@pytest.fixture
+def here(monkeypatch):
+    """Measures in this process, and the machine's rates only roughly."""
+    measure_here(monkeypatch)
+
+
+def test_it_prints_a_table_writes_json_and_refuses_what_cannot_fit(
+    here, tmp_path, capsys
+):
     path = tmp_path / "figures.json"
     # 200 kB: enough for all of ours, and for the parameters of gather's, but
     # not for its gradient.
-    result = run_main(
+    run_main(
         "loss",
         "--workload=tiny",
         "--implementations=ours,gather",
@@ -39,8 +47,7 @@ def test_it_prints_a_table_writes_json_and_refuses_what_cannot_fit(tmp_path):
         "--nomemory",
         f"--json={path}",
     )
-    assert result.returncode == 0, result.stderr[-3000:]
-    output = result.stdout
+    output = _out(capsys)
     rows = {line.split()[0] for line in output.splitlines() if line.strip()}
     assert {"ours", "gather", "floor"} <= rows
     assert (
@@ -167,14 +174,8 @@ def test_steps_take_turns_and_each_is_the_first_at_times():
     assert turns == [["b", "c", "a"], ["c", "a", "b"]]
 
 
-@pytest.fixture
-def here(monkeypatch):
-    """Measures in this process, and the machine's rates only roughly."""
-    measure_here(monkeypatch)
-
-
 _TINY = workloads.Case("tiny", "two_level", "uniform", "float32")
-_ENDS = sweeps.Range(30, 1000, 64)
+_ENDS = sweeps.Range(30, 300, 16)
 
 
 def test_what_is_read_densely_is_never_read_sparsely(here, monkeypatch):
@@ -205,8 +206,8 @@ def _sweep(name):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("classes", [30, 90, 300, 900]),
-        ("batch", [1, 4, 16, 64]),
+        ("classes", [30, 90, 300]),
+        ("batch", [1, 4, 16]),
         ("depth", [1, 2, 3, 4, 5, 7, 10]),
     ],
 )
@@ -248,9 +249,9 @@ def _out(capsys):
     return capsys.readouterr().out
 
 
-def test_the_command_writes_a_table_json_and_a_plot(tmp_path):
+def test_the_command_writes_a_table_json_and_a_plot(here, tmp_path, capsys):
     path = tmp_path / "figures.json"
-    result = run_main(
+    run_main(
         "scaling",
         "--what=batch",
         "--workload=tiny",
@@ -260,8 +261,7 @@ def test_the_command_writes_a_table_json_and_a_plot(tmp_path):
         f"--plots={tmp_path}",
         f"--json={path}",
     )
-    assert result.returncode == 0, result.stderr[-3000:]
-    output = result.stdout
+    output = _out(capsys)
     assert "by batch: N=1,000, D=16, two_level tree, zipf labels" in output
     (sweep,) = json.loads(path.read_text())["sweeps"]
     assert [point["x"] for point in sweep["points"]] == [1, 4, 16, 20]

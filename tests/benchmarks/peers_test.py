@@ -6,15 +6,24 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.common import peer_process
+import tf_hsm
+from benchmarks.common import machine, peer_process
 from benchmarks.peers import comparisons, skip_gram
-from tests.support.benchmarks import run_main
+from tests.support.benchmarks import PeerHere, measure_here, run_main
+
+
+@pytest.fixture(autouse=True)
+def all_threads(monkeypatch):
+    """This process keeps its threads; processes of their own set them."""
+    monkeypatch.setattr(machine, "use_threads", lambda threads: None)
 
 
 def _run_once(comparison, name):
+    """Peers are in a process of their own, apart from TensorFlow."""
     module, spec = comparison.implementations[name]
+    start = PeerHere if name.startswith("ours") else peer_process.Process
     try:
-        process = peer_process.Process(module, spec)
+        process = start(module, spec)
     except ModuleNotFoundError as error:
         pytest.skip(f"{error.name} is not installed")
     try:
@@ -23,13 +32,15 @@ def _run_once(comparison, name):
         process.close()
 
 
-def test_it_measures_ours_and_says_which_peers_are_not_installed(tmp_path):
+def test_it_measures_ours_and_says_which_peers_are_not_installed(
+    monkeypatch, tmp_path, capsys
+):
+    measure_here(monkeypatch)
+    model = tf_hsm.CostModel.calibrate(16, repetitions=1)
+    monkeypatch.setattr(tf_hsm.CostModel, "calibrate", lambda width: model)
     path = tmp_path / "figures.json"
-    result = run_main(
-        "peers", "--workload=tiny", "--repetitions=2", f"--json={path}"
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    output = result.stdout
+    run_main("peers", "--workload=tiny", "--repetitions=2", f"--json={path}")
+    output = capsys.readouterr().out
     report = json.loads(path.read_text())
     assert report["machine"]["threads"] >= 1
     assert "TensorFlow" in output.splitlines()[0]

@@ -1,36 +1,55 @@
 """What the tests of the benchmarks share."""
 
+import importlib
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from benchmarks.common import floors, limits, machine, timing, workloads
+from benchmarks.common import (
+    floors,
+    limits,
+    machine,
+    peer_process,
+    timing,
+    workloads,
+)
 from benchmarks.heads import heads, peaked_inputs
+from tests.support import programs
 
 PEAK = peaked_inputs.Peak(0.9, 1.0)
 ROOMY = limits.Limits(1e12, 1e9)
+
+
+class PeerHere:
+    """A `peer_process.Process` without a process."""
+
+    def __init__(self, module, spec, python=None):
+        module = importlib.import_module(f"benchmarks.{module}")
+        self._implementation = module.Implementation(spec)
+        self.facts = self._implementation.facts
+
+    def run(self, phase, turn):
+        return self._implementation.run(phase, turn) | {"other_cpus": 0.0}
+
+    def close(self):
+        pass
 
 
 def measure_here(monkeypatch):
     """Measures in this process, and the machine's rates only roughly."""
     monkeypatch.setattr(machine, "run_alone", lambda f, *args: f(*args))
     monkeypatch.setattr(machine, "use_threads", lambda threads: None)
+    monkeypatch.setattr(peer_process, "Process", PeerHere)
     monkeypatch.setattr(floors, "_STREAM_BYTES", 1 << 20)
     monkeypatch.setattr(floors, "_MATRIX_SIZE", 64)
 
 
 def run_main(command, *arguments):
-    """Runs a command in a process of its own; returns the ended process."""
-    return subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{command}.main", *arguments],
-        capture_output=True,
-        text=True,
-    )
+    """Runs a command in this process, after `measure_here`."""
+    programs.run(f"benchmarks.{command}.main", *arguments)
 
 
 def run_command(module, path, *arguments):
