@@ -1,5 +1,7 @@
 """Builds a wheel out of files from anywhere.
 
+A README.md among them becomes the description in the metadata.
+
 Usage: build_wheel.py PLATFORM WHEEL PLACE=FILE...
 
 PLATFORM is the last part of the wheel's tag, WHEEL the file to write, PLACE
@@ -8,6 +10,7 @@ where FILE belongs in the source tree that setuptools sees.
 
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -34,6 +37,16 @@ def _wheel_command(platform: str) -> type[bdist_wheel]:
     return AnyPython
 
 
+def description(readme: str) -> str:
+    """Returns a README without what is only in the repository.
+
+    An index shows the text alone: images and links to other files would be
+    broken there.
+    """
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)\n*", "", readme)
+    return re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
+
+
 def main(platform: str, wheel: str, *places: str) -> None:
     """Builds `wheel` in a temporary source tree."""
     output = pathlib.Path(wheel).resolve()
@@ -42,6 +55,8 @@ def main(platform: str, wheel: str, *places: str) -> None:
             target = pathlib.Path(folder, place)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
+        readme = pathlib.Path(folder, "README.md")
+        readme.write_text(description(readme.read_text()))
         os.chdir(folder)
         # Meant for people who run setup.py; setuptools' own builds hide it too.
         warnings.filterwarnings("ignore", "setup.py install is deprecated")

@@ -4,11 +4,14 @@ import email
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import zipfile
 
 import pytest
+
+import tf_hsm
 
 _COMPUTE = """
 import numpy as np
@@ -50,6 +53,29 @@ def test_the_tag_names_the_platform_and_no_python(wheel):
 def test_it_requires_one_minor_version_of_tensorflow(wheel):
     metadata = _metadata(wheel, ".dist-info/METADATA")
     assert "tensorflow<2.22,>=2.21" in metadata.get_all("Requires-Dist")
+
+
+def test_it_says_what_it_is(wheel):
+    metadata = _metadata(wheel, ".dist-info/METADATA")
+    assert metadata["Name"] == "tf_hsm"
+    assert metadata["Version"] == tf_hsm.__version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.10"
+    classifiers = metadata.get_all("Classifier")
+    assert "Operating System :: POSIX :: Linux" in classifiers
+    assert "Programming Language :: Python :: 3.11" in classifiers
+
+
+def test_its_description_stands_alone(wheel):
+    """It is the README, without links into the repository."""
+    metadata = _metadata(wheel, ".dist-info/METADATA")
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    text = metadata.get_payload(decode=True).decode()
+    assert text.startswith("# tf_hsm\n")
+    assert "```python\nimport keras" in text
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert [link for link in links if not link.startswith("https:")] == []
+    assert "docs/performance.md says how time grows" in text
 
 
 def test_it_computes_where_it_is_installed(wheel, tmp_path):
