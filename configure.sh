@@ -146,6 +146,22 @@ check_compiler() {
   fi
 }
 
+# Sets `clang` to one that has libFuzzer, or to nothing, and `fuzz` to what
+# follows for the fuzz targets.
+choose_clang() {
+  local candidate folder
+  for candidate in clang clang-{20,19,18,17,16,15,14}; do
+    clang=$(command -v "$candidate") || continue
+    folder=$("$clang" -print-runtime-dir 2>/dev/null) || continue
+    if compgen -G "$folder/libclang_rt.fuzzer*.a" >/dev/null; then
+      fuzz="$clang; bazel run --config=fuzz //cc/fuzz:loss"
+      return
+    fi
+  done
+  clang=
+  fuzz='no clang 14 or newer with libFuzzer found; only fuzzing needs it'
+}
+
 # --- What is missing ---------------------------------------------------------
 
 install_packages() {
@@ -215,7 +231,7 @@ bazel_flags() {
 }
 
 write_rc_file() {
-  local bazel=$1 major=$2 nvcc=$3 content checksum
+  local bazel=$1 major=$2 nvcc=$3 clang=$4 content checksum
   checksum=$(cksum <"$stamp_file")
   content=$(
     echo '# Written by configure.sh; changes here are lost.'
@@ -226,6 +242,9 @@ write_rc_file() {
       echo "common \"--repo_env=TF_HSM_NVCC=$nvcc\""
       echo "common --repo_env=TF_HSM_CUDA_RELEASE=$(cuda_release "$nvcc")"
     fi
+    if [[ -n $clang ]]; then
+      echo "build:fuzz \"--repo_env=CC=$clang\""
+    fi
     bazel_flags "$bazel" "$major"
   )
   if [[ $(cat "$rc_file" 2>/dev/null) != "$content" ]]; then
@@ -234,7 +253,7 @@ write_rc_file() {
 }
 
 main() {
-  local python bazel version major nvcc gpu name
+  local python bazel version major nvcc gpu clang fuzz name
   install_missing_packages
   check_compiler
 
@@ -252,7 +271,8 @@ main() {
   ((major >= 4 && major <= 8)) || die "$bazel is version $version;" \
     "4 to 8 work. Install bazelisk, which fetches the one that .bazeliskrc names."
   choose_nvcc
-  write_rc_file "$bazel" "$major" "$nvcc"
+  choose_clang
+  write_rc_file "$bazel" "$major" "$nvcc" "$clang"
 
   name=${bazel##*/}
   say "bazel       $version, $bazel"
@@ -260,6 +280,7 @@ main() {
   say "python      $("$venv/bin/python" --version), $venv"
   say "tensorflow  $(sed -n 's/^tensorflow==//p' requirements.txt)"
   say "nvcc        $gpu"
+  say "clang       $fuzz"
   say "ready       $name run //:train   $name test //..." \
     "  $name build //:wheel"
 }

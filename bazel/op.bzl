@@ -68,6 +68,8 @@ def hsm_cc_library(name, copts = [], visibility = _VISIBILITY, **kwargs):
 def hsm_cc_folder(name, deps = [], test_deps = [], **kwargs):
     """The .h and .cc files of a folder, and a test for every *_test.cc.
 
+    Tests share the *_test_support.h, which are `name`_test_support.
+
     Args:
       name: that of the folder.
       deps: folders whose headers are included (bazel/check_layers.py).
@@ -83,11 +85,16 @@ def hsm_cc_folder(name, deps = [], test_deps = [], **kwargs):
         deps = deps,
         **kwargs
     )
+    hsm_cc_library(
+        name = name + "_test_support",
+        hdrs = support,
+        deps = [":" + name] + test_deps,
+    )
     for test in tests:
         hsm_cc_test(
             name = test[:-len(".cc")],
-            srcs = [test] + support,
-            deps = [":" + name] + test_deps,
+            srcs = [test],
+            deps = [":" + name, ":" + name + "_test_support"] + test_deps,
         )
 
 def hsm_isa_library(name, srcs, deps = [], **kwargs):
@@ -194,12 +201,12 @@ def hsm_cuda_folder(name, deps = []):
         deps = [":" + name],
     )
 
-def hsm_cc_binary(name, copts = [], **kwargs):
+def hsm_cc_binary(name, copts = [], linkopts = [], **kwargs):
     """A program."""
     native.cc_binary(
         name = name,
         copts = _COPTS + copts,
-        linkopts = ["-pthread"],
+        linkopts = ["-pthread"] + linkopts,
         linkstatic = True,
         **kwargs
     )
@@ -213,6 +220,44 @@ def hsm_cc_test(name, deps = [], copts = [], **kwargs):
         linkstatic = True,
         deps = deps,
         **kwargs
+    )
+
+def hsm_fuzz_target(name, deps):
+    """A program that fuzzes, and a test that replays its corpus.
+
+    With --config=fuzz, `name` is libFuzzer's program. Otherwise it takes files
+    and runs over them, as `name`_test does over those of corpus/`name`.
+
+    Args:
+      name: that of the source without .cc.
+      deps: what the source needs.
+    """
+    hsm_cc_library(
+        name = name + "_target",
+        srcs = [name + ".cc"],
+        # Its main function refers to what the source defines.
+        alwayslink = True,
+        deps = deps,
+    )
+    hsm_cc_binary(
+        name = name,
+        srcs = select({
+            "//bazel:fuzz": [],
+            "//conditions:default": ["replay.cc"],
+        }),
+        linkopts = select({
+            "//bazel:fuzz": ["-fsanitize=fuzzer"],
+            "//conditions:default": [],
+        }),
+        deps = [":%s_target" % name] + deps,
+    )
+    corpus = native.glob(["corpus/%s/*" % name])
+    hsm_cc_test(
+        name = name + "_test",
+        srcs = ["replay.cc"],
+        args = ["$(location %s)" % file for file in corpus],
+        data = corpus,
+        deps = [":%s_target" % name] + deps,
     )
 
 def hsm_op_library(name, deps, **kwargs):

@@ -87,9 +87,9 @@ struct Head {
   }
 };
 
-template <typename T>
+template <typename T, typename Rng>
 Head<T> RandomHead(OwnedTree owned, int64_t batch, int64_t width,
-                   bool with_bias, std::mt19937* rng) {
+                   bool with_bias, Rng* rng) {
   Head<T> head;
   head.owned = std::move(owned);
   head.batch = batch;
@@ -102,8 +102,8 @@ Head<T> RandomHead(OwnedTree owned, int64_t batch, int64_t width,
   return head;
 }
 
-template <typename T>
-Head<T> RandomHead(const Case& c, bool with_bias, std::mt19937* rng) {
+template <typename T, typename Rng>
+Head<T> RandomHead(const Case& c, bool with_bias, Rng* rng) {
   return RandomHead<T>(RandomTree(c.groups, c.most, c.inner, rng), c.batch,
                        c.width, with_bias, rng);
 }
@@ -166,7 +166,8 @@ inline void NearOrSame(double got, double want, double tolerance,
 }
 
 // Overwrites up to three numbers of a tree's arrays.
-inline void Corrupt(OwnedTree* tree, std::mt19937* rng) {
+template <typename Rng>
+void Corrupt(OwnedTree* tree, Rng* rng) {
   std::vector<int64_t>* const arrays[] = {&tree->offsets,    &tree->parents,
                                           &tree->class_rows, &tree->row_groups,
                                           &tree->row_below,  &tree->row_below};

@@ -15,13 +15,11 @@ constexpr int64_t kMaxExamples = 1024;
 
 // Many examples share what they read, and the larger the groups are the more
 // counts that they do it in few rounds.
-Widths WidthsFor(const TreeView& tree, int64_t num_examples) {
+Widths WidthsFor(const GroupSpan& root, int64_t num_examples) {
   constexpr int64_t kManyExamples = 32;
   constexpr int64_t kWideFanout = 64;
   if (num_examples < kManyExamples) return {1, 4};
-  const bool is_wide =
-      tree.group_offsets[1] - tree.group_offsets[0] >= kWideFanout;
-  return is_wide ? Widths{8, 32} : Widths{1, 16};
+  return root.fanout >= kWideFanout ? Widths{8, 32} : Widths{1, 16};
 }
 
 // The rows of a group that are of use to `search`; the best of its leaves only.
@@ -69,7 +67,10 @@ std::string FindFor(
   using A = Accumulator<T>;
   constexpr int64_t kSearches = 8;  // of one work item
   const TreeView& tree = scorer.tree;
-  const Widths widths = WidthsFor(tree, end - begin);
+  GroupSpan root;
+  const std::string wrong_root = GroupAt(tree, 0, &root);
+  if (!wrong_root.empty()) return wrong_root;
+  const Widths widths = WidthsFor(root, end - begin);
   std::vector<ExampleSearch<A>> searches(end - begin,
                                          ExampleSearch<A>(options, widths));
   std::vector<int64_t> active, starts;           // starts: of each one's slots

@@ -356,6 +356,18 @@ void CheckGarbage(std::mt19937* rng) {
   });
 }
 
+// Of a root whose rows begin nowhere, nothing is computed. So many examples
+// that its fanout counts.
+void CheckForgedRoot(std::mt19937* rng) {
+  for (int64_t first : {INT64_MIN, INT64_MAX}) {
+    Head<float> head = RandomHead<float>({40, 5, 8, 4, 0.5}, false, rng);
+    head.owned.offsets[0] = first;
+    std::vector<Found<float>> found;
+    const std::string error = Find(head.On(Isa::kBaseline), {}, &found);
+    Expect(error.rfind("group_offsets[0] = ", 0) == 0, error);
+  }
+}
+
 // One group below two rows, level after level, doubles the paths. It is found
 // out before they are all walked.
 void CheckManyPaths(std::mt19937* rng) {
@@ -425,6 +437,7 @@ struct Checks {
     CheckManyGroups(SupportedIsas().back(), rng);
     CheckDeep(SupportedIsas().back(), rng);
     CheckGarbage(rng);
+    CheckForgedRoot(rng);
     for (int i = 0; i < 20; ++i) CheckFewLeaves(rng);
     CheckManyPaths(rng);
   }

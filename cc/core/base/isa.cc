@@ -4,6 +4,7 @@
 #include <utility>
 
 #if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -15,8 +16,11 @@ namespace {
 // Linux gives tile registers to a process that asks for them.
 bool HasTiles() {
 #if defined(__linux__)
-  if (!__builtin_cpu_supports("amx-tile") ||
-      !__builtin_cpu_supports("amx-bf16")) {
+  // Clang's __builtin_cpu_supports does not know them.
+  constexpr unsigned kTiles = 1u << 24, kBfloat16 = 1u << 22;
+  unsigned eax, ebx, ecx, edx;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (edx & kTiles) == 0 ||
+      (edx & kBfloat16) == 0) {
     return false;
   }
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // NOLINT

@@ -4,6 +4,7 @@
 #define TF_HSM_CC_CORE_TESTING_TEST_SUPPORT_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <thread>  // NOLINT(build/c++11)
 #include <vector>
 
 #include "cc/core/base/types.h"
@@ -36,8 +38,8 @@ struct OwnedTree {
 
 // A breadth-first tree of `groups` groups with fanouts drawn from [1, most];
 // `inner` is the chance that a row has a group below it.
-inline OwnedTree RandomTree(int groups, int most, double inner,
-                            std::mt19937* rng) {
+template <typename Rng>
+OwnedTree RandomTree(int groups, int most, double inner, Rng* rng) {
   OwnedTree tree;
   std::vector<int64_t> child;  // row -> group below, or -1
   std::uniform_real_distribution<double> uniform(0, 1);
@@ -134,8 +136,21 @@ inline double ToDouble(half value) {
   return value.bits & 0x8000 ? -magnitude : magnitude;
 }
 
+// A Parallel that begins with the last item. A sanitizer that looks for races
+// has them on threads.
 inline void Reversed(int64_t count, const std::function<void(int64_t)>& work) {
-  for (int64_t i = count; i-- > 0;) work(i);
+  std::atomic<int64_t> left{count};
+  auto drain = [&] {
+    for (int64_t i = --left; i >= 0; i = --left) work(i);
+  };
+#if defined(__SANITIZE_THREAD__)
+  std::thread helpers[2];
+  for (std::thread& helper : helpers) helper = std::thread(drain);
+  drain();
+  for (std::thread& helper : helpers) helper.join();
+#else
+  drain();
+#endif
 }
 
 inline int failures = 0;
@@ -165,8 +180,8 @@ bool SameBits(const std::vector<A>& a, const std::vector<A>& b) {
 }
 
 // `count` multiples of 1/64 in [-range / 64, range / 64).
-template <typename T>
-std::vector<T> Draw(size_t count, int range, std::mt19937* rng) {
+template <typename T, typename Rng>
+std::vector<T> Draw(size_t count, int range, Rng* rng) {
   std::vector<T> values(count);
   for (T& v : values) {
     const int n = static_cast<int>((*rng)() % (2 * range)) - range;

@@ -38,6 +38,8 @@ void SparseRows(const Update<T>& update, const SparseGradient<T>& gradient,
   // Rows are prefetched this many values ahead.
   constexpr int64_t kAhead = 2;
   const int64_t width = gradient.width;
+  // There is nothing to change, and the values may be null.
+  if (width == 0) return;
   while (begin != end) {
     const int64_t row = begin->key;
     const A* value = gradient.values + begin->index * width;

@@ -1,0 +1,154 @@
+// Labels and trees that may hold anything: MakePlan refuses them or makes a
+// plan on which loss, gradients and a training step stay within their memory,
+// whatever the parameters hold.
+
+#include "cc/core/api/group_scores_test_support.h"
+#include "cc/core/api/inputs.h"
+#include "cc/core/api/loss.h"
+#include "cc/fuzz/target.h"
+
+namespace tf_hsm {
+namespace {
+
+// What the kernels of a plan read and write, of the sizes that an op gives it.
+template <typename T>
+struct Memory {
+  using A = Accumulator<T>;
+  std::vector<A> loss, dx, normalizers, probs, partials, grads;
+  std::vector<T> dw, db;
+
+  Memory(const Plan& plan, int64_t batch, int64_t width)
+      : loss(batch),
+        dx(batch * width),
+        normalizers(2 * plan.num_passes),
+        probs(plan.num_probs),
+        partials(plan.num_partials * PartialStride(width)),
+        grads(plan.num_examples(), A(0.5)),
+        dw(plan.num_rows * width),
+        db(plan.num_rows) {}
+
+  ForwardOutputs<T> Outputs(bool with_dx, bool with_normalizers,
+                            bool with_probs) {
+    ForwardOutputs<T> out;
+    out.loss = loss.data();
+    if (with_dx) out.dx = dx.data();
+    if (with_normalizers) out.normalizers = normalizers.data();
+    if (with_probs) out.probs = probs.data();
+    return out;
+  }
+};
+
+template <typename T>
+void FuzzLoss(const Problem<T>& problem, Isa isa, int64_t batch,
+              int64_t num_rows, const Parallel& parallel, Bytes* bytes) {
+  const Plan& plan = *problem.plan;
+  Memory<T> memory(plan, batch, problem.width);
+  MakeSpecial(bytes, &memory.grads);
+  const bool keeps = bytes->Coin(), has_backward = bytes->In(0, 3) > 0;
+  const KernelTable<T>& table = KernelTableFor<T>(isa);
+  Forward<T>(problem, table, parallel,
+             memory.Outputs(bytes->Coin(), has_backward, keeps));
+  if (!has_backward) return;
+  BackwardArguments<T> arguments;
+  arguments.loss_grads = memory.grads.data();
+  arguments.normalizers = memory.normalizers.data();
+  if (keeps) arguments.probs = memory.probs.data();
+  arguments.dw = memory.dw.data();
+  arguments.db = memory.db.data();
+  Backward<T>(problem, table, parallel, arguments);
+  // What makes them write past the cache is too large to fuzz.
+  arguments.past_cache = true;
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    const Slice all = {static_cast<int64_t>(i), 0, plan.nodes[i].fanout, 0};
+    table.backward_rows(problem, &all, 1, arguments);
+  }
+  std::vector<int64_t> rows(plan.num_rows);
+  TouchedRows(plan, rows.data());
+  for (int64_t row : rows) Expect(row >= 0 && row < num_rows, "touched row");
+}
+
+template <typename T>
+void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
+              int64_t rows, std::vector<T>* w, std::vector<T>* b,
+              const Parallel& parallel, Bytes* bytes) {
+  using A = Accumulator<T>;
+  PlanTraining(plan, bytes->In(0, 3) == 0 ? bytes->In(0, 9) : INT64_MAX);
+  Memory<T> memory(*plan, batch, problem.width);
+  MakeSpecial(bytes, &memory.grads);
+  Update<T> update;
+  update.rule = kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
+  std::vector<double> hyper(4, 0.5);
+  MakeSpecial(bytes, &hyper);
+  update.hyper = {hyper[0], hyper[1], hyper[2], hyper[3]};
+  update.weights = w->data();
+  if (problem.biases != nullptr) update.biases = b->data();
+  std::vector<A> w_slots[kMaxSlots], b_slots[kMaxSlots];
+  for (int s = 0; s < NumSlots(update.rule); ++s) {
+    w_slots[s].resize(
+        rows * (TraitsOf(update.rule).slots_per_row ? 1 : problem.width));
+    b_slots[s].resize(rows);
+    MakeSpecial(bytes, &w_slots[s]);
+    update.weight_slots[s] = w_slots[s].data();
+    update.bias_slots[s] = b_slots[s].data();
+  }
+  update.stochastic = bytes->Coin();
+  update.seed = bytes->Any();
+  const bool keeps = bytes->Coin();
+  const ForwardOutputs<T> outputs =
+      memory.Outputs(bytes->Coin(), !keeps, keeps);
+  BackwardArguments<T> arguments;
+  arguments.loss_grads = memory.grads.data();
+  arguments.normalizers = outputs.normalizers;
+  arguments.probs = outputs.probs;
+  arguments.update = &update;
+  arguments.partials = memory.partials.data();
+  TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs, arguments);
+}
+
+}  // namespace
+
+void Fuzz(Bytes* bytes) {
+  WithKernel(bytes, [&](auto zero, Isa isa, double, double) {
+    using T = decltype(zero);
+    const Case c = DrawCase(bytes);
+    OwnedTree owned = RandomTree(c.groups, c.most, c.inner, bytes);
+    const int64_t rows = owned.row_groups.size();
+    if (bytes->Coin()) Corrupt(&owned, bytes);
+    for (int64_t left = bytes->In(0, 3); left > 0; --left) {
+      owned.ranks[(*bytes)() % owned.ranks.size()] = bytes->Any();
+    }
+    const TreeView tree = owned.view();
+    std::vector<int64_t> labels(c.batch);
+    for (int64_t& label : labels) label = (*bytes)() % tree.num_classes;
+    for (int64_t left = bytes->In(0, 2); left > 0 && c.batch > 0; --left) {
+      labels[(*bytes)() % c.batch] = bytes->Any();
+    }
+    std::vector<int64_t> ignored;
+    for (int64_t left = bytes->In(0, 2); left > 0; --left) {
+      ignored.push_back(bytes->Any());
+    }
+    Plan plan;
+    if (!MakePlan(tree, labels.data(), c.batch, ignored, &plan).empty()) return;
+
+    std::vector<T> w = Draw<T>(rows * c.width, 32, bytes);
+    std::vector<T> b = Draw<T>(rows, 64, bytes);
+    std::vector<T> x = Draw<T>(c.batch * c.width, 64, bytes);
+    MakeSpecial(bytes, &w);
+    MakeSpecial(bytes, &b);
+    MakeSpecial(bytes, &x);
+    const Parallel parallel = bytes->Coin() ? Serial : Reversed;
+    std::vector<Accumulator<T>> sorted(plan.num_examples() * Padded(c.width));
+    PackInputs(plan.order.data(), plan.num_examples(), x.data(), c.width,
+               parallel, sorted.data());
+    const Problem<T> problem = {&plan, c.width, w.data(),
+                                bytes->Coin() ? b.data() : nullptr,
+                                sorted.data()};
+    if (bytes->Coin()) {
+      FuzzLoss<T>(problem, isa, c.batch, rows, parallel, bytes);
+    } else {
+      FuzzStep<T>(problem, &plan, isa, c.batch, rows, &w, &b, parallel, bytes);
+    }
+  });
+}
+
+}  // namespace tf_hsm

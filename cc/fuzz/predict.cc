@@ -1,0 +1,197 @@
+// What goes down a tree: log-probabilities and their gradient, those of given
+// classes, the search for the best ones, and draws. On valid trees they agree
+// with each other to the bit, and with the scalar reference; whatever the
+// arrays and the parameters hold, they stay within their memory.
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "cc/core/api/class_log_probs.h"
+#include "cc/core/api/group_scores_test_support.h"
+#include "cc/core/api/sample.h"
+#include "cc/core/api/search.h"
+#include "cc/fuzz/target.h"
+
+namespace tf_hsm {
+namespace {
+
+// NaN is a value like any other.
+template <typename A>
+bool Same(A a, A b) {
+  return a == b || (std::isnan(a) && std::isnan(b));
+}
+
+// The log-probabilities of all classes, if this is a tree, and their gradient.
+template <typename T>
+std::vector<Accumulator<T>> FuzzAll(const Head<T>& head,
+                                    const GroupScorer<T>& scorer, bool is_tree,
+                                    bool is_finite, Bytes* bytes) {
+  using A = Accumulator<T>;
+  const TreeView& tree = scorer.tree;
+  std::vector<int64_t> levels;
+  if (!FindLevels(tree, &levels).empty()) return {};
+  const bool of_nodes = bytes->Coin();
+  std::vector<A> values(head.batch *
+                        (of_nodes ? tree.num_rows : tree.num_classes));
+  std::vector<A> groups(head.batch * tree.num_groups);
+  LogProbs<T>(scorer, levels, {of_nodes, values.data(), groups.data()});
+  std::vector<A> grads = Draw<A>(values.size(), 64, bytes);
+  if (!is_finite) MakeSpecial(bytes, &grads);
+  std::vector<A> dz(head.batch * tree.num_rows, NAN);
+  std::vector<A> dx(head.batch * head.width, NAN);
+  LogProbsGrad<T>(scorer, levels, {of_nodes, values.data(), groups.data()},
+                  grads.data(), dz.data(), dx.data());
+  if (is_finite) {
+    const std::vector<double> w = ToDoubles(head.weights);
+    const double unit = std::ldexp(1.0, sizeof(A) == 4 ? -24 : -53);
+    for (int64_t i = 0; i < head.batch; ++i) {
+      for (int64_t d = 0; d < head.width; ++d) {
+        double want = 0, size = 0;
+        for (int64_t r = 0; r < tree.num_rows; ++r) {
+          const double term =
+              ToDouble(dz[i * tree.num_rows + r]) * w[r * head.width + d];
+          want += term;
+          size += std::fabs(term);
+        }
+        Near(dx[i * head.width + d], want, unit * (tree.num_rows + 8) * size,
+             "dx of log-probabilities");
+      }
+    }
+  }
+  if (!of_nodes || !is_tree) return values;
+  std::vector<A> of_classes;
+  for (int64_t i = 0; i < head.batch; ++i) {
+    for (int64_t c = 0; c < tree.num_classes; ++c) {
+      of_classes.push_back(
+          values[i * tree.num_rows + head.owned.class_rows[c]]);
+    }
+  }
+  return of_classes;
+}
+
+template <typename T>
+void FuzzClasses(const Head<T>& head, const GroupScorer<T>& scorer,
+                 const std::vector<Accumulator<T>>& all, Bytes* bytes) {
+  const int64_t count = bytes->In(0, 7), num_classes = scorer.tree.num_classes;
+  std::vector<int64_t> classes(head.batch * count);
+  for (int64_t& c : classes) c = (*bytes)() % num_classes;
+  const bool is_forged = !classes.empty() && bytes->In(0, 7) == 0;
+  if (is_forged) classes[(*bytes)() % classes.size()] = bytes->Any();
+  std::vector<Accumulator<T>> got(classes.size());
+  const std::string error =
+      ClassLogProbs<T>(scorer, classes.data(), count, got.data());
+  if (all.empty() || is_forged) return;
+  Expect(error.empty(), error);
+  for (size_t at = 0; at < classes.size(); ++at) {
+    Expect(Same(got[at], all[at / count * num_classes + classes[at]]),
+           "log-probability of a class");
+  }
+}
+
+template <typename T>
+void FuzzSearch(const Head<T>& head, const GroupScorer<T>& scorer,
+                const std::vector<Accumulator<T>>& all, Bytes* bytes) {
+  using A = Accumulator<T>;
+  const int64_t num_classes = scorer.tree.num_classes;
+  SearchOptions options;
+  options.max_classes = 1 + (*bytes)() % num_classes;
+  if (bytes->In(0, 3) == 0) options.max_mass = bytes->In(0, 100) / 100.0;
+  if (bytes->Coin()) options.beam_width = std::max<int64_t>(bytes->Any(), 0);
+  std::vector<std::vector<RankedClass<A>>> found(head.batch);
+  const std::string error = FindBestClasses<T>(
+      scorer, options, [&](int64_t example, const SearchResult<A>& result) {
+        found[example].assign(result.classes,
+                              result.classes + result.num_classes);
+      });
+  if (all.empty()) return;
+  Expect(error.empty(), error);
+  const auto key = [](A value) {
+    return std::isnan(value) ? -INFINITY : value;
+  };
+  for (int64_t i = 0; i < head.batch; ++i) {
+    const A* values = all.data() + i * num_classes;
+    std::set<int64_t> ids;
+    for (size_t k = 0; k < found[i].size(); ++k) {
+      const RankedClass<A>& c = found[i][k];
+      Expect(ids.insert(c.id).second, "a class is found twice");
+      Expect(Same(c.log_prob, values[c.id]), "log-probability of a best class");
+      Expect(k == 0 || key(found[i][k - 1].log_prob) >= key(c.log_prob),
+             "best classes are sorted");
+    }
+    const int64_t count = found[i].size();
+    Expect(count == options.max_classes ||
+               (options.max_mass <= 1 && count <= options.max_classes),
+           "how many are found");
+    if (options.beam_width > 0 || count == 0) continue;
+    int64_t better = 0;
+    for (int64_t c = 0; c < num_classes; ++c) {
+      better += key(values[c]) > key(found[i].back().log_prob);
+    }
+    Expect(better < count, "a better class is left out");
+  }
+}
+
+template <typename T>
+void FuzzSample(const Head<T>& head, const GroupScorer<T>& scorer, bool is_tree,
+                bool is_finite, Bytes* bytes) {
+  const double temperatures[] = {1, 0.5, 2, 1e-300, 1e300, 5e-324};
+  const int64_t num_classes = scorer.tree.num_classes;
+  SampleOptions options;
+  options.num_samples = bytes->In(0, 9);
+  options.seed_0 = bytes->Any();
+  options.seed_1 = bytes->Any();
+  options.temperature = temperatures[bytes->In(0, 5)];
+  if (bytes->Coin()) options.top_k = 1 + (*bytes)() % num_classes;
+  if (bytes->Coin()) options.top_p = (1 + bytes->In(0, 99)) / 100.0;
+  std::vector<int64_t> classes(head.batch * options.num_samples, -2);
+  const std::string error = Sample<T>(scorer, options, classes.data());
+  Expect(!is_tree || error.empty(), error);
+  if (!error.empty()) return;
+  for (int64_t c : classes) {
+    Expect(c < num_classes && c >= (is_finite ? 0 : -1), "a draw is a class");
+  }
+}
+
+}  // namespace
+
+void Fuzz(Bytes* bytes) {
+  WithKernel(bytes, [&](auto zero, Isa isa, double, double) {
+    using T = decltype(zero);
+    Head<T> head = RandomHead<T>(DrawCase(bytes), bytes->Coin(), bytes);
+    const bool is_tree = bytes->Coin();
+    const bool is_finite = bytes->Coin();
+    if (!is_tree) Corrupt(&head.owned, bytes);
+    if (!is_finite) {
+      MakeSpecial(bytes, &head.weights);
+      MakeSpecial(bytes, &head.biases);
+      MakeSpecial(bytes, &head.x);
+      head.Pack();
+    }
+    const GroupScorer<T> scorer =
+        head.On(isa, bytes->Coin() ? Serial : Reversed);
+    std::vector<Accumulator<T>> all =
+        FuzzAll(head, scorer, is_tree, is_finite, bytes);
+    if (is_tree && is_finite) {
+      const std::vector<double> want = WantedLogProbs(head);
+      const double tolerance = Tolerance(head);
+      const TreeView& tree = scorer.tree;
+      for (size_t at = 0; at < all.size(); ++at) {
+        const int64_t row = tree.class_rows[at % tree.num_classes];
+        Near(all[at], want[at / tree.num_classes * tree.num_rows + row],
+             tolerance, "log-probability");
+      }
+    }
+    if (!is_tree) all.clear();
+    switch (bytes->In(0, 2)) {
+      case 0:
+        return FuzzClasses(head, scorer, all, bytes);
+      case 1:
+        return FuzzSearch(head, scorer, all, bytes);
+      default:
+        return FuzzSample(head, scorer, is_tree, is_finite, bytes);
+    }
+  });
+}
+
+}  // namespace tf_hsm

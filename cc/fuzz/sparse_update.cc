@@ -1,0 +1,57 @@
+// Updates of rows that a gradient names, every rule, against the scalar
+// reference; and with numbers of any bits.
+
+#include "cc/core/api/sparse_update_test_support.h"
+#include "cc/fuzz/target.h"
+
+namespace tf_hsm {
+namespace {
+
+// Nothing is known of the result but that it is the same in any order.
+template <typename T>
+void FuzzSpecial(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
+                 Isa isa, Bytes* bytes) {
+  using A = Accumulator<T>;
+  State<T> state;
+  state.weights = Draw<T>(rows * width, 32, bytes);
+  for (int s = 0; s < NumSlots(rule); ++s) {
+    state.slots[s].assign(rows * (TraitsOf(rule).slots_per_row ? 1 : width), 0);
+    MakeSpecial(bytes, &state.slots[s]);
+  }
+  MakeSpecial(bytes, &state.weights);
+  std::vector<A> values = Draw<A>(count * width, 64, bytes);
+  MakeSpecial(bytes, &values);
+  std::vector<int64_t> indices(count);
+  for (int64_t& i : indices) i = (*bytes)() % rows;
+  const std::vector<KeyAndIndex> sorted = SortRows(indices.data(), count);
+  const SparseGradient<T> gradient = {sorted.data(), values.data(), count,
+                                      width};
+  std::vector<double> hyper(4, 0.5);
+  MakeSpecial(bytes, &hyper);
+  Update<T> update = state.Of(rule);
+  update.hyper = {hyper[0], hyper[1], hyper[2], hyper[3]};
+  update.stochastic = bytes->Coin();
+  update.seed = bytes->Any();
+  KernelTableFor<T>(isa).sparse_rows(update, gradient, sorted.data(),
+                                     sorted.data() + count);
+}
+
+}  // namespace
+
+void Fuzz(Bytes* bytes) {
+  WithKernel(bytes, [&](auto zero, Isa isa, double store, double sum) {
+    using T = decltype(zero);
+    const UpdateRule rule =
+        kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
+    const int64_t rows = bytes->In(1, 40), width = bytes->In(0, 140);
+    const int64_t count = bytes->In(0, 60);
+    if (bytes->Coin()) {
+      FuzzSpecial<T>(rows, width, count, rule, isa, bytes);
+    } else {
+      CheckSparseUpdate<T>(rows, width, count, rule, store, sum,
+                           std::string(IsaName(isa)) + " sparse", bytes);
+    }
+  });
+}
+
+}  // namespace tf_hsm

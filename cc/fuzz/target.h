@@ -1,0 +1,81 @@
+// What every fuzz target is made of. Its file defines Fuzz; the rest of its
+// program is libFuzzer, or replay.cc where there is none.
+
+#ifndef TF_HSM_CC_FUZZ_TARGET_H_
+#define TF_HSM_CC_FUZZ_TARGET_H_
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cc/core/base/isa.h"
+#include "cc/core/testing/test_support.h"
+#include "cc/fuzz/bytes.h"
+
+namespace tf_hsm {
+
+// One case. What is wrong is reported as in a test (test_support.h).
+void Fuzz(Bytes* bytes);
+
+// Calls call(T(), isa, store, sum) for an element type and an ISA of this
+// machine; `store` is the rounding of a stored T, `sum` that of its
+// accumulator.
+template <typename Call>
+void WithKernel(Bytes* bytes, const Call& call) {
+  static const std::vector<Isa> isas = SupportedIsas();
+  const Isa isa = isas[bytes->In(0, 255) % isas.size()];
+  const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
+  switch (bytes->In(0, 3)) {
+    case 0:
+      return call(float(), isa, f32, f32);
+    case 1:
+      return call(bfloat16(), isa, std::ldexp(1.0, -8), f32);
+    case 2:
+      return call(half(), isa, std::ldexp(1.0, -11), f32);
+    default:
+      return call(double(), isa, f64, f64);
+  }
+}
+
+// A batch and a tree of few groups; now and then one of several blocks of
+// examples, or of wide rows.
+inline Case DrawCase(Bytes* bytes) {
+  const bool is_long = bytes->In(0, 7) == 0, is_wide = bytes->In(0, 7) == 0;
+  Case c;
+  c.batch = static_cast<int>(bytes->In(0, is_long ? 150 : 12));
+  c.width = static_cast<int>(bytes->In(0, is_wide ? 140 : 36));
+  c.groups = static_cast<int>(bytes->In(1, 40));
+  c.most = static_cast<int>(bytes->In(0, 3) == 0 ? bytes->In(1, 120)
+                                                 : bytes->In(1, 9));
+  c.inner = bytes->In(0, 16) / 16.0;
+  return c;
+}
+
+// The parameters of a case, to name it in a failure.
+inline std::string NameOf(const Case& c, Isa isa) {
+  return std::string(IsaName(isa)) + " B=" + std::to_string(c.batch) +
+         " D=" + std::to_string(c.width) + " G=" + std::to_string(c.groups) +
+         " fanout<=" + std::to_string(c.most);
+}
+
+// Overwrites some numbers by ones of any bits: infinite, NaN, subnormal, huge.
+template <typename T>
+void MakeSpecial(Bytes* bytes, std::vector<T>* values) {
+  constexpr uint64_t kOnes[] = {0, 0x7f80, 0x7c00, 0x7ff0};
+  for (int64_t left = bytes->In(0, 4); left > 0 && !values->empty(); --left) {
+    uint64_t bits = static_cast<uint64_t>(bytes->Any());
+    // The exponent of an infinity of one of the types, on top.
+    bits |= kOnes[bytes->In(0, 3)] << (8 * sizeof(T) - 16);
+    std::memcpy(&(*values)[(*bytes)() % values->size()], &bits, sizeof(T));
+  }
+}
+
+}  // namespace tf_hsm
+
+// What libFuzzer calls.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+#endif  // TF_HSM_CC_FUZZ_TARGET_H_

@@ -1,0 +1,20 @@
+// Training steps in place, every rule, on valid trees, against the scalar
+// reference.
+
+#include "cc/core/api/train_step_test_support.h"
+#include "cc/fuzz/target.h"
+
+namespace tf_hsm {
+
+void Fuzz(Bytes* bytes) {
+  WithKernel(bytes, [&](auto zero, Isa isa, double store, double sum) {
+    const Case c = DrawCase(bytes);
+    const UpdateRule rule =
+        kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
+    CheckTrainStep<decltype(zero)>(c, isa, store, sum, rule, bytes->Coin(),
+                                   NameOf(c, isa) + " " + TraitsOf(rule).name,
+                                   bytes);
+  });
+}
+
+}  // namespace tf_hsm
