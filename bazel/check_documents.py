@@ -52,7 +52,7 @@ def _is_target(label):
     build = folder / "BUILD"
     return build.exists() and (
         f'"{name}"' in build.read_text()
-        or (folder / f"{name}.py").exists()
+        or any((folder / f"{name}{end}").exists() for end in (".py", ".cc"))
         or (folder / name / "main.py").exists()
     )
 
