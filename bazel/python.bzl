@@ -94,17 +94,18 @@ def venv_tests(deps = [], exclude = [], alone = []):
         deps = deps,
     )
 
-def venv_package(name, commands):
+def venv_package(name, commands, deps = []):
     """The modules of a folder, and a `venv_binary` for each that is a command.
 
     Args:
-      name: of the filegroup of the modules.
+      name: of the filegroup of the modules, and of what they need.
       commands: names of modules.
+      deps: what they need beside the package.
     """
     public = ["//visibility:public"]
     native.filegroup(
         name = name,
-        srcs = native.glob(["*.py"]),
+        srcs = native.glob(["*.py"]) + deps,
         visibility = public,
     )
     for command in commands:

@@ -4,7 +4,7 @@ set -euo pipefail
 
 root="${RUNFILES_DIR:-$(cd "$(dirname "$0")" && pwd)/$(basename "$0").runfiles}/{workspace}"
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
-export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"
+export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-3}"
 cd "${BUILD_WORKING_DIRECTORY:-.}"
 
 # The first entry of sys.path would be that folder: a checkout there would hide

@@ -46,7 +46,9 @@ class TrainedSource(NamedTuple):
                 "must be a HierarchicalSoftmax"
             )
         settings = state.settings
-        text = corpus.load(settings.corpus, settings.min_count)
+        text = corpus.load(
+            settings.corpus, settings.min_count, settings.encoding
+        )
         if text.digest != state.digest:
             raise ValueError(
                 f"{self.folder}: the text in {settings.corpus} is not the one "

@@ -5,7 +5,6 @@ network keeps its state from batch to batch. Each label is the next token.
 """
 
 import numpy as np
-import tensorflow as tf
 
 
 def windows(ids, batch_size, steps, name):
@@ -41,6 +40,8 @@ def windows(ids, batch_size, steps, name):
 
 def dataset(tokens, labels):
     """A `tf.data.Dataset` of what the model takes, in the text's order."""
+    import tensorflow as tf
+
     return tf.data.Dataset.from_tensor_slices(
         ({"tokens": tokens, "labels": labels},)
     ).prefetch(2)

@@ -5,6 +5,7 @@ import sys
 import time
 
 import keras
+import numpy as np
 
 _SECONDS_BETWEEN_LINES = 10
 _LARGEST_LOSS = 100  # nats per token; guessing among 1e43 classes
@@ -44,21 +45,51 @@ class Checkpoint(keras.callbacks.Callback):
             self._save()
 
 
+class StopAt(keras.callbacks.Callback):
+    """Ends training or evaluation after the step during which a time came."""
+
+    def __init__(self, deadline):
+        """Remembers `deadline`, in seconds of `time.monotonic()`."""
+        super().__init__()
+        self._deadline = deadline
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Ends training if it is time."""
+        self.model.stop_training |= time.monotonic() >= self._deadline
+
+    def on_test_batch_end(self, batch, logs=None):
+        """Ends evaluation if it is time."""
+        self.model.stop_evaluating |= time.monotonic() >= self._deadline
+
+
+class Count(keras.callbacks.Callback):
+    """Counts the batches of an evaluation, in `batches`."""
+
+    def on_test_begin(self, logs=None):
+        """Begins at zero."""
+        self.batches = 0
+
+    def on_test_batch_end(self, batch, logs=None):
+        """Counts one."""
+        self.batches += 1
+
+
 class Progress(keras.callbacks.Callback):
     """Keras's progress bar with perplexity and tokens per second.
 
     Attributes:
         step_ms: mean duration of the last call of `fit`'s steps, without
             checkpoints, and without the first if there are others: it can build
-            the graph.
-        tokens_per_s: the same as a rate.
+            the graph. Not a number if there was no step.
+        processor_ms: mean time of those steps on all processors together.
+        tokens_per_s: `step_ms` as a rate.
     """
 
     def __init__(self, tokens_per_step):
         """Makes a bar for steps of `tokens_per_step` tokens."""
         super().__init__()
         self._tokens_per_step = tokens_per_step
-        self.step_ms = self.tokens_per_s = math.nan
+        self.step_ms = self.processor_ms = self.tokens_per_s = math.nan
 
     def on_train_begin(self, logs=None):
         """Starts a new bar."""
@@ -70,16 +101,18 @@ class Progress(keras.callbacks.Callback):
         )
 
     def on_train_batch_begin(self, batch, logs=None):
-        """Starts the step's clock."""
-        self._begin = time.perf_counter()
+        """Starts the step's clocks."""
+        self._begin = np.array([time.perf_counter(), time.process_time()])
 
     def on_train_batch_end(self, batch, logs=None):
         """Moves the bar."""
-        seconds = time.perf_counter() - self._begin
+        end = np.array([time.perf_counter(), time.process_time()])
+        seconds = end - self._begin
         self._seconds = seconds if batch < 2 else self._seconds + seconds
-        mean = self._seconds / max(batch, 1)
-        self.step_ms = 1e3 * mean
-        self.tokens_per_s = self._tokens_per_step / mean
+        self.step_ms, self.processor_ms = (
+            1e3 * self._seconds / max(batch, 1)
+        ).tolist()
+        self.tokens_per_s = 1e3 * self._tokens_per_step / self.step_ms
         values = [
             ("loss", logs["loss"]),
             ("perplexity", math.exp(logs["loss"])),

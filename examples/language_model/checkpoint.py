@@ -17,9 +17,10 @@ import zipfile
 import keras
 import numpy as np
 
+# A saved model has layers of `model`, which Keras finds once it is imported.
+from examples.language_model import model as _  # noqa: F401
 from examples.language_model import settings as settings_lib
 
-FOLDER = "lm_model"  # where the commands look if not told
 MODEL = "model.keras"
 EARLIER = "earlier.keras"
 _RUN = "language_model.json"
@@ -114,6 +115,20 @@ def load(folder):
         FileNotFoundError: no run was saved in `folder`.
         ValueError: the file is damaged or a Keras model of another program.
     """
+    run, values = _load_run(folder)
+    model = keras.models.load_model(pathlib.Path(folder) / MODEL)
+    for variable, value in zip(_left_out(model), values, strict=True):
+        variable.assign(value)
+    return model, run
+
+
+def load_run(folder):
+    """Returns the `Run` in `folder` alone; raises as `load` does."""
+    return _load_run(folder)[0]
+
+
+def _load_run(folder):
+    """Returns the `Run`, and the values of the variables left out."""
     path = pathlib.Path(folder) / MODEL
     if not exists(folder):
         raise FileNotFoundError(f"{path}: there is no run.")
@@ -131,10 +146,7 @@ def load(folder):
         words=tuple(state["words"]),
         history=state["history"],
     )
-    model = keras.models.load_model(path)
-    for variable, value in zip(_left_out(model), values, strict=True):
-        variable.assign(value)
-    return model, run
+    return run, values
 
 
 def _left_out(model):

@@ -1,5 +1,7 @@
 """The comparison of heads as a picture."""
 
+import math
+
 _COLOURS = {"full": "#3c8d40", "sampled": "#8a5a2b", "adaptive": "#d1661c"}
 _TREE = "#0b5fa5"
 _PANELS = (
@@ -14,7 +16,7 @@ def draw(path, results):
 
     Args:
         path: of an SVG, or another picture by its suffix.
-        results: name of a head -> what `compare.train` returned.
+        results: name of a head -> what `comparison.train` returned.
 
     Returns:
         Whether it was drawn; not without matplotlib.
@@ -45,11 +47,15 @@ def draw(path, results):
         )
         panels = figure.subplots(1, len(_PANELS), sharey=True)
         for axes, (key, title, text) in zip(panels, _PANELS, strict=True):
-            values = [results[name][key] for name in names]
+            # What was not measured has no bar.
+            values = [results[name][key] or math.nan for name in names]
             bars = axes.barh(names, values, color=colours, height=0.6)
             axes.bar_label(bars, [text.format(v) for v in values], padding=3)
             axes.set(xscale="log", xlabel=f"{title} (log scale)")
-            axes.set_xlim(min(values) / 2, max(values) * 4)
+            known = [v for v in values if not math.isnan(v)] or [1]
+            least, most = min(known), max(known)
+            # With room for the label of the longest bar.
+            axes.set_xlim(least / 2, 3 * most * (most / least) ** 0.5)
             axes.tick_params(axis="x", which="both", labelbottom=False)
             axes.tick_params(axis="y", length=0)
         figure.savefig(path, metadata={"Creator": None, "Date": None})

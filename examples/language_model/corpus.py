@@ -11,21 +11,15 @@ import collections
 import dataclasses
 import hashlib
 import itertools
-import os
-import pathlib
-import sysconfig
 
 import numpy as np
 
-from examples.language_model import tokenizer
+from examples.language_model import documents, tokenizer
 
 UNKNOWN = "<unk>"
 END = "<eof>"
 HELD_OUT_EVERY = 20
-NAMED = ("stdlib", "stdlib+tests")
 
-_NOT_CORPUS = {"site-packages", "dist-packages", "__pycache__"}
-_TESTS = {"test", "tests", "idle_test"}
 _BLOCKS = 100
 
 
@@ -69,7 +63,7 @@ class Corpus:
         return float(np.exp(-log_probs[labels].mean()))
 
 
-def load(source, min_count):
+def load(source, min_count, encoding="utf-8"):
     """Reads, splits and encodes a corpus.
 
     Words seen fewer than `min_count` times in the training documents become
@@ -80,58 +74,25 @@ def load(source, min_count):
     Args:
         source: "stdlib", "stdlib+tests", or the path of a file or folder.
         min_count: at least 2.
+        encoding: of the files; a codec of Python.
 
     Raises:
         FileNotFoundError: no such file or folder.
-        ValueError: there is too little text, or it has no rare word.
+        ValueError: a file is no text in that encoding, there is too little
+            text, or it has no rare word.
     """
-    documents = read(source)
-    held_names = _held_out_names(list(documents))
+    texts = documents.read(source, encoding)
+    if len(texts) < HELD_OUT_EVERY:
+        texts = _blocks("\n".join(texts.values()))
+    held_names = _held_out_names(list(texts))
     train, held_out = [], []
-    for name, text in documents.items():
+    for name, text in texts.items():
         part = held_out if name in held_names else train
         part.extend(tokenizer.split(text))
         part.append(END)
     if not held_out:
         raise ValueError(f"--corpus={source} has no text.")
     return _encode(train, held_out, min_count)
-
-
-def read(source):
-    """Returns the documents, a dict from name to text."""
-    if source in NAMED:
-        skipped = _NOT_CORPUS | (set() if source != "stdlib" else _TESTS)
-        root = pathlib.Path(sysconfig.get_path("stdlib"))
-        documents = _read_folder(root, skipped, "*.py")
-    elif os.path.isdir(source):
-        documents = _read_folder(pathlib.Path(source), set(), "*")
-    elif os.path.isfile(source):
-        documents = {"": _read_file(source)}
-    else:
-        raise FileNotFoundError(
-            f"--corpus={source}: no such file or folder, and neither "
-            "'stdlib' nor 'stdlib+tests'."
-        )
-    if len(documents) < HELD_OUT_EVERY:
-        return _blocks("\n".join(documents.values()))
-    return documents
-
-
-def _read_folder(root, skipped, pattern):
-    paths = sorted(
-        path
-        for path in root.rglob(pattern)
-        if path.is_file()
-        and skipped.isdisjoint(path.relative_to(root).parts[:-1])
-    )
-    return {
-        path.relative_to(root).as_posix(): _read_file(path) for path in paths
-    }
-
-
-def _read_file(path):
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read()
 
 
 def _blocks(text):

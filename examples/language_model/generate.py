@@ -7,14 +7,16 @@ r"""Writes text with the model that `bazel run //:train` has saved.
 Each token is drawn by the model's probabilities, given all tokens before it.
 """
 
+import itertools
 import sys
 
-from absl import app, flags
+from examples.common import program
+from examples.language_model import corpus, settings, tokenizer
 
-from examples.language_model import checkpoint, corpus, generation, tokenizer
+flags = program.Flags()
 
 _MODEL = flags.DEFINE_string(
-    "model", checkpoint.FOLDER, "Folder of a run: the --save_dir of //:train."
+    "model", settings.FOLDER, "Folder of a run: the --save_dir of //:train."
 )
 _PROMPT = flags.DEFINE_string(
     "prompt", "", "Where the text begins; if empty, at the start of a document."
@@ -47,7 +49,7 @@ _TOP_K = flags.DEFINE_integer(
 )
 _TOP_P = flags.DEFINE_float(
     "top_p",
-    generation.TOP_P,
+    settings.TOP_P,
     "Draw among the fewest most probable words that have this probability "
     "together; 1: among all.",
 )
@@ -59,10 +61,10 @@ flags.register_validator(
 )
 
 
-def main(argv):
-    """Reads the flags and writes; bad input ends in one line and status 1."""
-    if len(argv) > 1:
-        raise app.UsageError(f"Not a flag: {argv[1]}")
+def main():
+    """Writes what the flags say; bad input ends in one line and status 1."""
+    from examples.language_model import checkpoint, generation
+
     try:
         model, run = checkpoint.load(_MODEL.value)
     except FileNotFoundError as error:
@@ -85,7 +87,7 @@ def main(argv):
             f"not learned them: {' '.join(unknown)}",
             file=sys.stderr,
         )
-    texts = generation.generate(
+    drawn = generation.draw(
         model,
         run.words,
         prompt,
@@ -96,11 +98,16 @@ def main(argv):
         top_k=_TOP_K.value,
         top_p=_TOP_P.value,
     )
-    for i, text in enumerate(texts, 1):
-        if len(texts) > 1:
-            print(f"--- {i} of {len(texts)}")
-        print(text)
+    # All are drawn together; the first is shown as it comes.
+    first, *others = itertools.tee(drawn, _NUM_SAMPLES.value)
+    for i, steps in enumerate([first, *others]):
+        if others:
+            print(f"--- {i + 1} of {_NUM_SAMPLES.value}")
+        tokens = generation.until_end(step[i] for step in steps)
+        for piece in tokenizer.pieces(itertools.chain(prompt, tokens)):
+            print(piece, end="", flush=True)
+        print()
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main, flags)

@@ -3,14 +3,32 @@
 import numpy as np
 import tensorflow as tf
 
-from examples.language_model import corpus, tokenizer
+from examples.language_model import corpus, settings, tokenizer
 from examples.language_model import model as model_lib
 
-TOP_P = 0.9
 _DRAWS = 32
 
 
-def generate(
+def generate(model, words, prompt=(), **options):
+    """Returns texts that begin with the prompt and go on as the model draws.
+
+    Args:
+        model: see `draw`; so are `words` and `prompt`.
+        words: the class names.
+        prompt: tokens.
+        **options: the other arguments of `draw`.
+
+    Returns:
+        `num_texts` strings.
+    """
+    written = list(draw(model, words, prompt, **options))
+    return [
+        tokenizer.join([*prompt, *until_end(tokens)])
+        for tokens in zip(*written, strict=True)
+    ]
+
+
+def draw(
     model,
     words,
     prompt=(),
@@ -19,9 +37,9 @@ def generate(
     seed=1,
     temperature=1.0,
     top_k=None,
-    top_p=TOP_P,
+    top_p=settings.TOP_P,
 ):
-    """Returns texts that begin with the prompt and go on as the model draws.
+    """Yields the next token of each text, until all have ended.
 
     A text begins as in training, after the `<eof>` of another. It ends after
     `length` tokens or with an `<eof>`, which is shown. An `<unk>` is drawn
@@ -42,8 +60,9 @@ def generate(
         top_k: at most `len(words)`, or None.
         top_p: in (0, 1]; 1 leaves all classes.
 
-    Returns:
-        `num_texts` strings.
+    Yields:
+        `num_texts` strings, each a token; what follows an `<eof>` is no part of
+        a text.
     """
     class_of = {word: i for i, word in enumerate(words)}
     unknown = class_of[corpus.UNKNOWN]
@@ -56,7 +75,7 @@ def generate(
         return body(classes[:, tf.newaxis])[:, 0]
 
     @tf.function
-    def draw(hidden, seed):
+    def draw_classes(hidden, seed):
         drawn = head.sample(
             hidden,
             _DRAWS,
@@ -72,23 +91,19 @@ def generate(
 
     for c in (end, *(class_of.get(word, unknown) for word in prompt)):
         hidden = read(tf.fill([num_texts], np.int64(c)))
-    written, ended = [], np.zeros(num_texts, bool)
+    ended = np.zeros(num_texts, bool)
     for position in range(length):
-        classes = draw(hidden, tf.constant([seed, position], tf.int64))
-        written.append(classes)
+        classes = draw_classes(hidden, tf.constant([seed, position], tf.int64))
+        yield [words[c] for c in classes.numpy()]
         ended |= classes.numpy() == end
         if ended.all():
             break
         hidden = read(classes)
-    return [
-        tokenizer.join([*prompt, *_first_text(classes, words)])
-        for classes in np.transpose(written)
-    ]
 
 
-def _first_text(classes, words):
-    """The words of classes up to the first `<eof>`, if there is one."""
-    tokens = [words[c] for c in classes]
-    if corpus.END in tokens:
-        del tokens[tokens.index(corpus.END) + 1 :]
-    return tokens
+def until_end(tokens):
+    """Yields the tokens up to the first `<eof>`, if there is one."""
+    for token in tokens:
+        yield token
+        if token == corpus.END:
+            return

@@ -10,18 +10,31 @@ from examples.language_model import model as model_lib
 _REPETITIONS = 7
 
 
-def head_ms(model, tokens, labels):
-    """Milliseconds of the head's loss and gradients on one real batch.
+def head_share(model, tokens, labels, step_ms):
+    """The share of the head's loss and gradients in a training step.
 
-    The body computes the batch's hidden vectors first; then the head alone is
-    timed, forward and backward to its inputs, kernel and bias, as the median
-    of several runs. The optimizer's update of the head is not in it.
+    The body computes the hidden vectors of a real batch first; then the head
+    alone is timed, forward and backward to its inputs, kernel and bias. The
+    optimizer's update of the head is not in it.
+
+    Both times are those of the processors: the head is not timed at the same
+    moment as the steps, and durations depend on what else the machine does.
 
     Args:
         model: the whole model; its recurrent states change.
         tokens: `[B, T]` class ids.
         labels: `[B, T]` class ids.
+        step_ms: mean time of a training step on all processors together.
+
+    Returns:
+        At most 1; None where the two times contradict each other.
     """
+    share = _processor_ms(model, tokens, labels) / step_ms
+    return share if share <= 1 else None
+
+
+def _processor_ms(model, tokens, labels):
+    """Median time of several runs of the head, on all processors together."""
     head = model.get_layer("head")
     hidden = tf.constant(model_lib.body(model)(tokens))
     labels = tf.constant(labels)
@@ -37,7 +50,7 @@ def head_ms(model, tokens, labels):
     step()
     durations = []
     for _ in range(_REPETITIONS):
-        begin = time.perf_counter()
+        begin = time.process_time()
         step()
-        durations.append(time.perf_counter() - begin)
+        durations.append(time.process_time() - begin)
     return 1e3 * statistics.median(durations)

@@ -7,13 +7,11 @@ import tf_hsm
 from examples.language_model import heads
 from examples.language_model.trees import TREES
 
-CELLS = {
+_CELLS = {
     "rnn": keras.layers.SimpleRNN,
     "lstm": keras.layers.LSTM,
     "gru": keras.layers.GRU,
 }
-HEADS = ("hierarchical", "adaptive", "full", "sampled")
-TAILS = ("flat", "two_level")
 
 
 @keras.saving.register_keras_serializable("language_model")
@@ -105,7 +103,7 @@ def build(settings, text, num_steps):
         hidden = keras.layers.Dropout(
             settings.dropout, seed=settings.seed + i, name=f"dropout_{i}"
         )(hidden)
-        hidden = CELLS[settings.cell](
+        hidden = _CELLS[settings.cell](
             settings.units,
             return_sequences=True,
             stateful=True,
@@ -116,11 +114,16 @@ def build(settings, text, num_steps):
     )(hidden)
     loss = make_head(settings, text)(hidden, labels)
     model = keras.Model({"tokens": tokens, "labels": labels}, loss)
-    schedule = keras.optimizers.schedules.CosineDecay(
+    optimizer = tf_hsm.optimizers.LazyAdam(schedule(settings, num_steps))
+    model.compile(optimizer, jit_compile=False)
+    return model
+
+
+def schedule(settings, num_steps):
+    """The learning rate: it falls to a twentieth over so many steps."""
+    return keras.optimizers.schedules.CosineDecay(
         settings.learning_rate, num_steps, alpha=0.05
     )
-    model.compile(tf_hsm.optimizers.LazyAdam(schedule), jit_compile=False)
-    return model
 
 
 def body(model):

@@ -11,29 +11,42 @@ def training_curve(path, history):
         history: one dict per epoch, as `train` records them.
     """
     try:
-        import matplotlib
+        import matplotlib  # noqa: F401
     except ImportError:
         print(f"No {path}: matplotlib is not installed.")
         return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot, ticker
+    with checkpoint.atomic(path) as name:
+        figure(history).savefig(name, dpi=120)
 
-    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
+
+def figure(history):
+    """The picture, a `matplotlib.figure.Figure`."""
+    from matplotlib import figure as figures
+    from matplotlib import ticker
+
+    result = figures.Figure(figsize=(7, 4.5), layout="constrained")
+    axes = result.subplots()
     epochs = [entry["epoch"] for entry in history]
-    for key, label in (
-        ("train_perplexity", "training (during the epoch, with dropout)"),
-        ("held_out_perplexity", "held out"),
-    ):
+    last = history[-1]
+    curves = {
+        "train_perplexity": "training (in the epoch, with dropout)",
+        "held_out_perplexity": "held out",
+    }
+    # The one that ends higher is named above its end, the other below, for
+    # they may end at the same place.
+    higher = max(curves, key=last.get)
+    for key, label in curves.items():
         values = [entry[key] for entry in history]
         axes.plot(epochs, values, marker="o", label=label)
+        points, alignment = (3, "bottom") if key == higher else (-3, "top")
         axes.annotate(
             f"{values[-1]:.1f}",
             (epochs[-1], values[-1]),
-            xytext=(6, 0),
+            xytext=(6, points),
             textcoords="offset points",
-            va="center",
+            va=alignment,
         )
-    unigram = history[-1]["unigram_perplexity"]
+    unigram = last["unigram_perplexity"]
     axes.axhline(
         unigram, color="gray", linestyle="--", label=f"unigram ({unigram:.0f})"
     )
@@ -43,10 +56,10 @@ def training_curve(path, history):
         axes.yaxis.set_minor_formatter,
     ):
         which(ticker.StrMethodFormatter("{x:g}"))
-    axes.margins(x=0.1)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.margins(x=0.1, y=0.1)
+    axes.xaxis.set_major_locator(
+        ticker.MaxNLocator(integer=True, min_n_ticks=1)
+    )
     axes.grid(alpha=0.3)
-    axes.legend()
-    with checkpoint.atomic(path) as name:
-        figure.savefig(name, dpi=120)
-    pyplot.close(figure)
+    result.legend(loc="outside upper center", ncols=3, frameon=False)
+    return result

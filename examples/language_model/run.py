@@ -23,6 +23,7 @@ from examples.language_model import (
 )
 
 _SAMPLE_TOKENS = 60
+_CHECK_S = 2  # of evaluation after the time is over
 
 
 def prepare(settings, save_dir, resume=False):
@@ -39,7 +40,7 @@ def prepare(settings, save_dir, resume=False):
     """
     save_dir = pathlib.Path(save_dir)
     print(f"Reading the corpus, {settings.corpus} ...", flush=True)
-    text = corpus.load(settings.corpus, settings.min_count)
+    text = corpus.load(settings.corpus, settings.min_count, settings.encoding)
     shape = (settings.batch_size, settings.steps)
     train = batches.windows(text.train, *shape, "training text")
     held_out = batches.windows(text.held_out, *shape, "held-out text")
@@ -51,17 +52,32 @@ def prepare(settings, save_dir, resume=False):
     keras.utils.set_random_seed(settings.seed)
     if resume and checkpoint.exists(save_dir):
         model, state = checkpoint.load(save_dir)
-        differences = state.settings.differences(settings)
+        before = state.settings
+        differences = before.differences(
+            dataclasses.replace(settings, epochs=before.epochs)
+        )
         if state.digest != text.digest:
             differences.append("--corpus: the text itself has changed")
         if differences:
             raise ValueError(
                 f"Cannot resume the run in {save_dir}: {'; '.join(differences)}"
             )
-        print(
-            f"Resuming after {int(model.optimizer.iterations):,} of "
-            f"{num_steps:,} steps."
-        )
+        done = int(model.optimizer.iterations)
+        if done > num_steps:
+            raise ValueError(
+                f"Cannot resume the run in {save_dir}: it has done {done:,} "
+                f"steps, and --epochs={settings.epochs} are {num_steps:,}."
+            )
+        print(f"Resuming after {done:,} of {num_steps:,} steps.")
+        if before.epochs != settings.epochs:
+            print(
+                f"--epochs: {before.epochs} before, {settings.epochs} now. The "
+                f"learning rate is now that of a run of {settings.epochs}."
+            )
+            state.settings = settings
+            model.optimizer.learning_rate = model_lib.schedule(
+                settings, num_steps
+            )
     else:
         if resume:
             print("Nothing is saved there yet: starting from the beginning.")
@@ -114,12 +130,12 @@ class Job:
         whole = len(self.state.history) * len(self.train_windows[0])
         return int(self.model.optimizer.iterations) - whole
 
-    def train(self, deadline=None, save_every=0):
+    def train(self, deadline=math.inf, save_every=0):
         """Trains up to the last epoch, and saves after each.
 
         Args:
-            deadline: `time.monotonic()` seconds; no epoch is begun that would
-                end later.
+            deadline: `time.monotonic()` seconds; the run is saved where it
+                stands then, if it has not ended before.
             save_every: training steps between further checkpoints within an
                 epoch; 0: none.
 
@@ -132,53 +148,63 @@ class Job:
             # A kill may have come between the checkpoint and these files.
             self._write_for_reading()
         while len(history) < settings.epochs:
-            train_loss = self._train_epoch(progress, save_every)
-            begin = time.monotonic()
-            self._end_epoch(train_loss, progress)
-            now = time.monotonic()
-            steps_s = 1e-3 * progress.step_ms * len(self.train_windows[0])
-            late = deadline and 2 * now - begin + steps_s > deadline
-            if late and len(history) < settings.epochs:
-                print("--max_minutes leaves no time for another epoch.")
+            self._train_epoch(progress, save_every, deadline)
+            left = len(self.train_windows[0]) - self.steps_done
+            if left or self._validation_ends_after(deadline, progress):
+                self._save()
+                self._write_for_reading()
+                print(
+                    f"--max_minutes is over, {self.steps_done:,} steps into "
+                    f"epoch {len(history) + 1}. The run is saved; the same "
+                    "command with --resume continues."
+                )
                 break
+            self._end_epoch(progress)
 
-    def _train_epoch(self, progress, save_every):
-        """Trains from where the model stands to the epoch's end.
+    def _validation_ends_after(self, deadline, progress):
+        """Whether it would, if its steps took as long as those of training."""
+        seconds = 1e-3 * progress.step_ms * len(self.held_out_windows[0])
+        return time.monotonic() + seconds > deadline
 
-        Returns:
-            The mean loss of all of the epoch's steps, in nats per token.
-        """
+    def _train_epoch(self, progress, save_every, deadline):
+        """Trains from where the model stands, until the epoch or time ends."""
         done, num_steps = self.steps_done, len(self.train_windows[0])
         print(
             f"epoch {len(self.state.history) + 1}/{self.state.settings.epochs}"
             + (f" from step {done:,} of {num_steps:,}" if done else ""),
             flush=True,
         )
-        fitted = self.model.fit(
-            batches.dataset(*(part[done:] for part in self.train_windows)),
-            shuffle=False,
-            verbose=0,
-            callbacks=[
-                callbacks.ContinueMetrics(),
-                callbacks.StopIfDiverged(),
-                progress,
-                callbacks.Checkpoint(self._save, save_every),
-            ],
-        )
-        return fitted.history["loss"][-1]
+        if done < num_steps:
+            self.model.fit(
+                batches.dataset(*(part[done:] for part in self.train_windows)),
+                shuffle=False,
+                verbose=0,
+                callbacks=[
+                    callbacks.ContinueMetrics(),
+                    callbacks.StopIfDiverged(),
+                    progress,
+                    callbacks.Checkpoint(self._save, save_every),
+                    callbacks.StopAt(deadline),
+                ],
+            )
 
-    def _end_epoch(self, train_loss, progress):
+    def _end_epoch(self, progress):
         """Evaluates, reports and saves; the model then begins the next epoch.
 
         Args:
-            train_loss: mean loss of the epoch's steps, in nats per token.
-            progress: the `callbacks.Progress` of those steps.
+            progress: the `callbacks.Progress` of the epoch's steps.
         """
         tokens, labels = (part[0] for part in self.train_windows)
-        held_out_loss = self.held_out_loss(self.model)
-        head_ms = head_share.head_ms(self.model, tokens, labels)
+        # Before the evaluation sets it to zero: the mean of all of its steps.
+        train_loss = float(self.model.get_metrics_result()["loss"])
+        held_out_loss, _ = self.held_out_loss(self.model)
+        share = head_share.head_share(
+            self.model, tokens, labels, progress.processor_ms
+        )
         model_lib.reset_states(self.model)
         self.model.reset_metrics()
+        # A run resumed at the end of an epoch has timed no step of it.
+        timed = not math.isnan(progress.step_ms)
         entry = {
             "epoch": len(self.state.history) + 1,
             "train_perplexity": math.exp(train_loss),
@@ -186,18 +212,19 @@ class Job:
             "unigram_perplexity": self.text.unigram_perplexity(
                 self.held_out_windows[1]
             ),
-            "tokens_per_s": progress.tokens_per_s,
-            "step_ms": progress.step_ms,
-            "head_ms": head_ms,
+            "tokens_per_s": progress.tokens_per_s if timed else None,
+            "step_ms": progress.step_ms if timed else None,
+            "head_ms": share * progress.step_ms if share else None,
         }
-        print(
+        shown = [
             "  perplexity: train {train_perplexity:.1f}, held-out "
-            "{held_out_perplexity:.1f}, unigram {unigram_perplexity:.1f}; "
-            "{tokens_per_s:,.0f} tokens/s; ".format(**entry)
-            + f"head {head_ms / progress.step_ms:.0%} of a step "
-            f"({head_ms:.1f} of {progress.step_ms:.1f} ms)",
-            flush=True,
-        )
+            "{held_out_perplexity:.1f}, unigram {unigram_perplexity:.1f}"
+        ]
+        if timed:
+            shown.append("{tokens_per_s:,.0f} tokens/s")
+        if share:
+            shown.append(f"head {share:.0%} of a step")
+        print("; ".join(shown).format(**entry), flush=True)
         self.state.history.append(entry)
         self._save()
         self._write_for_reading()
@@ -214,20 +241,38 @@ class Job:
         checkpoint.write_json(
             self.save_dir / "vocabulary.json", self.text.words
         )
-        plot.training_curve(self.save_dir / "curve.png", history)
+        if history:
+            plot.training_curve(self.save_dir / "curve.png", history)
 
-    def held_out_loss(self, model):
+    def held_out_loss(self, model, num_windows=None, deadline=math.inf):
         """Mean loss of `model` on the held-out text, in nats per token.
 
         The model's recurrent states and metrics change.
+
+        Args:
+            model: the compiled model.
+            num_windows: how many windows of the text; all by default.
+            deadline: `time.monotonic()` seconds; no window is begun later, but
+                for the first.
+
+        Returns:
+            The loss, and the number of windows.
         """
         model_lib.reset_states(model)
-        return model.evaluate(
-            batches.dataset(*self.held_out_windows), verbose=0
+        count = callbacks.Count()
+        loss = model.evaluate(
+            batches.dataset(*(p[:num_windows] for p in self.held_out_windows)),
+            verbose=0,
+            callbacks=[count, callbacks.StopAt(deadline)],
         )
+        return loss, count.batches
 
-    def finish(self):
+    def finish(self, deadline=math.inf):
         """Checks the saved model against this one, shows what it has learned.
+
+        Args:
+            deadline: `time.monotonic()` seconds; the held-out text is read up
+                to where this time comes, or for two seconds after it.
 
         Returns:
             The held-out losses of the model in memory and of the saved one.
@@ -236,13 +281,20 @@ class Job:
             RuntimeError: the saved model's loss differs by more than 1e-5.
         """
         reloaded, _ = checkpoint.load(self.save_dir)
-        losses = self.held_out_loss(self.model), self.held_out_loss(reloaded)
-        text = "Held-out loss in memory {:.7f}, reloaded {:.7f} nats.".format(
+        deadline = max(deadline, time.monotonic() + _CHECK_S)
+        loss, num_windows = self.held_out_loss(self.model, deadline=deadline)
+        losses = loss, self.held_out_loss(reloaded, num_windows)[0]
+        text = "Held-out loss in memory {:.7f}, reloaded {:.7f} nats".format(
             *losses
         )
         if abs(losses[0] - losses[1]) > 1e-5:
-            raise RuntimeError(f"The saved model is another one. {text}")
-        print(text)
+            raise RuntimeError(f"The saved model is another one. {text}.")
+        total = len(self.held_out_windows[0])
+        part = f", on the first {num_windows / total:.0%} of that text"
+        print(
+            f"{text}: perplexity {math.exp(loss):.1f}"
+            f"{part if num_windows < total else ''}."
+        )
         tokens, labels = (part[0] for part in self.held_out_windows)
         print("Held-out contexts | the true next token, and the model's guess:")
         print(predictions.table(reloaded, self.text.words, tokens, labels))

@@ -1,8 +1,27 @@
-"""What a training run consists of, and the checks of it."""
+"""What a training run consists of, and the checks of it.
 
+Nothing here needs TensorFlow: the commands read their flags before they load
+it.
+"""
+
+import codecs
 import dataclasses
 
-from examples.language_model import model
+FOLDER = "lm_model"  # where the commands write and look if not told
+TOP_P = 0.9  # of generated text
+
+HEADS = ("hierarchical", "adaptive", "full", "sampled")
+TREES = (
+    "two_level",
+    "two_level_shuffled",
+    "clustered",
+    "balanced",
+    "binary",
+    "huffman",
+    "flat",
+)
+TAILS = ("flat", "two_level")
+CELLS = ("rnn", "lstm", "gru")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -10,6 +29,7 @@ class Settings:
     """Everything that changes what is learned; one flag of train.py each."""
 
     corpus: str = "stdlib"
+    encoding: str = "utf-8"
     min_count: int = 2
     head: str = "hierarchical"
     tree: str = "huffman"
@@ -30,10 +50,10 @@ class Settings:
     def __post_init__(self):
         """Raises `ValueError` that names the first bad flag."""
         choices = {
-            "head": model.HEADS,
-            "tree": tuple(model.TREES),
-            "tail": model.TAILS,
-            "cell": tuple(model.CELLS),
+            "head": HEADS,
+            "tree": TREES,
+            "tail": TAILS,
+            "cell": CELLS,
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
@@ -57,6 +77,16 @@ class Settings:
             raise ValueError(
                 f"--learning_rate={self.learning_rate}: must be above 0."
             )
+        try:
+            " ".encode(self.encoding)
+            # One name for "utf8" and "UTF-8".
+            name = codecs.lookup(self.encoding).name
+        except (LookupError, ValueError) as error:
+            raise ValueError(
+                f"--encoding={self.encoding}: not an encoding of text that "
+                "Python knows, such as utf-8, utf-16 or cp1251."
+            ) from error
+        object.__setattr__(self, "encoding", name)
 
     def differences(self, other):
         """Returns a text for each field in which `other` differs."""

@@ -1,13 +1,30 @@
 """Text to tokens and back.
 
 A token is a word, a punctuation mark, or a line break with the indentation of
-the line that follows. Other white space and empty lines are lost.
+the line that follows. Other white space and empty lines are lost. In scripts
+that set no spaces between words, such as Chinese, Japanese and Thai, each
+character is a token.
 """
 
+import itertools
 import keyword
 import re
 
-_TOKEN = re.compile(r"\w+|[^\w\s]|\n[ \t]*(?=\S)")
+# Chinese and Japanese characters.
+_WIDE = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u303c\u3041-\u312f"
+    "\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U00016fe0-\U00018d8f\U0001aff0-\U0001b16f\U0001f200-\U0001f2ff"
+    "\U00020000-\U0003ffff"
+)
+# Thai, Lao, Tibetan, Burmese and Khmer ones, which stand among spaces too.
+_SPACELESS = f"{_WIDE}\u0e01-\u0e3a\u0e40-\u109f\u1780-\u17ff"
+_TOKEN = re.compile(rf"[^\W{_SPACELESS}]+|\S|\n[ \t]*(?=\S)")
+# Their punctuation brings its own space.
+_IS_WIDE = re.compile(
+    f"[{_WIDE}\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]"
+)
+_IS_SPACELESS = re.compile(f"[{_SPACELESS}]")
 _NO_SPACE_AFTER = frozenset("([{@")
 _NO_SPACE_BEFORE = frozenset(")]},.:;?")
 _QUOTES = frozenset("\"'")
@@ -26,25 +43,31 @@ def split_beginning(text):
 
 
 def join(tokens):
-    """Returns a text of these tokens that a person can read.
+    """Returns a text of these tokens that a person can read; see `pieces`."""
+    return "".join(pieces(tokens))
+
+
+def pieces(tokens):
+    """Yields the parts of a text of these tokens that a person can read.
+
+    Each is a token with the space before it, if there is one, as soon as the
+    next token is known.
 
     `split` finds the same tokens in it, but for line breaks with nothing but
     line breaks after them. The spaces are a guess, made for Python and English.
     """
-    pieces = []
     left, quote = "\n", ""  # the token before, the quotation mark not closed
     glued = True  # whether there is no space after the token before
-    for token, right in zip(tokens, [*tokens, "\n"][1:], strict=True):
+    for token, right in itertools.pairwise(itertools.chain(tokens, ["\n"])):
         apostrophe = token == "'" and left.isalpha() and right in _CONTRACTED
         is_quote = token in _QUOTES and not apostrophe
-        if not (
+        together = (
             glued
             or apostrophe
             or (is_quote and token == quote)
             or _are_adjacent(left, token)
-        ):
-            pieces.append(" ")
-        pieces.append(token)
+        )
+        yield token if together else f" {token}"
         glued = apostrophe or token in _NO_SPACE_AFTER
         if token[0] == "\n":
             # A mark that nothing closes is wrong for no more than its line.
@@ -53,11 +76,14 @@ def join(tokens):
             quote = "" if quote else token
             glued = bool(quote)
         left = token
-    return "".join(pieces)
 
 
 def _are_adjacent(left, right):
-    """Whether two tokens, the second no word after a word, need no space."""
+    """Whether two tokens need no space; two words of one script do need it."""
+    if _IS_WIDE.match(left) or _IS_WIDE.match(right):
+        return True
+    if _IS_SPACELESS.match(left) and _IS_SPACELESS.match(right):
+        return True
     if left == "." and _is_word(right):
         # What a capital begins is more likely a sentence than an attribute.
         return not right[0].isupper()

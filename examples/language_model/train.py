@@ -10,25 +10,34 @@ too. After a kill at any moment, the same command with --resume continues from
 the last of these checkpoints and reaches the same result, to the last bit.
 """
 
+import contextlib
 import dataclasses
+import math
 import os
+import signal
 import sys
 import time
 
-from absl import app, flags
+from examples.common import program
+from examples.language_model import corpus, documents, settings
 
-from examples.language_model import checkpoint, corpus, model, run, settings
+flags = program.Flags()
 
 _DEFAULT = settings.Settings()
-_START = time.monotonic()
 
 flags.DEFINE_string(
     "corpus",
     _DEFAULT.corpus,
-    "The text to learn: a file, a folder (all its files), 'stdlib' (the source "
-    "of Python's standard library) or 'stdlib+tests'. One document in "
+    "The text to learn: a file, a folder (all its files but hidden ones), "
+    "'stdlib' (the source of Python's standard library) or 'stdlib+tests'. One "
+    "document in "
     f"{corpus.HELD_OUT_EVERY} is held out; a document is a file or, with few "
     "files, a hundredth of the text.",
+)
+flags.DEFINE_string(
+    "encoding",
+    _DEFAULT.encoding,
+    "Encoding of the text, as Python names it, such as utf-16 or cp1251.",
 )
 flags.DEFINE_integer(
     "min_count",
@@ -39,7 +48,7 @@ flags.DEFINE_integer(
 flags.DEFINE_enum(
     "head",
     _DEFAULT.head,
-    model.HEADS,
+    settings.HEADS,
     "hierarchical: tf_hsm.layers.HierarchicalSoftmax. adaptive: "
     "tf_hsm.layers.AdaptiveSoftmax with cutoffs that are chosen by their cost. "
     "full: one softmax over "
@@ -49,7 +58,7 @@ flags.DEFINE_enum(
 flags.DEFINE_enum(
     "tree",
     _DEFAULT.tree,
-    list(model.TREES),
+    settings.TREES,
     "Tree of the hierarchical head. two_level: about sqrt(N) groups of sqrt(N) "
     "classes that are about as frequent; two_level_shuffled: any classes. "
     "balanced, clustered and huffman: groups of --branching classes, in order "
@@ -65,7 +74,7 @@ flags.DEFINE_integer(
 flags.DEFINE_enum(
     "tail",
     _DEFAULT.tail,
-    model.TAILS,
+    settings.TAILS,
     "Each tail of --head=adaptive: one group, or a two_level tree.",
 )
 flags.DEFINE_bool(
@@ -80,7 +89,7 @@ flags.DEFINE_integer(
     "Classes sampled per step with --head=sampled.",
 )
 flags.DEFINE_enum(
-    "cell", _DEFAULT.cell, list(model.CELLS), "Recurrent cell of the body."
+    "cell", _DEFAULT.cell, settings.CELLS, "Recurrent cell of the body."
 )
 flags.DEFINE_integer("layers", _DEFAULT.layers, "Recurrent layers.")
 flags.DEFINE_integer(
@@ -113,14 +122,15 @@ flags.DEFINE_float(
 flags.DEFINE_integer("seed", _DEFAULT.seed, "Seed of all random numbers.")
 flags.DEFINE_string(
     "save_dir",
-    checkpoint.FOLDER,
+    settings.FOLDER,
     "Folder to write to, relative to where the command was given.",
 )
 flags.DEFINE_bool(
     "resume",
     False,
-    "Continue the run in --save_dir, with the flags that it began with; start "
-    "one if nothing is saved there yet.",
+    "Continue the run in --save_dir; start one if nothing is saved there yet. "
+    "Flags that are not given are as they were at its start. Of those that "
+    "change what is learned, only --epochs may be given another value.",
 )
 flags.DEFINE_integer(
     "save_every",
@@ -133,45 +143,74 @@ flags.DEFINE_integer(
 flags.DEFINE_float(
     "max_minutes",
     0,
-    "Begin no epoch that would end later than this after the start; 0: no "
-    "limit.",
+    "Stop and save when so much time has passed since the start, with all that "
+    "is done before the first step; 0: no limit. --resume continues.",
     lower_bound=0,
 )
 
 
-def main(argv):
-    """Reads the flags and runs; bad input ends in one line and status 1."""
-    if len(argv) > 1:
-        raise app.UsageError(f"Not a flag: {argv[1]}")
-    values = flags.FLAGS.flag_values_dict()
-    names = [field.name for field in dataclasses.fields(settings.Settings)]
+def main():
+    """Runs what the flags say; bad input ends in one line and status 1."""
+    from examples.language_model import run
+
+    values = flags.values.flag_values_dict()
     # `bazel run` starts programs elsewhere than in the user's folder.
     folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
     save_dir = os.path.join(folder, values["save_dir"])
-    corpus_path = os.path.join(folder, values["corpus"])
-    if values["corpus"] not in corpus.NAMED:
-        values["corpus"] = corpus_path
-    minutes = values["max_minutes"]
+    if values["corpus"] not in documents.NAMED:
+        values["corpus"] = os.path.join(folder, values["corpus"])
+    deadline = math.inf
+    if values["max_minutes"]:
+        deadline = program.START + 60 * values["max_minutes"]
     try:
-        job = run.prepare(
-            settings.Settings(**{name: values[name] for name in names}),
-            save_dir,
-            resume=values["resume"],
-        )
+        with _ends_at(deadline, "--max_minutes is over before the first step."):
+            job = run.prepare(
+                _settings(values, save_dir), save_dir, resume=values["resume"]
+            )
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
     try:
-        job.train(
-            deadline=_START + 60 * minutes if minutes else None,
-            save_every=values["save_every"],
-        )
+        job.train(deadline, values["save_every"])
+        job.finish(deadline)
     except KeyboardInterrupt:
-        sys.exit("\nInterrupted. The same command with --resume continues.")
+        raise KeyboardInterrupt(
+            "The same command with --resume continues."
+        ) from None
     except FloatingPointError as error:
         sys.exit(f"\nerror: {error}")
-    job.finish()
-    print(f"{(time.monotonic() - _START) / 60:.1f} minutes in all.")
+    print(f"{(time.monotonic() - program.START) / 60:.1f} minutes in all.")
+
+
+def _settings(values, save_dir):
+    """The `settings.Settings` of these flags, or of the run to resume."""
+    from examples.language_model import checkpoint
+
+    chosen = settings.Settings()
+    if values["resume"] and checkpoint.exists(save_dir):
+        chosen = checkpoint.load_run(save_dir).settings
+    names = [field.name for field in dataclasses.fields(chosen)]
+    given = {name: values[name] for name in names if flags.values[name].present}
+    return dataclasses.replace(chosen, **given)
+
+
+@contextlib.contextmanager
+def _ends_at(deadline, message):
+    """Raises `TimeoutError` in the block at that `time.monotonic()`."""
+
+    def stop(signal_number, frame):
+        raise TimeoutError(message)
+
+    if deadline < math.inf:
+        earlier = signal.signal(signal.SIGALRM, stop)
+        left = deadline - time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
+    try:
+        yield
+    finally:
+        if deadline < math.inf:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, earlier)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main, flags)

@@ -2,16 +2,29 @@
 
 import json
 import random
+import re
 
 import numpy as np
 import pytest
 
+from examples.common import program
 from examples.language_model import (
     compare,
+    comparison,
     corpus,
     settings,
     word_vectors,
 )
+
+RESULT = {
+    "held_out_perplexity": 12.3,
+    "tokens_per_s": 12345.0,
+    "head_ms": 4.5,
+    "step_ms": 6.7,
+    "steps": 8,
+    "seconds": 9.0,
+    "parameters": 10,
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +43,21 @@ def path(tmp_path_factory):
     return path
 
 
+def make_settings(path):
+    """Of a small model."""
+    return settings.Settings(
+        corpus=str(path), units=8, batch_size=4, steps=5, cell="rnn"
+    )
+
+
 def test_it_trains_each_head_and_writes_table_and_picture(
     path, tmp_path, capsys
 ):
-    names = ["full softmax", "clustered, 256", "adaptive"]
-    default = settings.Settings(
-        corpus=str(path), units=8, batch_size=4, steps=5
+    names = ["full softmax", "clustered, 256"]
+    choices = {name: compare.HEADS[name] for name in names}
+    results = comparison.compare(
+        choices, make_settings(path), 0.01, tmp_path / "folder"
     )
-    results = compare.compare(names, default, 0.01, tmp_path / "folder")
     written = (tmp_path / "folder" / "heads.json").read_text()
     assert json.loads(written) == results
     assert list(results) == names
@@ -48,9 +68,46 @@ def test_it_trains_each_head_and_writes_table_and_picture(
         assert result["seconds"] > 0
     assert results["full softmax"]["parameters"] == 9 * len(text.words)
     output = capsys.readouterr().out
+    assert "clustered, 256 (2 of 2) ..." in output
     assert output.count("clustered, 256") == 2
+    # Progress.
+    assert output.count("tokens/s: ") >= len(names)
     picture = (tmp_path / "folder" / "heads.svg").read_text()
     assert "clustered, 256" in picture
+
+
+def test_interrupted_it_shows_what_is_done(path, tmp_path, monkeypatch, capsys):
+    def train(choice, text, minutes):
+        if choice.head == "adaptive":
+            raise KeyboardInterrupt
+        return {**RESULT, "held_out_perplexity": 12.3}
+
+    monkeypatch.setattr(comparison, "train", train)
+    with pytest.raises(SystemExit) as end:
+        program.run(
+            compare.main,
+            compare.flags,
+            [
+                "compare",
+                f"--corpus={path}",
+                f"--save_dir={tmp_path}",
+                "--heads=full,adaptive",
+            ],
+        )
+    assert end.value.code == 130
+    shown = capsys.readouterr()
+    assert re.search("full softmax +12.3 ", shown.out)
+    assert shown.err == "\nInterrupted. 1 of 3 heads were done.\n"
+    picture = (tmp_path / "heads.svg").read_text()
+    assert "full softmax" in picture and "adaptive" not in picture
+
+
+def test_bad_heads_are_named(path):
+    message = "^error: --heads=oak begins no name"
+    with pytest.raises(SystemExit, match=message):
+        program.run(
+            compare.main, compare.flags, ["compare", "--heads=full,oak"]
+        )
 
 
 def test_all_heads_have_valid_settings():

@@ -1,19 +1,16 @@
 """Text from the language model example, and the command that writes it."""
 
 import collections
-import json
-import pathlib
-import random
 import re
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 
+from examples.common import program
 from examples.language_model import (
     checkpoint,
+    generate,
     generation,
     model,
     run,
@@ -23,24 +20,6 @@ from examples.language_model import (
 from tests.support.texts import write_sentences
 
 SENTENCE = r"the noun\d+ sees a noun\d+ and verb\d+s\."
-
-# Runs the command once per line of its standard input, a list of arguments.
-PROGRAM = """
-import json
-import sys
-from absl import flags
-from absl.testing import flagsaver
-from examples.language_model import generate
-
-for line in sys.stdin:
-    with flagsaver.flagsaver():
-        try:
-            flags.FLAGS(["generate", *json.loads(line)])
-            generate.main(["generate"])
-        except (SystemExit, flags.Error) as error:
-            print(error)
-    print("=====", flush=True)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -202,43 +181,27 @@ def test_training_ends_with_the_text_of_its_seed(trained, capsys):
     assert other != first
 
 
-def test_command(trained, tmp_path):
-    folder = f"--model={trained.save_dir}"
-    (tmp_path / "damaged").mkdir()
-    damaged = tmp_path / "damaged" / checkpoint.MODEL
-    whole = (trained.save_dir / checkpoint.MODEL).read_bytes()
-    damaged.write_bytes(whole[: len(whole) // 2])
-    cases = {
-        (folder, "--length=20"): None,
-        (
-            folder,
-            "--prompt=the Zebra sees\n",
-            "--num_samples=2",
-            "--seed=3",
-            "--length=9",
-            "--temperature=0.8",
-            "--top_k=5",
-        ): None,
-        (f"--model={tmp_path}",): "no run. --model must be .* //:train`",
-        (f"--model={tmp_path}/damaged",): "is damaged",
-        (folder, "--top_k=999"): f"at most {len(trained.text.words)}, the",
-        (folder, "--temperature=0"): "must be above 0",
-        (folder, "--top_p=1.5"): "must be above 0, at most 1",
-        (folder, "--length=0"): "--length=0: 0 is not a positive",
-    }
-    result = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        input="\n".join(json.dumps(arguments) for arguments in cases),
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    plain, prompted, *errors, rest = result.stdout.split("=====\n")
-    assert rest == ""
+def command(*arguments):
+    """Runs the command in this process."""
+    program.run(generate.main, generate.flags, ["generate", *arguments])
 
+
+def test_command(trained, capsys):
+    folder = f"--model={trained.save_dir}"
     words = trained.text.words
+    command(folder, "--length=20")
     (written,) = generation.generate(trained.model, words, length=20)
-    assert plain == f"{written}\n"
+    assert capsys.readouterr().out == f"{written}\n"
+
+    command(
+        folder,
+        "--prompt=the Zebra sees\n",
+        "--num_samples=2",
+        "--seed=3",
+        "--length=9",
+        "--temperature=0.8",
+        "--top_k=5",
+    )
     first, second = generation.generate(
         trained.model,
         words,
@@ -249,38 +212,58 @@ def test_command(trained, tmp_path):
         temperature=0.8,
         top_k=5,
     )
-    assert prompted == f"--- 1 of 2\n{first}\n--- 2 of 2\n{second}\n"
+    shown = capsys.readouterr()
+    assert shown.out == f"--- 1 of 2\n{first}\n--- 2 of 2\n{second}\n"
     assert first.startswith("the Zebra sees\n")
-    assert "not learned them: Zebra\n" in result.stderr
-    messages = list(cases.values())[2:]
-    for error, message in zip(errors, messages, strict=True):
-        assert re.search(message, error), error
+    assert "not learned them: Zebra\n" in shown.err
 
 
-def test_joined_tokens_are_the_same_tokens():
-    for path in (tokenizer.__file__, keras.__file__, random.__file__, __file__):
-        tokens = tokenizer.split(pathlib.Path(path).read_text())
-        assert tokenizer.split(tokenizer.join(tokens)) == tokens
-    assert tokenizer.join([]) == ""
+def test_words_are_shown_as_they_come(trained, monkeypatch, capsys):
+    """What Ctrl-C cuts off is only the rest."""
+
+    def draw(model, words, *_, **__):
+        yield ["the"]
+        yield ["noun1"]
+        yield ["sees"]
+        shown.append(capsys.readouterr().out)
+        raise KeyboardInterrupt
+
+    shown = []
+    monkeypatch.setattr(generation, "draw", draw)
+    with pytest.raises(SystemExit) as end:
+        command(f"--model={trained.save_dir}")
+    assert shown == ["the noun1"]
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "\nInterrupted.\n"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("flag", "message"),
     (
-        "def f(x, y):\n    return {g(x)[0]: 'a b', 1: \"\"} # two",
-        'if (x ** 2 != y.z) and not [1.5]:\n\t"""It\'s done. Is it?"""',
-        "She said, \"I don't know\" (and didn't). We'll see...",
-        "an odd 'mark\nand 'two marks'",
-        "@property\ndef f(self) -> int: self.x += 1 // 2",
+        ("--model={tmp}", "no run. --model must be .* //:train`"),
+        ("--model={tmp}/damaged", "is damaged"),
+        ("--top_k=999", "at most [0-9]+, the"),
+        ("--temperature=0", "must be above 0"),
+        ("--top_p=1.5", "must be above 0, at most 1"),
+        ("--length=0", "--length=0: 0 is not a positive"),
+        ("--lenght=9", "'lenght'. Did you mean: length"),
+        ("prompt", "Not a flag: prompt"),
     ),
 )
-def test_spaces_are_set_where_they_are_usual(text):
-    assert tokenizer.join(tokenizer.split(text)) == text
+def test_bad_flags_are_named(trained, tmp_path, flag, message):
+    (tmp_path / "damaged").mkdir()
+    whole = (trained.save_dir / checkpoint.MODEL).read_bytes()
+    damaged = tmp_path / "damaged" / checkpoint.MODEL
+    damaged.write_bytes(whole[: len(whole) // 2])
+    flag = flag.format(tmp=tmp_path)
+    with pytest.raises(SystemExit, match=rf"^error: .*{message}"):
+        command(f"--model={trained.save_dir}", flag)
 
 
-def test_a_prompt_may_end_in_a_line_break():
-    assert tokenizer.split_beginning("if x:\n    ") == [
-        *("if", "x", ":", "\n    ")
-    ]
-    assert tokenizer.split_beginning("") == []
-    assert tokenizer.split("if x:\n    ") == ["if", "x", ":"]
+def test_help_says_what_the_command_does_and_lists_its_flags(capsys):
+    command("--nonsense", "--help")
+    shown = capsys.readouterr().out
+    assert shown.startswith("Writes text with the model that")
+    assert "\n  --seed=1\n      The same seed gives the same text," in shown
+    assert "generate.py" not in shown
+    assert max(map(len, shown.splitlines())) <= 80

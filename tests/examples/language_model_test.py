@@ -1,35 +1,31 @@
 """The language model example on a tiny synthetic corpus."""
 
+import dataclasses
 import os
 import pathlib
+import shutil
+import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from examples.common import program
 from examples.language_model import (
-    batches,
+    callbacks,
     checkpoint,
     corpus,
+    generation,
+    head_share,
     model,
+    plot,
     predictions,
     run,
     settings,
+    train,
+    trees,
 )
 from tests.support.texts import write_sentences
-
-# (head, tree, cell): every head, tree and cell at least once.
-RUNS = (
-    ("hierarchical", "huffman", "lstm"),
-    ("hierarchical", "two_level", "gru"),
-    ("hierarchical", "balanced", "rnn"),
-    ("hierarchical", "binary", "rnn"),
-    ("hierarchical", "clustered", "rnn"),
-    ("hierarchical", "two_level_shuffled", "rnn"),
-    ("adaptive", "huffman", "rnn"),
-    ("full", "huffman", "rnn"),
-    ("sampled", "huffman", "rnn"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -55,22 +51,29 @@ def make_settings(text, **changes):
     return settings.Settings(**{**small, **changes})
 
 
-@pytest.mark.parametrize(("head", "tree", "cell"), RUNS)
-def test_run_learns_saves_and_predicts(
-    text, tmp_path, capsys, head, tree, cell
-):
-    chosen = make_settings(text, head=head, tree=tree, cell=cell)
-    job = run.prepare(chosen, tmp_path)
-    job.train()
-    in_memory, reloaded = job.finish()
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of `trained`."""
+    return tmp_path_factory.mktemp("trained")
 
-    last = job.state.history[-1]
-    assert last["epoch"] == chosen.epochs
+
+@pytest.fixture(scope="module")
+def trained(text, folder):
+    """A finished run with the default tree and cell."""
+    job = run.prepare(make_settings(text), folder)
+    job.train()
+    return job
+
+
+def test_run_learns_saves_and_predicts(trained, folder, capsys):
+    in_memory, reloaded = trained.finish()
+    last = trained.state.history[-1]
+    assert last["epoch"] == trained.state.settings.epochs
     assert last["held_out_perplexity"] < last["unigram_perplexity"] / 2
     assert in_memory == pytest.approx(np.log(last["held_out_perplexity"]))
     assert reloaded == pytest.approx(in_memory, abs=1e-5)
-    assert last["head_ms"] > 0
-    files = {path.name for path in tmp_path.iterdir()}
+    assert last["train_perplexity"] < last["unigram_perplexity"] / 2
+    files = {path.name for path in folder.iterdir()}
     assert files >= {
         "model.keras",
         "vocabulary.json",
@@ -79,15 +82,64 @@ def test_run_learns_saves_and_predicts(
     }
     assert not any(name.startswith(".") for name in files)
     shown = capsys.readouterr().out
-    assert "held-out" in shown
+    assert f"perplexity {last['held_out_perplexity']:.1f}." in shown
     assert "top 5:" in shown
     written = shown.split("A text drawn from the model")[1].split("\n", 1)[1]
     assert written.strip() and "<unk>" not in written
+    # When time is over, a part of the text is enough.
+    loss, num_windows = trained.held_out_loss(trained.model, deadline=0)
+    assert num_windows == 1
+    assert trained.held_out_loss(trained.model, 1) == (loss, 1)
 
 
-@pytest.mark.parametrize("head", model.HEADS)
+def test_a_check_on_part_of_the_text_says_so(trained, monkeypatch, capsys):
+    loaded = trained.model, trained.state
+    monkeypatch.setattr(checkpoint, "load", lambda _: loaded)
+    monkeypatch.setattr(predictions, "table", lambda *_: "")
+    monkeypatch.setattr(generation, "generate", lambda *_, **__: [""])
+    monkeypatch.setattr(run, "_CHECK_S", 0)
+    trained.finish(deadline=0)
+    part = 1 / len(trained.held_out_windows[0])
+    assert f", on the first {part:.0%} of that text." in capsys.readouterr().out
+
+
+def test_time_that_is_over_before_the_first_step(text, tmp_path):
+    message = "^error: --max_minutes is over before the first step"
+    arguments = [f"--corpus={text}", f"--save_dir={tmp_path}"]
+    with pytest.raises(SystemExit, match=message):
+        # Long ago, when this process began.
+        program.run(
+            train.main, train.flags, ["train", *arguments, "--max_minutes=1e-9"]
+        )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("head", "cell"), (("adaptive", "gru"), ("full", "rnn"), ("sampled", "rnn"))
+)
+def test_other_heads_learn_too(text, tmp_path, head, cell):
+    chosen = make_settings(text, head=head, cell=cell, epochs=1)
+    job = run.prepare(chosen, tmp_path)
+    job.train()
+    (last,) = job.state.history
+    assert last["held_out_perplexity"] < last["unigram_perplexity"] / 2
+    reloaded, _ = checkpoint.load(tmp_path)
+    loss, _ = job.held_out_loss(reloaded)
+    assert np.exp(loss) == pytest.approx(last["held_out_perplexity"], rel=1e-5)
+
+
+def test_every_tree_has_the_classes_of_the_text(text):
+    loaded = corpus.load(text, 2)
+    assert tuple(trees.TREES) == settings.TREES
+    for name, build in trees.TREES.items():
+        tree = build(loaded, 8, 1)
+        assert tree.num_classes == len(loaded.words), name
+        assert (tree.num_groups == 1) == (name == "flat")
+
+
+@pytest.mark.parametrize("head", settings.HEADS)
 def test_log_probs_are_the_loss(text, tmp_path, head):
-    job = run.prepare(make_settings(text, head=head), tmp_path)
+    job = run.prepare(make_settings(text, head=head, cell="rnn"), tmp_path)
     tokens, labels = (part[0] for part in job.held_out_windows)
     layer = job.model.get_layer("head")
     bias = layer.head_bias if head == "adaptive" else layer.bias
@@ -101,15 +153,11 @@ def test_log_probs_are_the_loss(text, tmp_path, head):
     np.testing.assert_allclose(-log_probs[rows, labels[:, -1]], loss, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("head", "cell", "layers"), (("hierarchical", "rnn", 2), ("full", "gru", 1))
-)
 def test_resumed_run_equals_the_uninterrupted_one(
-    text, tmp_path, monkeypatch, head, cell, layers
+    text, tmp_path, monkeypatch, capsys
 ):
-    chosen = make_settings(
-        text, dropout=0.2, head=head, cell=cell, layers=layers
-    )
+    """Whether an exception, or the end of its time, interrupted it."""
+    chosen = make_settings(text, dropout=0.2, head="full", cell="rnn", layers=2)
     whole = run.prepare(chosen, tmp_path / "whole")
     whole.train()
 
@@ -127,11 +175,27 @@ def test_resumed_run_equals_the_uninterrupted_one(
         patch.setattr(checkpoint, "save", save_twice)
         resumed.train(save_every=50)
     assert steps == [50, 100, 150]
-    # From within the first epoch to its end, and from there to the last.
-    for steps_done, deadline in ((100, 1e-9), (0, None)):
-        resumed = run.prepare(chosen, tmp_path / "resumed", resume=True)
-        assert resumed.steps_done == steps_done
-        resumed.train(deadline)
+
+    # One step in the time there is; then all, but no validation; then the rest.
+    def resume(steps_done):
+        job = run.prepare(chosen, tmp_path / "resumed", resume=True)
+        assert job.steps_done == steps_done
+        return job
+
+    capsys.readouterr()
+    resume(100).train(deadline=1e-9)
+    said = capsys.readouterr().out
+    assert "--max_minutes is over, 101 steps into epoch 1. The run is" in said
+    with monkeypatch.context() as patch:
+        patch.setattr(run.Job, "_validation_ends_after", lambda *_: True)
+        resume(101).train()
+    assert not checkpoint.load_run(tmp_path / "resumed").history
+    resumed = resume(len(whole.train_windows[0]))
+    capsys.readouterr()
+    resumed.train()
+    # What was not measured is not shown.
+    assert "nan" not in capsys.readouterr().out
+    assert resumed.state.history[0]["tokens_per_s"] is None
 
     # The next epoch would begin as the first one did.
     for layer in resumed.model.layers:
@@ -151,33 +215,75 @@ def test_resumed_run_equals_the_uninterrupted_one(
         np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=a.path)
 
 
-def test_an_earlier_run_is_set_aside(text, tmp_path, capsys):
+def test_more_epochs_go_on_from_those_done(text, tmp_path, capsys):
     chosen = make_settings(text, epochs=1, cell="rnn")
-    run.prepare(chosen, tmp_path).train()
-    first = (tmp_path / "model.keras").read_bytes()
-    run.prepare(make_settings(text, cell="gru"), tmp_path)
-    assert (tmp_path / "earlier.keras").read_bytes() == first
+    first = run.prepare(chosen, tmp_path)
+    first.train()
+    more = dataclasses.replace(chosen, epochs=2)
+    job = run.prepare(more, tmp_path, resume=True)
+    said = capsys.readouterr().out
+    assert "--epochs: 1 before, 2 now. The learning rate is now that" in said
+    job.train()
+    assert [entry["epoch"] for entry in job.state.history] == [1, 2]
+    assert job.state.history[0] == first.state.history[0]
+    # The rate is that of a run of two epochs: half-way, half of it and more.
+    num_steps = len(job.train_windows[0])
+    rate = checkpoint.load(tmp_path)[0].optimizer._learning_rate
+    assert float(rate(num_steps)) == pytest.approx(0.02 * (1 + 0.05) / 2)
+    assert job.state.settings == checkpoint.load_run(tmp_path).settings == more
+    with pytest.raises(ValueError, match=f"done {2 * num_steps} steps, and"):
+        run.prepare(chosen, tmp_path, resume=True)
+
+
+def test_flags_of_a_resumed_run(trained, folder):
+    """Those not given are as they were."""
+    values = train.flags.values
+    for given, changes in (([], {}), (["--epochs=5"], {"epochs": 5})):
+        for name in values:
+            values[name].unparse()
+        values(["train", "--resume", *given])
+        chosen = train._settings(values.flag_values_dict(), folder)
+        assert chosen == dataclasses.replace(trained.state.settings, **changes)
+
+
+def test_a_share_of_the_head_that_cannot_be_is_not_shown(
+    trained, monkeypatch, capsys
+):
+    tokens, labels = (part[0] for part in trained.train_windows)
+    share = head_share.head_share(trained.model, tokens, labels, 1e3)
+    assert 0 < share < 1
+    assert head_share.head_share(trained.model, tokens, labels, 1e-6) is None
+    assert head_share.head_share(trained.model, tokens, labels, np.nan) is None
+    # It is a share of the work: waiting for the machine is none.
+    step = callbacks.Progress(1)
+    step.params = {"steps": 1}
+    step.on_train_begin()
+    step.on_train_batch_begin(0)
+    time.sleep(0.2)
+    step.on_train_batch_end(0, {"loss": 1.0})
+    assert step.step_ms >= 200 > 100 > step.processor_ms
+
+
+def test_an_earlier_run_is_set_aside(text, trained, folder, tmp_path, capsys):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    chosen = make_settings(text, cell="gru")
+    run.prepare(chosen, tmp_path)
+    for name, old in ("earlier.keras", "model.keras"), ("curve.png",) * 2:
+        assert (tmp_path / name).read_bytes() == (folder / old).read_bytes()
     # A kill now must not bring the earlier run back.
-    job = run.prepare(make_settings(text, cell="gru"), tmp_path, resume=True)
+    job = run.prepare(chosen, tmp_path, resume=True)
     assert job.steps_done == 0
     assert "starting from the beginning" in capsys.readouterr().out
 
 
-def test_resume_refuses_other_settings_and_other_text(text, tmp_path, capsys):
-    chosen = make_settings(text, epochs=1, cell="rnn")
-    run.prepare(chosen, tmp_path, resume=True).train()
-    assert "starting from the beginning" in capsys.readouterr().out
+def test_resume_refuses_other_settings_and_other_text(text, trained, folder):
     with pytest.raises(ValueError, match="--units: 24 before, 8 now"):
-        run.prepare(
-            make_settings(text, epochs=1, cell="rnn", units=8),
-            tmp_path,
-            resume=True,
-        )
+        run.prepare(make_settings(text, units=8), folder, resume=True)
     original = pathlib.Path(text).read_text()
     try:
         pathlib.Path(text).write_text(original + "\nanother line")
         with pytest.raises(ValueError, match="text itself has changed"):
-            run.prepare(chosen, tmp_path, resume=True)
+            run.prepare(make_settings(text), folder, resume=True)
     finally:
         pathlib.Path(text).write_text(original)
 
@@ -199,50 +305,9 @@ def test_bad_settings_are_named(changes, message):
         settings.Settings(**changes)
 
 
-def test_bad_corpora_are_named(text, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such file or folder"):
-        corpus.load(str(tmp_path / "missing"), 2)
+def test_too_little_text_is_named(text, tmp_path):
     with pytest.raises(ValueError, match=r"held-out text has .* tokens"):
         run.prepare(make_settings(text, batch_size=100), tmp_path)
-    (tmp_path / "even.txt").write_text("a b\n" * 500)
-    with pytest.raises(ValueError, match="never be trained"):
-        corpus.load(str(tmp_path / "even.txt"), 2)
-    (tmp_path / "empty.txt").write_text("")
-    with pytest.raises(ValueError, match="has no text"):
-        corpus.load(str(tmp_path / "empty.txt"), 2)
-
-
-def test_documents_are_held_out_whole(tmp_path):
-    for i in range(40):
-        (tmp_path / f"{i}.txt").write_text(f"common only{i} only{i} once{i}")
-    loaded = corpus.load(str(tmp_path), 2)
-    held_out = [loaded.words[c] for c in loaded.held_out]
-    # A held-out document's own words are no class.
-    assert held_out == ["common", "<unk>", "<unk>", "<unk>", "<eof>"] * 2
-    assert loaded.counts.tolist() == np.bincount(loaded.train).tolist()
-    assert list(loaded.counts) == sorted(loaded.counts, reverse=True)
-    assert loaded.digest == corpus.load(str(tmp_path), 2).digest
-
-
-def test_unigram_perplexity_of_equal_counts_is_their_number():
-    loaded = corpus.Corpus(
-        words=("a", "b", "c", "<unk>"),
-        counts=np.full(4, 9),
-        train=np.zeros(36, np.int32),
-        held_out=np.zeros(1, np.int32),
-        unknown=3,
-        digest="",
-    )
-    labels = np.array([[0, 3], [1, 2]])
-    assert loaded.unigram_perplexity(labels) == pytest.approx(4)
-
-
-def test_windows_continue_each_other_and_labels_are_the_next_token():
-    tokens, labels = batches.windows(np.arange(50), 3, 4, "text")
-    assert tokens.shape == labels.shape == (4, 3, 4)
-    np.testing.assert_array_equal(labels, tokens + 1)
-    np.testing.assert_array_equal(tokens[1:, :, 0], tokens[:-1, :, -1] + 1)
-    assert np.unique(tokens).size == tokens.size
 
 
 def test_interrupted_save_leaves_the_earlier_file(tmp_path):
@@ -252,6 +317,43 @@ def test_interrupted_save_leaves_the_earlier_file(tmp_path):
         checkpoint.write_json(path, ["later", object()])
     assert path.read_text() == '[\n "earlier"\n]'
     assert os.listdir(tmp_path) == ["history.json"]
+
+
+@pytest.mark.parametrize(
+    "finals", ((16.2, 16.0), (16.0, 16.0), (16.0, 16.1), (60.0, 16.0))
+)
+@pytest.mark.parametrize("num_epochs", (1, 3))
+def test_labels_of_the_curve_do_not_overlap(finals, num_epochs):
+    backend = pytest.importorskip("matplotlib.backends.backend_agg")
+    history = [
+        {
+            "epoch": i,
+            "train_perplexity": 99.0 / i,
+            "held_out_perplexity": 70.0 / i,
+            "unigram_perplexity": 295.0,
+        }
+        for i in range(1, num_epochs + 1)
+    ]
+    names = "train_perplexity", "held_out_perplexity"
+    history[-1].update(zip(names, finals, strict=True))
+    figure = plot.figure(history)
+    renderer = backend.FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    (axes,) = figure.axes
+    first, second = (text.get_window_extent(renderer) for text in axes.texts)
+    assert [text.get_text() for text in axes.texts] == [
+        f"{value:.1f}" for value in finals
+    ]
+    assert not first.overlaps(second)
+    # The higher one is named above.
+    assert (first.y0 >= second.y1) == (finals[0] >= finals[1])
+    (legend,) = figure.legends
+    for box in first, second, axes.get_window_extent(renderer):
+        assert not legend.get_window_extent(renderer).overlaps(box)
+    # Epochs are whole.
+    ticks = [text.get_text() for text in axes.get_xticklabels()]
+    assert set(ticks) >= {str(i + 1) for i in range(num_epochs)}
+    assert not any("." in tick for tick in ticks)
 
 
 def test_line_breaks_are_shown_with_their_indentation():

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from examples.language_model import checkpoint, settings
 from examples.language_model import model as model_lib
-from examples.serving import export
+from examples.serving import models
 from tf_hsm import serving
 
 FOLDER = pathlib.Path("examples/serving")
@@ -22,9 +22,9 @@ WORDS = ("<unk>", "import", "os", "\n", *(f"word{i}" for i in range(50)))
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    """The toy of export.py, exported."""
+    """The toy of models.py, exported."""
     path = tmp_path_factory.mktemp("toy") / "1"
-    serving.export(export.toy(CLASSES), path, k=3)
+    serving.export(models.toy(CLASSES), path, k=3)
     return path
 
 
@@ -37,7 +37,7 @@ def language_model(tmp_path_factory):
     model = model_lib.build(chosen, text, 1)
     run = checkpoint.Run(chosen, "", WORDS, [])
     checkpoint.save(folder, model, run)
-    export.export_run(folder, str(folder / "exported"), 5)
+    models.export_run(folder, str(folder / "exported"), 5)
     return model, folder / "exported"
 
 
@@ -66,7 +66,7 @@ def test_client_with_a_vocabulary(language_model):
     """Words go in and words come out; unknown ones are <unk>."""
     model, path = language_model
     answer = ask(path, "import", "never_seen")
-    body = export.stateless(model_lib.body(model))
+    body = models.stateless(model_lib.body(model))
     hidden = body(tf.constant([[1, 0]]))[0, -1]
     best = model.get_layer("head").top_k(hidden, 5)
     assert [word for _, word in answer] == [

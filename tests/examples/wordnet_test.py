@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
-from examples.wordnet import glosses, nouns, taxonomy, train
+from examples.common import program
+from examples.wordnet import glosses, model, nouns, taxonomy, train
 
 # A dog is an animal and then a pet; Rex is an instance; 0x0b words at the end.
 LINES = [
@@ -179,16 +178,14 @@ def test_words_are_held_out():
 
 
 def test_two_level_is_shuffled():
-    tree = train.shuffled_two_level(1000, 0)
-    assert tree != train.shuffled_two_level(1000, 1)
+    tree = model.shuffled_two_level(1000, 0)
+    assert tree != model.shuffled_two_level(1000, 1)
     groups = tree.row_groups[tree.class_rows]
     assert (np.diff(groups) != 0).mean() > 0.9
 
 
 def run(*arguments):
-    with flagsaver.flagsaver():
-        flags.FLAGS(["train", *arguments])
-        train.main(["train"])
+    program.run(train.main, train.flags, ["train", *arguments])
 
 
 def test_program(write, capsys):

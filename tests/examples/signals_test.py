@@ -1,26 +1,32 @@
-"""The main job under SIGKILL: it ends as if nothing had happened.
+"""The commands under signals: SIGKILL, Ctrl-C, and the end of their time.
 
-A server process imports TensorFlow once; each start of the job is a fork of it.
+A server process imports TensorFlow once; each start of a command is a fork of
+it.
 """
 
+import importlib
 import itertools
 import multiprocessing
 import os
 import random
 import re
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 
 import numpy as np
 import pytest
-from absl import app
 
-from examples.language_model import checkpoint, train
+from examples.common import program
+from examples.language_model import checkpoint
 from tests.support.texts import write_sentences
 
-EPOCHS = 3
+EPOCHS = 2
 SAVE_EVERY = 25
 FLAGS = (
+    "--cell=rnn",
     "--branching=8",
     "--units=24",
     "--dropout=0.2",
@@ -39,45 +45,57 @@ KILLS = (
     (RNG.randint(1, 5), "later", RNG.uniform(0, 0.3)),
     (RNG.randint(0, 4), "into the next", RNG.uniform(0, 0.01)),
     (RNG.randint(0, 4), "into the next", RNG.uniform(0, 0.01)),
-    (RNG.randint(1, 5), "later", RNG.uniform(0, 0.3)),
-    (RNG.randint(0, 4), "into the next", RNG.uniform(0, 0.01)),
 )
 ATTEMPTS = 4
 
 
-@pytest.fixture(autouse=True)
-def short_socket_path(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def short_socket_path():
     """Keeps the server's socket out of TMPDIR, whose path may be too long."""
-    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", "/tmp")
+        yield
 
 
-@pytest.fixture
-def text(tmp_path):
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
     """A file of sentences whose words mostly follow from the word before."""
-    path = tmp_path / "text.txt"
+    path = tmp_path_factory.mktemp("text") / "text.txt"
     write_sentences(path)
     return path
 
 
-class Job:
-    """The job in one folder, started with --resume again and again."""
+@pytest.fixture(scope="module")
+def whole(text, tmp_path_factory):
+    """The job that nothing interrupts, at its end."""
+    job = Job(text, tmp_path_factory.mktemp("jobs") / "whole")
+    job.start()
+    job.finish()
+    return job
 
-    def __init__(self, text, folder):
-        """Names the job's corpus and its folder; starts nothing."""
-        self.folder = folder
-        self.model = folder / checkpoint.MODEL
-        self.unfinished = folder / f".unfinished-{checkpoint.MODEL}"
-        self.unfinished /= checkpoint.MODEL
-        self._log = folder.with_suffix(".log")
-        self._arguments = ["train", *FLAGS, "--resume"]
-        self._arguments += [f"--corpus={text}", f"--save_dir={folder}"]
+
+class Command:
+    """A command in processes of its own, one after the other."""
+
+    def __init__(self, module, arguments, log):
+        """Names it and the file for what it prints; starts nothing."""
+        self._module = module
+        self._arguments = arguments
+        self._log = log
 
     def start(self):
-        """Starts it in a process of its own."""
+        """Starts it."""
         server = multiprocessing.get_context("forkserver")
-        server.set_forkserver_preload(["examples.language_model.train"])
+        server.set_forkserver_preload(
+            [
+                f"examples.language_model.{name}"
+                for name in ("run", "comparison")
+            ]
+        )
         self._process = server.Process(
-            target=run_job, args=(self._arguments, self._log), daemon=True
+            target=run_command,
+            args=(self._module, self._arguments, self._log),
+            daemon=True,
         )
         self._process.start()
 
@@ -103,18 +121,37 @@ class Job:
         self._process.join()
         return self._process.exitcode < 0
 
-    def finish(self):
-        """Waits for the end, which must be a good one."""
+    def interrupt(self):
+        """Sends what Ctrl-C sends."""
+        os.kill(self._process.pid, signal.SIGINT)
+
+    def finish(self, status=0):
+        """Waits for the end, which must be with that status."""
         self._process.join(TIMEOUT_S)
-        assert self._process.exitcode == 0, self.printed()
+        assert self._process.exitcode == status, self.printed()
 
 
-def run_job(arguments, log):
-    """Runs the job's command in this process; what it prints goes to `log`."""
+class Job(Command):
+    """Training in one folder, started with --resume again and again."""
+
+    def __init__(self, text, folder):
+        """Names the job's corpus and its folder; starts nothing."""
+        self.folder = folder
+        self.model = folder / checkpoint.MODEL
+        self.unfinished = folder / f".unfinished-{checkpoint.MODEL}"
+        self.unfinished /= checkpoint.MODEL
+        arguments = [*FLAGS, "--resume"]
+        arguments += [f"--corpus={text}", f"--save_dir={folder}"]
+        super().__init__("train", arguments, folder.with_suffix(".log"))
+
+
+def run_command(module, arguments, log):
+    """Runs a command in this process; what it prints goes to `log`."""
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    app.run(train.main, arguments)
+    command = importlib.import_module(f"examples.language_model.{module}")
+    program.run(command.main, command.flags, [module, *arguments])
 
 
 def identity(path):
@@ -187,13 +224,10 @@ def places(job, num_steps):
     return [checkpoints.index(int("0" + re.sub(r"\D", "", b))) for b in begins]
 
 
-def test_a_killed_job_ends_as_if_it_was_not(text, tmp_path):
-    whole = Job(text, tmp_path / "whole")
-    whole.start()
+def test_a_killed_job_ends_as_if_it_was_not(text, whole, tmp_path):
     for attempt in range(ATTEMPTS):
         killed = Job(text, tmp_path / f"killed{attempt}")
         as_planned = run_with_kills(killed)
-        whole.finish()
         model, run = checkpoint.load(killed.folder)
         other_model, other_run = checkpoint.load(whole.folder)
 
@@ -217,3 +251,59 @@ def test_a_killed_job_ends_as_if_it_was_not(text, tmp_path):
         if as_planned:
             return
     pytest.fail("This process was too slow for the job, again and again.")
+
+
+def test_ctrl_c_while_reading(tmp_path):
+    """In a real process: the first line is ours, and the status is 130."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "examples.language_model.train",
+            f"--save_dir={tmp_path}",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        text=True,
+    )
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=TIMEOUT_S)
+    assert first == "Reading the corpus, stdlib ...\n"
+    assert rest == "\nInterrupted.\n"
+    assert process.returncode == 130
+
+
+def test_ctrl_c_in_training(text, tmp_path):
+    job = Job(text, tmp_path / "job")
+    job.start()
+    job.wait_until(lambda: "epoch 1/" in job.printed())
+    job.interrupt()
+    job.finish(status=130)
+    message = "\nInterrupted. The same command with --resume continues.\n"
+    assert job.printed().endswith(message)
+
+
+def test_ctrl_c_in_compare(text, tmp_path):
+    arguments = ["--heads=full,binary", "--batch_size=4", "--units=8"]
+    arguments += [f"--corpus={text}", f"--save_dir={tmp_path}"]
+    compare = Command("compare", arguments, tmp_path / "log")
+    compare.start()
+    compare.wait_until(lambda: "perplexity: " in compare.printed())
+    compare.interrupt()
+    compare.finish(status=130)
+    message = "\nInterrupted. 0 of 2 heads were done.\n"
+    assert compare.printed().endswith(message)
+
+
+def test_ctrl_c_in_generate(whole, tmp_path):
+    arguments = [f"--model={whole.folder}", "--length=1000000"]
+    generate = Command("generate", arguments, tmp_path / "log")
+    generate.start()
+    generate.wait_until(lambda: "noun" in generate.printed())
+    generate.interrupt()
+    generate.finish(status=130)
+    assert generate.printed().endswith("\nInterrupted.\n")

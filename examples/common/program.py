@@ -1,0 +1,115 @@
+"""What the commands of the examples have in common: start, help and end."""
+
+import contextlib
+import functools
+import inspect
+import os
+import sys
+import textwrap
+import time
+
+from absl import flags
+
+START = time.monotonic()
+_HELP = {"-h", "-help", "--help", "--helpshort", "--helpfull"}
+_QUIET = "3"
+_WIDTH = 80
+
+
+class Flags:
+    """The functions of `absl.flags`, for the flags of one command.
+
+    Attributes:
+        values: its flags, an `absl.flags.FlagValues`. Other commands that the
+            process has loaded may have flags of the same names.
+    """
+
+    def __init__(self):
+        """Begins without a flag."""
+        self.values = flags.FlagValues()
+
+    def __getattr__(self, name):
+        """A function of `absl.flags`, such as `DEFINE_string`."""
+        return functools.partial(getattr(flags, name), flag_values=self.values)
+
+
+def run(main, command_flags, argv=None):
+    """Reads the flags and runs `main()`, the function of a command.
+
+    A bad flag ends in one line and status 1, Ctrl-C in one line and status 130;
+    the text of a `KeyboardInterrupt` becomes part of that line.
+
+    Args:
+        main: a function of the module whose docstring begins the help.
+        command_flags: the `Flags`; set anew.
+        argv: name of the program and its arguments; `sys.argv` by default.
+    """
+    argv = sys.argv if argv is None else argv
+    if _HELP.intersection(argv[1:]):
+        print(help_text(inspect.getmodule(main), command_flags))
+        return
+    try:
+        try:
+            values = command_flags.values
+            for name in values:
+                values[name].unparse()
+            rest = values(argv)[1:]
+            if rest:
+                raise flags.Error(f"Not a flag: {rest[0]}")
+        except flags.Error as error:
+            sys.exit(f"error: {error}\n--help lists the flags.")
+        import_tensorflow()
+        main()
+    except KeyboardInterrupt as interrupt:
+        print(f"\nInterrupted. {interrupt}".rstrip(), file=sys.stderr)
+        sys.exit(130)
+
+
+def help_text(module, command_flags):
+    """What the module's command does, and its flags in their order there."""
+    lines = [inspect.getdoc(module), "", "Flags, with their defaults:"]
+    for name in command_flags.values:
+        flag = command_flags.values[name]
+        default = flag.default_as_str or ""
+        lines.append(f"\n  --{flag.name}={default.strip(chr(39))}")
+        words = flag.help
+        choices = getattr(flag.parser, "enum_values", None)
+        if choices:
+            words = words.partition(">: ")[2] + f" One of {', '.join(choices)}."
+        lines.append(
+            textwrap.fill(
+                " ".join(words.split()),
+                _WIDTH,
+                initial_indent=" " * 6,
+                subsequent_indent=" " * 6,
+            )
+        )
+    return "\n".join(lines)
+
+
+def import_tensorflow():
+    """Imports TensorFlow; its start-up lines are shown to those who ask.
+
+    They ask with a TF_CPP_MIN_LOG_LEVEL below 3, which hides what TensorFlow
+    says itself; Python's errors are shown in any case. TensorFlow writes some
+    of the lines before it reads the level.
+    """
+    level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _QUIET)
+    with _no_stderr() if level == _QUIET else contextlib.nullcontext():
+        import tensorflow  # noqa: F401
+
+
+@contextlib.contextmanager
+def _no_stderr():
+    """Drops what the process writes to its standard error, in C++ too."""
+    sys.stderr.flush()
+    original = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(original, 2)
+        os.close(original)
