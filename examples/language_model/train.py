@@ -159,11 +159,14 @@ def main():
     save_dir = os.path.join(folder, values["save_dir"])
     if values["corpus"] not in documents.NAMED:
         values["corpus"] = os.path.join(folder, values["corpus"])
-    deadline = math.inf
-    if values["max_minutes"]:
-        deadline = program.START + 60 * values["max_minutes"]
+    minutes = values["max_minutes"]
+    deadline = program.START + 60 * minutes if minutes else math.inf
+    message = (
+        f"--max_minutes={minutes:g} is over before the first step: give more "
+        "minutes, or less text."
+    )
     try:
-        with _ends_at(deadline, "--max_minutes is over before the first step."):
+        with _ends_at(deadline, message):
             job = run.prepare(
                 _settings(values, save_dir), save_dir, resume=values["resume"]
             )

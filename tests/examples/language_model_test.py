@@ -104,7 +104,7 @@ def test_a_check_on_part_of_the_text_says_so(trained, monkeypatch, capsys):
 
 
 def test_time_that_is_over_before_the_first_step(text, tmp_path):
-    message = "^error: --max_minutes is over before the first step"
+    message = "^error: --max_minutes=1e-09 is over before the first step: "
     arguments = [f"--corpus={text}", f"--save_dir={tmp_path}"]
     with pytest.raises(SystemExit, match=message):
         # Long ago, when this process began.

@@ -117,9 +117,12 @@ def wrong_flags(folder, name, arguments):
         given = re.findall(r"^--(\w+)", "\n".join(arguments), re.M)
         return set(given) - set(known)
     module = f"{folder}.{name}".replace("/", ".")
-    with programs.program(module), flagsaver.flagsaver():
+    with programs.program(module) as program, flagsaver.flagsaver():
+        # Those of an example are its own.
+        defined = getattr(program, "flags", flags)
+        values = getattr(defined, "values", flags.FLAGS)
         try:
-            flags.FLAGS([module, *arguments])
+            values([module, *arguments])
         except flags.Error as error:
             return error
     return None
