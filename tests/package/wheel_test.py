@@ -7,6 +7,7 @@ import platform
 import re
 import subprocess
 import sys
+import typing
 import zipfile
 
 import pytest
@@ -64,6 +65,13 @@ def test_it_says_what_it_is(wheel):
     classifiers = metadata.get_all("Classifier")
     assert "Operating System :: POSIX :: Linux" in classifiers
     assert "Programming Language :: Python :: 3.11" in classifiers
+
+
+def test_type_checkers_read_its_annotations(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        assert "tf_hsm/py.typed" in archive.namelist()
+    hints = typing.get_type_hints(tf_hsm.hierarchical_softmax_loss)
+    assert hints["tree"] is tf_hsm.Tree
 
 
 def test_its_description_stands_alone(wheel):

@@ -5,6 +5,7 @@ import tensorflow as tf
 from tf_hsm.ops.in_place_step import InPlaceStep, variable_named
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import arguments
+from tf_hsm.tree import Tree
 
 
 def hierarchical_softmax_embedding_train_step(
@@ -13,13 +14,13 @@ def hierarchical_softmax_embedding_train_step(
     labels,
     vectors,
     indices,
-    tree,
+    tree: Tree,
     optimizer,
     loss_weights=None,
     ignore_class=None,
-    stochastic_rounding=None,
+    stochastic_rounding: bool | None = None,
     seed=0,
-):
+) -> tf.Tensor:
     """Predicts labels from rows of `vectors`, and updates both in place.
 
     A whole step of the skip-gram model (Mikolov et al., 2013: Distributed

@@ -4,9 +4,12 @@ import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
+from tf_hsm.tree import Tree
 
 
-def hierarchical_softmax_log_probs(weights, biases, inputs, tree, nodes=False):
+def hierarchical_softmax_log_probs(
+    weights, biases, inputs, tree: Tree, nodes: bool = False
+) -> tf.Tensor:
     """Computes log p(class | input) of all classes, in nats.
 
     Each class's is the sum, along the path to its leaf, of the log-softmax over
@@ -48,7 +51,9 @@ def hierarchical_softmax_log_probs(weights, biases, inputs, tree, nodes=False):
     ).log_probs
 
 
-def hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree):
+def hierarchical_softmax_log_prob(
+    weights, biases, classes, inputs, tree: Tree
+) -> tf.Tensor:
     """Computes log p(class | input) of a few given classes of each input.
 
     For ranking candidates anew. What the paths of an input's candidates share

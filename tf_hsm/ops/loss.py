@@ -4,11 +4,12 @@ import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
 from tf_hsm.runtime.tree_tensors import tree_tensors
+from tf_hsm.tree import Tree
 
 
 def hierarchical_softmax_loss(
-    weights, biases, labels, inputs, tree, ignore_class=None
-):
+    weights, biases, labels, inputs, tree: Tree, ignore_class=None
+) -> tf.Tensor:
     """Computes -log p(label | inputs) under a hierarchical softmax, in nats.
 
     Each internal node of the tree has a softmax over its children, and the

@@ -4,19 +4,20 @@ import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, private_tensorflow
 from tf_hsm.runtime.tree_tensors import child_tensors
+from tf_hsm.tree import Tree
 
 
 def hierarchical_softmax_sample(
     weights,
     biases,
     inputs,
-    tree,
-    num_samples,
+    tree: Tree,
+    num_samples: int,
     seed=None,
-    temperature=1.0,
-    top_k=None,
-    top_p=None,
-):
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> tf.Tensor:
     """Draws classes of each input by their probabilities.
 
     A draw goes down from the root, by the softmax of one group at each level:

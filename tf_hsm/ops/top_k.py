@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
 from tf_hsm.runtime.tree_tensors import child_tensors
+from tf_hsm.tree import Tree
 
 
 class TopK(typing.NamedTuple):
@@ -37,7 +38,13 @@ class BeamTopK(typing.NamedTuple):
 
 
 def hierarchical_softmax_top_k(
-    weights, biases, inputs, tree, k, beam_width=None, return_pruned=False
+    weights,
+    biases,
+    inputs,
+    tree: Tree,
+    k: int,
+    beam_width: int | None = None,
+    return_pruned: bool = False,
 ):
     """Finds the k most probable classes of each input.
 

@@ -5,6 +5,7 @@ import tensorflow as tf
 from tf_hsm.ops.in_place_step import InPlaceStep
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import arguments, gradients, private_tensorflow
+from tf_hsm.tree import Tree
 
 
 def hierarchical_softmax_train_step(
@@ -12,13 +13,13 @@ def hierarchical_softmax_train_step(
     biases,
     labels,
     inputs,
-    tree,
+    tree: Tree,
     optimizer,
     loss_weights=None,
     ignore_class=None,
-    stochastic_rounding=None,
+    stochastic_rounding: bool | None = None,
     seed=0,
-):
+) -> tf.Tensor:
     """Computes the losses and applies one step of an optimizer in place.
 
     The same as `hierarchical_softmax_loss`, its gradient and

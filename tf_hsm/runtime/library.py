@@ -8,7 +8,7 @@ import tensorflow as tf
 _TENSORFLOW_MINOR = "2.21"
 
 
-def op_library_path():
+def op_library_path() -> str:
     """The file for `tf.load_op_library` in a process without tf_hsm.
 
     A process that loads it need not import tf_hsm to run a SavedModel with its
@@ -41,7 +41,7 @@ def _load():
 raw_ops = _load()
 
 
-def cpu_isa():
+def cpu_isa() -> str:
     """Names the instruction set that the CPU kernels run with.
 
     The best that the machine has is chosen once per process; the environment

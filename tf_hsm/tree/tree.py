@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import os
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from tf_hsm.tree.names import (
 )
 from tf_hsm.tree.plot import plot_tree
 from tf_hsm.tree.summary import summarize
+
+_Path = str | os.PathLike[str]
 
 
 class Tree(TreeConstructors, Immutable):
@@ -48,6 +51,10 @@ class Tree(TreeConstructors, Immutable):
       class_rows: `[N]` int64, the leaf row of each class.
     """
 
+    group_offsets: np.ndarray
+    group_parents: np.ndarray
+    class_rows: np.ndarray
+
     def __init__(self, group_offsets, group_parents, class_rows, names=None):
         """Checks and copies the three arrays described above.
 
@@ -72,7 +79,7 @@ class Tree(TreeConstructors, Immutable):
         self.__dict__["_names"] = names_of_rows(names, self.num_rows)
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: _Path) -> "Tree":
         """Reads a tree that `save` wrote.
 
         Raises:
@@ -82,11 +89,11 @@ class Tree(TreeConstructors, Immutable):
         return cls(*files.load(path))
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> "Tree":
         """Makes the tree that `get_config` described; else a ValueError."""
         return cls(*files.from_config(config))
 
-    def save(self, path):
+    def save(self, path: _Path) -> None:
         """Writes the tree to an .npz file of that very name.
 
         The file appears in one step: a save that is interrupted or fails
@@ -97,56 +104,56 @@ class Tree(TreeConstructors, Immutable):
         """
         files.save(path, self._arrays, self._names)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """Returns the tree as a dict that JSON can hold."""
         return files.to_config(self._arrays, self._names)
 
     @property
-    def num_classes(self):
+    def num_classes(self) -> int:
         """N, the number of leaves."""
         return self.class_rows.size
 
     @property
-    def num_groups(self):
+    def num_groups(self) -> int:
         """G, the number of nodes with children, the root among them."""
         return self.group_parents.size
 
     @property
-    def num_rows(self):
+    def num_rows(self) -> int:
         """R = N + G - 1, the number of nodes but for the root."""
         return int(self.group_offsets[-1])
 
     @property
-    def depth(self):
+    def depth(self) -> int:
         """L, the length of the longest path."""
         return self._levels.size - 1
 
     @functools.cached_property
-    def row_groups(self):
+    def row_groups(self) -> np.ndarray:
         """`[R]` int64, the group of each row."""
         return _read_only(arrays.row_groups(self.group_offsets))
 
     @functools.cached_property
-    def row_classes(self):
+    def row_classes(self) -> np.ndarray:
         """`[R]` int64, the class of each leaf row, -1 for an inner row."""
         return _read_only(arrays.inverse(self.num_rows, self.class_rows, 0))
 
     @functools.cached_property
-    def row_children(self):
+    def row_children(self) -> np.ndarray:
         """`[R]` int64, the group below each row, -1 for a leaf."""
         return _read_only(
             arrays.inverse(self.num_rows, self.group_parents[1:], 1)
         )
 
     @functools.cached_property
-    def group_depths(self):
+    def group_depths(self) -> np.ndarray:
         """`[G]` int64, the rows above each group; 0 for the root's group."""
         return _read_only(
             np.repeat(np.arange(self.depth), np.diff(self._levels))
         )
 
     @functools.cached_property
-    def class_ranks(self):
+    def class_ranks(self) -> np.ndarray:
         """`[N]` int64, the place of each leaf in depth-first order.
 
         The classes below a row are an interval of ranks.
@@ -155,7 +162,7 @@ class Tree(TreeConstructors, Immutable):
             arrays.class_ranks(self._arrays, self._levels, self.row_groups)
         )
 
-    def path(self, c):
+    def path(self, c: int) -> np.ndarray:
         """Returns the rows `[length]` from below the root to the leaf of `c`.
 
         Raises:
@@ -170,7 +177,7 @@ class Tree(TreeConstructors, Immutable):
         return np.array(rows[::-1])
 
     @functools.cached_property
-    def names(self):
+    def names(self) -> np.ndarray | None:
         """`[R]` objects of type str, the name of each row; or None.
 
         They stand for nothing in the tree: two rows may have one name, and a
@@ -180,7 +187,7 @@ class Tree(TreeConstructors, Immutable):
             return None
         return _read_only(unpack_names(self._names))
 
-    def with_class_names(self, names):
+    def with_class_names(self, names) -> "Tree":
         """Returns this tree with names for its leaves.
 
         Other rows keep their names; where there are none, they are named "".
@@ -197,7 +204,7 @@ class Tree(TreeConstructors, Immutable):
             replace_class_names(names, self.class_rows, row_names),
         )
 
-    def class_name(self, c):
+    def class_name(self, c: int) -> str:
         """Returns the name of the leaf of class `c`, a str.
 
         Raises:
@@ -223,7 +230,7 @@ class Tree(TreeConstructors, Immutable):
         """
         return self._class_lookup(names)
 
-    def path_names(self, c):
+    def path_names(self, c: int) -> list[str]:
         """Returns the names of the rows of `path(c)`, a list of strs.
 
         Raises:
@@ -261,7 +268,7 @@ class Tree(TreeConstructors, Immutable):
             cost_model,
         )
 
-    def log_prior(self, counts):
+    def log_prior(self, counts) -> np.ndarray:
         """Returns the log-probability of each row in its group, `[R]`.
 
         As biases, they make a model that has learned nothing else predict each
@@ -278,7 +285,7 @@ class Tree(TreeConstructors, Immutable):
             self._arrays, self._levels, self.row_groups, counts
         )
 
-    def summary(self):
+    def summary(self) -> str:
         """Returns a text: sizes, depths, fanouts of each level, memory."""
         return summarize(self._arrays, self._levels, self._names)
 

@@ -1,6 +1,7 @@
 """Trees of a given shape: `balanced` and `two_level`."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from tf_hsm.tree.memory import check_fits
 _ROW_BYTES = 50  # The most that a row takes, by tracemalloc.
 
 
-def balanced(num_classes, branching):
+def balanced(num_classes: int, branching: int | Sequence[int]):
     """A tree whose leaves, in class order, are spread as evenly as can be.
 
     A node with n classes below it has `min(branching, n)` children, whose
@@ -54,7 +55,7 @@ def balanced(num_classes, branching):
     return assemble(np.concatenate(fanouts), is_inner, class_rows)
 
 
-def two_level(num_classes):
+def two_level(num_classes: int):
     """About sqrt(N) groups of about sqrt(N) classes, in class order.
 
     The classes are spread evenly over `round(sqrt(N))` groups; up to
