@@ -128,7 +128,11 @@ def test_exclude_from_weight_decay(gradient):
 REFUSED = [
     ({"use_ema": True}, {}, "use_ema"),
     ({"gradient_accumulation_steps": 2}, {}, "gradient_accumulation_steps"),
-    ({}, {"constraint": keras.constraints.NonNeg()}, "a constraint"),
+    (
+        {},
+        {"constraint": keras.constraints.MaxNorm(1.0, axis=0)},
+        "a constraint of rows together",
+    ),
 ]
 
 
@@ -147,6 +151,39 @@ def test_what_needs_all_rows_is_refused(make, options, of_variable, name):
         tf.function(lambda: optimizer.apply([sparse()], [variable]))()
     np.testing.assert_array_equal(variable.numpy(), start)
     assert optimizer.iterations == 0
+
+
+@every_optimizer
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        keras.constraints.NonNeg(),
+        keras.constraints.MaxNorm(1.5, axis=1),
+        lambda w: tf.round(8 * w) / 8,
+    ],
+)
+def test_constraints_are_applied_to_touched_rows(make, constraint):
+    """After each step, once to rows that repeat; to dense gradients as ever."""
+    layer = keras.layers.Layer()
+    mine = layer.add_weight(shape=[N, WIDTH], constraint=constraint)
+    other = layer.add_weight(shape=[N, WIDTH], constraint=constraint)
+    plain, dense_plain = table(), table()
+    mine.assign(plain)
+    other.assign(dense_plain)
+    ours, its = make(), make()
+    ours.build([mine, other])
+    its.build([plain, dense_plain])
+    for scale in (1.0, 2.0, -3.0):
+        gradients = [sparse(scale), dense(scale)]
+        # In a graph, from where the variables are no arguments.
+        tf.function(functools.partial(ours.apply, gradients))()
+        its.apply([sparse(scale), dense(scale)], [plain, dense_plain])
+        values = plain.numpy()
+        values[ROWS] = constraint(tf.constant(values[ROWS]))
+        plain.assign(values)
+        dense_plain.assign(constraint(dense_plain.value))
+        np.testing.assert_allclose(mine, plain, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(other, dense_plain, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

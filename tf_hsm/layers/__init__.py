@@ -1,4 +1,19 @@
-"""Keras layers."""
+"""Keras layers.
+
+Both take `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
+`bias_constraint`, as Keras' layers do. There may be millions of rows, and a
+step costs its paths only, so they are for the rows that a batch touches: those
+of the groups on the paths of its labels.
+
+- A regularizer is called with these rows, `[U, width]` of a kernel or `[U]` of
+  a bias, each once however many labels touch it. `layer.losses` has the result:
+  with Keras' L1 and L2, the penalty on all rows less that on the other ones.
+- A constraint is applied by the optimizer of the model, after its step: one of
+  `tf_hsm.optimizers` applies it to these rows, and so it must be one of each
+  row by itself, `MaxNorm(2.0, axis=1)`, say. (`NonNeg()` is.) Keras' own
+  optimizers apply it to all rows at every step.
+- With an optimizer of the layer's own, in place, both are a ValueError.
+"""
 
 from tf_hsm.layers.adaptive_softmax import AdaptiveSoftmax
 from tf_hsm.layers.hierarchical_softmax import HierarchicalSoftmax

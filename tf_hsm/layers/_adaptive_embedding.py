@@ -117,6 +117,7 @@ class AdaptiveEmbedding:
             name=f"{name}_kernel",
             shape=(tree.num_rows, width),
             initializer=fresh(self.kernel_initializer),
+            constraint=self.kernel_constraint,
             autocast=False,
         )
         bias = None
@@ -127,6 +128,7 @@ class AdaptiveEmbedding:
                 initializer=prior_initializer(
                     tree, counts, fresh(self.bias_initializer)
                 ),
+                constraint=self.bias_constraint,
                 autocast=False,
             )
         return kernel, bias

@@ -15,6 +15,7 @@ from tf_hsm.cost.model import CostModel
 from tf_hsm.layers._adaptive_embedding import AdaptiveEmbedding, fresh
 from tf_hsm.layers._adaptive_predictions import AdaptivePredictions
 from tf_hsm.layers._head_layer import HeadLayer
+from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.ops.loss import hierarchical_softmax_loss
 from tf_hsm.partition.frequency_clusters import (
     FrequencyClusters,
@@ -29,7 +30,9 @@ _USE_BIAS = (True, False, "head")
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
+class AdaptiveSoftmax(
+    AdaptivePredictions, AdaptiveEmbedding, RowOptions, HeadLayer
+):
     """A softmax whose rare classes lie in clusters of narrower vectors.
 
     The most frequent classes are the shortlist, which also has one row for each
@@ -85,7 +88,10 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         width).
       projection_initializer: for the projections `[width, width of the tail]`.
       bias_initializer: for the biases, where there are no counts.
-      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
+      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`; and
+        `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
+        `bias_constraint`, which are for the rows that a batch touches: see
+        `tf_hsm.layers`. Projections have none.
 
     The shortlist is what `head_kernel`, `head_bias` and `use_bias="head"` name.
 
@@ -237,13 +243,13 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
         counted = arguments.counted(flat, ignored)
         ranks = self.clusters.ranks(flat, "labels", counted)
         tails = self.clusters.tails(ranks)
+        rows = self.clusters.shortlist_rows(ranks, tails)
+        tree = self.clusters.shortlist_tree
         losses = hierarchical_softmax_loss(
-            self.head_kernel,
-            self.head_bias,
-            self.clusters.shortlist_rows(ranks, tails),
-            inputs,
-            self.clusters.shortlist_tree,
-            ignore_class=-1,
+            self.head_kernel, self.head_bias, rows, inputs, tree, -1
+        )
+        self.add_penalties(
+            tree, rows, [-1], self.head_kernel, self.head_bias, losses
         )
         for number, route in enumerate(self._routes(tails)):
             within = route.take(ranks) - self.cutoffs[number]
@@ -253,6 +259,7 @@ class AdaptiveSoftmax(AdaptivePredictions, AdaptiveEmbedding, HeadLayer):
             tail_losses = hierarchical_softmax_loss(
                 weights, biases, within, narrow, tree
             )
+            self.add_penalties(tree, within, [], weights, biases, tail_losses)
             losses = route.add(losses, tail_losses)
         return tf.reshape(losses, tf.shape(labels))
 

@@ -7,6 +7,7 @@ import keras
 from tf_hsm import _checks
 from tf_hsm.layers._head_layer import HeadLayer, prior_initializer
 from tf_hsm.layers._predictions import Predictions
+from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.ops.loss import hierarchical_softmax_loss
 from tf_hsm.ops.train_step import hierarchical_softmax_train_step
 from tf_hsm.optimizers import in_place
@@ -15,7 +16,7 @@ from tf_hsm.tree import Tree
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class HierarchicalSoftmax(Predictions, HeadLayer):
+class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
     """A softmax over many classes whose cost is the path to the label.
 
     It replaces the last Dense layer and its cross-entropy. Either
@@ -41,7 +42,7 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
     `top_k` and `sample` answer more. Given KerasTensors they return such, so
     that a functional model can return their answers:
 
-    >>> keras.Model(model.inputs, head.top_k(head.input, 5))
+    >>> keras.Model(model.inputs[0], head.top_k(head.input, 5))
 
     The gradients of the variables are sparse: those of `tf_hsm.optimizers` take
     work on the touched rows only. The weights are never cast nor copied, under
@@ -74,7 +75,10 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
         then begin at `tree.log_prior(counts)` instead, from where the first
         steps of training need not learn the frequencies. Not saved: a saved
         layer has its biases.
-      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
+      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`; and
+        `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
+        `bias_constraint`, which are for the rows that a batch touches: see
+        `tf_hsm.layers`. Not possible with an `optimizer`.
 
     Attributes:
       kernel: the weights, `[tree.num_rows, width]`.
@@ -83,7 +87,8 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
     Raises:
       TypeError: `tree` is not a `tf_hsm.Tree`, `ignore_class` no integer, or
         `optimizer` not of `tf_hsm.optimizers`.
-      ValueError: `optimizer` does what is not possible in place.
+      ValueError: `optimizer` does what is not possible in place, or there is a
+        regularizer or a constraint beside it.
     """
 
     def __init__(
@@ -108,6 +113,8 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
         self.tree = tree
         self.use_bias = use_bias
         self.optimizer = optimizer and in_place.get(optimizer)
+        if self.optimizer is not None:
+            self.check_no_row_options()
         self.stochastic_rounding = stochastic_rounding
         self.seed = operator.index(seed)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -133,6 +140,7 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
             name="kernel",
             shape=(self.tree.num_rows, width),
             initializer=self.kernel_initializer,
+            constraint=self.kernel_constraint,
             trainable=self.optimizer is None,
             autocast=False,
         )
@@ -143,6 +151,7 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
                 initializer=prior_initializer(
                     self.tree, self._counts, self.bias_initializer
                 ),
+                constraint=self.bias_constraint,
                 trainable=self.optimizer is None,
                 autocast=False,
             )
@@ -155,7 +164,11 @@ class HierarchicalSoftmax(Predictions, HeadLayer):
         """Returns the loss per label; with `loss_weights`, makes a step."""
         arguments = (self.kernel, self.bias, labels, inputs, self.tree)
         if loss_weights is None:
-            return hierarchical_softmax_loss(*arguments, ignored)
+            losses = hierarchical_softmax_loss(*arguments, ignored)
+            self.add_penalties(
+                self.tree, labels, ignored, self.kernel, self.bias, losses
+            )
+            return losses
         return hierarchical_softmax_train_step(
             *arguments,
             self.optimizer,

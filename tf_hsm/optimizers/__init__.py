@@ -19,9 +19,11 @@ All of them:
   given counts as touched;
 - compute in float32 for variables of 16 bits, with slots in float32, and round
   once, where the variable is written. float64 stays float64;
+- apply a variable's constraint to the touched rows after the step. It must be
+  one of each row by itself, as `MaxNorm(2.0, axis=1)` and `NonNeg()` are;
 - raise ValueError at the first step with a sparse gradient where `use_ema`,
-  `gradient_accumulation_steps` or a constraint of the variable asks for work
-  on all rows. For dense gradients these are Keras';
+  `gradient_accumulation_steps` or a constraint of rows together asks for work
+  on all rows. For dense gradients these and constraints are Keras';
 - have `slots(variable)`, the list of the variables with one variable's state.
 
 SGD (without momentum), Adagrad, RowwiseAdagrad and LazyAdam can also make a

@@ -10,13 +10,13 @@ Keras does with a sparse gradient, mostly on the whole variable:
     weight_decay                all rows                 touched rows
     loss_scale_factor           TypeError                on the values
     use_ema, accumulation       all rows                 ValueError
-    constraint of a variable    all rows                 ValueError
+    constraint of a variable    all rows                 touched rows
 """
 
 import keras
 import tensorflow as tf
 
-from tf_hsm.optimizers import _sparse_update
+from tf_hsm.optimizers import _row_constraint, _sparse_update
 from tf_hsm.optimizers._unique_slices import (
     UniqueSlices,
     sum_repeated,
@@ -93,7 +93,7 @@ class RowOptimizer:
         Raises:
           ValueError: a gradient is sparse, and what is asked for takes work on
             the whole variable: `use_ema`, `gradient_accumulation_steps` or a
-            constraint of the variable.
+            constraint that takes the variable's rows together.
         """
         grads = list(grads)
         if trainable_variables is not None:
@@ -127,7 +127,9 @@ class RowOptimizer:
         asked = {
             "use_ema": self.use_ema,
             "gradient_accumulation_steps": self.gradient_accumulation_steps,
-            "a constraint": variable.constraint is not None,
+            "a constraint of rows together": (
+                not _row_constraint.is_possible(variable)
+            ),
         }
         for name, is_asked in asked.items():
             if is_asked:
@@ -148,12 +150,33 @@ class RowOptimizer:
             for g, v in zip(grads, values, strict=True)
         ]
 
+    def _backend_apply_gradients(self, grads, trainable_variables):
+        super()._backend_apply_gradients(grads, trainable_variables)
+        # Keras goes on with the constraints of the variables in its list, on
+        # all rows. Those of the touched rows have been applied.
+        trainable_variables[:] = [
+            variable
+            for gradient, variable in zip(
+                grads, trainable_variables, strict=True
+            )
+            if not isinstance(gradient, tf.IndexedSlices)
+        ]
+
     def _apply_weight_decay(self, variables):
         """Does nothing: `update_step` does it, knowing the rows."""
 
     def update_step(self, gradient, variable, learning_rate):
         """Updates a variable `[N, ...]`, or the rows that `gradient` names."""
+        index = self._get_variable_index(variable)
+        constraint = self._trainable_variables[index].constraint
         variable = variable_of(variable)
+        self._update(gradient, variable, learning_rate)
+        if constraint is not None and isinstance(gradient, tf.IndexedSlices):
+            rows = tf.unique(gradient.indices).y
+            values = constraint(_read(variable, rows))
+            self.assign(variable, _rows_of(values, rows))
+
+    def _update(self, gradient, variable, learning_rate):
         dtype = wide_dtype(variable.dtype)
         decays = self.weight_decay is not None and self._use_weight_decay(
             variable
