@@ -8,6 +8,7 @@ of the groups on the paths of its labels.
 - A regularizer is called with these rows, `[U, width]` of a kernel or `[U]` of
   a bias, each once however many labels touch it. `layer.losses` has the result:
   with Keras' L1 and L2, the penalty on all rows less that on the other ones.
+  It takes a copy of the touched rows, and a second gradient of them.
 - A constraint is applied by the optimizer of the model, after its step: one of
   `tf_hsm.optimizers` applies it to these rows, and so it must be one of each
   row by itself, `MaxNorm(2.0, axis=1)`, say. (`NonNeg()` is.) Keras' own
