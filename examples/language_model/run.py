@@ -153,8 +153,11 @@ class Job:
             if left or self._validation_ends_after(deadline, progress):
                 self._save()
                 self._write_for_reading()
+                # The progress bar has not ended its line.
                 print(
-                    f"--max_minutes is over, {self.steps_done:,} steps into "
+                    "\n"
+                    * (left > 0)
+                    + f"--max_minutes is over, {self.steps_done:,} steps into "
                     f"epoch {len(history) + 1}. The run is saved; the same "
                     "command with --resume continues."
                 )

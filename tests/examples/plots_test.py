@@ -1,0 +1,58 @@
+"""The pictures of the language model: labels that can be read."""
+
+import pytest
+
+from examples.language_model import compare_plot, plot
+
+
+@pytest.mark.parametrize(
+    "finals", ((16.2, 16.0), (16.0, 16.0), (16.0, 16.1), (60.0, 16.0))
+)
+@pytest.mark.parametrize("num_epochs", (1, 3))
+def test_labels_of_the_curve_do_not_overlap(finals, num_epochs):
+    backend = pytest.importorskip("matplotlib.backends.backend_agg")
+    history = [
+        {
+            "epoch": i,
+            "train_perplexity": 99.0 / i,
+            "held_out_perplexity": 70.0 / i,
+            "unigram_perplexity": 295.0,
+        }
+        for i in range(1, num_epochs + 1)
+    ]
+    names = "train_perplexity", "held_out_perplexity"
+    history[-1].update(zip(names, finals, strict=True))
+    figure = plot.figure(history)
+    renderer = backend.FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    (axes,) = figure.axes
+    first, second = (text.get_window_extent(renderer) for text in axes.texts)
+    assert [text.get_text() for text in axes.texts] == [
+        f"{value:.1f}" for value in finals
+    ]
+    assert not first.overlaps(second)
+    # The higher one is named above.
+    assert (first.y0 >= second.y1) == (finals[0] >= finals[1])
+    (legend,) = figure.legends
+    for box in first, second, axes.get_window_extent(renderer):
+        assert not legend.get_window_extent(renderer).overlaps(box)
+    # Epochs are whole.
+    ticks = [text.get_text() for text in axes.get_xticklabels()]
+    assert set(ticks) >= {str(i + 1) for i in range(num_epochs)}
+    assert not any("." in tick for tick in ticks)
+
+
+def test_what_was_not_measured_has_no_bar(tmp_path):
+    pytest.importorskip("matplotlib")
+    measured = {
+        "held_out_perplexity": 12.3,
+        "tokens_per_s": 4321.0,
+        "head_ms": 4.5,
+    }
+    results = {"full softmax": {**measured, "head_ms": None}}
+    for second in {}, {"adaptive": measured}:
+        assert compare_plot.draw(tmp_path / "heads.svg", {**results, **second})
+        picture = (tmp_path / "heads.svg").read_text()
+        assert picture.count("12.3") == 1 + len(second)
+        assert picture.count("4.5<") == len(second)
+        assert "nan" not in picture
