@@ -1,17 +1,21 @@
-"""Perplexity: the exponential of the mean loss over uneven batches."""
+"""The metrics, over uneven batches; and those of Keras, which are refused."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_hsm
 from tests.support.models import (
+    WIDTH,
     compile_form,
     endpoint_form,
     make_data,
+    make_head,
+    sgd,
     train_graph,
 )
-from tf_hsm.metrics import Perplexity
+from tf_hsm.metrics import Perplexity, TopKAccuracy
 
 
 def test_of_losses():
@@ -128,3 +132,92 @@ def test_alone():
     expected = model.evaluate(tokens, labels, batch_size=22, verbose=0)[1]
     np.testing.assert_allclose(metric.result(), expected, rtol=1e-5)
     assert tf_hsm.metrics.Perplexity.from_config(metric.get_config())
+
+
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "accuracy",
+        "sparse_categorical_accuracy",
+        keras.metrics.SparseTopKCategoricalAccuracy(),
+        keras.metrics.sparse_categorical_accuracy,
+    ],
+    ids=["accuracy", "name", "object", "function"],
+)
+def test_metrics_of_keras(metric, eager, form):
+    """They would compare labels with hidden units, or with losses."""
+    tokens, labels = make_data(4)
+    x = tokens if form == "compile" else [tokens, labels]
+    make = {"compile": compile_form, "endpoint": endpoint_form}[form]
+    for kind in ("metrics", "weighted_metrics"):
+        model = make(compiling={kind: [metric], "run_eagerly": eager})
+        before = model.get_weights()
+        for call in (model.fit, model.evaluate):
+            with pytest.raises(ValueError, match=r"TopKAccuracy\(1\)"):
+                call(x, labels, verbose=0)
+        for now, old in zip(model.get_weights(), before, strict=True):
+            np.testing.assert_array_equal(now, old)
+        if form == "compile":
+            assert len(model.predict(x, verbose=0)) == 4
+
+
+def test_metrics_of_a_users():
+    """They may take losses, but not what `fit` has for a head's output."""
+
+    def bits(labels, losses):
+        del labels
+        return losses / np.log(2)
+
+    tokens, labels = make_data(4)
+    model = endpoint_form(compiling={"metrics": [bits]})
+    model.evaluate([tokens, labels], labels, verbose=0)
+    model = compile_form(compiling={"metrics": [bits]})
+    with pytest.raises(ValueError, match="'bits'"):
+        model.fit(tokens, labels, verbose=0)
+
+
+def test_metrics_of_other_outputs():
+    """They are none of the head's business."""
+    x = np.ones([8, 5], "f4")
+    for wrong in (False, True):
+        head = make_head(name="head")
+        inputs = keras.Input([5])
+        hidden = keras.layers.Dense(WIDTH)(inputs)
+        value = keras.layers.Dense(1, name="value")(hidden)
+        model = keras.Model(inputs, {"head": head(hidden), "value": value})
+        metrics = {"head": [TopKAccuracy(1)], "value": ["mae"]}
+        if wrong:
+            metrics["head"].append("accuracy")
+        model.compile(
+            sgd(), loss={"head": head.loss, "value": "mse"}, metrics=metrics
+        )
+        y = {"head": np.arange(8), "value": np.ones(8)}
+        if wrong:
+            with pytest.raises(ValueError, match="'accuracy'"):
+                model.fit(x, y, verbose=0)
+        else:
+            assert "value_mae" in model.fit(x, y, verbose=0).history
+
+
+def test_accuracy_of_both_forms():
+    """The share of labels that are the most probable class."""
+    tokens, labels = make_data()
+    labels[:9, 0] = -1
+    fitted = compile_form(
+        ignore_class=-1, compiling={"metrics": [TopKAccuracy(1)]}
+    )
+    endpoint = endpoint_form(
+        ignore_class=-1, compiling={"metrics": [TopKAccuracy(1)]}
+    )
+    endpoint.set_weights(fitted.get_weights())
+    hits = fitted.predict(tokens, verbose=0) == labels
+    expected = hits[(tokens != 0) & (labels != -1)].mean()
+    for model, data in (
+        (fitted, (tokens, labels)),
+        (endpoint, ([tokens, labels],)),
+    ):
+        options = {"batch_size": 8, "verbose": 0}
+        _, accuracy = model.evaluate(*data, **options)
+        np.testing.assert_allclose(accuracy, expected, rtol=1e-6)

@@ -10,6 +10,8 @@ import typing
 import tensorflow as tf
 from keras import ops
 
+from tf_hsm.runtime import private_keras
+
 
 class Reduction(typing.NamedTuple):
     """How losses `[...]` become what is minimized: by a linear function.
@@ -41,12 +43,23 @@ def attach_head(outputs, head, inputs, updates=False):
     outputs._tf_hsm_head = head
     outputs._tf_hsm_inputs = inputs
     outputs._tf_hsm_updates = updates
+    outputs._tf_hsm_model = private_keras.compiled_model(head)
     return outputs
 
 
 def has_head(outputs):
     """Whether `outputs` came from a head."""
     return hasattr(outputs, "_tf_hsm_head")
+
+
+def model_of(outputs):
+    """The compiled model whose call made a head's `outputs`, or None."""
+    return getattr(outputs, "_tf_hsm_model", None)
+
+
+def updates_head(outputs):
+    """Whether the loss of a head's `outputs` makes a step of the head."""
+    return outputs._tf_hsm_updates
 
 
 def head_of(outputs):
@@ -82,10 +95,12 @@ def label_losses(labels, outputs, reuse=False, reduction=None):
     Raises:
       ValueError: `outputs` did not come from a head.
     """
+    if is_placeholder(outputs):
+        return tf.zeros(tf.shape(labels)), None
     head, inputs = head_of(outputs)
     known = getattr(outputs, "_tf_hsm_losses", None)
     if not reuse or known is None or known[0] is not labels:
-        if not outputs._tf_hsm_updates:
+        if not updates_head(outputs):
             reduction = None
         mask = get_mask(outputs)
         known = (labels, *head.label_losses(labels, inputs, mask, reduction))
@@ -93,10 +108,31 @@ def label_losses(labels, outputs, reuse=False, reduction=None):
     return known[1:]
 
 
-def mark_as_losses(losses):
-    """Notes on losses [...] that an endpoint returned them; returns them."""
+def is_placeholder(outputs):
+    """Whether `outputs` only stand for a head's, where shapes are asked for."""
+    return private_keras.in_symbolic_scope() and not has_head(outputs)
+
+
+def mark_as_losses(losses, head, inputs, labels):
+    """Notes on losses [...] that a head returned them; returns them."""
     losses._tf_hsm_is_loss = True
+    losses._tf_hsm_made_of = (head, inputs, labels)
     return losses
+
+
+def labelled(labels, outputs):
+    """The head whose outputs or losses these are, its inputs and labels.
+
+    Args:
+      labels: those of a head's outputs; losses know theirs.
+      outputs: what a head returned.
+
+    Raises:
+      ValueError: they did not come from a head.
+    """
+    if hasattr(outputs, "_tf_hsm_made_of"):
+        return outputs._tf_hsm_made_of
+    return (*head_of(outputs), labels)
 
 
 def is_losses(outputs, labels):

@@ -1,8 +1,13 @@
 """Keras losses."""
 
-import keras
+import functools
 
-from tf_hsm import _attached_head
+import keras
+import tensorflow as tf
+from keras import ops
+
+from tf_hsm import _attached_head, _compiled_model
+from tf_hsm.runtime import private_keras
 
 
 class _LabelLoss(keras.losses.Loss):
@@ -18,6 +23,33 @@ class _LabelLoss(keras.losses.Loss):
             _attached_head.broadcast_weights(sample_weight, losses),
         )
 
+    def _mean(self, losses, mask, sample_weight, model):
+        """The mean over this replica's labels; for a model, over all replicas'.
+
+        Keras' `_reduce` divides it by the number of replicas, and takes no
+        other replicas' labels into account.
+        """
+        losses = ops.cast(losses, self.dtype)
+        counts = ops.ones_like(losses)
+        if mask is not None:
+            counts = ops.cast(mask, self.dtype)
+        weights = counts
+        if sample_weight is not None:
+            weights = counts * _attached_head.broadcast_weights(
+                sample_weight, losses
+            )
+        if self.reduction == "mean_with_sample_weight":
+            counts = weights
+        total, count = ops.sum(losses * weights), ops.sum(counts)
+        if model is not None:
+            context = tf.distribute.get_replica_context()
+            with private_keras.kept_losses(model):
+                # Its gradient is the sum of the replicas' gradients.
+                total, count = context.all_reduce(
+                    tf.distribute.ReduceOp.SUM, [total, count]
+                )
+        return ops.divide_no_nan(total, count)
+
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class HierarchicalSoftmaxLoss(_LabelLoss):
@@ -28,6 +60,11 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
     Ignored and masked labels count neither in the sum nor in the mean. Labels
     keep their integer type: Keras' own losses make them float32, exact only
     to 2^24.
+
+    On several replicas (`tf.distribute`) a mean is that over the labels of all
+    of them, however many each has, in `fit` and `evaluate`. In a training loop
+    by hand it is, as for every Keras loss, that over the replica's labels,
+    divided by the number of replicas.
 
     Args:
       reduction: as for every Keras loss; "none" gives one loss per label.
@@ -50,15 +87,49 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
         `sample_weight` is broadcast from the left to the losses, `[...]`.
 
         Raises:
-          ValueError: `y_pred` is not the output of a tf_hsm head.
+          ValueError: `y_pred` is not the output of a tf_hsm head; or `compile`
+            has metrics or loss weights that do not fit it.
         """
-        reduction = _attached_head.Reduction(self._reduce, sample_weight)
+        reduce = self._reduce
+        model = _attached_head.model_of(y_pred)
+        if model is not None:
+            head, _ = _attached_head.head_of(y_pred)
+            updates = _attached_head.updates_head(y_pred)
+            _compiled_model.check_loss(model, self, head, updates)
+        model = _if_on_replicas(model)
+        if model is not None and self.reduction not in ("sum", "none", None):
+            reduce = functools.partial(self._share_of_mean, model=model)
+        reduction = _attached_head.Reduction(reduce, sample_weight)
         losses, mask = _attached_head.label_losses(
             y_true, y_pred, reduction=reduction
         )
         return reduction.total(losses, mask)
 
+    def _share_of_mean(self, losses, mask, sample_weight, model):
+        """One of as many equal parts as there are replicas, as Keras wants."""
+        mean = self._mean(losses, mask, sample_weight, model)
+        return mean / tf.distribute.get_strategy().num_replicas_in_sync
 
-def mean_loss(losses, mask, sample_weight):
-    """The mean of `losses` as Keras makes it: over the labels that count."""
-    return _LabelLoss()._reduce(losses, mask, sample_weight)
+
+def mean_loss(losses, mask, sample_weight, model):
+    """The mean of `losses` over the labels that count, for `add_loss`.
+
+    Args:
+      losses: `[...]`.
+      mask: `[...]` bool, or None.
+      sample_weight: broadcast from the left to the losses; or None.
+      model: the compiled model that asks, which takes the mean over all
+        replicas; or None.
+    """
+    loss = _LabelLoss()
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return loss._reduce(losses, mask, sample_weight)
+    return loss._mean(losses, mask, sample_weight, _if_on_replicas(model))
+
+
+def _if_on_replicas(model):
+    """The model if this is one of several replicas that run it; or None."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return None
+    return model

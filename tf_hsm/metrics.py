@@ -5,11 +5,11 @@ import operator
 import keras
 from keras import ops
 
-from tf_hsm import _attached_head
+from tf_hsm import _attached_head, _compiled_model
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class Perplexity(keras.metrics.Metric):
+class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
     """The exponential of the mean loss per label, over all batches so far.
 
     In `model.compile(metrics=[...])`, with a model whose output is a head's, it
@@ -43,6 +43,8 @@ class Perplexity(keras.metrics.Metric):
         Raises:
           ValueError: `y_pred` is neither.
         """
+        if _attached_head.is_placeholder(y_pred):
+            return
         if _attached_head.has_head(y_pred):
             losses, mask = _attached_head.label_losses(
                 y_true, y_pred, reuse=True
@@ -72,7 +74,7 @@ class Perplexity(keras.metrics.Metric):
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class TopKAccuracy(keras.metrics.Metric):
+class TopKAccuracy(_compiled_model.ReadsHead, keras.metrics.Metric):
     """How often the label is among the k most probable classes.
 
     The classes are found by exact search through the tree
@@ -101,16 +103,19 @@ class TopKAccuracy(keras.metrics.Metric):
         """Adds a batch.
 
         Args:
-          y_true: labels, `[...]` or `[..., 1]`.
-          y_pred: what a head returned for its inputs.
+          y_true: labels, `[...]` or `[..., 1]`; not used when `y_pred` are a
+            head's losses.
+          y_pred: what a head returned for its inputs, or for these and labels.
           sample_weight: broadcast from the left to the labels; or None.
 
         Raises:
           ValueError: `y_pred` did not come from a head.
         """
-        head, inputs = _attached_head.head_of(y_pred)
+        if _attached_head.is_placeholder(y_pred):
+            return
+        head, inputs, labels = _attached_head.labelled(y_true, y_pred)
         labels, mask = head.read_labels(
-            y_true, inputs, _attached_head.get_mask(y_pred)
+            labels, inputs, _attached_head.get_mask(y_pred)
         )
         k = min(self.k, head.num_classes)
         classes = head.top_k(inputs, k).classes

@@ -1,8 +1,5 @@
 """What a head with an optimizer of its own refuses; its types and its seed."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -29,66 +26,6 @@ from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 
-# Prints what is not refused on one and on two replicas.
-REPLICAS = """
-import tensorflow as tf
-import tf_hsm
-from tests.support.in_place_models import arguments, fit, make_model
-from tests.support.models import WIDTH, head_of, make_data
-
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(
-    cpu, [tf.config.LogicalDeviceConfiguration()] * 2
-)
-data = arguments("endpoint", *make_data(examples=8))
-x, labels = tf.ones([1, WIDTH]), tf.constant([1])
-for devices in (["CPU:0"], ["CPU:0", "CPU:1"]):
-    strategy = tf.distribute.MirroredStrategy(devices)
-    with strategy.scope():
-        model = make_model("endpoint", "sgd", mask_zero=False)
-        head = head_of(model)
-        w = tf.Variable(tf.zeros(head.kernel.shape))
-        optimizer = tf_hsm.optimizers.SGD(0.1)
-        optimizer.build([w])
-    for name, call in {
-        "fit": lambda: fit(model, data, epochs=1),
-        "loss": lambda: strategy.run(
-            lambda: head.loss(labels, head(x, training=True))
-        ),
-        "function": lambda: strategy.run(
-            lambda: tf_hsm.hierarchical_softmax_train_step(
-                w, None, labels, x, head.tree, optimizer
-            )
-        ),
-    }.items():
-        try:
-            tf.function(call)() if name != "fit" else call()
-            print(len(devices), name)
-        except ValueError as error:
-            assert "2 replicas" in str(error), error
-"""
-
-
-@pytest.fixture(scope="module")
-def trained_on_replicas():
-    run = subprocess.run(
-        [sys.executable, "-c", REPLICAS], capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    return run.stdout.splitlines()
-
-
-def test_several_replicas(trained_on_replicas):
-    """Each would update variables of its own; one replica is fine."""
-    one = [line for line in trained_on_replicas if line.startswith("1")]
-    assert one == ["1 fit", "1 loss", "1 function"]
-    assert not {"2 fit", "2 loss"} & set(trained_on_replicas)
-
-
-def test_several_replicas_of_the_function(trained_on_replicas):
-    """They would part silently."""
-    assert "2 function" not in trained_on_replicas
-
 
 def check_refused(model, form, match, error=ValueError):
     """Asserts an error in `fit`, and that the head has not moved."""
@@ -107,6 +44,11 @@ def check_refused(model, form, match, error=ValueError):
             "gradient_accumulation_steps",
         ),
         (lambda: keras.optimizers.SGD(0.1, loss_scale_factor=8), "loss_scale"),
+        (lambda: keras.optimizers.SGD(0.1, clipnorm=1), "where clipnorm of"),
+        (lambda: optimizers.SGD(0.1, global_clipnorm=1), "global_clipnorm"),
+        (lambda: optimizers.SGD(0.1, clipvalue=1), "clipvalue"),
+        (lambda: keras.optimizers.SGD(0.1, use_ema=True), "use_ema"),
+        (lambda: keras.optimizers.AdamW(0.1), "exclude_from_weight_decay"),
         (
             lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
             "LossScaleOptimizer",
@@ -118,11 +60,36 @@ def check_refused(model, form, match, error=ValueError):
             "LossScaleOptimizer",
         ),
     ],
-    ids=["accumulation", "loss_scale_factor", "ours", "of_keras"],
+    ids=[
+        "accumulation",
+        "loss_scale_factor",
+        "clipnorm",
+        "global_clipnorm",
+        "clipvalue",
+        "use_ema",
+        "weight_decay",
+        "ours",
+        "of_keras",
+    ],
 )
 def test_optimizers_of_the_model(optimizer, match, form):
-    """Those that scale the loss, or do not make a step per batch."""
+    """Those that do more than a step per batch by the loss as it is."""
     check_refused(make_model(form, optimizer=optimizer()), form, match)
+
+
+def test_weight_decay_of_the_rest():
+    """Where the user says that the head is left out, or it does not move."""
+    data = arguments("compile", *make_data(8))
+    for excluded in (True, False):
+        optimizer = keras.optimizers.AdamW(0.1)
+        model = make_model("compile", "sgd", optimizer=optimizer)
+        if excluded:
+            optimizer.exclude_from_weight_decay(head_of(model).variables)
+        else:
+            head_of(model).trainable = False
+            model.compile(keras.optimizers.AdamW(0.1), head_of(model).loss)
+        losses = fit(model, data)
+        assert losses[1] < losses[0]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -142,6 +109,30 @@ def test_loss_weights_in_compile():
     """The head would not follow them."""
     model = make_model("compile", "sgd", compiling={"loss_weights": [0.5]})
     check_refused(model, "compile", "loss_weights")
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_loss_weights_of_several_outputs(as_list):
+    """The head's is refused before anything moved; others are welcome."""
+    head = make_head(optimizer="sgd", name="head")
+    inputs = keras.Input([5])
+    hidden = keras.layers.Dense(WIDTH)(inputs)
+    value = keras.layers.Dense(1, name="value")(hidden)
+    model = keras.Model(inputs, [head(hidden), value])
+    data = {"x": np.ones([8, 5], "f4"), "y": [np.arange(8), np.ones(8)]}
+    before = model.get_weights()
+    for weight in (0.5, 1):
+        loss = {"head": head.loss, "value": "mse"}
+        weights = {"head": weight, "value": 0.25}
+        if as_list:
+            loss, weights = list(loss.values()), list(weights.values())
+        model.compile("sgd", loss=loss, loss_weights=weights)
+        if weight != 1:
+            with pytest.raises(ValueError, match=r"loss_weights=\[0.5\]"):
+                fit(model, data)
+            assert_same(model.get_weights(), before)
+    fit(model, data, epochs=1)
+    assert np.any(model.get_weights()[-2] != before[-2])
 
 
 def test_loss_weights_in_compile_with_nothing_below():

@@ -1,13 +1,14 @@
 """What the heads of this package have in common as Keras layers."""
 
+import functools
 import operator
 
 import keras
 import tensorflow as tf
 
-from tf_hsm import _attached_head
+from tf_hsm import _attached_head, _compiled_model
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
-from tf_hsm.runtime import arguments
+from tf_hsm.runtime import arguments, private_keras
 
 # The label of masked positions: no class's, and no ignore_class of anybody's.
 _MASKED = -(2**63)
@@ -98,12 +99,17 @@ class HeadLayer(keras.layers.Layer):
                 tf.identity(inputs) if training else self.predict_class(inputs)
             )
             return _attached_head.attach_head(outputs, self, inputs, updates)
-        reduction = _attached_head.Reduction(mean_loss, sample_weight)
+        model = private_keras.compiled_model(self)
+        if model is not None:
+            _compiled_model.check_endpoint(model, self)
+        reduce = functools.partial(mean_loss, model=model)
+        reduction = _attached_head.Reduction(reduce, sample_weight)
         losses, mask = self.label_losses(
             labels, inputs, inputs_mask, reduction if updates else None
         )
         self.add_loss(reduction.total(losses, mask))
-        return _attached_head.mark_as_losses(losses)
+        losses = _attached_head.set_mask(losses, mask)
+        return _attached_head.mark_as_losses(losses, self, inputs, labels)
 
     def label_losses(self, labels, inputs, inputs_mask=None, reduction=None):
         """Returns the loss per label, in nats, and which labels count.

@@ -3,6 +3,7 @@
 import operator
 
 import keras
+import tensorflow as tf
 
 from tf_hsm import _checks
 from tf_hsm.layers._head_layer import HeadLayer, prior_initializer
@@ -155,10 +156,14 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
                 trainable=self.optimizer is None,
                 autocast=False,
             )
-        if self.optimizer is not None:
-            self.optimizer.build(
-                [v for v in (self.kernel, self.bias) if v is not None]
-            )
+        # On placeholders, variables are made once the layer is.
+        if self.optimizer is not None and not private_keras.in_symbolic_scope():
+            self._build_optimizer()
+
+    def _build_optimizer(self):
+        self.optimizer.build(
+            [v for v in (self.kernel, self.bias) if v is not None]
+        )
 
     def compute_losses(self, labels, inputs, ignored, loss_weights):
         """Returns the loss per label; with `loss_weights`, makes a step."""
@@ -183,6 +188,9 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
         updates = bool(training) and self.optimizer is not None
         if updates:
             _check_fit(self)
+            if not self.optimizer.built:
+                with tf.init_scope():
+                    self._build_optimizer()
         return updates
 
     def get_config(self):
@@ -211,13 +219,29 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
 
 def _check_fit(layer):
     """Refuses what would train the layer and the model differently."""
+    if not layer.trainable:
+        return
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if replicas > 1:
+        raise ValueError(
+            f"{layer.name}: its own optimizer updates one copy of the weights, "
+            f"but there are {replicas} replicas; leave out the layer's "
+            "optimizer"
+        )
     optimizer = private_keras.optimizer_of_model(layer)
-    for name in ("gradient_accumulation_steps", "loss_scale_factor"):
+    for name in (
+        "gradient_accumulation_steps",
+        "loss_scale_factor",
+        "clipnorm",
+        "global_clipnorm",
+        "clipvalue",
+        "use_ema",
+    ):
         if getattr(optimizer, name, None):
             raise ValueError(
-                f"{layer.name}: its own optimizer makes a step at every call, "
-                f"but the model's has {name}; leave that out, or the layer's "
-                "optimizer"
+                f"{layer.name}: its own optimizer makes its steps in place, "
+                f"where {name} of the model's optimizer has no effect; leave "
+                "that out, or the layer's optimizer"
             )
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise ValueError(
@@ -225,10 +249,11 @@ def _check_fit(layer):
             "model's is a LossScaleOptimizer; compile with auto_scale_loss="
             "False, or leave out the layer's optimizer"
         )
-    weights = keras.tree.flatten(private_keras.loss_weights_of_model(layer))
-    if len(weights) == 1 and weights[0] not in (None, 1):
+    variables = [v for v in (layer.kernel, layer.bias) if v is not None]
+    if optimizer is not None and private_keras.decays(optimizer, variables):
         raise ValueError(
-            f"{layer.name}: its own optimizer takes the loss as it is, but "
-            f"compile has loss_weights={weights}; leave them out, or the "
-            "layer's optimizer"
+            f"{layer.name}: its own optimizer makes its steps in place, where "
+            "weight_decay of the model's optimizer has no effect; say that "
+            "it is not meant by optimizer.exclude_from_weight_decay("
+            f"{layer.name}.variables) before compile, or leave it out"
         )

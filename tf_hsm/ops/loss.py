@@ -72,6 +72,9 @@ def _loss_gradient(op, loss_grads, *unused_grads):
         probs=probs,
         ignore_classes=op.get_attr("ignore_classes"),
     )
+    rows, weight_grads, bias_grads = gradients.some_rows(
+        rows, weight_grads, bias_grads
+    )
     given = gradients.inputs_of(op)
     with tf.device("CPU:0"):  # where the array is
         count = tf.shape(given["row_groups"], out_type=tf.int64)

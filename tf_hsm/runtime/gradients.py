@@ -50,6 +50,24 @@ def on_forward_device(gradient):
     return on_device
 
 
+def some_rows(rows, *values):
+    """Returns rows `[U]` and values `[U, ...]`, at least one row on replicas.
+
+    TensorFlow crashes where the CPUs of several replicas exchange slices and
+    none of them has a row. Row 0 is then given a gradient of 0.
+    """
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return (rows, *values)
+    return tf.cond(
+        tf.equal(tf.size(rows), 0),
+        lambda: [
+            tf.zeros(tf.concat([[1], tf.shape(x)[1:]], 0), x.dtype)
+            for x in (rows, *values)
+        ],
+        lambda: [tf.identity(x) for x in (rows, *values)],
+    )
+
+
 def first_order_only(gradient):
     """Makes a second derivative of what an op computed an error.
 

@@ -1,6 +1,10 @@
 """Every use of a Keras interface that is not public, in one place."""
 
+import contextlib
+
+import keras
 from keras.src import backend
+from keras.src.backend.common import symbolic_scope
 from keras.src.backend.common.variables import AutocastScope
 
 
@@ -14,13 +18,96 @@ def output_spec(function, **tensors):
     return backend.compute_output_spec(function, **tensors)
 
 
+def in_symbolic_scope():
+    """Whether shapes alone are asked for.
+
+    Before `fit` under a strategy, Keras passes placeholders through the model,
+    the metrics and the loss one by one: to these, without what tensors carry.
+    """
+    return symbolic_scope.in_symbolic_scope()
+
+
+def compiled_model(layer):
+    """The compiled model that is calling `layer`, or None."""
+    model = layer._get_call_context().entry_layer
+    return model if getattr(model, "compiled", False) else None
+
+
+@contextlib.contextmanager
+def kept_losses(model):
+    """Keeps what the model's layers have added to its losses so far.
+
+    Replicas run in turns, which change where they exchange something. They
+    share the layers, whose losses Keras drops where a replica begins.
+    """
+    layers = list(model._flatten_layers())
+    losses = [layer._losses[:] for layer in layers]
+    yield
+    for layer, added in zip(layers, losses, strict=True):
+        layer._losses[:] = added
+
+
 def optimizer_of_model(layer):
     """The optimizer of the compiled model that is calling `layer`, or None."""
     return getattr(layer._get_call_context().entry_layer, "optimizer", None)
 
 
-def loss_weights_of_model(layer):
-    """The `loss_weights` with which that model was compiled, or None."""
-    model = layer._get_call_context().entry_layer
-    loss = getattr(model, "_compile_loss", None)
-    return getattr(loss, "_user_loss_weights", None)
+def decays(optimizer, variables):
+    """Whether an optimizer would let one of the variables decay."""
+    return getattr(optimizer, "weight_decay", None) is not None and any(
+        optimizer._use_weight_decay(v) for v in variables
+    )
+
+
+def compiled_with_loss(model, loss):
+    """The weights and the metrics that `compile` has for a loss' outputs.
+
+    Args:
+      model: a compiled model.
+      loss: an object that was given as a loss for one output or several; else
+        a model with one output is asked about that.
+
+    Returns:
+      Two lists: of what `loss_weights` has for it; and of its metrics, with the
+      weighted ones.
+    """
+    compiled = model._compile_loss
+    given = getattr(compiled, "_user_loss", None)
+    names = getattr(model, "output_names", None)
+    if isinstance(given, dict) and not set(given) <= set(names or []):
+        names = sorted(given)
+    elif names is None:
+        names = range(len(given)) if isinstance(given, (list, tuple)) else [0]
+    losses = _per_output(given, names)
+    places = [i for i, other in enumerate(losses) if other is loss]
+    if not places and len(names) == 1:
+        places = [0]
+    weights = _per_output(getattr(compiled, "_user_loss_weights", None), names)
+    return [weights[i] for i in places], _metrics(model, names, places)
+
+
+def metrics_of_output(model, name):
+    """The metrics that `compile` has for the output of a layer of this name."""
+    names = getattr(model, "output_names", None) or [name]
+    if len(names) == 1:
+        name = names[0]
+    places = [i for i, other in enumerate(names) if other == name]
+    return _metrics(model, names, places)
+
+
+def _metrics(model, names, places):
+    compiled = model._compile_metrics
+    metrics = []
+    for attribute in ("_user_metrics", "_user_weighted_metrics"):
+        given = _per_output(getattr(compiled, attribute, None), names)
+        metrics += keras.tree.flatten([given[i] for i in places])
+    return [metric for metric in metrics if metric is not None]
+
+
+def _per_output(given, names):
+    """What `compile` takes, one for all or one each, as a list with each."""
+    if isinstance(given, dict):
+        return [given.get(name) for name in names]
+    if isinstance(given, (list, tuple)) and len(given) == len(names):
+        return list(given)
+    return [given] * len(names)

@@ -24,12 +24,17 @@ def variable_of(value):
 def handle_of(value):
     """The handle of a variable, of which tapes are told; or else `value`.
 
-    Gradients need that, and exports of functions with their variables.
+    Gradients need that, and exports of functions with their variables. Outside
+    the replicas of a `tf.distribute.Strategy`, which have a copy each, it is
+    the handle of the first copy.
     """
     variable = variable_of(value)
     if variable is None:
         return value
     resource_variable_ops.variable_accessed(variable)
+    if tf.distribute.in_cross_replica_context():
+        strategy = tf.distribute.get_strategy()
+        variable = strategy.experimental_local_results(variable)[0]
     return variable.handle
 
 

@@ -1,0 +1,253 @@
+"""Heads under tf.distribute: as on one replica with the same global batch."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import replicas
+from tests.support.in_place_models import arguments, make_model
+from tests.support.models import (
+    NUM_CLASSES,
+    WIDTH,
+    compile_form,
+    endpoint_form,
+    head_of,
+    hidden_layers,
+    make_data,
+    make_head,
+    sgd,
+)
+from tests.support.training import assert_near, assert_same
+from tf_hsm.metrics import Perplexity, TopKAccuracy
+
+STRATEGIES = {
+    "one_device": lambda: tf.distribute.OneDeviceStrategy("CPU:1"),
+    "mirrored": lambda: tf.distribute.MirroredStrategy(["CPU:0"]),
+    "multi_worker": tf.distribute.MultiWorkerMirroredStrategy,
+}
+
+
+@functools.cache
+def mirrored():
+    """Three replicas; a second strategy of several would use the same keys."""
+    return tf.distribute.MirroredStrategy(replicas.CPUS)
+
+
+def ragged_data():
+    """Batches of 9, 9 and 4: the replicas of the last have 3, 1 and 0.
+
+    One replica has no label that counts, another all of them.
+    """
+    tokens, labels = make_data()
+    labels[:3] = labels[5:9, :3] = labels[19] = -1
+    weights = np.random.default_rng(1).uniform(size=tokens.shape).astype("f4")
+    return tokens, labels, weights
+
+
+def results(strategy, form, optimizer, batch_size=9):
+    """What two epochs give: losses and metrics, weights, classes or losses."""
+    tokens, labels, weights = ragged_data()
+    keras.utils.set_random_seed(0)
+    with strategy.scope():
+        compiling = {"weighted_metrics": [Perplexity(), TopKAccuracy(3)]}
+        if form == "endpoint":
+            compiling = {"metrics": compiling["weighted_metrics"]}
+        else:
+            compiling["metrics"] = None
+        options = {
+            "ignore_class": -1,
+            "optimizer": optimizer(),
+            "compiling": compiling,
+        }
+        if form == "compile":
+            model = compile_form(**options)
+            data = {"x": tokens, "y": labels, "sample_weight": weights}
+        else:
+            model = endpoint_form(weighted=True, **options)
+            data = {"x": [tokens, labels, weights]}
+    options = {"batch_size": batch_size, "verbose": 0}
+    history = model.fit(**data, epochs=2, shuffle=False, **options).history
+    return {
+        "fit": history,
+        "evaluate": model.evaluate(**data, return_dict=True, **options),
+        "predict": model.predict(data["x"], **options),
+        "weights": model.get_weights(),
+    }
+
+
+@pytest.mark.parametrize(
+    "form, optimizer",
+    [
+        ("compile", sgd),
+        ("endpoint", sgd),
+        ("compile", lambda: tf_hsm.optimizers.LazyAdam(0.1)),
+    ],
+    ids=["compile", "endpoint", "adam"],
+)
+def test_replicas_train_as_one(form, optimizer):
+    """Uneven and empty batches; labels ignored, masked, weighted unevenly."""
+    one = results(tf.distribute.get_strategy(), form, optimizer)
+    several = results(mirrored(), form, optimizer)
+    assert list(one["fit"]) == ["loss", "perplexity", "top_3_accuracy"]
+    assert_near(one, several, 1e-4)
+
+
+@pytest.mark.parametrize(
+    "form, name",
+    [*(("compile", name) for name in STRATEGIES), ("endpoint", "mirrored")],
+)
+def test_strategies_of_one_replica(form, name):
+    """Not a bit differs, though Keras builds the model otherwise."""
+    one = results(tf.distribute.get_strategy(), form, sgd)
+    assert_same(results(STRATEGIES[name](), form, sgd), one)
+
+
+def test_a_sequential_model_without_an_input():
+    """Keras builds it on placeholders."""
+    tokens, labels = make_data(9)
+    with mirrored().scope():
+        head = make_head()
+        model = keras.Sequential([*hidden_layers(), head])
+        model.compile(sgd(), head.loss, metrics=[Perplexity()])
+    losses = model.fit(tokens, labels, epochs=3, verbose=0).history["loss"]
+    assert losses[2] < losses[0]
+    model.predict(tokens, verbose=0)
+
+
+def test_a_batch_in_which_no_label_counts():
+    """Neither a step nor, in TensorFlow's exchange of no rows, a crash."""
+    tokens, labels = make_data(9)
+    with mirrored().scope():
+        model = compile_form(ignore_class=-1)
+    before = model.get_weights()
+    history = model.fit(tokens, np.full_like(labels, -1), verbose=0).history
+    assert history["loss"] == [0]
+    assert_same(model.get_weights(), before)
+
+
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+def test_losses_of_other_layers(form):
+    """Each replica keeps its own while replicas exchange what they count."""
+    tokens, labels = make_data(9)
+    x = tokens.astype("f4")
+
+    def run(strategy):
+        keras.utils.set_random_seed(0)
+        with strategy.scope():
+            inputs = [keras.Input([5]), keras.Input([5], dtype="int64")]
+            hidden = keras.layers.Dense(5 * WIDTH)(inputs[0])
+            hidden = keras.layers.ActivityRegularization(l2=1.0)(hidden)
+            hidden = keras.layers.Reshape([5, WIDTH])(hidden)
+            head = make_head()
+            if form == "compile":
+                model = keras.Model(inputs[0], head(hidden))
+                model.compile(sgd(), head.loss)
+                data = x, labels
+            else:
+                model = keras.Model(inputs, head(hidden, inputs[1]))
+                model.compile(sgd())
+                data = [x, labels], None
+        losses = model.fit(*data, shuffle=False, verbose=0).history["loss"]
+        return losses, model.get_weights()
+
+    one = run(tf.distribute.get_strategy())
+    assert_near(run(mirrored()), one, 1e-4)
+
+
+def test_a_loop_by_hand():
+    """As every Keras loss: this replica's mean, by the number of replicas."""
+    strategy = mirrored()
+    x = tf.random.stateless_normal([3, 5, WIDTH], [0, 1])
+    labels = np.array([[-1, 1, 2, 2, 3], [4, -1, -1, -1, -1], [1, 2, 3, 4, 5]])
+    with strategy.scope():
+        head = make_head(ignore_class=-1)
+        head.build(x.shape[1:])
+
+    def step():
+        context = tf.distribute.get_replica_context()
+        i = context.replica_id_in_sync_group
+        with tf.GradientTape() as tape:
+            loss = head.loss(tf.gather(labels, i), head(x[i], training=True))
+        losses = head(x[i], tf.gather(labels, i))
+        gradients = tape.gradient(loss, head.trainable_weights)
+        total = tf.reduce_sum(tf.convert_to_tensor(gradients[1]) ** 2)
+        return loss, losses, head.losses[0], total
+
+    loss, losses, added, squares = map(
+        strategy.experimental_local_results, strategy.run(step)
+    )
+    for i in range(3):
+        mean = tf.reduce_sum(losses[i]) / np.sum(labels[i] >= 0)
+        assert_near([3 * loss[i], added[i]], [mean, mean], 1e-6)
+        assert squares[i] > 0
+    # Between the replicas, their first copy of the weights answers.
+    with strategy.scope():
+        classes = head.top_k(x, 1).classes[..., 0]
+    assert_same(classes, head(x))
+
+
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+def test_in_place_on_replicas(form):
+    """Each would update weights of its own: refused, before anything moved."""
+    data = arguments(form, *make_data(9))
+    with mirrored().scope():
+        model = make_model(form, "sgd", mask_zero=False)
+    before = model.get_weights()
+    with pytest.raises(ValueError, match="there are 3 replicas"):
+        model.fit(**data, verbose=0)
+    assert_same(model.get_weights(), before)
+
+
+def test_in_place_by_hand():
+    """The function is refused likewise, and goes on one replica."""
+    x, labels = tf.ones([1, WIDTH]), tf.constant([1])
+    tree = tf_hsm.Tree.two_level(NUM_CLASSES)
+    for strategy in (STRATEGIES["mirrored"](), mirrored()):
+        with strategy.scope():
+            w = tf.Variable(tf.zeros([tree.num_rows, WIDTH]))
+            optimizer = tf_hsm.optimizers.SGD(0.1)
+            optimizer.build([w])
+
+        def step(w=w, optimizer=optimizer):
+            return tf_hsm.hierarchical_softmax_train_step(
+                w, None, labels, x, tree, optimizer
+            )
+
+        if strategy.num_replicas_in_sync == 1:
+            strategy.run(step)
+            assert np.any(w.numpy())
+            continue
+        with pytest.raises(ValueError, match="there are 3 replicas"):
+            strategy.run(step)
+        assert not np.any(w.numpy())
+
+
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+def test_in_place_on_one_replica(form):
+    """It trains as it does without a strategy."""
+    data = arguments(form, *make_data(9))
+    weights = []
+    for strategy in (tf.distribute.get_strategy(), STRATEGIES["mirrored"]()):
+        keras.utils.set_random_seed(0)
+        with strategy.scope():
+            model = make_model(form, "adagrad")
+        model.fit(**data, verbose=0)
+        weights.append(model.get_weights())
+        assert head_of(model).optimizer.iterations.numpy() == 1
+    assert_same(*weights)
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_in_place_in_a_sequential_model_without_an_input(name):
+    """Its optimizer needs variables that are there."""
+    tokens, labels = make_data(9)
+    with STRATEGIES[name]().scope():
+        head = make_head(optimizer="adagrad")
+        model = keras.Sequential([*hidden_layers(), head])
+        model.compile(sgd(), head.loss)
+    losses = model.fit(tokens, labels, epochs=2, verbose=0).history["loss"]
+    assert losses[1] < losses[0]

@@ -1,0 +1,81 @@
+"""What a model was compiled with that does not fit a head: refused.
+
+It is checked in the first step of `fit` or `evaluate`, before anything moved.
+"""
+
+import keras
+
+from tf_hsm.runtime import private_keras
+
+
+class ReadsHead:
+    """Marks metrics that find the head on `y_pred`."""
+
+
+def check_loss(model, loss, head, updates):
+    """Checks what stands beside a head's loss in `compile`.
+
+    Args:
+      model: the compiled model.
+      loss: the loss object that the model calls.
+      head: the head whose output it has.
+      updates: whether the head makes a step of its own.
+
+    Raises:
+      ValueError: a metric of the output is not one of `tf_hsm.metrics`; or the
+        head makes a step of its own and the loss has a weight other than 1.
+    """
+    weights, metrics = private_keras.compiled_with_loss(model, loss)
+    weights = [w for w in weights if w not in (None, 1)]
+    if updates and head.trainable and weights:
+        raise ValueError(
+            f"{head.name}: its own optimizer takes the loss as it is, but "
+            f"compile has loss_weights={weights} for it; leave them out, or "
+            "the layer's optimizer"
+        )
+    wrong = [m for m in metrics if not isinstance(m, ReadsHead)]
+    if wrong:
+        raise ValueError(
+            f"{head.name}: compile has the metrics {_names(wrong)}, which "
+            "would compare labels with the layer's inputs; use those of "
+            "tf_hsm.metrics, for an accuracy weighted_metrics=["
+            "tf_hsm.metrics.TopKAccuracy(1)]"
+        )
+
+
+def check_endpoint(model, head):
+    """Checks the metrics of the losses that a head returns.
+
+    A function or metric of the user's may be made for them.
+
+    Raises:
+      ValueError: a metric is one of Keras'.
+    """
+    metrics = private_keras.metrics_of_output(model, head.name)
+    wrong = [m for m in metrics if _is_of_keras(m)]
+    if wrong:
+        raise ValueError(
+            f"{head.name}: compile has the metrics {_names(wrong)}, which "
+            "would compare labels with the losses that the layer returns; use "
+            "those of tf_hsm.metrics, for an accuracy metrics=["
+            "tf_hsm.metrics.TopKAccuracy(1)]"
+        )
+
+
+def _is_of_keras(metric):
+    if isinstance(metric, str):
+        return True
+    if isinstance(metric, keras.metrics.Metric):
+        kind = type(metric)
+        if kind is keras.metrics.MeanMetricWrapper:  # of a function
+            return False
+    else:
+        kind = metric
+    return getattr(kind, "__module__", "").split(".")[0] == "keras"
+
+
+def _names(metrics):
+    return [
+        m if isinstance(m, str) else getattr(m, "name", None) or m.__name__
+        for m in metrics
+    ]
