@@ -115,6 +115,7 @@ def wrong_flags(folder, name, arguments):
         sources = [path.read_text() for path in ROOT.glob(f"{folder}/*.cc")]
         known = re.findall(r'\{"(?:--)?(\w+)"', "".join(sources))
         given = re.findall(r"^--(\w+)", "\n".join(arguments), re.M)
+        assert sources or not given, f"no {folder} in the BUILD of this test"
         return set(given) - set(known)
     module = f"{folder}.{name}".replace("/", ".")
     with programs.program(module) as program, flagsaver.flagsaver():
