@@ -164,7 +164,7 @@ tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
 tf_hsm.losses
 tf_hsm.losses.HierarchicalSoftmaxLoss(reduction='sum_over_batch_size',
     name='hierarchical_softmax_loss', dtype=None)
-tf_hsm.losses.mean_loss(losses, mask, sample_weight)
+tf_hsm.losses.mean_loss(losses, mask, sample_weight, model)
 tf_hsm.metrics
 tf_hsm.metrics.Perplexity(head=None, name='perplexity', dtype=None)
 tf_hsm.metrics.TopKAccuracy(k=5, name=None, dtype=None)
