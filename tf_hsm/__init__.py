@@ -5,6 +5,7 @@ number of classes, as a TensorFlow op that never copies a parameter.
 """
 
 from tf_hsm import (
+    _start,  # noqa: F401, before TensorFlow
     baselines,
     calibration,  # noqa: F401, for CostModel.calibrate
     converters,

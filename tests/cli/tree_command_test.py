@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from tf_hsm import _start
 from tf_hsm.cli import tree_command
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
@@ -285,6 +286,43 @@ def test_progress_is_for_long_work(capsys, monkeypatch):
             time.sleep(0.01)
 
 
+def test_an_interrupt_is_a_sentence(capsys, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", interrupt)
+    before = sorted(os.listdir())
+    flags = ["--num_classes=9", "--output=t"]
+    status, out, err = run(capsys, "build", "two_level", *flags)
+    assert (status, out, err) == (130, [], ["python -m tf_hsm: interrupted"])
+    assert sorted(os.listdir()) == before
+
+
+def test_counts_of_uniq(capsys):
+    write("uniq.txt", "      3 and\n      2 17\n     60 the\n")
+    flags = ["--counts=uniq.txt", "--output=tree.npz"]
+    assert run(capsys, "build", "huffman", *flags)[0] == 0
+    tree = Tree.load("tree.npz")
+    assert tree == Tree.huffman([3, 2, 60])
+    assert tree.class_of(["the", "17", "and"]).tolist() == [2, 1, 0]
+
+
+def test_help_begins_with_what_the_program_does(capsys):
+    with pytest.raises(SystemExit):
+        tree_command.main(["--help"])
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("Builds, inspects, compares and draws the trees")
+    for command, text in (
+        ([], "Builds, inspects, compares and draws trees."),
+        (["build"], "Builds a tree and saves it."),
+        (["inspect"], "Says how large a tree is and what it costs."),
+        (["compare"], "Compares what trees cost."),
+        (["plot"], "Draws a tree (needs matplotlib)."),
+    ):
+        out = run(capsys, *command, "--help")[1]
+        assert out[:2] == [text, ""] and out[2].startswith("usage: python -m")
+
+
 @pytest.mark.parametrize("command", [[], ["build"], ["compare"], ["plot"]])
 def test_help_has_examples(capsys, command):
     status, out, err = run(capsys, *command, "--help")
@@ -293,11 +331,26 @@ def test_help_has_examples(capsys, command):
     assert (not command) == (not any("huffman:K" in line for line in out))
 
 
+def test_start_up_lines_are_kept_from_commands_alone(monkeypatch):
+    for original, expected in (
+        (["python", "-m", "tf_hsm", "tree"], True),
+        (["python", "-I", "-mtf_hsm"], True),
+        (["python", "-m", "trainer"], False),
+    ):
+        monkeypatch.setattr("sys.orig_argv", original)
+        monkeypatch.setattr("sys.argv", ["-m", *original[3:]])
+        assert _start.is_command() == expected
+        # Once the module is found, and it imports more.
+        monkeypatch.setattr("sys.argv", ["__main__.py", *original[3:]])
+        assert not _start.is_command()
+
+
 def test_module(folder):
+    others = {k: v for k, v in os.environ.items() if k[:6] != "TF_CPP"}
     result = subprocess.run(
         [sys.executable, "-m", "tf_hsm", "tree", "inspect", "猫.npz"],
         env={
-            **os.environ,
+            **others,
             "PYTHONPATH": os.pathsep.join(sys.path),
             # A terminal that knows no Chinese.
             "PYTHONIOENCODING": "ascii",
@@ -306,5 +359,6 @@ def test_module(folder):
         text=True,
     )
     assert result.returncode == 2 and not result.stdout
-    last = result.stderr.splitlines()[-1]
-    assert last.endswith("No such file or directory: \\u732b.npz")
+    assert result.stderr == (
+        "python -m tf_hsm: No such file or directory: \\u732b.npz\n"
+    )

@@ -100,6 +100,19 @@ def test_a_matrix_of_another_shape(tmp_path, matrix, shape):
         convert(tmp_path, data)
 
 
+@pytest.mark.parametrize("matrix", ["input", "output"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite(tmp_path, matrix, value):
+    matrices = {"input": np.ones([2, 3]), "output": np.ones([4, 3])}
+    matrices[matrix][1, 2] = value
+    data = fasttext_bytes(
+        [4, 3, 2, 1], matrices["output"], inputs=matrices["input"]
+    )
+    message = rf"the {matrix} matrix has {value} at \[1, 2\]"
+    with pytest.raises(ValueError, match=message):
+        convert(tmp_path, data)
+
+
 def test_a_large_size_takes_no_memory(tmp_path):
     # Sizes that fit one another: 2**31 rows of 2**31 - 1 numbers.
     huge = 2**31 - 1
@@ -179,6 +192,16 @@ def set_to(name, value):
             lambda model: setattr(model.wv, "vectors", model.syn1[0]),
             ValueError,
             r"vectors has the shape \[6\]; it must be \[20, D\]",
+        ),
+        (
+            lambda model: model.syn1.__setitem__((3, 1), np.inf),
+            ValueError,
+            r"model\.syn1 has inf at \[3, 1\]",
+        ),
+        (
+            lambda model: model.wv.vectors.__setitem__((0, 2), np.nan),
+            ValueError,
+            r"model\.wv\.vectors has nan at \[0, 2\]",
         ),
         (
             lambda model: model.wv.index_to_key.clear(),

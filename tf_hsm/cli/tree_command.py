@@ -23,7 +23,9 @@ _COLUMNS = [
 
 
 def main(arguments=None):
-    """Runs the command; returns its exit status, 2 after an error.
+    """Runs the command; returns its exit status.
+
+    The status is 2 after an error, and 130 after an interrupt (Ctrl-C).
 
     Args:
       arguments: strs; those of the process when None.
@@ -40,6 +42,9 @@ def main(arguments=None):
         return _fail(f"{error.strerror}: {path}" if path else error)
     except (ValueError, OverflowError, ImportError, MemoryError) as error:
         return _fail(error or type(error).__name__)
+    except KeyboardInterrupt:
+        _fail("interrupted")
+        return 130
     return 0
 
 

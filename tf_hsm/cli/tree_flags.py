@@ -18,7 +18,14 @@ examples:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Says what a command does first, and what is wrong in one line."""
+
+    def format_help(self):
+        description, self.description = self.description, None
+        try:
+            return f"{description}\n\n{super().format_help()}"
+        finally:
+            self.description = description
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -26,7 +33,14 @@ class _Parser(argparse.ArgumentParser):
 
 def parser():
     """Returns the parser; what it returns has a `command`, and its flags."""
-    program = _Parser(prog="python -m tf_hsm", allow_abbrev=False)
+    program = _Parser(
+        prog="python -m tf_hsm",
+        description="Builds, inspects, compares and draws the trees of "
+        "hierarchical softmaxes.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     commands = program.add_subparsers(required=True, metavar="tree")
     tree = _add(commands, "tree", "builds, inspects, compares and draws trees")
     tree.epilog = _EXAMPLES
@@ -77,7 +91,8 @@ def _add_options(command):
         "--counts",
         metavar="FILE",
         help="how often each class occurs: 'count' or 'word count' on each "
-        "line, or an .npy file; words are the names of the classes",
+        "line, what `uniq -c` writes, or an .npy file; words are the names of "
+        "the classes",
     )
     classes.add_argument(
         "--num_classes", type=int, metavar="N", help="classes, all alike"

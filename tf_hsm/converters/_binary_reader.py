@@ -87,6 +87,13 @@ class BinaryReader:
         if self._file.readinto(array) != size:
             raise self.error(f"it was cut short while {name} was read")
         self._remaining -= size
+        is_bad = ~np.isfinite(array)
+        if is_bad.any():
+            row, column = np.unravel_index(np.argmax(is_bad), shape)
+            raise self.error(
+                f"{name} has {array[row, column]} at [{row}, {column}]; its "
+                "numbers must be finite"
+            )
         return array
 
     def _take(self, name, layout):

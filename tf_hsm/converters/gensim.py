@@ -62,6 +62,14 @@ def _check_shapes(num_words, inputs, vectors):
             f"model.syn1 has the shape {list(vectors.shape)}; it must be that "
             f"of model.wv.vectors, {list(inputs.shape)}"
         )
+    for name, array in (("wv.vectors", inputs), ("syn1", vectors)):
+        is_bad = ~np.isfinite(array)
+        if is_bad.any():
+            row, column = np.unravel_index(np.argmax(is_bad), array.shape)
+            raise ValueError(
+                f"model.{name} has {array[row, column]} at [{row}, {column}]; "
+                "its numbers must be finite"
+            )
 
 
 def _paths(words, names):
