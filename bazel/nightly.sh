@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What takes too long for .ci/run: the C++ tests, and every op from Python, with
-# each sanitizer; then every fuzz target.
+# the sanitizers; then every fuzz target.
 #
 #   bazel/nightly.sh [SECONDS]    of each fuzz target; 300 unless given
 #
-# Each configuration compiles the kernels anew, some 20 minutes of one core.
+# Each of the three configurations compiles the kernels anew, which takes minutes.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly seconds=${1:-300}
@@ -20,8 +20,8 @@ step() {
 }
 
 step configure env TF_HSM_CUDA=0 ./configure.sh
-step asan bazel test --config=asan //cc/... //tests/ops:every_op_test
-step ubsan bazel test --config=ubsan //cc/... //tests/ops:every_op_test
+step 'asan and ubsan' bazel test --config=asan --config=ubsan //cc/... \
+  //tests/ops:every_op_test
 step tsan bazel test --config=tsan //cc/...
 
 # New inputs are kept, and what fails is written to the folder of the target.

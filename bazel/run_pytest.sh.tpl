@@ -7,7 +7,8 @@ export HOME="$TEST_TMPDIR" TMPDIR="$TEST_TMPDIR"
 export MPLBACKEND=Agg TF_CPP_MIN_LOG_LEVEL=2
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$PWD"
 
-# AddressSanitizer must be the first library of a process; TensorFlow leaks.
+# AddressSanitizer must be the first library of a process, and finds what throws
+# in the next; TensorFlow leaks.
 if [[ -n ${TF_HSM_PRELOAD:-} ]]; then
   export LD_PRELOAD=$TF_HSM_PRELOAD ASAN_OPTIONS=detect_leaks=0
 fi
