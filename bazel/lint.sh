@@ -23,7 +23,7 @@ status=0
 .venv/bin/ruff check "${lint[@]}" . || status=1
 .venv/bin/ruff format "${format[@]}" . || status=1
 .venv/bin/lint-imports --no-cache --no-logo || status=1
-find cc benchmarks examples -name '*.cc' -o -name '*.cu' -o -name '*.h' | sort |
+find cc benchmarks examples tests -name '*.cc' -o -name '*.cu' -o -name '*.h' | sort |
   xargs .venv/bin/clang-format "${clang[@]}" || status=1
 .venv/bin/python bazel/check_layers.py || status=1
 .venv/bin/python bazel/check_documents.py || status=1

@@ -273,6 +273,18 @@ def hsm_fuzz_target(name, deps):
         deps = [":%s_target" % name] + deps,
     )
 
+def hsm_preload_library(name, **kwargs):
+    """A shared library for LD_PRELOAD, whose functions hide others' ones."""
+    native.cc_binary(
+        name = name,
+        testonly = True,
+        copts = _COPTS,
+        linkopts = ["-ldl"],
+        linkshared = True,
+        linkstatic = True,
+        **kwargs
+    )
+
 def hsm_op_library(name, deps, **kwargs):
     """The shared library that tf.load_op_library loads."""
     native.cc_binary(

@@ -61,6 +61,7 @@ def export(model, path, head=None, k=10):
 
     Raises:
       FileExistsError: there is something at `path`.
+      OSError: it cannot be written; then nothing is left of it.
       TypeError: the head is none of `tf_hsm.layers`.
       ValueError: `model` has no head, a state that calls change, inputs that
         are not known or called like one of the above; or `k` is out of range.
@@ -198,12 +199,27 @@ def _write(archive, path):
     """Writes all into a folder beside `path`, which then takes that name."""
     folder, name = os.path.split(path)
     unfinished = os.path.join(folder, f".unfinished-{name}")
-    if tf.io.gfile.exists(unfinished):
-        # Left behind by a process that was killed.
-        tf.io.gfile.rmtree(unfinished)
-    archive.write_out(unfinished, verbose=False)
-    extra = os.path.join(unfinished, "assets.extra")
-    tf.io.gfile.makedirs(extra)
-    library = op_library_path()
-    tf.io.gfile.copy(library, os.path.join(extra, os.path.basename(library)))
-    tf.io.gfile.rename(unfinished, path)
+    # Left behind by a process that was killed.
+    _remove(unfinished)
+    try:
+        archive.write_out(unfinished, verbose=False)
+        extra = os.path.join(unfinished, "assets.extra")
+        tf.io.gfile.makedirs(extra)
+        library = op_library_path()
+        copy = os.path.join(extra, os.path.basename(library))
+        tf.io.gfile.copy(library, copy)
+        tf.io.gfile.rename(unfinished, path)
+    except (OSError, tf.errors.OpError) as error:
+        # TensorFlow says "file; reason [Op:name]".
+        reason = str(error).split("; ")[-1].split(" [Op:")[0]
+        raise OSError(
+            f"the model was not exported to {path!r}, and nothing is left "
+            f"there: {reason}"
+        ) from error
+    finally:
+        _remove(unfinished)
+
+
+def _remove(folder):
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)

@@ -3,8 +3,10 @@
 #ifndef TF_HSM_CC_OPS_REGISTER_H_
 #define TF_HSM_CC_OPS_REGISTER_H_
 
+#include <new>
 #include <string>
 
+#include "absl/status/status.h"
 #include "cc/core/base/types.h"
 #include "cc/core/update/rules.h"
 #include "tensorflow/core/framework/op.h"
@@ -48,7 +50,11 @@ class OpRegistration {
       define(&op);
       if (is_handle) op.SetIsStateful();
       op.SetShapeFn([=](tensorflow::shape_inference::InferenceContext* c) {
-        return shape(c, is_handle);
+        try {
+          return shape(c, is_handle);
+        } catch (const std::bad_alloc&) {
+          return absl::ResourceExhaustedError("no memory for an op's shapes");
+        }
       });
       op.Doc(doc)();
     }

@@ -77,31 +77,39 @@ bool HasSmall(const Plan& plan) {
 }
 
 // Calls block(begin, end) for the examples, if there are small groups, and then
-// group(slice) for the others.
+// group(slice) for the others. Needs no memory after the first call.
+template <typename Block, typename Group>
 void InForwardOrder(const Plan& plan, int64_t most, const Parallel& parallel,
-                    const std::function<void(int64_t, int64_t)>& block,
-                    const std::function<void(const Slice&)>& group) {
+                    const Block& block, const Group& group) {
+  const std::vector<std::vector<Slice>> levels = ForwardLevels(plan, most);
   if (HasSmall(plan)) {
     const int64_t count = plan.num_examples();
-    parallel(CeilDivide(count, kBlockExamples), [&](int64_t i) {
+    auto run = [&](int64_t i) {
       block(i * kBlockExamples, std::min((i + 1) * kBlockExamples, count));
-    });
+    };
+    parallel(CeilDivide(count, kBlockExamples), std::ref(run));
   }
-  for (const std::vector<Slice>& slices : ForwardLevels(plan, most)) {
-    parallel(slices.size(), [&](int64_t i) { group(slices[i]); });
+  for (const std::vector<Slice>& slices : levels) {
+    auto run = [&](int64_t i) { group(slices[i]); };
+    parallel(slices.size(), std::ref(run));
   }
 }
 
-// Backward of the nodes for which `wanted` holds.
-template <typename T>
-void BackwardOf(const Problem<T>& problem, const KernelTable<T>& table,
-                const Parallel& parallel, const BackwardArguments<T>& arguments,
-                bool (*wanted)(const Node&)) {
-  const Plan& plan = *problem.plan;
-  // Large groups are cut by rows; small ones, depth-first so that neighbours
-  // share examples, are run together.
+// The work items of a backward: large groups are cut by rows; small ones,
+// depth-first so that neighbours share examples, are run together.
+struct BackwardItems {
   std::vector<Slice> large, small;
   std::vector<int64_t> batches = {0};  // of `small`
+};
+
+// Those of the nodes for which `wanted` holds.
+template <typename T>
+BackwardItems CutBackward(const Problem<T>& problem,
+                          const KernelTable<T>& table,
+                          bool (*wanted)(const Node&)) {
+  const Plan& plan = *problem.plan;
+  BackwardItems items;
+  auto& [large, small, batches] = items;
   int64_t batch_cost = 0;
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
     const Node& node = plan.nodes[i];
@@ -129,16 +137,32 @@ void BackwardOf(const Problem<T>& problem, const KernelTable<T>& table,
     batches.push_back(small.size());
   }
   SortByCost(&large);
-  const int64_t num_large = large.size();
-  parallel(num_large + batches.size() - 1, [&](int64_t i) {
+  return items;
+}
+
+// Needs no memory.
+template <typename T>
+void RunBackward(const BackwardItems& items, const Problem<T>& problem,
+                 const KernelTable<T>& table, const Parallel& parallel,
+                 const BackwardArguments<T>& arguments) {
+  const int64_t num_large = items.large.size();
+  auto run = [&](int64_t i) {
     if (i < num_large) {
-      table.backward_rows(problem, &large[i], 1, arguments);
+      table.backward_rows(problem, &items.large[i], 1, arguments);
       return;
     }
-    const int64_t first = batches[i - num_large];
-    table.backward_rows(problem, small.data() + first,
-                        batches[i - num_large + 1] - first, arguments);
-  });
+    const int64_t first = items.batches[i - num_large];
+    table.backward_rows(problem, items.small.data() + first,
+                        items.batches[i - num_large + 1] - first, arguments);
+  };
+  parallel(num_large + items.batches.size() - 1, std::ref(run));
+}
+
+// Kept by its thread for the next item.
+template <typename A>
+std::vector<A>& ItemProbs() {
+  static thread_local std::vector<A> probs;
+  return probs;
 }
 
 }  // namespace
@@ -167,8 +191,9 @@ void Backward(const Problem<T>& problem, const KernelTable<T>& table,
   with_hint.past_cache =
       problem.plan->num_rows * problem.width * static_cast<int64_t>(sizeof(T)) >
       kCachedBytes;
-  BackwardOf<T>(problem, table, parallel, with_hint,
-                [](const Node&) { return true; });
+  const BackwardItems items =
+      CutBackward(problem, table, [](const Node&) { return true; });
+  RunBackward(items, problem, table, parallel, with_hint);
 }
 
 void PlanTraining(Plan* plan, int64_t max_partials) {
@@ -189,6 +214,26 @@ void PlanTraining(Plan* plan, int64_t max_partials) {
 }
 
 template <typename T>
+StepMemory<T>::StepMemory(const Plan& plan, int64_t width,
+                          const KernelTable<T>& table)
+    : reserve_step_(table.reserve_step),
+      examples_(plan.num_examples()),
+      width_(width) {
+  for (const Node& node : plan.nodes) {
+    if (IsSmall(node) || !IsUpdatedAtOnce(node)) continue;
+    probs_ = std::max(probs_, node.population() * node.fanout);
+  }
+}
+
+template <typename T>
+void StepMemory<T>::Reserve() const {
+  if (examples_ == 0) return;
+  reserve_step_(examples_, width_);
+  auto& probs = ItemProbs<Accumulator<T>>();
+  probs.resize(std::max<size_t>(probs.size(), probs_));
+}
+
+template <typename T>
 void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
                const Parallel& parallel, const ForwardOutputs<T>& unscaled,
                const BackwardArguments<T>& arguments) {
@@ -205,7 +250,7 @@ void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
       table.forward_group(problem, slice, outputs);
       return;
     }
-    static thread_local std::vector<A> probs;
+    auto& probs = ItemProbs<A>();
     probs.resize(
         std::max<size_t>(probs.size(), node.population() * node.fanout));
     ForwardOutputs<T> forward = outputs;
@@ -216,9 +261,10 @@ void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
     const Slice rows = {slice.node, 0, node.fanout, 0};
     table.backward_rows(problem, &rows, 1, backward);
   };
+  const BackwardItems after = CutBackward(
+      problem, table, [](const Node& node) { return !IsUpdatedAtOnce(node); });
   InForwardOrder(plan, table.forward_examples, parallel, block, group);
-  BackwardOf<T>(problem, table, parallel, arguments,
-                [](const Node& node) { return !IsUpdatedAtOnce(node); });
+  RunBackward(after, problem, table, parallel, arguments);
 }
 
 #define TF_HSM_INSTANTIATE(T, ...)                                      \
@@ -226,6 +272,7 @@ void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
                         const Parallel&, const ForwardOutputs<T>&);     \
   template void Backward(const Problem<T>&, const KernelTable<T>&,      \
                          const Parallel&, const BackwardArguments<T>&); \
+  template class StepMemory<T>;                                         \
   template void TrainStep(const Problem<T>&, const KernelTable<T>&,     \
                           const Parallel&, const ForwardOutputs<T>&,    \
                           const BackwardArguments<T>&);

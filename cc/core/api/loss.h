@@ -67,13 +67,30 @@ void Backward(const Problem<T>& problem, const KernelTable<T>& table,
 // plan->num_probs is what is left.
 void PlanTraining(Plan* plan, int64_t max_partials);
 
+// What a training step of `plan`, and then a sparse update by its dx, ask of a
+// thread's memory.
+template <typename T>
+class StepMemory {
+ public:
+  StepMemory(const Plan& plan, int64_t width, const KernelTable<T>& table);
+
+  // Reserves it on this thread. Throws std::bad_alloc.
+  void Reserve() const;
+
+ private:
+  void (*reserve_step_)(int64_t examples, int64_t width);
+  int64_t examples_, width_;
+  int64_t probs_ = 0;  // of one item
+};
+
 // Makes loss and dx as Forward does, those of the parameters before the step,
 // and applies the update that `arguments` has. dx is that of the total that the
 // step minimizes: each example's is multiplied by its loss_grads. The weights
 // of a node are updated right after their part of loss and dx, while they are
 // in the cache, where few examples pass the node. `outputs` has the probs, or,
 // if they are not kept, the normalizers; these and the partials are scratch.
-// problem.plan comes from PlanTraining.
+// problem.plan comes from PlanTraining. Once it has changed a row, it needs no
+// memory on threads that have reserved StepMemory.
 template <typename T>
 void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
                const Parallel& parallel, const ForwardOutputs<T>& outputs,

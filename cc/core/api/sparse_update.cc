@@ -1,6 +1,7 @@
 #include "cc/core/api/sparse_update.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "cc/core/base/isa.h"
@@ -36,15 +37,22 @@ void SparseUpdate(const Update<T>& update, const SparseGradient<T>& gradient,
         [](int64_t key, const KeyAndIndex& one) { return key < one.key; });
   };
   const KernelTable<T>& table = KernelTableFor<T>(ActiveIsa(nullptr));
-  parallel((count + size - 1) / size, [&](int64_t i) {
+  auto run = [&](int64_t i) {
     table.sparse_rows(update, gradient, boundary(i * size),
                       boundary((i + 1) * size));
-  });
+  };
+  parallel((count + size - 1) / size, std::ref(run));
+}
+
+template <typename T>
+void ReserveSparseUpdate(int64_t width) {
+  KernelTableFor<T>(ActiveIsa(nullptr)).reserve_rows(width);
 }
 
 #define TF_HSM_INSTANTIATE(T, ...)                                       \
   template void SparseUpdate(const Update<T>&, const SparseGradient<T>&, \
-                             const Parallel&);
+                             const Parallel&);                           \
+  template void ReserveSparseUpdate<T>(int64_t);
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 

@@ -26,6 +26,12 @@ template <typename T>
 void SparseUpdate(const Update<T>& update, const SparseGradient<T>& gradient,
                   const Parallel& parallel);
 
+// Reserves, on this thread, what SparseUpdate of this width asks of its memory:
+// once it has changed a row, it needs no more on such threads. Throws
+// std::bad_alloc.
+template <typename T>
+void ReserveSparseUpdate(int64_t width);
+
 }  // namespace tf_hsm
 
 #endif  // TF_HSM_CC_CORE_API_SPARSE_UPDATE_H_

@@ -51,7 +51,7 @@ class VectorOuter {
 
   explicit VectorOuter(int64_t width) : width_(width) {}
 
-  int64_t Stride() const { return width_; }
+  static int64_t Stride(int64_t width) { return width; }
 
   void Add(Matrix<A> dz, int64_t rows, Matrix<const A> x, int64_t examples,
            bool add, Matrix<A> dw) {
@@ -85,7 +85,7 @@ class StreamingOuter {
 
   explicit StreamingOuter(int64_t width) : width_(width) {}
 
-  int64_t Stride() const { return SpreadWidth(width_); }
+  static int64_t Stride(int64_t width) { return SpreadWidth(width); }
 
   void Write(Matrix<float> dz, int64_t rows, Matrix<const float> x,
              int64_t examples, Matrix<float> spread, float* dw) {
@@ -122,14 +122,17 @@ class TileOuter {
   static int64_t BlockRows(int64_t) { return kMaxBlockRows; }
 
   explicit TileOuter(int64_t width) : width_(width) {
-    constexpr int64_t depths = kBackwardExamples / kTileDepth;
-    const int64_t x_tiles = depths * CountTiles(width, 16);
-    constexpr int64_t dz_tiles = depths * kMaxBlockRows / kTileLines;
-    x_ = Scratch<uint16_t>((x_tiles + dz_tiles) * kParts * kTileNumbers);
-    dz_ = x_ + x_tiles * kParts * kTileNumbers;
+    x_ = Scratch<uint16_t>(ScratchSize(width));
+    dz_ = x_ + XTiles(width) * kParts * kTileNumbers;
   }
 
-  int64_t Stride() const { return SpreadStride(width_); }
+  // Numbers of its own scratch.
+  static int64_t ScratchSize(int64_t width) {
+    constexpr int64_t dz_tiles = kDepths * kMaxBlockRows / kTileLines;
+    return (XTiles(width) + dz_tiles) * kParts * kTileNumbers;
+  }
+
+  static int64_t Stride(int64_t width) { return SpreadStride(width); }
 
   void Add(Matrix<float> dz, int64_t rows, Matrix<const float> x,
            int64_t examples, bool add, Matrix<float> dw) {
@@ -143,6 +146,12 @@ class TileOuter {
   }
 
  private:
+  static constexpr int64_t kDepths = kBackwardExamples / kTileDepth;
+
+  static int64_t XTiles(int64_t width) {
+    return kDepths * CountTiles(width, 16);
+  }
+
   const TileSession session_;
   const int64_t width_;
   const float* packed_ = nullptr;

@@ -50,6 +50,13 @@ inline const int64_t* Targets(const Plan& plan, int64_t index) {
   return targets;
 }
 
+// Numbers of scratch beside that of the products.
+template <typename Products>
+int64_t BackwardScratch(int64_t width) {
+  return Products::kMaxBlockRows *
+         (kBackwardExamples + Products::Stride(width));
+}
+
 template <typename T, typename Products>
 void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
                      const BackwardArguments<T>& args) {
@@ -65,11 +72,11 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   Products products(width);
   const int64_t* targets = Targets(plan, slice.node);
   const A* grads = args.loss_grads + node.begin;
-  A* scratch = Scratch<A>(kBlock * (kChunk + products.Stride()));
+  A* scratch = Scratch<A>(BackwardScratch<Products>(width));
   // [examples, rows]; of a small group as its probabilities lie.
   const Matrix<A> dz = {scratch, node.fanout < block ? node.fanout : block};
   // Or, where the products stream, the spread x.
-  const Matrix<A> dw = {scratch + kBlock * kChunk, products.Stride()};
+  const Matrix<A> dw = {scratch + kBlock * kChunk, Products::Stride(width)};
   // In one chunk: terms that are added one by one could each be too small to
   // change a weight.
   const bool scaled = args.update != nullptr && population <= kChunk &&
@@ -193,6 +200,19 @@ void BackwardRows(const Problem<T>& problem, const Slice* slices, int64_t count,
                   const BackwardArguments<T>& args) {
   for (int64_t i = 0; i < count; ++i) BackwardSlice(problem, slices[i], args);
   StreamFence();
+}
+
+// Reserves the scratch of an update, of groups that at most `examples` pass.
+template <typename T>
+void ReserveBackward(int64_t examples, int64_t width) {
+  using A = Accumulator<T>;
+  Scratch<int64_t>(examples);  // Targets
+  Scratch<A>(BackwardScratch<VectorOuter<T>>(width));
+#if defined(__AMX_BF16__)
+  if (!TileOuter::Suits(kBackwardRowStep, examples, width)) return;
+  Scratch<A>(BackwardScratch<TileOuter>(width));
+  Scratch<uint16_t>(TileOuter::ScratchSize(width));
+#endif
 }
 
 }  // namespace TF_HSM_ISA

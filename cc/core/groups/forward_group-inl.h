@@ -49,6 +49,12 @@ void AddExpectation(const Accumulator<T>* sum, Accumulator<T> scale, const T* w,
   }
 }
 
+// Numbers of scratch beside that of the products.
+template <typename Products>
+int64_t ForwardScratch(int64_t examples, int64_t width) {
+  return Padded(examples) * (Products::kMaxBlockRows + Products::Stride(width));
+}
+
 // Returns false, with no output added to, where the products are not made for
 // the weights.
 template <typename T, typename Products>
@@ -70,9 +76,9 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
   Products products(x, examples, width);
   const int64_t block = products.BlockRows();
   constexpr int64_t most = Products::kMaxBlockRows;
-  A* scratch = Scratch<A>(tall * (most + products.Stride()));
+  A* scratch = Scratch<A>(ForwardScratch<Products>(examples, width));
   const Matrix<A> e = {scratch, most};
-  const Matrix<A> sums = {scratch + tall * most, products.Stride()};
+  const Matrix<A> sums = {scratch + tall * most, Products::Stride(width)};
   const int64_t prob_row =
       node.prob_offset + (begin - node.begin) * node.fanout;
   A max[kForwardExamples], total[kForwardExamples], target[kForwardExamples];
@@ -146,6 +152,19 @@ void ForwardGroup(const Problem<T>& problem, const Slice& slice,
   }
 #endif
   ForwardGroupBy<T, VectorProducts<T>>(problem, slice, out);
+}
+
+// Reserves the scratch for slices of at most `examples`.
+template <typename T>
+void ReserveForward(int64_t examples, int64_t width) {
+  using A = Accumulator<T>;
+  Scratch<A>(ForwardScratch<VectorProducts<T>>(examples, width));
+#if defined(__AMX_BF16__)
+  using Products = TileProducts<T>;
+  if (!Products::Suits(Products::kMaxBlockRows, examples, width)) return;
+  Scratch<A>(ForwardScratch<Products>(examples, width));
+  Scratch<uint16_t>(Products::ScratchSize(examples, width));
+#endif
 }
 
 }  // namespace TF_HSM_ISA

@@ -51,7 +51,7 @@ class VectorProducts {
     return even < 8 ? 8 : even > kMaxBlockRows ? kMaxBlockRows : even;
   }
 
-  int64_t Stride() const { return Padded(width_); }
+  static int64_t Stride(int64_t width) { return Padded(width); }
 
   void Logits(Matrix<const T> w, int64_t rows, const T* biases, Matrix<A> z) {
     if (width_ <= kTransposedWidth) {
@@ -98,32 +98,31 @@ class TileProducts {
       : examples_(examples),
         width_(width),
         parts_(CountParts(x, examples, Padded(width))) {
-    const int64_t tall = CountTiles(examples, kTileLines);
-    const int64_t wide = CountTiles(width, kTileDepth);
-    const int64_t x_tiles = tall * wide * parts_;
-    const int64_t depths = CountTiles(BlockRows(), kTileDepth);
-    const int64_t left_tiles =
-        kPacked ? CountTiles(BlockRows(), kTileLines) * wide * kParts : 0;
-    const int64_t right_tiles = CountTiles(width, 16) * depths * kWeightParts;
-    x_ = Scratch<uint16_t>(
-        (x_tiles + left_tiles + right_tiles + tall * depths * kParts) *
-        kTileNumbers);
-    left_ = x_ + x_tiles * kTileNumbers;
-    right_ = left_ + left_tiles * kTileNumbers;
-    e_ = right_ + right_tiles * kTileNumbers;
+    const Tiles tiles(examples, width);
+    x_ = Scratch<uint16_t>(tiles.Total() * kTileNumbers);
+    left_ = x_ + tiles.x * kTileNumbers;
+    right_ = left_ + tiles.left * kTileNumbers;
+    e_ = right_ + tiles.right * kTileNumbers;
     PackColumns<!kPacked>(x, examples, width, parts_, x_);
   }
 
-  int64_t BlockRows() const {
+  // Numbers of its own scratch.
+  static int64_t ScratchSize(int64_t examples, int64_t width) {
+    return Tiles(examples, width).Total() * kTileNumbers;
+  }
+
+  int64_t BlockRows() const { return BlockRows(width_); }
+
+  static int64_t BlockRows(int64_t width) {
     const int64_t rows = (128 << 10) /
-                         (width_ * static_cast<int64_t>(sizeof(T))) /
+                         (width * static_cast<int64_t>(sizeof(T))) /
                          kTileDepth * kTileDepth;
     return rows < kTileDepth      ? kTileDepth
            : rows > kMaxBlockRows ? kMaxBlockRows
                                   : rows;
   }
 
-  int64_t Stride() const { return SpreadStride(width_); }
+  static int64_t Stride(int64_t width) { return SpreadStride(width); }
 
   void Logits(Matrix<const T> w, int64_t rows, const T* biases,
               Matrix<float> z) {
@@ -153,6 +152,23 @@ class TileProducts {
   static constexpr bool kPacked = sizeof(T) == sizeof(float);
   static constexpr int kWeightParts = kPacked ? kParts : 1;
   static constexpr int64_t kMinExamples = kPacked ? 32 : 8;
+
+  // How many tiles each operand has, x of as many parts as it may need.
+  struct Tiles {
+    Tiles(int64_t examples, int64_t width) {
+      const int64_t tall = CountTiles(examples, kTileLines);
+      const int64_t wide = CountTiles(width, kTileDepth);
+      const int64_t depths = CountTiles(BlockRows(width), kTileDepth);
+      x = tall * wide * kParts;
+      left = kPacked ? CountTiles(BlockRows(width), kTileLines) * wide * kParts
+                     : 0;
+      right = CountTiles(width, 16) * depths * kWeightParts;
+      e = tall * depths * kParts;
+    }
+    int64_t Total() const { return x + left + right + e; }
+
+    int64_t x, left, right, e;
+  };
 
   const TileSession session_;
   const int64_t examples_, width_;

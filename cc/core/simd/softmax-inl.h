@@ -7,13 +7,15 @@
 
 #include <cstdint>
 
+#include "cc/core/base/no_memory.h"
 #include "cc/core/simd/exp_log-inl.h"
 #include "cc/core/simd/vector-inl.h"
 
 namespace tf_hsm {
 namespace TF_HSM_ISA {
 
-// Memory of a work item, kept by its thread for the next one.
+// Memory of a work item, kept by its thread for the next one. Throws
+// std::bad_alloc.
 template <typename A>
 A* Scratch(int64_t count) {
   struct Buffer {
@@ -24,9 +26,10 @@ A* Scratch(int64_t count) {
   static thread_local Buffer buffer;
   if (count > buffer.size) {
     __builtin_free(buffer.data);
+    buffer.size = 0;
     const int64_t bytes = (count * sizeof(A) + 4095) / 4096 * 4096;
     buffer.data = static_cast<A*>(aligned_alloc(4096, bytes));
-    if (buffer.data == nullptr) abort();
+    if (buffer.data == nullptr) ThrowNoMemory();
     buffer.size = bytes / static_cast<int64_t>(sizeof(A));
   }
   return buffer.data;

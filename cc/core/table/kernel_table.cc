@@ -20,6 +20,16 @@ template <>
 constexpr bool kHasTiles<bfloat16> = true;
 
 template <typename T>
+void ReserveStep(int64_t examples, int64_t width) {
+  auto most = [&](int64_t count) {
+    return examples < count ? examples : count;
+  };
+  ReserveForward<T>(most(kForwardExamples), width);
+  ReserveBackward<T>(examples, width);
+  ReserveSmall<T>(most(kBlockExamples), width);
+}
+
+template <typename T>
 const KernelTable<T>& Table() {
 #if defined(__AMX_BF16__)
   if constexpr (!kHasTiles<T>) {
@@ -28,9 +38,10 @@ const KernelTable<T>& Table() {
 #endif
   {
     static constexpr KernelTable<T> table = {
-        ForwardGroup<T>,      kForwardExamples,   SmallGroups<T>,
-        BackwardRows<T>,      kBackwardRowStep,   LogSoftmax<T>,
-        Exps<Accumulator<T>>, AddExpectations<T>, SparseRows<T>,
+        ForwardGroup<T>, kForwardExamples,     SmallGroups<T>,
+        BackwardRows<T>, ReserveStep<T>,       kBackwardRowStep,
+        LogSoftmax<T>,   Exps<Accumulator<T>>, AddExpectations<T>,
+        SparseRows<T>,   ReserveRows<T>,
     };
     return table;
   }

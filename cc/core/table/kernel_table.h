@@ -36,6 +36,10 @@ struct KernelTable {
   // it overwrites.
   void (*backward_rows)(const Problem<T>&, const Slice* slices, int64_t count,
                         const BackwardArguments<T>&);
+  // Reserves, on this thread, the scratch of all kernels of a training step of
+  // at most `examples` per group, and of sparse_rows: they then need no memory.
+  // Throws std::bad_alloc.
+  void (*reserve_step)(int64_t examples, int64_t width);
   // A slice for backward_rows that is not a whole group has a multiple of this
   // many rows, but for the last slice.
   int64_t backward_row_step;
@@ -51,6 +55,8 @@ struct KernelTable {
   // the values at their indices. No row has values elsewhere.
   void (*sparse_rows)(const Update<T>&, const SparseGradient<T>&,
                       const KeyAndIndex* begin, const KeyAndIndex* end);
+  // Reserves its scratch on this thread. Throws std::bad_alloc.
+  void (*reserve_rows)(int64_t width);
 };
 
 // The table of one ISA, which must be supported.

@@ -30,6 +30,11 @@ void AddRow(const A* value, int64_t width, A* sum) {
   for (; d < width; ++d) sum[d] += value[d];
 }
 
+template <typename T>
+void ReserveRows(int64_t width) {
+  Scratch<Accumulator<T>>(width);
+}
+
 // See kernel_table.h.
 template <typename T>
 void SparseRows(const Update<T>& update, const SparseGradient<T>& gradient,

@@ -3,6 +3,8 @@
 #ifndef TF_HSM_CC_KERNELS_COMMON_OP_KERNEL_H_
 #define TF_HSM_CC_KERNELS_COMMON_OP_KERNEL_H_
 
+#include "absl/status/status.h"
+#include "cc/kernels/common/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_hsm {
@@ -31,7 +33,7 @@ class OpKernelOf : public tensorflow::OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    OP_REQUIRES_OK(context, kernel_.Run(context));
+    OP_REQUIRES_OK(context, WithMemory([&] { return kernel_.Run(context); }));
   }
 
  private:

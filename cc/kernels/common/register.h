@@ -49,7 +49,13 @@ class KernelRegistration {
     tensorflow::kernel_factory::OpKernelRegistrar(
         builder.Build(), name,
         [](OpKernelConstruction* context) -> tensorflow::OpKernel* {
-          return new OpKernelOf<Kernel<T>>(context);
+          tensorflow::OpKernel* made = nullptr;
+          const absl::Status status = WithMemory([&] {
+            made = new OpKernelOf<Kernel<T>>(context);
+            return absl::OkStatus();
+          });
+          if (!status.ok()) context->CtxFailure(status);
+          return made;
         });
   }
 };

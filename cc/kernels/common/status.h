@@ -19,15 +19,18 @@ inline absl::Status StatusOf(const std::string& error) {
   return absl::InvalidArgumentError(error);
 }
 
-// Returns what `call` does, or an error that says `no_memory`.
+// Returns what `call` does. No memory is the only reason why it may throw.
 template <typename Call>
-absl::Status WithMemory(const char* no_memory, const Call& call) {
+absl::Status WithMemory(const Call& call) {
+  constexpr char kNoMemory[] =
+      "no memory for the scratch of this op, which has changed nothing; fewer "
+      "examples need less";
   try {
     return call();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(no_memory);
+    return absl::ResourceExhaustedError(kNoMemory);
   } catch (const std::length_error&) {
-    return absl::ResourceExhaustedError(no_memory);
+    return absl::ResourceExhaustedError(kNoMemory);
   }
 }
 

@@ -3,14 +3,11 @@
 #ifndef TF_HSM_CC_KERNELS_CPU_INFERENCE_BATCH_H_
 #define TF_HSM_CC_KERNELS_CPU_INFERENCE_BATCH_H_
 
-#include <string>
-
 #include "cc/core/api/group_scores.h"
 #include "cc/core/base/isa.h"
 #include "cc/kernels/common/element_types.h"
 #include "cc/kernels/common/inference_arguments.h"
 #include "cc/kernels/common/op_kernel.h"
-#include "cc/kernels/common/status.h"
 #include "cc/kernels/cpu/pack_inputs.h"
 #include "cc/kernels/cpu/parallel.h"
 
@@ -41,13 +38,6 @@ class InferenceBatch {
  private:
   Tensor packed_;
 };
-
-// Calls a function of the core, which returns an error's text or none.
-template <typename Call>
-absl::Status CallCore(const Call& call) {
-  return WithMemory("no memory for what these inputs meet in the tree",
-                    [&] { return StatusOf(call()); });
-}
 
 }  // namespace tf_hsm
 

@@ -8,6 +8,7 @@
 #include "cc/core/api/search.h"
 #include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/status.h"
 #include "cc/kernels/cpu/inference_batch.h"
 #include "cc/kernels/cpu/register.h"
 
@@ -39,8 +40,7 @@ struct TopKOp : OpAttributes {
       out.best_class[example] =
           result.num_classes > 0 ? result.classes[0].id : -1;
     };
-    return CallCore(
-        [&] { return FindBestClasses<T>(in.scorer, options, found); });
+    return StatusOf(FindBestClasses<T>(in.scorer, options, found));
   }
 };
 
@@ -53,9 +53,7 @@ struct SampleOp : OpAttributes {
     TF_RETURN_IF_ERROR(in.Read(context));
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments));
     TF_RETURN_IF_ERROR(context->allocate_output(0, wanted.shape, &classes));
-    return CallCore([&] {
-      return Sample(in.scorer, wanted.options, Data<int64_t>(*classes));
-    });
+    return StatusOf(Sample(in.scorer, wanted.options, Data<int64_t>(*classes)));
   }
 };
 
@@ -69,12 +67,10 @@ struct ClassLogProbsOp : OpAttributes {
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments, &in.scorer.tree));
     TF_RETURN_IF_ERROR(
         context->allocate_output(0, wanted.classes->shape(), &log_probs));
-    return CallCore([&] {
-      std::vector<int64_t> ids;
-      CopyIntegers(*wanted.classes, &ids);
-      return ClassLogProbs(in.scorer, ids.data(), wanted.count,
-                           Data<Accumulator<T>>(*log_probs));
-    });
+    std::vector<int64_t> ids;
+    CopyIntegers(*wanted.classes, &ids);
+    return StatusOf(ClassLogProbs(in.scorer, ids.data(), wanted.count,
+                                  Data<Accumulator<T>>(*log_probs)));
   }
 };
 

@@ -1,11 +1,11 @@
 // The log-probabilities of all classes or nodes, and their gradient, on the
 // CPU, for tensors and for variables.
 
-#include <string>
 #include <vector>
 
 #include "cc/core/api/log_probs.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/common/status.h"
 #include "cc/kernels/cpu/inference_batch.h"
 #include "cc/kernels/cpu/page_pool.h"
 #include "cc/kernels/cpu/register.h"
@@ -19,8 +19,7 @@ struct LogProbsBatch : InferenceBatch<T> {
   absl::Status Read(OpKernelContext* context,
                     const LogProbsAttributes& attributes) {
     TF_RETURN_IF_ERROR(InferenceBatch<T>::Read(context));
-    TF_RETURN_IF_ERROR(
-        CallCore([&] { return FindLevels(this->scorer.tree, &levels); }));
+    TF_RETURN_IF_ERROR(StatusOf(FindLevels(this->scorer.tree, &levels)));
     return shapes.Make(this->arguments, attributes);
   }
 
@@ -59,12 +58,10 @@ struct LogProbsGradOp : LogProbsAttributes {
     TF_RETURN_IF_ERROR(
         AllocateOutput(context, 0, in.arguments.inputs->shape(), &dx));
     TF_RETURN_IF_ERROR(AllocateOutput(context, 1, in.shapes.logits, &dz));
-    return CallCore([&] {
-      LogProbsGrad(in.scorer, in.levels,
-                   {of_nodes, Data<const A>(*values), Data<const A>(*groups)},
-                   Data<const A>(*grads), Data<A>(*dz), Data<A>(*dx));
-      return std::string();
-    });
+    LogProbsGrad(in.scorer, in.levels,
+                 {of_nodes, Data<const A>(*values), Data<const A>(*groups)},
+                 Data<const A>(*grads), Data<A>(*dz), Data<A>(*dx));
+    return absl::OkStatus();
   }
 };
 

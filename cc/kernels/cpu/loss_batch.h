@@ -34,9 +34,7 @@ class LossBatch {
                        const LossAttributes& attributes) {
     parallel = PoolParallel(context);
     TF_RETURN_IF_ERROR(arguments.Read(context));
-    TF_RETURN_IF_ERROR(
-        WithMemory("no memory for the plan of these labels' paths",
-                   [&] { return PlanAndPack(context, attributes.ignored); }));
+    TF_RETURN_IF_ERROR(PlanAndPack(context, attributes.ignored));
     const Tensor* biases = arguments.parameters.biases();
     problem.plan = &plan;
     problem.width = arguments.width;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 
 namespace tf_hsm {
 namespace {
@@ -48,7 +49,16 @@ PagePool* PagePool::Get() {
 }
 
 void* PagePool::AllocateRaw(size_t, size_t num_bytes) {
+  try {
+    return Allocate(num_bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+void* PagePool::Allocate(size_t num_bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  kept_.reserve(kept_.size() + in_use_.size() + 1);
   // The smallest block that fits, unless most of it would lie idle.
   size_t best = kept_.size();
   for (size_t i = 0; i < kept_.size(); ++i) {
@@ -57,24 +67,29 @@ void* PagePool::AllocateRaw(size_t, size_t num_bytes) {
       best = i;
     }
   }
-  Block block;
   if (best < kept_.size()) {
-    block = kept_[best];
+    const Block block = kept_[best];
+    in_use_[block.data] = block.size;
     kept_.erase(kept_.begin() + best);
     kept_bytes_ -= block.size;
-  } else {
-    // Steps differ a little in size: an eighth more fits the next ones too,
-    // and costs no memory before it is touched.
-    block.size = RoundUp(num_bytes + num_bytes / 8);
-    block.data = Map(block.size);
-    if (block.data == nullptr) {
-      Release(0);
-      block.data = Map(block.size);
-    }
-    if (block.data == nullptr) return nullptr;
+    return block.data;
   }
-  in_use_[block.data] = block.size;
-  return block.data;
+  // Steps differ a little in size: an eighth more fits the next ones too, and
+  // costs no memory before it is touched.
+  const size_t size = RoundUp(num_bytes + num_bytes / 8);
+  void* data = Map(size);
+  if (data == nullptr) {
+    Release(0);
+    data = Map(size);
+  }
+  if (data == nullptr) return nullptr;
+  try {
+    in_use_[data] = size;
+  } catch (const std::bad_alloc&) {
+    munmap(data, size);
+    throw;
+  }
+  return data;
 }
 
 void PagePool::DeallocateRaw(void* data) {

@@ -29,6 +29,7 @@ class PagePool : public tensorflow::Allocator {
   static PagePool* Get();
 
   std::string Name() override { return "tf_hsm_page_pool"; }
+  // Returns null where there is no memory.
   void* AllocateRaw(size_t alignment, size_t num_bytes) override;
   void DeallocateRaw(void* data) override;
 
@@ -40,13 +41,18 @@ class PagePool : public tensorflow::Allocator {
     size_t size;
   };
 
+  // Throws std::bad_alloc, and has then changed nothing.
+  void* Allocate(size_t num_bytes);
+
   // Gives the blocks freed first back to the system, down to `max_kept` bytes.
   void Release(size_t max_kept);
 
   const size_t max_kept_;
   std::mutex mutex_;
   size_t kept_bytes_ = 0;
-  std::vector<Block> kept_;                   // the one freed last is the last
+  // The one freed last is the last; with room for all that are in use, since a
+  // tensor cannot be freed with an error.
+  std::vector<Block> kept_;
   std::unordered_map<void*, size_t> in_use_;  // sizes
 };
 

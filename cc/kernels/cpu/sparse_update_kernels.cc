@@ -8,7 +8,6 @@
 #include "cc/core/update/update.h"
 #include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/op_kernel.h"
-#include "cc/kernels/common/status.h"
 #include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/common/variable_locks.h"
 #include "cc/kernels/cpu/parallel.h"
@@ -46,11 +45,11 @@ struct SparseUpdateOp : SparseUpdateAttributes {
     TF_RETURN_IF_ERROR(ReadUpdate(context, &locks, &weights, &update));
     TF_RETURN_IF_ERROR(
         ReadGradient(context, weights->shape(), &rows, &gradient));
-    return WithMemory(
-        "no memory for the scratch of an update, which may be half done", [&] {
-          SparseUpdate<T>(update, gradient, PoolParallel(context));
-          return absl::OkStatus();
-        });
+    const int64_t width = gradient.width;
+    SparseUpdate<T>(update, gradient, PoolParallel(context, [width] {
+                      ReserveSparseUpdate<T>(width);
+                    }));
+    return absl::OkStatus();
   }
 
   // Finds, locks and checks the variables.
@@ -99,12 +98,9 @@ struct SparseUpdateOp : SparseUpdateAttributes {
     TensorShape expected = shape;
     TF_RETURN_IF_ERROR(expected.SetDimWithStatus(0, count));
     TF_RETURN_IF_ERROR(CheckShape("values", *values, expected));
-    TF_RETURN_IF_ERROR(WithMemory("no memory to sort the indices", [&] {
-      std::vector<int64_t> row_of;
-      TF_RETURN_IF_ERROR(ReadIndices(*indices, shape.dim_size(0), &row_of));
-      *rows = SortRows(row_of.data(), count);
-      return absl::OkStatus();
-    }));
+    std::vector<int64_t> row_of;
+    TF_RETURN_IF_ERROR(ReadIndices(*indices, shape.dim_size(0), &row_of));
+    *rows = SortRows(row_of.data(), count);
     gradient->rows = rows->data();
     gradient->values = Data<A>(*values);
     gradient->count = count;

@@ -61,19 +61,19 @@ struct AnyTrainStepOp : TrainStepAttributes {
     arguments.normalizers = outputs.normalizers;
     arguments.probs = outputs.probs;
     arguments.update = &update;
-    return WithMemory(
-        "no memory for the scratch of a step, which may be half done", [&] {
-          TrainStep<T>(in.problem, KernelTableFor<T>(ActiveIsa(nullptr)),
-                       in.parallel, outputs, arguments);
-          if constexpr (embeds) {
-            const SparseGradient<T> gradient = {
-                in.vector_rows.data(), outputs.dx,
-                static_cast<int64_t>(in.vector_rows.size()), width};
-            SparseUpdate<T>(UpdateOfVectors(update, parameters), gradient,
-                            in.parallel);
-          }
-          return absl::OkStatus();
-        });
+    // From here on nothing needs memory once a row has changed.
+    const auto& table = KernelTableFor<T>(ActiveIsa(nullptr));
+    const StepMemory<T> memory(plan, width, table);
+    const Parallel parallel =
+        PoolParallel(context, [memory] { memory.Reserve(); });
+    TrainStep<T>(in.problem, table, parallel, outputs, arguments);
+    if constexpr (embeds) {
+      const SparseGradient<T> gradient = {
+          in.vector_rows.data(), outputs.dx,
+          static_cast<int64_t>(in.vector_rows.size()), width};
+      SparseUpdate<T>(UpdateOfVectors(update, parameters), gradient, parallel);
+    }
+    return absl::OkStatus();
   }
 
   // [examples, width], sorted, of vectors that are updated; otherwise the op's

@@ -100,9 +100,7 @@ class DeviceTrees : public tensorflow::ResourceBase {
       WarnOnce();
       Forget();
       auto made = std::make_shared<DeviceTree>();
-      TF_RETURN_IF_ERROR(WithMemory("no memory to check a tree in", [&] {
-        return Make(context, host, made.get());
-      }));
+      TF_RETURN_IF_ERROR(Make(context, host, made.get()));
       found = trees_.emplace(key, std::move(made)).first;
     }
     *tree = found->second;

@@ -148,6 +148,14 @@ class SoftmaxGroups {
   PairBatch<T> batch_;
 };
 
+// Reserves the scratch of a block of `examples`.
+template <typename T>
+Accumulator<T>* ReserveSmall(int64_t examples, int64_t width) {
+  return Scratch<Accumulator<T>>(ExampleBlock<T>::ScratchSize(examples, width) +
+                                 BinaryGroups<T>::ScratchSize(examples, width) +
+                                 SoftmaxGroups<T>::ScratchSize(width));
+}
+
 template <typename T>
 void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
                  const ForwardOutputs<T>& out,
@@ -164,8 +172,7 @@ void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
   const int64_t examples = end - begin, width = problem.width;
   const int64_t of_block = ExampleBlock<T>::ScratchSize(examples, width);
   const int64_t of_binary = BinaryGroups<T>::ScratchSize(examples, width);
-  A* scratch =
-      Scratch<A>(of_block + of_binary + SoftmaxGroups<T>::ScratchSize(width));
+  A* scratch = ReserveSmall<T>(examples, width);
   ExampleBlock<T> block(problem, first, begin, end, out, step, scratch);
   BinaryGroups<T> binary(&block, scratch + of_block);
   SoftmaxGroups<T> others(&block, scratch + of_block + of_binary);

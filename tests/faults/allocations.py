@@ -1,0 +1,255 @@
+"""Lets each allocation of the ops fail, one at a time.
+
+    bazel run //tests/faults:allocations -- --injections=100000
+
+For random right calls of every raw op: the first allocation fails, then the
+second, up to the last. The op must then say ResourceExhausted and have changed
+no variable, or do without and give the right result. Another call must give
+that too: so no lock is left behind. The calls run in child processes with the
+interposer (interposer.cc); one that dies is counted and reported.
+"""
+
+import argparse
+import collections
+import ctypes
+import json
+import sys
+import threading
+import time
+
+from tests.faults import preloaded
+from tests.support import children
+
+# How a call is made: its op kernel made before, and its thread's scratch
+# there; by a tf.function; each time with a new op kernel, on a new thread; and
+# only built into a graph.
+MODES = ("eager", "function", "cold", "graph")
+_CASES_PER_CHILD = 200
+# More than this of one call, and only some of them fail.
+_MAX_PER_CASE = 300
+# Batches so large that outputs come from the op library's own pool of pages.
+_LARGE = {"tree": "two_level_30", "batch": (1100,), "width": 1000}
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--injections", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="case")
+    parser.add_argument("--cases", type=int, help="at most; else no bound")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+class Case:
+    """One call, which can be made again and again."""
+
+    def __init__(self, seed, number):
+        import numpy as np
+        import tensorflow as tf
+
+        from tests.support import raw_calls
+
+        self._raw_calls = raw_calls
+        op, on_variables = raw_calls.OPS[number % len(raw_calls.OPS)]
+        number //= len(raw_calls.OPS)
+        self.mode = MODES[number % len(MODES)]
+        rng = np.random.default_rng([seed, number])
+        is_large = number % 16 == 5 and op in ("loss", "train_step")
+        sizes = _LARGE if is_large else {}
+        self._call = raw_calls.valid_call(op, on_variables, rng, **sizes)
+        self.name = f"{raw_calls.raw_name(op, on_variables)} ({self.mode})"
+        self._held = raw_calls.variables(self._call)
+        self._given = raw_calls.tensors(self._call)
+        if self.mode == "function":
+            self._function = tf.function(self._trace, autograph=False)
+        self.before = self.reset()
+        self.right = self.state(self.run())
+
+    def _run_eagerly(self):
+        return self._raw_calls.run(self._call, self._held, self._given)
+
+    def run(self):
+        """Makes the call; returns its outputs."""
+        if self.mode == "function":
+            return self._function()
+        if self.mode == "graph":
+            return self._build()
+        if self.mode == "eager":
+            return self._run_eagerly()
+        from tensorflow.python.eager import context
+
+        context.context().clear_kernel_cache()
+        ended = []
+
+        def body():
+            try:
+                ended.append((self._run_eagerly(), None))
+            except Exception as error:
+                ended.append((None, error))
+
+        thread = threading.Thread(target=body)
+        thread.start()
+        thread.join()
+        result, error = ended[0]
+        if error is not None:
+            raise error
+        return result
+
+    def _trace(self):
+        import tensorflow as tf
+
+        result = self._run_eagerly()
+        return None if isinstance(result, tf.Operation) else result
+
+    def _build(self):
+        import tensorflow as tf
+
+        with tf.Graph().as_default():
+            arguments = {
+                name: [tf.constant(v) for v in values]
+                for name, values in self._call.arguments.items()
+                if name not in self._held
+            }
+            for name, values in self._held.items():
+                arguments[name] = [
+                    tf.raw_ops.VarHandleOp(dtype=v.dtype, shape=v.shape)
+                    for v in values
+                ]
+            self._raw_calls.run(self._call, {}, arguments)
+
+    def reset(self):
+        """Gives the variables their first values again; returns these."""
+        self._held = self._raw_calls.variables(self._call)
+        return self.variables()
+
+    def variables(self):
+        return [v.numpy().tobytes() for vs in self._held.values() for v in vs]
+
+    def state(self, result):
+        """The bytes of all that a call has made."""
+        outputs = getattr(result, "_asdict", lambda: {"": result})()
+        return self.variables(), {
+            name: output.numpy().tobytes()
+            for name, output in outputs.items()
+            # Of these only what the gradient reads is ever written.
+            if name not in ("normalizers", "probs") and hasattr(output, "numpy")
+        }
+
+
+def inject(case, interposer, injection):
+    """Lets one allocation of a call fail.
+
+    Returns:
+        What came of it in a word, or a sentence about what is wrong; None if
+        the call has fewer allocations.
+    """
+    import tensorflow as tf
+
+    case.reset()
+    message = result = None
+    interposer.Arm(injection)
+    try:
+        result = case.run()
+    except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+        message = type(error).__name__
+    except Exception as error:
+        message = f"wrong: {type(error).__name__}: {str(error)[:300]}"
+    interposer.Disarm()
+    if not interposer.Fired():
+        return None
+    if message is None:
+        same = case.state(result) == case.right
+        return "done without" if same else "wrong: another result"
+    if case.variables() != case.before:
+        return f"wrong: {message}, but the variables have changed"
+    if case.state(case.run()) != case.right:
+        return f"wrong: {message}, and then another result"
+    return message
+
+
+def make_cases(options):
+    """A child: goes through cases; prints a count per outcome as JSON."""
+    import numpy as np
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(4)
+    interposer = ctypes.CDLL(None)
+    progress = children.Progress()
+    outcomes = collections.Counter()
+    cases, total = 0, 0
+    while total < options.injections and cases < options.cases:
+        number = options.first + cases
+        progress.report(number)
+        case = Case(options.seed, number)
+        interposer.Arm(0)
+        case.run()
+        count = interposer.Disarm()
+        chosen = np.arange(1, count + 50)  # they vary with the threads
+        if len(chosen) > _MAX_PER_CASE:
+            chosen = np.random.default_rng(number).choice(
+                count, _MAX_PER_CASE, replace=False
+            )
+        for injection in map(int, chosen):
+            progress.report(number, injection)
+            outcome = inject(case, interposer, injection)
+            if outcome is None:
+                if injection > count:
+                    break
+                continue
+            if outcome.startswith("wrong"):
+                outcome = (
+                    f"WRONG: case {number}, {case.name}, allocation "
+                    f"{injection}: {outcome}"
+                )
+            outcomes[outcome] += 1
+            total += 1
+        cases += 1
+    print(json.dumps([outcomes, cases]))
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    if options.child:
+        make_cases(options)
+        return 0
+    total = collections.Counter()
+    first, end = options.first, options.first + (options.cases or 10**9)
+    begin = time.monotonic()
+    while total.total() < options.injections and first < end:
+        child = preloaded.run(
+            "tests.faults.allocations",
+            [
+                "--child",
+                f"--seed={options.seed}",
+                f"--first={first}",
+                f"--cases={min(_CASES_PER_CHILD, end - first)}",
+                f"--injections={options.injections - total.total()}",
+            ],
+            first,
+        )
+        if child.output is None:
+            number, injection = child.progress
+            total[f"CRASH: case {number}, allocation {injection}"] += 1
+            print(f"CRASH at {child.progress}: {child.death}", flush=True)
+            first = number + 1
+        else:
+            outcomes, cases = json.loads(child.output.splitlines()[-1])
+            total += collections.Counter(outcomes)
+            first += cases
+        bad = {k: v for k, v in total.items() if k[:5] in ("CRASH", "WRONG")}
+        print(
+            f"{total.total():,} injections into {first - options.first:,} "
+            f"calls in {time.monotonic() - begin:,.0f} s: {len(bad)} bad; "
+            + ", ".join(f"{v:,} {k}" for k, v in total.items() if k not in bad),
+            flush=True,
+        )
+    for name in bad:
+        print(name)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Lets each call that writes fail, one at a time, in all that saves.
+
+    bazel run //tests/faults:disk
+
+A tree, an export and a checkpoint are written over and over into a folder, and
+the first call that writes there fails, then the second, up to the last: alone,
+or with all that follow, as on a disk that is full, read-only or gone. What was
+there before must be whole, and nothing else may be left, but the error must be
+a sentence; or the call is done without, and what is written is whole.
+"""
+
+import argparse
+import collections
+import ctypes
+import errno
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+from tests.faults import preloaded
+from tests.support import children
+
+_ERRORS = (errno.ENOSPC, errno.EROFS, errno.EIO)
+
+
+class SavesTree:
+    """`Tree.save` over an earlier file."""
+
+    def __init__(self):
+        import tf_hsm
+
+        self._tree = tf_hsm.Tree.huffman([9, 5, 1, 1, 7, 2])
+        self._load = tf_hsm.Tree.load
+        self._earlier = tf_hsm.Tree.two_level(50)
+
+    def begin(self, folder):
+        self._earlier.save(folder / "tree.npz")
+
+    def save(self, folder):
+        self._tree.save(folder / "tree.npz")
+
+    def is_new(self, folder):
+        return self._load(folder / "tree.npz") == self._tree
+
+
+class SavesExport:
+    """`tf_hsm.serving.export` beside an earlier one."""
+
+    def __init__(self):
+        import keras
+
+        import tf_hsm
+
+        head = tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(9))
+        inputs = keras.Input([3], name="hidden")
+        self._model = keras.Model(inputs, head(inputs))
+        self._export = tf_hsm.serving.export
+
+    def begin(self, folder):
+        (folder / "earlier").mkdir()
+        (folder / "earlier" / "saved_model.pb").write_text("earlier")
+
+    def save(self, folder):
+        self._export(self._model, folder / "new", k=3)
+
+    def is_new(self, folder):
+        import tensorflow as tf
+
+        loaded = tf.saved_model.load(folder / "new")
+        (extra,) = (folder / "new" / "assets.extra").iterdir()
+        from tf_hsm.runtime.library import op_library_path
+
+        same = (
+            extra.read_bytes() == pathlib.Path(op_library_path()).read_bytes()
+        )
+        found = loaded.signatures["serving_default"](hidden=tf.zeros([2, 3]))
+        return same and found["classes"].shape == (2, 3)
+
+
+class SavesCheckpoint:
+    """The language model's checkpoint over an earlier one."""
+
+    def __init__(self):
+        import keras
+
+        from examples.language_model import checkpoint, settings
+
+        self._checkpoint = checkpoint
+        self._model = keras.Sequential(
+            [keras.Input([2]), keras.layers.Dense(2)]
+        )
+        self._model.compile("sgd", "mse")
+        self._run = checkpoint.Run(settings.Settings(), "digest", ("a",), [])
+
+    def begin(self, folder):
+        (folder / self._checkpoint.MODEL).write_bytes(b"earlier")
+
+    def save(self, folder):
+        self._checkpoint.save(folder, self._model, self._run)
+
+    def is_new(self, folder):
+        _, run = self._checkpoint.load(folder)
+        return run.digest == "digest"
+
+
+WRITERS = {
+    "tree": SavesTree,
+    "export": SavesExport,
+    "checkpoint": SavesCheckpoint,
+}
+
+
+def _contents(folder):
+    return {
+        str(path.relative_to(folder)): path.is_file() and path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def inject(writer, interposer, call, error, all_fail):
+    """Lets one call of a save fail.
+
+    Returns:
+        What came of it in a word, or "wrong: " and a sentence; and how many
+        calls there were.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        writer.begin(folder)
+        before, failure = _contents(folder), None
+        interposer.ArmFolder(os.fsencode(name + "/"), call, error, all_fail)
+        try:
+            writer.save(folder)
+        except OSError as error:
+            failure = str(error)
+        except Exception as error:
+            failure = f"{type(error).__name__}: {error}"
+        count = interposer.Disarm()
+        if not interposer.Fired():
+            return ("wrong: " + failure if failure else None), count
+        after = _contents(folder)
+        if failure is None:
+            whole = writer.is_new(folder)
+            return ("done without" if whole else "wrong: half written"), count
+        if after != before:
+            left = after.keys() - before.keys()
+            return f"wrong: {failure}: left {left or 'another file'}", count
+        if "\n" in failure or len(failure) > 400:
+            return f"wrong: no sentence: {failure[:300]!r}", count
+        writer.save(folder)
+        if not writer.is_new(folder):
+            return "wrong: not saved afterwards", count
+        return "refused", count
+
+
+def make_injections(options):
+    """A child: goes through the calls; prints a count per outcome as JSON."""
+    interposer = ctypes.CDLL(None)
+    progress = children.Progress()
+    outcomes = collections.Counter()
+    for number, name in enumerate(options.writers):
+        writer = WRITERS[name]()
+        _, count = inject(writer, interposer, 0, errno.ENOSPC, False)
+        for call in range(1, count + 1, options.every):
+            progress.report(number, call)
+            for all_fail in (False, True):
+                error = _ERRORS[(call + all_fail) % len(_ERRORS)]
+                outcome, _ = inject(writer, interposer, call, error, all_fail)
+                if outcome and outcome.startswith("wrong"):
+                    outcome = (
+                        f"WRONG: {name}, call {call} of {count}: {outcome}"
+                    )
+                outcomes[outcome or "fewer calls"] += 1
+        outcomes[f"{name}: calls"] = count
+    print(json.dumps(outcomes))
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--writers", nargs="*", default=list(WRITERS))
+    parser.add_argument("--every", type=int, default=1, help="of the calls")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.child:
+        make_injections(options)
+        return 0
+    child = preloaded.run(
+        "tests.faults.disk",
+        ["--child", f"--every={options.every}", "--writers", *options.writers],
+    )
+    if child.output is None:
+        print(f"CRASH at {child.progress}: {child.death}")
+        return 1
+    outcomes = json.loads(child.output.splitlines()[-1])
+    for outcome, count in outcomes.items():
+        print(f"{count:,} {outcome}")
+    return 1 if any(k.startswith("WRONG") for k in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

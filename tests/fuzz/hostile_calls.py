@@ -1,0 +1,277 @@
+"""Calls of raw ops with forged arguments, and what may come of them."""
+
+import dataclasses
+import functools
+
+import ml_dtypes
+import numpy as np
+import tensorflow as tf
+
+from tests.support import raw_calls
+
+# What a caller must get, if anything. An OpError has a subclass per code.
+ERRORS = (tf.errors.OpError, ValueError, TypeError, OverflowError)
+# Codes that say that an op is broken, not the call.
+_OURS = (tf.errors.InternalError, tf.errors.UnknownError)
+_INTEGERS = [
+    *(-(2**63), -(2**63) + 1, -(2**31) - 1, -(2**31), -2, -1, 0, 1, 2, 3, 7),
+    *(30, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1),
+]
+# Some beyond all memory, were there one number in them.
+_EMPTY = [
+    (),
+    (0,),
+    (0, 0, 2),
+    (0, 2**31),
+    (2**40, 0),
+    (0, 2**50),
+    (2**31, 0, 1),
+]
+# Hostile calls that are made from one right one.
+_VARIANTS = 16
+# Of those, so many samples would take all memory, and hours; more fail at once.
+_TOO_SLOW = (2**31 - 1, 2**31)
+_FLOATS = [np.nan, np.inf, -np.inf, 3e38, -3e38, 0, -0.0, 1, -1, 1e-300, 1e300]
+_DTYPES = [
+    *(np.float16, np.float32, np.float64, ml_dtypes.bfloat16, np.int32),
+    *(np.int64, np.uint8, np.bool_, np.complex64, np.str_),
+]
+_FORGED = {
+    "T": [tf.float32, tf.float64, tf.bfloat16, tf.half, tf.int32, tf.string],
+    "Taccumulator": [tf.float32, tf.float64, tf.half, tf.int64],
+    "ignore_classes": [[], [-(2**63)], [2**63 - 1, 0], [0.5], 3],
+    "rule": ["sgd", "adagrad", "rowwise_adagrad", "adam", "none", "", 3, None],
+    "with_gradients": [True, False, 2, "yes"],
+    "of_nodes": [True, False, -1],
+    "stochastic_rounding": [True, False, None],
+}
+
+
+def _extremes(name, array):
+    """Values at the ends of what the array's type can hold."""
+    with np.errstate(all="ignore"):
+        if array.dtype.kind not in "iu":
+            return np.array(_FLOATS).astype(array.dtype)
+        info = np.iinfo(array.dtype)
+        values = np.clip(_INTEGERS, info.min, info.max).astype(array.dtype)
+        slow = name == "num_samples" and np.isin(values, _TOO_SLOW)
+        return values[~np.atleast_1d(slow)] if np.any(slow) else values
+
+
+def _spoil(rng, name, array):
+    """One array with other sizes, rank or type, or other values."""
+    extremes = _extremes(name, array)
+    kind = rng.integers(10)
+    if array.ndim == 0 and kind < 6:
+        return np.array(rng.choice(extremes))
+    if array.size == 0:
+        return np.zeros(_EMPTY[rng.integers(len(_EMPTY))], array.dtype)
+    if kind == 0:
+        return np.repeat(array[..., np.newaxis], rng.integers(3), -1)
+    if kind == 1:
+        return array.reshape(-1)[:1].reshape(()) if array.size else array
+    if kind == 2:
+        axis = rng.integers(max(array.ndim, 1))
+        return np.repeat(np.atleast_1d(array), 2, axis=axis)
+    if kind == 3:
+        return np.atleast_1d(array)[: rng.integers(array.size + 1)]
+    if kind == 4:
+        return np.zeros([0] * int(rng.integers(1, 5)), array.dtype)
+    if kind == 5 and rng.integers(3) == 0:
+        dtype = _DTYPES[rng.integers(len(_DTYPES))]
+        return np.ones(array.shape, np.float32).astype(dtype)
+    array = array.copy()
+    if kind < 8:
+        at = rng.integers(array.size, size=rng.integers(1, 4))
+        array.flat[at] = rng.choice(extremes)
+    elif kind == 8 or array.dtype.kind not in "iu":
+        # Of a tree, an array of the right values in the wrong order.
+        array.flat[:] = rng.choice(array.ravel(), size=array.size)
+    else:
+        array.flat[:] = rng.integers(
+            -array.size, array.size + 3, size=array.size
+        )
+    return array
+
+
+@functools.cache
+def _other_handles():
+    """Handles that no op takes, and, to keep them alive, what they are of."""
+    table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
+    odd = [np.zeros((3, 2)), np.zeros((), np.float32), np.int32([1])]
+    others = [tf.Variable(each) for each in odd]
+    handles = [
+        table.resource_handle,
+        tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[3, 2]),
+        *(variable.handle for variable in others),
+        tf.stack([others[0].handle] * 2),
+        tf.constant([1.0]),
+    ]
+    return handles, (table, others)
+
+
+@functools.lru_cache(maxsize=1)
+def _right_call(seed, number):
+    op, on_variables = raw_calls.OPS[number % len(raw_calls.OPS)]
+    rng = np.random.default_rng([seed, number])
+    return raw_calls.valid_call(op, on_variables, rng)
+
+
+def hostile_call(seed, number):
+    """A call with up to three things wrong; now and then with none.
+
+    Returns:
+        A Call, a generator, how many things are wrong, and lists of two
+        parameters, as (name, index) each, that are to be one variable.
+    """
+    right = _right_call(seed, number // _VARIANTS)
+    call = dataclasses.replace(
+        right,
+        arguments={**right.arguments},
+        attributes={**right.attributes},
+    )
+    rng = np.random.default_rng([seed, number, 1])
+    on_variables = call.on_variables
+    changes = int(rng.choice([0, 1, 1, 1, 2, 3]))
+    aliases = []
+    for _ in range(changes):
+        names = [n for n, values in call.arguments.items() if values]
+        name = names[rng.integers(len(names))]
+        values = call.arguments[name] = list(call.arguments[name])
+        at = rng.integers(len(values))
+        is_variable = on_variables and name in raw_calls.PARAMETERS
+        kind = rng.integers(12)
+        if kind == 0:
+            known = [n for n in _FORGED if n in call.attributes]
+            known += ["T"] * on_variables
+            known += ["ignore_classes"] * ("labels" in call.arguments)
+            if known:
+                attribute = known[rng.integers(len(known))]
+                forged = _FORGED[attribute]
+                call.attributes[attribute] = forged[rng.integers(len(forged))]
+        elif kind == 1 and is_variable:
+            handles, _ = _other_handles()
+            values[at] = handles[rng.integers(len(handles))]
+        elif kind == 2 and is_variable:
+            other = [n for n in names if n in raw_calls.PARAMETERS]
+            other = other[rng.integers(len(other))]
+            index = rng.integers(len(call.arguments[other]))
+            aliases.append(((name, at), (other, index)))
+        elif kind == 3 and name in raw_calls.LISTS:
+            # One too many or one too few, where that is possible.
+            values[at : at + rng.integers(2)] = values[: rng.integers(3)]
+        elif isinstance(values[at], np.ndarray):
+            values[at] = _spoil(rng, name, values[at])
+    return call, rng, changes, aliases
+
+
+def try_call(seed, number):
+    """Makes a hostile call and runs it; the same for the same numbers.
+
+    Returns:
+        What came of it in a word, or "wrong: " and a sentence.
+    """
+    call, rng, changes, aliases = hostile_call(seed, number)
+    is_valid = changes == 0
+    if not is_valid and rng.integers(16) == 0:
+        return _try_in_graph(call)
+    held = before = None
+    try:
+        held = raw_calls.variables(call)
+        for (name, at), (other, index) in aliases:
+            if at < len(held[name]) and index < len(held[other]):
+                held[name][at] = held[other][index]
+        before = _contents(held)
+        result = raw_calls.run(call, held)
+    except ERRORS as error:
+        if held is None or before is None:
+            return "refused"  # by TensorFlow, before any op of ours
+        if is_valid:
+            return f"wrong: a right call failed: {error}"
+        if isinstance(error, _OURS):
+            return f"wrong: an error that blames the op: {error}"
+        if _contents(held) != before:
+            return f"wrong: written in spite of an error: {error}"
+        return _kind(call, error)
+    problem = _problem(call, result, is_valid)
+    if problem:
+        return problem
+    if is_valid and call.op in raw_calls.STEPS and not _all_finite(held):
+        return "wrong: a right step made parameters that are not finite"
+    return "right" if is_valid else "accepted"
+
+
+def _kind(call, error):
+    """Whether the error names an argument, or is TensorFlow's, in a word."""
+    message = str(error)
+    if not isinstance(error, tf.errors.OpError):
+        return "refused"  # before any op runs
+    if isinstance(error, tf.errors.ResourceExhaustedError):
+        return "no memory"
+    if any(name in message for name in (*call.arguments, *call.attributes)):
+        return "named"
+    return f"wrong: an error that names no argument: {message}"
+
+
+def _contents(held):
+    values = [v for vs in held.values() for v in vs]
+    values = [
+        np.asarray(v.numpy()) for v in values if isinstance(v, tf.Variable)
+    ]
+    return [v.tolist() if v.dtype == object else v.tobytes() for v in values]
+
+
+def _all_finite(held):
+    values = [v for vs in held.values() for v in vs]
+    return all(np.isfinite(v.numpy().astype(np.float64)).all() for v in values)
+
+
+def _problem(call, result, is_valid):
+    """What is wrong with the outputs of an op, or None."""
+    outputs = result._asdict() if hasattr(result, "_asdict") else {"": result}
+    for name, output in outputs.items():
+        if not isinstance(output, tf.Tensor) or not output.shape.num_elements():
+            continue
+        if name in ("normalizers", "probs"):
+            continue  # Only what the gradient reads is ever written.
+        values = output.numpy().astype(
+            np.int64 if output.dtype.is_integer else np.float64
+        )
+        if is_valid and not np.isfinite(values).all():
+            return f"wrong: a right call gave {name} = {values}"
+        if name in ("classes", "best_class") or call.op == "sample":
+            groups = call.arguments["group_offsets"][0].size - 1
+            classes = len(call.arguments["weights"][0]) - groups + 1
+            # A draw from probabilities that are NaN is -1.
+            least = -1 if call.op == "sample" and not is_valid else 0
+            if values.min() < least or values.max() >= classes:
+                return f"wrong: classes that are none: {values}"
+    return None
+
+
+def _try_in_graph(call):
+    """Builds the op in a graph, for its shape function alone."""
+    with tf.Graph().as_default():
+        try:
+            arguments = {}
+            for name, values in call.arguments.items():
+                is_parameter = name in raw_calls.PARAMETERS
+                arguments[name] = [
+                    _symbol(value, call.on_variables and is_parameter)
+                    for value in values
+                ]
+            raw_calls.run(call, {}, arguments)
+        except ERRORS:
+            return "refused in a graph"
+    return "accepted in a graph"
+
+
+def _symbol(value, is_variable):
+    if isinstance(value, tf.Tensor):
+        value = np.zeros(value.shape, np.float32)
+    dtype = tf.as_dtype(value.dtype)
+    if is_variable:
+        return tf.raw_ops.VarHandleOp(dtype=dtype, shape=value.shape)
+    if value.size > 10_000:
+        return tf.compat.v1.placeholder(dtype, value.shape)
+    return tf.constant(value, dtype)

@@ -1,0 +1,330 @@
+"""Valid calls of every raw op, on small random problems."""
+
+import dataclasses
+import functools
+import itertools
+
+import ml_dtypes
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime.tree_tensors import (
+    child_tensors,
+    path_tensors,
+    tree_tensors,
+)
+
+INFERENCE = (
+    "log_probs",
+    "log_probs_grad",
+    "top_k",
+    "sample",
+    "class_log_probs",
+)
+LOSSES = ("loss", "loss_grad")
+STEPS = ("train_step", "embedding_train_step", "sparse_update")
+# (name without prefix, whether the parameters are variables)
+OPS = [
+    *itertools.product(INFERENCE + LOSSES, [False, True]),
+    *itertools.product(STEPS, [True]),
+]
+DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16, np.float64)
+# Slots per parameter.
+RULES = {"sgd": 0, "adagrad": 1, "rowwise_adagrad": 1, "adam": 2}
+# Arguments that are variables, where an op takes any.
+PARAMETERS = (
+    "weights",
+    "biases",
+    "slots",
+    "weight_slots",
+    "bias_slots",
+    "vectors",
+    "vector_slots",
+)
+LISTS = ("biases", "slots", "weight_slots", "bias_slots", "vector_slots")
+# Groups of 1, 2, few and many rows; even and ragged; one level and 30. The
+# last ones take the most time and come up the least.
+_TREES = {
+    "two_level_30": lambda: tf_hsm.Tree.two_level(30),
+    "binary_12": lambda: tf_hsm.Tree.balanced(12, 2),
+    "huffman_6": lambda: tf_hsm.Tree.huffman([9, 5, 1, 1, 7, 2]),
+    "huffman_31": lambda: tf_hsm.Tree.huffman(2.0 ** np.arange(31)),
+    "single": lambda: tf_hsm.Tree.two_level(1),
+    "flat_70": lambda: tf_hsm.Tree.balanced(70, 70),
+    "wide_2100": lambda: tf_hsm.Tree.balanced(2100, [35, 60]),
+}
+_BATCHES = [(), (0,), (1,), (5,), (1,), (5,), (2, 3), (40,)]
+_WIDTHS = [0, 1, 3, 8, 17, 33, 64]
+
+
+@dataclasses.dataclass
+class Call:
+    """The arguments of one raw op.
+
+    Attributes:
+        op: Its name, without the prefixes.
+        on_variables: Whether its parameters are variables.
+        arguments: Name -> list of arrays, of one unless the op takes a list.
+            An element may be a tensor, which is then passed as it is.
+        attributes: Name -> value.
+    """
+
+    op: str
+    on_variables: bool
+    arguments: dict
+    attributes: dict
+
+    @property
+    def raw_op(self):
+        return getattr(raw_ops, raw_name(self.op, self.on_variables))
+
+
+def raw_name(op, on_variables):
+    return f"{'resource_' * on_variables}tf_hsm_{op}"
+
+
+@functools.cache
+def _tree(name):
+    tree = _TREES[name]()
+    return tree, {
+        kind: {k: v.numpy() for k, v in tensors(tree)._asdict().items()}
+        for kind, tensors in [
+            ("below", child_tensors),
+            ("paths", path_tensors),
+            ("all", tree_tensors),
+        ]
+    }
+
+
+def _accumulator(dtype):
+    return np.float64 if dtype == np.float64 else np.float32
+
+
+def valid_call(
+    op, on_variables, rng, dtype=None, tree=None, batch=None, width=None
+):
+    """Makes a right call of an op on a random problem, with random options.
+
+    Args:
+        op: One of OPS: the name.
+        on_variables: And whether its parameters are variables.
+        rng: A NumPy generator.
+        dtype: Of the parameters. By default a random one, as of what follows.
+        tree: A key of the trees here.
+        batch: The shape of the labels, a tuple.
+        width: Of a row.
+
+    Returns:
+        A Call.
+    """
+
+    def pick(value, values, power=1):
+        """The value; by default one of the values, or of the first ones."""
+        at = int(len(values) * rng.random() ** power)
+        return values[at] if value is None else value
+
+    dtype = pick(dtype, DTYPES)
+    tree, arrays = _tree(pick(tree, list(_TREES), 2))
+    batch, width = pick(batch, _BATCHES), pick(width, _WIDTHS, 2)
+    accumulator = _accumulator(dtype)
+
+    def normal(*shape, of=dtype):
+        return rng.normal(size=shape).astype(of)
+
+    call = Call(op, on_variables, {}, {})
+    if on_variables:
+        call.attributes["T"] = dtype
+    add = call.arguments.update
+    if op == "sparse_update":
+        _add_sparse_update(call, rng, dtype, width)
+        return call
+    add(weights=[normal(tree.num_rows, width)])
+    add(biases=[normal(tree.num_rows)] if rng.integers(4) else [])
+    inputs = [normal(*batch, width, of=pick(None, DTYPES))]
+    if op in INFERENCE:
+        add(inputs=inputs, **_each(arrays["below"]))
+        _add_inference(call, rng, tree, arrays["paths"], batch, accumulator)
+        return call
+    integer = [np.int32, np.int64][rng.integers(2)]
+    add(labels=[rng.integers(tree.num_classes, size=batch).astype(integer)])
+    if rng.integers(3) == 0:
+        call.attributes["ignore_classes"] = [-1, 2**40][: rng.integers(1, 3)]
+        labels = call.arguments["labels"][0]
+        call.arguments["labels"][0] = np.where(
+            rng.integers(3, size=batch) == 0, integer(-1), labels
+        )
+    if op == "embedding_train_step":
+        add(indices=[rng.integers(5, size=batch).astype(integer)])
+    else:
+        add(inputs=inputs)
+    add(**_each(arrays["all"]))
+    if op == "loss":
+        call.attributes["with_gradients"] = bool(rng.integers(2))
+        call.attributes["Taccumulator"] = accumulator
+        return call
+    add(loss_grads=[normal(*batch, of=accumulator)])
+    if op == "loss_grad":
+        loss = dataclasses.replace(call, op="loss")
+        loss.arguments = {**call.arguments}
+        del loss.arguments["loss_grads"]
+        loss.attributes = {**call.attributes, "Taccumulator": accumulator}
+        kept = run(loss)
+        add(normalizers=[kept.normalizers.numpy()], probs=[kept.probs.numpy()])
+        return call
+    _add_step(call, rng, dtype, width)
+    return call
+
+
+def _each(arrays):
+    return {name: [array] for name, array in arrays.items()}
+
+
+def _add_inference(call, rng, tree, paths, batch, accumulator):
+    def scalar(value):
+        return [np.array(value)]
+
+    def up_to(most):
+        return int(rng.integers(1, most + 1))
+
+    op, add = call.op, call.arguments.update
+    if not op.endswith("grad"):
+        call.attributes["Taccumulator"] = accumulator
+    if op.startswith("log_probs"):
+        of_nodes = call.attributes["of_nodes"] = bool(rng.integers(2))
+        size = [tree.num_classes, tree.num_rows][of_nodes]
+    if op == "log_probs_grad":
+        forward = dataclasses.replace(call, op="log_probs")
+        forward.attributes = {**call.attributes, "Taccumulator": accumulator}
+        made = run(forward)
+        add(
+            log_probs=[made.log_probs.numpy()],
+            group_log_probs=[made.group_log_probs.numpy()],
+            grads=[rng.normal(size=(*batch, size)).astype(accumulator)],
+        )
+    elif op == "top_k":
+        add(
+            k=scalar(up_to(min(tree.num_classes, 50))),
+            beam_width=scalar(up_to(4) - 1),
+        )
+    elif op == "sample":
+        add(
+            num_samples=scalar(up_to(5) - 1),
+            seed=[rng.integers(2**62, size=2)],
+            temperature=scalar(rng.random() + 0.1),
+            top_k=scalar(up_to(tree.num_classes) * int(rng.integers(2))),
+            top_p=scalar(rng.choice([1.0, 0.5, 1e-9])),
+        )
+    elif op == "class_log_probs":
+        shape = (*batch, int(rng.integers(4)))
+        integer = [np.int32, np.int64][rng.integers(2)]
+        classes = rng.integers(tree.num_classes, size=shape).astype(integer)
+        add(**_each(paths), classes=[classes])
+
+
+def _slots(rng, rule, parameter, row_wise=True):
+    """The slots of a parameter, positive numbers."""
+    shape = parameter.shape
+    if rule == "rowwise_adagrad" and row_wise:
+        shape = shape[:1]
+    slots = rng.random((RULES[rule], *shape)) + 0.1
+    return list(slots.astype(_accumulator(parameter.dtype)))
+
+
+def _hyperparameters():
+    return [np.array([0.1, 0.9, 0.99, 1e-7])]
+
+
+def _add_step(call, rng, dtype, width):
+    rule = call.attributes["rule"] = str(rng.choice(list(RULES)))
+    call.attributes["stochastic_rounding"] = bool(rng.integers(2))
+    weights, biases = call.arguments["weights"][0], call.arguments["biases"]
+    call.arguments.update(
+        hyperparameters=_hyperparameters(),
+        seed=[np.array(rng.integers(2**62))],
+        weight_slots=_slots(rng, rule, weights),
+        bias_slots=_slots(rng, rule, biases[0]) if biases else [],
+    )
+    if call.op == "embedding_train_step":
+        vectors = rng.normal(size=(5, width)).astype(dtype)
+        call.arguments["vectors"] = [vectors]
+        call.arguments["vector_slots"] = _slots(rng, rule, vectors)
+    else:
+        call.attributes["with_gradients"] = bool(rng.integers(2))
+
+
+def _add_sparse_update(call, rng, dtype, width):
+    rule = call.attributes["rule"] = str(rng.choice(list(RULES)))
+    rows, count = int(rng.integers(1, 40)), int(rng.choice([0, 1, 7, 90]))
+    shape = [(), (width,), (2, width)][rng.integers(3)]
+    weights = rng.normal(size=(rows, *shape)).astype(dtype)
+    integer = [np.int32, np.int64][rng.integers(2)]
+    values = rng.normal(size=(count, *shape)).astype(_accumulator(dtype))
+    call.arguments.update(
+        weights=[weights],
+        slots=_slots(rng, rule, weights),
+        indices=[rng.integers(rows, size=count).astype(integer)],
+        values=[values],
+        hyperparameters=_hyperparameters(),
+    )
+
+
+@functools.cache
+def _variable(dtype, number):
+    zero = tf.zeros([], dtype)
+    return tf.Variable(zero, shape=tf.TensorShape(None))
+
+
+def variables(call):
+    """Puts the call's parameters into variables that live on, if any.
+
+    Returns:
+        Name of an argument -> list of variables, or of what is a tensor.
+    """
+    if not call.on_variables:
+        return {}
+    made, number = {}, itertools.count()
+    for name in PARAMETERS:
+        if name not in call.arguments:
+            continue
+        made[name] = []
+        for value in call.arguments[name]:
+            if not isinstance(value, tf.Tensor):
+                array = value
+                value = _variable(tf.as_dtype(array.dtype), next(number))
+                value.assign(array, read_value=False)
+            made[name].append(value)
+    return made
+
+
+def tensors(call):
+    """The call's other arguments as tensors, likewise."""
+    given = {
+        name: values
+        for name, values in call.arguments.items()
+        if not (call.on_variables and name in PARAMETERS)
+    }
+    return {k: [tf.convert_to_tensor(v) for v in vs] for k, vs in given.items()}
+
+
+def run(call, held=None, given=None):
+    """Calls the op.
+
+    Args:
+        call: A Call.
+        held: What `variables` has made of it; by default made here.
+        given: What `tensors` has made of it; by default what it would make.
+
+    Returns:
+        What the op returns.
+    """
+    held = variables(call) if held is None else held
+    arguments = dict(call.arguments) if given is None else dict(given)
+    for name, values in held.items():
+        arguments[name] = [
+            v if isinstance(v, tf.Tensor) else v.handle for v in values
+        ]
+    for name in arguments.keys() - LISTS:
+        arguments[name] = arguments[name][0]
+    return call.raw_op(**arguments, **call.attributes)
