@@ -277,7 +277,6 @@ def hsm_preload_library(name, **kwargs):
     """A shared library for LD_PRELOAD, whose functions hide others' ones."""
     native.cc_binary(
         name = name,
-        testonly = True,
         copts = _COPTS,
         linkopts = ["-ldl"],
         linkshared = True,
