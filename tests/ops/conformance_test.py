@@ -58,31 +58,43 @@ def assert_exactly_the_touched_rows(result, tree, labels):
         assert gradient.values.shape[0] == len(expected)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SMALL_SHAPES + LARGE_SHAPES)
-@pytest.mark.parametrize("name", trees.CATALOGUE)
+def cases_of_the_ops():
+    """Each tree with all small problems, and with two types of the large ones.
+
+    So each pair of a tree, a shape and a type is there.
+    """
+    for i, name in enumerate(trees.CATALOGUE):
+        for shape in SMALL_SHAPES:
+            yield from ((name, shape, dtype) for dtype in DTYPES)
+        for j, shape in enumerate(LARGE_SHAPES):
+            yield from ((name, shape, d) for d in DTYPES[(i + j) % 2 :: 2])
+
+
+@pytest.mark.parametrize("name, shape, dtype", cases_of_the_ops())
 def test_ops(name, shape, dtype):
     tree = build(name)
     problem, expected, bound = solved(name, shape, dtype)
-    for loss, parameter in OPS.values():
-        for label_dtype in (np.int32, np.int64):
-            result = evaluate(
-                loss,
-                tree,
-                problem,
-                parameter=parameter,
-                label_dtype=label_dtype,
-            )
-            assert result.loss.dtype == oracle.accumulator(dtype)
-            assert_within(dense(result), expected, bound)
-            assert_exactly_the_touched_rows(result, tree, problem.labels)
+    for i, (loss, parameter) in enumerate(OPS.values()):
+        # Both types of labels with both forms, over the trees.
+        swaps = list(trees.CATALOGUE).index(name) % 2
+        result = evaluate(
+            loss,
+            tree,
+            problem,
+            parameter=parameter,
+            label_dtype=[np.int32, np.int64][(i + swaps) % 2],
+        )
+        assert result.loss.dtype == oracle.accumulator(dtype)
+        assert_within(dense(result), expected, bound)
+        assert_exactly_the_touched_rows(result, tree, problem.labels)
 
 
-@pytest.mark.parametrize("dtype", DTYPES[:2])
 @pytest.mark.parametrize("shape", SMALL_SHAPES)
 @pytest.mark.parametrize("name", trees.CATALOGUE)
 @pytest.mark.parametrize("implementation", BASELINES)
-def test_baselines(implementation, name, shape, dtype):
+def test_baselines(implementation, name, shape):
+    swaps = list(trees.CATALOGUE).index(name) + SMALL_SHAPES.index(shape)
+    dtype = DTYPES[swaps % 2]
     loss, parameter = BASELINES[implementation]
     problem, expected, bound = solved(name, shape, dtype)
     result = evaluate(loss, build(name), problem, parameter=parameter)
