@@ -279,8 +279,10 @@ def test_ties():
         np.testing.assert_array_equal(np.unique(draws), np.arange(count))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", trees.CATALOGUE)
+@pytest.mark.parametrize(
+    "name, dtype",
+    [(name, DTYPES[i % 4]) for i, name in enumerate(trees.CATALOGUE)],
+)
 def test_the_ends_of_the_restrictions(name, dtype):
     tree = build(name)
     arguments = arguments_of(problem_on(tree, 5, dtype))
@@ -316,11 +318,16 @@ def test_temperatures_beyond_float32(dtype, temperature):
     np.testing.assert_array_equal(np.unique(draws), want)
 
 
-@pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.5}])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("graph", [False, True])
+# With each pair of options, type and mode; each shape with all options.
 @pytest.mark.parametrize(
-    "leading, width", [([], 7), ([0], 7), ([3, 2], 7), ([6], 0), ([2, 3], 1)]
+    "leading, width, graph, dtype, options",
+    [
+        (*shape, bool((i + j) % 2), DTYPES[(i + 2 * j) % 4], options)
+        for i, shape in enumerate(
+            [([], 7), ([0], 7), ([3, 2], 7), ([6], 0), ([2, 3], 1)]
+        )
+        for j, options in enumerate([{}, {"top_k": 3}, {"top_p": 0.5}])
+    ],
 )
 def test_shapes(leading, width, graph, dtype, options):
     """Any leading shape, width and type, in graphs that do not know shapes."""

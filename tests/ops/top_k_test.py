@@ -81,8 +81,15 @@ def test_best_by_the_reference(name, dtype):
     reference.assert_near(at, -np.sort(-values), 2 * worst + 0 * at)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("kind", ["zero", "equal rows", "integers", "no bias"])
+@pytest.mark.parametrize(
+    "kind, dtype",
+    [
+        ("zero", np.float32),
+        ("equal rows", np.float64),
+        ("integers", np.float32),
+        ("no bias", np.float64),
+    ],
+)
 @pytest.mark.parametrize("name", trees.CATALOGUE)
 def test_ties(name, kind, dtype):
     """Equal classes come in the order of their numbers."""
