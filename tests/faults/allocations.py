@@ -189,9 +189,8 @@ def make_cases(options):
         count = interposer.Disarm()
         chosen = np.arange(1, count + 50)  # they vary with the threads
         if len(chosen) > _MAX_PER_CASE:
-            chosen = np.random.default_rng(number).choice(
-                count, _MAX_PER_CASE, replace=False
-            )
+            some = np.random.default_rng(number)
+            chosen = np.sort(some.choice(chosen, _MAX_PER_CASE, replace=False))
         for injection in map(int, chosen):
             progress.report(number, injection)
             outcome = inject(case, interposer, injection)
