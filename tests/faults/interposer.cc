@@ -7,10 +7,10 @@
 //   Disarm()          returns how many were counted
 //   Fired()           whether the n-th came
 //
-// Allocations count whose stack has a function of the op library. Two kinds do
-// not, which end the process if they fail: those that the C library makes for
-// itself, and those of TensorFlow's Python binding when a variable lets go of a
-// NumPy array.
+// Allocations count whose stack has a function of the op library. Three kinds
+// do not, which end the process if they fail: those that the C library makes
+// for itself, those of TensorFlow's Python binding when a variable lets go of a
+// NumPy array, and what Abseil maps for its locks.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -204,7 +204,8 @@ EXPORT int posix_memalign(void** data, size_t alignment, size_t size) {
 EXPORT void* mmap(void* at, size_t size, int protection, int flags, int file,
                   off_t offset) {
   static const auto next = NEXT(mmap);
-  if (file == -1 && MemoryFails()) {
+  const auto caller = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+  if (file == -1 && op_library.Has(caller) && MemoryFails()) {
     errno = ENOMEM;
     return MAP_FAILED;
   }
