@@ -117,6 +117,11 @@ def wrong_flags(folder, name, arguments):
         given = re.findall(r"^--(\w+)", "\n".join(arguments), re.M)
         assert sources or not given, f"no {folder} in the BUILD of this test"
         return set(given) - set(known)
+    if folder.startswith("tests/"):  # by argparse
+        source = (ROOT / folder / f"{name}.py").read_text()
+        known = re.findall(r'add_argument\("--(\w+)"', source)
+        given = re.findall(r"^--(\w+)", "\n".join(arguments), re.M)
+        return set(given) - set(known)
     module = f"{folder}.{name}".replace("/", ".")
     with programs.program(module) as program, flagsaver.flagsaver():
         # Those of an example are its own.
