@@ -59,8 +59,8 @@ class BestClassesCheck {
     const BestClasses best = {size_, k, device_log_probs.data(),
                               device_ids.data()};
     std::string error = DrawFromBest(best, top_p, arguments, draws.data(),
-                                     too_few.data(), nullptr);
-    error += SplitBest(best, first.data(), pruned.data(), nullptr);
+                                     too_few.data(), CheckStream());
+    error += SplitBest(best, first.data(), pruned.data(), CheckStream());
     const std::vector<int64_t> got = draws.Download();
     const std::vector<int32_t> flags = too_few.Download();
     const std::vector<int64_t> firsts = first.Download();

@@ -27,6 +27,12 @@ struct CheckCase {
   int64_t shared_bytes = 64 << 10;  // of a block, in the emulation
 };
 
+// The stream that a thread of the host checks on.
+inline void* CheckStream() {
+  static thread_local const DeviceStream stream;
+  return stream.Use();
+}
+
 // Examples of a check of predictions: more would only take long.
 constexpr int64_t kMaxPredictions = 33;
 
@@ -77,6 +83,7 @@ inline void Line(const std::string& name, bool good, const std::string& what) {
   num_failed += good ? 0 : 1;
   std::printf("%-6s %-52s %s\n", good ? "ok" : "FAILED", name.c_str(),
               what.c_str());
+  std::fflush(stdout);
 }
 
 template <typename T>

@@ -125,22 +125,22 @@ class GarbageCheck {
         const DeviceMemory blocks(batch, logits);
         const Memory& memory = blocks.memory;
         error += Forward<T>(batch, memory, {loss.data(), dx.data(), nullptr},
-                            nullptr);
-        error +=
-            Backward<T>(batch, memory, grads,
-                        {capacity, rows.data(), dw.data(), db.data()}, nullptr);
-        error += ApplyUpdate(batch, memory, grads, update, nullptr);
+                            CheckStream());
+        error += Backward<T>(batch, memory, grads,
+                             {capacity, rows.data(), dw.data(), db.data()},
+                             CheckStream());
+        error += ApplyUpdate(batch, memory, grads, update, CheckStream());
         if (logits == 0) break;
       }
       const DeviceBlock scratch(LogProbsBytes(batch, false));
       const DeviceArray<A> classes(case_.size * case_.tree.num_classes);
       error += LogProbs(batch, levels_, false, classes.data(), scratch.data(),
-                        nullptr);
+                        CheckStream());
       SampleArguments arguments;
       const DeviceBlock sample_scratch(SampleBytes(batch, arguments));
       const DeviceArray<int64_t> drawn(case_.size);
       error += Sample(batch, arguments, drawn.data(), sample_scratch.data(),
-                      nullptr);
+                      CheckStream());
       for (int64_t id : drawn.Download()) {
         if (id < -1 || id >= case_.tree.num_classes) error += "a wrong draw ";
       }

@@ -19,6 +19,7 @@
 
 #include "cc/cuda/check/best_classes_check.h"
 #include "cc/cuda/check/check_support.h"
+#include "cc/cuda/check/failure_check.h"
 #include "cc/cuda/check/garbage_check.h"
 #include "cc/cuda/check/inference_check.h"
 #include "cc/cuda/check/log_probs_grad_check.h"
@@ -117,6 +118,9 @@ int main(int argc, char** argv) {
     CheckRounding(classes, Precision::kExact);
     CheckRounding(classes, Precision::kTensorCores);
   }
+#ifndef __CUDACC__
+  CheckFailures(&rng);
+#endif
   if (!small) {
     for (const CheckCase& c : LargeCases(&rng)) RunCase(c, &rng);
   }
@@ -124,7 +128,7 @@ int main(int argc, char** argv) {
               num_lines, num_failed, num_overruns);
 #ifndef __CUDACC__
   if (emulate::errors > 0) {
-    std::printf("%d errors of the emulation\n", emulate::errors);
+    std::printf("%d errors of the emulation\n", emulate::errors.load());
     return EXIT_FAILURE;
   }
 #endif

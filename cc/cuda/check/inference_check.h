@@ -64,7 +64,7 @@ class InferenceCheck {
     const DeviceArray<A> out(size_ * columns);
     const DeviceBlock scratch(LogProbsBytes(batch_, of_nodes));
     *error += LogProbs(batch_, levels_, of_nodes, out.data(), scratch.data(),
-                       nullptr);
+                       CheckStream());
     return out.Download();
   }
 
@@ -106,8 +106,9 @@ class InferenceCheck {
     const DeviceArray<int64_t> classes(size_ * k);
     const int64_t chunk = 7;
     const DeviceBlock scratch(TopKBytes(batch_, chunk));
-    const std::string error = TopK(batch_, levels_, k, chunk, log_probs.data(),
-                                   classes.data(), scratch.data(), nullptr);
+    const std::string error =
+        TopK(batch_, levels_, k, chunk, log_probs.data(), classes.data(),
+             scratch.data(), CheckStream());
     const std::vector<int64_t> got = classes.Download();
     const std::vector<float> values = log_probs.Download();
     int64_t wrong = 0;
@@ -135,8 +136,8 @@ class InferenceCheck {
     arguments.seed_1 = uint64_t{1} << 40;
     const DeviceArray<int64_t> classes(size_ * kSamples);
     const DeviceBlock scratch(SampleBytes(batch_, arguments));
-    const std::string error =
-        Sample(batch_, arguments, classes.data(), scratch.data(), nullptr);
+    const std::string error = Sample(batch_, arguments, classes.data(),
+                                     scratch.data(), CheckStream());
     const std::vector<int64_t> got = classes.Download();
     const Uniform uniform(arguments.seed_0, arguments.seed_1);
     const double slack = 1e-4;

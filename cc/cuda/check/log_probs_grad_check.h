@@ -63,10 +63,10 @@ class LogProbsGradCheck {
     const DeviceBlock node_scratch(LogProbsBytes(batch_, true));
     const DeviceBlock scratch(AllLogProbsBytes(batch_, of_nodes, 7));
     std::string error = LogProbs(batch_, levels_, true, nodes.data(),
-                                 node_scratch.data(), nullptr);
+                                 node_scratch.data(), CheckStream());
     error += MakeAllLogProbs<T>(batch_, levels_, 7,
                                 {of_nodes, values.data(), of_groups.data()},
-                                scratch.data(), nullptr);
+                                scratch.data(), CheckStream());
     nodes_ = nodes.Download();
     const std::vector<A> got = values.Download();
     const std::vector<A> got_groups = of_groups.Download();
@@ -94,10 +94,10 @@ class LogProbsGradCheck {
       const DeviceArray<A> device_dz(size * rows);
       const DeviceArray<A> device_dx(size * case_.width);
       const DeviceBlock grad_scratch(LogProbsGradBytes(batch_));
-      error += LogProbsGrad<T>(batch_, levels_,
-                               {of_nodes, values.data(), of_groups.data()},
-                               device_grads.data(), device_dz.data(),
-                               device_dx.data(), grad_scratch.data(), nullptr);
+      error += LogProbsGrad<T>(
+          batch_, levels_, {of_nodes, values.data(), of_groups.data()},
+          device_grads.data(), device_dz.data(), device_dx.data(),
+          grad_scratch.data(), CheckStream());
       same = same && (run == 0 || (SameBits(dz, device_dz.Download()) &&
                                    SameBits(dx, device_dx.Download())));
       dz = device_dz.Download();
@@ -178,8 +178,8 @@ class LogProbsGradCheck {
     batch.labels_are_int64 = false;
     const DeviceArray<A> found(size * kCount);
     const DeviceBlock scratch(ClassLogProbsBytes(batch, kCount, 5));
-    const std::string error =
-        ClassLogProbs(batch, kCount, 5, found.data(), scratch.data(), nullptr);
+    const std::string error = ClassLogProbs(batch, kCount, 5, found.data(),
+                                            scratch.data(), CheckStream());
     const std::vector<A> got = found.Download();
     Errors errors;
     for (int64_t i = 0; i < size * kCount; ++i) {

@@ -45,11 +45,11 @@ class LossCheck {
     const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
     const DeviceArray<A> loss_only(case_.size);
     Results results;
-    results.error = Forward<T>(batch, memory,
-                               {loss_only.data(), nullptr, nullptr}, nullptr);
+    results.error = Forward<T>(
+        batch, memory, {loss_only.data(), nullptr, nullptr}, CheckStream());
     if (results.error.empty()) {
-      results.error =
-          Forward<T>(batch, memory, {loss.data(), dx.data(), nullptr}, nullptr);
+      results.error = Forward<T>(
+          batch, memory, {loss.data(), dx.data(), nullptr}, CheckStream());
     }
     if (!results.error.empty()) return results;
     int64_t count = 0;
@@ -61,9 +61,9 @@ class LossCheck {
     const int64_t capacity = count + (case_.size > 0 ? 3 : 0);
     const DeviceArray<int64_t> rows(capacity);
     const DeviceArray<T> dw(capacity * case_.width), db(capacity);
-    results.error +=
-        Backward<T>(batch, memory, device.grads.data(),
-                    {capacity, rows.data(), dw.data(), db.data()}, nullptr);
+    results.error += Backward<T>(batch, memory, device.grads.data(),
+                                 {capacity, rows.data(), dw.data(), db.data()},
+                                 CheckStream());
     results.loss = loss.Download();
     results.loss_only = loss_only.Download();
     results.dx = dx.Download();

@@ -48,9 +48,10 @@ inline void CheckRounding(int64_t classes, Precision precision) {
     update.biases = device_b.data();
     update.stochastic = true;
     update.seed = seed;
-    good = good &&
-           Forward<bfloat16>(batch, memory, {loss.data()}, nullptr) == "" &&
-           ApplyUpdate(batch, memory, grads.data(), update, nullptr) == "";
+    good =
+        good &&
+        Forward<bfloat16>(batch, memory, {loss.data()}, CheckStream()) == "" &&
+        ApplyUpdate(batch, memory, grads.data(), update, CheckStream()) == "";
     results.push_back(device_w.Download());
     for (int64_t row = 0; row < classes; ++row) {
       const double p = 1.0 / classes - (row == label ? 1 : 0);

@@ -34,7 +34,7 @@ class SavedStateCheck {
     const DeviceArray<A> losses(batch.size);
     LossOutputs<T> outputs;
     outputs.loss = losses.data();
-    std::string error = Forward(batch, first.memory, outputs, nullptr);
+    std::string error = Forward(batch, first.memory, outputs, CheckStream());
     const Results honest = BackwardOf(first.memory, &error);
     std::vector<unsigned char> saved(sizes.state);
     DeviceBlock::Download(first.state.data(), sizes.state, saved.data());
@@ -48,7 +48,7 @@ class SavedStateCheck {
       DeviceBlock forged(sizes.state);
       forged.Upload(saved.data());
       error += RestoreState(batch, own.memory, forged.data(), losses.data(),
-                            nullptr);
+                            CheckStream());
       const Results got = BackwardOf(own.memory, &error);
       wrong += got.rows != honest.rows;
       wrong += !all && std::memcmp(got.dw.data(), honest.dw.data(),
@@ -76,7 +76,7 @@ class SavedStateCheck {
     out.rows = rows.data();
     out.dw = dw.data();
     out.db = db.data();
-    *error += Backward(batch, memory, device_.grads.data(), out, nullptr);
+    *error += Backward(batch, memory, device_.grads.data(), out, CheckStream());
     return {rows.Download(), dw.Download()};
   }
 

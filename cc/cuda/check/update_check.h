@@ -84,8 +84,9 @@ class UpdateCheck {
     State result;
     const A* grads = device.grads.data();
     result.error = Forward<T>(batch, blocks.memory,
-                              {loss.data(), dx.data(), grads}, nullptr);
-    result.error += ApplyUpdate(batch, blocks.memory, grads, update, nullptr);
+                              {loss.data(), dx.data(), grads}, CheckStream());
+    result.error +=
+        ApplyUpdate(batch, blocks.memory, grads, update, CheckStream());
     result.w = device.w.Download();
     result.b = device.b.Download();
     result.slots[0] = slot_0.Download();

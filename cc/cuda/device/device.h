@@ -82,12 +82,14 @@ void Launch(void (*kernel)(Parameters...), int64_t grid, int threads,
            static_cast<cudaStream_t>(stream)>>>(arguments...);
 }
 
-inline std::string LaunchError() {
-  const cudaError_t error = cudaGetLastError();
+// An empty string where there is no error.
+inline std::string ErrorText(cudaError_t error) {
   return error == cudaSuccess
              ? ""
              : std::string("CUDA: ") + cudaGetErrorString(error);
 }
+
+inline std::string LaunchError() { return ErrorText(cudaGetLastError()); }
 
 TF_HSM_DEVICE int ThreadIndex() { return static_cast<int>(threadIdx.x); }
 TF_HSM_DEVICE int NumThreads() { return static_cast<int>(blockDim.x); }
@@ -175,7 +177,9 @@ inline DeviceLimits CurrentDevice() {
 
 template <typename... Parameters, typename... Arguments>
 void Launch(void (*kernel)(Parameters...), int64_t grid, int threads,
-            int64_t shared_bytes, void*, Arguments... arguments) {
+            int64_t shared_bytes, void* stream, Arguments... arguments) {
+  const std::lock_guard<std::mutex> lock(emulate::one_launch);
+  emulate::Use(stream);
   if (shared_bytes > emulate::options.shared_bytes) {
     emulate::Report("a launch asks for too much shared memory");
   }

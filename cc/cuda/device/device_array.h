@@ -25,6 +25,47 @@ inline void CheckCuda(cudaError_t error, const char* what) {
 // Allocations around which something was written.
 inline int num_overruns = 0;
 
+// Waits for all streams.
+inline void WaitForDevice() {
+#ifdef __CUDACC__
+  CheckCuda(cudaDeviceSynchronize(), "a kernel");
+#endif
+}
+
+// A stream that does not wait for the default one, nor that for it.
+class DeviceStream {
+ public:
+  DeviceStream() {
+#ifdef __CUDACC__
+    cudaStream_t stream;
+    CheckCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+              "cudaStreamCreate");
+    handle_ = stream;
+#else
+    handle_ = this;
+#endif
+  }
+  DeviceStream(const DeviceStream&) = delete;
+  DeviceStream& operator=(const DeviceStream&) = delete;
+  ~DeviceStream() {
+#ifdef __CUDACC__
+    cudaStreamDestroy(static_cast<cudaStream_t>(handle_));
+#endif
+  }
+
+  // What entry points take. From here on the emulation expects this thread of
+  // the host to use no other.
+  void* Use() const {
+#ifndef __CUDACC__
+    emulate::expected_stream = handle_;
+#endif
+    return handle_;
+  }
+
+ private:
+  void* handle_ = nullptr;
+};
+
 // An allocation of its own, aligned to 256 bytes, between guards: bytes that
 // must not change.
 class DeviceBlock {
@@ -33,6 +74,7 @@ class DeviceBlock {
 #ifdef __CUDACC__
     CheckCuda(cudaMalloc(&base_, bytes_ + 2 * kGuard), "cudaMalloc");
     CheckCuda(cudaMemset(base_, 0xff, bytes_ + 2 * kGuard), "cudaMemset");
+    WaitForDevice();
 #else
     base_ = std::aligned_alloc(kGuard, (bytes_ / kGuard + 3) * kGuard);
     std::memset(base_, 0xff, bytes_ + 2 * kGuard);
@@ -51,10 +93,12 @@ class DeviceBlock {
 #endif
   }
 
+  // Is there for all streams, as what is uploaded.
   // 0xff: floating-point numbers become NaN, integers -1.
   void Fill(int byte) {
 #ifdef __CUDACC__
     CheckCuda(cudaMemset(data_, byte, bytes_), "cudaMemset");
+    WaitForDevice();
 #else
     std::memset(data_, byte, bytes_);
 #endif
@@ -64,6 +108,7 @@ class DeviceBlock {
 #ifdef __CUDACC__
     CheckCuda(cudaMemcpy(data_, from, bytes_, cudaMemcpyHostToDevice),
               "cudaMemcpy");
+    WaitForDevice();
 #else
     if (bytes_ > 0) std::memcpy(data_, from, bytes_);
 #endif
@@ -71,6 +116,7 @@ class DeviceBlock {
 
   // Waits for what was launched.
   static void Download(const void* from, int64_t bytes, void* to) {
+    WaitForDevice();
 #ifdef __CUDACC__
     CheckCuda(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "a kernel");
 #else

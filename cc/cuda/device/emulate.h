@@ -10,7 +10,9 @@
 //   - an asynchronous copy arrives when its thread waits for it, not before,
 //     and a copy that is never waited for is an error; so is one that is not
 //     aligned to its size;
-//   - blocks run one after another in a drawn order.
+//   - blocks run one after another in a drawn order;
+//   - work on another stream than the test expects.
+// Several threads of the host may launch: one launch runs at a time.
 // Not emulated: the memory model below barriers, time, and registers.
 
 #ifndef TF_HSM_CC_CUDA_DEVICE_EMULATE_H_
@@ -19,6 +21,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +29,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <string>
@@ -44,14 +48,34 @@ struct Options {
   uint64_t seed = 1;
   int64_t shared_bytes = 64 << 10;  // most of a block
   int num_processors = 2;
+  // The sort or scan that fails, counted from the next one; -1: none.
+  int failing_call = -1;
 };
 inline Options options;
 
+// The stream of all that this thread of the host launches.
+inline char any_stream;
+inline thread_local const void* expected_stream = &any_stream;
+
+inline std::mutex one_launch;
+
 // Errors found; the first one is printed at once.
-inline int errors = 0;
+inline std::atomic<int> errors{0};
 
 inline void Report(const std::string& what) {
   if (errors++ == 0) std::printf("EMULATION: %s\n", what.c_str());
+}
+
+// To be called with the stream of each launch.
+inline void Use(const void* stream) {
+  if (expected_stream != &any_stream && stream != expected_stream) {
+    Report("work on another stream");
+  }
+}
+
+// Whether this sort or scan is the one that fails.
+inline bool FailsNow() {
+  return options.failing_call >= 0 && options.failing_call-- == 0;
 }
 
 struct Copy {

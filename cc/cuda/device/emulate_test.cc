@@ -8,7 +8,9 @@
 
 #include "cc/core/testing/test_support.h"
 #include "cc/cuda/device/device.h"
+#include "cc/cuda/device/device_array.h"
 #include "cc/cuda/device/mma.h"
+#include "cc/cuda/device/sort_scan.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -179,6 +181,47 @@ void CheckHalf() {
   Expect(Narrow<half>(1e6f).bits == 0x7c00, "too large");
 }
 
+void CheckStreams() {
+  const DeviceStream own, other;
+  std::vector<int> values(32);
+  void* const stream = other.Use();
+  own.Use();
+  auto errors = [&](void* used) {
+    const int before = emulate::errors;
+    Launch(Reverse, 1, 32, 128, used, values.data());
+    const int found = emulate::errors - before;
+    emulate::errors = before;
+    return found;
+  };
+  Expect(errors(own.Use()) == 0, "its own stream");
+  Expect(errors(stream) > 0, "another stream was not seen");
+  Expect(errors(nullptr) > 0, "the default stream was not seen");
+  emulate::expected_stream = &emulate::any_stream;
+}
+
+void CheckSorts() {
+  const std::vector<uint64_t> keys = {5, 2, 5, 0};
+  const std::vector<int32_t> values = {0, 1, 2, 3};
+  std::vector<uint64_t> sorted_keys(4);
+  std::vector<int32_t> sorted(4);
+  int64_t bytes = 0;
+  auto sort = [&](void* scratch) {
+    return SortPairs(scratch, &bytes, keys.data(), sorted_keys.data(),
+                     values.data(), sorted.data(), 4, 3, nullptr);
+  };
+  Expect(sort(nullptr).empty() && bytes > 0, "the bytes of a sort");
+  std::vector<char> scratch(bytes);
+  Expect(sort(scratch.data()).empty(), "a sort");
+  Expect(sorted == std::vector<int32_t>({3, 1, 0, 2}), "a stable sort");
+  --bytes;
+  Expect(!sort(scratch.data()).empty(), "too little scratch");
+  ++bytes;
+  emulate::options.failing_call = 1;
+  Expect(sort(scratch.data()).empty(), "the call before");
+  Expect(!sort(scratch.data()).empty(), "the call that fails");
+  Expect(sort(scratch.data()).empty(), "the call after it");
+}
+
 void CheckAll() {
   std::mt19937 rng(1);
   bool raced = false;
@@ -210,6 +253,8 @@ void CheckAll() {
   }
   Expect(ErrorsOf(FetchAndLeave, 32, 128, from.data()) > 0, "never waited for");
   Expect(ErrorsOf(FetchUnaligned, 32, 64, from.data()) > 0, "unaligned");
+  CheckStreams();
+  CheckSorts();
   CheckMultiply<float>("tf32", &rng);
   CheckMultiply<bfloat16>("bfloat16", &rng);
   CheckMultiply<half>("half", &rng);

@@ -36,7 +36,7 @@ MemorySizes SizesOf(const Batch<T>& batch, int64_t logits_bytes) {
 template <typename T>
 std::string Forward(const Batch<T>& batch, const Memory& memory,
                     const LossOutputs<T>& outputs, void* stream) {
-  const std::string error = CheckBatch(batch);
+  std::string error = CheckBatch(batch);
   if (!error.empty() || batch.size == 0) return error;
   const LossLauncher<T> launcher(batch, memory, stream);
   const Buffers<T>& buffers = launcher.buffers;
@@ -44,7 +44,8 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
   const int64_t path_bytes = 2 * batch.width * sizeof(Accumulator<T>);
   const int warps = launcher.Warps(path_bytes);
   if (warps == 0) return TooWide(batch.width);
-  launcher.PrepareState(outputs.loss);
+  error = launcher.PrepareState(outputs.loss);
+  if (!error.empty()) return error;
   if (buffers.bounds.forward_items > 0) {
     launcher.List(ItemKind::kForward, buffers.forward_items);
     const bool with_dx = outputs.dx != nullptr;

@@ -5,6 +5,7 @@
 #define TF_HSM_CC_CUDA_LOSS_LOSS_LAUNCHER_H_
 
 #include <cstdint>
+#include <string>
 
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/loss/dispatch.h"
@@ -22,11 +23,14 @@ struct LossLauncher : Launcher {
         shape(ShapeOf(batch, device)),
         sizes(LayOut(batch, memory, shape, &buffers)) {}
 
-  // The part of the state that needs labels and inputs alone.
-  void PrepareState(Accumulator<T>* loss) const {
-    MakePlan(batch, buffers.bounds, buffers.hot_items, buffers.plan,
-             buffers.plan_scratch, loss, stream);
-    PackInputs(*this, batch, buffers.plan.order, buffers.x);
+  // The part of the state that needs labels and inputs alone. Returns an empty
+  // string, or a sentence: then nothing more may be launched.
+  std::string PrepareState(Accumulator<T>* loss) const {
+    const std::string error =
+        MakePlan(batch, buffers.bounds, buffers.hot_items, buffers.plan,
+                 buffers.plan_scratch, loss, stream);
+    if (error.empty()) PackInputs(*this, batch, buffers.plan.order, buffers.x);
+    return error;
   }
 
   // Lists the items of one kind, for kernels that take them.

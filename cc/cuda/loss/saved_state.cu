@@ -23,10 +23,11 @@ std::string RestoreState(const Batch<T>& batch, const Memory& memory,
                          const void* saved, Accumulator<T>* losses,
                          void* stream) {
   using A = Accumulator<T>;
-  const std::string error = CheckBatch(batch);
+  std::string error = CheckBatch(batch);
   if (!error.empty() || batch.size == 0) return error;
   const LossLauncher<T> launcher(batch, memory, stream);
-  launcher.PrepareState(losses);
+  error = launcher.PrepareState(losses);
+  if (!error.empty()) return error;
   // The rest of a state are numbers that are not looked at.
   A* rest = launcher.buffers.normalizers;
   const int64_t begin = rest - static_cast<A*>(memory.state);

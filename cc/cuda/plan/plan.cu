@@ -236,6 +236,7 @@ KeepCounts(DevicePlan plan, Bounds bounds) {
 }  // namespace
 
 int64_t SortBytes(const TreeView& tree, int64_t size, int64_t nodes) {
+  // A query that fails asks for nothing; then the call fails and says why.
   int64_t most = 0, bytes = 0;
   SortPairs(nullptr, &bytes, nullptr, nullptr, nullptr, nullptr,
             Larger(size, nodes),
@@ -250,9 +251,10 @@ int64_t SortBytes(const TreeView& tree, int64_t size, int64_t nodes) {
 }
 
 template <typename T>
-void MakePlan(const Batch<T>& batch, const Bounds& bounds, int64_t hot_items,
-              const DevicePlan& plan, const PlanScratch& scratch,
-              Accumulator<T>* loss, void* stream) {
+std::string MakePlan(const Batch<T>& batch, const Bounds& bounds,
+                     int64_t hot_items, const DevicePlan& plan,
+                     const PlanScratch& scratch, Accumulator<T>* loss,
+                     void* stream) {
   Labels labels = {batch.tree,
                    batch.shape,
                    batch.labels,
@@ -265,31 +267,37 @@ void MakePlan(const Batch<T>& batch, const Bounds& bounds, int64_t hot_items,
   }
   const TreeView& tree = batch.tree;
   const int64_t size = batch.size, nodes = bounds.nodes;
+  std::string error;
+  // Whether it went well: what follows reads what is sorted as indices.
   auto sort = [&](int32_t* sorted_values, int64_t count, int64_t most) {
     int64_t bytes = scratch.sort_bytes;
-    SortPairs(scratch.sort, &bytes, scratch.keys, scratch.sorted_keys,
-              scratch.values, sorted_values, count, BitsFor(most), stream);
+    error =
+        SortPairs(scratch.sort, &bytes, scratch.keys, scratch.sorted_keys,
+                  scratch.values, sorted_values, count, BitsFor(most), stream);
+    return error.empty();
   };
   auto scan = [&](auto* values, auto* sums, int64_t count) {
     int64_t bytes = scratch.sort_bytes;
-    ScanSums(scratch.sort, &bytes, values, sums, count, stream);
+    error = ScanSums(scratch.sort, &bytes, values, sums, count, stream);
+    return error.empty();
   };
   LaunchEach(RankExamples<Accumulator<T>>, size, stream, labels, scratch.keys,
              scratch.values, scratch.depths, loss);
-  sort(plan.order, size, tree.num_classes);
+  if (!sort(plan.order, size, tree.num_classes)) return error;
   LaunchEach(ClimbPaths, size, stream, labels, plan, scratch.depths);
   LaunchEach(CountOpened, size, stream, tree, plan, scratch.opened);
-  scan(scratch.opened, scratch.opened_sums, size);
+  if (!scan(scratch.opened, scratch.opened_sums, size)) return error;
   LaunchEach(OpenNodes, nodes, stream, tree, plan, scratch.opened_sums, nodes,
              scratch.unsorted, scratch.keys, scratch.values);
-  sort(scratch.sorted_values, nodes, tree.num_groups);
+  if (!sort(scratch.sorted_values, nodes, tree.num_groups)) return error;
   LaunchEach(SortNodes, nodes, stream, plan, hot_items > 0, scratch.opened_sums,
              nodes, scratch.unsorted, scratch.sorted_values, scratch.totals);
-  scan(scratch.totals, plan.totals, nodes);
+  if (!scan(scratch.totals, plan.totals, nodes)) return error;
   LaunchEach(CutNodes, nodes, stream, plan, hot_items, nodes, bounds.logits,
              scratch.work);
-  scan(scratch.work, plan.work, nodes);
+  if (!scan(scratch.work, plan.work, nodes)) return error;
   Launch(KeepCounts, 1, kWarp, 0, stream, plan, bounds);
+  return "";
 }
 
 #define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(MakePlan, T)

@@ -25,6 +25,7 @@
 #define TF_HSM_CC_CUDA_PLAN_PLAN_H_
 
 #include <cstdint>
+#include <string>
 
 #include "cc/core/plan/plan.h"
 #include "cc/cuda/api/gpu.h"
@@ -204,11 +205,13 @@ struct PlanScratch {
 int64_t SortBytes(const TreeView& tree, int64_t size, int64_t nodes);
 
 // Items of hot nodes are cut so that there are about `hot_items` of them; 0: no
-// node is hot.
+// node is hot. Returns an empty string, or a sentence that says what is wrong;
+// then there is no plan.
 template <typename T>
-void MakePlan(const Batch<T>& batch, const Bounds& bounds, int64_t hot_items,
-              const DevicePlan& plan, const PlanScratch& scratch,
-              Accumulator<T>* loss, void* stream);
+std::string MakePlan(const Batch<T>& batch, const Bounds& bounds,
+                     int64_t hot_items, const DevicePlan& plan,
+                     const PlanScratch& scratch, Accumulator<T>* loss,
+                     void* stream);
 
 // Lists the items of the forward, of the backward at large nodes, and of that
 // at small nodes.
