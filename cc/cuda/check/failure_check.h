@@ -18,7 +18,7 @@ namespace gpu {
 
 inline void CheckFailures(std::mt19937* rng) {
   // More examples than a plan of one block takes.
-  const CheckCase c = {"a sort that fails", FlatTree(5), 2500, 2};
+  const CheckCase c = {"a sort that fails", FlatTree(5), 2600, 2};
   const LossCase<float> loss(c, Precision::kExact, rng);
   const DeviceCase<float> device(loss);
   const DeviceMemory first(device.batch, c.logits), own(device.batch, c.logits);

@@ -7,14 +7,19 @@
 // Every kernel, element type, precision and shape of tree, at ragged sizes;
 // wrong arrays of trees; stochastic rounding. Outputs and scratch hold NaN
 // before, between guards; each run is made twice, and both must have the same
-// bits. One line per case; the exit status is not 0 after a failure. `--small`
-// leaves out the cases that only a GPU does quickly: the test of the emulation
-// (emulate.h) runs the others.
+// bits. One line per run, at once; the exit status is not 0 after a failure.
+//
+//   --small      without the checks that only a GPU does quickly: the test of
+//                the emulation (emulate.h) runs the others
+//   --list       prints the names of the checks
+//   --only=NAME  runs the one of this name
 
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/cuda/check/best_classes_check.h"
@@ -56,52 +61,164 @@ void RunCase(const CheckCase& c, std::mt19937* rng) {
   RunTyped<double>(c, Precision::kExact, rng);
 }
 
-std::vector<CheckCase> SmallCases(std::mt19937* rng) {
-  std::vector<CheckCase> cases;
-  cases.push_back({"empty batch", FlatTree(9), 0, 5});
-  cases.push_back({"one class", FlatTree(1), 3, 4});
-  cases.push_back({"flat", FlatTree(203), 37, 44});
-  cases.push_back({"flat, cut by examples", FlatTree(11), 330, 5});
-  cases.push_back({"hot, in pieces", FlatTree(265), 320, 5});
-  cases.push_back({"hot, slabs", FlatTree(20), 85, 130});
-  cases.push_back({"hot heads", TwoLevelTree(300), 200, 37, false, 40});
-  cases.push_back({"two_level", TwoLevelTree(300), 35, 20, false});
-  cases.push_back({"two_level, slabs", TwoLevelTree(200), 9, 100});
-  cases.back().shared_bytes = 24 << 10;
-  cases.push_back({"binary", BinaryTree(4), 130, 37});
-  cases.push_back({"skewed", SkewedTree(25, rng), 21, 16});
-  cases.push_back({"chain", ChainTree(20, 3), 12, 9, false});
-  cases.push_back({"ragged", RandomTree(6, 45, 0.3, rng), 34, 37});
-  return cases;
+using Rng = std::mt19937;
+
+// Each has its own random numbers, whichever others run.
+struct Check {
+  std::string name;
+  bool small;
+  std::function<void(Rng*)> run;
+};
+
+class Checks {
+ public:
+  void Add(const std::string& name, bool small,
+           const std::function<void(Rng*)>& run) {
+    all.push_back({name, small, run});
+  }
+  // A case of the loss; `make` leaves its name open.
+  template <typename Make>
+  void AddCase(const std::string& name, bool small, const Make& make) {
+    Add(name, small, [=](Rng* rng) {
+      CheckCase c = make(rng);
+      c.name = name;
+      RunCase(c, rng);
+    });
+  }
+
+  std::vector<Check> all;
+};
+
+CheckCase Case(OwnedTree tree, int64_t size, int64_t width) {
+  return {"", std::move(tree), size, width};
 }
 
-std::vector<CheckCase> LargeCases(std::mt19937* rng) {
-  std::vector<CheckCase> cases;
-  cases.push_back({"flat", FlatTree(5003), 517, 300});
-  cases.push_back({"two_level", TwoLevelTree(100003), 801, 300});
-  cases.push_back(
-      {"two_level hot", TwoLevelTree(100003), 3000, 300, true, 200});
-  cases.push_back({"two_level wide", TwoLevelTree(10007), 300, 1500});
-  cases.push_back({"two_level", TwoLevelTree(10007), 300, 511, false});
-  cases.push_back({"binary", BinaryTree(16), 2000, 300});
-  cases.push_back({"skewed", SkewedTree(20000, rng), 1000, 129});
-  cases.push_back({"chain", ChainTree(3000, 2), 300, 40});
-  cases.push_back({"ragged", RandomTree(300, 700, 0.05, rng), 1000, 257});
-  return cases;
+void AddSmallCases(Checks* checks) {
+  auto add = [=](const char* name, const auto& make) {
+    checks->AddCase(name, true, make);
+  };
+  add("empty batch", [](Rng*) { return Case(FlatTree(9), 0, 5); });
+  add("one class", [](Rng*) { return Case(FlatTree(1), 3, 4); });
+  add("flat", [](Rng*) { return Case(FlatTree(203), 37, 44); });
+  add("flat, cut by examples", [](Rng*) { return Case(FlatTree(11), 330, 5); });
+  add("hot, in pieces", [](Rng*) { return Case(FlatTree(265), 320, 5); });
+  add("hot, slabs", [](Rng*) { return Case(FlatTree(20), 85, 130); });
+  add("hot heads", [](Rng*) {
+    CheckCase c = Case(TwoLevelTree(300), 200, 37);
+    c.biases = false;
+    c.classes = 40;
+    return c;
+  });
+  add("two_level", [](Rng*) {
+    CheckCase c = Case(TwoLevelTree(300), 35, 20);
+    c.biases = false;
+    return c;
+  });
+  add("two_level, slabs", [](Rng*) {
+    CheckCase c = Case(TwoLevelTree(200), 9, 100);
+    c.shared_bytes = 24 << 10;
+    return c;
+  });
+  add("binary", [](Rng*) { return Case(BinaryTree(4), 130, 37); });
+  add("skewed", [](Rng* rng) { return Case(SkewedTree(25, rng), 21, 16); });
+  add("chain", [](Rng*) {
+    CheckCase c = Case(ChainTree(20, 3), 12, 9);
+    c.biases = false;
+    return c;
+  });
+  add("ragged",
+      [](Rng* rng) { return Case(RandomTree(6, 45, 0.3, rng), 34, 37); });
+}
+
+void AddLargeCases(Checks* checks) {
+  auto add = [=](const char* name, const auto& make) {
+    checks->AddCase(name, false, make);
+  };
+  add("large flat", [](Rng*) { return Case(FlatTree(5003), 517, 300); });
+  add("large two_level",
+      [](Rng*) { return Case(TwoLevelTree(100003), 801, 300); });
+  add("large two_level hot", [](Rng*) {
+    CheckCase c = Case(TwoLevelTree(100003), 3000, 300);
+    c.classes = 200;
+    c.logits = 16 << 20;
+    return c;
+  });
+  add("large two_level wide",
+      [](Rng*) { return Case(TwoLevelTree(10007), 300, 1500); });
+  add("large two_level without biases", [](Rng*) {
+    CheckCase c = Case(TwoLevelTree(10007), 300, 511);
+    c.biases = false;
+    return c;
+  });
+  add("large binary", [](Rng*) { return Case(BinaryTree(16), 2000, 300); });
+  add("large skewed",
+      [](Rng* rng) { return Case(SkewedTree(20000, rng), 1000, 129); });
+  add("large chain", [](Rng*) { return Case(ChainTree(3000, 2), 300, 40); });
+  add("large ragged", [](Rng* rng) {
+    return Case(RandomTree(300, 700, 0.05, rng), 1000, 257);
+  });
 }
 
 // Trees with groups of all sizes at several depths.
-void CheckGarbage(std::mt19937* rng) {
-  const CheckCase cases[] = {{"ragged", RandomTree(20, 30, 0.2, rng), 30, 12},
-                             {"binary", BinaryTree(5), 20, 5},
-                             {"two_level", TwoLevelTree(200), 20, 20, false},
-                             {"hot", TwoLevelTree(130), 90, 5}};
-  for (const CheckCase& c : cases) {
-    GarbageCheck<float>(c, Precision::kExact, rng).Run();
+void AddGarbage(Checks* checks) {
+  auto add = [=](const char* name, const auto& make, bool also_half) {
+    checks->Add(std::string("garbage in ") + name, true, [=](Rng* rng) {
+      CheckCase c = make(rng);
+      c.name = name;
+      GarbageCheck<float>(c, Precision::kExact, rng).Run();
+      if (!also_half) return;
+      GarbageCheck<half>(c, Precision::kTensorCores, rng).Run();
+    });
+  };
+  add(
+      "ragged",
+      [](Rng* rng) { return Case(RandomTree(20, 30, 0.2, rng), 30, 12); },
+      true);
+  add("binary", [](Rng*) { return Case(BinaryTree(5), 20, 5); }, false);
+  add(
+      "two_level",
+      [](Rng*) {
+        CheckCase c = Case(TwoLevelTree(200), 20, 20);
+        c.biases = false;
+        return c;
+      },
+      false);
+  add("hot", [](Rng*) { return Case(TwoLevelTree(130), 90, 5); }, true);
+}
+
+Checks AllChecks() {
+  Checks checks;
+  AddSmallCases(&checks);
+  AddGarbage(&checks);
+  checks.Add("rounding", true, [](Rng*) {
+    for (int64_t classes : {5, 64}) {
+      CheckRounding(classes, Precision::kExact);
+      CheckRounding(classes, Precision::kTensorCores);
+    }
+  });
+#ifndef __CUDACC__
+  checks.Add("a sort that fails", true, CheckFailures);
+#endif
+  AddLargeCases(&checks);
+  return checks;
+}
+
+// Returns the number of checks that ran.
+int RunChecks(bool lists, bool small, const std::string& only) {
+  int runs = 0;
+  for (const Check& check : AllChecks().all) {
+    if (small && !check.small) continue;
+    if (!only.empty() && check.name != only) continue;
+    ++runs;
+    if (lists) {
+      std::printf("%s\n", check.name.c_str());
+      continue;
+    }
+    std::seed_seq seed(check.name.begin(), check.name.end());
+    Rng rng(seed);
+    check.run(&rng);
   }
-  for (const CheckCase& c : {cases[0], cases[3]}) {
-    GarbageCheck<half>(c, Precision::kTensorCores, rng).Run();
-  }
+  return runs;
 }
 
 }  // namespace
@@ -110,20 +227,24 @@ void CheckGarbage(std::mt19937* rng) {
 
 int main(int argc, char** argv) {
   using namespace tf_hsm::gpu;  // NOLINT
-  const bool small = argc > 1 && std::strcmp(argv[1], "--small") == 0;
-  std::mt19937 rng(1);
-  for (const CheckCase& c : SmallCases(&rng)) RunCase(c, &rng);
-  CheckGarbage(&rng);
-  for (int64_t classes : {5, 64}) {
-    CheckRounding(classes, Precision::kExact);
-    CheckRounding(classes, Precision::kTensorCores);
+  bool lists = false, small = false;
+  std::string only;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    lists = lists || argument == "--list";
+    small = small || argument == "--small";
+    if (argument.rfind("--only=", 0) == 0) {
+      only = argument.substr(7);
+    } else if (argument != "--list" && argument != "--small") {
+      std::fprintf(stderr, "no flag %s\n", argv[i]);
+      return EXIT_FAILURE;
+    }
   }
-#ifndef __CUDACC__
-  CheckFailures(&rng);
-#endif
-  if (!small) {
-    for (const CheckCase& c : LargeCases(&rng)) RunCase(c, &rng);
+  if (RunChecks(lists, small, only) == 0) {
+    std::fprintf(stderr, "no check %s\n", only.c_str());
+    return EXIT_FAILURE;
   }
+  if (lists) return EXIT_SUCCESS;
   std::printf("%d lines, %d failed, %d arrays written out of bounds\n",
               num_lines, num_failed, num_overruns);
 #ifndef __CUDACC__

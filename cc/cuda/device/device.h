@@ -5,6 +5,7 @@
 #ifndef TF_HSM_CC_CUDA_DEVICE_DEVICE_H_
 #define TF_HSM_CC_CUDA_DEVICE_DEVICE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -41,6 +42,10 @@ constexpr int kWarp = 32;
 // Threads of a block whose threads, or warps, do not work together.
 constexpr int kBlockThreads = 256;
 
+// Launches so far; a sort or a scan of CUB counts as the launches that it is
+// made of for few numbers.
+inline std::atomic<int64_t> num_launches{0};
+
 // What launches depend on, of the current device.
 struct DeviceLimits {
   int num_processors = 0;
@@ -72,6 +77,7 @@ template <typename... Parameters, typename... Arguments>
 void Launch(void (*kernel)(Parameters...), int64_t grid, int threads,
             int64_t shared_bytes, void* stream, Arguments... arguments) {
   if (grid == 0) return;
+  ++num_launches;
   if (shared_bytes > (48 << 10)) {
     cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                          cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -178,6 +184,7 @@ inline DeviceLimits CurrentDevice() {
 template <typename... Parameters, typename... Arguments>
 void Launch(void (*kernel)(Parameters...), int64_t grid, int threads,
             int64_t shared_bytes, void* stream, Arguments... arguments) {
+  if (grid > 0) ++num_launches;
   const std::lock_guard<std::mutex> lock(emulate::one_launch);
   emulate::Use(stream);
   if (shared_bytes > emulate::options.shared_bytes) {

@@ -22,13 +22,6 @@
 namespace tf_hsm {
 namespace gpu {
 
-// Bits that hold every value in [0, count].
-inline int BitsFor(int64_t count) {
-  int bits = 1;
-  while (count >> bits != 0) ++bits;
-  return bits;
-}
-
 #ifndef __CUDACC__
 // Whether a call that needs so many bytes of scratch goes on; with a null
 // `scratch`, sets *scratch_bytes only.
@@ -52,6 +45,7 @@ inline std::string SortPairs(void* scratch, int64_t* scratch_bytes,
                              int64_t count, int bits, void* stream) {
 #ifdef __CUDACC__
   size_t bytes = static_cast<size_t>(*scratch_bytes);
+  num_launches += scratch == nullptr ? 0 : 1;
   const cudaError_t error = cub::DeviceRadixSort::SortPairs(
       scratch, bytes, keys, sorted_keys, values, sorted_values, count, 0, bits,
       static_cast<cudaStream_t>(stream));
@@ -61,6 +55,7 @@ inline std::string SortPairs(void* scratch, int64_t* scratch_bytes,
   std::string error;
   if (!GoesOn(scratch, scratch_bytes, count, &error)) return error;
   emulate::Use(stream);
+  ++num_launches;
   std::vector<int64_t> order(count);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -87,6 +82,7 @@ std::string ScanSums(void* scratch, int64_t* scratch_bytes, const V* values,
                      V* sums, int64_t count, void* stream) {
 #ifdef __CUDACC__
   size_t bytes = static_cast<size_t>(*scratch_bytes);
+  num_launches += scratch == nullptr ? 0 : 2;
   const cudaError_t error =
       cub::DeviceScan::InclusiveScan(scratch, bytes, values, sums, AddSums(),
                                      count, static_cast<cudaStream_t>(stream));
@@ -96,6 +92,7 @@ std::string ScanSums(void* scratch, int64_t* scratch_bytes, const V* values,
   std::string error;
   if (!GoesOn(scratch, scratch_bytes, count, &error)) return error;
   emulate::Use(stream);
+  num_launches += 2;
   std::partial_sum(values, values + count, sums, AddSums());
   return "";
 #endif

@@ -31,7 +31,7 @@ std::string Run(const LossLauncher<T>& launcher,
              in, loss_grads, out);
     });
     if constexpr (kSumsInFloat<T>) {
-      if (buffers.hot_items > 0) {
+      if (buffers.bounds.hot_items > 0) {
         LaunchHotBackward(batch, buffers, shape, loss_grads, out,
                           launcher.stream);
       }

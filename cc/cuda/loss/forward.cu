@@ -44,10 +44,11 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
   const int64_t path_bytes = 2 * batch.width * sizeof(Accumulator<T>);
   const int warps = launcher.Warps(path_bytes);
   if (warps == 0) return TooWide(batch.width);
-  error = launcher.PrepareState(outputs.loss);
+  const bool large = buffers.bounds.forward_items > 0;
+  error = launcher.PrepareState(outputs.loss,
+                                large ? buffers.forward_items : nullptr);
   if (!error.empty()) return error;
-  if (buffers.bounds.forward_items > 0) {
-    launcher.List(ItemKind::kForward, buffers.forward_items);
+  if (large) {
     const bool with_dx = outputs.dx != nullptr;
     launcher.AtLargeGroups([&](auto name, const LargeArguments<T>& in) {
       using Product = typename decltype(name)::Product;
@@ -56,7 +57,7 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
              with_dx);
     });
     if constexpr (kSumsInFloat<T>) {
-      if (buffers.hot_items > 0) {
+      if (buffers.bounds.hot_items > 0) {
         LaunchHotForward(batch, buffers, shape, with_dx, stream);
       }
     }
@@ -74,7 +75,7 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
 
 template <typename T>
 int64_t MaxTouchedRows(const Batch<T>& batch) {
-  return BoundsOf(batch.tree, batch.shape, batch.size, 0).rows;
+  return BoundsOf(batch.tree, batch.shape, batch.size, 0, 0).rows;
 }
 
 template <typename T>

@@ -146,7 +146,7 @@ class LargeBackward {
       dz_[example * kCoefficientStride + row] =
           dz * CoefficientScale<Product>::value;
     };
-    if (node.logits_offset >= 0) {
+    if (node.Keeps(item.example + first)) {
       load_x(own_slab);
       CommitCopies();
       const A* logits = from.logits + node.logits_offset + item.row +
@@ -240,7 +240,7 @@ BackwardLarge(LargeArguments<typename Product::Weight> in,
   const int64_t count = in.buffers.plan.counts->work.backward_items;
   for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
     const Item item = in.buffers.backward_items[i];
-    if (item.num_examples == 0 || in.buffers.plan.nodes[item.node].hot)
+    if (item.num_examples == 0 || in.buffers.plan.nodes[item.node].IsHot(item))
       continue;
     work.Run(item);
   }

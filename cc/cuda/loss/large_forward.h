@@ -159,7 +159,7 @@ class LargeForward {
     const int64_t pass = plan.Pass(node.level, position);
     const int64_t target =
         active ? plan.path_rows[pass] - node.first_row : int64_t{-1};
-    const bool keeps = active && writes && node.logits_offset >= 0;
+    const bool keeps = active && writes && node.Keeps(item.example + example);
     A z[4];
     A max = -static_cast<A>(INFINITY);
     TF_HSM_UNROLL
@@ -248,7 +248,7 @@ ForwardLarge(LargeArguments<typename Product::Weight> in, bool with_dx) {
   const int64_t count = in.buffers.plan.counts->work.forward_items * slabs;
   for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
     const Item item = in.buffers.forward_items[i / slabs];
-    if (item.num_examples == 0 || in.buffers.plan.nodes[item.node].hot)
+    if (item.num_examples == 0 || in.buffers.plan.nodes[item.node].IsHot(item))
       continue;
     work.Run(item, static_cast<int>(i % slabs));
   }

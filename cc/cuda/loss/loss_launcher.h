@@ -23,12 +23,14 @@ struct LossLauncher : Launcher {
         shape(ShapeOf(batch, device)),
         sizes(LayOut(batch, memory, shape, &buffers)) {}
 
-  // The part of the state that needs labels and inputs alone. Returns an empty
-  // string, or a sentence: then nothing more may be launched.
-  std::string PrepareState(Accumulator<T>* loss) const {
+  // The part of the state that needs labels and inputs alone, and the items of
+  // the forward unless they are null. Returns an empty string, or a sentence:
+  // then nothing more may be launched.
+  std::string PrepareState(Accumulator<T>* loss,
+                           Item* forward_items = nullptr) const {
     const std::string error =
-        MakePlan(batch, buffers.bounds, buffers.hot_items, buffers.plan,
-                 buffers.plan_scratch, loss, stream);
+        MakePlan(batch, buffers.bounds, buffers.plan, buffers.plan_scratch,
+                 loss, forward_items, stream);
     if (error.empty()) PackInputs(*this, batch, buffers.plan.order, buffers.x);
     return error;
   }

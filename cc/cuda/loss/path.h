@@ -164,10 +164,12 @@ class Path {
         position_ >= node.end) {
       return Fail();
     }
-    const int64_t pieces = plan_.counts->cuts.RowPieces(node);
+    const int64_t example = position_ - node.begin;
+    const bool hot = example < node.Examples(true);
+    const PassSlots slots = plan_.counts->cuts.SlotsOf(node, example);
     const int64_t slot =
-        (n == 0 ? 0 : plan_.work[n - 1].forward_slots) + position_ - node.begin;
-    const int64_t stride = node.population();
+        (n == 0 ? 0 : plan_.work[n - 1].forward_slots) + slots.first;
+    const int64_t pieces = slots.pieces, stride = slots.stride;
     if (slot + (pieces - 1) * stride >= from.bounds.forward_slots) {
       return Fail();
     }
@@ -197,8 +199,7 @@ class Path {
       A v = 0;
       for (int64_t i = 0; i < pieces; ++i) {
         const int64_t at = slot + i * stride;
-        const A factor =
-            node.hot ? A(1) : Exp(from.partial_sums[2 * at] - shift);
+        const A factor = hot ? A(1) : Exp(from.partial_sums[2 * at] - shift);
         v += factor * from.partial_rows[at * in_.width + d];
       }
       dx_[d] += v * scale - Widen(target[d]);

@@ -2,6 +2,8 @@
 // of touched rows: see plan.h.
 
 #include "cc/cuda/device/launcher.h"
+#include "cc/cuda/plan/cut.h"
+#include "cc/cuda/plan/one_block.h"
 #include "cc/cuda/plan/plan.h"
 
 namespace tf_hsm {
@@ -9,55 +11,14 @@ namespace gpu {
 namespace {
 
 TF_HSM_KERNEL(kBlockThreads)
-FillItems(DevicePlan plan, ItemKind kind, int64_t most, int64_t most_slots,
+FillItems(DevicePlan plan, ItemKind kind, int64_t count, int64_t most_slots,
           Item* items) {
-  const int64_t i = GlobalIndex();
-  int64_t NodeWork::* const member =
-      kind == ItemKind::kForward    ? &NodeWork::forward_items
-      : kind == ItemKind::kBackward ? &NodeWork::backward_items
-                                    : &NodeWork::small_items;
-  if (i >= most || i >= plan.counts->work.*member) return;
-  const int64_t n = FindSum(plan.work, member, plan.counts->num_nodes, i);
-  const DeviceNode node = plan.nodes[n];
-  const Cuts cuts = plan.counts->cuts;
-  const int64_t pieces = cuts.ExamplePieces(node);
-  const int64_t before = n == 0 ? 0 : plan.work[n - 1].*member;
-  const int64_t own = i - before;
-  int64_t row = 0, rows = node.fanout, example = 0;
-  int64_t examples = node.population();
-  Item item;
-  item.slot = -1;
-  if (kind == ItemKind::kForward) {
-    const int64_t row_pieces = cuts.RowPieces(node);
-    rows = cuts.Rows(node);
-    row = own % row_pieces * rows;
-    examples = node.tile_examples();
-    example = own / row_pieces * examples;
-    item.slot = (n == 0 ? 0 : plan.work[n - 1].forward_slots) +
-                own % row_pieces * node.population() + example;
-  } else {
-    if (kind == ItemKind::kBackward) {
-      rows = node.hot ? kHotTile : kTileRows;
-      row = own / pieces * rows;
-    }
-    examples = cuts.Examples(node);
-    example = own % pieces * examples;
-    if (cuts.Merges(node)) {
-      item.slot = (n == 0 ? 0 : plan.work[n - 1].merge_slots) +
-                  own % pieces * node.fanout + row;
-    }
-  }
-  item.node = static_cast<int32_t>(n);
-  item.row = row;
-  item.num_rows = static_cast<int32_t>(Smaller(rows, node.fanout - row));
-  item.example = static_cast<int32_t>(example);
-  item.num_examples =
-      static_cast<int32_t>(Smaller(examples, node.population() - example));
-  // Only a tree whose arrays contradict each other asks for more.
-  const int64_t slots =
-      kind == ItemKind::kForward ? item.num_examples : item.num_rows;
-  if (item.slot >= 0 && item.slot + slots > most_slots) item.num_examples = 0;
-  items[i] = item;
+  const NodeWork& work = plan.counts->work;
+  const int64_t listed = kind == ItemKind::kForward    ? work.forward_items
+                         : kind == ItemKind::kBackward ? work.backward_items
+                                                       : work.small_items;
+  if (GlobalIndex() >= Smaller(count, listed)) return;
+  ListItem(plan, kind, GlobalIndex(), most_slots, items);
 }
 
 TF_HSM_KERNEL(kBlockThreads)
@@ -74,44 +35,64 @@ FillRows(DevicePlan plan, int64_t* rows, int64_t capacity) {
 
 }  // namespace
 
+static_assert(kMaxHotItems * kHotTile <= kTargetItems * kTileRows &&
+                  kHotTile == kMinRowTiles * kTileRows &&
+                  kMinHotExampleTiles * kHotTile ==
+                      kMinExampleTiles * kTileExamples &&
+                  kMaxStreamExamples < kMinExampleTiles * kTileExamples,
+              "BoundsOf counts slots of hot parts as those of others");
+
 Bounds BoundsOf(const TreeView& tree, const TreeShape& shape, int64_t size,
-                int64_t logits) {
+                int64_t logits, int64_t hot_items) {
   Bounds bounds;
   bounds.passes = size * shape.depth;
   bounds.nodes = Smaller(bounds.passes, tree.num_groups);
   bounds.rows = Smaller(tree.num_rows, bounds.passes * shape.max_fanout);
+  bounds.one_block = FitsOneBlock(tree, size, bounds.nodes);
   const int64_t large_passes = size * shape.large_depth;
+  const int64_t all_logits = large_passes * shape.max_fanout;
+  const bool all_kept = all_logits <= logits;
+  bounds.logits = Smaller(logits, all_logits);
+  const bool hot = bounds.logits > 0 && hot_items > 0;
+  bounds.hot_items = hot ? hot_items : 0;
   const int64_t most_tiles = CeilDivide(shape.max_fanout, kTileRows);
   const int64_t most_pieces = CeilDivide(most_tiles, kMinRowTiles);
   bounds.forward_items =
-      Smaller(large_passes * most_pieces, large_passes + kTargetItems);
+      Smaller(large_passes * most_pieces,
+              large_passes + kTargetItems + bounds.hot_items);
   bounds.forward_slots = Smaller(large_passes * most_pieces,
-                                 large_passes + kTargetItems * kTileExamples);
-  // Each large node has more than kMaxSmallFanout rows and an open tile.
+                                 large_passes + kTargetItems * kTileExamples +
+                                     bounds.hot_items * kHotTile);
+  // Each large node has more than kMaxSmallFanout rows and an open tile; one
+  // has two parts.
   bounds.backward_items =
       large_passes == 0
           ? 0
           : bounds.rows / kTileRows + 2 * kTargetItems +
+                (hot ? CeilDivide(shape.max_fanout, kHotTile) : 0) +
                 Smaller(large_passes, bounds.rows / kMaxSmallFanout + 1);
   bounds.small_items =
       shape.small_fanout == 0
           ? 0
           : Smaller(bounds.passes, bounds.nodes + kTargetItems);
-  // A node in p > 1 pieces has p <= 2 examples / (examples of a piece).
-  const int64_t large_slots =
-      large_passes <= kMinExampleTiles * kTileExamples
-          ? 0
-          : Smaller(
-                2 * kTargetItems * kTileRows,
-                2 * CeilDivide(large_passes, kMinExampleTiles * kTileExamples) *
-                    most_tiles * kTileRows);
-  const int64_t small_slots =
-      shape.small_fanout *
-      Smaller(2 * kTargetItems,
-              CeilDivide(2 * bounds.passes, kMinSmallExamples));
-  bounds.merge_slots = large_slots + small_slots;
-  bounds.logits =
-      large_passes == 0 ? 0 : Smaller(logits, large_passes * shape.max_fanout);
+  // A part in p > 1 pieces has p <= 2 examples / (examples of a piece). Where
+  // all logits are kept, a node with as many examples as a piece is hot.
+  const int64_t piece = kMinExampleTiles * kTileExamples;
+  const int64_t part_slots =
+      Smaller(2 * kTargetItems * kTileRows,
+              2 * CeilDivide(large_passes, piece) * most_tiles * kTileRows);
+  if (large_passes > 0 && size > piece) {
+    bounds.merge_slots +=
+        ((hot ? 1 : 0) + (hot && all_kept ? 0 : 1)) * part_slots;
+  }
+  // The node that has two parts.
+  if (hot && !all_kept) bounds.merge_slots += 2 * shape.max_fanout;
+  if (size > kMinSmallExamples) {
+    bounds.merge_slots +=
+        shape.small_fanout *
+        Smaller(2 * kTargetItems,
+                CeilDivide(2 * bounds.passes, kMinSmallExamples));
+  }
   return bounds;
 }
 

@@ -23,7 +23,7 @@ struct LaunchShape {
   int64_t blocks = 0;
   Slabs slabs;
   bool tensor_cores = false;
-  int64_t hot_items = 0;       // see MakePlan, if logits are kept
+  int64_t hot_items = 0;       // see BoundsOf
   bool narrow_inputs = false;  // whether hot ones read x as T
 };
 
@@ -33,7 +33,6 @@ struct Buffers {
   using A = Accumulator<T>;
   Bounds bounds;
   DevicePlan plan;
-  int64_t hot_items = 0;  // see MakePlan
   // State.
   A* x = nullptr;            // [size, width], sorted
   T* narrow_x = nullptr;     // the same, rounded, where hot nodes read it
@@ -86,7 +85,8 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   using A = Accumulator<T>;
   Buffers<T>& b = *buffers;
   b.bounds = BoundsOf(batch.tree, batch.shape, batch.size,
-                      memory.logits_bytes / static_cast<int64_t>(sizeof(A)));
+                      memory.logits_bytes / static_cast<int64_t>(sizeof(A)),
+                      shape.hot_items);
   const Bounds& bounds = b.bounds;
   MemorySizes sizes;
   Arena state(memory.state);
@@ -104,10 +104,9 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
              &b.normalizers);
   state.Take(bounds.passes * batch.shape.small_fanout, &b.small_probs);
   state.Take(bounds.logits, &b.logits);
-  b.hot_items = bounds.logits > 0 ? shape.hot_items : 0;
-  state.Take(
-      b.hot_items > 0 && shape.narrow_inputs ? batch.size * batch.width : 0,
-      &b.narrow_x);
+  const bool hot = bounds.hot_items > 0;
+  state.Take(hot && shape.narrow_inputs ? batch.size * batch.width : 0,
+             &b.narrow_x);
   sizes.state = state.bytes();
 
   Arena scratch(memory.scratch);
@@ -123,7 +122,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Take(bounds.nodes, &p.unsorted);
   scratch.Take(bounds.nodes, &p.totals);
   scratch.Take(bounds.nodes, &p.work);
-  p.sort_bytes = SortBytes(batch.tree, batch.size, bounds.nodes);
+  p.sort_bytes = SortBytes(batch.tree, batch.size, bounds);
   scratch.Take(p.sort_bytes, &p.sort);
   const bool large = batch.shape.large_depth > 0;
   scratch.Take(bounds.forward_items, &b.forward_items);
@@ -136,9 +135,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Take(bounds.backward_items, &b.backward_items);
   scratch.Take(bounds.small_items, &b.small_items);
   scratch.Take(bounds.merge_slots * (batch.width + 1), &b.merge);
-  const int64_t block_rows = b.hot_items > 0         ? kHotTile
-                             : shape.slabs.count > 1 ? kTile
-                                                     : 0;
+  const int64_t block_rows = hot ? kHotTile : shape.slabs.count > 1 ? kTile : 0;
   scratch.Take(shape.blocks * block_rows * batch.width, &b.block_rows);
   sizes.scratch = Larger(sizes.scratch, scratch.bytes());
   return sizes;

@@ -15,8 +15,8 @@ namespace gpu {
 // No block has more bytes of shared memory.
 constexpr int64_t kHotSharedBytes = 64 << 10;
 
-// T: float, bfloat16 or half. Items of hot nodes only; `buffers.hot_items` is
-// above 0.
+// T: float, bfloat16 or half. Items of hot nodes only;
+// `buffers.bounds.hot_items` is above 0.
 template <typename T>
 void LaunchHotForward(const Batch<T>& batch, const Buffers<T>& buffers,
                       const LaunchShape& shape, bool with_dx, void* stream);

@@ -208,7 +208,7 @@ HotLogits(HotArguments<Product> in) {
     const Item& item = in.buffers.forward_items[i];
     if (item.num_examples == 0) continue;
     const DeviceNode& node = plan.nodes[item.node];
-    if (node.hot) work.Run(node, item);
+    if (node.IsHot(item)) work.Run(node, item);
   }
 }
 

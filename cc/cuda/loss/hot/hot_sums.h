@@ -64,18 +64,18 @@ class HotSums {
   TF_HSM_DEVICE void Forward(const DeviceNode& node, const Item& item,
                              int slab) {
     const Buffers<T>& from = in_.buffers;
-    const int64_t pieces = from.plan.counts->cuts.RowPieces(node);
-    const int64_t population = node.population();
+    const PassSlots slots = from.plan.counts->cuts.SlotsOf(node, item.example);
     const int64_t before =
         item.node == 0 ? 0 : from.plan.work[item.node - 1].forward_slots;
     // Only a tree whose arrays contradict each other has slots past the end.
-    if (before + pieces * population > from.bounds.forward_slots) return;
+    if (before + slots.pieces * slots.stride > from.bounds.forward_slots)
+      return;
     if (ThreadIndex() < kHotTile) {
       float max = -INFINITY;
       if (ThreadIndex() < item.num_examples) {
-        const int64_t slot = before + item.example + ThreadIndex();
-        for (int64_t i = 0; i < pieces; ++i) {
-          max = Max(max, from.partial_sums[2 * (slot + i * population)]);
+        const int64_t slot = before + slots.first + ThreadIndex();
+        for (int64_t i = 0; i < slots.pieces; ++i) {
+          max = Max(max, from.partial_sums[2 * (slot + i * slots.stride)]);
         }
       }
       terms_[ThreadIndex()] = {Shift(max), 1, 1, -1};
@@ -326,7 +326,7 @@ HotRows(HotArguments<Product> in) {
     const Item& item = in.buffers.forward_items[i / in.slabs.count];
     if (item.num_examples == 0) continue;
     const DeviceNode& node = plan.nodes[item.node];
-    if (!node.hot) continue;
+    if (!node.IsHot(item)) continue;
     work.Forward(node, item, static_cast<int>(i % in.slabs.count));
   }
 }
@@ -343,7 +343,7 @@ HotGradients(HotArguments<Product> in, const float* loss_grads,
     const Item& item = in.buffers.backward_items[i / in.slabs.count];
     if (item.num_examples == 0) continue;
     const DeviceNode& node = plan.nodes[item.node];
-    if (!node.hot) continue;
+    if (!node.IsHot(item)) continue;
     work.Backward(node, item, static_cast<int>(i % in.slabs.count), loss_grads,
                   out);
   }

@@ -1,0 +1,166 @@
+// The first half of a plan: from labels to touched groups. Each function is
+// what one thread does for one number; plan.cu and one_block.cu sort and scan
+// in between.
+
+#ifndef TF_HSM_CC_CUDA_PLAN_PATHS_H_
+#define TF_HSM_CC_CUDA_PLAN_PATHS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "cc/cuda/plan/climb.h"
+#include "cc/cuda/plan/plan.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// Losses [size], of float or double.
+struct Losses {
+  void* values;
+  bool float64;
+
+  TF_HSM_DEVICE void Set(int64_t example, float value) const {
+    if (float64) {
+      static_cast<double*>(values)[example] = value;
+    } else {
+      static_cast<float*>(values)[example] = value;
+    }
+  }
+};
+
+// What all that makes a plan gets.
+struct PlanTask {
+  Labels labels;
+  Losses losses;
+  Bounds bounds;
+  DevicePlan plan;
+  PlanScratch scratch;
+  Item* forward_items;  // null: they are not listed
+};
+
+// Keys: the rank of the leaf; num_classes, which is last, for those without a
+// path, whose loss this writes.
+TF_HSM_DEVICE void RankExample(const PlanTask& task, int64_t i) {
+  const Labels& labels = task.labels;
+  const TreeView& tree = labels.tree;
+  const int64_t label = labels.At(i);
+  const bool ignored = labels.Ignored(label);
+  int64_t rank = tree.num_classes;
+  int depth = 0;
+  if (!ignored && label >= 0 && label < tree.num_classes) {
+    const int64_t own = tree.class_ranks[label];
+    if (own >= 0 && own < tree.num_classes) {
+      depth = DepthOf(tree, labels.shape, tree.class_rows[label]);
+    }
+    if (depth > 0) rank = own;
+  }
+  if (depth == 0) task.losses.Set(i, ignored ? 0.0f : NAN);
+  task.scratch.depths[i] = depth;
+  task.scratch.keys[i] = static_cast<uint64_t>(rank);
+  task.scratch.values[i] = static_cast<int32_t>(i);
+}
+
+TF_HSM_DEVICE void ClimbPath(const PlanTask& task, int64_t position) {
+  const TreeView& tree = task.labels.tree;
+  const DevicePlan& plan = task.plan;
+  const int32_t example = plan.order[position];
+  const int depth = task.scratch.depths[example];
+  plan.depths[position] = depth;
+  int64_t row = depth > 0 ? tree.class_rows[task.labels.At(example)] : -1;
+  for (int64_t level = task.labels.shape.depth - 1; level >= 0; --level) {
+    plan.path_rows[plan.Pass(level, position)] = level < depth ? row : -1;
+    if (level < depth) row = tree.group_parents[tree.row_groups[row]];
+  }
+}
+
+// Whether the example at `position` passes, at `level`, the group with the rows
+// [first, last).
+TF_HSM_DEVICE bool Passes(const DevicePlan& plan, int64_t level,
+                          int64_t position, int64_t first, int64_t last) {
+  const int64_t row = plan.path_rows[plan.Pass(level, position)];
+  return row >= first && row < last;
+}
+
+// The nodes that begin at an example.
+TF_HSM_DEVICE void CountOpened(const PlanTask& task, int64_t position) {
+  const TreeView& tree = task.labels.tree;
+  const DevicePlan& plan = task.plan;
+  const int depth = plan.depths[position];
+  // The levels that are shared with the example before come first.
+  int low = 0, high = position == 0 ? 0 : depth;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    const int64_t row = plan.path_rows[plan.Pass(middle, position)];
+    const int64_t group = tree.row_groups[row];
+    if (Passes(plan, middle, position - 1, tree.group_offsets[group],
+               tree.group_offsets[group + 1])) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  task.scratch.opened[position] = depth - low;
+}
+
+// Past the last example from `begin` on that passes the group.
+TF_HSM_DEVICE int64_t EndOf(const DevicePlan& plan, int64_t level,
+                            int64_t begin, int64_t first, int64_t last) {
+  int64_t step = 1;
+  while (begin + step < plan.size &&
+         Passes(plan, level, begin + step, first, last)) {
+    step *= 2;
+  }
+  int64_t low = begin + step / 2;  // passes
+  int64_t high = Smaller(begin + step, plan.size);
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    if (Passes(plan, level, middle, first, last)) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return high;
+}
+
+// Node t, counted as the examples open them, and its key, the group.
+TF_HSM_DEVICE void OpenNode(const PlanTask& task, int64_t t) {
+  const TreeView& tree = task.labels.tree;
+  const DevicePlan& plan = task.plan;
+  const int64_t* const opened_sums = task.scratch.opened_sums;
+  task.scratch.values[t] = static_cast<int32_t>(t);
+  task.scratch.keys[t] = static_cast<uint64_t>(tree.num_groups);
+  if (t >= opened_sums[plan.size - 1]) return;
+  int64_t low = 0, high = plan.size;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (opened_sums[middle] > t) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  const int64_t position = low;
+  // Counted from the deepest level up.
+  const int64_t level = plan.depths[position] - (opened_sums[position] - t);
+  const int64_t row = plan.path_rows[plan.Pass(level, position)];
+  DeviceNode node;
+  node.group = tree.row_groups[row];
+  node.first_row = tree.group_offsets[node.group];
+  const int64_t last = tree.group_offsets[node.group + 1];
+  node.fanout = last - node.first_row;
+  node.logits_offset = 0;
+  node.kept_examples = 0;
+  node.hot = false;
+  node.level = static_cast<int32_t>(level);
+  node.begin = static_cast<int32_t>(position);
+  node.end =
+      static_cast<int32_t>(EndOf(plan, level, position, node.first_row, last));
+  task.scratch.unsorted[t] = node;
+  task.scratch.keys[t] = static_cast<uint64_t>(node.group);
+}
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_PLAN_PATHS_H_
