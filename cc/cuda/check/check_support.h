@@ -16,6 +16,16 @@
 namespace tf_hsm {
 namespace gpu {
 
+// Work that a case is named for; see plan_facts.h.
+enum Needs {
+  kHot = 1,
+  kTwoParts = 2,     // a node whose logits have room in part
+  kCutRows = 4,      // pieces that WalkPaths merges
+  kCutExamples = 8,  // pieces that MergeRows adds up
+  kSlabs = 16,       // of the kernels that are not hot
+  kNotHot = 32,      // work for these
+};
+
 struct CheckCase {
   std::string name;
   OwnedTree tree;
@@ -25,6 +35,7 @@ struct CheckCase {
   int64_t classes = 0;              // that labels are drawn from; 0: all
   int64_t logits = 1 << 20;         // bytes that are kept
   int64_t shared_bytes = 64 << 10;  // of a block, in the emulation
+  int needs = 0;
 };
 
 // The stream that a thread of the host checks on.

@@ -23,12 +23,15 @@
 #include <vector>
 
 #include "cc/cuda/check/best_classes_check.h"
+#include "cc/cuda/check/big_tree_check.h"
 #include "cc/cuda/check/check_support.h"
+#include "cc/cuda/check/concurrency_check.h"
 #include "cc/cuda/check/failure_check.h"
 #include "cc/cuda/check/garbage_check.h"
 #include "cc/cuda/check/inference_check.h"
 #include "cc/cuda/check/log_probs_grad_check.h"
 #include "cc/cuda/check/loss_check.h"
+#include "cc/cuda/check/plan_check.h"
 #include "cc/cuda/check/rounding_check.h"
 #include "cc/cuda/check/saved_state_check.h"
 #include "cc/cuda/check/update_check.h"
@@ -89,8 +92,10 @@ class Checks {
   std::vector<Check> all;
 };
 
-CheckCase Case(OwnedTree tree, int64_t size, int64_t width) {
-  return {"", std::move(tree), size, width};
+CheckCase Case(OwnedTree tree, int64_t size, int64_t width, int needs = 0) {
+  CheckCase c = {"", std::move(tree), size, width};
+  c.needs = needs;
+  return c;
 }
 
 void AddSmallCases(Checks* checks) {
@@ -100,23 +105,35 @@ void AddSmallCases(Checks* checks) {
   add("empty batch", [](Rng*) { return Case(FlatTree(9), 0, 5); });
   add("one class", [](Rng*) { return Case(FlatTree(1), 3, 4); });
   add("flat", [](Rng*) { return Case(FlatTree(203), 37, 44); });
-  add("flat, cut by examples", [](Rng*) { return Case(FlatTree(11), 330, 5); });
-  add("hot, in pieces", [](Rng*) { return Case(FlatTree(265), 320, 5); });
-  add("hot, slabs", [](Rng*) { return Case(FlatTree(20), 85, 130); });
+  add("flat, cut by examples",
+      [](Rng*) { return Case(FlatTree(11), 330, 5, kCutExamples); });
+  add("hot, in pieces", [](Rng*) {
+    return Case(FlatTree(265), 320, 5, kHot | kCutRows | kCutExamples);
+  });
+  add("hot, slabs", [](Rng*) { return Case(FlatTree(20), 85, 130, kHot); });
   add("hot heads", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(300), 200, 37);
+    CheckCase c = Case(TwoLevelTree(300), 200, 37, kHot);
     c.biases = false;
     c.classes = 40;
     return c;
   });
+  add("hot, room for some", [](Rng*) {
+    CheckCase c =
+        Case(FlatTree(140), 330, 37, kHot | kTwoParts | kNotHot | kCutExamples);
+    c.logits = 160 * 140 * 4;
+    return c;
+  });
   add("two_level", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(300), 35, 20);
+    CheckCase c = Case(TwoLevelTree(300), 35, 20, kNotHot);
     c.biases = false;
     return c;
   });
   add("two_level, slabs", [](Rng*) {
     CheckCase c = Case(TwoLevelTree(200), 9, 100);
+#ifndef __CUDACC__
     c.shared_bytes = 24 << 10;
+    c.needs = kSlabs;
+#endif
     return c;
   });
   add("binary", [](Rng*) { return Case(BinaryTree(4), 130, 37); });
@@ -138,16 +155,21 @@ void AddLargeCases(Checks* checks) {
   add("large two_level",
       [](Rng*) { return Case(TwoLevelTree(100003), 801, 300); });
   add("large two_level hot", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(100003), 3000, 300);
+    CheckCase c = Case(TwoLevelTree(100003), 3000, 300, kHot);
     c.classes = 200;
     c.logits = 16 << 20;
     return c;
   });
   add("large two_level wide",
-      [](Rng*) { return Case(TwoLevelTree(10007), 300, 1500); });
+      [](Rng*) { return Case(TwoLevelTree(10007), 300, 1500, kSlabs); });
   add("large two_level without biases", [](Rng*) {
     CheckCase c = Case(TwoLevelTree(10007), 300, 511);
     c.biases = false;
+    return c;
+  });
+  add("large room for some", [](Rng*) {
+    CheckCase c = Case(FlatTree(3163), 95000, 8, kHot | kTwoParts | kNotHot);
+    c.logits = int64_t{1} << 30;
     return c;
   });
   add("large binary", [](Rng*) { return Case(BinaryTree(16), 2000, 300); });
@@ -196,10 +218,25 @@ Checks AllChecks() {
       CheckRounding(classes, Precision::kTensorCores);
     }
   });
+  checks.Add("one block or many", true, CheckTwoWays);
+  checks.Add("room for logits", true, CheckRoom);
 #ifndef __CUDACC__
   checks.Add("a sort that fails", true, CheckFailures);
 #endif
+  checks.Add("at once", true,
+             [](Rng* rng) { CheckConcurrency(130, 90, 5, rng); });
+  checks.Add("hashed weights", true, [](Rng* rng) {
+    BigTreeCheck<float>(210, 40, 7, rng).Run();
+    BigTreeCheck<bfloat16>(210, 40, 7, rng).Run();
+  });
   AddLargeCases(&checks);
+  checks.Add("large at once", false,
+             [](Rng* rng) { CheckConcurrency(100003, 3000, 300, rng); });
+  // 2.4e9 weights: 9.6 GB, or half of it.
+  checks.Add("large more than 2^31 numbers", false, [](Rng* rng) {
+    BigTreeCheck<float>(8000000, 200, 300, rng).Run();
+    BigTreeCheck<bfloat16>(8000000, 200, 300, rng).Run();
+  });
   return checks;
 }
 

@@ -29,6 +29,7 @@ struct LossCase {
         size(c.size),
         width(c.width),
         logits(c.logits),
+        needs(c.needs),
         biases(c.biases),
         tree(c.tree.view()),
         device_tree(new DeviceTree(c.tree)),
@@ -116,6 +117,7 @@ struct LossCase {
   const std::string name;
   const int64_t size, width;
   const int64_t logits;  // bytes that are kept
+  const int needs;       // where they are kept
   const bool biases;
   const TreeView tree;                      // of the case
   std::unique_ptr<DeviceTree> device_tree;  // `tree`, unless it was broken

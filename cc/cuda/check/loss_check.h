@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/cuda/check/loss_case.h"
+#include "cc/cuda/check/plan_facts.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -52,12 +53,15 @@ class LossCheck {
           batch, memory, {loss.data(), dx.data(), nullptr}, CheckStream());
     }
     if (!results.error.empty()) return results;
+    if (logits > 0) {
+      results.error = MissingWork(batch, memory, case_.needs);
+    }
     int64_t count = 0;
     if (case_.size > 0) {
       DeviceBlock::Download(NumTouchedRows(batch, memory), sizeof(count),
                             &count);
     }
-    if (count > MaxTouchedRows(batch)) results.error = "too many touched rows";
+    if (count > MaxTouchedRows(batch)) results.error += "too many touched rows";
     const int64_t capacity = count + (case_.size > 0 ? 3 : 0);
     const DeviceArray<int64_t> rows(capacity);
     const DeviceArray<T> dw(capacity * case_.width), db(capacity);

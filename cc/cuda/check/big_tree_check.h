@@ -1,0 +1,231 @@
+// Checks a tree whose weights have more than 2^31 numbers, of which the host
+// holds none: they are a hash of their place. It makes again the losses and dx
+// of some examples, and the gradients of some rows of the first and of the last
+// group.
+
+#ifndef TF_HSM_CC_CUDA_CHECK_BIG_TREE_CHECK_H_
+#define TF_HSM_CC_CUDA_CHECK_BIG_TREE_CHECK_H_
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/cuda/check/check_support.h"
+#include "cc/cuda/device/convert.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// The weight at an index, exact in every type: a multiple of 1/64.
+TF_HSM_HOST_DEVICE float HashedWeight(int64_t i) {
+  const uint64_t h = (static_cast<uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;
+  return (static_cast<int>((h ^ (h >> 29)) >> 32 & 31) - 16) * (1.0f / 64);
+}
+
+template <typename T>
+TF_HSM_KERNEL(kBlockThreads)
+FillHashed(T* weights, int64_t count) {
+  for (int64_t i = GlobalIndex(); i < count; i += NumBlocks() * NumThreads()) {
+    weights[i] = Narrow<T>(HashedWeight(i));
+  }
+}
+
+template <typename T>
+class BigTreeCheck {
+ public:
+  using A = Accumulator<T>;
+
+  BigTreeCheck(int64_t classes, int64_t size, int64_t width, std::mt19937* rng)
+      : tree_(TwoLevelTree(classes)),
+        view_(tree_.view()),
+        width_(width),
+        x_(Draw<float>(size * width, 64, rng)) {
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t near = static_cast<int64_t>((*rng)() % 3);
+      // Some in the last group, some in the first; others anywhere.
+      labels_.push_back(i < 6    ? classes - 1 - near
+                        : i < 10 ? near
+                                 : static_cast<int64_t>((*rng)() % classes));
+      grads_.push_back((1 + i % 3) / A(4));
+    }
+  }
+
+  void Run() const {
+    const int64_t size = labels_.size(), count = view_.num_rows * width_;
+    const DeviceTree tree(tree_);
+    const DeviceArray<T> weights(count);
+    Launch(FillHashed<T>, Larger<int64_t>(1, Smaller<int64_t>(count, 4096)),
+           kBlockThreads, 0, CheckStream(), weights.data(), count);
+    const DeviceArray<float> x(x_);
+    const DeviceArray<int64_t> labels(labels_);
+    const DeviceArray<A> grads(grads_);
+    Batch<T> batch;
+    batch.tree = tree.view();
+    batch.shape = DescribeTree(view_);
+    batch.weights = weights.data();
+    batch.width = width_;
+    batch.inputs = x.data();
+    batch.labels = labels.data();
+    batch.size = size;
+    constexpr int64_t kLogits = int64_t{1} << 30;
+    const MemorySizes sizes = SizesOf(batch, kLogits);
+    const DeviceBlock state(sizes.state), scratch(sizes.scratch);
+    const Memory memory = {state.data(), scratch.data(), kLogits};
+    const DeviceArray<A> loss(size), dx(size * width_);
+    std::string error = Forward<T>(
+        batch, memory, {loss.data(), dx.data(), nullptr}, CheckStream());
+    const std::vector<int64_t> want_rows = TouchedRows();
+    const int64_t capacity = want_rows.size() + 2;
+    const DeviceArray<int64_t> rows(capacity);
+    const DeviceArray<T> dw(capacity * width_);
+    error +=
+        Backward<T>(batch, memory, grads.data(),
+                    {capacity, rows.data(), dw.data(), nullptr}, CheckStream());
+    std::vector<int64_t> got_rows = rows.Download();
+    if (got_rows[capacity - 1] != -1 || got_rows[capacity - 2] != -1) {
+      error += "no -1 past the rows ";
+    }
+    got_rows.resize(want_rows.size());
+    if (got_rows != want_rows) error += "wrong rows ";
+    Errors losses, inputs, gradients;
+    const std::vector<A> got_loss = loss.Download(), got_dx = dx.Download();
+    // From the largest offsets on, as the labels of the constructor are.
+    for (int64_t i = 0; i < std::min<int64_t>(size, 16); ++i) {
+      std::vector<double> want(width_);
+      losses.Add(got_loss[i], LossOf(i, &want));
+      for (int64_t d = 0; d < width_; ++d) {
+        inputs.Add(got_dx[i * width_ + d], want[d]);
+      }
+    }
+    for (const int64_t i : {0, 6}) AddGradients(i, want_rows, dw, &gradients);
+    const double tolerance = ToleranceOf<T>(Precision::kExact, width_, 2);
+    const double store = 2 * RoundingOf<T>(Precision::kExact).store;
+    char text[96];
+    std::snprintf(text, sizeof(text), "loss %.1e  dx %.1e  dw %.1e",
+                  losses.worst, inputs.worst, gradients.worst);
+    Line(LineName<T>("numbers 2^" + std::to_string(BitsOf(count)), size, width_,
+                     Precision::kExact, ""),
+         error.empty() && losses.worst <= tolerance &&
+             inputs.worst <= tolerance &&
+             gradients.worst <= (tolerance + store) * std::sqrt(size),
+         error + text);
+  }
+
+ private:
+  static int BitsOf(int64_t count) {
+    int bits = 0;
+    while (count >> (bits + 1) != 0) ++bits;
+    return bits;
+  }
+
+  // The probabilities of the rows of a group, and the logarithm of their sum
+  // of exponentials.
+  double Softmax(int64_t example, int64_t group,
+                 std::vector<double>* probs) const {
+    const int64_t first = view_.group_offsets[group];
+    const int64_t last = view_.group_offsets[group + 1];
+    double max = -INFINITY, sum = 0;
+    probs->clear();
+    for (int64_t row = first; row < last; ++row) {
+      double z = 0;
+      for (int64_t d = 0; d < width_; ++d) {
+        z += static_cast<double>(HashedWeight(row * width_ + d)) *
+             x_[example * width_ + d];
+      }
+      probs->push_back(z);
+      max = std::max(max, z);
+    }
+    for (double z : *probs) sum += std::exp(z - max);
+    const double log_sum = max + std::log(sum);
+    for (double& z : *probs) z = std::exp(z - log_sum);
+    return log_sum;
+  }
+
+  double LossOf(int64_t example, std::vector<double>* dx) const {
+    double loss = 0;
+    std::vector<double> probs;
+    for (int64_t row = view_.class_rows[labels_[example]]; row >= 0;) {
+      const int64_t group = view_.row_groups[row];
+      const int64_t first = view_.group_offsets[group];
+      Softmax(example, group, &probs);
+      loss -= std::log(probs[row - first]);
+      probs[row - first] -= 1;
+      for (size_t k = 0; k < probs.size(); ++k) {
+        for (int64_t d = 0; d < width_; ++d) {
+          (*dx)[d] += probs[k] * HashedWeight((first + k) * width_ + d);
+        }
+      }
+      row = view_.group_parents[group];
+    }
+    return loss;
+  }
+
+  int64_t GroupOf(int64_t example) const {
+    return view_.row_groups[view_.class_rows[labels_[example]]];
+  }
+
+  std::vector<int64_t> TouchedRows() const {
+    std::set<int64_t> groups = {0};
+    for (size_t i = 0; i < labels_.size(); ++i) groups.insert(GroupOf(i));
+    std::vector<int64_t> rows;
+    for (int64_t group : groups) {
+      for (int64_t row = view_.group_offsets[group];
+           row < view_.group_offsets[group + 1]; ++row) {
+        rows.push_back(row);
+      }
+    }
+    return rows;
+  }
+
+  // Compares dw at some rows of the group of an example.
+  void AddGradients(int64_t example, const std::vector<int64_t>& rows,
+                    const DeviceArray<T>& dw, Errors* errors) const {
+    const int64_t group = GroupOf(example);
+    const int64_t first = view_.group_offsets[group];
+    const int64_t last = view_.group_offsets[group + 1];
+    const int64_t own = view_.class_rows[labels_[example]];
+    const std::set<int64_t> some = {first, own, (first + last) / 2, last - 1};
+    std::vector<std::vector<double>> want(some.size(),
+                                          std::vector<double>(width_));
+    std::vector<double> probs;
+    for (size_t i = 0; i < labels_.size(); ++i) {
+      if (GroupOf(i) != group) continue;
+      Softmax(i, group, &probs);
+      size_t at = 0;
+      for (int64_t row : some) {
+        const bool target = row == view_.class_rows[labels_[i]];
+        const double dz =
+            grads_[i] * (probs[row - first] - (target ? 1.0 : 0.0));
+        for (int64_t d = 0; d < width_; ++d) {
+          want[at][d] += dz * x_[i * width_ + d];
+        }
+        ++at;
+      }
+    }
+    size_t at = 0;
+    for (int64_t row : some) {
+      const int64_t place =
+          std::lower_bound(rows.begin(), rows.end(), row) - rows.begin();
+      std::vector<T> got(width_);
+      DeviceBlock::Download(dw.data() + place * width_, width_ * sizeof(T),
+                            got.data());
+      errors->AddAll(got, want[at++]);
+    }
+  }
+
+  const OwnedTree tree_;
+  const TreeView view_;
+  const int64_t width_;
+  const std::vector<float> x_;
+  std::vector<int64_t> labels_;
+  std::vector<A> grads_;
+};
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_CHECK_BIG_TREE_CHECK_H_
