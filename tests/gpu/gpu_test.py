@@ -22,7 +22,9 @@ def why_skipped():
     return None
 
 
-pytestmark = pytest.mark.skipif(why_skipped() is not None, reason=why_skipped())
+pytestmark = pytest.mark.skipif(
+    why_skipped() is not None, reason=str(why_skipped())
+)
 
 
 @pytest.fixture(autouse=True)
