@@ -3,7 +3,11 @@
 //
 //   nvcc -std=c++17 -O3 -arch=native -I. -x cu benchmarks/gpu/main.cc
 //       benchmarks/core/tree.cc $(find cc/cuda -name '*.cu') -o gpu_benchmark
-//   ./gpu_benchmark [--csv=FILE] [workload ...]
+//   ./gpu_benchmark [--csv=FILE] [--runs=N] [WORD ...]
+//
+// A WORD is a workload, a kind of tree or of labels, a precision or a step, as
+// the lines of FILE have them: `10m-b40k zipf step` times no other workload,
+// labels or step.
 //
 // For each workload, element type and precision: forward, forward with dx and
 // backward, and a step in place with SGD; the median of runs between events, in
@@ -18,9 +22,11 @@
 // the measured rates of reading and of copying, F the rate of products. F is
 // that of instructions on registers, without any memory: no product of matrices
 // reaches it. `--tiny` runs small stand-ins, for a test without a GPU. The
-// lines of FILE: workload,tree,labels,precision,step,ms,floor_ms.
+// lines of FILE: workload,tree,labels,precision,step,ms,floor_ms. The exit
+// status is 1 after an error of a kernel.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -39,6 +45,36 @@ namespace {
 constexpr int kSets = 5;   // of labels and inputs
 constexpr int kRuns = 21;  // after two that are not counted
 
+using Names = std::vector<std::string>;
+const Names kTrees = {"2-level", "binary", "huffman"};
+const Names kLabels = {"uniform", "zipf"};
+const Names kPrecisions = {"float32", "tf32", "bfloat16"};
+const Names kSteps = {"forward", "forward_backward", "step"};
+
+int num_failed = 0;  // lines with an error
+
+struct Options {
+  bool tiny = false;
+  int runs = kRuns;
+  std::FILE* csv = nullptr;
+  std::set<std::string> words;
+
+  // Whether `word` was given, or no other of its kind.
+  bool Wants(const std::string& word, const Names& kind) const {
+    return words.count(word) > 0 ||
+           std::none_of(kind.begin(), kind.end(),
+                        [&](const std::string& other) {
+                          return words.count(other) > 0;
+                        });
+  }
+};
+
+Names WorkloadNames(bool tiny) {
+  Names names;
+  for (const Workload& load : Workloads(tiny)) names.push_back(load.name);
+  return names;
+}
+
 // Uniform in [-scale, scale), by the finalizer of MurmurHash3.
 template <typename T>
 TF_HSM_KERNEL(kThreads)
@@ -56,8 +92,14 @@ FillRandom(T* values, int64_t count, uint32_t seed, float scale) {
 
 template <typename T>
 void Time(const Workload& load, Precision precision, const EvenTree& even,
-          const Rates& rates, bool tiny, std::FILE* csv) {
+          const Rates& rates, const Options& options) {
   using A = Accumulator<T>;
+  const bool tiny = options.tiny;
+  const std::string precision_name = sizeof(T) == 2 ? "bfloat16"
+                                     : precision == Precision::kExact
+                                         ? "float32"
+                                         : "tf32";
+  if (!options.Wants(precision_name, kPrecisions)) return;
   const TreeView host = even.view();
   const DeviceArray<int64_t> offsets(even.group_offsets),
       parents(even.group_parents), class_rows(even.class_rows),
@@ -122,19 +164,22 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   auto check = [&](const std::string& result) {
     if (error.empty()) error = result;
   };
-  const int runs = tiny ? 1 : kRuns;
-  const double forward = Median(runs, [&](int run) {
+  auto time = [&](const char* step, auto run) {
+    return options.Wants(step, kSteps) ? Median(options.runs, run)
+                                       : static_cast<double>(NAN);
+  };
+  const double forward = time("forward", [&](int run) {
     use(run);
     check(Forward<T>(batch, memory, {loss.data(), nullptr, nullptr}, nullptr));
   });
-  const double gradients = Median(runs, [&](int run) {
+  const double gradients = time("forward_backward", [&](int run) {
     use(run);
     check(
         Forward<T>(batch, memory, {loss.data(), dx.data(), nullptr}, nullptr));
     check(Backward<T>(batch, memory, grads.data(),
                       {capacity, rows.data(), dw.data(), db.data()}, nullptr));
   });
-  const double step = Median(runs, [&](int run) {
+  const double step = time("step", [&](int run) {
     use(run);
     check(Forward<T>(batch, memory, {loss.data(), dx.data(), grads.data()},
                      nullptr));
@@ -162,23 +207,22 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
       forward / forward_floor, gradients, gradients / gradients_floor, step,
       step / gradients_floor, error.c_str());
   std::fflush(stdout);
-  if (csv == nullptr || !error.empty()) return;
-  const char* precision_name = sizeof(T) == 2 ? "bfloat16"
-                               : exact        ? "float32"
-                                              : "tf32";
+  if (!error.empty()) ++num_failed;
+  if (options.csv == nullptr || !error.empty()) return;
   auto write = [&](const char* name, double ms, double floor) {
-    std::fprintf(csv, "%s,%s,%s,%s,%s,%.6g,%.6g\n", load.name.c_str(),
-                 load.tree.c_str(), labels_name, precision_name, name, ms,
-                 floor);
+    if (std::isnan(ms)) return;
+    std::fprintf(options.csv, "%s,%s,%s,%s,%s,%.6g,%.6g\n", load.name.c_str(),
+                 load.tree.c_str(), labels_name, precision_name.c_str(), name,
+                 ms, floor);
   };
   write("forward", forward, forward_floor);
   write("forward_backward", gradients, gradients_floor);
   write("step", step, gradients_floor);
-  std::fflush(csv);
+  std::fflush(options.csv);
 }
 
-void RunAll(bool tiny, const std::set<std::string>& wanted, std::FILE* csv) {
-  const Rates rates = MeasureRates(tiny);
+void RunAll(const Options& options) {
+  const Rates rates = MeasureRates(options.tiny);
   std::printf(
       "read %.0f GB/s, copy %.0f GB/s; TFLOP/s: float32 %.1f, tf32 "
       "%.0f, bfloat16 %.0f\n",
@@ -187,15 +231,39 @@ void RunAll(bool tiny, const std::set<std::string>& wanted, std::FILE* csv) {
   std::printf("%-9s %-8s %-7s %-8s %-6s %9s %6s %9s %6s %9s %6s\n", "workload",
               "tree", "labels", "weights", "", "forward", "/floor", "gradients",
               "/floor", "step", "/floor");
-  if (csv != nullptr) {
-    std::fprintf(csv, "workload,tree,labels,precision,step,ms,floor_ms\n");
+  std::fflush(stdout);
+  if (options.csv != nullptr) {
+    std::fprintf(options.csv,
+                 "workload,tree,labels,precision,step,ms,floor_ms\n");
   }
-  for (const Workload& load : Workloads(tiny)) {
-    if (!wanted.empty() && wanted.count(load.name) == 0) continue;
+  for (const Workload& load : Workloads(options.tiny)) {
+    if (!options.Wants(load.name, WorkloadNames(options.tiny)) ||
+        !options.Wants(load.tree, kTrees) ||
+        !options.Wants(load.zipf ? "zipf" : "uniform", kLabels)) {
+      continue;
+    }
     const EvenTree tree = MakeTree(load);
-    Time<float>(load, Precision::kExact, tree, rates, tiny, csv);
-    Time<float>(load, Precision::kTensorCores, tree, rates, tiny, csv);
-    Time<bfloat16>(load, Precision::kTensorCores, tree, rates, tiny, csv);
+    Time<float>(load, Precision::kExact, tree, rates, options);
+    Time<float>(load, Precision::kTensorCores, tree, rates, options);
+    Time<bfloat16>(load, Precision::kTensorCores, tree, rates, options);
+  }
+}
+
+// Says what the words may be, and ends the program, if one is none of them.
+void CheckWords(const Options& options) {
+  std::set<std::string> known;
+  for (const Names& kind :
+       {WorkloadNames(options.tiny), kTrees, kLabels, kPrecisions, kSteps}) {
+    known.insert(kind.begin(), kind.end());
+  }
+  for (const std::string& word : options.words) {
+    if (known.count(word) > 0) continue;
+    std::fprintf(stderr, "\"%s\" is none of", word.c_str());
+    for (const std::string& one : known) {
+      std::fprintf(stderr, " %s", one.c_str());
+    }
+    std::fprintf(stderr, ", --csv=FILE, --runs=N, --tiny\n");
+    std::exit(EXIT_FAILURE);
   }
 }
 
@@ -204,26 +272,28 @@ void RunAll(bool tiny, const std::set<std::string>& wanted, std::FILE* csv) {
 }  // namespace tf_hsm
 
 int main(int argc, char** argv) {
-  bool tiny = false;
-  std::FILE* csv = nullptr;
-  std::set<std::string> wanted;
+  tf_hsm::gpu::Options options;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--tiny") == 0) {
-      tiny = true;
+      options.tiny = true;
+      options.runs = 1;
+    } else if (std::strncmp(argv[i], "--runs=", 7) == 0) {
+      options.runs = std::max(1, std::atoi(argv[i] + 7));
     } else if (std::strncmp(argv[i], "--csv=", 6) == 0) {
-      csv = std::fopen(argv[i] + 6, "w");
-      if (csv == nullptr) {
+      options.csv = std::fopen(argv[i] + 6, "w");
+      if (options.csv == nullptr) {
         std::perror(argv[i]);
         return EXIT_FAILURE;
       }
     } else {
-      wanted.insert(argv[i]);
+      options.words.insert(argv[i]);
     }
   }
-  tf_hsm::gpu::RunAll(tiny, wanted, csv);
-  if (csv != nullptr && std::fclose(csv) != 0) {
+  tf_hsm::gpu::CheckWords(options);
+  tf_hsm::gpu::RunAll(options);
+  if (options.csv != nullptr && std::fclose(options.csv) != 0) {
     std::perror("--csv");
     return EXIT_FAILURE;
   }
-  return EXIT_SUCCESS;
+  return tf_hsm::gpu::num_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

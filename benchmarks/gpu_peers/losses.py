@@ -77,6 +77,7 @@ class Gather(Loss):
     """
 
     in_chunks = False
+    sparse = True
 
     def __init__(self, sizes, dtype, device):
         super().__init__()
@@ -102,14 +103,31 @@ class Gather(Loss):
 
     def forward(self, inputs, labels):
         groups = torch.bucketize(labels, self.ends, right=True)
-        copies = functional.embedding(groups, self.weights, sparse=True)
+        copies = self._rows(groups, self.weights)
         copies = copies.view(len(labels), -1, inputs.shape[1])
-        biases = functional.embedding(groups, self.biases, sparse=True)
+        biases = self._rows(groups, self.biases)
         logits = torch.bmm(copies, inputs[:, :, None])[:, :, 0] + biases
         root = torch.addmm(self.root_biases, inputs, self.root.t())
         return _cross_entropy(root, groups) + _cross_entropy(
             logits, labels - self.starts[groups]
         )
+
+    def _rows(self, groups, weights):
+        return functional.embedding(groups, weights, sparse=self.sparse)
+
+
+class Compiled(Gather):
+    """The same by `torch.compile`, which may do without the copy.
+
+    It has no sparse gradients.
+    """
+
+    dense_gradients = 1
+    sparse = False
+
+    def __init__(self, sizes, dtype, device):
+        super().__init__(sizes, dtype, device)
+        self.forward = torch.compile(self.forward)
 
 
 class Full(Loss):
@@ -206,6 +224,7 @@ class Sampled(Loss):
 LOSSES = {
     "adaptive": Adaptive,
     "gather": Gather,
+    "compiled": Compiled,
     "full": Full,
     "sampled": Sampled,
 }

@@ -147,6 +147,7 @@ def adaptive(oracle, b, label):
 ORACLES = {
     "adaptive": adaptive,
     "gather": gather,
+    "compiled": gather,
     "full": full,
     "sampled": sampled,
 }
