@@ -19,6 +19,7 @@
   __global__ void __launch_bounds__(threads, blocks)
 #define TF_HSM_DEVICE __device__ __forceinline__
 #define TF_HSM_UNROLL _Pragma("unroll")
+#define TF_HSM_UNROLL_4 _Pragma("unroll 4")
 #define TF_HSM_NO_UNROLL _Pragma("unroll 1")
 #else
 #include <algorithm>
@@ -31,6 +32,7 @@
 #define TF_HSM_CROWDED_KERNEL(threads, blocks) void
 #define TF_HSM_DEVICE inline
 #define TF_HSM_UNROLL
+#define TF_HSM_UNROLL_4
 #define TF_HSM_NO_UNROLL
 #endif
 
@@ -120,6 +122,13 @@ TF_HSM_DEVICE V ShuffleFrom(V value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
 }
 
+// A load from shared memory at which all lanes of a warp are together, up to a
+// matrix instruction behind it; no two of them may collide in a bank.
+template <typename V>
+TF_HSM_DEVICE V LoadTogether(const V* from) {
+  return *from;
+}
+
 // Returns what was there. For integers only: their sums have no order.
 TF_HSM_DEVICE int AddAtomically(int* to, int value) {
   return atomicAdd(to, value);
@@ -129,7 +138,8 @@ TF_HSM_DEVICE void Prefetch(const void* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
-// Copies `bytes` from global to shared memory, zeros from `valid` on; arrives
+// Copies `bytes` from global to shared memory, zeros from `valid` on, and reads
+// nothing if that is 0; arrives
 // at the caller's WaitForCopies, for others after a barrier behind that.
 template <int bytes>
 TF_HSM_DEVICE void CopyAsync(void* to, const void* from, int valid) {
@@ -230,6 +240,15 @@ V ShuffleFrom(V value, int lane) {
   return TakeFrom<V>(taken, lane);
 }
 
+template <typename V>
+V LoadTogether(const V* from) {
+  emulate::block.current->loads.push_back(
+      {reinterpret_cast<const char*>(from), sizeof(V)});
+  V value;
+  std::memcpy(&value, from, sizeof(V));
+  return value;
+}
+
 inline int AddAtomically(int* to, int value) {
   const int before = *to;
   *to += value;
@@ -266,6 +285,13 @@ void WaitForCopies() {
 }
 
 #endif
+
+// Waits for all but the last `left` commits of this thread, 0 to 2.
+TF_HSM_DEVICE void WaitForCopies(int left) {
+  if (left >= 2) return WaitForCopies<2>();
+  if (left == 1) return WaitForCopies<1>();
+  WaitForCopies<0>();
+}
 
 TF_HSM_DEVICE int64_t GlobalIndex() {
   return BlockIndex() * NumThreads() + ThreadIndex();

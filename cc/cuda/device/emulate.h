@@ -10,6 +10,8 @@
 //   - an asynchronous copy arrives when its thread waits for it, not before,
 //     and a copy that is never waited for is an error; so is one that is not
 //     aligned to its size;
+//   - loads of fragments, and of rows of matrices, that collide in a bank of
+//     shared memory are an error;
 //   - blocks run one after another in a drawn order;
 //   - work on another stream than the test expects.
 // Several threads of the host may launch: one launch runs at a time.
@@ -85,6 +87,12 @@ struct Copy {
   int valid;
 };
 
+// What a lane loads together with the others of its warp.
+struct Load {
+  const char* from;
+  int bytes;  // at most 4, or 16
+};
+
 enum class State { kReady, kAtBarrier, kAtWarp, kDone };
 
 // Where a fiber, or the scheduler, goes on. The first switch to a fiber starts
@@ -122,6 +130,7 @@ struct Fiber {
   State state = State::kReady;
   const char* operation = "";
   char given[kMaxExchange] = {};
+  std::vector<Load> loads;  // since the lanes met
   std::vector<Copy> open;
   std::deque<std::vector<Copy>> committed;
 };
@@ -181,6 +190,19 @@ class Block {
     return taken_.data() + int64_t{warp} * kLanes * kMaxExchange;
   }
 
+  // Of loads at once: 32 of at most 4 bytes, or 8 of 16.
+  void CheckBanks(const std::vector<Load>& loads) {
+    constexpr int kBanks = 32;  // of 4 bytes
+    const int64_t unit = loads[0].bytes <= 4 ? 4 : loads[0].bytes;
+    std::vector<int64_t> units(4 * kBanks / unit, -1);
+    for (const Load& load : loads) {
+      const int64_t own = (load.from - shared.get()) / unit;
+      int64_t& read = units[own % units.size()];
+      if (read >= 0 && read != own) return Report("a bank of memory is read twice");
+      read = own;
+    }
+  }
+
   int64_t index = 0;
   int64_t grid = 0;
   int num_threads = 0;
@@ -195,6 +217,7 @@ class Block {
     if (!fiber.stack) fiber.stack.reset(new char[kStackBytes]);
     fiber.index = i;
     fiber.state = State::kReady;
+    fiber.loads.clear();
     fiber.open.clear();
     fiber.committed.clear();
     fiber.place.started = false;
@@ -216,6 +239,7 @@ class Block {
   // Called by the last lane, which then waits its turn like the others.
   void ReleaseWarp(int warp, const char* operation) {
     at_warp_[warp] = 0;
+    CheckBanks(warp);
     for (int lane = 0; lane < kLanes; ++lane) {
       Fiber& fiber = fibers_[warp * kLanes + lane];
       const bool last = &fiber == current;
@@ -237,6 +261,23 @@ class Block {
     for (int i = 0; i < num_threads; ++i) {
       if (fibers_[i].state == State::kAtBarrier) ready_.push_back(i);
     }
+  }
+
+  // Whether the lanes' loads since they met read a bank's words one by one.
+  void CheckBanks(int warp) {
+    Fiber* lanes[kLanes];
+    for (int i = 0; i < kLanes; ++i) lanes[i] = &fibers_[warp * kLanes + i];
+    for (size_t n = 0; n < lanes[0]->loads.size(); ++n) {
+      std::vector<Load> together;
+      for (Fiber* lane : lanes) {
+        if (lane->loads.size() != lanes[0]->loads.size()) {
+          return Report("lanes that should load together do not");
+        }
+        together.push_back(lane->loads[n]);
+      }
+      CheckBanks(together);
+    }
+    for (Fiber* lane : lanes) lane->loads.clear();
   }
 
   const std::function<void()>* body_ = nullptr;

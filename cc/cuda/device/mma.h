@@ -36,6 +36,16 @@ TF_HSM_DEVICE uint32_t ToTf32(float value) {
 #endif
 }
 
+// An accumulator as an operand of T: rounded to tf32 or to T.
+template <typename T>
+TF_HSM_DEVICE T RoundOperand(Accumulator<T> value) {
+  return Narrow<T>(value);
+}
+template <>
+TF_HSM_DEVICE float RoundOperand<float>(float value) {
+  return BitsFloat(ToTf32(value) & 0xffffe000);
+}
+
 // Four matrices of 8 rows of 16 bytes from shared memory. Lane l gives the
 // address of row l % 8 of matrix l / 8, aligned to 16 bytes, and gets of each
 // matrix word t of row g; with `transposed`, of numbers of 16 bits, those in
@@ -102,6 +112,11 @@ void LoadMatrices(const void* row, uint32_t (&words)[4]) {
   }
   const char* taken =
       emulate::block.Exchange("LoadMatrices", &row, sizeof(row));
+  std::vector<emulate::Load> rows;
+  for (int i = 0; i < 8; ++i) {
+    rows.push_back({TakeFrom<const char*>(taken, Lane() / 8 * 8 + i), 16});
+  }
+  emulate::block.CheckBanks(rows);
   const int g = Lane() / 4, t = Lane() % 4;
   for (int i = 0; i < 4; ++i) {
     if (transposed) {

@@ -47,7 +47,7 @@ Slabs SlabsOf(const Batch<T>& batch, const DeviceLimits& device) {
       slabs.columns = static_cast<int>(
           RoundUp(CeilDivide(batch.width, slabs.count), kColumnStep));
       if (slabs.columns <= kMaxColumns &&
-          ForwardSharedBytes<Product>(slabs.columns) <= device.shared_bytes &&
+          ForwardSharedBytes<Product>(slabs.columns, 2) <= device.shared_bytes &&
           BackwardSharedBytes<Product>(slabs.columns) <= device.shared_bytes) {
         slabs.count = static_cast<int>(CeilDivide(batch.width, slabs.columns));
         return slabs;
@@ -67,8 +67,6 @@ LaunchShape ShapeOf(const Batch<T>& batch, const DeviceLimits& device) {
       batch.shape.large_depth > 0 && device.shared_bytes >= kHotSharedBytes) {
     shape.hot_items = Smaller(kMaxHotItems, 2 * shape.blocks);
   }
-  shape.narrow_inputs =
-      shape.tensor_cores && sizeof(T) < sizeof(Accumulator<T>);
   return shape;
 }
 

@@ -53,8 +53,7 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
     launcher.AtLargeGroups([&](auto name, const LargeArguments<T>& in) {
       using Product = typename decltype(name)::Product;
       Launch(ForwardLarge<Product>, shape.blocks, kTileThreads,
-             ForwardSharedBytes<Product>(in.slabs.columns), stream, in,
-             with_dx);
+             in.shared_bytes, stream, in, with_dx);
     });
     if constexpr (kSumsInFloat<T>) {
       if (buffers.bounds.hot_items > 0) {

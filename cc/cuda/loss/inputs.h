@@ -9,32 +9,40 @@
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/device/convert.h"
 #include "cc/cuda/device/launcher.h"
+#include "cc/cuda/device/mma.h"
 
 namespace tf_hsm {
 namespace gpu {
 
-template <typename A, typename X>
+template <typename T, typename X>
 TF_HSM_KERNEL(kBlockThreads)
 SortInputs(const int32_t* order, const X* inputs, int64_t size, int64_t width,
-           A* x) {
-  const int64_t count = size * width;
-  for (int64_t i = BlockIndex() * NumThreads() + ThreadIndex(); i < count;
-       i += NumBlocks() * NumThreads()) {
-    const int64_t position = i / width;
-    const int64_t example = order == nullptr ? position : order[position];
-    x[i] = static_cast<A>(Widen(inputs[example * width + i % width]));
+           Accumulator<T>* x, T* operands) {
+  const int warps = NumThreads() / kWarp;
+  for (int64_t i = BlockIndex() * warps + WarpIndex(); i < size;
+       i += NumBlocks() * warps) {
+    const X* from = inputs + (order == nullptr ? i : order[i]) * width;
+    for (int64_t d = Lane(); d < width; d += kWarp) {
+      const auto value = static_cast<Accumulator<T>>(Widen(from[d]));
+      if (x != nullptr) x[i * width + d] = value;
+      if (operands != nullptr) {
+        operands[i * width + d] = RoundOperand<T>(value);
+      }
+    }
   }
 }
 
-// x [size, width], the inputs as accumulators, in the order of `order` or, if
-// that is null, in their own.
+// x [size, width], the inputs as accumulators, and `operands`, the same rounded
+// for tensor cores, in the order of `order` or, if that is null, in their own.
+// What is null is left out.
 template <typename T>
 void PackInputs(const Launcher& launcher, const Batch<T>& batch,
-                const int32_t* order, Accumulator<T>* x) {
+                const int32_t* order, Accumulator<T>* x,
+                T* operands = nullptr) {
   WithElements(batch.input_type, batch.inputs, [&](const auto* inputs) {
     using X = std::decay_t<decltype(*inputs)>;
-    launcher.PerThread(SortInputs<Accumulator<T>, X>, batch.size * batch.width,
-                       order, inputs, batch.size, batch.width, x);
+    launcher.PerWarp(SortInputs<T, X>, batch.size, kBlockThreads / kWarp, 0,
+                     order, inputs, batch.size, batch.width, x, operands);
   });
 }
 

@@ -89,7 +89,7 @@ class LargeBackward {
             db += dz_[e * kCoefficientStride + ThreadIndex()];
           }
         }
-        product_.AddSums(dz_, examples, item.num_rows, x_, x_stride_,
+        product_.template AddSums<Source::kInputs>(dz_, examples, item.num_rows, x_, x_stride_,
                          Columns(slab));
         SyncBlock();
       }
@@ -132,9 +132,10 @@ class LargeBackward {
           target >= 0 && target < kTile ? static_cast<int>(target) : -1;
     }
     auto load_x = [&](int slab) {
-      LoadInputs<Input>(
-          from.x + position * in_.width + int64_t{slab} * in_.slabs.columns,
-          in_.width, examples, Columns(slab), in_.input_bytes, x_stride_, x_);
+      LoadTile(InputsOf<Product>(from) + position * in_.width +
+                   int64_t{slab} * in_.slabs.columns,
+               in_.width, examples, Columns(slab), in_.input_bytes,
+               static_cast<int>(RoundUp(examples, 16)), x_stride_, x_);
     };
     auto write = [&](int row, int example, A z) {
       const bool active = row < item.num_rows && example < examples;
@@ -173,7 +174,7 @@ class LargeBackward {
           LoadTile(in_.weights + (node.first_row + item.row) * in_.width +
                        int64_t{slab} * in_.slabs.columns,
                    in_.width, item.num_rows, Columns(slab), in_.weight_bytes,
-                   w_stride_, w_);
+                   kTile, w_stride_, w_);
         }
         CommitCopies();
         WaitForCopies<0>();
@@ -181,7 +182,7 @@ class LargeBackward {
         product_.MultiplyLogits(
             w_, w_stride_, x_, x_stride_,
             static_cast<int>(RoundUp(Columns(slab), kColumnStep)),
-            item.num_rows, examples);
+            item.num_rows, examples, kWhole);
         SyncBlock();
       }
       if (own_slab != in_.slabs.count - 1) {

@@ -3,8 +3,8 @@
 //   z = w x + b;   m = max z;   s = sum exp(z - m);   v = sum exp(z - m) w
 //
 // for some rows of a group and up to 32 examples that pass it: what a block
-// does for one item. Row tiles stream through shared memory, the next one on
-// its way while this one is used. m, s and v are rescaled when a tile raises
+// does for one item. Row tiles stream through shared memory, the next ones on
+// their way while this one is used. m, s and v are rescaled when a tile raises
 // the maximum, which is exact but for rounding (docs/math.md, section 4), so
 // that the logits never leave the block, unless they are kept for the backward
 // where that costs less than the weights. WalkPaths merges the items of a
@@ -29,6 +29,8 @@
 namespace tf_hsm {
 namespace gpu {
 
+constexpr int kMaxStages = 4;  // row tiles on their way or in use
+
 template <typename T>
 struct LargeArguments {
   const T* weights;
@@ -37,13 +39,26 @@ struct LargeArguments {
   Slabs slabs;
   int weight_bytes;  // of a copy, see CopyBytes
   int input_bytes;
+  int64_t shared_bytes;  // of a block of the forward
   Buffers<T> buffers;
 };
 
-// Shared memory of a block of the forward.
+// x as the product reads it.
 template <typename Product>
-TF_HSM_HOST_DEVICE int64_t ForwardSharedBytes(int columns) {
-  return 2 * TileBytes<typename Product::Weight>(columns) +
+TF_HSM_HOST_DEVICE const typename Product::Input* InputsOf(
+    const Buffers<typename Product::Weight>& buffers) {
+  if constexpr (Product::kTensorCores) {
+    return buffers.operands;
+  } else {
+    return buffers.x;
+  }
+}
+
+// Shared memory of a block of the forward with so many row tiles, besides all
+// 32 examples.
+template <typename Product>
+TF_HSM_HOST_DEVICE int64_t ForwardSharedBytes(int columns, int stages) {
+  return stages * TileBytes<typename Product::Weight>(columns) +
          TileBytes<typename Product::Input>(columns) +
          (kTile * kCoefficientStride + 3 * kTile) * sizeof(typename Product::A);
 }
@@ -60,13 +75,11 @@ class LargeForward {
         with_dx_(with_dx),
         w_stride_(TileStride<T>(in.slabs.columns)),
         x_stride_(TileStride<Input>(in.slabs.columns)) {
-    char* shared = SharedMemory();
-    w_ = reinterpret_cast<T*>(shared);
-    x_ = reinterpret_cast<Input*>(w_ + 2 * kTile * w_stride_);
-    z_ = reinterpret_cast<A*>(x_ + kTile * x_stride_);
+    z_ = reinterpret_cast<A*>(SharedMemory());
     max_ = z_ + kTile * kCoefficientStride;
     sum_ = max_ + kTile;
     factor_ = sum_ + kTile;
+    x_ = reinterpret_cast<Input*>(factor_ + kTile);
   }
 
   TF_HSM_DEVICE void Run(const Item& item, int own_slab) {
@@ -75,25 +88,21 @@ class LargeForward {
     // The own slab must be the one that is in place when a tile is done.
     const bool again = with_dx_ && own_slab != count - 1;
     const int steps = count + (again ? 1 : 0);
-    const int tiles = static_cast<int>(CeilDivide(item.num_rows, kTile));
     const int64_t position = node.begin + item.example;
-    const A* x = in_.buffers.x + position * in_.width;
+    const Input* x = InputsOf<Product>(in_.buffers) + position * in_.width;
+    const T* w = in_.weights + (node.first_row + item.row) * in_.width;
+    const Parts parts = Product::PartsOf(item.num_examples);
+    const Pass pass = PassOf(node, item, own_slab == 0);
+    const int x_rows = PlaceTiles(item.num_examples);
 
-    auto slab_of = [&](int step) { return step < count ? step : own_slab; };
-    auto load = [&](int q) {
-      const int row = q / steps * kTile;
-      const int slab = slab_of(q % steps);
-      LoadTile(in_.weights + (node.first_row + item.row + row) * in_.width +
-                   int64_t{slab} * in_.slabs.columns,
-               in_.width, item.num_rows - row, Columns(slab), in_.weight_bytes,
-               w_stride_, Stage(q));
+    auto first_column = [&](int step) {
+      return int64_t{step < count ? step : own_slab} * in_.slabs.columns;
     };
-    auto load_x = [&](int slab) {
-      LoadInputs<Input>(x + int64_t{slab} * in_.slabs.columns, in_.width,
-                        item.num_examples, Columns(slab), in_.input_bytes,
-                        x_stride_, x_);
+    auto load_x = [&](int step) {
+      LoadTile(x + first_column(step), in_.width, item.num_examples,
+               Columns(first_column(step)), in_.input_bytes, x_rows, x_stride_,
+               x_);
     };
-
     product_.ClearSums();
     product_.ClearLogits();
     if (ThreadIndex() < kTile) {
@@ -101,104 +110,182 @@ class LargeForward {
       sum_[ThreadIndex()] = 0;
     }
     if (count == 1) load_x(0);
-    load(0);
-    CommitCopies();
-    for (int q = 0; q < tiles * steps; ++q) {
-      const int step = q % steps;
-      if (count > 1 && step < count) load_x(step);
-      CommitCopies();
-      if (q + 1 < tiles * steps) load(q + 1);
-      CommitCopies();
-      WaitForCopies<1>();
+    Turn next, now;
+    // The tiles on their way are loaded before the first one is used.
+    for (int wait = stages_ - 1; now.row < item.num_rows;) {
+      if (count == 1) WaitForCopies(stages_ - 2);
       SyncBlock();
-      if (step < count) {
-        product_.MultiplyLogits(
-            Stage(q), w_stride_, x_, x_stride_,
-            static_cast<int>(RoundUp(Columns(step), kColumnStep)), kTile,
-            item.num_examples);
+      if (count > 1) {
+        if (wait == 0 && now.step < count) load_x(now.step);
+        CommitCopies();
       }
-      if (step == steps - 1) {
-        const int row = q / steps * kTile;
-        Softmax(node, item, row, own_slab == 0);
+      if (next.row < item.num_rows) {
+        LoadTile(w + next.row * in_.width + first_column(next.step), in_.width,
+                 item.num_rows - next.row, Columns(first_column(next.step)),
+                 in_.weight_bytes, kTile, w_stride_, Stage(next));
+        next.Advance(steps, stages_);
+      }
+      CommitCopies();
+      if (count > 1) {
+        WaitForCopies<1>();
+        SyncBlock();
+      }
+      if (wait > 0) {
+        --wait;
+        continue;
+      }
+      const bool last = now.step == steps - 1;
+      A biases[4];
+      LoadBiases(node, item, now.row, last, biases);
+      if (now.step < count) {
+        product_.MultiplyLogits(
+            Stage(now), w_stride_, x_, x_stride_,
+            static_cast<int>(
+                RoundUp(Columns(first_column(now.step)), kColumnStep)),
+            kTile, item.num_examples, parts);
+      }
+      if (last) {
+        Softmax(item, now.row, pass, parts, biases);
         if (with_dx_) {
           product_.ScaleSums(factor_, item.num_examples);
-          product_.AddSums(z_, Smaller(kTile, item.num_rows - row),
-                           item.num_examples, Stage(q), w_stride_,
-                           Columns(own_slab));
+          product_.template AddSums<Source::kWeights>(
+              z_, Smaller(kTile, item.num_rows - now.row), item.num_examples,
+              Stage(now), w_stride_, Columns(first_column(steps - 1)));
         }
         product_.ClearLogits();
       }
-      SyncBlock();
+      now.Advance(steps, stages_);
     }
     Store(item, position, node.level, own_slab);
   }
 
  private:
-  TF_HSM_DEVICE T* Stage(int q) const { return w_ + q % 2 * kTile * w_stride_; }
+  // The tile and the slab that a stage has.
+  struct Turn {
+    int row = 0;
+    int step = 0;
+    int stage = 0;
 
-  TF_HSM_DEVICE int Columns(int slab) const {
-    const int64_t left = in_.width - int64_t{slab} * in_.slabs.columns;
-    return static_cast<int>(Smaller<int64_t>(left, in_.slabs.columns));
+    TF_HSM_DEVICE void Advance(int steps, int stages) {
+      if (++stage == stages) stage = 0;
+      if (++step < steps) return;
+      step = 0;
+      row += kTile;
+    }
+  };
+
+  // Of the example that the thread does the softmax of.
+  struct Pass {
+    bool active;
+    A* target_logit;  // null: not here
+    int target;       // the row on the path, counted in the item, or -1
+    A* logits;        // to keep, those of the item's rows; or null
+  };
+
+  // Rows of a tile: a thread has four of them in the softmax, eight apart.
+  TF_HSM_DEVICE static int OwnRow() { return ThreadIndex() % 8; }
+  TF_HSM_DEVICE static int OwnExample() { return ThreadIndex() / 8; }
+
+  TF_HSM_DEVICE T* Stage(const Turn& turn) const {
+    return w_ + turn.stage * kTile * w_stride_;
+  }
+
+  TF_HSM_DEVICE int Columns(int64_t first_column) const {
+    return static_cast<int>(
+        Smaller<int64_t>(in_.width - first_column, in_.slabs.columns));
+  }
+
+  // Gives what the inputs do not need to the row tiles; returns the inputs'
+  // rows.
+  TF_HSM_DEVICE int PlaceTiles(int num_examples) {
+    const int rows = static_cast<int>(RoundUp(num_examples, 8));
+    w_ = reinterpret_cast<T*>(x_ + rows * x_stride_);
+    const int64_t left =
+        in_.shared_bytes - (reinterpret_cast<char*>(w_) - SharedMemory());
+    const int64_t tile = kTile * w_stride_ * static_cast<int>(sizeof(T));
+    stages_ = 2;
+    while (stages_ < kMaxStages && (stages_ + 1) * tile <= left) ++stages_;
+    return rows;
+  }
+
+  TF_HSM_DEVICE Pass PassOf(const DeviceNode& node, const Item& item,
+                            bool writes) const {
+    const Buffers<T>& out = in_.buffers;
+    const int example = item.example + OwnExample();
+    Pass own = {OwnExample() < item.num_examples, nullptr, -1, nullptr};
+    if (!own.active || !writes) return own;
+    const int64_t pass = out.plan.Pass(node.level, node.begin + example);
+    const int64_t target =
+        out.plan.path_rows[pass] - node.first_row - item.row;
+    if (target >= 0 && target < item.num_rows) {
+      own.target = static_cast<int>(target);
+      own.target_logit = out.target_logits + pass;
+    }
+    if (node.Keeps(example)) {
+      own.logits = out.logits + node.logits_offset +
+                   int64_t{example} * node.fanout + item.row;
+    }
+    return own;
+  }
+
+  // On their way while the logits are made.
+  TF_HSM_DEVICE void LoadBiases(const DeviceNode& node, const Item& item,
+                                int row, bool wanted, A (&biases)[4]) const {
+    const int64_t first = node.first_row + item.row + row;
+    TF_HSM_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int r = OwnRow() + 8 * i;
+      biases[i] = wanted && in_.biases != nullptr && row + r < item.num_rows
+                      ? Widen(in_.biases[first + r])
+                      : A(0);
+    }
   }
 
   // Turns the logits of a tile into exp(z - m), and the factors by which what
   // was summed before is out.
-  TF_HSM_DEVICE void Softmax(const DeviceNode& node, const Item& item, int row,
-                             bool writes) {
+  TF_HSM_DEVICE void Softmax(const Item& item, int row, const Pass& pass,
+                             const Parts& parts, const A (&biases)[4]) {
     product_.ForEachLogit(
         [&](int r, int e, A z) { z_[r * kCoefficientStride + e] = z; });
     SyncBlock();
-    // Eight threads per example, four rows each.
-    const int example = ThreadIndex() / 8;
-    const int64_t first = item.row + row + ThreadIndex() % 8;
-    const int rows = Smaller(kTile, item.num_rows - row) - ThreadIndex() % 8;
-    A* z_at = z_ + ThreadIndex() % 8 * kCoefficientStride + example;
-    const bool active = example < item.num_examples;
-    const DevicePlan& plan = in_.buffers.plan;
-    const int64_t position = node.begin + item.example + example;
-    const int64_t pass = plan.Pass(node.level, position);
-    const int64_t target =
-        active ? plan.path_rows[pass] - node.first_row : int64_t{-1};
-    const bool keeps = active && writes && node.Keeps(item.example + example);
-    A z[4];
-    A max = -static_cast<A>(INFINITY);
-    TF_HSM_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      z[i] = z_at[8 * i * kCoefficientStride];
-      if (8 * i >= rows) continue;
-      const int64_t local = first + 8 * i;
-      if (in_.biases != nullptr) {
-        z[i] += Widen(in_.biases[node.first_row + local]);
+    // Eight threads per example, four rows each; warps without examples wait.
+    if (WarpIndex() * (kWarp / 8) < item.num_examples) {
+      const int rows = Smaller(kTile, item.num_rows - row) - OwnRow();
+      A* z_at = z_ + OwnRow() * kCoefficientStride + OwnExample();
+      A z[4];
+      A max = -static_cast<A>(INFINITY);
+      TF_HSM_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        z[i] = z_at[8 * i * kCoefficientStride] + biases[i];
+        for (int e = parts.step(); e < parts.end; e += parts.step()) {
+          z[i] += z_at[8 * i * kCoefficientStride + e];
+        }
+        if (8 * i >= rows) continue;
+        const int r = row + OwnRow() + 8 * i;
+        max = Max(max, z[i]);
+        if (r == pass.target) *pass.target_logit = z[i];
+        if (pass.logits != nullptr) pass.logits[r] = z[i];
       }
-      max = Max(max, z[i]);
-      if (active && writes && local == target) {
-        in_.buffers.target_logits[pass] = z[i];
+      for (int lanes = 4; lanes > 0; lanes /= 2) {
+        max = Max(max, ShuffleXor(max, lanes));
       }
-      if (keeps) {
-        in_.buffers.logits[node.logits_offset +
-                           (item.example + example) * node.fanout + local] =
-            z[i];
+      const A before = max_[OwnExample()];
+      const A now = Max(before, max);
+      const A shift = Shift(now);
+      A sum = 0;
+      TF_HSM_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const A e = 8 * i < rows ? Exp(z[i] - shift) : A(0);
+        sum += e;
+        z_at[8 * i * kCoefficientStride] = e * CoefficientScale<Product>::value;
       }
-    }
-    for (int lanes = 4; lanes > 0; lanes /= 2) {
-      max = Max(max, ShuffleXor(max, lanes));
-    }
-    const A before = max_[example];
-    const A now = Max(before, max);
-    const A shift = Shift(now);
-    A sum = 0;
-    TF_HSM_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const A e = 8 * i < rows ? Exp(z[i] - shift) : A(0);
-      sum += e;
-      z_at[8 * i * kCoefficientStride] = e * CoefficientScale<Product>::value;
-    }
-    for (int lanes = 4; lanes > 0; lanes /= 2) sum += ShuffleXor(sum, lanes);
-    const A factor = Exp(before - shift);
-    if (ThreadIndex() % 8 == 0) {
-      factor_[example] = factor;
-      sum_[example] = sum_[example] * factor + sum;
-      max_[example] = now;
+      for (int lanes = 4; lanes > 0; lanes /= 2) sum += ShuffleXor(sum, lanes);
+      const A factor = Exp(before - shift);
+      if (OwnRow() == 0) {
+        factor_[OwnExample()] = factor;
+        sum_[OwnExample()] = sum_[OwnExample()] * factor + sum;
+        max_[OwnExample()] = now;
+      }
     }
     SyncBlock();
   }
@@ -216,9 +303,9 @@ class LargeForward {
       }
     }
     if (with_dx_) {
-      A* rows = out.partial_rows + item.slot * in_.width +
-                int64_t{own_slab} * in_.slabs.columns;
-      product_.ForEachSum(item.num_examples, Columns(own_slab),
+      const int64_t column = int64_t{own_slab} * in_.slabs.columns;
+      A* rows = out.partial_rows + item.slot * in_.width + column;
+      product_.ForEachSum(item.num_examples, Columns(column),
                           [&](int i, int column, A sum) {
                             rows[i * in_.width + column] =
                                 sum / CoefficientScale<Product>::value;
@@ -231,12 +318,13 @@ class LargeForward {
   const bool with_dx_;
   const int w_stride_;
   const int x_stride_;
-  T* w_;  // two tiles
-  Input* x_;
   A* z_;
   A* max_;
   A* sum_;
   A* factor_;
+  Input* x_;
+  T* w_;  // stages_ tiles
+  int stages_;
   Product product_;
 };
 

@@ -31,7 +31,9 @@ struct LossLauncher : Launcher {
     const std::string error =
         MakePlan(batch, buffers.bounds, buffers.plan, buffers.plan_scratch,
                  loss, forward_items, stream);
-    if (error.empty()) PackInputs(*this, batch, buffers.plan.order, buffers.x);
+    if (error.empty()) {
+      PackInputs(*this, batch, buffers.plan.order, buffers.x, buffers.operands);
+    }
     return error;
   }
 
@@ -43,14 +45,21 @@ struct LossLauncher : Launcher {
   // use(ProductName, arguments) for a kernel at large groups.
   template <typename Use>
   void AtLargeGroups(const Use& use) const {
-    const LargeArguments<T> in = {batch.weights,
-                                  batch.biases,
-                                  batch.width,
-                                  shape.slabs,
-                                  CopyBytes(batch.weights, batch.width),
-                                  CopyBytes(buffers.x, batch.width),
-                                  buffers};
-    WithProduct(batch, device, [&](auto name) { use(name, in); });
+    WithProduct(batch, device, [&](auto name) {
+      using Product = typename decltype(name)::Product;
+      const LargeArguments<T> in = {
+          batch.weights,
+          batch.biases,
+          batch.width,
+          shape.slabs,
+          CopyBytes(batch.weights, batch.width),
+          CopyBytes(InputsOf<Product>(buffers), batch.width),
+          Smaller(
+              device.shared_bytes,
+              ForwardSharedBytes<Product>(shape.slabs.columns, kMaxStages)),
+          buffers};
+      use(name, in);
+    });
   }
 
   const Batch<T>& batch;

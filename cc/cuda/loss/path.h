@@ -59,7 +59,9 @@ class Path {
     const int depth = plan_.depths[position_];
     const bool with_dx = in_.out.dx != nullptr;
     for (int64_t d = Lane(); d < in_.width; d += kWarp) {
-      x_[d] = in_.buffers.x[position_ * in_.width + d];
+      if (in_.small_fanout > 0) {
+        x_[d] = in_.buffers.x[position_ * in_.width + d];
+      }
       dx_[d] = 0;
     }
     SyncWarp();

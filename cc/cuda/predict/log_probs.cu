@@ -16,23 +16,24 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
-template <typename T>
+template <typename Product>
 struct LogitArguments {
+  using T = typename Product::Weight;
   const T* weights;
   const T* biases;
   int64_t num_rows;
   int64_t width;
-  const Accumulator<T>* x;
+  const typename Product::Input* x;
   int64_t size;
   Slabs slabs;
   int weight_bytes;
   int input_bytes;
-  Accumulator<T>* out;  // [size, num_rows]
+  typename Product::A* out;  // [size, num_rows]
 };
 
 template <typename Product>
 TF_HSM_KERNEL(kTileThreads)
-AllLogits(LogitArguments<typename Product::Weight> in) {
+AllLogits(LogitArguments<Product> in) {
   using T = typename Product::Weight;
   using Input = typename Product::Input;
   using A = typename Product::A;
@@ -56,15 +57,15 @@ AllLogits(LogitArguments<typename Product::Weight> in) {
       const int columns = static_cast<int>(
           Smaller<int64_t>(in.slabs.columns, in.width - first));
       LoadTile(in.weights + row * in.width + first, in.width, rows, columns,
-               in.weight_bytes, w_stride, w);
-      LoadInputs<Input>(in.x + example * in.width + first, in.width, examples,
-                        columns, in.input_bytes, x_stride, x);
+               in.weight_bytes, kTile, w_stride, w);
+      LoadTile(in.x + example * in.width + first, in.width, examples, columns,
+               in.input_bytes, kTile, x_stride, x);
       CommitCopies();
       WaitForCopies<0>();
       SyncBlock();
       product.MultiplyLogits(w, w_stride, x, x_stride,
                              static_cast<int>(RoundUp(columns, kColumnStep)),
-                             rows, examples);
+                             rows, examples, kWhole);
       SyncBlock();
     }
     product.ForEachLogit([&](int r, int e, A z) {
@@ -154,21 +155,28 @@ std::string LogProbs(const Batch<T>& batch, const std::vector<int64_t>& levels,
   A *x, *nodes;
   LayOutLogProbs(batch, of_nodes, &arena, &x, &nodes);
   if (of_nodes) nodes = out;
-  PackInputs(launcher, batch, nullptr, x);
   const TreeView& tree = batch.tree;
   WithProduct(batch, launcher.device, [&](auto name) {
     using Product = typename decltype(name)::Product;
+    // An operand is no larger than an accumulator.
+    auto* inputs = reinterpret_cast<typename Product::Input*>(x);
+    if constexpr (Product::kTensorCores) {
+      PackInputs(launcher, batch, nullptr, nullptr, inputs);
+    } else {
+      PackInputs(launcher, batch, nullptr, inputs);
+    }
     const Slabs slabs = SlabsOf(batch, launcher.device);
-    const LogitArguments<T> in = {batch.weights,
-                                  batch.biases,
-                                  tree.num_rows,
-                                  batch.width,
-                                  x,
-                                  batch.size,
-                                  slabs,
-                                  CopyBytes(batch.weights, batch.width),
-                                  CopyBytes(x, batch.width),
-                                  nodes};
+    const LogitArguments<Product> in = {
+        batch.weights,
+        batch.biases,
+        tree.num_rows,
+        batch.width,
+        inputs,
+        batch.size,
+        slabs,
+        CopyBytes(batch.weights, batch.width),
+        CopyBytes(inputs, batch.width),
+        nodes};
     const int64_t tiles =
         CeilDivide(in.num_rows, kTile) * CeilDivide(in.size, kTile);
     Launch(AllLogits<Product>, launcher.Grid(tiles), kTileThreads,

@@ -23,8 +23,7 @@ struct LaunchShape {
   int64_t blocks = 0;
   Slabs slabs;
   bool tensor_cores = false;
-  int64_t hot_items = 0;       // see BoundsOf
-  bool narrow_inputs = false;  // whether hot ones read x as T
+  int64_t hot_items = 0;  // see BoundsOf
 };
 
 // See SizesOf in gpu.h for the meaning of state and scratch.
@@ -34,8 +33,8 @@ struct Buffers {
   Bounds bounds;
   DevicePlan plan;
   // State.
-  A* x = nullptr;            // [size, width], sorted
-  T* narrow_x = nullptr;     // the same, rounded, where hot nodes read it
+  A* x = nullptr;            // [size, width], sorted; null: only operands
+  T* operands = nullptr;     // the same, rounded, for tensor cores
   A* normalizers = nullptr;  // [passes, 2]: max m, 1 / sum exp(z - m); large
   A* small_probs = nullptr;  // [passes, small_fanout]
   A* logits = nullptr;       // [bounds.logits]
@@ -98,15 +97,17 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   state.Take(bounds.nodes, &b.plan.nodes);
   state.Take(bounds.nodes, &b.plan.totals);
   state.Take(bounds.nodes, &b.plan.work);
-  state.Take(batch.size * batch.width, &b.x);
+  const int64_t inputs = batch.size * batch.width;
+  if (!shape.tensor_cores || batch.shape.small_fanout > 0) {
+    state.Take(inputs, &b.x);
+  }
+  if (shape.tensor_cores) state.Take(inputs, &b.operands);
   // From here on no number is an index: see saved_state.h.
   state.Take(batch.shape.large_depth > 0 ? 2 * bounds.passes : 0,
              &b.normalizers);
   state.Take(bounds.passes * batch.shape.small_fanout, &b.small_probs);
   state.Take(bounds.logits, &b.logits);
   const bool hot = bounds.hot_items > 0;
-  state.Take(hot && shape.narrow_inputs ? batch.size * batch.width : 0,
-             &b.narrow_x);
   sizes.state = state.bytes();
 
   Arena scratch(memory.scratch);

@@ -8,7 +8,9 @@
 // the source W: s is the expected row. In the backward, C is dz, k its
 // examples, i its rows, and the source x: s is dW. z and s stay in registers.
 // A block of kTileThreads threads works on one 32 x 32 tile of z and on 32 rows
-// of s, up to kMaxColumns of them; parts without examples are skipped.
+// of s, up to kMaxColumns of them; parts without examples are skipped. Where
+// few examples would leave threads idle, `Parts` lets them share out D: a logit
+// is then the sum of several columns of the tile of z.
 
 #ifndef TF_HSM_CC_CUDA_TILE_PRODUCT_H_
 #define TF_HSM_CC_CUDA_TILE_PRODUCT_H_
@@ -25,6 +27,25 @@ namespace gpu {
 // memory.
 constexpr int kCoefficientStride = kTile + 4;
 
+// The parts of the logits of example e are in the columns e + i * step() of a
+// tile, below `end`.
+struct Parts {
+  int log_step;
+  int end;
+
+  TF_HSM_HOST_DEVICE int step() const { return 1 << log_step; }
+  TF_HSM_HOST_DEVICE int count() const { return end >> log_step; }
+  TF_HSM_HOST_DEVICE int Part(int column) const { return column >> log_step; }
+  TF_HSM_HOST_DEVICE int Example(int column) const {
+    return column & (step() - 1);
+  }
+};
+constexpr Parts kWhole = {5, kTile};
+static_assert(kTile == 1 << 5, "kWhole has one part");
+
+// Weights come as they are stored, inputs as Product::Input.
+enum class Source { kWeights, kInputs };
+
 // Exact products of the stored values, in T's accumulator.
 template <typename T>
 class SimtProduct {
@@ -38,12 +59,29 @@ class SimtProduct {
     for (int j = 0; j < 4; ++j) z_[j] = 0;
   }
 
-  // A thread has one row and every eighth example.
+  TF_HSM_DEVICE static Parts PartsOf(int examples) {
+    if (examples > 4) return kWhole;
+    return {examples > 2 ? 2 : examples - 1, 8};
+  }
+
+  // A thread has one row and every eighth column of the tile.
   TF_HSM_DEVICE void MultiplyLogits(const T* w, int w_stride, const Input* x,
                                     int x_stride, int columns, int,
-                                    int examples) {
+                                    int examples, Parts parts) {
     const int row = ThreadIndex() / 8;
     const int example = ThreadIndex() % 8;
+    if (parts.count() > 1) {
+      const Input* inputs_from = x + parts.Example(example) * x_stride;
+      for (int c = 4 * parts.Part(example); c < columns;
+           c += 4 * parts.count()) {
+        const Four<T> weights = LoadFour(w + row * w_stride + c);
+        const Four<A> inputs = LoadFour(inputs_from + c);
+        for (int i = 0; i < 4; ++i) {
+          z_[0] += Widen(weights.values[i]) * inputs.values[i];
+        }
+      }
+      return;
+    }
     for (int c = 0; c < columns; c += 4) {
       const Four<T> weights = LoadFour(w + row * w_stride + c);
       TF_HSM_UNROLL
@@ -84,7 +122,7 @@ class SimtProduct {
   }
 
   // A thread has two columns, kTileThreads apart.
-  template <typename S>
+  template <Source, typename S>
   TF_HSM_DEVICE void AddSums(const A* coefficients, int count_k, int count_i,
                              const S* source, int stride, int columns) {
     const int column = ThreadIndex();
@@ -129,32 +167,30 @@ class SimtProduct {
 template <typename T>
 struct MmaOperand {                  // of 16 bits
   static constexpr int kDepth = 16;  // along k
-  // Word of the numbers (k, k + 1), `step` apart.
-  TF_HSM_DEVICE static uint32_t Word(const T* from, int step) {
-    return Pack(from[0], from[step]);
-  }
-  TF_HSM_DEVICE static uint32_t Neighbours(const T* from) {
-    return *reinterpret_cast<const uint32_t*>(from);
-  }
-  TF_HSM_DEVICE static uint32_t Round(const float* from, int step) {
-    return Pack(Narrow<T>(from[0]), Narrow<T>(from[step]));
+  static constexpr int kNext = 8;    // from the k of a word to that of the next
+  // Rounds the words of a fragment that are not yet.
+  TF_HSM_DEVICE static void Round(uint32_t (&)[4]) {}
+  // The word of two numbers, neighbours along k.
+  TF_HSM_DEVICE static uint32_t Word(const float* from, int step) {
+    const float low = LoadTogether(from), high = LoadTogether(from + step);
+    return Pack(Narrow<T>(low), Narrow<T>(high));
   }
 };
 template <>
 struct MmaOperand<float> {
   static constexpr int kDepth = 8;
+  static constexpr int kNext = 1;  // see Transposed
+  TF_HSM_DEVICE static void Round(uint32_t (&words)[4]) {
+    TF_HSM_UNROLL
+    for (int i = 0; i < 4; ++i) words[i] = ToTf32(BitsFloat(words[i]));
+  }
   TF_HSM_DEVICE static uint32_t Word(const float* from, int) {
-    return ToTf32(*from);
-  }
-  TF_HSM_DEVICE static uint32_t Neighbours(const float* from) {
-    return ToTf32(*from);
-  }
-  TF_HSM_DEVICE static uint32_t Round(const float* from, int) {
-    return ToTf32(*from);
+    return ToTf32(LoadTogether(from));
   }
 };
 
-// Products of values rounded to tf32 (T = float) or to T, sums in float32.
+// Products of values rounded to tf32 (T = float) or to T, sums in float32. The
+// inputs are rounded already (RoundOperand).
 template <typename T>
 class MmaProduct {
  public:
@@ -167,24 +203,29 @@ class MmaProduct {
     for (int i = 0; i < 4; ++i) z_[i] = 0;
   }
 
-  // A warp has 16 rows and 8 examples.
+  TF_HSM_DEVICE static Parts PartsOf(int examples) {
+    return {examples <= 8 ? 3 : examples <= 16 ? 4 : 5, kTile};
+  }
+
+  // A warp has 16 rows and 8 columns of the tile.
   TF_HSM_DEVICE void MultiplyLogits(const T* w, int w_stride, const Input* x,
                                     int x_stride, int columns, int rows,
-                                    int examples) {
+                                    int examples, Parts parts) {
     const int first_row = WarpIndex() / 4 * 16;
-    const int first_example = WarpIndex() % 4 * 8;
+    const int first_example = parts.Example(WarpIndex() % 4 * 8);
+    const int part = parts.Part(WarpIndex() % 4 * 8);
     if (first_example >= examples || first_row >= rows) return;
-    const int g = Lane() / 4, t = Lane() % 4 * kWords;
-    const T* a_from = w + (first_row + g) * w_stride + t;
-    const T* b_from = x + (first_example + g) * x_stride + t;
-    for (int c = 0; c < columns; c += kDepth) {
-      const uint32_t a[4] = {
-          Operand::Neighbours(a_from + c),
-          Operand::Neighbours(a_from + c + 8 * w_stride),
-          Operand::Neighbours(a_from + c + 4 * kWords),
-          Operand::Neighbours(a_from + c + 8 * w_stride + 4 * kWords)};
-      const uint32_t b[2] = {Operand::Neighbours(b_from + c),
-                             Operand::Neighbours(b_from + c + 4 * kWords)};
+    const T* a_from = w + (first_row + Lane() % 16) * w_stride +
+                      Lane() / 16 * 4 * kWords;
+    const uint32_t* b_from = reinterpret_cast<const uint32_t*>(
+        x + (first_example + Lane() / 4) * x_stride + Lane() % 4 * kWords);
+    TF_HSM_UNROLL_4
+    for (int c = part * kDepth; c < columns; c += parts.count() * kDepth) {
+      uint32_t a[4];
+      LoadMatrices<false>(a_from + c, a);
+      Operand::Round(a);
+      const uint32_t b[2] = {LoadTogether(b_from + c / kWords),
+                             LoadTogether(b_from + c / kWords + 4)};
       Mma<T>(z_, a, b);
     }
   }
@@ -222,35 +263,45 @@ class MmaProduct {
     }
   }
 
-  // A warp has up to four times 16 columns, 128 apart.
+  // A warp has up to four times 16 columns, 128 apart. The sources' rows are
+  // the words' k in such an order that the rows of four lanes t are two apart:
+  // then no loads collide.
+  template <Source source_is>
   TF_HSM_DEVICE void AddSums(const float* coefficients, int count_k,
                              int count_i, const T* source, int stride,
                              int columns) {
-    const int g = Lane() / 4, t = Lane() % 4 * kWords;
+    const int g = Lane() / 4, t = Lane() % 4;
     for (int k = 0; k < count_k; k += kDepth) {
       uint32_t b[4][2];
       TF_HSM_UNROLL
       for (int n = 0; n < 4; ++n) {
         if (8 * n >= count_i) break;
         const float* from =
-            coefficients + (k + t) * kCoefficientStride + 8 * n + g;
-        b[n][0] = Operand::Round(from, kCoefficientStride);
-        b[n][1] = Operand::Round(from + 4 * kWords * kCoefficientStride,
-                                 kCoefficientStride);
+            coefficients + (k + 2 * t) * kCoefficientStride + 8 * n + g;
+        b[n][0] = Operand::Word(from, kCoefficientStride);
+        b[n][1] = Operand::Word(from + Operand::kNext * kCoefficientStride,
+                                kCoefficientStride);
       }
+      // Two at a time, so that their loads are not one after the other.
       TF_HSM_UNROLL
-      for (int m = 0; m < 4; ++m) {
-        const int column = WarpIndex() * 16 + m * 128;
-        if (column >= columns) break;
-        const T* from = source + (k + t) * stride + column + g;
-        const uint32_t a[4] = {
-            Operand::Word(from, stride), Operand::Word(from + 8, stride),
-            Operand::Word(from + 4 * kWords * stride, stride),
-            Operand::Word(from + 4 * kWords * stride + 8, stride)};
+      for (int m = 0; m < 4; m += 2) {
+        const int first = WarpIndex() * 16 + m * 128;
+        if (first >= columns) break;
+        // One past the end is the first one again, and of no use.
+        const bool two = first + 128 < columns;
+        uint32_t a[2][4];
+        const T* from = source + k * stride + first;
+        Transposed(from, stride, a[0]);
+        Transposed(two ? from + 128 : from, stride, a[1]);
+        if constexpr (source_is == Source::kWeights) {
+          Operand::Round(a[0]);
+          Operand::Round(a[1]);
+        }
         TF_HSM_UNROLL
         for (int n = 0; n < 4; ++n) {
           if (8 * n >= count_i) break;
-          Mma<T>(sums_[m][n], a, b[n]);
+          Mma<T>(sums_[m][n], a[0], b[n]);
+          if (two) Mma<T>(sums_[m + 1][n], a[1], b[n]);
         }
       }
     }
@@ -279,6 +330,23 @@ class MmaProduct {
   using Operand = MmaOperand<T>;
   static constexpr int kDepth = Operand::kDepth;
   static constexpr int kWords = 4 / static_cast<int>(sizeof(T));
+
+  // Loads 16 columns of kDepth rows as operand a. For tf32, the k of t and of
+  // t + 4 are the rows 2t and 2t + 1.
+  TF_HSM_DEVICE static void Transposed(const T* from, int stride,
+                                       uint32_t (&a)[4]) {
+    if constexpr (sizeof(T) == 2) {
+      LoadMatrices<true>(from + (Lane() / 16 * 8 + Lane() % 8) * stride +
+                             Lane() / 8 % 2 * 8,
+                         a);
+    } else {
+      from += Lane() % 4 * 2 * stride + Lane() / 4;
+      TF_HSM_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        a[i] = FloatBits(LoadTogether(from + i / 2 * stride + i % 2 * 8));
+      }
+    }
+  }
 
   float z_[4];
   float sums_[4][4][4];

@@ -3,7 +3,8 @@
 // A tile has 32 rows of up to kMaxColumns columns, a slab of the width. Rows
 // begin 16 bytes further in the banks than the row before, so that neither the
 // vector loads of SIMT products nor the fragments of matrix instructions
-// collide. Rows and columns past the end hold zeros.
+// collide (product.h; the emulation looks). Rows and columns past the end hold
+// zeros.
 
 #ifndef TF_HSM_CC_CUDA_TILE_TILE_H_
 #define TF_HSM_CC_CUDA_TILE_TILE_H_
@@ -47,64 +48,53 @@ int CopyBytes(const T* data, int64_t width) {
   return 0;
 }
 
+// A warp copies every eighth row. What CopyBytes allows divides `columns`, so
+// that a copy is there as a whole or not at all. bytes == 0: element by element.
 template <int bytes, typename T>
 TF_HSM_DEVICE void CopyTile(const T* from, int64_t width, int rows, int columns,
-                            int padded, int stride, T* to) {
-  constexpr int elements = bytes / static_cast<int>(sizeof(T));
-  const int across = padded / elements;
-  for (int i = ThreadIndex(); i < kTile * across; i += kTileThreads) {
-    const int row = i / across;
-    const int column = i % across * elements;
-    const int left = row < rows ? Smaller(columns - column, elements) : 0;
-    const int valid = Larger(left, 0);
-    CopyAsync<bytes>(to + row * stride + column,
-                     valid > 0 ? from + row * width + column : from,
-                     valid * static_cast<int>(sizeof(T)));
+                            int tile_rows, int stride, T* to) {
+  constexpr int kSize = static_cast<int>(sizeof(T));
+  constexpr int kElements = bytes == 0 ? 1 : bytes / kSize;
+  constexpr int kStep = kTileThreads / kWarp;
+  const int padded = static_cast<int>(RoundUp(columns, kColumnStep));
+  TF_HSM_NO_UNROLL
+  for (int column = Lane() * kElements; column < padded;
+       column += kWarp * kElements) {
+    const int count = column < columns ? rows : 0;
+    const T* source = from + WarpIndex() * width + column;
+    T* target = to + WarpIndex() * stride + column;
+    TF_HSM_UNROLL_4
+    for (int row = WarpIndex(); row < tile_rows; row += kStep) {
+      const bool there = row < count;
+      if constexpr (bytes == 0) {
+        *target = there ? *source : T{};
+      } else {
+        CopyAsync<bytes>(target, source, there ? bytes : 0);
+      }
+      source += kStep * width;
+      target += kStep * stride;
+    }
   }
 }
 
-// Starts to load a tile: `rows` rows of `columns` of a matrix of `width`, the
-// first element at `from`. It is there after WaitForCopies and a barrier.
+// Starts to load the first `tile_rows` rows of a tile: `rows` rows of `columns`
+// of a matrix of `width`, the first element at `from`. They are there after
+// WaitForCopies and a barrier.
 template <typename T>
 TF_HSM_DEVICE void LoadTile(const T* from, int64_t width, int rows, int columns,
-                            int copy_bytes, int stride, T* to) {
-  const int padded = static_cast<int>(RoundUp(columns, kColumnStep));
+                            int copy_bytes, int tile_rows, int stride, T* to) {
   if (copy_bytes == 16) {
-    return CopyTile<16>(from, width, rows, columns, padded, stride, to);
+    return CopyTile<16>(from, width, rows, columns, tile_rows, stride, to);
   }
   if (copy_bytes == 8) {
-    return CopyTile<8>(from, width, rows, columns, padded, stride, to);
+    return CopyTile<8>(from, width, rows, columns, tile_rows, stride, to);
   }
   if constexpr (sizeof(T) <= 4) {
     if (copy_bytes == 4) {
-      return CopyTile<4>(from, width, rows, columns, padded, stride, to);
+      return CopyTile<4>(from, width, rows, columns, tile_rows, stride, to);
     }
   }
-  for (int i = ThreadIndex(); i < kTile * padded; i += kTileThreads) {
-    const int row = i / padded;
-    const int column = i % padded;
-    to[row * stride + column] =
-        row < rows && column < columns ? from[row * width + column] : T{};
-  }
-}
-
-// Starts to load a tile from accumulators, rounded to the type of the tile.
-template <typename T>
-TF_HSM_DEVICE void LoadInputs(const Accumulator<T>* from, int64_t width,
-                              int rows, int columns, int copy_bytes, int stride,
-                              T* to) {
-  if constexpr (sizeof(T) == sizeof(Accumulator<T>)) {
-    LoadTile(from, width, rows, columns, copy_bytes, stride, to);
-  } else {
-    const int padded = static_cast<int>(RoundUp(columns, kColumnStep));
-    for (int i = ThreadIndex(); i < kTile * padded; i += kTileThreads) {
-      const int row = i / padded;
-      const int column = i % padded;
-      to[row * stride + column] = row < rows && column < columns
-                                      ? Narrow<T>(from[row * width + column])
-                                      : T{};
-    }
-  }
+  CopyTile<0>(from, width, rows, columns, tile_rows, stride, to);
 }
 
 // Four neighbours, aligned to all of them or to 16 bytes.

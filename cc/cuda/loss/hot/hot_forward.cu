@@ -8,14 +8,6 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
-template <typename T>
-TF_HSM_KERNEL(kBlockThreads)
-NarrowInputs(const float* x, int64_t count, T* narrow_x) {
-  for (int64_t i = GlobalIndex(); i < count; i += NumBlocks() * NumThreads()) {
-    narrow_x[i] = Narrow<T>(x[i]);
-  }
-}
-
 template <typename Product>
 void LaunchAll(const HotArguments<Product>& in, bool with_dx, int64_t blocks,
                void* stream) {
@@ -34,12 +26,6 @@ void LaunchAll(const HotArguments<Product>& in, bool with_dx, int64_t blocks,
 template <typename T>
 void LaunchHotForward(const Batch<T>& batch, const Buffers<T>& buffers,
                       const LaunchShape& shape, bool with_dx, void* stream) {
-  if (shape.narrow_inputs) {
-    const int64_t count = batch.size * batch.width;
-    Launch(NarrowInputs<T>,
-           Smaller(CeilDivide(count, kBlockThreads), shape.blocks * 4),
-           kBlockThreads, 0, stream, buffers.x, count, buffers.narrow_x);
-  }
   WithHotProduct(batch, buffers, shape, [&](const auto& in) {
     LaunchAll(in, with_dx, shape.blocks, stream);
   });

@@ -36,11 +36,7 @@ void WithHotProduct(const Batch<T>& batch, const Buffers<T>& buffers,
   if (!shape.tensor_cores) {
     return use(HotArgumentsOf<HotSimt<T>>(batch, buffers, buffers.x));
   }
-  if constexpr (sizeof(T) == sizeof(float)) {
-    use(HotArgumentsOf<HotMma<T>>(batch, buffers, buffers.x));
-  } else {
-    use(HotArgumentsOf<HotMma<T>>(batch, buffers, buffers.narrow_x));
-  }
+  use(HotArgumentsOf<HotMma<T>>(batch, buffers, buffers.operands));
 }
 
 }  // namespace gpu

@@ -57,6 +57,7 @@ class HotSimt {
   TF_HSM_DEVICE static int Column(int n) { return ThreadIndex() % 16 + 16 * n; }
   TF_HSM_DEVICE static int RowPart() { return 0; }
   TF_HSM_DEVICE float& At(int m, int n) { return sums_[m][n]; }
+  TF_HSM_DEVICE static float RoundCoefficient(float value) { return value; }
 
   TF_HSM_DEVICE void Clear() {
     TF_HSM_UNROLL
@@ -66,7 +67,7 @@ class HotSimt {
     }
   }
 
-  template <Depth a_depth, Depth b_depth, typename U, typename V>
+  template <Depth a_depth, Depth b_depth, Source, typename U, typename V>
   TF_HSM_DEVICE void Multiply(const U* a, const V* b, int begin_k, int end_k,
                               int count_i, int count_j) {
     // One step of 4 at a time, or the registers do not do.
@@ -113,7 +114,7 @@ class HotSimt {
 };
 
 // Products of values rounded to tf32 (T = float) or to T, sums in float32:
-// eight warps of 64 x 32 sums.
+// eight warps of 64 x 32 sums. All but weights are rounded already.
 template <typename T>
 class HotMma {
  public:
@@ -139,6 +140,9 @@ class HotMma {
   TF_HSM_DEVICE float& At(int m, int n) {
     return sums_[m / 2][n / 2][m % 2 * 2 + n % 2];
   }
+  TF_HSM_DEVICE static T RoundCoefficient(float value) {
+    return RoundOperand<T>(value);
+  }
 
   TF_HSM_DEVICE void Clear() {
     TF_HSM_UNROLL
@@ -154,7 +158,7 @@ class HotMma {
   // A warp without sums goes through no k. The shuffle shows the compiler that
   // a warp does not part there, which saves the registers that a second block
   // needs.
-  template <Depth a_depth, Depth b_depth>
+  template <Depth a_depth, Depth b_depth, Source b_source>
   TF_HSM_DEVICE void Multiply(const T* a, const T* b, int begin_k, int end_k,
                               int count_i, int count_j) {
     const int warp = ShuffleFrom(WarpIndex(), 0);
@@ -173,6 +177,9 @@ class HotMma {
       for (int n = 0; n < 4; n += 2) {
         uint32_t right[4];
         Fragment<b_depth, false>(b, first_j + 8 * n, k, right);
+        if constexpr (b_source == Source::kWeights) {
+          MmaOperand<T>::Round(right);
+        }
         const uint32_t low[2] = {right[0], right[1]};
         const uint32_t high[2] = {right[2], right[3]};
         TF_HSM_UNROLL
@@ -208,12 +215,9 @@ class HotMma {
       for (int i = 0; i < 4; ++i) {
         const int i_half = is_a ? i % 2 : i / 2;
         const int k_half = is_a ? i / 2 : i % 2;
-        words[i] = FloatBits(from[k_half * 4 * kStride + i_half * 8]);
+        words[i] = FloatBits(
+            LoadTogether(from + k_half * 4 * kStride + i_half * 8));
       }
-    }
-    if constexpr (sizeof(T) == 4) {
-      TF_HSM_UNROLL
-      for (int i = 0; i < 4; ++i) words[i] = ToTf32(BitsFloat(words[i]));
     }
   }
 

@@ -124,6 +124,8 @@ class HotSums {
  private:
   static constexpr int kSlice = Product::kDepth;
   static constexpr Depth kDepth = backward ? Depth::kOutside : Depth::kInside;
+  static constexpr gpu::Source kSource =
+      backward ? gpu::Source::kInputs : gpu::Source::kWeights;
   static constexpr int kSourcePanel =
       PanelSize<Source>(Depth::kOutside, kSlice);
   static constexpr int kPanel = PanelSize<Coefficient>(kDepth, kSlice);
@@ -177,7 +179,7 @@ class HotSums {
       for (int half = 0; half < 2; ++half) {
         if (more) LoadLogits(node, item, q + 1, half);
         if (q >= 0) {
-          product_.template Multiply<kDepth, Depth::kOutside>(
+          product_.template Multiply<kDepth, Depth::kOutside, kSource>(
               Panel(q), SourcePanel(q), half * kSlice / 2,
               (half + 1) * kSlice / 2,
               backward ? item.num_rows : item.num_examples, Columns(slab));
@@ -269,7 +271,7 @@ class HotSums {
         db_ += value;
       }
       to[n * kStep * kStride] =
-          Narrow<Coefficient>(value * CoefficientScale<Product>::value);
+          Product::RoundCoefficient(value * CoefficientScale<Product>::value);
     }
   }
 
