@@ -105,6 +105,11 @@ void AddSmallCases(Checks* checks) {
   add("empty batch", [](Rng*) { return Case(FlatTree(9), 0, 5); });
   add("one class", [](Rng*) { return Case(FlatTree(1), 3, 4); });
   add("flat", [](Rng*) { return Case(FlatTree(203), 37, 44); });
+  add("flat, few examples", [](Rng*) {
+    CheckCase c = Case(FlatTree(141), 14, 20, kCutRows);
+    c.shared_bytes = 25 << 10;  // three row tiles
+    return c;
+  });
   add("flat, cut by examples",
       [](Rng*) { return Case(FlatTree(11), 330, 5, kCutExamples); });
   add("hot, in pieces", [](Rng*) {

@@ -23,6 +23,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -190,15 +191,16 @@ class Block {
     return taken_.data() + int64_t{warp} * kLanes * kMaxExchange;
   }
 
-  // Of loads at once: 32 of at most 4 bytes, or 8 of 16.
-  void CheckBanks(const std::vector<Load>& loads) {
+  // Of `count` loads at once: 32 of at most 4 bytes, or 8 of 16.
+  void CheckBanks(const Load* loads, int count) {
     constexpr int kBanks = 32;  // of 4 bytes
-    const int64_t unit = loads[0].bytes <= 4 ? 4 : loads[0].bytes;
-    std::vector<int64_t> units(4 * kBanks / unit, -1);
-    for (const Load& load : loads) {
-      const int64_t own = (load.from - shared.get()) / unit;
-      int64_t& read = units[own % units.size()];
-      if (read >= 0 && read != own) return Report("a bank of memory is read twice");
+    const int64_t unit = loads[0].bytes <= 4 ? 4 : 16;
+    int64_t units[kBanks];
+    std::fill_n(units, kBanks, -1);
+    for (int i = 0; i < count; ++i) {
+      const int64_t own = (loads[i].from - shared.get()) / unit;
+      int64_t& read = units[own % (4 * kBanks / unit)];
+      if (read >= 0 && read != own) return Report("a bank is read twice");
       read = own;
     }
   }
@@ -239,7 +241,7 @@ class Block {
   // Called by the last lane, which then waits its turn like the others.
   void ReleaseWarp(int warp, const char* operation) {
     at_warp_[warp] = 0;
-    CheckBanks(warp);
+    CheckLoads(warp);
     for (int lane = 0; lane < kLanes; ++lane) {
       Fiber& fiber = fibers_[warp * kLanes + lane];
       const bool last = &fiber == current;
@@ -263,21 +265,21 @@ class Block {
     }
   }
 
-  // Whether the lanes' loads since they met read a bank's words one by one.
-  void CheckBanks(int warp) {
-    Fiber* lanes[kLanes];
-    for (int i = 0; i < kLanes; ++i) lanes[i] = &fibers_[warp * kLanes + i];
-    for (size_t n = 0; n < lanes[0]->loads.size(); ++n) {
-      std::vector<Load> together;
-      for (Fiber* lane : lanes) {
-        if (lane->loads.size() != lanes[0]->loads.size()) {
+  // Of the loads of a warp's lanes since they met.
+  void CheckLoads(int warp) {
+    const size_t count = fibers_[warp * kLanes].loads.size();
+    for (size_t n = 0; n < count; ++n) {
+      Load together[kLanes];
+      for (int i = 0; i < kLanes; ++i) {
+        const std::vector<Load>& own = fibers_[warp * kLanes + i].loads;
+        if (own.size() != count) {
           return Report("lanes that should load together do not");
         }
-        together.push_back(lane->loads[n]);
+        together[i] = own[n];
       }
-      CheckBanks(together);
+      CheckBanks(together, kLanes);
     }
-    for (Fiber* lane : lanes) lane->loads.clear();
+    for (int i = 0; i < kLanes; ++i) fibers_[warp * kLanes + i].loads.clear();
   }
 
   const std::function<void()>* body_ = nullptr;

@@ -151,6 +151,28 @@ void LoadUnaligned() {
   LoadMatrices<false>(SharedMemory() + 16 * Lane() + 8, own);
 }
 
+// Lanes load words or rows of matrices that are `bytes` apart.
+void LoadApart(int bytes) {
+  LoadTogether(reinterpret_cast<uint16_t*>(SharedMemory() + bytes * Lane()));
+  SyncWarp();
+}
+
+void LoadRowsApart(int bytes) {
+  uint32_t own[4];
+  LoadMatrices<false>(SharedMemory() + bytes * Lane(), own);
+}
+
+void CheckBanks() {
+  for (int bytes : {0, 2, 4, 12, 132}) {
+    Expect(ErrorsOf(LoadApart, 32, 32 * bytes + 2, bytes) == 0, "banks");
+  }
+  for (int bytes : {8, 128}) {
+    Expect(ErrorsOf(LoadApart, 32, 32 * bytes, bytes) > 0, "one bank twice");
+  }
+  Expect(ErrorsOf(LoadRowsApart, 32, 32 * 144, 144) == 0, "rows of matrices");
+  Expect(ErrorsOf(LoadRowsApart, 32, 32 * 160, 160) > 0, "rows collide");
+}
+
 void CheckMatrices() {
   std::vector<uint32_t> plain(128), transposed(128);
   Expect(ErrorsOf(LoadAll<false>, 32, 512, plain.data()) == 0, "matrices");
@@ -259,6 +281,7 @@ void CheckAll() {
   CheckMultiply<bfloat16>("bfloat16", &rng);
   CheckMultiply<half>("half", &rng);
   CheckMatrices();
+  CheckBanks();
   CheckHalf();
 }
 

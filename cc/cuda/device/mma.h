@@ -112,11 +112,13 @@ void LoadMatrices(const void* row, uint32_t (&words)[4]) {
   }
   const char* taken =
       emulate::block.Exchange("LoadMatrices", &row, sizeof(row));
-  std::vector<emulate::Load> rows;
-  for (int i = 0; i < 8; ++i) {
-    rows.push_back({TakeFrom<const char*>(taken, Lane() / 8 * 8 + i), 16});
+  if (Lane() % 8 == 0) {
+    emulate::Load rows[8];
+    for (int i = 0; i < 8; ++i) {
+      rows[i] = {TakeFrom<const char*>(taken, Lane() + i), 16};
+    }
+    emulate::block.CheckBanks(rows, 8);
   }
-  emulate::block.CheckBanks(rows);
   const int g = Lane() / 4, t = Lane() % 4;
   for (int i = 0; i < 4; ++i) {
     if (transposed) {

@@ -47,7 +47,8 @@ Slabs SlabsOf(const Batch<T>& batch, const DeviceLimits& device) {
       slabs.columns = static_cast<int>(
           RoundUp(CeilDivide(batch.width, slabs.count), kColumnStep));
       if (slabs.columns <= kMaxColumns &&
-          ForwardSharedBytes<Product>(slabs.columns, 2) <= device.shared_bytes &&
+          ForwardSharedBytes<Product>(slabs.columns, 2) <=
+              device.shared_bytes &&
           BackwardSharedBytes<Product>(slabs.columns) <= device.shared_bytes) {
         slabs.count = static_cast<int>(CeilDivide(batch.width, slabs.columns));
         return slabs;

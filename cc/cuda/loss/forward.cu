@@ -52,8 +52,8 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
     const bool with_dx = outputs.dx != nullptr;
     launcher.AtLargeGroups([&](auto name, const LargeArguments<T>& in) {
       using Product = typename decltype(name)::Product;
-      Launch(ForwardLarge<Product>, shape.blocks, kTileThreads,
-             in.shared_bytes, stream, in, with_dx);
+      Launch(ForwardLarge<Product>, shape.blocks, kTileThreads, in.shared_bytes,
+             stream, in, with_dx);
     });
     if constexpr (kSumsInFloat<T>) {
       if (buffers.bounds.hot_items > 0) {

@@ -89,8 +89,8 @@ class LargeBackward {
             db += dz_[e * kCoefficientStride + ThreadIndex()];
           }
         }
-        product_.template AddSums<Source::kInputs>(dz_, examples, item.num_rows, x_, x_stride_,
-                         Columns(slab));
+        product_.template AddSums<Source::kInputs>(
+            dz_, examples, item.num_rows, x_, x_stride_, Columns(slab));
         SyncBlock();
       }
       const A unscale = most / CoefficientScale<Product>::value;

@@ -215,8 +215,7 @@ class LargeForward {
     Pass own = {OwnExample() < item.num_examples, nullptr, -1, nullptr};
     if (!own.active || !writes) return own;
     const int64_t pass = out.plan.Pass(node.level, node.begin + example);
-    const int64_t target =
-        out.plan.path_rows[pass] - node.first_row - item.row;
+    const int64_t target = out.plan.path_rows[pass] - node.first_row - item.row;
     if (target >= 0 && target < item.num_rows) {
       own.target = static_cast<int>(target);
       own.target_logit = out.target_logits + pass;

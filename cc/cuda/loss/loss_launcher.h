@@ -54,9 +54,8 @@ struct LossLauncher : Launcher {
           shape.slabs,
           CopyBytes(batch.weights, batch.width),
           CopyBytes(InputsOf<Product>(buffers), batch.width),
-          Smaller(
-              device.shared_bytes,
-              ForwardSharedBytes<Product>(shape.slabs.columns, kMaxStages)),
+          Smaller(device.shared_bytes,
+                  ForwardSharedBytes<Product>(shape.slabs.columns, kMaxStages)),
           buffers};
       use(name, in);
     });

@@ -166,17 +166,16 @@ std::string LogProbs(const Batch<T>& batch, const std::vector<int64_t>& levels,
       PackInputs(launcher, batch, nullptr, inputs);
     }
     const Slabs slabs = SlabsOf(batch, launcher.device);
-    const LogitArguments<Product> in = {
-        batch.weights,
-        batch.biases,
-        tree.num_rows,
-        batch.width,
-        inputs,
-        batch.size,
-        slabs,
-        CopyBytes(batch.weights, batch.width),
-        CopyBytes(inputs, batch.width),
-        nodes};
+    const LogitArguments<Product> in = {batch.weights,
+                                        batch.biases,
+                                        tree.num_rows,
+                                        batch.width,
+                                        inputs,
+                                        batch.size,
+                                        slabs,
+                                        CopyBytes(batch.weights, batch.width),
+                                        CopyBytes(inputs, batch.width),
+                                        nodes};
     const int64_t tiles =
         CeilDivide(in.num_rows, kTile) * CeilDivide(in.size, kTile);
     Launch(AllLogits<Product>, launcher.Grid(tiles), kTileThreads,

@@ -215,8 +215,8 @@ class MmaProduct {
     const int first_example = parts.Example(WarpIndex() % 4 * 8);
     const int part = parts.Part(WarpIndex() % 4 * 8);
     if (first_example >= examples || first_row >= rows) return;
-    const T* a_from = w + (first_row + Lane() % 16) * w_stride +
-                      Lane() / 16 * 4 * kWords;
+    const T* a_from =
+        w + (first_row + Lane() % 16) * w_stride + Lane() / 16 * 4 * kWords;
     const uint32_t* b_from = reinterpret_cast<const uint32_t*>(
         x + (first_example + Lane() / 4) * x_stride + Lane() % 4 * kWords);
     TF_HSM_UNROLL_4
@@ -336,9 +336,9 @@ class MmaProduct {
   TF_HSM_DEVICE static void Transposed(const T* from, int stride,
                                        uint32_t (&a)[4]) {
     if constexpr (sizeof(T) == 2) {
-      LoadMatrices<true>(from + (Lane() / 16 * 8 + Lane() % 8) * stride +
-                             Lane() / 8 % 2 * 8,
-                         a);
+      LoadMatrices<true>(
+          from + (Lane() / 16 * 8 + Lane() % 8) * stride + Lane() / 8 % 2 * 8,
+          a);
     } else {
       from += Lane() % 4 * 2 * stride + Lane() / 4;
       TF_HSM_UNROLL

@@ -49,7 +49,8 @@ int CopyBytes(const T* data, int64_t width) {
 }
 
 // A warp copies every eighth row. What CopyBytes allows divides `columns`, so
-// that a copy is there as a whole or not at all. bytes == 0: element by element.
+// that a copy is there as a whole or not at all. bytes == 0: element by
+// element.
 template <int bytes, typename T>
 TF_HSM_DEVICE void CopyTile(const T* from, int64_t width, int rows, int columns,
                             int tile_rows, int stride, T* to) {

@@ -70,8 +70,9 @@ class HotLogitsOf {
       if (q < 0) continue;
       const int row = q / slices * kHotTile;
       const int rows = Smaller(kHotTile, item.num_rows - row);
-      product_.template Multiply<Depth::kInside, Depth::kInside, Source::kWeights>(
-          XPanel(q), WPanel(q), 0, kSlice, item.num_examples, rows);
+      product_
+          .template Multiply<Depth::kInside, Depth::kInside, Source::kWeights>(
+              XPanel(q), WPanel(q), 0, kSlice, item.num_examples, rows);
       if (q % slices != slices - 1) continue;
       FinishTile(node, item, row, rows);
       SyncBlock();

@@ -215,8 +215,8 @@ class HotMma {
       for (int i = 0; i < 4; ++i) {
         const int i_half = is_a ? i % 2 : i / 2;
         const int k_half = is_a ? i / 2 : i % 2;
-        words[i] = FloatBits(
-            LoadTogether(from + k_half * 4 * kStride + i_half * 8));
+        words[i] =
+            FloatBits(LoadTogether(from + k_half * 4 * kStride + i_half * 8));
       }
     }
   }
