@@ -3,7 +3,8 @@
 `cuda_repository(name = "cuda")` makes
     @cuda//:runtime        CUDA's static runtime, a cc_library; empty without it
     @cuda//:config.bzl     NVCC, a path or None; HOST_COMPILER likewise;
-                           CUDA_RELEASE, as 13.0, or empty
+                           CUDA_RELEASE, as 13.0, or empty; GPUS, those that
+                           NVCC makes machine code for, as sm_90
 The rest of the toolkit is left to nvcc, which knows where it lies.
 """
 
@@ -23,6 +24,8 @@ NVCC = {nvcc}
 CUDA_RELEASE = {release}
 
 HOST_COMPILER = {host_compiler}
+
+GPUS = {gpus}
 """
 
 # nvcc may be a script or a link somewhere else: it says itself where it links.
@@ -46,6 +49,12 @@ def _static_runtime(ctx, nvcc):
           "development files, or build without: " +
           "TF_HSM_CUDA=0 ./configure.sh").format(nvcc, " or ".join(folders)))
 
+def _gpus(ctx, nvcc):
+    result = ctx.execute([nvcc, "--list-gpu-code"])
+    if result.return_code:
+        fail("{} --list-gpu-code fails: {}".format(nvcc, result.stderr))
+    return [gpu for gpu in result.stdout.split("\n") if gpu]
+
 def _cuda_repository_impl(ctx):
     nvcc = ctx.os.environ.get("TF_HSM_NVCC") or None
     libraries, linkopts = [], []
@@ -60,6 +69,7 @@ def _cuda_repository_impl(ctx):
     ctx.file("config.bzl", _CONFIG.format(
         nvcc = repr(nvcc),
         host_compiler = repr(ctx.os.environ.get("CC") or None),
+        gpus = repr(_gpus(ctx, nvcc) if nvcc else []),
         release = repr(ctx.os.environ.get("TF_HSM_CUDA_RELEASE", "")),
     ))
 

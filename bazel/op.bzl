@@ -1,6 +1,6 @@
 """The C++ rules of the package: the only place with compile and link flags."""
 
-load("@cuda//:config.bzl", "CUDA_RELEASE", "HOST_COMPILER", "NVCC")
+load("@cuda//:config.bzl", "CUDA_RELEASE", "GPUS", "HOST_COMPILER", "NVCC")
 load("@tensorflow//:config.bzl", "CXX_STANDARD")
 load("//bazel:cuda.bzl", "cuda_archive")
 
@@ -37,7 +37,7 @@ _FUZZ_COPTS = {
     "amx": ["-fno-sanitize=undefined"],
 }
 
-# Machine code for T4, A100 and H100, and PTX that later GPUs compile for
+# Machine code for T4, A100 and H100, and PTX that other GPUs compile for
 # themselves. configure.sh tries these lines on the nvcc that it finds.
 _CUDA_GPUS = [
     "-gencode=arch=compute_75,code=sm_75",
@@ -45,7 +45,22 @@ _CUDA_GPUS = [
     "-gencode=arch=compute_90,code=[sm_90,compute_90]",
 ]
 
-_CUDA_COPTS = CXX_STANDARD + _CUDA_GPUS + [
+# With --config=newer_gpus also machine code for B200 and RTX 50, where nvcc has
+# them (12.8 and later).
+_NEWER_CUDA_GPUS = {
+    "sm_100": ["-gencode", "arch=compute_100,code=sm_100"],
+    "sm_120": ["-gencode", "arch=compute_120,code=sm_120"],
+}
+
+_CUDA_COPTS = CXX_STANDARD + _CUDA_GPUS + select({
+    "//bazel:newer_gpus": [
+        flag
+        for gpu, flags in _NEWER_CUDA_GPUS.items()
+        if gpu in GPUS
+        for flag in flags
+    ],
+    "//conditions:default": [],
+}) + [
     # The sources do not use it: another CUDA compiles them again.
     "-DTF_HSM_CUDA_RELEASE=" + CUDA_RELEASE,
     "--Werror=all-warnings",
