@@ -43,6 +43,24 @@ def check_loss(model, loss, head, updates):
         )
 
 
+def check_output(model, head):
+    """Checks the loss of a head's output, that of training.
+
+    A loss of the user's may be made from `tf_hsm.losses`.
+
+    Raises:
+      ValueError: the loss is one of Keras'.
+    """
+    losses = private_keras.losses_of_output(model, head.name)
+    wrong = [loss for loss in losses if _is_of_keras(loss)]
+    if wrong:
+        raise ValueError(
+            f"{head.name}: compile has the loss {_names(wrong)[0]}, which "
+            "would compare labels with the layer's inputs; use the layer's "
+            "own, loss=head.loss"
+        )
+
+
 def check_endpoint(model, head):
     """Checks the metrics of the losses that a head returns.
 
@@ -69,6 +87,8 @@ def _is_of_keras(metric):
         kind = type(metric)
         if kind is keras.metrics.MeanMetricWrapper:  # of a function
             return False
+    elif isinstance(metric, keras.losses.Loss):
+        kind = type(metric)
     else:
         kind = metric
     return getattr(kind, "__module__", "").split(".")[0] == "keras"

@@ -257,3 +257,22 @@ def test_seed():
     assert_same(run(), run(seed=0))
     assert_same(run(seed=3), run(seed=3))
     assert np.any(run(seed=3) != run())
+
+
+def test_a_gradient_of_log_probs():
+    """It would train the body alone, without a word."""
+    head = make_head(optimizer=optimizers.SGD(0.1))
+    head.build([None, WIDTH])
+    inputs = tf.random.normal([3, WIDTH])
+
+    def gradient():
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            log_probs = head.log_probs(inputs)
+        return tape.gradient(log_probs, inputs)
+
+    for run in (gradient, tf.function(gradient)):
+        with pytest.raises(ValueError, match="would not train the layer"):
+            run()
+    head.trainable = False
+    assert gradient().shape == inputs.shape

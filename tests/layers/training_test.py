@@ -320,3 +320,23 @@ def test_masked_labels_may_be_anything():
     losses = head(inputs, labels, inputs_mask=mask).numpy()
     assert (losses[mask] > 0).all() and not losses[~mask].any()
     np.testing.assert_allclose(head.losses[0], losses[mask].mean(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["mse", keras.losses.MeanSquaredError(), keras.losses.mean_squared_error],
+    ids=["name", "object", "function"],
+)
+def test_losses_of_keras(loss):
+    """They would compare labels with the layer's inputs, and train the body."""
+    tokens, labels = make_data(4)
+    model = compile_form()
+    before = model.get_weights()
+    functional = keras.Model(model.inputs, model.outputs)
+    for either in (model, functional):
+        either.compile(sgd(), loss=loss)
+        with pytest.raises(ValueError, match=r"use the layer's own, loss=head"):
+            either.fit(tokens, labels, verbose=0)
+        assert len(either.predict(tokens, verbose=0)) == 4
+    for now, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, old)

@@ -94,12 +94,14 @@ class HeadLayer(keras.layers.Layer):
           losses and metrics of tf_hsm find the inputs on it.
         """
         updates = self.updates_itself(training)
+        model = private_keras.compiled_model(self)
         if labels is None:
+            if model is not None and training:
+                _compiled_model.check_output(model, self)
             outputs = (
                 tf.identity(inputs) if training else self.predict_class(inputs)
             )
             return _attached_head.attach_head(outputs, self, inputs, updates)
-        model = private_keras.compiled_model(self)
         if model is not None:
             _compiled_model.check_endpoint(model, self)
         reduce = functools.partial(mean_loss, model=model)

@@ -7,6 +7,7 @@ from tf_hsm.ops.log_probs import (
 )
 from tf_hsm.ops.sample import hierarchical_softmax_sample
 from tf_hsm.ops.top_k import best_class, hierarchical_softmax_top_k
+from tf_hsm.runtime import gradients
 
 
 class Predictions:
@@ -22,8 +23,17 @@ class Predictions:
 
         See `tf_hsm.hierarchical_softmax_log_probs`.
         """
-        return hierarchical_softmax_log_probs(
+        log_probs = hierarchical_softmax_log_probs(
             *self._parameters(), inputs, self.tree, nodes
+        )
+        if not self.steps_in_loss_alone():
+            return log_probs
+        return gradients.refused(
+            log_probs,
+            f"{self.name}: a gradient of log_probs would not train the layer, "
+            "whose own optimizer makes its steps in its own loss; leave out "
+            "the layer's optimizer, or set trainable=False for the gradient "
+            "of the inputs alone",
         )
 
     @in_functional_models
@@ -74,6 +84,10 @@ class Predictions:
     def predict_class(self, inputs):
         """The most probable class of each input, `[...]` int64."""
         return best_class(*self._parameters(), inputs, self.tree)
+
+    def steps_in_loss_alone(self):
+        """Whether no gradient trains the layer, but its own loss does."""
+        return False
 
     def _parameters(self):
         self.check_built()

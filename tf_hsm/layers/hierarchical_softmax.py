@@ -54,7 +54,8 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
     Its variables are then not trainable ones of the model, whose optimizer
     trains the rest. They move whenever the layer is called for training with
     labels (in `fit`: once per step), by the gradient of the layer's own loss:
-    loss scaling, accumulation of gradients and several replicas are refused.
+    loss scaling, accumulation of gradients and several replicas are refused, and
+    so is a gradient of `log_probs`.
     `trainable=False` stops that too.
 
     >>> head = tf_hsm.layers.HierarchicalSoftmax(
@@ -182,6 +183,10 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
             self.stochastic_rounding,
             self.seed,
         )
+
+    def steps_in_loss_alone(self):
+        """Whether the layer has an optimizer of its own, which trains it."""
+        return self.optimizer is not None and self.trainable
 
     def updates_itself(self, training):
         """Whether a call makes a step of the layer's own optimizer."""

@@ -79,6 +79,19 @@ def first_order_only(gradient):
     )
 
 
+def refused(value, sentence):
+    """Returns a tensor, whose gradient is a ValueError with this sentence."""
+
+    @tf.custom_gradient
+    def same(x):
+        def refuse(*unused_grads):
+            raise ValueError(sentence)
+
+        return tf.identity(x), refuse
+
+    return same(value)
+
+
 def declare_without(op_name, what, instead):
     """Makes the gradient of an op, on tensors and variables, a LookupError.
 

@@ -86,6 +86,19 @@ def compiled_with_loss(model, loss):
     return [weights[i] for i in places], _metrics(model, names, places)
 
 
+def losses_of_output(model, name):
+    """The losses that `compile` has for the output that a layer returned.
+
+    None are known of a model that does not name its outputs.
+    """
+    graph = getattr(model, "_functional", None) or model  # of a Sequential
+    names = getattr(graph, "output_names", None) or []
+    given = getattr(model._compile_loss, "_user_loss", None)
+    losses = _per_output(given, names)
+    pairs = zip(names, losses, strict=True)
+    return [loss for other, loss in pairs if other == name and loss is not None]
+
+
 def metrics_of_output(model, name):
     """The metrics that `compile` has for the output of a layer of this name."""
     names = getattr(model, "output_names", None) or [name]
