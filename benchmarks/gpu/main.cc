@@ -151,8 +151,9 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
       MaxTouchedRows(batch), static_cast<int64_t>(touched * 1.1) + 10000);
   DeviceArray<int64_t> rows(capacity);
   DeviceArray<T> dw(capacity * load.width), db(capacity);
-  Update<T> update;
-  update.hyper.learning_rate = 1e-3;
+  const DeviceArray<Hyperparameters> hyper({Hyperparameters{1e-3}});
+  DeviceUpdate<T> update;
+  update.hyper = hyper.data();
   update.weights = weights.data();
   update.biases = biases.data();
 

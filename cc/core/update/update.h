@@ -10,20 +10,25 @@
 
 namespace tf_hsm {
 
-// Parameters that are changed, and how. Slots that the rule does not
+// Parameters that are changed, and by which rule. Slots that the rule does not
 // have are null.
 template <typename T>
-struct Update {
+struct UpdatedParameters {
   using A = Accumulator<T>;
   UpdateRule rule = UpdateRule::kSgd;
-  Hyperparameters hyper;
   T* weights = nullptr;             // [rows, width]
   T* biases = nullptr;              // [rows], or null
   A* weight_slots[kMaxSlots] = {};  // [rows, width]; row-wise: [rows]
   A* bias_slots[kMaxSlots] = {};    // [rows]
   bool stochastic = false;          // bfloat16: round up with the chance that
                                     // keeps the mean, not to nearest
-  uint64_t seed = 0;                // of the rounding; a new one for every step
+};
+
+// One step of the rule.
+template <typename T>
+struct Update : UpdatedParameters<T> {
+  Hyperparameters hyper;
+  uint64_t seed = 0;  // of the rounding; a new one for every step
 };
 
 }  // namespace tf_hsm

@@ -121,12 +121,20 @@ std::string Backward(const Batch<T>& batch, const Memory& memory,
                      const Accumulator<T>* loss_grads,
                      const RowGradients<T>& gradients, void* stream);
 
+// One step of a rule. The device reads its numbers when the step runs: the host
+// need not know them. Any numbers are taken as they are.
+template <typename T>
+struct DeviceUpdate : UpdatedParameters<T> {
+  const Hyperparameters* hyper = nullptr;
+  const uint64_t* seed = nullptr;  // read where the rounding is stochastic
+};
+
 // Applies these gradients at once: `update` points at the parameters that
 // `batch` reads.
 template <typename T>
 std::string ApplyUpdate(const Batch<T>& batch, const Memory& memory,
                         const Accumulator<T>* loss_grads,
-                        const Update<T>& update, void* stream);
+                        const DeviceUpdate<T>& update, void* stream);
 
 }  // namespace gpu
 }  // namespace tf_hsm

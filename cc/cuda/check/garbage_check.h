@@ -118,7 +118,9 @@ class GarbageCheck {
       const DeviceArray<int64_t> rows(capacity);
       const DeviceArray<T> dw(capacity * case_.width), db(capacity);
       const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
-      Update<T> update;
+      const DeviceArray<Hyperparameters> hyper({Hyperparameters{}});
+      DeviceUpdate<T> update;
+      update.hyper = hyper.data();
       update.weights = device.w.data();
       update.biases = case_.biases ? device.b.data() : nullptr;
       for (int64_t logits = case_.logits;; logits = 0) {

@@ -111,13 +111,13 @@ void AddSmallCases(Checks* checks) {
     return c;
   });
   add("flat, cut by examples",
-      [](Rng*) { return Case(FlatTree(11), 330, 5, kCutExamples); });
+      [](Rng*) { return Case(FlatTree(11), 330, 12, kCutExamples); });
   add("hot, in pieces", [](Rng*) {
     return Case(FlatTree(265), 320, 5, kHot | kCutRows | kCutExamples);
   });
   add("hot, slabs", [](Rng*) { return Case(FlatTree(20), 85, 130, kHot); });
   add("hot heads", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(300), 200, 37, kHot);
+    CheckCase c = Case(TwoLevelTree(300), 200, 36, kHot);
     c.biases = false;
     c.classes = 40;
     return c;
@@ -218,9 +218,11 @@ Checks AllChecks() {
   AddSmallCases(&checks);
   AddGarbage(&checks);
   checks.Add("rounding", true, [](Rng*) {
-    for (int64_t classes : {5, 64}) {
-      CheckRounding(classes, Precision::kExact);
-      CheckRounding(classes, Precision::kTensorCores);
+    for (int64_t classes : {5, 8, 64}) {
+      for (int64_t width : {516, 517}) {
+        CheckRounding(classes, width, Precision::kExact);
+        CheckRounding(classes, width, Precision::kTensorCores);
+      }
     }
   });
   checks.Add("one block or many", true, CheckTwoWays);

@@ -7,16 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/update/random_bits.h"
 #include "cc/cuda/check/loss_case.h"
+#include "cc/cuda/device/convert.h"
 
 namespace tf_hsm {
 namespace gpu {
 
-// A step on equal rows: all logits are equal, so gradients are known exactly.
-// They are small beside the weights, which rounding to nearest would leave
-// where they are. `classes` decides which kernel rounds.
-inline void CheckRounding(int64_t classes, Precision precision) {
-  const int64_t width = 517, label = 3;
+// A step on equal rows: all logits are equal, so gradients are known exactly,
+// and so are all bits where `classes` is a power of two. They are small beside
+// the weights, which rounding to nearest would leave where they are. `classes`
+// decides which kernel rounds, `width` with which accesses.
+inline void CheckRounding(int64_t classes, int64_t width, Precision precision) {
+  const int64_t label = 3;
   const OwnedTree owned = FlatTree(classes);
   const DeviceTree tree(owned);
   const bfloat16 one = FromDouble<bfloat16>(1);
@@ -42,12 +45,14 @@ inline void CheckRounding(int64_t classes, Precision precision) {
     batch.precision = precision;
     const DeviceMemory blocks(batch, 0);
     const Memory& memory = blocks.memory;
-    Update<bfloat16> update;
-    update.hyper.learning_rate = rate;
+    const DeviceArray<Hyperparameters> hyper({Hyperparameters{rate}});
+    const DeviceArray<uint64_t> device_seed(std::vector<uint64_t>{seed});
+    DeviceUpdate<bfloat16> update;
+    update.hyper = hyper.data();
     update.weights = device_w.data();
     update.biases = device_b.data();
     update.stochastic = true;
-    update.seed = seed;
+    update.seed = device_seed.data();
     good =
         good &&
         Forward<bfloat16>(batch, memory, {loss.data()}, CheckStream()) == "" &&
@@ -61,8 +66,14 @@ inline void CheckRounding(int64_t classes, Precision precision) {
       const double low = std::floor(exact / step) * step;
       double mean = 0;
       for (int64_t d = 0; d < width; ++d) {
-        const double value = ToDouble(results.back()[row * width + d]);
+        const bfloat16 result = results.back()[row * width + d];
+        const double value = ToDouble(result);
         good = good && (value == low || value == low + step);
+        const uint32_t random =
+            RandomBits(WeightCounter(seed, row) + static_cast<uint32_t>(d));
+        const uint32_t bits = FloatBits(static_cast<float>(exact));
+        good = good && (classes % 2 != 0 ||
+                        result.bits == (bits + (random & 0xffff)) >> 16);
         mean += value / width;
       }
       // The deviation of the mean is at most half a step over sqrt(width).
@@ -71,8 +82,8 @@ inline void CheckRounding(int64_t classes, Precision precision) {
   }
   good = good && SameBits(results[0], results[1]) &&
          !SameBits(results[0], results[2]);
-  Line("flat K=" + std::to_string(classes) + " " + NameOf<bfloat16>(precision) +
-           " stochastic rounding",
+  Line(LineName<bfloat16>("flat K=" + std::to_string(classes), 1, width,
+                          precision, "stochastic rounding"),
        good, "");
 }
 

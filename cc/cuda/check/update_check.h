@@ -67,9 +67,10 @@ class UpdateCheck {
     batch.labels_are_int64 = false;
     const DeviceMemory blocks(batch, case_.logits);
     const DeviceArray<A> loss(case_.size), dx(case_.size * case_.width);
-    Update<T> update;
+    const DeviceArray<Hyperparameters> hyper({kHyper});
+    DeviceUpdate<T> update;
     update.rule = rule;
-    update.hyper = kHyper;
+    update.hyper = hyper.data();
     update.weights = device.w.data();
     update.biases = case_.biases ? device.b.data() : nullptr;
     const int slots = NumSlots(rule);

@@ -42,7 +42,8 @@ std::string Run(const LossLauncher<T>& launcher,
     launcher.PerWarp(SmallRows<T>, bounds.small_items, warps, bytes, rows);
   }
   if (bounds.merge_slots > 0) {
-    Launch(MergeRows<T>, launcher.Grid(bounds.merge_slots), kRowThreads, 0,
+    Launch(MergeRows<T>, launcher.Grid(bounds.merge_slots), kRowThreads,
+           kRowThreads / kWarp * sizeof(RowTerms<Accumulator<T>>),
            launcher.stream, rows);
   }
   return LaunchError();
@@ -57,9 +58,9 @@ std::string Backward(const Batch<T>& batch, const Memory& memory,
   std::string error = CheckBatch(batch);
   if (!error.empty()) return error;
   const LossLauncher<T> launcher(batch, memory, stream);
-  RowOutput<T> out;
-  out.gradients = gradients;
-  if (batch.size > 0) error = Run(launcher, loss_grads, out);
+  if (batch.size > 0) {
+    error = Run(launcher, loss_grads, OutputTo(gradients, batch.width));
+  }
   if (!error.empty()) return error;
   ListRows(launcher.buffers.plan, gradients.rows, gradients.capacity, stream);
   return LaunchError();
@@ -68,13 +69,11 @@ std::string Backward(const Batch<T>& batch, const Memory& memory,
 template <typename T>
 std::string ApplyUpdate(const Batch<T>& batch, const Memory& memory,
                         const Accumulator<T>* loss_grads,
-                        const Update<T>& update, void* stream) {
+                        const DeviceUpdate<T>& update, void* stream) {
   const std::string error = CheckBatch(batch);
   if (!error.empty() || batch.size == 0) return error;
-  RowOutput<T> out;
-  out.update = update;
-  out.updates = true;
-  return Run(LossLauncher<T>(batch, memory, stream), loss_grads, out);
+  return Run(LossLauncher<T>(batch, memory, stream), loss_grads,
+             OutputTo(update, batch.width));
 }
 
 #define TF_HSM_INSTANTIATE(T, ...) \

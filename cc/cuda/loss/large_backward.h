@@ -64,7 +64,7 @@ class LargeBackward {
     db_ = grad_ + 2 * kTile;
     if (in.slabs.count == 1) {
       dw_ = reinterpret_cast<A*>(shared);
-      dw_stride_ = in.slabs.columns;
+      dw_stride_ = TileStride<A>(in.slabs.columns);
     } else {
       dw_ = in.buffers.block_rows + BlockIndex() * kTile * in.width;
       dw_stride_ = in.width;
@@ -102,9 +102,7 @@ class LargeBackward {
       if (ThreadIndex() < kTile && slab == 0) db_[ThreadIndex()] = db * unscale;
     }
     SyncBlock();
-    for (int i = WarpIndex(); i < item.num_rows; i += kTileThreads / kWarp) {
-      Emit(node, item, i);
-    }
+    Emit(node, item);
     SyncBlock();
   }
 
@@ -200,18 +198,23 @@ class LargeBackward {
     SyncBlock();
   }
 
-  TF_HSM_DEVICE void Emit(const DeviceNode& node, const Item& item, int i) {
-    const A* row = dw_ + i * dw_stride_;
-    if (item.slot >= 0) {
-      A* slot = in_.buffers.merge + (item.slot + i) * (in_.width + 1);
-      for (int64_t d = Lane(); d < in_.width; d += kWarp) slot[d] = row[d];
-      if (Lane() == 0) slot[in_.width] = db_[i];
-      return;
-    }
+  TF_HSM_DEVICE void Emit(const DeviceNode& node, const Item& item) {
     const int64_t before =
         item.node == 0 ? 0 : in_.buffers.plan.totals[item.node - 1].rows;
-    EmitRow(out_, node.first_row + item.row + i, before + item.row + i, row,
-            db_[i], in_.width);
+    const RowSpan<A> rows = {node.first_row + item.row,
+                             before + item.row,
+                             item.num_rows,
+                             dw_,
+                             dw_stride_,
+                             db_};
+    if (item.slot >= 0) {
+      const int64_t stride = PartStride(in_.width);
+      StoreParts<kTileThreads>(rows, in_.width, stride,
+                               in_.buffers.merge + item.slot * stride);
+    } else {
+      EmitRows<kTileThreads>(out_, rows, in_.width,
+                             reinterpret_cast<RowTerms<A>*>(dz_));
+    }
   }
 
   const LargeArguments<T>& in_;

@@ -2,8 +2,8 @@
 //
 // Small groups have kept probabilities, so that dW = dz^T x needs no weights: a
 // warp takes some of a node's examples and all of its rows, 128 columns at a
-// time, reading x once per pass. The row is then in shared memory, written out
-// or applied as in large_backward.h. MergeRows adds the parts of rows that
+// time, reading x once per pass. The rows are then in shared memory, written
+// out or applied as in large_backward.h. MergeRows adds the parts of rows that
 // several items shared, in the order of the examples.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_ROWS_H_
@@ -28,14 +28,20 @@ struct RowArguments {
   RowOutput<T> out;
 };
 
-// Shared memory of a warp.
-template <typename T>
-int64_t SmallRowsBytes(const RowArguments<T>& in) {
-  return in.small_fanout * in.width * sizeof(Accumulator<T>);
+// Numbers from one row of gradients to the next: of whole 16 bytes.
+TF_HSM_HOST_DEVICE int64_t RowStride(int64_t width) {
+  return RoundUp(width, 4);
 }
 
-// The rows of one item into rows [fanout, width]; returns in lane k db of row
-// k.
+// Shared memory of a warp: its rows, and a few numbers for each.
+template <typename T>
+TF_HSM_HOST_DEVICE int64_t SmallRowsBytes(const RowArguments<T>& in) {
+  using A = Accumulator<T>;
+  return in.small_fanout * RowStride(in.width) * sizeof(A) +
+         kMaxSmallFanout * (sizeof(RowTerms<A>) + sizeof(A));
+}
+
+// The rows of one item into `rows`; returns in lane k db of row k.
 template <typename T>
 TF_HSM_DEVICE Accumulator<T> SmallGradients(const RowArguments<T>& in,
                                             const DeviceNode& node,
@@ -76,7 +82,7 @@ TF_HSM_DEVICE Accumulator<T> SmallGradients(const RowArguments<T>& in,
       TF_HSM_UNROLL
       for (int j = 0; j < kColumns; ++j) {
         const int64_t d = base + j * kWarp;
-        if (d < in.width) rows[k * in.width + d] = sums[k][j];
+        if (d < in.width) rows[k * RowStride(in.width) + d] = sums[k][j];
       }
     }
   }
@@ -88,8 +94,10 @@ TF_HSM_KERNEL(kRowThreads)
 SmallRows(RowArguments<T> in) {
   using A = Accumulator<T>;
   const int warps = NumThreads() / kWarp;
-  A* rows = reinterpret_cast<A*>(SharedMemory()) +
-            WarpIndex() * in.small_fanout * in.width;
+  char* shared = SharedMemory() + WarpIndex() * SmallRowsBytes(in);
+  auto* terms = reinterpret_cast<RowTerms<A>*>(shared);
+  A* biases = reinterpret_cast<A*>(terms + kMaxSmallFanout);
+  A* rows = biases + kMaxSmallFanout;
   const DevicePlan& plan = in.buffers.plan;
   const int64_t count = plan.counts->work.small_items;
   for (int64_t i = BlockIndex() * warps + WarpIndex(); i < count;
@@ -98,28 +106,51 @@ SmallRows(RowArguments<T> in) {
     if (item.num_examples == 0) continue;
     const DeviceNode node = plan.nodes[item.node];
     const A db = SmallGradients(in, node, item, rows);
+    if (Lane() < kMaxSmallFanout) biases[Lane()] = db;
     SyncWarp();
+    const int fanout = static_cast<int>(node.fanout);
     const int64_t before = item.node == 0 ? 0 : plan.totals[item.node - 1].rows;
-    for (int k = 0; k < node.fanout; ++k) {
-      const A own_db = ShuffleFrom(db, k);
-      const A* row = rows + k * in.width;
-      if (item.slot < 0) {
-        EmitRow(in.out, node.first_row + k, before + k, row, own_db, in.width);
-        continue;
-      }
-      A* slot = in.buffers.merge + (item.slot + k) * (in.width + 1);
-      for (int64_t d = Lane(); d < in.width; d += kWarp) slot[d] = row[d];
-      if (Lane() == 0) slot[in.width] = own_db;
+    const RowSpan<A> span = {node.first_row,      before, fanout, rows,
+                             RowStride(in.width), biases};
+    if (item.slot < 0) {
+      EmitRows<kWarp>(in.out, span, in.width, terms);
+    } else {
+      const int64_t stride = PartStride(in.width);
+      StoreParts<kWarp>(span, in.width, stride,
+                        in.buffers.merge + item.slot * stride);
     }
     SyncWarp();
   }
 }
 
-// The sum replaces the first part.
+// Adds the parts of a row and of its bias; the sum replaces the first one.
+template <typename A>
+TF_HSM_DEVICE void AddParts(int64_t pieces, int64_t stride, int64_t width,
+                            A* parts) {
+  constexpr int kColumns = 8;  // of a lane, on their way together
+  for (int64_t base = Lane(); base - Lane() <= width;
+       base += kColumns * kWarp) {
+    A sums[kColumns] = {};
+    for (int64_t p = 0; p < pieces; ++p) {
+      TF_HSM_UNROLL
+      for (int j = 0; j < kColumns; ++j) {
+        const int64_t d = base + j * kWarp;
+        if (d <= width) sums[j] += parts[p * stride + d];
+      }
+    }
+    TF_HSM_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      const int64_t d = base + j * kWarp;
+      if (d <= width) parts[d] = sums[j];
+    }
+  }
+}
+
 template <typename T>
 TF_HSM_KERNEL(kRowThreads)
 MergeRows(RowArguments<T> in) {
   using A = Accumulator<T>;
+  auto* terms = reinterpret_cast<RowTerms<A>*>(SharedMemory()) + WarpIndex();
   const int warps = NumThreads() / kWarp;
   const DevicePlan& plan = in.buffers.plan;
   const int64_t count = plan.counts->work.merge_rows;
@@ -134,17 +165,14 @@ MergeRows(RowArguments<T> in) {
     if (slot + (pieces - 1) * node.fanout >= in.buffers.bounds.merge_slots) {
       continue;
     }
-    A* parts = in.buffers.merge + slot * (in.width + 1);
-    const int64_t stride = node.fanout * (in.width + 1);
-    for (int64_t d = Lane(); d <= in.width; d += kWarp) {
-      A sum = 0;
-      for (int64_t p = 0; p < pieces; ++p) sum += parts[p * stride + d];
-      parts[d] = sum;
-    }
+    A* parts = in.buffers.merge + slot * PartStride(in.width);
+    AddParts(pieces, node.fanout * PartStride(in.width), in.width, parts);
     SyncWarp();
     const int64_t before = n == 0 ? 0 : plan.totals[n - 1].rows;
-    EmitRow(in.out, node.first_row + k, before + k, parts, parts[in.width],
-            in.width);
+    EmitRows<kWarp>(
+        in.out, {node.first_row + k, before + k, 1, parts, 0, parts + in.width},
+        in.width, terms);
+    SyncWarp();
   }
 }
 

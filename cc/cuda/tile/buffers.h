@@ -26,6 +26,12 @@ struct LaunchShape {
   int64_t hot_items = 0;  // see BoundsOf
 };
 
+// From one partial gradient of a row and its bias to the next: of whole 16
+// bytes.
+TF_HSM_HOST_DEVICE int64_t PartStride(int64_t width) {
+  return RoundUp(width + 1, 4);
+}
+
 // See SizesOf in gpu.h for the meaning of state and scratch.
 template <typename T>
 struct Buffers {
@@ -48,7 +54,7 @@ struct Buffers {
   // Scratch of the backward.
   Item* backward_items = nullptr;
   Item* small_items = nullptr;
-  A* merge = nullptr;  // [merge_slots, width + 1], the last one of the bias
+  A* merge = nullptr;  // [merge_slots, PartStride(width)], db after dW
   // [blocks, kTile, width] with several slabs, [blocks, kHotTile, width] where
   // nodes may be hot.
   A* block_rows = nullptr;
@@ -135,7 +141,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Rewind();
   scratch.Take(bounds.backward_items, &b.backward_items);
   scratch.Take(bounds.small_items, &b.small_items);
-  scratch.Take(bounds.merge_slots * (batch.width + 1), &b.merge);
+  scratch.Take(bounds.merge_slots * PartStride(batch.width), &b.merge);
   const int64_t block_rows = hot ? kHotTile : shape.slabs.count > 1 ? kTile : 0;
   scratch.Take(shape.blocks * block_rows * batch.width, &b.block_rows);
   sizes.scratch = Larger(sizes.scratch, scratch.bytes());

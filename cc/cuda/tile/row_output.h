@@ -1,18 +1,14 @@
-// Where the gradient of a touched row goes: out, or at once into the row.
-//
-// The rules are those of cc/core/update/rules.h, one warp per row. An update
-// costs one read and one write of the row and of its slots. What a row becomes
-// depends on its own gradient only.
+// Where the gradients of touched rows go: out, or at once into the rows.
 
 #ifndef TF_HSM_CC_CUDA_TILE_ROW_OUTPUT_H_
 #define TF_HSM_CC_CUDA_TILE_ROW_OUTPUT_H_
 
 #include <cstdint>
 
-#include "cc/core/update/random_bits.h"
-#include "cc/core/update/rules.h"
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/device/convert.h"
+#include "cc/cuda/tile/row_span.h"
+#include "cc/cuda/tile/row_update.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -20,121 +16,92 @@ namespace gpu {
 template <typename T>
 struct RowOutput {
   RowGradients<T> gradients;
-  Update<T> update;
+  DeviceUpdate<T> update;
   bool updates = false;
+  bool in_fours = false;  // whether four neighbours are one access
 };
 
-// Rounds to nearest; bfloat16 with `stochastic` away from zero with the
-// probability of the bits that are cut off.
 template <typename T>
-TF_HSM_DEVICE T Round(Accumulator<T> value, bool, uint32_t) {
-  return Narrow<T>(value);
-}
-template <>
-TF_HSM_DEVICE bfloat16 Round<bfloat16>(float value, bool stochastic,
-                                       uint32_t counter) {
-  const uint32_t bits = FloatBits(value);
-  if (!stochastic || (bits & 0x7f800000) == 0x7f800000) {
-    return Narrow<bfloat16>(value);
+bool AllowsFours(const RowOutput<T>& out, int64_t width) {
+  uint64_t bits = reinterpret_cast<uintptr_t>(out.gradients.dw) |
+                  reinterpret_cast<uintptr_t>(out.update.weights);
+  for (const auto* slot : out.update.weight_slots) {
+    bits |= reinterpret_cast<uintptr_t>(slot);
   }
-  return {static_cast<uint16_t>((bits + (RandomBits(counter) & 0xffff)) >> 16)};
+  return width % 4 == 0 && bits % 16 == 0;
 }
 
-// What a RuleStep computes with.
-template <typename A>
-struct DeviceMath {
-  using Scalar = A;
-  using Number = A;
-  TF_HSM_HOST_DEVICE static A Sqrt(A value) { return gpu::Sqrt(value); }
-};
-
-// nvcc takes a host's constexpr function here, but not in a device function.
-template <UpdateRule rule>
-constexpr UpdateRule kBiasRule = BiasRule(rule);
-
-// Takes a step of the rule on a number with the gradient g. Changes its slots,
-// the ones at `at`; returns its new value.
-template <UpdateRule rule, typename A>
-TF_HSM_DEVICE A NewValue(const Hyperparameters& hyper, A rate, A g, A value,
-                         A* const (&slots)[kMaxSlots], int64_t at) {
-  constexpr int kSlots = RuleConstant<rule>::number_slots;
-  const RuleStep<DeviceMath<A>> step(hyper);
-  A own[kMaxSlots];
-  TF_HSM_UNROLL
-  for (int i = 0; i < kSlots; ++i) own[i] = slots[i][at];
-  value -= step.template Change<rule>(rate, g, own);
-  TF_HSM_UNROLL
-  for (int i = 0; i < kSlots; ++i) slots[i][at] = own[i];
-  return value;
+template <typename T>
+RowOutput<T> OutputTo(const RowGradients<T>& gradients, int64_t width) {
+  RowOutput<T> out;
+  out.gradients = gradients;
+  out.in_fours = AllowsFours(out, width);
+  return out;
 }
 
-// The rate of a row, by all lanes of a warp. Changes the slots of the row.
-template <UpdateRule rule, typename T>
-TF_HSM_DEVICE Accumulator<T> RowRate(const Update<T>& update, int64_t row,
-                                     const Accumulator<T>* g, int64_t width) {
+template <typename T>
+RowOutput<T> OutputTo(const DeviceUpdate<T>& update, int64_t width) {
+  RowOutput<T> out;
+  out.update = update;
+  out.updates = true;
+  out.in_fours = AllowsFours(out, width);
+  return out;
+}
+
+template <int length, int threads, typename T>
+TF_HSM_DEVICE void StoreRows(const RowGradients<T>& out,
+                             const RowSpan<Accumulator<T>>& rows, int width) {
   using A = Accumulator<T>;
-  const RuleStep<DeviceMath<A>> step(update.hyper);
-  if constexpr (RuleConstant<rule>::row_slots == 0) {
-    return step.rate;
-  } else {
-    A squares = 0;
-    for (int64_t d = Lane(); d < width; d += kWarp) squares += g[d] * g[d];
-    const A mean_square = WarpSum(squares) / static_cast<A>(width);
-    A slots[] = {update.weight_slots[0][row]};
-    const A rate = step.template RowRate<rule>(mean_square, slots);
-    SyncWarp();  // all have read it
-    if (Lane() == 0) update.weight_slots[0][row] = slots[0];
-    return rate;
+  const int across = width / length;
+  const int64_t fit = Smaller<int64_t>(rows.count, out.capacity - rows.index);
+  auto* to = InNeighbours<length>(out.dw + rows.index * width);
+  RowCursor cursor(Team<threads>::Rank(), threads, across);
+  for (int64_t at = Team<threads>::Rank(); at < fit * across; at += threads) {
+    const Neighbours<A, length> g = *InNeighbours<length>(
+        rows.dw + cursor.row() * rows.stride + cursor.piece() * length);
+    Neighbours<T, length> narrow;
+    TF_HSM_UNROLL
+    for (int j = 0; j < length; ++j) narrow.values[j] = Narrow<T>(g.values[j]);
+    to[at] = narrow;
+    cursor.Next();
+  }
+  if (out.db == nullptr) return;
+  for (int k = Team<threads>::Rank(); k < fit; k += threads) {
+    out.db[rows.index + k] = Narrow<T>(rows.db[k]);
   }
 }
 
-// Applies the update to a row whose gradient is g [width], by all lanes of a
-// warp; db is that of its bias.
-template <typename T>
-TF_HSM_DEVICE void UpdateRow(const Update<T>& update, int64_t row,
-                             const Accumulator<T>* g, Accumulator<T> db,
-                             int64_t width) {
-  using A = Accumulator<T>;
-  A rate = 0;
-  WithRule(update.rule, [&](auto rule) {
-    rate = RowRate<decltype(rule)::value>(update, row, g, width);
-  });
-  const uint32_t random = WeightCounter(update.seed, row);
-  for (int64_t d = Lane(); d < width; d += kWarp) {
-    const int64_t at = row * width + d;
-    A value = Widen(update.weights[at]);
-    WithRule(update.rule, [&](auto rule) {
-      value = NewValue<decltype(rule)::value>(update.hyper, rate, g[d], value,
-                                              update.weight_slots, at);
-    });
-    update.weights[at] =
-        Round<T>(value, update.stochastic, random + static_cast<uint32_t>(d));
+// Leaves rows of a group that is cut as partial gradients, which MergeRows adds
+// up: PartStride(width) apart.
+template <int threads, typename A>
+TF_HSM_DEVICE void StoreParts(const RowSpan<A>& rows, int64_t width,
+                              int64_t stride, A* parts) {
+  for (int k = Team<threads>::Rank() / kWarp; k < rows.count;
+       k += threads / kWarp) {
+    const A* row = rows.dw + k * rows.stride;
+    A* part = parts + k * stride;
+    for (int64_t d = Lane(); d < width; d += kWarp) part[d] = row[d];
+    if (Lane() == 0) part[width] = rows.db[k];
   }
-  if (update.biases == nullptr || Lane() != 0) return;
-  A value = Widen(update.biases[row]);
-  WithRule(update.rule, [&](auto rule) {
-    value = NewValue<kBiasRule<decltype(rule)::value>>(
-        update.hyper, static_cast<A>(update.hyper.learning_rate), db, value,
-        update.bias_slots, row);
-  });
-  update.biases[row] =
-      Round<T>(value, update.stochastic,
-               BiasCounter(update.seed) + static_cast<uint32_t>(row));
 }
 
-// `index` counts the touched rows.
-template <typename T>
-TF_HSM_DEVICE void EmitRow(const RowOutput<T>& out, int64_t row, int64_t index,
-                           const Accumulator<T>* g, Accumulator<T> db,
-                           int64_t width) {
-  if (out.updates) return UpdateRow(out.update, row, g, db, width);
-  if (index >= out.gradients.capacity) return;
-  for (int64_t d = Lane(); d < width; d += kWarp) {
-    out.gradients.dw[index * width + d] = Narrow<T>(g[d]);
+// Gives rows out, by `threads` threads that work together: a warp or a block.
+// They have seen the gradients, and may change them after a barrier of theirs;
+// `terms` [rows.count] is memory that they share until then.
+template <int threads, typename T>
+TF_HSM_DEVICE void EmitRows(const RowOutput<T>& out,
+                            const RowSpan<Accumulator<T>>& rows, int64_t width,
+                            RowTerms<Accumulator<T>>* terms) {
+  const int columns = static_cast<int>(width);
+  if (!out.updates) {
+    return out.in_fours ? StoreRows<4, threads>(out.gradients, rows, columns)
+                        : StoreRows<1, threads>(out.gradients, rows, columns);
   }
-  if (out.gradients.db != nullptr && Lane() == 0) {
-    out.gradients.db[index] = Narrow<T>(db);
-  }
+  WithRule(out.update.rule, [&](auto rule) {
+    RowUpdate<decltype(rule)::value, threads, T> update(out.update, rows,
+                                                        columns, terms);
+    return out.in_fours ? update.template Run<4>() : update.template Run<1>();
+  });
 }
 
 }  // namespace gpu

@@ -22,8 +22,9 @@ absl::Status TrainStepAttributes::Read(OpKernelConstruction* context) {
   return ReadRule(context, &rule);
 }
 
-absl::Status ReadHyperparameters(OpKernelContext* context,
-                                 Hyperparameters* hyper, uint64_t* seed) {
+absl::Status FindStepNumbers(OpKernelContext* context,
+                             const Hyperparameters** hyper,
+                             const uint64_t** seed) {
   const Tensor *values, *number;
   TF_RETURN_IF_ERROR(context->input("hyperparameters", &values));
   TF_RETURN_IF_ERROR(context->input("seed", &number));
@@ -37,9 +38,9 @@ absl::Status ReadHyperparameters(OpKernelContext* context,
         "seed must be a scalar, but has the shape " +
         number->shape().DebugString());
   }
-  const double* data = Data<double>(*values);
-  *hyper = {data[0], data[1], data[2], data[3]};
-  *seed = *Data<int64_t>(*number);
+  static_assert(sizeof(Hyperparameters) == 4 * sizeof(double), "in this order");
+  *hyper = reinterpret_cast<const Hyperparameters*>(Data<double>(*values));
+  *seed = reinterpret_cast<const uint64_t*>(Data<int64_t>(*number));
   return absl::OkStatus();
 }
 

@@ -26,9 +26,11 @@ struct TrainStepAttributes : LossAttributes {
   absl::Status Read(OpKernelConstruction* context);
 };
 
-// Reads the op's inputs `hyperparameters` and `seed`, both in host memory.
-absl::Status ReadHyperparameters(OpKernelContext* context,
-                                 Hyperparameters* hyper, uint64_t* seed);
+// Finds the op's inputs `hyperparameters` and `seed` in the memory where the
+// kernel takes them, and checks their shapes. Any numbers are taken.
+absl::Status FindStepNumbers(OpKernelContext* context,
+                             const Hyperparameters** hyper,
+                             const uint64_t** seed);
 
 // Points `data` at the numbers of `slots`.
 template <typename A>
@@ -36,14 +38,11 @@ void PointAtSlots(const std::vector<Tensor*>& slots, A** data) {
   for (const Tensor* slot : slots) *data++ = Data<A>(*slot);
 }
 
-// The update of parameters that Parameters::Write has found; T is the core's
-// element type.
+// Fills `update` from parameters that Parameters::Write has found; T is the
+// core's element type.
 template <typename T>
-absl::Status ReadUpdate(OpKernelContext* context,
-                        const TrainStepAttributes& attributes,
-                        const Parameters& parameters, Update<T>* update) {
-  TF_RETURN_IF_ERROR(
-      ReadHyperparameters(context, &update->hyper, &update->seed));
+void SetParameters(const TrainStepAttributes& attributes,
+                   const Parameters& parameters, UpdatedParameters<T>* update) {
   update->rule = attributes.rule;
   update->stochastic = attributes.stochastic_rounding;
   update->weights = Data<T>(parameters.weights());
@@ -52,7 +51,6 @@ absl::Status ReadUpdate(OpKernelContext* context,
   }
   PointAtSlots(parameters.weight_slots(), update->weight_slots);
   PointAtSlots(parameters.bias_slots(), update->bias_slots);
-  return absl::OkStatus();
 }
 
 // The update of the vectors that Parameters::Write has found beside them.

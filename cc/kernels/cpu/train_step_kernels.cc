@@ -34,7 +34,12 @@ struct AnyTrainStepOp : TrainStepAttributes {
     const int64_t width = in.arguments.width;
     PlanTraining(&plan, MaxPartials<T>(width));
     TF_RETURN_IF_ERROR(in.ReadLossGrads(context, &loss_grads));
-    TF_RETURN_IF_ERROR(ReadUpdate(context, *this, parameters, &update));
+    const Hyperparameters* hyper;
+    const uint64_t* seed;
+    TF_RETURN_IF_ERROR(FindStepNumbers(context, &hyper, &seed));
+    SetParameters(*this, parameters, &update);
+    update.hyper = *hyper;
+    update.seed = *seed;
 
     const bool with_probs = KeepsProbs<T>(plan, width, kMaxStepBytes);
     Tensor *loss, dx, kept, partials;

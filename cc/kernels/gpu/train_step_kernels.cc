@@ -1,5 +1,6 @@
 // The training step that updates its variables in place, on a GPU. The host
-// waits for nothing of it.
+// waits for nothing of it, and reads no number: the learning rate may be a
+// variable on the GPU.
 
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/train_step_arguments.h"
@@ -17,14 +18,14 @@ struct TrainStepOp : TrainStepAttributes {
   absl::Status Run(OpKernelContext* context) const {
     LossBatch<T> in;
     const Tensor* loss_grads;
-    Update<T> update;
+    DeviceUpdate<T> update;
     LossOutputs<T> outputs;
     TF_RETURN_IF_ERROR(in.arguments.parameters.Write(context, kDataType<T>,
                                                      kDataType<A>, rule));
     TF_RETURN_IF_ERROR(in.Prepare(context, *this));
     TF_RETURN_IF_ERROR(in.arguments.ReadLossGrads(context, &loss_grads));
-    TF_RETURN_IF_ERROR(
-        ReadUpdate(context, *this, in.arguments.parameters, &update));
+    TF_RETURN_IF_ERROR(FindStepNumbers(context, &update.hyper, &update.seed));
+    SetParameters(*this, in.arguments.parameters, &update);
     TF_RETURN_IF_ERROR(in.AllocateState(context));
     TF_RETURN_IF_ERROR(in.AllocateLoss(context, *this, &outputs));
     const A* factors = Data<const A>(*loss_grads);
@@ -35,8 +36,8 @@ struct TrainStepOp : TrainStepAttributes {
   }
 };
 
-const KernelRegistration<TrainStepOp> train_step(
-    kGpu, "TfHsmTrainStep", LossHostMemory({"hyperparameters", "seed"}));
+const KernelRegistration<TrainStepOp> train_step(kGpu, "TfHsmTrainStep",
+                                                 LossHostMemory());
 
 }  // namespace
 }  // namespace gpu

@@ -113,11 +113,11 @@ class HotSums {
     SyncBlock();
     const int64_t before =
         item.node == 0 ? 0 : in_.buffers.plan.totals[item.node - 1].rows;
-    for (int i = WarpIndex(); i < item.num_rows;
-         i += Product::kThreads / kWarp) {
-      EmitRow(out, node.first_row + item.row + i, before + item.row + i,
-              Rows(item) + i * Stride(item), bias_[i], in_.width);
-    }
+    EmitRows<Product::kThreads>(
+        out,
+        {node.first_row + item.row, before + item.row, item.num_rows,
+         Rows(item), Stride(item), bias_},
+        in_.width, reinterpret_cast<RowTerms<float>*>(coefficients_));
     SyncBlock();
   }
 
@@ -136,6 +136,9 @@ class HotSums {
   static constexpr int kStep = Product::kThreads / kRows;  // in examples
   static constexpr int kOwn = kExamples / 2 / kStep;       // of half a slice
   static constexpr int kTerms = backward ? kHotStages * kSlice : kHotTile;
+  static_assert(2 * kPanel * sizeof(Coefficient) >=
+                    kHotTile * sizeof(RowTerms<float>),
+                "the terms of rows take the place of coefficients");
 
   TF_HSM_DEVICE int64_t FirstColumn(int slab) const {
     return int64_t{slab} * in_.slabs.columns;
@@ -149,11 +152,11 @@ class HotSums {
   // cut, else where only this block is.
   TF_HSM_DEVICE float* Rows(const Item& item) const {
     return item.slot >= 0
-               ? in_.buffers.merge + item.slot * (in_.width + 1)
+               ? in_.buffers.merge + item.slot * PartStride(in_.width)
                : in_.buffers.block_rows + BlockIndex() * kHotTile * in_.width;
   }
   TF_HSM_DEVICE int64_t Stride(const Item& item) const {
-    return item.slot >= 0 ? in_.width + 1 : in_.width;
+    return item.slot >= 0 ? PartStride(in_.width) : in_.width;
   }
 
   // Leaves the sums in the product, and in db_ what the thread saw of db.

@@ -1,0 +1,211 @@
+// A step of a rule on neighbouring rows, in place.
+//
+// The rules are those of cc/core/update/rules.h. A step costs one read and one
+// write of the rows and of their slots, and a multiprocessor of a GPU that
+// reads 4 TB/s needs about 23 KB on their way at any time. So every thread asks
+// for all numbers of a batch before it computes with the first: for 128 bytes,
+// which is 32 KB for the 256 threads of a block, in accesses of 16 bytes where
+// rows allow it. What a row becomes depends on its own gradient only.
+
+#ifndef TF_HSM_CC_CUDA_TILE_ROW_UPDATE_H_
+#define TF_HSM_CC_CUDA_TILE_ROW_UPDATE_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cc/core/update/random_bits.h"
+#include "cc/core/update/rules.h"
+#include "cc/cuda/api/gpu.h"
+#include "cc/cuda/device/convert.h"
+#include "cc/cuda/tile/row_span.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// Rounds to nearest; bfloat16 with `stochastic` away from zero with the
+// probability of the bits that are cut off.
+template <typename T>
+TF_HSM_DEVICE T Round(Accumulator<T> value, bool, uint32_t) {
+  return Narrow<T>(value);
+}
+template <>
+TF_HSM_DEVICE bfloat16 Round<bfloat16>(float value, bool stochastic,
+                                       uint32_t counter) {
+  const uint32_t bits = FloatBits(value);
+  if (!stochastic || (bits & 0x7f800000) == 0x7f800000) {
+    return Narrow<bfloat16>(value);
+  }
+  return {static_cast<uint16_t>((bits + (RandomBits(counter) & 0xffff)) >> 16)};
+}
+
+// What a RuleStep computes with.
+template <typename A>
+struct DeviceMath {
+  using Scalar = A;
+  using Number = A;
+  TF_HSM_HOST_DEVICE static A Sqrt(A value) { return gpu::Sqrt(value); }
+};
+
+// What is the same for all numbers of a row.
+template <typename A>
+struct RowTerms {
+  A rate;
+  uint32_t random;  // counter of the first number, for stochastic rounding
+};
+
+// One step of a rule by `threads` threads that work together.
+template <UpdateRule rule, int threads, typename T>
+class RowUpdate {
+ public:
+  using A = Accumulator<T>;
+
+  // `terms` [rows.count] are in memory that the threads share.
+  TF_HSM_DEVICE RowUpdate(const DeviceUpdate<T>& update, const RowSpan<A>& rows,
+                          int width, RowTerms<A>* terms)
+      : update_(update),
+        rows_(rows),
+        width_(width),
+        terms_(terms),
+        step_(*update.hyper),
+        seed_(update.stochastic ? *update.seed : 0) {}
+
+  // By `length` neighbours at once, to which the width and all addresses are
+  // aligned.
+  template <int length>
+  TF_HSM_DEVICE void Run() {
+    if constexpr (kHasTerms) MakeTerms();
+    UpdateBiases();
+    UpdateWeights<length>();
+  }
+
+ private:
+  using Members = Team<threads>;
+  static constexpr UpdateRule kBiasRule = BiasRule(rule);
+  static constexpr int kSlots = RuleConstant<rule>::number_slots;
+  static constexpr bool kRates = RuleConstant<rule>::row_slots > 0;
+  static constexpr bool kHasTerms = kRates || std::is_same<T, bfloat16>::value;
+
+  // Bytes of a batch of a thread: 32 registers.
+  static constexpr int kBatchBytes = 128;
+
+  TF_HSM_DEVICE void MakeTerms() {
+    if constexpr (kRates) {
+      for (int k = Members::Rank() / kWarp; k < rows_.count;
+           k += threads / kWarp) {
+        const A* g = rows_.dw + k * rows_.stride;
+        A squares = 0;
+        for (int d = Lane(); d < width_; d += kWarp) squares += g[d] * g[d];
+        squares = WarpSum(squares);
+        if (Lane() == 0) terms_[k].rate = squares / static_cast<A>(width_);
+      }
+      Members::Sync();
+    }
+    for (int k = Members::Rank(); k < rows_.count; k += threads) {
+      const int64_t row = rows_.first + k;
+      RowTerms<A> own = {step_.rate, 0};
+      if constexpr (kRates) {
+        A slots[] = {update_.weight_slots[0][row]};
+        own.rate = step_.template RowRate<rule>(terms_[k].rate, slots);
+        update_.weight_slots[0][row] = slots[0];
+      }
+      if (update_.stochastic) own.random = WeightCounter(seed_, row);
+      terms_[k] = own;
+    }
+    Members::Sync();
+  }
+
+  TF_HSM_DEVICE void UpdateBiases() const {
+    if (update_.biases == nullptr) return;
+    constexpr int slots = RuleConstant<kBiasRule>::number_slots;
+    for (int k = Members::Rank(); k < rows_.count; k += threads) {
+      const int64_t row = rows_.first + k;
+      A own[kMaxSlots];
+      TF_HSM_UNROLL
+      for (int s = 0; s < slots; ++s) own[s] = update_.bias_slots[s][row];
+      const A value =
+          Widen(update_.biases[row]) -
+          step_.template Change<kBiasRule>(step_.rate, rows_.db[k], own);
+      TF_HSM_UNROLL
+      for (int s = 0; s < slots; ++s) update_.bias_slots[s][row] = own[s];
+      update_.biases[row] =
+          Round<T>(value, update_.stochastic,
+                   BiasCounter(seed_) + static_cast<uint32_t>(row));
+    }
+  }
+
+  template <int length>
+  TF_HSM_DEVICE void UpdateWeights() const {
+    constexpr int bytes = length * (sizeof(T) + kSlots * sizeof(A));
+    constexpr int fit = kBatchBytes / bytes;
+    constexpr int batch = length == 1 ? 1 : fit < 8 ? fit : 8;
+    const int64_t start = rows_.first * width_;
+    auto* weights = InNeighbours<length>(update_.weights + start);
+    Neighbours<A, length>* slots[kMaxSlots];
+    TF_HSM_UNROLL
+    for (int s = 0; s < kSlots; ++s) {
+      slots[s] = InNeighbours<length>(update_.weight_slots[s] + start);
+    }
+    const int across = width_ / length;
+    const int64_t count = int64_t{rows_.count} * across;
+    RowCursor cursor(Members::Rank(), threads, across);
+    for (int64_t first = Members::Rank(); first < count;
+         first += batch * threads) {
+      Neighbours<T, length> values[batch] = {};
+      Neighbours<A, length> own[kMaxSlots][batch] = {};
+      TF_HSM_UNROLL
+      for (int i = 0; i < batch; ++i) {
+        const int64_t at = first + i * threads;
+        if (at >= count) break;
+        values[i] = weights[at];
+        TF_HSM_UNROLL
+        for (int s = 0; s < kSlots; ++s) own[s][i] = slots[s][at];
+      }
+      TF_HSM_UNROLL
+      for (int i = 0; i < batch; ++i) {
+        const int64_t at = first + i * threads;
+        if (at >= count) break;
+        Step(cursor, &values[i], own, i);
+        weights[at] = values[i];
+        TF_HSM_UNROLL
+        for (int s = 0; s < kSlots; ++s) slots[s][at] = own[s][i];
+        cursor.Next();
+      }
+    }
+  }
+
+  template <int length, int batch>
+  TF_HSM_DEVICE void Step(const RowCursor& at, Neighbours<T, length>* values,
+                          Neighbours<A, length> (&slots)[kMaxSlots][batch],
+                          int i) const {
+    const int column = at.piece() * length;
+    const Neighbours<A, length> g =
+        *InNeighbours<length>(rows_.dw + at.row() * rows_.stride + column);
+    RowTerms<A> terms = {step_.rate, 0};
+    if constexpr (kHasTerms) terms = terms_[at.row()];
+    TF_HSM_UNROLL
+    for (int j = 0; j < length; ++j) {
+      A own[kMaxSlots];
+      TF_HSM_UNROLL
+      for (int s = 0; s < kSlots; ++s) own[s] = slots[s][i].values[j];
+      const A value = Widen(values->values[j]) -
+                      step_.template Change<rule>(terms.rate, g.values[j], own);
+      TF_HSM_UNROLL
+      for (int s = 0; s < kSlots; ++s) slots[s][i].values[j] = own[s];
+      values->values[j] =
+          Round<T>(value, update_.stochastic,
+                   terms.random + static_cast<uint32_t>(column + j));
+    }
+  }
+
+  const DeviceUpdate<T>& update_;
+  const RowSpan<A>& rows_;
+  const int width_;
+  RowTerms<A>* const terms_;
+  const RuleStep<DeviceMath<A>> step_;
+  const uint64_t seed_;
+};
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_TILE_ROW_UPDATE_H_
