@@ -27,15 +27,33 @@ std::string LogProbs(const Batch<T>& batch, const std::vector<int64_t>& levels,
                      bool of_nodes, Accumulator<T>* out, void* scratch,
                      void* stream);
 
+// What a search must know of the tree on the host.
+struct TreeOnHost {
+  const std::vector<int64_t>& levels;  // as above
+  const int64_t* group_offsets;        // [num_groups + 1]
+};
+
+// How much a search does at a time.
+struct SearchShape {
+  int64_t examples = 0;
+  int64_t columns = 0;   // rows of the tree; at least the largest group's
+  int64_t top_rows = 0;  // levels with so many together are not pruned
+  int64_t parts = 0;     // blocks that select from an example's classes
+};
+
+// What fits `max_bytes`, or needs the least bytes above it.
+template <typename T>
+SearchShape FitSearch(const Batch<T>& batch, int64_t k, int64_t max_bytes);
+
 // The `k` best classes of each example, best first, of equal ones the smaller
-// class; NaN counts as minus infinity. Exact: it makes the log-probabilities of
-// all classes, of at most `chunk` examples at a time, and selects. Not for
-// float64. log_probs and classes are [size, k]; `scratch` has TopKBytes.
+// class; NaN counts as minus infinity. Exact, whatever the shape of the search.
+// Not for float64. log_probs and classes are [size, k]; `scratch` has
+// TopKBytes; batch.tree has row_below.
 template <typename T>
-int64_t TopKBytes(const Batch<T>& batch, int64_t chunk);
+int64_t TopKBytes(const Batch<T>& batch, int64_t k, const SearchShape& shape);
 template <typename T>
-std::string TopK(const Batch<T>& batch, const std::vector<int64_t>& levels,
-                 int64_t k, int64_t chunk, float* log_probs, int64_t* classes,
+std::string TopK(const Batch<T>& batch, const TreeOnHost& host, int64_t k,
+                 const SearchShape& shape, float* log_probs, int64_t* classes,
                  void* scratch, void* stream);
 
 // Draws classes [size, num_samples] by one uniform number per level, that of

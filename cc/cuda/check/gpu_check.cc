@@ -34,6 +34,7 @@
 #include "cc/cuda/check/plan_check.h"
 #include "cc/cuda/check/rounding_check.h"
 #include "cc/cuda/check/saved_state_check.h"
+#include "cc/cuda/check/top_k_check.h"
 #include "cc/cuda/check/update_check.h"
 
 namespace tf_hsm {
@@ -49,7 +50,9 @@ void RunTyped(const CheckCase& c, Precision precision, std::mt19937* rng) {
   LogProbsGradCheck<T>(c, loss, rng).Run();
   BestClassesCheck<T>(loss, rng).Run();
   SavedStateCheck<T>(loss, rng).Run();
-  InferenceCheck<T>(c, precision, rng).Run();
+  const InferenceCase<T> inference(c, precision, rng);
+  InferenceCheck<T>(inference).Run();
+  if constexpr (kSumsInFloat<T>) TopKCheck<T>(inference).Run();
 }
 
 void RunCase(const CheckCase& c, std::mt19937* rng) {
@@ -230,6 +233,7 @@ Checks AllChecks() {
 #ifndef __CUDACC__
   checks.Add("a sort that fails", true, CheckFailures);
 #endif
+  checks.Add("large top_k", true, CheckLargeTopK);
   checks.Add("at once", true,
              [](Rng* rng) { CheckConcurrency(130, 90, 5, rng); });
   checks.Add("hashed weights", true, [](Rng* rng) {

@@ -1,137 +1,280 @@
-// The k best classes, selected from the log-probabilities of all of them.
+// The k best classes: a search that opens groups of many examples side by side.
 //
-// A class and its log-probability become one number of 64 bits, smaller where
-// the class is better, and no two of them equal. A block per example finds the
-// k-th smallest by its bits, eight at a time from the top, collects the numbers
-// up to it, and sorts them. So the result does not depend on the order in which
-// threads run. Bytes: nine reads of the log-probabilities.
+// A node is at least as probable as any class below it, in floating point too.
+// So a group matters to an example only if its node is at least as probable as
+// the k-th best class found so far (docs/math.md, section 12). The top levels
+// are opened by all examples. Then come two sweeps over the levels below. In
+// the first, an example opens its best nodes of each level only, which finds
+// good classes; in the second, every node left that could matter, of which
+// there are few once the k-th class is good. A level that is too large for the
+// scratch is swept piece by piece, and each piece raises the bound for those
+// after it.
+//
+//   NodeLogits    the logits of the piece, for those who open its groups
+//   OpenGroups    log-probabilities; nodes get their bound, classes that could
+//                 matter are listed per example
+//   MergeClasses  the k best of the list and of those found before
+//
+// Nothing waits for the device: launches follow from the shape of the tree.
+// Integers are added atomically to lengths of lists, whose order does not
+// matter. Bytes: the rows of the groups that somebody opens, once per sweep;
+// their logits written and read. If all classes are as good, all rows once.
 
 #include <cmath>
 
 #include "cc/cuda/api/inference.h"
-#include "cc/cuda/device/convert.h"
-#include "cc/cuda/device/device.h"
 #include "cc/cuda/loss/check_arguments.h"
+#include "cc/cuda/predict/best_keys.h"
 #include "cc/cuda/predict/examples.h"
+#include "cc/cuda/predict/log_sum.h"
+#include "cc/cuda/predict/node_logits.h"
+#include "cc/cuda/predict/search.h"
+#include "cc/cuda/predict/tree_pieces.h"
+#include "cc/cuda/tile/buffers.h"
 
 namespace tf_hsm {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kBuckets = 256;
+struct OpenArguments {
+  RowSpan rows;
+  int64_t first_column;  // of the first row
+  bool leaves_only;      // the last level
+  const float* least;    // [size], of groups to open; null: all
+};
 
-// Ascends as the log-probability descends, then as the class ascends.
-TF_HSM_DEVICE uint64_t KeyOf(float log_prob, int64_t id) {
-  const float value =
-      log_prob != log_prob ? -static_cast<float>(INFINITY) : log_prob;
-  const uint32_t bits = FloatBits(value == 0 ? 0.0f : value);
-  const uint32_t ascending = bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
-  return static_cast<uint64_t>(~ascending) << 32 | static_cast<uint32_t>(id);
-}
-
-TF_HSM_KERNEL(kThreads)
-SelectBest(const float* all, int64_t num_classes, int k, int sorted_count,
-           float* log_probs, int64_t* classes) {
-  uint64_t* best = reinterpret_cast<uint64_t*>(SharedMemory());
-  int* buckets = reinterpret_cast<int*>(best + sorted_count);
-  int* found = buckets + kBuckets;  // [4]: count; bucket; rank within it
-  const float* own = all + BlockIndex() * num_classes;
-  uint64_t prefix = 0;
-  int rank = k;  // of the wanted one among those with the prefix, from 1
-  for (int shift = 56; shift >= 0; shift -= 8) {
-    for (int i = ThreadIndex(); i < kBuckets; i += kThreads) buckets[i] = 0;
-    SyncBlock();
-    const uint64_t above = shift == 56 ? 0 : ~uint64_t{0} << (shift + 8);
-    for (int64_t c = ThreadIndex(); c < num_classes; c += kThreads) {
-      const uint64_t key = KeyOf(own[c], c);
-      if ((key & above) == prefix) {
-        AddAtomically(buckets + (key >> shift & 255), 1);
+template <int team>
+TF_HSM_KERNEL(kBlockThreads)
+OpenGroups(SearchBuffers in, OpenArguments what) {
+  float* shared = reinterpret_cast<float*>(SharedMemory());
+  const TreeView& tree = in.tree;
+  constexpr int kTeams = kBlockThreads / team;
+  const int64_t items = what.rows.num_groups * in.size;
+  for (int64_t i = BlockIndex() * kTeams + ThreadIndex() / team; i < items;
+       i += NumBlocks() * kTeams) {
+    const int64_t e = i % in.size;
+    const int64_t group = what.rows.first_group + i / in.size;
+    float* bound = in.bounds + group * in.size + e;
+    const float above = *bound;
+    const float none = -static_cast<float>(INFINITY);
+    if (!IsOpened(above, what.least == nullptr ? none : what.least[e])) {
+      continue;
+    }
+    const int64_t begin = tree.group_offsets[group] - what.rows.first_row;
+    const int64_t count =
+        tree.group_offsets[group + 1] - tree.group_offsets[group];
+    if (begin < 0 || count < 1 || begin + count > what.rows.num_rows) continue;
+    const float* z = in.z + e * in.columns + what.first_column + begin;
+    const auto sum = FindLogSum<team>(z, count, shared);
+    const float least = in.least[e];
+    for (int64_t r = ThreadIndex() % team; r < count; r += team) {
+      const float log_prob = above + (z[r] - sum.shift - sum.log_sum);
+      // NaN is as good as minus infinity.
+      const bool could_matter = log_prob >= least || least == none;
+      if (what.leaves_only && !could_matter) continue;
+      const int64_t below = tree.row_below[what.rows.first_row + begin + r];
+      if (below > group && below < tree.num_groups) {
+        in.bounds[below * in.size + e] = log_prob;
       }
-    }
-    SyncBlock();
-    if (ThreadIndex() == 0) {
-      int left = rank, bucket = 0;
-      while (left > buckets[bucket]) left -= buckets[bucket++];
-      found[1] = bucket;
-      found[2] = left;
-    }
-    SyncBlock();
-    prefix |= static_cast<uint64_t>(found[1]) << shift;
-    rank = found[2];
-    SyncBlock();
-  }
-  if (ThreadIndex() == 0) found[0] = 0;
-  for (int i = ThreadIndex(); i < sorted_count; i += kThreads) {
-    best[i] = ~uint64_t{0};
-  }
-  SyncBlock();
-  for (int64_t c = ThreadIndex(); c < num_classes; c += kThreads) {
-    const uint64_t key = KeyOf(own[c], c);
-    if (key <= prefix) best[AddAtomically(found, 1)] = key;
-  }
-  SyncBlock();
-  // A bitonic network.
-  for (int size = 2; size <= sorted_count; size *= 2) {
-    for (int step = size / 2; step > 0; step /= 2) {
-      for (int i = ThreadIndex(); i < sorted_count; i += kThreads) {
-        const int other = i ^ step;
-        if (other <= i) continue;
-        const uint64_t a = best[i], b = best[other];
-        if ((a > b) == ((i & size) == 0)) {
-          best[i] = b;
-          best[other] = a;
+      if (could_matter && below < 0 && ~below < tree.num_classes) {
+        const int64_t at = AddAtomically(in.counts + e, 1);
+        if (at < in.columns) {
+          in.list[e * in.columns + at] = KeyOf(log_prob, ~below);
         }
       }
-      SyncBlock();
     }
-  }
-  for (int i = ThreadIndex(); i < k; i += kThreads) {
-    const int64_t id = static_cast<int64_t>(best[i] & 0xffffffffu);
-    classes[BlockIndex() * k + i] = id;
-    log_probs[BlockIndex() * k + i] = own[id];
+    // All of the team have read it.
+    if (ThreadIndex() % team == 0) *bound = static_cast<float>(INFINITY);
   }
 }
+
+// Nodes of a level that the first sweep opens: those that are likely to have
+// k classes below them, and no more than will matter in the end.
+int NodesFirst(int64_t k, const RowSpan& level) {
+  const int64_t fanout = CeilDivide(level.num_rows, level.num_groups);
+  const int64_t wanted = Larger(CeilDivide(k, 8), CeilDivide(4 * k, fanout));
+  return static_cast<int>(
+      Smaller(wanted, Smaller<int64_t>(level.num_groups, kMaxTopK)));
+}
+
+int64_t MostPicked(int64_t k) { return Smaller<int64_t>(4 * k, kMaxTopK); }
+
+template <typename T>
+void LayOutSearch(const Batch<T>& batch, const SearchShape& shape, int64_t k,
+                  Arena* arena, float** x, SearchBuffers* buffers) {
+  SearchBuffers& b = *buffers;
+  b.tree = batch.tree;
+  b.size = Smaller(shape.examples, batch.size);
+  b.columns = shape.columns;
+  b.parts = shape.parts;
+  b.k = static_cast<int>(k);
+  arena->Take(b.size * batch.width, x);
+  arena->Take(b.size * b.columns, &b.z);
+  arena->Take(b.size * batch.tree.num_groups, &b.bounds);
+  arena->Take(b.size, &b.least);
+  arena->Take(b.size, &b.opens);
+  arena->Take(b.size, &b.counts);
+  arena->Take(b.size * b.columns, &b.list);
+  arena->Take(b.size * k, &b.best);
+  arena->Take(b.size * b.parts * MostPicked(k), &b.picked);
+}
+
+template <typename T>
+class TopKSearch {
+ public:
+  TopKSearch(const Batch<T>& batch, const TreeOnHost& host,
+             const SearchShape& shape, int64_t k, void* scratch, void* stream)
+      : batch_(batch), host_(host), shape_(shape), launcher_(stream) {
+    Arena arena(scratch);
+    LayOutSearch(batch, shape, k, &arena, &x_, &b_);
+  }
+
+  void Run(float* log_probs, int64_t* classes) {
+    const std::vector<int64_t>& levels = host_.levels;
+    const int64_t* offsets = host_.group_offsets;
+    PackOperands(launcher_, batch_, x_);
+    BeginSearch(launcher_, b_);
+    const size_t top =
+        TopLevels(levels, offsets, Smaller(shape_.top_rows, shape_.columns));
+    if (top > 0) {
+      const RowSpan all = SpanOf(offsets, 0, levels[top]);
+      MakeLogits(all, nullptr);
+      for (size_t level = 0; level < top; ++level) {
+        const RowSpan span = SpanOf(offsets, levels[level], levels[level + 1]);
+        OpenSpan(span, span.first_row, level, nullptr);
+      }
+      MergeClasses(launcher_, b_);
+    }
+    if (top + 1 < levels.size()) {
+      Sweep(top, true);
+      Sweep(top, false);
+    }
+    WriteBest(launcher_, b_, log_probs, classes);
+  }
+
+ private:
+  void Sweep(size_t top, bool is_first) {
+    const std::vector<int64_t>& levels = host_.levels;
+    for (size_t level = top; level + 1 < levels.size(); ++level) {
+      const RowSpan all =
+          SpanOf(host_.group_offsets, levels[level], levels[level + 1]);
+      if (is_first) {
+        PickNodes(launcher_, b_, all.first_group, all.num_groups,
+                  NodesFirst(b_.k, all));
+      }
+      const float* least = is_first ? b_.opens : b_.least;
+      for (const RowSpan& piece :
+           CutLevel(levels, level, host_.group_offsets, shape_.columns)) {
+        MakeLogits(piece, least);
+        OpenSpan(piece, 0, level, least);
+        MergeClasses(launcher_, b_);
+      }
+    }
+  }
+
+  void MakeLogits(const RowSpan& rows, const float* least) const {
+    MakeNodeLogits<T>(launcher_, batch_,
+                      {batch_.tree, batch_.weights, batch_.biases, batch_.width,
+                       x_, b_.size, rows, b_.bounds, least, b_.z, b_.columns});
+  }
+
+  void OpenSpan(const RowSpan& rows, int64_t first_column, size_t level,
+                const float* least) const {
+    const OpenArguments what = {rows, first_column,
+                                level + 2 == host_.levels.size(), least};
+    const int64_t items = rows.num_groups * b_.size;
+    if (batch_.shape.max_fanout <= kMaxThreadRows) {
+      Open<1>(items, what);
+    } else if (rows.num_rows < rows.num_groups * kBlockThreads) {
+      Open<kWarp>(items, what);
+    } else {
+      Open<kBlockThreads>(items, what);
+    }
+  }
+
+  template <int team>
+  void Open(int64_t items, const OpenArguments& what) const {
+    Launch(OpenGroups<team>,
+           launcher_.Grid(CeilDivide(items, kBlockThreads / team)),
+           kBlockThreads, kLogSumShared * sizeof(float), launcher_.stream, b_,
+           what);
+  }
+
+  const Batch<T>& batch_;
+  const TreeOnHost& host_;
+  const SearchShape& shape_;
+  const Launcher launcher_;
+  float* x_ = nullptr;
+  SearchBuffers b_;
+};
 
 }  // namespace
 
 template <typename T>
-int64_t TopKBytes(const Batch<T>& batch, int64_t chunk) {
-  const Batch<T> part = ExamplesOf(batch, 0, Smaller(chunk, batch.size));
-  return RoundUp(part.size * batch.tree.num_classes * sizeof(float), 256) +
-         LogProbsBytes(part, false);
+SearchShape FitSearch(const Batch<T>& batch, int64_t k, int64_t max_bytes) {
+  constexpr int64_t kTopRows = 1 << 16;
+  constexpr int64_t kMaxParts = 64;
+  constexpr int64_t kColumnBytes = sizeof(float) + sizeof(uint64_t);
+  const int64_t num_rows = batch.tree.num_rows;
+  const int64_t blocks = int64_t{CurrentDevice().num_processors} * 2;
+  SearchShape shape;
+  shape.top_rows = kTopRows;
+  shape.columns = Larger(batch.shape.max_fanout, Smaller(num_rows, kTopRows));
+  int64_t bytes;
+  for (shape.examples = Larger<int64_t>(batch.size, 1);;
+       shape.examples = CeilDivide(shape.examples, 2)) {
+    shape.parts = Smaller(CeilDivide(blocks, shape.examples), kMaxParts);
+    bytes = TopKBytes(batch, k, shape);
+    if (bytes <= max_bytes || shape.examples == 1) break;
+  }
+  const int64_t more = (max_bytes - bytes) / (kColumnBytes * shape.examples);
+  // Both arrays of columns are rounded up.
+  const int64_t slack = 64;
+  if (more > slack) {
+    shape.columns = Smaller(num_rows, shape.columns + more - slack);
+  }
+  return shape;
 }
 
 template <typename T>
-std::string TopK(const Batch<T>& batch, const std::vector<int64_t>& levels,
-                 int64_t k, int64_t chunk, float* log_probs, int64_t* classes,
-                 void* scratch, void* stream) {
-  const int64_t num_classes = batch.tree.num_classes;
-  const std::string error =
-      CheckBetween("k", k, 1, Smaller(kMaxTopK, num_classes));
-  if (!error.empty()) return error;
-  if (num_classes > int64_t{1} << 31 || chunk < 1) {
-    return "num_classes is " + std::to_string(num_classes) + " and chunk is " +
-           std::to_string(chunk) + ", but must be at most 2^31 and at least 1";
-  }
-  int sorted_count = 1;
-  while (sorted_count < k) sorted_count *= 2;
-  const int64_t most = Smaller(chunk, batch.size);
-  float* all = static_cast<float*>(scratch);
-  char* rest = static_cast<char*>(scratch) +
-               RoundUp(most * num_classes * sizeof(float), 256);
-  return ForEachChunk(batch, chunk, [&](int64_t begin, const Batch<T>& part) {
-    const std::string failed = LogProbs(part, levels, false, all, rest, stream);
-    if (!failed.empty()) return failed;
-    Launch(SelectBest, part.size, kThreads,
-           sorted_count * sizeof(uint64_t) + (kBuckets + 4) * sizeof(int),
-           stream, all, num_classes, static_cast<int>(k), sorted_count,
-           log_probs + begin * k, classes + begin * k);
-    return std::string();
-  });
+int64_t TopKBytes(const Batch<T>& batch, int64_t k, const SearchShape& shape) {
+  Arena arena(nullptr);
+  float* x;
+  SearchBuffers buffers;
+  LayOutSearch(batch, shape, k, &arena, &x, &buffers);
+  return arena.bytes();
 }
 
-#define TF_HSM_INSTANTIATE(T) TF_HSM_MAKE(TopKBytes, T) TF_HSM_MAKE(TopK, T)
+template <typename T>
+std::string TopK(const Batch<T>& batch, const TreeOnHost& host, int64_t k,
+                 const SearchShape& shape, float* log_probs, int64_t* classes,
+                 void* scratch, void* stream) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const TreeView& tree = batch.tree;
+  std::string error = CheckBatch(batch);
+  if (error.empty()) {
+    error = CheckBetween("num_classes", tree.num_classes, 1, 2 * kMost);
+  }
+  if (error.empty()) {
+    error = CheckBetween("k", k, 1, Smaller(kMaxTopK, tree.num_classes));
+  }
+  if (error.empty()) {
+    error =
+        CheckBetween("columns", shape.columns, batch.shape.max_fanout, kMost);
+  }
+  if (error.empty()) error = CheckBetween("examples", shape.examples, 1, kMost);
+  if (error.empty()) error = CheckBetween("parts", shape.parts, 1, kMost);
+  if (!error.empty()) return error;
+  return ForEachChunk(batch, shape.examples,
+                      [&](int64_t begin, const Batch<T>& part) {
+                        TopKSearch<T>(part, host, shape, k, scratch, stream)
+                            .Run(log_probs + begin * k, classes + begin * k);
+                        return std::string();
+                      });
+}
+
+#define TF_HSM_INSTANTIATE(T) \
+  TF_HSM_MAKE(FitSearch, T) TF_HSM_MAKE(TopKBytes, T) TF_HSM_MAKE(TopK, T)
 TF_HSM_FLOAT_SUM_TYPES(TF_HSM_INSTANTIATE)
 
 }  // namespace gpu

@@ -1,5 +1,5 @@
 // Top-k and sampling on a GPU, for tensors and for variables. The best classes
-// are found exactly, from the log-probabilities of all.
+// are found exactly.
 
 #include <algorithm>
 #include <limits>
@@ -40,9 +40,11 @@ absl::Status FindBest(OpKernelContext* context, const BestClasses& best,
   if constexpr (std::is_same<T, double>::value) {
     return CheckFindBest<T>("top_k", best.k);
   } else {
-    TF_RETURN_IF_ERROR(in->AllocateChunk(
-        context, [&](int64_t chunk) { return TopKBytes(in->batch, chunk); }));
-    return StatusOf(TopK<T>(in->batch, in->levels(), best.k, in->chunk,
+    const SearchShape shape = FitSearch(in->batch, best.k, kMaxScratchBytes);
+    const int64_t bytes = TopKBytes(in->batch, best.k, shape);
+    TF_RETURN_IF_ERROR(in->scratch.Allocate(context, bytes));
+    const TreeOnHost host = {in->levels(), in->arguments.tree.group_offsets};
+    return StatusOf(TopK<T>(in->batch, host, best.k, shape,
                             const_cast<float*>(best.log_probs),
                             const_cast<int64_t*>(best.classes),
                             in->scratch.data(), StreamOf(context)));

@@ -1,0 +1,149 @@
+// Checks the best classes: their order and bits are those of all
+// log-probabilities, whatever the shape of the search.
+
+#ifndef TF_HSM_CC_CUDA_CHECK_TOP_K_CHECK_H_
+#define TF_HSM_CC_CUDA_CHECK_TOP_K_CHECK_H_
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cc/cuda/check/inference_case.h"
+#include "cc/cuda/check/inference_check.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// The same tree, whose classes stand in the reverse order.
+inline OwnedTree ReverseClasses(OwnedTree tree) {
+  std::reverse(tree.class_rows.begin(), tree.class_rows.end());
+  std::reverse(tree.ranks.begin(), tree.ranks.end());
+  const int64_t last = tree.class_rows.size() - 1;
+  for (int64_t& below : tree.row_below) {
+    if (below < 0) below = ~(last - ~below);
+  }
+  return tree;
+}
+
+template <typename T>
+class TopKCheck {
+ public:
+  using A = Accumulator<T>;
+
+  explicit TopKCheck(const InferenceCase<T>& c)
+      : case_(c),
+        classes_(c.tree.num_classes),
+        rows_(c.tree.num_rows),
+        fanout_(c.batch.shape.max_fanout),
+        few_(std::min<int64_t>(classes_, 10)) {}
+
+  // The whole tree at once; pruned from the root on, level by level and group
+  // by group, with several blocks per example; with levels at the top that are
+  // not pruned.
+  void Run() const {
+    Batch<T> batch = case_.batch;
+    Check("top_k", batch, few_, FitSearch(batch, few_, int64_t{1} << 30));
+    batch.size = std::min<int64_t>(case_.size, 3);
+    Check("top_k, pruned", batch, few_, {2, fanout_, 0, 3});
+    if (!std::is_same_v<T, float>) return;
+    const int64_t most = std::min(classes_, kMaxTopK);
+    Check("top_1, pruned", batch, 1, {3, fanout_, 0, 2});
+    Check("top_k, some pruned", batch, few_, {3, rows_, rows_ / 3, 1});
+    Check("all classes", batch, most, {2, 2 * fanout_, 0, 2});
+    CheckNan(batch, most);
+    CheckTies(batch);
+  }
+
+  // For more than a block takes at once.
+  void RunLarge() const {
+    const Batch<T>& batch = case_.batch;
+    for (int64_t k : {few_, std::min(classes_, kMaxTopK)}) {
+      Check("one list", batch, k, {batch.size, rows_, rows_, 1});
+      Check("pruned", batch, k, {batch.size, 3 * fanout_, 0, 1});
+    }
+  }
+
+ private:
+  // NaN in the inputs of an example, and in a group.
+  void CheckNan(Batch<T> batch, int64_t most) const {
+    std::vector<T> w = case_.w, x = case_.x;
+    const T nan = Narrow<T>(static_cast<A>(NAN));
+    if (batch.size > 0) x[0] = nan;
+    w.back() = nan;
+    const DeviceArray<T> device_w(w), device_x(x);
+    batch.weights = device_w.data();
+    batch.inputs = device_x.data();
+    Check("NaN, pruned", batch, few_, {3, fanout_, 0, 2});
+    Check("NaN, all", batch, most, {2, fanout_, rows_ / 2, 1});
+  }
+
+  // All rows of a group are equal. Classes that are found late come first.
+  void CheckTies(Batch<T> batch) const {
+    const OwnedTree tree = ReverseClasses(case_.owned_tree);
+    const DeviceTree device_tree(tree);
+    const DeviceArray<T> zeros(std::vector<T>(case_.x.size()));
+    batch.tree = device_tree.view();
+    batch.inputs = zeros.data();
+    batch.biases = nullptr;
+    Check("ties, pruned", batch, few_, {3, fanout_, 0, 2});
+  }
+
+  void Check(const std::string& what, const Batch<T>& batch, int64_t k,
+             const SearchShape& shape) const {
+    std::string error;
+    const std::vector<A> all = case_.LogProbsOf(batch, false, &error);
+    const DeviceArray<float> log_probs(batch.size * k);
+    const DeviceArray<int64_t> ids(batch.size * k);
+    const DeviceBlock scratch(TopKBytes(batch, k, shape));
+    const TreeOnHost host = {case_.levels, case_.tree.group_offsets};
+    error += TopK(batch, host, k, shape, log_probs.data(), ids.data(),
+                  scratch.data(), CheckStream());
+    const std::vector<int64_t> got = ids.Download();
+    const std::vector<float> values = log_probs.Download();
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < batch.size; ++i) {
+      const A* own = all.data() + i * classes_;
+      auto key = [&](int64_t c) {
+        return std::isnan(own[c]) ? -static_cast<A>(INFINITY) : own[c];
+      };
+      std::vector<int64_t> order(classes_);
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(),
+                       [&](int64_t a, int64_t c) { return key(a) > key(c); });
+      for (int64_t j = 0; j < k; ++j) {
+        const A want = own[order[j]];
+        const float value = values[i * k + j];
+        const bool same =
+            value == want || (std::isnan(value) && std::isnan(want));
+        if (got[i * k + j] != order[j] || !same) ++wrong;
+      }
+    }
+    Line(case_.Name(what), error.empty() && wrong == 0,
+         error + WrongText(wrong));
+  }
+
+  const InferenceCase<T>& case_;
+  const int64_t classes_, rows_, fanout_, few_;
+};
+
+// More classes than a block collects; more examples, and more pieces of work,
+// than it looks at together.
+inline void CheckLargeTopK(std::mt19937* rng) {
+  const int64_t most = 300;
+  for (const CheckCase& c :
+       {CheckCase{"many classes", TwoLevelTree(2100), 2, 3},
+        CheckCase{"many in a group", FlatTree(1800), 2, 3},
+        CheckCase{"many examples", FlatTree(300), most, 2}}) {
+    InferenceCase<float> inference(c, Precision::kExact, rng, most);
+    InferenceCheck<float>(inference).Run();
+    TopKCheck<float>(inference).RunLarge();
+  }
+}
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_CHECK_TOP_K_CHECK_H_

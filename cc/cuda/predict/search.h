@@ -1,0 +1,51 @@
+// A search for the best classes of many examples: its memory, and the steps
+// that select. top_k.cu has the others.
+
+#ifndef TF_HSM_CC_CUDA_PREDICT_SEARCH_H_
+#define TF_HSM_CC_CUDA_PREDICT_SEARCH_H_
+
+#include <cstdint>
+
+#include "cc/cuda/api/gpu.h"
+#include "cc/cuda/device/launcher.h"
+
+namespace tf_hsm {
+namespace gpu {
+
+// Device memory of a search.
+struct SearchBuffers {
+  TreeView tree;
+  int64_t size = 0;     // examples
+  int64_t columns = 0;  // of logits and lists
+  int64_t parts = 0;
+  int k = 0;
+  float* z = nullptr;          // [size, columns], logits of a piece
+  float* bounds = nullptr;     // [groups, size], see IsOpened
+  float* least = nullptr;      // [size], log-probability of the k-th class
+  float* opens = nullptr;      // [size], what the first sweep opens from
+  int* counts = nullptr;       // [size], lengths of the lists
+  uint64_t* list = nullptr;    // [size, columns], keys of classes
+  uint64_t* best = nullptr;    // [size, k], sorted keys
+  uint64_t* picked = nullptr;  // [size, parts, MostPicked], sorted keys
+};
+
+// Only the root is reached, and nothing found.
+void BeginSearch(const Launcher& launcher, const SearchBuffers& search);
+
+// Takes the classes of the lists into the k best, and empties the lists.
+void MergeClasses(const Launcher& launcher, const SearchBuffers& search);
+
+// Sets `opens` so that each example opens its best `wanted` nodes, at most
+// kMaxTopK, of the groups [first_group, first_group + num_groups), if they
+// could matter.
+void PickNodes(const Launcher& launcher, const SearchBuffers& search,
+               int64_t first_group, int64_t num_groups, int wanted);
+
+// log_probs and classes: [size, k].
+void WriteBest(const Launcher& launcher, const SearchBuffers& search,
+               float* log_probs, int64_t* classes);
+
+}  // namespace gpu
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CUDA_PREDICT_SEARCH_H_
