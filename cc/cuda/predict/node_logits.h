@@ -24,7 +24,7 @@ TF_HSM_DEVICE bool IsOpened(A bound, A least) {
 }
 
 // The rows, and the groups that have them.
-struct RowSpan {
+struct RowRange {
   int64_t first_row = 0;
   int64_t num_rows = 0;
   int64_t first_group = 0;
@@ -39,7 +39,7 @@ struct NodeLogitsArguments {
   int64_t width;
   const Accumulator<T>* x;  // of PackOperands
   int64_t size;
-  RowSpan rows;
+  RowRange rows;
   const Accumulator<T>* bounds;  // [groups of the tree, size]
   const Accumulator<T>* least;   // [size]; null: all examples open all groups
   Accumulator<T>* out;           // [size, stride], from the first row on

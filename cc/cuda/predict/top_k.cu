@@ -37,7 +37,7 @@ namespace gpu {
 namespace {
 
 struct OpenArguments {
-  RowSpan rows;
+  RowRange rows;
   int64_t first_column;  // of the first row
   bool leaves_only;      // the last level
   const float* least;    // [size], of groups to open; null: all
@@ -90,7 +90,7 @@ OpenGroups(SearchBuffers in, OpenArguments what) {
 
 // Nodes of a level that the first sweep opens: those that are likely to have
 // k classes below them, and no more than will matter in the end.
-int NodesFirst(int64_t k, const RowSpan& level) {
+int NodesFirst(int64_t k, const RowRange& level) {
   const int64_t fanout = CeilDivide(level.num_rows, level.num_groups);
   const int64_t wanted = Larger(CeilDivide(k, 8), CeilDivide(4 * k, fanout));
   return static_cast<int>(
@@ -137,10 +137,10 @@ class TopKSearch {
     const size_t top =
         TopLevels(levels, offsets, Smaller(shape_.top_rows, shape_.columns));
     if (top > 0) {
-      const RowSpan all = SpanOf(offsets, 0, levels[top]);
+      const RowRange all = SpanOf(offsets, 0, levels[top]);
       MakeLogits(all, nullptr);
       for (size_t level = 0; level < top; ++level) {
-        const RowSpan span = SpanOf(offsets, levels[level], levels[level + 1]);
+        const RowRange span = SpanOf(offsets, levels[level], levels[level + 1]);
         OpenSpan(span, span.first_row, level, nullptr);
       }
       MergeClasses(launcher_, b_);
@@ -156,14 +156,14 @@ class TopKSearch {
   void Sweep(size_t top, bool is_first) {
     const std::vector<int64_t>& levels = host_.levels;
     for (size_t level = top; level + 1 < levels.size(); ++level) {
-      const RowSpan all =
+      const RowRange all =
           SpanOf(host_.group_offsets, levels[level], levels[level + 1]);
       if (is_first) {
         PickNodes(launcher_, b_, all.first_group, all.num_groups,
                   NodesFirst(b_.k, all));
       }
       const float* least = is_first ? b_.opens : b_.least;
-      for (const RowSpan& piece :
+      for (const RowRange& piece :
            CutLevel(levels, level, host_.group_offsets, shape_.columns)) {
         MakeLogits(piece, least);
         OpenSpan(piece, 0, level, least);
@@ -172,13 +172,13 @@ class TopKSearch {
     }
   }
 
-  void MakeLogits(const RowSpan& rows, const float* least) const {
+  void MakeLogits(const RowRange& rows, const float* least) const {
     MakeNodeLogits<T>(launcher_, batch_,
                       {batch_.tree, batch_.weights, batch_.biases, batch_.width,
                        x_, b_.size, rows, b_.bounds, least, b_.z, b_.columns});
   }
 
-  void OpenSpan(const RowSpan& rows, int64_t first_column, size_t level,
+  void OpenSpan(const RowRange& rows, int64_t first_column, size_t level,
                 const float* least) const {
     const OpenArguments what = {rows, first_column,
                                 level + 2 == host_.levels.size(), least};

@@ -12,9 +12,9 @@
 namespace tf_hsm {
 namespace gpu {
 
-inline RowSpan SpanOf(const int64_t* group_offsets, int64_t first_group,
-                      int64_t last_group) {
-  RowSpan span;
+inline RowRange SpanOf(const int64_t* group_offsets, int64_t first_group,
+                       int64_t last_group) {
+  RowRange span;
   span.first_group = first_group;
   span.num_groups = last_group - first_group;
   span.first_row = group_offsets[first_group];
@@ -34,10 +34,11 @@ inline size_t TopLevels(const std::vector<int64_t>& levels,
 }
 
 // The groups of a level in pieces of at most `rows` rows, or of one group.
-inline std::vector<RowSpan> CutLevel(const std::vector<int64_t>& levels,
-                                     size_t level, const int64_t* group_offsets,
-                                     int64_t rows) {
-  std::vector<RowSpan> pieces;
+inline std::vector<RowRange> CutLevel(const std::vector<int64_t>& levels,
+                                      size_t level,
+                                      const int64_t* group_offsets,
+                                      int64_t rows) {
+  std::vector<RowRange> pieces;
   const int64_t last = levels[level + 1];
   for (int64_t first = levels[level]; first < last;) {
     const int64_t* after =
