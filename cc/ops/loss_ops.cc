@@ -48,8 +48,12 @@ OpDefinition& DefineTree(OpDefinition& op) {
 OpDefinition& DefineParameterAttrs(OpDefinition& op) {
   return op.Attr("BiasTypes: list(type) >= 0")
       .Attr(ElementTypeAttr("T"))
+      .Attr("Taccumulator: {float, double}");
+}
+
+OpDefinition& DefineBatchAttrs(OpDefinition& op) {
+  return DefineParameterAttrs(op)
       .Attr("Tlabels: {int32, int64}")
-      .Attr("Taccumulator: {float, double}")
       .Attr("ignore_classes: list(int) = []");
 }
 
@@ -59,7 +63,7 @@ OpDefinition& DefineInputs(OpDefinition* op) {
       .Input("labels: Tlabels")
       .Input("inputs: Tinputs");
   DefineTree(*op);
-  return DefineParameterAttrs(*op).Attr(ElementTypeAttr("Tinputs"));
+  return DefineBatchAttrs(*op).Attr(ElementTypeAttr("Tinputs"));
 }
 
 // What the training steps add, before the inputs and outputs of their own.
@@ -85,9 +89,7 @@ absl::Status LossShape(InferenceContext* c, bool is_handle) {
   TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
   c->set_output(0, s.batch);
   c->set_output(1, with_gradients ? s.inputs : c->Vector(0));
-  c->set_output(2,
-                c->Matrix(with_gradients ? c->UnknownDim() : c->MakeDim(0), 2));
-  c->set_output(3, with_gradients ? c->UnknownShapeOfRank(1) : c->Vector(0));
+  c->set_output(2, c->Scalar());
   return absl::OkStatus();
 }
 
@@ -97,8 +99,7 @@ const OpRegistration loss(
       DefineInputs(op)
           .Output("loss: Taccumulator")
           .Output("input_grads: Taccumulator")
-          .Output("normalizers: Taccumulator")
-          .Output("probs: Taccumulator")
+          .Output("state: variant")
           .Attr("with_gradients: bool = true");
     },
     LossShape, R"doc(
@@ -122,22 +123,18 @@ class_ranks: `[classes]`, the depth-first rank of each class's leaf.
 loss: `[...]`; 0 for an ignored label.
 input_grads: `[..., width]`, the gradient of each loss by its inputs; empty
   without with_gradients.
-normalizers: for the gradient: `[passes, 2]`, per touched group and example the
-  maximum m of the logits and 1 / sum exp(z - m).
-probs: for the gradient: the softmax of each touched group, or empty where that
-  would be large, and is then made again.
+state: for the gradient: a scalar in host memory that holds the batch in sorted
+  order and what was made of it, in the memory of the device. It stays in this
+  process and on this device, and cannot be made otherwise.
 ignore_classes: labels with loss 0 and no gradient.
 with_gradients: whether the outputs for the gradient are made.
 )doc");
 
 absl::Status LossGradShape(InferenceContext* c, bool is_handle) {
   Signature s;
-  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, /*embeds=*/false, &s));
-  ShapeHandle merged;
-  TF_RETURN_IF_ERROR(c->Merge(c->input(s.next), s.batch, &merged));
-  TF_RETURN_IF_ERROR(
-      c->Merge(c->input(s.next + 1), c->Matrix(c->UnknownDim(), 2), &merged));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 2), 1, &merged));
+  TF_RETURN_IF_ERROR(ReadParameters(c, is_handle, &s));
+  ShapeHandle state;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(s.next + 1), 0, &state));
   const DimensionHandle rows = c->UnknownDim();
   c->set_output(0, c->Vector(rows));
   c->set_output(1, c->Matrix(rows, s.width));
@@ -148,20 +145,22 @@ absl::Status LossGradShape(InferenceContext* c, bool is_handle) {
 const OpRegistration loss_grad(
     "TfHsmLossGrad", On::kTensorsAndVariables,
     [](OpDefinition* op) {
-      DefineInputs(op)
-          .Input("loss_grads: Taccumulator")
-          .Input("normalizers: Taccumulator")
-          .Input("probs: Taccumulator")
-          .Output("rows: int64")
-          .Output("weight_grads: T")
-          .Output("bias_grads: T");
+      DefineParameterAttrs(op->Input("biases: BiasTypes")
+                               .Input("loss_grads: Taccumulator")
+                               .Input("state: variant")
+                               .Output("rows: int64")
+                               .Output("weight_grads: T")
+                               .Output("bias_grads: T"));
     },
     LossGradShape, R"doc(
 The gradient of the hierarchical softmax loss by weights and biases.
 
-Inputs as for the loss op, then the gradient of the total by each loss, and what
-the loss op kept.
+Labels, inputs and tree are those of the loss that made the state.
 
+weights: `[rows, width]`, as the loss op had them, and unchanged since then.
+biases: likewise.
+loss_grads: of the shape of the labels, the gradient of the total by each loss.
+state: what the loss op kept.
 rows: `[touched]`, ascending and unique: the rows of every group that a label's
   path passes.
 weight_grads: `[touched, width]`.
@@ -242,7 +241,7 @@ const OpRegistration embedding_train_step(
           .Input("vectors: resource")
           .Input("vector_slots: num_weight_slots * resource")
           .Output("loss: Taccumulator");
-      DefineParameterAttrs(*op).Attr("Tindices: {int32, int64}");
+      DefineBatchAttrs(*op).Attr("Tindices: {int32, int64}");
       DefineStepAttrs(*op);
     },
     EmbeddingTrainStepShape, R"doc(

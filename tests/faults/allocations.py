@@ -109,7 +109,12 @@ class Case:
 
         with tf.Graph().as_default():
             arguments = {
-                name: [tf.constant(v) for v in values]
+                name: [
+                    tf.compat.v1.placeholder(v.dtype, v.shape)
+                    if isinstance(v, tf.Tensor)
+                    else tf.constant(v)
+                    for v in values
+                ]
                 for name, values in self._call.arguments.items()
                 if name not in self._held
             }
@@ -134,8 +139,7 @@ class Case:
         return self.variables(), {
             name: output.numpy().tobytes()
             for name, output in outputs.items()
-            # Of these only what the gradient reads is ever written.
-            if name not in ("normalizers", "probs") and hasattr(output, "numpy")
+            if name != "state" and hasattr(output, "numpy")
         }
 
 

@@ -6,6 +6,7 @@ import functools
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
 
 from tests.support import raw_calls
 
@@ -32,6 +33,8 @@ _VARIANTS = 16
 # Of those, so many samples would take all memory, and hours; more fail at once.
 _TOO_SLOW = (2**31 - 1, 2**31)
 _FLOATS = [np.nan, np.inf, -np.inf, 3e38, -3e38, 0, -0.0, 1, -1, 1e-300, 1e300]
+# How TensorFlow says that the type of an argument is wrong.
+_NAMED_BY_TENSORFLOW = ("(zero-based)", "Taccumulator")
 _DTYPES = [
     *(np.float16, np.float32, np.float64, ml_dtypes.bfloat16, np.int32),
     *(np.int64, np.uint8, np.bool_, np.complex64, np.str_),
@@ -110,6 +113,39 @@ def _other_handles():
     return handles, (table, others)
 
 
+def _empty_variant():
+    proto = tensor_pb2.TensorProto(dtype=tf.variant.as_datatype_enum)
+    proto.tensor_shape.SetInParent()
+    proto.variant_val.add()
+    return tf.io.parse_tensor(proto.SerializeToString(), tf.variant)
+
+
+def _forged_state(rng, state):
+    """Something else in place of what a loss keeps for its gradient."""
+    kind = rng.integers(10)
+    if kind < 4:  # Of another batch, tree, type or width, or of all these.
+        op = raw_calls.OPS[rng.integers(len(raw_calls.OPS))]
+        other = raw_calls.valid_call("loss_grad", op[1], rng)
+        return other.arguments["state"][0]
+    if kind == 4:
+        # The second one lies where no aligned allocation begins.
+        return tf.stack([state] * 3)[rng.integers(1, 3)]
+    others = [
+        tf.stack([state] * 2),
+        tf.zeros_like(state),
+        tf.zeros([], tf.int32),
+        tf.constant(rng.bytes(64)),
+        tf.raw_ops.TensorListFromTensor(
+            tensor=tf.reshape(state, [1]), element_shape=np.zeros(0, np.int32)
+        ),
+        tf.raw_ops.OptionalNone(),
+        tf.raw_ops.OptionalFromValue(components=[state]),
+        tf.data.Dataset.range(3)._variant_tensor,
+        _empty_variant(),
+    ]
+    return others[rng.integers(len(others))]
+
+
 @functools.lru_cache(maxsize=1)
 def _right_call(seed, number):
     op, on_variables = raw_calls.OPS[number % len(raw_calls.OPS)]
@@ -160,6 +196,8 @@ def hostile_call(seed, number):
         elif kind == 3 and name in raw_calls.LISTS:
             # One too many or one too few, where that is possible.
             values[at : at + rng.integers(2)] = values[: rng.integers(3)]
+        elif name == "state":
+            values[at] = _forged_state(rng, right.arguments[name][0])
         elif isinstance(values[at], np.ndarray):
             values[at] = _spoil(rng, name, values[at])
     return call, rng, changes, aliases
@@ -208,7 +246,8 @@ def _kind(call, error):
         return "refused"  # before any op runs
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return "no memory"
-    if any(name in message for name in (*call.arguments, *call.attributes)):
+    names = (*call.arguments, *call.attributes, *_NAMED_BY_TENSORFLOW)
+    if any(name in message for name in names):
         return "named"
     return f"wrong: an error that names no argument: {message}"
 
@@ -232,8 +271,8 @@ def _problem(call, result, is_valid):
     for name, output in outputs.items():
         if not isinstance(output, tf.Tensor) or not output.shape.num_elements():
             continue
-        if name in ("normalizers", "probs"):
-            continue  # Only what the gradient reads is ever written.
+        if name == "state":
+            continue  # Nobody but the gradient can look into it.
         values = output.numpy().astype(
             np.int64 if output.dtype.is_integer else np.float64
         )
@@ -268,6 +307,8 @@ def _try_in_graph(call):
 
 def _symbol(value, is_variable):
     if isinstance(value, tf.Tensor):
+        if value.dtype == tf.variant:
+            return tf.compat.v1.placeholder(tf.variant, value.shape)
         value = np.zeros(value.shape, np.float32)
     dtype = tf.as_dtype(value.dtype)
     if is_variable:

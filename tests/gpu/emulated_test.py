@@ -87,8 +87,8 @@ def test_a_step_keeps_what_was_read():
         ("two_level_7", np.float64),
     ],
 )
-def test_forged_states(name, dtype):
-    gpu_cases.check_forged_states(EMULATED, name, dtype)
+def test_states(name, dtype):
+    gpu_cases.check_states(EMULATED, name, dtype)
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)

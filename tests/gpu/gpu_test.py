@@ -104,8 +104,8 @@ def test_a_step_keeps_what_was_read():
 @pytest.mark.parametrize(
     "name", ["random", "two_level_100", "two_level_1013", "one_huge_group"]
 )
-def test_forged_states(name, dtype):
-    gpu_cases.check_forged_states(GPU, name, dtype)
+def test_states(name, dtype):
+    gpu_cases.check_states(GPU, name, dtype)
 
 
 def test_no_width():

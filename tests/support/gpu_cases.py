@@ -316,55 +316,67 @@ def check_a_step_keeps_what_was_read(place):
     assert (variables[0].numpy() != problem.weights).any()
 
 
-def check_forged_states(place, name, dtype):
-    """A state of any content is as good as the loss's for what is an index."""
+def check_states(place, name, dtype):
+    """A state is good for any number of gradients of its loss, and no other."""
     tree = build(name)
     problem = oracle.random_problem(tree, 70, 9, dtype)
-    arguments = {
-        "weights": problem.weights,
-        "biases": [problem.biases],
-        "labels": problem.labels,
-        "inputs": problem.inputs,
-        **tree_tensors(tree)._asdict(),
-    }
+    wider = oracle.random_problem(tree, 70, 10, dtype)
+    other_dtype = np.float32 if dtype == np.float64 else np.float64
     raw_ops = tf_hsm.runtime.library.raw_ops
-    kind = tf.as_dtype(oracle.accumulator(dtype))
 
-    def losses():
-        return raw_ops.tf_hsm_loss(**arguments, Taccumulator=kind)
+    def parameters(of, dtype=dtype):
+        return {
+            "weights": of.weights.astype(dtype),
+            "biases": [of.biases.astype(dtype)],
+        }
 
-    def gradients(state):
+    def state(examples=70, **attributes):
+        return raw_ops.tf_hsm_loss(
+            **parameters(problem),
+            labels=problem.labels[:examples],
+            inputs=problem.inputs[:examples],
+            **tree_tensors(tree)._asdict(),
+            Taccumulator=oracle.accumulator(dtype),
+            **attributes,
+        ).state
+
+    def gradients(state, factor=1, dtype=dtype, **others):
+        upstream = factor * problem.upstream.astype(oracle.accumulator(dtype))
+        arguments = {**parameters(problem, dtype), **others}
         return raw_ops.tf_hsm_loss_grad(
-            **arguments,
-            loss_grads=problem.upstream,
-            normalizers=kept.normalizers,
-            probs=state,
+            **arguments, loss_grads=upstream, state=state
         )
 
-    kept = place.run(losses)
-    state = kept.probs.numpy()
-    want = place.run(lambda: gradients(kept.probs))
+    def several():
+        kept = state()
+        return [gradients(kept, factor) for factor in (1, 2, 1)]
+
+    one, double, again = place.run(several)
     rows = oracle.touched_rows(tree, problem.labels)
-    rng = np.random.default_rng(0)
-    for forged in (
-        np.zeros_like(state),
-        np.full(state.nbytes, 0xFF, np.uint8).view(state.dtype),
-        rng.bytes(state.nbytes),
-        # Small numbers, which could pass for indices.
-        rng.integers(0, 300, size=state.nbytes // 4, dtype=np.int32),
-    ):
-        values = np.frombuffer(forged, state.dtype)
-        found = place.run(lambda values=values: gradients(tf.constant(values)))
+    for found in (one, double, again):
         np.testing.assert_array_equal(found.rows, rows)
-        assert found.weight_grads.shape == want.weight_grads.shape
-    # The counts and the order of examples come first.
-    head = state.copy()
-    head[: 256 // state.itemsize * 2] = 1e30
-    found = place.run(lambda: gradients(tf.constant(head)))
-    for one, other in zip(found, want, strict=True):
-        np.testing.assert_array_equal(one, other)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="probs must be"):
-        place.run(lambda: gradients(tf.constant(state[:-1])))
+    for name in ("weight_grads", "bias_grads"):
+        values = getattr(one, name).numpy()
+        assert np.any(values)
+        np.testing.assert_array_equal(values, getattr(again, name))
+        np.testing.assert_array_equal(2 * values, getattr(double, name))
+
+    for message, call in {
+        r"but is that of one of \w+ weights of shape \[\d+,9\]": lambda: (
+            gradients(state(), **parameters(wider))
+        ),
+        r"that of a loss of \w+ weights": lambda: gradients(
+            state(), dtype=other_dtype
+        ),
+        "without biases, but": lambda: gradients(state(), biases=[]),
+        "loss_grads must have the shape of labels": lambda: gradients(
+            state(examples=35)
+        ),
+        "but is empty": lambda: gradients(state(with_gradients=False)),
+        "a variant of the type": lambda: gradients(tf.raw_ops.OptionalNone()),
+    }.items():
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            place.run(call)
 
 
 def assert_close(actual, expected, bound, what):

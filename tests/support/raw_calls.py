@@ -164,17 +164,25 @@ def valid_call(
         call.attributes["with_gradients"] = bool(rng.integers(2))
         call.attributes["Taccumulator"] = accumulator
         return call
-    add(loss_grads=[normal(*batch, of=accumulator)])
     if op == "loss_grad":
-        loss = dataclasses.replace(call, op="loss")
-        loss.arguments = {**call.arguments}
-        del loss.arguments["loss_grads"]
-        loss.attributes = {**call.attributes, "Taccumulator": accumulator}
-        kept = run(loss)
-        add(normalizers=[kept.normalizers.numpy()], probs=[kept.probs.numpy()])
-        return call
+        call.op = "loss"
+        call.attributes["Taccumulator"] = accumulator
+        loss_grads, state = normal(*batch, of=accumulator), run(call).state
+        return _loss_grad(call, loss_grads, state)
+    add(loss_grads=[normal(*batch, of=accumulator)])
     _add_step(call, rng, dtype, width)
     return call
+
+
+def _loss_grad(loss, loss_grads, state):
+    arguments = {
+        "weights": loss.arguments["weights"],
+        "biases": loss.arguments["biases"],
+        "loss_grads": [loss_grads],
+        "state": [state],
+    }
+    kept = {k: v for k, v in loss.attributes.items() if k == "T"}
+    return Call("loss_grad", loss.on_variables, arguments, kept)
 
 
 def _each(arrays):

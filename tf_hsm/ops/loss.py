@@ -63,19 +63,19 @@ def hierarchical_softmax_loss(
 @gradients.on_forward_device
 def _loss_gradient(op, loss_grads, *unused_grads):
     """The gradients of weights, biases and inputs."""
-    _, input_grads, normalizers, probs = op.outputs
-    rows, weight_grads, bias_grads = call.backward(
+    _, input_grads, state = op.outputs
+    given = gradients.inputs_of(op)
+    rows, weight_grads, bias_grads = call.op(
         "tf_hsm_loss_grad",
-        op,
+        op.get_attr("T"),
+        given["weights"],
+        biases=given["biases"],
         loss_grads=loss_grads,
-        normalizers=normalizers,
-        probs=probs,
-        ignore_classes=op.get_attr("ignore_classes"),
+        state=state,
     )
     rows, weight_grads, bias_grads = gradients.some_rows(
         rows, weight_grads, bias_grads
     )
-    given = gradients.inputs_of(op)
     with tf.device("CPU:0"):  # where the array is
         count = tf.shape(given["row_groups"], out_type=tf.int64)
     inputs = given["inputs"]
@@ -97,3 +97,4 @@ def _loss_gradient(op, loss_grads, *unused_grads):
 private_tensorflow.declare_read_only(
     "ResourceTfHsmLoss", "ResourceTfHsmLossGrad"
 )
+private_tensorflow.vectorize_by_loop("TfHsmLoss", "ResourceTfHsmLoss")

@@ -9,6 +9,7 @@ from tensorflow.python.framework import (
     op_def_registry,
 )
 from tensorflow.python.ops import control_flow_util, resource_variable_ops
+from tensorflow.python.ops.parallel_for import pfor
 
 
 def variable_of(value):
@@ -66,6 +67,15 @@ def declare_read_only(*op_names):
     """Lets reads of a variable by these ops run side by side in a function."""
     for name in op_names:
         auto_control_deps_utils.register_read_only_resource_op(name)
+
+
+def vectorize_by_loop(*op_names):
+    """Lets `tf.vectorized_map` run these ops once per element.
+
+    It does so with any op that it does not know, unless that has a variant.
+    """
+    for name in op_names:
+        pfor.RegisterPFor(name)(pfor._fallback_converter)
 
 
 def call_if_used(function, tensor):

@@ -9,9 +9,11 @@
 //   Forward(batch, memory, outputs)   plan, loss, dx when asked for
 //   Backward(batch, memory, ...)      dw and db of the touched rows, or an
 //                                     update of them in place
-// with `memory.state` kept in between. A label out of range, or a path that the
-// tree's arrays break, cannot raise here: its loss is NaN, its gradients zero.
-// Functions return an empty string, or a sentence that says what is wrong.
+// with `memory.state` kept in between, which Backward only reads, as often as
+// it is called. Of the batch it needs neither labels nor inputs any more. A
+// label out of range, or a path that the tree's arrays break, cannot raise
+// here: its loss is NaN, its gradients zero. Functions return an empty string,
+// or a sentence that says what is wrong.
 //
 // Two calls with equal arguments give equal bits on devices of one kind: no sum
 // depends on the order in which blocks run.
@@ -97,6 +99,16 @@ template <typename T>
 std::string Forward(const Batch<T>& batch, const Memory& memory,
                     const LossOutputs<T>& outputs, void* stream);
 
+// Forward in two parts, for who wants to know the number of touched rows
+// (NumTouchedRows) before the second: the plan and the inputs in its order, and
+// what reads the weights. `loss`: LossOutputs::loss of both.
+template <typename T>
+std::string PlanForward(const Batch<T>& batch, const Memory& memory,
+                        Accumulator<T>* loss, void* stream);
+template <typename T>
+std::string FinishForward(const Batch<T>& batch, const Memory& memory,
+                          const LossOutputs<T>& outputs, void* stream);
+
 // Where dw and db of the touched rows go; rows ascending and unique. At most
 // `capacity` rows are written; MaxTouchedRows are always enough. Rows from the
 // count (NumTouchedRows) on are set to -1, their dw and db are left alone.
@@ -111,7 +123,7 @@ struct RowGradients {
 template <typename T>
 int64_t MaxTouchedRows(const Batch<T>& batch);
 
-// In device memory, right after Forward: the number of touched rows.
+// In device memory, after the plan is made: the number of touched rows.
 template <typename T>
 const int64_t* NumTouchedRows(const Batch<T>& batch, const Memory& memory);
 

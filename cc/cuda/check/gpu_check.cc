@@ -49,7 +49,7 @@ void RunTyped(const CheckCase& c, Precision precision, std::mt19937* rng) {
   UpdateCheck<T>(loss).Run();
   LogProbsGradCheck<T>(c, loss, rng).Run();
   BestClassesCheck<T>(loss, rng).Run();
-  SavedStateCheck<T>(loss, rng).Run();
+  SavedStateCheck<T>(loss).Run();
   const InferenceCase<T> inference(c, precision, rng);
   InferenceCheck<T>(inference).Run();
   if constexpr (kSumsInFloat<T>) TopKCheck<T>(inference).Run();

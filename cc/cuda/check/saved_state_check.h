@@ -1,15 +1,12 @@
-// Checks the state of a loss that is made again.
+// Checks that the state of a loss, with the parameters, is all that gradients
+// are made of, and that they leave it as it was.
 
 #ifndef TF_HSM_CC_CUDA_CHECK_SAVED_STATE_CHECK_H_
 #define TF_HSM_CC_CUDA_CHECK_SAVED_STATE_CHECK_H_
 
-#include <algorithm>
-#include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "cc/cuda/api/saved_state.h"
 #include "cc/cuda/check/loss_case.h"
 
 namespace tf_hsm {
@@ -20,75 +17,71 @@ class SavedStateCheck {
  public:
   using A = Accumulator<T>;
 
-  SavedStateCheck(const LossCase<T>& c, std::mt19937* rng)
-      : case_(c), device_(c), rng_(rng) {}
+  // `c` has its reference.
+  explicit SavedStateCheck(const LossCase<T>& c) : case_(c), device_(c) {}
 
-  // A backward from a state that is made again, of one in which the plan was
-  // overwritten, has the bits of an honest one; with nothing left of it, the
-  // rows are the same.
-  void Run() {
-    const Batch<T>& batch = device_.batch;
-    if (batch.size == 0) return;
-    const MemorySizes sizes = SizesOf(batch, case_.logits);
-    const DeviceMemory first(sizes, case_.logits), own(sizes, case_.logits);
-    const DeviceArray<A> losses(batch.size);
-    LossOutputs<T> outputs;
-    outputs.loss = losses.data();
-    std::string error = Forward(batch, first.memory, outputs, CheckStream());
-    const Results honest = BackwardOf(first.memory, &error);
-    std::vector<unsigned char> saved(sizes.state);
-    DeviceBlock::Download(first.state.data(), sizes.state, saved.data());
-    const int64_t plan_bytes = PlanBytes();
+  // The number of rows is there before the second part of a forward; two
+  // backwards have the bits of one right after a forward in one part.
+  void Run() const {
+    if (case_.size == 0) return;
+    Batch<T> batch = device_.batch;
+    const DeviceMemory whole(batch, case_.logits), kept(batch, case_.logits);
+    const DeviceArray<A> loss(case_.size);
+    const LossOutputs<T> outputs = {loss.data(), nullptr, nullptr};
+    const int64_t count = case_.rows.size();
     int64_t wrong = 0;
-    for (const bool all : {false, true}) {
-      for (int64_t i = 0; i < (all ? sizes.state : plan_bytes); ++i) {
-        // Without the exponents of infinity and NaN.
-        saved[i] = static_cast<unsigned char>((*rng_)() & 0x3f);
-      }
-      DeviceBlock forged(sizes.state);
-      forged.Upload(saved.data());
-      error += RestoreState(batch, own.memory, forged.data(), losses.data(),
-                            CheckStream());
-      const Results got = BackwardOf(own.memory, &error);
-      wrong += got.rows != honest.rows;
-      wrong += !all && std::memcmp(got.dw.data(), honest.dw.data(),
-                                   got.dw.size() * sizeof(T)) != 0;
+    std::string error = Forward(batch, whole.memory, outputs, CheckStream());
+    const Results want = BackwardOf(batch, whole.memory, count, &error);
+    error += PlanForward(batch, kept.memory, loss.data(), CheckStream());
+    wrong += NumRows(batch, kept.memory) != count;
+    error += FinishForward(batch, kept.memory, outputs, CheckStream());
+
+    batch.labels = batch.inputs = nullptr;
+    const std::vector<char> before = Bytes(kept.state);
+    for (int i = 0; i < 2; ++i) {
+      const DeviceBlock scratch(kept.scratch.bytes());
+      Memory memory = kept.memory;
+      memory.scratch = scratch.data();
+      const Results got = BackwardOf(batch, memory, count, &error);
+      wrong += got.rows != want.rows || !SameBits(got.dw, want.dw) ||
+               !SameBits(got.db, want.db);
+      wrong += Bytes(kept.state) != before;
     }
-    Line(LineName<T>(case_.name, std::min(batch.size, kMaxPredictions),
-                     case_.width, case_.precision, "forged state"),
+    Line(LineName<T>(case_.name, case_.size, case_.width, case_.precision,
+                     "saved state"),
          error.empty() && wrong == 0, error + WrongText(wrong));
   }
 
  private:
   struct Results {
     std::vector<int64_t> rows;
-    std::vector<T> dw;
+    std::vector<T> dw, db;
   };
 
-  Results BackwardOf(const Memory& memory, std::string* error) const {
-    const Batch<T>& batch = device_.batch;
-    int64_t count = 0;
-    DeviceBlock::Download(NumTouchedRows(batch, memory), sizeof(count), &count);
-    const DeviceArray<int64_t> rows(count);
-    const DeviceArray<T> dw(count * batch.width), db(count);
-    RowGradients<T> out;
-    out.capacity = count;
-    out.rows = rows.data();
-    out.dw = dw.data();
-    out.db = db.data();
-    *error += Backward(batch, memory, device_.grads.data(), out, CheckStream());
-    return {rows.Download(), dw.Download()};
+  static std::vector<char> Bytes(const DeviceBlock& block) {
+    std::vector<char> bytes(block.bytes());
+    DeviceBlock::Download(block.data(), bytes.size(), bytes.data());
+    return bytes;
   }
 
-  // Bytes of a state before the inputs in sorted order: those of the counts, of
-  // the order of the examples and of their depths, at least.
-  int64_t PlanBytes() const {
-    return 3 * 256 + 2 * case_.size * static_cast<int64_t>(sizeof(int32_t));
+  static int64_t NumRows(const Batch<T>& batch, const Memory& memory) {
+    int64_t count = 0;
+    DeviceBlock::Download(NumTouchedRows(batch, memory), sizeof(count), &count);
+    return count;
+  }
+
+  Results BackwardOf(const Batch<T>& batch, const Memory& memory, int64_t count,
+                     std::string* error) const {
+    const DeviceArray<int64_t> rows(count);
+    const DeviceArray<T> dw(count * batch.width), db(count);
+    *error +=
+        Backward<T>(batch, memory, device_.grads.data(),
+                    {count, rows.data(), dw.data(), db.data()}, CheckStream());
+    return {rows.Download(), dw.Download(), db.Download()};
   }
 
   const LossCase<T>& case_;
   const DeviceCase<T> device_;
-  std::mt19937* rng_;
 };
 
 }  // namespace gpu

@@ -34,9 +34,18 @@ MemorySizes SizesOf(const Batch<T>& batch, int64_t logits_bytes) {
 }
 
 template <typename T>
-std::string Forward(const Batch<T>& batch, const Memory& memory,
-                    const LossOutputs<T>& outputs, void* stream) {
+std::string PlanForward(const Batch<T>& batch, const Memory& memory,
+                        Accumulator<T>* loss, void* stream) {
   std::string error = CheckBatch(batch);
+  if (!error.empty() || batch.size == 0) return error;
+  error = LossLauncher<T>(batch, memory, stream).Plan(loss);
+  return error.empty() ? LaunchError() : error;
+}
+
+template <typename T>
+std::string FinishForward(const Batch<T>& batch, const Memory& memory,
+                          const LossOutputs<T>& outputs, void* stream) {
+  const std::string error = CheckBatch(batch);
   if (!error.empty() || batch.size == 0) return error;
   const LossLauncher<T> launcher(batch, memory, stream);
   const Buffers<T>& buffers = launcher.buffers;
@@ -44,11 +53,7 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
   const int64_t path_bytes = 2 * batch.width * sizeof(Accumulator<T>);
   const int warps = launcher.Warps(path_bytes);
   if (warps == 0) return TooWide(batch.width);
-  const bool large = buffers.bounds.forward_items > 0;
-  error = launcher.PrepareState(outputs.loss,
-                                large ? buffers.forward_items : nullptr);
-  if (!error.empty()) return error;
-  if (large) {
+  if (buffers.bounds.forward_items > 0) {
     const bool with_dx = outputs.dx != nullptr;
     launcher.AtLargeGroups([&](auto name, const LargeArguments<T>& in) {
       using Product = typename decltype(name)::Product;
@@ -73,6 +78,14 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
 }
 
 template <typename T>
+std::string Forward(const Batch<T>& batch, const Memory& memory,
+                    const LossOutputs<T>& outputs, void* stream) {
+  const std::string error = PlanForward(batch, memory, outputs.loss, stream);
+  if (!error.empty()) return error;
+  return FinishForward(batch, memory, outputs, stream);
+}
+
+template <typename T>
 int64_t MaxTouchedRows(const Batch<T>& batch) {
   return BoundsOf(batch.tree, batch.shape, batch.size, 0, 0).rows;
 }
@@ -85,6 +98,8 @@ const int64_t* NumTouchedRows(const Batch<T>& batch, const Memory& memory) {
 
 #define TF_HSM_INSTANTIATE(T, ...) \
   TF_HSM_MAKE(SizesOf, T)          \
+  TF_HSM_MAKE(PlanForward, T)      \
+  TF_HSM_MAKE(FinishForward, T)    \
   TF_HSM_MAKE(Forward, T)          \
   TF_HSM_MAKE(MaxTouchedRows, T) TF_HSM_MAKE(NumTouchedRows, T)
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)

@@ -24,13 +24,13 @@ struct LossLauncher : Launcher {
         sizes(LayOut(batch, memory, shape, &buffers)) {}
 
   // The part of the state that needs labels and inputs alone, and the items of
-  // the forward unless they are null. Returns an empty string, or a sentence:
-  // then nothing more may be launched.
-  std::string PrepareState(Accumulator<T>* loss,
-                           Item* forward_items = nullptr) const {
+  // the forward. Returns an empty string, or a sentence: then nothing more may
+  // be launched.
+  std::string Plan(Accumulator<T>* loss) const {
+    const bool large = buffers.bounds.forward_items > 0;
     const std::string error =
         MakePlan(batch, buffers.bounds, buffers.plan, buffers.plan_scratch,
-                 loss, forward_items, stream);
+                 loss, large ? buffers.forward_items : nullptr, stream);
     if (error.empty()) {
       PackInputs(*this, batch, buffers.plan.order, buffers.x, buffers.operands);
     }

@@ -108,7 +108,6 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
     state.Take(inputs, &b.x);
   }
   if (shape.tensor_cores) state.Take(inputs, &b.operands);
-  // From here on no number is an index: see saved_state.h.
   state.Take(batch.shape.large_depth > 0 ? 2 * bounds.passes : 0,
              &b.normalizers);
   state.Take(bounds.passes * batch.shape.small_fanout, &b.small_probs);

@@ -57,8 +57,9 @@ absl::Status LossArguments::Read(OpKernelContext* context) {
                     &tree.row_groups);
 }
 
-absl::Status LossArguments::ReadLossGrads(OpKernelContext* context,
-                                          const Tensor** loss_grads) const {
+absl::Status ReadLossGrads(OpKernelContext* context,
+                           const TensorShape& batch_shape,
+                           const Tensor** loss_grads) {
   TF_RETURN_IF_ERROR(context->input("loss_grads", loss_grads));
   if ((*loss_grads)->shape() == batch_shape) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -20,6 +20,11 @@ struct LossAttributes : OpAttributes {
   absl::Status Read(OpKernelConstruction* context);
 };
 
+// Finds the op's input `loss_grads`, of the shape of the labels.
+absl::Status ReadLossGrads(OpKernelContext* context,
+                           const TensorShape& batch_shape,
+                           const Tensor** loss_grads);
+
 // Labels, inputs and the tree's arrays, of shapes that are checked against each
 // other and against the parameters. No value is looked at.
 struct LossArguments {
@@ -33,9 +38,10 @@ struct LossArguments {
 
   absl::Status Read(OpKernelContext* context);
 
-  // Finds the op's input `loss_grads`, of the labels' shape.
   absl::Status ReadLossGrads(OpKernelContext* context,
-                             const Tensor** loss_grads) const;
+                             const Tensor** loss_grads) const {
+    return tf_hsm::ReadLossGrads(context, batch_shape, loss_grads);
+  }
 
   // The shape of the op's output number 1, the gradient by the inputs: empty
   // where nobody asks for it.

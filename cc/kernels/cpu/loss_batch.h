@@ -22,6 +22,15 @@
 
 namespace tf_hsm {
 
+// Values of the batch, one per example, in sorted order.
+template <typename A>
+std::vector<A> InOrder(const Plan& plan, const A* values) {
+  std::vector<A> sorted;
+  sorted.reserve(plan.num_examples());
+  for (int64_t example : plan.order) sorted.push_back(values[example]);
+  return sorted;
+}
+
 // Arguments, the plan of the labels, and the inputs in its order: given ones,
 // or the vectors of the parameters that the op's indices name.
 template <typename T>
@@ -48,16 +57,14 @@ class LossBatch {
                              std::vector<A>* sorted) const {
     const Tensor* tensor;
     TF_RETURN_IF_ERROR(arguments.ReadLossGrads(context, &tensor));
-    const A* values = Data<A>(*tensor);
-    sorted->clear();
-    sorted->reserve(plan.num_examples());
-    for (int64_t example : plan.order) sorted->push_back(values[example]);
+    *sorted = InOrder(plan, Data<A>(*tensor));
     return absl::OkStatus();
   }
 
   LossArguments arguments;
   Parallel parallel;
   Plan plan;
+  Tensor packed;  // the memory of problem.x
   Problem<T> problem;
   // The vectors of the sorted examples, by row (SparseGradient).
   std::vector<KeyAndIndex> vector_rows;
@@ -98,15 +105,12 @@ class LossBatch {
         }
       });
     };
-    TF_RETURN_IF_ERROR(
-        PackTensor<A>(context, *inputs,
-                      has_indices ? sorted_indices.data() : plan.order.data(),
-                      plan.num_examples(), arguments.width, with_nodes,
-                      &sorted_, &problem.x));
+    TF_RETURN_IF_ERROR(PackTensor<A>(
+        context, *inputs,
+        has_indices ? sorted_indices.data() : plan.order.data(),
+        plan.num_examples(), arguments.width, with_nodes, &packed, &problem.x));
     return StatusOf(error);
   }
-
-  Tensor sorted_;
 };
 
 }  // namespace tf_hsm

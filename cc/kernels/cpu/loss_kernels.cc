@@ -1,11 +1,14 @@
 // The loss op and its gradient on the CPU, for tensors and for variables.
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/core/api/loss.h"
 #include "cc/core/base/isa.h"
 #include "cc/core/table/kernel_table.h"
+#include "cc/kernels/common/loss_state.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/cpu/loss_batch.h"
 #include "cc/kernels/cpu/page_pool.h"
@@ -15,6 +18,23 @@
 namespace tf_hsm {
 namespace {
 
+// The plan and the inputs in its order stay too: no gradient makes them again.
+template <typename T>
+struct CpuLossState : LossState {
+  CpuLossState(LossBatch<T>* in, const Tensor& the_normalizers,
+               const Tensor& the_probs)
+      : LossState(StateOf::kCpu, in->arguments),
+        plan(std::move(in->plan)),
+        x(in->packed),
+        normalizers(the_normalizers),
+        probs(the_probs) {}
+
+  const Plan plan;
+  const Tensor x;            // Problem::x
+  const Tensor normalizers;  // as are these two, ForwardOutputs' ones
+  const Tensor probs;        // without elements if not kept
+};
+
 template <typename T>
 struct LossOp : LossAttributes {
   using A = Accumulator<T>;
@@ -23,80 +43,76 @@ struct LossOp : LossAttributes {
     LossBatch<T> in;
     TF_RETURN_IF_ERROR(in.arguments.parameters.Read(context, kDataType<T>));
     TF_RETURN_IF_ERROR(in.Prepare(context, *this));
-    const bool with_state = with_gradients && (context->output_required(2) ||
-                                               context->output_required(3));
-    const bool with_probs =
-        with_state && KeepsProbs<T>(in.plan, in.arguments.width, kMaxKeptBytes);
-    Tensor *loss, *dx, *normalizers, *probs;
+    const bool with_state = with_gradients && context->output_required(2);
+    Tensor *loss, *dx, normalizers, probs;
+    ForwardOutputs<T> outputs;
     TF_RETURN_IF_ERROR(
         context->allocate_output(0, in.arguments.batch_shape, &loss));
     TF_RETURN_IF_ERROR(
         AllocateOutput(context, 1, in.arguments.DxShape(context, *this), &dx));
-    TF_RETURN_IF_ERROR(context->allocate_output(
-        2, TensorShape({with_state ? in.plan.num_passes : 0, 2}),
-        &normalizers));
-    TF_RETURN_IF_ERROR(AllocateOutput(
-        context, 3, TensorShape({with_probs ? in.plan.num_probs : 0}), &probs));
+    if (with_state) {
+      TF_RETURN_IF_ERROR(AllocateTemp(context,
+                                      TensorShape({in.plan.num_passes, 2}),
+                                      &normalizers, &outputs.normalizers));
+    }
+    if (with_state &&
+        KeepsProbs<T>(in.plan, in.arguments.width, kMaxKeptBytes)) {
+      TF_RETURN_IF_ERROR(AllocateTemp(context, TensorShape({in.plan.num_probs}),
+                                      &probs, &outputs.probs));
+    }
     SetZero(in.parallel, loss);
     if (AddsDx(in.plan, loss->NumElements())) SetZero(in.parallel, dx);
-    ForwardOutputs<T> outputs;
     outputs.loss = Data<A>(*loss);
     if (dx->NumElements() > 0) outputs.dx = Data<A>(*dx);
-    if (with_state) outputs.normalizers = Data<A>(*normalizers);
-    if (with_probs) outputs.probs = Data<A>(*probs);
     Forward<T>(in.problem, KernelTableFor<T>(ActiveIsa(nullptr)), in.parallel,
                outputs);
-    return absl::OkStatus();
+    std::shared_ptr<const LossState> state;
+    if (with_state) {
+      state = std::make_shared<CpuLossState<T>>(&in, normalizers, probs);
+    }
+    return SetLossState(context, 2, std::move(state));
   }
 };
 
 template <typename T>
-struct LossGradOp : LossAttributes {
+struct LossGradOp : OpAttributes {
   using A = Accumulator<T>;
 
   absl::Status Run(OpKernelContext* context) const {
-    LossBatch<T> in;
-    std::vector<A> loss_grads;
-    const Tensor *normalizers, *probs;
-    TF_RETURN_IF_ERROR(in.arguments.parameters.Read(context, kDataType<T>));
-    TF_RETURN_IF_ERROR(in.Prepare(context, *this));
-    TF_RETURN_IF_ERROR(in.ReadLossGrads(context, &loss_grads));
-    TF_RETURN_IF_ERROR(context->input("normalizers", &normalizers));
-    TF_RETURN_IF_ERROR(context->input("probs", &probs));
-    TF_RETURN_IF_ERROR(CheckKept("normalizers", *normalizers,
-                                 TensorShape({in.plan.num_passes, 2})));
-    const bool with_probs = probs->NumElements() > 0;
-    if (with_probs) {
-      TF_RETURN_IF_ERROR(
-          CheckKept("probs", *probs, TensorShape({in.plan.num_probs})));
-    }
+    Parameters parameters;
+    const LossState* any_state;
+    const Tensor* loss_grads;
+    TF_RETURN_IF_ERROR(parameters.Read(context, kDataType<T>));
+    TF_RETURN_IF_ERROR(ReadLossState(context, StateOf::kCpu, parameters,
+                                     &any_state, &loss_grads));
+    const auto& state = static_cast<const CpuLossState<T>&>(*any_state);
+    const Plan& plan = state.plan;
+    const int64_t width = parameters.weights().dim_size(1);
+    const std::vector<A> sorted = InOrder(plan, Data<A>(*loss_grads));
 
-    const TensorShape touched({in.plan.num_rows});
+    const TensorShape touched({plan.num_rows});
     Tensor *rows, *dw, *db;
     TF_RETURN_IF_ERROR(context->allocate_output(0, touched, &rows));
-    TF_RETURN_IF_ERROR(AllocateOutput(
-        context, 1, TensorShape({in.plan.num_rows, in.arguments.width}), &dw));
+    TF_RETURN_IF_ERROR(
+        AllocateOutput(context, 1, TensorShape({plan.num_rows, width}), &dw));
     TF_RETURN_IF_ERROR(context->allocate_output(2, touched, &db));
-    TouchedRows(in.plan, Data<int64_t>(*rows));
+    TouchedRows(plan, Data<int64_t>(*rows));
+    Problem<T> problem;
+    problem.plan = &plan;
+    problem.width = width;
+    problem.weights = Data<T>(parameters.weights());
+    problem.biases =
+        parameters.biases() ? Data<T>(*parameters.biases()) : nullptr;
+    problem.x = Data<A>(state.x);
     BackwardArguments<T> arguments;
-    arguments.loss_grads = loss_grads.data();
-    arguments.normalizers = Data<A>(*normalizers);
-    if (with_probs) arguments.probs = Data<A>(*probs);
+    arguments.loss_grads = sorted.data();
+    arguments.normalizers = Data<A>(state.normalizers);
+    if (state.probs.NumElements() > 0) arguments.probs = Data<A>(state.probs);
     arguments.dw = Data<T>(*dw);
     arguments.db = Data<T>(*db);
-    Backward<T>(in.problem, KernelTableFor<T>(ActiveIsa(nullptr)), in.parallel,
-                arguments);
+    Backward<T>(problem, KernelTableFor<T>(ActiveIsa(nullptr)),
+                PoolParallel(context), arguments);
     return absl::OkStatus();
-  }
-
-  static absl::Status CheckKept(const char* name, const Tensor& tensor,
-                                const TensorShape& shape) {
-    if (tensor.shape() == shape) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        std::string(name) +
-        " must be what the loss op made of these labels, of shape " +
-        shape.DebugString() + ", but has the shape " +
-        tensor.shape().DebugString());
   }
 };
 

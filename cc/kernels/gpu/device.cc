@@ -3,7 +3,9 @@
 #include <cstring>
 
 #include "tensorflow/core/framework/device_base.h"
+#include "xla/stream_executor/event.h"
 #include "xla/stream_executor/stream.h"
+#include "xla/stream_executor/stream_executor.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -19,6 +21,11 @@ Stream* FindStream(OpKernelContext* context) {
 }
 
 }  // namespace
+
+const void* DeviceOf(OpKernelContext* context) {
+  Stream* stream = FindStream(context);
+  return stream == nullptr ? nullptr : stream->parent();
+}
 
 void* StreamOf(OpKernelContext* context) {
   Stream* stream = FindStream(context);
@@ -53,6 +60,26 @@ absl::Status CopyFromDevice(OpKernelContext* context, const void* from,
   }
   std::memcpy(to, from, bytes);
   return absl::OkStatus();
+}
+
+StreamPoint::StreamPoint() = default;
+StreamPoint::~StreamPoint() = default;
+
+absl::Status StreamPoint::Record(OpKernelContext* context) {
+  Stream* stream = FindStream(context);
+  if (stream == nullptr) return absl::OkStatus();
+  TF_ASSIGN_OR_RETURN(event_, stream->parent()->CreateEvent());
+  return stream->RecordEvent(event_.get());
+}
+
+absl::Status StreamPoint::CopyFromDevice(OpKernelContext* context,
+                                         const void* from, int64_t bytes,
+                                         void* to) const {
+  if (event_ == nullptr) return gpu::CopyFromDevice(context, from, bytes, to);
+  TF_RETURN_IF_ERROR(event_->Synchronize());
+  // Not in the order of the stream, which does not wait for the legacy one.
+  const DeviceAddressBase address(const_cast<void*>(from), bytes);
+  return FindStream(context)->parent()->SynchronousMemcpy(to, address, bytes);
 }
 
 }  // namespace gpu

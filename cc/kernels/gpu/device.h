@@ -7,11 +7,19 @@
 #define TF_HSM_CC_KERNELS_GPU_DEVICE_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "cc/kernels/common/op_kernel.h"
 
+namespace stream_executor {
+class Event;
+}  // namespace stream_executor
+
 namespace tf_hsm {
 namespace gpu {
+
+// What tells one GPU from another.
+const void* DeviceOf(OpKernelContext* context);
 
 // The context's cudaStream_t, on which all work of its device is in order.
 void* StreamOf(OpKernelContext* context);
@@ -33,6 +41,23 @@ absl::Status CopyToDevice(OpKernelContext* context, const void* from,
                           int64_t bytes, void* to);
 absl::Status CopyFromDevice(OpKernelContext* context, const void* from,
                             int64_t bytes, void* to);
+
+// What is behind all work that a context's stream has at some time.
+class StreamPoint {
+ public:
+  StreamPoint();
+  ~StreamPoint();  // may be before the device gets there
+
+  // Makes it that of now.
+  absl::Status Record(OpKernelContext* context);
+
+  // CopyFromDevice, which waits for the work before this point alone.
+  absl::Status CopyFromDevice(OpKernelContext* context, const void* from,
+                              int64_t bytes, void* to) const;
+
+ private:
+  std::unique_ptr<stream_executor::Event> event_;  // null on a CPU
+};
 
 }  // namespace gpu
 }  // namespace tf_hsm

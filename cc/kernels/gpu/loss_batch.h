@@ -33,7 +33,7 @@ class LossBatch {
                        const LossAttributes& attributes) {
     const std::vector<int64_t>& ignored = attributes.ignored;
     TF_RETURN_IF_ERROR(arguments.Read(context));
-    TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree_));
+    TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree));
     batch.labels = arguments.labels->data();
     batch.labels_are_int64 = arguments.labels->dtype() == tensorflow::DT_INT64;
     if (ignored.size() > static_cast<size_t>(kMaxIgnored)) {
@@ -50,16 +50,10 @@ class LossBatch {
     return absl::OkStatus();
   }
 
-  // What the forward leaves for the backward is a tensor of this shape.
-  TensorShape StateShape() const {
-    return TensorShape({(sizes_.state + static_cast<int64_t>(sizeof(A)) - 1) /
-                        static_cast<int64_t>(sizeof(A))});
-  }
-
-  // Allocates a state that nobody else sees.
+  // Allocates what the forward leaves for the backward.
   absl::Status AllocateState(OpKernelContext* context) {
-    TF_RETURN_IF_ERROR(state_.Allocate(context, sizes_.state));
-    memory.state = state_.data();
+    TF_RETURN_IF_ERROR(state.Allocate(context, sizes_.state));
+    memory.state = state.data();
     return absl::OkStatus();
   }
 
@@ -79,13 +73,14 @@ class LossBatch {
   }
 
   LossArguments arguments;
+  std::shared_ptr<const DeviceTree> tree;
   Batch<T> batch;
   Memory memory;
+  DeviceMemory state;  // of memory.state
 
  private:
-  std::shared_ptr<const DeviceTree> tree_;
   MemorySizes sizes_;
-  DeviceMemory scratch_, state_;
+  DeviceMemory scratch_;
 };
 
 }  // namespace gpu
