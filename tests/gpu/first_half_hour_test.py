@@ -1,4 +1,4 @@
-"""The script of the first half hour on a GPU, with programs that play a GPU's."""
+"""The script of the first half hour on a GPU, with programs that play one."""
 
 import pathlib
 import subprocess

@@ -54,8 +54,8 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
     Its variables are then not trainable ones of the model, whose optimizer
     trains the rest. They move whenever the layer is called for training with
     labels (in `fit`: once per step), by the gradient of the layer's own loss:
-    loss scaling, accumulation of gradients and several replicas are refused, and
-    so is a gradient of `log_probs`.
+    loss scaling, accumulation of gradients, several replicas and a gradient of
+    `log_probs` are refused.
     `trainable=False` stops that too.
 
     >>> head = tf_hsm.layers.HierarchicalSoftmax(
