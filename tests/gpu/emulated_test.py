@@ -4,13 +4,14 @@ All that lies between TensorFlow and the core's kernels is the same code as on a
 GPU, but for the stream and the copies of memory.
 """
 
+import contextlib
 import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import gpu_cases, gpu_inference_cases
+from tests.support import gpu_cases, gpu_inference_cases, oracle
 from tests.support.update_rules import OPTIMIZERS
 
 EMULATED = gpu_cases.Place("CPU:0", label="tf_hsm_emulated")
@@ -22,11 +23,16 @@ def kernels():
     tf.load_library(str(library))
 
 
-@pytest.fixture(autouse=True)
-def exact():
+@pytest.fixture(autouse=True, params=[False, True], ids=["exact", "tf32"])
+def tensor_cores(request):
+    """Every case on both products, within the bounds of each."""
     enabled = tf.config.experimental.tensor_float_32_execution_enabled()
-    tf.config.experimental.enable_tensor_float_32_execution(False)
-    yield
+    tf.config.experimental.enable_tensor_float_32_execution(request.param)
+    bounds = (
+        oracle.rounded_operands if request.param else contextlib.nullcontext
+    )
+    with bounds():
+        yield
     tf.config.experimental.enable_tensor_float_32_execution(enabled)
 
 
@@ -64,6 +70,10 @@ def test_broken_trees(case):
 
 def test_trees_are_told_apart():
     gpu_cases.check_trees_are_told_apart(EMULATED)
+
+
+def test_two_threads_on_one_tree():
+    gpu_cases.check_two_threads(EMULATED)
 
 
 @pytest.mark.parametrize("has_biases", [True, False])

@@ -1,5 +1,7 @@
 """The ops on a GPU against the NumPy oracle; skipped where there is none."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -27,12 +29,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(autouse=True)
-def exact():
-    """Products of float32 values as they are, as the bounds assume."""
+@pytest.fixture(autouse=True, params=[False, True], ids=["exact", "tf32"])
+def tensor_cores(request):
+    """Every case on both products, within the bounds of each."""
     enabled = tf.config.experimental.tensor_float_32_execution_enabled()
-    tf.config.experimental.enable_tensor_float_32_execution(False)
-    yield
+    tf.config.experimental.enable_tensor_float_32_execution(request.param)
+    bounds = (
+        oracle.rounded_operands if request.param else contextlib.nullcontext
+    )
+    with bounds():
+        yield
     tf.config.experimental.enable_tensor_float_32_execution(enabled)
 
 
@@ -78,6 +84,10 @@ def test_broken_trees(case):
 
 def test_trees_are_told_apart():
     gpu_cases.check_trees_are_told_apart(GPU)
+
+
+def test_two_threads_on_one_tree():
+    gpu_cases.check_two_threads(GPU)
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
@@ -236,8 +246,7 @@ def test_the_same_bits_again(dtype):
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES[1:])
 @pytest.mark.parametrize("name", ["flat", "two_level_1013", "binary_37"])
 def test_tensor_cores(name, dtype):
-    """With TensorFloat-32 on, operands keep 10 bits, or those of their type."""
-    tf.config.experimental.enable_tensor_float_32_execution(True)
+    """Far below the bounds of single numbers, where errors do not add up."""
     tree = gpu_cases.build(name)
     problem = oracle.random_problem(tree, 252, 50, dtype)
     expected, _ = oracle.hierarchical_softmax(tree, problem)

@@ -6,6 +6,8 @@ on the CPU, above an emulation of CUDA.
 
 import dataclasses
 import functools
+import threading
+from concurrent import futures
 
 import ml_dtypes
 import numpy as np
@@ -211,6 +213,29 @@ def check_trees_are_told_apart(place):
         del dying, tree
 
 
+def check_two_threads(place):
+    """Two threads that meet a new tree at once, each with its own batches."""
+    tree = trees.CATALOGUE["two_level_100"]()
+    problems = [
+        oracle.random_problem(tree, 70, 9, np.float32, seed) for seed in (0, 1)
+    ]
+    begin = threading.Barrier(len(problems))
+
+    def results(problem):
+        begin.wait()
+        return [dense(solve(place, tree, problem)) for _ in range(5)]
+
+    with futures.ThreadPoolExecutor(len(problems)) as pool:
+        found = list(pool.map(results, problems))
+    for problem, rounds in zip(problems, found, strict=True):
+        alone = dense(solve(place, tree, problem))
+        for result in rounds:
+            for field in ("loss", "dx", "dw", "db"):
+                np.testing.assert_array_equal(
+                    getattr(result, field), getattr(alone, field)
+                )
+
+
 def check_broken_trees(place, array, index, value, message):
     """An error that names the array, the position and the value."""
     tree = build("two_level_7")
@@ -262,7 +287,9 @@ def check_train_step(place, rule, name, shape, dtype, has_biases, graph=False):
         problem = training.wide_problem(tree, shape, dtype, step).replace(
             weights=current[0], biases=current[1] if has_biases else None
         )
-        value, bound = oracle.hierarchical_softmax(tree, problem)
+        value, bound = oracle.hierarchical_softmax(
+            tree, problem, operands=dtype
+        )
         losses, dx = place.run(
             functools.partial(
                 training.in_place,

@@ -174,7 +174,9 @@ def check_sample(place, name, dtype, num_samples, **options):
         arguments = arguments_of(place, problem, parameter)
         draws = place.run(functools.partial(call, *arguments))
         assert draws.dtype == tf.int64
-        assert np.mean(draws.numpy() == want) > 0.995
+        # A share's edge moves as far as the share is off.
+        moved = 8 * oracle.operand_roundoff(dtype)
+        assert np.mean(draws.numpy() == want) > 0.995 - moved
 
 
 def check_leading_shapes(place, leading):
@@ -195,7 +197,7 @@ def check_leading_shapes(place, leading):
             values = tf_hsm.hierarchical_softmax_log_probs(*arguments, tree)
         return values, tape.gradient(values, inputs)
 
-    # One at a time: the emulation has no threads.
+    # One at a time: the emulation runs one launch at a time anyway.
     values, dx = place.run(gradient)
     given = place.run(
         lambda: tf_hsm.hierarchical_softmax_log_prob(

@@ -241,7 +241,9 @@ def _logits(problem):
     x, w = _float64(problem.inputs), _float64(problem.weights)
     b = 0.0 if problem.biases is None else _float64(problem.biases)
     u = _roundoff(problem)
-    return x @ w.T + b, (x.shape[1] + 1) * u * (abs(x) @ abs(w).T + abs(b))
+    v = oracle.operand_roundoff(_dtype(problem))
+    size = abs(x) @ abs(w).T + abs(b)
+    return x @ w.T + b, ((x.shape[1] + 1) * u + 2 * v) * size
 
 
 def _softmax_error(z, z_error, u):

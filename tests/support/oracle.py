@@ -4,10 +4,14 @@ Written as the formulas of docs/math.md read, with no regard for speed, and
 beside each result a bound on the rounding error of an implementation.
 """
 
+import contextlib
 import dataclasses
 
 import ml_dtypes
 import numpy as np
+
+# See rounded_operands.
+_operand_roundoff = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +116,7 @@ def touched_rows(tree, labels, ignore_class=None):
     return np.concatenate([np.zeros(0, np.int64), *rows])
 
 
-def hierarchical_softmax(tree, problem, ignore_class=None):
+def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
     """Computes the loss and its gradients, and bounds on their errors.
 
     The bounds hold for an implementation that reads the problem's numbers as
@@ -135,10 +139,16 @@ def hierarchical_softmax(tree, problem, ignore_class=None):
               the sum of the magnitudes, n = the number of terms; and half a
               unit in the last place of the problem's type.
 
+    With operands of products off by a relative v (`rounded_operands`), each
+    product is off by 2 v: dz' has 2 v max (|w_r| . |x|) more, and dz, for
+    the products that make dx and dw of it, 2 v (p_r + |dz|).
+
     Args:
         tree: A `tf_hsm.Tree`.
         problem: A `Problem`.
         ignore_class: A label whose examples have loss 0 and no gradient.
+        operands: The type of the weights that the implementation reads, if not
+            the problem's.
 
     Returns:
         A `Result` with the values, and one with the bounds, element by element.
@@ -151,6 +161,9 @@ def hierarchical_softmax(tree, problem, ignore_class=None):
     b = np.asarray(problem.biases if has_biases else np.zeros(len(w)), float)
     dtype = problem.weights.dtype
     u = unit_roundoff(accumulator(dtype))
+    v = operand_roundoff(np.dtype(operands or dtype))
+    # Of a coefficient too small for half precision, as the kernels scale it.
+    tiny = 2.0**-38 * abs(upstream).max(initial=0) if v > 0 else 0.0
     if dtype == np.float64:
         u *= 2  # The oracle rounds like the implementation.
     value, magnitude = Result.zeros(problem), Result.zeros(problem)
@@ -174,10 +187,11 @@ def hierarchical_softmax(tree, problem, ignore_class=None):
 
             size = len(z)
             z_magnitude = (abs(w[rows]) @ abs(x[i]) + abs(b[rows])).max()
-            z_error = (len(x[i]) + 1) * u * z_magnitude
+            z_error = ((len(x[i]) + 1) * u + 2 * v) * z_magnitude
             e = 2 * z_error + (size + 8 + np.ptp(z)) * u
             dz_error = abs(upstream[i]) * (e * p + u * on_path)
-            dz_error += 2 * u * abs(dz)
+            dz_error += 2 * (u + v) * abs(dz)
+            dz_error += 2 * v * abs(upstream[i]) * p + tiny
             terms[i] += size
             magnitude.dx[i] += abs(dz) @ abs(w[rows])
             magnitude.dw[rows] += np.outer(abs(dz), abs(x[i]))
@@ -219,6 +233,26 @@ def finite_differences(function, array, step=1e-5):
 def unit_roundoff(dtype):
     """Returns the largest relative error of rounding to `dtype`."""
     return float(ml_dtypes.finfo(dtype).eps) / 2
+
+
+@contextlib.contextmanager
+def rounded_operands():
+    """Bounds are those of tensor cores, where these are used.
+
+    Operands of products, but not their sums, keep the 10 explicit bits of
+    TensorFloat-32, or those of the problem's type where these are fewer.
+    """
+    global _operand_roundoff
+    _operand_roundoff = 2.0**-11
+    yield
+    _operand_roundoff = 0.0
+
+
+def operand_roundoff(dtype):
+    """Returns how far an operand of a product is rounded, relative to it."""
+    if dtype == np.float64 or _operand_roundoff == 0:
+        return 0.0
+    return max(_operand_roundoff, unit_roundoff(dtype))
 
 
 def _smallest_normal(dtype):

@@ -36,6 +36,7 @@ struct CheckCase {
   int64_t logits = 1 << 20;         // bytes that are kept
   int64_t shared_bytes = 64 << 10;  // of a block, in the emulation
   int needs = 0;
+  bool only_float = false;  // other types would take the host minutes
 };
 
 // The stream that a thread of the host checks on.

@@ -64,6 +64,23 @@ class OwnBatch {
   DeviceArray<float> dw_, db_;
 };
 
+// Few examples are bound by launches: plan, inputs, ForwardLarge, HotLogits,
+// HotRows and WalkPaths; lists, BackwardLarge, HotGradients and MergeRows.
+inline void CheckLaunches(std::mt19937* rng) {
+  const CheckCase c = {"", TwoLevelTree(1024), 400, 3};
+  const LossCase<float> loss(c, Precision::kExact, rng);
+  OwnBatch batch(loss, *loss.device_tree);
+  const int64_t before = num_launches;
+  batch.RunForward(CheckStream());
+  const int64_t between = num_launches;
+  batch.RunBackward(CheckStream());
+  const int64_t forward = between - before, backward = num_launches - between;
+  Line("launches of 400 examples",
+       batch.error.empty() && forward <= 6 && backward <= 4,
+       batch.error + std::to_string(forward) + " forward, " +
+           std::to_string(backward) + " backward");
+}
+
 inline void CheckConcurrency(int64_t classes, int64_t size, int64_t width,
                              std::mt19937* rng) {
   constexpr int kBatches = 2, kRounds = 3;

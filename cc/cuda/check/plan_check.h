@@ -50,9 +50,10 @@ class MadePlan {
     error = MakePlan(batch, bounds, plan, scratch, d_losses.data(),
                      d_forward.data(), stream);
     launches = num_launches - before;
-    ListItems(ItemKind::kBackward, bounds, plan, d_backward.data(), stream);
-    ListItems(ItemKind::kSmall, bounds, plan, d_small.data(), stream);
-    ListRows(plan, d_rows.data(), bounds.rows, stream);
+    ListBackward(
+        bounds, plan,
+        {d_backward.data(), d_small.data(), d_rows.data(), bounds.rows},
+        stream);
     order = d_order.Download();
     depths = d_depths.Download();
     path_rows = d_path_rows.Download();

@@ -1,7 +1,7 @@
 // Sort and scan by the threads of one block: the sort of CUB, or the standard
 // library in the emulation. All threads of the block call a function, which
-// begins and ends with a barrier; arrays are in global memory, and
-// SharedMemory() is overwritten.
+// begins with a barrier; arrays are in global memory, SharedMemory() is
+// overwritten, and results are there behind the next barrier.
 
 #ifndef TF_HSM_CC_CUDA_DEVICE_BLOCK_SORT_H_
 #define TF_HSM_CC_CUDA_DEVICE_BLOCK_SORT_H_
@@ -71,7 +71,6 @@ class BlockSort {
                        [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
     }
 #endif
-    SyncBlock();
   }
 };
 
@@ -119,7 +118,6 @@ TF_HSM_DEVICE void ScanInBlock(const V* values, int64_t count, V* sums) {
       sums[i] = sum;
     }
   }
-  SyncBlock();
 }
 
 }  // namespace gpu

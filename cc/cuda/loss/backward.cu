@@ -11,7 +11,8 @@ namespace {
 
 template <typename T>
 std::string Run(const LossLauncher<T>& launcher,
-                const Accumulator<T>* loss_grads, const RowOutput<T>& out) {
+                const Accumulator<T>* loss_grads, const RowOutput<T>& out,
+                int64_t* touched, int64_t capacity) {
   const Batch<T>& batch = launcher.batch;
   const Buffers<T>& buffers = launcher.buffers;
   const LaunchShape& shape = launcher.shape;
@@ -22,8 +23,8 @@ std::string Run(const LossLauncher<T>& launcher,
   const int64_t bytes = SmallRowsBytes(rows);
   const int warps = launcher.Warps(bytes);
   if (bounds.small_items > 0 && warps == 0) return TooWide(batch.width);
+  launcher.PrepareBackward(touched, capacity);
   if (bounds.backward_items > 0) {
-    launcher.List(ItemKind::kBackward, buffers.backward_items);
     launcher.AtLargeGroups([&](auto name, const LargeArguments<T>& in) {
       using Product = typename decltype(name)::Product;
       Launch(BackwardLarge<Product>, shape.blocks, kTileThreads,
@@ -38,7 +39,6 @@ std::string Run(const LossLauncher<T>& launcher,
     }
   }
   if (bounds.small_items > 0) {
-    launcher.List(ItemKind::kSmall, buffers.small_items);
     launcher.PerWarp(SmallRows<T>, bounds.small_items, warps, bytes, rows);
   }
   if (bounds.merge_slots > 0) {
@@ -55,14 +55,14 @@ template <typename T>
 std::string Backward(const Batch<T>& batch, const Memory& memory,
                      const Accumulator<T>* loss_grads,
                      const RowGradients<T>& gradients, void* stream) {
-  std::string error = CheckBatch(batch);
+  const std::string error = CheckBatch(batch);
   if (!error.empty()) return error;
   const LossLauncher<T> launcher(batch, memory, stream);
   if (batch.size > 0) {
-    error = Run(launcher, loss_grads, OutputTo(gradients, batch.width));
+    return Run(launcher, loss_grads, OutputTo(gradients, batch.width),
+               gradients.rows, gradients.capacity);
   }
-  if (!error.empty()) return error;
-  ListRows(launcher.buffers.plan, gradients.rows, gradients.capacity, stream);
+  launcher.PrepareBackward(gradients.rows, gradients.capacity);
   return LaunchError();
 }
 
@@ -73,7 +73,7 @@ std::string ApplyUpdate(const Batch<T>& batch, const Memory& memory,
   const std::string error = CheckBatch(batch);
   if (!error.empty() || batch.size == 0) return error;
   return Run(LossLauncher<T>(batch, memory, stream), loss_grads,
-             OutputTo(update, batch.width));
+             OutputTo(update, batch.width), nullptr, 0);
 }
 
 #define TF_HSM_INSTANTIATE(T, ...) \

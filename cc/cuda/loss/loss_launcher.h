@@ -37,9 +37,11 @@ struct LossLauncher : Launcher {
     return error;
   }
 
-  // Lists the items of one kind, for kernels that take them.
-  void List(ItemKind kind, Item* items) const {
-    ListItems(kind, buffers.bounds, buffers.plan, items, stream);
+  // Lists what the backward goes by, and the touched rows for a caller.
+  void PrepareBackward(int64_t* rows, int64_t capacity) const {
+    ListBackward(buffers.bounds, buffers.plan,
+                 {buffers.backward_items, buffers.small_items, rows, capacity},
+                 stream);
   }
 
   // use(ProductName, arguments) for a kernel at large groups.

@@ -11,26 +11,34 @@ namespace gpu {
 namespace {
 
 TF_HSM_KERNEL(kBlockThreads)
-FillItems(DevicePlan plan, ItemKind kind, int64_t count, int64_t most_slots,
-          Item* items) {
-  const NodeWork& work = plan.counts->work;
-  const int64_t listed = kind == ItemKind::kForward    ? work.forward_items
-                         : kind == ItemKind::kBackward ? work.backward_items
-                                                       : work.small_items;
-  if (GlobalIndex() >= Smaller(count, listed)) return;
-  ListItem(plan, kind, GlobalIndex(), most_slots, items);
+FillForwardItems(DevicePlan plan, int64_t most_slots, Item* items) {
+  if (GlobalIndex() >= plan.counts->work.forward_items) return;
+  ListItem(plan, ItemKind::kForward, GlobalIndex(), most_slots, items);
 }
 
-TF_HSM_KERNEL(kBlockThreads)
-FillRows(DevicePlan plan, int64_t* rows, int64_t capacity) {
-  const int64_t i = GlobalIndex();
-  if (i >= capacity) return;
-  rows[i] = -1;
-  if (i >= plan.counts->num_rows) return;
+// The row of each place of the list, -1 past the touched ones.
+TF_HSM_DEVICE int64_t TouchedRow(const DevicePlan& plan, int64_t i) {
+  if (i >= plan.counts->num_rows) return -1;
   const int64_t n =
       FindSum(plan.totals, &NodeTotals::rows, plan.counts->num_nodes, i);
-  const int64_t before = n == 0 ? 0 : plan.totals[n - 1].rows;
-  rows[i] = plan.nodes[n].first_row + i - before;
+  return plan.nodes[n].first_row + i - (n == 0 ? 0 : plan.totals[n - 1].rows);
+}
+
+// Three lists at once: launches count where a step is small.
+TF_HSM_KERNEL(kBlockThreads)
+FillBackwardLists(DevicePlan plan, BackwardLists lists, int64_t most_slots) {
+  const int64_t i = GlobalIndex();
+  if (i < lists.capacity) {
+    lists.rows[i] = plan.size == 0 ? -1 : TouchedRow(plan, i);
+  }
+  if (plan.size == 0) return;
+  const NodeWork& work = plan.counts->work;
+  if (i < work.backward_items) {
+    ListItem(plan, ItemKind::kBackward, i, most_slots, lists.items);
+  }
+  if (i < work.small_items) {
+    ListItem(plan, ItemKind::kSmall, i, most_slots, lists.small_items);
+  }
 }
 
 }  // namespace
@@ -96,19 +104,17 @@ Bounds BoundsOf(const TreeView& tree, const TreeShape& shape, int64_t size,
   return bounds;
 }
 
-void ListItems(ItemKind kind, const Bounds& bounds, const DevicePlan& plan,
-               Item* items, void* stream) {
-  const int64_t most = kind == ItemKind::kForward    ? bounds.forward_items
-                       : kind == ItemKind::kBackward ? bounds.backward_items
-                                                     : bounds.small_items;
-  const int64_t most_slots =
-      kind == ItemKind::kForward ? bounds.forward_slots : bounds.merge_slots;
-  LaunchEach(FillItems, most, stream, plan, kind, most, most_slots, items);
+void ListForward(const Bounds& bounds, const DevicePlan& plan, Item* items,
+                 void* stream) {
+  LaunchEach(FillForwardItems, bounds.forward_items, stream, plan,
+             bounds.forward_slots, items);
 }
 
-void ListRows(const DevicePlan& plan, int64_t* rows, int64_t capacity,
-              void* stream) {
-  LaunchEach(FillRows, capacity, stream, plan, rows, capacity);
+void ListBackward(const Bounds& bounds, const DevicePlan& plan,
+                  const BackwardLists& lists, void* stream) {
+  const int64_t items = Larger(bounds.backward_items, bounds.small_items);
+  LaunchEach(FillBackwardLists, Larger(items, lists.capacity), stream, plan,
+             lists, bounds.merge_slots);
 }
 
 }  // namespace gpu

@@ -92,8 +92,7 @@ std::string MakeLargePlan(const PlanTask& task, void* stream) {
   if (!scan(scratch.work, plan.work, nodes)) return error;
   Launch(KeepAllCounts, 1, kWarp, 0, stream, task);
   if (task.forward_items != nullptr) {
-    ListItems(ItemKind::kForward, task.bounds, plan, task.forward_items,
-              stream);
+    ListForward(task.bounds, plan, task.forward_items, stream);
   }
   return "";
 }

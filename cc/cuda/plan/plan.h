@@ -105,15 +105,23 @@ std::string MakePlan(const Batch<T>& batch, const Bounds& bounds,
                      const DevicePlan& plan, const PlanScratch& scratch,
                      Accumulator<T>* loss, Item* forward_items, void* stream);
 
-// Lists the items of the forward, of the backward at large nodes, and of that
-// at small nodes.
+// Of the forward, of the backward at large nodes, and of that at small nodes.
 enum class ItemKind { kForward, kBackward, kSmall };
-void ListItems(ItemKind kind, const Bounds& bounds, const DevicePlan& plan,
-               Item* items, void* stream);
 
-// Fills rows [capacity] with the touched ones, then -1.
-void ListRows(const DevicePlan& plan, int64_t* rows, int64_t capacity,
-              void* stream);
+void ListForward(const Bounds& bounds, const DevicePlan& plan, Item* items,
+                 void* stream);
+
+// What the backward goes by.
+struct BackwardLists {
+  Item* items = nullptr;        // [bounds.backward_items]
+  Item* small_items = nullptr;  // [bounds.small_items]
+  int64_t* rows = nullptr;      // [capacity], the touched ones, then -1
+  int64_t capacity = 0;
+};
+
+// Without examples only the rows are listed.
+void ListBackward(const Bounds& bounds, const DevicePlan& plan,
+                  const BackwardLists& lists, void* stream);
 
 // The first of `count` ascending sums, of which `member` is compared, that is
 // above `value`.
