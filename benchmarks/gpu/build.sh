@@ -31,6 +31,7 @@ done
 # The sources, the longest to compile first.
 mapfile -t kernels < <(find cc/cuda -name '*.cu' | sort)
 objects=$out/objects
+rm -rf "$objects"
 mkdir -p "$objects"
 compile() {
   local object=$objects/${1//\//_}.o

@@ -75,7 +75,7 @@ report() {
 run() {
   local step=$1 case=$2 limit=$3 left=$((seconds - SECONDS)) start=$SECONDS
   shift 3
-  grep -qF "$step"$'\t'"$case"$'\t'passed "$results" && return
+  grep -qxF -- "$step"$'\t'"$case"$'\t'passed <(cut -f1-3 "$results") && return
   if ((left < 3)); then
     report "$step" "$case" 'no time' 0
     return
@@ -116,16 +116,29 @@ check() {
   done
 }
 
-# Times of one workload, also to gpu.txt and gpu.csv.
+# Times of one workload; once it is through, also in gpu.txt and gpu.csv.
 benchmark() {
-  local csv=$out/$1.part
-  "$bin/gpu_benchmark" "--csv=$csv" "${@:2}" "$1" | tee -a "$out/gpu.txt"
+  local lines=$out/$1.part csv=$out/$1.csv.part first=1
+  "$bin/gpu_benchmark" "--csv=$csv" "${@:2}" "$1" | tee "$lines"
   local code=${PIPESTATUS[0]}
-  cat "$csv" >>"$out/gpu.csv"
-  rm -f "$csv"
+  if ((code == 0)); then
+    [[ ! -s $out/gpu.csv ]] || first=2 # one header is enough
+    cat "$lines" >>"$out/gpu.txt"
+    tail -n +$first "$csv" >>"$out/gpu.csv"
+  fi
+  rm -f "$lines" "$csv"
   return "$code"
 }
-export -f benchmark
+
+# A profile of the third launch of a kernel; two steps are not counted.
+profile() {
+  set -o pipefail
+  ncu --clock-control none --set detailed --kernel-name "regex:^$1" \
+    --launch-skip 2 --launch-count 1 \
+    "$bin/gpu_benchmark" --runs=1 10m-b40k zipf tf32 step |
+    tee -a "$out/profile.txt"
+}
+export -f benchmark profile
 export bin out
 
 for step in "${wanted[@]}"; do
@@ -148,12 +161,7 @@ for step in "${wanted[@]}"; do
       has profile ncu || continue
       for kernel in ForwardLarge WalkPaths HotLogits HotRows HotGradients \
         BackwardLarge; do
-        # The third launch: two steps are not counted.
-        run profile $kernel 150 bash -c "set -o pipefail
-          ncu --clock-control none --set detailed \
-            --kernel-name 'regex:^$kernel' --launch-skip 2 --launch-count 1 \
-            $bin/gpu_benchmark --runs=1 10m-b40k zipf tf32 step |
-            tee -a $out/profile.txt"
+        run profile $kernel 150 bash -c "profile $kernel"
       done
       ;;
     sanitize)
@@ -165,11 +173,8 @@ for step in "${wanted[@]}"; do
       ;;
     peers)
       has peers python3 || continue
-      # Beside our times, if all workloads have some.
       ours=()
-      if [[ -s $out/gpu.txt ]] && ! grep -q $'^times\t.*\tfailed' "$results"; then
-        ours=("--ours=$out/gpu.txt")
-      fi
+      [[ ! -s $out/gpu.txt ]] || ours=("--ours=$out/gpu.txt")
       run peers torch 420 python3 benchmarks/gpu_peers/main.py \
         --workload 1bw 10m-b400 1m-b400 --precision tf32 bfloat16 \
         --seconds=0.5 "${ours[@]}" "--json=$out/peers.json"

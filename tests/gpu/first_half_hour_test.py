@@ -96,6 +96,25 @@ def test_goes_on(machine):
     assert len(results(machine)) == len(before) + 1
 
 
+def test_steps_are_told_apart(machine):
+    """What memcheck has passed, check has not."""
+    run(machine, "sanitize")
+    _, _, calls = run(machine, "check")
+    assert "gpu_check --only=flat" in calls
+
+
+def test_times_that_failed_are_no_times(machine):
+    program = machine / "bin/gpu_benchmark"
+    good = program.read_text()
+    program.write_text(good + "exit 1\n")
+    run(machine, "times")
+    assert not (machine / "out/gpu.txt").exists()
+    program.write_text(good)
+    code, _, _ = run(machine, "times")
+    assert code == 0
+    assert (machine / "out/gpu.txt").read_text().count("times of") == 6
+
+
 def test_time_is_up(machine):
     code, printed, calls = run(machine, "--seconds=1", "check")
     assert code == 1

@@ -36,9 +36,10 @@ own=(bazel-bin/tf_hsm-*.whl)
   echo 'pack.sh: first run  TF_HSM_CUDA=1 ./configure.sh && bazel build //:wheel' >&2
   exit 1
 }
-mkdir -p "$out/packed/wheels" "$out/packed/stubs"
+mkdir -p "$out"
 out=$(cd "$out" && pwd)
-rm -f "$out"/piece.*
+rm -rf "$out/packed" "$out"/piece.*
+mkdir -p "$out/packed/wheels" "$out/packed/stubs"
 
 # pip takes the markers of packages from the Python that runs it.
 readonly tensorflow=$(sed -n 's/^tensorflow==/&/p' requirements.txt)
@@ -49,6 +50,7 @@ for tag in 2_31 2_28 2_27 2_17 2014 2_12 2010 1; do
 done
 packages=("$tensorflow" nvidia-cuda-runtime-cu12 pytest)
 [[ -z $full ]] || packages[0]="tensorflow[and-cuda]${tensorflow#tensorflow}"
+printf '%s\n' "${packages[@]}" tf_hsm >"$out/packed/requirements.txt"
 .venv/bin/python -m pip download --quiet --dest "$out/packed/wheels" \
   --only-binary=:all: --implementation cp --python-version "$python" \
   --abi "cp${python/./}" --abi abi3 --abi none "${platforms[@]}" \
@@ -82,15 +84,14 @@ cat >"$out/unpack.sh" <<'EOF'
 #!/usr/bin/env bash
 # unpack.sh DIR [PYTHON]: installs the pieces beside this file into DIR.
 set -euo pipefail
-readonly dir=${1:?the folder to install into} python=${2:-python3}
+mkdir -p "${1:?the folder to install into}"
+readonly dir=$(cd "$1" && pwd) python=${2:-python3}
 cd "$(dirname "${BASH_SOURCE[0]}")"
 sha256sum --quiet --check sums
-mkdir -p "$dir"
 cat piece.* | tar -C "$dir" -xf -
 "$python" -m venv --without-pip "$dir/venv"
 "$python" -m pip --python "$dir/venv/bin/python" install --quiet --no-index \
-  --no-compile --find-links="$dir/wheels" tensorflow nvidia-cuda-runtime-cu12 \
-  tf_hsm pytest
+  --no-compile --find-links="$dir/wheels" --requirement "$dir/requirements.txt"
 echo "source $dir/env.sh && python -m pytest -rs tests/gpu/gpu_test.py"
 EOF
 chmod +x "$out/unpack.sh"

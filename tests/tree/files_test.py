@@ -49,6 +49,8 @@ def test_config_of_a_regular_tree_is_small():
         {"class_rows": {"dtype": "|i1", "size": 4, "data": "***"}},
         {"class_rows": {"dtype": "|i1", "size": 4, "data": "AAAA"}},
         {"class_rows": {"dtype": "none", "size": 4, "data": "AAAA"}},
+        {"class_rows": {"dtype": "9" * 5000, "size": 4, "data": "AAAA"}},
+        {"class_rows": {"dtype": ["|i1"], "size": 4, "data": "AAAA"}},
         {"class_rows": {"dtype": "|i1", "size": -1, "data": "AAAA"}},
         {"class_rows": {"dtype": "|i1", "size": 1 << 99, "data": "AAAA"}},
         {"class_rows": {"dtype": "|i1", "data": "AAAA"}},

@@ -73,23 +73,14 @@ def first_order_only(gradient):
 
     Any tape outside would take it for a constant, and see zero.
     """
-    return tf.raw_ops.PreventGradient(
-        input=gradient,
-        message="the hierarchical softmax loss has first-order gradients only",
+    return refused(
+        gradient, "the hierarchical softmax loss has first-order gradients only"
     )
 
 
-def refused(value, sentence):
-    """Returns a tensor, whose gradient is a ValueError with this sentence."""
-
-    @tf.custom_gradient
-    def same(x):
-        def refuse(*unused_grads):
-            raise ValueError(sentence)
-
-        return tf.identity(x), refuse
-
-    return same(value)
+def refused(value, reason):
+    """Returns a tensor, whose gradient is a LookupError with this reason."""
+    return tf.raw_ops.PreventGradient(input=value, message=reason)
 
 
 def declare_without(op_name, what, instead):

@@ -18,6 +18,8 @@ _FORMAT = "tf_hsm.Tree"
 _VERSION = 1
 # Members of the file that only trees with names have: the fields of `Names`.
 _NAMES = "names_utf8", "names_offsets"
+# Of the arrays in a dict, as NumPy writes them.
+_DTYPES = "|i1", "<i2", "<i4", "<i8"
 _FULL = "the disk or a quota is full, and an earlier file is as it was"
 # Why a file cannot be written, where users can do more than the system says.
 _REASONS = {
@@ -181,9 +183,12 @@ def _pack(array):
 
 def _unpack(field):
     """Reverses `_pack`; never makes more bytes than the field announces."""
+    # NumPy would evaluate some other strings.
+    if field["dtype"] not in _DTYPES:
+        raise ValueError(
+            f"dtype {str(field['dtype'])[:20]} is none of {', '.join(_DTYPES)}"
+        )
     dtype = np.dtype(field["dtype"])
-    if dtype.kind != "i":
-        raise ValueError(f"dtype {dtype} is not an integer")
     size = _checks.check_int("size", field["size"], 0)
     try:
         data = _inflate(field["data"], size * dtype.itemsize)

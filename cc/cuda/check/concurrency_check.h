@@ -85,8 +85,11 @@ inline void CheckConcurrency(int64_t classes, int64_t size, int64_t width,
                              std::mt19937* rng) {
   constexpr int kBatches = 2, kRounds = 3;
   const CheckCase c = {"at once", TwoLevelTree(classes), size, width};
+  // Of other widths: a launch must not change the shared memory of another's.
+  CheckCase narrow = c;
+  narrow.width = width / 2;
   const LossCase<float> cases[kBatches] = {{c, Precision::kExact, rng},
-                                           {c, Precision::kExact, rng}};
+                                           {narrow, Precision::kExact, rng}};
   const DeviceTree tree(c.tree);
   OwnBatch batches[kBatches] = {OwnBatch(cases[0], tree),
                                 OwnBatch(cases[1], tree)};

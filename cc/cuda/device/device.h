@@ -81,9 +81,11 @@ void Launch(void (*kernel)(Parameters...), int64_t grid, int threads,
   if (grid == 0) return;
   ++num_launches;
   if (shared_bytes > (48 << 10)) {
+    // The most there is: threads that launch the kernel with different sizes
+    // would undo what the other has set.
     cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                          cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(shared_bytes));
+                         static_cast<int>(CurrentDevice().shared_bytes));
   }
   kernel<<<static_cast<unsigned>(grid), static_cast<unsigned>(threads),
            static_cast<size_t>(shared_bytes),

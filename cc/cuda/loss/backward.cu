@@ -38,6 +38,9 @@ std::string Run(const LossLauncher<T>& launcher,
       }
     }
   }
+  // What failed may have left parts that are never written.
+  const std::string error = LaunchError();
+  if (!error.empty()) return error;
   if (bounds.small_items > 0) {
     launcher.PerWarp(SmallRows<T>, bounds.small_items, warps, bytes, rows);
   }

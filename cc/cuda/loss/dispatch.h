@@ -60,7 +60,7 @@ Slabs SlabsOf(const Batch<T>& batch, const DeviceLimits& device) {
 template <typename T>
 LaunchShape ShapeOf(const Batch<T>& batch, const DeviceLimits& device) {
   LaunchShape shape;
-  // All blocks that can run at once if each takes half of the shared memory.
+  // For hot kernels, all blocks that can run at once; for others two waves.
   shape.blocks = int64_t{device.num_processors} * 2;
   shape.slabs = SlabsOf(batch, device);
   shape.tensor_cores = UsesTensorCores(batch, device);

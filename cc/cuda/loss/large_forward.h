@@ -237,6 +237,7 @@ class LargeForward {
       const A now = Max(before, max);
       const A shift = Shift(now);
       A sum = 0;
+      SyncWarp();  // lanes without an example write where parts have been read
       TF_HSM_UNROLL
       for (int i = 0; i < 4; ++i) {
         const A e = 8 * i < rows ? Exp(z[i] - shift) : A(0);

@@ -137,7 +137,7 @@ std::string MakePlan(const Batch<T>& batch, const Bounds& bounds,
   }
   if (!bounds.one_block) return MakeLargePlan(task, stream);
   MakePlanInOneBlock(task, stream);
-  return "";
+  return LaunchError();
 }
 
 #define TF_HSM_INSTANTIATE(T, ...) TF_HSM_MAKE(MakePlan, T)

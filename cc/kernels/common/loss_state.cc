@@ -23,6 +23,27 @@ struct KeptLossState {
   bool Decode(const tensorflow::VariantTensorData&) { return false; }
 };
 
+// A copy to another device, as of a state in a list of states, shares the
+// object, which its own device alone reads.
+const bool has_copies = [] {
+  const auto type = tensorflow::TypeIndex::Make<KeptLossState>();
+  UnaryVariantOpRegistry* registry = UnaryVariantOpRegistry::Global();
+  for (const auto direction :
+       {tensorflow::VariantDeviceCopyDirection::HOST_TO_DEVICE,
+        tensorflow::VariantDeviceCopyDirection::DEVICE_TO_HOST,
+        tensorflow::VariantDeviceCopyDirection::DEVICE_TO_DEVICE}) {
+    if (registry->GetDeviceCopyFn(direction, type) != nullptr) continue;
+    registry->RegisterDeviceCopyFn(
+        direction, type,
+        [](const Variant& from, Variant* to,
+           UnaryVariantOpRegistry::AsyncTensorDeviceCopyFn) {
+          *to = from;
+          return absl::OkStatus();
+        });
+  }
+  return true;
+}();
+
 // Tapes ask for zeros like every output of which nothing was used, and drop
 // them again: these are empty states.
 const bool has_zeros_like = [] {

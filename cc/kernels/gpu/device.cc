@@ -23,8 +23,7 @@ Stream* FindStream(OpKernelContext* context) {
 }  // namespace
 
 const void* DeviceOf(OpKernelContext* context) {
-  Stream* stream = FindStream(context);
-  return stream == nullptr ? nullptr : stream->parent();
+  return FindStream(context);
 }
 
 void* StreamOf(OpKernelContext* context) {
