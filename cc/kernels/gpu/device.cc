@@ -22,9 +22,7 @@ Stream* FindStream(OpKernelContext* context) {
 
 }  // namespace
 
-const void* DeviceOf(OpKernelContext* context) {
-  return FindStream(context);
-}
+const void* DeviceOf(OpKernelContext* context) { return FindStream(context); }
 
 void* StreamOf(OpKernelContext* context) {
   Stream* stream = FindStream(context);

@@ -18,8 +18,8 @@ class Event;
 namespace tf_hsm {
 namespace gpu {
 
-// What tells one GPU device of TensorFlow from another. Two may share a GPU, but
-// no stream.
+// What tells one GPU device of TensorFlow from another. Two may share a GPU,
+// but no stream.
 const void* DeviceOf(OpKernelContext* context);
 
 // The context's cudaStream_t, on which all work of its device is in order.
