@@ -2,11 +2,13 @@
 
 import contextlib
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
+import tf_hsm
 from tests.support import gpu_cases, gpu_inference_cases, oracle
 from tests.support.evaluation import assert_within, dense
 from tests.support.update_rules import OPTIMIZERS
@@ -281,3 +283,38 @@ def test_shapes_that_do_not_fit(change, message):
         pytest.raises(tf.errors.InvalidArgumentError, match=message),
     ):
         loss(*arguments, tree)
+
+
+def losses_of_fit(device, in_place):
+    """Trains words' classes from their embeddings, which needs no cuBLAS."""
+    with tf.device(device):
+        adagrad = tf_hsm.optimizers.RowwiseAdagrad(0.5)
+        head = tf_hsm.layers.HierarchicalSoftmax(
+            tf_hsm.Tree.two_level(1013),
+            optimizer=adagrad if in_place else None,
+            kernel_initializer=keras.initializers.RandomNormal(seed=2),
+        )
+        words = keras.layers.Embedding(
+            64,
+            36,
+            embeddings_initializer=keras.initializers.RandomNormal(seed=1),
+        )
+        model = keras.Sequential([words, head])
+        model.compile(
+            tf_hsm.optimizers.SGD(0.5),
+            loss=head.loss,
+            metrics=[tf_hsm.metrics.Perplexity()],
+        )
+        x = np.arange(640).reshape(128, 5) % 64
+        history = model.fit(
+            x, 13 * x, batch_size=32, epochs=3, shuffle=False, verbose=0
+        )
+        assert model.predict(x, verbose=0).shape == x.shape
+    return history.history["loss"]
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_fit(in_place):
+    on_gpu, on_cpu = (losses_of_fit(d, in_place) for d in ("GPU:0", "CPU:0"))
+    np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-4)
+    assert on_gpu[-1] < on_gpu[0]
