@@ -80,17 +80,17 @@ def check_endpoint(model, head):
         )
 
 
-def _is_of_keras(metric):
-    if isinstance(metric, str):
+def _is_of_keras(given):
+    if isinstance(given, str):
         return True
-    if isinstance(metric, keras.metrics.Metric):
-        kind = type(metric)
+    if isinstance(given, keras.metrics.Metric):
+        kind = type(given)
         if kind is keras.metrics.MeanMetricWrapper:  # of a function
             return False
-    elif isinstance(metric, keras.losses.Loss):
-        kind = type(metric)
+    elif isinstance(given, keras.losses.Loss):
+        kind = type(given)
     else:
-        kind = metric
+        kind = given
     return getattr(kind, "__module__", "").split(".")[0] == "keras"
 
 

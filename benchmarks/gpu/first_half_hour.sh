@@ -2,7 +2,7 @@
 # What to run first on a GPU, in the order of its worth:
 #
 #   check     gpu_check, its small cases, each by itself
-#   times     gpu_benchmark: forward, gradients, step of four workloads, floors
+#   times     gpu_benchmark: forward, gradients, step of six workloads, floors
 #   large     gpu_check, its large cases
 #   profile   Nsight Compute, a launch of each kernel that should be fast
 #   sanitize  compute-sanitizer's memcheck and racecheck on the small cases
@@ -15,9 +15,9 @@
 # missing says so. OUT gets results.tsv (step, case, result, seconds), log.txt
 # (each line as it comes, after its step and case), gpu.txt and gpu.csv (times),
 # profile.txt and peers.json. A case that has passed, by OUT/results.tsv, is not
-# run again, so that a run that was cut off goes on. None is
-# started after N seconds (1,500 unless given), and none runs on past them. The
-# exit status is 1 if a case failed or had no time.
+# run again, so that a run that was cut off goes on. None is started after N
+# seconds (1,500 unless given), and none runs on past them. The exit status is 1
+# if a case failed or had no time.
 #
 # --emulated takes programs that Bazel built for the CPU, tiny times and three
 # cases: it tries this script without a GPU.
@@ -132,11 +132,16 @@ benchmark() {
 
 # A profile of the third launch of a kernel; two steps are not counted.
 profile() {
-  set -o pipefail
+  local lines=$out/$1.part code
   ncu --clock-control none --set detailed --kernel-name "regex:^$1" \
     --launch-skip 2 --launch-count 1 \
-    "$bin/gpu_benchmark" --runs=1 10m-b40k zipf tf32 step |
-    tee -a "$out/profile.txt"
+    "$bin/gpu_benchmark" --runs=1 10m-b40k zipf tf32 step 2>&1 |
+    tee "$lines"
+  code=${PIPESTATUS[0]}
+  ((code != 0)) || ! grep -q 'No kernels were profiled' "$lines" || code=1
+  cat "$lines" >>"$out/profile.txt"
+  rm -f "$lines"
+  return "$code"
 }
 export -f benchmark profile
 export bin out

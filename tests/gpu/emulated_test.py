@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import gpu_cases, gpu_inference_cases, oracle
+from tests.support import (
+    gpu_cases,
+    gpu_inference_cases,
+    gpu_step_cases,
+    oracle,
+)
 from tests.support.update_rules import OPTIMIZERS
 
 EMULATED = gpu_cases.Place("CPU:0", label="tf_hsm_emulated")
@@ -80,13 +85,13 @@ def test_two_threads_on_one_tree():
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_train_step(rule, dtype, has_biases):
-    gpu_cases.check_train_step(
+    gpu_step_cases.check_train_step(
         EMULATED, rule, "random", (5, 3), dtype, has_biases
     )
 
 
 def test_a_step_keeps_what_was_read():
-    gpu_cases.check_a_step_keeps_what_was_read(EMULATED)
+    gpu_step_cases.check_a_step_keeps_what_was_read(EMULATED)
 
 
 @pytest.mark.parametrize(

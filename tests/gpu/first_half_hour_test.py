@@ -103,6 +103,17 @@ def test_steps_are_told_apart(machine):
     assert "gpu_check --only=flat" in calls
 
 
+def test_a_kernel_that_ran_nowhere(machine):
+    (machine / "path/ncu").write_text(
+        "#!/bin/bash\necho No kernels were profiled\n"
+    )
+    code, _, _ = run(machine, "profile")
+    assert code == 1
+    assert {result for _, _, result in results(machine)} == {
+        "failed, exit status 1"
+    }
+
+
 def test_times_that_failed_are_no_times(machine):
     program = machine / "bin/gpu_benchmark"
     good = program.read_text()

@@ -9,7 +9,12 @@ import tensorflow as tf
 from tensorflow.python.framework import kernels
 
 import tf_hsm
-from tests.support import gpu_cases, gpu_inference_cases, oracle
+from tests.support import (
+    gpu_cases,
+    gpu_inference_cases,
+    gpu_step_cases,
+    oracle,
+)
 from tests.support.evaluation import assert_within, dense
 from tests.support.update_rules import OPTIMIZERS
 
@@ -99,17 +104,19 @@ def test_two_threads_on_one_tree():
 )
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_train_step(rule, name, has_biases, dtype):
-    gpu_cases.check_train_step(GPU, rule, name, (67, 33), dtype, has_biases)
+    gpu_step_cases.check_train_step(
+        GPU, rule, name, (67, 33), dtype, has_biases
+    )
 
 
 def test_train_step_in_a_function():
-    gpu_cases.check_train_step(
+    gpu_step_cases.check_train_step(
         GPU, "lazy_adam", "random", (20, 9), np.float32, True, graph=True
     )
 
 
 def test_a_step_keeps_what_was_read():
-    gpu_cases.check_a_step_keeps_what_was_read(GPU)
+    gpu_step_cases.check_a_step_keeps_what_was_read(GPU)
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)

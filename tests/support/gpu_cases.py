@@ -15,9 +15,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, training, trees
+from tests.support import oracle, trees
 from tests.support.evaluation import assert_within, dense
-from tests.support.update_rules import built, stepped
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
@@ -272,75 +271,6 @@ BROKEN_TREES = [
     ("class_ranks", 2, 2**40, r"class_ranks\[2\] = 1099511627776 is outside"),
     ("class_ranks", 2, 0, r"class_ranks\[2\] = 0 is another class's"),
 ]
-
-
-def check_train_step(place, rule, name, shape, dtype, has_biases, graph=False):
-    """Two steps in place, each against NumPy; other rows keep all bits."""
-    tree = build(name)
-    problem = training.wide_problem(tree, shape, dtype, 0, has_biases)
-    with tf.device(place.device):
-        variables = training.variables_of(problem, dtype)
-        optimizer = built(rule, variables)
-    for step in (1, 2):
-        before = training.states(optimizer, variables)
-        current = [state[0].astype(problem.weights.dtype) for state in before]
-        problem = training.wide_problem(tree, shape, dtype, step).replace(
-            weights=current[0], biases=current[1] if has_biases else None
-        )
-        value, bound = oracle.hierarchical_softmax(
-            tree, problem, operands=dtype
-        )
-        losses, dx = place.run(
-            functools.partial(
-                training.in_place,
-                variables,
-                problem,
-                tree,
-                optimizer,
-                stochastic_rounding=False,
-            ),
-            graph,
-        )
-        assert losses.device.endswith(place.device), losses.device
-        assert_close(losses, value.loss, bound.loss, "losses")
-        assert_close(dx, value.dx, bound.dx, "gradient of inputs")
-        rows = oracle.touched_rows(tree, problem.labels)
-        others = np.setdiff1d(np.arange(tree.num_rows), rows)
-        for old, new, gradient, error in zip(
-            before,
-            training.states(optimizer, variables),
-            (value.dw, value.db),
-            (bound.dw, bound.db),
-            strict=False,
-        ):
-            numbers, *slots = (x[rows].astype(float) for x in old)
-            expected = stepped(
-                optimizer,
-                step,
-                numbers,
-                slots,
-                gradient[rows],
-                error[rows],
-                np.dtype(dtype),
-            )
-            for i, (wanted, limit) in enumerate(zip(*expected, strict=True)):
-                assert_close(new[i][rows], wanted, limit, f"{step}, array {i}")
-                training.assert_same(new[i][others], old[i][others])
-
-
-def check_a_step_keeps_what_was_read(place):
-    """Whoever has read a variable before a step in place keeps its values."""
-    tree = build("two_level_100")
-    problem = training.wide_problem(tree, (10, 4))
-    with tf.device(place.device):
-        variables = training.variables_of(problem)
-        optimizer = built("sgd", variables)
-        read = tf.identity(variables[0].read_value())
-        held = variables[0].read_value()
-    place.run(lambda: training.in_place(variables, problem, tree, optimizer)[0])
-    np.testing.assert_array_equal(held, problem.weights)
-    np.testing.assert_array_equal(read, problem.weights)
-    assert (variables[0].numpy() != problem.weights).any()
 
 
 def check_states(place, name, dtype):
