@@ -17,7 +17,7 @@ MODULES = (
     "tf_hsm.serving",
 )
 # Those whose other public methods are listed too.
-CLASSES = (tf_hsm.CostModel, tf_hsm.ExpectedCost, tf_hsm.Tree)
+CLASSES = (tf_hsm.CostModel, tf_hsm.ExpectedCost, tf_hsm.Forest, tf_hsm.Tree)
 
 
 def public_names(module):
@@ -83,6 +83,17 @@ tf_hsm.CostModel.weight
 tf_hsm.CostModel.weights(self, rows, width)
 tf_hsm.ExpectedCost(rows_per_example, touched_rows, flops, bytes, milliseconds,
     batch, width)
+tf_hsm.Forest(group_offsets, group_parents, class_rows)
+tf_hsm.Forest.class_ranks
+tf_hsm.Forest.depth
+tf_hsm.Forest.num_classes
+tf_hsm.Forest.num_groups
+tf_hsm.Forest.num_roots
+tf_hsm.Forest.num_rows
+tf_hsm.Forest.root_groups
+tf_hsm.Forest.row_children
+tf_hsm.Forest.row_classes
+tf_hsm.Forest.row_groups
 tf_hsm.Tree(group_offsets, group_parents, class_rows, names=None)
 tf_hsm.Tree.adaptive(counts, num_clusters='auto', batch=1024, width=512,
     tail='flat', min_head=None, cost_model=None, cutoffs=None)
@@ -108,10 +119,12 @@ tf_hsm.Tree.log_prior(self, counts)
 tf_hsm.Tree.names
 tf_hsm.Tree.num_classes
 tf_hsm.Tree.num_groups
+tf_hsm.Tree.num_roots
 tf_hsm.Tree.num_rows
 tf_hsm.Tree.path(self, c)
 tf_hsm.Tree.path_names(self, c)
 tf_hsm.Tree.plot(self, counts=None, path=None)
+tf_hsm.Tree.root_groups
 tf_hsm.Tree.row_children
 tf_hsm.Tree.row_classes
 tf_hsm.Tree.row_groups

@@ -29,13 +29,14 @@ from tf_hsm.ops.sample import hierarchical_softmax_sample
 from tf_hsm.ops.top_k import hierarchical_softmax_top_k
 from tf_hsm.ops.train_step import hierarchical_softmax_train_step
 from tf_hsm.runtime.library import cpu_isa
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Forest, Tree
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CostModel",
     "ExpectedCost",
+    "Forest",
     "Tree",
     "baselines",
     "converters",

@@ -61,7 +61,7 @@ class InPlaceStep:
             weights.handle,
             biases=[b.handle for b in biases],
             labels=labels,
-            **tree_tensors(self.tree)._asdict(),
+            **tree_tensors(self.tree, near=weights)._asdict(),
             loss_grads=loss_grads,
             hyperparameters=rule.hyperparameters,
             seed=(

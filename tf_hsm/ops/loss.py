@@ -52,7 +52,7 @@ def hierarchical_softmax_loss(
         biases,
         inputs,
         labels=arguments.integers(labels),
-        **tree_tensors(tree)._asdict(),
+        **tree_tensors(tree, near=weights)._asdict(),
         ignore_classes=arguments.ignored_labels(ignore_class),
         with_gradients=private_tensorflow.is_recording(),
     ).loss
@@ -76,8 +76,8 @@ def _loss_gradient(op, loss_grads, *unused_grads):
     rows, weight_grads, bias_grads = gradients.some_rows(
         rows, weight_grads, bias_grads
     )
-    with tf.device("CPU:0"):  # where the array is
-        count = tf.shape(given["row_groups"], out_type=tf.int64)
+    # Of known shape, wherever the array is.
+    count = tf.constant(given["row_groups"].shape.as_list(), tf.int64)
     inputs = given["inputs"]
     width = tf.shape(inputs, out_type=tf.int64)[-1:]
     return gradients.in_order(

@@ -1,14 +1,15 @@
-"""The arrays of a tree as tensors, made once per tree."""
+"""The arrays of a tree as tensors, made once per tree and machine."""
 
 import collections
 import contextlib
 import contextvars
+import functools
 import weakref
 
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm.tree import arrays
+from tf_hsm.runtime import private_tensorflow
 
 # For walks from a class up.
 TreeTensors = collections.namedtuple(
@@ -31,7 +32,8 @@ ChildTensors = collections.namedtuple(
     "ChildTensors", ["group_offsets", "row_below"]
 )
 
-_cache = weakref.WeakKeyDictionary()  # tree -> name -> tensor
+# tree -> (CPU, name) -> tensor
+_cache = weakref.WeakKeyDictionary()
 # Such a cache of variables, or None.
 _variables = contextvars.ContextVar("_variables", default=None)
 
@@ -51,26 +53,32 @@ def kept_in_variables():
         _variables.reset(token)
 
 
-def tree_tensors(tree):
-    """Returns the int64 tensors that the loss ops take for `tree`.
+def tree_tensors(tree, near=None):
+    """Returns the int64 tensors that the loss ops take for a tree or forest.
 
     They are eager tensors in host memory whatever graph is being traced, so
     that functions capture them instead of copying them in as constants.
+
+    Args:
+      tree: a `tf_hsm.Tree` or a `tf_hsm.Forest`.
+      near: a variable or a tensor. The arrays lie on the first CPU of the task
+        of a cluster that has it; else on this machine's.
     """
-    return TreeTensors(*_tensors(tree, TreeTensors._fields))
+    return TreeTensors(*_tensors(tree, TreeTensors._fields, near))
 
 
-def path_tensors(tree):
+def path_tensors(tree, near=None):
     """Returns those that the ops that look up paths take, likewise."""
-    return PathTensors(*_tensors(tree, PathTensors._fields))
+    return PathTensors(*_tensors(tree, PathTensors._fields, near))
 
 
-def child_tensors(tree):
+def child_tensors(tree, near=None):
     """Returns those that the ops that go down `tree` take, likewise."""
-    return ChildTensors(*_tensors(tree, ChildTensors._fields))
+    return ChildTensors(*_tensors(tree, ChildTensors._fields, near))
 
 
-def _tensors(tree, names):
+def _tensors(tree, names, near):
+    place = _cpu_beside(_device_of(near))
     cache, make = _variables.get(), _variable
     if cache is None:
         cache, make = _cache, tf.constant
@@ -80,14 +88,31 @@ def _tensors(tree, names):
         # Unless in a tf.Graph of TensorFlow 1, which has tensors of its own.
         shared = tf.executing_eagerly()
         known = cache.get(tree, {}) if shared else {}
-        missing = [name for name in names if name not in known]
+        missing = [name for name in names if (place, name) not in known]
         if missing:
-            with tf.device("CPU:0"):
-                made = {n: make(_array(tree, n), name=n) for n in missing}
+            with tf.device(place):
+                made = {
+                    (place, n): make(_array(tree, n), name=n) for n in missing
+                }
             known = {**known, **made}
             if shared:
                 cache[tree] = known
-    return [tf.convert_to_tensor(known[name]) for name in names]
+    return [tf.convert_to_tensor(known[place, name]) for name in names]
+
+
+def _device_of(near):
+    """The name of the device of a variable or tensor; "" of anything else."""
+    variable = private_tensorflow.variable_of(near)
+    return getattr(near if variable is None else variable, "device", None) or ""
+
+
+@functools.cache
+def _cpu_beside(device):
+    """The name of the first CPU of the task that has the device."""
+    task = tf.DeviceSpec.from_string(device)
+    if task.job in (None, "localhost"):
+        return "CPU:0"
+    return task.replace(device_type="CPU", device_index=0).to_string()
 
 
 def _variable(array, name):
@@ -97,6 +122,6 @@ def _variable(array, name):
 def _array(tree, name):
     if name != "row_below":
         return getattr(tree, name)
-    below = arrays.inverse(tree.num_rows, tree.group_parents[1:], 1)
+    below = tree.row_children.copy()
     below[tree.class_rows] = ~np.arange(tree.num_classes)
     return below

@@ -2,7 +2,8 @@
 
 All of it takes O(R) work and one short step per level, without recursion.
 `levels` are the first groups of each level: the groups `levels[l]` to
-`levels[l + 1]` have depth l, and the last entry is G.
+`levels[l + 1]` have depth l, and the last entry is G. Those of a tree's arrays
+are `level_starts`; a forest's stand tree by tree, until `sort_by_level`.
 """
 
 import itertools
@@ -12,7 +13,7 @@ import numpy as np
 
 
 class TreeArrays(NamedTuple):
-    """The arrays that `Tree` describes, int64."""
+    """The arrays that `Tree` and `Forest` describe, int64."""
 
     group_offsets: np.ndarray  # [G + 1]
     group_parents: np.ndarray  # [G]
@@ -35,13 +36,52 @@ def assemble(fanouts, is_inner, class_rows):
 
 
 def level_starts(arrays):
-    """Returns `levels [L + 1]`, the first group of each level, and G."""
+    """Returns a tree's `levels [L + 1]`, the first group of each, and G."""
     group_offsets, group_parents, _ = arrays
     levels = [0, 1]
     while levels[-1] < group_parents.size:
         end_row = group_offsets[levels[-1]]
         levels.append(int(np.searchsorted(group_parents, end_row)))
     return np.array(levels)
+
+
+def sort_by_level(arrays):
+    """Returns a forest's arrays with all groups of a level side by side.
+
+    Those of a level keep their order. Rows have the numbers that follow.
+
+    Returns:
+      The `TreeArrays`, and their `levels`.
+    """
+    group_offsets, group_parents, class_rows = arrays
+    groups_of_rows = row_groups(group_offsets)
+    is_root = group_parents < 0
+    # Groups below a group are neighbours among those that are no roots.
+    below = np.flatnonzero(~is_root)
+    counts = np.bincount(
+        groups_of_rows[group_parents[below]], minlength=group_parents.size
+    )
+    firsts = np.cumsum(counts) - counts
+    parts = [np.flatnonzero(is_root)]
+    while parts[-1].size:
+        parts.append(below[_ranges(firsts[parts[-1]], counts[parts[-1]])])
+    order = np.concatenate(parts)
+    levels = np.cumsum([0, *(part.size for part in parts[:-1])])
+
+    offsets = np.zeros_like(group_offsets)
+    np.cumsum(np.diff(group_offsets)[order], out=offsets[1:])
+    shifts = np.empty(order.size, np.int64)  # of the rows of each group
+    shifts[order] = offsets[:-1] - group_offsets[order]
+    rows = np.arange(groups_of_rows.size) + shifts[groups_of_rows]
+    parents = group_parents[order]
+    parents[levels[1] :] = rows[parents[levels[1] :]]
+    return TreeArrays(offsets, parents, rows[class_rows]), levels
+
+
+def _ranges(firsts, counts):
+    """Returns `first` to `first + count - 1` for each pair, end to end."""
+    ends = np.cumsum(counts)
+    return np.arange(counts.sum()) + np.repeat(firsts - ends + counts, counts)
 
 
 def row_groups(group_offsets):
@@ -56,14 +96,23 @@ def inverse(num_rows, rows, start):
     return result
 
 
+def row_children(arrays):
+    """Returns the group below each row, -1 for a leaf, `[R]`."""
+    group_offsets, group_parents, _ = arrays
+    result = np.full(group_offsets[-1], -1, np.int64)
+    below = np.flatnonzero(group_parents >= 0)
+    result[group_parents[below]] = below
+    return result
+
+
 def sum_from_root(values, levels, groups_above):
-    """Returns `[G]`: the sum of `values` from the root's group to each group.
+    """Returns `[G]`: the sum of `values` from a root's group to each group.
 
     Args:
       values: `[G]`.
       levels: see the module.
-      groups_above: `[G]`, the group of each group's parent row; entry 0 is
-        not used.
+      groups_above: `[G]`, the group of each group's parent row; those of the
+        roots are not used.
     """
     sums = values.copy()
     for begin, end in itertools.pairwise(levels[1:]):
@@ -101,12 +150,16 @@ def class_ranks(arrays, levels, groups_of_rows):
     The leaves before a row are those before its group's parent row and those
     of its earlier siblings. With `before`, the leaves of all earlier rows,
     the second part is `before[row] - before[first row of the group]`, so the
-    answer is `before[row]` and a sum of terms of the groups above.
+    answer is `before[row]` and a sum of terms of the groups above. Groups of
+    roots count as one.
     """
     group_offsets, group_parents, class_rows = arrays
     leaves = row_leaves(arrays, levels)
     before = np.cumsum(leaves) - leaves
-    shifts = -before[group_offsets[:-1]]
-    shifts[1:] += before[group_parents[1:]]
+    roots = levels[1]
+    shifts = np.zeros(group_parents.size, np.int64)
+    shifts[roots:] = (
+        before[group_parents[roots:]] - before[group_offsets[roots:-1]]
+    )
     shifts = sum_from_root(shifts, levels, groups_of_rows[group_parents])
     return before[class_rows] + shifts[groups_of_rows[class_rows]]

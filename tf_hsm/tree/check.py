@@ -1,4 +1,4 @@
-"""The check that three arrays are a tree."""
+"""The checks that three arrays are a tree, or a forest."""
 
 import numpy as np
 
@@ -14,6 +14,26 @@ def check_tree(group_offsets, group_parents, class_rows):
     Raises:
       ValueError: names the first group, row or class that breaks one.
     """
+    roots = np.zeros(min(1, group_parents.size), np.int64)
+    _check(group_offsets, group_parents, class_rows, roots)
+
+
+def check_forest(group_offsets, group_parents, class_rows):
+    """Checks that three int64 arrays are a forest, as `Forest` describes it.
+
+    Args:
+      group_offsets: as for `check_tree`.
+      group_parents: `[G]`, the row above each group; -1 for those of roots.
+      class_rows: `[N]`, the leaf row of each class.
+
+    Raises:
+      ValueError: names the first group, row or class that breaks one.
+    """
+    roots = np.flatnonzero(group_parents == -1)
+    _check(group_offsets, group_parents, class_rows, roots)
+
+
+def _check(group_offsets, group_parents, class_rows, roots):
     num_groups, num_classes = group_parents.size, class_rows.size
     if not num_groups or not num_classes:
         raise ValueError("a tree has at least one group and one class")
@@ -32,12 +52,14 @@ def check_tree(group_offsets, group_parents, class_rows):
         ),
     )
     num_rows = int(group_offsets[-1])
-    if num_rows != num_classes + num_groups - 1:
+    wanted_rows = num_classes + num_groups - max(1, roots.size)
+    if num_rows != wanted_rows:
+        in_trees = f" in {roots.size} trees" if roots.size > 1 else ""
         raise ValueError(
             f"group_offsets[-1] is {num_rows}; {num_classes} classes in "
-            f"{num_groups} groups make {num_classes + num_groups - 1} rows"
+            f"{num_groups} groups{in_trees} make {wanted_rows} rows"
         )
-    _check_parents(group_offsets, group_parents)
+    _check_parents(group_offsets, group_parents, roots)
     _refuse(
         (class_rows < 0) | (class_rows >= num_rows),
         lambda c: (
@@ -49,24 +71,29 @@ def check_tree(group_offsets, group_parents, class_rows):
     is_leaf[class_rows] = True
     if (
         np.count_nonzero(is_leaf) < num_classes
-        or is_leaf[group_parents[1:]].any()
+        or is_leaf[_inner_rows(group_parents, roots)].any()
     ):
         _refuse_shared_row(num_rows, group_parents, class_rows)
 
 
-def _check_parents(group_offsets, group_parents):
+def _check_parents(group_offsets, group_parents, roots):
     """Checks that groups follow their parent rows, in the same order."""
     if group_parents[0] != -1:
         raise ValueError(
             f"group_parents[0] is {group_parents[0]}; group 0 is the root's, "
             "so it must be -1"
         )
+    before = group_parents[:-1]
+    if roots.size > 1:
+        before = np.maximum.accumulate(before)
+    is_early = group_parents[1:] <= before
+    is_early[roots[1:] - 1] = False
     _refuse(
-        group_parents[1:] <= group_parents[:-1],
+        is_early,
         lambda i: (
             f"group {i + 1} has parent row {group_parents[i + 1]} and group "
-            f"{i} has {group_parents[i]}; groups are numbered in the order "
-            "of their parent rows, one group to a row"
+            f"{np.argmax(group_parents == before[i])} has {before[i]}; groups "
+            "are numbered in the order of their parent rows, one group to a row"
         ),
     )
     _refuse(
@@ -76,6 +103,25 @@ def _check_parents(group_offsets, group_parents):
             f"not above its own first row, {group_offsets[i + 1]}"
         ),
     )
+    if roots.size == 1:
+        return
+    sizes = np.diff(roots, append=group_parents.size)
+    first_rows = np.repeat(group_offsets[roots], sizes)
+    is_outside = group_parents < first_rows
+    is_outside[roots] = False
+    _refuse(
+        is_outside,
+        lambda g: (
+            f"group {g} has parent row {group_parents[g]}, which is not in its "
+            f"tree, whose first row is {first_rows[g]}"
+        ),
+    )
+
+
+def _inner_rows(group_parents, roots):
+    if roots.size == 1:
+        return group_parents[1:]
+    return group_parents[group_parents >= 0]
 
 
 def _refuse_shared_row(num_rows, group_parents, class_rows):
@@ -89,7 +135,7 @@ def _refuse_shared_row(num_rows, group_parents, class_rows):
             f"{owner[class_rows[c]]}"
         ),
     )
-    group = 1 + int(np.argmax(np.isin(group_parents[1:], class_rows)))
+    group = int(np.argmax(np.isin(group_parents, class_rows)))
     row = group_parents[group]
     raise ValueError(
         f"row {row} is both the leaf of class {owner[row]} and the parent of "

@@ -1,7 +1,6 @@
 """The tree over the classes: immutable, NumPy only."""
 
 import functools
-import hashlib
 import os
 
 import numpy as np
@@ -11,7 +10,7 @@ from tf_hsm.cost import expected
 from tf_hsm.tree import arrays, files, masses
 from tf_hsm.tree.check import check_tree
 from tf_hsm.tree.constructors import TreeConstructors
-from tf_hsm.tree.immutable import Immutable
+from tf_hsm.tree.group_arrays import GroupArrays, read_only
 from tf_hsm.tree.lookup import ClassLookup
 from tf_hsm.tree.names import (
     name_of_row,
@@ -26,7 +25,7 @@ from tf_hsm.tree.summary import summarize
 _Path = str | os.PathLike[str]
 
 
-class Tree(TreeConstructors, Immutable):
+class Tree(TreeConstructors, GroupArrays):
     """A rooted tree whose leaves are the classes 0 to N - 1.
 
     The children of a node are a group; every node but the root is a row of
@@ -51,10 +50,6 @@ class Tree(TreeConstructors, Immutable):
       class_rows: `[N]` int64, the leaf row of each class.
     """
 
-    group_offsets: np.ndarray
-    group_parents: np.ndarray
-    class_rows: np.ndarray
-
     def __init__(self, group_offsets, group_parents, class_rows, names=None):
         """Checks and copies the three arrays described above.
 
@@ -68,13 +63,7 @@ class Tree(TreeConstructors, Immutable):
           ValueError: the arrays are not a tree, or a name is not a str; names
             the first group, row or class that is wrong.
         """
-        for name, array in (
-            ("group_offsets", group_offsets),
-            ("group_parents", group_parents),
-            ("class_rows", class_rows),
-        ):
-            copy = _checks.check_integers(name, array).copy()
-            self.__dict__[name] = _read_only(copy)
+        self._set_arrays(group_offsets, group_parents, class_rows)
         check_tree(*self._arrays)
         self.__dict__["_names"] = names_of_rows(names, self.num_rows)
 
@@ -109,46 +98,14 @@ class Tree(TreeConstructors, Immutable):
         return files.to_config(self._arrays, self._names)
 
     @property
-    def num_classes(self) -> int:
-        """N, the number of leaves."""
-        return self.class_rows.size
-
-    @property
-    def num_groups(self) -> int:
-        """G, the number of nodes with children, the root among them."""
-        return self.group_parents.size
-
-    @property
-    def num_rows(self) -> int:
-        """R = N + G - 1, the number of nodes but for the root."""
-        return int(self.group_offsets[-1])
-
-    @property
     def depth(self) -> int:
         """L, the length of the longest path."""
         return self._levels.size - 1
 
     @functools.cached_property
-    def row_groups(self) -> np.ndarray:
-        """`[R]` int64, the group of each row."""
-        return _read_only(arrays.row_groups(self.group_offsets))
-
-    @functools.cached_property
-    def row_classes(self) -> np.ndarray:
-        """`[R]` int64, the class of each leaf row, -1 for an inner row."""
-        return _read_only(arrays.inverse(self.num_rows, self.class_rows, 0))
-
-    @functools.cached_property
-    def row_children(self) -> np.ndarray:
-        """`[R]` int64, the group below each row, -1 for a leaf."""
-        return _read_only(
-            arrays.inverse(self.num_rows, self.group_parents[1:], 1)
-        )
-
-    @functools.cached_property
     def group_depths(self) -> np.ndarray:
         """`[G]` int64, the rows above each group; 0 for the root's group."""
-        return _read_only(
+        return read_only(
             np.repeat(np.arange(self.depth), np.diff(self._levels))
         )
 
@@ -158,7 +115,7 @@ class Tree(TreeConstructors, Immutable):
 
         The classes below a row are an interval of ranks.
         """
-        return _read_only(
+        return read_only(
             arrays.class_ranks(self._arrays, self._levels, self.row_groups)
         )
 
@@ -185,7 +142,7 @@ class Tree(TreeConstructors, Immutable):
         """
         if self._names is None:
             return None
-        return _read_only(unpack_names(self._names))
+        return read_only(unpack_names(self._names))
 
     def with_class_names(self, names) -> "Tree":
         """Returns this tree with names for its leaves.
@@ -321,32 +278,6 @@ class Tree(TreeConstructors, Immutable):
     def _levels(self):
         return arrays.level_starts(self._arrays)
 
-    @property
-    def _arrays(self):
-        return arrays.TreeArrays(
-            self.group_offsets, self.group_parents, self.class_rows
-        )
-
-    @functools.cached_property
-    def _hash(self):
-        digest = hashlib.blake2b(digest_size=8)
-        for array in self._arrays:
-            digest.update(array)
-        return int.from_bytes(digest.digest(), "little")
-
-    def __hash__(self):
-        """Hashes the three arrays."""
-        return hash(self._hash)
-
-    def __eq__(self, other):
-        """Compares the three arrays."""
-        if not isinstance(other, Tree):
-            return NotImplemented
-        return self is other or all(
-            np.array_equal(mine, theirs)
-            for mine, theirs in zip(self._arrays, other._arrays, strict=True)
-        )
-
     def __repr__(self):
         """Names the sizes."""
         return (
@@ -357,8 +288,3 @@ class Tree(TreeConstructors, Immutable):
     def __reduce__(self):
         """Pickles arrays and names; they are checked again when read."""
         return type(self), (*self._arrays, self._names)
-
-
-def _read_only(array):
-    array.flags.writeable = False
-    return array

@@ -54,8 +54,11 @@ class NodeBuilder {
         break;
       }
       climb_.push_back({span, local});
-      if (span.group == 0) break;
       at_row = tree_.group_parents[span.group];
+      if (at_row < 0) {
+        CloseAll(at);  // the tree before
+        break;
+      }
     }
     while (!climb_.empty()) {
       const Step& step = climb_.back();
@@ -80,6 +83,7 @@ class NodeBuilder {
     return "";
   }
 
+  // Ends the nodes of a tree before the sorted position `at`.
   void CloseAll(int64_t at) {
     while (!open_.empty()) Close(at);
   }
@@ -104,20 +108,27 @@ class NodeBuilder {
   int64_t leaf_local_ = 0;
 };
 
-// Breadth-first numbering makes a stable sort by depth a sort by group.
+// Breadth-first numbering makes a stable sort by depth a sort by group, in each
+// tree.
 std::string SortByGroup(Plan* plan) {
   std::vector<Node>& nodes = plan->nodes;
+  const int64_t num_nodes = static_cast<int64_t>(nodes.size());
   std::vector<int64_t> starts;
-  for (const Node& node : nodes) {
-    if (node.depth + 1 >= static_cast<int64_t>(starts.size())) {
-      starts.resize(node.depth + 2);
+  plan->by_group.resize(num_nodes);
+  for (int64_t root = 0, past; root < num_nodes; root = past) {
+    past = nodes[root].after;
+    starts.assign(1, root);
+    for (int64_t i = root; i < past; ++i) {
+      const int64_t depth = nodes[i].depth;
+      if (depth + 1 >= static_cast<int64_t>(starts.size())) {
+        starts.resize(depth + 2);
+      }
+      ++starts[depth + 1];
     }
-    ++starts[node.depth + 1];
-  }
-  std::partial_sum(starts.begin(), starts.end(), starts.begin());
-  plan->by_group.resize(nodes.size());
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    plan->by_group[starts[nodes[i].depth]++] = static_cast<int64_t>(i);
+    std::partial_sum(starts.begin(), starts.end(), starts.begin());
+    for (int64_t i = root; i < past; ++i) {
+      plan->by_group[starts[nodes[i].depth]++] = i;
+    }
   }
   int64_t last_group = -1;
   int64_t last_row = 0;

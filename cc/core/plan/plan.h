@@ -31,10 +31,10 @@ struct Node {
   int64_t group = 0;
   int64_t first_row = 0;
   int64_t fanout = 0;
-  int64_t parent = -1;        // index of the parent node, -1 for the root's
+  int64_t parent = -1;        // index of the parent node, -1 for a root's
   int64_t parent_local = -1;  // our parent row, counted within its group
-  int64_t depth = 0;
-  int64_t after = 0;  // index of the first node past its descendants
+  int64_t depth = 0;          // in its tree
+  int64_t after = 0;          // index of the first node past its descendants
   int64_t begin = 0;
   int64_t end = 0;
   int64_t row_offset = 0;     // of its first row among all touched rows

@@ -1,11 +1,13 @@
-// A tree as the ops see it: arrays that somebody else owns, of which each op
-// has those that it needs.
+// A forest as the ops see it: arrays that somebody else owns, of which each op
+// has those that it needs. A tree is a forest of one root.
 //
-// Rows are breadth-first and siblings contiguous: group g owns the rows
-// [group_offsets[g], group_offsets[g + 1]); group 0 is the root's; groups are
-// numbered in the order of their parent rows. The arrays may hold anything:
-// whoever reads them checks each value before using it as an index, along the
-// paths that are really walked, so that no call does O(classes) work.
+// Trees follow each other, and so do their classes' ranks. In each, rows are
+// breadth-first and siblings contiguous: group g owns the rows
+// [group_offsets[g], group_offsets[g + 1]); the first group of a tree is its
+// root's; groups are numbered in the order of their parent rows. So
+// num_rows = num_classes + num_groups - num_roots. The arrays may hold
+// anything: whoever reads them checks each value before using it as an index,
+// along the paths that are really walked, so that no call does O(classes) work.
 
 #ifndef TF_HSM_CC_CORE_TREE_TREE_VIEW_H_
 #define TF_HSM_CC_CORE_TREE_TREE_VIEW_H_
@@ -25,6 +27,15 @@ struct TreeView {
   const int64_t* class_ranks = nullptr;    // [num_classes], depth-first rank
   // [num_rows]: the group below the row, or -1 - class of a leaf.
   const int64_t* row_below = nullptr;
+  int64_t num_roots = 1;
+  // [num_roots], the first group of each tree: ascending, from 0; checked by
+  // whoever makes the view. Null for one tree, and for walks up that do not
+  // ask which tree they are in.
+  const int64_t* root_groups = nullptr;
+
+  int64_t root_group(int64_t root) const {
+    return root_groups == nullptr ? 0 : root_groups[root];
+  }
 };
 
 }  // namespace tf_hsm

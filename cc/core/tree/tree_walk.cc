@@ -29,10 +29,14 @@ std::string GroupOf(const TreeView& tree, int64_t row, int64_t below,
                       tree.num_rows + 1);
   }
   const int64_t parent = tree.group_parents[group];
-  if (group == 0 ? parent != -1 : (parent < 0 || parent >= first)) {
-    return group == 0 ? At("group_parents", 0, parent) +
-                            ", but the root's group has the parent -1"
-                      : OutOfRange("group_parents", group, parent, 0, first);
+  if (group == 0 && parent != -1) {
+    return At("group_parents", 0, parent) +
+           ", but the root's group has the parent -1";
+  }
+  // A forest has roots further on.
+  const int64_t least = group == 0 || tree.num_roots > 1 ? -1 : 0;
+  if (parent < least || parent >= first) {
+    return OutOfRange("group_parents", group, parent, least, first);
   }
   if (group >= below) {
     return At("row_groups", row, group) +

@@ -26,7 +26,8 @@ std::string OutOfRange(const char* array, int64_t index, int64_t value,
                        int64_t low, int64_t high);
 
 // The group that `row` belongs to, which must come before the group `below`: a
-// walk up such groups ends. Its parent is checked too.
+// walk up such groups ends. Its parent is checked too: a row before the group,
+// or -1 of a root's group.
 std::string GroupOf(const TreeView& tree, int64_t row, int64_t below,
                     GroupSpan* span);
 

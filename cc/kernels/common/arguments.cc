@@ -77,6 +77,17 @@ absl::Status ReadTreeAbove(OpKernelContext* context, TreeView* tree) {
                     "one per row of weights", &tree->row_groups);
 }
 
+absl::Status CountRoots(TreeView* tree) {
+  tree->num_roots = tree->num_classes + tree->num_groups - tree->num_rows;
+  if (tree->num_roots >= 1 && tree->num_roots <= tree->num_groups) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "class_rows must have from ", tree->num_rows - tree->num_groups + 1,
+      " to ", tree->num_rows, " values for ", tree->num_groups, " groups of ",
+      tree->num_rows, " rows of weights, but has ", tree->num_classes));
+}
+
 void CopyIntegers(const Tensor& tensor, std::vector<int64_t>* values) {
   if (tensor.dtype() == tensorflow::DT_INT32) {
     Copy<int32_t>(tensor, values);

@@ -33,6 +33,9 @@ absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,
 // Adds those that a walk up needs: `group_parents`, `class_rows`, `row_groups`.
 absl::Status ReadTreeAbove(OpKernelContext* context, TreeView* tree);
 
+// Sets the number of roots, of which each takes away a row, and checks it.
+absl::Status CountRoots(TreeView* tree);
+
 // Copies integers of either type.
 void CopyIntegers(const Tensor& tensor, std::vector<int64_t>* values);
 

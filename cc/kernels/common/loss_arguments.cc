@@ -51,10 +51,12 @@ absl::Status LossArguments::Read(OpKernelContext* context) {
       ReadVector(context, "class_rows", -1, "one per class", &tree.class_rows));
   TF_RETURN_IF_ERROR(ReadVector(context, "class_ranks", tree.num_classes,
                                 "as class_rows", &tree.class_ranks));
-  return ReadVector(context, "row_groups", tree.num_rows,
-                    "one per row of weights (the weights must be made for this "
-                    "tree)",
-                    &tree.row_groups);
+  TF_RETURN_IF_ERROR(
+      ReadVector(context, "row_groups", tree.num_rows,
+                 "one per row of weights (the weights must be made for this "
+                 "tree)",
+                 &tree.row_groups));
+  return CountRoots(&tree);
 }
 
 absl::Status ReadLossGrads(OpKernelContext* context,
