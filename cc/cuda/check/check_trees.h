@@ -1,10 +1,13 @@
-// Trees of given shapes for gpu_check.cc.
+// Trees and forests of given shapes for gpu_check.cc.
 
 #ifndef TF_HSM_CC_CUDA_CHECK_CHECK_TREES_H_
 #define TF_HSM_CC_CUDA_CHECK_CHECK_TREES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "cc/core/testing/test_support.h"
@@ -104,6 +107,57 @@ inline OwnedTree SkewedTree(int64_t groups, std::mt19937* rng) {
     left -= grows ? 1 : 0;
     return grows ? int64_t{2} : int64_t{0};
   });
+}
+
+// A forest of these trees, whose classes stand in any order.
+inline OwnedTree JoinTrees(const std::vector<OwnedTree>& trees,
+                           std::mt19937* rng) {
+  OwnedTree forest;
+  for (const OwnedTree& tree : trees) {
+    const int64_t groups = forest.parents.size();
+    const int64_t rows = forest.row_groups.size();
+    const int64_t classes = forest.class_rows.size();
+    for (size_t g = 0; g < tree.parents.size(); ++g) {
+      forest.offsets.push_back(rows + tree.offsets[g + 1]);
+      forest.parents.push_back(g == 0 ? -1 : rows + tree.parents[g]);
+    }
+    for (const int64_t g : tree.row_groups) {
+      forest.row_groups.push_back(groups + g);
+    }
+    for (const int64_t below : tree.row_below) {
+      forest.row_below.push_back(below < 0 ? below - classes : groups + below);
+    }
+    for (size_t c = 0; c < tree.class_rows.size(); ++c) {
+      forest.class_rows.push_back(rows + tree.class_rows[c]);
+      forest.ranks.push_back(classes + tree.ranks[c]);
+    }
+  }
+  std::vector<int64_t> names(forest.class_rows.size());
+  std::iota(names.begin(), names.end(), 0);
+  std::shuffle(names.begin(), names.end(), *rng);
+  const OwnedTree ordered = forest;
+  for (size_t c = 0; c < names.size(); ++c) {
+    forest.class_rows[names[c]] = ordered.class_rows[c];
+    forest.ranks[names[c]] = ordered.ranks[c];
+    forest.row_below[ordered.class_rows[c]] = ~names[c];
+  }
+  return forest;
+}
+
+// Trees of all kinds, one of a single class among them.
+inline OwnedTree MixedForest(std::mt19937* rng) {
+  return JoinTrees({BinaryTree(3), FlatTree(1), TwoLevelTree(70), FlatTree(45),
+                    ChainTree(6, 3), RandomTree(9, 20, 0.3, rng)},
+                   rng);
+}
+
+// `count` small trees.
+inline OwnedTree WideForest(int64_t count, std::mt19937* rng) {
+  std::vector<OwnedTree> trees;
+  for (int64_t i = 0; i < count; ++i) {
+    trees.push_back(i % 3 == 0 ? FlatTree(2 + i % 13) : SkewedTree(3, rng));
+  }
+  return JoinTrees(trees, rng);
 }
 
 // The first group of each level, and the number of groups.

@@ -199,9 +199,10 @@ struct PlanCase {
 // One block and many make the same plan, of right trees and of wrong ones.
 inline void CheckTwoWays(std::mt19937* rng) {
   const std::pair<const char*, OwnedTree> trees[] = {
-      {"flat", FlatTree(203)},     {"two_level", TwoLevelTree(5000)},
-      {"binary", BinaryTree(11)},  {"skewed", SkewedTree(200, rng)},
-      {"chain", ChainTree(40, 3)}, {"ragged", RandomTree(60, 90, 0.2, rng)}};
+      {"flat", FlatTree(203)},        {"two_level", TwoLevelTree(5000)},
+      {"binary", BinaryTree(11)},     {"skewed", SkewedTree(200, rng)},
+      {"chain", ChainTree(40, 3)},    {"ragged", RandomTree(60, 90, 0.2, rng)},
+      {"forest", WideForest(90, rng)}};
   for (const auto& [name, tree] : trees) {
     int64_t wrong = 0, one = 0, many = 0;
     std::string error;

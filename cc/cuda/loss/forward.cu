@@ -16,7 +16,8 @@ TreeShape DescribeTree(const TreeView& tree) {
   for (int64_t g = 0; g < tree.num_groups; ++g) {
     const int64_t fanout = tree.group_offsets[g + 1] - tree.group_offsets[g];
     const bool is_large = fanout > kMaxSmallFanout;
-    const int64_t above = g == 0 ? -1 : tree.row_groups[tree.group_parents[g]];
+    const int64_t parent = tree.group_parents[g];
+    const int64_t above = parent < 0 ? -1 : tree.row_groups[parent];
     depths[g] = 1 + (above < 0 ? 0 : depths[above]);
     large[g] = (is_large ? 1 : 0) + (above < 0 ? 0 : large[above]);
     shape.depth = std::max(shape.depth, depths[g]);

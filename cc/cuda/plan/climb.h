@@ -1,5 +1,5 @@
-// The path of a label, from the leaf up to the root, on arrays that may be
-// wrong: every value of the tree is checked before it is an index.
+// The path of a label, from the leaf up to a root, on arrays that may be wrong:
+// every value of the forest is checked before it is an index.
 
 #ifndef TF_HSM_CC_CUDA_PLAN_CLIMB_H_
 #define TF_HSM_CC_CUDA_PLAN_CLIMB_H_
@@ -51,8 +51,7 @@ TF_HSM_DEVICE int64_t GroupOfRow(const TreeView& tree, const TreeShape& shape,
   if (fanout > shape.max_fanout) return -1;
   if (fanout <= kMaxSmallFanout && fanout > shape.small_fanout) return -1;
   const int64_t parent = tree.group_parents[group];
-  const bool right = group == 0 ? parent == -1 : parent >= 0 && parent < first;
-  return right ? group : -1;
+  return parent >= -1 && parent < first ? group : -1;
 }
 
 // The groups on the path of a leaf; 0 if the path is wrong.
@@ -65,8 +64,8 @@ TF_HSM_DEVICE int DepthOf(const TreeView& tree, const TreeShape& shape,
     const int64_t fanout =
         tree.group_offsets[group + 1] - tree.group_offsets[group];
     if (fanout > kMaxSmallFanout && ++large > shape.large_depth) return 0;
-    if (group == 0) return depth;
     row = tree.group_parents[group];
+    if (row < 0) return depth;
   }
   return 0;
 }

@@ -10,6 +10,7 @@ namespace gpu {
 namespace {
 
 std::string CheckGroups(const TreeView& tree) {
+  int64_t roots = 0, first_row = 0;  // of the tree that a group is in
   for (int64_t g = 0; g < tree.num_groups; ++g) {
     GroupSpan span;
     const std::string error = GroupAt(tree, g, &span);
@@ -25,8 +26,12 @@ std::string CheckGroups(const TreeView& tree) {
       return At("group_parents", 0, parent) +
              ", but the root's group has the parent -1";
     }
-    if (g > 0 && (parent < 0 || parent >= span.first_row)) {
-      return OutOfRange("group_parents", g, parent, 0, span.first_row);
+    if (parent == -1) {
+      ++roots;
+      first_row = span.first_row;
+    } else if (parent < first_row || parent >= span.first_row) {
+      return OutOfRange("group_parents", g, parent, first_row, span.first_row) +
+             ", the rows of its tree before its own, and not the -1 of a root";
     }
   }
   for (const int64_t g : {int64_t{0}, tree.num_groups}) {
@@ -35,7 +40,12 @@ std::string CheckGroups(const TreeView& tree) {
     return At("group_offsets", g, tree.group_offsets[g]) +
            ", but the groups must have all rows: " + std::to_string(row);
   }
-  return "";
+  const int64_t below = tree.num_classes + tree.num_groups - roots;
+  if (tree.num_rows == below) return "";
+  return "group_parents has " + std::to_string(roots) +
+         " times -1, but each of the " + std::to_string(tree.num_rows) +
+         " rows must be that of one of " + std::to_string(tree.num_classes) +
+         " classes or the parent of one of the other groups";
 }
 
 // Ranks of the leaves below a row.
@@ -71,23 +81,29 @@ std::string CheckLeaves(const TreeView& tree) {
     below[row] = {rank, rank, 1};
     taken[rank] = true;
   }
-  for (int64_t g = tree.num_groups - 1; g > 0; --g) {
+  int64_t end = tree.num_classes;  // of the ranks of the trees up to this one
+  for (int64_t g = tree.num_groups - 1; g >= 0; --g) {
     RankSpan span;
     for (int64_t row = tree.group_offsets[g]; row < tree.group_offsets[g + 1];
          ++row) {
       span.Add(below[row]);
     }
     const int64_t parent = tree.group_parents[g];
-    if (below[parent].count > 0) {
+    if (parent >= 0 && below[parent].count > 0) {
       return At("group_parents", g, parent) +
              " is the row of a class or of another group too";
     }
-    if (span.high - span.low + 1 != span.count) {
+    if (span.high - span.low + 1 != span.count ||
+        (parent < 0 && span.high + 1 != end)) {
       return "class_ranks is not the depth-first order of this tree's leaves, "
-             "below group_parents[" +
-             std::to_string(g) + "] = " + std::to_string(parent);
+             "below " +
+             At("group_parents", g, parent);
     }
-    below[parent] = span;
+    if (parent < 0) {
+      end = span.low;
+    } else {
+      below[parent] = span;
+    }
   }
   return "";
 }
