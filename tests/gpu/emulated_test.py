@@ -47,6 +47,12 @@ def test_loss(name, dtype):
     gpu_cases.check_loss(EMULATED, name, (5, 3), dtype)
 
 
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("name", gpu_cases.FORESTS)
+def test_loss_of_forests(name, dtype):
+    gpu_cases.check_loss(EMULATED, name, (7, 5), dtype)
+
+
 @pytest.mark.parametrize("name", ["flat", "one_huge_group"])
 def test_wide_groups(name):
     gpu_cases.check_loss(EMULATED, name, (17, 33), np.float32)
@@ -88,6 +94,13 @@ def test_train_step(rule, dtype, has_biases):
     gpu_step_cases.check_train_step(
         EMULATED, rule, "random", (5, 3), dtype, has_biases
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("name", ["below three_levels", "below huffman_3"])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_train_step_of_forests(rule, name, dtype):
+    gpu_step_cases.check_train_step(EMULATED, rule, name, (17, 3), dtype, True)
 
 
 def test_a_step_keeps_what_was_read():

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, trees
+from tests.support import forests, oracle, trees
 from tests.support.evaluation import assert_within, dense
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
@@ -34,7 +34,17 @@ for _name in (
 ):
     OPS += [f"TfHsm{_name}", f"ResourceTfHsm{_name}"]
 
-build = functools.cache(lambda name: {**trees.CATALOGUE, **trees.DEEP}[name]())
+# Forests, each below some rows of a tree.
+FORESTS = [f"below {name}" for name in forests.TREES]
+
+
+@functools.cache
+def build(name):
+    """Makes a tree, or a forest, of the catalogues."""
+    if name in FORESTS:
+        tree = forests.TREES[name.removeprefix("below ")]()
+        return forests.cut(tree, forests.some_rows(tree, 1), 1).forest
+    return {**trees.CATALOGUE, **trees.DEEP}[name]()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,9 +245,9 @@ def check_two_threads(place):
                 )
 
 
-def check_broken_trees(place, array, index, value, message):
+def check_broken_trees(place, array, index, value, message, name="two_level_7"):
     """An error that names the array, the position and the value."""
-    tree = build("two_level_7")
+    tree = build(name)
     problem = oracle.random_problem(tree, 7, 3, np.float32)
     arrays = tree_tensors(tree)._asdict()
     broken = arrays[array].numpy()
@@ -270,6 +280,40 @@ BROKEN_TREES = [
     ("class_rows", 2, 2**40, r"class_rows\[2\] = 1099511627776 is outside"),
     ("class_ranks", 2, 2**40, r"class_ranks\[2\] = 1099511627776 is outside"),
     ("class_ranks", 2, 0, r"class_ranks\[2\] = 0 is another class's"),
+    ("group_parents", 1, -1, r"group_parents\[1\] = -1 is root number 2, but"),
+]
+# A forest of twelve trees, the first of 6 groups and 55 rows.
+_FOREST = "below three_levels"
+BROKEN_TREES += [
+    (
+        "group_parents",
+        7,
+        3,
+        r"group_parents\[7\] = 3 is outside \[55, 60\), the rows of its tree",
+        _FOREST,
+    ),
+    (
+        "group_parents",
+        6,
+        54,
+        "has 11 times the -1 of a root, but .* are those of 12 trees",
+        _FOREST,
+    ),
+    (
+        "group_parents",
+        8,
+        -1,
+        r"group_parents\[9\] = 57 is outside \[70, 80\)",
+        _FOREST,
+    ),
+    # Trees in the reverse order.
+    (
+        "class_ranks",
+        slice(None),
+        239 - build(_FOREST).class_ranks,
+        r"class_ranks is not the .*, below group_parents\[\d+\] = -1",
+        _FOREST,
+    ),
 ]
 
 

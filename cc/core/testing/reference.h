@@ -76,7 +76,8 @@ inline void ReferenceLogProbs(const TreeView& tree, int64_t width,
     }
     double sum = 0;
     for (int64_t r = first; r < last; ++r) sum += std::exp(log_probs[r] - max);
-    const double above = group == 0 ? 0 : log_probs[tree.group_parents[group]];
+    const int64_t parent = tree.group_parents[group];
+    const double above = parent < 0 ? 0 : log_probs[parent];
     for (int64_t r = first; r < last; ++r) {
       log_probs[r] = above + (log_probs[r] - max - std::log(sum));
     }

@@ -54,7 +54,8 @@ constexpr int kMaxIgnored = 8;
 
 template <typename T>
 struct Batch {
-  TreeView tree;  // of device pointers; row_below may be null
+  // Of device pointers. row_below may be null; root_groups is not read.
+  TreeView tree;
   TreeShape shape;
   const T* weights = nullptr;  // [rows, width]
   const T* biases = nullptr;   // [rows], or null
@@ -67,6 +68,8 @@ struct Batch {
   int num_ignored = 0;
   int64_t ignored[kMaxIgnored] = {};  // classes without loss
   Precision precision = Precision::kExact;
+  // [size, roots], where walks down begin; null: 0. The loss does not read it.
+  const Accumulator<T>* root_log_probs = nullptr;
 };
 
 // Bytes of the two blocks of device memory that a batch needs, aligned to 256.

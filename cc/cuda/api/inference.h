@@ -1,37 +1,33 @@
 // What a trained model answers on a GPU: the log-probabilities of all classes,
 // the best ones, and draws. See gpu.h for what holds throughout.
 //
-// `batch` is that of the loss; its labels are not read.
+// `batch` is that of the loss; its labels are not read. `levels` are those of
+// its tree (levels.h).
+//
+// What goes down a forest begins at each root with the log-probability of that
+// root, batch.root_log_probs.
 
 #ifndef TF_HSM_CC_CUDA_API_INFERENCE_H_
 #define TF_HSM_CC_CUDA_API_INFERENCE_H_
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "cc/cuda/api/gpu.h"
+#include "cc/cuda/api/levels.h"
 
 namespace tf_hsm {
 namespace gpu {
 
 constexpr int64_t kMaxTopK = 1024;
 
-// `levels`, on the host: the first group of each level, then num_groups
-// (FindLevels in cc/core/api/log_probs.h). With `of_nodes` out is [size, rows],
-// else [size, classes]. `scratch` has LogProbsBytes.
+// With `of_nodes` out is [size, rows], else [size, classes]. `scratch` has
+// LogProbsBytes.
 template <typename T>
 int64_t LogProbsBytes(const Batch<T>& batch, bool of_nodes);
 template <typename T>
-std::string LogProbs(const Batch<T>& batch, const std::vector<int64_t>& levels,
-                     bool of_nodes, Accumulator<T>* out, void* scratch,
-                     void* stream);
-
-// What a search must know of the tree on the host.
-struct TreeOnHost {
-  const std::vector<int64_t>& levels;  // as above
-  const int64_t* group_offsets;        // [num_groups + 1]
-};
+std::string LogProbs(const Batch<T>& batch, const Levels& levels, bool of_nodes,
+                     Accumulator<T>* out, void* scratch, void* stream);
 
 // How much a search does at a time.
 struct SearchShape {
@@ -45,21 +41,33 @@ struct SearchShape {
 template <typename T>
 SearchShape FitSearch(const Batch<T>& batch, int64_t k, int64_t max_bytes);
 
-// The `k` best classes of each example, best first, of equal ones the smaller
+// What is wanted of a search.
+struct WantedClasses {
+  int64_t k = 1;
+  // [size], or null. Only classes whose log-probability is finite and at least
+  // this are wanted; where they are fewer than k, log-probability minus
+  // infinity and class -1 stand for the others.
+  const float* bounds = nullptr;
+};
+
+// The k best classes of each example, best first, of equal ones the smaller
 // class; NaN counts as minus infinity. Exact, whatever the shape of the search.
 // Not for float64. log_probs and classes are [size, k]; `scratch` has
 // TopKBytes; batch.tree has row_below.
 template <typename T>
 int64_t TopKBytes(const Batch<T>& batch, int64_t k, const SearchShape& shape);
 template <typename T>
-std::string TopK(const Batch<T>& batch, const TreeOnHost& host, int64_t k,
-                 const SearchShape& shape, float* log_probs, int64_t* classes,
-                 void* scratch, void* stream);
+std::string TopK(const Batch<T>& batch, const Levels& levels,
+                 const WantedClasses& wanted, const SearchShape& shape,
+                 float* log_probs, int64_t* classes, void* scratch,
+                 void* stream);
 
 // Draws classes [size, num_samples] by one uniform number per level, that of
 // (seeds, draw, level) in cc/core/base/philox.h; every group's logits are
-// divided by `temperature`. -1 where the probabilities are NaN. batch.tree has
-// row_below.
+// divided by `temperature`. With root_log_probs the root is drawn first, by the
+// number of level 0, and not by the temperature; what lies below it has the
+// levels from 1 on. Several roots need them. -1 where the probabilities are
+// NaN, or there are none. batch.tree has row_below.
 struct SampleArguments {
   int64_t num_samples = 1;
   uint64_t seed_0 = 0;
@@ -69,8 +77,9 @@ struct SampleArguments {
 template <typename T>
 int64_t SampleBytes(const Batch<T>& batch, const SampleArguments& arguments);
 template <typename T>
-std::string Sample(const Batch<T>& batch, const SampleArguments& arguments,
-                   int64_t* classes, void* scratch, void* stream);
+std::string Sample(const Batch<T>& batch, const Levels& levels,
+                   const SampleArguments& arguments, int64_t* classes,
+                   void* scratch, void* stream);
 
 }  // namespace gpu
 }  // namespace tf_hsm

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "cc/cuda/api/gpu.h"
+#include "cc/cuda/api/levels.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -18,30 +18,37 @@ template <typename A>
 struct AllLogProbs {
   bool of_nodes = false;
   A* values = nullptr;  // [size, rows] with of_nodes, else [size, classes]
-  A* groups = nullptr;  // [size, groups], of the parent row; 0 for the root's
+  A* groups = nullptr;  // [size, groups], of the parent row or of the root
 };
 
-// Without of_nodes it takes at most `chunk` examples at a time. `levels` as for
-// LogProbs; `scratch` has AllLogProbsBytes.
+// Without of_nodes it takes at most `chunk` examples at a time. `scratch` has
+// AllLogProbsBytes.
 template <typename T>
 int64_t AllLogProbsBytes(const Batch<T>& batch, bool of_nodes, int64_t chunk);
 template <typename T>
-std::string MakeAllLogProbs(const Batch<T>& batch,
-                            const std::vector<int64_t>& levels, int64_t chunk,
+std::string MakeAllLogProbs(const Batch<T>& batch, const Levels& levels,
+                            int64_t chunk,
                             const AllLogProbs<Accumulator<T>>& out,
                             void* scratch, void* stream);
 
-// Fills dz [size, rows] and dx [size, width] from the gradient that reaches the
-// values, `grads`, of their shape. batch.tree has row_below; `scratch` has
-// LogProbsGradBytes.
+// The gradients by logits, inputs and root_log_probs.
+template <typename A>
+struct LogProbsGrads {
+  A* dz = nullptr;     // [size, rows]
+  A* dx = nullptr;     // [size, width]
+  A* roots = nullptr;  // [size, roots], or null
+};
+
+// Makes them of the gradient that reaches the values, `grads`, of their shape.
+// batch.tree has row_below; `scratch` has LogProbsGradBytes.
 template <typename T>
 int64_t LogProbsGradBytes(const Batch<T>& batch);
 template <typename T>
-std::string LogProbsGrad(const Batch<T>& batch,
-                         const std::vector<int64_t>& levels,
+std::string LogProbsGrad(const Batch<T>& batch, const Levels& levels,
                          const AllLogProbs<const Accumulator<T>>& forward,
-                         const Accumulator<T>* grads, Accumulator<T>* dz,
-                         Accumulator<T>* dx, void* scratch, void* stream);
+                         const Accumulator<T>* grads,
+                         const LogProbsGrads<Accumulator<T>>& out,
+                         void* scratch, void* stream);
 
 }  // namespace gpu
 }  // namespace tf_hsm

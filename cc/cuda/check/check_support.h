@@ -37,7 +37,24 @@ struct CheckCase {
   int64_t shared_bytes = 64 << 10;  // of a block, in the emulation
   int needs = 0;
   bool only_float = false;  // other types would take the host minutes
+  bool starts = false;  // of walks down, in a tree; a forest has them anyway
 };
+
+// The root_log_probs [size, roots] of a case, none where it has none. Some
+// roots, and all of some examples, cannot be reached.
+template <typename A>
+std::vector<A> DrawStarts(const CheckCase& c, int64_t size, std::mt19937* rng) {
+  const int64_t roots = ViewOf(c.tree).num_roots;
+  std::vector<A> starts;
+  if (roots == 1 && !c.starts) return starts;
+  for (int64_t i = 0; i < size * roots; ++i) {
+    const int64_t example = i / roots;
+    const bool none = (*rng)() % 4 == 0 || example % 11 == 8;
+    starts.push_back(none ? -static_cast<A>(INFINITY)
+                          : -static_cast<A>((*rng)() % 64) / 16);
+  }
+  return starts;
+}
 
 // The stream that a thread of the host checks on.
 inline void* CheckStream() {
@@ -74,7 +91,7 @@ Rounding RoundingOf(Precision precision) {
 struct Errors {
   double worst = 0;
   void Add(double got, double want) {
-    if (std::isnan(got) && std::isnan(want)) return;
+    if (got == want || (std::isnan(got) && std::isnan(want))) return;
     const double error = std::fabs(got - want) / (1 + std::fabs(want));
     if (!(error <= worst)) worst = std::isnan(error) ? INFINITY : error;
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cc/core/testing/test_support.h"
+#include "cc/cuda/api/levels.h"
 #include "cc/cuda/device/device_array.h"
 
 namespace tf_hsm {
@@ -160,21 +161,16 @@ inline OwnedTree WideForest(int64_t count, std::mt19937* rng) {
   return JoinTrees(trees, rng);
 }
 
-// The first group of each level, and the number of groups.
-inline std::vector<int64_t> LevelStarts(const OwnedTree& tree) {
-  std::vector<int64_t> levels = {0};
-  const int64_t groups = tree.parents.size();
-  for (int64_t end = 1; levels.back() < groups;) {
-    levels.push_back(end);
-    const int64_t rows = tree.offsets[end];
-    while (end < groups && tree.parents[end] < rows) ++end;
-  }
-  return levels;
+// The numbers of a forest's view for which OwnedTree has no arrays.
+inline TreeView ViewOf(const OwnedTree& tree) {
+  TreeView view = tree.view();
+  view.num_roots = std::count(tree.parents.begin(), tree.parents.end(), -1);
+  return view;
 }
 
 // A tree's arrays on the device.
 struct DeviceTree {
-  explicit DeviceTree(const OwnedTree& tree) : DeviceTree(tree, tree.view()) {}
+  explicit DeviceTree(const OwnedTree& tree) : DeviceTree(tree, ViewOf(tree)) {}
   // Takes arrays that may be wrong, and the sizes of `view`.
   DeviceTree(const OwnedTree& tree, const TreeView& view)
       : offsets(tree.offsets),
@@ -188,11 +184,27 @@ struct DeviceTree {
   TreeView view() const {
     return {host.num_classes,  host.num_rows,  host.num_groups,
             offsets.data(),    parents.data(), class_rows.data(),
-            row_groups.data(), ranks.data(),   below.data()};
+            row_groups.data(), ranks.data(),   below.data(),
+            host.num_roots,    nullptr};
   }
 
   DeviceArray<int64_t> offsets, parents, class_rows, row_groups, ranks, below;
   TreeView host;
+};
+
+// A forest's levels, on the device too.
+struct DeviceLevels {
+  explicit DeviceLevels(const OwnedTree& tree)
+      : levels(MakeLevels(ViewOf(tree), &numbers)), device(numbers) {
+    if (!numbers.empty()) {
+      levels.places = PlacesIn(ViewOf(tree), device.data());
+    }
+  }
+  DeviceLevels(const DeviceLevels&) = delete;
+
+  std::vector<int64_t> numbers;
+  Levels levels;
+  const DeviceArray<int64_t> device;
 };
 
 }  // namespace gpu

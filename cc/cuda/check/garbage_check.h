@@ -25,9 +25,10 @@ class GarbageCheck {
 
   GarbageCheck(const CheckCase& c, Precision precision, std::mt19937* rng)
       : tree_(c.tree),
-        levels_(LevelStarts(c.tree)),
+        levels_(c.tree),
         rng_(rng),
-        case_(c, precision, rng) {}
+        case_(c, precision, rng),
+        starts_(DrawStarts<A>(c, c.size, rng)) {}
 
   void Run() {
     for (int array = 0; array < kArrays; ++array) {
@@ -134,15 +135,18 @@ class GarbageCheck {
         error += ApplyUpdate(batch, memory, grads, update, CheckStream());
         if (logits == 0) break;
       }
+      const DeviceArray<A> starts(starts_);
+      Batch<T> below = batch;
+      if (!starts_.empty()) below.root_log_probs = starts.data();
       const DeviceBlock scratch(LogProbsBytes(batch, false));
       const DeviceArray<A> classes(case_.size * case_.tree.num_classes);
-      error += LogProbs(batch, levels_, false, classes.data(), scratch.data(),
-                        CheckStream());
+      error += LogProbs(below, levels_.levels, false, classes.data(),
+                        scratch.data(), CheckStream());
       SampleArguments arguments;
       const DeviceBlock sample_scratch(SampleBytes(batch, arguments));
       const DeviceArray<int64_t> drawn(case_.size);
-      error += Sample(batch, arguments, drawn.data(), sample_scratch.data(),
-                      CheckStream());
+      error += Sample(below, levels_.levels, arguments, drawn.data(),
+                      sample_scratch.data(), CheckStream());
       for (int64_t id : drawn.Download()) {
         if (id < -1 || id >= case_.tree.num_classes) error += "a wrong draw ";
       }
@@ -152,9 +156,10 @@ class GarbageCheck {
   }
 
   const OwnedTree& tree_;
-  const std::vector<int64_t> levels_;
+  const DeviceLevels levels_;
   std::mt19937* rng_;
   LossCase<T> case_;
+  const std::vector<A> starts_;
 };
 
 }  // namespace gpu

@@ -15,7 +15,6 @@
 //   --list       prints the names of the checks
 //   --only=NAME  runs the one of this name
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -49,10 +48,9 @@ void RunTyped(const CheckCase& c, Precision precision, std::mt19937* rng) {
   loss.MakeReference();
   LossCheck<T>(loss).Run();
   UpdateCheck<T>(loss).Run();
+  LogProbsGradCheck<T>(c, loss, rng).Run();
   BestClassesCheck<T>(loss, rng).Run();
   SavedStateCheck<T>(loss).Run();
-  if (std::count(c.tree.parents.begin(), c.tree.parents.end(), -1) > 1) return;
-  LogProbsGradCheck<T>(c, loss, rng).Run();
   const InferenceCase<T> inference(c, precision, rng);
   InferenceCheck<T>(inference).Run();
   if constexpr (kSumsInFloat<T>) TopKCheck<T>(inference).Run();
@@ -163,6 +161,11 @@ void AddForests(Checks* checks) {
     checks->AddCase(name, true, make);
   };
   add("forest", [](Rng* rng) { return Case(MixedForest(rng), 61, 21); });
+  add("below one root", [](Rng* rng) {
+    CheckCase c = Case(RandomTree(8, 30, 0.3, rng), 23, 11);
+    c.starts = true;
+    return c;
+  });
   add("forest of many", [](Rng* rng) {
     CheckCase c = Case(WideForest(70, rng), 90, 12);
     c.biases = false;

@@ -23,19 +23,22 @@ struct InferenceCase {
   InferenceCase(const CheckCase& c, Precision the_precision, std::mt19937* rng,
                 int64_t most = kMaxPredictions)
       : name(c.name),
-        tree(c.tree.view()),
+        tree(ViewOf(c.tree)),
         owned_tree(c.tree),
         device_tree(c.tree),
         precision(the_precision),
-        levels(LevelStarts(c.tree)),
+        device_levels(c.tree),
+        levels(device_levels.levels),
         size(std::min(c.size, most)),
         width(c.width),
         w(Draw<T>(tree.num_rows * width, 32, rng)),
         b(Draw<T>(c.biases ? tree.num_rows : 0, 64, rng)),
         x(Draw<T>(size * width, 64, rng)),
+        starts(DrawStarts<A>(c, size, rng)),
         device_w(w),
         device_b(b),
-        device_x(x) {
+        device_x(x),
+        device_starts(starts) {
     batch.tree = device_tree.view();
     batch.shape = DescribeTree(tree);
     batch.weights = device_w.data();
@@ -45,6 +48,7 @@ struct InferenceCase {
     batch.input_type = kElementType<T>;
     batch.size = size;
     batch.precision = precision;
+    batch.root_log_probs = starts.empty() ? nullptr : device_starts.data();
   }
 
   std::string Name(const std::string& what) const {
@@ -67,10 +71,13 @@ struct InferenceCase {
   const OwnedTree& owned_tree;
   const DeviceTree device_tree;
   const Precision precision;
-  const std::vector<int64_t> levels;
+  const DeviceLevels device_levels;
+  const Levels& levels;
   const int64_t size, width;
   const std::vector<T> w, b, x;
+  const std::vector<A> starts;  // [size, roots], or none
   const DeviceArray<T> device_w, device_b, device_x;
+  const DeviceArray<A> device_starts;
   Batch<T> batch;
 };
 

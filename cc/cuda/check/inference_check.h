@@ -26,24 +26,45 @@ class InferenceCheck {
       : case_(c), tree_(c.tree), size_(c.size) {}
 
   void Run() {
-    CheckLogProbs();
+    if (tree_.num_roots > 1) {
+      Batch<T> batch = case_.batch;
+      batch.root_log_probs = nullptr;
+      CheckLogProbs(batch, "log_probs without starts");
+    }
+    CheckLogProbs(case_.batch, "log_probs");
     CheckSample();
   }
 
  private:
-  void CheckLogProbs() {
+  // The number of the tree that each row is in.
+  std::vector<int64_t> RowRoots() const {
+    std::vector<int64_t> roots;
+    int64_t root = -1;
+    for (int64_t g = 0; g < tree_.num_groups; ++g) {
+      root += tree_.group_parents[g] < 0 ? 1 : 0;
+      roots.resize(tree_.group_offsets[g + 1], root);
+    }
+    return roots;
+  }
+
+  void CheckLogProbs(const Batch<T>& batch, const std::string& what) {
     const std::vector<double> w = ToDoubles(case_.w), b = ToDoubles(case_.b),
                               x = ToDoubles(case_.x);
     reference_.resize(size_ * tree_.num_rows);
     std::string error;
-    const std::vector<A> nodes = case_.LogProbsOf(case_.batch, true, &error);
-    const std::vector<A> classes = case_.LogProbsOf(case_.batch, false, &error);
+    const std::vector<A> nodes = case_.LogProbsOf(batch, true, &error);
+    const std::vector<A> classes = case_.LogProbsOf(batch, false, &error);
+    const std::vector<int64_t> roots = RowRoots();
     Errors of_nodes, of_classes;
     for (int64_t i = 0; i < size_; ++i) {
       double* want = reference_.data() + i * tree_.num_rows;
       ReferenceLogProbs(tree_, case_.width, w.data(),
                         b.empty() ? nullptr : b.data(),
                         x.data() + i * case_.width, want);
+      for (int64_t r = 0; batch.root_log_probs != nullptr && r < tree_.num_rows;
+           ++r) {
+        want[r] += case_.starts[i * tree_.num_roots + roots[r]];
+      }
       for (int64_t r = 0; r < tree_.num_rows; ++r) {
         of_nodes.Add(nodes[i * tree_.num_rows + r], want[r]);
       }
@@ -56,7 +77,7 @@ class InferenceCheck {
     char text[64];
     std::snprintf(text, sizeof(text), "nodes %.1e  classes %.1e",
                   of_nodes.worst, of_classes.worst);
-    Line(case_.Name("log_probs"),
+    Line(case_.Name(what),
          error.empty() && worst <= ToleranceOf<T>(case_.precision, case_.width,
                                                   case_.batch.shape.depth),
          error + text);
@@ -72,16 +93,37 @@ class InferenceCheck {
     arguments.seed_1 = uint64_t{1} << 40;
     const DeviceArray<int64_t> classes(size_ * kSamples);
     const DeviceBlock scratch(SampleBytes(case_.batch, arguments));
-    const std::string error = Sample(case_.batch, arguments, classes.data(),
-                                     scratch.data(), CheckStream());
+    const std::string error =
+        Sample(case_.batch, case_.levels, arguments, classes.data(),
+               scratch.data(), CheckStream());
     const std::vector<int64_t> got = classes.Download();
     const Uniform uniform(arguments.seed_0, arguments.seed_1);
     const double slack = 1e-4;
     int64_t wrong = 0;
+    const std::vector<int64_t> roots = RowRoots();
+    const bool with_roots = !case_.starts.empty();
+    auto check_share = [&](double before, double share, double u) {
+      if (u < before - slack || u > before + share + slack) ++wrong;
+    };
     for (int64_t draw = 0; draw < size_ * kSamples; ++draw) {
-      if (got[draw] < 0 || got[draw] >= tree_.num_classes) {
-        ++wrong;
+      const A* starts = case_.starts.data() + draw / kSamples * tree_.num_roots;
+      double total = with_roots ? 0 : 1;
+      for (int64_t r = 0; with_roots && r < tree_.num_roots; ++r) {
+        total += std::exp(static_cast<double>(starts[r]));
+      }
+      if (total == 0 || got[draw] < 0 || got[draw] >= tree_.num_classes) {
+        if (total > 0 || got[draw] != -1) ++wrong;
         continue;
+      }
+      if (with_roots) {
+        const int64_t root = roots[tree_.class_rows[got[draw]]];
+        double before = 0;
+        for (int64_t r = 0; r < root; ++r) {
+          before += std::exp(static_cast<double>(starts[r]));
+        }
+        check_share(before / total,
+                    std::exp(static_cast<double>(starts[root])) / total,
+                    uniform.At(draw, 0));
       }
       const double* nodes =
           reference_.data() + draw / kSamples * tree_.num_rows;
@@ -92,16 +134,17 @@ class InferenceCheck {
       }
       std::reverse(path.begin(), path.end());
       for (size_t depth = 0; depth < path.size(); ++depth) {
-        const double above = depth == 0 ? 0 : nodes[path[depth - 1]];
+        const double above = depth > 0    ? nodes[path[depth - 1]]
+                             : with_roots ? starts[roots[path[0]]]
+                                          : 0;
         const int64_t first =
             tree_.group_offsets[tree_.row_groups[path[depth]]];
         double before = 0;
         for (int64_t r = first; r < path[depth]; ++r) {
           before += std::exp(nodes[r] - above);
         }
-        const double after = before + std::exp(nodes[path[depth]] - above);
-        const double u = uniform.At(draw, depth);
-        if (u < before - slack || u > after + slack) ++wrong;
+        check_share(before, std::exp(nodes[path[depth]] - above),
+                    uniform.At(draw, depth + (with_roots ? 1 : 0)));
       }
     }
     Line(case_.Name("sample"), error.empty() && wrong == 0,

@@ -26,11 +26,15 @@ class LogProbsGradCheck {
                     std::mt19937* rng)
       : case_(loss),
         tree_(loss.tree),
-        levels_(LevelStarts(c.tree)),
+        device_levels_(c.tree),
+        levels_(device_levels_.levels),
         rng_(rng),
         device_(loss),
-        batch_(device_.batch) {
+        batch_(device_.batch),
+        starts_(DrawStarts<A>(c, std::min(batch_.size, kMaxPredictions), rng)),
+        device_starts_(starts_) {
     batch_.size = std::min(batch_.size, kMaxPredictions);
+    if (!starts_.empty()) batch_.root_log_probs = device_starts_.data();
   }
 
   void Run() {
@@ -77,8 +81,11 @@ class LogProbsGradCheck {
         const A want = own[of_nodes ? c : tree_.class_rows[c]];
         if (got[i * columns + c] != want) ++wrong;
       }
+      int64_t root = -1;
       for (int64_t g = 0; g < groups; ++g) {
-        const A want = g == 0 ? A(0) : own[tree_.group_parents[g]];
+        const int64_t parent = tree_.group_parents[g];
+        root += parent < 0 ? 1 : 0;
+        const A want = parent < 0 ? StartAt(i, root) : own[parent];
         if (got_groups[i * groups + g] != want) ++wrong;
       }
     }
@@ -88,34 +95,46 @@ class LogProbsGradCheck {
                       32);
     }
     const DeviceArray<A> device_grads(grads);
-    std::vector<A> dz, dx;
+    std::vector<A> dz, dx, roots;
     bool same = true;
     for (int run = 0; run < 2; ++run) {
       const DeviceArray<A> device_dz(size * rows);
       const DeviceArray<A> device_dx(size * case_.width);
+      const DeviceArray<A> device_roots(size * tree_.num_roots);
       const DeviceBlock grad_scratch(LogProbsGradBytes(batch_));
       error += LogProbsGrad<T>(
           batch_, levels_, {of_nodes, values.data(), of_groups.data()},
-          device_grads.data(), device_dz.data(), device_dx.data(),
+          device_grads.data(),
+          {device_dz.data(), device_dx.data(), device_roots.data()},
           grad_scratch.data(), CheckStream());
       same = same && (run == 0 || (SameBits(dz, device_dz.Download()) &&
-                                   SameBits(dx, device_dx.Download())));
+                                   SameBits(dx, device_dx.Download()) &&
+                                   SameBits(roots, device_roots.Download())));
       dz = device_dz.Download();
       dx = device_dx.Download();
+      roots = device_roots.Download();
     }
     const double unit = RoundingOf<T>(case_.precision).sum;
-    const double dz_error = GradError(of_nodes, grads, dz);
+    Errors root_errors;
+    const double dz_error = GradError(of_nodes, grads, dz, roots, &root_errors);
     const double dx_error = ProductError(dz, dx);
     Report(of_nodes ? "nodes and gradient" : "classes and gradient",
            error.empty() && wrong == 0 && same &&
                dz_error <= unit * 16 * (rows + 16) &&
+               root_errors.worst <= unit * 16 * (rows + 16) &&
                dx_error <= unit * 2 * (rows + 16),
            error + WrongText(wrong) + "  " + Text("dz", dz_error) +
-               Text("dx", dx_error) + (same ? "" : "two runs differ"));
+               Text("dx", dx_error) + Text("roots", root_errors.worst) +
+               (same ? "" : "two runs differ"));
+  }
+
+  A StartAt(int64_t example, int64_t root) const {
+    return starts_.empty() ? A(0) : starts_[example * tree_.num_roots + root];
   }
 
   double GradError(bool of_nodes, const std::vector<A>& grads,
-                   const std::vector<A>& dz) const {
+                   const std::vector<A>& dz, const std::vector<A>& roots,
+                   Errors* root_errors) const {
     const int64_t rows = tree_.num_rows;
     const int64_t columns = of_nodes ? rows : tree_.num_classes;
     Errors errors;
@@ -125,13 +144,19 @@ class LogProbsGradCheck {
       for (int64_t c = 0; c < columns; ++c) {
         sums[of_nodes ? c : tree_.class_rows[c]] = grads[i * columns + c];
       }
+      int64_t root = tree_.num_roots;
       for (int64_t g = tree_.num_groups; g-- > 0;) {
         const int64_t parent = tree_.group_parents[g];
         const int64_t first = tree_.group_offsets[g];
         const int64_t last = tree_.group_offsets[g + 1];
         double sum = 0;
         for (int64_t r = first; r < last; ++r) sum += sums[r];
-        const double above = parent < 0 ? 0 : own[parent];
+        if (parent < 0) {
+          --root;
+          root_errors->Add(roots[i * tree_.num_roots + root], sum);
+        }
+        double above = parent < 0 ? StartAt(i, RootOf(g)) : own[parent];
+        if (std::isinf(above)) above = 0;
         for (int64_t r = first; r < last; ++r) {
           errors.Add(dz[i * rows + r],
                      sums[r] - sum * std::exp(own[r] - above));
@@ -162,6 +187,13 @@ class LogProbsGradCheck {
     return worst;
   }
 
+  // Of the tree that a group is in.
+  int64_t RootOf(int64_t group) const {
+    return std::count(tree_.group_parents, tree_.group_parents + group + 1,
+                      -1) -
+           1;
+  }
+
   // Given classes, wrong ones among them.
   void CheckClasses() {
     constexpr int64_t kCount = 3;
@@ -178,17 +210,19 @@ class LogProbsGradCheck {
     batch.labels_are_int64 = false;
     const DeviceArray<A> found(size * kCount);
     const DeviceBlock scratch(ClassLogProbsBytes(batch, kCount, 5));
-    const std::string error = ClassLogProbs(batch, kCount, 5, found.data(),
-                                            scratch.data(), CheckStream());
+    const std::string error = ClassLogProbs(
+        batch, levels_, kCount, 5, found.data(), scratch.data(), CheckStream());
     const std::vector<A> got = found.Download();
     Errors errors;
     for (int64_t i = 0; i < size * kCount; ++i) {
       const int64_t id = classes[i];
       const bool right = id >= 0 && id < tree_.num_classes;
+      const double of_none =
+          id == -1 && !starts_.empty() ? -INFINITY : static_cast<double>(NAN);
       errors.Add(
           got[i],
           right ? nodes_[i / kCount * tree_.num_rows + tree_.class_rows[id]]
-                : NAN);
+                : of_none);
     }
     Report("given classes",
            error.empty() &&
@@ -199,10 +233,13 @@ class LogProbsGradCheck {
 
   const LossCase<T>& case_;
   const TreeView tree_;
-  const std::vector<int64_t> levels_;
+  const DeviceLevels device_levels_;
+  const Levels& levels_;
   std::mt19937* rng_;
   const DeviceCase<T> device_;
   Batch<T> batch_;
+  const std::vector<A> starts_;  // [size, roots], or none
+  const DeviceArray<A> device_starts_;
   std::vector<A> nodes_;
 };
 

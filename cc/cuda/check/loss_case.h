@@ -31,7 +31,7 @@ struct LossCase {
         logits(c.logits),
         needs(c.needs),
         biases(c.biases),
-        tree(c.tree.view()),
+        tree(ViewOf(c.tree)),
         device_tree(new DeviceTree(c.tree)),
         precision(given_precision),
         w(Draw<T>(tree.num_rows * c.width, 32, rng)),

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <type_traits>
@@ -48,6 +49,7 @@ class TopKCheck {
     Check("top_k", batch, few_, FitSearch(batch, few_, int64_t{1} << 30));
     batch.size = std::min<int64_t>(case_.size, 3);
     Check("top_k, pruned", batch, few_, {2, fanout_, 0, 3});
+    CheckBounds(batch);
     if (!std::is_same_v<T, float>) return;
     const int64_t most = std::min(classes_, kMaxTopK);
     Check("top_1, pruned", batch, 1, {3, fanout_, 0, 2});
@@ -91,16 +93,38 @@ class TopKCheck {
     Check("ties, pruned", batch, few_, {3, fanout_, 0, 2});
   }
 
+  // Bounds that some of the best classes reach, no class, or all that are not
+  // minus infinity.
+  void CheckBounds(const Batch<T>& batch) const {
+    std::string error;
+    const std::vector<A> all = case_.LogProbsOf(batch, false, &error);
+    std::vector<float> bounds;
+    for (int64_t i = 0; i < batch.size; ++i) {
+      std::vector<A> own(all.begin() + i * classes_,
+                         all.begin() + (i + 1) * classes_);
+      std::sort(own.begin(), own.end(), std::greater<A>());
+      bounds.push_back(i % 3 == 0   ? own[few_ / 3]
+                       : i % 3 == 1 ? -static_cast<float>(INFINITY)
+                                    : 0.5f);
+    }
+    const int64_t most = std::min(classes_, kMaxTopK);
+    Check("top_k, bounds", batch, few_, {2, fanout_, 0, 2}, bounds);
+    Check("all classes, bounds", batch, most, {3, rows_, rows_ / 3, 1}, bounds);
+  }
+
   void Check(const std::string& what, const Batch<T>& batch, int64_t k,
-             const SearchShape& shape) const {
+             const SearchShape& shape,
+             const std::vector<float>& bounds = {}) const {
     std::string error;
     const std::vector<A> all = case_.LogProbsOf(batch, false, &error);
     const DeviceArray<float> log_probs(batch.size * k);
     const DeviceArray<int64_t> ids(batch.size * k);
     const DeviceBlock scratch(TopKBytes(batch, k, shape));
-    const TreeOnHost host = {case_.levels, case_.tree.group_offsets};
-    error += TopK(batch, host, k, shape, log_probs.data(), ids.data(),
-                  scratch.data(), CheckStream());
+    const DeviceArray<float> device_bounds(bounds);
+    const WantedClasses wanted = {
+        k, bounds.empty() ? nullptr : device_bounds.data()};
+    error += TopK(batch, case_.levels, wanted, shape, log_probs.data(),
+                  ids.data(), scratch.data(), CheckStream());
     const std::vector<int64_t> got = ids.Download();
     const std::vector<float> values = log_probs.Download();
     int64_t wrong = 0;
@@ -114,11 +138,16 @@ class TopKCheck {
       std::stable_sort(order.begin(), order.end(),
                        [&](int64_t a, int64_t c) { return key(a) > key(c); });
       for (int64_t j = 0; j < k; ++j) {
-        const A want = own[order[j]];
+        A want = own[order[j]];
+        int64_t want_id = order[j];
+        if (!bounds.empty() && !(want >= bounds[i] && std::isfinite(want))) {
+          want = -static_cast<A>(INFINITY);
+          want_id = -1;
+        }
         const float value = values[i * k + j];
         const bool same =
             value == want || (std::isnan(value) && std::isnan(want));
-        if (got[i * k + j] != order[j] || !same) ++wrong;
+        if (got[i * k + j] != want_id || !same) ++wrong;
       }
     }
     Line(case_.Name(what), error.empty() && wrong == 0,

@@ -1,10 +1,13 @@
-// The log-probability of a class is the negative of its loss: the forward runs
-// on a batch with each input as often as it has classes.
+// The log-probability of a class is that of its root less its loss: the forward
+// runs on a batch with each input as often as it has classes.
+
+#include <cmath>
 
 #include "cc/cuda/api/class_log_probs.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/inputs.h"
 #include "cc/cuda/predict/examples.h"
+#include "cc/cuda/predict/places.h"
 #include "cc/cuda/tile/buffers.h"
 
 namespace tf_hsm {
@@ -18,11 +21,52 @@ RepeatExamples(int64_t size, int64_t count, int32_t* order) {
   }
 }
 
-template <typename A>
+// Losses to log-probabilities: values [size, count].
+template <typename T>
+struct EndArguments {
+  TreeView tree;
+  Places places;
+  const Accumulator<T>* root_log_probs;
+  const void* labels;
+  bool labels_are_int64;
+  int64_t size;
+  int64_t count;
+  Accumulator<T>* values;
+};
+
+// The number of the tree that a row is in: the last one that does not begin
+// behind it.
+template <typename T>
+TF_HSM_DEVICE int64_t RootOf(const EndArguments<T>& in, int64_t row) {
+  int64_t low = 0, high = in.tree.num_roots;
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    if (in.tree.group_offsets[GroupAt(in.places, middle)] <= row) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+template <typename T>
 TF_HSM_KERNEL(kBlockThreads)
-Negate(int64_t size, A* values) {
-  for (int64_t i = GlobalIndex(); i < size; i += NumBlocks() * NumThreads()) {
-    values[i] = 0 - values[i];  // not minus zero
+EndClasses(EndArguments<T> in) {
+  using A = Accumulator<T>;
+  for (int64_t i = GlobalIndex(); i < in.size * in.count;
+       i += NumBlocks() * NumThreads()) {
+    const A below = 0 - in.values[i];  // not minus zero
+    in.values[i] = below;
+    if (in.root_log_probs == nullptr) continue;
+    const int64_t id = in.labels_are_int64
+                           ? static_cast<const int64_t*>(in.labels)[i]
+                           : static_cast<const int32_t*>(in.labels)[i];
+    if (id == -1) in.values[i] = -static_cast<A>(INFINITY);
+    if (id < 0 || id >= in.tree.num_classes) continue;
+    const int64_t root = RootOf(in, in.tree.class_rows[id]);
+    in.values[i] =
+        StartOf(in.tree, in.root_log_probs, i / in.count, root) + below;
   }
 }
 
@@ -65,7 +109,8 @@ int64_t ClassLogProbsBytes(const Batch<T>& batch, int64_t count,
 }
 
 template <typename T>
-std::string ClassLogProbs(const Batch<T>& batch, int64_t count, int64_t chunk,
+std::string ClassLogProbs(const Batch<T>& batch, const Levels& levels,
+                          int64_t count, int64_t chunk,
                           Accumulator<T>* log_probs, void* scratch,
                           void* stream) {
   const std::string error = CheckBatch(batch);
@@ -81,19 +126,27 @@ std::string ClassLogProbs(const Batch<T>& batch, int64_t count, int64_t chunk,
     Parts<T> parts = LayOut(batch, count, inputs.size, scratch);
     const std::string failed = CheckBatch(parts.losses);
     if (!failed.empty()) return failed;
+    EndArguments<T> end = {batch.tree,
+                           levels.places,
+                           inputs.root_log_probs,
+                           nullptr,
+                           batch.labels_are_int64,
+                           inputs.size,
+                           count,
+                           log_probs + begin * count};
     inputs.size = parts.losses.size;
     launcher.PerThread(RepeatExamples, inputs.size, inputs.size, count,
                        parts.order);
     PackInputs(launcher, inputs, parts.order, parts.x);
     parts.losses.labels =
         static_cast<const char*>(batch.labels) + begin * count * label_bytes;
+    end.labels = parts.losses.labels;
     LossOutputs<T> outputs;
-    outputs.loss = log_probs + begin * count;
+    outputs.loss = end.values;
     const std::string wrong =
         Forward(parts.losses, parts.memory, outputs, stream);
     if (!wrong.empty()) return wrong;
-    launcher.PerThread(Negate<Accumulator<T>>, inputs.size, inputs.size,
-                       outputs.loss);
+    launcher.PerThread(EndClasses<T>, inputs.size, end);
     return std::string();
   });
 }

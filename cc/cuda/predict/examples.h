@@ -29,6 +29,9 @@ Batch<T> ExamplesOf(const Batch<T>& batch, int64_t begin, int64_t size) {
   part.size = size;
   part.inputs =
       static_cast<const char*>(batch.inputs) + begin * InputBytes(batch);
+  if (batch.root_log_probs != nullptr) {
+    part.root_log_probs = batch.root_log_probs + begin * batch.tree.num_roots;
+  }
   return part;
 }
 

@@ -13,14 +13,14 @@
 #include "cc/cuda/device/launcher.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/predict/examples.h"
+#include "cc/cuda/predict/places.h"
 #include "cc/cuda/tile/buffers.h"
 
 namespace tf_hsm {
 namespace gpu {
 namespace {
 
-// out [size, count] of nodes [size, num_rows]: those at `rows` [count], 0 where
-// that is negative.
+// out [size, count] of nodes [size, num_rows]: those at `rows` [count].
 template <typename A>
 TF_HSM_KERNEL(kBlockThreads)
 TakeRows(const int64_t* rows, int64_t count, int64_t num_rows, int64_t size,
@@ -28,21 +28,50 @@ TakeRows(const int64_t* rows, int64_t count, int64_t num_rows, int64_t size,
   for (int64_t i = GlobalIndex(); i < size * count;
        i += NumBlocks() * NumThreads()) {
     const int64_t row = rows[i % count];
-    out[i] = row < 0           ? A(0)
-             : row >= num_rows ? static_cast<A>(NAN)
-                               : nodes[i / count * num_rows + row];
+    const bool right = row >= 0 && row < num_rows;
+    out[i] = right ? nodes[i / count * num_rows + row] : static_cast<A>(NAN);
+  }
+}
+
+// out [size, num_groups]: those of the groups' parents, or of the roots.
+template <typename A>
+TF_HSM_KERNEL(kBlockThreads)
+TakeParents(TreeView tree, Places places, const A* root_log_probs, int64_t size,
+            const A* nodes, A* out) {
+  const int64_t count = tree.num_groups;
+  for (int64_t i = GlobalIndex(); i < size * count;
+       i += NumBlocks() * NumThreads()) {
+    const int64_t parent = tree.group_parents[i % count];
+    const int64_t place = PlaceOf(places, i % count);
+    const bool right = parent >= 0 && parent < tree.num_rows;
+    out[i] = place < tree.num_roots
+                 ? StartOf(tree, root_log_probs, i / count, place)
+             : right ? nodes[i / count * tree.num_rows + parent]
+                     : static_cast<A>(NAN);
+  }
+}
+
+// out [size, num_roots] of sums [size, num_groups].
+template <typename A>
+TF_HSM_KERNEL(kBlockThreads)
+TakeRoots(TreeView tree, Places places, int64_t size, const A* sums, A* out) {
+  const int64_t count = tree.num_roots;
+  for (int64_t i = GlobalIndex(); i < size * count;
+       i += NumBlocks() * NumThreads()) {
+    out[i] = sums[i / count * tree.num_groups + GroupAt(places, i % count)];
   }
 }
 
 template <typename A>
 struct LogitGradArguments {
   TreeView tree;
-  int64_t first_group;  // of a level
+  Places places;
+  int64_t first_place;  // of a level
   int64_t num_groups;   // of the same
   int64_t size;
   AllLogProbs<const A> forward;
   const A* grads;
-  A* sums;  // [size, groups], of the level below
+  A* sums;  // [size, groups], of the levels below
   A* dz;    // [size, rows]
 };
 
@@ -55,7 +84,8 @@ LogitGrads(LogitGradArguments<A> in) {
   const int warps = NumThreads() / kWarp;
   for (int64_t i = BlockIndex() * warps + WarpIndex();
        i < in.num_groups * in.size; i += NumBlocks() * warps) {
-    const int64_t group = in.first_group + i % in.num_groups;
+    const int64_t group =
+        GroupAt(in.places, in.first_place + i % in.num_groups);
     const int64_t example = i / in.num_groups;
     const A* groups = in.forward.groups + example * tree.num_groups;
     const A* values = in.forward.values + example * stride;
@@ -207,8 +237,8 @@ int64_t AllLogProbsBytes(const Batch<T>& batch, bool of_nodes, int64_t chunk) {
 }
 
 template <typename T>
-std::string MakeAllLogProbs(const Batch<T>& batch,
-                            const std::vector<int64_t>& levels, int64_t chunk,
+std::string MakeAllLogProbs(const Batch<T>& batch, const Levels& levels,
+                            int64_t chunk,
                             const AllLogProbs<Accumulator<T>>& out,
                             void* scratch, void* stream) {
   using A = Accumulator<T>;
@@ -229,12 +259,15 @@ std::string MakeAllLogProbs(const Batch<T>& batch,
     const std::string failed =
         LogProbs(part, levels, true, nodes, rest, stream);
     if (!failed.empty()) return failed;
-    auto take = [&](const int64_t* rows, int64_t count, A* to) {
-      launcher.PerThread(TakeRows<A>, part.size * count, rows, count,
-                         tree.num_rows, part.size, nodes, to + begin * count);
-    };
-    if (!out.of_nodes) take(tree.class_rows, tree.num_classes, out.values);
-    take(tree.group_parents, tree.num_groups, out.groups);
+    if (!out.of_nodes) {
+      launcher.PerThread(TakeRows<A>, part.size * tree.num_classes,
+                         tree.class_rows, tree.num_classes, tree.num_rows,
+                         part.size, nodes,
+                         out.values + begin * tree.num_classes);
+    }
+    launcher.PerThread(TakeParents<A>, part.size * tree.num_groups, tree,
+                       levels.places, part.root_log_probs, part.size, nodes,
+                       out.groups + begin * tree.num_groups);
     return std::string();
   });
 }
@@ -248,11 +281,11 @@ int64_t LogProbsGradBytes(const Batch<T>& batch) {
 }
 
 template <typename T>
-std::string LogProbsGrad(const Batch<T>& batch,
-                         const std::vector<int64_t>& levels,
+std::string LogProbsGrad(const Batch<T>& batch, const Levels& levels,
                          const AllLogProbs<const Accumulator<T>>& forward,
-                         const Accumulator<T>* grads, Accumulator<T>* dz,
-                         Accumulator<T>* dx, void* scratch, void* stream) {
+                         const Accumulator<T>* grads,
+                         const LogProbsGrads<Accumulator<T>>& out,
+                         void* scratch, void* stream) {
   using A = Accumulator<T>;
   const std::string error = CheckBatch(batch);
   if (!error.empty() || batch.size == 0) return error;
@@ -262,24 +295,30 @@ std::string LogProbsGrad(const Batch<T>& batch,
   A *sums, *parts;
   LayOutGrad(batch, pieces, &arena, &sums, &parts);
   const TreeView& tree = batch.tree;
-  for (size_t level = levels.size() - 1; level-- > 0;) {
-    const int64_t groups = levels[level + 1] - levels[level];
-    const LogitGradArguments<A> in = {
-        tree, levels[level], groups, batch.size, forward, grads, sums, dz};
+  const std::vector<int64_t>& starts = levels.starts;
+  for (size_t level = starts.size() - 1; level-- > 0;) {
+    const int64_t groups = starts[level + 1] - starts[level];
+    const LogitGradArguments<A> in = {tree,   levels.places, starts[level],
+                                      groups, batch.size,    forward,
+                                      grads,  sums,          out.dz};
     launcher.PerWarp(LogitGrads<A>, groups * batch.size, kBlockThreads / kWarp,
                      0, in);
   }
+  if (out.roots != nullptr) {
+    launcher.PerThread(TakeRoots<A>, batch.size * tree.num_roots, tree,
+                       levels.places, batch.size, sums, out.roots);
+  }
   const int64_t piece_rows = RoundUp(CeilDivide(tree.num_rows, pieces), kRows);
   const ProductArguments<T> in = {
-      batch.weights, tree.num_rows, batch.width, dz,
-      batch.size,    pieces,        piece_rows,  pieces > 1 ? parts : dx};
+      batch.weights, tree.num_rows, batch.width, out.dz,
+      batch.size,    pieces,        piece_rows,  pieces > 1 ? parts : out.dx};
   const int64_t tiles =
       CeilDivide(batch.size, kExamples) * CeilDivide(batch.width, kColumns);
   Launch(MultiplyRows<T>, launcher.Grid(tiles * pieces), kBlockThreads,
          (kRows * kStride + kRows * kColumns) * sizeof(A), stream, in);
   if (pieces > 1) {
     const int64_t count = batch.size * batch.width;
-    launcher.PerThread(AddPieces<A>, count, parts, pieces, count, dx);
+    launcher.PerThread(AddPieces<A>, count, parts, pieces, count, out.dx);
   }
   return LaunchError();
 }

@@ -28,7 +28,7 @@ struct LogitsItem {
   int64_t first_row;  // among those of the span
   int rows;
   int64_t begin, end;               // examples
-  int64_t first_group, last_group;  // inclusive
+  int64_t first_group, last_group;  // inclusive, by place
 };
 
 template <typename T>
@@ -44,10 +44,12 @@ TF_HSM_DEVICE LogitsItem ItemAt(const LogitsLaunch<T>& in, int64_t i) {
   if (in.least == nullptr) return item;
   const int64_t low = in.rows.first_group;
   const int64_t high = low + in.rows.num_groups - 1;
-  const int64_t* groups =
-      in.tree.row_groups + in.rows.first_row + item.first_row;
-  item.first_group = Smaller(Larger(groups[0], low), high);
-  item.last_group = Smaller(Larger(groups[item.rows - 1], low), high);
+  auto place_of = [&](int64_t row) {
+    const int64_t at = in.rows.first_row + item.first_row + row;
+    return PlaceOf(in.places, in.tree.row_groups[RowAt(in.places, at)]);
+  };
+  item.first_group = Smaller(Larger(place_of(0), low), high);
+  item.last_group = Smaller(Larger(place_of(item.rows - 1), low), high);
   return item;
 }
 
@@ -76,15 +78,15 @@ TF_HSM_DEVICE bool IsNeeded(const LogitsLaunch<T>& in, const LogitsItem& item) {
   return found != 0;
 }
 
-// Starts to load the inputs of the examples in `list` [count], as LoadTile does
-// those of neighbours.
-template <typename Input>
-TF_HSM_DEVICE void GatherInputs(const Input* from, int64_t width,
-                                const int* list, int count, int columns,
-                                int copy_bytes, int stride, Input* to) {
+// Starts to load the rows list[0], list[1], ... [count] of a matrix, as
+// LoadTile does neighbours.
+template <typename Element, typename Index>
+TF_HSM_DEVICE void GatherRows(const Element* from, int64_t width,
+                              const Index* list, int count, int columns,
+                              int copy_bytes, int stride, Element* to) {
   const int padded = static_cast<int>(RoundUp(columns, kColumnStep));
   if (copy_bytes == 16) {
-    constexpr int elements = 16 / static_cast<int>(sizeof(Input));
+    constexpr int elements = 16 / static_cast<int>(sizeof(Element));
     const int across = padded / elements;
     for (int i = ThreadIndex(); i < kTile * across; i += kTileThreads) {
       const int row = i / across;
@@ -101,7 +103,7 @@ TF_HSM_DEVICE void GatherInputs(const Input* from, int64_t width,
     const int column = i % padded;
     to[row * stride + column] = row < count && column < columns
                                     ? from[list[row] * width + column]
-                                    : Input{};
+                                    : Element{};
   }
 }
 
@@ -116,8 +118,14 @@ struct LogitsTile {
   TF_HSM_DEVICE void LoadRows(const LogitsLaunch<T>& in, const LogitsItem& item,
                               int slab, int columns) {
     const int64_t row = in.rows.first_row + item.first_row;
-    LoadTile(in.weights + row * in.width + int64_t{slab} * in.slabs.columns,
-             in.width, item.rows, columns, in.weight_bytes, kTile, w_stride, w);
+    const T* from = in.weights + int64_t{slab} * in.slabs.columns;
+    if (in.places.rows != nullptr) {
+      GatherRows(from, in.width, in.places.rows + row, item.rows, columns,
+                 in.weight_bytes, w_stride, w);
+    } else {
+      LoadTile(from + row * in.width, in.width, item.rows, columns,
+               in.weight_bytes, kTile, w_stride, w);
+    }
   }
 
   // The logits of the item's rows and the examples in `list` [count]. With one
@@ -132,8 +140,8 @@ struct LogitsTile {
           Smaller<int64_t>(in.slabs.columns, in.width - first));
       if (in.slabs.count > 1) LoadRows(in, item, slab, columns);
       const Input* inputs = reinterpret_cast<const Input*>(in.x);
-      GatherInputs(inputs + first, in.width, list, count, columns,
-                   in.input_bytes, x_stride, x);
+      GatherRows(inputs + first, in.width, list, count, columns, in.input_bytes,
+                 x_stride, x);
       CommitCopies();
       WaitForCopies<0>();
       SyncBlock();
@@ -145,7 +153,8 @@ struct LogitsTile {
     const int64_t row = in.rows.first_row + item.first_row;
     product.ForEachLogit([&](int r, int e, typename Product::A z) {
       if (r >= item.rows || e >= count) return;
-      if (in.biases != nullptr) z += Widen(in.biases[row + r]);
+      if (in.biases != nullptr)
+        z += Widen(in.biases[RowAt(in.places, row + r)]);
       in.out[list[e] * in.stride + item.first_row + r] = z;
     });
   }

@@ -10,6 +10,7 @@
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/device/device.h"
 #include "cc/cuda/device/launcher.h"
+#include "cc/cuda/predict/places.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -23,7 +24,7 @@ TF_HSM_DEVICE bool IsOpened(A bound, A least) {
   return value >= least && value < static_cast<A>(INFINITY);
 }
 
-// The rows, and the groups that have them.
+// The rows, and the groups that have them, by place.
 struct RowRange {
   int64_t first_row = 0;
   int64_t num_rows = 0;
@@ -40,7 +41,8 @@ struct NodeLogitsArguments {
   const Accumulator<T>* x;  // of PackOperands
   int64_t size;
   RowRange rows;
-  const Accumulator<T>* bounds;  // [groups of the tree, size]
+  Places places;
+  const Accumulator<T>* bounds;  // [groups by place, size]
   const Accumulator<T>* least;   // [size]; null: all examples open all groups
   Accumulator<T>* out;           // [size, stride], from the first row on
   int64_t stride;

@@ -1,6 +1,7 @@
-// Classes drawn from the root down, a warp per draw.
+// Classes drawn from a root down, a warp per draw.
 //
-// At each group the warp makes all logits, then their softmax's running sums in
+// The root is drawn by its root_log_probs, where there are any. At each group
+// the warp makes all logits, then their softmax's running sums in
 // float64, and takes the row whose share holds the level's uniform number
 // (cc/core/api/sample.h). The number is a function of the seeds, the draw and
 // the level, so draws do not depend on each other. Bytes: the rows of the
@@ -14,6 +15,8 @@
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/loss/inputs.h"
 #include "cc/cuda/predict/examples.h"
+#include "cc/cuda/predict/log_sum.h"
+#include "cc/cuda/predict/places.h"
 #include "cc/cuda/tile/buffers.h"
 
 namespace tf_hsm {
@@ -28,6 +31,8 @@ constexpr int64_t kMaxLogitsBytes = int64_t{1} << 30;
 template <typename T>
 struct SampleKernelArguments {
   TreeView tree;
+  Places places;
+  const Accumulator<T>* root_log_probs;
   const T* weights;
   const T* biases;
   int64_t width;
@@ -98,6 +103,20 @@ TF_HSM_DEVICE int64_t Pick(const A* z, int64_t fanout, A shift, A scale,
   return Smaller(picked, fanout - 1);
 }
 
+// The group that a draw begins at, that of one of the roots by the uniform
+// number u; -1 where there is no total.
+template <typename T>
+TF_HSM_DEVICE int64_t PickRoot(const SampleKernelArguments<T>& in,
+                               int64_t example, double u) {
+  using A = Accumulator<T>;
+  const int64_t roots = in.tree.num_roots;
+  const A* starts = in.root_log_probs + example * roots;
+  A max = -static_cast<A>(INFINITY);
+  for (int64_t r = Lane(); r < roots; r += kWarp) max = Max(max, starts[r]);
+  const int64_t root = Pick(starts, roots, Shift(WarpMax(max)), A(1), u);
+  return root < 0 ? -1 : GroupAt(in.places, root);
+}
+
 template <typename T>
 TF_HSM_KERNEL(kThreads)
 DrawClasses(SampleKernelArguments<T> in) {
@@ -108,9 +127,18 @@ DrawClasses(SampleKernelArguments<T> in) {
   const A scale = static_cast<A>(1 / in.options.temperature);
   const TreeView& tree = in.tree;
   for (int64_t draw = own; draw < in.count; draw += NumBlocks() * warps) {
-    const A* x = in.x + draw / in.options.num_samples * in.width;
+    const int64_t example = draw / in.options.num_samples;
+    const A* x = in.x + example * in.width;
+    const Uniform uniform(in.options.seed_0, in.options.seed_1);
+    auto number = [&](uint64_t level) {
+      return uniform.At(static_cast<uint64_t>(draw), level);
+    };
+    uint64_t level = 0;
     int64_t group = 0, result = -1;
-    for (int64_t depth = 0;; ++depth) {
+    if (in.root_log_probs != nullptr) {
+      group = PickRoot(in, example, number(level++));
+    }
+    for (; group >= 0; ++level) {
       const int64_t first = tree.group_offsets[group];
       const int64_t fanout = tree.group_offsets[group + 1] - first;
       if (first < 0 || fanout < 1 || fanout > in.max_fanout ||
@@ -118,10 +146,7 @@ DrawClasses(SampleKernelArguments<T> in) {
         break;
       }
       const A max = GroupLogits(in, x, first, fanout, z);
-      const double u =
-          Uniform(in.options.seed_0, in.options.seed_1)
-              .At(static_cast<uint64_t>(draw), static_cast<uint64_t>(depth));
-      const int64_t k = Pick(z, fanout, Shift(max), scale, u);
+      const int64_t k = Pick(z, fanout, Shift(max), scale, number(level));
       SyncWarp();  // before the next group's logits
       if (k < 0) break;
       const int64_t below = tree.row_below[first + k];
@@ -162,10 +187,15 @@ int64_t SampleBytes(const Batch<T>& batch, const SampleArguments& arguments) {
 }
 
 template <typename T>
-std::string Sample(const Batch<T>& batch, const SampleArguments& arguments,
-                   int64_t* classes, void* scratch, void* stream) {
+std::string Sample(const Batch<T>& batch, const Levels& levels,
+                   const SampleArguments& arguments, int64_t* classes,
+                   void* scratch, void* stream) {
   std::string error = CheckBatch(batch);
   if (error.empty()) error = CheckSampling(arguments);
+  if (error.empty() && batch.root_log_probs == nullptr) {
+    error = CheckBetween("num_roots without root_log_probs",
+                         batch.tree.num_roots, 1, 1);
+  }
   if (!error.empty()) return error;
   const int64_t draws = batch.size * arguments.num_samples;
   if (draws == 0) return "";
@@ -175,9 +205,18 @@ std::string Sample(const Batch<T>& batch, const SampleArguments& arguments,
   const int64_t blocks =
       LayOutSample(launcher, batch, draws, &arena, &x, &logits);
   PackInputs(launcher, batch, nullptr, x);
-  const SampleKernelArguments<T> in = {
-      batch.tree, batch.weights,          batch.biases, batch.width, x,
-      draws,      batch.shape.max_fanout, arguments,    logits,      classes};
+  const SampleKernelArguments<T> in = {batch.tree,
+                                       levels.places,
+                                       batch.root_log_probs,
+                                       batch.weights,
+                                       batch.biases,
+                                       batch.width,
+                                       x,
+                                       draws,
+                                       batch.shape.max_fanout,
+                                       arguments,
+                                       logits,
+                                       classes};
   Launch(DrawClasses<T>, blocks, kThreads, 0, stream, in);
   return LaunchError();
 }

@@ -8,6 +8,7 @@
 
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/device/launcher.h"
+#include "cc/cuda/predict/places.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -15,13 +16,16 @@ namespace gpu {
 // Device memory of a search.
 struct SearchBuffers {
   TreeView tree;
-  int64_t size = 0;     // examples
-  int64_t columns = 0;  // of logits and lists
+  Places places;
+  const float* root_log_probs = nullptr;  // of the batch
+  const float* wanted = nullptr;          // WantedClasses::bounds
+  int64_t size = 0;                       // examples
+  int64_t columns = 0;                    // of logits and lists
   int64_t parts = 0;
   int k = 0;
   float* z = nullptr;          // [size, columns], logits of a piece
-  float* bounds = nullptr;     // [groups, size], see IsOpened
-  float* least = nullptr;      // [size], log-probability of the k-th class
+  float* bounds = nullptr;     // [groups by place, size], see IsOpened
+  float* least = nullptr;      // [size], of the k-th class, or what is wanted
   float* opens = nullptr;      // [size], what the first sweep opens from
   int* counts = nullptr;       // [size], lengths of the lists
   uint64_t* list = nullptr;    // [size, columns], keys of classes
@@ -29,17 +33,17 @@ struct SearchBuffers {
   uint64_t* picked = nullptr;  // [size, parts, MostPicked], sorted keys
 };
 
-// Only the root is reached, and nothing found.
+// Only the roots are reached, and nothing found.
 void BeginSearch(const Launcher& launcher, const SearchBuffers& search);
 
 // Takes the classes of the lists into the k best, and empties the lists.
 void MergeClasses(const Launcher& launcher, const SearchBuffers& search);
 
 // Sets `opens` so that each example opens its best `wanted` nodes, at most
-// kMaxTopK, of the groups [first_group, first_group + num_groups), if they
+// kMaxTopK, of `num_groups` groups, the first of them at `first_place`, if they
 // could matter.
 void PickNodes(const Launcher& launcher, const SearchBuffers& search,
-               int64_t first_group, int64_t num_groups, int wanted);
+               int64_t first_place, int64_t num_groups, int wanted);
 
 // log_probs and classes: [size, k].
 void WriteBest(const Launcher& launcher, const SearchBuffers& search,

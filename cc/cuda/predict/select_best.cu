@@ -10,6 +10,23 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
+// What the k-th class, of log-probability `found`, must be replaced by.
+TF_HSM_DEVICE float LeastOf(const SearchBuffers& in, int64_t example,
+                            float found) {
+  if (in.wanted == nullptr) return found;
+  // Finite, so that minus infinity is below it.
+  return fmaxf(found, fmaxf(in.wanted[example], kLowest));
+}
+
+// What an example reaches the root at `place` with. Infinity would say that it
+// does not.
+TF_HSM_DEVICE float StartAt(const SearchBuffers& in, int64_t example,
+                            int64_t place) {
+  const float start = StartOf(in.tree, in.root_log_probs, example, place);
+  return start == static_cast<float>(INFINITY) ? static_cast<float>(NAN)
+                                               : start;
+}
+
 TF_HSM_KERNEL(kBlockThreads)
 BeginSearchKernel(SearchBuffers in) {
   const int64_t bounds = in.tree.num_groups * in.size;
@@ -17,10 +34,14 @@ BeginSearchKernel(SearchBuffers in) {
   for (int64_t i = GlobalIndex(); i < Larger(bounds, best);
        i += NumBlocks() * NumThreads()) {
     const float far = static_cast<float>(INFINITY);
-    if (i < bounds) in.bounds[i] = i < in.size ? 0.0f : far;
+    if (i < bounds) {
+      const int64_t place = i / in.size;
+      in.bounds[i] =
+          place < in.tree.num_roots ? StartAt(in, i % in.size, place) : far;
+    }
     if (i < best) in.best[i] = kNoKey;
     if (i < in.size) {
-      in.least[i] = -far;
+      in.least[i] = LeastOf(in, i, -far);
       in.counts[i] = 0;
     }
   }
@@ -59,10 +80,10 @@ SelectClassesKernel(SearchBuffers in) {
 
 // picked: of each part of a level, the `wanted` best nodes that are not opened.
 TF_HSM_KERNEL(BestKeys::kThreads)
-SelectNodesKernel(SearchBuffers in, int64_t first_group, int64_t num_groups,
+SelectNodesKernel(SearchBuffers in, int64_t first_place, int64_t num_groups,
                   int wanted) {
   const Part part(in.parts, num_groups);
-  const float* bounds = in.bounds + first_group * in.size + part.example;
+  const float* bounds = in.bounds + first_place * in.size + part.example;
   BestKeys keys(wanted);
   keys.Add(part.begin, part.end, [&](int64_t i) {
     const float bound = bounds[i * in.size];
@@ -84,7 +105,7 @@ MergeClassesKernel(SearchBuffers in) {
   keys.Add(0, in.parts * in.k, [&](int64_t i) { return picked[i]; });
   Keep(&keys, in.k, best);
   if (ThreadIndex() == 0) {
-    in.least[e] = BoundOf(keys.At(in.k - 1));
+    in.least[e] = LeastOf(in, e, BoundOf(keys.At(in.k - 1)));
     in.counts[e] = 0;
   }
 }
@@ -107,8 +128,9 @@ WriteBestKernel(int64_t count, const uint64_t* best, float* log_probs,
                 int64_t* classes) {
   const int64_t i = GlobalIndex();
   if (i >= count) return;
-  classes[i] = best[i] == kNoKey ? -1 : NumberOf(best[i]);
-  log_probs[i] = LogProbOf(best[i]);
+  const bool there = best[i] != kNoKey;
+  classes[i] = there ? NumberOf(best[i]) : -1;
+  log_probs[i] = there ? LogProbOf(best[i]) : BoundOf(best[i]);
 }
 
 // A block per example, or several.
@@ -133,9 +155,9 @@ void MergeClasses(const Launcher& launcher, const SearchBuffers& search) {
 }
 
 void PickNodes(const Launcher& launcher, const SearchBuffers& search,
-               int64_t first_group, int64_t num_groups, int wanted) {
+               int64_t first_place, int64_t num_groups, int wanted) {
   LaunchSelection(launcher, SelectNodesKernel, search.size * search.parts,
-                  search, first_group, num_groups, wanted);
+                  search, first_place, num_groups, wanted);
   LaunchSelection(launcher, MergeNodesKernel, search.size, search, wanted);
 }
 

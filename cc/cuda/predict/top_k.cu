@@ -2,7 +2,8 @@
 //
 // A node is at least as probable as any class below it, in floating point too.
 // So a group matters to an example only if its node is at least as probable as
-// the k-th best class found so far (docs/math.md, section 12). The top levels
+// the k-th best class found so far (docs/math.md, section 12), and if it is
+// wanted at all. The top levels
 // are opened by all examples. Then come two sweeps over the levels below. In
 // the first, an example opens its best nodes of each level only, which finds
 // good classes; in the second, every node left that could matter, of which
@@ -53,16 +54,18 @@ OpenGroups(SearchBuffers in, OpenArguments what) {
   for (int64_t i = BlockIndex() * kTeams + ThreadIndex() / team; i < items;
        i += NumBlocks() * kTeams) {
     const int64_t e = i % in.size;
-    const int64_t group = what.rows.first_group + i / in.size;
-    float* bound = in.bounds + group * in.size + e;
+    const int64_t place = what.rows.first_group + i / in.size;
+    float* bound = in.bounds + place * in.size + e;
     const float above = *bound;
     const float none = -static_cast<float>(INFINITY);
     if (!IsOpened(above, what.least == nullptr ? none : what.least[e])) {
       continue;
     }
-    const int64_t begin = tree.group_offsets[group] - what.rows.first_row;
-    const int64_t count =
-        tree.group_offsets[group + 1] - tree.group_offsets[group];
+    const int64_t group = GroupAt(in.places, place);
+    const int64_t* offsets = OffsetsOf(in.places, tree);
+    const int64_t begin = offsets[place] - what.rows.first_row;
+    const int64_t count = offsets[place + 1] - offsets[place];
+    const int64_t* row_below = tree.row_below + tree.group_offsets[group];
     if (begin < 0 || count < 1 || begin + count > what.rows.num_rows) continue;
     const float* z = in.z + e * in.columns + what.first_column + begin;
     const auto sum = FindLogSum<team>(z, count, shared);
@@ -72,9 +75,9 @@ OpenGroups(SearchBuffers in, OpenArguments what) {
       // NaN is as good as minus infinity.
       const bool could_matter = log_prob >= least || least == none;
       if (what.leaves_only && !could_matter) continue;
-      const int64_t below = tree.row_below[what.rows.first_row + begin + r];
+      const int64_t below = row_below[r];
       if (below > group && below < tree.num_groups) {
-        in.bounds[below * in.size + e] = log_prob;
+        in.bounds[PlaceOf(in.places, below) * in.size + e] = log_prob;
       }
       if (could_matter && below < 0 && ~below < tree.num_classes) {
         const int64_t at = AddAtomically(in.counts + e, 1);
@@ -104,6 +107,7 @@ void LayOutSearch(const Batch<T>& batch, const SearchShape& shape, int64_t k,
                   Arena* arena, float** x, SearchBuffers* buffers) {
   SearchBuffers& b = *buffers;
   b.tree = batch.tree;
+  b.root_log_probs = batch.root_log_probs;
   b.size = Smaller(shape.examples, batch.size);
   b.columns = shape.columns;
   b.parts = shape.parts;
@@ -122,16 +126,19 @@ void LayOutSearch(const Batch<T>& batch, const SearchShape& shape, int64_t k,
 template <typename T>
 class TopKSearch {
  public:
-  TopKSearch(const Batch<T>& batch, const TreeOnHost& host,
-             const SearchShape& shape, int64_t k, void* scratch, void* stream)
-      : batch_(batch), host_(host), shape_(shape), launcher_(stream) {
+  TopKSearch(const Batch<T>& batch, const Levels& levels,
+             const SearchShape& shape, const WantedClasses& wanted,
+             void* scratch, void* stream)
+      : batch_(batch), levels_(levels), shape_(shape), launcher_(stream) {
     Arena arena(scratch);
-    LayOutSearch(batch, shape, k, &arena, &x_, &b_);
+    LayOutSearch(batch, shape, wanted.k, &arena, &x_, &b_);
+    b_.places = levels.places;
+    b_.wanted = wanted.bounds;
   }
 
   void Run(float* log_probs, int64_t* classes) {
-    const std::vector<int64_t>& levels = host_.levels;
-    const int64_t* offsets = host_.group_offsets;
+    const std::vector<int64_t>& levels = levels_.starts;
+    const int64_t* offsets = levels_.offsets.data();
     PackOperands(launcher_, batch_, x_);
     BeginSearch(launcher_, b_);
     const size_t top =
@@ -154,17 +161,17 @@ class TopKSearch {
 
  private:
   void Sweep(size_t top, bool is_first) {
-    const std::vector<int64_t>& levels = host_.levels;
+    const std::vector<int64_t>& levels = levels_.starts;
+    const int64_t* offsets = levels_.offsets.data();
     for (size_t level = top; level + 1 < levels.size(); ++level) {
-      const RowRange all =
-          SpanOf(host_.group_offsets, levels[level], levels[level + 1]);
+      const RowRange all = SpanOf(offsets, levels[level], levels[level + 1]);
       if (is_first) {
         PickNodes(launcher_, b_, all.first_group, all.num_groups,
                   NodesFirst(b_.k, all));
       }
       const float* least = is_first ? b_.opens : b_.least;
       for (const RowRange& piece :
-           CutLevel(levels, level, host_.group_offsets, shape_.columns)) {
+           CutLevel(levels, level, offsets, shape_.columns)) {
         MakeLogits(piece, least);
         OpenSpan(piece, 0, level, least);
         MergeClasses(launcher_, b_);
@@ -173,15 +180,16 @@ class TopKSearch {
   }
 
   void MakeLogits(const RowRange& rows, const float* least) const {
-    MakeNodeLogits<T>(launcher_, batch_,
-                      {batch_.tree, batch_.weights, batch_.biases, batch_.width,
-                       x_, b_.size, rows, b_.bounds, least, b_.z, b_.columns});
+    MakeNodeLogits<T>(
+        launcher_, batch_,
+        {batch_.tree, batch_.weights, batch_.biases, batch_.width, x_, b_.size,
+         rows, b_.places, b_.bounds, least, b_.z, b_.columns});
   }
 
   void OpenSpan(const RowRange& rows, int64_t first_column, size_t level,
                 const float* least) const {
     const OpenArguments what = {rows, first_column,
-                                level + 2 == host_.levels.size(), least};
+                                level + 2 == levels_.starts.size(), least};
     const int64_t items = rows.num_groups * b_.size;
     if (batch_.shape.max_fanout <= kMaxThreadRows) {
       Open<1>(items, what);
@@ -201,7 +209,7 @@ class TopKSearch {
   }
 
   const Batch<T>& batch_;
-  const TreeOnHost& host_;
+  const Levels& levels_;
   const SearchShape& shape_;
   const Launcher launcher_;
   float* x_ = nullptr;
@@ -246,11 +254,13 @@ int64_t TopKBytes(const Batch<T>& batch, int64_t k, const SearchShape& shape) {
 }
 
 template <typename T>
-std::string TopK(const Batch<T>& batch, const TreeOnHost& host, int64_t k,
-                 const SearchShape& shape, float* log_probs, int64_t* classes,
-                 void* scratch, void* stream) {
+std::string TopK(const Batch<T>& batch, const Levels& levels,
+                 const WantedClasses& wanted, const SearchShape& shape,
+                 float* log_probs, int64_t* classes, void* scratch,
+                 void* stream) {
   constexpr int64_t kMost = int64_t{1} << 30;
   const TreeView& tree = batch.tree;
+  const int64_t k = wanted.k;
   std::string error = CheckBatch(batch);
   if (error.empty()) {
     error = CheckBetween("num_classes", tree.num_classes, 1, 2 * kMost);
@@ -267,7 +277,9 @@ std::string TopK(const Batch<T>& batch, const TreeOnHost& host, int64_t k,
   if (!error.empty()) return error;
   return ForEachChunk(batch, shape.examples,
                       [&](int64_t begin, const Batch<T>& part) {
-                        TopKSearch<T>(part, host, shape, k, scratch, stream)
+                        WantedClasses own = wanted;
+                        if (own.bounds != nullptr) own.bounds += begin;
+                        TopKSearch<T>(part, levels, shape, own, scratch, stream)
                             .Run(log_probs + begin * k, classes + begin * k);
                         return std::string();
                       });

@@ -27,12 +27,6 @@ absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
   constexpr int64_t kMost = int64_t{1} << 30;
   const Parameters& parameters = arguments.parameters;
   const Tensor& inputs = *arguments.inputs;
-  if (arguments.tree.num_roots > 1) {
-    return absl::UnimplementedError(
-        absl::StrCat("a forest of ", arguments.tree.num_roots,
-                     " trees is not possible on a GPU; keep the weights on "
-                     "the CPU"));
-  }
   TF_RETURN_IF_ERROR(FindDeviceTree(context, arguments.tree, tree));
   batch->tree = (*tree)->view;
   batch->shape = (*tree)->shape;

@@ -34,6 +34,11 @@ std::array<Array, kNumArrays> ArraysOf(const TreeView& tree) {
            {"row_below", &TreeView::row_below, tree.num_rows}}};
 }
 
+absl::Status Allocate(OpKernelContext* context, int64_t count, Tensor* tensor) {
+  return context->allocate_temp(tensorflow::DT_INT64, TensorShape({count}),
+                                tensor);
+}
+
 // Copies those arrays that are there.
 absl::Status Copy(OpKernelContext* context, const TreeView& host,
                   DeviceTree* tree) {
@@ -42,8 +47,7 @@ absl::Status Copy(OpKernelContext* context, const TreeView& host,
   for (const Array& array : ArraysOf(host)) {
     if (host.*array.data != nullptr) total += array.size;
   }
-  TF_RETURN_IF_ERROR(context->allocate_temp(
-      tensorflow::DT_INT64, TensorShape({total}), &tree->arrays));
+  TF_RETURN_IF_ERROR(Allocate(context, total, &tree->arrays));
   int64_t* next = static_cast<int64_t*>(tree->arrays.data());
   for (const Array& array : ArraysOf(host)) {
     if (host.*array.data == nullptr) continue;
@@ -52,6 +56,21 @@ absl::Status Copy(OpKernelContext* context, const TreeView& host,
     tree->view.*array.data = next;
     next += array.size;
   }
+  return absl::OkStatus();
+}
+
+// `host` has the arrays for walks up too.
+absl::Status CopyLevels(OpKernelContext* context, const TreeView& host,
+                        DeviceTree* tree) {
+  std::vector<int64_t> numbers;
+  tree->levels = MakeLevels(host, &numbers);
+  if (numbers.empty()) return absl::OkStatus();
+  const int64_t count = numbers.size();
+  TF_RETURN_IF_ERROR(Allocate(context, count, &tree->places));
+  int64_t* data = static_cast<int64_t*>(tree->places.data());
+  TF_RETURN_IF_ERROR(
+      CopyToDevice(context, numbers.data(), count * sizeof(int64_t), data));
+  tree->levels.places = PlacesIn(host, data);
   return absl::OkStatus();
 }
 
@@ -66,8 +85,10 @@ absl::Status Make(OpKernelContext* context, TreeView host, DeviceTree* tree) {
   if (host.row_below == nullptr) {
     TF_RETURN_IF_ERROR(StatusOf(CheckTreeAbove(host)));
   } else {
-    TF_RETURN_IF_ERROR(StatusOf(FindLevels(host, &tree->levels)));
+    std::vector<int64_t> unused;
+    TF_RETURN_IF_ERROR(StatusOf(FindLevels(host, &unused)));
     FindArraysAbove(&host, &above);
+    TF_RETURN_IF_ERROR(CopyLevels(context, host, tree));
   }
   tree->shape = DescribeTree(host);
   return Copy(context, host, tree);

@@ -1,4 +1,4 @@
-// Trees in device memory, copied there once each.
+// Trees and forests in device memory, copied there once each.
 //
 // The ops get a tree's arrays in host memory, where TensorFlow passes them on
 // by reference, the same buffers in each call. A device keeps a copy of each
@@ -12,12 +12,12 @@
 #ifndef TF_HSM_CC_KERNELS_GPU_DEVICE_TREE_H_
 #define TF_HSM_CC_KERNELS_GPU_DEVICE_TREE_H_
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "cc/core/tree/tree_view.h"
 #include "cc/cuda/api/gpu.h"
+#include "cc/cuda/api/levels.h"
 #include "cc/kernels/common/op_kernel.h"
 
 namespace tf_hsm {
@@ -26,8 +26,9 @@ namespace gpu {
 struct DeviceTree {
   TreeView view;  // of device memory
   TreeShape shape;
-  std::vector<int64_t> levels;  // of FindLevels, with row_below only
-  Tensor arrays;                // where it lies
+  Levels levels;  // with row_below only
+  Tensor arrays;  // where the tree lies
+  Tensor places;  // and where they do
   std::vector<Tensor> host_arrays;
 };
 

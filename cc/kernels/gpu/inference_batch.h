@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <vector>
 
 #include "cc/cuda/api/gpu.h"
 #include "cc/kernels/common/element_types.h"
@@ -35,7 +34,7 @@ class InferenceBatch {
     return SetBatch(context, arguments, &batch, &tree_);
   }
 
-  const std::vector<int64_t>& levels() const { return tree_->levels; }
+  const Levels& levels() const { return tree_->levels; }
 
   // Finds how many examples to take at a time, at least one. Allocates the
   // scratch for them, bytes(chunk) bytes.

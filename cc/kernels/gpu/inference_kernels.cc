@@ -43,8 +43,7 @@ absl::Status FindBest(OpKernelContext* context, const BestClasses& best,
     const SearchShape shape = FitSearch(in->batch, best.k, kMaxScratchBytes);
     const int64_t bytes = TopKBytes(in->batch, best.k, shape);
     TF_RETURN_IF_ERROR(in->scratch.Allocate(context, bytes));
-    const TreeOnHost host = {in->levels(), in->arguments.tree.group_offsets};
-    return StatusOf(TopK<T>(in->batch, host, best.k, shape,
+    return StatusOf(TopK<T>(in->batch, in->levels(), {best.k, nullptr}, shape,
                             const_cast<float*>(best.log_probs),
                             const_cast<int64_t*>(best.classes),
                             in->scratch.data(), StreamOf(context)));
@@ -112,8 +111,8 @@ struct SampleOp : OpAttributes {
                                Limits::max() / 4);
     TF_RETURN_IF_ERROR(
         in->scratch.Allocate(context, SampleBytes(in->batch, arguments)));
-    return StatusOf(Sample<T>(in->batch, arguments, classes, in->scratch.data(),
-                              StreamOf(context)));
+    return StatusOf(Sample<T>(in->batch, in->levels(), arguments, classes,
+                              in->scratch.data(), StreamOf(context)));
   }
 
   static absl::Status DrawBest(OpKernelContext* context,

@@ -58,8 +58,8 @@ struct LogProbsGradOp : LogProbsAttributes {
     return StatusOf(LogProbsGrad<T>(
         in.batch, in.levels(),
         {of_nodes, Data<const A>(*values), Data<const A>(*groups)},
-        Data<const A>(*grads), Data<A>(*dz), Data<A>(*dx), in.scratch.data(),
-        StreamOf(context)));
+        Data<const A>(*grads), {Data<A>(*dz), Data<A>(*dx), nullptr},
+        in.scratch.data(), StreamOf(context)));
   }
 };
 
@@ -85,8 +85,8 @@ struct ClassLogProbsOp : OpAttributes {
     TF_RETURN_IF_ERROR(in.AllocateChunk(context, [&](int64_t chunk) {
       return ClassLogProbsBytes(in.batch, wanted.count, chunk);
     }));
-    return StatusOf(ClassLogProbs<T>(in.batch, wanted.count, in.chunk,
-                                     Data<Accumulator<T>>(*log_probs),
+    return StatusOf(ClassLogProbs<T>(in.batch, in.levels(), wanted.count,
+                                     in.chunk, Data<Accumulator<T>>(*log_probs),
                                      in.scratch.data(), StreamOf(context)));
   }
 

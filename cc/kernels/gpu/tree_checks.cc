@@ -9,6 +9,14 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
+// tree.num_roots follows from the other sizes.
+std::string WrongRoots(const TreeView& tree) {
+  return ", but " + std::to_string(tree.num_classes) + " classes and " +
+         std::to_string(tree.num_groups) + " groups of " +
+         std::to_string(tree.num_rows) + " rows are those of " +
+         std::to_string(tree.num_roots) + " trees";
+}
+
 std::string CheckGroups(const TreeView& tree) {
   int64_t roots = 0, first_row = 0;  // of the tree that a group is in
   for (int64_t g = 0; g < tree.num_groups; ++g) {
@@ -27,7 +35,10 @@ std::string CheckGroups(const TreeView& tree) {
              ", but the root's group has the parent -1";
     }
     if (parent == -1) {
-      ++roots;
+      if (++roots > tree.num_roots) {
+        return At("group_parents", g, parent) + " is root number " +
+               std::to_string(roots) + WrongRoots(tree);
+      }
       first_row = span.first_row;
     } else if (parent < first_row || parent >= span.first_row) {
       return OutOfRange("group_parents", g, parent, first_row, span.first_row) +
@@ -40,12 +51,9 @@ std::string CheckGroups(const TreeView& tree) {
     return At("group_offsets", g, tree.group_offsets[g]) +
            ", but the groups must have all rows: " + std::to_string(row);
   }
-  const int64_t below = tree.num_classes + tree.num_groups - roots;
-  if (tree.num_rows == below) return "";
+  if (roots == tree.num_roots) return "";
   return "group_parents has " + std::to_string(roots) +
-         " times -1, but each of the " + std::to_string(tree.num_rows) +
-         " rows must be that of one of " + std::to_string(tree.num_classes) +
-         " classes or the parent of one of the other groups";
+         " times the -1 of a root" + WrongRoots(tree);
 }
 
 // Ranks of the leaves below a row.
