@@ -1,0 +1,361 @@
+"""A plan: which part of a tree is on which device."""
+
+import dataclasses
+import functools
+import itertools
+
+import numpy as np
+
+from tf_hsm import _checks
+from tf_hsm.distribute import cut
+from tf_hsm.tree import Tree
+from tf_hsm.tree.arrays import TreeArrays
+from tf_hsm.tree.forest import Forest
+from tf_hsm.tree.immutable import Immutable
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """What one device has: an interval of units, as a forest.
+
+    Its classes are numbered by their places, from `first_place` on, and its
+    rows stand in the plan's order, from `first_row` on.
+
+    Attributes:
+      device: the name of the device.
+      first_unit: its first unit.
+      num_units: how many it has; perhaps none.
+      first_place: the place of its first class.
+      num_classes: how many are below its units.
+      first_row: its first row, in the plan's order.
+      num_rows: how many it has.
+      first_group: its first group, in the plan's order.
+      num_groups: how many it has.
+      work: the mean number of its rows that an example scores.
+    """
+
+    device: str
+    first_unit: int
+    num_units: int
+    first_place: int
+    num_classes: int
+    first_row: int
+    num_rows: int
+    first_group: int
+    num_groups: int
+    work: float
+
+
+class Plan(Immutable):
+    """A tree that is cut into a top and subtrees, and devices for these.
+
+    The top is a small tree beside the body of the model, and all examples pass
+    it. Its classes are the units: classes whose leaves are in it, and subtrees.
+    Units stand in one order, which does not depend on the devices; each device
+    has an interval of them. So the rows below the top stand in one order too,
+    of which each device has a slice, and what was trained on some devices can
+    be loaded on any other number of them. `on` makes the plan for these.
+
+    Attributes:
+      tree: the `tf_hsm.Tree`.
+      devices: a tuple of names of devices, one for each shard.
+      unit_rows: `[U]` int64, the row of the tree of each unit; the leaves that
+        are in the top come first.
+      unit_work: `[U]`, the mean number of rows below it that an example scores.
+      first_units: `[S + 1]` int64, the first unit of each device, and U.
+    """
+
+    def __init__(self, tree, devices, unit_rows, unit_work, first_units=None):
+        """Checks and copies what the class describes.
+
+        Without `first_units`, units are spread over the devices evenly.
+        """
+        if not isinstance(tree, Tree):
+            raise TypeError(
+                f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
+            )
+        own = self.__dict__
+        own["tree"] = tree
+        own["devices"] = _check_devices(devices)
+        own["unit_rows"] = _read_only(np.array(unit_rows, np.int64))
+        own["unit_work"] = _read_only(np.array(unit_work, np.float64))
+        if first_units is None:
+            first_units = self._spread()
+        own["first_units"] = _read_only(np.array(first_units, np.int64))
+        self._check()
+
+    def on(self, devices) -> "Plan":
+        """Returns the plan of the same cut for other devices."""
+        return Plan(self.tree, devices, self.unit_rows, self.unit_work)
+
+    @property
+    def num_units(self) -> int:
+        """U."""
+        return self.unit_rows.size
+
+    @functools.cached_property
+    def top(self) -> Tree:
+        """The tree of all groups above the cut; its class u is unit u."""
+        groups = np.flatnonzero(self._group_units < 0)
+        fanouts = np.diff(self.tree.group_offsets)[groups]
+        place = np.full(self.tree.num_rows, -1, np.int64)
+        place[self.top_rows] = np.arange(self.top_rows.size)
+        parents = self.tree.group_parents[groups]
+        return Tree(
+            np.concatenate([[0], np.cumsum(fanouts)]),
+            np.where(parents < 0, -1, place[parents]),
+            place[self.unit_rows],
+        )
+
+    @functools.cached_property
+    def top_rows(self) -> np.ndarray:
+        """`[rows of the top]`, the row of the tree of each row of the top."""
+        return _read_only(
+            np.flatnonzero(self._group_units[self.tree.row_groups] < 0)
+        )
+
+    @functools.cached_property
+    def unit_places(self) -> np.ndarray:
+        """`[U + 1]`: the classes below unit u have the places from its entry on.
+
+        They end before the next entry.
+        """
+        sizes = np.bincount(self._class_units, minlength=self.num_units)
+        return _read_only(np.concatenate([[0], np.cumsum(sizes)]))
+
+    @functools.cached_property
+    def class_places(self) -> np.ndarray:
+        """`[N]`, the place of each class: by units, then depth-first."""
+        ranks = self.tree.class_ranks
+        units = self._class_units
+        by_rank = np.empty(ranks.size, np.int64)
+        by_rank[ranks] = units
+        # The classes below a unit are an interval of ranks.
+        starts = np.flatnonzero(np.diff(by_rank, prepend=-1))
+        first_ranks = np.empty(self.num_units, np.int64)
+        first_ranks[by_rank[starts]] = starts
+        return _read_only(self.unit_places[units] + ranks - first_ranks[units])
+
+    @functools.cached_property
+    def place_classes(self) -> np.ndarray:
+        """`[N]`, the class at each place."""
+        classes = np.empty(self.tree.num_classes, np.int64)
+        classes[self.class_places] = np.arange(self.tree.num_classes)
+        return _read_only(classes)
+
+    @functools.cached_property
+    def row_order(self) -> np.ndarray:
+        """`[rows below the top]`, rows of the tree, in the plan's order."""
+        fanouts = np.diff(self.tree.group_offsets)[self._group_order]
+        starts = self.tree.group_offsets[self._group_order]
+        shifts = starts - (np.cumsum(fanouts) - fanouts)
+        return _read_only(np.arange(fanouts.sum()) + np.repeat(shifts, fanouts))
+
+    @functools.cached_property
+    def shards(self) -> tuple[Shard, ...]:
+        """What each device has."""
+        groups = np.bincount(
+            self._group_units[self._group_order], minlength=self.num_units
+        )
+        first_groups = np.concatenate([[0], np.cumsum(groups)])
+        first_rows = self._below.group_offsets[first_groups]
+        return tuple(
+            Shard(
+                device,
+                int(begin),
+                int(end - begin),
+                int(self.unit_places[begin]),
+                int(self.unit_places[end] - self.unit_places[begin]),
+                int(first_rows[begin]),
+                int(first_rows[end] - first_rows[begin]),
+                int(first_groups[begin]),
+                int(first_groups[end] - first_groups[begin]),
+                float(self.unit_work[begin:end].sum()),
+            )
+            for device, begin, end in zip(
+                self.devices,
+                self.first_units[:-1],
+                self.first_units[1:],
+                strict=True,
+            )
+        )
+
+    @functools.cached_property
+    def forests(self) -> tuple[Forest | None, ...]:
+        """The `Forest` of each shard; None for one without units."""
+        return tuple(
+            self._forest(shard) if shard.num_units else None
+            for shard in self.shards
+        )
+
+    def get_config(self) -> dict:
+        """Returns all but the tree as a dict that JSON can hold."""
+        return {
+            "devices": list(self.devices),
+            "unit_rows": self.unit_rows.tolist(),
+            "unit_work": self.unit_work.tolist(),
+            "first_units": self.first_units.tolist(),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict, tree: Tree) -> "Plan":
+        """Makes the plan of a tree that `get_config` described."""
+        return cls(tree, **config)
+
+    def __reduce__(self):
+        """Pickles what the constructor takes."""
+        return type(self), (
+            self.tree,
+            self.devices,
+            self.unit_rows,
+            self.unit_work,
+            self.first_units,
+        )
+
+    @functools.cached_property
+    def num_leaf_units(self) -> int:
+        """The units that are classes of the tree, which no device has."""
+        return int((self.tree.row_children[self.unit_rows] < 0).sum())
+
+    @functools.cached_property
+    def unit_num_rows(self) -> np.ndarray:
+        """`[U]`, the rows below each unit."""
+        return _read_only(
+            np.bincount(
+                self._group_units[self._group_order],
+                np.diff(self.tree.group_offsets)[self._group_order],
+                minlength=self.num_units,
+            ).astype(np.int64)
+        )
+
+    def _spread(self):
+        trees = slice(self.num_leaf_units, None)
+        starts = cut.intervals(
+            self.unit_work[trees], self.unit_num_rows[trees], len(self.devices)
+        )
+        return self.num_leaf_units + starts
+
+    def _check(self):
+        starts = self.first_units
+        if (
+            starts.size != len(self.devices) + 1
+            or starts[0] != self.num_leaf_units
+            or starts[-1] != self.num_units
+            or (np.diff(starts) < 0).any()
+        ):
+            raise ValueError(
+                f"first_units must ascend from {self.num_leaf_units} to "
+                f"{self.num_units}, with one entry more than devices, but are "
+                f"{starts.tolist()} for {len(self.devices)} devices"
+            )
+        children = self.tree.row_children[self.unit_rows]
+        if (children[: self.num_leaf_units] >= 0).any():
+            raise ValueError("unit_rows must have leaves before other rows")
+        if self.unit_work.shape != self.unit_rows.shape:
+            raise ValueError(
+                f"unit_work has {self.unit_work.size} entries for "
+                f"{self.num_units} units"
+            )
+        if (self._class_units < 0).any():
+            c = int(np.argmax(self._class_units < 0))
+            raise ValueError(f"unit_rows have no row on the path of class {c}")
+
+    def _forest(self, shard):
+        """The groups of a shard, counted from its first row and class."""
+        offsets, parents, class_rows = self._below
+        groups = slice(shard.first_group, shard.first_group + shard.num_groups)
+        places = slice(shard.first_place, shard.first_place + shard.num_classes)
+        parents = parents[groups]
+        last = shard.first_group + shard.num_groups
+        return Forest(
+            offsets[shard.first_group : last + 1] - shard.first_row,
+            np.where(parents < 0, -1, parents - shard.first_row),
+            class_rows[places] - shard.first_row,
+        )
+
+    @functools.cached_property
+    def _group_units(self):
+        """`[G]`, the unit that each group is below; -1: it is in the top."""
+        tree = self.tree
+        unit_of_row = np.full(tree.num_rows, -1, np.int64)
+        rows = self.unit_rows
+        if rows.size and not (0 <= rows.min() and rows.max() < tree.num_rows):
+            raise ValueError(
+                f"unit_rows must be rows of the tree, in [0, {tree.num_rows})"
+            )
+        unit_of_row[rows] = np.arange(rows.size)
+        if np.count_nonzero(unit_of_row >= 0) < rows.size:
+            raise ValueError("unit_rows has a row twice")
+        units = np.full(tree.num_groups, -1, np.int64)
+        depths = tree.group_depths
+        levels = np.searchsorted(depths, np.arange(1, tree.depth + 1))
+        for begin, end in itertools.pairwise(levels):
+            above = tree.group_parents[begin:end]
+            inherited = units[tree.row_groups[above]]
+            own = unit_of_row[above]
+            if ((own >= 0) & (inherited >= 0)).any():
+                raise ValueError("unit_rows has a row below another one")
+            units[begin:end] = np.maximum(own, inherited)
+        return units
+
+    @functools.cached_property
+    def _class_units(self):
+        """`[N]`, the unit that each class is, or is below."""
+        rows = self.tree.class_rows
+        units = self._group_units[self.tree.row_groups[rows]]
+        leaves = np.full(self.tree.num_rows, -1, np.int64)
+        leaves[self.unit_rows] = np.arange(self.num_units)
+        if ((units >= 0) & (leaves[rows] >= 0)).any():
+            raise ValueError("unit_rows has a row below another one")
+        return np.maximum(units, leaves[rows])
+
+    @functools.cached_property
+    def _group_order(self):
+        """The groups below the top, those of a unit in the order of the tree."""
+        below = np.flatnonzero(self._group_units >= 0)
+        return below[np.argsort(self._group_units[below], kind="stable")]
+
+    @functools.cached_property
+    def _below(self):
+        """The groups below the top in the plan's order; classes by places."""
+        tree = self.tree
+        fanouts = np.diff(tree.group_offsets)[self._group_order]
+        new_rows = np.full(tree.num_rows, -1, np.int64)
+        new_rows[self.row_order] = np.arange(self.row_order.size)
+        return TreeArrays(
+            np.concatenate([[0], np.cumsum(fanouts)]),
+            new_rows[tree.group_parents[self._group_order]],
+            new_rows[tree.class_rows[self.place_classes]],
+        )
+
+
+def plan(tree, devices, counts=None, top=256) -> Plan:
+    """Cuts a tree into subtrees of like size, and spreads them over devices."""
+    if not isinstance(tree, Tree):
+        raise TypeError(
+            f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
+        )
+    top = _checks.check_int("top", top, 1)
+    units = cut.cut(tree._arrays, counts, top)
+    return Plan(tree, devices, *units)
+
+
+def _check_devices(devices):
+    if isinstance(devices, str):
+        raise TypeError(
+            f"devices must be a list of names of devices, but is {devices!r}"
+        )
+    devices = tuple(devices)
+    if not devices:
+        raise ValueError("devices is empty; a plan has at least one")
+    for i, device in enumerate(devices):
+        if not isinstance(device, str):
+            raise TypeError(
+                f"devices[{i}] must be the name of a device, but is {device!r}"
+            )
+    return devices
+
+
+def _read_only(array):
+    array.flags.writeable = False
+    return array
