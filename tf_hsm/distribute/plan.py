@@ -1,49 +1,22 @@
 """A plan: which part of a tree is on which device."""
 
-import dataclasses
 import functools
 import itertools
+from collections.abc import Iterable
 
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.distribute import cut
+from tf_hsm.distribute import plan_config
+from tf_hsm.distribute.intervals import intervals
+from tf_hsm.distribute.plan_cost import PlanCost, plan_cost
+from tf_hsm.distribute.plan_report import report
+from tf_hsm.distribute.shard import Shard
+from tf_hsm.distribute.step import Step
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import TreeArrays
 from tf_hsm.tree.forest import Forest
 from tf_hsm.tree.immutable import Immutable
-
-
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    """What one device has: an interval of units, as a forest.
-
-    Its classes are numbered by their places, from `first_place` on, and its
-    rows stand in the plan's order, from `first_row` on.
-
-    Attributes:
-      device: the name of the device.
-      first_unit: its first unit.
-      num_units: how many it has; perhaps none.
-      first_place: the place of its first class.
-      num_classes: how many are below its units.
-      first_row: its first row, in the plan's order.
-      num_rows: how many it has.
-      first_group: its first group, in the plan's order.
-      num_groups: how many it has.
-      work: the mean number of its rows that an example scores.
-    """
-
-    device: str
-    first_unit: int
-    num_units: int
-    first_place: int
-    num_classes: int
-    first_row: int
-    num_rows: int
-    first_group: int
-    num_groups: int
-    work: float
 
 
 class Plan(Immutable):
@@ -61,11 +34,14 @@ class Plan(Immutable):
       devices: a tuple of names of devices, one for each shard.
       unit_rows: `[U]` int64, the row of the tree of each unit; the leaves that
         are in the top come first.
-      unit_work: `[U]`, the mean number of rows below it that an example scores.
+      unit_loads: `[U]`, the `Below` of each: what a step has to do there.
       first_units: `[S + 1]` int64, the first unit of each device, and U.
+      step: the `Step` that it is for.
     """
 
-    def __init__(self, tree, devices, unit_rows, unit_work, first_units=None):
+    def __init__(
+        self, tree, devices, unit_rows, unit_loads, first_units=None, step=None
+    ):
         """Checks and copies what the class describes.
 
         Without `first_units`, units are spread over the devices evenly.
@@ -78,15 +54,60 @@ class Plan(Immutable):
         own["tree"] = tree
         own["devices"] = _check_devices(devices)
         own["unit_rows"] = _read_only(np.array(unit_rows, np.int64))
-        own["unit_work"] = _read_only(np.array(unit_work, np.float64))
+        own["unit_loads"] = unit_loads.map(
+            lambda x: _read_only(np.array(x, np.float64))
+        )
+        own["step"] = Step() if step is None else step
         if first_units is None:
             first_units = self._spread()
         own["first_units"] = _read_only(np.array(first_units, np.int64))
         self._check()
 
     def on(self, devices) -> "Plan":
-        """Returns the plan of the same cut for other devices."""
-        return Plan(self.tree, devices, self.unit_rows, self.unit_work)
+        """Returns the plan of the same cut for other devices.
+
+        Args:
+          devices: as in `tf_hsm.distribute.plan`.
+        """
+        return Plan(
+            self.tree, devices, self.unit_rows, self.unit_loads, None, self.step
+        )
+
+    @functools.cached_property
+    def cost(self) -> PlanCost:
+        """What a step costs on each device, and how even that is."""
+        return plan_cost(self)
+
+    def __str__(self):
+        """Returns a text: the top, each shard, the step, what is uneven."""
+        return report(self)
+
+    def __repr__(self):
+        """Names the sizes."""
+        return (
+            f"Plan({self.tree!r}, devices={list(self.devices)}, "
+            f"num_units={self.num_units})"
+        )
+
+    def __hash__(self):
+        """Hashes tree, devices and cut."""
+        return hash((self.tree, self.devices, self.unit_rows.tobytes()))
+
+    def __eq__(self, other):
+        """Compares tree, devices and what each of them has."""
+        if not isinstance(other, Plan):
+            return NotImplemented
+        return (
+            self.tree == other.tree
+            and self.devices == other.devices
+            and np.array_equal(self.unit_rows, other.unit_rows)
+            and np.array_equal(self.first_units, other.first_units)
+        )
+
+    @property
+    def unit_work(self) -> np.ndarray:
+        """`[U]`, the mean number of rows below each that an example scores."""
+        return self.unit_loads.work
 
     @property
     def num_units(self) -> int:
@@ -96,7 +117,7 @@ class Plan(Immutable):
     @functools.cached_property
     def top(self) -> Tree:
         """The tree of all groups above the cut; its class u is unit u."""
-        groups = np.flatnonzero(self._group_units < 0)
+        groups = np.flatnonzero(self.group_units < 0)
         fanouts = np.diff(self.tree.group_offsets)[groups]
         place = np.full(self.tree.num_rows, -1, np.int64)
         place[self.top_rows] = np.arange(self.top_rows.size)
@@ -111,7 +132,7 @@ class Plan(Immutable):
     def top_rows(self) -> np.ndarray:
         """`[rows of the top]`, the row of the tree of each row of the top."""
         return _read_only(
-            np.flatnonzero(self._group_units[self.tree.row_groups] < 0)
+            np.flatnonzero(self.group_units[self.tree.row_groups] < 0)
         )
 
     @functools.cached_property
@@ -155,7 +176,7 @@ class Plan(Immutable):
     def shards(self) -> tuple[Shard, ...]:
         """What each device has."""
         groups = np.bincount(
-            self._group_units[self._group_order], minlength=self.num_units
+            self.group_units[self._group_order], minlength=self.num_units
         )
         first_groups = np.concatenate([[0], np.cumsum(groups)])
         first_rows = self._below.group_offsets[first_groups]
@@ -190,17 +211,16 @@ class Plan(Immutable):
 
     def get_config(self) -> dict:
         """Returns all but the tree as a dict that JSON can hold."""
-        return {
-            "devices": list(self.devices),
-            "unit_rows": self.unit_rows.tolist(),
-            "unit_work": self.unit_work.tolist(),
-            "first_units": self.first_units.tolist(),
-        }
+        return plan_config.to_config(self)
 
     @classmethod
     def from_config(cls, config: dict, tree: Tree) -> "Plan":
-        """Makes the plan of a tree that `get_config` described."""
-        return cls(tree, **config)
+        """Makes the plan of a tree that `get_config` described.
+
+        Raises:
+          ValueError: the config is malformed, or one of another tree.
+        """
+        return cls(tree, **plan_config.from_config(config))
 
     def __reduce__(self):
         """Pickles what the constructor takes."""
@@ -208,8 +228,9 @@ class Plan(Immutable):
             self.tree,
             self.devices,
             self.unit_rows,
-            self.unit_work,
+            self.unit_loads,
             self.first_units,
+            self.step,
         )
 
     @functools.cached_property
@@ -222,7 +243,7 @@ class Plan(Immutable):
         """`[U]`, the rows below each unit."""
         return _read_only(
             np.bincount(
-                self._group_units[self._group_order],
+                self.group_units[self._group_order],
                 np.diff(self.tree.group_offsets)[self._group_order],
                 minlength=self.num_units,
             ).astype(np.int64)
@@ -230,7 +251,7 @@ class Plan(Immutable):
 
     def _spread(self):
         trees = slice(self.num_leaf_units, None)
-        starts = cut.intervals(
+        starts = intervals(
             self.unit_work[trees], self.unit_num_rows[trees], len(self.devices)
         )
         return self.num_leaf_units + starts
@@ -251,11 +272,12 @@ class Plan(Immutable):
         children = self.tree.row_children[self.unit_rows]
         if (children[: self.num_leaf_units] >= 0).any():
             raise ValueError("unit_rows must have leaves before other rows")
-        if self.unit_work.shape != self.unit_rows.shape:
-            raise ValueError(
-                f"unit_work has {self.unit_work.size} entries for "
-                f"{self.num_units} units"
-            )
+        for name, values in self.unit_loads._asdict().items():
+            if values is not None and values.shape != self.unit_rows.shape:
+                raise ValueError(
+                    f"the {name} of unit_loads have shape "
+                    f"{list(values.shape)}; there are {self.num_units} units"
+                )
         if (self._class_units < 0).any():
             c = int(np.argmax(self._class_units < 0))
             raise ValueError(f"unit_rows have no row on the path of class {c}")
@@ -274,7 +296,7 @@ class Plan(Immutable):
         )
 
     @functools.cached_property
-    def _group_units(self):
+    def group_units(self):
         """`[G]`, the unit that each group is below; -1: it is in the top."""
         tree = self.tree
         unit_of_row = np.full(tree.num_rows, -1, np.int64)
@@ -302,7 +324,7 @@ class Plan(Immutable):
     def _class_units(self):
         """`[N]`, the unit that each class is, or is below."""
         rows = self.tree.class_rows
-        units = self._group_units[self.tree.row_groups[rows]]
+        units = self.group_units[self.tree.row_groups[rows]]
         leaves = np.full(self.tree.num_rows, -1, np.int64)
         leaves[self.unit_rows] = np.arange(self.num_units)
         if ((units >= 0) & (leaves[rows] >= 0)).any():
@@ -312,8 +334,8 @@ class Plan(Immutable):
     @functools.cached_property
     def _group_order(self):
         """The groups below the top, those of a unit in the order of the tree."""
-        below = np.flatnonzero(self._group_units >= 0)
-        return below[np.argsort(self._group_units[below], kind="stable")]
+        below = np.flatnonzero(self.group_units >= 0)
+        return below[np.argsort(self.group_units[below], kind="stable")]
 
     @functools.cached_property
     def _below(self):
@@ -329,22 +351,16 @@ class Plan(Immutable):
         )
 
 
-def plan(tree, devices, counts=None, top=256) -> Plan:
-    """Cuts a tree into subtrees of like size, and spreads them over devices."""
-    if not isinstance(tree, Tree):
-        raise TypeError(
-            f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
-        )
-    top = _checks.check_int("top", top, 1)
-    units = cut.cut(tree._arrays, counts, top)
-    return Plan(tree, devices, *units)
-
-
 def _check_devices(devices):
-    if isinstance(devices, str):
+    """Returns a tuple of names; numbered ones where only their number is given."""
+    if isinstance(devices, str | bytes | bool):
         raise TypeError(
-            f"devices must be a list of names of devices, but is {devices!r}"
+            "devices must be a list of names of devices, or their number, but "
+            f"is {devices!r}"
         )
+    if not isinstance(devices, Iterable):
+        count = _checks.check_int("devices", devices, 1)
+        return tuple(f"device:{i}" for i in range(count))
     devices = tuple(devices)
     if not devices:
         raise ValueError("devices is empty; a plan has at least one")

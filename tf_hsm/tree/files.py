@@ -105,12 +105,12 @@ def to_config(arrays, names):
     """Returns a dict of numbers and strings, small for regular trees."""
     config = {
         "version": _VERSION,
-        **{name: _pack(array) for name, array in arrays._asdict().items()},
+        **{name: pack(array) for name, array in arrays._asdict().items()},
     }
     if names is not None:
         config["names"] = {
             "utf8": _deflate(names.utf8),
-            "offsets": _pack(names.offsets),
+            "offsets": pack(names.offsets),
         }
     return config
 
@@ -119,10 +119,10 @@ def from_config(config):
     """Returns what `Tree` takes; ValueError if the config is malformed."""
     try:
         _check_version(config["version"])
-        arrays = [_unpack(config[field]) for field in TreeArrays._fields]
+        arrays = [unpack(config[field]) for field in TreeArrays._fields]
         names = config.get("names")
         if names is not None:
-            offsets = _unpack(names["offsets"])
+            offsets = unpack(names["offsets"])
             utf8 = _inflate(names["utf8"], max(offsets[-1], 0))
             names = Names(np.frombuffer(utf8, np.uint8), offsets)
         return *arrays, names
@@ -169,7 +169,7 @@ def _check_version(version):
         )
 
 
-def _pack(array):
+def pack(array):
     """Packs an int64 array: differences in a narrow type, zlib, base64."""
     steps = np.diff(array, prepend=0)
     bound = max(int(steps.max()), -int(steps.min()) - 1)
@@ -181,8 +181,8 @@ def _pack(array):
     }
 
 
-def _unpack(field):
-    """Reverses `_pack`; never makes more bytes than the field announces."""
+def unpack(field):
+    """Reverses `pack`; never makes more bytes than the field announces."""
     # NumPy would evaluate some other strings.
     if field["dtype"] not in _DTYPES:
         raise ValueError(

@@ -1,0 +1,108 @@
+"""The text of a plan."""
+
+from tf_hsm.cost.expected import digits
+
+_MAX_LINES = 16
+_UNITS = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
+
+
+def report(plan):
+    """Returns lines: the top, each shard, the step, what is uneven."""
+    cost = plan.cost
+    top = cost.top
+    lines = [
+        f"Plan of {plan.tree.num_classes:,} classes over "
+        f"{_of(len(plan.devices), 'device')}",
+        f"  the top, which all examples pass: {top.rows:,} rows"
+        + ("" if top.bytes is None else f", {of_bytes(top.bytes)}")
+        + f"; {top.work:,.1f} rows per example, {_percent(top.work_share)} of "
+        "the work",
+        f"  below it: {_of(top.subtrees, 'subtree')}; "
+        f"{sum(s.rows for s in cost.shards):,} rows, "
+        f"{sum(s.work for s in cost.shards):,.1f} rows per example",
+    ]
+    lines += _of_shards(cost) if top.subtrees else []
+    return "\n".join(lines + [f"  {remark}" for remark in cost.remarks])
+
+
+def _of_shards(cost):
+    step = cost.step
+    lines = ["  " + line for line in table(_shard_table(cost))]
+    if len(cost.shards) > _MAX_LINES:
+        lines.append(f"  … {len(cost.shards) - _MAX_LINES:,} more")
+    lines.append(
+        f"  largest over mean: {cost.largest_work:.3f} of the work, "
+        f"{cost.largest_rows:.3f} of the rows"
+    )
+    if step.batch is not None:
+        lines.append(
+            f"  by chance, the fullest shard of a step with {step.batch:,} "
+            f"examples has {cost.largest_by_chance:.3f} times the mean work; "
+            "a synchronous step waits for it"
+        )
+    if cost.wire_bytes is not None:
+        lines += [
+            f"  on the wire: {cost.wire_bytes_per_example:,} bytes per example "
+            f"(h, dx, label, its weight, loss), {of_bytes(cost.wire_bytes)} a "
+            f"step, {digits(cost.wire_milliseconds)} ms at "
+            f"{of_bytes(step.network)}/s each way; touched rows and their "
+            f"gradients would be {of_bytes(cost.parameter_bytes)}",
+            f"  predicted: {digits(cost.top.milliseconds)} ms for the top, "
+            f"{digits(max(s.milliseconds for s in cost.shards))} ms for the "
+            "slowest shard",
+        ]
+    return lines
+
+
+def _shard_table(cost):
+    shown = cost.shards[:_MAX_LINES]
+    columns = {
+        "device": [s.device for s in shown],
+        "subtrees": [f"{s.subtrees:,}" for s in shown],
+        "classes": [f"{s.classes:,}" for s in shown],
+        "rows": [f"{s.rows:,}" for s in shown],
+        "of rows": [_percent(s.rows_share) for s in shown],
+        "of work": [_percent(s.work_share) for s in shown],
+        "of labels": [_percent(s.examples_share) for s in shown],
+    }
+    if cost.step.dim is not None:
+        columns["bytes"] = [of_bytes(s.bytes) for s in shown]
+    if cost.wire_bytes is not None:
+        columns["wire"] = [of_bytes(s.wire_bytes) for s in shown]
+        columns["ms"] = [digits(s.milliseconds) for s in shown]
+    return columns
+
+
+def table(columns):
+    """Returns lines of text: a column left of others that align right.
+
+    Args:
+      columns: title -> list of strs.
+    """
+    widths = [
+        max(map(len, [title, *cells])) for title, cells in columns.items()
+    ]
+    rows = zip(*columns.values(), strict=True)
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for row in [tuple(columns), *rows]
+    ]
+
+
+def of_bytes(number):
+    """Returns 1234567 as "1.23 MB"."""
+    for size, unit in _UNITS:
+        if number >= size:
+            return f"{digits(number / size)} {unit}"
+    return f"{number:.0f} B"
+
+
+def _percent(share):
+    return f"{100 * share:.3g}%" if share < 1 else "100%"
+
+
+def _of(number, what):
+    return f"{number:,} {what}" + "s" * (number != 1)

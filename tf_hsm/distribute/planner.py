@@ -1,0 +1,87 @@
+"""Plans are made here."""
+
+from tf_hsm import _checks
+from tf_hsm.distribute.below import below_rows
+from tf_hsm.distribute.cut import cut
+from tf_hsm.distribute.plan import Plan
+from tf_hsm.distribute.step import Step
+from tf_hsm.tree import Tree
+
+
+def plan(
+    tree,
+    devices,
+    counts=None,
+    batch=None,
+    dim=None,
+    top=256,
+    *,
+    slots=1,
+    dtype="float32",
+    network=1.25e9,
+    memory=None,
+    cost_model=None,
+) -> Plan:
+    """Cuts a tree into subtrees of like size, and spreads them over devices.
+
+    The cut depends on the tree, `counts` and `top` alone. So `plan.on` other
+    devices is the same model, and can load what was trained on these. All but
+    these three arguments and `devices` are for what the plan says of a step:
+    `print(plan)`, `plan.cost`, `plan.plot()`, `plan.simulate()`.
+
+    >>> from tf_hsm.distribute import plan
+    >>> cut = plan(Tree.two_level(1_000_000), ["GPU:0", "GPU:1"])
+    >>> [(shard.num_units, shard.num_rows) for shard in cut.shards]
+    [(500, 500000), (500, 500000)]
+
+    Devices get like shares of the work, the rows that an example scores in the
+    mean (`Tree.expected_cost`), and of the rows. What is large and cannot be
+    cut, as a group, is said in a sentence (`plan.cost.remarks`).
+
+    Args:
+      tree: a `tf_hsm.Tree`.
+      devices: a list of names of devices, as `tf.device` takes them, one for
+        each shard; or how many there are, to plan on paper.
+      counts: `[N]`, how often each class is the label; all alike when None.
+      batch: the examples in a step.
+      dim: D, the width of the inputs.
+      top: about how many subtrees there are to spread, if the tree has so many.
+        Those with more than 1 / top of the work or of the rows are cut, as far
+        as that keeps the top, which all examples pass, below `16 top` rows or
+        the root's group.
+      slots: how many numbers the optimizer has for each weight: 0 for SGD, 1
+        for Adagrad, 2 for LazyAdam; 0 is near for RowwiseAdagrad.
+      dtype: of weights and inputs.
+      network: bytes a second into, and likewise out of, the device of the body.
+      memory: bytes a second that each device reads or writes; that of the cost
+        model when None.
+      cost_model: a `tf_hsm.CostModel` of one device; by default that of two
+        cores.
+
+    Returns:
+      A `Plan`.
+
+    Raises:
+      TypeError: `tree` is no Tree, a name of a device is no str, or
+        `cost_model` is something else.
+      ValueError: there is no device; a count is negative, infinite or NaN, or
+        all are zero; or a number is out of its range.
+    """
+    if not isinstance(tree, Tree):
+        raise TypeError(
+            f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
+        )
+    top = _checks.check_int("top", top, 1)
+    step = Step.of(
+        memory,
+        cost_model,
+        batch=batch,
+        dim=dim,
+        slots=slots,
+        dtype=dtype,
+        network=network,
+    )
+    below = below_rows(tree, counts, step.batch)
+    units = cut(tree, below.rows, below.work, top)
+    loads = below.map(lambda values: values[units])
+    return Plan(tree, devices, units, loads, step=step)

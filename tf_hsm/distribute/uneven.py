@@ -1,0 +1,69 @@
+"""Sentences that say what of a plan is not even, and why."""
+
+import numpy as np
+
+# How much more than the mean shard a unit has before it is spoken of.
+_LARGE = 1.1
+
+
+def remarks(plan):
+    """Yields them."""
+    tree, top = plan.tree, plan.top
+    if tree.num_groups == 1:
+        yield (
+            "Nothing lies below the top: the tree is one group, so all of it "
+            "is on the device of the body."
+        )
+        return
+    subtrees = plan.num_units - plan.num_leaf_units
+    if subtrees < len(plan.devices):
+        yield (
+            f"There are {len(plan.devices):,} devices, but only {subtrees:,} "
+            f"subtree{'s' * (subtrees != 1)}; the other devices have nothing."
+        )
+    work, rows = plan.unit_loads.work, plan.unit_loads.rows
+    shares = {
+        "work": work / work.sum() if work.sum() > 0 else np.zeros(work.size),
+        "rows": rows / rows.sum(),
+    }
+    sizes = np.maximum(*shares.values()) * len(plan.devices)
+    large = np.count_nonzero(sizes > _LARGE)
+    if large:
+        unit = int(np.argmax(sizes))
+        what = max(shares, key=lambda name: shares[name][unit])
+        share = shares[what][unit]
+        yield _of_unit(plan, unit, f"{100 * share:.2g}% of the {what}")
+    if large > 1:
+        yield (
+            f"{large - 1:,} other{' has' if large == 2 else 's have'} more "
+            "than the fair share of a device, too."
+        )
+    if top.num_rows * 2 > tree.num_rows:
+        yield (
+            f"The top has {top.num_rows:,} of the tree's {tree.num_rows:,} "
+            "rows, and they are not spread."
+        )
+
+
+def _of_unit(plan, unit, share):
+    """Says why a unit has so much."""
+    tree = plan.tree
+    row = int(plan.unit_rows[unit])
+    name = f"row {row}"
+    if tree.names is not None and tree.names[row]:
+        name = f"{str(tree.names[row])!r} (row {row})"
+    groups = np.flatnonzero(plan.group_units == unit)
+    fanouts = np.diff(tree.group_offsets)[groups]
+    if groups.size == 1:
+        return (
+            f"One group of {fanouts[0]:,} rows, that below {name}, has {share} "
+            "below the top; it cannot be cut."
+        )
+    text = (
+        f"The subtree below {name}, of {fanouts.sum():,} rows in "
+        f"{groups.size:,} groups, has {share} below the top"
+    )
+    widest = int(fanouts.max())
+    if 2 * widest > fanouts.sum():
+        return f"{text}; its group of {widest:,} rows cannot be cut."
+    return f"{text}; a larger `top` may cut it."
