@@ -10,6 +10,7 @@ MODULES = (
     "tf_hsm",
     "tf_hsm.baselines",
     "tf_hsm.converters",
+    "tf_hsm.distribute",
     "tf_hsm.layers",
     "tf_hsm.losses",
     "tf_hsm.metrics",
@@ -17,7 +18,13 @@ MODULES = (
     "tf_hsm.serving",
 )
 # Those whose other public methods are listed too.
-CLASSES = (tf_hsm.CostModel, tf_hsm.ExpectedCost, tf_hsm.Forest, tf_hsm.Tree)
+CLASSES = (
+    tf_hsm.CostModel,
+    tf_hsm.ExpectedCost,
+    tf_hsm.distribute.Plan,
+    tf_hsm.Forest,
+    tf_hsm.Tree,
+)
 
 
 def public_names(module):
@@ -150,6 +157,38 @@ tf_hsm.converters.FastTextModel(tree, weights, names, inputs, input_names,
 tf_hsm.converters.from_fasttext(path)
 tf_hsm.converters.from_gensim(model)
 tf_hsm.cpu_isa()
+tf_hsm.distribute
+tf_hsm.distribute.Plan(tree, devices, unit_rows, unit_loads, first_units=None,
+    step=None)
+tf_hsm.distribute.Plan.class_places
+tf_hsm.distribute.Plan.cost
+tf_hsm.distribute.Plan.forests
+tf_hsm.distribute.Plan.from_config(config, tree)
+tf_hsm.distribute.Plan.get_config(self)
+tf_hsm.distribute.Plan.group_units
+tf_hsm.distribute.Plan.num_leaf_units
+tf_hsm.distribute.Plan.num_units
+tf_hsm.distribute.Plan.on(self, devices)
+tf_hsm.distribute.Plan.place_classes
+tf_hsm.distribute.Plan.row_order
+tf_hsm.distribute.Plan.row_places
+tf_hsm.distribute.Plan.rows_of(self, shard)
+tf_hsm.distribute.Plan.shards
+tf_hsm.distribute.Plan.top
+tf_hsm.distribute.Plan.top_rows
+tf_hsm.distribute.Plan.unit_num_rows
+tf_hsm.distribute.Plan.unit_places
+tf_hsm.distribute.Plan.unit_work
+tf_hsm.distribute.PlanCost(shards, top, largest_work, largest_rows,
+    largest_by_chance, wire_bytes, wire_bytes_per_example, parameter_bytes,
+    wire_milliseconds, remarks, step)
+tf_hsm.distribute.Shard(device, first_unit, num_units, first_place, num_classes,
+    first_row, num_rows, first_group, num_groups, work)
+tf_hsm.distribute.ShardCost(device, subtrees, classes, rows, rows_share, work,
+    work_share, examples_share, bytes, touched_rows, wire_bytes, milliseconds)
+tf_hsm.distribute.plan(tree, devices, counts=None, batch=None, dim=None,
+    top=256, *, slots=1, dtype='float32', network=1250000000.0, memory=None,
+    cost_model=None)
 tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,
     vectors, indices, tree, optimizer, loss_weights=None, ignore_class=None,
     stochastic_rounding=None, seed=0)

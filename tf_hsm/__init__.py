@@ -9,6 +9,7 @@ from tf_hsm import (
     baselines,
     calibration,  # noqa: F401, for CostModel.calibrate
     converters,
+    distribute,
     layers,
     losses,
     metrics,
@@ -41,6 +42,7 @@ __all__ = [
     "baselines",
     "converters",
     "cpu_isa",
+    "distribute",
     "hierarchical_softmax_embedding_train_step",
     "hierarchical_softmax_log_prob",
     "hierarchical_softmax_log_probs",

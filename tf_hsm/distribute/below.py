@@ -65,8 +65,8 @@ def below_rows(tree, counts, batch):
         rows[above] = size + total(rows)
         scored = total(work)
         work[above] = size * passing[above] + scored
-        squares[above] = (
-            size * (size * passing[above] + 2 * scored) + total(squares)
+        squares[above] = size * (size * passing[above] + 2 * scored) + total(
+            squares
         )
         if touched is not None:
             touched[above] = touched_groups[groups] + total(touched)

@@ -22,7 +22,8 @@ def cut(tree, rows, work, top):
     until none has more than 1 / top of either, or cannot be opened without a
     top of more than `16 top` rows. One that has only classes below its root is
     not opened: a group is the least that can be moved. Nor is one of which the
-    opening would move most into the top, but for groups of up to `top` rows.
+    opening would move most into the top, but for groups of up to `top` rows;
+    nor one that opening does not part into two subtrees at least.
 
     Args:
       tree: the `Tree`.
@@ -55,6 +56,7 @@ def cut(tree, rows, work, top):
         num_rows += fanout
         for row in below[shares[below] * top > 1]:
             heapq.heappush(waiting, (-shares[row], int(row)))
+    _close_chains(tree, opened)
     is_unit = opened[tree.row_groups]
     is_unit[tree.group_parents[np.flatnonzero(opened)[1:]]] = False
     units = np.flatnonzero(is_unit)
@@ -96,6 +98,21 @@ def arrange(work, rows):
         halves = _halve(sums[part])
         parts += [part[halves], part[~halves]]
     return np.concatenate(arranged)
+
+
+def _close_chains(tree, opened):
+    """Closes groups with fewer than two subtrees below them, in place."""
+    groups = np.flatnonzero(opened)
+    inner = np.bincount(
+        tree.row_groups[tree.group_parents[1:]], minlength=tree.num_groups
+    )[groups]
+    subtrees = dict(zip(groups.tolist(), inner.tolist(), strict=True))
+    for group in groups[:0:-1].tolist():
+        above = int(tree.row_groups[tree.group_parents[group]])
+        if subtrees[group] < 2:
+            opened[group] = False
+        else:
+            subtrees[above] += subtrees[group] - 1
 
 
 def _halve(shares):

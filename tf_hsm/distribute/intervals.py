@@ -60,7 +60,9 @@ def _capped(sizes, count):
         : k.size
     ] / (count - k)
     is_cap = ascending[::-1][: k.size] <= means * (1 + _ROUNDING)
-    return np.minimum(sizes, means[np.argmax(is_cap)]) if is_cap.any() else sizes
+    return (
+        np.minimum(sizes, means[np.argmax(is_cap)]) if is_cap.any() else sizes
+    )
 
 
 def _earliest_starts(sums, size, count):

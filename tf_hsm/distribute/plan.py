@@ -1,13 +1,11 @@
 """A plan: which part of a tree is on which device."""
 
 import functools
-import itertools
-from collections.abc import Iterable
 
 import numpy as np
 
-from tf_hsm import _checks
-from tf_hsm.distribute import plan_config
+from tf_hsm.distribute import plan_config, units
+from tf_hsm.distribute.devices import check_devices
 from tf_hsm.distribute.intervals import intervals
 from tf_hsm.distribute.plan_cost import PlanCost, plan_cost
 from tf_hsm.distribute.plan_report import report
@@ -52,16 +50,17 @@ class Plan(Immutable):
             )
         own = self.__dict__
         own["tree"] = tree
-        own["devices"] = _check_devices(devices)
+        own["devices"] = check_devices(devices)
         own["unit_rows"] = _read_only(np.array(unit_rows, np.int64))
         own["unit_loads"] = unit_loads.map(
             lambda x: _read_only(np.array(x, np.float64))
         )
         own["step"] = Step() if step is None else step
+        self._check_units()
         if first_units is None:
             first_units = self._spread()
         own["first_units"] = _read_only(np.array(first_units, np.int64))
-        self._check()
+        self._check_first_units()
 
     def on(self, devices) -> "Plan":
         """Returns the plan of the same cut for other devices.
@@ -137,10 +136,7 @@ class Plan(Immutable):
 
     @functools.cached_property
     def unit_places(self) -> np.ndarray:
-        """`[U + 1]`: the classes below unit u have the places from its entry on.
-
-        They end before the next entry.
-        """
+        """`[U + 1]`, the first place of the classes below each unit, and N."""
         sizes = np.bincount(self._class_units, minlength=self.num_units)
         return _read_only(np.concatenate([[0], np.cumsum(sizes)]))
 
@@ -148,14 +144,15 @@ class Plan(Immutable):
     def class_places(self) -> np.ndarray:
         """`[N]`, the place of each class: by units, then depth-first."""
         ranks = self.tree.class_ranks
-        units = self._class_units
+        class_units = self._class_units
         by_rank = np.empty(ranks.size, np.int64)
-        by_rank[ranks] = units
+        by_rank[ranks] = class_units
         # The classes below a unit are an interval of ranks.
         starts = np.flatnonzero(np.diff(by_rank, prepend=-1))
         first_ranks = np.empty(self.num_units, np.int64)
         first_ranks[by_rank[starts]] = starts
-        return _read_only(self.unit_places[units] + ranks - first_ranks[units])
+        shifts = self.unit_places[:-1] - first_ranks
+        return _read_only(ranks + shifts[class_units])
 
     @functools.cached_property
     def place_classes(self) -> np.ndarray:
@@ -171,6 +168,19 @@ class Plan(Immutable):
         starts = self.tree.group_offsets[self._group_order]
         shifts = starts - (np.cumsum(fanouts) - fanouts)
         return _read_only(np.arange(fanouts.sum()) + np.repeat(shifts, fanouts))
+
+    def rows_of(self, shard) -> np.ndarray:
+        """`[shard.num_rows]`, the row of the tree of each row of a shard."""
+        first = shard.first_row
+        return self.row_order[first : first + shard.num_rows]
+
+    @functools.cached_property
+    def row_places(self) -> np.ndarray:
+        """`[R]`, where each row of the tree stands: `top_rows`, `row_order`."""
+        order = np.concatenate([self.top_rows, self.row_order])
+        places = np.empty(order.size, np.int64)
+        places[order] = np.arange(order.size)
+        return _read_only(places)
 
     @functools.cached_property
     def shards(self) -> tuple[Shard, ...]:
@@ -256,7 +266,19 @@ class Plan(Immutable):
         )
         return self.num_leaf_units + starts
 
-    def _check(self):
+    def _check_units(self):
+        _ = self._class_units  # raises an error for bad rows
+        children = self.tree.row_children[self.unit_rows]
+        if (children[: self.num_leaf_units] >= 0).any():
+            raise ValueError("unit_rows must have leaves before other rows")
+        for name, values in self.unit_loads._asdict().items():
+            if values is not None and values.shape != self.unit_rows.shape:
+                raise ValueError(
+                    f"the {name} of unit_loads have shape "
+                    f"{list(values.shape)}; there are {self.num_units} units"
+                )
+
+    def _check_first_units(self):
         starts = self.first_units
         if (
             starts.size != len(self.devices) + 1
@@ -269,18 +291,6 @@ class Plan(Immutable):
                 f"{self.num_units}, with one entry more than devices, but are "
                 f"{starts.tolist()} for {len(self.devices)} devices"
             )
-        children = self.tree.row_children[self.unit_rows]
-        if (children[: self.num_leaf_units] >= 0).any():
-            raise ValueError("unit_rows must have leaves before other rows")
-        for name, values in self.unit_loads._asdict().items():
-            if values is not None and values.shape != self.unit_rows.shape:
-                raise ValueError(
-                    f"the {name} of unit_loads have shape "
-                    f"{list(values.shape)}; there are {self.num_units} units"
-                )
-        if (self._class_units < 0).any():
-            c = int(np.argmax(self._class_units < 0))
-            raise ValueError(f"unit_rows have no row on the path of class {c}")
 
     def _forest(self, shard):
         """The groups of a shard, counted from its first row and class."""
@@ -296,44 +306,18 @@ class Plan(Immutable):
         )
 
     @functools.cached_property
-    def group_units(self):
+    def group_units(self) -> np.ndarray:
         """`[G]`, the unit that each group is below; -1: it is in the top."""
-        tree = self.tree
-        unit_of_row = np.full(tree.num_rows, -1, np.int64)
-        rows = self.unit_rows
-        if rows.size and not (0 <= rows.min() and rows.max() < tree.num_rows):
-            raise ValueError(
-                f"unit_rows must be rows of the tree, in [0, {tree.num_rows})"
-            )
-        unit_of_row[rows] = np.arange(rows.size)
-        if np.count_nonzero(unit_of_row >= 0) < rows.size:
-            raise ValueError("unit_rows has a row twice")
-        units = np.full(tree.num_groups, -1, np.int64)
-        depths = tree.group_depths
-        levels = np.searchsorted(depths, np.arange(1, tree.depth + 1))
-        for begin, end in itertools.pairwise(levels):
-            above = tree.group_parents[begin:end]
-            inherited = units[tree.row_groups[above]]
-            own = unit_of_row[above]
-            if ((own >= 0) & (inherited >= 0)).any():
-                raise ValueError("unit_rows has a row below another one")
-            units[begin:end] = np.maximum(own, inherited)
-        return units
+        return _read_only(units.group_units(self.tree, self.unit_rows))
 
     @functools.cached_property
     def _class_units(self):
         """`[N]`, the unit that each class is, or is below."""
-        rows = self.tree.class_rows
-        units = self.group_units[self.tree.row_groups[rows]]
-        leaves = np.full(self.tree.num_rows, -1, np.int64)
-        leaves[self.unit_rows] = np.arange(self.num_units)
-        if ((units >= 0) & (leaves[rows] >= 0)).any():
-            raise ValueError("unit_rows has a row below another one")
-        return np.maximum(units, leaves[rows])
+        return units.class_units(self.tree, self.unit_rows, self.group_units)
 
     @functools.cached_property
     def _group_order(self):
-        """The groups below the top, those of a unit in the order of the tree."""
+        """The groups below the top: by units, then in the tree's order."""
         below = np.flatnonzero(self.group_units >= 0)
         return below[np.argsort(self.group_units[below], kind="stable")]
 
@@ -349,27 +333,6 @@ class Plan(Immutable):
             new_rows[tree.group_parents[self._group_order]],
             new_rows[tree.class_rows[self.place_classes]],
         )
-
-
-def _check_devices(devices):
-    """Returns a tuple of names; numbered ones where only their number is given."""
-    if isinstance(devices, str | bytes | bool):
-        raise TypeError(
-            "devices must be a list of names of devices, or their number, but "
-            f"is {devices!r}"
-        )
-    if not isinstance(devices, Iterable):
-        count = _checks.check_int("devices", devices, 1)
-        return tuple(f"device:{i}" for i in range(count))
-    devices = tuple(devices)
-    if not devices:
-        raise ValueError("devices is empty; a plan has at least one")
-    for i, device in enumerate(devices):
-        if not isinstance(device, str):
-            raise TypeError(
-                f"devices[{i}] must be the name of a device, but is {device!r}"
-            )
-    return devices
 
 
 def _read_only(array):

@@ -86,7 +86,10 @@ def table(columns):
     return [
         "  ".join(
             [row[0].ljust(widths[0])]
-            + [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]
+            + [
+                cell.rjust(w)
+                for cell, w in zip(row[1:], widths[1:], strict=True)
+            ]
         ).rstrip()
         for row in [tuple(columns), *rows]
     ]

@@ -4,6 +4,8 @@ import numpy as np
 
 # How much more than the mean shard a unit has before it is spoken of.
 _LARGE = 1.1
+# The share of the work from which the top is spoken of; half of it is usual.
+_LARGE_TOP = 0.6
 
 
 def remarks(plan):
@@ -32,16 +34,18 @@ def remarks(plan):
         unit = int(np.argmax(sizes))
         what = max(shares, key=lambda name: shares[name][unit])
         share = shares[what][unit]
-        yield _of_unit(plan, unit, f"{100 * share:.2g}% of the {what}")
+        yield _of_unit(plan, unit, f"{_percent(share)} of the {what}")
     if large > 1:
         yield (
             f"{large - 1:,} other{' has' if large == 2 else 's have'} more "
             "than the fair share of a device, too."
         )
-    if top.num_rows * 2 > tree.num_rows:
+    of_top = top.expected_cost(plan.unit_loads.masses)
+    of_top /= of_top + work.sum()
+    if of_top > _LARGE_TOP:
         yield (
-            f"The top has {top.num_rows:,} of the tree's {tree.num_rows:,} "
-            "rows, and they are not spread."
+            f"The top has {_percent(of_top)} of the work, which more devices "
+            "do not make less."
         )
 
 
@@ -66,4 +70,10 @@ def _of_unit(plan, unit, share):
     widest = int(fanouts.max())
     if 2 * widest > fanouts.sum():
         return f"{text}; its group of {widest:,} rows cannot be cut."
+    if (np.bincount(tree.row_groups[tree.group_parents[groups]]) < 2).all():
+        return f"{text}; it is a chain, which cannot be spread."
     return f"{text}; a larger `top` may cut it."
+
+
+def _percent(share):
+    return f"{100 * share:.{1 if share < 0.1 else 0}f}%"
