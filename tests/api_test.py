@@ -170,10 +170,13 @@ tf_hsm.distribute.Plan.num_leaf_units
 tf_hsm.distribute.Plan.num_units
 tf_hsm.distribute.Plan.on(self, devices)
 tf_hsm.distribute.Plan.place_classes
+tf_hsm.distribute.Plan.plot(self, path=None)
 tf_hsm.distribute.Plan.row_order
 tf_hsm.distribute.Plan.row_places
 tf_hsm.distribute.Plan.rows_of(self, shard)
 tf_hsm.distribute.Plan.shards
+tf_hsm.distribute.Plan.simulate(self, batches=None, counts=None, batch=None,
+    steps=None, seed=0)
 tf_hsm.distribute.Plan.top
 tf_hsm.distribute.Plan.top_rows
 tf_hsm.distribute.Plan.unit_num_rows
@@ -186,6 +189,10 @@ tf_hsm.distribute.Shard(device, first_unit, num_units, first_place, num_classes,
     first_row, num_rows, first_group, num_groups, work)
 tf_hsm.distribute.ShardCost(device, subtrees, classes, rows, rows_share, work,
     work_share, examples_share, bytes, touched_rows, wire_bytes, milliseconds)
+tf_hsm.distribute.Simulation(devices, batches, examples, work, touched_rows,
+    top_work, wire_bytes, milliseconds, top_milliseconds, step)
+tf_hsm.distribute.Step(batch=None, dim=None, slots=1, dtype='float32',
+    network=1250000000.0, cost_model=<factory>)
 tf_hsm.distribute.plan(tree, devices, counts=None, batch=None, dim=None,
     top=256, *, slots=1, dtype='float32', network=1250000000.0, memory=None,
     cost_model=None)

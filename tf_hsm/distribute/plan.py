@@ -8,8 +8,11 @@ from tf_hsm.distribute import plan_config, units
 from tf_hsm.distribute.devices import check_devices
 from tf_hsm.distribute.intervals import intervals
 from tf_hsm.distribute.plan_cost import PlanCost, plan_cost
+from tf_hsm.distribute.plan_plot import plot_plan
 from tf_hsm.distribute.plan_report import report
 from tf_hsm.distribute.shard import Shard
+from tf_hsm.distribute.simulate import simulate
+from tf_hsm.distribute.simulation import Simulation
 from tf_hsm.distribute.step import Step
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import TreeArrays
@@ -76,6 +79,43 @@ class Plan(Immutable):
     def cost(self) -> PlanCost:
         """What a step costs on each device, and how even that is."""
         return plan_cost(self)
+
+    def simulate(
+        self, batches=None, counts=None, batch=None, steps=None, seed=0
+    ) -> Simulation:
+        """Returns what each device would do in some steps, and how it waits.
+
+        >>> print(plan.simulate(counts=counts, batch=2048))
+
+        Args:
+          batches: labels, an array or an iterable of arrays, one for each step;
+            or None, to draw them.
+          counts: `[N]`, how often each class is the label, from which to draw;
+            all alike when None.
+          batch: the examples in a step; those of the plan when None.
+          steps: how many steps to draw; 100 when None.
+          seed: of the drawing.
+
+        Raises:
+          ValueError: a label is out of range, a count is negative, infinite or
+            NaN, or all are zero; or there is no step, or no batch.
+        """
+        return simulate(self, batches, counts, batch, steps, seed)
+
+    def plot(self, path=None):
+        """Draws the shares of the devices, and the top beside them.
+
+        Args:
+          path: the file to write, .png, .svg or .pdf; or None.
+
+        Returns:
+          A `matplotlib.figure.Figure`.
+
+        Raises:
+          ImportError: matplotlib, an optional extra, is not installed.
+          ValueError: matplotlib knows no format of the suffix of `path`.
+        """
+        return plot_plan(self, path)
 
     def __str__(self):
         """Returns a text: the top, each shard, the step, what is uneven."""

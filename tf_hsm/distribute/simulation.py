@@ -1,0 +1,127 @@
+"""Steps of a plan, batch after batch: what each device has to do, and waits."""
+
+import dataclasses
+
+import numpy as np
+
+from tf_hsm.cost.expected import digits
+from tf_hsm.distribute.plan_report import of_bytes
+from tf_hsm.distribute.simulation_plot import plot_simulation
+from tf_hsm.distribute.step import Step
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Simulation:
+    """What the devices of a plan have to do in some steps.
+
+    A step is synchronous: it ends when the slowest device is done. Waiting is
+    the share of the shards' time in which a device has nothing to do, in the
+    mean of all devices.
+
+    Attributes:
+      devices: S names.
+      batches: `[steps]` int64, the examples in each step.
+      examples: `[steps, S]` int64, those that have their label on each device.
+      work: `[steps, S]` int64, the rows that they score there.
+      touched_rows: `[steps, S]` int64, the rows that any of them scores.
+      top_work: `[steps]` int64, the rows scored in the top.
+      wire_bytes: `[steps, S]`, those that go there and come back; None without
+        a width, as are those that follow.
+      milliseconds: `[steps, S]`, the prediction of the cost model; 0 where a
+        device has no example.
+      top_milliseconds: `[steps]`, likewise for the top.
+      step: the plan's `Step`.
+    """
+
+    devices: tuple[str, ...]
+    batches: np.ndarray
+    examples: np.ndarray
+    work: np.ndarray
+    touched_rows: np.ndarray
+    top_work: np.ndarray
+    wire_bytes: np.ndarray | None
+    milliseconds: np.ndarray | None
+    top_milliseconds: np.ndarray | None
+    step: Step
+
+    @property
+    def largest_work(self) -> float:
+        """The work of the fullest shard, over that of the mean shard.
+
+        Both are means over all steps, as in `PlanCost.largest_by_chance`; 1
+        where there is no work.
+        """
+        return _largest(self.work)
+
+    @property
+    def waiting(self) -> float:
+        """The share of the time in which the mean device waits.
+
+        By milliseconds; without a width by work, as if all rows took the same.
+        """
+        measure = self.work if self.milliseconds is None else self.milliseconds
+        return 1 - 1 / _largest(measure)
+
+    @property
+    def step_milliseconds(self) -> np.ndarray | None:
+        """`[steps]`: the top, the network, and the slowest device.
+
+        One after the other, as if nothing overlapped.
+        """
+        if self.milliseconds is None:
+            return None
+        wire = self.step.wire_milliseconds(self.wire_bytes.sum(1))
+        return self.top_milliseconds + wire + self.milliseconds.max(1)
+
+    def __str__(self):
+        """Returns lines to read."""
+        steps, count = self.work.shape
+        lines = [
+            f"{steps:,} step{'s' * (steps != 1)} of "
+            f"{self.batches.mean():,.0f} examples on {count:,} "
+            f"device{'s' * (count != 1)}",
+            f"  rows scored in a step: {self.top_work.mean():,.0f} in the top, "
+            f"{self.work.mean():,.0f} on the mean device, "
+            f"{self.work.max(1).mean():,.0f} on the fullest "
+            f"({self.largest_work:.3f} times as many)",
+        ]
+        if self.milliseconds is not None:
+            links = self.wire_bytes.sum(1)
+            slowest = self.milliseconds.max(1)
+            lines += [
+                f"  on the wire: {of_bytes(links.mean())} a step, "
+                f"{of_bytes(self.wire_bytes.max(1).mean())} on the busiest "
+                "link",
+                f"  predicted: {digits(self.top_milliseconds.mean())} ms for "
+                "the top, "
+                f"{digits(self.step.wire_milliseconds(links.mean()))} ms for "
+                f"the network, {digits(slowest.mean())} ms for the slowest "
+                f"device, {digits(self.milliseconds.mean())} ms for the mean "
+                f"one: {digits(self.step_milliseconds.mean())} ms a step",
+            ]
+        lines.append(
+            f"  the mean device waits {100 * self.waiting:.1f}% of the time "
+            "that the slowest takes"
+        )
+        return "\n".join(lines)
+
+    def plot(self, path=None):
+        """Draws the devices, and how far the slowest is from the mean.
+
+        Args:
+          path: the file to write, .png, .svg or .pdf; or None.
+
+        Returns:
+          A `matplotlib.figure.Figure`.
+
+        Raises:
+          ImportError: matplotlib, an optional extra, is not installed.
+          ValueError: matplotlib knows no format of the suffix of `path`.
+        """
+        return plot_simulation(self, path)
+
+
+def _largest(values):
+    """Returns the mean of the largest of each step, over the mean of all."""
+    mean = values.mean()
+    return float(values.max(1).mean() / mean) if mean > 0 else 1.0
