@@ -25,7 +25,7 @@ from tests.support.models import (
     train_graph,
 )
 from tf_hsm import Tree
-from tf_hsm.layers import hierarchical_softmax as layer_module
+from tf_hsm.layers import _whole_head as layer_module
 
 
 def numpy_training(weights, tokens, labels, sample_weight, ignore_class):

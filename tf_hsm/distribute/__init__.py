@@ -1,5 +1,20 @@
-"""One head on several devices: its tree is cut into subtrees, each on one."""
+"""One head on several devices.
 
+The tree of a head is cut: a small top stays with the body of the model, and the
+subtrees below it are spread over devices, GPUs of a machine or tasks of a
+cluster. Each example passes the top, and the device that has its label's
+subtree. Weights, their gradients and the slots of optimizers never leave their
+device: the inputs of the head go there, losses and the gradient of the inputs
+come back.
+
+>>> head = tf_hsm.layers.HierarchicalSoftmax(
+...     tree, devices=["GPU:0", "GPU:1"], optimizer="rowwise_adagrad")
+
+`plan` makes the cut, and says what each device will have and do; `checkpoint`
+is for `tf.train.Checkpoint`, where each device writes and reads its own rows.
+"""
+
+from tf_hsm.distribute.checkpoint import checkpoint, copy_weights
 from tf_hsm.distribute.plan import Plan
 from tf_hsm.distribute.plan_cost import PlanCost, ShardCost
 from tf_hsm.distribute.planner import plan
@@ -14,5 +29,7 @@ __all__ = [
     "ShardCost",
     "Simulation",
     "Step",
+    "checkpoint",
+    "copy_weights",
     "plan",
 ]

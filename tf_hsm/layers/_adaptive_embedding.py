@@ -126,7 +126,8 @@ class AdaptiveEmbedding:
                 name=f"{name}_bias",
                 shape=(tree.num_rows,),
                 initializer=prior_initializer(
-                    tree, counts, fresh(self.bias_initializer)
+                    None if counts is None else tree.log_prior(counts),
+                    fresh(self.bias_initializer),
                 ),
                 constraint=self.bias_constraint,
                 autocast=False,

@@ -204,15 +204,14 @@ def _check_integers(labels):
         )
 
 
-def prior_initializer(tree, counts, otherwise):
-    """How the biases of a tree's rows begin: as the counts of its classes say.
+def prior_initializer(prior, otherwise):
+    """How biases begin: as the counts of the classes say.
 
     Args:
-      tree: a `tf_hsm.Tree`.
-      counts: `[N]`; or None, for the initializer `otherwise`.
+      prior: `[rows]`, of `Tree.log_prior`; or None, for the initializer
+        `otherwise`.
       otherwise: an initializer.
     """
-    if counts is None:
+    if prior is None:
         return otherwise
-    prior = tree.log_prior(counts)
     return lambda shape, dtype: tf.cast(tf.reshape(prior, shape), dtype)

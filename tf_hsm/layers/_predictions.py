@@ -1,21 +1,18 @@
 """What a trained head answers."""
 
 from tf_hsm.layers._head_answer import in_functional_models
-from tf_hsm.ops.log_probs import (
-    hierarchical_softmax_log_prob,
-    hierarchical_softmax_log_probs,
-)
-from tf_hsm.ops.sample import hierarchical_softmax_sample
-from tf_hsm.ops.top_k import best_class, hierarchical_softmax_top_k
 from tf_hsm.runtime import gradients
 
 
 class Predictions:
-    """Methods of a `HeadLayer` with a `kernel`, a `bias` or None, and a `tree`.
+    """Methods of a `HeadLayer` that has a `WholeHead`, or one like it.
 
     They take inputs `[..., width]` like the layer, which must be built, and
-    pass all else to the functions of the same names.
+    pass all else to the functions of the same names. `_head` is what `build`
+    has made.
     """
+
+    _head = None
 
     @in_functional_models
     def log_probs(self, inputs, nodes=False):
@@ -23,9 +20,7 @@ class Predictions:
 
         See `tf_hsm.hierarchical_softmax_log_probs`.
         """
-        log_probs = hierarchical_softmax_log_probs(
-            *self._parameters(), inputs, self.tree, nodes
-        )
+        log_probs = self._built_head().log_probs(inputs, nodes)
         if not self.steps_in_loss_alone():
             return log_probs
         return gradients.refused(
@@ -42,9 +37,7 @@ class Predictions:
 
         See `tf_hsm.hierarchical_softmax_log_prob`.
         """
-        return hierarchical_softmax_log_prob(
-            *self._parameters(), classes, inputs, self.tree
-        )
+        return self._built_head().log_prob(classes, inputs)
 
     @in_functional_models
     def top_k(self, inputs, k, beam_width=None, return_pruned=False):
@@ -52,9 +45,7 @@ class Predictions:
 
         See `tf_hsm.hierarchical_softmax_top_k`.
         """
-        return hierarchical_softmax_top_k(
-            *self._parameters(), inputs, self.tree, k, beam_width, return_pruned
-        )
+        return self._built_head().top_k(inputs, k, beam_width, return_pruned)
 
     @in_functional_models
     def sample(
@@ -70,25 +61,18 @@ class Predictions:
 
         See `tf_hsm.hierarchical_softmax_sample`.
         """
-        return hierarchical_softmax_sample(
-            *self._parameters(),
-            inputs,
-            self.tree,
-            num_samples,
-            seed,
-            temperature,
-            top_k,
-            top_p,
+        return self._built_head().sample(
+            inputs, num_samples, seed, temperature, top_k, top_p
         )
 
     def predict_class(self, inputs):
         """The most probable class of each input, `[...]` int64."""
-        return best_class(*self._parameters(), inputs, self.tree)
+        return self._built_head().best_class(inputs)
 
     def steps_in_loss_alone(self):
         """Whether no gradient trains the layer, but its own loss does."""
         return False
 
-    def _parameters(self):
+    def _built_head(self):
         self.check_built()
-        return self.kernel, self.bias
+        return self._head

@@ -58,15 +58,15 @@ class RowOptions:
                     "out, or compile the model with the layer's optimizer"
                 )
 
-    def add_penalties(self, tree, labels, ignored, kernel, bias, losses):
+    def add_penalties(self, tree, kernel, bias, labels, ignored, losses):
         """Adds the penalties of the touched rows to the model's losses.
 
         Args:
-          tree: a `tf_hsm.Tree`.
-          labels: `[...]`, integers.
-          ignored: the list of those that are no classes.
+          tree: a `tf_hsm.Tree`, or the part of one that a device has.
           kernel: the variable of the tree's rows.
           bias: likewise, or None.
+          labels: `[...]`, integers.
+          ignored: the list of those that are no classes.
           losses: those of the labels, which have been checked for them.
         """
         penalized = [

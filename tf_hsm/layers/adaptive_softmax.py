@@ -249,7 +249,7 @@ class AdaptiveSoftmax(
             self.head_kernel, self.head_bias, rows, inputs, tree, -1
         )
         self.add_penalties(
-            tree, rows, [-1], self.head_kernel, self.head_bias, losses
+            tree, self.head_kernel, self.head_bias, rows, [-1], losses
         )
         for number, route in enumerate(self._routes(tails)):
             within = route.take(ranks) - self.cutoffs[number]
@@ -259,7 +259,7 @@ class AdaptiveSoftmax(
             tail_losses = hierarchical_softmax_loss(
                 weights, biases, within, narrow, tree
             )
-            self.add_penalties(tree, within, [], weights, biases, tail_losses)
+            self.add_penalties(tree, weights, biases, within, [], tail_losses)
             losses = route.add(losses, tail_losses)
         return tf.reshape(losses, tf.shape(labels))
 

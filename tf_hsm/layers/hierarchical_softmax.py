@@ -5,14 +5,16 @@ import operator
 import keras
 import tensorflow as tf
 
-from tf_hsm import _checks
-from tf_hsm.layers._head_layer import HeadLayer, prior_initializer
+from tf_hsm import _checks, distribute
+from tf_hsm.distribute.sharded_head import ShardedHead
+from tf_hsm.distribute.sharded_rows import ShardedRows
+from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._predictions import Predictions
 from tf_hsm.layers._row_options import RowOptions
-from tf_hsm.ops.loss import hierarchical_softmax_loss
-from tf_hsm.ops.train_step import hierarchical_softmax_train_step
+from tf_hsm.layers._row_variables import RowVariables
+from tf_hsm.layers._whole_head import WholeHead
 from tf_hsm.optimizers import in_place
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import private_keras, row_parts
 from tf_hsm.tree import Tree
 
 
@@ -77,14 +79,23 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
         then begin at `tree.log_prior(counts)` instead, from where the first
         steps of training need not learn the frequencies. Not saved: a saved
         layer has its biases.
+      devices: a list of names of devices, as `["GPU:0", "GPU:1"]` or
+        `["/job:ps/task:0", "/job:ps/task:1"]`: the tree is cut into subtrees,
+        which are spread over them, and only a small top stays with the body of
+        the model. See `tf_hsm.distribute`.
+      plan: instead of devices, a `tf_hsm.distribute.Plan` of the tree.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`; and
         `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
         `bias_constraint`, which are for the rows that a batch touches: see
         `tf_hsm.layers`. Not possible with an `optimizer`.
 
     Attributes:
-      kernel: the weights, `[tree.num_rows, width]`.
-      bias: `[tree.num_rows]`, or None.
+      kernel: the weights, `[tree.num_rows, width]`; with a plan, those of its
+        top, `[plan.top.num_rows, width]`.
+      bias: `[tree.num_rows]`, or None; with a plan, likewise.
+      shard_kernels: the weights on each device of the plan, or None where it
+        has no subtree; empty without a plan.
+      shard_biases: likewise.
 
     Raises:
       TypeError: `tree` is not a `tf_hsm.Tree`, `ignore_class` no integer, or
@@ -104,6 +115,8 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         counts=None,
+        devices=None,
+        plan=None,
         **kwargs,
     ):
         """See the class."""
@@ -127,6 +140,9 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
             self._counts = _checks.check_counts(counts, tree.num_classes)
             if not use_bias:
                 raise ValueError("counts set the biases, but use_bias is False")
+        self.plan = _plan_of(tree, devices, plan, self._counts)
+        self.shard_kernels = []
+        self.shard_biases = []
 
     @property
     def num_classes(self):
@@ -136,52 +152,55 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
     def build(self, inputs_shape, labels_shape=None):
         """Makes the variables for inputs `[..., width]`."""
         del labels_shape
-        width = self.width_of(inputs_shape)
-        # Without autocast: a cast would copy all classes' weights.
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(self.tree.num_rows, width),
-            initializer=self.kernel_initializer,
-            constraint=self.kernel_constraint,
-            trainable=self.optimizer is None,
-            autocast=False,
+        variables = RowVariables(
+            self, self.width_of(inputs_shape), self._counts
         )
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias",
-                shape=(self.tree.num_rows,),
-                initializer=prior_initializer(
-                    self.tree, self._counts, self.bias_initializer
-                ),
-                constraint=self.bias_constraint,
-                trainable=self.optimizer is None,
-                autocast=False,
-            )
+        if self.plan is None:
+            self.kernel, self.bias = variables.whole()
+            self._head = WholeHead(self.kernel, self.bias, self.tree)
+        else:
+            self._build_parts(variables)
         # On placeholders, variables are made once the layer is.
         if self.optimizer is not None and not private_keras.in_symbolic_scope():
             self._build_optimizer()
 
-    def _build_optimizer(self):
-        self.optimizer.build(
-            [v for v in (self.kernel, self.bias) if v is not None]
+    def _build_parts(self, variables):
+        plan = self.plan
+        self.kernel, self.bias = top = variables.part(0, plan.top_rows)
+        shards = [
+            variables.part(i, plan.rows_of(shard), shard.device)
+            if shard.num_units
+            else (None, None)
+            for i, shard in enumerate(plan.shards, 1)
+        ]
+        self.shard_kernels, self.shard_biases = map(
+            list, zip(*shards, strict=True)
         )
+        self._head = ShardedHead(ShardedRows(plan, top, shards))
+
+    def _build_optimizer(self):
+        self.optimizer.build(self.row_variables())
+
+    def row_variables(self):
+        """Returns the weights and biases, part by part."""
+        pairs = [
+            (self.kernel, self.bias),
+            *zip(self.shard_kernels, self.shard_biases, strict=True),
+        ]
+        return [v for pair in pairs for v in pair if v is not None]
 
     def compute_losses(self, labels, inputs, ignored, loss_weights):
         """Returns the loss per label; with `loss_weights`, makes a step."""
-        arguments = (self.kernel, self.bias, labels, inputs, self.tree)
         if loss_weights is None:
-            losses = hierarchical_softmax_loss(*arguments, ignored)
-            self.add_penalties(
-                self.tree, labels, ignored, self.kernel, self.bias, losses
-            )
-            return losses
-        return hierarchical_softmax_train_step(
-            *arguments,
+            return self._head.loss(labels, inputs, ignored, self.add_penalties)
+        return self._head.train_step(
+            labels,
+            inputs,
             self.optimizer,
-            loss_weights,
-            ignored,
-            self.stochastic_rounding,
-            self.seed,
+            loss_weights=loss_weights,
+            ignore_class=ignored,
+            stochastic_rounding=self.stochastic_rounding,
+            seed=self.seed,
         )
 
     def steps_in_loss_alone(self):
@@ -198,11 +217,26 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
                     self._build_optimizer()
         return updates
 
+    def save_own_variables(self, store):
+        """Writes the weights, with a plan as those of one device; see Keras."""
+        if self.plan is None:
+            super().save_own_variables(store)
+        else:
+            row_parts.save(self.row_variables(), store)
+
+    def load_own_variables(self, store):
+        """Reads the weights, whatever devices they were on; see Keras."""
+        if self.plan is None:
+            super().load_own_variables(store)
+        else:
+            row_parts.load(self.row_variables(), store)
+
     def get_config(self):
         """Returns the arguments, the tree in full, as JSON can hold them."""
         return {
             **super().get_config(),
             "tree": self.tree.get_config(),
+            "plan": self.plan and self.plan.get_config(),
             "use_bias": self.use_bias,
             "optimizer": self.optimizer
             and keras.optimizers.serialize(self.optimizer),
@@ -219,7 +253,26 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
     @classmethod
     def from_config(cls, config):
         """Makes the layer that `get_config` described."""
-        return cls(**{**config, "tree": Tree.from_config(config["tree"])})
+        tree = Tree.from_config(config["tree"])
+        plan = config.get("plan")
+        plan = plan and distribute.Plan.from_config(plan, tree)
+        return cls(**{**config, "tree": tree, "plan": plan})
+
+
+def _plan_of(tree, devices, plan, counts):
+    """The plan of a layer's arguments; None for one device."""
+    if devices is not None:
+        if plan is not None:
+            raise ValueError("give devices or a plan, not both")
+        return distribute.plan(tree, devices, counts)
+    if plan is not None and not isinstance(plan, distribute.Plan):
+        raise TypeError(
+            "plan must be a tf_hsm.distribute.Plan, but is "
+            f"{type(plan).__name__}"
+        )
+    if plan is not None and plan.tree != tree:
+        raise ValueError("the plan is one of another tree than the layer's")
+    return plan
 
 
 def _check_fit(layer):
@@ -254,7 +307,7 @@ def _check_fit(layer):
             "model's is a LossScaleOptimizer; compile with auto_scale_loss="
             "False, or leave out the layer's optimizer"
         )
-    variables = [v for v in (layer.kernel, layer.bias) if v is not None]
+    variables = layer.row_variables()
     if optimizer is not None and private_keras.decays(optimizer, variables):
         raise ValueError(
             f"{layer.name}: its own optimizer makes its steps in place, where "

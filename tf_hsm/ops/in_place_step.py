@@ -17,6 +17,8 @@ class InPlaceStep:
 
     Attributes:
       optimizer: one that `in_place.get` has returned.
+      rule: the `Rule` of the step, if other steps share it; None: the optimizer's
+        next.
       weights: see `hierarchical_softmax_train_step`; so is the rest.
     """
 
@@ -29,6 +31,7 @@ class InPlaceStep:
     ignore_class: typing.Any
     stochastic_rounding: bool | None
     seed: int
+    rule: typing.Any = None
 
     @functools.cached_property
     def dtype(self):
@@ -51,9 +54,7 @@ class InPlaceStep:
         is_rounding = self._is_rounding_at_random()
         labels = arguments.integers(self.labels)
         loss_grads = self._weights_of_losses(labels)
-        # A layer's autocast would make 16-bit tensors of the rate.
-        with private_keras.no_autocast():
-            rule = in_place.rule_of(self.optimizer)
+        rule = self.rule or rule_of(self.optimizer)
         return functools.partial(
             call.op,
             name,
@@ -75,6 +76,14 @@ class InPlaceStep:
             rule=rule.name,
             stochastic_rounding=is_rounding,
         )
+
+    def losses(self, inputs):
+        """Makes the step on a tree's rows; returns the losses `[...]`."""
+        outputs = self.op("tf_hsm_train_step")(
+            inputs=arguments.floats(inputs, self.dtype),
+            with_gradients=private_tensorflow.is_recording(),
+        )
+        return outputs.loss
 
     def slots(self, name, variable):
         """Returns the handles of the slots of the variable of this name."""
@@ -126,6 +135,13 @@ class InPlaceStep:
             tf.cast(weights, arguments.accumulator(self.dtype)),
             tf.shape(labels),
         )
+
+
+def rule_of(optimizer):
+    """Returns the `Rule` of an optimizer's next step."""
+    # A layer's autocast would make 16-bit tensors of the rate.
+    with private_keras.no_autocast():
+        return in_place.rule_of(optimizer)
 
 
 def variable_named(name, value):

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tf_hsm.ops.in_place_step import InPlaceStep
 from tf_hsm.optimizers import in_place
-from tf_hsm.runtime import arguments, gradients, private_tensorflow
+from tf_hsm.runtime import gradients
 from tf_hsm.tree import Tree
 
 
@@ -77,12 +77,9 @@ def hierarchical_softmax_train_step(
         stochastic_rounding=stochastic_rounding,
         seed=seed,
     )
-    outputs = step.op("tf_hsm_train_step")(
-        inputs=arguments.floats(inputs, step.dtype),
-        with_gradients=private_tensorflow.is_recording(),
-    )
-    step.count(outputs.loss)
-    return outputs.loss
+    losses = step.losses(inputs)
+    step.count(losses)
+    return losses
 
 
 @tf.RegisterGradient("ResourceTfHsmTrainStep")

@@ -23,6 +23,7 @@ from tf_hsm.optimizers._unique_slices import (
     wide_dtype,
     widen,
 )
+from tf_hsm.runtime import row_parts
 from tf_hsm.runtime.private_tensorflow import variable_of
 
 
@@ -81,6 +82,31 @@ class RowOptimizer:
             shape = self._slot_shape(shape)
             dtype = wide_dtype(dtype or keras.config.floatx()).name
         return super().add_variable(shape, initializer, dtype, **kwargs)
+
+    def add_variable_from_reference(
+        self, reference_variable, name=None, initializer="zeros"
+    ):
+        """Adds a variable that goes with another, on its device; see Keras."""
+        with row_parts.beside(reference_variable):
+            slot = super().add_variable_from_reference(
+                reference_variable, name, initializer
+            )
+        part = row_parts.part_of(reference_variable)
+        if part is not None:
+            whole = id(self), part.whole, name
+            row_parts.mark(slot, part._replace(whole=whole))
+        return slot
+
+    def save_own_variables(self, store):
+        """Writes the state; see Keras."""
+        row_parts.save(self.variables, store)
+
+    def load_own_variables(self, store):
+        """Reads the state; see Keras."""
+        if len(store.keys()) != len(row_parts.wholes(self.variables)):
+            super().load_own_variables(store)  # It warns.
+        else:
+            row_parts.load(self.variables, store)
 
     def apply(self, grads, trainable_variables=None):
         """Updates variables by their gradients.

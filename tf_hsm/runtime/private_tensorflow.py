@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.distribute import sharded_variable
 from tensorflow.python.eager import record
 from tensorflow.python.framework import (
     auto_control_deps_utils,
@@ -37,6 +38,14 @@ def handle_of(value):
         strategy = tf.distribute.get_strategy()
         variable = strategy.experimental_local_results(variable)[0]
     return variable.handle
+
+
+def slices_of_one(variables, name):
+    """What a checkpoint takes of variables: the slices of one matrix, in order.
+
+    It can be restored into other slices.
+    """
+    return sharded_variable.ShardedVariable(variables, name)
 
 
 def is_recording():
@@ -87,7 +96,8 @@ def call_if_used(function, tensor):
     """
     if tf.executing_eagerly():
         return function(tensor)
-    inner = tf.function(function).get_concrete_function(tensor)
+    inner = tf.function(function, autograph=False)
+    inner = inner.get_concrete_function(tensor)
     arguments = [tensor, *inner.captured_inputs]
     (output,) = tf.raw_ops.PartitionedCall(
         args=arguments, Tout=[o.dtype for o in inner.outputs], f=inner

@@ -78,7 +78,7 @@ def child_tensors(tree, near=None):
 
 
 def _tensors(tree, names, near):
-    place = _cpu_beside(_device_of(near))
+    place = cpu_of(near)
     cache, make = _variables.get(), _variable
     if cache is None:
         cache, make = _cache, tf.constant
@@ -100,10 +100,11 @@ def _tensors(tree, names, near):
     return [tf.convert_to_tensor(known[place, name]) for name in names]
 
 
-def _device_of(near):
-    """The name of the device of a variable or tensor; "" of anything else."""
+def cpu_of(near):
+    """The name of the first CPU of the task that has a variable or tensor."""
     variable = private_tensorflow.variable_of(near)
-    return getattr(near if variable is None else variable, "device", None) or ""
+    value = near if variable is None else variable
+    return _cpu_beside(getattr(value, "device", None) or "")
 
 
 @functools.cache

@@ -1,0 +1,104 @@
+"""Checkpoints and files of heads on devices, and other devices that load them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support.devices import CPUS
+from tests.support.models import TREE, hidden_layers, make_data, sequential
+from tests.support.training import assert_same
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import distribute
+from tf_hsm.layers import HierarchicalSoftmax
+from tf_hsm.runtime import row_parts
+
+PLAN = distribute.plan(TREE, CPUS[:2], top=6)
+
+
+def make_model(count, rule="lazy_adam", own=True):
+    """A model whose head is on `count` devices, or without a plan."""
+    plan = count and PLAN.on(CPUS[:count])
+    optimizer = OPTIMIZERS[rule]()
+    head = HierarchicalSoftmax(
+        TREE, plan=plan, optimizer=optimizer if own else None, name="head"
+    )
+    model = sequential(*hidden_layers(mask_zero=False), head)
+    model.compile("sgd" if own else optimizer, loss=head.loss)
+    return model
+
+
+def trained(model):
+    tokens, labels = make_data()
+    model.fit(tokens, labels, batch_size=8, verbose=0)
+    return model
+
+
+def optimizer_of(model):
+    return model.layers[-1].optimizer or model.optimizer
+
+
+def rows(model):
+    """Weights and slots of the head, and the step, as those of one device."""
+    head, optimizer, store = model.layers[-1], optimizer_of(model), {}
+    variables = head.row_variables()
+    slots = [s for v in variables for s in optimizer.slots(v)]
+    row_parts.save([*variables, *slots, optimizer.iterations], store)
+    return list(store.values())
+
+
+def checkpoint_of(model):
+    head = distribute.checkpoint(model.layers[-1], optimizer_of(model))
+    return tf.train.Checkpoint(head=head)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_other_numbers_of_devices(rule, own, tmp_path):
+    """The same bits from 2 to 3, to 1, to 8 devices and back."""
+    model = trained(make_model(2, rule, own))
+    wanted = rows(model)
+    path = checkpoint_of(model).save(tmp_path / "first")
+    for count in (3, 1, 8, 2):
+        model = trained(make_model(count, rule, own))
+        with pytest.raises(AssertionError):
+            assert_same(rows(model), wanted)
+        status = checkpoint_of(model).restore(path)
+        status.assert_consumed()
+        assert_same(rows(model), wanted)
+        path = checkpoint_of(model).save(tmp_path / f"{count}")
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".weights.h5"])
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("before, after", [(2, 3), (None, 3), (3, None)])
+def test_files_of_keras(before, after, own, suffix, tmp_path):
+    """Any devices, or one, load what any others saved, slots too."""
+    model = trained(make_model(before, own=own))
+    path = tmp_path / f"model{suffix}"
+    if suffix == ".keras":
+        model.save(path)
+        loaded = keras.models.load_model(path)
+        assert_same(rows(loaded), rows(model))
+        assert (loaded.layers[-1].plan is None) == (before is None)
+        return
+    model.save_weights(path)
+    other = trained(make_model(after, own=own))
+    other.load_weights(path)
+    assert_same(other.layers[-1].bias.shape[0] > 0, True)
+    tokens, labels = make_data(seed=5)
+    np.testing.assert_allclose(
+        other.evaluate(tokens, labels, verbose=0),
+        model.evaluate(tokens, labels, verbose=0),
+        rtol=1e-5,
+    )
+    if own:
+        assert_same(rows(other), rows(model))
+
+
+@pytest.mark.parametrize("before, after", [(None, 3), (3, None), (8, 2)])
+def test_copies(before, after):
+    model, other = trained(make_model(before)), make_model(after)
+    distribute.copy_weights(model.layers[-1], other.layers[-1])
+    assert_same(rows(other), rows(model))

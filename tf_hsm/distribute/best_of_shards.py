@@ -1,0 +1,140 @@
+"""The most probable classes of a head on several devices.
+
+A unit is at least as probable as any class below it. Each input is first looked
+up in the shard of its most probable unit. The k-th best log-probability of what
+is found there, and among the classes of the top, is a bound: the input then
+goes to those shards alone that have a unit of at least the bound, and these
+look for nothing below it.
+"""
+
+import tensorflow as tf
+
+from tf_hsm.distribute.sharded_rows import Routes
+from tf_hsm.ops.top_k import BeamTopK, hierarchical_softmax_top_k
+
+
+def best_classes(rows, inputs, k, beam_width=None):
+    """As `hierarchical_softmax_top_k`, on `ShardedRows`.
+
+    Args:
+      rows: the `ShardedRows`.
+      inputs: `[B, width]`.
+      k: an integer or a scalar.
+      beam_width: of each shard's search; or None.
+
+    Returns:
+      A `BeamTopK`. Where fewer than k classes have a positive probability,
+      class -1 may stand for the others.
+    """
+    starts = rows.top_log_probs(inputs)
+    best = _of_top(rows, starts, k)
+    if not rows.shards:
+        return best
+    home = tf.stack(
+        [tf.reduce_max(starts[:, part.units], -1) for part in rows.shards], -1
+    )
+    at_home = tf.argmax(home, -1, tf.int32)
+    routes = Routes(at_home + 1, len(rows.shards))
+    found = [
+        _search(rows, part, x, start, k, beam_width)
+        for part, x, start in zip(
+            rows.shards, routes.split(inputs), routes.split(starts), strict=True
+        )
+    ]
+    rest = BeamTopK(-float("inf"), -1, 0)
+    joined = BeamTopK(*map(routes.join, zip(*found, strict=True), rest))
+    best = _merge([best, joined], k)
+    bounds = best.log_probs[:, -1]
+    others = [best]
+    for i, part in enumerate(rows.shards):
+        asked = (at_home != i) & (home[:, i] >= bounds)
+        examples = tf.where(asked)[:, 0]
+        found = _search(
+            rows,
+            part,
+            tf.gather(inputs, examples),
+            tf.gather(starts, examples),
+            k,
+            beam_width,
+            tf.gather(bounds, examples),
+        )
+        others.append(_spread(found, examples, tf.size(bounds)))
+    return _merge(others, k)
+
+
+def _of_top(rows, starts, k):
+    """The best of those units that are classes; `[B, k]` and padding."""
+    classes = rows.classes_of(rows.top)
+    order = tf.argsort(classes, stable=True)
+    log_probs = tf.gather(starts[:, rows.top.units], order, axis=-1)
+    classes = tf.broadcast_to(tf.gather(classes, order), tf.shape(log_probs))
+    pruned = tf.zeros(tf.shape(starts)[:1], tf.int64)
+    return _merge([BeamTopK(log_probs, classes, pruned)], k)
+
+
+def _search(rows, part, inputs, starts, k, beam_width, bounds=None):
+    """What a shard finds for inputs `[b, width]`: `[b, k]` and padding."""
+    least = tf.minimum(tf.cast(k, tf.int64), part.tree.num_classes)
+    with tf.device(part.device):
+        found = hierarchical_softmax_top_k(
+            part.weights,
+            part.biases,
+            inputs,
+            part.tree,
+            least,
+            beam_width,
+            return_pruned=True,
+            root_log_probs=starts[:, part.units],
+            bounds=bounds,
+        )
+        classes = tf.gather(rows.classes_of(part), tf.maximum(found.classes, 0))
+        classes = tf.where(found.classes < 0, found.classes, classes)
+    return _padded(found._replace(classes=classes), k)
+
+
+def _padded(found, k):
+    missing = tf.cast(k, tf.int32) - tf.shape(found.classes)[-1]
+    padding = [[0, 0], [0, tf.maximum(missing, 0)]]
+    return found._replace(
+        log_probs=tf.pad(
+            found.log_probs, padding, constant_values=-float("inf")
+        ),
+        classes=tf.pad(found.classes, padding, constant_values=-1),
+    )
+
+
+def _spread(found, examples, count):
+    """What was found for some examples `[b]`, as that for all `count`."""
+    at = examples[:, tf.newaxis]
+
+    def spread(values, rest):
+        shape = tf.concat([[count], tf.shape(values)[1:]], 0)
+        every = tf.fill(shape, tf.constant(rest, values.dtype))
+        return tf.tensor_scatter_nd_update(every, at, values)
+
+    return BeamTopK(*map(spread, found, (-float("inf"), -1, 0)))
+
+
+def _merge(found, k):
+    """The best k of several lists for each input, equal ones by class."""
+    log_probs = tf.concat([f.log_probs for f in found], -1)
+    classes = tf.concat([f.classes for f in found], -1)
+    # What is missing comes last.
+    keys = tf.where(classes < 0, tf.constant(tf.int64.max, tf.int64), classes)
+    order = tf.argsort(keys, stable=True)
+    log_probs = tf.gather(log_probs, order, batch_dims=1)
+    classes = tf.gather(classes, order, batch_dims=1)
+    none = tf.constant(-float("inf"), log_probs.dtype)
+    keys = tf.where(tf.math.is_nan(log_probs), none, log_probs)
+    most = tf.minimum(tf.cast(k, tf.int32), tf.shape(keys)[-1])
+    order = tf.math.top_k(keys, most).indices
+    best = BeamTopK(
+        tf.gather(log_probs, order, batch_dims=1),
+        tf.gather(classes, order, batch_dims=1),
+        tf.add_n([f.num_pruned for f in found]),
+    )
+    best = _padded(best, k)
+    if not tf.is_tensor(k):
+        best.log_probs.set_shape([None, k])
+        best.classes.set_shape([None, k])
+    return best

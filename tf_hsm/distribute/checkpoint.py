@@ -1,0 +1,107 @@
+"""Checkpoints of heads, and copies, whatever devices they are on."""
+
+import tensorflow as tf
+
+from tf_hsm.runtime import private_tensorflow, row_parts
+
+
+def checkpoint(head, optimizer=None) -> tf.train.Checkpoint:
+    """Returns what TensorFlow saves of a head: weights, slots, steps.
+
+    Each device writes the rows that it has, and reads those that it is to have:
+    of a head whose plan is `plan`, the checkpoint can be restored by one whose
+    plan is `plan.on(other_devices)`, with the same bits, and no machine ever
+    has more than its own rows. For several machines the folder must be one that
+    all of them see.
+
+    >>> saved = tf.train.Checkpoint(
+    ...     body=body, head=tf_hsm.distribute.checkpoint(head))
+    >>> manager = tf.train.CheckpointManager(saved, folder, max_to_keep=3)
+
+    Of a head without a plan it is a checkpoint of its own kind: to go from one
+    to the other, see `copy_weights`; or save the model as `.keras` or
+    `.weights.h5`, files that heads of both kinds read, but that one machine
+    writes.
+
+    Args:
+      head: a built `tf_hsm.layers.HierarchicalSoftmax`.
+      optimizer: that of the model, one of `tf_hsm.optimizers` that is built, if
+        it trains the head; an optimizer of the head's own is found on it.
+
+    Raises:
+      TypeError: `optimizer` is not of `tf_hsm.optimizers`.
+      ValueError: the head or the optimizer is not built.
+    """
+    head.check_built()
+    optimizer = head.optimizer or optimizer
+    variables = head.row_variables()
+    items = _items("weights", variables)
+    if optimizer is not None:
+        items["iterations"] = private_tensorflow.variable_of(
+            optimizer.iterations
+        )
+        slots = [_slots(optimizer, v) for v in variables]
+        for i, of_kind in enumerate(zip(*slots, strict=True)):
+            items.update(_items(f"slots_{i}", of_kind))
+    return tf.train.Checkpoint(**items)
+
+
+def copy_weights(source, target) -> None:
+    """Copies the weights of a head into another, with the slots.
+
+    A few rows at a time, so that no machine need have room for both. The heads
+    have one tree, and any plans or none.
+
+    Args:
+      source: a built `tf_hsm.layers.HierarchicalSoftmax`.
+      target: likewise. If both have an optimizer of their own, of one class, its
+        state is copied too.
+
+    Raises:
+      ValueError: a head is not built, or the heads do not have the same tree,
+        width, and biases or none.
+    """
+    for head in (source, target):
+        head.check_built()
+    if source.tree != target.tree:
+        raise ValueError("source and target must have the same tree")
+    pairs = [source.row_variables(), target.row_variables()]
+    if source.optimizer and type(source.optimizer) is type(target.optimizer):
+        for variables, head in zip(pairs, (source, target), strict=True):
+            variables += head.optimizer.variables
+    sources, targets = map(row_parts.wholes, pairs)
+    for one, other in zip(sources, targets, strict=True):
+        if one[0].shape[1:] != other[0].shape[1:]:
+            raise ValueError(
+                f"{one[0].path} has rows of the shape {one[0].shape[1:]}, but "
+                f"{other[0].path} of {other[0].shape[1:]}"
+            )
+    for one, other in zip(sources, targets, strict=True):
+        if not len(one[0].shape):
+            other[0].assign(one[0])
+        else:
+            row_parts.copy(one, other)
+
+
+def _slots(optimizer, variable):
+    slots = getattr(optimizer, "slots", None)
+    if slots is None:
+        raise TypeError(
+            "optimizer must be one of tf_hsm.optimizers, but is "
+            f"{type(optimizer).__name__}"
+        )
+    return slots(variable)
+
+
+def _items(name, variables):
+    """What is saved of the kernel and bias, or of slots like these."""
+    items = {}
+    matrices = row_parts.wholes(variables)
+    for kind, parts in zip(("kernel", "bias"), matrices, strict=False):
+        top, *shards = [private_tensorflow.variable_of(v) for v in parts]
+        items[f"{kind}_{name}"] = top
+        if shards:
+            items[f"{kind}_{name}_of_shards"] = (
+                private_tensorflow.slices_of_one(shards, f"{kind}_{name}")
+            )
+    return items

@@ -1,0 +1,231 @@
+"""The rows of a tree that is cut, and which examples go to which of them."""
+
+import typing
+
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm.ops.log_probs import hierarchical_softmax_log_probs
+from tf_hsm.runtime import arguments, tree_tensors
+from tf_hsm.tree import Tree
+from tf_hsm.tree.forest import Forest
+
+
+class Part(typing.NamedTuple):
+    """The top, or what one device has, as the functions of one tree take it.
+
+    Attributes:
+      tree: the top, or the forest of a shard.
+      weights: a variable `[tree.num_rows, width]`.
+      biases: a variable `[tree.num_rows]`, or None.
+      device: the name of the shard's device; None for the top.
+      units: a slice, those that are roots of the forest; of the top, those that
+        are classes.
+      places: a slice, those of its classes.
+    """
+
+    tree: Tree | Forest
+    weights: typing.Any
+    biases: typing.Any
+    device: str | None
+    units: slice
+    places: slice
+
+
+class Routes:
+    """Which examples of a batch go to which shard: each to one, or to none."""
+
+    def __init__(self, shards, count):
+        """Takes `shards [B]` int32: 1 for the first of `count`; 0 for none."""
+        self._shards = shards
+        self._count = count + 1
+        self._examples = tf.dynamic_partition(
+            tf.range(tf.size(shards)), shards, self._count
+        )
+
+    def split(self, values):
+        """Values `[B, ...]` as a list of those of each shard's examples."""
+        return tf.dynamic_partition(values, self._shards, self._count)[1:]
+
+    def join(self, values, rest):
+        """Puts what each shard has, and `rest` for the others, back in order.
+
+        Args:
+          values: a list with `[b, ...]` for each shard.
+          rest: a number.
+        """
+        shape = tf.concat([tf.shape(self._examples[0]), values[0].shape[1:]], 0)
+        others = tf.fill(shape, tf.cast(rest, values[0].dtype))
+        return tf.dynamic_stitch(self._examples, [others, *values])
+
+
+class Routing(typing.NamedTuple):
+    """Where the labels of a batch are.
+
+    Attributes:
+      units: `[B]`, the label in the top; an ignored label as it is.
+      routes: the `Routes` to the shards.
+      places: a list of the labels `[b]` in each shard, as its forest counts.
+    """
+
+    units: tf.Tensor
+    routes: Routes
+    places: list
+
+
+class ShardedRows:
+    """The variables of a plan, and the tables by which examples find theirs.
+
+    Attributes:
+      plan: the `tf_hsm.distribute.Plan`.
+      top: the `Part` that every example passes.
+      shards: a list of `Part`s, without the shards that have no units.
+    """
+
+    def __init__(self, plan, top, shards):
+        """Takes the variables of each part.
+
+        Args:
+          plan: a `Plan`.
+          top: its weights; and its biases, or None.
+          shards: such a pair for each shard of the plan; the weights are None
+            for one without units.
+        """
+        self.plan = plan
+        leaves = slice(0, plan.num_leaf_units)
+        self.top = Part(plan.top, *top, None, leaves, leaves)
+        self.shards = [
+            Part(
+                forest,
+                *pair,
+                shard.device,
+                slice(shard.first_unit, shard.first_unit + shard.num_units),
+                slice(shard.first_place, shard.first_place + shard.num_classes),
+            )
+            for shard, forest, pair in zip(
+                plan.shards, plan.forests, shards, strict=True
+            )
+            if pair[0] is not None
+        ]
+        self._classes = {}
+        with tf.init_scope(), tf.device(self._table_device):
+            places = plan.class_places
+            if plan.tree.num_classes < 2**31:
+                places = places.astype(np.int32)
+            self._class_places = tf.constant(places)
+            # The first place of each unit, and of each shard.
+            self._unit_places = tf.constant(plan.unit_places[1:], places.dtype)
+            self._first_places = tf.constant(
+                [part.places.start for part in self.shards], places.dtype
+            )
+
+    @property
+    def parts(self):
+        """The top and the shards."""
+        return [self.top, *self.shards]
+
+    @property
+    def _table_device(self):
+        """The first CPU of the task that has the top."""
+        return tree_tensors.cpu_of(self.top.weights)
+
+    def route(self, labels, ignored):
+        """Returns the `Routing` of labels `[B]`.
+
+        Args:
+          labels: integers.
+          ignored: the list of those that stand for no class: in the top they
+            stay as they are, and they go to no shard.
+
+        Raises:
+          tf.errors.InvalidArgumentError: another label is no class.
+        """
+        labels = arguments.integers(labels)
+        counted = arguments.counted(labels, ignored)
+        classes = labels
+        if counted is not None:
+            classes = tf.where(counted, labels, tf.zeros_like(labels))
+        # Tables are not sent: labels and places are smaller.
+        places, units = self.find(classes, "labels")
+        with tf.device(self._table_device):
+            shards = tf.searchsorted(self._first_places, places, side="right")
+        if counted is not None:
+            units = tf.where(counted, units, tf.cast(labels, units.dtype))
+            shards = tf.where(counted, shards, 0)
+        routes = Routes(shards, len(self.shards))
+        places = [
+            of_shard - part.places.start
+            for of_shard, part in zip(
+                routes.split(places), self.shards, strict=True
+            )
+        ]
+        return Routing(units, routes, places)
+
+    def find(self, classes, name):
+        """The places and the units of classes, all of their shape.
+
+        Raises:
+          tf.errors.InvalidArgumentError: a class, element number i of an
+            argument of this name, is none.
+        """
+        with tf.device(self._table_device):
+            flat = tf.reshape(classes, [-1])
+            flat = _checked(flat, self.plan.tree.num_classes, name)
+            places = tf.gather(self._class_places, flat)
+            units = tf.searchsorted(
+                self._unit_places, places, side="right", out_type=tf.int64
+            )
+            shape = tf.shape(classes)
+            return tf.reshape(places, shape), tf.reshape(units, shape)
+
+    def classes_of(self, part):
+        """The class at each place of a part, `[n]` int64, on its device."""
+        key = part.device, part.places.start
+        if key not in self._classes:
+            with tf.init_scope(), tf.device(part.device):
+                classes = self.plan.place_classes[part.places]
+                self._classes[key] = tf.constant(classes)
+        return self._classes[key]
+
+    def top_log_probs(self, inputs, nodes=False, temperature=1.0):
+        """The log-probabilities of the units, or of the top's nodes.
+
+        Those of the temperature are of logits divided by it.
+        """
+        weights, biases = self.top.weights, self.top.biases
+        if tf.is_tensor(temperature) or temperature != 1:
+            # A copy, but of a few rows.
+            weights, biases = (
+                None if v is None else _divided(v, temperature)
+                for v in (weights, biases)
+            )
+        return hierarchical_softmax_log_probs(
+            weights, biases, inputs, self.top.tree, nodes
+        )
+
+
+def _divided(variable, number):
+    values = tf.convert_to_tensor(variable)
+    return tf.cast(tf.cast(values, tf.float64) / number, values.dtype)
+
+
+def _checked(labels, num_classes, name):
+    """Returns labels `[B]`, or fails with the sentence of the ops."""
+    wrong = tf.logical_or(labels < 0, labels >= num_classes)
+    # The one more is for a batch without labels.
+    position = tf.argmax(tf.concat([wrong, [True]], 0))
+    value = tf.concat([labels, [0]], 0)[position]
+    message = tf.strings.join(
+        [
+            f"{name}[",
+            tf.strings.as_string(position),
+            "] = ",
+            tf.strings.as_string(value),
+            f" is outside [0, {num_classes}), the tree's classes",
+        ]
+    )
+    assertion = tf.debugging.Assert(
+        tf.logical_not(tf.reduce_any(wrong)), [message]
+    )
+    with tf.control_dependencies([] if assertion is None else [assertion]):
+        return tf.identity(labels)

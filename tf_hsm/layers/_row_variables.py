@@ -1,0 +1,111 @@
+"""The variables of a head: all rows in one, or a part on each device."""
+
+import keras
+import tensorflow as tf
+
+from tf_hsm.layers._head_layer import prior_initializer
+from tf_hsm.runtime import row_parts
+
+_SIZES = {
+    "fan_in": lambda rows, width: rows,
+    "fan_out": lambda rows, width: width,
+    "fan_avg": lambda rows, width: (rows + width) / 2,
+}
+
+
+class RowVariables:
+    """Makes the weights and the biases of a `HierarchicalSoftmax`.
+
+    Args:
+      layer: the layer.
+      width: D.
+      counts: `[N]`, how often each class occurs, from which the biases begin;
+        or None.
+    """
+
+    def __init__(self, layer, width, counts):
+        """See the class."""
+        self._layer = layer
+        self._width = width
+        self._prior = None if counts is None else layer.tree.log_prior(counts)
+
+    def whole(self):
+        """Returns weights `[R, D]`, and biases `[R]` or None."""
+        return self._add("", self._layer.kernel_initializer, slice(None))
+
+    def part(self, number, rows, device=None):
+        """Returns those of some rows of the tree, `[n]`, on a device.
+
+        The parts have other values than each other, of the scale of the whole.
+        """
+        initializer = _of_part(
+            self._layer.kernel_initializer,
+            rows.size,
+            self._width,
+            self._layer.tree.num_rows,
+            number,
+        )
+        with tf.device(device):
+            pair = self._add(f"part_{number}_", initializer, rows)
+        for name, variable in zip(("kernel", "bias"), pair, strict=True):
+            if variable is not None:
+                row_parts.mark(
+                    variable,
+                    row_parts.RowPart(
+                        (id(self._layer), name),
+                        rows,
+                        self._layer.tree.num_rows,
+                        device,
+                    ),
+                )
+        return pair
+
+    def _add(self, prefix, initializer, rows):
+        layer = self._layer
+        # Without autocast: a cast would copy all classes' weights.
+        options = {"trainable": layer.optimizer is None, "autocast": False}
+        num_rows = layer.tree.row_groups[rows].size
+        kernel = layer.add_weight(
+            name=f"{prefix}kernel",
+            shape=(num_rows, self._width),
+            initializer=initializer,
+            constraint=layer.kernel_constraint,
+            **options,
+        )
+        if not layer.use_bias:
+            return kernel, None
+        bias = layer.add_weight(
+            name=f"{prefix}bias",
+            shape=(num_rows,),
+            initializer=prior_initializer(
+                None if self._prior is None else self._prior[rows],
+                layer.bias_initializer,
+            ),
+            constraint=layer.bias_constraint,
+            **options,
+        )
+        return kernel, bias
+
+
+def _of_part(initializer, rows, width, total_rows, number):
+    """An initializer for `[rows, width]` of `[total_rows, width]`.
+
+    One that is not random, or more than a scale that depends on the shape, is
+    taken for the part as it is.
+    """
+    seed = getattr(initializer, "seed", None)
+    if not isinstance(seed, int):
+        return initializer
+    seed += number
+    if not isinstance(initializer, keras.initializers.VarianceScaling):
+        return type(initializer).from_config(
+            {**initializer.get_config(), "seed": seed}
+        )
+    size = _SIZES[initializer.mode]
+    ratio = max(1, size(rows, width)) / max(1, size(total_rows, width))
+    return keras.initializers.VarianceScaling(
+        initializer.scale * ratio,
+        initializer.mode,
+        initializer.distribution,
+        seed,
+    )

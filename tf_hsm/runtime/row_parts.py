@@ -1,0 +1,167 @@
+"""Variables that are parts of the rows of one matrix, on several devices.
+
+A file of Keras has the matrix as a whole, whatever the parts are: what some
+devices have saved, one or others load.
+"""
+
+import typing
+
+import numpy as np
+import tensorflow as tf
+
+# Numbers that are read or written at a time.
+_BLOCK = 1 << 24
+
+
+class RowPart(typing.NamedTuple):
+    """What a variable is a part of.
+
+    Attributes:
+      whole: the same for the parts of one matrix `[num_rows, ...]`.
+      rows: `[n]`, the rows of the matrix that it has.
+      num_rows: how many rows the matrix has.
+      device: the name of its device, or None.
+    """
+
+    whole: typing.Hashable
+    rows: np.ndarray
+    num_rows: int
+    device: str | None
+
+
+def mark(variable, part):
+    """Notes on a Keras variable which `RowPart` it is."""
+    variable._tf_hsm_part = part
+
+
+def part_of(variable):
+    """The `RowPart` that a Keras variable is, or None."""
+    return getattr(variable, "_tf_hsm_part", None)
+
+
+def beside(variable):
+    """A scope of the device of a variable that is a part."""
+    part = part_of(variable)
+    return tf.device(part.device if part else None)
+
+
+def wholes(variables):
+    """Lists of the variables that are parts of one matrix each, or alone."""
+    lists = {}
+    for variable in variables:
+        part = part_of(variable)
+        key = part.whole if part else id(variable)
+        lists.setdefault(key, []).append(variable)
+    return list(lists.values())
+
+
+def save(variables, store):
+    """Writes variables to Keras' `store`, parts as the matrices they make."""
+    for i, parts in enumerate(wholes(variables)):
+        store[str(i)] = _read(parts)
+
+
+def load(variables, store):
+    """Reads what `save` wrote, perhaps of other parts.
+
+    Raises:
+      ValueError: the store has other matrices.
+    """
+    lists = wholes(variables)
+    if len(store.keys()) != len(lists):
+        raise ValueError(
+            f"there are {len(lists)} matrices to load, but the file has "
+            f"{len(store.keys())}"
+        )
+    for i, parts in enumerate(lists):
+        _write(parts, np.asarray(store[str(i)]))
+
+
+def blocks(num_rows, width):
+    """Slices of rows that are not too many numbers at a time."""
+    size = max(1, _BLOCK // max(1, width))
+    return [
+        slice(begin, min(begin + size, num_rows))
+        for begin in range(0, num_rows, size)
+    ]
+
+
+def copy(sources, targets):
+    """Copies the matrix that some variables make into others, in blocks.
+
+    Either list may be one variable that has the whole matrix.
+    """
+    shape = targets[0].shape[1:]
+    owners, local = _owners(sources)
+    for target in targets:
+        rows = _rows(target)
+        for block in blocks(rows.size, int(np.prod(shape))):
+            wanted = rows[block]
+            values = np.empty([wanted.size, *shape], _numpy_dtype(target))
+            for i, source in enumerate(sources):
+                mine = owners[wanted] == i
+                if mine.any():
+                    with beside(source):
+                        found = tf.gather(source.value, local[wanted[mine]])
+                    values[mine] = found.numpy()
+            _assign(target, block, values)
+
+
+def _rows(variable):
+    part = part_of(variable)
+    return np.arange(variable.shape[0]) if part is None else part.rows
+
+
+def _owners(variables):
+    """For each row of a matrix: the variable that has it, and where there."""
+    part = part_of(variables[0])
+    num_rows = part.num_rows if part else variables[0].shape[0]
+    owners, local = np.empty([2, num_rows], np.int64)
+    for i, variable in enumerate(variables):
+        rows = _rows(variable)
+        owners[rows], local[rows] = i, np.arange(rows.size)
+    return owners, local
+
+
+def _numpy_dtype(variable):
+    return tf.as_dtype(variable.dtype).as_numpy_dtype
+
+
+def _assign(variable, block, values):
+    # An op on a variable runs where the variable is.
+    variable.value[block].assign(values)
+
+
+def _read(variables):
+    part = part_of(variables[0])
+    if part is None:
+        (variable,) = variables
+        return variable.numpy()
+    shape = variables[0].shape[1:]
+    values = np.empty([part.num_rows, *shape], _numpy_dtype(variables[0]))
+    for variable in variables:
+        rows = _rows(variable)
+        for block in blocks(rows.size, int(np.prod(shape))):
+            with beside(variable):
+                values[rows[block]] = variable.value[block].numpy()
+    return values
+
+
+def _write(variables, values):
+    part = part_of(variables[0])
+    shape = tuple(variables[0].shape)
+    if part is not None:
+        shape = (part.num_rows, *shape[1:])
+    if values.shape != shape:
+        raise ValueError(
+            f"{variables[0].path} is of a matrix of the shape {shape}, but the "
+            f"file has one of {values.shape}"
+        )
+    if part is None:
+        (variable,) = variables
+        variable.assign(values)
+        return
+    for variable in variables:
+        rows = _rows(variable)
+        for block in blocks(rows.size, int(np.prod(shape[1:]))):
+            _assign(variable, block, values[rows[block]])
