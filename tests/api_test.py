@@ -193,6 +193,8 @@ tf_hsm.distribute.Simulation(devices, batches, examples, work, touched_rows,
     top_work, wire_bytes, milliseconds, top_milliseconds, step)
 tf_hsm.distribute.Step(batch=None, dim=None, slots=1, dtype='float32',
     network=1250000000.0, cost_model=<factory>)
+tf_hsm.distribute.checkpoint(head, optimizer=None)
+tf_hsm.distribute.copy_weights(source, target)
 tf_hsm.distribute.plan(tree, devices, counts=None, batch=None, dim=None,
     top=256, *, slots=1, dtype='float32', network=1250000000.0, memory=None,
     cost_model=None)

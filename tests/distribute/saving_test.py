@@ -1,11 +1,10 @@
-"""Checkpoints and files of heads on devices, and other devices that load them."""
+"""Files and checkpoints of heads on devices, and others that load them."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from tests.support.devices import CPUS
 from tests.support.models import TREE, hidden_layers, make_data, sequential
 from tests.support.training import assert_same

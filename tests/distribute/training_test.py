@@ -2,14 +2,11 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_hsm
 from tests.support.devices import CPUS
-from tests.support.models import head_of, hidden_layers, make_data, sequential
 from tests.support.training import assert_near
 from tests.support.trees import chain
 from tests.support.update_rules import OPTIMIZERS

@@ -54,8 +54,8 @@ def copy_weights(source, target) -> None:
 
     Args:
       source: a built `tf_hsm.layers.HierarchicalSoftmax`.
-      target: likewise. If both have an optimizer of their own, of one class, its
-        state is copied too.
+      target: likewise. If both have an optimizer of their own, of one class,
+        its state is copied too.
 
     Raises:
       ValueError: a head is not built, or the heads do not have the same tree,

@@ -170,7 +170,7 @@ def _reach(rows, inputs, top_p):
 
 
 def _categorical(log_probs, num_samples, seed):
-    """Draws `[B, num_samples]` int64 by unnormalized log-probabilities `[B, n]`.
+    """Draws `[B, num_samples]` by log-probabilities `[B, n]` up to a constant.
 
     Minus infinity and NaN stand for no probability; -1 is drawn where there is
     no other.

@@ -17,8 +17,8 @@ class InPlaceStep:
 
     Attributes:
       optimizer: one that `in_place.get` has returned.
-      rule: the `Rule` of the step, if other steps share it; None: the optimizer's
-        next.
+      rule: the `Rule` of the step, if other steps share it; None: the next one
+        of the optimizer.
       weights: see `hierarchical_softmax_train_step`; so is the rest.
     """
 
