@@ -21,6 +21,7 @@ MODULES = (
 CLASSES = (
     tf_hsm.CostModel,
     tf_hsm.ExpectedCost,
+    tf_hsm.distribute.Cluster,
     tf_hsm.distribute.Plan,
     tf_hsm.Forest,
     tf_hsm.Tree,
@@ -46,7 +47,8 @@ def signature(function):
 
 def lines_of(name, value):
     """A line for a public name; for a class of CLASSES, one per method too."""
-    if not callable(value):
+    is_error = isinstance(value, type) and issubclass(value, Exception)
+    if not callable(value) or is_error:
         return [name]
     lines = [name + signature(value)]
     if value in CLASSES:
@@ -158,6 +160,14 @@ tf_hsm.converters.from_fasttext(path)
 tf_hsm.converters.from_gensim(model)
 tf_hsm.cpu_isa()
 tf_hsm.distribute
+tf_hsm.distribute.Cluster(servers, coordinator=None)
+tf_hsm.distribute.Cluster.coordinator
+tf_hsm.distribute.Cluster.devices(self, job='ps')
+tf_hsm.distribute.Cluster.explain(self, error)
+tf_hsm.distribute.Cluster.explained(self)
+tf_hsm.distribute.Cluster.join(self)
+tf_hsm.distribute.Cluster.lost(self)
+tf_hsm.distribute.LostServerError
 tf_hsm.distribute.Plan(tree, devices, unit_rows, unit_loads, first_units=None,
     step=None)
 tf_hsm.distribute.Plan.class_places
@@ -194,6 +204,7 @@ tf_hsm.distribute.Simulation(devices, batches, examples, work, touched_rows,
 tf_hsm.distribute.Step(batch=None, dim=None, slots=1, dtype='float32',
     network=1250000000.0, cost_model=<factory>)
 tf_hsm.distribute.checkpoint(head, optimizer=None)
+tf_hsm.distribute.connect(cluster=None, *, coordinator=False, timeout=60.0)
 tf_hsm.distribute.copy_weights(source, target)
 tf_hsm.distribute.plan(tree, devices, counts=None, batch=None, dim=None,
     top=256, *, slots=1, dtype='float32', network=1250000000.0, memory=None,

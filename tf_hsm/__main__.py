@@ -1,8 +1,8 @@
-"""The command line: `python -m tf_hsm tree --help`."""
+"""The command line: `python -m tf_hsm --help`."""
 
 import sys
 
-from tf_hsm.cli import tree_command
+from tf_hsm.cli import program
 
 if __name__ == "__main__":
-    sys.exit(tree_command.main())
+    sys.exit(program.main())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tf_hsm import _start
-from tf_hsm.cli import tree_command
+from tf_hsm.cli import program, tree_command
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import embeddings
@@ -41,7 +41,7 @@ def write(name, text):
 def run(capsys, *arguments):
     """Returns the exit status, and the lines of stdout and stderr."""
     try:
-        status = tree_command.main(["tree", *arguments])
+        status = program.main(["tree", *arguments])
     except SystemExit as error:
         status = error.code
     out, err = capsys.readouterr()
@@ -309,7 +309,7 @@ def test_counts_of_uniq(capsys):
 
 def test_help_begins_with_what_the_program_does(capsys):
     with pytest.raises(SystemExit):
-        tree_command.main(["--help"])
+        program.main(["--help"])
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("Builds, inspects, compares and draws the trees")
     for command, text in (

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime.library import library_version, raw_ops
 
 BATCH, WIDTH = 70, 19
 TREES = {
@@ -154,7 +154,8 @@ def test_steps(rule, dtype):
 def test_every_op_was_called():
     """No op is left out above."""
     tf_hsm.cpu_isa()
+    library_version()
     name = re.compile("(Resource)?TfHsm[A-Za-z]+")
     ops = {op for op in dir(raw_ops) if name.fullmatch(op)}
     assert len(ops) > 10
-    assert ops - CALLED == {"TfHsmCpuIsa"}
+    assert ops - CALLED == {"TfHsmCpuIsa", "TfHsmVersion"}

@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 
-from tf_hsm.cli import tree_flags
 from tf_hsm.cost.expected import digits
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
@@ -22,36 +21,14 @@ _COLUMNS = [
 ]
 
 
-def main(arguments=None):
-    """Runs the command; returns its exit status.
+def run(flags):
+    """Runs the command that the flags of `tree_flags` name.
 
-    The status is 2 after an error, and 130 after an interrupt (Ctrl-C).
-
-    Args:
-      arguments: strs; those of the process when None.
+    Raises:
+      OSError: a file cannot be read or written.
+      ValueError: a text names no tree, or an option does not fit.
     """
-    # A name may have letters that the terminal has not.
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError):
-            stream.reconfigure(errors="backslashreplace")
-    flags = tree_flags.parser().parse_args(arguments)
-    try:
-        _COMMANDS[flags.command](flags, _options(flags))
-    except OSError as error:
-        path = error.filename2 or error.filename
-        return _fail(f"{error.strerror}: {path}" if path else error)
-    except (ValueError, OverflowError, ImportError, MemoryError) as error:
-        return _fail(error or type(error).__name__)
-    except KeyboardInterrupt:
-        _fail("interrupted")
-        return 130
-    return 0
-
-
-def _fail(message):
-    message = " ".join(str(message).split())
-    print(f"python -m tf_hsm: {message}", file=sys.stderr)
-    return 2
+    _COMMANDS[flags.command](flags, _options(flags))
 
 
 def _options(flags):

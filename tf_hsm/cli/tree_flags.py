@@ -1,12 +1,12 @@
 """The arguments of `python -m tf_hsm tree`."""
 
-import argparse
 import textwrap
 
+from tf_hsm.cli.parser import add_command
 from tf_hsm.tree.constructors import KINDS
 
 _COMPARED = ["two_level", "balanced:100", "huffman", "huffman:256", "adaptive"]
-_EXAMPLES = """
+EXAMPLES = """
 examples:
   python -m tf_hsm tree compare --counts=words.txt --batch=2048 --width=256
   python -m tf_hsm tree build huffman:256 --counts=words.txt --output=tree.npz
@@ -17,33 +17,15 @@ examples:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what a command does first, and what is wrong in one line."""
+def add(commands):
+    """Adds `tree` to the parsers of the program; returns its parser.
 
-    def format_help(self):
-        description, self.description = self.description, None
-        try:
-            return f"{description}\n\n{super().format_help()}"
-        finally:
-            self.description = description
-
-    def error(self, message):
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
-def parser():
-    """Returns the parser; what it returns has a `command`, and its flags."""
-    program = _Parser(
-        prog="python -m tf_hsm",
-        description="Builds, inspects, compares and draws the trees of "
-        "hierarchical softmaxes.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    The flags that it reads have a `command`, and those of that.
+    """
+    tree = add_command(
+        commands, "tree", "builds, inspects, compares and draws trees"
     )
-    commands = program.add_subparsers(required=True, metavar="tree")
-    tree = _add(commands, "tree", "builds, inspects, compares and draws trees")
-    tree.epilog = _EXAMPLES
+    tree.epilog = EXAMPLES
     commands = tree.add_subparsers(
         required=True, dest="command", metavar="command"
     )
@@ -58,7 +40,7 @@ def parser():
             "the .png, .svg or .pdf file to write",
         ),
     ):
-        command = _add(commands, name, text)
+        command = add_command(commands, name, text)
         if name == "compare":
             command.add_argument(
                 "trees",
@@ -71,18 +53,8 @@ def parser():
         if output is not None:
             command.add_argument("--output", required=True, help=output)
         _add_options(command)
-        command.epilog = _kinds() + _EXAMPLES
-    return program
-
-
-def _add(commands, name, text):
-    return commands.add_parser(
-        name,
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+        command.epilog = _kinds() + EXAMPLES
+    return tree
 
 
 def _add_options(command):

@@ -12,17 +12,23 @@ come back.
 
 `plan` makes the cut, and says what each device will have and do; `checkpoint`
 is for `tf.train.Checkpoint`, where each device writes and reads its own rows.
+`connect` makes the tasks of a cluster devices, each of which
+`python -m tf_hsm serve` runs.
 """
 
 from tf_hsm.distribute.checkpoint import checkpoint, copy_weights
+from tf_hsm.distribute.cluster import Cluster, LostServerError
 from tf_hsm.distribute.plan import Plan
 from tf_hsm.distribute.plan_cost import PlanCost, ShardCost
 from tf_hsm.distribute.planner import plan
+from tf_hsm.distribute.servers import connect
 from tf_hsm.distribute.shard import Shard
 from tf_hsm.distribute.simulation import Simulation
 from tf_hsm.distribute.step import Step
 
 __all__ = [
+    "Cluster",
+    "LostServerError",
     "Plan",
     "PlanCost",
     "Shard",
@@ -30,6 +36,7 @@ __all__ = [
     "Simulation",
     "Step",
     "checkpoint",
+    "connect",
     "copy_weights",
     "plan",
 ]

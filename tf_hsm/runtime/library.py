@@ -56,3 +56,19 @@ def cpu_isa() -> str:
         machine can run.
     """
     return raw_ops.tf_hsm_cpu_isa().numpy().decode()
+
+
+def library_version() -> str:
+    """The version of tf_hsm that the op library was compiled as.
+
+    Within `tf.device("/job:ps/task:0")`, that of the library which this task of
+    a cluster has loaded.
+
+    Returns:
+      A string like "0.1.0".
+
+    Raises:
+      tf.errors.NotFoundError: the task has loaded no library, or one that is
+        older than this op.
+    """
+    return raw_ops.tf_hsm_version().numpy().decode()

@@ -1,5 +1,7 @@
 """Every use of a TensorFlow interface that is not public, in one place."""
 
+import atexit
+
 import keras
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
@@ -109,3 +111,16 @@ def call_if_used(function, tensor):
         attr_value_pb2.AttrValue(list=read_only),
     )
     return tf.ensure_shape(output, inner.outputs[0].shape)
+
+
+def let_exit(coordinator):
+    """Lets the process end while a `ClusterCoordinator` waits for a worker.
+
+    When Python ends, it deletes the coordinator, which asks a thread to stop
+    that then waits, with a lock, for a lost worker to come back.
+    """
+
+    def forget():
+        coordinator._cluster.failure_handler.stop = lambda: None
+
+    atexit.register(forget)

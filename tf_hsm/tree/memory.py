@@ -19,7 +19,7 @@ def check_fits(argument, size, item_bytes):
       item_bytes: the most that is taken for each, by tracemalloc: the arrays
         of the builder, and the copies and checks of `Tree`.
     """
-    needed, limit = size * item_bytes, _memory_bytes()
+    needed, limit = size * item_bytes, memory_bytes()
     if needed > limit:
         raise ValueError(
             f"{argument}; such a tree needs {_gigabytes(needed)} of memory "
@@ -34,7 +34,7 @@ def check_array_fits(name, values, item_bytes):
         check_fits(f"{name} has {size} entries", size, item_bytes)
 
 
-def _memory_bytes():
+def memory_bytes():
     """Returns the bytes that this process may have at most."""
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _CGROUP_LIMITS:

@@ -1,0 +1,129 @@
+"""`python -m tf_hsm serve`: what it prints, how it ends, what it refuses."""
+
+import json
+import signal
+import socket
+
+import pytest
+
+from tests.support import servers
+from tf_hsm.cli import program
+
+TIMEOUT_S = 120
+CLUSTER = {"ps": ["localhost:2222", "localhost:2223"], "worker": ["w:2224"]}
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_a_signal(ending):
+    port = servers.free_port()
+    address = f"localhost:{port}"
+    config = {
+        "cluster": {"ps": ["localhost:1", address]},
+        "task": {"type": "ps", "index": 1},
+    }
+    with servers.ended(
+        [
+            servers.start(
+                *("-m", "tf_hsm", "serve"),
+                environment={"TF_CONFIG": json.dumps(config)},
+            )
+        ]
+    ) as (process,):
+        first = process.stdout.readline()
+        begin = f"ps task 1 at {address}: tf_hsm 0.1.0, TensorFlow 2.21."
+        assert first.startswith(begin), process.communicate()
+        assert first.endswith(" GB of memory\n")
+        socket.create_connection(("localhost", port), TIMEOUT_S).close()
+
+        # The port is taken, which TensorFlow would not say.
+        second = servers.serve("ps", 1, port)
+        out, err = second.communicate(timeout=TIMEOUT_S)
+        assert (second.returncode, out) == (2, "")
+        assert err == (
+            f"python -m tf_hsm: port {port} cannot be served: another process "
+            "listens there\n"
+        )
+
+        process.send_signal(ending)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        assert out == f"ps task 1 at {address} ends: {ending.name}\n"
+        assert (process.returncode, err) == (0, "")
+
+
+def run(capsys, *arguments):
+    """Returns the exit status, and the lines of stdout and stderr."""
+    try:
+        status = program.main(["serve", *arguments])
+    except SystemExit as error:
+        status = error.code
+    out, err = capsys.readouterr()
+    return status, out.splitlines(), err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    (
+        (None, "nothing says which task to serve: set TF_CONFIG, or give"),
+        ("{", "TF_CONFIG is no JSON: "),
+        ("[]", "TF_CONFIG is [], but must be a dict in JSON, as {"),
+        ({"cluster": CLUSTER}, "TF_CONFIG has no task, which has the form {"),
+        (
+            {"task": {"type": "ps", "index": 0}},
+            "TF_CONFIG has no cluster, which has the form {",
+        ),
+        ({"cluster": {"ps": [7]}}, 'cluster["ps"][0] is 7, but must be "host'),
+        (
+            {"cluster": CLUSTER, "task": {"type": "ps"}},
+            "TF_CONFIG: task is {'type': 'ps'}, but must have a type and an",
+        ),
+        (
+            {"cluster": CLUSTER, "task": {"type": "ps", "index": "one"}},
+            "TF_CONFIG: task[\"index\"] is 'one', but must be an integer",
+        ),
+        (
+            {"cluster": CLUSTER, "task": {"type": "ps", "index": 2}},
+            "TF_CONFIG: task has the index 2, but the tasks of ps have 0, 1",
+        ),
+        (
+            {"cluster": CLUSTER, "task": {"type": "cps", "index": 0}},
+            "task has the job 'cps', but the cluster has ps, worker",
+        ),
+    ),
+)
+def test_configurations_that_are_wrong(capsys, monkeypatch, config, message):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if config is not None:
+        text = config if isinstance(config, str) else json.dumps(config)
+        monkeypatch.setenv("TF_CONFIG", text)
+    status, out, (line,) = run(capsys)
+    assert (status, out) == (2, [])
+    assert line.startswith("python -m tf_hsm: ") and message in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    (
+        (["--port=0"], "--port is 0, but must be 1 to 65535"),
+        (["--port=65536"], "--port is 65536, but must be 1 to 65535"),
+        (["--port=x"], "argument --port: invalid int value: 'x'"),
+        (["--port=1", "--task=-1"], "--task is -1, but must be 0 or more"),
+        (["--port=1", "--cluster={}"], "--port and --cluster both say where"),
+        (["--cluster={}"], "--cluster is {}, but must be a dict from each job"),
+        (
+            [f"--cluster={json.dumps(CLUSTER)}", "--task=5"],
+            "the task to serve has the index 5, but the tasks of ps have 0, 1",
+        ),
+    ),
+)
+def test_flags_that_are_wrong(capsys, monkeypatch, flags, message):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    status, out, (line,) = run(capsys, "--job=ps", "--task=0", *flags)
+    assert (status, out) == (2, [])
+    assert message in line
+
+
+def test_help_warns(capsys):
+    status, out, err = run(capsys, "--help")
+    assert (status, err) == (0, [])
+    assert out[0].startswith("Runs one task of a cluster")
+    assert "no authentication" in " ".join(out)

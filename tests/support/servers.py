@@ -1,0 +1,104 @@
+"""Servers of a cluster in processes of their own."""
+
+import contextlib
+import functools
+import importlib
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from unittest import mock
+
+TIMEOUT_S = 300
+
+PLAIN = """
+import sys, threading
+import tensorflow as tf
+
+address = "localhost:" + sys.argv[1]
+server = tf.distribute.Server({"ps": [address]}, job_name="ps", task_index=0)
+print(address, flush=True)
+threading.Event().wait()
+"""
+
+
+def free_port():
+    """A port on which nothing listens."""
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return listener.getsockname()[1]
+
+
+def start(*arguments, environment=None):
+    """Starts `python ARGUMENTS`; returns the process, with pipes for output."""
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def serve(job, index, port):
+    """Starts `python -m tf_hsm serve`."""
+    task = f"--job={job}", f"--task={index}", f"--port={port}"
+    return start("-m", "tf_hsm", "serve", *task)
+
+
+@contextlib.contextmanager
+def ended(processes):
+    """Kills what is in a list of processes when the block ends."""
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.communicate()
+
+
+def in_new_process(test):
+    """Decorates a test without arguments, which connects to a cluster.
+
+    A process does that once. Each is a fork of one that has imported tf_hsm.
+    """
+
+    @functools.wraps(test)
+    def run():
+        with (
+            # TMPDIR may have a longer path than a socket may.
+            mock.patch.object(tempfile, "tempdir", "/tmp"),
+            tempfile.TemporaryDirectory() as folder,
+        ):
+            log = os.path.join(folder, "log")
+            forks = multiprocessing.get_context("forkserver")
+            forks.set_forkserver_preload(["tf_hsm"])
+            process = forks.Process(
+                target=_call, args=(test.__module__, test.__name__, log)
+            )
+            process.start()
+            process.join(TIMEOUT_S)
+            if process.exitcode != 0:
+                process.kill()
+                with open(log, errors="replace") as file:
+                    text = file.read()[-5000:]
+                raise AssertionError(f"ended with {process.exitcode}\n{text}")
+
+    run.test = test
+    return run
+
+
+def _call(module, name, log):
+    with open(log, "wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        getattr(importlib.import_module(module), name).test()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
