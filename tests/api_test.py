@@ -232,7 +232,7 @@ tf_hsm.layers.AdaptiveSoftmax(num_classes, cutoffs='auto', div_value=4.0,
 tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
     optimizer=None, stochastic_rounding=None, seed=0,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', counts=None,
-    **kwargs)
+    devices=None, plan=None, **kwargs)
 tf_hsm.losses
 tf_hsm.losses.HierarchicalSoftmaxLoss(reduction='sum_over_batch_size',
     name='hierarchical_softmax_loss', dtype=None)
