@@ -212,15 +212,16 @@ tf_hsm.distribute.plan(tree, devices, counts=None, batch=None, dim=None,
 tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,
     vectors, indices, tree, optimizer, loss_weights=None, ignore_class=None,
     stochastic_rounding=None, seed=0)
-tf_hsm.hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree)
+tf_hsm.hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree,
+    root_log_probs=None)
 tf_hsm.hierarchical_softmax_log_probs(weights, biases, inputs, tree,
-    nodes=False)
+    nodes=False, root_log_probs=None)
 tf_hsm.hierarchical_softmax_loss(weights, biases, labels, inputs, tree,
     ignore_class=None)
 tf_hsm.hierarchical_softmax_sample(weights, biases, inputs, tree, num_samples,
-    seed=None, temperature=1.0, top_k=None, top_p=None)
+    seed=None, temperature=1.0, top_k=None, top_p=None, root_log_probs=None)
 tf_hsm.hierarchical_softmax_top_k(weights, biases, inputs, tree, k,
-    beam_width=None, return_pruned=False)
+    beam_width=None, return_pruned=False, root_log_probs=None, bounds=None)
 tf_hsm.hierarchical_softmax_train_step(weights, biases, labels, inputs, tree,
     optimizer, loss_weights=None, ignore_class=None, stochastic_rounding=None,
     seed=0)

@@ -1,10 +1,24 @@
 // The ops that use a trained tree: their signatures, shapes and documentation.
 
+#include "absl/strings/str_cat.h"
 #include "cc/ops/register.h"
 #include "cc/ops/shapes.h"
 
 namespace tf_hsm {
 namespace {
+
+// Merges the shape of the op's input list `name`, of at most one, into `shape`.
+absl::Status MergeOptional(InferenceContext* c, const char* name,
+                           ShapeHandle* shape, int* next) {
+  std::vector<ShapeHandle> given;
+  TF_RETURN_IF_ERROR(c->input(name, &given));
+  if (given.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": at most one"));
+  }
+  if (given.empty()) return absl::OkStatus();
+  ++*next;
+  return c->Merge(*shape, given[0], shape);
+}
 
 // Reads what every op that goes down a tree begins with.
 absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
@@ -13,10 +27,17 @@ absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
   TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));
   TF_RETURN_IF_ERROR(c->Subshape(s->inputs, 0, -1, &s->batch));
   TF_RETURN_IF_ERROR(c->Concatenate(s->batch, c->Vector(s->width), &s->inputs));
-  ShapeHandle offsets, below;
+  ShapeHandle offsets, below, roots, of_roots;
   TF_RETURN_IF_ERROR(c->WithRank(c->input(s->next++), 1, &offsets));
   TF_RETURN_IF_ERROR(c->WithRank(c->input(s->next++), 1, &below));
   TF_RETURN_IF_ERROR(c->Merge(s->rows, c->Dim(below, 0), &s->rows));
+  int num_root_groups;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_root_groups", &num_root_groups));
+  roots = c->Vector(num_root_groups == 0 ? c->MakeDim(1) : c->UnknownDim());
+  TF_RETURN_IF_ERROR(MergeOptional(c, "root_groups", &roots, &s->next));
+  s->roots = c->Dim(roots, 0);
+  TF_RETURN_IF_ERROR(c->Concatenate(s->batch, c->Vector(s->roots), &of_roots));
+  TF_RETURN_IF_ERROR(MergeOptional(c, "root_log_probs", &of_roots, &s->next));
   s->groups = s->classes = c->UnknownDim();
   const DimensionHandle ends = c->Dim(offsets, 0);
   if (!c->ValueKnown(ends)) return absl::OkStatus();
@@ -25,9 +46,11 @@ absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
         "group_offsets must have at least 2 values");
   }
   TF_RETURN_IF_ERROR(c->Subtract(ends, 1, &s->groups));
-  if (c->ValueKnown(s->rows) && c->Value(s->rows) >= c->Value(s->groups)) {
-    TF_RETURN_IF_ERROR(
-        c->Subtract(s->rows, c->Value(s->groups) - 1, &s->classes));
+  if (c->ValueKnown(s->rows) && c->ValueKnown(s->roots) &&
+      c->Value(s->rows) >= c->Value(s->groups) &&
+      c->Value(s->groups) >= c->Value(s->roots)) {
+    TF_RETURN_IF_ERROR(c->Subtract(
+        s->rows, c->Value(s->groups) - c->Value(s->roots), &s->classes));
   }
   return absl::OkStatus();
 }
@@ -37,7 +60,12 @@ OpDefinition& DefineInputs(OpDefinition* op) {
       .Input("inputs: Tinputs")
       .Input("group_offsets: int64")
       .Input("row_below: int64")
+      .Input("root_groups: num_root_groups * int64")
+      .Input("root_log_probs: RootTypes")
       .Attr("BiasTypes: list(type) >= 0")
+      // Graphs of an earlier version have neither input.
+      .Attr("num_root_groups: int >= 0 = 0")
+      .Attr("RootTypes: list({float, double}) >= 0 = []")
       .Attr(ElementTypeAttr("T"))
       .Attr(ElementTypeAttr("Tinputs"))
       .Attr("Taccumulator: {float, double}");
@@ -78,8 +106,14 @@ biases: nothing, or one `[rows]` tensor or variable handle.
 inputs: `[..., width]`.
 group_offsets: `[groups + 1]`; group g owns rows [offsets[g], offsets[g + 1]).
 row_below: `[rows]`, the group below each row, or -1 - class of a leaf.
+root_groups: nothing, for a tree, or one `[roots]` tensor: the first group of
+  each tree of a forest, ascending from 0. There are rows - groups + roots
+  classes.
+root_log_probs: nothing, or one `[..., roots]` tensor of the type of log_probs:
+  the log-probability of each root, which is added to those below it; else 0.
 log_probs: `[..., classes]`; of each row, `[..., rows]`, with of_nodes.
-group_log_probs: `[..., groups]`, of the row above each group; 0 for the root's.
+group_log_probs: `[..., groups]`, of the row above each group; for the group of
+  a root, the root's.
 )doc");
 
 absl::Status LogProbsGradShape(InferenceContext* c, bool is_handle) {
@@ -87,7 +121,7 @@ absl::Status LogProbsGradShape(InferenceContext* c, bool is_handle) {
   TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
   c->set_output(0, s.inputs);
   c->set_output(1, c->Matrix(c->UnknownDim(), s.rows));
-  return absl::OkStatus();
+  return SetOutput(c, 2, s.batch, s.roots);
 }
 
 const OpRegistration log_probs_grad(
@@ -99,6 +133,7 @@ const OpRegistration log_probs_grad(
           .Input("grads: Taccumulator")
           .Output("input_grads: Taccumulator")
           .Output("logit_grads: Taccumulator")
+          .Output("root_grads: Taccumulator")
           .Attr("of_nodes: bool = false");
     },
     LogProbsGradShape, R"doc(
@@ -109,6 +144,7 @@ Inputs as for that op, then what it made, and:
 grads: the gradient of the total by each of log_probs.
 input_grads: `[..., width]`, its gradient by inputs.
 logit_grads: `[examples, rows]`, by each row's logit.
+root_grads: `[..., roots]`, by the log-probability of each root.
 )doc");
 
 absl::Status TopKShape(InferenceContext* c, bool is_handle) {
@@ -116,6 +152,8 @@ absl::Status TopKShape(InferenceContext* c, bool is_handle) {
   TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
   DimensionHandle k;
   TF_RETURN_IF_ERROR(c->MakeDimForScalarInput(s.next, &k));
+  s.next += 2;
+  TF_RETURN_IF_ERROR(MergeOptional(c, "bounds", &s.batch, &s.next));
   TF_RETURN_IF_ERROR(SetOutput(c, 0, s.batch, k));
   TF_RETURN_IF_ERROR(SetOutput(c, 1, s.batch, k));
   c->set_output(2, s.batch);
@@ -129,10 +167,12 @@ const OpRegistration top_k(
       DefineInputs(op)
           .Input("k: int64")
           .Input("beam_width: int64")
+          .Input("bounds: BoundTypes")
           .Output("log_probs: Taccumulator")
           .Output("classes: int64")
           .Output("num_pruned: int64")
-          .Output("best_class: int64");
+          .Output("best_class: int64")
+          .Attr("BoundTypes: list({float, double}) >= 0 = []");
     },
     TopKShape, R"doc(
 The k most probable classes, best first; equal ones in the order of classes.
@@ -142,6 +182,10 @@ Inputs as for TfHsmLogProbs, then:
 k: scalar, in [1, classes].
 beam_width: scalar; 0 for the exact answer, or how many nodes of a level are
   opened at most.
+bounds: nothing, or one `[...]` tensor of the type of log_probs: classes with a
+  smaller log-probability are not wanted, and no node of minus infinity is
+  opened. Where fewer than k classes are left, the others have the
+  log-probability minus infinity and the class -1.
 log_probs: `[..., k]`, in nats.
 classes: `[..., k]`.
 num_pruned: `[...]`, how many nodes a beam left out that could hold a better
@@ -180,7 +224,9 @@ temperature: scalar; divides all logits, or, with top_k or top_p, the
 top_k: scalar; draws are among the k best classes; 0: among all.
 top_p: scalar, in (0, 1]; draws are among the fewest best classes whose
   probabilities reach this sum.
-classes: `[..., num_samples]`; -1 where the probabilities are NaN.
+classes: `[..., num_samples]`; -1 where the probabilities are NaN, or those of
+  all roots zero. Roots are drawn by exp(root_log_probs), which several must
+  have, relative to the sum and whatever the temperature.
 )doc");
 
 absl::Status ClassLogProbsShape(InferenceContext* c, bool is_handle) {
@@ -211,11 +257,12 @@ The log-probabilities of given classes, in nats.
 
 Inputs as for TfHsmLogProbs, then:
 
-group_parents: `[groups]`, the row above each group, -1 for the root's.
+group_parents: `[groups]`, the row above each group, -1 for a root's.
 class_rows: `[classes]`, the leaf of each class.
 row_groups: `[rows]`, the group of each row.
-classes: `[..., count]`, those wanted of each example.
-log_probs: `[..., count]`.
+classes: `[..., count]`, those wanted of each example. With root_log_probs, -1
+  stands for a class below none of the roots.
+log_probs: `[..., count]`; minus infinity for the class -1.
 )doc");
 
 }  // namespace

@@ -108,7 +108,8 @@ The hierarchical softmax loss -log p(label | inputs), in nats.
 For each row r on the path from the root to the label's leaf, adds
 log-sum-exp(z over r's group) - z_r, where z_r = weights[r] . inputs + biases[r].
 The tree is five arrays, made once per tree by tf_hsm.Tree and checked along
-the paths that are walked. The weights are read in place.
+the paths that are walked. There are classes + groups - rows roots: of a forest,
+the loss is that below the label's root. The weights are read in place.
 
 weights: `[rows, width]`; a tensor, or the handle of a variable, whose shared
   lock is held while the op runs and which is never copied.
@@ -116,10 +117,11 @@ biases: nothing, or one `[rows]` tensor or variable handle.
 labels: `[...]`, each in [0, classes) or one of ignore_classes.
 inputs: `[..., width]`.
 group_offsets: `[groups + 1]`; group g owns rows [offsets[g], offsets[g + 1]).
-group_parents: `[groups]`, the row above each group, -1 for the root's.
+group_parents: `[groups]`, the row above each group, -1 for a root's.
 class_rows: `[classes]`, the leaf of each class.
 row_groups: `[rows]`, the group of each row.
-class_ranks: `[classes]`, the depth-first rank of each class's leaf.
+class_ranks: `[classes]`, the depth-first rank of each class's leaf, tree after
+  tree.
 loss: `[...]`; 0 for an ignored label.
 input_grads: `[..., width]`, the gradient of each loss by its inputs; empty
   without with_gradients.

@@ -20,6 +20,7 @@ struct Signature {
   DimensionHandle rows;
   DimensionHandle width;
   DimensionHandle groups;
+  DimensionHandle roots;
   DimensionHandle classes;
   int next = 0;  // the first input that is not read yet
 };

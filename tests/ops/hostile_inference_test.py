@@ -74,9 +74,12 @@ def test_a_group_below_two_rows(op):
         inputs=[np.zeros([1, 1], np.float32)],
         group_offsets=[np.arange(0, 2 * groups + 1, 2)],
         row_below=[below],
+        root_log_probs=[],
     )
     if op == "top_k":
-        call.arguments.update(k=[np.array(5)], beam_width=[np.array(0)])
+        call.arguments.update(
+            k=[np.array(5)], beam_width=[np.array(0)], bounds=[]
+        )
     else:
         call.arguments.update(
             num_samples=[np.array(1)],

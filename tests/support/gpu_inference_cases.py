@@ -314,6 +314,7 @@ def check_broken_trees(place, array, index, value, message):
     broken[index] = value
     with tf.device("CPU"):
         arrays[array] = tf.constant(broken)
+    arrays["root_groups"] = [arrays["root_groups"]]
 
     def run():
         return raw_ops.tf_hsm_log_probs(
@@ -321,6 +322,7 @@ def check_broken_trees(place, array, index, value, message):
             biases=[problem.biases],
             inputs=problem.inputs,
             **arrays,
+            root_log_probs=[],
             Taccumulator=tf.float32,
         ).log_probs
 
@@ -337,15 +339,18 @@ def check_forged_paths(place):
         name: rng.integers(-(2**62), 2**62, size=array.shape)
         for name, array in path_tensors(tree)._asdict().items()
     }
+    below = child_tensors(tree)._asdict()
+    below["root_groups"] = [below["root_groups"]]
     results = [
         place.run(
             lambda arrays=arrays: raw_ops.tf_hsm_class_log_probs(
                 weights=problem.weights,
                 biases=[problem.biases],
                 inputs=problem.inputs,
-                **child_tensors(tree)._asdict(),
+                **below,
                 **arrays,
                 classes=problem.labels[:, np.newaxis],
+                root_log_probs=[],
                 Taccumulator=tf.float32,
             )
         )

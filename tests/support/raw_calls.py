@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import forests
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import (
     child_tensors,
@@ -43,7 +44,16 @@ PARAMETERS = (
     "vectors",
     "vector_slots",
 )
-LISTS = ("biases", "slots", "weight_slots", "bias_slots", "vector_slots")
+LISTS = (
+    "biases",
+    "slots",
+    "weight_slots",
+    "bias_slots",
+    "vector_slots",
+    "root_groups",
+    "root_log_probs",
+    "bounds",
+)
 # Groups of 1, 2, few and many rows; even and ragged; one level and 30. The
 # last ones take the most time and come up the least.
 _TREES = {
@@ -54,9 +64,15 @@ _TREES = {
     "single": lambda: tf_hsm.Tree.two_level(1),
     "flat_70": lambda: tf_hsm.Tree.balanced(70, 70),
     "wide_2100": lambda: tf_hsm.Tree.balanced(2100, [35, 60]),
+    "forest_33": lambda: _below_top(tf_hsm.Tree.huffman(range(1, 49), 3)),
+    "forest_of_leaves": lambda: _below_top(tf_hsm.Tree.two_level(30)),
 }
 _BATCHES = [(), (0,), (1,), (5,), (1,), (5,), (2, 3), (40,)]
 _WIDTHS = [0, 1, 3, 8, 17, 33, 64]
+
+
+def _below_top(tree):
+    return forests.cut(tree, forests.some_rows(tree, 1)).forest
 
 
 @dataclasses.dataclass
@@ -145,6 +161,9 @@ def valid_call(
     inputs = [normal(*batch, width, of=pick(None, DTYPES))]
     if op in INFERENCE:
         add(inputs=inputs, **_each(arrays["below"]))
+        starts = normal(*batch, tree.num_roots, of=accumulator)
+        is_given = tree.num_roots > 1 or rng.integers(2)
+        add(root_log_probs=[starts] if is_given else [])
         _add_inference(call, rng, tree, arrays["paths"], batch, accumulator)
         return call
     integer = [np.int32, np.int64][rng.integers(2)]
@@ -190,6 +209,9 @@ def _each(arrays):
 
 
 def _add_inference(call, rng, tree, paths, batch, accumulator):
+    def normal(*shape, of):
+        return rng.normal(size=shape).astype(of)
+
     def scalar(value):
         return [np.array(value)]
 
@@ -209,12 +231,13 @@ def _add_inference(call, rng, tree, paths, batch, accumulator):
         add(
             log_probs=[made.log_probs.numpy()],
             group_log_probs=[made.group_log_probs.numpy()],
-            grads=[rng.normal(size=(*batch, size)).astype(accumulator)],
+            grads=[normal(*batch, size, of=accumulator)],
         )
     elif op == "top_k":
         add(
             k=scalar(up_to(min(tree.num_classes, 50))),
             beam_width=scalar(up_to(4) - 1),
+            bounds=[normal(*batch, of=accumulator) - 4][: rng.integers(2)],
         )
     elif op == "sample":
         add(
@@ -227,7 +250,9 @@ def _add_inference(call, rng, tree, paths, batch, accumulator):
     elif op == "class_log_probs":
         shape = (*batch, int(rng.integers(4)))
         integer = [np.int32, np.int64][rng.integers(2)]
-        classes = rng.integers(tree.num_classes, size=shape).astype(integer)
+        least = -len(call.arguments["root_log_probs"])
+        classes = rng.integers(least, tree.num_classes, size=shape)
+        classes = classes.astype(integer)
         add(**_each(paths), classes=[classes])
 
 

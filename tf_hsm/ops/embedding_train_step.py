@@ -5,7 +5,7 @@ import tensorflow as tf
 from tf_hsm.ops.in_place_step import InPlaceStep, variable_named
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import arguments
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Forest, Tree
 
 
 def hierarchical_softmax_embedding_train_step(
@@ -14,7 +14,7 @@ def hierarchical_softmax_embedding_train_step(
     labels,
     vectors,
     indices,
-    tree: Tree,
+    tree: Tree | Forest,
     optimizer,
     loss_weights=None,
     ignore_class=None,
@@ -47,7 +47,8 @@ def hierarchical_softmax_embedding_train_step(
       vectors: a variable `[count, width]` of the same type as weights.
       indices: `[...]`, of the shape of labels, int32 or int64, each in
         `[0, count)`: the row of `vectors` that predicts the label.
-      tree: a `tf_hsm.Tree`.
+      tree: a `tf_hsm.Tree`; or a `tf_hsm.Forest`, whose loss is
+        -log p(label | inputs, the root above the label).
       optimizer: as for `hierarchical_softmax_train_step`, built with
         `[weights, vectors]` or `[weights, biases, vectors]`.
       loss_weights: `[...]`, broadcast to the labels; None: 1 / the number of

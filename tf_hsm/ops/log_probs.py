@@ -3,17 +3,23 @@
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
-from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
-from tf_hsm.tree import Tree
+from tf_hsm.runtime.tree_tensors import path_tensors
+from tf_hsm.tree import Forest, Tree
 
 
 def hierarchical_softmax_log_probs(
-    weights, biases, inputs, tree: Tree, nodes: bool = False
+    weights,
+    biases,
+    inputs,
+    tree: Tree | Forest,
+    nodes: bool = False,
+    root_log_probs=None,
 ) -> tf.Tensor:
     """Computes log p(class | input) of all classes, in nats.
 
     Each class's is the sum, along the path to its leaf, of the log-softmax over
-    each group; the probabilities of an input's classes sum to 1. The cost is
+    each group; the probabilities of an input's classes sum to 1, and those of a
+    forest's to 1 below each root. The cost is
     that of a softmax over all classes, `2 R width` operations per input, and so
     is the memory of the result: for the best few classes there is
     `hierarchical_softmax_top_k`, for given ones `hierarchical_softmax_log_prob`
@@ -28,10 +34,13 @@ def hierarchical_softmax_log_probs(
         float64.
       biases: `[rows]` of the same type, or None.
       inputs: `[..., width]`, any of the float types.
-      tree: a `tf_hsm.Tree`.
+      tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
       nodes: whether to return those of all nodes, in the order of rows, instead
         of those of the classes, which are `tree.class_rows` of them. A node's
         probability is that of the classes below it together.
+      root_log_probs: `[..., num_roots]`, in nats, the log-probability of each
+        root for each input, which is added to those of all nodes below it; it
+        has a gradient too. None: 0, so that each root is given.
 
     Returns:
       `[..., num_classes]`, or with `nodes` `[..., num_rows]`: float64 for
@@ -41,18 +50,24 @@ def hierarchical_softmax_log_probs(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape does not fit; the message names the argument.
     """
-    return call.forward(
+    return call.downward(
         "tf_hsm_log_probs",
         weights,
         biases,
         inputs,
-        **child_tensors(tree)._asdict(),
+        tree,
+        {"root_log_probs": root_log_probs},
         of_nodes=nodes,
     ).log_probs
 
 
 def hierarchical_softmax_log_prob(
-    weights, biases, classes, inputs, tree: Tree
+    weights,
+    biases,
+    classes,
+    inputs,
+    tree: Tree | Forest,
+    root_log_probs=None,
 ) -> tf.Tensor:
     """Computes log p(class | input) of a few given classes of each input.
 
@@ -64,26 +79,30 @@ def hierarchical_softmax_log_prob(
     Args:
       weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
       biases: `[rows]`, or None.
-      classes: `[..., C]`, int32 or int64, each in `[0, tree.num_classes)`.
+      classes: `[..., C]`, int32 or int64, each in `[0, tree.num_classes)`. With
+        root_log_probs it may be -1 too: a class that is below none of the
+        roots.
       inputs: `[..., width]`.
-      tree: a `tf_hsm.Tree`.
+      tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
+      root_log_probs: see `hierarchical_softmax_log_probs`.
 
     Returns:
-      `[..., C]`, in nats: float64 for float64 weights, else float32. On a GPU,
-      NaN for a class that is out of range.
+      `[..., C]`, in nats: float64 for float64 weights, else float32; minus
+      infinity for the class -1. On a GPU, NaN for a class that is out of range.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a class does not fit; the message names the argument, the
         position, the value and the legal range.
     """
-    return call.forward(
+    return call.downward(
         "tf_hsm_class_log_probs",
         weights,
         biases,
         inputs,
-        **child_tensors(tree)._asdict(),
-        **path_tensors(tree)._asdict(),
+        tree,
+        {"root_log_probs": root_log_probs},
+        **path_tensors(tree, near=weights)._asdict(),
         classes=arguments.integers(classes, "classes"),
     )
 
@@ -92,10 +111,10 @@ def hierarchical_softmax_log_prob(
 @tf.RegisterGradient("ResourceTfHsmLogProbs")
 @gradients.on_forward_device
 def _log_probs_gradient(op, grads, *unused_grads):
-    """The gradients of weights, biases and inputs."""
+    """The gradients of weights, biases, inputs and root_log_probs."""
     inputs = gradients.inputs_of(op)["inputs"]
     dtype = op.get_attr("T")
-    input_grads, logit_grads = call.backward(
+    input_grads, logit_grads, root_grads = call.backward(
         "tf_hsm_log_probs_grad",
         op,
         log_probs=op.outputs[0],
@@ -111,6 +130,7 @@ def _log_probs_gradient(op, grads, *unused_grads):
         weights=tf.cast(tf.matmul(logit_grads, flat, transpose_a=True), dtype),
         biases=tf.cast(tf.reduce_sum(logit_grads, 0), dtype),
         inputs=tf.cast(gradients.first_order_only(input_grads), inputs.dtype),
+        root_log_probs=gradients.first_order_only(root_grads),
     )
 
 

@@ -4,11 +4,11 @@ import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
 from tf_hsm.runtime.tree_tensors import tree_tensors
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Forest, Tree
 
 
 def hierarchical_softmax_loss(
-    weights, biases, labels, inputs, tree: Tree, ignore_class=None
+    weights, biases, labels, inputs, tree: Tree | Forest, ignore_class=None
 ) -> tf.Tensor:
     """Computes -log p(label | inputs) under a hierarchical softmax, in nats.
 
@@ -33,7 +33,8 @@ def hierarchical_softmax_loss(
       biases: `[rows]` of the same type, or None.
       labels: `[...]`, int32 or int64, each in `[0, tree.num_classes)`.
       inputs: `[..., width]`, any of the float types.
-      tree: a `tf_hsm.Tree`.
+      tree: a `tf_hsm.Tree`; or a `tf_hsm.Forest`, whose loss is
+        -log p(label | inputs, the root above the label).
       ignore_class: a label whose loss is 0 and which gives no gradient; a list
         or tuple of such labels; or None.
 

@@ -3,20 +3,20 @@
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, private_tensorflow
-from tf_hsm.runtime.tree_tensors import child_tensors
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Forest, Tree
 
 
 def hierarchical_softmax_sample(
     weights,
     biases,
     inputs,
-    tree: Tree,
+    tree: Tree | Forest,
     num_samples: int,
     seed=None,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    root_log_probs=None,
 ) -> tf.Tensor:
     """Draws classes of each input by their probabilities.
 
@@ -34,7 +34,7 @@ def hierarchical_softmax_sample(
       weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
       biases: `[rows]`, or None.
       inputs: `[..., width]`.
-      tree: a `tf_hsm.Tree`.
+      tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
       num_samples: draws per input, an integer or an integer scalar.
       seed: an integer, or two, as for `tf.random.stateless_uniform`: the same
         seed gives the same classes, whatever the number of threads; use another
@@ -50,9 +50,14 @@ def hierarchical_softmax_sample(
       top_p: draw among the fewest most probable classes whose probabilities
         reach this sum, in (0, 1]; None: among all. With `top_k`, among the
         classes that are in both sets.
+      root_log_probs: `[..., num_roots]`, in nats, the log-probability of each
+        root, which several must have. Only their differences count, whatever
+        their sum, of which `top_p` is a share. The temperature divides those of
+        classes that `top_k` or `top_p` have chosen, but not those of roots.
 
     Returns:
-      `[..., num_samples]` int64; -1 where the probabilities are NaN.
+      `[..., num_samples]` int64; -1 where the probabilities are NaN, or those
+      of all roots zero.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): an
@@ -62,12 +67,13 @@ def hierarchical_softmax_sample(
         is given and they are float64.
       ValueError: `top_k` is below 1.
     """
-    return call.forward(
+    return call.downward(
         "tf_hsm_sample",
         weights,
         biases,
         inputs,
-        **child_tensors(tree)._asdict(),
+        tree,
+        {"root_log_probs": root_log_probs},
         num_samples=arguments.scalar(num_samples, tf.int64),
         seed=seed_pair(seed),
         temperature=arguments.scalar(temperature, tf.float64),

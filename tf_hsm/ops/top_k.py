@@ -6,8 +6,7 @@ import typing
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
-from tf_hsm.runtime.tree_tensors import child_tensors
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Forest, Tree
 
 
 class TopK(typing.NamedTuple):
@@ -41,10 +40,12 @@ def hierarchical_softmax_top_k(
     weights,
     biases,
     inputs,
-    tree: Tree,
+    tree: Tree | Forest,
     k: int,
     beam_width: int | None = None,
     return_pruned: bool = False,
+    root_log_probs=None,
+    bounds=None,
 ):
     """Finds the k most probable classes of each input.
 
@@ -65,10 +66,15 @@ def hierarchical_softmax_top_k(
       weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
       biases: `[rows]`, or None.
       inputs: `[..., width]`.
-      tree: a `tf_hsm.Tree`.
+      tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
       k: an integer or an integer scalar, in `[1, tree.num_classes]`.
       beam_width: None for the exact answer; or at least 1.
       return_pruned: whether to return what a beam left out too.
+      root_log_probs: see `hierarchical_softmax_log_probs`.
+      bounds: `[...]`, in nats: only classes whose log-probability is at least
+        the bound are wanted, as those of one part of a tree where others have
+        better ones. Nothing of probability zero is opened for them. NaN stands
+        for minus infinity; None: k classes are wanted, whatever they are.
 
     Returns:
       A named tuple `(log_probs, classes)`, each `[..., k]`: in nats, float64
@@ -76,7 +82,9 @@ def hierarchical_softmax_top_k(
       probability, and equal ones in order of the classes. With `return_pruned`,
       `(log_probs, classes, num_pruned)`, the last `[...]` int64. NaN counts as
       a probability of zero; among classes of probability zero, which come only
-      where there are fewer than k others, the choice is not specified.
+      where there are fewer than k others, the choice is not specified. With
+      `bounds`, where fewer than k classes are left, the rest have the
+      log-probability minus infinity and the class -1.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
@@ -85,7 +93,15 @@ def hierarchical_softmax_top_k(
         1,024, `beam_width` is given, or they are float64.
       ValueError: `beam_width` is below 1.
     """
-    outputs = _search(weights, biases, inputs, tree, k, beam_width)
+    outputs = _search(
+        weights,
+        biases,
+        inputs,
+        tree,
+        k,
+        beam_width,
+        {"root_log_probs": root_log_probs, "bounds": bounds},
+    )
     if return_pruned:
         return BeamTopK(outputs.log_probs, outputs.classes, outputs.num_pruned)
     return TopK(outputs.log_probs, outputs.classes)
@@ -97,10 +113,11 @@ def best_class(weights, biases, inputs, tree):
     It is an output of the op itself, so that TensorFlow leaves the op out where
     a graph has no use for the result.
     """
-    return _search(weights, biases, inputs, tree, 1, None).best_class
+    optional = {"root_log_probs": None, "bounds": None}
+    return _search(weights, biases, inputs, tree, 1, None, optional).best_class
 
 
-def _search(weights, biases, inputs, tree, k, beam_width):
+def _search(weights, biases, inputs, tree, k, beam_width, optional):
     place = contextlib.nullcontext()
     if beam_width is not None and (
         private_tensorflow.variable_of(weights) is None
@@ -108,12 +125,13 @@ def _search(weights, biases, inputs, tree, k, beam_width):
         # GPUs have no beams. An op on a variable runs where the variable is.
         place = tf.device("CPU:0")
     with place:
-        return call.forward(
+        return call.downward(
             "tf_hsm_top_k",
             weights,
             biases,
             inputs,
-            **child_tensors(tree)._asdict(),
+            tree,
+            optional,
             k=arguments.scalar(k, tf.int64),
             beam_width=arguments.count_or_zero("beam_width", beam_width),
         )

@@ -5,7 +5,7 @@ import tensorflow as tf
 from tf_hsm.ops.in_place_step import InPlaceStep
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import gradients
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Forest, Tree
 
 
 def hierarchical_softmax_train_step(
@@ -13,7 +13,7 @@ def hierarchical_softmax_train_step(
     biases,
     labels,
     inputs,
-    tree: Tree,
+    tree: Tree | Forest,
     optimizer,
     loss_weights=None,
     ignore_class=None,
@@ -39,7 +39,8 @@ def hierarchical_softmax_train_step(
       biases: a variable `[rows]` of the same type, or None.
       labels: `[...]`, int32 or int64, each in `[0, tree.num_classes)`.
       inputs: `[..., width]`, any of the float types.
-      tree: a `tf_hsm.Tree`.
+      tree: a `tf_hsm.Tree`; or a `tf_hsm.Forest`, whose loss is
+        -log p(label | inputs, the root above the label).
       optimizer: one that `tf_hsm.optimizers` says can step in place, built
         with `[weights]` or `[weights, biases]`. Its slots, learning rate and
         step count are used and moved. Clipping, weight decay, averaging and

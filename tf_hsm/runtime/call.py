@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_hsm.runtime import arguments, gradients
 from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime.tree_tensors import child_tensors
 
 
 def op(name, dtype, weights, **others):
@@ -19,16 +20,45 @@ def op(name, dtype, weights, **others):
     return on_variable(weights=weights, T=dtype, **others)
 
 
-def forward(name, weights, biases, inputs, **others):
-    """Calls the op on what users pass as weights, biases and inputs."""
+def forward(name, weights, biases, inputs, optional=None, **others):
+    """Calls the op on what users pass as weights, biases and inputs.
+
+    Args:
+      name: of the op.
+      weights: as users pass them; so are biases and inputs.
+      biases: likewise, or None.
+      inputs: likewise.
+      optional: of arguments that are lists of one tensor of the accumulator's
+        type, or of none: name -> what users pass, or None.
+      **others: as the op takes them.
+    """
     (weights, *biases), dtype = arguments.parameters(weights, biases)
+    accumulator = arguments.accumulator(dtype)
+    for argument, value in (optional or {}).items():
+        given = [] if value is None else [tf.cast(value, accumulator)]
+        others[argument] = given
     return op(
         name,
         dtype,
         weights,
         biases=biases,
         inputs=arguments.floats(inputs, dtype),
-        Taccumulator=arguments.accumulator(dtype),
+        Taccumulator=accumulator,
+        **others,
+    )
+
+
+def downward(name, weights, biases, inputs, tree, optional, **others):
+    """Calls `forward` of an op that goes down a tree or a forest."""
+    arrays = child_tensors(tree, near=weights)._asdict()
+    return forward(
+        name,
+        weights,
+        biases,
+        inputs,
+        optional,
+        root_groups=[arrays.pop("root_groups")],
+        **arrays,
         **others,
     )
 

@@ -26,10 +26,10 @@ TreeTensors = collections.namedtuple(
 PathTensors = collections.namedtuple(
     "PathTensors", ["group_parents", "class_rows", "row_groups"]
 )
-# For walks from the root down; row_below: `[R]`, the group below each row, or
+# For walks from the roots down; row_below: `[R]`, the group below each row, or
 # -1 - class of a leaf.
 ChildTensors = collections.namedtuple(
-    "ChildTensors", ["group_offsets", "row_below"]
+    "ChildTensors", ["group_offsets", "row_below", "root_groups"]
 )
 
 # tree -> (CPU, name) -> tensor

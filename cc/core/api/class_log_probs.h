@@ -14,8 +14,10 @@
 namespace tf_hsm {
 
 // classes [num_examples, count] -> log_probs of the same shape, in nats. The
-// tree's class_rows, row_groups and group_parents are read. Returns an empty
-// string, or what is wrong with the classes or the tree.
+// tree's class_rows, row_groups and group_parents are read. Where the roots
+// have log-probabilities, the class -1 is one below none of them: its
+// log-probability is minus infinity. Returns an empty string, or what is wrong
+// with the classes or the tree.
 template <typename T>
 std::string ClassLogProbs(const GroupScorer<T>& scorer, const int64_t* classes,
                           int64_t count, Accumulator<T>* log_probs);

@@ -53,20 +53,24 @@ bool IsWorse(const Candidate<A>& a, const Candidate<A>& b) {
   return IsBetter(b, a);
 }
 
-// One example's search.
+// One example's search. It begins with the nodes that Add is given.
 template <typename A>
 class ExampleSearch {
  public:
   ExampleSearch(const SearchOptions& options, const Widths& widths)
       : options_(options),
         max_mass_(std::max(options.max_mass, kLeastMass)),
-        open_{{0, 0}},
         widths_(widths) {}
+
+  // Sets the least log-probability that is wanted, before all else.
+  void SetBound(A bound) {
+    has_bound_ = true;
+    bound_ = Key(bound);
+  }
 
   // Anything less probable is of no use any more.
   A least() const {
-    return is_full_ ? Key(best_.front().log_prob)
-                    : -std::numeric_limits<A>::infinity();
+    return is_full_ ? std::max(bound_, Key(best_.front().log_prob)) : bound_;
   }
 
   // Whether classes below a node with this log-probability could be in the
@@ -74,7 +78,7 @@ class ExampleSearch {
   bool CouldMatter(A bound) const {
     const A key = Key(bound);
     if (key == -std::numeric_limits<A>::infinity()) {
-      return !is_full_ && options_.max_mass > 1;
+      return !is_full_ && !has_bound_ && options_.max_mass > 1;
     }
     return key >= least();
   }
@@ -89,6 +93,7 @@ class ExampleSearch {
       return;
     }
     if (is_full_ && !IsBetter(candidate, best_.front())) return;
+    if (Key(candidate.log_prob) < bound_) return;
     best_.push_back(candidate);
     std::push_heap(best_.begin(), best_.end(), IsBetter<A>);
     mass_ += Mass(candidate);
@@ -133,7 +138,10 @@ class ExampleSearch {
     return {classes->data(), static_cast<int64_t>(classes->size()), pruned};
   }
 
-  bool is_full() const { return is_full_; }
+  // Whether it has found fewer classes than there must be.
+  bool is_short() const {
+    return !is_full_ && !has_bound_ && options_.max_mass > 1;
+  }
 
  private:
   double Mass(const Candidate<A>& leaf) const {
@@ -181,6 +189,8 @@ class ExampleSearch {
   std::vector<Candidate<A>> left_out_;
   std::vector<Candidate<A>> next_;
   double mass_ = 0;
+  A bound_ = -std::numeric_limits<A>::infinity();
+  bool has_bound_ = false;
   bool is_full_ = false;
   int64_t num_opened_ = 0;
   Widths widths_;

@@ -30,9 +30,18 @@ struct GroupScorer {
   int64_t width = 0;
   const A* x = nullptr;  // [num_examples, Padded(width)]
   int64_t num_examples = 0;
+  // The log-probability of each root for each example, where its tree starts:
+  // [num_examples, num_roots]; null: 0.
+  const A* root_log_probs = nullptr;
   A scale = 1;  // of all logits
   const KernelTable<T>* table = nullptr;
   Parallel parallel;
+
+  A Start(int64_t example, int64_t root) const {
+    return root_log_probs == nullptr
+               ? A(0)
+               : root_log_probs[example * tree.num_roots + root];
+  }
 
   // The kernel's arguments for groups from `first_row`, whose offsets are at
   // `offsets`, and examples from `x`.

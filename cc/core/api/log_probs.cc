@@ -55,16 +55,21 @@ std::string FindLevels(const TreeView& tree, std::vector<int64_t>* levels) {
     return OutOfRange("group_offsets", 0, tree.group_offsets[0], 0, 1);
   }
   std::vector<bool> is_there(tree.num_classes);
-  int64_t next_group = 1;
-  int64_t level_end = 1;
+  int64_t next_group = 0;  // the first that is below no row so far
+  int64_t next_root = 0;
+  int64_t level_end = tree.num_groups;  // the first group below this level
   for (int64_t group = 0; group < tree.num_groups; ++group) {
     if (group == level_end) {
       levels->push_back(group);
-      level_end = next_group;
+      level_end = tree.num_groups;
     }
-    if (group >= next_group) {
-      return "row_below: no row has group " + std::to_string(group) +
-             " below it";
+    if (group == next_group) {
+      if (next_root == tree.num_roots || tree.root_group(next_root) != group) {
+        return "row_below: no row has group " + std::to_string(group) +
+               " below it";
+      }
+      ++next_root;
+      ++next_group;
     }
     GroupSpan span;
     const std::string error = GroupAt(tree, group, &span);
@@ -79,7 +84,13 @@ std::string FindLevels(const TreeView& tree, std::vector<int64_t>* levels) {
                "must be " +
                std::to_string(next_group);
       }
+      if (below >= 0 && next_root < tree.num_roots &&
+          below == tree.root_group(next_root)) {
+        return At("row_below", row, below) + ", but that group is a root's: " +
+               At("root_groups", next_root, below);
+      }
       if (below >= 0) {
+        level_end = std::min(level_end, below);
         ++next_group;
       } else if (is_there[~below]) {
         return At("row_below", row, below) + " is a second leaf of class " +
@@ -105,7 +116,10 @@ void LogProbs(const GroupScorer<T>& scorer, const std::vector<int64_t>& levels,
   const TreeView& tree = scorer.tree;
   const int64_t stride = Stride(tree, out);
   for (int64_t i = 0; i < scorer.num_examples; ++i) {
-    out.groups[i * tree.num_groups] = 0;
+    for (int64_t root = 0; root < tree.num_roots; ++root) {
+      out.groups[i * tree.num_groups + tree.root_group(root)] =
+          scorer.Start(i, root);
+    }
   }
   auto score = [&](const Block& block) {
     static thread_local std::vector<A> scores;
@@ -148,7 +162,7 @@ void LogProbsGrad(const GroupScorer<T>& scorer,
                   const std::vector<int64_t>& levels,
                   const AllLogProbs<const Accumulator<T>>& forward,
                   const Accumulator<T>* grads, Accumulator<T>* dz,
-                  Accumulator<T>* dx) {
+                  Accumulator<T>* dx, Accumulator<T>* root_grads) {
   using A = Accumulator<T>;
   const TreeView& tree = scorer.tree;
   const int64_t examples = scorer.num_examples, width = scorer.width;
@@ -189,6 +203,11 @@ void LogProbsGrad(const GroupScorer<T>& scorer,
     ForBlocks(tree, levels[level], levels[level + 1], examples, scorer.parallel,
               make_dz);
   }
+  for (int64_t i = 0; root_grads != nullptr && i < examples; ++i) {
+    for (int64_t root = 0; root < tree.num_roots; ++root) {
+      *root_grads++ = group_sums[i * tree.num_groups + tree.root_group(root)];
+    }
+  }
 
   // dx of some examples over some of the rows, then the sum of those parts. The
   // parts do not depend on the number of threads.
@@ -228,7 +247,7 @@ void LogProbsGrad(const GroupScorer<T>& scorer,
   template void LogProbsGrad(                                                \
       const GroupScorer<T>&, const std::vector<int64_t>&,                    \
       const AllLogProbs<const Accumulator<T>>&, const Accumulator<T>*,       \
-      Accumulator<T>*, Accumulator<T>*);
+      Accumulator<T>*, Accumulator<T>*, Accumulator<T>*);
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 

@@ -33,6 +33,54 @@ struct Draw {
   int64_t index;  // among all draws of all examples
 };
 
+// As ShareVisits wants them.
+void SortDraws(std::vector<Draw>* draws) {
+  std::sort(draws->begin(), draws->end(), [](const Draw& a, const Draw& b) {
+    return a.group != b.group ? a.group < b.group : a.index < b.index;
+  });
+}
+
+// The log-probability of all roots of an example together; NaN where they have
+// no probability.
+template <typename T>
+double LogSumOfRoots(const GroupScorer<T>& scorer, int64_t example) {
+  const int64_t roots = scorer.tree.num_roots;
+  double most = -INFINITY, sum = 0;
+  for (int64_t root = 0; root < roots; ++root) {
+    most = std::max<double>(most, scorer.Start(example, root));
+  }
+  for (int64_t root = 0; root < roots; ++root) {
+    sum += std::exp(scorer.Start(example, root) - most);
+  }
+  return most + std::log(sum);
+}
+
+// Puts draws at the roots' groups; those with none get the class -1.
+template <typename T>
+void DrawRoots(const GroupScorer<T>& scorer, const SampleOptions& options,
+               const Uniform& uniform, int64_t begin, int64_t end,
+               std::vector<Draw>* draws, int64_t* classes) {
+  const TreeView& tree = scorer.tree;
+  std::vector<double> sums(tree.num_roots);
+  for (int64_t i = begin; i < end;) {
+    const int64_t example = i / options.num_samples;
+    const double total = LogSumOfRoots(scorer, example);
+    double sum = 0;
+    for (int64_t root = 0; root < tree.num_roots; ++root) {
+      sums[root] = sum += std::exp(scorer.Start(example, root) - total);
+    }
+    for (; i < end && i / options.num_samples == example; ++i) {
+      const int64_t root = Pick(sums.data(), tree.num_roots, uniform.At(i, 0));
+      if (root < 0) {
+        classes[i] = -1;
+      } else {
+        draws->push_back({tree.root_group(root), example, i});
+      }
+    }
+  }
+  SortDraws(draws);
+}
+
 // The draws with the indices [begin, end).
 template <typename T>
 std::string DrawFromRoot(const GroupScorer<T>& scorer,
@@ -41,13 +89,17 @@ std::string DrawFromRoot(const GroupScorer<T>& scorer,
   using A = Accumulator<T>;
   const TreeView& tree = scorer.tree;
   std::vector<Draw> draws;
-  for (int64_t i = begin; i < end; ++i) {
-    draws.push_back({0, i / options.num_samples, i});
+  const bool draws_roots = scorer.root_log_probs != nullptr;
+  if (draws_roots) {
+    DrawRoots(scorer, options, uniform, begin, end, &draws, classes);
+  }
+  for (int64_t i = begin; !draws_roots && i < end; ++i) {
+    draws.push_back({tree.root_group(0), i / options.num_samples, i});
   }
   std::vector<Visit> visits;
   std::vector<int64_t> starts;  // of each visit's draws
   std::atomic<int64_t> bad_group{-1};
-  for (int64_t depth = 0; !draws.empty(); ++depth) {
+  for (int64_t depth = draws_roots; !draws.empty(); ++depth) {
     ShareVisits(draws, &visits, &starts);
     auto draw = [&](int64_t visit, const A* log_probs) {
       static thread_local std::vector<A> probs;
@@ -76,9 +128,7 @@ std::string DrawFromRoot(const GroupScorer<T>& scorer,
     draws.erase(std::remove_if(draws.begin(), draws.end(),
                                [](const Draw& at) { return at.group < 0; }),
                 draws.end());
-    std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) {
-      return a.group != b.group ? a.group < b.group : a.index < b.index;
-    });
+    SortDraws(&draws);
   }
   return "";
 }
@@ -109,7 +159,25 @@ std::string DrawFromBest(const GroupScorer<T>& scorer,
       classes[index] = i < 0 ? -1 : best.classes[i].id;
     }
   };
-  return FindBestClasses<T>(scorer, search, draw);
+  if (scorer.root_log_probs == nullptr) {
+    return FindBestClasses<T>(scorer, search, draw);
+  }
+  // Relative to all roots, so that top_p is a share; and without classes that
+  // have none.
+  const int64_t roots = scorer.tree.num_roots;
+  std::vector<A> relative(scorer.num_examples * roots);
+  for (int64_t i = 0; i < scorer.num_examples; ++i) {
+    const double total = LogSumOfRoots(scorer, i);
+    for (int64_t root = 0; root < roots; ++root) {
+      relative[i * roots + root] =
+          static_cast<A>(scorer.Start(i, root) - total);
+    }
+  }
+  const std::vector<A> bounds(scorer.num_examples,
+                              -std::numeric_limits<A>::infinity());
+  GroupScorer<T> of_share = scorer;
+  of_share.root_log_probs = relative.data();
+  return FindBestClasses<T>(of_share, search, draw, bounds.data());
 }
 
 }  // namespace

@@ -5,6 +5,10 @@
 // so neither threads nor other draws matter. All draws go down together, level
 // by level, and those of an example that are at the same group share its
 // softmax. Restricted to the best classes, they are found first (search.h).
+//
+// Where the roots have log-probabilities, a draw takes its root by the uniform
+// number of depth 0, and the root's group by that of depth 1. The roots'
+// probabilities count relative to their sum, which is that of all classes.
 
 #ifndef TF_HSM_CC_CORE_API_SAMPLE_H_
 #define TF_HSM_CC_CORE_API_SAMPLE_H_
@@ -20,15 +24,17 @@ struct SampleOptions {
   int64_t num_samples = 1;  // of each example
   uint64_t seed_0 = 0;
   uint64_t seed_1 = 0;
-  // Without a restriction every group's logits are divided by it; with one, the
-  // logarithms of the remaining classes' probabilities.
+  // Without a restriction every group's logits are divided by it, but not the
+  // roots' log-probabilities; with one, the logarithms of the remaining
+  // classes' probabilities.
   double temperature = 1;
   int64_t top_k = 0;  // draw among the k best classes; 0: all
   double top_p = 1;   // draw among the best ones that reach this mass; 1: all
 };
 
 // Fills classes [num_examples, num_samples]; -1 where the probabilities are
-// NaN. Returns an empty string, or what is wrong with the tree.
+// NaN, or those of all roots zero. Several roots must have log-probabilities.
+// Returns an empty string, or what is wrong with the tree.
 template <typename T>
 std::string Sample(const GroupScorer<T>& scorer, const SampleOptions& options,
                    int64_t* classes);

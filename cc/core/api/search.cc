@@ -55,15 +55,15 @@ bool Collect(const TreeView& tree, int64_t group, A above, const A* log_probs,
   return true;
 }
 
-// Searches the examples [begin, end); `peak` is the most nodes and classes
-// that they held.
+// Searches the examples [begin, end), as FindBestClasses; `peak` is the most
+// nodes and classes that they held.
 template <typename T>
 std::string FindFor(
     const GroupScorer<T>& scorer, const SearchOptions& options, int64_t begin,
     int64_t end,
     const std::function<void(int64_t, const SearchResult<Accumulator<T>>&)>&
         report,
-    int64_t* peak) {
+    const Accumulator<T>* bounds, int64_t* peak) {
   using A = Accumulator<T>;
   constexpr int64_t kSearches = 8;  // of one work item
   const TreeView& tree = scorer.tree;
@@ -77,7 +77,14 @@ std::string FindFor(
   std::vector<std::vector<Candidate<A>>> found;  // by slot
   std::vector<Visit> visits;
   std::vector<A> above;  // by slot
-  for (int64_t i = begin; i < end; ++i) active.push_back(i);
+  for (int64_t i = begin; i < end; ++i) {
+    ExampleSearch<A>& search = searches[i - begin];
+    if (bounds != nullptr) search.SetBound(bounds[i]);
+    for (int64_t root = 0; root < tree.num_roots; ++root) {
+      search.Add({scorer.Start(i, root), tree.root_group(root)});
+    }
+    active.push_back(i);
+  }
   starts.assign(active.size() + 1, 0);
   std::atomic<int64_t> bad_group{-1};
   while (!active.empty()) {
@@ -106,7 +113,7 @@ std::string FindFor(
       const std::vector<Candidate<A>>& next = search.next();
       held += search.num_held();
       if (next.empty()) {
-        if (!search.is_full() && options.max_mass > 1) {
+        if (search.is_short()) {
           return "row_below: the tree has fewer leaves than the k = " +
                  std::to_string(options.max_classes) + " classes asked for";
         }
@@ -148,7 +155,8 @@ template <typename T>
 std::string FindBestClasses(
     const GroupScorer<T>& scorer, const SearchOptions& options,
     const std::function<void(int64_t, const SearchResult<Accumulator<T>>&)>&
-        found) {
+        found,
+    const Accumulator<T>* bounds) {
   // At first, so many at a time that they could hold all nodes; then, by what
   // those before have held.
   int64_t size =
@@ -158,7 +166,7 @@ std::string FindBestClasses(
     const int64_t end = std::min(begin + size, scorer.num_examples);
     int64_t peak = 1;
     const std::string error =
-        FindFor(scorer, options, begin, end, found, &peak);
+        FindFor(scorer, options, begin, end, found, bounds, &peak);
     if (!error.empty()) return error;
     const int64_t each = (peak + end - begin - 1) / (end - begin);
     size = std::clamp<int64_t>(kMaxOpen / each, 1, kMaxExamples);
@@ -167,11 +175,12 @@ std::string FindBestClasses(
   return "";
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                 \
-  template std::string FindBestClasses(            \
-      const GroupScorer<T>&, const SearchOptions&, \
-      const std::function<void(int64_t,            \
-                               const SearchResult<Accumulator<T>>&)>&);
+#define TF_HSM_INSTANTIATE(T, ...)                                     \
+  template std::string FindBestClasses(                                \
+      const GroupScorer<T>&, const SearchOptions&,                     \
+      const std::function<void(int64_t,                                \
+                               const SearchResult<Accumulator<T>>&)>&, \
+      const Accumulator<T>*);
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 

@@ -13,9 +13,13 @@
 // A beam goes down the tree level by level with at most `beam_width` nodes, and
 // counts the nodes left out that could have held a better class.
 //
+// A forest's roots are nodes like others, open at first.
+//
 // Order: the larger log-probability first, then the smaller class; NaN counts
 // as minus infinity. Classes of minus infinity come only where there are too
-// few others.
+// few others. With bounds, as for a part of a tree whose other parts have
+// better classes, there may be fewer classes, and no node of minus infinity is
+// opened.
 
 #ifndef TF_HSM_CC_CORE_API_SEARCH_H_
 #define TF_HSM_CC_CORE_API_SEARCH_H_
@@ -53,13 +57,15 @@ struct SearchResult {
 
 // Calls found(example, result) once for each example, on any thread. There are
 // max_classes of them, or as many as together reach max_mass, the last one
-// included, if those are fewer. Returns an empty string, or what is wrong with
-// the tree.
+// included, if those are fewer. `bounds` [num_examples], or null, are the least
+// log-probabilities that are wanted; NaN: any. Returns an empty string, or what
+// is wrong with the tree.
 template <typename T>
 std::string FindBestClasses(
     const GroupScorer<T>& scorer, const SearchOptions& options,
     const std::function<void(int64_t, const SearchResult<Accumulator<T>>&)>&
-        found);
+        found,
+    const Accumulator<T>* bounds = nullptr);
 
 }  // namespace tf_hsm
 

@@ -23,7 +23,8 @@ namespace tf_hsm {
 
 // One example: returns its loss in nats and adds its gradients, times g, to
 // dx [width], dw [rows, width] and db [rows], each of which may be null.
-// The tree must be a right one, and the label in [0, num_classes).
+// The tree must be a right one, and the label in [0, num_classes). A forest's
+// loss is that below the label's root.
 inline double ReferenceLoss(const TreeView& tree, int64_t width,
                             const double* w, const double* b, const double* x,
                             int64_t label, double g, double* dx, double* dw,
@@ -59,7 +60,8 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
   return loss;
 }
 
-// The log-probability of each node, log_probs [rows], for one example.
+// The log-probability of each node, log_probs [rows], for one example, given
+// the root that it is below.
 inline void ReferenceLogProbs(const TreeView& tree, int64_t width,
                               const double* w, const double* b, const double* x,
                               double* log_probs) {

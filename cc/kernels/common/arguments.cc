@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/core/tree/tree_walk.h"
 #include "cc/kernels/common/element_types.h"
+#include "cc/kernels/common/variable_locks.h"
 
 namespace tf_hsm {
 namespace {
@@ -14,6 +15,27 @@ template <typename Integer>
 void Copy(const Tensor& tensor, std::vector<int64_t>* values) {
   const Integer* data = Data<Integer>(tensor);
   values->assign(data, data + tensor.NumElements());
+}
+
+// Checks the roots' groups, of a known number of groups.
+absl::Status CheckRoots(const TreeView& tree) {
+  if (tree.root_groups == nullptr) return absl::OkStatus();
+  if (tree.num_roots < 1) {
+    return absl::InvalidArgumentError(
+        "root_groups must have at least 1 value, but has 0");
+  }
+  if (tree.root_groups[0] != 0) {
+    return absl::InvalidArgumentError(
+        OutOfRange("root_groups", 0, tree.root_groups[0], 0, 1));
+  }
+  for (int64_t root = 1; root < tree.num_roots; ++root) {
+    const int64_t group = tree.root_groups[root];
+    const int64_t least = tree.root_groups[root - 1] + 1;
+    if (group >= least && group < tree.num_groups) continue;
+    return absl::InvalidArgumentError(
+        OutOfRange("root_groups", root, group, least, tree.num_groups));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -47,21 +69,52 @@ absl::Status ReadVector(OpKernelContext* context, const char* name,
   return absl::OkStatus();
 }
 
+absl::Status FindOptional(OpKernelContext* context, const char* name,
+                          const Tensor** tensor) {
+  int first, past;
+  TF_RETURN_IF_ERROR(context->op_kernel().InputRange(name, &first, &past));
+  *tensor = nullptr;
+  if (past == first) return absl::OkStatus();
+  if (past - first > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " must be at most one, but are ", past - first));
+  }
+  *tensor = &context->input(first);
+  return absl::OkStatus();
+}
+
+absl::Status ReadOptional(OpKernelContext* context, const char* name,
+                          DataType dtype, const TensorShape& shape,
+                          const Tensor** tensor) {
+  TF_RETURN_IF_ERROR(FindOptional(context, name, tensor));
+  if (*tensor == nullptr) return absl::OkStatus();
+  TF_RETURN_IF_ERROR(CheckType(name, **tensor, dtype));
+  return CheckShape(name, **tensor, shape);
+}
+
 absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,
                            TreeView* tree) {
-  const Tensor* array = nullptr;
-  TF_RETURN_IF_ERROR(context->input("group_offsets", &array));
+  const Tensor *offsets, *roots;
+  TF_RETURN_IF_ERROR(context->input("group_offsets", &offsets));
+  TF_RETURN_IF_ERROR(FindOptional(context, "root_groups", &roots));
   tree->num_rows = rows;
-  tree->num_groups = array->NumElements() - 1;
-  tree->num_classes = rows - tree->num_groups + 1;
+  tree->num_groups = offsets->NumElements() - 1;
+  tree->num_roots = roots == nullptr ? 1 : roots->NumElements();
+  tree->num_classes = rows - tree->num_groups + tree->num_roots;
   TF_RETURN_IF_ERROR(ReadVector(context, "group_offsets", -1,
                                 "one more than groups", &tree->group_offsets));
-  if (tree->num_groups < 1 || tree->num_classes < 1) {
+  if (roots != nullptr) {
+    TF_RETURN_IF_ERROR(
+        CheckShape("root_groups", *roots, TensorShape({tree->num_roots})));
+    tree->root_groups = Data<int64_t>(*roots);
+  }
+  if (tree->num_groups < 1 || tree->num_groups > rows) {
     return absl::InvalidArgumentError(absl::StrCat(
         "group_offsets must have from 2 to ", rows + 1, " values for ", rows,
         " rows of weights (the weights must be made for this tree), but has ",
-        array->NumElements()));
+        offsets->NumElements()));
   }
+  TF_RETURN_IF_ERROR(CheckRoots(*tree));
   return ReadVector(context, "row_below", rows,
                     "one per row of weights (the weights must be made for this "
                     "tree)",

@@ -25,8 +25,18 @@ absl::Status ReadVector(OpKernelContext* context, const char* name,
                         int64_t size, const std::string& why,
                         const int64_t** data);
 
-// Reads the arrays of a tree of `rows` rows that a walk down needs, the op's
-// inputs `group_offsets` and `row_below`.
+// Finds the tensor of the op's list input `name`, which has one at most; null
+// where it is empty.
+absl::Status FindOptional(OpKernelContext* context, const char* name,
+                          const Tensor** tensor);
+
+// Likewise, of this type and shape.
+absl::Status ReadOptional(OpKernelContext* context, const char* name,
+                          DataType dtype, const TensorShape& shape,
+                          const Tensor** tensor);
+
+// Reads the arrays of a forest of `rows` rows that a walk down needs, the op's
+// inputs `group_offsets`, `row_below` and `root_groups`, which is checked.
 absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,
                            TreeView* tree);
 

@@ -31,6 +31,11 @@ absl::Status CheckCount(const char* name, int64_t value, int64_t num_classes) {
                    "]; the upper end is the number of classes"));
 }
 
+// The type of sums of numbers of this type.
+DataType AccumulatorType(DataType dtype) {
+  return dtype == tensorflow::DT_DOUBLE ? dtype : tensorflow::DT_FLOAT;
+}
+
 // A batch's shape with one more dimension.
 absl::Status Append(const TensorShape& batch, int64_t size,
                     TensorShape* shape) {
@@ -71,7 +76,10 @@ absl::Status InferenceArguments::Read(OpKernelContext* context,
   batch_shape = inputs->shape();
   batch_shape.RemoveLastDims(1);
   num_examples = batch_shape.num_elements();
-  return absl::OkStatus();
+  TensorShape of_roots;
+  TF_RETURN_IF_ERROR(Append(batch_shape, tree.num_roots, &of_roots));
+  return ReadOptional(context, "root_log_probs", AccumulatorType(dtype),
+                      of_roots, &root_log_probs);
 }
 
 absl::Status TopKInputs::Read(OpKernelContext* context,
@@ -83,11 +91,19 @@ absl::Status TopKInputs::Read(OpKernelContext* context,
     return absl::InvalidArgumentError(
         absl::StrCat("beam_width = ", beam_width, " is below 1"));
   }
+  const DataType dtype = AccumulatorType(in.parameters.weights().dtype());
+  TF_RETURN_IF_ERROR(
+      ReadOptional(context, "bounds", dtype, in.batch_shape, &bounds));
   return Append(in.batch_shape, k, &shape);
 }
 
 absl::Status SampleInputs::Read(OpKernelContext* context,
                                 const InferenceArguments& in) {
+  if (in.tree.num_roots > 1 && in.root_log_probs == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("root_log_probs must be there to draw from a forest of ",
+                     in.tree.num_roots, " trees"));
+  }
   const Tensor* seed;
   TF_RETURN_IF_ERROR(ReadOfShape(context, "seed", TensorShape({2}), &seed));
   const int64_t* seeds = Data<int64_t>(*seed);
@@ -143,6 +159,7 @@ absl::Status LogProbsShapes::Make(const InferenceArguments& in,
   const int64_t last = attributes.of_nodes ? tree.num_rows : tree.num_classes;
   TF_RETURN_IF_ERROR(Append(in.batch_shape, last, &log_probs));
   TF_RETURN_IF_ERROR(Append(in.batch_shape, tree.num_groups, &groups));
+  TF_RETURN_IF_ERROR(Append(in.batch_shape, tree.num_roots, &roots));
   return Append(TensorShape({in.num_examples}), tree.num_rows, &logits);
 }
 

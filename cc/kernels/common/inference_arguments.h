@@ -15,8 +15,9 @@
 namespace tf_hsm {
 
 // What all of them begin with: the op's inputs `weights`, `biases`, `inputs`,
-// `group_offsets` and `row_below`, of shapes that are checked against each
-// other. No value is looked at. Variables are locked as long as this lives.
+// `group_offsets`, `row_below`, `root_groups` and `root_log_probs`, of shapes
+// that are checked against each other. Of the values, those of root_groups are
+// looked at. Variables are locked as long as this lives.
 struct InferenceArguments {
   // The element type of the parameters is `dtype`.
   absl::Status Read(OpKernelContext* context, DataType dtype);
@@ -24,17 +25,19 @@ struct InferenceArguments {
   Parameters parameters;
   TreeView tree;
   const Tensor* inputs = nullptr;
+  const Tensor* root_log_probs = nullptr;  // [..., roots], or null
   TensorShape batch_shape;
   int64_t num_examples = 0;
   int64_t width = 0;
 };
 
-// The op's inputs `k` and `beam_width`; the shape of what is found.
+// The op's inputs `k`, `beam_width` and `bounds`; the shape of what is found.
 struct TopKInputs {
   absl::Status Read(OpKernelContext* context, const InferenceArguments& in);
 
   int64_t k = 0;
-  int64_t beam_width = 0;  // 0: exact
+  int64_t beam_width = 0;          // 0: exact
+  const Tensor* bounds = nullptr;  // [...], or null
   TensorShape shape;
 };
 
@@ -103,6 +106,7 @@ struct LogProbsShapes {
   TensorShape log_probs;
   TensorShape groups;
   TensorShape logits;
+  TensorShape roots;
 };
 
 }  // namespace tf_hsm

@@ -25,6 +25,10 @@ class InferenceBatch {
     scorer.num_examples = arguments.num_examples;
     scorer.weights = Data<T>(arguments.parameters.weights());
     if (biases != nullptr) scorer.biases = Data<T>(*biases);
+    if (arguments.root_log_probs != nullptr) {
+      scorer.root_log_probs =
+          Data<const Accumulator<T>>(*arguments.root_log_probs);
+    }
     scorer.table = &KernelTableFor<T>(ActiveIsa(nullptr));
     scorer.parallel = PoolParallel(context);
     return PackTensor(context, *arguments.inputs, /*order=*/nullptr,

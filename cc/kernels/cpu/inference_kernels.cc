@@ -1,6 +1,7 @@
 // Top-k, sampling and the log-probabilities of given classes, on the CPU, for
 // tensors and for variables.
 
+#include <limits>
 #include <vector>
 
 #include "cc/core/api/class_log_probs.h"
@@ -35,12 +36,18 @@ struct TopKOp : OpAttributes {
         out.log_probs[first + i] = result.classes[i].log_prob;
         out.classes[first + i] = result.classes[i].id;
       }
+      // Below the bounds there may be none; without, that is an error later.
+      for (int64_t i = result.num_classes; i < wanted.k; ++i) {
+        out.log_probs[first + i] = -std::numeric_limits<A>::infinity();
+        out.classes[first + i] = -1;
+      }
       out.num_pruned[example] = result.num_pruned;
-      // A search that ends without a class is an error later.
       out.best_class[example] =
           result.num_classes > 0 ? result.classes[0].id : -1;
     };
-    return StatusOf(FindBestClasses<T>(in.scorer, options, found));
+    const A* bounds =
+        wanted.bounds == nullptr ? nullptr : Data<const A>(*wanted.bounds);
+    return StatusOf(FindBestClasses<T>(in.scorer, options, found, bounds));
   }
 };
 

@@ -51,16 +51,19 @@ struct LogProbsGradOp : LogProbsAttributes {
   absl::Status Run(OpKernelContext* context) const {
     LogProbsBatch<T> in;
     const Tensor *grads, *values, *groups;
-    Tensor *dx, *dz;
+    Tensor *dx, *dz, *root_grads;
     TF_RETURN_IF_ERROR(in.Read(context, *this));
     TF_RETURN_IF_ERROR(
         in.shapes.ReadGradInputs(context, &grads, &values, &groups));
     TF_RETURN_IF_ERROR(
         AllocateOutput(context, 0, in.arguments.inputs->shape(), &dx));
     TF_RETURN_IF_ERROR(AllocateOutput(context, 1, in.shapes.logits, &dz));
+    TF_RETURN_IF_ERROR(
+        context->allocate_output(2, in.shapes.roots, &root_grads));
     LogProbsGrad(in.scorer, in.levels,
                  {of_nodes, Data<const A>(*values), Data<const A>(*groups)},
-                 Data<const A>(*grads), Data<A>(*dz), Data<A>(*dx));
+                 Data<const A>(*grads), Data<A>(*dz), Data<A>(*dx),
+                 Data<A>(*root_grads));
     return absl::OkStatus();
   }
 };

@@ -67,6 +67,10 @@ struct TopKOp : OpAttributes {
           ": there are no beams on a GPU; leave it out, or keep the weights on "
           "the CPU"));
     }
+    if (wanted.bounds != nullptr) {
+      return absl::UnimplementedError(
+          "bounds are not possible on a GPU; keep the weights on the CPU");
+    }
     TF_RETURN_IF_ERROR(CheckFindBest<T>("k", wanted.k));
     TopKOutputs<float> out;
     TF_RETURN_IF_ERROR(out.Allocate(context, in.arguments, wanted));

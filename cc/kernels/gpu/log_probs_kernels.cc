@@ -45,7 +45,7 @@ struct LogProbsGradOp : LogProbsAttributes {
     InferenceBatch<T> in;
     LogProbsShapes shapes;
     const Tensor *grads, *values, *groups;
-    Tensor *dx, *dz;
+    Tensor *dx, *dz, *root_grads;
     TF_RETURN_IF_ERROR(in.Read(context));
     TF_RETURN_IF_ERROR(shapes.Make(in.arguments, *this));
     TF_RETURN_IF_ERROR(
@@ -53,6 +53,8 @@ struct LogProbsGradOp : LogProbsAttributes {
     TF_RETURN_IF_ERROR(
         context->allocate_output(0, in.arguments.inputs->shape(), &dx));
     TF_RETURN_IF_ERROR(context->allocate_output(1, shapes.logits, &dz));
+    // Nobody asks for it where root_log_probs are refused.
+    TF_RETURN_IF_ERROR(context->allocate_output(2, shapes.roots, &root_grads));
     TF_RETURN_IF_ERROR(
         in.scratch.Allocate(context, LogProbsGradBytes(in.batch)));
     return StatusOf(LogProbsGrad<T>(

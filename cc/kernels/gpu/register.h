@@ -29,7 +29,7 @@ inline std::vector<const char*> LossHostMemory(
 }
 inline std::vector<const char*> InferenceHostMemory(
     std::vector<const char*> more = {}) {
-  more.insert(more.end(), {"group_offsets", "row_below"});
+  more.insert(more.end(), {"group_offsets", "row_below", "root_groups"});
   return more;
 }
 
