@@ -199,7 +199,7 @@ def test_top_k(name, seed, dtype, batch):
 @pytest.mark.parametrize("name, seed", CUTS)
 def test_top_k_of_equal_classes(name, seed):
     """By class, where roots and rows are alike; k ends within them."""
-    forest, (w, b, x), starts = below(name, seed)
+    forest, (w, _, x), starts = below(name, seed)
     starts = np.zeros_like(starts) - 1
     arguments = np.zeros_like(w), None, x
     values = log_probs(*arguments, forest, root_log_probs=starts).numpy()

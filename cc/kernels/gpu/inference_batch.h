@@ -31,10 +31,10 @@ class InferenceBatch {
  public:
   absl::Status Read(OpKernelContext* context) {
     TF_RETURN_IF_ERROR(arguments.Read(context, kDataType<T>));
-    if (arguments.root_log_probs != nullptr) {
+    if (arguments.tree.num_roots > 1 || arguments.root_log_probs != nullptr) {
       return absl::UnimplementedError(
-          "root_log_probs are not possible on a GPU; keep the weights on the "
-          "CPU");
+          "root_groups, root_log_probs: forests are not possible on a GPU; "
+          "keep the weights on the CPU");
     }
     return SetBatch(context, arguments, &batch, &tree_);
   }
