@@ -1,0 +1,165 @@
+"""A head cut over devices answers as one on one device does."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.devices import CPUS
+from tests.support.training import assert_near
+from tests.support.trees import chain
+from tf_hsm import Tree, distribute
+from tf_hsm.layers import HierarchicalSoftmax
+
+N, WIDTH, BATCH = 60, 5, 17
+TREES = {
+    "huffman": lambda: Tree.huffman(1 / np.arange(1.0, N + 1)),
+    "two_level": lambda: Tree.two_level(N),
+    "chain": lambda: chain(N - 1),
+    "flat": lambda: Tree.balanced(N, N),
+}
+
+
+@functools.cache
+def heads(name, count, seed=0, scale=1.0):
+    """A head on one device and the same on `count`; inputs `[B, D]`."""
+    tree = TREES[name]()
+    plan = distribute.plan(tree, CPUS[:count], top=8)
+    one, several = (
+        HierarchicalSoftmax(tree, plan=p, dtype="float64") for p in (None, plan)
+    )
+    rng = np.random.default_rng(seed)
+    for head in (one, several):
+        head.build([None, WIDTH])
+    one.kernel.assign(scale * rng.normal(size=one.kernel.shape))
+    one.bias.assign(rng.normal(size=one.bias.shape))
+    distribute.copy_weights(one, several)
+    return one, several, tf.constant(rng.normal(size=(BATCH, WIDTH)))
+
+
+pytestmark = pytest.mark.parametrize(
+    "name, count",
+    [(name, count) for name in TREES for count in (1, 3, 8)],
+)
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+def test_log_probs(name, count, nodes):
+    one, several, inputs = heads(name, count)
+    results = []
+    for head in (one, several):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            log_probs = head.log_probs(inputs, nodes)
+            total = tf.reduce_sum(tf.sin(log_probs))
+        sources = [inputs, *head.row_variables()]
+        dx, *gradients = tape.gradient(total, sources)
+        results.append([log_probs, dx])
+        if head is one:
+            kernel_gradient = gradients[0]
+        else:
+            rows = [several.plan.top_rows] + [
+                several.plan.rows_of(shard)
+                for shard in several.plan.shards
+                if shard.num_units
+            ]
+            for at, gradient in zip(rows, gradients[::2], strict=True):
+                wanted = tf.gather(kernel_gradient, at)
+                assert_near(gradient, wanted, 1e-12)
+    assert_near(*results, 1e-12)
+
+
+def test_log_prob(name, count):
+    one, several, inputs = heads(name, count)
+    classes = np.random.default_rng(1).integers(N, size=(BATCH, 7))
+    assert_near(
+        several.log_prob(classes, inputs), one.log_prob(classes, inputs), 1e-12
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"classes\[3\] ="):
+        several.log_prob([[0, 1], [2, 60]], inputs[:2])
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("k", [1, 5, 59, 60])
+def test_top_k(name, count, k, scale):
+    one, several, inputs = heads(name, count, scale=scale)
+    wanted = one.top_k(inputs, k)
+    for head in (several, tf.function(several.top_k)):
+        found = (head.top_k if head is several else head)(inputs, k)
+        assert_near(found.log_probs, wanted.log_probs, 1e-12)
+        np.testing.assert_array_equal(found.classes, wanted.classes)
+    np.testing.assert_array_equal(
+        several.predict_class(inputs), wanted.classes[:, 0]
+    )
+
+
+def test_top_k_of_shapes(name, count):
+    """Any batch, a k that is a tensor, and a beam that says what it pruned."""
+    one, several, inputs = heads(name, count)
+    found = several.top_k(inputs[tf.newaxis, :6], tf.constant(4))
+    wanted = one.top_k(inputs[tf.newaxis, :6], 4)
+    np.testing.assert_array_equal(found.classes, wanted.classes)
+    assert several.top_k(inputs[:0], 3).classes.shape == (0, 3)
+    beam = several.top_k(inputs, 5, beam_width=1, return_pruned=True)
+    exact = one.top_k(inputs, 5)
+    for i in np.flatnonzero(beam.num_pruned == 0):
+        np.testing.assert_array_equal(beam.classes[i], exact.classes[i])
+
+
+def test_inputs_that_are_not_numbers(name, count):
+    _, several, inputs = heads(name, count)
+    inputs = tf.concat([inputs[:2], inputs[:1] * np.nan], 0)
+    classes = several.predict_class(inputs).numpy()
+    assert ((classes >= 0) & (classes < N)).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"temperature": 0.7},
+        {"top_k": 6},
+        {"top_p": 0.8},
+        {"top_k": 9, "top_p": 0.6, "temperature": 1.5},
+    ],
+)
+def test_samples(name, count, options):
+    """As often as their probabilities say: a chi-square of each input."""
+    one, several, inputs = heads(name, count)
+    inputs, draws = inputs[:3], 4000
+    classes = several.sample(inputs, draws, seed=(1, 2), **options).numpy()
+    assert classes.shape == (3, draws)
+    again = several.sample(inputs, draws, seed=(1, 2), **options)
+    np.testing.assert_array_equal(again, classes)
+    for i, probs in enumerate(_probabilities(one, inputs, **options)):
+        counts = np.bincount(classes[i], minlength=N)
+        assert not counts[probs == 0].any()
+        kept = probs > 0
+        expected = draws * probs[kept]
+        chi_square = ((counts[kept] - expected) ** 2 / expected).sum()
+        # The mean is kept - 1, the variance its double, and more for rare ones.
+        limit = kept.sum() + 8 * np.sqrt(2 * kept.sum() + (1 / expected).sum())
+        assert chi_square < limit
+
+
+def _probabilities(head, inputs, temperature=1.0, top_k=None, top_p=None):
+    if top_k is None and top_p is None:
+        # Every group's logits are divided.
+        cooled = HierarchicalSoftmax(head.tree, dtype="float64")
+        cooled.build([None, WIDTH])
+        cooled.kernel.assign(head.kernel / temperature)
+        cooled.bias.assign(head.bias / temperature)
+        return np.exp(cooled.log_probs(inputs))
+    probs = np.exp(head.log_probs(inputs))
+    for p in probs:
+        order = np.argsort(-p, kind="stable")
+        kept = order[: top_k or N]
+        if top_p is not None:
+            before = np.cumsum(p[kept]) - p[kept]
+            kept = kept[before < top_p]
+        others = np.setdiff1d(order, kept)
+        p[others] = 0
+        p[kept] **= 1 / temperature
+        p /= p.sum()
+    return probs
