@@ -1,5 +1,6 @@
 """Export of trained models, for servers that know neither Keras nor tf_hsm."""
 
+import contextlib
 import os
 import re
 
@@ -8,7 +9,7 @@ import tensorflow as tf
 
 from tf_hsm import _attached_head
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
-from tf_hsm.runtime import tree_tensors
+from tf_hsm.runtime import private_keras, tree_tensors
 from tf_hsm.runtime.library import op_library_path
 
 __all__ = ["export", "op_library_path"]
@@ -42,6 +43,9 @@ def export(model, path, head=None, k=10):
     Temperature and top_p are float64, whole numbers int64; the seed and what
     follows it are scalars. Loaded by Python, `loaded.sample(inputs, seed)`
     knows the defaults; `loaded.signatures["sample"]` wants all inputs.
+
+    A head on several devices is exported as one on one device, which must have
+    room for a copy of its weights.
 
     The ops are not among TensorFlow's own: a process that loads the folder must
     first load the op library, with `tf.load_op_library`, or import tf_hsm; not
@@ -80,7 +84,11 @@ def export(model, path, head=None, k=10):
     for resource in tf.train.TrackableView(model).descendants():
         if isinstance(resource, tf.saved_model.experimental.TrackableResource):
             archive.track(resource)
-    with tree_tensors.kept_in_variables():
+    with contextlib.ExitStack() as scopes:
+        scopes.enter_context(tree_tensors.kept_in_variables())
+        for layer in [*private_keras.layers_of(model), head]:
+            if isinstance(layer, HierarchicalSoftmax):
+                scopes.enter_context(layer.on_one_device())
         _add_signatures(archive, inputs, *_functions(model, head, k))
         _write(archive, path)
 

@@ -5,8 +5,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_hsm
 from tests.support.devices import CPUS
-from tests.support.models import TREE, hidden_layers, make_data, sequential
+from tests.support.models import (
+    TREE,
+    WIDTH,
+    hidden_layers,
+    hidden_model,
+    make_data,
+    sequential,
+)
 from tests.support.training import assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import distribute
@@ -101,3 +109,27 @@ def test_copies(before, after):
     model, other = trained(make_model(before)), make_model(after)
     distribute.copy_weights(model.layers[-1], other.layers[-1])
     assert_same(rows(other), rows(model))
+
+
+def test_export(tmp_path):
+    """A head on devices is served from one, and trains on as before."""
+    model = trained(make_model(3))
+    tokens, _ = make_data(seed=5)
+    hidden = hidden_model(model)(tokens)
+    head = model.layers[-1]
+    tf_hsm.serving.export(model, str(tmp_path / "served"), k=4)
+    loaded = tf.saved_model.load(str(tmp_path / "served"))
+    served = loaded.signatures["serving_default"](
+        inputs=tf.constant(tokens, tf.int32)
+    )
+    best = head.top_k(hidden, 4)
+    np.testing.assert_array_equal(served["classes"], best.classes)
+    np.testing.assert_allclose(served["log_probs"], best.log_probs, rtol=1e-5)
+    saved = tf.train.list_variables(
+        str(tmp_path / "served/variables/variables")
+    )
+    shapes = [shape for _, shape in saved]
+    assert shapes.count([TREE.num_rows, WIDTH]) == 1
+    # The layers below have 30 and 6 rows; the parts are not saved again.
+    assert sum(s[0] for s in shapes if s[1:] == [WIDTH]) == 36 + TREE.num_rows
+    trained(model)

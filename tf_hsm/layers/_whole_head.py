@@ -1,5 +1,6 @@
 """What a layer asks of its rows, where one variable has them."""
 
+import dataclasses
 import typing
 
 from tf_hsm.ops.log_probs import (
@@ -13,7 +14,9 @@ from tf_hsm.ops.train_step import hierarchical_softmax_train_step
 from tf_hsm.tree import Tree
 
 
-class WholeHead(typing.NamedTuple):
+# No tuple: Keras would take its variables for the layer's.
+@dataclasses.dataclass(frozen=True)
+class WholeHead:
     """The functions of `tf_hsm.ops` on a tree and its variables."""
 
     weights: typing.Any

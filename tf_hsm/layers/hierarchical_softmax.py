@@ -1,5 +1,6 @@
 """The hierarchical softmax as a Keras layer."""
 
+import contextlib
 import operator
 
 import keras
@@ -202,6 +203,28 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
             stochastic_rounding=self.stochastic_rounding,
             seed=self.seed,
         )
+
+    @contextlib.contextmanager
+    def on_one_device(self):
+        """Within, a head with a plan answers from a copy on the default device.
+
+        Raises:
+          ValueError: the head is not built.
+        """
+        self.check_built()
+        if self.plan is None:
+            yield
+            return
+        copy = HierarchicalSoftmax(
+            self.tree, self.use_bias, dtype=self.dtype_policy
+        )
+        copy.build([None, self.kernel.shape[1]])
+        distribute.copy_weights(self, copy)
+        own, self._head = self._head, copy._head
+        try:
+            yield
+        finally:
+            self._head = own
 
     def steps_in_loss_alone(self):
         """Whether the layer has an optimizer of its own, which trains it."""

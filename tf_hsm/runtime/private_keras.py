@@ -33,6 +33,11 @@ def compiled_model(layer):
     return model if getattr(model, "compiled", False) else None
 
 
+def layers_of(model):
+    """All layers of a model, also those within others."""
+    return list(model._flatten_layers())
+
+
 @contextlib.contextmanager
 def kept_losses(model):
     """Keeps what the model's layers have added to its losses so far.
@@ -40,7 +45,7 @@ def kept_losses(model):
     Replicas run in turns, which change where they exchange something. They
     share the layers, whose losses Keras drops where a replica begins.
     """
-    layers = list(model._flatten_layers())
+    layers = layers_of(model)
     losses = [layer._losses[:] for layer in layers]
     yield
     for layer, added in zip(layers, losses, strict=True):
