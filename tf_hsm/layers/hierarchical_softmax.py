@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_hsm import _checks, distribute
 from tf_hsm.distribute.sharded_head import ShardedHead
-from tf_hsm.distribute.sharded_rows import ShardedRows
+from tf_hsm.distribute.sharded_rows import ShardedRows, check_present
 from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._predictions import Predictions
 from tf_hsm.layers._row_options import RowOptions
@@ -167,6 +167,7 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
 
     def _build_parts(self, variables):
         plan = self.plan
+        check_present(plan.devices)
         self.kernel, self.bias = top = variables.part(0, plan.top_rows)
         shards = [
             variables.part(i, plan.rows_of(shard), shard.device)

@@ -1,0 +1,158 @@
+"""`fit`, `evaluate` and `predict` of models whose head is cut over devices."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support.devices import CPUS
+from tests.support.in_place_models import (
+    FORMS,
+    arguments,
+    fit,
+    layers_of,
+    make_model,
+    random_weights,
+)
+from tests.support.models import NUM_CLASSES, TREE, WIDTH, head_of, make_data
+from tests.support.training import assert_near
+from tf_hsm import distribute
+from tf_hsm.layers import HierarchicalSoftmax
+
+PLAN = distribute.plan(TREE, CPUS[:3], top=6)
+
+
+def pair(form, **options):
+    """A model on one device, and one with a plan that starts as it does."""
+    one, several = (make_model(form, plan=p, **options) for p in (None, PLAN))
+    for mine, other in zip(layers_of(several), layers_of(one), strict=True):
+        if isinstance(mine, HierarchicalSoftmax):
+            distribute.copy_weights(other, mine)
+        else:
+            mine.set_weights(other.get_weights())
+    return one, several
+
+
+def rows(model):
+    """The weights of all layers, the head's as those of one device."""
+    arrays = []
+    for layer in layers_of(model):
+        store = {}
+        layer.save_own_variables(store)
+        arrays += [np.asarray(v, np.float64) for v in store.values()]
+    return arrays
+
+
+def assert_fits_alike(form, data, tolerance, **options):
+    one, several = pair(form, **options)
+    losses = [fit(model, data) for model in (one, several)]
+    assert losses[0][-1] < losses[0][0]
+    assert_near(*losses, tolerance)
+    assert_near(rows(several), rows(one), tolerance)
+    results = [m.evaluate(**data, verbose=0) for m in (one, several)]
+    assert_near(*results, tolerance)
+    return one, several
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize(
+    "mask_zero, ignore_class, weighted",
+    [(False, None, False), (True, -1, True)],
+)
+def test_what_counts(form, own, mask_zero, ignore_class, weighted):
+    tokens, labels = make_data(seed=3)
+    if ignore_class == -1:
+        labels[:, 1] = -1
+    given = random_weights() if weighted else None
+    data = arguments(form, tokens, labels, given)
+    one, several = assert_fits_alike(
+        form,
+        data,
+        1e-5,
+        own=own,
+        mask_zero=mask_zero,
+        ignore_class=ignore_class,
+        weighted=weighted,
+    )
+    if form == "compile":
+        classes = [m.predict(tokens, verbose=0) for m in (one, several)]
+        np.testing.assert_array_equal(*classes)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision(policy):
+    data = arguments("compile", *make_data())
+    _, several = assert_fits_alike("compile", data, 2e-2, dtype=policy)
+    assert head_of(several).kernel.dtype == "float32"
+
+
+def test_bfloat16_weights_are_rounded_at_random():
+    """Each part by its own numbers; the means are kept."""
+    data = arguments("compile", *make_data())
+    model = make_model("compile", plan=PLAN, dtype="bfloat16")
+    before = rows(model)[-2].copy()
+    losses = fit(model, data)
+    assert losses[-1] < losses[0]
+    assert (rows(model)[-2] != before).mean() > 0.3
+
+
+def test_row_options():
+    """The penalties are of the rows that a batch touches, on each device."""
+    data = arguments("compile", *make_data())
+    assert_fits_alike(
+        "compile",
+        data,
+        1e-5,
+        own=False,
+        kernel_regularizer="l2",
+        bias_regularizer="l1",
+        kernel_constraint=keras.constraints.UnitNorm(axis=1),
+    )
+
+
+@pytest.mark.parametrize("eager", [True, False])
+def test_a_label_that_is_no_class(eager):
+    tokens, labels = make_data()
+    labels[2, 3] = NUM_CLASSES
+    model = make_model("compile", plan=PLAN, mask_zero=False)
+    before = rows(model)
+    model.run_eagerly = eager
+    sentence = rf"labels\[13\] = {NUM_CLASSES} is outside \[0, {NUM_CLASSES}\)"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
+        model.train_on_batch(tokens, labels)
+    assert_near(rows(model)[-2:], before[-2:], 0)
+
+
+def test_counts_and_starts():
+    """Biases from counts; weights on the scale of all rows together."""
+    counts = 1 / np.arange(1.0, 20_001)
+    tree = tf_hsm.Tree.two_level(counts.size)
+    heads = [
+        HierarchicalSoftmax(tree, counts=counts, **places)
+        for places in ({}, {"devices": CPUS[:4]})
+    ]
+    biases, scales = [], []
+    for head in heads:
+        head.build([None, WIDTH])
+        store = {}
+        head.save_own_variables(store)
+        kernel, bias = (np.asarray(v) for v in store.values())
+        biases.append(bias)
+        scales.append([kernel.std(), abs(kernel).max()])
+        assert np.unique(kernel).size > 0.9 * kernel.size
+    np.testing.assert_array_equal(*biases)
+    np.testing.assert_allclose(*scales, rtol=0.02)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="devices or a plan, not both"):
+        HierarchicalSoftmax(TREE, devices=CPUS, plan=PLAN)
+    with pytest.raises(TypeError, match="plan must be a tf_hsm"):
+        HierarchicalSoftmax(TREE, plan="CPU:0")
+    with pytest.raises(ValueError, match="another tree"):
+        HierarchicalSoftmax(tf_hsm.Tree.two_level(9), plan=PLAN)
+    head = HierarchicalSoftmax(TREE, devices=["GPU:7"])
+    with pytest.raises(ValueError, match=r"devices\[0\] .*GPU:7"):
+        head.build([None, WIDTH])
