@@ -44,9 +44,10 @@ SearchShape FitSearch(const Batch<T>& batch, int64_t k, int64_t max_bytes);
 // What is wanted of a search.
 struct WantedClasses {
   int64_t k = 1;
-  // [size], or null. Only classes whose log-probability is finite and at least
-  // this are wanted; where they are fewer than k, log-probability minus
-  // infinity and class -1 stand for the others.
+  // [size], or null. Only classes whose log-probability is at least this are
+  // wanted (NaN: any), and none below a node of minus infinity; where they are
+  // fewer than k, log-probability minus infinity and class -1 stand for the
+  // others.
   const float* bounds = nullptr;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <random>
 #include <string>
@@ -28,9 +29,50 @@ class BestClassesCheck {
 
   void Run() {
     for (double top_p : {1.0, 0.6, 1e-30}) CheckDraws(top_p);
+    for (int64_t roots : {1, 37}) CheckShares(roots);
   }
 
  private:
+  // Probabilities far above and below 1; none, and NaN.
+  void CheckShares(int64_t num_roots) {
+    std::vector<float> starts;
+    for (int64_t i = 0; i < size_; ++i) {
+      for (int64_t r = 0; r < num_roots; ++r) {
+        const float start =
+            static_cast<float>((*rng_)() % 64) / 8 + (i % 3 - 1) * 200;
+        starts.push_back(i % 5 == 4 || (i + r) % 4 == 1
+                             ? -static_cast<float>(INFINITY)
+                             : start);
+      }
+      if (i % 7 == 6) starts.back() = NAN;
+    }
+    const DeviceArray<float> device_starts(starts), shares(starts.size());
+    const DeviceArray<float> bounds(size_);
+    const std::string error = ShareRoots(
+        {size_, num_roots, device_starts.data(), shares.data(), bounds.data()},
+        CheckStream());
+    const std::vector<float> got = shares.Download();
+    Errors errors;
+    for (int64_t i = 0; i < size_; ++i) {
+      const float* own = starts.data() + i * num_roots;
+      const double most = *std::max_element(own, own + num_roots);
+      double sum = 0;
+      for (int64_t r = 0; r < num_roots; ++r) sum += std::exp(own[r] - most);
+      for (int64_t r = 0; r < num_roots; ++r) {
+        errors.Add(got[i * num_roots + r], own[r] - most - std::log(sum));
+      }
+    }
+    bool lowest = true;
+    for (const float bound : bounds.Download()) {
+      lowest = lowest && bound == -INFINITY;
+    }
+    char text[64];
+    std::snprintf(text, sizeof(text), "shares %.1e", errors.worst);
+    Line(LineName<T>(case_.name, size_, case_.width, case_.precision,
+                     "shares of " + std::to_string(num_roots) + " roots"),
+         error.empty() && lowest && errors.worst < 1e-6, error + text);
+  }
+
   void CheckDraws(double top_p) {
     const int64_t k = std::min<int64_t>(num_classes_, 37);
     std::vector<float> log_probs;
@@ -44,6 +86,10 @@ class BestClassesCheck {
       std::sort(own.begin(), own.end(), std::greater<float>());
       if (i % 5 == 4) own.assign(k, NAN);
       if (i % 5 == 3) own.back() = k > 1 ? NAN : own.back();
+      if (i % 5 == 2) {
+        own.back() = -static_cast<float>(INFINITY);
+        ids.back() = -1;
+      }
       log_probs.insert(log_probs.end(), own.begin(), own.end());
     }
     SampleArguments arguments;
@@ -79,7 +125,8 @@ class BestClassesCheck {
         sums.push_back(sum += j > 0 && std::isnan(share) ? 0 : share);
         if (top_p >= 1) mass = 0;
       }
-      wrong += flags[i] != (top_p < 1 && mass < std::max(top_p, 1e-10));
+      wrong += flags[i] != (top_p < 1 && mass < std::max(top_p, 1e-10) &&
+                            ids[i * k + k - 1] >= 0);
       for (int64_t s = 0; s < arguments.num_samples; ++s) {
         const int64_t draw = i * arguments.num_samples + s;
         const double point = uniform.At(draw, 0) * sum;

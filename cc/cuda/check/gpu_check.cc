@@ -25,6 +25,7 @@
 
 #include "cc/cuda/check/best_classes_check.h"
 #include "cc/cuda/check/big_tree_check.h"
+#include "cc/cuda/check/cases.h"
 #include "cc/cuda/check/check_support.h"
 #include "cc/cuda/check/concurrency_check.h"
 #include "cc/cuda/check/failure_check.h"
@@ -69,8 +70,6 @@ void RunCase(const CheckCase& c, std::mt19937* rng) {
   if (!c.only_float) RunTyped<double>(c, Precision::kExact, rng);
 }
 
-using Rng = std::mt19937;
-
 // Each has its own random numbers, whichever others run.
 struct Check {
   std::string name;
@@ -84,143 +83,18 @@ class Checks {
            const std::function<void(Rng*)>& run) {
     all.push_back({name, small, run});
   }
-  // A case of the loss; `make` leaves its name open.
-  template <typename Make>
-  void AddCase(const std::string& name, bool small, const Make& make) {
-    Add(name, small, [=](Rng* rng) {
-      CheckCase c = make(rng);
-      c.name = name;
-      RunCase(c, rng);
-    });
+  void AddCases(const std::vector<NamedCase>& cases, bool small) {
+    for (const NamedCase& named : cases) {
+      Add(named.name, small, [=](Rng* rng) {
+        CheckCase c = named.make(rng);
+        c.name = named.name;
+        RunCase(c, rng);
+      });
+    }
   }
 
   std::vector<Check> all;
 };
-
-CheckCase Case(OwnedTree tree, int64_t size, int64_t width, int needs = 0) {
-  CheckCase c = {"", std::move(tree), size, width};
-  c.needs = needs;
-  return c;
-}
-
-void AddSmallCases(Checks* checks) {
-  auto add = [=](const char* name, const auto& make) {
-    checks->AddCase(name, true, make);
-  };
-  add("empty batch", [](Rng*) { return Case(FlatTree(9), 0, 5); });
-  add("one class", [](Rng*) { return Case(FlatTree(1), 3, 4); });
-  add("flat", [](Rng*) { return Case(FlatTree(203), 37, 44); });
-  add("flat, few examples", [](Rng*) {
-    CheckCase c = Case(FlatTree(141), 14, 20, kCutRows);
-    c.shared_bytes = 25 << 10;  // three row tiles
-    return c;
-  });
-  add("flat, cut by examples",
-      [](Rng*) { return Case(FlatTree(11), 330, 12, kCutExamples); });
-  add("hot, in pieces", [](Rng*) {
-    return Case(FlatTree(265), 320, 5, kHot | kCutRows | kCutExamples);
-  });
-  add("hot, slabs", [](Rng*) { return Case(FlatTree(20), 85, 130, kHot); });
-  add("hot heads", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(300), 200, 36, kHot);
-    c.biases = false;
-    c.classes = 40;
-    return c;
-  });
-  add("hot, room for some", [](Rng*) {
-    CheckCase c = Case(FlatTree(70), 200, 19, kHot | kTwoParts | kNotHot);
-    c.logits = 160 * 70 * 4;
-    return c;
-  });
-  add("two_level", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(300), 35, 20, kNotHot);
-    c.biases = false;
-    return c;
-  });
-  add("two_level, slabs", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(200), 9, 100);
-#ifndef __CUDACC__
-    c.shared_bytes = 24 << 10;
-    c.needs = kSlabs;
-#endif
-    return c;
-  });
-  add("binary", [](Rng*) { return Case(BinaryTree(4), 130, 37); });
-  add("skewed", [](Rng* rng) { return Case(SkewedTree(25, rng), 21, 16); });
-  add("chain", [](Rng*) {
-    CheckCase c = Case(ChainTree(20, 3), 12, 9);
-    c.biases = false;
-    return c;
-  });
-  add("ragged",
-      [](Rng* rng) { return Case(RandomTree(6, 45, 0.3, rng), 34, 37); });
-}
-
-void AddForests(Checks* checks) {
-  auto add = [=](const char* name, const auto& make) {
-    checks->AddCase(name, true, make);
-  };
-  add("forest", [](Rng* rng) { return Case(MixedForest(rng), 61, 21); });
-  add("below one root", [](Rng* rng) {
-    CheckCase c = Case(RandomTree(8, 30, 0.3, rng), 23, 11);
-    c.starts = true;
-    return c;
-  });
-  add("forest of many", [](Rng* rng) {
-    CheckCase c = Case(WideForest(70, rng), 90, 12);
-    c.biases = false;
-    return c;
-  });
-  add("forest, hot", [](Rng* rng) {
-    CheckCase c =
-        Case(JoinTrees({FlatTree(150), TwoLevelTree(90), FlatTree(20)}, rng),
-             330, 9, kHot | kCutRows | kNotHot);
-    c.only_float = true;
-    return c;
-  });
-}
-
-void AddLargeCases(Checks* checks) {
-  auto add = [=](const char* name, const auto& make) {
-    checks->AddCase(name, false, make);
-  };
-  add("large flat", [](Rng*) { return Case(FlatTree(5003), 517, 300); });
-  add("large two_level",
-      [](Rng*) { return Case(TwoLevelTree(100003), 801, 300); });
-  add("large two_level hot", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(100003), 3000, 300, kHot);
-    c.classes = 200;
-    c.logits = 16 << 20;
-    return c;
-  });
-  add("large two_level wide",
-      [](Rng*) { return Case(TwoLevelTree(10007), 300, 1500, kSlabs); });
-  add("large two_level without biases", [](Rng*) {
-    CheckCase c = Case(TwoLevelTree(10007), 300, 511);
-    c.biases = false;
-    return c;
-  });
-  add("large room for some", [](Rng*) {
-    // One example in eight has no path.
-    CheckCase c = Case(FlatTree(3163), 100000, 2, kHot | kTwoParts | kNotHot);
-    c.logits = int64_t{1} << 30;
-    c.only_float = true;
-    return c;
-  });
-  add("large binary", [](Rng*) { return Case(BinaryTree(16), 2000, 300); });
-  add("large skewed",
-      [](Rng* rng) { return Case(SkewedTree(20000, rng), 1000, 129); });
-  add("large chain", [](Rng*) { return Case(ChainTree(3000, 2), 300, 40); });
-  add("large forest", [](Rng* rng) {
-    return Case(JoinTrees({TwoLevelTree(20011), BinaryTree(12), FlatTree(3001),
-                           SkewedTree(5000, rng)},
-                          rng),
-                1500, 257);
-  });
-  add("large ragged", [](Rng* rng) {
-    return Case(RandomTree(300, 700, 0.05, rng), 1000, 257);
-  });
-}
 
 // Trees with groups of all sizes at several depths.
 void AddGarbage(Checks* checks) {
@@ -252,8 +126,8 @@ void AddGarbage(Checks* checks) {
 
 Checks AllChecks() {
   Checks checks;
-  AddSmallCases(&checks);
-  AddForests(&checks);
+  checks.AddCases(SmallCases(), true);
+  checks.AddCases(Forests(), true);
   AddGarbage(&checks);
   checks.Add("rounding", true, [](Rng*) {
     for (int64_t classes : {5, 8, 64}) {
@@ -276,7 +150,7 @@ Checks AllChecks() {
     BigTreeCheck<float>(210, 40, 7, rng).Run();
     BigTreeCheck<bfloat16>(210, 40, 7, rng).Run();
   });
-  AddLargeCases(&checks);
+  checks.AddCases(LargeCases(), false);
   checks.Add("large at once", false,
              [](Rng* rng) { CheckConcurrency(100003, 3000, 300, rng); });
   // 2.4e9 weights: 9.6 GB, or half of it.

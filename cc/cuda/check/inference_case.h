@@ -55,6 +55,12 @@ struct InferenceCase {
     return LineName<T>(name, size, width, precision, what);
   }
 
+  // The number of the tree that a group is in.
+  int64_t RootOf(int64_t group) const {
+    return std::count(tree.group_parents, tree.group_parents + group + 1, -1) -
+           1;
+  }
+
   // [size, columns]
   std::vector<A> LogProbsOf(const Batch<T>& of, bool of_nodes,
                             std::string* error) const {

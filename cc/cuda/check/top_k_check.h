@@ -93,15 +93,24 @@ class TopKCheck {
     Check("ties, pruned", batch, few_, {3, fanout_, 0, 2});
   }
 
-  // Bounds that some of the best classes reach, no class, or all that are not
-  // minus infinity.
-  void CheckBounds(const Batch<T>& batch) const {
+  // Bounds that some of the best classes reach, all, or none; with rows that
+  // are switched off, and one that is NaN.
+  void CheckBounds(Batch<T> batch) const {
     std::string error;
+    std::vector<T> biases = case_.b;
+    biases.resize(rows_);
+    for (int64_t r = 0; r < rows_; ++r) {
+      if (r % 7 == 4) biases[r] = Narrow<T>(-static_cast<A>(INFINITY));
+    }
+    biases[rows_ / 2] = Narrow<T>(static_cast<A>(NAN));
+    const DeviceArray<T> device_biases(biases);
+    batch.biases = device_biases.data();
     const std::vector<A> all = case_.LogProbsOf(batch, false, &error);
     std::vector<float> bounds;
     for (int64_t i = 0; i < batch.size; ++i) {
       std::vector<A> own(all.begin() + i * classes_,
                          all.begin() + (i + 1) * classes_);
+      for (A& value : own) value = Key(value);
       std::sort(own.begin(), own.end(), std::greater<A>());
       bounds.push_back(i % 3 == 0   ? own[few_ / 3]
                        : i % 3 == 1 ? -static_cast<float>(INFINITY)
@@ -112,11 +121,28 @@ class TopKCheck {
     Check("all classes, bounds", batch, most, {3, rows_, rows_ / 3, 1}, bounds);
   }
 
+  static A Key(A value) {
+    return std::isnan(value) ? -static_cast<A>(INFINITY) : value;
+  }
+
+  // Whether the group of a class is not below a node of minus infinity.
+  bool IsReached(const std::vector<A>& nodes, int64_t example,
+                 int64_t id) const {
+    const TreeView& tree = case_.tree;
+    const int64_t group = tree.row_groups[tree.class_rows[id]];
+    const int64_t parent = tree.group_parents[group];
+    if (parent >= 0) return nodes[example * rows_ + parent] > -INFINITY;
+    return case_.starts.empty() ||
+           case_.starts[example * tree.num_roots + case_.RootOf(group)] >
+               -INFINITY;
+  }
+
   void Check(const std::string& what, const Batch<T>& batch, int64_t k,
              const SearchShape& shape,
              const std::vector<float>& bounds = {}) const {
     std::string error;
     const std::vector<A> all = case_.LogProbsOf(batch, false, &error);
+    const std::vector<A> nodes = case_.LogProbsOf(batch, true, &error);
     const DeviceArray<float> log_probs(batch.size * k);
     const DeviceArray<int64_t> ids(batch.size * k);
     const DeviceBlock scratch(TopKBytes(batch, k, shape));
@@ -130,20 +156,20 @@ class TopKCheck {
     int64_t wrong = 0;
     for (int64_t i = 0; i < batch.size; ++i) {
       const A* own = all.data() + i * classes_;
-      auto key = [&](int64_t c) {
-        return std::isnan(own[c]) ? -static_cast<A>(INFINITY) : own[c];
-      };
-      std::vector<int64_t> order(classes_);
-      std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(),
-                       [&](int64_t a, int64_t c) { return key(a) > key(c); });
-      for (int64_t j = 0; j < k; ++j) {
-        A want = own[order[j]];
-        int64_t want_id = order[j];
-        if (!bounds.empty() && !(want >= bounds[i] && std::isfinite(want))) {
-          want = -static_cast<A>(INFINITY);
-          want_id = -1;
+      std::vector<int64_t> order;
+      for (int64_t c = 0; c < classes_; ++c) {
+        if (bounds.empty() ||
+            (Key(own[c]) >= bounds[i] && IsReached(nodes, i, c))) {
+          order.push_back(c);
         }
+      }
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t c) {
+        return Key(own[a]) > Key(own[c]);
+      });
+      order.resize(std::max<size_t>(order.size(), k), -1);
+      for (int64_t j = 0; j < k; ++j) {
+        const int64_t want_id = order[j];
+        const A want = want_id < 0 ? -static_cast<A>(INFINITY) : own[want_id];
         const float value = values[i * k + j];
         const bool same =
             value == want || (std::isnan(value) && std::isnan(want));

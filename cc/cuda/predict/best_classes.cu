@@ -8,6 +8,7 @@
 #include "cc/cuda/device/device.h"
 #include "cc/cuda/loss/check_arguments.h"
 #include "cc/cuda/predict/examples.h"
+#include "cc/cuda/predict/log_sum.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -59,7 +60,9 @@ DrawFromBestKernel(BestClasses best, double top_p, SampleArguments options,
     double sum = 0;
     for (int i = 0; i < kept; ++i) sums[i] = sum += sums[i];
     *count = kept;
-    too_few[BlockIndex()] = is_reached ? 0 : 1;
+    // Fewer than k are all that there are.
+    const bool all = best.classes[BlockIndex() * k + k - 1] < 0;
+    too_few[BlockIndex()] = is_reached || all ? 0 : 1;
   }
   SyncBlock();
   const double total = sums[*count - 1];
@@ -83,6 +86,31 @@ DrawFromBestKernel(BestClasses best, double top_p, SampleArguments options,
       }
     }
     classes[draw] = best.classes[BlockIndex() * k + low];
+  }
+}
+
+// A warp per example.
+TF_HSM_KERNEL(kThreads)
+ShareRootsKernel(RootShares in) {
+  const int warps = NumThreads() / kWarp;
+  for (int64_t i = BlockIndex() * warps + WarpIndex(); i < in.size;
+       i += NumBlocks() * warps) {
+    const float* from = in.root_log_probs + i * in.num_roots;
+    float most = -static_cast<float>(INFINITY);
+    for (int64_t r = Lane(); r < in.num_roots; r += kWarp) {
+      most = Max(most, from[r]);
+    }
+    most = WarpMax(most);
+    double sum = 0;
+    for (int64_t r = Lane(); r < in.num_roots; r += kWarp) {
+      sum += exp(static_cast<double>(from[r] - most));
+    }
+    const double total = static_cast<double>(most) + log(WarpSum(sum));
+    for (int64_t r = Lane(); r < in.num_roots; r += kWarp) {
+      in.log_shares[i * in.num_roots + r] =
+          static_cast<float>(static_cast<double>(from[r]) - total);
+    }
+    if (Lane() == 0) in.bounds[i] = -static_cast<float>(INFINITY);
   }
 }
 
@@ -111,6 +139,15 @@ std::string DrawFromBest(const BestClasses& best, double top_p,
   Launch(DrawFromBestKernel, best.size, kThreads,
          2 * best.k * sizeof(double) + sizeof(int), stream, best, top_p,
          arguments, classes, too_few);
+  return LaunchError();
+}
+
+std::string ShareRoots(const RootShares& roots, void* stream) {
+  const std::string error =
+      CheckBetween("num_roots", roots.num_roots, 1, int64_t{1} << 31);
+  if (!error.empty()) return error;
+  Launcher(stream).PerWarp(ShareRootsKernel, roots.size, kThreads / kWarp, 0,
+                           roots);
   return LaunchError();
 }
 

@@ -12,7 +12,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include "cc/cuda/api/inference.h"
 #include "cc/cuda/device/convert.h"
@@ -22,7 +21,6 @@ namespace tf_hsm {
 namespace gpu {
 
 constexpr uint64_t kNoKey = ~uint64_t{0};
-constexpr float kLowest = std::numeric_limits<float>::lowest();
 
 // Ascends as the log-probability descends, then as the number ascends, which is
 // below 2^31. NaN counts as minus infinity, but is told apart below that.

@@ -4,6 +4,7 @@
 #ifndef TF_HSM_CC_CUDA_PREDICT_SEARCH_H_
 #define TF_HSM_CC_CUDA_PREDICT_SEARCH_H_
 
+#include <cmath>
 #include <cstdint>
 
 #include "cc/cuda/api/gpu.h"
@@ -32,6 +33,11 @@ struct SearchBuffers {
   uint64_t* best = nullptr;    // [size, k], sorted keys
   uint64_t* picked = nullptr;  // [size, parts, MostPicked], sorted keys
 };
+
+// Whether a node with this log-probability is never opened.
+TF_HSM_DEVICE bool IsUnwanted(const SearchBuffers& in, float log_prob) {
+  return in.wanted != nullptr && !(log_prob > -static_cast<float>(INFINITY));
+}
 
 // Only the roots are reached, and nothing found.
 void BeginSearch(const Launcher& launcher, const SearchBuffers& search);

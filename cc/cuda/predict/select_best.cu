@@ -10,21 +10,19 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
-// What the k-th class, of log-probability `found`, must be replaced by.
+// What classes must be as probable as, where the k-th best has `found`.
 TF_HSM_DEVICE float LeastOf(const SearchBuffers& in, int64_t example,
                             float found) {
-  if (in.wanted == nullptr) return found;
-  // Finite, so that minus infinity is below it.
-  return fmaxf(found, fmaxf(in.wanted[example], kLowest));
+  return in.wanted == nullptr ? found : fmaxf(found, in.wanted[example]);
 }
 
-// What an example reaches the root at `place` with. Infinity would say that it
-// does not.
+// What an example reaches the root at `place` with; infinite if it does not.
 TF_HSM_DEVICE float StartAt(const SearchBuffers& in, int64_t example,
                             int64_t place) {
+  const float far = static_cast<float>(INFINITY);
   const float start = StartOf(in.tree, in.root_log_probs, example, place);
-  return start == static_cast<float>(INFINITY) ? static_cast<float>(NAN)
-                                               : start;
+  if (IsUnwanted(in, start)) return far;
+  return start == far ? static_cast<float>(NAN) : start;
 }
 
 TF_HSM_KERNEL(kBlockThreads)

@@ -76,7 +76,8 @@ OpenGroups(SearchBuffers in, OpenArguments what) {
       const bool could_matter = log_prob >= least || least == none;
       if (what.leaves_only && !could_matter) continue;
       const int64_t below = row_below[r];
-      if (below > group && below < tree.num_groups) {
+      if (below > group && below < tree.num_groups &&
+          !IsUnwanted(in, log_prob)) {
         in.bounds[PlaceOf(in.places, below) * in.size + e] = log_prob;
       }
       if (could_matter && below < 0 && ~below < tree.num_classes) {

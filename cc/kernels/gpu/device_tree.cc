@@ -17,7 +17,7 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
-constexpr int kNumArrays = 6;
+constexpr int kNumArrays = 7;
 
 struct Array {
   const char* name;
@@ -31,7 +31,8 @@ std::array<Array, kNumArrays> ArraysOf(const TreeView& tree) {
            {"class_rows", &TreeView::class_rows, tree.num_classes},
            {"row_groups", &TreeView::row_groups, tree.num_rows},
            {"class_ranks", &TreeView::class_ranks, tree.num_classes},
-           {"row_below", &TreeView::row_below, tree.num_rows}}};
+           {"row_below", &TreeView::row_below, tree.num_rows},
+           {"root_groups", &TreeView::root_groups, tree.num_roots}}};
 }
 
 absl::Status Allocate(OpKernelContext* context, int64_t count, Tensor* tensor) {

@@ -33,8 +33,9 @@ struct DeviceTree {
 };
 
 // Finds or makes the copy of the op's tree. `host` is what Arguments::Read has
-// made of it, or InferenceArguments::Read: of the arrays group_offsets and
-// row_below all others are made, and not read even where the op has them.
+// made of it, or InferenceArguments::Read: of the arrays group_offsets,
+// row_below and root_groups all others are made, and not read even where the op
+// has them.
 absl::Status FindDeviceTree(OpKernelContext* context, const TreeView& host,
                             std::shared_ptr<const DeviceTree>* tree);
 

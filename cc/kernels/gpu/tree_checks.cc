@@ -152,6 +152,11 @@ void FindArraysAbove(TreeView* tree, ArraysAbove* arrays) {
       leaves[g] += leaves_of(row);
     }
   }
+  int64_t before = 0;  // leaves of the trees before
+  for (int64_t root = 0; root < tree->num_roots; ++root) {
+    ranks[tree->root_group(root)] = before;
+    before += leaves[tree->root_group(root)];
+  }
   for (int64_t g = 0; g < tree->num_groups; ++g) {
     int64_t rank = ranks[g];
     for (int64_t row = tree->group_offsets[g]; row < tree->group_offsets[g + 1];

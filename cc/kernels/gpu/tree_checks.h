@@ -25,8 +25,8 @@ struct ArraysAbove {
   std::vector<int64_t> class_ranks;
 };
 
-// Makes them of group_offsets and row_below, which FindLevels has checked, and
-// points `tree` at them.
+// Makes them of group_offsets, row_below and root_groups, which FindLevels has
+// checked, and points `tree` at them.
 void FindArraysAbove(TreeView* tree, ArraysAbove* arrays);
 
 }  // namespace gpu
