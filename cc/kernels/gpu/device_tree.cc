@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cc/core/api/log_probs.h"
+#include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/status.h"
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/tree_checks.h"
@@ -79,7 +80,7 @@ absl::Status Make(OpKernelContext* context, TreeView host, DeviceTree* tree) {
   for (const Array& array : ArraysOf(host)) {
     if (host.*array.data == nullptr) continue;
     const Tensor* tensor;
-    TF_RETURN_IF_ERROR(context->input(array.name, &tensor));
+    TF_RETURN_IF_ERROR(FindOptional(context, array.name, &tensor));
     tree->host_arrays.push_back(*tensor);
   }
   ArraysAbove above;

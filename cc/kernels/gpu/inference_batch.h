@@ -31,12 +31,12 @@ class InferenceBatch {
  public:
   absl::Status Read(OpKernelContext* context) {
     TF_RETURN_IF_ERROR(arguments.Read(context, kDataType<T>));
-    if (arguments.tree.num_roots > 1 || arguments.root_log_probs != nullptr) {
-      return absl::UnimplementedError(
-          "root_groups, root_log_probs: forests are not possible on a GPU; "
-          "keep the weights on the CPU");
+    TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree_));
+    if (arguments.root_log_probs != nullptr) {
+      batch.root_log_probs =
+          Data<const Accumulator<T>>(*arguments.root_log_probs);
     }
-    return SetBatch(context, arguments, &batch, &tree_);
+    return absl::OkStatus();
   }
 
   const Levels& levels() const { return tree_->levels; }

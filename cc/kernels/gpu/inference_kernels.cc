@@ -33,17 +33,17 @@ absl::Status CheckFindBest(const char* name, int64_t k) {
                    ", the most on a GPU; keep the weights on the CPU"));
 }
 
-// Fills best.log_probs and best.classes.
+// Fills best.log_probs and best.classes. `bounds`: see WantedClasses.
 template <typename T>
 absl::Status FindBest(OpKernelContext* context, const BestClasses& best,
-                      InferenceBatch<T>* in) {
+                      const float* bounds, InferenceBatch<T>* in) {
   if constexpr (std::is_same<T, double>::value) {
     return CheckFindBest<T>("top_k", best.k);
   } else {
     const SearchShape shape = FitSearch(in->batch, best.k, kMaxScratchBytes);
     const int64_t bytes = TopKBytes(in->batch, best.k, shape);
     TF_RETURN_IF_ERROR(in->scratch.Allocate(context, bytes));
-    return StatusOf(TopK<T>(in->batch, in->levels(), {best.k, nullptr}, shape,
+    return StatusOf(TopK<T>(in->batch, in->levels(), {best.k, bounds}, shape,
                             const_cast<float*>(best.log_probs),
                             const_cast<int64_t*>(best.classes),
                             in->scratch.data(), StreamOf(context)));
@@ -67,16 +67,15 @@ struct TopKOp : OpAttributes {
           ": there are no beams on a GPU; leave it out, or keep the weights on "
           "the CPU"));
     }
-    if (wanted.bounds != nullptr) {
-      return absl::UnimplementedError(
-          "bounds are not possible on a GPU; keep the weights on the CPU");
-    }
     TF_RETURN_IF_ERROR(CheckFindBest<T>("k", wanted.k));
     TopKOutputs<float> out;
     TF_RETURN_IF_ERROR(out.Allocate(context, in.arguments, wanted));
     const BestClasses best = {in.batch.size, wanted.k, out.log_probs,
                               out.classes};
-    TF_RETURN_IF_ERROR(FindBest(context, best, &in));
+    // Of this type: CheckFindBest refuses float64.
+    const float* bounds =
+        wanted.bounds == nullptr ? nullptr : Data<const float>(*wanted.bounds);
+    TF_RETURN_IF_ERROR(FindBest(context, best, bounds, &in));
     return StatusOf(
         SplitBest(best, out.best_class, out.num_pruned, StreamOf(context)));
   }
@@ -119,6 +118,27 @@ struct SampleOp : OpAttributes {
                               in->scratch.data(), StreamOf(context)));
   }
 
+  // Gives the batch the shares of its roots for their log-probabilities, if it
+  // has these: so top_p is a share. Fills `bounds` for what has no share.
+  static absl::Status UseShares(OpKernelContext* context, DeviceMemory* shares,
+                                DeviceMemory* bounds, InferenceBatch<T>* in) {
+    if constexpr (!std::is_same<T, double>::value) {
+      Batch<T>* batch = &in->batch;
+      if (batch->root_log_probs == nullptr) return absl::OkStatus();
+      const int64_t roots = batch->tree.num_roots;
+      TF_RETURN_IF_ERROR(
+          shares->Allocate(context, batch->size * roots * sizeof(float)));
+      TF_RETURN_IF_ERROR(
+          bounds->Allocate(context, batch->size * sizeof(float)));
+      const RootShares made = {batch->size, roots, batch->root_log_probs,
+                               static_cast<float*>(shares->data()),
+                               static_cast<float*>(bounds->data())};
+      batch->root_log_probs = made.log_shares;
+      return StatusOf(ShareRoots(made, StreamOf(context)));
+    }
+    return absl::OkStatus();
+  }
+
   static absl::Status DrawBest(OpKernelContext* context,
                                const SampleOptions& options,
                                InferenceBatch<T>* in, int64_t* classes) {
@@ -136,7 +156,10 @@ struct SampleOp : OpAttributes {
     const BestClasses best = {size, k,
                               static_cast<const float*>(log_probs.data()),
                               static_cast<const int64_t*>(ids.data())};
-    TF_RETURN_IF_ERROR(FindBest(context, best, in));
+    DeviceMemory shares, bounds;
+    TF_RETURN_IF_ERROR(UseShares(context, &shares, &bounds, in));
+    TF_RETURN_IF_ERROR(
+        FindBest(context, best, static_cast<const float*>(bounds.data()), in));
     TF_RETURN_IF_ERROR(StatusOf(DrawFromBest(
         best, options.top_p, ArgumentsOf(options), classes,
         static_cast<int32_t*>(too_few.data()), StreamOf(context))));

@@ -53,15 +53,15 @@ struct LogProbsGradOp : LogProbsAttributes {
     TF_RETURN_IF_ERROR(
         context->allocate_output(0, in.arguments.inputs->shape(), &dx));
     TF_RETURN_IF_ERROR(context->allocate_output(1, shapes.logits, &dz));
-    // Nobody asks for it where root_log_probs are refused.
     TF_RETURN_IF_ERROR(context->allocate_output(2, shapes.roots, &root_grads));
     TF_RETURN_IF_ERROR(
         in.scratch.Allocate(context, LogProbsGradBytes(in.batch)));
     return StatusOf(LogProbsGrad<T>(
         in.batch, in.levels(),
         {of_nodes, Data<const A>(*values), Data<const A>(*groups)},
-        Data<const A>(*grads), {Data<A>(*dz), Data<A>(*dx), nullptr},
-        in.scratch.data(), StreamOf(context)));
+        Data<const A>(*grads),
+        {Data<A>(*dz), Data<A>(*dx), Data<A>(*root_grads)}, in.scratch.data(),
+        StreamOf(context)));
   }
 };
 
