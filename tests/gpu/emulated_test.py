@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tests.support import (
     gpu_cases,
+    gpu_forest_cases,
     gpu_inference_cases,
     gpu_step_cases,
     oracle,
@@ -190,3 +191,52 @@ def test_broken_trees_for_walks_down(case):
 
 def test_forged_paths():
     gpu_inference_cases.check_forged_paths(EMULATED)
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("name", gpu_cases.FORESTS)
+def test_log_probs_of_forests(name, dtype, nodes):
+    gpu_forest_cases.check_log_probs(EMULATED, name, dtype, nodes)
+
+
+@pytest.mark.parametrize("name", gpu_cases.FORESTS)
+def test_log_probs_of_forests_without_starts(name):
+    check = gpu_forest_cases.check_log_probs
+    check(EMULATED, name, np.float32, nodes=True, has_starts=False)
+
+
+@pytest.mark.parametrize("label_dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("name", ["below three_levels", "below ragged"])
+def test_given_classes_of_forests(name, dtype, label_dtype):
+    gpu_forest_cases.check_given_classes(EMULATED, name, dtype, label_dtype)
+
+
+@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
+@pytest.mark.parametrize("name", gpu_cases.FORESTS)
+def test_top_k_of_forests(name, dtype):
+    gpu_forest_cases.check_top_k(EMULATED, name, dtype)
+
+
+@pytest.mark.parametrize("options", gpu_inference_cases.RESTRICTED)
+@pytest.mark.parametrize(
+    "name, dtype",
+    [("below three_levels", np.float32), ("below huffman_3", np.float16)],
+)
+def test_sample_of_forests(name, dtype, options):
+    gpu_forest_cases.check_sample(EMULATED, name, dtype, **options)
+
+
+def test_sample_of_forests_of_float64():
+    gpu_forest_cases.check_sample(EMULATED, "below ragged", np.float64)
+
+
+def test_roots():
+    gpu_forest_cases.check_no_starts(EMULATED)
+    gpu_forest_cases.check_one_root(EMULATED)
+
+
+@pytest.mark.parametrize("case", gpu_forest_cases.BROKEN_ROOTS)
+def test_broken_roots(case):
+    gpu_forest_cases.check_broken_roots(EMULATED, *case)

@@ -1,0 +1,290 @@
+"""What the ops that go down a forest must do on a GPU: see gpu_cases."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import inference_reference as reference
+from tests.support import oracle
+from tests.support.gpu_cases import FORESTS, build
+from tests.support.gpu_inference_cases import arguments_of
+from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime.tree_tensors import child_tensors
+
+
+def roots_of_rows(forest):
+    """Returns `[R]`, the root that each row is below."""
+    return (
+        np.searchsorted(forest.root_groups, forest.row_groups, side="right") - 1
+    )
+
+
+def problem_of(forest, batch, dtype, seed=0):
+    """Draws a problem, and log-probabilities of the roots `[batch, roots]`."""
+    problem = oracle.random_problem(forest, batch, 5, dtype, seed)
+    rng = np.random.default_rng(seed)
+    starts = 2 * rng.normal(size=[batch, forest.num_roots]) - 3
+    return problem, starts.astype(oracle.accumulator(dtype))
+
+
+def check_log_probs(place, name, dtype, nodes, has_starts=True):
+    """Values and all gradients, those of the roots too."""
+    forest = build(name)
+    problem, starts = problem_of(forest, 7, dtype)
+    roots = roots_of_rows(forest)
+    want, bound = reference.node_log_probs(forest, problem)
+    upstream = np.random.default_rng(1).normal(size=want.shape)
+    upstream = upstream.astype(starts.dtype)
+    if has_starts:
+        want = want + starts[:, roots]
+        bound = bound + 2 * forest.depth * oracle.unit_roundoff(
+            starts.dtype
+        ) * abs(want)
+    of_rows = upstream
+    if not nodes:
+        want, bound, upstream = (
+            reference.by_class(forest, a) for a in (want, bound, upstream)
+        )
+        of_rows = reference.by_row(forest, upstream)
+    parameter = tf.Variable if nodes else tf.constant
+    sources = list(arguments_of(place, problem, parameter))
+    weights, biases, inputs = sources
+    given = None
+    if has_starts:
+        with tf.device(place.device):
+            given = tf.constant(starts)
+        sources.append(given)
+
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            values = tf_hsm.hierarchical_softmax_log_probs(
+                weights,
+                biases,
+                inputs,
+                forest,
+                nodes=nodes,
+                root_log_probs=given,
+            )
+        return values, *tape.gradient(
+            values, sources, output_gradients=tf.constant(upstream)
+        )
+
+    values, dw, db, dx, *of_starts = place.run(run)
+    assert values.device.endswith(place.device), values.device
+    reference.assert_near(values, want, bound)
+    want, bound = reference.gradients(forest, problem, of_rows)
+    for field, actual in [("dx", dx), ("dw", dw), ("db", db)]:
+        # Relative to log-probabilities that are as large again.
+        reference.assert_near(
+            actual, getattr(want, field), 3 * getattr(bound, field), field
+        )
+    for actual in of_starts:
+        sums = np.stack(
+            [
+                of_rows[:, roots == root].astype(float).sum(-1)
+                for root in range(forest.num_roots)
+            ],
+            -1,
+        )
+        sizes = abs(of_rows).sum(-1, keepdims=True).astype(float)
+        unit = oracle.unit_roundoff(starts.dtype)
+        reference.assert_near(
+            actual, sums, forest.num_rows * unit * sizes, "roots"
+        )
+
+
+def check_given_classes(place, name, dtype, label_dtype):
+    """Those of given classes; -1 is below none of the roots."""
+    forest = build(name)
+    problem, starts = problem_of(forest, 6, dtype, 1)
+    want, bound = reference.node_log_probs(forest, problem)
+    want = want + starts[:, roots_of_rows(forest)]
+    want, bound = (reference.by_class(forest, a) for a in (want, bound))
+    rng = np.random.default_rng(0)
+    classes = rng.integers(forest.num_classes, size=[6, 9])
+    want, bound = (
+        np.take_along_axis(a, classes, axis=1) for a in (want, bound)
+    )
+    elsewhere, wrong = rng.random((2, 6, 9)) < 0.3
+    classes[elsewhere] = -1
+    wrong &= ~elsewhere
+    classes[wrong] = np.resize([forest.num_classes, -2], wrong.sum())
+    weights, biases, inputs = arguments_of(place, problem, tf.Variable)
+
+    def run(root_log_probs):
+        return place.run(
+            lambda: tf_hsm.hierarchical_softmax_log_prob(
+                weights,
+                biases,
+                tf.constant(classes, label_dtype),
+                inputs,
+                forest,
+                root_log_probs=root_log_probs,
+            )
+        ).numpy()
+
+    values = run(starts)
+    assert (values[elsewhere] == -np.inf).all()
+    assert np.isnan(values[wrong]).all()
+    known = ~elsewhere & ~wrong
+    slack = 16 * oracle.unit_roundoff(values.dtype) * (3 + abs(want))
+    reference.assert_near(np.where(known, values, want), want, bound + slack)
+    # Without them each root is given, and -1 is no class.
+    values = run(None)
+    assert np.isnan(values[~known]).all() and (values[known] <= 0).all()
+
+
+def check_top_k(place, name, dtype):
+    """The bits and the order of a sort, with and without starts and bounds."""
+    forest = build(name)
+    problem, starts = problem_of(forest, 9, dtype)
+    starts[3, : forest.num_roots // 2] = -np.inf
+    starts[4] = -np.inf
+    arguments = arguments_of(place, problem, tf.Variable)
+    n = forest.num_classes
+    for given in (None, starts):
+        values = place.run(
+            functools.partial(
+                tf_hsm.hierarchical_softmax_log_probs,
+                *arguments,
+                forest,
+                root_log_probs=given,
+            )
+        ).numpy()
+        order = reference.ranking(values)
+        sorted_values = np.take_along_axis(values, order, -1)
+        bounds = sorted_values[:, n // 3].copy()
+        bounds[1::3] += 0.01
+        bounds[[2, 4, 5, 7]] = np.nan, -np.inf, np.inf, -np.inf
+        for k in {1, min(5, n), n}:
+            find = functools.partial(
+                tf_hsm.hierarchical_softmax_top_k,
+                *arguments,
+                forest,
+                k,
+                root_log_probs=given,
+            )
+            found = place.run(find)
+            np.testing.assert_array_equal(found.classes, order[:, :k])
+            np.testing.assert_array_equal(found.log_probs, sorted_values[:, :k])
+            found = place.run(functools.partial(find, bounds=bounds))
+            least = np.where(np.isnan(bounds), -np.inf, bounds)
+            left = sorted_values[:, :k] >= least[:, np.newaxis]
+            left &= sorted_values[:, :k] > -np.inf
+            np.testing.assert_array_equal(
+                found.classes, np.where(left, order[:, :k], -1)
+            )
+            np.testing.assert_array_equal(
+                found.log_probs, np.where(left, sorted_values[:, :k], -np.inf)
+            )
+
+
+def check_sample(place, name, dtype, **options):
+    """The draws of the CPU, but where rounding moves the edge of a share."""
+    forest = build(name)
+    problem, starts = problem_of(forest, 4, dtype)
+    starts[1, ::2] = -np.inf
+    starts[2] -= 50
+    call = functools.partial(
+        tf_hsm.hierarchical_softmax_sample,
+        tree=forest,
+        num_samples=60,
+        seed=[3, 2**40],
+        **options,
+    )
+    with tf.device("CPU:0"):
+        want = call(
+            problem.weights,
+            problem.biases,
+            problem.inputs,
+            root_log_probs=starts,
+        ).numpy()
+    arguments = arguments_of(place, problem)
+    draws = place.run(
+        functools.partial(call, *arguments, root_log_probs=starts)
+    ).numpy()
+    moved = 8 * oracle.operand_roundoff(dtype)
+    assert np.mean(draws == want) > 0.99 - moved
+    # No root, or NaN.
+    starts[0], starts[3, -1] = -np.inf, np.nan
+    draws = place.run(
+        functools.partial(call, *arguments, root_log_probs=starts)
+    ).numpy()
+    assert (draws[0] == -1).all() and (draws[1:3] >= 0).all()
+    assert (draws[3] == -1).all()
+
+
+def check_no_starts(place):
+    """Nothing says how probable several roots are."""
+    forest = build(FORESTS[0])
+    problem, _ = problem_of(forest, 2, np.float32)
+    arguments = arguments_of(place, problem)
+    for options in ({}, {"top_k": 3}, {"top_p": 0.5}):
+        call = functools.partial(
+            tf_hsm.hierarchical_softmax_sample,
+            *arguments,
+            forest,
+            3,
+            1,
+            **options,
+        )
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="root_log_probs must be"
+        ):
+            place.run(call)
+
+
+def check_one_root(place):
+    """The log-probability of a tree's root counts for all of it."""
+    tree = build("random")
+    problem, starts = problem_of(tree, 5, np.float64)
+    arguments = arguments_of(place, problem)
+    values = [
+        place.run(
+            functools.partial(
+                tf_hsm.hierarchical_softmax_log_probs,
+                *arguments,
+                tree,
+                root_log_probs=given,
+            )
+        )
+        for given in (starts, None)
+    ]
+    np.testing.assert_allclose(values[0], values[1] + starts, rtol=1e-13)
+
+
+# Arguments of check_broken_roots, of a forest of twelve trees: root_groups.
+BROKEN_ROOTS = [
+    (lambda roots: [1, *roots[1:]], r"root_groups\[0\] = 1 is outside"),
+    (lambda roots: [0, 6, 6, *roots[3:]], r"root_groups\[2\] = 6 is outside"),
+    (lambda roots: [*roots[:-1], 99], r"root_groups\[11\] = 99 is outside"),
+    (lambda roots: [0, 7, *roots[2:]], "row_below: no row has group 6 below"),
+    (lambda roots: [0, 5, *roots[2:]], r"root_groups\[1\] = 5"),
+]
+
+
+def check_broken_roots(place, change, message):
+    """An error that names the array, the position and the value."""
+    forest = build("below three_levels")
+    problem, starts = problem_of(forest, 3, np.float32)
+    arrays = child_tensors(forest)._asdict()
+    with tf.device("CPU"):
+        roots = tf.constant(change(forest.root_groups.tolist()), tf.int64)
+    arrays["root_groups"] = [roots]
+
+    def run():
+        return raw_ops.tf_hsm_log_probs(
+            weights=problem.weights,
+            biases=[problem.biases],
+            inputs=problem.inputs,
+            **arrays,
+            root_log_probs=[starts],
+            Taccumulator=tf.float32,
+        ).log_probs
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        place.run(run)
