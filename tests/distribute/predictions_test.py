@@ -40,7 +40,7 @@ def heads(name, count, seed=0, scale=1.0):
 
 pytestmark = pytest.mark.parametrize(
     "name, count",
-    [(name, count) for name in TREES for count in (1, 3, 8)],
+    [("huffman", 1), *[(name, count) for name in TREES for count in (3, 8)]],
 )
 
 
@@ -80,8 +80,8 @@ def test_log_prob(name, count):
         several.log_prob([[0, 1], [2, 60]], inputs[:2])
 
 
-@pytest.mark.parametrize("scale", [0.1, 1.0, 8.0])
-@pytest.mark.parametrize("k", [1, 5, 59, 60])
+@pytest.mark.parametrize("scale", [0.1, 8.0])
+@pytest.mark.parametrize("k", [1, 5, 60])
 def test_top_k(name, count, k, scale):
     one, several, inputs = heads(name, count, scale=scale)
     wanted = one.top_k(inputs, k)

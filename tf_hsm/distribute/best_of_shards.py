@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_hsm.distribute.sharded_rows import Routes
 from tf_hsm.ops.top_k import BeamTopK, hierarchical_softmax_top_k
+from tf_hsm.partition import routing
 
 
 def best_classes(rows, inputs, k, beam_width=None):
@@ -47,18 +48,17 @@ def best_classes(rows, inputs, k, beam_width=None):
     bounds = best.log_probs[:, -1]
     others = [best]
     for i, part in enumerate(rows.shards):
-        asked = (at_home != i) & (home[:, i] >= bounds)
-        examples = tf.where(asked)[:, 0]
+        route = routing.route((at_home != i) & (home[:, i] >= bounds))
         found = _search(
             rows,
             part,
-            tf.gather(inputs, examples),
-            tf.gather(starts, examples),
+            route.take(inputs),
+            route.take(starts),
             k,
             beam_width,
-            tf.gather(bounds, examples),
+            route.take(bounds),
         )
-        others.append(_spread(found, examples, tf.size(bounds)))
+        others.append(_spread(found, route, tf.size(bounds)))
     return _merge(others, k)
 
 
@@ -103,14 +103,13 @@ def _padded(found, k):
     )
 
 
-def _spread(found, examples, count):
-    """What was found for some examples `[b]`, as that for all `count`."""
-    at = examples[:, tf.newaxis]
+def _spread(found, route, count):
+    """What was found for the examples of a route, as that for all `count`."""
 
     def spread(values, rest):
         shape = tf.concat([[count], tf.shape(values)[1:]], 0)
         every = tf.fill(shape, tf.constant(rest, values.dtype))
-        return tf.tensor_scatter_nd_update(every, at, values)
+        return route.replace(every, values)
 
     return BeamTopK(*map(spread, found, (-float("inf"), -1, 0)))
 

@@ -12,6 +12,7 @@ from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_probs,
 )
 from tf_hsm.ops.sample import hierarchical_softmax_sample, seed_pair
+from tf_hsm.partition import routing
 from tf_hsm.runtime import arguments
 
 # The classes that are looked for first where only their sum is known; then
@@ -52,19 +53,18 @@ def log_prob(rows, classes, inputs):
     result = tf.gather(starts, units, batch_dims=1)
     for part in rows.shards:
         begin, end = part.places.start, part.places.stop
-        mine = (places >= begin) & (places < end)
-        local = tf.where(mine, places - begin, -1)
-        examples = indices_of(tf.reduce_any(mine, -1))
+        route = routing.route((places >= begin) & (places < end))
+        local = route.own(route.take(places) - begin, -1)
         with tf.device(part.device):
             found = hierarchical_softmax_log_prob(
                 part.weights,
                 part.biases,
-                tf.gather(local, examples),
-                tf.gather(inputs, examples),
+                local,
+                route.take(inputs),
                 part.tree,
-                root_log_probs=tf.gather(starts[:, part.units], examples),
+                root_log_probs=route.take(starts[:, part.units]),
             )
-        result = replace(result, examples, tf.gather(mine, examples), found)
+        result = route.replace(result, found)
     return tf.reshape(result, shape)
 
 
@@ -83,7 +83,7 @@ def sample(
     """
     shape = tf.shape(inputs)[:-1]
     inputs = tf.reshape(inputs, [-1, inputs.shape[-1]])
-    seeds = tf.random.split(seed_pair(seed), len(rows.shards) + 2)
+    seeds = tf.unstack(tf.random.split(seed_pair(seed), len(rows.shards) + 2))
     if top_k is None and top_p is None:
         classes = _draw(rows, inputs, num_samples, seeds, temperature)
     else:
@@ -111,22 +111,21 @@ def _draw(rows, inputs, num_samples, seeds, temperature):
         drawn = _categorical(starts[:, rows.top.units], num_samples, seeds[1])
         drawn = tf.gather(rows.classes_of(rows.top), tf.maximum(drawn, 0))
         result = tf.where(chosen == 0, drawn, result)
-    for i, part in enumerate(rows.shards, 1):
-        mine = chosen == i
-        examples = indices_of(tf.reduce_any(mine, -1))
+    routes = routing.routes(chosen, len(rows.shards), first=1)
+    for part, route, seed in zip(rows.shards, routes, seeds[2:], strict=True):
         with tf.device(part.device):
             drawn = hierarchical_softmax_sample(
                 part.weights,
                 part.biases,
-                tf.gather(inputs, examples),
+                route.take(inputs),
                 part.tree,
                 num_samples,
-                seeds[i + 1],
+                seed,
                 temperature,
-                root_log_probs=tf.gather(starts[:, part.units], examples),
+                root_log_probs=route.take(starts[:, part.units]),
             )
             drawn = tf.gather(rows.classes_of(part), drawn)
-        result = replace(result, examples, tf.gather(mine, examples), drawn)
+        result = route.replace(result, drawn)
     return result
 
 
@@ -180,14 +179,3 @@ def _categorical(log_probs, num_samples, seed):
     drawn = tf.random.stateless_categorical(log_probs, num_samples, seed)
     any_ = tf.reduce_any(log_probs > none, -1, keepdims=True)
     return tf.where(any_, drawn, tf.constant(-1, tf.int64))
-
-
-def indices_of(mask):
-    """Where `mask [B]` is true, `[b]` int64."""
-    return tf.where(mask)[:, 0]
-
-
-def replace(values, examples, mask, others):
-    """Values `[B, C]` whose examples `[b]` have `others [b, C]` by a mask."""
-    new = tf.where(mask, others, tf.gather(values, examples))
-    return tf.tensor_scatter_nd_update(values, examples[:, tf.newaxis], new)
