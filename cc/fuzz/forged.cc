@@ -111,9 +111,12 @@ void Fuzz(Bytes* bytes) {
   WithKernel(bytes, [&](auto zero, Isa isa, double, double) {
     using T = decltype(zero);
     const Case c = DrawCase(bytes);
-    OwnedTree owned = RandomTree(c.groups, c.most, c.inner, bytes);
+    OwnedTree owned = RandomForest(c.trees, c.groups, c.most, c.inner, bytes);
     const int64_t rows = owned.row_groups.size();
     if (bytes->Coin()) Corrupt(&owned, bytes);
+    for (int64_t left = bytes->In(0, 3); left > 1; --left) {
+      owned.parents[(*bytes)() % owned.parents.size()] = -1;
+    }
     for (int64_t left = bytes->In(0, 3); left > 0; --left) {
       owned.ranks[(*bytes)() % owned.ranks.size()] = bytes->Any();
     }

@@ -22,6 +22,18 @@ bool Same(A a, A b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
+// Other groups as roots, ascending from 0, as many as there were.
+template <typename T>
+void ForgeRoots(Head<T>* head, Bytes* bytes) {
+  std::vector<int64_t>& roots = head->owned.roots;
+  const int64_t groups = head->owned.parents.size();
+  const int64_t count = roots.size();
+  for (int64_t r = 1; r < count; ++r) {
+    const int64_t room = groups - (count - r) - roots[r - 1];
+    roots[r] = roots[r - 1] + 1 + (*bytes)() % room;
+  }
+}
+
 // The log-probabilities of all classes, if this is a tree, and their gradient.
 template <typename T>
 std::vector<Accumulator<T>> FuzzAll(const Head<T>& head,
@@ -40,8 +52,9 @@ std::vector<Accumulator<T>> FuzzAll(const Head<T>& head,
   if (!is_finite) MakeSpecial(bytes, &grads);
   std::vector<A> dz(head.batch * tree.num_rows, NAN);
   std::vector<A> dx(head.batch * head.width, NAN);
+  std::vector<A> by_roots(head.batch * tree.num_roots, NAN);
   LogProbsGrad<T>(scorer, levels, {of_nodes, values.data(), groups.data()},
-                  grads.data(), dz.data(), dx.data());
+                  grads.data(), dz.data(), dx.data(), by_roots.data());
   if (is_finite) {
     const std::vector<double> w = ToDoubles(head.weights);
     const double unit = std::ldexp(1.0, sizeof(A) == 4 ? -24 : -53);
@@ -78,12 +91,19 @@ void FuzzClasses(const Head<T>& head, const GroupScorer<T>& scorer,
   for (int64_t& c : classes) c = (*bytes)() % num_classes;
   const bool is_forged = !classes.empty() && bytes->In(0, 7) == 0;
   if (is_forged) classes[(*bytes)() % classes.size()] = bytes->Any();
+  const bool has_none =
+      !classes.empty() && !head.starts.empty() && bytes->Coin();
+  if (has_none) classes[(*bytes)() % classes.size()] = -1;
   std::vector<Accumulator<T>> got(classes.size());
   const std::string error =
       ClassLogProbs<T>(scorer, classes.data(), count, got.data());
   if (all.empty() || is_forged) return;
   Expect(error.empty(), error);
   for (size_t at = 0; at < classes.size(); ++at) {
+    if (classes[at] < 0) {
+      Expect(got[at] == -INFINITY, "log-probability of no class");
+      continue;
+    }
     Expect(Same(got[at], all[at / count * num_classes + classes[at]]),
            "log-probability of a class");
   }
@@ -98,12 +118,17 @@ void FuzzSearch(const Head<T>& head, const GroupScorer<T>& scorer,
   options.max_classes = 1 + (*bytes)() % num_classes;
   if (bytes->In(0, 3) == 0) options.max_mass = bytes->In(0, 100) / 100.0;
   if (bytes->Coin()) options.beam_width = std::max<int64_t>(bytes->Any(), 0);
+  const bool has_bounds = bytes->In(0, 3) == 0;
+  std::vector<A> bounds = Draw<A>(head.batch, 255, bytes);
+  MakeSpecial(bytes, &bounds);
   std::vector<std::vector<RankedClass<A>>> found(head.batch);
   const std::string error = FindBestClasses<T>(
-      scorer, options, [&](int64_t example, const SearchResult<A>& result) {
+      scorer, options,
+      [&](int64_t example, const SearchResult<A>& result) {
         found[example].assign(result.classes,
                               result.classes + result.num_classes);
-      });
+      },
+      has_bounds ? bounds.data() : nullptr);
   if (all.empty()) return;
   Expect(error.empty(), error);
   const auto key = [](A value) {
@@ -118,10 +143,13 @@ void FuzzSearch(const Head<T>& head, const GroupScorer<T>& scorer,
       Expect(Same(c.log_prob, values[c.id]), "log-probability of a best class");
       Expect(k == 0 || key(found[i][k - 1].log_prob) >= key(c.log_prob),
              "best classes are sorted");
+      Expect(!has_bounds || key(c.log_prob) >= key(bounds[i]),
+             "best classes are above the bound");
     }
     const int64_t count = found[i].size();
     Expect(count == options.max_classes ||
-               (options.max_mass <= 1 && count <= options.max_classes),
+               ((options.max_mass <= 1 || has_bounds) &&
+                count <= options.max_classes),
            "how many are found");
     if (options.beam_width > 0 || count == 0) continue;
     int64_t better = 0;
@@ -162,10 +190,12 @@ void Fuzz(Bytes* bytes) {
     const bool is_tree = bytes->Coin();
     const bool is_finite = bytes->Coin();
     if (!is_tree) Corrupt(&head.owned, bytes);
+    if (!is_tree && bytes->Coin()) ForgeRoots(&head, bytes);
     if (!is_finite) {
       MakeSpecial(bytes, &head.weights);
       MakeSpecial(bytes, &head.biases);
       MakeSpecial(bytes, &head.x);
+      MakeSpecial(bytes, &head.starts);
       head.Pack();
     }
     const GroupScorer<T> scorer =

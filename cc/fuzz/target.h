@@ -40,8 +40,8 @@ void WithKernel(Bytes* bytes, const Call& call) {
   }
 }
 
-// A batch and a tree of few groups; now and then one of several blocks of
-// examples, or of wide rows.
+// A batch, and a tree of few groups or a forest; now and then one of several
+// blocks of examples, or of wide rows.
 inline Case DrawCase(Bytes* bytes) {
   const bool is_long = bytes->In(0, 7) == 0, is_wide = bytes->In(0, 7) == 0;
   Case c;
@@ -51,6 +51,7 @@ inline Case DrawCase(Bytes* bytes) {
   c.most = static_cast<int>(bytes->In(0, 3) == 0 ? bytes->In(1, 120)
                                                  : bytes->In(1, 9));
   c.inner = bytes->In(0, 16) / 16.0;
+  c.trees = static_cast<int>(bytes->Coin() ? 1 : bytes->In(1, 6));
   return c;
 }
 

@@ -25,6 +25,18 @@ std::vector<int64_t> DrawClasses(int64_t examples, int64_t count,
   return classes;
 }
 
+// Of a forest, now and then the class that is below none of its roots.
+template <typename T>
+std::vector<int64_t> DrawClasses(const Head<T>& head, int64_t count,
+                                 std::mt19937* rng) {
+  std::vector<int64_t> classes =
+      DrawClasses(head.batch, count, head.tree().num_classes, rng);
+  for (int64_t& c : classes) {
+    if (!head.starts.empty() && (*rng)() % 5 == 0) c = -1;
+  }
+  return classes;
+}
+
 template <typename T>
 std::vector<Accumulator<T>> Run(const GroupScorer<T>& scorer,
                                 const std::vector<int64_t>& classes,
@@ -41,15 +53,16 @@ void Check(const Head<T>& head, int64_t count, Isa isa, const std::string& name,
            std::mt19937* rng) {
   using A = Accumulator<T>;
   const TreeView tree = head.tree();
-  const std::vector<int64_t> classes =
-      DrawClasses(head.batch, count, tree.num_classes, rng);
+  const std::vector<int64_t> classes = DrawClasses(head, count, rng);
   const std::vector<A> got = Run(head.On(isa), classes, count);
   Expect(SameBits(got, Run(head.On(isa, Reversed), classes, count)),
          name + ": the order of items changes the bits");
   const std::vector<A> all = ClassValues(head.On(isa));
   std::vector<A> same;
   for (size_t at = 0; at < classes.size(); ++at) {
-    same.push_back(all[at / count * tree.num_classes + classes[at]]);
+    same.push_back(classes[at] < 0
+                       ? -INFINITY
+                       : all[at / count * tree.num_classes + classes[at]]);
   }
   Expect(SameBits(got, same), name + ": other bits than those of all classes");
 }
@@ -59,12 +72,12 @@ void CheckReference(const Head<T>& head, Isa isa, const std::string& name,
                     std::mt19937* rng) {
   const TreeView tree = head.tree();
   constexpr int64_t kCount = 9;
-  const std::vector<int64_t> classes =
-      DrawClasses(head.batch, kCount, tree.num_classes, rng);
+  const std::vector<int64_t> classes = DrawClasses(head, kCount, rng);
   const auto got = Run(head.On(isa), classes, kCount);
   const std::vector<double> want = WantedLogProbs(head);
   const double tolerance = Tolerance(head);
   for (size_t at = 0; at < classes.size(); ++at) {
+    if (classes[at] < 0) continue;
     const int64_t row = tree.class_rows[classes[at]];
     NearOrSame(got[at], want[at / kCount * tree.num_rows + row], tolerance,
                name + " log p");
@@ -100,6 +113,19 @@ void CheckErrors(std::mt19937* rng) {
            error);
   }
   Expect(Run(head.On(Isa::kBaseline), {}, 0).empty(), "no classes");
+
+  // A path that ends at a group of no root.
+  OwnedTree forest = RandomForest(3, 4, 5, 0.5, rng);
+  forest.roots[1] -= forest.roots[1] > 1 ? 1 : -1;
+  const Head<float> other = RandomHead<float>(forest, 1, 3, true, rng);
+  std::vector<int64_t> all(forest.class_rows.size());
+  for (size_t c = 0; c < all.size(); ++c) all[c] = c;
+  std::vector<float> log_probs(all.size());
+  const std::string error = ClassLogProbs<float>(
+      other.On(Isa::kBaseline), all.data(), all.size(), log_probs.data());
+  Expect(error.find(" = -1, but the group is not one of root_groups") !=
+             std::string::npos,
+         error);
 }
 
 void CheckGarbage(std::mt19937* rng) {

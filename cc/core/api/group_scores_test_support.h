@@ -4,6 +4,7 @@
 #ifndef TF_HSM_CC_CORE_API_GROUP_SCORES_TEST_SUPPORT_H_
 #define TF_HSM_CC_CORE_API_GROUP_SCORES_TEST_SUPPORT_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -57,6 +58,7 @@ struct Head {
   int64_t width = 0;
   std::vector<T> weights, biases, x;  // biases are empty if there are none
   std::vector<A> packed;              // x
+  std::vector<A> starts;              // [batch, roots]; empty of one tree
 
   TreeView tree() const { return owned.view(); }
 
@@ -72,6 +74,7 @@ struct Head {
     scorer.biases = biases.empty() ? nullptr : biases.data();
     scorer.width = width;
     scorer.x = packed.data();
+    scorer.root_log_probs = starts.empty() ? nullptr : starts.data();
     scorer.num_examples = batch;
     scorer.table = &KernelTableFor<T>(isa);
     scorer.parallel = parallel;
@@ -82,6 +85,9 @@ struct Head {
   GroupScorer<T> On(Isa isa, int64_t begin, int64_t end) const {
     GroupScorer<T> scorer = On(isa);
     scorer.x += begin * Padded(width);
+    if (!starts.empty()) {
+      scorer.root_log_probs += begin * scorer.tree.num_roots;
+    }
     scorer.num_examples = end - begin;
     return scorer;
   }
@@ -94,18 +100,22 @@ Head<T> RandomHead(OwnedTree owned, int64_t batch, int64_t width,
   head.owned = std::move(owned);
   head.batch = batch;
   head.width = width;
-  const int64_t rows = head.tree().num_rows;
+  const int64_t rows = head.tree().num_rows, roots = head.tree().num_roots;
   head.weights = Draw<T>(rows * width, 32, rng);
   head.biases = Draw<T>(with_bias ? rows : 0, 64, rng);
   head.x = Draw<T>(batch * width, 64, rng);
   head.Pack();
+  if (roots > 1) {
+    head.starts = Draw<Accumulator<T>>(batch * roots, 64, rng);
+    for (auto& start : head.starts) start -= 2;
+  }
   return head;
 }
 
 template <typename T, typename Rng>
 Head<T> RandomHead(const Case& c, bool with_bias, Rng* rng) {
-  return RandomHead<T>(RandomTree(c.groups, c.most, c.inner, rng), c.batch,
-                       c.width, with_bias, rng);
+  return RandomHead<T>(RandomForest(c.trees, c.groups, c.most, c.inner, rng),
+                       c.batch, c.width, with_bias, rng);
 }
 
 // log p of all nodes, [batch, rows], from the scalar reference.
@@ -120,6 +130,12 @@ std::vector<double> WantedLogProbs(const Head<T>& head) {
     ReferenceLogProbs(tree, head.width, w.data(),
                       b.empty() ? nullptr : b.data(), x.data() + i * head.width,
                       log_probs.data() + i * tree.num_rows);
+  }
+  if (head.starts.empty()) return log_probs;
+  const std::vector<int64_t> roots = RootsOfGroups(tree);
+  for (size_t at = 0; at < log_probs.size(); ++at) {
+    const int64_t root = roots[tree.row_groups[at % tree.num_rows]];
+    log_probs[at] += head.starts[at / tree.num_rows * tree.num_roots + root];
   }
   return log_probs;
 }
@@ -138,10 +154,14 @@ std::vector<Accumulator<T>> ClassValues(const GroupScorer<T>& scorer) {
   return values;
 }
 
+// The rows of the longest path.
 inline int64_t Depth(const TreeView& tree) {
-  std::vector<int64_t> levels;
-  FindLevels(tree, &levels);
-  return static_cast<int64_t>(levels.size()) - 1;
+  std::vector<int64_t> depths;  // of groups
+  for (int64_t g = 0; g < tree.num_groups; ++g) {
+    const int64_t parent = tree.group_parents[g];
+    depths.push_back(parent < 0 ? 1 : depths[tree.row_groups[parent]] + 1);
+  }
+  return *std::max_element(depths.begin(), depths.end());
 }
 
 // A group whose only row is switched off has no distribution.
@@ -151,11 +171,12 @@ inline bool HasSiblings(const TreeView& tree, int64_t row) {
 }
 
 // The tolerance of a log-probability, relative to 1 and its size. A logit sums
-// `width` products below 1/2; a path adds `depth` terms.
+// `width` products below 1/2; a path adds `depth` terms, and a start.
 template <typename T>
 double Tolerance(const Head<T>& head) {
   const double unit = std::ldexp(1.0, sizeof(Accumulator<T>) == 4 ? -24 : -53);
-  return unit * (4 * head.width + 64) * Depth(head.tree());
+  const int64_t terms = Depth(head.tree()) + !head.starts.empty();
+  return unit * (4 * head.width + 64) * terms;
 }
 
 // Near, for values that may be infinite or NaN: then they must be the same.
@@ -165,7 +186,8 @@ inline void NearOrSame(double got, double want, double tolerance,
   Expect(std::isnan(want) ? std::isnan(got) : got == want, what);
 }
 
-// Overwrites up to three numbers of a tree's arrays.
+// Overwrites up to three numbers of a tree's arrays, but for the roots, which
+// every op checks first.
 template <typename Rng>
 void Corrupt(OwnedTree* tree, Rng* rng) {
   std::vector<int64_t>* const arrays[] = {&tree->offsets,    &tree->parents,
@@ -216,16 +238,27 @@ void ForEachKernel(const Function& check) {
 inline std::string Named(const std::string& kernel, const Case& c, bool bias) {
   return kernel + " B=" + std::to_string(c.batch) +
          " D=" + std::to_string(c.width) + " G=" + std::to_string(c.groups) +
-         (bias ? " biased" : "");
+         (c.trees > 1 ? " forest" : "") + (bias ? " biased" : "");
 }
 
 // Ragged widths, with and without a group that is wider than a vector; a chain
 // of groups, one group, groups of one.
 constexpr Case kHeadCases[] = {
-    {1, 1, 1, 1, 0},       {3, 0, 20, 4, 0.5},    {50, 17, 40, 9, 0.3},
-    {5, 15, 3, 4, 0.5},    {60, 16, 20, 70, 0.1}, {7, 300, 60, 13, 1},
-    {9, 31, 50, 1, 1},     {0, 5, 3, 3, 0.5},     {2, 8, 3, 900, 0.01},
-    {13, 33, 200, 2, 0.9}, {2, 3, 400, 3, 0}};
+    {1, 1, 1, 1, 0},
+    {3, 0, 20, 4, 0.5},
+    {50, 17, 40, 9, 0.3},
+    {5, 15, 3, 4, 0.5},
+    {60, 16, 20, 70, 0.1},
+    {7, 300, 60, 13, 1},
+    {9, 31, 50, 1, 1},
+    {0, 5, 3, 3, 0.5},
+    {2, 8, 3, 900, 0.01},
+    {13, 33, 200, 2, 0.9},
+    {2, 3, 400, 3, 0},
+    // Forests: mixed, of deep trees, of single groups.
+    {20, 9, 12, 5, 0.5, 4},
+    {7, 6, 60, 2, 0.9, 3},
+    {33, 17, 1, 30, 0, 40}};
 
 // The main function of a test. For every ISA and element type, it calls
 // Checks::OfHead(head, isa, name, bias, rng) for the cases, without and with a

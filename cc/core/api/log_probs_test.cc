@@ -22,7 +22,7 @@ namespace {
 
 template <typename A>
 struct Outputs {
-  std::vector<A> values, groups, dz, dx;
+  std::vector<A> values, groups, dz, dx, roots;
 };
 
 // Without `grads`, the forward only.
@@ -43,9 +43,10 @@ Outputs<Accumulator<T>> Run(const GroupScorer<T>& scorer, bool of_nodes,
   if (grads.empty()) return out;
   out.dz.assign(examples * tree.num_rows, NAN);
   out.dx.assign(examples * scorer.width, NAN);
+  out.roots.assign(examples * tree.num_roots, NAN);
   LogProbsGrad<T>(scorer, levels,
                   {of_nodes, out.values.data(), out.groups.data()},
-                  grads.data(), out.dz.data(), out.dx.data());
+                  grads.data(), out.dz.data(), out.dx.data(), out.roots.data());
   return out;
 }
 
@@ -65,10 +66,14 @@ Outputs<double> WantedGrads(const Head<T>& head, bool of_nodes,
   Outputs<double> want;
   want.dz.resize(head.batch * tree.num_rows);
   want.dx.resize(head.batch * head.width);
+  want.roots.resize(head.batch * tree.num_roots);
+  const std::vector<int64_t> roots = RootsOfGroups(tree);
   for (int64_t i = 0; i < head.batch; ++i) {
     for (int64_t c = 0; c < targets; ++c) {
       const double g = grads[i * targets + c];
       if (g == 0) continue;
+      const int64_t root = roots[tree.row_groups[tree.class_rows[c]]];
+      want.roots[i * tree.num_roots + root] += g;
       ReferenceLoss(tree, head.width, w.data(), b.empty() ? nullptr : b.data(),
                     x.data() + i * head.width, c, -g,
                     want.dx.data() + i * head.width, nullptr,
@@ -102,6 +107,9 @@ void CompareGrads(const Outputs<A>& got, const Outputs<double>& want,
   for (size_t i = 0; i < want.dx.size(); ++i) {
     NearOrSame(got.dx[i], want.dx[i], tolerance, name + " dx");
   }
+  for (size_t i = 0; i < want.roots.size(); ++i) {
+    NearOrSame(got.roots[i], want.roots[i], tolerance, name + " by roots");
+  }
 }
 
 template <typename T>
@@ -124,10 +132,12 @@ void Check(const Head<T>& head, Isa isa, const std::string& name,
       same = same && SameBits<A>({nodes.values[i * rows + tree.class_rows[c]]},
                                  {classes.values[i * tree.num_classes + c]});
     }
-    for (int64_t g = 1; g < tree.num_groups; ++g) {
+    for (int64_t g = 0, root = 0; g < tree.num_groups; ++g) {
+      const int64_t parent = tree.group_parents[g];
+      const A above = parent < 0 ? head.On(isa).Start(i, root++)
+                                 : nodes.values[i * rows + parent];
       same =
-          same && SameBits<A>({nodes.values[i * rows + tree.group_parents[g]]},
-                              {nodes.groups[i * tree.num_groups + g]});
+          same && SameBits<A>({above}, {nodes.groups[i * tree.num_groups + g]});
     }
   }
   Expect(same, name + ": other bits for classes, nodes and groups");
@@ -149,7 +159,8 @@ void Check(const Head<T>& head, Isa isa, const std::string& name,
     const Outputs<A> again = Run<T>(head.On(isa, Reversed), of_nodes, grads);
     Expect(SameBits(out.values, again.values) &&
                SameBits(out.groups, again.groups) &&
-               SameBits(out.dz, again.dz) && SameBits(out.dx, again.dx),
+               SameBits(out.dz, again.dz) && SameBits(out.dx, again.dx) &&
+               SameBits(out.roots, again.roots),
            what + ": the order of items changes the bits");
     double size = 0;  // of all gradients that meet in a node or in dx
     for (A g : grads) size += std::fabs(g) / head.batch;
@@ -338,10 +349,36 @@ void CheckLevels(std::mt19937* rng) {
   says(&OwnedTree::row_below, 1, ~2, "no row has group 1 below it");
   says(&OwnedTree::row_below, 3, INT64_MIN, "row_below[3] = -9223372036854775");
 
-  // What is accepted is a tree.
+  // Runs of groups that are not below each other, of two trees and of four.
+  OwnedTree two = right;
+  two.offsets = {0, 3, 5, 7, 9, 10};
+  two.parents = {-1, 1, 3, -1, 7};
+  two.row_groups = {0, 0, 0, 1, 1, 2, 2, 3, 3, 4};
+  two.class_rows = {0, 2, 4, 5, 6, 8, 9};
+  two.row_below = {~0, 1, ~1, 2, ~2, ~3, ~4, 4, ~5, ~6};
+  two.roots = {0, 3};
+  Expect(FindLevels(two.view(), &levels).empty() &&
+             levels == std::vector<int64_t>({0, 1, 2, 4, 5}),
+         "the levels of two trees");
+  two.roots = {0, 2};
+  CheckSays(two,
+            "row_below[3] = 2, but that group is a root's: root_groups[1]");
+  two.roots = {0, 4};
+  CheckSays(two, "row_below: no row has group 3 below it");
+  two.roots = {};
+  CheckSays(two, "row_below: no row has group 3 below it");
+  const OwnedTree four = RandomForest(4, 1, 5, 0, rng);
+  Expect(FindLevels(four.view(), &levels).empty() &&
+             levels == std::vector<int64_t>({0, 4}),
+         "the level of trees of one group");
+
+  // What is accepted is a tree, or a forest.
   int64_t accepted = 0;
   for (int i = 0; i < 3000; ++i) {
-    Head<float> head = RandomHead<float>({2, 3, 9, 4, 0.5}, false, rng);
+    const int trees = 1 + i % 3;
+    Head<float> head =
+        RandomHead<float>({2, 3, 9 / trees, 4, 0.5, trees}, false, rng);
+    head.starts.clear();
     Corrupt(&head.owned, rng);
     if (!FindLevels(head.tree(), &levels).empty()) continue;
     ++accepted;
@@ -356,7 +393,7 @@ void CheckLevels(std::mt19937* rng) {
       for (int64_t c = 0; c < tree.num_classes; ++c) {
         mass += std::exp(out.values[i * tree.num_classes + c]);
       }
-      Near(mass, 1, 1e-5, "the mass of a tree that was accepted");
+      Near(mass, trees, 1e-5, "the mass of trees that were accepted");
     }
   }
   Expect(accepted > 100 && accepted < 2500, "corrupted trees that are refused");

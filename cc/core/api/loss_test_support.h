@@ -52,7 +52,7 @@ template <typename T, typename X = T, typename Rng>
 void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
                const std::string& name, Rng* rng) {
   using A = Accumulator<T>;
-  const OwnedTree owned = RandomTree(c.groups, c.most, c.inner, rng);
+  const OwnedTree owned = RandomForest(c.trees, c.groups, c.most, c.inner, rng);
   const TreeView tree = owned.view();
   const std::vector<T> w = Draw<T>(tree.num_rows * c.width, 32, rng);
   const std::vector<T> b = Draw<T>(tree.num_rows, 64, rng);

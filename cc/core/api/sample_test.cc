@@ -30,7 +30,8 @@ std::vector<int64_t> Run(const GroupScorer<T>& scorer,
   return classes;
 }
 
-// log p of all nodes, with every group's logits divided by the temperature.
+// log p of all nodes given their roots, with every group's logits divided by
+// the temperature.
 template <typename T>
 std::vector<double> Cooled(const Head<T>& head, double temperature) {
   Head<double> cooled;
@@ -58,13 +59,36 @@ int64_t Pick(const std::vector<double>& shares, double u, double* margin) {
   return index;
 }
 
-// A draw from the root down, by log p of all nodes of its example.
+// The shares of the roots of an example, and the logarithm of their sum.
+template <typename T>
+std::vector<double> RootShares(const Head<T>& head, int64_t example,
+                               double* log_sum) {
+  const int64_t roots = head.tree().num_roots;
+  std::vector<double> shares;
+  double sum = 0;
+  for (int64_t r = 0; r < roots; ++r) {
+    shares.push_back(std::exp(double{head.starts[example * roots + r]}));
+    sum += shares.back();
+  }
+  for (double& share : shares) share /= sum;
+  *log_sum = std::log(sum);
+  return shares;
+}
+
+// A draw from the root down, by log p of all nodes of its example given their
+// roots. Those of a forest have `shares`.
 int64_t WantedFromRoot(const TreeView& tree, const double* log_probs,
+                       const std::vector<double>& shares_of_roots,
                        const Uniform& uniform, int64_t index, double* margin) {
-  int64_t group = 0;
-  for (int64_t depth = 0;; ++depth) {
+  int64_t group = 0, depth = 0;
+  if (!shares_of_roots.empty()) {
+    group = tree.root_group(
+        Pick(shares_of_roots, uniform.At(index, depth++), margin));
+  }
+  for (;; ++depth) {
     const int64_t first = tree.group_offsets[group];
-    const double above = group == 0 ? 0 : log_probs[tree.group_parents[group]];
+    const int64_t parent = tree.group_parents[group];
+    const double above = parent < 0 ? 0 : log_probs[parent];
     std::vector<double> shares;
     for (int64_t row = first; row < tree.group_offsets[group + 1]; ++row) {
       shares.push_back(std::exp(log_probs[row] - above));
@@ -120,12 +144,22 @@ void Check(const Head<T>& head, const SampleOptions& options, Isa isa,
   const bool restricted = options.top_k > 0 || options.top_p < 1;
   const std::vector<double> log_probs =
       Cooled(head, restricted ? 1 : options.temperature);
-  const std::vector<A> values = ClassValues(head.On(isa));
+  // Relative to the sum of a forest's roots.
+  Head<T> relative = head;
+  std::vector<std::vector<double>> shares_of_roots(head.batch);
+  for (int64_t i = 0; !head.starts.empty() && i < head.batch; ++i) {
+    double log_sum;
+    shares_of_roots[i] = RootShares(head, i, &log_sum);
+    for (int64_t r = i * tree.num_roots; r < (i + 1) * tree.num_roots; ++r) {
+      relative.starts[r] = static_cast<A>(head.starts[r] - log_sum);
+    }
+  }
+  const std::vector<A> values = ClassValues(relative.On(isa));
   const Uniform uniform(options.seed_0, options.seed_1);
   // Of a group's shares; those of given classes are the same to the last
   // digits.
   const double too_close =
-      restricted ? 1e-12
+      restricted ? (head.starts.empty() ? 1e-12 : Tolerance(head))
                  : 4 * Tolerance(head) / Depth(tree) / options.temperature;
   int64_t close = 0;
   std::vector<int64_t> classes;
@@ -142,7 +176,7 @@ void Check(const Head<T>& head, const SampleOptions& options, Isa isa,
       want = classes[Pick(shares, uniform.At(index, 0), &margin)];
     } else {
       want = WantedFromRoot(tree, log_probs.data() + example * tree.num_rows,
-                            uniform, index, &margin);
+                            shares_of_roots[example], uniform, index, &margin);
     }
     const bool is_close = margin < too_close;
     close += is_close;

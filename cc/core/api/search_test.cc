@@ -32,23 +32,27 @@ struct Found {
 
 template <typename T>
 std::string Find(const GroupScorer<T>& scorer, const SearchOptions& options,
-                 std::vector<Found<Accumulator<T>>>* found) {
+                 std::vector<Found<Accumulator<T>>>* found,
+                 const Accumulator<T>* bounds = nullptr) {
   using A = Accumulator<T>;
   found->assign(scorer.num_examples, {});
   return FindBestClasses<T>(
-      scorer, options, [&](int64_t example, const SearchResult<A>& result) {
+      scorer, options,
+      [&](int64_t example, const SearchResult<A>& result) {
         Found<A>& at = (*found)[example];
         at.classes.assign(result.classes, result.classes + result.num_classes);
         at.num_pruned = result.num_pruned;
         ++at.calls;
-      });
+      },
+      bounds);
 }
 
 template <typename T>
-std::vector<Found<Accumulator<T>>> Find(const GroupScorer<T>& scorer,
-                                        const SearchOptions& options) {
+std::vector<Found<Accumulator<T>>> Find(
+    const GroupScorer<T>& scorer, const SearchOptions& options,
+    const Accumulator<T>* bounds = nullptr) {
   std::vector<Found<Accumulator<T>>> found;
-  const std::string error = Find(scorer, options, &found);
+  const std::string error = Find(scorer, options, &found, bounds);
   Expect(error.empty(), error);
   for (const auto& at : found) Expect(at.calls == 1, "one result per example");
   return found;
@@ -103,10 +107,10 @@ bool SameFound(const Found<A>& a, const Found<A>& b) {
 // A beam by its definition, over the log-probabilities of all nodes. Of equal
 // groups, it prefers the later one.
 template <typename A>
-Found<A> WantedBeam(const TreeView& tree, const A* node_values, int64_t k,
-                    int64_t beam_width) {
+Found<A> WantedBeam(const TreeView& tree, const Ranking<A>& roots,
+                    const A* node_values, int64_t k, int64_t beam_width) {
   Found<A> want;
-  Ranking<A> open = {{0, 0}}, left_out;  // groups
+  Ranking<A> open = roots, left_out;  // groups
   const auto could_matter = [&](const RankedClass<A>& group) {
     return static_cast<int64_t>(want.classes.size()) < k ||
            group.log_prob >= want.classes.back().log_prob;
@@ -148,6 +152,16 @@ Found<A> WantedBeam(const TreeView& tree, const A* node_values, int64_t k,
   return want;
 }
 
+// The roots' groups and where they start.
+template <typename T>
+Ranking<Accumulator<T>> RootsOf(const GroupScorer<T>& scorer, int64_t example) {
+  Ranking<Accumulator<T>> roots;
+  for (int64_t r = 0; r < scorer.tree.num_roots; ++r) {
+    roots.push_back({scorer.Start(example, r), scorer.tree.root_group(r)});
+  }
+  return roots;
+}
+
 template <typename T>
 void CheckBeams(const Head<T>& head, Isa isa, const std::string& name) {
   using A = Accumulator<T>;
@@ -167,7 +181,8 @@ void CheckBeams(const Head<T>& head, Isa isa, const std::string& name) {
       const auto found = Find(scorer, options);
       for (int64_t i = 0; i < head.batch; ++i) {
         const Found<A> want =
-            WantedBeam(tree, values.data() + i * tree.num_rows, k, width);
+            WantedBeam(tree, RootsOf(scorer, i),
+                       values.data() + i * tree.num_rows, k, width);
         const std::string what =
             name + " k=" + std::to_string(k) + " beam " + std::to_string(width);
         Expect(SameFound(found[i], want), what);
@@ -236,6 +251,76 @@ void Check(const Head<T>& head, Isa isa, const std::string& name) {
       Expect(SameFound(found[i], again[i]),
              what + ": the order of items changes the bits");
     }
+  }
+}
+
+// Those of the best classes that are above a bound of each example: at a class,
+// between two, minus infinity, infinity, NaN.
+template <typename T>
+void CheckBounds(const Head<T>& head, Isa isa, const std::string& name,
+                 std::mt19937* rng) {
+  using A = Accumulator<T>;
+  const GroupScorer<T> scorer = head.On(isa);
+  const int64_t classes = scorer.tree.num_classes;
+  const std::vector<Ranking<A>> rankings = RankAll(scorer);
+  std::vector<A> bounds;
+  for (int64_t i = 0; i < head.batch; ++i) {
+    const int64_t at = (*rng)() % classes;
+    A bound = rankings[i][at].log_prob + (i % 2 == 0 ? 0 : A(1) / 64);
+    if (i % 7 == 6) bound = kSpecialValues[i / 7 % 3];
+    bounds.push_back(bound);
+  }
+  for (int64_t beam_width : {int64_t{0}, scorer.tree.num_groups}) {
+    for (int64_t k : {int64_t{1}, 1 + classes / 3, classes}) {
+      SearchOptions options;
+      options.max_classes = k;
+      options.beam_width = beam_width;
+      const auto found = Find(scorer, options, bounds.data());
+      for (int64_t i = 0; i < head.batch; ++i) {
+        Ranking<A> want = rankings[i];
+        want.resize(k);
+        while (!want.empty() && want.back().log_prob < bounds[i]) {
+          want.pop_back();
+        }
+        Expect(found[i].classes.size() == want.size() &&
+                   StartsWith(want, found[i].classes),
+               name + " above a bound, k=" + std::to_string(k));
+      }
+    }
+  }
+}
+
+// Roots of minus infinity and NaN: with bounds, nothing below them is found.
+template <typename T>
+void CheckRootsOfNoProbability(Isa isa, const std::string& name,
+                               std::mt19937* rng) {
+  using A = Accumulator<T>;
+  Head<T> head = RandomHead<T>({12, 5, 6, 4, 0.5, 5}, true, rng);
+  const std::vector<int64_t> roots = RootsOfGroups(head.tree());
+  for (A& start : head.starts) {
+    const int64_t kind = (*rng)() % 4;
+    if (kind < 2) start = kSpecialValues[2 * kind];
+  }
+  const GroupScorer<T> scorer = head.On(isa);
+  const TreeView tree = scorer.tree;
+  const std::vector<Ranking<A>> rankings = RankAll(scorer);
+  const std::vector<A> none(head.batch, -std::numeric_limits<A>::infinity());
+  SearchOptions options;
+  options.max_classes = tree.num_classes;
+  const auto all = Find(scorer, options);
+  const auto some = Find(scorer, options, none.data());
+  for (int64_t i = 0; i < head.batch; ++i) {
+    Ranking<A> want;
+    for (const RankedClass<A>& c : rankings[i]) {
+      const int64_t root = roots[tree.row_groups[tree.class_rows[c.id]]];
+      if (Key(scorer.Start(i, root)) > none[i]) want.push_back(c);
+    }
+    Expect(static_cast<int64_t>(all[i].classes.size()) == tree.num_classes &&
+               StartsWith(all[i].classes, want),
+           name + " all classes, those below no probability last");
+    Expect(some[i].classes.size() == want.size() &&
+               StartsWith(want, some[i].classes),
+           name + " classes below no probability are not found");
   }
 }
 
@@ -427,10 +512,12 @@ struct Checks {
     Check(head, isa, name);
     CheckBeams(head, isa, name);
     CheckMasses(head, isa, name);
+    CheckBounds(head, isa, name, rng);
   }
   template <typename T>
   static void OfType(Isa isa, const std::string& kernel, std::mt19937* rng) {
     CheckSpecial<T>(isa, kernel, rng);
+    CheckRootsOfNoProbability<T>(isa, kernel, rng);
     if (isa == SupportedIsas().back()) CheckParts<T>(isa, kernel, rng);
   }
   static void Others(std::mt19937* rng) {

@@ -186,7 +186,7 @@ void CheckTrainStep(const Case& c, Isa isa, double store, double sum,
                     UpdateRule rule, bool with_bias, const std::string& name,
                     Rng* rng) {
   using A = Accumulator<T>;
-  const OwnedTree owned = RandomTree(c.groups, c.most, c.inner, rng);
+  const OwnedTree owned = RandomForest(c.trees, c.groups, c.most, c.inner, rng);
   const TreeView tree = owned.view();
   const std::vector<T> w = Draw<T>(tree.num_rows * c.width, 32, rng);
   const std::vector<T> b = Draw<T>(with_bias ? tree.num_rows : 0, 64, rng);

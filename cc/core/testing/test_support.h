@@ -23,16 +23,22 @@ namespace tf_hsm {
 struct OwnedTree {
   std::vector<int64_t> offsets = {0}, parents, class_rows, row_groups, ranks,
                        row_below;
+  std::vector<int64_t> roots;  // their groups, if there are several
   TreeView view() const {
-    return {static_cast<int64_t>(class_rows.size()),
-            static_cast<int64_t>(row_groups.size()),
-            static_cast<int64_t>(parents.size()),
-            offsets.data(),
-            parents.data(),
-            class_rows.data(),
-            row_groups.data(),
-            ranks.data(),
-            row_below.data()};
+    TreeView view = {static_cast<int64_t>(class_rows.size()),
+                     static_cast<int64_t>(row_groups.size()),
+                     static_cast<int64_t>(parents.size()),
+                     offsets.data(),
+                     parents.data(),
+                     class_rows.data(),
+                     row_groups.data(),
+                     ranks.data(),
+                     row_below.data()};
+    if (roots.size() > 1) {
+      view.num_roots = roots.size();
+      view.root_groups = roots.data();
+    }
+    return view;
   }
 };
 
@@ -89,13 +95,62 @@ OwnedTree RandomTree(int groups, int most, double inner, Rng* rng) {
   return tree;
 }
 
-// A batch and the tree (RandomTree) that it is for.
+// A forest of so many such trees; the classes of all of them are shuffled.
+template <typename Rng>
+OwnedTree RandomForest(int trees, int groups, int most, double inner,
+                       Rng* rng) {
+  OwnedTree all = RandomTree(groups, most, inner, rng);
+  if (trees < 2) return all;
+  all.roots = {0};
+  for (int i = 1; i < trees; ++i) {
+    const OwnedTree tree = RandomTree(groups, most, inner, rng);
+    const int64_t first_group = all.parents.size();
+    const int64_t first_row = all.row_groups.size();
+    const int64_t first_class = all.class_rows.size();
+    all.roots.push_back(first_group);
+    for (size_t g = 0; g < tree.parents.size(); ++g) {
+      all.parents.push_back(g == 0 ? -1 : first_row + tree.parents[g]);
+      all.offsets.push_back(first_row + tree.offsets[g + 1]);
+    }
+    for (size_t row = 0; row < tree.row_groups.size(); ++row) {
+      all.row_groups.push_back(first_group + tree.row_groups[row]);
+      const int64_t below = tree.row_below[row];
+      all.row_below.push_back(below < 0 ? below : first_group + below);
+    }
+    for (size_t c = 0; c < tree.class_rows.size(); ++c) {
+      all.class_rows.push_back(first_row + tree.class_rows[c]);
+      all.ranks.push_back(first_class + tree.ranks[c]);
+    }
+  }
+  for (size_t c = all.class_rows.size(); c > 1; --c) {
+    const size_t other = (*rng)() % c;
+    std::swap(all.class_rows[c - 1], all.class_rows[other]);
+    std::swap(all.ranks[c - 1], all.ranks[other]);
+  }
+  for (size_t c = 0; c < all.class_rows.size(); ++c) {
+    all.row_below[all.class_rows[c]] = ~static_cast<int64_t>(c);
+  }
+  return all;
+}
+
+// The number of the tree that each group is in.
+inline std::vector<int64_t> RootsOfGroups(const TreeView& tree) {
+  std::vector<int64_t> roots;
+  for (int64_t g = 0; g < tree.num_groups; ++g) {
+    const int64_t before = roots.empty() ? -1 : roots.back();
+    roots.push_back(before + (tree.group_parents[g] < 0));
+  }
+  return roots;
+}
+
+// A batch and the tree (RandomTree), or the forest, that it is for.
 struct Case {
   int batch;
   int width;
   int groups;
   int most;
   double inner;
+  int trees = 1;
 };
 
 template <typename T>
