@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from tf_hsm import _start
+from tf_hsm import _start, distribute
 from tf_hsm.cli import program, tree_command
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
@@ -175,6 +175,30 @@ def test_plot(capsys, folder):
     assert (status, err) == (0, [])
     assert out == [f"tree.svg: {Tree.huffman(COUNTS)}"]
     assert "New York  6%" in (folder / "tree.svg").read_text("utf-8")
+
+
+def test_plan(capsys):
+    status, out, err = run(
+        capsys,
+        *("plan", "two_level", "--counts=words.txt", "--devices=2"),
+        *("--batch=64", "--width=8", "--top=3", "--slots=2", "--network=1e6"),
+    )
+    assert (status, err) == (0, [])
+    tree = Tree.two_level(5).with_class_names(NAMES)
+    options = {"top": 3, "slots": 2, "network": 1e6}
+    plan = distribute.plan(tree, 2, COUNTS, 64, 8, **options)
+    assert out == str(plan).splitlines()
+    for arguments, message in (
+        ("plan two_level --num_classes=9 --devices=0", "devices is 0;"),
+        ("plan two_level --num_classes=9", "--devices"),
+        (
+            "plan two_level --num_classes=9 --devices=2 --network=0",
+            "network is 0.0; it must be a positive number",
+        ),
+    ):
+        status, out, err = run(capsys, *arguments.split())
+        assert (status, out, len(err)) == (2, [], 1)
+        assert message in err[0]
 
 
 def test_calibrate(capsys, monkeypatch):

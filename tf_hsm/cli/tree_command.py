@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 
+from tf_hsm import distribute
 from tf_hsm.cost.expected import digits
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
@@ -106,11 +107,30 @@ def _plot(flags, options):
     print(f"{flags.output}: {tree}")
 
 
+def _plan(flags, options):
+    tree = _make(flags.tree, options)
+    with _progress("planning"):
+        result = distribute.plan(
+            tree,
+            flags.devices,
+            options.counts,
+            options.batch,
+            options.width,
+            flags.top,
+            slots=flags.slots,
+            network=flags.network,
+            cost_model=options.cost_model,
+        )
+        text = str(result)
+    print(text)
+
+
 _COMMANDS = {
     "build": _build,
     "inspect": _inspect,
     "compare": _compare,
     "plot": _plot,
+    "plan": _plan,
 }
 
 

@@ -14,6 +14,7 @@ examples:
   python -m tf_hsm tree build embeddings:vectors.npy --output=tree.npz
   python -m tf_hsm tree inspect tree.npz --counts=words.txt
   python -m tf_hsm tree plot tree.npz --counts=words.txt --output=tree.png
+  python -m tf_hsm tree plan tree.npz --counts=words.txt --devices=8
 """
 
 
@@ -39,6 +40,7 @@ def add(commands):
             "draws a tree (needs matplotlib)",
             "the .png, .svg or .pdf file to write",
         ),
+        ("plan", "says what devices have where they share a tree", None),
     ):
         command = add_command(commands, name, text)
         if name == "compare":
@@ -52,9 +54,36 @@ def add(commands):
             command.add_argument("tree", help="see below")
         if output is not None:
             command.add_argument("--output", required=True, help=output)
+        if name == "plan":
+            _add_plan_options(command)
         _add_options(command)
         command.epilog = _kinds() + EXAMPLES
     return tree
+
+
+def _add_plan_options(command):
+    command.add_argument(
+        "--devices", type=int, required=True, help="how many there are"
+    )
+    command.add_argument(
+        "--top",
+        type=int,
+        default=256,
+        help="about how many subtrees to cut the tree into; %(default)s",
+    )
+    command.add_argument(
+        "--slots",
+        type=int,
+        default=1,
+        help="numbers that the optimizer has for each weight; %(default)s",
+    )
+    command.add_argument(
+        "--network",
+        type=float,
+        default=1.25e9,
+        help="bytes a second into, and out of, the device of the body; "
+        "%(default)s",
+    )
 
 
 def _add_options(command):
