@@ -60,8 +60,9 @@ def checkpoint_of(model):
     return tf.train.Checkpoint(head=head)
 
 
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "rule, own", [*((rule, True) for rule in OPTIMIZERS), ("lazy_adam", False)]
+)
 def test_other_numbers_of_devices(rule, own, tmp_path):
     """The same bits from 2 to 3, to 1, to 8 devices and back."""
     model = trained(make_model(2, rule, own))
@@ -133,3 +134,24 @@ def test_export(tmp_path):
     # The layers below have 30 and 6 rows; the parts are not saved again.
     assert sum(s[0] for s in shapes if s[1:] == [WIDTH]) == 36 + TREE.num_rows
     trained(model)
+
+
+def test_another_cut_is_refused(tmp_path):
+    model = trained(make_model(2))
+    path = checkpoint_of(model).save(tmp_path / "saved")
+    other = distribute.plan(
+        TREE, CPUS[:2], counts=1 + np.arange(30) ** 3, top=6
+    )
+    assert other.top.num_rows == PLAN.top.num_rows
+    head = HierarchicalSoftmax(TREE, plan=other, optimizer="lazy_adam")
+    head.build([None, WIDTH])
+    with pytest.raises(ValueError, match="a plan that cuts it elsewhere"):
+        tf.train.Checkpoint(head=distribute.checkpoint(head)).restore(path)
+
+
+def test_checkpoints_that_cannot_be():
+    model = trained(make_model(2, own=False))
+    with pytest.raises(TypeError, match="must be one of tf_hsm"):
+        distribute.checkpoint(model.layers[-1], keras.optimizers.Adam())
+    with pytest.raises(ValueError, match="no weights yet"):
+        distribute.checkpoint(HierarchicalSoftmax(TREE))

@@ -1,5 +1,7 @@
 """Checkpoints of heads, and copies, whatever devices they are on."""
 
+import hashlib
+
 import tensorflow as tf
 
 from tf_hsm.runtime import private_tensorflow, row_parts
@@ -28,6 +30,9 @@ def checkpoint(head, optimizer=None) -> tf.train.Checkpoint:
       optimizer: that of the model, one of `tf_hsm.optimizers` that is built, if
         it trains the head; an optimizer of the head's own is found on it.
 
+    The restore of a checkpoint of another tree, or of one that was cut
+    elsewhere, is a ValueError.
+
     Raises:
       TypeError: `optimizer` is not of `tf_hsm.optimizers`.
       ValueError: the head or the optimizer is not built.
@@ -35,7 +40,7 @@ def checkpoint(head, optimizer=None) -> tf.train.Checkpoint:
     head.check_built()
     optimizer = head.optimizer or optimizer
     variables = head.row_variables()
-    items = _items("weights", variables)
+    items = {"order": _Order(head), **_items("weights", variables)}
     if optimizer is not None:
         items["iterations"] = private_tensorflow.variable_of(
             optimizer.iterations
@@ -81,6 +86,34 @@ def copy_weights(source, target) -> None:
             other[0].assign(one[0])
         else:
             row_parts.copy(one, other)
+
+
+class _Order(tf.train.experimental.PythonState):
+    """What the order of the rows depends on: the tree, and where it is cut."""
+
+    def __init__(self, head):
+        digest = hashlib.blake2b(digest_size=16)
+        for array in (
+            head.tree.group_offsets,
+            head.tree.group_parents,
+            head.tree.class_rows,
+            *([head.plan.unit_rows] if head.plan else []),
+        ):
+            digest.update(array)
+        self._digest = digest.hexdigest()
+
+    def serialize(self):
+        """The text that is saved."""
+        return self._digest
+
+    def deserialize(self, string_value):
+        """Checks the text that is read."""
+        if tf.compat.as_str(string_value) != self._digest:
+            raise ValueError(
+                "the checkpoint is of a head with another tree, or with a plan "
+                "that cuts it elsewhere: make the head with plan.on(devices), "
+                "for the plan of the one that was saved"
+            )
 
 
 def _slots(optimizer, variable):
