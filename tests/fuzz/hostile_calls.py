@@ -276,16 +276,27 @@ def _problem(call, result, is_valid):
         values = output.numpy().astype(
             np.int64 if output.dtype.is_integer else np.float64
         )
-        if is_valid and not np.isfinite(values).all():
+        may_be_none = _may_be_none(call)
+        is_right = np.isfinite(values) | (may_be_none & (values == -np.inf))
+        if is_valid and not is_right.all():
             return f"wrong: a right call gave {name} = {values}"
         if name in ("classes", "best_class") or call.op == "sample":
             groups = call.arguments["group_offsets"][0].size - 1
-            classes = len(call.arguments["weights"][0]) - groups + 1
+            roots = [np.size(a) for a in call.arguments["root_groups"]] or [1]
+            classes = len(call.arguments["weights"][0]) - groups + roots[0]
             # A draw from probabilities that are NaN is -1.
-            least = -1 if call.op == "sample" and not is_valid else 0
+            is_draw_of_nan = call.op == "sample" and not is_valid
+            least = -1 if is_draw_of_nan or may_be_none else 0
             if values.min() < least or values.max() >= classes:
                 return f"wrong: classes that are none: {values}"
     return None
+
+
+def _may_be_none(call):
+    """Whether a class may be -1, of a log-probability of minus infinity."""
+    if call.op == "class_log_probs":
+        return bool(call.arguments["root_log_probs"])
+    return bool(call.arguments.get("bounds"))
 
 
 def _try_in_graph(call):
