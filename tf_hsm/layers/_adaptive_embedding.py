@@ -104,12 +104,13 @@ class AdaptiveEmbedding:
             self.tail_kernels[number].value, tf.gather(class_rows, within)
         )
         projection = self.projections[number]
-        rows = tf.cast(rows, dtype)
-        if projection is None:
-            return rows
-        return tf.matmul(
-            rows, tf.cast(projection.value, dtype), transpose_b=True
-        )
+        with tf.device(self.device_of(number)):
+            rows = tf.cast(rows, dtype)
+            if projection is None:
+                return rows
+            return tf.matmul(
+                rows, tf.cast(projection.value, dtype), transpose_b=True
+            )
 
     def _add_rows(self, name, tree, width, use_bias, counts):
         # Without autocast: a cast would copy all classes' weights.

@@ -55,9 +55,9 @@ class RowVariables:
                         (id(self._layer), name),
                         rows,
                         self._layer.tree.num_rows,
-                        device,
                     ),
                 )
+                row_parts.place(variable, device)
         return pair
 
     def _add(self, prefix, initializer, rows):

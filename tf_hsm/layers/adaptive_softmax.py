@@ -16,6 +16,7 @@ from tf_hsm.layers._adaptive_embedding import AdaptiveEmbedding, fresh
 from tf_hsm.layers._adaptive_predictions import AdaptivePredictions
 from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._row_options import RowOptions
+from tf_hsm.layers._tail_devices import TailDevices
 from tf_hsm.ops.loss import hierarchical_softmax_loss
 from tf_hsm.partition.frequency_clusters import (
     FrequencyClusters,
@@ -23,6 +24,7 @@ from tf_hsm.partition.frequency_clusters import (
     flat_tree,
 )
 from tf_hsm.runtime import arguments
+from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import adaptive
 
@@ -31,7 +33,7 @@ _USE_BIAS = (True, False, "head")
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class AdaptiveSoftmax(
-    AdaptivePredictions, AdaptiveEmbedding, RowOptions, HeadLayer
+    AdaptivePredictions, AdaptiveEmbedding, TailDevices, RowOptions, HeadLayer
 ):
     """A softmax whose rare classes lie in clusters of narrower vectors.
 
@@ -88,10 +90,13 @@ class AdaptiveSoftmax(
         width).
       projection_initializer: for the projections `[width, width of the tail]`.
       bias_initializer: for the biases, where there are no counts.
-      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`; and
-        `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
-        `bias_constraint`, which are for the rows that a batch touches: see
-        `tf_hsm.layers`. Projections have none.
+      **kwargs: `devices`, a list of names as for `HierarchicalSoftmax`: tail j
+        has rows and projection on number j of them, or in turn where there are
+        fewer, the shortlist stays with the body of the model; as for every
+        Keras layer: `name`, `dtype`, `trainable`; and `kernel_regularizer`,
+        `bias_regularizer`, `kernel_constraint` and `bias_constraint`, which are
+        for the rows that a batch touches: see `tf_hsm.layers`. Projections have
+        none.
 
     The shortlist is what `head_kernel`, `head_bias` and `use_bias="head"` name.
 
@@ -196,6 +201,7 @@ class AdaptiveSoftmax(
                 cost_model=self.cost_model,
             )
             self._make_clusters(cutoffs)
+        check_present(self.devices or ())
         widths = [
             _width_of_tail(width, self.div_value, number)
             for number in range(len(self.cutoffs) + 1)
@@ -217,20 +223,22 @@ class AdaptiveSoftmax(
         self.tail_kernels, self.tail_biases, self.projections = [], [], []
         for number, tree in enumerate(self.clusters.tail_trees, 1):
             narrow, projection = widths[number], None
-            if narrow < width:
-                projection = self.add_weight(
-                    name=f"projection_{number}",
-                    shape=(width, narrow),
-                    initializer=fresh(self.projection_initializer),
-                    autocast=False,
+            with tf.device(self.device_of(number - 1)):
+                if narrow < width:
+                    projection = self.add_weight(
+                        name=f"projection_{number}",
+                        shape=(width, narrow),
+                        initializer=fresh(self.projection_initializer),
+                        autocast=False,
+                    )
+                kernel, bias = self._add_rows(
+                    f"tail_{number}",
+                    tree,
+                    narrow,
+                    self.use_bias is True,
+                    counts[number],
                 )
-            kernel, bias = self._add_rows(
-                f"tail_{number}",
-                tree,
-                narrow,
-                self.use_bias is True,
-                counts[number],
-            )
+            self.place_tail(number - 1, projection, kernel, bias)
             self.projections.append(projection)
             self.tail_kernels.append(kernel)
             self.tail_biases.append(bias)
@@ -262,19 +270,6 @@ class AdaptiveSoftmax(
             self.add_penalties(tree, weights, biases, within, [], tail_losses)
             losses = route.add(losses, tail_losses)
         return tf.reshape(losses, tf.shape(labels))
-
-    def project(self, number, inputs):
-        """Takes inputs `[..., width]` to those of a tail, `[..., its width]`.
-
-        The products are made in float32, of float64 weights in float64.
-        """
-        projection = self.projections[number]
-        if projection is None:
-            return inputs
-        dtype = tf.as_dtype(self.loss_dtype)
-        return tf.matmul(
-            tf.cast(inputs, dtype), tf.cast(projection.value, dtype)
-        )
 
     @classmethod
     def from_torch(cls, module, **kwargs):

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_hsm import _checks, distribute
 from tf_hsm.distribute.sharded_head import ShardedHead
-from tf_hsm.distribute.sharded_rows import ShardedRows, check_present
+from tf_hsm.distribute.sharded_rows import ShardedRows
 from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._predictions import Predictions
 from tf_hsm.layers._row_options import RowOptions
@@ -16,6 +16,7 @@ from tf_hsm.layers._row_variables import RowVariables
 from tf_hsm.layers._whole_head import WholeHead
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import private_keras, row_parts
+from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
 
 

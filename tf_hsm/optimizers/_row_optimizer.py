@@ -195,9 +195,11 @@ class RowOptimizer:
         """Updates a variable `[N, ...]`, or the rows that `gradient` names."""
         index = self._get_variable_index(variable)
         constraint = self._trainable_variables[index].constraint
-        variable = variable_of(variable)
-        self._update(gradient, variable, learning_rate)
-        if constraint is not None and isinstance(gradient, tf.IndexedSlices):
+        with row_parts.beside(self._trainable_variables[index]):
+            variable = variable_of(variable)
+            self._update(gradient, variable, learning_rate)
+            if constraint is None or not isinstance(gradient, tf.IndexedSlices):
+                return
             rows = tf.unique(gradient.indices).y
             values = constraint(_read(variable, rows))
             self.assign(variable, _rows_of(values, rows))

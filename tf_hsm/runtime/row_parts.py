@@ -20,13 +20,11 @@ class RowPart(typing.NamedTuple):
       whole: the same for the parts of one matrix `[num_rows, ...]`.
       rows: `[n]`, the rows of the matrix that it has.
       num_rows: how many rows the matrix has.
-      device: the name of its device, or None.
     """
 
     whole: typing.Hashable
     rows: np.ndarray
     num_rows: int
-    device: str | None
 
 
 def mark(variable, part):
@@ -39,10 +37,14 @@ def part_of(variable):
     return getattr(variable, "_tf_hsm_part", None)
 
 
+def place(variable, device):
+    """Notes on a Keras variable the name of the device that it is made on."""
+    variable._tf_hsm_device = device
+
+
 def beside(variable):
-    """A scope of the device of a variable that is a part."""
-    part = part_of(variable)
-    return tf.device(part.device if part else None)
+    """A scope of the device of a variable, where `place` has noted one."""
+    return tf.device(getattr(variable, "_tf_hsm_device", None))
 
 
 def wholes(variables):

@@ -1,0 +1,112 @@
+"""An adaptive softmax whose tails are on devices is the same as without."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.devices import CPUS
+from tests.support.training import assert_near
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm.layers import AdaptiveSoftmax
+
+N, WIDTH, BATCH = 60, 16, 24
+DEVICES = ["CPU:3", "CPU:1"]
+
+
+def make_model(devices, rule="lazy_adam", **options):
+    keras.utils.set_random_seed(0)
+    head = AdaptiveSoftmax(
+        N,
+        [10, 20, 40],
+        div_value=2,
+        tail=["flat", "two_level", 2],
+        devices=devices,
+        width=WIDTH,
+        **options,
+    )
+    tokens = keras.Input([None], dtype="int32")
+    body = keras.layers.Dense(WIDTH, activation="tanh")
+    model = keras.Model(tokens, head(body(head(tokens, embed=True))))
+    model.compile(OPTIMIZERS[rule](), loss=head.loss)
+    return model, head
+
+
+def data():
+    rng = np.random.default_rng(0)
+    return rng.integers(N, size=(BATCH, 5)), rng.integers(N, size=(BATCH, 5))
+
+
+def trained(devices, **options):
+    model, head = make_model(devices, **options)
+    history = model.fit(
+        *data(), batch_size=8, epochs=2, verbose=0, shuffle=False
+    )
+    return model, head, history.history["loss"]
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_as_without_devices(rule):
+    one, several = (trained(devices, rule=rule) for devices in (None, DEVICES))
+    assert several[2][-1] < several[2][0]
+    assert_near(several[2], one[2], 1e-5)
+    assert_near(several[0].get_weights(), one[0].get_weights(), 1e-4)
+    inputs = tf.constant(
+        np.random.default_rng(1).normal(size=(7, WIDTH)), "float32"
+    )
+    classes = data()[0][:7]
+    for ask in (
+        lambda head: head.log_probs(inputs),
+        lambda head: head.log_prob(classes, inputs),
+        lambda head: head.top_k(inputs, 12).log_probs,
+    ):
+        assert_near(ask(several[1]), ask(one[1]), 1e-3)
+    assert several[1].sample(inputs, 3, seed=1).shape == (7, 3)
+
+
+def test_everything_of_a_tail_is_on_its_device():
+    model, head, _ = trained(DEVICES)
+    for number, device in enumerate(["CPU:3", "CPU:1", "CPU:3"]):
+        variables = [
+            head.projections[number],
+            head.tail_kernels[number],
+            head.tail_biases[number],
+        ]
+        slots = [s for v in variables for s in model.optimizer.slots(v)]
+        for variable in (*variables, *slots):
+            assert variable.value.device.endswith(device)
+    assert head.head_kernel.value.device.endswith("CPU:0")
+
+    @tf.function
+    def gradient(inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            total = tf.reduce_sum(head.project(0, inputs))
+        return tape.gradient(total, [inputs, head.projections[0].value])
+
+    graph = gradient.get_concrete_function(tf.zeros([3, WIDTH])).graph
+    products = [op for op in graph.get_operations() if op.type == "MatMul"]
+    assert len(products) == 3
+    assert all("CPU:3" in op.device for op in products)
+
+
+def test_files(tmp_path):
+    model, _, _ = trained(DEVICES)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    (head,) = (x for x in loaded.layers if isinstance(x, AdaptiveSoftmax))
+    assert head.devices == tuple(DEVICES)
+    other, _ = make_model(None)
+    loaded.save_weights(tmp_path / "model.weights.h5")
+    other.load_weights(tmp_path / "model.weights.h5")
+    assert_near(other.get_weights(), model.get_weights(), 0)
+
+
+def test_bad_devices():
+    with pytest.raises(TypeError, match="devices must be a list"):
+        AdaptiveSoftmax(N, [10], devices="CPU:1")
+    head = AdaptiveSoftmax(N, [10], devices=["CPU:1", *CPUS, "GPU:9"])
+    with pytest.raises(
+        ValueError, match=r"devices\[9\] = 'GPU:9' is not there"
+    ):
+        head.build([None, WIDTH])
