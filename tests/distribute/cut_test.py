@@ -137,7 +137,7 @@ def test_top_stays_the_root_where_opening_gains_nothing():
 
 
 @pytest.mark.parametrize("work", MEASURES)
-@pytest.mark.parametrize("rows", ["alike", "ragged", "pareto"])
+@pytest.mark.parametrize("rows", ["alike", "ragged", "pareto", "zero"])
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 17, 300, 4099])
 def test_arrange_and_intervals(work, rows, size):
     rng = np.random.default_rng(size)

@@ -127,6 +127,8 @@ def _halve(shares):
         totals[half][0] += work
         totals[half][1] += rows
         first[i] = half == 0
+    if first.all():  # nothing has any size
+        first[1::2] = False
     return first
 
 
