@@ -11,6 +11,7 @@ from tensorflow.python.framework import kernels
 import tf_hsm
 from tests.support import (
     gpu_cases,
+    gpu_forest_cases,
     gpu_inference_cases,
     gpu_step_cases,
     oracle,
@@ -51,7 +52,9 @@ def tensor_cores(request):
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (67, 129), (252, 50)])
-@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+@pytest.mark.parametrize(
+    "name", [*gpu_cases.trees.CATALOGUE, *gpu_cases.FORESTS]
+)
 def test_loss(name, shape, dtype):
     gpu_cases.check_loss(GPU, name, shape, dtype)
 
@@ -325,3 +328,33 @@ def test_fit(in_place):
     on_gpu, on_cpu = (losses_of_fit(d, in_place) for d in ("GPU:0", "CPU:0"))
     np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-4)
     assert on_gpu[-1] < on_gpu[0]
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("name", gpu_cases.FORESTS)
+def test_log_probs_of_forests(name, dtype, nodes):
+    gpu_forest_cases.check_log_probs(GPU, name, dtype, nodes)
+
+
+@pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
+@pytest.mark.parametrize("name", gpu_cases.FORESTS)
+def test_given_classes_of_forests(name, dtype):
+    gpu_forest_cases.check_given_classes(GPU, name, dtype, np.int64)
+
+
+@pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
+@pytest.mark.parametrize("name", gpu_cases.FORESTS)
+def test_top_k_of_forests(name, dtype):
+    gpu_forest_cases.check_top_k(GPU, name, dtype)
+
+
+@pytest.mark.parametrize("options", gpu_inference_cases.RESTRICTED)
+@pytest.mark.parametrize("name", gpu_cases.FORESTS)
+def test_sample_of_forests(name, options):
+    gpu_forest_cases.check_sample(GPU, name, np.float32, **options)
+
+
+def test_roots():
+    gpu_forest_cases.check_no_starts(GPU)
+    gpu_forest_cases.check_one_root(GPU)
