@@ -1,0 +1,89 @@
+"""Counts what a step sends to servers and back, and times it."""
+
+import statistics
+import time
+
+import tensorflow as tf
+
+from benchmarks.common import timing
+from benchmarks.distribute import devices, network, servers, steps
+from tf_hsm import distribute
+
+# The first steps send functions, and open connections.
+WARM_UP = 4
+# Until the last acknowledgements are sent, in seconds.
+_SETTLE = 0.03
+_FLOAT, _LABEL = 4, 8
+
+
+def measure(sizes, count, repetitions, optimizer="rowwise_adagrad"):
+    """Makes steps of a head on servers, and of one variable here, in turns.
+
+    Returns:
+      "one" and "on_servers": what `take_turns` returns; the latter also with
+      "bound" and "bytes_x_bound". "idle_bytes": what is sent in a second
+      without steps.
+    """
+    sizes = steps.Sizes(*sizes)
+    tree = sizes.tree
+    with servers.Servers(count) as cluster:
+        plan = distribute.plan(tree, cluster.devices)
+        functions = {
+            name: steps.make_step(
+                steps.make_head(tree, sizes.width, of, optimizer), sizes
+            )
+            for name, of in (("one", None), ("on_servers", plan))
+        }
+        labels = steps.draw_labels(
+            "uniform", plan, WARM_UP + repetitions, sizes.batch
+        )
+        results = take_turns(functions, sizes.inputs(), labels)
+        idle = network.sent_bytes()
+        time.sleep(1)
+        idle = network.sent_bytes() - idle
+    sharded = results["on_servers"]
+    sharded["bound"] = bound(plan, sizes, labels[WARM_UP:])
+    sharded["bytes_x_bound"] = sharded["bytes"] / sharded["bound"]
+    return results | {"idle_bytes": idle}
+
+
+def take_turns(functions, inputs, labels):
+    """Makes steps in turns, the first ones to warm up.
+
+    Returns:
+      Name -> what `devices.compared` returns, "bytes" and "samples_bytes".
+    """
+    seconds = {name: [] for name in functions}
+    sent = {name: [] for name in functions}
+    for row in labels:
+        batch = tf.constant(row, tf.int64)
+        for name, step in functions.items():
+            before = network.sent_bytes()
+            seconds[name].append(timing.seconds_of(_fetch, step, inputs, batch))
+            time.sleep(_SETTLE)
+            sent[name].append(network.sent_bytes() - before)
+    return {
+        name: devices.compared(
+            seconds[name][WARM_UP:], seconds["one"][WARM_UP:]
+        )
+        | {
+            "bytes": statistics.median(sent[name][WARM_UP:]),
+            "samples_bytes": sent[name][WARM_UP:],
+        }
+        for name in functions
+    }
+
+
+def _fetch(step, *args):
+    for result in step(*args):
+        result.numpy()
+
+
+def bound(plan, sizes, labels):
+    """The least that must be sent in a step, in bytes, in the mean.
+
+    For each example whose label is not in the top: the inputs and their
+    gradient, the label and the loss.
+    """
+    below = (steps.units_of(plan, labels) >= plan.num_leaf_units).sum(1).mean()
+    return float(below) * (2 * _FLOAT * sizes.width + _LABEL + _FLOAT)

@@ -1,0 +1,82 @@
+"""Processes that serve tasks of a cluster on this machine."""
+
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+
+import tensorflow as tf
+
+
+class Servers:
+    """Tasks of the job ps, to which this process is connected.
+
+    Attributes:
+      devices: their names, for a plan.
+    """
+
+    def __init__(self, count):
+        """Starts them. A process can do so once."""
+        self._processes = []
+        addresses = []
+        for index in range(count):
+            port = _free_port()
+            self._processes.append(_start(port, index))
+            addresses.append(f"localhost:{port}")
+        for process in self._processes:
+            if not process.stdout.readline():
+                raise RuntimeError(f"a server ended with {process.wait()}")
+        tf.config.experimental_connect_to_cluster(
+            tf.train.ClusterSpec({"ps": addresses})
+        )
+        self.devices = [f"/job:ps/task:{i}" for i in range(count)]
+
+    def memory(self):
+        """Bytes that each has "now"; "peak": at most since `restart_peaks`."""
+        texts = [
+            pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            for process in self._processes
+        ]
+        return {
+            name: [
+                1024 * int(re.search(rf"{field}:\s*(\d+)", text)[1])
+                for text in texts
+            ]
+            for name, field in (("now", "VmRSS"), ("peak", "VmHWM"))
+        }
+
+    def restart_peaks(self):
+        """Forgets the peaks so far."""
+        for process in self._processes:
+            pathlib.Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+
+    def __enter__(self):
+        """Returns itself."""
+        return self
+
+    def __exit__(self, *error):
+        """Kills them."""
+        for process in self._processes:
+            process.kill()
+            process.communicate()
+
+
+def _start(port, index):
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "benchmarks.distribute.server",
+            str(port),
+            str(index),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+def _free_port():
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return listener.getsockname()[1]

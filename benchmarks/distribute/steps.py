@@ -1,0 +1,103 @@
+"""The steps that are compared: heads, what they train on, and their labels."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from benchmarks.common import workloads
+
+# How labels are drawn: of all classes evenly; by zipf, where the plan knows
+# the counts; evenly of the classes of the first device of the most devices.
+LABELS = ("uniform", "zipf", "one_shard")
+
+
+class Sizes(NamedTuple):
+    """What a head and a batch have."""
+
+    classes: int
+    width: int
+    batch: int
+
+    @property
+    def tree(self):
+        """A two_level tree."""
+        return tf_hsm.Tree.two_level(self.classes)
+
+    def inputs(self):
+        """`[batch, width]`, the same ones each time."""
+        rng = np.random.default_rng(0)
+        return tf.constant(rng.normal(size=(self.batch, self.width)), "float32")
+
+
+def use_cpus(count):
+    """Makes so many virtual devices of this process' CPU; returns names."""
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * count,
+    )
+    return [f"CPU:{i}" for i in range(count)]
+
+
+def make_head(tree, width, plan=None, optimizer="rowwise_adagrad"):
+    """Returns a built `HierarchicalSoftmax`, which makes its steps in place."""
+    head = tf_hsm.layers.HierarchicalSoftmax(
+        tree, plan=plan, optimizer=optimizer
+    )
+    head.build([None, width])
+    return head
+
+
+def make_step(head, sizes):
+    """Returns a function of inputs and labels, traced.
+
+    It makes the losses and the gradient of the inputs, and updates the head.
+    """
+
+    @tf.function
+    def step(inputs, labels):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            losses = head(inputs, labels, training=True)
+            total = tf.add_n(head.losses)
+        return losses, tape.gradient(total, inputs)
+
+    return step.get_concrete_function(
+        tf.TensorSpec([sizes.batch, sizes.width], tf.float32),
+        tf.TensorSpec([sizes.batch], tf.int64),
+    )
+
+
+def counts_of(kind, tree):
+    """What the plan is told of how often classes occur."""
+    return workloads.zipf_counts(tree.num_classes) if kind == "zipf" else None
+
+
+def draw_labels(kind, plan, number, batch):
+    """Draws `[number, batch]` int64 labels of a kind of `LABELS`."""
+    rng = np.random.default_rng(1)
+    shape = (number, batch)
+    if kind == "uniform":
+        return rng.integers(plan.tree.num_classes, size=shape)
+    if kind == "one_shard":
+        places = rng.integers(plan.shards[0].num_classes, size=shape)
+        return plan.place_classes[plan.shards[0].first_place + places]
+    cumulative = np.cumsum(workloads.zipf_counts(plan.tree.num_classes))
+    return np.searchsorted(cumulative, rng.random(shape) * cumulative[-1])
+
+
+def units_of(plan, labels):
+    """The unit of each label: its class in the top."""
+    places = plan.class_places[labels]
+    return np.searchsorted(plan.unit_places[1:], places, side="right")
+
+
+def fullest(plan, labels):
+    """The share of a batch that the fullest shard gets, in the mean."""
+    shards = np.searchsorted(
+        plan.first_units[1:], units_of(plan, labels), side="right"
+    )
+    number = len(plan.devices)
+    shares = [np.bincount(row, minlength=number).max() for row in shards]
+    return float(np.mean(shares)) / labels.shape[1]

@@ -1,0 +1,142 @@
+"""The benchmark of a head on devices and servers, on a small head."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.distribute import on_servers, steps
+from tests.support.benchmarks import run_main
+from tf_hsm import Tree, distribute
+
+_SMALL = "--classes=2000", "--width=16", "--batch=64", "--repetitions=3"
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory):
+    """The output and the figures of all kinds of the command."""
+    folder = tmp_path_factory.mktemp("figures")
+    path = folder / "figures.json"
+    run = [sys.executable, "-m", "benchmarks.distribute.main", *_SMALL]
+    result = subprocess.run(
+        [
+            *run,
+            "--what=devices,trace,servers,peers,large",
+            "--labels=uniform,one_shard",
+            "--devices=1",
+            "--devices=3",
+            "--servers=2",
+            "--traced=5",
+            f"--folder={folder}",
+            f"--plots={folder}",
+            f"--json={path}",
+        ],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return result.stdout, json.loads(path.read_text()), folder
+
+
+def test_devices(figures):
+    output, report, _ = figures
+    assert [e["labels"] for e in report["devices"]] == ["uniform", "one_shard"]
+    for entry in report["devices"]:
+        times = entry["times"]
+        assert set(times) == {"one", "top", "1", "3"}
+        assert times["one"]["x_one"] == 1
+        assert all(len(t["samples_ms"]) == 3 for t in times.values())
+        assert times["1"]["fullest"] == 1
+    uniform, one_shard = (e["times"]["3"] for e in report["devices"])
+    assert 1 / 3 < uniform["fullest"] < 0.6
+    assert one_shard["fullest"] == 1
+    assert "\n3 devices " in output and "\nthe top alone " in output
+
+
+def test_trace(figures):
+    output, report, _ = figures
+    assert report["trace"][0]["laps"]["trace"]["cpu_seconds"] > 0
+    assert "\n5 devices " in output and "\nfirst call " in output
+
+
+def test_bytes_on_the_wire_are_those_of_the_bound_and_little_more(figures):
+    """Headers of calls are a good part of such small messages."""
+    output, report, _ = figures
+    for entry, classes in zip(report["servers"], (200, 2000), strict=True):
+        assert (entry["classes"], entry["servers"]) == (classes, 2)
+        result = entry["on_servers"]
+        assert result["bound"] == 64 * (2 * 4 * 16 + 12)
+        if not entry["shared_network"]:
+            assert 1 < result["bytes_x_bound"] < 4
+            # Of one variable, nothing travels but signs of life.
+            assert entry["one"]["bytes"] < result["bytes"] / 2
+    assert "servers: 2, classes: 2,000: " in output
+
+
+def test_peers(figures):
+    _, report, _ = figures
+    (entry,) = report["peers"]
+    rows = Tree.two_level(400).num_rows
+    dense = entry["here"]["mirrored, dense"]
+    assert dense["bytes"] == 2 * rows * (16 + 1) * 4
+    assert entry["here"]["mirrored, sparse"]["bytes"] > 0
+    if not entry["servers"]["shared_network"]:
+        ours, theirs = (
+            entry["servers"][name]["bytes"] for name in ("servers", "fetching")
+        )
+        assert theirs > ours
+
+
+def test_large(figures):
+    output, report, folder = figures
+    (entry,) = report["large"]
+    assert [stage["name"] for stage in entry["stages"]] == [
+        "start",
+        "build",
+        "first step",
+        "20 steps",
+        "save",
+        "restore",
+        "20 steps more",
+    ]
+    for stage in entry["stages"]:
+        assert len(stage["servers"]["peak"]) == 2
+        assert min(stage["servers"]["peak"]) > 0 < stage["here"]["peak"]
+    # The checkpoint is gone.
+    assert {path.name for path in folder.iterdir()} == {
+        "figures.json",
+        "measured.svg",
+    }
+    assert "\nweights and slots: " in output
+
+
+def test_the_plot_is_there(figures):
+    text = pathlib.Path(figures[2], "measured.svg").read_text()
+    assert "devices" in text and "mirrored, dense" in text
+
+
+def test_labels_of_one_shard_are_so_for_fewer_devices():
+    plan = distribute.plan(Tree.two_level(500), [f"CPU:{i}" for i in range(8)])
+    labels = steps.draw_labels("one_shard", plan, 4, 32)
+    for count in (1, 2, 4, 8):
+        assert steps.fullest(plan.on(plan.devices[:count]), labels) == 1
+
+
+def test_the_bound_leaves_out_what_stays_in_the_top():
+    tree = Tree.huffman(1 / np.arange(1.0, 101))
+    plan = distribute.plan(tree, ["CPU:0"], top=8)
+    sizes = steps.Sizes(100, 5, 100)
+    labels = np.arange(100)[None]
+    below = 100 - plan.num_leaf_units
+    assert 0 < below < 100
+    assert on_servers.bound(plan, sizes, labels) == below * (8 * 5 + 12)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(SystemExit, match="--batch is 3, but must be even"):
+        run_main("distribute", "--batch=3")
+    with pytest.raises(SystemExit, match=r"large: needs .* can be used"):
+        run_main("distribute", "--what=large", f"--classes={10**12}")
