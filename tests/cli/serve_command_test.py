@@ -30,7 +30,10 @@ def test_it_serves_until_a_signal(ending):
         ]
     ) as (process,):
         first = process.stdout.readline()
-        begin = f"ps task 1 at {address}: tf_hsm 0.1.0, TensorFlow 2.21."
+        begin = (
+            f"ps task 1 at {address}: process {process.pid}, tf_hsm 0.1.0, "
+            "TensorFlow 2.21."
+        )
         assert first.startswith(begin), process.communicate()
         assert first.endswith(" GB of memory\n")
         socket.create_connection(("localhost", port), TIMEOUT_S).close()

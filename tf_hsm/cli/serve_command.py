@@ -13,6 +13,7 @@ from tf_hsm.runtime import cluster
 from tf_hsm.runtime.library import cpu_isa, library_version
 from tf_hsm.tree.memory import memory_bytes
 
+_PARENT_S = 0.5  # between two looks for the parent
 EXAMPLE = """  python -m tf_hsm serve --job=ps --task=0 --port=2222
 """
 _HELP = """
@@ -52,6 +53,11 @@ def add(commands):
         metavar="JSON",
         help='the addresses: {"ps": ["host1:2222", "host2:2222"]}',
     )
+    command.add_argument(
+        "--with_parent",
+        action="store_true",
+        help="end too when the process has ended that has started this one",
+    )
     command.epilog = f"example:\n{EXAMPLE}"
     return command
 
@@ -64,7 +70,7 @@ def run(flags):
       OSError: the port cannot be had.
     """
     job, index, jobs = _task(flags)
-    ending = _signals()
+    ending = _endings(flags.with_parent)
     _check_port(jobs[job][index])
     try:
         # Never ended: TensorFlow cannot, and aborts when it is asked to.
@@ -75,13 +81,17 @@ def run(flags):
             f"{jobs[job][index]}: {error.message}"
         ) from error
     name = f"{job} task {index} at {jobs[job][index]}"
-    print(
-        f"{name}: tf_hsm {library_version()}, TensorFlow {tf.__version__}, "
-        f"{_machine()}",
-        flush=True,
+    _say(
+        f"{name}: process {os.getpid()}, tf_hsm {library_version()}, "
+        f"TensorFlow {tf.__version__}, {_machine()}"
     )
-    print(f"{name} ends: {ending()}", flush=True)
+    _say(f"{name} ends: {ending()}")
     os._exit(0)
+
+
+def _say(line):
+    """Prints in one piece: others may write to the same terminal."""
+    print(f"{line}\n", end="", flush=True)
 
 
 def _task(flags):
@@ -128,9 +138,10 @@ def _task(flags):
     return job, index, jobs
 
 
-def _signals():
-    """Returns a function that waits for a signal to end, and names it."""
+def _endings(with_parent):
+    """Returns a function that waits until it is time to end, and says why."""
     received, names = threading.Event(), []
+    parent = os.getppid()
 
     def receive(number, frame):
         names.append(signal.Signals(number).name)
@@ -140,7 +151,9 @@ def _signals():
         signal.signal(number, receive)
 
     def wait():
-        received.wait()
+        while not received.wait(_PARENT_S if with_parent else None):
+            if os.getppid() != parent:
+                return "the process that has started it has ended"
         return names[0]
 
     return wait

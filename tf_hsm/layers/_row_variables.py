@@ -1,5 +1,7 @@
 """The variables of a head: all rows in one, or a part on each device."""
 
+import contextlib
+
 import keras
 import tensorflow as tf
 
@@ -36,6 +38,7 @@ class RowVariables:
     def part(self, number, rows, device=None):
         """Returns those of some rows of the tree, `[n]`, on a device.
 
+        Without one they are where the body's variables are made at that time.
         The parts have other values than each other, of the scale of the whole.
         """
         initializer = _of_part(
@@ -45,7 +48,8 @@ class RowVariables:
             self._layer.tree.num_rows,
             number,
         )
-        with tf.device(device):
+        # tf.device(None) would leave the device that encloses it.
+        with tf.device(device) if device else contextlib.nullcontext():
             pair = self._add(f"part_{number}_", initializer, rows)
         for name, variable in zip(("kernel", "bias"), pair, strict=True):
             if variable is not None:

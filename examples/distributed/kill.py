@@ -1,0 +1,243 @@
+r"""Kills trainers, servers and saves of `//examples/distributed:train`.
+
+    bazel run //examples/distributed:kill -- --kills=20
+
+Trains on a text of its own, sends SIGKILL again and again, and says what came
+of it. The status is 1 if that is not what the README promises:
+
+  trainers  training goes on without an error, and no more steps are applied
+            twice than trainers were killed
+  servers   a sentence within five seconds; the same command goes on from the
+            last checkpoint
+  saves     of the process that trains, or of a server, during a save: the
+            earlier checkpoint is whole, and the same command goes on from it
+"""
+
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from examples.common import program
+
+flags = program.Flags()
+
+_KILLS = flags.DEFINE_integer(
+    "kills", 20, "How often each is killed.", lower_bound=1
+)
+_WHAT = flags.DEFINE_list(
+    "what", ["trainers", "servers", "saves"], "What is killed."
+)
+_SEED = flags.DEFINE_integer("seed", 1, "Of the moments.", lower_bound=0)
+
+_SENTENCE_S = 5
+_TIMEOUT_S = 300
+_WORDS = 3000
+_SAVE_EVERY = 50
+_PROCESS = re.compile(r"(ps|worker) task (\d+) at \S+: process (\d+),")
+_STEP = re.compile(r"step ([\d,]+) of [\d,]+, ([\d,]+) applied:")
+
+
+class Training:
+    """The command in a process of its own.
+
+    Attributes:
+        pids: a dict from (job, index) to the last process of each task.
+        lines: what was printed, each with its `time.monotonic()`.
+    """
+
+    def __init__(self, folder):
+        """Starts it, with its text and its checkpoints in a folder."""
+        self.pids, self.lines = {}, []
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "examples.distributed.train"),
+                f"--corpus={folder / 'text.txt'}",
+                f"--checkpoints={folder / 'checkpoints'}",
+                *("--batch_size=8", "--steps=8", "--units=128", "--held_out=0"),
+                *("--epochs=1000000", f"--save_every={_SAVE_EVERY}"),
+            ],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.pid = self._process.pid
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        for line in self._process.stdout:
+            found = _PROCESS.match(line)
+            if found:
+                self.pids[found[1], int(found[2])] = int(found[3])
+            self.lines.append((time.monotonic(), line.rstrip()))
+
+    def wait_for(self, text, first=0):
+        """Returns (time, line) of the first line with a text.
+
+        Args:
+            text: a regular expression for the beginning of a line.
+            first: the number of lines that are not looked at.
+        """
+        deadline = time.monotonic() + _TIMEOUT_S
+        while time.monotonic() < deadline:
+            for moment, line in self.lines[first:]:
+                if re.match(text, line):
+                    return moment, line
+            time.sleep(0.001)
+        raise AssertionError(f"no line begins with {text}:\n{self.printed()}")
+
+    def last(self, pattern):
+        """The match of the last line with a pattern."""
+        found = [pattern.match(line) for _, line in self.lines]
+        return [match for match in found if match][-1]
+
+    def printed(self):
+        """All lines."""
+        return "\n".join(line for _, line in self.lines)
+
+    def end(self, number=None):
+        """Sends a signal, if any; returns the status at the end."""
+        if number is not None:
+            self._process.send_signal(number)
+        status = self._process.wait(_TIMEOUT_S)
+        self._thread.join(_TIMEOUT_S)
+        return status
+
+
+def _kill(pid):
+    os.kill(pid, signal.SIGKILL)
+
+
+def trainers(folder, kills, rng):
+    """Kills one trainer after the other; returns what came of it."""
+    training = Training(folder)
+    for i in range(kills):
+        training.wait_for("saved step", len(training.lines))
+        time.sleep(rng.uniform(0, 0.5))
+        known = len(training.lines)
+        _kill(training.pids["worker", i % 2])
+        training.wait_for(f"worker task {i % 2} at", known)
+    training.wait_for("saved step", len(training.lines))
+    given, applied = _steps(training)
+    status = training.end(signal.SIGINT)
+    if status != 130 or "rror" in training.printed():
+        raise AssertionError(training.printed())
+    if not 0 <= applied - given <= kills:
+        raise AssertionError(f"{given} steps were given, {applied} applied")
+    return f"{given:,} steps, {applied - given} of them applied twice, no error"
+
+
+def servers(folder, kills, rng):
+    """Kills a server, starts all again, and so on; returns what came of it."""
+    training, seconds = Training(folder), []
+    for i in range(kills):
+        training.wait_for("saved step", len(training.lines))
+        time.sleep(rng.uniform(0, 0.5))
+        task = "ps", i % 2
+        begin = time.monotonic()
+        _kill(training.pids[task])
+        moment, _ = training.wait_for(f"error: ps task {i % 2} at .* restore")
+        seconds.append(moment - begin)
+        if training.end() != 1:
+            raise AssertionError(training.printed())
+        training = _again(folder, training)
+    training.end(signal.SIGINT)
+    if max(seconds) > _SENTENCE_S:
+        raise AssertionError(f"a sentence took {max(seconds):.1f} s")
+    return (
+        f"a sentence after {max(seconds):.2f} s at most; every start went on "
+        f"from the last checkpoint, one for each {_SAVE_EVERY} steps"
+    )
+
+
+def saves(folder, kills, rng):
+    """Kills during saves, starts all again; returns what came of it."""
+    training, within = Training(folder), 0
+    for i in range(kills):
+        training.wait_for("saved step", len(training.lines))
+        _wait_for_a_save(folder / "checkpoints")
+        time.sleep(rng.uniform(0, 0.02))
+        victims = [training.pid, *(training.pids["ps", j] for j in range(2))]
+        _kill(victims[i % 3])
+        within += _is_saving(folder / "checkpoints")
+        training.end()
+        training = _again(folder, training)
+    training.end(signal.SIGINT)
+    return f"{within} in the middle of a save; every start went on"
+
+
+def _steps(training):
+    """Those that were given to trainers, and those that were applied."""
+    return [
+        int(number.replace(",", "")) for number in training.last(_STEP).groups()
+    ]
+
+
+def _again(folder, earlier):
+    """Starts the command; checks that it goes on from the last checkpoint.
+
+    Returns:
+        The new `Training`.
+    """
+    saved = earlier.last(re.compile(r"saved step ([\d,]+)"))[1]
+    saved = int(saved.replace(",", ""))
+    training = Training(folder)
+    line = training.wait_for("going on from step")[1]
+    begin = int(re.search(r"[\d,]+$", line)[0].replace(",", ""))
+    # The last save may have ended, and not been said to have.
+    if begin not in (saved, saved + _SAVE_EVERY):
+        raise AssertionError(f"saved step {saved}, but {line}")
+    return training
+
+
+def _is_saving(folder):
+    return any("temp" in path.name for path in folder.glob("*"))
+
+
+def _wait_for_a_save(folder):
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not _is_saving(folder):
+        if time.monotonic() > deadline:
+            raise AssertionError("no save was seen")
+        time.sleep(0.0005)
+
+
+def _write_text(path):
+    """Sentences, many of whose words are rare."""
+    rng = random.Random(0)
+    lines = []
+    for _ in range(6 * _WORDS):
+        k = rng.randrange(_WORDS)
+        lines.append(f"the noun{k} sees a noun{k // 2} and verb{k}s .")
+    path.write_text("\n".join(lines))
+
+
+def main():
+    """Kills what the flags say; ends with status 1 if a promise is broken."""
+    kinds = {"trainers": trainers, "servers": servers, "saves": saves}
+    for what in _WHAT.value:
+        if what not in kinds:
+            sys.exit(f"error: --what={what}: must be of {', '.join(kinds)}.")
+    for what in _WHAT.value:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            _write_text(folder / "text.txt")
+            rng = random.Random(_SEED.value)
+            try:
+                came = kinds[what](folder, _KILLS.value, rng)
+            except AssertionError as error:
+                sys.exit(f"error: {what}: {error}")
+        print(f"{what}: {_KILLS.value} killed; {came}", flush=True)
+
+
+if __name__ == "__main__":
+    program.run(main, flags)

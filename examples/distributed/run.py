@@ -1,0 +1,92 @@
+"""One run: servers, model, checkpoints, and steps until the end."""
+
+import math
+import time
+
+import numpy as np
+import tensorflow as tf
+
+import tf_hsm
+from examples.distributed.asynchronous import Asynchronous
+from examples.distributed.servers import Servers
+from examples.distributed.synchronous import Synchronous
+from examples.language_model import batches, corpus
+
+_KEPT = 2  # checkpoints
+
+
+def run(options, folder):
+    """Trains as the options say.
+
+    Args:
+        options: the values of the flags of `train.py`.
+        folder: of the checkpoints; a run there goes on.
+
+    Raises:
+        tf_hsm.distribute.LostServerError: a server has ended. The same call in
+            a new process goes on from the last checkpoint.
+        OSError: the text cannot be read.
+        ValueError: it is too short.
+    """
+    print(f"Reading the corpus, {options.corpus} ...", flush=True)
+    text = corpus.load(options.corpus, min_count=2)
+    window = options.batch_size, options.steps
+    train = batches.windows(text.train, *window, "training text")
+    held_out = [
+        part[: options.held_out]
+        for part in batches.windows(text.held_out, *window, "held-out text")
+    ]
+    tree = tf_hsm.Tree.huffman(text.counts, options.branching)
+    # TensorFlow writes pages about each loss, which the run says in a line.
+    tf.get_logger().setLevel("CRITICAL")
+    trainers = 0 if options.synchronous else options.trainers
+    with Servers(options.servers, trainers) as servers:
+        cluster = tf_hsm.distribute.connect(
+            servers.addresses, coordinator=not options.synchronous
+        )
+        kind = Synchronous if options.synchronous else Asynchronous
+        with cluster.explained():
+            model = kind(
+                tree, cluster, options.units, options.learning_rate, window
+            )
+            _train(model, options, folder, train, held_out)
+
+
+def _train(model, options, folder, train, held_out):
+    """Steps until the last epoch ends, with a checkpoint after each round."""
+    num_windows = len(train[0])
+    end = options.epochs * num_windows
+    done = tf.Variable(0, dtype=tf.int64)  # windows that were given to trainers
+    manager = tf.train.CheckpointManager(
+        tf.train.Checkpoint(model=model.checkpoint(), done=done),
+        folder,
+        max_to_keep=_KEPT,
+    )
+    if manager.restore_or_initialize():
+        print(f"going on from step {int(done):,}", flush=True)
+    while int(done) < end:
+        begin = time.monotonic()
+        windows = _round(int(done), num_windows, options)
+        loss = model.train(*(part[windows] for part in train))
+        seconds = time.monotonic() - begin
+        done.assign_add(len(windows))
+        tokens = train[0][windows].size
+        # One line for each round, whoever reads it.
+        line = (
+            f"step {int(done):,} of {end:,}, {int(model.steps):,} applied: "
+            f"perplexity {math.exp(loss):.1f}"
+        )
+        if options.held_out:
+            line += f", held out {math.exp(model.evaluate(*held_out)):.1f}"
+        print(f"{line}; {tokens / seconds:,.0f} words/s", flush=True)
+        manager.save()
+        print(f"saved step {int(done):,}", flush=True)
+
+
+def _round(done, num_windows, options):
+    """The windows up to the next checkpoint, in another order every epoch."""
+    epoch, first = divmod(done, num_windows)
+    order = np.random.default_rng([options.seed, epoch]).permutation(
+        num_windows
+    )
+    return order[first : first + options.save_every]

@@ -1,0 +1,88 @@
+r"""Trains a language model whose head is spread over servers.
+
+    bazel run //examples/distributed:train -- --servers=2 --trainers=2
+    bazel run //examples/distributed:train -- --synchronous
+
+Starts everything on this machine: servers, which hold the variables; trainers,
+each of which takes steps without waiting for the others; and this process,
+which hands out the text. Each is `python -m tf_hsm serve`. With --synchronous
+this process trains alone, by `fit`, with the head on the servers.
+
+Saves to --checkpoints after every --save_every steps. The same command goes on
+from there after a kill or an error. Lost trainers are started again.
+
+The servers have no authentication, as TensorFlow's protocol has none, and their
+ports are open on every interface: not for a machine that strangers can reach.
+"""
+
+import os
+import sys
+
+from examples.common import program
+from examples.language_model import documents
+
+flags = program.Flags()
+
+flags.DEFINE_integer(
+    "servers", 2, "Tasks that hold the variables.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "trainers", 2, "Tasks that compute the steps.", lower_bound=1
+)
+flags.DEFINE_bool(
+    "synchronous", False, "Train in this process, by `fit`, without trainers."
+)
+flags.DEFINE_string(
+    "checkpoints",
+    "distributed_model",
+    "Folder of the checkpoints, relative to where the command was given. "
+    "Every server writes there: with several machines, one that all see.",
+)
+flags.DEFINE_string(
+    "corpus", "stdlib", "The text, as for `bazel run //:train`."
+)
+flags.DEFINE_integer(
+    "branching", 256, "Of the Huffman tree of the classes.", lower_bound=2
+)
+flags.DEFINE_integer(
+    "units", 128, "Width of the embedding and of the LSTM.", lower_bound=1
+)
+flags.DEFINE_integer("batch_size", 64, "Texts in a step.", lower_bound=1)
+flags.DEFINE_integer(
+    "steps", 32, "Tokens of each text in a step.", lower_bound=1
+)
+flags.DEFINE_integer("epochs", 1, "Passes over the text.", lower_bound=1)
+flags.DEFINE_integer(
+    "save_every", 100, "Steps between two checkpoints.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "held_out",
+    10,
+    "Batches of held-out text for the perplexity at each checkpoint; 0: none.",
+    lower_bound=0,
+)
+flags.DEFINE_float(
+    "learning_rate", 0.1, "Adagrad's, of body and head.", lower_bound=0
+)
+flags.DEFINE_integer("seed", 1, "Of the order of the text.", lower_bound=0)
+
+
+def main():
+    """Runs what the flags say; bad input ends in one line and status 1."""
+    from examples.distributed import run
+
+    options = flags.values
+    # `bazel run` starts programs elsewhere than in the user's folder.
+    folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
+    if options.corpus not in documents.NAMED:
+        options.corpus = os.path.join(folder, options.corpus)
+    try:
+        run.run(options, os.path.join(folder, options.checkpoints))
+    except (OSError, ValueError) as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("The same command goes on.") from None
+
+
+if __name__ == "__main__":
+    program.run(main, flags)
