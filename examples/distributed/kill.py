@@ -211,7 +211,7 @@ def _wait_for_a_save(folder):
         time.sleep(0.0005)
 
 
-def _write_text(path):
+def write_text(path):
     """Sentences, many of whose words are rare."""
     rng = random.Random(0)
     lines = []
@@ -230,7 +230,7 @@ def main():
     for what in _WHAT.value:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            _write_text(folder / "text.txt")
+            write_text(folder / "text.txt")
             rng = random.Random(_SEED.value)
             try:
                 came = kinds[what](folder, _KILLS.value, rng)

@@ -1,5 +1,7 @@
 """One run: servers, model, checkpoints, and steps until the end."""
 
+import contextlib
+import json
 import math
 import time
 
@@ -39,10 +41,9 @@ def run(options, folder):
     tree = tf_hsm.Tree.huffman(text.counts, options.branching)
     # TensorFlow writes pages about each loss, which the run says in a line.
     tf.get_logger().setLevel("CRITICAL")
-    trainers = 0 if options.synchronous else options.trainers
-    with Servers(options.servers, trainers) as servers:
+    with _addresses(options) as addresses:
         cluster = tf_hsm.distribute.connect(
-            servers.addresses, coordinator=not options.synchronous
+            addresses, coordinator=not options.synchronous
         )
         kind = Synchronous if options.synchronous else Asynchronous
         with cluster.explained():
@@ -50,6 +51,17 @@ def run(options, folder):
                 tree, cluster, options.units, options.learning_rate, window
             )
             _train(model, options, folder, train, held_out)
+
+
+@contextlib.contextmanager
+def _addresses(options):
+    """Yields those of the cluster, which may be of processes started here."""
+    if options.cluster:
+        yield json.loads(options.cluster)
+        return
+    trainers = 0 if options.synchronous else options.trainers
+    with Servers(options.servers, trainers) as servers:
+        yield servers.addresses
 
 
 def _train(model, options, folder, train, held_out):

@@ -29,6 +29,13 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "trainers", 2, "Tasks that compute the steps.", lower_bound=1
 )
+flags.DEFINE_string(
+    "cluster",
+    "",
+    "Servers and trainers that run already, instead of those, as JSON: "
+    '{"ps": ["host1:2222"], "worker": ["host2:2222"], "chief": '
+    '["host3:2222"]}; the chief is this process, where they reach it.',
+)
 flags.DEFINE_bool(
     "synchronous", False, "Train in this process, by `fit`, without trainers."
 )

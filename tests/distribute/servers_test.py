@@ -113,6 +113,7 @@ def test_a_worker_may_be_lost_but_no_server():
         jobs = {
             "ps": start(started, "ps", 1),
             "worker": start(started, "worker", 2),
+            "chief": [f"localhost:{processes.free_port()}"],
         }
         cluster = connect(jobs, coordinator=True, timeout=TIMEOUT_S)
         loss = loss_of([place(cluster.devices()[0])])
@@ -205,7 +206,8 @@ def test_a_server_with_another_version():
             mock.patch.object(servers, "library_version", side_effect=versions),
             pytest.raises(ConnectionError) as caught,
         ):
-            connect([address], timeout=TIMEOUT_S)
+            chief = f"localhost:{processes.free_port()}"
+            connect({"ps": [address], "chief": [chief]}, timeout=TIMEOUT_S)
         assert str(caught.value) == (
             f"ps task 0 at {address} has tf_hsm {tf_hsm.__version__}, but this "
             "process has 0.0.9: install the same version everywhere"
