@@ -43,21 +43,21 @@ def train(folder, *flags):
 @pytest.mark.parametrize("how", ["--trainers=2", "--synchronous"])
 def test_it_learns_and_goes_on(tmp_path, how):
     write_sentences(tmp_path / "text.txt")
-    lines, steps = train(tmp_path, how, "--servers=2")
+    lines, steps = train(tmp_path, how, "--servers=2", "--epochs=3")
     first, last = steps[0], steps[-1]
     # Without a kill each step is applied once.
     assert all(step[1] == step[3] for step in steps)
     assert last[1] == last[2] and len(steps) >= 3
-    assert float(last[5]) < 0.8 * float(first[5])
+    assert float(last[5]) < float(first[5]) / 4
     assert sum(" ends: SIGTERM" in line for line in lines) == (
         2 if how == "--synchronous" else 4
     )
     # On other servers: the checkpoint is that of any number of them.
-    lines, steps = train(tmp_path, how, "--servers=1", "--epochs=2")
+    lines, steps = train(tmp_path, how, "--servers=1", "--epochs=4")
     assert f"going on from step {last[1]}" in lines
     assert int(steps[0][1]) > int(last[1]) and steps[0][1] == steps[0][3]
-    assert float(steps[0][4]) < 0.7 * float(first[4])
-    assert float(steps[-1][5]) < float(last[5])
+    assert float(steps[0][4]) < float(first[4]) / 4
+    assert float(steps[-1][5]) < 1.1 * float(last[5])
 
 
 # Of a save, `bazel run //examples/distributed:kill` does it.
