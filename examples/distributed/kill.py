@@ -63,7 +63,11 @@ class Training:
                 *("--batch_size=8", "--steps=8", "--units=128", "--held_out=0"),
                 *("--epochs=1000000", f"--save_every={_SAVE_EVERY}"),
             ],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+            },
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -129,7 +133,8 @@ def trainers(folder, kills, rng):
     training.wait_for("saved step", len(training.lines))
     given, applied = _steps(training)
     status = training.end(signal.SIGINT)
-    if status != 130 or "rror" in training.printed():
+    # Lines of this command alone: TensorFlow's log is hidden.
+    if status != 130 or re.search("error|Traceback", training.printed(), re.I):
         raise AssertionError(training.printed())
     if not 0 <= applied - given <= kills:
         raise AssertionError(f"{given} steps were given, {applied} applied")
