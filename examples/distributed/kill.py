@@ -13,6 +13,7 @@ of it. The status is 1 if that is not what the README promises:
             earlier checkpoint is whole, and the same command goes on from it
 """
 
+import contextlib
 import os
 import pathlib
 import random
@@ -169,12 +170,13 @@ def saves(folder, kills, rng):
     training, within = Training(folder), 0
     for i in range(kills):
         training.wait_for("saved step", len(training.lines))
-        _wait_for_a_save(folder / "checkpoints")
+        before = _wait_for_a_save(folder / "checkpoints")
         time.sleep(rng.uniform(0, 0.02))
         victims = [training.pid, *(training.pids["ps", j] for j in range(2))]
         _kill(victims[i % 3])
-        within += _is_saving(folder / "checkpoints")
         training.end()
+        # Or else the save was over, and made the new checkpoint the last one.
+        within += _last_checkpoint(folder / "checkpoints") == before
         training = _again(folder, training)
     training.end(signal.SIGINT)
     return f"{within} in the middle of a save; every start went on"
@@ -204,13 +206,30 @@ def _again(folder, earlier):
     return training
 
 
-def _is_saving(folder):
-    return any("temp" in path.name for path in folder.glob("*"))
+def _unfinished(folder):
+    """The files of a save that is not over, or was never; by their time."""
+    found = set()
+    for path in folder.rglob("*"):
+        if "temp" in str(path.relative_to(folder)):
+            with contextlib.suppress(FileNotFoundError):
+                found.add((path, path.stat().st_mtime_ns))
+    return found
+
+
+def _last_checkpoint(folder):
+    """What says which checkpoint is the last one."""
+    return (folder / "checkpoint").read_text()
 
 
 def _wait_for_a_save(folder):
+    """Returns, in the middle of a save, what `_last_checkpoint` says then."""
     deadline = time.monotonic() + _TIMEOUT_S
-    while not _is_saving(folder):
+    # Earlier kills have left files too.
+    known = _unfinished(folder)
+    while True:
+        before = _last_checkpoint(folder)
+        if _unfinished(folder) - known:
+            return before
         if time.monotonic() > deadline:
             raise AssertionError("no save was seen")
         time.sleep(0.0005)
