@@ -29,7 +29,7 @@ class Asynchronous:
             tree: the `tf_hsm.Tree` of the classes.
             cluster: a `tf_hsm.distribute.Cluster` with a coordinator.
             units: width of the embedding and of the LSTM.
-            learning_rate: that of Adagrad, of body and head.
+            learning_rate: that of LazyAdam, of body and head.
             window: the shape `(batch, steps)` of the tokens of a step.
         """
         self._window = window
@@ -46,10 +46,10 @@ class Asynchronous:
             self.head = tf_hsm.layers.HierarchicalSoftmax(
                 tree,
                 devices=devices,
-                optimizer=tf_hsm.optimizers.Adagrad(learning_rate),
+                optimizer=tf_hsm.optimizers.LazyAdam(learning_rate),
             )
             self.head.build((*window, units))
-            self.optimizer = tf_hsm.optimizers.Adagrad(learning_rate)
+            self.optimizer = tf_hsm.optimizers.LazyAdam(learning_rate)
             self.optimizer.build(self._variables)
             self.steps = tf.Variable(0, dtype=tf.int64)
         self._step_function, self._loss_function = self._functions()

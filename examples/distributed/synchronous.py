@@ -24,12 +24,12 @@ class Synchronous:
         self.head = tf_hsm.layers.HierarchicalSoftmax(
             tree,
             devices=cluster.devices(),
-            optimizer=tf_hsm.optimizers.Adagrad(learning_rate),
+            optimizer=tf_hsm.optimizers.LazyAdam(learning_rate),
         )
         self.model = keras.Model(
             {"tokens": tokens, "labels": labels}, self.head(hidden, labels)
         )
-        self.model.compile(tf_hsm.optimizers.Adagrad(learning_rate))
+        self.model.compile(tf_hsm.optimizers.LazyAdam(learning_rate))
         self.model.optimizer.build(self.model.trainable_variables)
         self.steps = self.model.optimizer.iterations.value
 

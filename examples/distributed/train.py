@@ -69,7 +69,7 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 flags.DEFINE_float(
-    "learning_rate", 0.1, "Adagrad's, of body and head.", lower_bound=0
+    "learning_rate", 0.004, "LazyAdam's, of body and head.", lower_bound=0
 )
 flags.DEFINE_integer("seed", 1, "Of the order of the text.", lower_bound=0)
 

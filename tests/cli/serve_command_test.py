@@ -1,8 +1,11 @@
 """`python -m tf_hsm serve`: what it prints, how it ends, what it refuses."""
 
 import json
+import os
 import signal
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -51,6 +54,27 @@ def test_it_serves_until_a_signal(ending):
         out, err = process.communicate(timeout=TIMEOUT_S)
         assert out == f"ps task 1 at {address} ends: {ending.name}\n"
         assert (process.returncode, err) == (0, "")
+
+
+def test_it_ends_with_its_parent():
+    port = servers.free_port()
+    command = (
+        f"{sys.executable} -m tf_hsm serve --job=ps --task=3 --port={port}"
+    )
+    # The shell waits for a line, and leaves the server behind.
+    shell = subprocess.Popen(
+        ["sh", "-c", f"{command} --with_parent & read line"],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert shell.stdout.readline().startswith(f"ps task 3 at localhost:{port}:")
+    out, _ = shell.communicate("end\n", timeout=TIMEOUT_S)
+    assert out == (
+        f"ps task 3 at localhost:{port} ends: the process that has started it "
+        "has ended\n"
+    )
 
 
 def run(capsys, *arguments):

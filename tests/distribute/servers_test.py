@@ -14,6 +14,7 @@ import tf_hsm
 from tests.support import servers as processes
 from tf_hsm.distribute import LostServerError, connect, servers
 from tf_hsm.distribute import cluster as cluster_lib
+from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.ops.loss import hierarchical_softmax_loss
 from tf_hsm.tree import Tree
 
@@ -70,6 +71,14 @@ def test_two_servers_and_their_loss():
         loss = loss_of([local, *remote])
         expected, *others = [float(x) for x in loss()]
         np.testing.assert_allclose(others, expected, rtol=1e-6)
+
+        # The top of a head is where its body is made.
+        with tf.device(cluster.devices()[1]):
+            head = HierarchicalSoftmax(TREE, devices=cluster.devices())
+            head.build((None, 5))
+        top, *shards = [v.value.device for v in head.row_variables()[::2]]
+        assert "/job:ps/replica:0/task:1" in top
+        assert ["task:0" in d for d in shards] == [True, False]
 
         # No error of the cluster: a step whose argument is wrong.
         with (
