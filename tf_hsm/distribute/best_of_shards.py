@@ -31,8 +31,10 @@ def best_classes(rows, inputs, k, beam_width=None):
     best = _of_top(rows, starts, k)
     if not rows.shards:
         return best
+    none = tf.constant(-float("inf"), starts.dtype)
+    known = tf.where(tf.math.is_nan(starts), none, starts)
     home = tf.stack(
-        [tf.reduce_max(starts[:, part.units], -1) for part in rows.shards], -1
+        [tf.reduce_max(known[:, part.units], -1) for part in rows.shards], -1
     )
     at_home = tf.argmax(home, -1, tf.int32)
     routes = Routes(at_home + 1, len(rows.shards))
@@ -46,6 +48,7 @@ def best_classes(rows, inputs, k, beam_width=None):
     joined = BeamTopK(*map(routes.join, zip(*found, strict=True), rest))
     best = _merge([best, joined], k)
     bounds = best.log_probs[:, -1]
+    bounds = tf.where(tf.math.is_nan(bounds), none, bounds)
     others = [best]
     for i, part in enumerate(rows.shards):
         route = routing.route((at_home != i) & (home[:, i] >= bounds))

@@ -59,6 +59,7 @@ def train_step(
     """
     steps = []
     rule = rule_of(optimizer)
+    seed = options.pop("seed")
 
     def of_part(part, labels, inputs, ignored, loss_weights):
         steps.append(
@@ -71,6 +72,8 @@ def train_step(
                 loss_weights=loss_weights,
                 ignore_class=ignored,
                 rule=rule,
+                # Else all parts would round by the same numbers.
+                seed=seed + (len(steps) << 32),
                 **options,
             )
         )
@@ -91,7 +94,10 @@ def _sum(rows, labels, inputs, ignored, loss_weights, of_part):
     if loss_weights is not None:
         loss_weights = tf.reshape(loss_weights, [-1])
         weights = routing.routes.split(loss_weights)
-    losses = of_part(rows.top, routing.units, inputs, ignored, loss_weights)
+    # A unit may have the number of an ignored label: route has made these -1.
+    losses = of_part(
+        rows.top, routing.units, inputs, [-1] if ignored else [], loss_weights
+    )
     if not rows.shards:
         return tf.reshape(losses, shape)
     below = []

@@ -124,7 +124,8 @@ def _draw(rows, inputs, num_samples, seeds, temperature):
                 temperature,
                 root_log_probs=route.take(starts[:, part.units]),
             )
-            drawn = tf.gather(rows.classes_of(part), drawn)
+            found = tf.gather(rows.classes_of(part), tf.maximum(drawn, 0))
+            drawn = tf.where(drawn < 0, drawn, found)
         result = route.replace(result, drawn)
     return result
 
@@ -163,7 +164,7 @@ def _reach(rows, inputs, top_p):
     state = find(tf.minimum(tf.constant(_FIRST_CLASSES, tf.int64), most), 0, 0)
     free = tf.TensorShape([None, None])
     _, log_probs, classes = tf.while_loop(
-        is_short, find, state, [tf.TensorShape([]), free, free]
+        is_short, find, state, (tf.TensorShape([]), free, free)
     )
     return log_probs, classes
 

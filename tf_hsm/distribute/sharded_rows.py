@@ -54,7 +54,7 @@ class Routes:
           values: a list with `[b, ...]` for each shard.
           rest: a number.
         """
-        shape = tf.concat([tf.shape(self._examples[0]), values[0].shape[1:]], 0)
+        shape = tf.concat([tf.shape(self._examples[0]), tf.shape(values[0])[1:]], 0)
         others = tf.fill(shape, tf.cast(rest, values[0].dtype))
         return tf.dynamic_stitch(self._examples, [others, *values])
 
@@ -150,7 +150,7 @@ class ShardedRows:
         with tf.device(self._table_device):
             shards = tf.searchsorted(self._first_places, places, side="right")
         if counted is not None:
-            units = tf.where(counted, units, tf.cast(labels, units.dtype))
+            units = tf.where(counted, units, -1)
             shards = tf.where(counted, shards, 0)
         routes = Routes(shards, len(self.shards))
         places = [

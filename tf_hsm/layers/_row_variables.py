@@ -1,7 +1,5 @@
 """The variables of a head: all rows in one, or a part on each device."""
 
-import contextlib
-
 import keras
 import tensorflow as tf
 
@@ -48,8 +46,7 @@ class RowVariables:
             self._layer.tree.num_rows,
             number,
         )
-        # tf.device(None) would leave the device that encloses it.
-        with tf.device(device) if device else contextlib.nullcontext():
+        with row_parts.on(device):
             pair = self._add(f"part_{number}_", initializer, rows)
         for name, variable in zip(("kernel", "bias"), pair, strict=True):
             if variable is not None:

@@ -43,7 +43,7 @@ class TailDevices:
         dtype = tf.as_dtype(self.loss_dtype)
         device = self.device_of(number)
         product = tf.matmul if device is None else _matmul_on(device)
-        with tf.device(device):
+        with row_parts.on(device):
             return product(
                 tf.cast(inputs, dtype), tf.cast(projection.value, dtype)
             )

@@ -23,7 +23,7 @@ from tf_hsm.partition.frequency_clusters import (
     choose_cutoffs,
     flat_tree,
 )
-from tf_hsm.runtime import arguments
+from tf_hsm.runtime import arguments, row_parts
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import adaptive
@@ -223,7 +223,7 @@ class AdaptiveSoftmax(
         self.tail_kernels, self.tail_biases, self.projections = [], [], []
         for number, tree in enumerate(self.clusters.tail_trees, 1):
             narrow, projection = widths[number], None
-            with tf.device(self.device_of(number - 1)):
+            with row_parts.on(self.device_of(number - 1)):
                 if narrow < width:
                     projection = self.add_weight(
                         name=f"projection_{number}",

@@ -3,6 +3,7 @@
 import contextlib
 
 import keras
+import tensorflow as tf
 from keras.src import backend
 from keras.src.backend.common import symbolic_scope
 from keras.src.backend.common.variables import AutocastScope
@@ -129,3 +130,16 @@ def _per_output(given, names):
     if isinstance(given, (list, tuple)) and len(given) == len(names):
         return list(given)
     return [given] * len(names)
+
+
+def initialize_on(variable, device):
+    """Lets a variable that Keras makes later be made on a device."""
+    if device is None or variable._value is not None:
+        return
+    initialize = variable._deferred_initialize
+
+    def on_device():
+        with tf.device(device):
+            initialize()
+
+    variable._deferred_initialize = on_device

@@ -4,10 +4,13 @@ A file of Keras has the matrix as a whole, whatever the parts are: what some
 devices have saved, one or others load.
 """
 
+import contextlib
 import typing
 
 import numpy as np
 import tensorflow as tf
+
+from tf_hsm.runtime import private_keras
 
 # Numbers that are read or written at a time.
 _BLOCK = 1 << 24
@@ -40,11 +43,18 @@ def part_of(variable):
 def place(variable, device):
     """Notes on a Keras variable the name of the device that it is made on."""
     variable._tf_hsm_device = device
+    private_keras.initialize_on(variable, device)
 
 
 def beside(variable):
     """A scope of the device of a variable, where `place` has noted one."""
-    return tf.device(getattr(variable, "_tf_hsm_device", None))
+    return on(getattr(variable, "_tf_hsm_device", None))
+
+
+def on(device):
+    """A scope of a device; None: the scope that there is, which stays."""
+    # tf.device(None) would leave the scopes around it.
+    return contextlib.nullcontext() if device is None else tf.device(device)
 
 
 def wholes(variables):
