@@ -86,8 +86,9 @@ def export(model, path, head=None, k=10):
             archive.track(resource)
     with contextlib.ExitStack() as scopes:
         scopes.enter_context(tree_tensors.kept_in_variables())
-        for layer in [*private_keras.layers_of(model), head]:
-            if isinstance(layer, HierarchicalSoftmax):
+        layers = {id(x): x for x in [*private_keras.layers_of(model), head]}
+        for layer in layers.values():
+            if isinstance(layer, _HEADS):
                 scopes.enter_context(layer.on_one_device())
         _add_signatures(archive, inputs, *_functions(model, head, k))
         _write(archive, path)

@@ -17,6 +17,7 @@ from tests.support.in_place_models import (
 )
 from tests.support.models import NUM_CLASSES, TREE, WIDTH, head_of, make_data
 from tests.support.training import assert_near
+from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import distribute
 from tf_hsm.layers import HierarchicalSoftmax
 
@@ -59,7 +60,7 @@ def assert_fits_alike(form, data, tolerance, **options):
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize(
     "mask_zero, ignore_class, weighted",
-    [(False, None, False), (True, -1, True)],
+    [(False, None, False), (True, -1, True), (False, 3, False)],
 )
 def test_what_counts(form, own, mask_zero, ignore_class, weighted):
     tokens, labels = make_data(seed=3)
@@ -153,6 +154,49 @@ def test_bad_arguments():
         HierarchicalSoftmax(TREE, plan="CPU:0")
     with pytest.raises(ValueError, match="another tree"):
         HierarchicalSoftmax(tf_hsm.Tree.two_level(9), plan=PLAN)
-    head = HierarchicalSoftmax(TREE, devices=["GPU:7"])
-    with pytest.raises(ValueError, match=r"devices\[0\] .*GPU:7"):
-        head.build([None, WIDTH])
+    for name in ("GPU:7", "cuda:0", "/job:ps/task:0"):
+        head = HierarchicalSoftmax(TREE, devices=[name])
+        with pytest.raises(
+            ValueError, match=rf"devices\[0\] = '{name}' is not"
+        ):
+            head.build([None, WIDTH])
+
+
+def test_a_model_that_is_a_subclass():
+    """Keras makes its variables later, elsewhere: on their devices yet."""
+
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.head = HierarchicalSoftmax(TREE, plan=PLAN)
+
+        def call(self, inputs, training=False):
+            return self.head(inputs, training=training)
+
+    model = Model()
+    model.compile(OPTIMIZERS["adagrad"](), loss=model.head.loss)
+    rng = np.random.default_rng(0)
+    model.fit(
+        rng.normal(size=(8, WIDTH)).astype("f4"),
+        rng.integers(NUM_CLASSES, size=8),
+        verbose=0,
+    )
+    for device, kernel in zip(CPUS, model.head.shard_kernels, strict=False):
+        (slot,) = model.optimizer.slots(kernel)
+        for variable in (kernel, slot):
+            assert variable.value.device.endswith(device)
+
+
+def test_shapes_that_do_not_fit():
+    head = HierarchicalSoftmax(TREE, plan=PLAN)
+    head.build([None, WIDTH])
+    unknown = tf.TensorSpec([None, None], tf.int32)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, WIDTH]), unknown])
+    def losses(inputs, labels):
+        return head(inputs, labels)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shape of inputs"):
+        losses(tf.zeros([2, 3, WIDTH]), tf.zeros([3, 2], tf.int32))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shape of inputs"):
+        head.log_prob(tf.zeros([2, 3, 1], tf.int32), tf.zeros([3, 2, WIDTH]))

@@ -100,6 +100,13 @@ def test_top_k_of_shapes(name, count):
     found = several.top_k(inputs[tf.newaxis, :6], tf.constant(4))
     wanted = one.top_k(inputs[tf.newaxis, :6], 4)
     np.testing.assert_array_equal(found.classes, wanted.classes)
+    traced = tf.function(several.top_k)(inputs, tf.constant(4))
+    np.testing.assert_array_equal(traced.classes[:6], wanted.classes[0])
+    listed = several.top_k(inputs[:6].numpy().tolist(), 4)
+    np.testing.assert_array_equal(listed.classes, wanted.classes[0])
+    for k in (0, N + 1):
+        with pytest.raises(ValueError, match=rf"k = {k} is outside \[1, {N}\]"):
+            several.top_k(inputs, k)
     assert several.top_k(inputs[:0], 3).classes.shape == (0, 3)
     beam = several.top_k(inputs, 5, beam_width=1, return_pruned=True)
     exact = one.top_k(inputs, 5)
@@ -132,6 +139,10 @@ def test_samples(name, count, options):
     assert classes.shape == (3, draws)
     again = several.sample(inputs, draws, seed=(1, 2), **options)
     np.testing.assert_array_equal(again, classes)
+    traced = tf.function(several.sample)(
+        inputs, tf.constant(draws, tf.int64), seed=(1, 2), **options
+    )
+    np.testing.assert_array_equal(traced, classes)
     for i, probs in enumerate(_probabilities(one, inputs, **options)):
         counts = np.bincount(classes[i], minlength=N)
         assert not counts[probs == 0].any()
@@ -141,6 +152,17 @@ def test_samples(name, count, options):
         # The mean is kept - 1, the variance its double, and more for rare ones.
         limit = kept.sum() + 8 * np.sqrt(2 * kept.sum() + (1 / expected).sum())
         assert chi_square < limit
+
+
+def test_samples_that_cannot_be(name, count):
+    _, several, inputs = heads(name, count)
+    for options in (
+        {"temperature": 0.0, "top_k": 5},
+        {"top_p": 1.5},
+        {"top_k": N + 1},
+    ):
+        with pytest.raises(ValueError, match=r"not in|outside|positive"):
+            several.sample(inputs, 2, **options)
 
 
 def _probabilities(head, inputs, temperature=1.0, top_k=None, top_p=None):

@@ -71,7 +71,7 @@ def test_type_checkers_read_its_annotations(wheel):
     with zipfile.ZipFile(wheel) as archive:
         assert "tf_hsm/py.typed" in archive.namelist()
     hints = typing.get_type_hints(tf_hsm.hierarchical_softmax_loss)
-    assert hints["tree"] is tf_hsm.Tree
+    assert hints["tree"] == tf_hsm.Tree | tf_hsm.Forest
 
 
 def test_its_description_stands_alone(wheel):

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tf_hsm.distribute.sharded_rows import Routes
 from tf_hsm.ops.top_k import BeamTopK, hierarchical_softmax_top_k
 from tf_hsm.partition import routing
+from tf_hsm.runtime import arguments
 
 
 def best_classes(rows, inputs, k, beam_width=None):
@@ -26,7 +27,18 @@ def best_classes(rows, inputs, k, beam_width=None):
     Returns:
       A `BeamTopK`. Where fewer than k classes have a positive probability,
       class -1 may stand for the others.
+
+    Raises:
+      ValueError: k is out of range (tf.errors.InvalidArgumentError where it is
+        a tensor).
     """
+    last = rows.plan.tree.num_classes
+    k = arguments.checked(
+        k,
+        (k >= 1) & (k <= last),
+        f"k = {{}} is outside [1, {last}]; the upper end is the number of "
+        "classes",
+    )
     starts = rows.top_log_probs(inputs)
     best = _of_top(rows, starts, k)
     if not rows.shards:

@@ -38,6 +38,8 @@ def checkpoint(head, optimizer=None) -> tf.train.Checkpoint:
       ValueError: the head or the optimizer is not built.
     """
     head.check_built()
+    # A LossScaleOptimizer has another within.
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     optimizer = head.optimizer or optimizer
     variables = head.row_variables()
     items = {"order": _Order(head), **_items("weights", variables)}
@@ -75,6 +77,12 @@ def copy_weights(source, target) -> None:
         for variables, head in zip(pairs, (source, target), strict=True):
             variables += head.optimizer.variables
     sources, targets = map(row_parts.wholes, pairs)
+    if len(sources) != len(targets):
+        raise ValueError(
+            "source and target must both have biases or none, and optimizers "
+            "with the same state: they have "
+            f"{len(sources)} and {len(targets)} matrices and numbers"
+        )
     for one, other in zip(sources, targets, strict=True):
         if one[0].shape[1:] != other[0].shape[1:]:
             raise ValueError(

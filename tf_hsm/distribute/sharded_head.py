@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tf_hsm.distribute import best_of_shards, sharded_loss, sharded_predictions
 from tf_hsm.ops.top_k import TopK
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime import arguments, private_tensorflow
 
 # What AutoGraph would look for is not in it, and takes long to look for.
 _as_written = tf.autograph.experimental.do_not_convert
@@ -20,11 +20,13 @@ class ShardedHead:
     @_as_written
     def loss(self, labels, inputs, ignored, visit):
         """The loss per label."""
+        inputs = self._floats(inputs)
         return sharded_loss.loss(self.rows, labels, inputs, ignored, visit)
 
     @_as_written
     def train_step(self, labels, inputs, optimizer, **options):
         """The loss per label, and a step in place."""
+        inputs = self._floats(inputs)
         return sharded_loss.train_step(
             self.rows, labels, inputs, optimizer, **options
         )
@@ -32,18 +34,21 @@ class ShardedHead:
     @_as_written
     def log_probs(self, inputs, nodes):
         """Those of all classes, or of all nodes."""
+        inputs = self._floats(inputs)
         return sharded_predictions.log_probs(self.rows, inputs, nodes)
 
     @_as_written
     def log_prob(self, classes, inputs):
         """Those of given classes."""
+        inputs = self._floats(inputs)
         return sharded_predictions.log_prob(self.rows, classes, inputs)
 
     @_as_written
     def top_k(self, inputs, k, beam_width, return_pruned):
         """The best classes."""
+        inputs = self._floats(inputs)
         shape = tf.shape(inputs)[:-1]
-        flat = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        flat = self.rows.flat(inputs, shape, "inputs")
         best = best_of_shards.best_classes(self.rows, flat, k, beam_width)
         best = best._replace(
             log_probs=_unflat(best.log_probs, shape),
@@ -62,7 +67,11 @@ class ShardedHead:
     @_as_written
     def sample(self, inputs, *args):
         """Classes that are drawn."""
+        inputs = self._floats(inputs)
         return sharded_predictions.sample(self.rows, inputs, *args)
+
+    def _floats(self, inputs):
+        return arguments.floats(inputs, self.rows.top.weights.dtype)
 
 
 def _unflat(values, shape):

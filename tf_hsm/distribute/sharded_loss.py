@@ -88,7 +88,7 @@ def _sum(rows, labels, inputs, ignored, loss_weights, of_part):
     """The losses of the top and those of the shards, in the labels' order."""
     shape = tf.shape(labels)
     labels = tf.reshape(labels, [-1])
-    inputs = tf.reshape(inputs, [-1, inputs.shape[-1]])
+    inputs = rows.flat(inputs, shape, "labels")
     routing = rows.route(labels, ignored)
     weights = [None] * len(rows.shards)
     if loss_weights is not None:

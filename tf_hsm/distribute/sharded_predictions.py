@@ -11,7 +11,13 @@ from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
 )
-from tf_hsm.ops.sample import hierarchical_softmax_sample, seed_pair
+from tf_hsm.ops.sample import (
+    draw_of_best,
+    draw_restricted,
+    hierarchical_softmax_sample,
+    seed_pair,
+)
+from tf_hsm.ops.top_k import TopK
 from tf_hsm.partition import routing
 from tf_hsm.runtime import arguments
 
@@ -38,8 +44,7 @@ def log_probs(rows, inputs, nodes=False):
                     root_log_probs=starts[..., part.units],
                 )
             )
-    order = rows.plan.row_places if nodes else rows.plan.class_places
-    return tf.gather(tf.concat(values, -1), order, axis=-1)
+    return tf.gather(tf.concat(values, -1), rows.order(nodes), axis=-1)
 
 
 def log_prob(rows, classes, inputs):
@@ -47,7 +52,7 @@ def log_prob(rows, classes, inputs):
     classes = arguments.integers(classes, "classes")
     shape = tf.shape(classes)
     classes = tf.reshape(classes, [-1, shape[-1]])
-    inputs = tf.reshape(inputs, [-1, inputs.shape[-1]])
+    inputs = rows.flat(inputs, shape[:-1], "classes")
     starts = rows.top_log_probs(inputs)
     places, units = rows.find(classes, "classes")
     result = tf.gather(starts, units, batch_dims=1)
@@ -82,20 +87,21 @@ def sample(
     Other classes are drawn for a seed than by a head on one device.
     """
     shape = tf.shape(inputs)[:-1]
-    inputs = tf.reshape(inputs, [-1, inputs.shape[-1]])
+    inputs = rows.flat(inputs, shape, "inputs")
     seeds = tf.unstack(tf.random.split(seed_pair(seed), len(rows.shards) + 2))
-    if top_k is None and top_p is None:
-        classes = _draw(rows, inputs, num_samples, seeds, temperature)
-    else:
-        log_probs, classes = _restricted(rows, inputs, top_k, top_p)
-        drawn = _categorical(
-            log_probs / tf.cast(temperature, log_probs.dtype),
-            num_samples,
-            seeds[0],
-        )
-        none = drawn < 0
-        classes = tf.gather(classes, tf.maximum(drawn, 0), batch_dims=1)
-        classes = tf.where(none, tf.constant(-1, tf.int64), classes)
+    num_samples = tf.saturate_cast(num_samples, tf.int32)
+
+    def of_best(k):
+        best = _reach(rows, inputs, top_p) if k is None else None
+        best = best or TopK(*best_classes(rows, inputs, k)[:2])
+        return draw_of_best(best, num_samples, seeds[0], temperature, top_p)
+
+    def of_all():
+        return _draw(rows, inputs, num_samples, seeds, temperature)
+
+    classes = draw_restricted(
+        rows.plan.tree.num_classes, top_k, top_p, of_best, of_all
+    )
     return tf.reshape(classes, tf.concat([shape, [num_samples]], 0))
 
 
@@ -130,22 +136,6 @@ def _draw(rows, inputs, num_samples, seeds, temperature):
     return result
 
 
-def _restricted(rows, inputs, top_k, top_p):
-    """The best classes, with minus infinity for those that are too many."""
-    if top_k is None:
-        log_probs, classes = _reach(rows, inputs, top_p)
-    else:
-        log_probs, classes, _ = best_classes(rows, inputs, top_k)
-    if top_p is not None:
-        probs = tf.exp(tf.cast(log_probs, tf.float64))
-        before = tf.cumsum(probs, -1, exclusive=True)
-        first = tf.range(tf.shape(probs)[-1]) == 0
-        kept = first | (before < tf.cast(top_p, tf.float64))
-        none = tf.constant(-float("inf"), log_probs.dtype)
-        log_probs = tf.where(kept, log_probs, none)
-    return log_probs, classes
-
-
 def _reach(rows, inputs, top_p):
     """As many of the best classes as are needed for a sum of `top_p`."""
     most = tf.constant(rows.plan.tree.num_classes, tf.int64)
@@ -163,10 +153,10 @@ def _reach(rows, inputs, top_p):
 
     state = find(tf.minimum(tf.constant(_FIRST_CLASSES, tf.int64), most), 0, 0)
     free = tf.TensorShape([None, None])
-    _, log_probs, classes = tf.while_loop(
+    _, *best = tf.while_loop(
         is_short, find, state, (tf.TensorShape([]), free, free)
     )
-    return log_probs, classes
+    return TopK(*best)
 
 
 def _categorical(log_probs, num_samples, seed):

@@ -54,7 +54,8 @@ class Routes:
           values: a list with `[b, ...]` for each shard.
           rest: a number.
         """
-        shape = tf.concat([tf.shape(self._examples[0]), tf.shape(values[0])[1:]], 0)
+        rest_of_shape = tf.shape(values[0])[1:]
+        shape = tf.concat([tf.shape(self._examples[0]), rest_of_shape], 0)
         others = tf.fill(shape, tf.cast(rest, values[0].dtype))
         return tf.dynamic_stitch(self._examples, [others, *values])
 
@@ -63,7 +64,7 @@ class Routing(typing.NamedTuple):
     """Where the labels of a batch are.
 
     Attributes:
-      units: `[B]`, the label in the top; an ignored label as it is.
+      units: `[B]`, the label in the top; -1 for an ignored one.
       routes: the `Routes` to the shards.
       places: a list of the labels `[b]` in each shard, as its forest counts.
     """
@@ -107,7 +108,7 @@ class ShardedRows:
             )
             if pair[0] is not None
         ]
-        self._classes = {}
+        self._tables = {}
         with tf.init_scope(), tf.device(self._table_device):
             places = plan.class_places
             if plan.tree.num_classes < 2**31:
@@ -134,8 +135,8 @@ class ShardedRows:
 
         Args:
           labels: integers.
-          ignored: the list of those that stand for no class: in the top they
-            stay as they are, and they go to no shard.
+          ignored: the list of those that stand for no class, and go to no
+            shard.
 
         Raises:
           tf.errors.InvalidArgumentError: another label is no class.
@@ -180,12 +181,45 @@ class ShardedRows:
 
     def classes_of(self, part):
         """The class at each place of a part, `[n]` int64, on its device."""
-        key = part.device, part.places.start
-        if key not in self._classes:
-            with tf.init_scope(), tf.device(part.device):
-                classes = self.plan.place_classes[part.places]
-                self._classes[key] = tf.constant(classes)
-        return self._classes[key]
+        return self._table(
+            (part.device, part.places.start),
+            part.device,
+            lambda: self.plan.place_classes[part.places],
+        )
+
+    def order(self, nodes):
+        """Where each class stands among those of all parts, or each node."""
+        return self._table(
+            nodes,
+            self._table_device,
+            lambda: self.plan.row_places if nodes else self.plan.class_places,
+        )
+
+    def _table(self, key, device, make):
+        """A tensor of integers, made once; constants would be in each graph."""
+        if key not in self._tables:
+            with tf.init_scope(), tf.device(device):
+                self._tables[key] = tf.constant(make())
+        return self._tables[key]
+
+    def flat(self, inputs, shape, name):
+        """Inputs `[..., width]` as `[B, width]`.
+
+        Args:
+          inputs: the inputs.
+          shape: that of an argument, `[...]`, for each of which there is one.
+          name: of that argument.
+
+        Raises:
+          tf.errors.InvalidArgumentError: it is not that of the inputs.
+        """
+        assertion = tf.debugging.assert_equal(
+            shape,
+            tf.shape(inputs)[:-1],
+            f"{name} must have the shape of inputs but for its last dimension",
+        )
+        with tf.control_dependencies([] if assertion is None else [assertion]):
+            return tf.reshape(inputs, [-1, self.top.weights.shape[1]])
 
     def top_log_probs(self, inputs, nodes=False, temperature=1.0):
         """The log-probabilities of the units, or of the top's nodes.
@@ -206,7 +240,8 @@ class ShardedRows:
 
 def _divided(variable, number):
     values = tf.convert_to_tensor(variable)
-    return tf.cast(tf.cast(values, tf.float64) / number, values.dtype)
+    dtype = arguments.accumulator(values.dtype)
+    return tf.cast(values, dtype) / tf.cast(number, dtype)
 
 
 def _checked(labels, num_classes, name):

@@ -1,7 +1,5 @@
 """What a trained adaptive softmax answers."""
 
-import math
-
 import tensorflow as tf
 
 from tf_hsm.layers._head_answer import in_functional_models
@@ -9,7 +7,12 @@ from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
 )
-from tf_hsm.ops.sample import hierarchical_softmax_sample, seed_pair
+from tf_hsm.ops.sample import (
+    draw_of_best,
+    draw_restricted,
+    hierarchical_softmax_sample,
+    seed_pair,
+)
 from tf_hsm.ops.top_k import TopK, hierarchical_softmax_top_k
 from tf_hsm.partition import routing
 from tf_hsm.runtime import arguments, private_tensorflow
@@ -189,25 +192,14 @@ class AdaptivePredictions:
         if tf.is_tensor(num_samples):
             num_samples = tf.saturate_cast(num_samples, tf.int32)
 
-        def of_best():
-            k = self.num_classes if top_k is None else top_k
-            if tf.is_tensor(k):
-                k = tf.where(
-                    tf.equal(k, 0), self.num_classes, tf.cast(k, tf.int32)
-                )
-            best = self.top_k(inputs, k)
-            return _draw(best, num_samples, seed, temperature, top_p)
+        def of_best(k):
+            best = self.top_k(inputs, self.num_classes if k is None else k)
+            return draw_of_best(best, num_samples, seed, temperature, top_p)
 
         def of_all():
             return self._draw_of_all(inputs, num_samples, seed, temperature)
 
-        by_count = top_k != 0 if tf.is_tensor(top_k) else top_k is not None
-        by_sum = top_p != 1 if tf.is_tensor(top_p) else top_p not in (None, 1)
-        restricted = by_count | by_sum
-        if tf.is_tensor(restricted):
-            drawn = tf.cond(restricted, of_best, of_all)
-        else:
-            drawn = of_best() if restricted else of_all()
+        drawn = draw_restricted(self.num_classes, top_k, top_p, of_best, of_all)
         return tf.reshape(drawn, [*shape, num_samples])
 
     def predict_class(self, inputs):
@@ -268,30 +260,6 @@ class AdaptivePredictions:
             self.project(number, inputs),
             self.clusters.tail_trees[number],
         )
-
-
-def _draw(found, num_samples, seed, temperature, top_p):
-    """Draws classes `[B, num_samples]` among those of a `TopK` `[B, k]`."""
-    dtype = found.log_probs.dtype
-    top_p = 1.0 if top_p is None else top_p
-    top_p = arguments.checked(
-        top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
-    )
-    temperature = arguments.checked(
-        temperature,
-        (temperature > 0) & (temperature < math.inf),
-        "temperature = {} is not a positive finite number",
-    )
-    top_p, temperature = tf.cast(top_p, dtype), tf.cast(temperature, dtype)
-    before = tf.cumsum(tf.exp(found.log_probs), axis=1, exclusive=True)
-    logits = tf.where(
-        before < top_p, found.log_probs / temperature, -float("inf")
-    )
-    drawn = tf.random.stateless_categorical(logits, num_samples, seed)
-    # Where no class is possible, it draws one past the last.
-    drawn = tf.minimum(drawn, tf.shape(logits, tf.int64)[1] - 1)
-    drawn = tf.gather(found.classes, drawn, batch_dims=1)
-    return tf.where(found.log_probs[:, :1] > -float("inf"), drawn, -1)
 
 
 def _smaller(a, b):

@@ -83,7 +83,7 @@ class RowOptions:
         if counted is not None:
             labels = tf.boolean_mask(labels, counted)
         with tf.control_dependencies([losses]):
-            rows = touched_rows(tree, tf.reshape(labels, [-1]))
+            rows = touched_rows(tree, tf.reshape(labels, [-1]), kernel)
         for regularizer, variable in penalized:
             values = tf.gather(variable.value, rows)
             self.add_loss(regularizer(tf.cast(values, self.loss_dtype)))
@@ -97,12 +97,13 @@ class RowOptions:
         return {**super().get_config(), **options}
 
 
-def touched_rows(tree, classes):
+def touched_rows(tree, classes, near=None):
     """Returns the rows of all groups on the paths of classes `[B]`.
 
-    They are unique and ascend; the cost is that of the paths.
+    They are unique and ascend; the cost is that of the paths. The tree's arrays
+    are on the machine that has the variable `near`.
     """
-    tensors = tree_tensors(tree)
+    tensors = tree_tensors(tree, near)
 
     def climb(i, rows, groups):
         level = tf.unique(tf.gather(tensors.row_groups, rows)).y

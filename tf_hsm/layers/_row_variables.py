@@ -1,7 +1,6 @@
 """The variables of a head: all rows in one, or a part on each device."""
 
 import keras
-import tensorflow as tf
 
 from tf_hsm.layers._head_layer import prior_initializer
 from tf_hsm.runtime import row_parts

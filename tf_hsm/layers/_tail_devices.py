@@ -1,5 +1,7 @@
 """The devices of the tails of an adaptive softmax."""
 
+import contextlib
+
 import tensorflow as tf
 
 from tf_hsm.distribute.devices import check_devices
@@ -21,6 +23,15 @@ class TailDevices:
         """See the class."""
         super().__init__(*args, **kwargs)
         self.devices = None if devices is None else check_devices(devices)
+
+    @contextlib.contextmanager
+    def on_one_device(self):
+        """Within, the products with tails are made on the default device."""
+        own, self.devices = self.devices, None
+        try:
+            yield
+        finally:
+            self.devices = own
 
     def device_of(self, number):
         """The name of the device of tail `number`, or None."""

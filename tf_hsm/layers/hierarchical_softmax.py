@@ -247,14 +247,18 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
         if self.plan is None:
             super().save_own_variables(store)
         else:
-            row_parts.save(self.row_variables(), store)
+            row_parts.save(self._saved(), store)
 
     def load_own_variables(self, store):
         """Reads the weights, whatever devices they were on; see Keras."""
         if self.plan is None:
             super().load_own_variables(store)
         else:
-            row_parts.load(self.row_variables(), store)
+            row_parts.load(self._saved(), store)
+
+    def _saved(self):
+        # In the order of Keras, which a subclass may have added to.
+        return [*self._trainable_variables, *self._non_trainable_variables]
 
     def get_config(self):
         """Returns the arguments, the tree in full, as JSON can hold them."""

@@ -1,5 +1,7 @@
 """Classes drawn by their probabilities."""
 
+import math
+
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, private_tensorflow
@@ -90,6 +92,57 @@ def seed_pair(seed):
         )
     seed = arguments.scalar(seed, tf.int64)
     return tf.stack([seed, tf.zeros_like(seed)]) if seed.ndim == 0 else seed
+
+
+def draw_restricted(num_classes, top_k, top_p, of_best, of_all):
+    """Draws among the best classes, or among all, as the arguments say.
+
+    Args:
+      num_classes: N.
+      top_k: see `hierarchical_softmax_sample`; a tensor that is 0 is all.
+      top_p: likewise; 1 is all.
+      of_best: draws among the classes that these leave; called with `top_k`, or
+        None where only `top_p` is given.
+      of_all: draws among all.
+    """
+
+    def restricted():
+        k = top_k
+        if tf.is_tensor(k):
+            k = tf.cast(k, tf.int32)
+            k = tf.where(tf.equal(k, 0), num_classes, k)
+        return of_best(k)
+
+    by_count = top_k != 0 if tf.is_tensor(top_k) else top_k is not None
+    by_sum = top_p != 1 if tf.is_tensor(top_p) else top_p not in (None, 1)
+    is_restricted = by_count | by_sum
+    if tf.is_tensor(is_restricted):
+        return tf.cond(is_restricted, restricted, of_all)
+    return restricted() if is_restricted else of_all()
+
+
+def draw_of_best(found, num_samples, seed, temperature, top_p):
+    """Draws classes `[B, num_samples]` among those of a `TopK` `[B, k]`."""
+    dtype = found.log_probs.dtype
+    top_p = 1.0 if top_p is None else top_p
+    top_p = arguments.checked(
+        top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
+    )
+    temperature = arguments.checked(
+        temperature,
+        (temperature > 0) & (temperature < math.inf),
+        "temperature = {} is not a positive finite number",
+    )
+    top_p, temperature = tf.cast(top_p, dtype), tf.cast(temperature, dtype)
+    before = tf.cumsum(tf.exp(found.log_probs), axis=1, exclusive=True)
+    logits = tf.where(
+        before < top_p, found.log_probs / temperature, -float("inf")
+    )
+    drawn = tf.random.stateless_categorical(logits, num_samples, seed)
+    # Where no class is possible, it draws one past the last.
+    drawn = tf.minimum(drawn, tf.shape(logits, tf.int64)[1] - 1)
+    drawn = tf.gather(found.classes, drawn, batch_dims=1)
+    return tf.where(found.log_probs[:, :1] > -float("inf"), drawn, -1)
 
 
 private_tensorflow.declare_read_only("ResourceTfHsmSample")
