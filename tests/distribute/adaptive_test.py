@@ -8,6 +8,7 @@ import tensorflow as tf
 from tests.support.devices import CPUS
 from tests.support.training import assert_near
 from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import serving
 from tf_hsm.layers import AdaptiveSoftmax
 
 N, WIDTH, BATCH = 60, 16, 24
@@ -100,6 +101,24 @@ def test_files(tmp_path):
     loaded.save_weights(tmp_path / "model.weights.h5")
     other.load_weights(tmp_path / "model.weights.h5")
     assert_near(other.get_weights(), model.get_weights(), 0)
+
+
+def test_export(tmp_path):
+    """It is served from one device."""
+    keras.utils.set_random_seed(0)
+    head = AdaptiveSoftmax(N, [10, 20, 40], div_value=2, devices=DEVICES)
+    model = keras.Sequential([keras.Input([WIDTH]), head])
+    serving.export(model, str(tmp_path / "served"), k=4)
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    signature = served.signatures["serving_default"]
+    inputs = np.random.default_rng(0).normal(size=(5, WIDTH)).astype("f4")
+    found = signature(inputs=tf.constant(inputs))
+    np.testing.assert_array_equal(
+        found["classes"], head.top_k(inputs, 4).classes
+    )
+    places = {op.device for op in signature.graph.get_operations()}
+    assert not any(name in place for name in DEVICES for place in places)
+    assert head.devices == tuple(DEVICES)
 
 
 def test_bad_devices():
