@@ -158,6 +158,7 @@ def test_samples_that_cannot_be(name, count):
     _, several, inputs = heads(name, count)
     for options in (
         {"temperature": 0.0, "top_k": 5},
+        {"temperature": -1.0},
         {"top_p": 1.5},
         {"top_k": N + 1},
     ):

@@ -25,13 +25,13 @@ def checkpoint(head, optimizer=None) -> tf.train.Checkpoint:
     `.weights.h5`, files that heads of both kinds read, but that one machine
     writes.
 
+    The restore of a checkpoint of another tree, or of one that was cut
+    elsewhere, is a ValueError.
+
     Args:
       head: a built `tf_hsm.layers.HierarchicalSoftmax`.
       optimizer: that of the model, one of `tf_hsm.optimizers` that is built, if
         it trains the head; an optimizer of the head's own is found on it.
-
-    The restore of a checkpoint of another tree, or of one that was cut
-    elsewhere, is a ValueError.
 
     Raises:
       TypeError: `optimizer` is not of `tf_hsm.optimizers`.

@@ -12,6 +12,7 @@ from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_probs,
 )
 from tf_hsm.ops.sample import (
+    checked_temperature,
     draw_of_best,
     draw_restricted,
     hierarchical_softmax_sample,
@@ -92,12 +93,16 @@ def sample(
     num_samples = tf.saturate_cast(num_samples, tf.int32)
 
     def of_best(k):
-        best = _reach(rows, inputs, top_p) if k is None else None
-        best = best or TopK(*best_classes(rows, inputs, k)[:2])
+        if k is None:
+            best = _reach(rows, inputs, top_p)
+        else:
+            best = TopK(*best_classes(rows, inputs, k)[:2])
         return draw_of_best(best, num_samples, seeds[0], temperature, top_p)
 
     def of_all():
-        return _draw(rows, inputs, num_samples, seeds, temperature)
+        # There may be no shard whose op checks it.
+        checked = checked_temperature(temperature)
+        return _draw(rows, inputs, num_samples, seeds, checked)
 
     classes = draw_restricted(
         rows.plan.tree.num_classes, top_k, top_p, of_best, of_all

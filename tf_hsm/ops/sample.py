@@ -121,6 +121,15 @@ def draw_restricted(num_classes, top_k, top_p, of_best, of_all):
     return restricted() if is_restricted else of_all()
 
 
+def checked_temperature(temperature):
+    """Returns a temperature; a ValueError unless it is positive and finite."""
+    return arguments.checked(
+        temperature,
+        (temperature > 0) & (temperature < math.inf),
+        "temperature = {} is not a positive finite number",
+    )
+
+
 def draw_of_best(found, num_samples, seed, temperature, top_p):
     """Draws classes `[B, num_samples]` among those of a `TopK` `[B, k]`."""
     dtype = found.log_probs.dtype
@@ -128,11 +137,7 @@ def draw_of_best(found, num_samples, seed, temperature, top_p):
     top_p = arguments.checked(
         top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
     )
-    temperature = arguments.checked(
-        temperature,
-        (temperature > 0) & (temperature < math.inf),
-        "temperature = {} is not a positive finite number",
-    )
+    temperature = checked_temperature(temperature)
     top_p, temperature = tf.cast(top_p, dtype), tf.cast(temperature, dtype)
     before = tf.cumsum(tf.exp(found.log_probs), axis=1, exclusive=True)
     logits = tf.where(
