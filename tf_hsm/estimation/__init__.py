@@ -1,0 +1,1 @@
+"""What a model will need in training: memory, operations, time."""

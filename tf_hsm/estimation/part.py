@@ -1,0 +1,84 @@
+"""What one part of a model needs in a training step."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Work(NamedTuple):
+    """What a pass over a part does.
+
+    Attributes:
+      flops: 2 for each multiplication with its addition, 1 for any other
+        operation on a number.
+      bytes: read from memory and written there, each number once for each use.
+      ops: kernels that run one after the other, each of which takes a moment to
+        be started.
+    """
+
+    flops: float = 0.0
+    bytes: float = 0.0
+    ops: float = 0.0
+
+    def __add__(self, other):
+        """Returns both, one after the other."""
+        return Work(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def times(self, count):
+        """Returns the work of so many such passes."""
+        return Work(*(count * value for value in self))
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A row of an estimate: a layer, or what stands for one.
+
+    A step runs the parts in their order, then backward, then the optimizer.
+    Bytes are of tensors, on one device.
+
+    Attributes:
+      name: of the layer.
+      kind: of the layer, as "LSTM".
+      parameters: numbers in all its variables.
+      parameter_bytes: of these.
+      gradient_bytes: of the gradients by its variables, which live from its
+        backward until the optimizer is done.
+      slot_bytes: of what the optimizer has for its variables.
+      constant_bytes: what else lives as long as the model, such as the arrays
+        of a tree.
+      saved_bytes: made by its forward, and kept for its backward.
+      forward_bytes: the most that its forward has beside what it saves.
+      backward_bytes: the most that its backward has beside what was saved and
+        the gradients by its variables.
+      update_bytes: the most that the optimizer has beside gradients and slots.
+      making_bytes: the most that making its variables and slots has beside
+        them.
+      forward: the `Work` of a forward.
+      backward: that of a backward.
+      update: that of the optimizer.
+      seconds: given a `Machine`, what a step takes where `Work` does not tell;
+        else None.
+      uncounted: names of what is not counted here, with a reason.
+    """
+
+    name: str
+    kind: str
+    parameters: int = 0
+    parameter_bytes: int = 0
+    gradient_bytes: float = 0
+    slot_bytes: int = 0
+    constant_bytes: int = 0
+    saved_bytes: float = 0
+    forward_bytes: float = 0
+    backward_bytes: float = 0
+    update_bytes: float = 0
+    making_bytes: float = 0
+    forward: Work = Work()
+    backward: Work = Work()
+    update: Work = Work()
+    seconds: Callable[[Any], float] | None = None
+    uncounted: tuple[str, ...] = ()
+
+    def named(self, name):
+        """Returns the same part by another name."""
+        return dataclasses.replace(self, name=name)

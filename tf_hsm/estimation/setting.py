@@ -1,0 +1,40 @@
+"""The training step that an estimate is for."""
+
+import dataclasses
+from typing import Any
+
+BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What every part of a model must know of the step.
+
+    Attributes:
+      batch: sequences, or examples, in a step.
+      steps: the length of a sequence; 1 for examples without one.
+      dtype: of the variables: "float32", "bfloat16", ...
+      compute_dtype: of the activations: another one under a mixed policy.
+      slots: what the optimizer of the model needs, a `Slots`.
+    """
+
+    batch: int
+    steps: int
+    dtype: str
+    compute_dtype: str
+    slots: Any
+
+    @property
+    def tokens(self):
+        """Labels in a step: B of the formulas of a head."""
+        return self.batch * self.steps
+
+    @property
+    def itemsize(self):
+        """Bytes of a number of a variable."""
+        return BYTES[self.dtype]
+
+    @property
+    def compute_itemsize(self):
+        """Bytes of a number of an activation."""
+        return BYTES[self.compute_dtype]
