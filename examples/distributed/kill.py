@@ -14,6 +14,8 @@ of it. The status is 1 if that is not what the README promises:
 """
 
 import contextlib
+import functools
+import math
 import os
 import pathlib
 import random
@@ -93,7 +95,10 @@ class Training:
             first: the number of lines that are not looked at.
         """
         deadline = time.monotonic() + _TIMEOUT_S
-        while time.monotonic() < deadline:
+        reading = True
+        while reading and time.monotonic() < deadline:
+            # Asked before the lines, which are all there once nobody reads.
+            reading = self._thread.is_alive()
             for moment, line in self.lines[first:]:
                 if re.match(text, line):
                     return moment, line
@@ -142,8 +147,11 @@ def trainers(folder, kills, rng):
     return f"{given:,} steps, {applied - given} of them applied twice, no error"
 
 
-def servers(folder, kills, rng):
-    """Kills a server, starts all again, and so on; returns what came of it."""
+def servers(folder, kills, rng, within=math.inf):
+    """Kills a server, starts all again, and so on; returns what came of it.
+
+    The sentence must come within so many seconds of each kill.
+    """
     training, seconds = Training(folder), []
     for i in range(kills):
         training.wait_for("saved step", len(training.lines))
@@ -157,7 +165,7 @@ def servers(folder, kills, rng):
             raise AssertionError(training.printed())
         training = _again(folder, training)
     training.end(signal.SIGINT)
-    if max(seconds) > _SENTENCE_S:
+    if max(seconds) > within:
         raise AssertionError(f"a sentence took {max(seconds):.1f} s")
     return (
         f"a sentence after {max(seconds):.2f} s at most; every start went on "
@@ -247,7 +255,11 @@ def write_text(path):
 
 def main():
     """Kills what the flags say; ends with status 1 if a promise is broken."""
-    kinds = {"trainers": trainers, "servers": servers, "saves": saves}
+    kinds = {
+        "trainers": trainers,
+        "servers": functools.partial(servers, within=_SENTENCE_S),
+        "saves": saves,
+    }
     for what in _WHAT.value:
         if what not in kinds:
             sys.exit(f"error: --what={what}: must be of {', '.join(kinds)}.")

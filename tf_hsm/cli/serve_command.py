@@ -74,7 +74,9 @@ def run(flags):
     _check_port(jobs[job][index])
     try:
         # Never ended: TensorFlow cannot, and aborts when it is asked to.
-        _server = tf.distribute.Server(jobs, job_name=job, task_index=index)
+        _server = tf.distribute.Server(
+            jobs, job_name=job, task_index=index, config=_config()
+        )
     except tf.errors.OpError as error:
         raise OSError(
             f"TensorFlow does not serve {job} task {index} at "
@@ -87,6 +89,16 @@ def run(flags):
     )
     _say(f"{name} ends: {ending()}")
     os._exit(0)
+
+
+def _config():
+    """With two threads at least for what other tasks ask of this one.
+
+    A worker waits on one of them for a step to end, which needs another when it
+    sends tensors to the job ps: with one core, one thread, it never ends.
+    """
+    threads = max(2, len(os.sched_getaffinity(0)))
+    return tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads)
 
 
 def _say(line):

@@ -14,7 +14,7 @@ WORKER = "worker"  # the job whose tasks hold no variables
 SERVE = "python -m tf_hsm serve"
 _POLL_S = 0.005
 _ASK_EVERY_S = 1
-_AGAIN_S = 2  # within which a server answers that has answered before
+_AGAIN_S = 10  # within which a server answers, however busy
 
 
 class LostServerError(ConnectionError):
@@ -67,8 +67,9 @@ class Cluster:
     def lost(self) -> list[Server]:
         """Returns the servers that have ended, or have lost their variables.
 
-        Each is asked, and has two seconds for its answer. A task of the job
-        "worker" may have been started again, since it holds no variables.
+        Each is asked, and has ten seconds for its answer; where no process
+        listens, that is known at once. A task of the job "worker" may have been
+        started again, since it holds no variables.
         """
         return [server for server, _ in self._lost()]
 

@@ -22,7 +22,7 @@ def peak_bytes(parts, training=True):
     live = peak = persistent_bytes(parts)
     peak = max(peak, max((live + p.making_bytes for p in parts), default=0))
     for part in parts:
-        # Without a backward nothing is saved, but the same is there for a while.
+        # Without a backward nothing is kept, but it is there for a while.
         live += part.saved_bytes if training else 0
         now = part.forward_bytes + (0 if training else part.saved_bytes)
         peak = max(peak, live + now)

@@ -29,6 +29,9 @@ class Work(NamedTuple):
         return Work(*(count * value for value in self))
 
 
+NO_WORK = Work()
+
+
 @dataclasses.dataclass(frozen=True)
 class Part:
     """A row of an estimate: a layer, or what stands for one.
@@ -73,9 +76,9 @@ class Part:
     backward_bytes: float = 0
     update_bytes: float = 0
     making_bytes: float = 0
-    forward: Work = Work()
-    backward: Work = Work()
-    update: Work = Work()
+    forward: Work = NO_WORK
+    backward: Work = NO_WORK
+    update: Work = NO_WORK
     seconds: Callable[[Any], float] | None = None
     uncounted: tuple[str, ...] = ()
 
