@@ -7,7 +7,7 @@ import threading
 import time
 
 from tf_hsm import distribute
-from tf_hsm.cost.expected import digits
+from tf_hsm._units import digits
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders.kind import Options

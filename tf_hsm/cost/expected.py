@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 
 from tf_hsm import _checks
+from tf_hsm._units import digits, short
 from tf_hsm.cost.model import CostModel
 
 _FLOAT_BYTES = 4  # of float32
-_UNITS = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +47,8 @@ class ExpectedCost:
         return (
             f"{self.rows_per_example:,.1f} rows per example; a batch of "
             f"{self.batch:,} touches {self.touched_rows:,.0f} rows\n"
-            f"a step at width {self.width:,}: {_short(self.flops)}FLOP, "
-            f"{_short(self.bytes)}B moved, about {digits(self.milliseconds)} ms"
+            f"a step at width {self.width:,}: {short(self.flops)}FLOP, "
+            f"{short(self.bytes)}B moved, about {digits(self.milliseconds)} ms"
         )
 
 
@@ -103,16 +103,3 @@ def _check_size(name, value):
     if value >= 2**63:
         raise ValueError(f"{name} is {value}; it must be below 2**63")
     return value
-
-
-def digits(number):
-    """Returns a number with three digits, or all before the point."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def _short(number):
-    """Returns 1234567 as "1.23 M", for a unit to follow."""
-    for size, prefix in _UNITS:
-        if number >= size:
-            return f"{number / size:.3g} {prefix}"
-    return f"{number:.3g} "

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from tf_hsm._units import of_bytes
 from tf_hsm.distribute import figures
-from tf_hsm.distribute.plan_report import of_bytes
 
 
 def plot_plan(plan, path):

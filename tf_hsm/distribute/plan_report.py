@@ -1,9 +1,8 @@
 """The text of a plan."""
 
-from tf_hsm.cost.expected import digits
+from tf_hsm._units import digits, of_bytes
 
 _MAX_LINES = 16
-_UNITS = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
 
 
 def report(plan):
@@ -93,14 +92,6 @@ def table(columns):
         ).rstrip()
         for row in [tuple(columns), *rows]
     ]
-
-
-def of_bytes(number):
-    """Returns 1234567 as "1.23 MB"."""
-    for size, unit in _UNITS:
-        if number >= size:
-            return f"{digits(number / size)} {unit}"
-    return f"{number:.0f} B"
 
 
 def _percent(share):

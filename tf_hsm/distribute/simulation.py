@@ -4,8 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tf_hsm.cost.expected import digits
-from tf_hsm.distribute.plan_report import of_bytes
+from tf_hsm._units import digits, of_bytes
 from tf_hsm.distribute.simulation_plot import plot_simulation
 from tf_hsm.distribute.step import Step
 
