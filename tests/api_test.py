@@ -151,6 +151,7 @@ tf_hsm.baselines.gather_loss(weights, biases, labels, inputs, tree,
 tf_hsm.baselines.map_fn_loss(weights, biases, labels, inputs, tree,
     ignore_class=None)
 tf_hsm.baselines.peak_bytes(name, tree, batch, width, itemsize, gradient=True)
+tf_hsm.calibrate(refresh=False, verbose=False)
 tf_hsm.converters
 tf_hsm.converters.ConvertedModel(tree, weights, names, inputs, input_names,
     biases=None)

@@ -18,6 +18,7 @@ from tf_hsm import (
 )
 from tf_hsm.cost.expected import ExpectedCost
 from tf_hsm.cost.model import CostModel
+from tf_hsm.estimation.machine_calibration import calibrate
 from tf_hsm.ops.embedding_train_step import (
     hierarchical_softmax_embedding_train_step,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "Forest",
     "Tree",
     "baselines",
+    "calibrate",
     "converters",
     "cpu_isa",
     "distribute",

@@ -28,23 +28,22 @@ sampled beside every repetition of the steps, and their medians count, as the
 steps' do: a shared machine is slower at times, for all alike.
 """
 
-import concurrent.futures
-import time
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
-_STREAM_BYTES = 512 << 20
-_MATRIX_SIZE = 2048
+from tf_hsm.estimation.machine_rates import Probe, Rates, median
 
-
-class Rates(NamedTuple):
-    """What the machine does per second."""
-
-    flops: float
-    read: float  # bytes
-    read_write: float  # bytes read plus bytes written
+__all__ = [
+    "Floor",
+    "Probe",
+    "Rates",
+    "Work",
+    "floor",
+    "floors",
+    "median",
+    "work",
+]
 
 
 class Work(NamedTuple):
@@ -107,54 +106,3 @@ def floor(arithmetic, memory, rest):
     seconds = levels.sum() + rest
     of_memory = levels[memory >= arithmetic].sum() + rest
     return Floor(float(seconds), float(of_memory / seconds))
-
-
-class Probe:
-    """Measures `Rates`, a moment at a time."""
-
-    def __init__(self, threads, dtype):
-        """Makes the operands; for 16-bit types F may be that of float32."""
-        dtypes = {dtype, "float32"} if tf.as_dtype(dtype).size < 4 else {dtype}
-        self._products = [_product(dtype) for dtype in dtypes]
-        # NumPy asks for huge pages, and lets threads run side by side.
-        self._numbers = np.ones(_STREAM_BYTES // 4, np.float32)
-        self._executor = concurrent.futures.ThreadPoolExecutor(threads)
-        self._threads = threads
-        self.sample()
-
-    def sample(self):
-        """Returns the `Rates` of now, in about a tenth of a second."""
-        product = min(map(_seconds, self._products))
-        read = min(
-            _seconds(self._in_threads(np.max)),
-            _seconds(self._in_threads(lambda part: np.dot(part, part))),
-        )
-        in_place = _seconds(
-            self._in_threads(lambda part: np.negative(part, out=part))
-        )
-        return Rates(
-            2 * _MATRIX_SIZE**3 / product,
-            _STREAM_BYTES / read,
-            2 * _STREAM_BYTES / in_place,
-        )
-
-    def _in_threads(self, function):
-        parts = np.array_split(self._numbers, self._threads)
-        return lambda: list(self._executor.map(function, parts))
-
-
-def median(rates):
-    """The median of a list of `Rates`, one by one."""
-    return Rates(*map(float, np.median(rates, axis=0)))
-
-
-def _product(dtype):
-    matrix = tf.ones([_MATRIX_SIZE, _MATRIX_SIZE], dtype)
-    product = tf.function(lambda: tf.matmul(matrix, matrix)[0, 0])
-    return lambda: product().numpy()
-
-
-def _seconds(function):
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start

@@ -9,7 +9,6 @@ from absl import flags
 from absl.testing import flagsaver
 
 from benchmarks.common import (
-    floors,
     limits,
     machine,
     peer_process,
@@ -18,6 +17,7 @@ from benchmarks.common import (
 )
 from benchmarks.heads import heads, peaked_inputs
 from tests.support import programs
+from tf_hsm.estimation import machine_rates
 
 PEAK = peaked_inputs.Peak(0.9, 1.0)
 ROOMY = limits.Limits(1e12, 1e9)
@@ -43,8 +43,8 @@ def measure_here(monkeypatch):
     monkeypatch.setattr(machine, "run_alone", lambda f, *args: f(*args))
     monkeypatch.setattr(machine, "use_threads", lambda threads: None)
     monkeypatch.setattr(peer_process, "Process", PeerHere)
-    monkeypatch.setattr(floors, "_STREAM_BYTES", 1 << 20)
-    monkeypatch.setattr(floors, "_MATRIX_SIZE", 64)
+    monkeypatch.setattr(machine_rates, "STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(machine_rates, "MATRIX_SIZE", 64)
 
 
 def run_main(command, *arguments):

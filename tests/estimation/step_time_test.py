@@ -1,0 +1,59 @@
+"""Seconds of parts, against counts by hand."""
+
+import pytest
+
+from tf_hsm.estimation import machine, step_time
+from tf_hsm.estimation.part import Part, Work
+from tf_hsm.estimation.setting import Setting
+
+_MACHINE = machine.of(
+    {
+        "flops": {"float32": 1e9, "bfloat16": 4e9},
+        "read_write": 1e8,
+        "op": 1e-3,
+    }
+)
+
+
+def _setting(compute_dtype="float32"):
+    return Setting(1, 1, "float32", compute_dtype, None)
+
+
+def test_arithmetic_or_memory_binds_and_kernels_come_on_top():
+    part = Part(
+        "p",
+        "Dense",
+        forward=Work(2e9, 1e6, 3),
+        backward=Work(1e6, 3e8, 5),
+        update=Work(0, 1e8, 1),
+    )
+    ((forward, backward, update),) = step_time.seconds(
+        [part], _MACHINE, _setting()
+    )
+    assert forward == pytest.approx(2 + 0.003)
+    assert backward == pytest.approx(3 + 0.005)
+    assert update == pytest.approx(1 + 0.001)
+
+
+def test_the_type_of_activations_counts_for_the_passes():
+    part = Part("p", "Dense", forward=Work(4e9), update=Work(1e9))
+    ((forward, _, update),) = step_time.seconds(
+        [part], _MACHINE, _setting("bfloat16")
+    )
+    assert (forward, update) == (1, 1)
+
+
+def test_what_a_part_says_itself_is_shared_among_the_passes():
+    part = Part(
+        "p",
+        "Tree",
+        forward=Work(1e9),
+        backward=Work(2e9),
+        update=Work(1e9),
+        seconds=lambda machine: 8 * machine.op,
+    )
+    unknown = Part("q", "Tree", seconds=lambda machine: 0.3)
+    assert step_time.seconds([part, unknown], _MACHINE, _setting()) == [
+        pytest.approx((0.002, 0.004, 0.002)),
+        pytest.approx((0.1, 0.2, 0)),
+    ]

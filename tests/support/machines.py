@@ -1,0 +1,26 @@
+"""A machine that is measured in a moment."""
+
+from tf_hsm.cost.model import CostModel
+from tf_hsm.estimation import machine_rates, machine_times
+
+
+def quick_machine(monkeypatch):
+    """Measures small operands; returns a list that grows with each call."""
+    calls = []
+
+    def cost_model(width, repetitions):
+        calls.append((width, repetitions))
+        return CostModel()
+
+    monkeypatch.setattr(machine_rates, "STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(machine_rates, "MATRIX_SIZE", 64)
+    for name, value in (
+        ("_KERNELS", 5),
+        ("_ITERATIONS", 5),
+        ("_NEW_BYTES", 1 << 20),
+        ("_REPETITIONS", 2),
+        ("_LARGE", 64),
+    ):
+        monkeypatch.setattr(machine_times, name, value)
+    monkeypatch.setattr(CostModel, "_calibrator", cost_model)
+    return calls

@@ -1,0 +1,138 @@
+"""Measures the machine that this process runs on, and remembers the figures."""
+
+import json
+import os
+import pathlib
+import platform
+import re
+import sys
+import tempfile
+
+import tensorflow as tf
+
+from tf_hsm.cost.model import CostModel
+from tf_hsm.estimation import machine_rates, machine_times
+from tf_hsm.estimation.machine_type import Machine
+
+_FILE = pathlib.Path("tf_hsm") / "machine.json"
+_SAMPLES = 5  # of the rates; their medians count
+_COST_WIDTH = 256  # of `CostModel.calibrate`
+_COST_REPETITIONS = 3
+
+
+def calibrate(refresh=False, verbose=False):
+    """Measures what the CPU of this machine does in a second.
+
+    It takes about ten seconds, on the threads that TensorFlow uses, and should
+    have the machine for itself. The figures are kept in the user's cache folder
+    (`$XDG_CACHE_HOME`, else `~/.cache`) for the same CPU, number of CPUs and
+    threads, and versions of TensorFlow and of this package. `tf_hsm.estimate`
+    takes them from there.
+
+    Args:
+      refresh: whether to measure again what is known.
+      verbose: whether to print what is measured.
+
+    Returns:
+      A `Machine`.
+    """
+    machine = None if refresh else cached()
+    if machine is None:
+        machine = _measure(print if verbose else lambda *_: None)
+        _remember(machine)
+    return machine
+
+
+def cached():
+    """Returns the `Machine` that was measured here, or None."""
+    values = _read().get(_key())
+    try:
+        return values and Machine.from_dict(values)
+    except (TypeError, ValueError):  # of another hand
+        return None
+
+
+def _measure(say):
+    threads = _threads()
+    say("matrix products, and streams through memory")
+    with tf.device("CPU:0"):
+        probe = machine_rates.Probe(threads, "float32")
+        rates = [probe.sample() for _ in range(_SAMPLES)]
+        rates = machine_rates.median(rates)
+        flops = {"float32": rates.flops}
+        for dtype in ("bfloat16", "float64"):
+            flops[dtype] = machine_times.product_rate(dtype)
+        del probe
+        say("kernels, loops and memory that is new")
+        times = machine_times.measure(rates.flops)
+        say("trees")
+        cost_model = CostModel.calibrate(_COST_WIDTH, _COST_REPETITIONS)
+    machine = Machine(
+        name=f"{_cpu()}, {threads} threads",
+        flops=flops,
+        read=rates.read,
+        read_write=rates.read_write,
+        memory=float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
+        cost_model=cost_model,
+        **times,
+    )
+    say(machine)
+    return machine
+
+
+def _key():
+    # The package imports this module, which must not import it, nor run an op:
+    # users may set the threads later.
+    package = sys.modules[__name__.partition(".")[0]]
+    return ", ".join(
+        [
+            _cpu(),
+            f"{len(os.sched_getaffinity(0))} CPUs",
+            f"{_threads()} threads",
+            f"TensorFlow {tf.__version__}",
+            f"tf_hsm {package.__version__}",
+        ]
+    )
+
+
+def _threads():
+    """The threads of TensorFlow's kernels."""
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    return threads or len(os.sched_getaffinity(0))
+
+
+def _cpu():
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    found = re.search(r"model name\s*: (.*)", text)
+    return found[1] if found else platform.machine()
+
+
+def _path():
+    cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(cache) / _FILE
+
+
+def _read():
+    """Returns what the file holds: by key, the numbers of a machine."""
+    try:
+        values = json.loads(_path().read_text())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _remember(machine):
+    """Adds to the file, in one rename; without a folder to write, does not."""
+    path, values = _path(), _read() | {_key(): machine.to_dict()}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, delete=False
+        ) as file:
+            file.write(json.dumps(values, indent=2) + "\n")
+        os.replace(file.name, path)
+    except OSError:
+        pass

@@ -1,0 +1,107 @@
+"""What kernels, loops and new memory take in TensorFlow on this machine."""
+
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm.estimation import machine_rates
+
+_KERNELS = 200  # in a chain
+_ITERATIONS = 200
+_NEW_BYTES = 128 << 20
+_REPETITIONS = 7
+# A product of a batch with a matrix that the caches hold.
+_SMALL, _LARGE = 16, 1024
+
+
+def measure(flops):
+    """Returns the numbers of a `Machine` that are times, as a dict.
+
+    Args:
+      flops: FLOP/s of a large product of float32.
+    """
+    op = _seconds(_chain) / _KERNELS
+    iteration = max(_seconds(_loop) / _ITERATIONS - op, 0.0)
+    return {
+        "op": op,
+        "iteration": iteration,
+        "fresh": _NEW_BYTES / _seconds(_new_memory),
+        "half": _half(flops, op),
+    }
+
+
+def product_rate(dtype):
+    """Returns the FLOP/s of a large product of numbers of a type."""
+    multiply = machine_rates.product(dtype)
+    operations = 2 * machine_rates.MATRIX_SIZE**3
+    return operations / _seconds(lambda: multiply, repetitions=3)
+
+
+def _chain():
+    """Kernels one after the other, with hardly any work."""
+
+    @tf.function
+    def chain(x):
+        for _ in range(_KERNELS):
+            x = tf.math.sin(x)
+        return x
+
+    x = tf.ones([8])
+    return lambda: chain(x).numpy()
+
+
+def _loop():
+    """Iterations of a loop with one kernel each."""
+
+    @tf.function
+    def loop(x):
+        return tf.while_loop(
+            lambda i, _: i < _ITERATIONS,
+            lambda i, x: (i + 1, tf.math.sin(x)),
+            [0, x],
+        )[1]
+
+    x = tf.ones([8])
+    return lambda: loop(x).numpy()
+
+
+def _new_memory():
+    """A tensor too large for memory to be used again."""
+
+    @tf.function
+    def make(value):
+        return tf.fill([_NEW_BYTES // 4], value)
+
+    value = tf.constant(1.0)
+    return lambda: make(value)[0].numpy()
+
+
+def _half(flops, op):
+    """The smallest dimension with which a product reaches half of the rate.
+
+    From 2 m n k / F (1 + half / m) = the seconds, beside those of a kernel.
+    """
+    few = tf.ones([_SMALL, _LARGE])
+    matrix = tf.ones([_LARGE, _LARGE])
+
+    def make():
+        @tf.function
+        def chain(x):
+            for _ in range(_REPETITIONS):
+                x = tf.matmul(x, matrix)
+            return x
+
+        return lambda: chain(few).numpy()
+
+    seconds = _seconds(make) / _REPETITIONS - op
+    ideal = 2 * _SMALL * _LARGE**2 / flops
+    return float(max(_SMALL * (seconds / ideal - 1), 0.0))
+
+
+def _seconds(make, repetitions=_REPETITIONS):
+    """Returns the median of the seconds of what `make()` returns."""
+    run = make()
+    for _ in range(2):  # one to trace, one to warm up
+        run()
+    return float(
+        np.median([machine_rates.seconds_of(run) for _ in range(repetitions)])
+    )

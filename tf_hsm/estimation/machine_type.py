@@ -1,0 +1,172 @@
+"""The machine that an estimate is for: what it does in a second."""
+
+import dataclasses
+import numbers
+from collections.abc import Mapping
+
+from tf_hsm.cost.model import CostModel
+from tf_hsm.estimation.setting import BYTES
+
+_CALL_MS = 0.1  # of a call of the op and its gradient, whatever its arguments
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What a machine does in a second, and how much memory it has.
+
+    The rates are those that TensorFlow reaches, not those of a data sheet.
+
+    Attributes:
+      name: how reports call it.
+      flops: for names of types, such as "float32", the FLOP/s of a large matrix
+        product.
+      read: bytes/s of reading through memory far larger than the caches.
+      read_write: bytes read plus bytes written, a second, of changing such
+        memory in place.
+      memory: bytes; None if unknown.
+      op: seconds that a kernel in a graph takes beside its work.
+      iteration: seconds that an iteration of a loop in a graph takes beside its
+        kernels.
+      fresh: bytes/s of filling memory that the process did not have before; on
+        a CPU the first touch of a page takes longest.
+      half: a product whose smallest dimension is this reaches half of `flops`.
+      cost_model: the `CostModel` of trees there; by default `cost_model_of`.
+
+    Raises:
+      ValueError: a number is not positive.
+    """
+
+    name: str
+    flops: Mapping[str, float] = dataclasses.field(hash=False)
+    read: float
+    read_write: float
+    memory: float | None = None
+    op: float = 1e-5
+    iteration: float = 5e-5
+    fresh: float | None = None
+    half: float = 8.0
+    cost_model: CostModel | None = None
+
+    def __post_init__(self):
+        """Checks the numbers."""
+        if self.fresh is None:
+            object.__setattr__(self, "fresh", self.read_write)
+        if not isinstance(self.flops, Mapping) or "float32" not in self.flops:
+            raise ValueError(
+                f"flops of the machine is {self.flops!r}; it must be a dict "
+                'with the FLOP/s of "float32", and of other types'
+            )
+        for dtype, rate in self.flops.items():
+            if dtype not in BYTES:
+                raise ValueError(
+                    f"flops of the machine names {dtype!r}; types are "
+                    f"{', '.join(BYTES)}"
+                )
+            _check_positive(f"flops[{dtype!r}]", rate)
+        for name in ("read", "read_write", "fresh"):
+            _check_positive(name, getattr(self, name))
+        if self.memory is not None:
+            _check_positive("memory", self.memory)
+        for name in ("op", "iteration", "half"):
+            _check_positive(name, getattr(self, name), zero=True)
+        if self.cost_model is None:
+            model = cost_model_of(self.rate("float32"), self.read_write)
+            object.__setattr__(self, "cost_model", model)
+        if not isinstance(self.cost_model, CostModel):
+            raise TypeError(
+                "cost_model of the machine must be a CostModel, not "
+                f"{type(self.cost_model).__name__}"
+            )
+
+    def rate(self, dtype):
+        """Returns the FLOP/s of a large product of numbers of a type.
+
+        That of float32 where the type's own is not known; half of it for
+        float64.
+        """
+        if dtype in self.flops:
+            return self.flops[dtype]
+        return self.flops["float32"] / (2 if dtype == "float64" else 1)
+
+    def product(self, m, n, k, dtype="float32"):
+        """Returns the seconds of the product of `[m, k]` and `[k, n]`.
+
+        The larger of the arithmetic's, `2 m n k / F (1 + half / min(m, n, k))`,
+        and of the memory's, each number moved once; and that of the kernel.
+        """
+        smallest = max(min(m, n, k), 1)
+        rate = self.rate(dtype) / (1 + self.half / smallest)
+        moved = BYTES[dtype] * (m * k + k * n + m * n)
+        return self.op + max(2 * m * n * k / rate, moved / self.read_write)
+
+    def to_dict(self):
+        """Returns what `Machine.from_dict` takes, as JSON can hold it."""
+        return {
+            **{
+                field.name: getattr(self, field.name)
+                for field in dataclasses.fields(self)
+            },
+            "flops": dict(self.flops),
+            "cost_model": dataclasses.asdict(self.cost_model),
+        }
+
+    @classmethod
+    def from_dict(cls, values):
+        """Makes a machine from numbers by their names.
+
+        Only "flops" (one number, then of float32, or a dict by types) and
+        "read_write" (or "read") are needed.
+
+        Raises:
+          ValueError: a name is unknown or missing, or a number is not positive.
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ValueError(
+                f"machine has {unknown[0]!r}; its numbers are "
+                f"{', '.join(sorted(known))}"
+            )
+        values = dict(values)
+        moved = [values[n] for n in ("read_write", "read") if n in values]
+        if "flops" not in values or not moved:
+            raise ValueError(
+                f"machine has {sorted(values)}; it must have 'flops' and "
+                "'read_write'"
+            )
+        values.setdefault("name", "numbers that were given")
+        values.setdefault("read", moved[0])
+        values.setdefault("read_write", moved[0])
+        if isinstance(values["flops"], numbers.Real):
+            values["flops"] = {"float32": values["flops"]}
+        model = values.get("cost_model")
+        if isinstance(model, Mapping):
+            values["cost_model"] = CostModel(**model)
+        return cls(**values)
+
+
+def cost_model_of(flops, read_write):
+    """Returns the `CostModel` of a machine of which rates alone are known.
+
+    A product is 6 FLOPs, forward and backward; a touched weight is read twice
+    and its gradient written; a probability is written and read.
+
+    Args:
+      flops: FLOP/s of float32.
+      read_write: bytes/s.
+    """
+    return CostModel(
+        call=_CALL_MS,
+        weight=1e3 * 3 * 4 / read_write,
+        logit=1e3 * 2 * 4 / read_write,
+        product=1e3 * 6 / flops,
+    )
+
+
+def _check_positive(name, value, zero=False):
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_real or not (value > 0 or (zero and value == 0)):
+        least = "of at least 0" if zero else "above 0"
+        raise ValueError(
+            f"{name} of the machine is {value!r}; it must be a number {least}"
+        )
