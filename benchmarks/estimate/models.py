@@ -17,7 +17,7 @@ class Model(NamedTuple):
       length: of a sequence; None if an example is a token, or a vector.
       vocabulary: of the tokens; None if inputs are vectors of `width`.
       width: of the inputs, where they are vectors.
-      body: makes the layers between inputs and head, as a function of KerasTensors.
+      body: a function of a KerasTensor: the layers between inputs and head.
       head: a `heads.LayerHead` or a `heads.FunctionHead`.
       optimizer: of the model, a name of Keras or a class of ours.
     """
@@ -175,7 +175,7 @@ _ALL = [
             None,
             None,
             bodies.nothing,
-            heads.hierarchical(10_000_000, "rowwise_adagrad"),
+            heads.hierarchical(10_000_000, "rowwise_adagrad", heads.in_one_op),
             width=300,
             optimizer="sgd",
         )
