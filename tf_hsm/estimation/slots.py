@@ -1,0 +1,225 @@
+"""What an optimizer has beside the variables, and what its step takes."""
+
+import collections
+import dataclasses
+import functools
+import math
+
+import keras
+import numpy as np
+
+from tf_hsm import optimizers
+from tf_hsm.estimation.part import NO_WORK, Work
+from tf_hsm.estimation.setting import BYTES
+
+# Sizes of a small variable, whose slots tell those of a large one.
+_SIZES = (101, 103, 107, 109, 113, 127)
+
+# Tensors of the size of a variable that a step makes at once, the gradient
+# apart: for a dense gradient, and for a sparse one; and how often numbers of
+# that size are read or written. Keras' optimizers make a sparse gradient dense
+# where they do more than add it (`bazel run //benchmarks:estimate` measures).
+_DENSE = {
+    "SGD": 0,
+    "SGD with momentum": 1,
+    "Adagrad": 2,
+    "Adam": 2,
+    "AdamW": 2,
+    "RMSprop": 3,
+    "Lion": 4,
+}
+_SPARSE = {
+    **_DENSE,
+    "Adagrad": 1.5,
+    "RMSprop": 2,
+    "SGD with momentum": 2,
+    "Lion": 3,
+}
+_PASSES = {
+    "SGD": 3,
+    "SGD with momentum": 7,
+    "Adagrad": 10,
+    "Adam": 18,
+    "AdamW": 21,
+    "RMSprop": 14,
+    "Lion": 20,
+}
+_OTHER_TABLES, _OTHER_PASSES = 4, 24
+_OPS = 12  # kernels for a variable
+# Its tensor of initial values is there beside the slot.
+_FILLED = ("Adagrad",)
+_OF_ROWS = tuple(getattr(optimizers, name) for name in optimizers.__all__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """What an optimizer needs for the variables of a model.
+
+    Attributes:
+      name: of the optimizer, in reports.
+      optimizer: a Keras optimizer that is not built, or None: no training.
+    """
+
+    name: str
+    optimizer: keras.optimizers.Optimizer | None = None
+
+    def slot_bytes(self, shape, dtype):
+        """Returns the bytes of the slots of one variable."""
+        slots = self._slots(shape, dtype)
+        return sum(math.prod(slot) * size for slot, size in slots)
+
+    @property
+    def scalar_bytes(self):
+        """The bytes of what an optimizer has once: step, learning rate, ..."""
+        if self.optimizer is None:
+            return 0
+        scalars = map(_size_of, _built(self.optimizer, None, None))
+        return sum(math.prod(shape) * size for shape, size in scalars)
+
+    def making_bytes(self, shape, dtype):
+        """Returns what making the slots takes for a moment, beside them."""
+        if self._kind not in _FILLED:
+            return 0
+        sizes = [math.prod(s) * size for s, size in self._slots(shape, dtype)]
+        return max(sizes, default=0)
+
+    def update_bytes(self, shape, dtype, rows=None):
+        """Returns the most that a step has beside gradient and slots.
+
+        Args:
+          shape: of the variable.
+          dtype: of the variable, a name.
+          rows: the rows of a sparse gradient; None for a dense one.
+        """
+        if self.optimizer is None:
+            return 0
+        if rows is not None and self._works_on_rows:
+            return 0
+        table = math.prod(shape) * max(BYTES[dtype], 4)
+        if rows is None:
+            return _DENSE.get(self._kind, _OTHER_TABLES) * table
+        return _SPARSE.get(self._kind, _OTHER_TABLES) * table
+
+    def update(self, shape, dtype, rows=None):
+        """Returns the `Work` of a step on one variable; as `update_bytes`."""
+        if self.optimizer is None:
+            return NO_WORK
+        numbers = math.prod(shape)
+        if rows is not None and self._works_on_rows:
+            numbers = numbers / shape[0] * min(rows, shape[0])
+            slots = sum(math.prod(s) for s, _ in self._slots(shape, dtype))
+            passes = 3 + 2 * slots / math.prod(shape)
+            return Work(8 * numbers, passes * numbers * BYTES[dtype], 3)
+        passes = _PASSES.get(self._kind, _OTHER_PASSES)
+        return Work(passes * numbers, passes * numbers * BYTES[dtype], _OPS)
+
+    @property
+    def uncounted(self):
+        """Reasons why memory or time of a step are guesses: a tuple."""
+        if self.optimizer is None or self._kind in _DENSE:
+            return ()
+        return (
+            f"temporary memory of {self._kind}, taken as {_OTHER_TABLES} times "
+            "each variable",
+        )
+
+    @property
+    def _kind(self):
+        if self.optimizer is None:
+            return None
+        kind = _base(self.optimizer)
+        if kind == "SGD" and getattr(self.optimizer, "momentum", 0):
+            return "SGD with momentum"
+        return kind
+
+    @property
+    def _works_on_rows(self):
+        if self._kind == "SGD":
+            return True
+        return isinstance(self.optimizer, _OF_ROWS) and not (
+            self.optimizer.weight_decay or getattr(self.optimizer, "amsgrad", 0)
+        )
+
+    def _slots(self, shape, dtype):
+        """Returns the shapes of the slots of one variable, and their bytes."""
+        if self.optimizer is None:
+            return ()
+        sizes = dict(zip(_SIZES, shape, strict=False))
+        return [
+            ([sizes.get(size, size) for size in slot], itemsize)
+            for slot, itemsize in _slots_of(self.optimizer, len(shape), dtype)
+        ]
+
+
+def of(optimizer):
+    """Returns the `Slots` of an optimizer.
+
+    Args:
+      optimizer: None for no training; a name that Keras knows, or one of
+        `tf_hsm.optimizers`, as "lazy_adam"; or an optimizer.
+
+    Raises:
+      ValueError: a name is unknown.
+      TypeError: it is something else.
+    """
+    if optimizer is None:
+        return Slots("no optimizer")
+    if isinstance(optimizer, Slots):
+        return optimizer
+    if isinstance(optimizer, str):
+        return Slots(optimizer, _by_name(optimizer))
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise TypeError(
+            "optimizer must be a name, a Keras optimizer or None, not "
+            f"{type(optimizer).__name__}"
+        )
+    # Another one, which has no variables yet.
+    copy = type(optimizer).from_config(optimizer.get_config())
+    return Slots(type(optimizer).__name__, copy)
+
+
+def _by_name(name):
+    ours = {c.__name__.lower(): c for c in _OF_ROWS}
+    try:
+        return keras.optimizers.get(name)
+    except ValueError:
+        pass
+    found = ours.get(name.replace("_", "").lower())
+    if found is None:
+        raise ValueError(
+            f"optimizer is {name!r}; it must be a name that Keras knows, such "
+            "as adam, adagrad, rmsprop or sgd, or rowwise_adagrad or lazy_adam"
+        )
+    return found()
+
+
+def _base(optimizer):
+    """Whose step an optimizer's is, by name; ours have those of Keras'."""
+    name = type(optimizer).__name__
+    return {"LazyAdam": "Adam", "RowwiseAdagrad": "Adagrad"}.get(name, name)
+
+
+@functools.lru_cache(maxsize=256)
+def _slots_of(optimizer, rank, dtype):
+    """Returns the shapes and item sizes of the slots of a small variable."""
+    alone = map(_size_of, _built(optimizer, None, None))
+    built = map(_size_of, _built(optimizer, _SIZES[:rank], dtype))
+    return tuple(
+        (collections.Counter(built) - collections.Counter(alone)).elements()
+    )
+
+
+def _built(optimizer, shape, dtype):
+    """Returns the variables of a copy, built on one variable or on none."""
+    copy = type(optimizer).from_config(optimizer.get_config())
+    variables = []
+    if shape is not None:
+        variables = [keras.Variable(np.zeros(shape), dtype=dtype)]
+    copy.build(variables)
+    return copy.variables
+
+
+def _size_of(variable):
+    """Returns the shape of a variable, and the bytes of a number."""
+    dtype = {"bfloat16": "uint16"}.get(variable.dtype, variable.dtype)
+    return tuple(variable.shape), np.dtype(dtype).itemsize
