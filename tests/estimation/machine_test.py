@@ -8,6 +8,7 @@ import pytest
 from tests.support.machines import quick_machine
 from tf_hsm.cost.model import CostModel
 from tf_hsm.estimation import machine, machine_calibration, machines
+from tf_hsm.estimation.part import Product
 
 
 @pytest.fixture(autouse=True)
@@ -63,15 +64,25 @@ def test_a_machine_survives_json():
 
 def test_product():
     own = machine.of(
-        {"flops": 1e12, "read_write": 1e11, "op": 1e-6, "half": 16}
+        {"flops": 1e12, "read_write": 1e11, "half": 16, "transpose": 1e-9}
     )
     # Arithmetic binds: the smallest dimension, 16, halves the rate.
-    assert own.product(16, 4096, 4096) == pytest.approx(
-        1e-6 + 2 * 2 * 16 * 4096**2 / 1e12
-    )
+    product = Product(16, 4096, 4096)
+    seconds = 2 * 2 * 16 * 4096**2 / 1e12
+    assert own.product(product, "float32") == pytest.approx(seconds)
     # Memory binds.
-    assert own.product(1000, 1000, 1) == pytest.approx(
-        1e-6 + 4 * (1000**2 + 2000) / 1e11
+    vector = Product(1000, 1, 1000, count=7)
+    assert own.product(vector, "float32") == pytest.approx(
+        7 * 4 * (1000**2 + 2000) / 1e11
+    )
+    # The other way round: 16 rows of 1,024 save little.
+    turned = product._replace(transposed=True)
+    assert own.product(turned, "float32") == pytest.approx(
+        seconds + 1e-9 * 4096**2 * (1 - 16 / 1024)
+    )
+    many = Product(2048, 4096, 4096)
+    assert own.product(many, "float32") == own.product(
+        many._replace(transposed=True), "float32"
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tf_hsm.estimation import machine, step_time
-from tf_hsm.estimation.part import Part, Work
+from tf_hsm.estimation.part import Part, Product, Work, new
 from tf_hsm.estimation.setting import Setting
 
 _MACHINE = machine.of(
@@ -57,3 +57,23 @@ def test_what_a_part_says_itself_is_shared_among_the_passes():
         pytest.approx((0.002, 0.004, 0.002)),
         pytest.approx((0.1, 0.2, 0)),
     ]
+
+
+def test_products_take_their_own_time_and_the_rest_its():
+    own = machine.of({"flops": 1e9, "read_write": 1e8, "half": 100, "op": 0})
+    product = Product(100, 1000, 1000, count=3)
+    moved = 3 * 4 * (100 * 1000 * 2 + 1000**2)
+    work = Work(product.flops + 5e8, moved + 1e8, 10, products=(product,))
+    by_hand = 2 * product.flops / 1e9 + 1.0
+    assert step_time.of_work(work, own, "float32") == pytest.approx(by_hand)
+    twice = step_time.of_work(work.times(2), own, "float32")
+    assert twice == pytest.approx(2 * by_hand)
+    both = step_time.of_work(work + Work(0, 1e8), own, "float32")
+    assert both == pytest.approx(by_hand + 1)
+
+
+def test_new_memory_is_filled_at_its_own_rate():
+    own = machine.of({"flops": 1e9, "read_write": 1e8, "fresh": 1e7, "op": 0})
+    work = Work(0, 3e8, 0, new(1e8))
+    assert step_time.of_work(work, own, "float32") == pytest.approx(2 + 10)
+    assert new(1e6) == 0

@@ -10,7 +10,7 @@ _ITERATIONS = 200
 _NEW_BYTES = 128 << 20
 _REPETITIONS = 7
 # A product of a batch with a matrix that the caches hold.
-_SMALL, _LARGE = 16, 1024
+_SMALL, _LARGE = 32, 1024
 
 
 def measure(flops):
@@ -20,12 +20,15 @@ def measure(flops):
       flops: FLOP/s of a large product of float32.
     """
     op = _seconds(_chain) / _KERNELS
+    small = _seconds(lambda: _products(False)) / _REPETITIONS
+    other = _seconds(lambda: _products(True)) / _REPETITIONS
     iteration = max(_seconds(_loop) / _ITERATIONS - op, 0.0)
     return {
         "op": op,
         "iteration": iteration,
         "fresh": _NEW_BYTES / _seconds(_new_memory),
-        "half": _half(flops, op),
+        "transpose": max(other - small, 0.0) / _LARGE**2,
+        "half": _half(flops, small - op),
     }
 
 
@@ -75,24 +78,25 @@ def _new_memory():
     return lambda: make(value)[0].numpy()
 
 
-def _half(flops, op):
+def _products(transposed):
+    """Products of a few vectors with a matrix, or with its transpose."""
+    few = tf.ones([_SMALL, _LARGE])
+    matrix = tf.ones([_LARGE, _LARGE]) / _LARGE
+
+    @tf.function
+    def chain(x):
+        for _ in range(_REPETITIONS):
+            x = tf.matmul(x, matrix, transpose_b=transposed)
+        return x
+
+    return lambda: chain(few).numpy()
+
+
+def _half(flops, seconds):
     """The smallest dimension with which a product reaches half of the rate.
 
-    From 2 m n k / F (1 + half / m) = the seconds, beside those of a kernel.
+    From 2 m n k / F (1 + half / m) = the seconds of a product.
     """
-    few = tf.ones([_SMALL, _LARGE])
-    matrix = tf.ones([_LARGE, _LARGE])
-
-    def make():
-        @tf.function
-        def chain(x):
-            for _ in range(_REPETITIONS):
-                x = tf.matmul(x, matrix)
-            return x
-
-        return lambda: chain(few).numpy()
-
-    seconds = _seconds(make) / _REPETITIONS - op
     ideal = 2 * _SMALL * _LARGE**2 / flops
     return float(max(_SMALL * (seconds / ideal - 1), 0.0))
 

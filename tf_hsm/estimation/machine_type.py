@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from tf_hsm.cost.model import CostModel
 from tf_hsm.estimation.setting import BYTES
 
+# With so many rows a product takes no longer for a transposed second factor.
+_MANY_ROWS = 1024
 _CALL_MS = 0.1  # of a call of the op and its gradient, whatever its arguments
 
 
@@ -29,6 +31,8 @@ class Machine:
         kernels.
       fresh: bytes/s of filling memory that the process did not have before; on
         a CPU the first touch of a page takes longest.
+      transpose: seconds for each number of the second factor of a product that
+        lies in memory the other way round.
       half: a product whose smallest dimension is this reaches half of `flops`.
       cost_model: the `CostModel` of trees there; by default `cost_model_of`.
 
@@ -44,6 +48,7 @@ class Machine:
     op: float = 1e-5
     iteration: float = 5e-5
     fresh: float | None = None
+    transpose: float = 0.0
     half: float = 8.0
     cost_model: CostModel | None = None
 
@@ -67,7 +72,7 @@ class Machine:
             _check_positive(name, getattr(self, name))
         if self.memory is not None:
             _check_positive("memory", self.memory)
-        for name in ("op", "iteration", "half"):
+        for name in ("op", "iteration", "transpose", "half"):
             _check_positive(name, getattr(self, name), zero=True)
         if self.cost_model is None:
             model = cost_model_of(self.rate("float32"), self.read_write)
@@ -88,16 +93,21 @@ class Machine:
             return self.flops[dtype]
         return self.flops["float32"] / (2 if dtype == "float64" else 1)
 
-    def product(self, m, n, k, dtype="float32"):
-        """Returns the seconds of the product of `[m, k]` and `[k, n]`.
+    def product(self, product, dtype):
+        """Returns the seconds of a `part.Product` of numbers of a type.
 
-        The larger of the arithmetic's, `2 m n k / F (1 + half / min(m, n, k))`,
-        and of the memory's, each number moved once; and that of the kernel.
+        Each takes the larger of the arithmetic's, `2 m n k / F (1 + half /
+        min(m, n, k))`, and of the memory's, each number moved once; and, with
+        few rows m, the transposition.
         """
+        m, n, k = product[:3]
         smallest = max(min(m, n, k), 1)
         rate = self.rate(dtype) / (1 + self.half / smallest)
         moved = BYTES[dtype] * (m * k + k * n + m * n)
-        return self.op + max(2 * m * n * k / rate, moved / self.read_write)
+        seconds = max(2 * m * n * k / rate, moved / self.read_write)
+        if product.transposed:
+            seconds += self.transpose * k * n * max(1 - m / _MANY_ROWS, 0)
+        return product.count * seconds
 
     def to_dict(self):
         """Returns what `Machine.from_dict` takes, as JSON can hold it."""

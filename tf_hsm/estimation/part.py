@@ -5,6 +5,40 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
+# Memory of a tensor of as many bytes is given back to the system when it is
+# freed (glibc, the most that M_MMAP_THRESHOLD becomes by itself).
+_GIVEN_BACK = 32 << 20
+
+
+def new(num_bytes):
+    """Returns those bytes of a tensor that are new to the process each time."""
+    return num_bytes if num_bytes >= _GIVEN_BACK else 0
+
+
+class Product(NamedTuple):
+    """Matrix products `[m, k] x [k, n]`, one after the other.
+
+    Attributes:
+      m: rows of the first factor.
+      n: columns of the second.
+      k: what is summed over.
+      count: how many.
+      transposed: whether the second factor lies in memory as `[n, k]`, as the
+        weights do in the product that makes the gradient of the inputs.
+    """
+
+    m: float
+    n: float
+    k: float
+    count: float = 1
+    transposed: bool = False
+
+    @property
+    def flops(self):
+        """2 for each multiplication with its addition."""
+        return 2 * self.m * self.n * self.k * self.count
+
+
 class Work(NamedTuple):
     """What a pass over a part does.
 
@@ -14,11 +48,17 @@ class Work(NamedTuple):
       bytes: read from memory and written there, each number once for each use.
       ops: kernels that run one after the other, each of which takes a moment to
         be started.
+      new: bytes written in memory that the process did not have before: see
+        the function `new`.
+      products: the matrix products among the FLOPs, where their shapes tell
+        how fast they are.
     """
 
     flops: float = 0.0
     bytes: float = 0.0
     ops: float = 0.0
+    new: float = 0.0
+    products: tuple[Product, ...] = ()
 
     def __add__(self, other):
         """Returns both, one after the other."""
@@ -26,7 +66,9 @@ class Work(NamedTuple):
 
     def times(self, count):
         """Returns the work of so many such passes."""
-        return Work(*(count * value for value in self))
+        numbers = (count * value for value in self[:4])
+        products = (p._replace(count=count * p.count) for p in self.products)
+        return Work(*numbers, tuple(products))
 
 
 NO_WORK = Work()

@@ -1,12 +1,18 @@
 """How long the parts of a model take on a machine.
 
-A pass over a part takes the longer of its arithmetic and of its memory, and a
-moment for each kernel (Williams et al., 2009: Roofline):
+A pass over a part takes the longer of its arithmetic and of its memory (Williams
+et al., 2009: Roofline), and a moment for each kernel:
 
-    max(flops / F, bytes / M) + ops t
+    max(flops / F, bytes / M) + ops t + new (1 / M_new - 1 / M)
 
-Where that is too simple, a part tells its own seconds (`Part.seconds`).
+Memory that is new to the process is filled at a rate of its own, M_new: a CPU
+meets each page for the first time. Matrix products of which the shapes are known
+are timed one by one by `Machine.product`, since small ones reach less than F,
+and the formula is for the rest. Where that is too simple, a part tells its own
+seconds (`Part.seconds`).
 """
+
+from tf_hsm.estimation.setting import BYTES
 
 
 def seconds(parts, machine, setting):
@@ -22,10 +28,14 @@ def seconds(parts, machine, setting):
 
 def of_work(work, machine, dtype):
     """Returns the seconds of a `Work` on numbers of a type."""
-    arithmetic = work.flops / machine.rate(dtype)
-    return (
-        max(arithmetic, work.bytes / machine.read_write) + work.ops * machine.op
+    products = sum(machine.product(p, dtype) for p in work.products)
+    flops = work.flops - sum(p.flops for p in work.products)
+    moved = work.bytes - BYTES[dtype] * sum(
+        p.count * (p.m * p.k + p.k * p.n + p.m * p.n) for p in work.products
     )
+    rest = max(flops / machine.rate(dtype), moved / machine.read_write, 0)
+    new = 1 / machine.fresh - 1 / machine.read_write
+    return products + rest + work.ops * machine.op + work.new * max(new, 0)
 
 
 def _of_part(part, machine, setting):
