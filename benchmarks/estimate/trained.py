@@ -1,5 +1,6 @@
 """Trains a model in this process, and reads what it took."""
 
+import dataclasses
 import gc
 import statistics
 import time
@@ -11,9 +12,10 @@ import tensorflow as tf
 import tf_hsm
 from benchmarks.common import machine
 from benchmarks.estimate import heads, models
-from tf_hsm.estimation import machine_calibration
+from tf_hsm.cost.model import CostModel
+from tf_hsm.estimation import machine_calibration, machine_rates
 
-_WARM_UP = 2  # steps that are not timed: one is traced
+_BATCHES = 3  # the peak is that of so many steps; the first is traced
 
 
 def measure(name, threads, repetitions, calibrates):
@@ -30,27 +32,22 @@ def measure(name, threads, repetitions, calibrates):
     Returns:
       A dict that JSON can hold: bytes of "parameters", "slots" and
       "gradients"; "peak", the most that the process had beyond what it had
-      before; "process", that; "ms" and "samples_ms" of a step; "flops", those
-      that TensorFlow's profiler counts in a forward, or None; and "machine",
-      the numbers of a `Machine`.
+      before; "process", that; "ms" and "samples_ms" of a step; and "machine",
+      the numbers of a `Machine` if it `calibrates`, else None.
     """
     machine.use_threads(threads)
     _start_tensorflow()
     model = models.MODELS[name]
-    batches = _batches(model, 1 + _WARM_UP)
+    batches = _batches(model, _BATCHES)
     gc.collect()
     before = machine.resident_bytes()
     machine.restart_peak()
     training = _training_of(model)
-    samples = []
-    for number in range(_WARM_UP + repetitions):
-        batch = batches[number % len(batches)]
-        start = time.perf_counter()
+    for batch in batches:
         training.step(*batch)
-        samples.append(1000 * (time.perf_counter() - start))
     peak = machine.peak_bytes() - before
-    samples = samples[_WARM_UP:]
-    result = {
+    samples, here = _time(training, batches, repetitions, calibrates)
+    return {
         "process": before,
         "peak": peak,
         "ms": statistics.median(samples),
@@ -58,11 +55,45 @@ def measure(name, threads, repetitions, calibrates):
         "parameters": _bytes_of(training.variables()),
         "slots": _bytes_of(training.slots()),
         "gradients": training.gradient_bytes(*batches[0]),
+        "machine": here,
     }
-    if calibrates:
-        here = machine_calibration.calibrate(refresh=True)
-        result["machine"] = here.to_dict()
-    return result
+
+
+def _time(training, batches, repetitions, calibrates):
+    """Returns the ms of steps, and the numbers of the machine meanwhile.
+
+    A shared machine is slower at times. So its rates are sampled beside every
+    step, and what `calibrate` finds thereafter is brought to their medians.
+    """
+    probe = machine_rates.Probe(machine.num_cpus(), "float32")
+    samples, rates = [], []
+    for number in range(repetitions):
+        rates.append(probe.sample())
+        batch = batches[number % len(batches)]
+        start = time.perf_counter()
+        training.step(*batch)
+        samples.append(1000 * (time.perf_counter() - start))
+    if not calibrates:
+        return samples, None
+    rates = machine_rates.median(rates)
+    here = machine_calibration.calibrate(refresh=True)
+    slower = here.rate("float32") / rates.flops
+    model = {
+        name: slower * ms
+        for name, ms in dataclasses.asdict(here.cost_model).items()
+    }
+    as_it_was = dataclasses.replace(
+        here,
+        flops={dtype: f / slower for dtype, f in here.flops.items()},
+        read=rates.read,
+        read_write=rates.read_write,
+        fresh=here.fresh * rates.read_write / here.read_write,
+        op=here.op * slower,
+        iteration=here.iteration * slower,
+        transpose=here.transpose * slower,
+        cost_model=CostModel(**model),
+    )
+    return samples, as_it_was.to_dict()
 
 
 def _start_tensorflow():

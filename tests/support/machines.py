@@ -19,7 +19,8 @@ def quick_machine(monkeypatch):
         ("_ITERATIONS", 5),
         ("_NEW_BYTES", 1 << 20),
         ("_REPETITIONS", 2),
-        ("_LARGE", 64),
+        ("_NARROW", 32),
+        ("_WIDE", 64),
     ):
         monkeypatch.setattr(machine_times, name, value)
     monkeypatch.setattr(CostModel, "_calibrator", cost_model)

@@ -8,9 +8,10 @@ from tf_hsm.estimation import machine_rates
 _KERNELS = 200  # in a chain
 _ITERATIONS = 200
 _NEW_BYTES = 128 << 20
-_REPETITIONS = 7
+_PRODUCTS = 10
+_REPETITIONS = 9
 # A product of a batch with a matrix that the caches hold.
-_SMALL, _LARGE = 32, 1024
+_FEW, _NARROW, _WIDE = 32, 512, 2048
 
 
 def measure(flops):
@@ -20,15 +21,38 @@ def measure(flops):
       flops: FLOP/s of a large product of float32.
     """
     op = _seconds(_chain) / _KERNELS
-    small = _seconds(lambda: _products(False)) / _REPETITIONS
-    other = _seconds(lambda: _products(True)) / _REPETITIONS
     iteration = max(_seconds(_loop) / _ITERATIONS - op, 0.0)
     return {
         "op": op,
         "iteration": iteration,
         "fresh": _NEW_BYTES / _seconds(_new_memory),
-        "transpose": max(other - small, 0.0) / _LARGE**2,
-        "half": _half(flops, small - op),
+        **_of_few_rows(flops),
+    }
+
+
+def _of_few_rows(flops):
+    """Returns "half" and "transpose" of a `Machine`.
+
+    From 2 m n k / F (1 + half / m) = the seconds of a product, each timed
+    beside a large one, which tells F of that moment.
+    """
+    runs = [
+        machine_rates.product("float32"),
+        _products(False),
+        _products(True),
+    ]
+    seconds = [
+        [machine_rates.seconds_of(run) for run in runs]
+        for _ in range(2 + _REPETITIONS)
+    ][2:]
+    large, few, other = np.transpose(seconds)
+    ideal = _FEW * _NARROW * _WIDE / machine_rates.MATRIX_SIZE**3
+    share = float(np.median(few / large)) / _PRODUCTS / ideal
+    longer = float(np.median((other - few) / large)) / _PRODUCTS
+    longer *= 2 * machine_rates.MATRIX_SIZE**3 / flops
+    return {
+        "half": _FEW * max(share - 1, 0.0),
+        "transpose": max(longer, 0.0) / (_NARROW * _WIDE),
     }
 
 
@@ -80,25 +104,19 @@ def _new_memory():
 
 def _products(transposed):
     """Products of a few vectors with a matrix, or with its transpose."""
-    few = tf.ones([_SMALL, _LARGE])
-    matrix = tf.ones([_LARGE, _LARGE]) / _LARGE
+    matrix = tf.ones([_NARROW, _WIDE]) / _WIDE
+    width = _WIDE if transposed else _NARROW
 
     @tf.function
     def chain(x):
-        for _ in range(_REPETITIONS):
-            x = tf.matmul(x, matrix, transpose_b=transposed)
+        for _ in range(_PRODUCTS):
+            y = tf.matmul(x, matrix, transpose_b=transposed)
+            # As wide as x again, for hardly any work.
+            x = tf.tile(y, [1, _WIDE // _NARROW])[:, :width]
         return x
 
+    few = tf.ones([_FEW, width])
     return lambda: chain(few).numpy()
-
-
-def _half(flops, seconds):
-    """The smallest dimension with which a product reaches half of the rate.
-
-    From 2 m n k / F (1 + half / m) = the seconds of a product.
-    """
-    ideal = 2 * _SMALL * _LARGE**2 / flops
-    return float(max(_SMALL * (seconds / ideal - 1), 0.0))
 
 
 def _seconds(make, repetitions=_REPETITIONS):

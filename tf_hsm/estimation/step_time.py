@@ -1,15 +1,15 @@
 """How long the parts of a model take on a machine.
 
-A pass over a part takes the longer of its arithmetic and of its memory (Williams
-et al., 2009: Roofline), and a moment for each kernel:
+A pass over a part takes the longer of its arithmetic and of its memory
+(Williams et al., 2009: Roofline), and a moment for each kernel:
 
     max(flops / F, bytes / M) + ops t + new (1 / M_new - 1 / M)
 
 Memory that is new to the process is filled at a rate of its own, M_new: a CPU
-meets each page for the first time. Matrix products of which the shapes are known
-are timed one by one by `Machine.product`, since small ones reach less than F,
-and the formula is for the rest. Where that is too simple, a part tells its own
-seconds (`Part.seconds`).
+meets each page for the first time. Matrix products whose shapes are known are
+timed one by one by `Machine.product`, since small ones reach less than F; the
+formula is for the rest. Where that is too simple, a part tells its own seconds
+(`Part.seconds`).
 """
 
 from tf_hsm.estimation.setting import BYTES
