@@ -18,6 +18,7 @@ from tf_hsm import (
 )
 from tf_hsm.cost.expected import ExpectedCost
 from tf_hsm.cost.model import CostModel
+from tf_hsm.estimation import Comparison, Estimate, Machine, estimate
 from tf_hsm.estimation.machine_calibration import calibrate
 from tf_hsm.ops.embedding_train_step import (
     hierarchical_softmax_embedding_train_step,
@@ -36,15 +37,19 @@ from tf_hsm.tree import Forest, Tree
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "CostModel",
+    "Estimate",
     "ExpectedCost",
     "Forest",
+    "Machine",
     "Tree",
     "baselines",
     "calibrate",
     "converters",
     "cpu_isa",
     "distribute",
+    "estimate",
     "hierarchical_softmax_embedding_train_step",
     "hierarchical_softmax_log_prob",
     "hierarchical_softmax_log_probs",

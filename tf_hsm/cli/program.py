@@ -4,7 +4,12 @@ import argparse
 import contextlib
 import sys
 
-from tf_hsm.cli import serve_command, tree_command, tree_flags
+from tf_hsm.cli import (
+    estimate_command,
+    serve_command,
+    tree_command,
+    tree_flags,
+)
 from tf_hsm.cli.parser import Parser
 
 
@@ -38,13 +43,17 @@ def _parser():
     program = Parser(
         prog="python -m tf_hsm",
         description="Builds, inspects, compares and draws the trees of "
-        "hierarchical softmaxes, and serves a task of a cluster.",
-        epilog=tree_flags.EXAMPLES + serve_command.EXAMPLE,
+        "hierarchical softmaxes, says what a model will need, and serves a "
+        "task of a cluster.",
+        epilog=tree_flags.EXAMPLES
+        + estimate_command.EXAMPLE
+        + serve_command.EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     commands = program.add_subparsers(required=True, metavar="command")
     tree_flags.add(commands).set_defaults(run=tree_command.run)
+    estimate_command.add(commands).set_defaults(run=estimate_command.run)
     serve_command.add(commands).set_defaults(run=serve_command.run)
     return program
 

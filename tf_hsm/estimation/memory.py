@@ -8,10 +8,20 @@ def persistent_bytes(parts):
     )
 
 
+def _making_peak(parts):
+    """Returns the peak until all variables are there; slots come after them."""
+    live = peak = 0
+    for part in parts:
+        live += part.parameter_bytes + part.constant_bytes
+        peak = max(peak, live + part.making_bytes)
+    return peak
+
+
 def peak_bytes(parts, training=True):
     """Returns the peak of making the model and of a step of it.
 
-    A step is walked through in its order: each forward adds what it saves; each
+    Variables are made part by part, then slots. A step is walked through in its
+    order: each forward adds what it saves; each
     backward, from the last part to the first, frees that and adds gradients;
     the optimizer has all gradients.
 
@@ -19,8 +29,9 @@ def peak_bytes(parts, training=True):
       parts: a list of `Part`s, in the order of the forward.
       training: whether there are gradients and an optimizer.
     """
-    live = peak = persistent_bytes(parts)
-    peak = max(peak, max((live + p.making_bytes for p in parts), default=0))
+    peak = _making_peak(parts)
+    live = persistent_bytes(parts)
+    peak = max(peak, live + max((p.filling_bytes for p in parts), default=0))
     for part in parts:
         # Without a backward nothing is kept, but it is there for a while.
         live += part.saved_bytes if training else 0

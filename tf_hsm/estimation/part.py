@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-
 # Memory of a tensor of as many bytes is given back to the system when it is
 # freed (glibc, the most that M_MMAP_THRESHOLD becomes by itself).
 _GIVEN_BACK = 32 << 20
@@ -96,8 +95,9 @@ class Part:
       backward_bytes: the most that its backward has beside what was saved and
         the gradients by its variables.
       update_bytes: the most that the optimizer has beside gradients and slots.
-      making_bytes: the most that making its variables and slots has beside
-        them.
+      making_bytes: the most that making its variables has beside them, and
+        beside those of the parts before.
+      filling_bytes: the most that making its slots has beside all of the model.
       forward: the `Work` of a forward.
       backward: that of a backward.
       update: that of the optimizer.
@@ -118,6 +118,7 @@ class Part:
     backward_bytes: float = 0
     update_bytes: float = 0
     making_bytes: float = 0
+    filling_bytes: float = 0
     forward: Work = NO_WORK
     backward: Work = NO_WORK
     update: Work = NO_WORK

@@ -76,7 +76,7 @@ class Slots:
         scalars = map(_size_of, _built(self.optimizer, None, None))
         return sum(math.prod(shape) * size for shape, size in scalars)
 
-    def making_bytes(self, shape, dtype):
+    def filling_bytes(self, shape, dtype):
         """Returns what making the slots takes for a moment, beside them."""
         if self._kind not in _FILLED:
             return 0

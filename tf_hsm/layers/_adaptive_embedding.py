@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tf_hsm.layers._head_layer import prior_initializer
+from tf_hsm.layers._initial_values import by_blocks
 from tf_hsm.partition import routing
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.tree_tensors import path_tensors
@@ -117,7 +118,7 @@ class AdaptiveEmbedding:
         kernel = self.add_weight(
             name=f"{name}_kernel",
             shape=(tree.num_rows, width),
-            initializer=fresh(self.kernel_initializer),
+            initializer=by_blocks(fresh(self.kernel_initializer)),
             constraint=self.kernel_constraint,
             autocast=False,
         )

@@ -1,15 +1,8 @@
 """The variables of a head: all rows in one, or a part on each device."""
 
-import keras
-
 from tf_hsm.layers._head_layer import prior_initializer
+from tf_hsm.layers._initial_values import by_blocks, of_part
 from tf_hsm.runtime import row_parts
-
-_SIZES = {
-    "fan_in": lambda rows, width: rows,
-    "fan_out": lambda rows, width: width,
-    "fan_avg": lambda rows, width: (rows + width) / 2,
-}
 
 
 class RowVariables:
@@ -38,7 +31,7 @@ class RowVariables:
         Without one they are where the body's variables are made at that time.
         The parts have other values than each other, of the scale of the whole.
         """
-        initializer = _of_part(
+        initializer = of_part(
             self._layer.kernel_initializer,
             rows.size,
             self._width,
@@ -68,7 +61,7 @@ class RowVariables:
         kernel = layer.add_weight(
             name=f"{prefix}kernel",
             shape=(num_rows, self._width),
-            initializer=initializer,
+            initializer=by_blocks(initializer),
             constraint=layer.kernel_constraint,
             **options,
         )
@@ -85,27 +78,3 @@ class RowVariables:
             **options,
         )
         return kernel, bias
-
-
-def _of_part(initializer, rows, width, total_rows, number):
-    """An initializer for `[rows, width]` of `[total_rows, width]`.
-
-    One that is not random, or more than a scale that depends on the shape, is
-    taken for the part as it is.
-    """
-    seed = getattr(initializer, "seed", None)
-    if not isinstance(seed, int):
-        return initializer
-    seed += number
-    if not isinstance(initializer, keras.initializers.VarianceScaling):
-        return type(initializer).from_config(
-            {**initializer.get_config(), "seed": seed}
-        )
-    size = _SIZES[initializer.mode]
-    ratio = max(1, size(rows, width)) / max(1, size(total_rows, width))
-    return keras.initializers.VarianceScaling(
-        initializer.scale * ratio,
-        initializer.mode,
-        initializer.distribution,
-        seed,
-    )

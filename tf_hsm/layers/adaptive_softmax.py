@@ -190,28 +190,9 @@ class AdaptiveSoftmax(
         del labels_shape
         width = self.width or self.width_of(inputs_shape)
         if self.clusters is None:
-            cutoffs = choose_cutoffs(
-                self._counts,
-                self.num_classes,
-                self.cutoffs,
-                self.tail,
-                batch=self.batch,
-                width=width,
-                div_value=self.div_value,
-                cost_model=self.cost_model,
-            )
-            self._make_clusters(cutoffs)
+            self._make_clusters(self.cutoffs_for(width))
         check_present(self.devices or ())
-        widths = [
-            _width_of_tail(width, self.div_value, number)
-            for number in range(len(self.cutoffs) + 1)
-        ]
-        if widths[-1] < 1:
-            raise ValueError(
-                f"tail {widths.index(0)} has no width left: inputs are {width} "
-                f"wide, and div_value is {self.div_value:g}; use fewer cutoffs "
-                "or a smaller div_value"
-            )
+        widths = self.widths_for(width, len(self.cutoffs))
         counts = self._counts_of_groups()
         self.head_kernel, self.head_bias = self._add_rows(
             "head",
@@ -242,6 +223,39 @@ class AdaptiveSoftmax(
             self.projections.append(projection)
             self.tail_kernels.append(kernel)
             self.tail_biases.append(bias)
+
+    def cutoffs_for(self, width):
+        """Returns the cutoffs for inputs of a width; `build` takes them."""
+        if self.clusters is not None:
+            return list(self.cutoffs)
+        return choose_cutoffs(
+            self._counts,
+            self.num_classes,
+            self.cutoffs,
+            self.tail,
+            batch=self.batch,
+            width=width,
+            div_value=self.div_value,
+            cost_model=self.cost_model,
+        )
+
+    def widths_for(self, width, num_tails):
+        """Returns the widths of the shortlist and of the tails.
+
+        Raises:
+          ValueError: one would have none.
+        """
+        widths = [
+            _width_of_tail(width, self.div_value, number)
+            for number in range(num_tails + 1)
+        ]
+        if widths[-1] < 1:
+            raise ValueError(
+                f"tail {widths.index(0)} has no width left: inputs are {width} "
+                f"wide, and div_value is {self.div_value:g}; use fewer cutoffs "
+                "or a smaller div_value"
+            )
+        return widths
 
     def compute_losses(self, labels, inputs, ignored, loss_weights):
         """Returns the loss per label: the shortlist's, and its tail's."""

@@ -5,7 +5,7 @@ import contextlib
 import keras
 import tensorflow as tf
 from keras.src import backend
-from keras.src.backend.common import symbolic_scope
+from keras.src.backend.common import global_state, symbolic_scope
 from keras.src.backend.common.variables import AutocastScope
 
 
@@ -143,3 +143,72 @@ def initialize_on(variable, device):
             initialize()
 
     variable._deferred_initialize = on_device
+
+
+_WITHOUT_VALUES = "uninitialized_variables"
+
+
+@contextlib.contextmanager
+def without_values():
+    """Variables made within have shapes and types, but no memory, ever."""
+    waiting = global_state.get_global_attribute(
+        _WITHOUT_VALUES, [], set_to_default=True
+    )
+    known = waiting[:]
+    try:
+        with backend.StatelessScope(initialize_variables=False):
+            yield
+    finally:
+        waiting = global_state.get_global_attribute(_WITHOUT_VALUES, [])
+        waiting[:] = known
+
+
+def built_without_values(layer, shapes):
+    """Returns a copy of a layer, built for inputs of some shapes.
+
+    Args:
+      layer: a Keras layer that is not built, and stays so.
+      shapes: a list with the shape of each input.
+    """
+    with without_values():
+        copy = type(layer).from_config(layer.get_config())
+        copy.build(*shapes)
+    return copy
+
+
+def calls_of(model):
+    """The calls of a Functional or Sequential model, in their order.
+
+    Returns:
+      A list of `(operation, KerasTensors of the inputs, of the outputs)`, the
+      inputs of the model first, whose operation is an `InputLayer`; None for a
+      model whose calls are not known beforehand.
+    """
+    model = getattr(model, "_functional", None) or model
+    if not hasattr(model, "_nodes_by_depth"):
+        return None
+    nodes = model._nodes_by_depth
+    return [
+        (node.operation, node.arguments.keras_tensors, node.outputs)
+        for depth in sorted(nodes, reverse=True)
+        for node in nodes[depth]
+    ]
+
+
+def build_shapes_of(layer):
+    """The shapes that a built layer or model was built for, a list."""
+    shapes = layer._build_shapes_dict or {}
+    return [tuple(shape) for shape in shapes.values()]
+
+
+def output_shape_of(model):
+    """The shape of what a built model or layer returns, or of its first."""
+    if calls_of(model) is not None:
+        return outputs_of(model)[0].shape
+    shape = model.compute_output_shape(*build_shapes_of(model))
+    return shape[0] if isinstance(shape[0], tuple | list) else shape
+
+
+def outputs_of(model):
+    """The KerasTensors that a Functional or Sequential model returns."""
+    return list((getattr(model, "_functional", None) or model).outputs)

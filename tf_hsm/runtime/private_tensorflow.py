@@ -10,6 +10,7 @@ from tensorflow.python.eager import record
 from tensorflow.python.framework import (
     auto_control_deps_utils,
     op_def_registry,
+    ops,
 )
 from tensorflow.python.ops import control_flow_util, resource_variable_ops
 from tensorflow.python.ops.parallel_for import pfor
@@ -124,3 +125,28 @@ def let_exit(coordinator):
         coordinator._cluster.failure_handler.stop = lambda: None
 
     atexit.register(forget)
+
+
+def flops_of(operation):
+    """The FLOPs that `tf.profiler` counts of an op; None if it knows none."""
+    statistics = ops.get_stats_for_node_def(
+        operation.graph, operation.node_def, "flops"
+    )
+    return statistics.value
+
+
+def function_graph(operation, name):
+    """The graph of the function that an attribute of an op names."""
+    function = operation.get_attr(name).name
+    return operation.graph._get_function(function).graph
+
+
+def register_flops(op_name, function):
+    """Tells `tf.profiler` the FLOPs of an op: `function(operation)`."""
+
+    @ops.RegisterStatistics(op_name, "flops")
+    def flops(graph, node):
+        operation = graph.get_operation_by_name(node.name)
+        return ops.OpStats("flops", function(operation))
+
+    return flops

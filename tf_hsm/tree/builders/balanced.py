@@ -66,11 +66,23 @@ def two_level(num_classes: int):
         the memory of the machine.
     """
     num_classes = _check_num_classes(num_classes)
-    if num_classes <= 3:
+    sizes = two_level_sizes(num_classes)
+    if sizes.size == 1:
         return balanced(num_classes, [num_classes])
+    return balanced(num_classes, [sizes.size, int(sizes[0])])
+
+
+def two_level_sizes(num_classes):
+    """The classes of each group below the root of `two_level`, `[groups]`.
+
+    One number stands for a tree of one group.
+    """
     floor = math.isqrt(num_classes)
     num_groups = floor + (num_classes - floor * floor > floor)
-    return balanced(num_classes, [num_groups, -(-num_classes // num_groups)])
+    if num_classes <= 3:
+        num_groups = 1
+    small, num_larger = divmod(num_classes, num_groups)
+    return small + (np.arange(num_groups) < num_larger)
 
 
 def _split(starts, sizes, fanout):

@@ -1,0 +1,234 @@
+"""`tf_hsm.estimate`: what a model will need, before it is made."""
+
+import math
+
+from tf_hsm import _checks
+from tf_hsm._units import read_amount
+from tf_hsm.estimation import body as bodies
+from tf_hsm.estimation import body_text, heads, slots, step_time
+from tf_hsm.estimation import machine as machines
+from tf_hsm.estimation.replicas import spread
+from tf_hsm.estimation.result import Comparison, Estimate
+from tf_hsm.estimation.setting import BYTES, Setting
+
+_MIXED = "mixed_"
+_DEFAULT_HEAD = "hierarchical"
+
+
+def estimate(
+    body=None,
+    head=None,
+    *,
+    batch,
+    steps=None,
+    width=None,
+    classes=None,
+    counts=None,
+    vocabulary=None,
+    dtype=None,
+    optimizer="adam",
+    in_place=None,
+    corpus_tokens=None,
+    memory=None,
+    machine=None,
+    replicas=1,
+    network=1.25e9,
+):
+    """Says what a training step needs: memory, FLOPs, bytes moved, and time.
+
+    Nothing is made and nothing runs: 10 million classes are answered as fast as
+    ten.
+
+    >>> print(tf_hsm.estimate("lstm:2x2048", classes=10_000_000, width=300,
+    ...                       batch=400, steps=100, memory="24GB"))
+    >>> print(tf_hsm.estimate(model, batch=64, steps=35, optimizer="adam"))
+    >>> print(tf_hsm.estimate(
+    ...     None, ["full", "gather", "hierarchical"], classes=1_000_000,
+    ...     width=300, batch=400))
+
+    Args:
+      body: what makes the inputs of the head: a Keras model or layer, built or
+        not; what `estimate.transformer` or `estimate.recurrent` returns; a text
+        such as "lstm:2x2048", "gru:512", "transformer:6x512:8" (layers, width,
+        heads) or "embedding:300"; or None, for a head alone. A Keras model may
+        contain its head.
+      head: a `tf_hsm.Tree`; a Keras layer (`HierarchicalSoftmax`,
+        `AdaptiveSoftmax`, `Dense`); what `estimate.head` returns; or, together
+        with `classes`, one of "hierarchical" (a two-level tree), "adaptive",
+        "full", "sampled", "gather", "embedding_lookup" and "map_fn". Several of
+        them in a list are compared. None: "hierarchical" where `classes` is
+        given; else `body` has its head, or there is none.
+      batch: sequences in a step, or examples.
+      steps: the length of a sequence; None: that of the body, or 1.
+      width: D, the width of the head's inputs. A body of another width has a
+        Dense layer after it. None: that of the body.
+      classes: N, or a text such as "10M".
+      counts: how often each class occurs: None for all alike, "zipf", or `[N]`.
+      vocabulary: for a body given as text, the rows of an embedding before it;
+        None: none.
+      dtype: of variables and activations: "float32", "bfloat16", "float16" or
+        "float64"; or "mixed_bfloat16" or "mixed_float16" for activations of 16
+        bits beside variables of 32. None: that of a Keras model; else float32.
+      optimizer: of the model: a name such as "adam", a Keras optimizer or one
+        of `tf_hsm.optimizers`; or None, which trains nothing.
+      in_place: the rule by which a tree's head updates itself, in the pass that
+        makes the losses: "sgd", "adagrad", "rowwise_adagrad" or "lazy_adam";
+        True for "rowwise_adagrad"; None or False: it has gradients, and the
+        optimizer of the model. For heads given by name or as a tree.
+      corpus_tokens: labels in an epoch, or a text such as "100M".
+      memory: bytes that there are, or a text such as "24GB"; None: those of the
+        machine, if they are known.
+      machine: a `Machine`; a name in `estimate.machines`; "here", which
+        measures (see `tf_hsm.calibrate`); a dict of its numbers; or None: what
+        `tf_hsm.calibrate` has found here earlier, else a CPU of two cores.
+      replicas: devices that train copies of the model, each on its part of the
+        batch (data parallel).
+      network: bytes a second out of each such device, and into it.
+
+    Returns:
+      An `Estimate`; for a list of heads a `Comparison`.
+
+    Raises:
+      TypeError: an argument is of a type that is not listed.
+      ValueError: an argument is out of its range; names it.
+    """
+    batch = _checks.check_int("batch", batch, 1)
+    replicas = _checks.check_int("replicas", replicas, 1)
+    if steps is not None:
+        steps = _checks.check_int("steps", steps, 1)
+    if width is not None:
+        width = _checks.check_int("width", width, 1)
+    if classes is not None:
+        classes = int(read_amount("classes", classes))
+        classes = _checks.check_int("classes", classes, 1)
+    if corpus_tokens is not None:
+        corpus_tokens = read_amount("corpus_tokens", corpus_tokens)
+    body = _body(body, steps, vocabulary)
+    steps = steps or (body and body.length) or 1
+    machine = machines.of(machine)
+    memory = (
+        machine.memory if memory is None else read_amount("memory", memory, "B")
+    )
+    setting = Setting(
+        math.ceil(batch / replicas),
+        steps,
+        *_dtypes(dtype, body),
+        slots.of(optimizer),
+    )
+
+    def of_head(head):
+        parts, name = _parts(body, head, setting, width)
+        return Estimate(
+            name=name,
+            parts=parts,
+            seconds=tuple(step_time.seconds(parts, machine, setting)),
+            setting=setting,
+            machine=machine,
+            memory=memory,
+            corpus_tokens=corpus_tokens,
+            replicas=spread(parts, replicas, network),
+        )
+
+    several = isinstance(head, list | tuple)
+    found = [
+        _head(h, classes, counts, in_place)
+        for h in (head if several else [head])
+    ]
+    if several and not found:
+        raise ValueError("head is empty; it must name a head, or several")
+    if several:
+        return Comparison(tuple(map(of_head, found)))
+    return of_head(found[0])
+
+
+def _body(body, steps, vocabulary):
+    """Returns a `Body`, or None."""
+    if vocabulary is not None:
+        vocabulary = int(read_amount("vocabulary", vocabulary))
+    if isinstance(body, str):
+        return body_text.parse(body).make(steps or 1, vocabulary)
+    if vocabulary is not None:
+        raise ValueError(
+            f"vocabulary is {vocabulary}, but is for a body given as text; "
+            f"this one is {type(body).__name__}"
+        )
+    return None if body is None else bodies.of(body)
+
+
+def _head(head, classes, counts, in_place):
+    """Returns a `Head`, or None where nothing names one."""
+    if in_place is True:
+        in_place = "rowwise_adagrad"
+    in_place = in_place or None
+    if head is None and classes is not None:
+        head = _DEFAULT_HEAD
+    if head is None:
+        for name, value in (("counts", counts), ("in_place", in_place)):
+            if value is not None:
+                raise ValueError(f"{name} is given, but no head that it is for")
+        return None
+    if isinstance(head, str):
+        if classes is None:
+            raise ValueError(
+                f"head is {head!r}, which needs the number of its classes: "
+                "give classes"
+            )
+        return heads.head(head, classes, counts=counts, optimizer=in_place)
+    if not isinstance(head, heads.Tree):
+        for name, value in (("counts", counts), ("in_place", in_place)):
+            if value is not None:
+                raise ValueError(
+                    f"{name} is for a head given by name or as a tree; this "
+                    f"one is {type(head).__name__}, which has its own"
+                )
+        found = heads.of(head)
+    else:
+        found = heads.head(head, counts=counts, optimizer=in_place)
+    if classes not in (None, found.num_classes):
+        raise ValueError(
+            f"classes is {classes}, but head has {found.num_classes}"
+        )
+    return found
+
+
+def _dtypes(dtype, body):
+    """Returns the types of variables and of activations."""
+    name = getattr(dtype, "name", dtype)
+    if name is None:
+        known = getattr(body, "dtypes", None)
+        return known or ("float32", "float32")
+    short = str(name).removeprefix(_MIXED)
+    known = [t for t in BYTES if str(name) == short or BYTES[t] == 2]
+    if short not in known:
+        raise ValueError(
+            f"dtype is {dtype!r}; it must be one of {', '.join(BYTES)}, "
+            "mixed_bfloat16 and mixed_float16"
+        )
+    return (short if name == short else "float32"), short
+
+
+def _parts(body, head, setting, width):
+    """Returns the parts of the model, and its name."""
+    if body is None and head is None:
+        raise ValueError(
+            "there is nothing to estimate: give a body, or a head, by classes "
+            "or by head"
+        )
+    parts, names = [], []
+    if body is not None:
+        parts += body.parts(setting, has_head=head is None)
+        names.append(body.name)
+        width, found = width or body.width, body.width
+        if head is not None and width != found:
+            parts.append(
+                bodies.dense(found, width, setting).named("projection")
+            )
+    if head is not None:
+        if width is None:
+            raise ValueError(
+                "width, that of the head's inputs, is missing, as there is no "
+                "body that has one"
+            )
+        parts += head.parts(setting, width)
+        names.append(head.name)
+    return tuple(parts), " + ".join(names)

@@ -1,0 +1,84 @@
+"""What makes the inputs of a head."""
+
+import dataclasses
+
+import keras
+
+from tf_hsm.estimation.body import keras_model
+from tf_hsm.estimation.part import Part
+from tf_hsm.runtime import private_keras
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """A Keras model, whose variables may have no values.
+
+    Attributes:
+      name: in reports.
+      model: the model.
+      width: of its output, the D of a head.
+      length: steps of a sequence that it is for; None: any.
+      dtypes: of variables and of activations; None: as the setting says.
+    """
+
+    name: str
+    model: keras.Model
+    width: int
+    length: int | None = None
+    dtypes: tuple[str, str] | None = None
+
+    def parts(self, setting, has_head=True) -> list[Part]:
+        """Returns its parts.
+
+        Args:
+          setting: the `Setting`.
+          has_head: whether a `Dense` layer at its end is a head.
+        """
+        dtype = setting.dtype if self.dtypes is None else None
+        return keras_model.parts(self.model, setting, has_head, dtype)
+
+
+def of(value):
+    """Returns the `Body` of a Keras model or layer, or of a `Body`.
+
+    Raises:
+      ValueError: a model is not built, so that nothing says what it takes.
+      TypeError: it is something else.
+    """
+    if isinstance(value, Body):
+        return value
+    if not isinstance(value, keras.layers.Layer):
+        raise TypeError(
+            "body must be a Keras model, a text, what estimate.transformer or "
+            f"estimate.recurrent returns, or None, not {type(value).__name__}"
+        )
+    if private_keras.calls_of(value) is None and not value.built:
+        raise ValueError(
+            f"body is {value.name!r}, which is not built: begin it with "
+            "keras.Input, or call it once"
+        )
+    policy = value.dtype_policy
+    model = getattr(value, "layers", None) or [value]
+    for layer in model:
+        if layer.dtype_policy.compute_dtype != "float32":
+            policy = layer.dtype_policy
+    shape = private_keras.output_shape_of(value)
+    return Body(
+        value.name,
+        value,
+        shape[-1],
+        _length(value),
+        (policy.variable_dtype, policy.compute_dtype),
+    )
+
+
+def _length(model):
+    """The size of the second dimension of a model's first input."""
+    calls = private_keras.calls_of(model)
+    if calls is None:
+        return None
+    shape = calls[0][2][0].shape
+    is_sequence = len(shape) > 2 or (
+        len(shape) == 2 and "int" in calls[0][2][0].dtype
+    )
+    return shape[1] if is_sequence else None

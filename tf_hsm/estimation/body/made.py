@@ -1,0 +1,167 @@
+"""Bodies of Keras layers that are never given values."""
+
+import keras
+
+from tf_hsm import _checks
+from tf_hsm.estimation.body.body import Body
+from tf_hsm.estimation.body.layer_part import part
+from tf_hsm.estimation.body.simple import dense_of
+from tf_hsm.runtime import private_keras
+
+_CELLS = {
+    "lstm": keras.layers.LSTM,
+    "gru": keras.layers.GRU,
+    "rnn": keras.layers.SimpleRNN,
+}
+_CELLS["simple_rnn"] = keras.layers.SimpleRNN
+
+
+def transformer(
+    layers=6,
+    d_model=512,
+    heads=8,
+    d_ff=None,
+    length=128,
+    vocabulary=None,
+    kv_heads=None,
+    causal=True,
+    dropout=0.0,
+    activation="relu",
+):
+    """Describes a Transformer of Keras layers, for `tf_hsm.estimate`.
+
+    Each layer normalizes first: x + attention(norm(x)), then
+    x + dense(dense(norm(x))); a normalization is last (Vaswani et al., 2017;
+    Xiong et al., 2020).
+
+    Args:
+      layers: how many.
+      d_model: width.
+      heads: of the attention; must divide `d_model`.
+      d_ff: width between the two dense layers; None: 4 d_model.
+      length: T, steps of a sequence.
+      vocabulary: rows of an embedding before it; None: none.
+      kv_heads: heads of keys and values, which must divide `heads` (grouped
+        queries: Ainslie et al., 2023); None: as many as `heads`.
+      causal: whether a step sees only those before it. Keras computes all
+        scores nevertheless.
+      dropout: after attention and dense layers.
+      activation: between the two dense layers.
+
+    Returns:
+      A body for `tf_hsm.estimate`.
+
+    Raises:
+      ValueError: an argument is out of its range.
+    """
+    sizes = {"layers": layers, "d_model": d_model, "heads": heads}
+    for name, value in {**sizes, "length": length}.items():
+        _checks.check_int(name, value, 1)
+    d_ff = 4 * d_model if d_ff is None else _checks.check_int("d_ff", d_ff, 1)
+    kv_heads = heads if kv_heads is None else kv_heads
+    _checks.check_int("kv_heads", kv_heads, 1)
+    for name, value, whole in (
+        ("heads", heads, d_model),
+        ("kv_heads", kv_heads, heads),
+    ):
+        if whole % value:
+            raise ValueError(
+                f"{name} is {value}, which does not divide {whole}"
+            )
+
+    def attention(x):
+        if kv_heads == heads:
+            layer = keras.layers.MultiHeadAttention(
+                heads, d_model // heads, dropout=dropout
+            )
+        else:
+            layer = keras.layers.GroupQueryAttention(
+                d_model // heads, heads, kv_heads, dropout=dropout
+            )
+        return layer(x, x, use_causal_mask=causal)
+
+    def feed_forward(x):
+        x = keras.layers.Dense(d_ff, activation=activation)(x)
+        return keras.layers.Dense(d_model)(x)
+
+    def dropped(x):
+        return keras.layers.Dropout(dropout)(x) if dropout else x
+
+    def stack(x):
+        for _ in range(layers):
+            for block in (attention, feed_forward):
+                inner = block(keras.layers.LayerNormalization()(x))
+                x = keras.layers.Add()([x, dropped(inner)])
+        return keras.layers.LayerNormalization()(x)
+
+    name = f"transformer {layers} x {d_model}"
+    return _body(name, stack, length, vocabulary, d_model)
+
+
+def recurrent(cell, units, width=None, vocabulary=None, length=None):
+    """Describes recurrent layers of Keras, for `tf_hsm.estimate`.
+
+    Args:
+      cell: "lstm", "gru" or "simple_rnn".
+      units: of each layer, a list; or one number.
+      width: of the inputs; None: as the first layer's units.
+      vocabulary: rows of an embedding before it, of that width; None: none.
+      length: T, steps of a sequence; None: as `tf_hsm.estimate` is told.
+
+    Returns:
+      A body for `tf_hsm.estimate`.
+
+    Raises:
+      ValueError: an argument is out of its range.
+    """
+    if cell not in _CELLS:
+        raise ValueError(
+            f"cell is {cell!r}; it must be one of {', '.join(_CELLS)}"
+        )
+    units = list(units) if isinstance(units, list | tuple) else [units]
+    if not units:
+        raise ValueError("units is empty; it has a number for each layer")
+    for size in units:
+        _checks.check_int("units", size, 1)
+    width = units[0] if width is None else _checks.check_int("width", width, 1)
+
+    def stack(x):
+        for size in units:
+            x = _CELLS[cell](size, return_sequences=True)(x)
+        return x
+
+    return _body(
+        f"{cell} {' '.join(map(str, units))}", stack, length, vocabulary, width
+    )
+
+
+def embedding(vocabulary, width, length=None):
+    """Describes an embedding alone; as `recurrent`."""
+    return _body(f"embedding {width}", lambda x: x, length, vocabulary, width)
+
+
+def dense(inputs, units, setting):
+    """Returns the part of a Dense layer on `[setting.tokens, inputs]`."""
+    shape = (setting.batch, setting.steps, inputs)
+    formula = dense_of(shape, units, True, "linear", setting)
+    variables = [
+        ((inputs, units), setting.dtype, True),
+        ((units,), setting.dtype, True),
+    ]
+    return part("dense", "Dense", variables, formula, setting)
+
+
+def _body(name, stack, length, vocabulary, width):
+    """Makes the model, whose variables have no values."""
+    if length is not None:
+        length = _checks.check_int("length", length, 1)
+    with private_keras.without_values():
+        if vocabulary is None:
+            inputs = keras.Input((length, width))
+            outputs = stack(inputs)
+        else:
+            vocabulary = _checks.check_int("vocabulary", vocabulary, 1)
+            inputs = keras.Input((length,), dtype="int32")
+            outputs = stack(keras.layers.Embedding(vocabulary, width)(inputs))
+        model = keras.Model(inputs, outputs)
+    return Body(name, model, outputs.shape[-1], length)

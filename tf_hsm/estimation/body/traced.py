@@ -1,0 +1,94 @@
+"""Layers without a formula: their graph is made, and counted."""
+
+import math
+
+import keras
+import tensorflow as tf
+
+from tf_hsm.estimation.body import graph_flops
+from tf_hsm.estimation.body.layer_part import Formula
+from tf_hsm.runtime import private_keras
+
+
+def formula(layer, shapes, dtypes, output, setting):
+    """Traces a call of a layer and its gradient, and counts both.
+
+    Args:
+      layer: a Keras layer, an operation of `keras.ops`, or a model.
+      shapes: of its inputs, all sizes known.
+      dtypes: of its inputs, names.
+      output: the shape of its output.
+      setting: the `Setting`.
+
+    Returns:
+      A `Formula`. What it saves are the tensors that its gradient reads.
+    """
+    del setting
+    try:
+        with private_keras.without_values():
+            return _formula(layer, shapes, dtypes, output)
+    # A layer of the user's own may do anything, and this is no call of it.
+    except Exception as error:
+        reason = " ".join(str(error).split())[:100]
+        what = f"FLOPs and memory: tracing it failed ({reason})"
+        return Formula(output, uncounted=(what,))
+
+
+def _formula(layer, shapes, dtypes, output):
+    if isinstance(layer, keras.layers.Layer) and not layer.built:
+        layer = private_keras.built_without_values(layer, shapes)
+    with tf.Graph().as_default() as graph:
+        inputs = [
+            tf.compat.v1.placeholder(dtype, shape)
+            for shape, dtype in zip(shapes, dtypes, strict=True)
+        ]
+        weights = [_placeholder(v) for v in _variables(layer, True)]
+        states = [_placeholder(v) for v in _variables(layer, False)]
+        given = len(graph.get_operations())
+        with tf.GradientTape() as tape:
+            watched = [t for t in [*inputs, *weights] if t.dtype.is_floating]
+            tape.watch(watched)
+            if isinstance(layer, keras.layers.Layer):
+                outputs, _ = layer.stateless_call(
+                    weights, states, *inputs, **_training(layer)
+                )
+            else:
+                outputs = layer(*inputs)
+        outputs = [t for t in tf.nest.flatten(outputs) if t.dtype.is_floating]
+        forward = graph.get_operations()[given:]
+        if outputs and watched:
+            tape.gradient(outputs, watched, unconnected_gradients="zero")
+        backward = graph.get_operations()[given + len(forward) :]
+    trips = {}
+    forward_work, missing = graph_flops.count(forward, trips)
+    backward_work, more = graph_flops.count(backward, trips)
+    made = {t.ref() for op in forward for t in op.outputs}
+    read = {t.ref() for op in backward for t in op.inputs}
+    kept = {t.ref() for t in outputs} | (made & read)
+    saved = sum(graph_flops.bytes_of(t.deref()) for t in kept)
+    return Formula(
+        output,
+        saved=saved,
+        backward_bytes=sum(
+            math.prod(shape) * tf.as_dtype(dtype).size
+            for shape, dtype in zip(shapes, dtypes, strict=True)
+        ),
+        forward=forward_work,
+        backward=backward_work,
+        uncounted=tuple(dict.fromkeys([*missing, *more])),
+    )
+
+
+def _variables(layer, trainable):
+    if not isinstance(layer, keras.layers.Layer):
+        return []
+    name = "trainable_variables" if trainable else "non_trainable_variables"
+    return getattr(layer, name)
+
+
+def _placeholder(variable):
+    return tf.compat.v1.placeholder(variable.dtype, variable.shape)
+
+
+def _training(layer):
+    return {"training": True} if layer._call_has_training_arg else {}

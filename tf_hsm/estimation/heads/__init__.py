@@ -1,0 +1,129 @@
+"""What heads need: softmaxes over many classes, with their losses."""
+
+import keras
+import numpy as np
+
+from tf_hsm import _checks
+from tf_hsm.estimation.heads import baseline_heads, passed
+from tf_hsm.estimation.heads.adaptive_head import AdaptiveHead
+from tf_hsm.estimation.heads.flat_heads import FullHead, SampledHead
+from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.tree_head import TreeHead
+from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
+from tf_hsm.optimizers import in_place
+from tf_hsm.tree import Tree
+
+_COPIES = ("gather", "embedding_lookup", "map_fn")
+NAMES = ("hierarchical", "adaptive", "full", "sampled", *_COPIES)
+
+__all__ = ["NAMES", "Head", "Tree", "head", "of", "of_layer"]
+
+
+def head(what, classes=None, *, counts=None, optimizer=None, **options):
+    """Describes a head, for `tf_hsm.estimate`.
+
+    Args:
+      what: a `tf_hsm.Tree`; or "hierarchical", "gather", "embedding_lookup" or
+        "map_fn" (a tree, `two_level` if `classes` is a number), "adaptive",
+        "full", or "sampled".
+      classes: N; for a name that stands for a tree also a `Tree`.
+      counts: how often each class is a label: None for all alike; "zipf" if
+        class c occurs 1 / (c + 1) times as often as class 0; or `[N]`. An
+        adaptive head without counts has "zipf", for which it is made.
+      optimizer: of a tree of this package: what updates it in place, a name or
+        one of `tf_hsm.optimizers`; None: it has a gradient.
+      **options: `use_bias` of a tree or "full"; `num_sampled` of "sampled";
+        what `AdaptiveSoftmax` takes, of "adaptive".
+
+    Returns:
+      A head for `tf_hsm.estimate`.
+
+    Raises:
+      TypeError: an option is unknown.
+      ValueError: an argument is out of its range.
+    """
+    if isinstance(what, Tree):
+        what, classes = "hierarchical", what
+    if what not in NAMES:
+        raise ValueError(
+            f"head is {what!r}; it must be a tf_hsm.Tree, a layer, or one of "
+            f"{', '.join(NAMES)}"
+        )
+    if not isinstance(classes, Tree):
+        classes = _checks.check_int("classes", classes, 1)
+    elif what in ("adaptive", "full", "sampled"):
+        classes = classes.num_classes
+    if what == "hierarchical":
+        if optimizer is not None:
+            optimizer = in_place.get(optimizer)
+        found = passed.of(classes, counts)
+        return TreeHead(what, found.num_classes, found, optimizer, **options)
+    if optimizer is not None:
+        raise ValueError(
+            f"a head that is {what!r} makes no step in place; leave out "
+            "in_place, or take 'hierarchical'"
+        )
+    if what in _COPIES:
+        found = passed.of(classes, counts)
+        return baseline_heads.of(what, classes, found, what, **options)
+    if what == "full":
+        return FullHead(what, classes, **options)
+    if what == "sampled":
+        return SampledHead(what, classes, **options)
+    is_known = counts is not None and not isinstance(counts, str)
+    layer = AdaptiveSoftmax(
+        classes, counts=counts if is_known else None, **options
+    )
+    return _adaptive(layer, counts)
+
+
+def of_layer(layer, counts=None):
+    """Returns the head that a Keras layer is; None if it is none."""
+    if isinstance(layer, AdaptiveSoftmax):
+        return _adaptive(layer, counts)
+    if isinstance(layer, HierarchicalSoftmax):
+        return TreeHead(
+            layer.name,
+            layer.tree.num_classes,
+            passed.of(layer.tree, counts),
+            layer.optimizer,
+            layer.use_bias,
+        )
+    return None
+
+
+def of(value):
+    """Returns the head that a user names.
+
+    Args:
+      value: what `head` returns; a `Tree`; a number of classes; or a Keras
+        layer: one of this package, or a `Dense` over all classes.
+
+    Raises:
+      TypeError: it is something else.
+    """
+    if isinstance(value, Head):
+        return value
+    if isinstance(value, Tree):
+        return head(value)
+    if isinstance(value, keras.layers.Dense):
+        return FullHead(value.name, value.units, value.use_bias)
+    found = of_layer(value)
+    if found is not None:
+        return found
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return head("hierarchical", value)
+    raise TypeError(
+        "head must be a Tree, a layer of tf_hsm or Dense, a number of classes, "
+        f"a name, or what estimate.head returns, not {type(value).__name__}"
+    )
+
+
+def _adaptive(layer, counts):
+    if counts is None and layer._ranked_counts is not None:
+        counts = layer._ranked_counts
+    elif counts is None or isinstance(counts, str):
+        counts = passed.zipf(layer.num_classes, counts)
+    else:
+        counts = np.sort(_checks.check_counts(counts, layer.num_classes))[::-1]
+    return AdaptiveHead(layer.name, layer.num_classes, layer, counts)

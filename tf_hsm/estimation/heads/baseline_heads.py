@@ -1,0 +1,110 @@
+"""Trees in stock TensorFlow: copies of groups, or a loop over examples."""
+
+import dataclasses
+
+from tf_hsm import baselines
+from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.passed import Passed
+from tf_hsm.estimation.heads.table import Table
+from tf_hsm.estimation.part import Part, Work
+from tf_hsm.tree import Tree
+
+# Kernels that an example's group takes in a `tf.map_fn`, forward and backward.
+_MAP_OPS = (25, 60)
+_LEVEL_OPS = (20, 40)
+
+
+@dataclasses.dataclass(frozen=True)
+class BaselineHead(Head):
+    """A loss of `tf_hsm.baselines` on variables `[R, D]` and `[R]`.
+
+    Attributes:
+      function: "gather", "embedding_lookup" or "map_fn".
+      passed: the `Passed` of its tree.
+      widest: `[L]`, the largest fanout of each level.
+      num_groups: `[L]`.
+    """
+
+    function: str
+    passed: Passed
+    widest: tuple
+    num_groups: tuple
+
+    def parts(self, setting, width):
+        """See `Head.parts`."""
+        tokens = setting.tokens
+        table = Table(self.passed.num_rows, width, True, setting)
+        size = setting.itemsize
+        make = self._looped if self.function == "map_fn" else self._copied
+        return [
+            Part(
+                self.name,
+                f"tf.{self.function}",
+                parameters=table.parameters,
+                parameter_bytes=table.bytes,
+                constant_bytes=0,
+                **make(tokens, width, size, table, setting),
+            )
+        ]
+
+    def _copied(self, tokens, width, size, table, setting):
+        """Each level's groups are copied, `[B, K, D]`, but for one group's."""
+        copies = [
+            wide * width * (1 if count == 1 else tokens)
+            for wide, count in zip(self.widest, self.num_groups, strict=True)
+        ]
+        numbers, logits = sum(copies), tokens * sum(self.widest)
+        rows = numbers // width
+        products = 2 * logits * width
+        return {
+            # Repeated rows, those of all levels joined.
+            "gradient_bytes": table.sparse_gradient(rows),
+            "saved_bytes": numbers * size,
+            "backward_bytes": numbers * size,
+            "forward": Work(products, 3 * size * numbers, 20),
+            "backward": Work(2 * products, 6 * size * numbers, 40),
+            **table.of_slots(setting.slots, rows),
+        }
+
+    def _looped(self, tokens, width, size, table, setting):
+        """Each example's groups are sliced; each slice's gradient is dense."""
+        logits = tokens * sum(self.widest)
+        products = 2 * logits * width
+        dense = table.rows * width * size
+        groups = tokens * len(self.widest)
+        forward, backward = _MAP_OPS
+        return {
+            "gradient_bytes": table.dense_gradient,
+            "saved_bytes": logits * width * size,
+            # Measured: 9 to 11 dense gradients at once, one of them the result.
+            "backward_bytes": 9 * dense,
+            "forward": Work(
+                products, 3 * logits * width * size, forward * groups
+            ),
+            "backward": Work(
+                2 * products, 3 * groups * dense, backward * groups
+            ),
+            **table.of_slots(setting.slots),
+        }
+
+
+def of(function, classes, passed, name):
+    """Returns the head of a `Tree`, or of N classes in two levels."""
+    if isinstance(classes, Tree):
+        levels = baselines.tree_levels(classes)
+        widest, num_groups = levels.widest, levels.num_groups
+    else:
+        fanouts = passed.fanouts
+        widest = [int(fanouts[0])]
+        num_groups = [1]
+        if fanouts.size > 1:
+            widest.append(int(fanouts[1:].max()))
+            num_groups.append(fanouts.size - 1)
+    return BaselineHead(
+        name,
+        passed.num_classes,
+        function,
+        passed,
+        tuple(widest),
+        tuple(num_groups),
+    )

@@ -1,0 +1,83 @@
+"""Softmaxes over all classes, or over a sample of them."""
+
+import dataclasses
+
+from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.table import Table
+from tf_hsm.estimation.part import Part, Work
+
+
+@dataclasses.dataclass(frozen=True)
+class FullHead(Head):
+    """A Dense layer over all classes, and the cross-entropy of its logits.
+
+    Attributes:
+      use_bias: whether classes have biases.
+    """
+
+    use_bias: bool = True
+
+    def parts(self, setting, width):
+        """See `Head.parts`."""
+        tokens, classes = setting.tokens, self.num_classes
+        size = setting.compute_itemsize
+        table = Table(classes, width, self.use_bias, setting)
+        logits = tokens * classes
+        products = 2 * logits * width
+        moved = size * (logits + tokens * width) + table.bytes
+        return [
+            Part(
+                self.name,
+                "Dense",
+                parameters=table.parameters,
+                parameter_bytes=table.bytes,
+                gradient_bytes=table.dense_gradient,
+                # The logits; the loss makes their gradient beside them.
+                saved_bytes=logits * size + logits * max(size, 4),
+                forward_bytes=logits * max(size, 4),
+                backward_bytes=logits * size + tokens * width * size,
+                forward=Work(products + 4 * logits, moved + 16 * logits, 6),
+                backward=Work(2 * products + logits, 2 * moved + 8 * logits, 5),
+                **table.of_slots(setting.slots),
+            )
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class SampledHead(Head):
+    """`tf.nn.sampled_softmax_loss` (Jean et al., 2015).
+
+    Attributes:
+      num_sampled: classes that are drawn for a step.
+    """
+
+    num_sampled: int = 1024
+
+    def parts(self, setting, width):
+        """See `Head.parts`."""
+        tokens, size = setting.tokens, setting.compute_itemsize
+        table = Table(self.num_classes, width, True, setting)
+        rows = tokens + self.num_sampled  # looked up: labels and samples
+        logits = tokens * (self.num_sampled + 1)
+        # Those of the labels are sums of elementwise products.
+        products = 2 * tokens * self.num_sampled * width
+        elementwise = 2 * tokens * width
+        moved = size * (3 * rows * width + 4 * logits)
+        return [
+            Part(
+                self.name,
+                "sampled softmax",
+                parameters=table.parameters,
+                parameter_bytes=table.bytes,
+                gradient_bytes=table.sparse_gradient(rows),
+                saved_bytes=size * (2 * rows * width + tokens * width)
+                + 2 * size * logits,
+                forward_bytes=2 * size * logits,
+                backward_bytes=2 * size * (rows * width + logits),
+                forward=Work(products + elementwise + 6 * logits, moved, 30),
+                backward=Work(
+                    2 * products + 2 * elementwise + 2 * logits, 2 * moved, 40
+                ),
+                **table.of_slots(setting.slots, rows),
+            )
+        ]

@@ -1,0 +1,22 @@
+"""What a head is to an estimate."""
+
+import dataclasses
+
+from tf_hsm.estimation.part import Part
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """A softmax over classes, with its loss.
+
+    Attributes:
+      name: in reports.
+      num_classes: N.
+    """
+
+    name: str
+    num_classes: int
+
+    def parts(self, setting, width) -> list[Part]:
+        """Returns its parts, for inputs `[setting.tokens, width]`."""
+        raise NotImplementedError

@@ -1,0 +1,127 @@
+"""`estimate.largest`: the inverse of `estimate`."""
+
+import dataclasses
+
+from tf_hsm._units import of_bytes, read_amount
+from tf_hsm.estimation import body_text
+from tf_hsm.estimation.api import estimate
+
+_MOST = 2**40
+_WHAT = ("batch", "length", "width", "classes")
+
+
+def largest(body=None, head=None, *, memory, what="batch", **arguments):
+    """Returns the largest batch, length, width or N whose training fits.
+
+    >>> tf_hsm.estimate.largest("lstm:2x2048", classes="10M", steps=100,
+    ...                         memory="24GB", in_place=True)
+
+    Args:
+      body: as for `estimate`. For another width: None, or a text such as
+        "lstm:2x2048", all layers of which get it.
+      head: as for `estimate`, but one. For another number of classes: None, or
+        the name of a head.
+      memory: bytes, or a text such as "24GB".
+      what: "batch"; "length", which is `steps`; "width"; or "classes".
+      **arguments: as for `estimate`, without the one that is looked for.
+
+    Returns:
+      An int.
+
+    Raises:
+      TypeError: an argument is of a type that is not listed.
+      ValueError: an argument is out of its range; or even 1 does not fit.
+    """
+    if what not in _WHAT:
+        raise ValueError(
+            f"what is {what!r}; it must be one of {', '.join(_WHAT)}"
+        )
+    name = "steps" if what == "length" else what
+    if arguments.get(name) is not None:
+        raise ValueError(
+            f"{name} is {arguments[name]!r}, but is what is looked for"
+        )
+    if isinstance(head, list | tuple):
+        raise ValueError("head is a list; one head has a largest " + what)
+    memory = read_amount("memory", memory, "B")
+    # It is not measured, and no other is looked at.
+    arguments = {"batch": 1, **arguments, "memory": memory}
+    vary = {"width": _by_width, "classes": _by_classes}.get(what, _by_argument)
+    make = vary(body, head, arguments, name)
+
+    def fits(value):
+        return make(value).fits
+
+    value = _least(fits, make)
+    # Where less is kept in a larger step, more than the first limit may fit.
+    while fits(value + value // 10 + 1):
+        value = _search(fits, value + value // 10 + 1)
+    return value
+
+
+def _least(fits, make):
+    if not fits(1):
+        found = make(1)
+        raise ValueError(
+            f"not even 1 fits: {found.name} needs "
+            f"{of_bytes(found.memory - found.spare_bytes)} then, and memory is "
+            f"{of_bytes(found.memory)}"
+        )
+    return _search(fits, 1)
+
+
+def _search(fits, low):
+    """Returns a value that fits, such that the next one does not.
+
+    Args:
+      fits: a function of an integer.
+      low: an integer that fits.
+    """
+    high = 2 * low
+    while fits(high):
+        low, high = high, 2 * high
+        if high > _MOST:
+            raise ValueError(
+                f"there is no largest: {low:,} still fits into the memory"
+            )
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _by_argument(body, head, arguments, name):
+    return lambda value: estimate(body, head, **{**arguments, name: value})
+
+
+def _by_width(body, head, arguments, name):
+    if body is None:
+        return _by_argument(body, head, arguments, name)
+    if not isinstance(body, str):
+        raise ValueError(
+            f"the width of a {type(body).__name__} cannot be changed; give the "
+            'body as text, such as "lstm:2x2048", or None'
+        )
+    text = body_text.parse(body)
+
+    # Attention heads share the width out evenly.
+    unit = text.heads or 1
+
+    def make(value):
+        width = max(value // unit, 1) * unit
+        wider = dataclasses.replace(text, width=width)
+        return estimate(wider.text, head, **arguments)
+
+    return make
+
+
+def _by_classes(body, head, arguments, name):
+    if head is not None and not isinstance(head, str):
+        raise ValueError(
+            f"the classes of a {type(head).__name__} cannot be changed; give "
+            'head as a name, such as "hierarchical"'
+        )
+    return _by_argument(body, head, arguments, name)

@@ -1,0 +1,246 @@
+"""Estimates as text and as dicts."""
+
+from tf_hsm._units import digits, of_bytes, short
+
+_PASSES = ("forward", "backward", "update")
+_BYTES = (
+    "parameter_bytes",
+    "gradient_bytes",
+    "slot_bytes",
+    "constant_bytes",
+    "saved_bytes",
+    "forward_bytes",
+    "backward_bytes",
+    "update_bytes",
+    "making_bytes",
+    "filling_bytes",
+)
+_TOTALS = (
+    "parameters",
+    "parameter_bytes",
+    "gradient_bytes",
+    "slot_bytes",
+    "saved_bytes",
+    "temporary_bytes",
+    "peak_bytes",
+    "milliseconds",
+    "tokens_per_second",
+    "hours_per_epoch",
+    "fits",
+    "spare_bytes",
+)
+
+
+def to_dict(estimate):
+    """See `Estimate.to_dict`."""
+    setting, replicas = estimate.setting, estimate.replicas
+    return {
+        "name": estimate.name,
+        "batch": setting.batch,
+        "steps": setting.steps,
+        "dtype": setting.dtype,
+        "compute_dtype": setting.compute_dtype,
+        "optimizer": setting.slots.name,
+        "machine": estimate.machine.name,
+        "memory": estimate.memory,
+        "corpus_tokens": estimate.corpus_tokens,
+        "replicas": replicas.count if replicas else 1,
+        "wire_bytes": replicas.wire_bytes if replicas else 0,
+        **{name: getattr(estimate, name) for name in _TOTALS},
+        "flops": dict(zip(_PASSES, estimate.flops, strict=True)),
+        "uncounted": list(estimate.uncounted),
+        "parts": [
+            _part_dict(part, seconds)
+            for part, seconds in zip(
+                estimate.parts, estimate.seconds, strict=True
+            )
+        ],
+    }
+
+
+def _part_dict(part, seconds):
+    return {
+        "name": part.name,
+        "kind": part.kind,
+        "parameters": part.parameters,
+        **{name: getattr(part, name) for name in _BYTES},
+        **{name: _work_dict(getattr(part, name)) for name in _PASSES},
+        "milliseconds": dict(
+            zip(_PASSES, (1000 * s for s in seconds), strict=True)
+        ),
+        "uncounted": list(part.uncounted),
+    }
+
+
+def _work_dict(work):
+    return {"flops": work.flops, "bytes": work.bytes, "ops": work.ops}
+
+
+def report(estimate):
+    """Returns the table of an estimate, and what it comes to."""
+    rows = [
+        _row(part, 1000 * sum(seconds))
+        for part, seconds in zip(estimate.parts, estimate.seconds, strict=True)
+    ]
+    parts = estimate.parts
+    work = [
+        sum(getattr(p, name)[i] for p in parts)
+        for i in (0, 1)
+        for name in _PASSES
+    ]
+    total = {
+        "layer": "total",
+        "kind": "",
+        "parameters": f"{estimate.parameters:,}",
+        "parameter bytes": of_bytes(estimate.parameter_bytes),
+        "gradient": of_bytes(estimate.gradient_bytes),
+        "slots": of_bytes(estimate.slot_bytes),
+        "saved": of_bytes(estimate.saved_bytes),
+        "temporary": of_bytes(estimate.temporary_bytes),
+        "FLOP forward": short(work[0]).strip(),
+        "backward": short(work[1] + work[2]).strip(),
+        "moved": of_bytes(sum(work[3:])),
+        "ms": digits(1000 * sum(map(sum, estimate.seconds))),
+    }
+    return "\n".join(
+        [
+            _title(estimate),
+            *table([*rows, total]),
+            *_sentences(estimate),
+        ]
+    )
+
+
+def _row(part, milliseconds):
+    passes = [getattr(part, name) for name in _PASSES]
+    temporary = max(part.forward_bytes, part.backward_bytes, part.update_bytes)
+    return {
+        "layer": part.name,
+        "kind": part.kind,
+        "parameters": f"{part.parameters:,}",
+        "parameter bytes": of_bytes(part.parameter_bytes),
+        "gradient": of_bytes(part.gradient_bytes),
+        "slots": of_bytes(part.slot_bytes),
+        "saved": of_bytes(part.saved_bytes),
+        "temporary": of_bytes(temporary),
+        "FLOP forward": short(passes[0].flops).strip(),
+        "backward": short(passes[1].flops + passes[2].flops).strip(),
+        "moved": of_bytes(sum(work.bytes for work in passes)),
+        "ms": digits(milliseconds),
+    }
+
+
+def _title(estimate):
+    setting = estimate.setting
+    dtype = setting.dtype
+    if setting.compute_dtype != dtype:
+        dtype = f"{dtype}, activations {setting.compute_dtype}"
+    if setting.steps == 1:
+        step = f"{setting.batch:,} examples"
+    else:
+        step = f"{setting.batch:,} sequences x {setting.steps:,} steps"
+    if estimate.replicas:
+        step += f" on each of {estimate.replicas.count:,} devices"
+    return (
+        f"{estimate.name}: a training step of {step}, {dtype}, "
+        f"{setting.slots.name}"
+    )
+
+
+def _sentences(estimate):
+    constants = sum(part.constant_bytes for part in estimate.parts)
+    lines = [
+        f"  peak memory: {of_bytes(estimate.peak_bytes)}"
+        + (f", {of_bytes(constants)} of it arrays of trees" * bool(constants))
+        + "; the process itself comes on top",
+    ]
+    if estimate.memory is not None:
+        spare = estimate.spare_bytes
+        lines.append(
+            f"  fits in {of_bytes(estimate.memory)}: "
+            + (
+                f"yes, {of_bytes(spare)} to spare"
+                if estimate.fits
+                else f"no, {of_bytes(-spare)} missing"
+            )
+        )
+    lines.append(
+        f"  on {estimate.machine.name}: {digits(estimate.milliseconds)} ms a "
+        f"step, {digits(estimate.tokens_per_second)} "
+        f"{_labels(estimate.setting)}/s"
+    )
+    if estimate.replicas:
+        replicas = estimate.replicas
+        lines.append(
+            f"  of it {digits(1000 * replicas.seconds)} ms for the gradients: "
+            f"each device sends {of_bytes(replicas.wire_bytes)}"
+        )
+    if estimate.hours_per_epoch is not None:
+        lines.append(
+            f"  an epoch of {short(estimate.corpus_tokens).strip()} "
+            f"{_labels(estimate.setting)}: "
+            f"{digits(estimate.hours_per_epoch)} hours"
+        )
+    lines += [f"  not counted: {what}" for what in estimate.uncounted]
+    return lines
+
+
+def _labels(setting):
+    return "examples" if setting.steps == 1 else "tokens"
+
+
+def compare(estimates):
+    """Returns a table with a line for each estimate."""
+    rows = []
+    for estimate in estimates:
+        row = {
+            "model": estimate.name,
+            "parameters": f"{estimate.parameters:,}",
+            "parameter bytes": of_bytes(estimate.parameter_bytes),
+            "gradient": of_bytes(estimate.gradient_bytes),
+            "slots": of_bytes(estimate.slot_bytes),
+            "peak": of_bytes(estimate.peak_bytes),
+            "FLOP": short(sum(estimate.flops)).strip(),
+            "ms": digits(estimate.milliseconds),
+            f"{_labels(estimate.setting)}/s": digits(
+                estimate.tokens_per_second
+            ),
+        }
+        if estimate.hours_per_epoch is not None:
+            row["hours/epoch"] = digits(estimate.hours_per_epoch)
+        if estimate.memory is not None:
+            row[f"fits in {of_bytes(estimate.memory)}"] = (
+                "yes" if estimate.fits else "no"
+            )
+        rows.append(row)
+    uncounted = {what: None for e in estimates for what in e.uncounted}
+    return "\n".join(
+        [
+            *table(rows),
+            f"  ms on {estimates[0].machine.name}; the process itself comes on "
+            "top of each peak",
+            *(f"  not counted: {what}" for what in uncounted),
+        ]
+    )
+
+
+def table(rows):
+    """Returns lines: a head, and the values of each dict, in columns.
+
+    The first column begins at the left, as does "kind"; the others end at the
+    right.
+    """
+    rows = list(rows)
+    names = list(rows[0])
+    lines = [dict(zip(names, names, strict=True)), *rows]
+    width = {name: max(len(line[name]) for line in lines) for name in names}
+    left = {names[0], "kind"}
+    return [
+        "  ".join(
+            line[name].ljust(width[name])
+            if name in left
+            else line[name].rjust(width[name])
+            for name in names
+        ).rstrip()
+        for line in lines
+    ]

@@ -1,0 +1,210 @@
+"""What `estimate` returns."""
+
+import dataclasses
+
+from tf_hsm.estimation import memory, plot, report
+from tf_hsm.estimation.machine import Machine
+from tf_hsm.estimation.part import NO_WORK, Part, Work
+from tf_hsm.estimation.setting import Setting
+
+# Resident before any model: the interpreter, TensorFlow, Keras and this package
+# (`bazel run //benchmarks:estimate` prints what it was).
+PROCESS_BYTES = 550 * 10**6
+
+
+@dataclasses.dataclass(frozen=True)
+class Replicas:
+    """Data parallel training: every device has the model and a part of a batch.
+
+    Attributes:
+      count: the devices.
+      network: bytes a second that a device sends, and likewise receives.
+      wire_bytes: that each device sends in a step, and likewise receives: the
+        gradients, summed around a ring.
+    """
+
+    count: int
+    network: float
+    wire_bytes: float
+
+    @property
+    def seconds(self):
+        """What the network takes for a step."""
+        return self.wire_bytes / self.network
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """What a training step of a model needs, before the model is made.
+
+    Bytes and FLOPs are those of one device. Print it for a table.
+
+    Attributes:
+      name: of the model: its body and its head.
+      parts: a `Part` for each layer, in the order of the forward.
+      seconds: for each part, `(forward, backward, update)`.
+      setting: the step: `batch`, `steps` and types. With replicas, what one of
+        them has.
+      machine: the `Machine` that times are for.
+      memory: bytes that there are; None if unknown.
+      corpus_tokens: labels in an epoch, or None.
+      replicas: the `Replicas`, or None for one device.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    seconds: tuple[tuple[float, float, float], ...]
+    setting: Setting
+    machine: Machine
+    memory: float | None = None
+    corpus_tokens: float | None = None
+    replicas: Replicas | None = None
+
+    @property
+    def parameters(self) -> int:
+        """Numbers in all variables of the model."""
+        return self._sum("parameters")
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of these."""
+        return self._sum("parameter_bytes")
+
+    @property
+    def gradient_bytes(self) -> float:
+        """Bytes of the gradients by variables."""
+        return self._sum("gradient_bytes")
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of what optimizers have for the variables."""
+        return self._sum("slot_bytes")
+
+    @property
+    def saved_bytes(self) -> float:
+        """Bytes that the forward keeps for the backward."""
+        return self._sum("saved_bytes")
+
+    @property
+    def temporary_bytes(self) -> float:
+        """Bytes at the peak beside parameters, slots, gradients and saved."""
+        known = memory.persistent_bytes(self.parts)
+        known += self.gradient_bytes + self.saved_bytes
+        return max(self.peak_bytes - known, 0)
+
+    @property
+    def peak_bytes(self) -> float:
+        """The most bytes that the model has at a time, while made or trained.
+
+        Beside them is the process itself, about `PROCESS_BYTES`.
+        """
+        return memory.peak_bytes(self.parts)
+
+    @property
+    def flops(self) -> Work:
+        """FLOPs of a step: `(forward, backward, update)`."""
+        return tuple(
+            sum((getattr(p, name) for p in self.parts), NO_WORK).flops
+            for name in ("forward", "backward", "update")
+        )
+
+    @property
+    def milliseconds(self) -> float:
+        """What a step takes; with replicas, the network after the backward."""
+        wire = self.replicas.seconds if self.replicas else 0
+        return 1000 * (sum(map(sum, self.seconds)) + wire)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Labels that are learnt from in a second, by all devices."""
+        devices = self.replicas.count if self.replicas else 1
+        return 1000 * devices * self.setting.tokens / self.milliseconds
+
+    @property
+    def hours_per_epoch(self) -> float | None:
+        """Hours for `corpus_tokens`."""
+        if self.corpus_tokens is None:
+            return None
+        return self.corpus_tokens / self.tokens_per_second / 3600
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether model and process have at most `memory`."""
+        return None if self.memory is None else self.spare_bytes >= 0
+
+    @property
+    def spare_bytes(self) -> float | None:
+        """What is left of `memory`, or, negative, missing."""
+        if self.memory is None:
+            return None
+        return self.memory - self.peak_bytes - PROCESS_BYTES
+
+    @property
+    def uncounted(self) -> tuple[str, ...]:
+        """What is in no number here: names, with reasons."""
+        return tuple(
+            f"{part.name}: {what}"
+            for part in self.parts
+            for what in part.uncounted
+        )
+
+    def to_dict(self) -> dict:
+        """Returns all of it as what JSON can hold."""
+        return report.to_dict(self)
+
+    def plot(self, path=None):
+        """Draws memory and time by part, and a roofline; needs matplotlib.
+
+        Args:
+          path: the .png, .svg or .pdf file to write, or None.
+
+        Returns:
+          The `matplotlib.figure.Figure`.
+
+        Raises:
+          ImportError: matplotlib is not installed.
+          ValueError: the suffix of `path` is another one.
+        """
+        return plot.plot_estimate(self, path)
+
+    def __str__(self) -> str:
+        """Returns the table."""
+        return report.report(self)
+
+    def _sum(self, name):
+        return sum(getattr(part, name) for part in self.parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Estimates side by side, of one body with several heads.
+
+    Attributes:
+      estimates: an `Estimate` for each.
+    """
+
+    estimates: tuple[Estimate, ...]
+
+    def __iter__(self):
+        """Iterates over the estimates."""
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        """Their number."""
+        return len(self.estimates)
+
+    def __getitem__(self, index) -> Estimate:
+        """One of them."""
+        return self.estimates[index]
+
+    def to_dict(self) -> dict:
+        """Returns all of it as what JSON can hold."""
+        return {"estimates": [e.to_dict() for e in self.estimates]}
+
+    def plot(self, path=None):
+        """Draws peak memory and time of each; as `Estimate.plot`."""
+        return plot.plot_comparison(self, path)
+
+    def __str__(self) -> str:
+        """Returns a table with a line for each."""
+        return report.compare(self.estimates)

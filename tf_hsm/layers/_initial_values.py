@@ -1,0 +1,77 @@
+"""Random initial values of the rows of a large table."""
+
+import math
+
+import keras
+import tensorflow as tf
+
+# A table of more bytes is filled by blocks of rows of so many.
+MOST_AT_ONCE = 256 << 20
+BLOCK_BYTES = 64 << 20
+
+_SIZES = {
+    "fan_in": lambda rows, width: rows,
+    "fan_out": lambda rows, width: width,
+    "fan_avg": lambda rows, width: (rows + width) / 2,
+}
+
+
+def by_blocks(initializer):
+    """An initializer that fills a large table block by block.
+
+    Keras' own have three tensors of the size of the table at a time, which is
+    36 GB for 10 million classes x 300. The blocks have other values than each
+    other, of the scale of the whole. One that is not random is returned as it
+    is, as is one that is not Keras'.
+    """
+    if not _is_random(initializer):
+        return initializer
+
+    def fill(shape, dtype=None):
+        dtype = keras.backend.standardize_dtype(dtype or keras.config.floatx())
+        row_bytes = math.prod(shape[1:]) * tf.as_dtype(dtype).size
+        if shape[0] * row_bytes <= MOST_AT_ONCE:
+            return initializer(shape, dtype=dtype)
+        table = tf.raw_ops.Empty(shape=shape, dtype=dtype)
+        rows = max(BLOCK_BYTES // row_bytes, 1)
+        for number, begin in enumerate(range(0, shape[0], rows)):
+            end = min(begin + rows, shape[0])
+            block = of_part(
+                initializer, end - begin, shape[1], shape[0], number
+            )
+            # Writes into its argument.
+            table = tf.raw_ops.InplaceUpdate(
+                x=table,
+                i=tf.range(begin, end),
+                v=block((end - begin, *shape[1:]), dtype=dtype),
+            )
+        return table
+
+    return fill
+
+
+def of_part(initializer, rows, width, total_rows, number):
+    """An initializer for `[rows, width]` of `[total_rows, width]`.
+
+    One that is not random, or more than a scale that depends on the shape, is
+    taken for the part as it is.
+    """
+    if not _is_random(initializer):
+        return initializer
+    seed = initializer.seed + number
+    if not isinstance(initializer, keras.initializers.VarianceScaling):
+        return type(initializer).from_config(
+            {**initializer.get_config(), "seed": seed}
+        )
+    size = _SIZES[initializer.mode]
+    ratio = max(1, size(rows, width)) / max(1, size(total_rows, width))
+    return keras.initializers.VarianceScaling(
+        initializer.scale * ratio,
+        initializer.mode,
+        initializer.distribution,
+        seed,
+    )
+
+
+def _is_random(initializer):
+    return isinstance(getattr(initializer, "seed", None), int)

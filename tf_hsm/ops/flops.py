@@ -1,0 +1,102 @@
+"""What `tf.profiler` and `tf_hsm.estimate` count of the ops.
+
+2 FLOPs for each multiplication of a weight with its addition; exponentials are
+few beside them. Labels are taken to be each class as often. An op counts only
+where the graph knows its shapes and its tree.
+"""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm.runtime import private_tensorflow
+
+# Products of a row with an example: its logit, and the gradients by the example
+# and by the row.
+_LOGIT, _LOSS, _STEP = 1, 2, 3
+
+
+def _of_loss(operation):
+    products = _LOSS if operation.get_attr("with_gradients") else _LOGIT
+    return products * _of_paths(operation, "labels")
+
+
+def _of_loss_grad(operation):
+    """The gradients by rows; the losses' own op knows labels and tree."""
+    loss = _input(operation, "state").op
+    return _of_paths(loss, "labels")
+
+
+def _of_step(operation):
+    return _STEP * _of_paths(operation, "labels")
+
+
+def _of_class_log_probs(operation):
+    return _of_paths(operation, "classes")
+
+
+def _of_all_rows(operation):
+    """All rows with all examples; for a search, the most that it computes."""
+    rows, _ = _weights_shape(operation)
+    return 2 * rows * _size(_input(operation, "inputs"))
+
+
+def _of_all_rows_grad(operation):
+    """The gradients by the examples; those by rows are made of another op."""
+    return _of_all_rows(operation)
+
+
+def _of_paths(operation, labels):
+    _, width = _weights_shape(operation)
+    examples = _size(_input(operation, labels))
+    return round(2 * examples * width * _mean_rows(operation))
+
+
+def _mean_rows(operation):
+    """Rows of the groups on the path to a class, in the mean over classes."""
+    fanouts = np.diff(_value(operation, "group_offsets"))
+    parents = _value(operation, "group_parents")
+    row_groups = _value(operation, "row_groups")
+    rows = _value(operation, "class_rows")
+    num_classes, total = rows.size, 0
+    while rows.size:
+        groups = row_groups[rows]
+        total += fanouts[groups].sum()
+        rows = parents[groups]
+        rows = rows[rows >= 0]
+    return total / num_classes
+
+
+def _weights_shape(operation):
+    return private_tensorflow.shape_of(operation.inputs[0]).as_list()
+
+
+def _size(tensor):
+    return math.prod(tensor.shape.as_list())
+
+
+def _value(operation, name):
+    """The array that an input is, captured by this graph or by one around."""
+    tensor, graph = _input(operation, name), operation.graph
+    while graph is not None and not isinstance(
+        tensor, tf.__internal__.EagerTensor
+    ):
+        captures = {id(inner): outer for outer, inner in graph.captures}
+        tensor, graph = captures[id(tensor)], graph.outer_graph
+    return tensor.numpy()
+
+
+def _input(operation, name):
+    """The tensor that an op has as a named input, which is no list."""
+    begin = 0
+    for argument in operation.op_def.input_arg:
+        if argument.name == name:
+            return operation.inputs[begin]
+        if argument.number_attr:
+            begin += operation.get_attr(argument.number_attr)
+        elif argument.type_list_attr:
+            begin += len(operation.get_attr(argument.type_list_attr))
+        else:
+            begin += 1
+    raise KeyError(name)
