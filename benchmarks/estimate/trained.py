@@ -26,7 +26,7 @@ def measure(name, threads, repetitions, calibrates):
     Args:
       name: one of `models.MODELS`.
       threads: the number of threads.
-      repetitions: steps that are timed.
+      repetitions: steps that are timed; with 0 none is.
       calibrates: whether to measure the machine beside them.
 
     Returns:
@@ -46,16 +46,21 @@ def measure(name, threads, repetitions, calibrates):
     for batch in batches:
         training.step(*batch)
     peak = machine.peak_bytes() - before
-    samples, here = _time(training, batches, repetitions, calibrates)
+    timed = {}
+    if repetitions:
+        samples, here = _time(training, batches, repetitions, calibrates)
+        timed = {
+            "ms": statistics.median(samples),
+            "samples_ms": samples,
+            "machine": here,
+        }
     return {
         "process": before,
         "peak": peak,
-        "ms": statistics.median(samples),
-        "samples_ms": samples,
         "parameters": _bytes_of(training.variables()),
         "slots": _bytes_of(training.slots()),
         "gradients": training.gradient_bytes(*batches[0]),
-        "machine": here,
+        **timed,
     }
 
 
@@ -143,7 +148,7 @@ class _KerasTraining:
         self._model.train_on_batch(inputs, labels)
 
     def variables(self):
-        return self._model.variables
+        return self._model.weights
 
     def slots(self):
         own = getattr(self._model.layers[-1], "optimizer", None)
@@ -200,7 +205,7 @@ class _FunctionTraining:
         self._step(inputs, labels).numpy()
 
     def variables(self):
-        return [*self._body.variables, *self._weights]
+        return [*self._body.weights, *self._weights]
 
     def slots(self):
         return _slots(self._optimizer)

@@ -3,7 +3,7 @@
 import pytest
 
 from tf_hsm.estimation import machine, step_time
-from tf_hsm.estimation.part import Part, Product, Work, new
+from tf_hsm.estimation.part import Part, Product, Work
 from tf_hsm.estimation.setting import Setting
 
 _MACHINE = machine.of(
@@ -74,6 +74,13 @@ def test_products_take_their_own_time_and_the_rest_its():
 
 def test_new_memory_is_filled_at_its_own_rate():
     own = machine.of({"flops": 1e9, "read_write": 1e8, "fresh": 1e7, "op": 0})
-    work = Work(0, 3e8, 0, new(1e8))
+    work = Work(0, 3e8, new=1e8)
     assert step_time.of_work(work, own, "float32") == pytest.approx(2 + 10)
-    assert new(1e6) == 0
+
+
+def test_exponentials_come_on_top():
+    own = machine.of(
+        {"flops": 1e9, "read_write": 1e8, "softmax": 1e-9, "op": 0}
+    )
+    work = Work(0, 1e8, softmax=2e9).times(2)
+    assert step_time.of_work(work, own, "float32") == pytest.approx(2 * 3)

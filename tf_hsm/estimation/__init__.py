@@ -6,7 +6,7 @@
 from tf_hsm.estimation.api import estimate
 from tf_hsm.estimation.body import recurrent, transformer
 from tf_hsm.estimation.heads import head
-from tf_hsm.estimation.largest import largest
+from tf_hsm.estimation.inverse import largest
 from tf_hsm.estimation.machine import Machine
 from tf_hsm.estimation.machines import MACHINES
 from tf_hsm.estimation.result import Comparison, Estimate

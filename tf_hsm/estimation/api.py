@@ -118,10 +118,14 @@ def estimate(
 
     def of_head(head):
         parts, name = _parts(body, head, setting, width)
+        seconds = step_time.seconds(parts, machine, setting)
+        if setting.slots.optimizer is None:
+            parts = tuple(part.untrained() for part in parts)
+            seconds = [(forward, 0.0, 0.0) for forward, _, _ in seconds]
         return Estimate(
             name=name,
             parts=parts,
-            seconds=tuple(step_time.seconds(parts, machine, setting)),
+            seconds=tuple(seconds),
             setting=setting,
             machine=machine,
             memory=memory,

@@ -50,6 +50,10 @@ class BodyText:
                 vocabulary=vocabulary,
             )
         if self.kind == "embedding":
+            if vocabulary is None:
+                raise ValueError(
+                    f"the body {self.text!r} needs vocabulary, its rows"
+                )
             return body.embedding(vocabulary, self.width, length=length)
         cell = "simple_rnn" if self.kind == "rnn" else self.kind
         return body.recurrent(

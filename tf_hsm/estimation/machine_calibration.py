@@ -64,7 +64,7 @@ def _measure(say):
             flops[dtype] = machine_times.product_rate(dtype)
         del probe
         say("kernels, loops and memory that is new")
-        times = machine_times.measure(rates.flops)
+        times = machine_times.measure(rates.flops, rates.read_write)
         say("trees")
         cost_model = CostModel.calibrate(_COST_WIDTH, _COST_REPETITIONS)
     machine = Machine(
@@ -90,6 +90,8 @@ def _key():
             f"{len(os.sched_getaffinity(0))} CPUs",
             f"{_threads()} threads",
             f"TensorFlow {tf.__version__}",
+            # It has another allocator, and other products.
+            f"oneDNN {os.environ.get('TF_ENABLE_ONEDNN_OPTS', 'by default')}",
             f"tf_hsm {package.__version__}",
         ]
     )

@@ -8,24 +8,27 @@ from tf_hsm.estimation import machine_rates
 _KERNELS = 200  # in a chain
 _ITERATIONS = 200
 _NEW_BYTES = 128 << 20
+_EXAMPLES, _CLASSES = 256, 16_384
 _PRODUCTS = 10
 _REPETITIONS = 9
 # A product of a batch with a matrix that the caches hold.
 _FEW, _NARROW, _WIDE = 32, 512, 2048
 
 
-def measure(flops):
+def measure(flops, read_write):
     """Returns the numbers of a `Machine` that are times, as a dict.
 
     Args:
       flops: FLOP/s of a large product of float32.
+      read_write: bytes/s of changing memory in place.
     """
     op = _seconds(_chain) / _KERNELS
     iteration = max(_seconds(_loop) / _ITERATIONS - op, 0.0)
     return {
         "op": op,
         "iteration": iteration,
-        "fresh": _NEW_BYTES / _seconds(_new_memory),
+        "fresh": _fresh(read_write),
+        "softmax": _seconds(_cross_entropy) / (_EXAMPLES * _CLASSES),
         **_of_few_rows(flops),
     }
 
@@ -91,15 +94,30 @@ def _loop():
     return lambda: loop(x).numpy()
 
 
-def _new_memory():
-    """A tensor too large for memory to be used again."""
+def _fresh(read_write):
+    """Bytes/s of filling a new tensor, at most those of changing one.
+
+    Where TensorFlow keeps what was freed (see docs/estimate.md), new tensors
+    are as fast as others.
+    """
+    numbers = tf.ones([_NEW_BYTES // 4])
+    negative = tf.function(lambda: tf.negative(numbers))
+    seconds = _seconds(lambda: lambda: negative()[0].numpy())
+    # What it negates is read as well.
+    seconds -= _NEW_BYTES / read_write
+    return min(_NEW_BYTES / max(seconds, 1e-9), read_write)
+
+
+def _cross_entropy():
+    """Softmax losses, which include their gradients."""
+    logits = tf.ones([_EXAMPLES, _CLASSES])
+    labels = tf.zeros([_EXAMPLES], tf.int64)
 
     @tf.function
-    def make(value):
-        return tf.fill([_NEW_BYTES // 4], value)
+    def losses():
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
-    value = tf.constant(1.0)
-    return lambda: make(value)[0].numpy()
+    return lambda: losses().numpy()
 
 
 def _products(transposed):

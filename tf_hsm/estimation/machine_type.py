@@ -33,6 +33,8 @@ class Machine:
         a CPU the first touch of a page takes longest.
       transpose: seconds for each number of the second factor of a product that
         lies in memory the other way round.
+      softmax: seconds for each number that passes through a softmax, beside
+        reading and writing it.
       half: a product whose smallest dimension is this reaches half of `flops`.
       cost_model: the `CostModel` of trees there; by default `cost_model_of`.
 
@@ -49,6 +51,7 @@ class Machine:
     iteration: float = 5e-5
     fresh: float | None = None
     transpose: float = 0.0
+    softmax: float = 0.0
     half: float = 8.0
     cost_model: CostModel | None = None
 
@@ -72,7 +75,7 @@ class Machine:
             _check_positive(name, getattr(self, name))
         if self.memory is not None:
             _check_positive("memory", self.memory)
-        for name in ("op", "iteration", "transpose", "half"):
+        for name in ("op", "iteration", "transpose", "softmax", "half"):
             _check_positive(name, getattr(self, name), zero=True)
         if self.cost_model is None:
             model = cost_model_of(self.rate("float32"), self.read_write)

@@ -25,6 +25,7 @@ _CPU = Machine(
     fresh=5e9,
     op=1e-5,
     iteration=5e-5,
+    softmax=3e-9,
     half=8.0,
     cost_model=CostModel(),
 )

@@ -1,4 +1,12 @@
-"""The most memory that a step has at a time, from that of its parts."""
+"""The most memory that a step has at a time, from that of its parts.
+
+What a large tensor had goes back to the system when it is freed. What small
+ones had stays with the process, and only small ones can have it again (glibc:
+M_MMAP_THRESHOLD, at most 32 MiB). So the two have peaks of their own: the most
+that small ones ever had is there whenever large ones have theirs.
+"""
+
+GIVEN_BACK = 32 << 20  # bytes of a tensor, from which on it is large
 
 
 def persistent_bytes(parts):
@@ -8,38 +16,63 @@ def persistent_bytes(parts):
     )
 
 
-def _making_peak(parts):
-    """Returns the peak until all variables are there; slots come after them."""
-    live = peak = 0
-    for part in parts:
-        live += part.parameter_bytes + part.constant_bytes
-        peak = max(peak, live + part.making_bytes)
-    return peak
-
-
-def peak_bytes(parts, training=True):
+def peak_bytes(parts):
     """Returns the peak of making the model and of a step of it.
 
     Variables are made part by part, then slots. A step is walked through in its
-    order: each forward adds what it saves; each
-    backward, from the last part to the first, frees that and adds gradients;
-    the optimizer has all gradients.
+    order: each forward adds what it saves; each backward, from the last part to
+    the first, frees that and adds gradients. A variable is updated as soon as
+    its gradient is there, beside the backward of the part before; TensorFlow
+    starts all updates that wait before it goes on with one, so that in the end
+    their temporary tensors meet.
 
     Args:
       parts: a list of `Part`s, in the order of the forward.
-      training: whether there are gradients and an optimizer.
     """
-    peak = _making_peak(parts)
-    live = persistent_bytes(parts)
-    peak = max(peak, live + max((p.filling_bytes for p in parts), default=0))
+    heap = _Heap()
     for part in parts:
-        # Without a backward nothing is kept, but it is there for a while.
-        live += part.saved_bytes if training else 0
-        now = part.forward_bytes + (0 if training else part.saved_bytes)
-        peak = max(peak, live + now)
-    if not training:
-        return peak
+        heap.add(part.parameter_bytes + part.constant_bytes, _ALWAYS)
+        heap.note((part.making_bytes, part.parameter_bytes))
+    for part in parts:
+        heap.add(part.slot_bytes, _ALWAYS)
+    for part in parts:
+        heap.note((part.filling_bytes, part.parameter_bytes))
+    for part in parts:
+        heap.add(part.saved_bytes, part.tensor_bytes)
+        heap.note((part.forward_bytes, part.tensor_bytes))
+    updating = (0, 0)
     for part in reversed(parts):
-        peak = max(peak, live + part.backward_bytes + part.gradient_bytes)
-        live += part.gradient_bytes - part.saved_bytes
-    return max(peak, live + max((p.update_bytes for p in parts), default=0))
+        heap.add(part.gradient_bytes, part.gradient_bytes)
+        heap.note((part.backward_bytes, part.tensor_bytes), updating)
+        heap.add(-part.saved_bytes, part.tensor_bytes)
+        updating = (part.update_bytes, part.parameter_bytes)
+    heap.note(*((part.update_bytes, part.parameter_bytes) for part in parts))
+    return heap.peak
+
+
+_ALWAYS = GIVEN_BACK  # what is never freed is counted with the large ones
+
+
+class _Heap:
+    """What there is, in large tensors and in small ones, and the peak."""
+
+    def __init__(self):
+        self._large = self._small = self._most_small = self.peak = 0
+
+    def add(self, num_bytes, tensor_bytes):
+        """Adds tensors that stay; takes them away if `num_bytes` is below 0."""
+        if tensor_bytes >= GIVEN_BACK:
+            self._large += num_bytes
+        else:
+            self._small += num_bytes
+
+    def note(self, *moments):
+        """Notes a moment with more: pairs of bytes, and those of a tensor."""
+        large, small = self._large, self._small
+        for num_bytes, tensor_bytes in moments:
+            if tensor_bytes >= GIVEN_BACK:
+                large += num_bytes
+            else:
+                small += num_bytes
+        self._most_small = max(self._most_small, small)
+        self.peak = max(self.peak, large + self._most_small)

@@ -4,15 +4,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# Memory of a tensor of as many bytes is given back to the system when it is
-# freed (glibc, the most that M_MMAP_THRESHOLD becomes by itself).
-_GIVEN_BACK = 32 << 20
-
-
-def new(num_bytes):
-    """Returns those bytes of a tensor that are new to the process each time."""
-    return num_bytes if num_bytes >= _GIVEN_BACK else 0
-
 
 class Product(NamedTuple):
     """Matrix products `[m, k] x [k, n]`, one after the other.
@@ -47,8 +38,9 @@ class Work(NamedTuple):
       bytes: read from memory and written there, each number once for each use.
       ops: kernels that run one after the other, each of which takes a moment to
         be started.
-      new: bytes written in memory that the process did not have before: see
-        the function `new`.
+      new: bytes written in memory that the process did not have before.
+      softmax: numbers that pass through a softmax, whose exponentials take
+        longer than other operations.
       products: the matrix products among the FLOPs, where their shapes tell
         how fast they are.
     """
@@ -57,6 +49,7 @@ class Work(NamedTuple):
     bytes: float = 0.0
     ops: float = 0.0
     new: float = 0.0
+    softmax: float = 0.0
     products: tuple[Product, ...] = ()
 
     def __add__(self, other):
@@ -65,9 +58,9 @@ class Work(NamedTuple):
 
     def times(self, count):
         """Returns the work of so many such passes."""
-        numbers = (count * value for value in self[:4])
-        products = (p._replace(count=count * p.count) for p in self.products)
-        return Work(*numbers, tuple(products))
+        *numbers, products = self
+        products = (p._replace(count=count * p.count) for p in products)
+        return Work(*(count * value for value in numbers), tuple(products))
 
 
 NO_WORK = Work()
@@ -95,6 +88,8 @@ class Part:
       backward_bytes: the most that its backward has beside what was saved and
         the gradients by its variables.
       update_bytes: the most that the optimizer has beside gradients and slots.
+      tensor_bytes: of a typical tensor among those that are saved, or there
+        for a moment in forward and backward; 0 for small ones.
       making_bytes: the most that making its variables has beside them, and
         beside those of the parts before.
       filling_bytes: the most that making its slots has beside all of the model.
@@ -117,6 +112,7 @@ class Part:
     forward_bytes: float = 0
     backward_bytes: float = 0
     update_bytes: float = 0
+    tensor_bytes: float = 0
     making_bytes: float = 0
     filling_bytes: float = 0
     forward: Work = NO_WORK
@@ -128,3 +124,15 @@ class Part:
     def named(self, name):
         """Returns the same part by another name."""
         return dataclasses.replace(self, name=name)
+
+    def untrained(self):
+        """Returns the part in a forward without a backward."""
+        return dataclasses.replace(
+            self,
+            gradient_bytes=0,
+            saved_bytes=0,
+            # It is there for a while.
+            forward_bytes=self.forward_bytes + self.saved_bytes,
+            backward_bytes=0,
+            backward=NO_WORK,
+        )

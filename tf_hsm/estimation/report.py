@@ -3,6 +3,7 @@
 from tf_hsm._units import digits, of_bytes, short
 
 _PASSES = ("forward", "backward", "update")
+_MAX_ROWS = 20  # of more parts, those that are alike share one
 _BYTES = (
     "parameter_bytes",
     "gradient_bytes",
@@ -78,30 +79,9 @@ def _work_dict(work):
 
 def report(estimate):
     """Returns the table of an estimate, and what it comes to."""
-    rows = [
-        _row(part, 1000 * sum(seconds))
-        for part, seconds in zip(estimate.parts, estimate.seconds, strict=True)
-    ]
-    parts = estimate.parts
-    work = [
-        sum(getattr(p, name)[i] for p in parts)
-        for i in (0, 1)
-        for name in _PASSES
-    ]
-    total = {
-        "layer": "total",
-        "kind": "",
-        "parameters": f"{estimate.parameters:,}",
-        "parameter bytes": of_bytes(estimate.parameter_bytes),
-        "gradient": of_bytes(estimate.gradient_bytes),
-        "slots": of_bytes(estimate.slot_bytes),
-        "saved": of_bytes(estimate.saved_bytes),
-        "temporary": of_bytes(estimate.temporary_bytes),
-        "FLOP forward": short(work[0]).strip(),
-        "backward": short(work[1] + work[2]).strip(),
-        "moved": of_bytes(sum(work[3:])),
-        "ms": digits(1000 * sum(map(sum, estimate.seconds))),
-    }
+    rows = [_row(*group) for group in _groups(estimate)]
+    total = _row(estimate.parts, estimate.seconds, "total")
+    total |= {"kind": "", "temporary": of_bytes(estimate.temporary_bytes)}
     return "\n".join(
         [
             _title(estimate),
@@ -111,22 +91,47 @@ def report(estimate):
     )
 
 
-def _row(part, milliseconds):
-    passes = [getattr(part, name) for name in _PASSES]
-    temporary = max(part.forward_bytes, part.backward_bytes, part.update_bytes)
+def _groups(estimate):
+    """Returns lists of parts, of their seconds, and names, for the rows.
+
+    Of many parts, those that are alike are one row.
+    """
+    alike = {}
+    for number, (part, seconds) in enumerate(
+        zip(estimate.parts, estimate.seconds, strict=True)
+    ):
+        key = part.named("") if len(estimate.parts) > _MAX_ROWS else number
+        alike.setdefault(key, []).append((part, seconds))
+    for group in alike.values():
+        parts, seconds = zip(*group, strict=True)
+        more = f" (x {len(parts)})" if len(parts) > 1 else ""
+        yield parts, seconds, parts[0].name + more
+
+
+def _row(parts, seconds, name):
+    def total(what):
+        return sum(getattr(part, what) for part in parts)
+
+    def flops(*passes):
+        return sum(getattr(p, what).flops for p in parts for what in passes)
+
+    temporary = max(
+        max(p.forward_bytes, p.backward_bytes, p.update_bytes) for p in parts
+    )
+    moved = sum(getattr(p, what).bytes for p in parts for what in _PASSES)
     return {
-        "layer": part.name,
-        "kind": part.kind,
-        "parameters": f"{part.parameters:,}",
-        "parameter bytes": of_bytes(part.parameter_bytes),
-        "gradient": of_bytes(part.gradient_bytes),
-        "slots": of_bytes(part.slot_bytes),
-        "saved": of_bytes(part.saved_bytes),
+        "layer": name,
+        "kind": parts[0].kind,
+        "parameters": f"{total('parameters'):,}",
+        "parameter bytes": of_bytes(total("parameter_bytes")),
+        "gradient": of_bytes(total("gradient_bytes")),
+        "slots": of_bytes(total("slot_bytes")),
+        "saved": of_bytes(total("saved_bytes")),
         "temporary": of_bytes(temporary),
-        "FLOP forward": short(passes[0].flops).strip(),
-        "backward": short(passes[1].flops + passes[2].flops).strip(),
-        "moved": of_bytes(sum(work.bytes for work in passes)),
-        "ms": digits(milliseconds),
+        "FLOP forward": short(flops("forward")).strip(),
+        "backward": short(flops("backward", "update")).strip(),
+        "moved": of_bytes(moved),
+        "ms": digits(1000 * sum(map(sum, seconds))),
     }
 
 

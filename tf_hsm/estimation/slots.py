@@ -4,47 +4,56 @@ import collections
 import dataclasses
 import functools
 import math
+from typing import NamedTuple
 
 import keras
 import numpy as np
 
 from tf_hsm import optimizers
+from tf_hsm.estimation.memory import GIVEN_BACK
 from tf_hsm.estimation.part import NO_WORK, Work
 from tf_hsm.estimation.setting import BYTES
 
 # Sizes of a small variable, whose slots tell those of a large one.
-_SIZES = (101, 103, 107, 109, 113, 127)
+_SIZES = (11, 13, 17, 19, 23, 29)
 
-# Tensors of the size of a variable that a step makes at once, the gradient
-# apart: for a dense gradient, and for a sparse one; and how often numbers of
-# that size are read or written. Keras' optimizers make a sparse gradient dense
-# where they do more than add it (`bazel run //benchmarks:estimate` measures).
+
+class _Step(NamedTuple):
+    """What a step does, in tensors of the size of the variable.
+
+    Attributes:
+      temporary: that there are at once, the gradient apart.
+      passes: how often numbers of that size are read or written.
+      new: that are written in memory of their own.
+    """
+
+    temporary: float
+    passes: float
+    new: float
+
+
+# Measured, as `bazel run //benchmarks:estimate` shows: with a dense gradient,
+# and with a sparse one, which Keras' optimizers make dense where they do more
+# than add it.
 _DENSE = {
-    "SGD": 0,
-    "SGD with momentum": 1,
-    "Adagrad": 2,
-    "Adam": 2,
-    "AdamW": 2,
-    "RMSprop": 3,
-    "Lion": 4,
+    "SGD": _Step(0, 3.5, 0.5),
+    "SGD with momentum": _Step(1, 8.5, 1.5),
+    "Adagrad": _Step(2, 16, 3.5),
+    "Adam": _Step(2, 27, 4),
+    "AdamW": _Step(2, 29, 4),
+    "RMSprop": _Step(3, 18.5, 4.5),
+    "Lion": _Step(4, 19, 3),
 }
 _SPARSE = {
-    **_DENSE,
-    "Adagrad": 1.5,
-    "RMSprop": 2,
-    "SGD with momentum": 2,
-    "Lion": 3,
+    "SGD": _Step(0, 0, 0),
+    "SGD with momentum": _Step(2.2, 9.5, 2),
+    "Adagrad": _Step(1.5, 11, 2.5),
+    "Adam": _Step(2.25, 23.5, 5),
+    "AdamW": _Step(2.25, 27.5, 5),
+    "RMSprop": _Step(2, 15, 4),
+    "Lion": _Step(3.3, 17, 4),
 }
-_PASSES = {
-    "SGD": 3,
-    "SGD with momentum": 7,
-    "Adagrad": 10,
-    "Adam": 18,
-    "AdamW": 21,
-    "RMSprop": 14,
-    "Lion": 20,
-}
-_OTHER_TABLES, _OTHER_PASSES = 4, 24
+_OTHER = _Step(4, 24, 6)
 _OPS = 12  # kernels for a variable
 # Its tensor of initial values is there beside the slot.
 _FILLED = ("Adagrad",)
@@ -96,22 +105,26 @@ class Slots:
         if rows is not None and self._works_on_rows:
             return 0
         table = math.prod(shape) * max(BYTES[dtype], 4)
-        if rows is None:
-            return _DENSE.get(self._kind, _OTHER_TABLES) * table
-        return _SPARSE.get(self._kind, _OTHER_TABLES) * table
+        return self._step(rows).temporary * table
 
     def update(self, shape, dtype, rows=None):
         """Returns the `Work` of a step on one variable; as `update_bytes`."""
         if self.optimizer is None:
             return NO_WORK
-        numbers = math.prod(shape)
+        numbers, size = math.prod(shape), BYTES[dtype]
         if rows is not None and self._works_on_rows:
-            numbers = numbers / shape[0] * min(rows, shape[0])
+            touched = numbers / shape[0] * min(rows, shape[0])
             slots = sum(math.prod(s) for s, _ in self._slots(shape, dtype))
-            passes = 3 + 2 * slots / math.prod(shape)
-            return Work(8 * numbers, passes * numbers * BYTES[dtype], 3)
-        passes = _PASSES.get(self._kind, _OTHER_PASSES)
-        return Work(passes * numbers, passes * numbers * BYTES[dtype], _OPS)
+            passes = 3 + 2 * slots / numbers
+            return Work(8 * touched, passes * touched * size, 3)
+        step = self._step(rows)
+        table = numbers * size
+        new = step.new * table if table >= GIVEN_BACK else 0
+        return Work(step.passes * numbers, step.passes * table, _OPS, new)
+
+    def _step(self, rows):
+        steps = _DENSE if rows is None else _SPARSE
+        return steps.get(self._kind, _OTHER)
 
     @property
     def uncounted(self):
@@ -119,8 +132,8 @@ class Slots:
         if self.optimizer is None or self._kind in _DENSE:
             return ()
         return (
-            f"temporary memory of {self._kind}, taken as {_OTHER_TABLES} times "
-            "each variable",
+            f"temporary memory of {self._kind}, taken as {_OTHER.temporary} "
+            "times each variable",
         )
 
     @property

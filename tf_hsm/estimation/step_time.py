@@ -3,10 +3,11 @@
 A pass over a part takes the longer of its arithmetic and of its memory
 (Williams et al., 2009: Roofline), and a moment for each kernel:
 
-    max(flops / F, bytes / M) + ops t + new (1 / M_new - 1 / M)
+    max(flops / F, bytes / M) + ops t + new (1 / M_new - 1 / M) + softmax e
 
 Memory that is new to the process is filled at a rate of its own, M_new: a CPU
-meets each page for the first time. Matrix products whose shapes are known are
+meets each page for the first time. A number that passes through a softmax takes
+e more, for its exponential. Matrix products whose shapes are known are
 timed one by one by `Machine.product`, since small ones reach less than F; the
 formula is for the rest. Where that is too simple, a part tells its own seconds
 (`Part.seconds`).
@@ -35,7 +36,13 @@ def of_work(work, machine, dtype):
     )
     rest = max(flops / machine.rate(dtype), moved / machine.read_write, 0)
     new = 1 / machine.fresh - 1 / machine.read_write
-    return products + rest + work.ops * machine.op + work.new * max(new, 0)
+    return (
+        products
+        + rest
+        + work.ops * machine.op
+        + work.new * max(new, 0)
+        + work.softmax * machine.softmax
+    )
 
 
 def _of_part(part, machine, setting):

@@ -15,6 +15,7 @@ from tf_hsm.runtime import private_tensorflow
 # Products of a row with an example: its logit, and the gradients by the example
 # and by the row.
 _LOGIT, _LOSS, _STEP = 1, 2, 3
+_MULTIPLY_ADD = 2
 
 
 def _of_loss(operation):
@@ -39,18 +40,14 @@ def _of_class_log_probs(operation):
 def _of_all_rows(operation):
     """All rows with all examples; for a search, the most that it computes."""
     rows, _ = _weights_shape(operation)
-    return 2 * rows * _size(_input(operation, "inputs"))
-
-
-def _of_all_rows_grad(operation):
-    """The gradients by the examples; those by rows are made of another op."""
-    return _of_all_rows(operation)
+    return _MULTIPLY_ADD * rows * _size(_input(operation, "inputs"))
 
 
 def _of_paths(operation, labels):
     _, width = _weights_shape(operation)
     examples = _size(_input(operation, labels))
-    return round(2 * examples * width * _mean_rows(operation))
+    numbers = examples * width * _mean_rows(operation)
+    return round(_MULTIPLY_ADD * numbers)
 
 
 def _mean_rows(operation):
@@ -79,11 +76,9 @@ def _size(tensor):
 def _value(operation, name):
     """The array that an input is, captured by this graph or by one around."""
     tensor, graph = _input(operation, name), operation.graph
-    while graph is not None and not isinstance(
-        tensor, tf.__internal__.EagerTensor
-    ):
-        captures = {id(inner): outer for outer, inner in graph.captures}
-        tensor, graph = captures[id(tensor)], graph.outer_graph
+    while tf.is_symbolic_tensor(tensor):
+        captured = {id(inner): outer for outer, inner in graph.captures}
+        tensor, graph = captured[id(tensor)], graph.outer_graph
     return tensor.numpy()
 
 
@@ -100,3 +95,25 @@ def _input(operation, name):
         else:
             begin += 1
     raise KeyError(name)
+
+
+def _register(name, flops):
+    def known(operation):
+        # A shape, or a tree, that the graph does not know.
+        try:
+            return flops(operation)
+        except (AttributeError, KeyError, TypeError):
+            return None
+
+    for op_name in (name, f"Resource{name}"):
+        private_tensorflow.register_flops(op_name, known)
+
+
+_register("TfHsmLoss", _of_loss)
+_register("TfHsmLossGrad", _of_loss_grad)
+_register("TfHsmTrainStep", _of_step)
+_register("TfHsmEmbeddingTrainStep", _of_step)
+_register("TfHsmClassLogProbs", _of_class_log_probs)
+_register("TfHsmLogProbs", _of_all_rows)
+_register("TfHsmLogProbsGrad", _of_all_rows)
+_register("TfHsmTopK", _of_all_rows)

@@ -1,6 +1,7 @@
 """Every use of a Keras interface that is not public, in one place."""
 
 import contextlib
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -176,20 +177,48 @@ def built_without_values(layer, shapes):
     return copy
 
 
+class Call(NamedTuple):
+    """A call of a layer or operation in a model.
+
+    Attributes:
+      operation: what is called.
+      inputs: KerasTensors among the arguments.
+      outputs: KerasTensors.
+      arguments: all of them.
+    """
+
+    operation: Any
+    inputs: list
+    outputs: list
+    arguments: Any
+
+    def filled(self, tensors):
+        """Returns args and kwargs with tensors in place of the inputs."""
+        by_id = {
+            id(given): tensor
+            for given, tensor in zip(self.inputs, tensors, strict=True)
+        }
+        return self.arguments.fill_in(by_id)
+
+
 def calls_of(model):
     """The calls of a Functional or Sequential model, in their order.
 
     Returns:
-      A list of `(operation, KerasTensors of the inputs, of the outputs)`, the
-      inputs of the model first, whose operation is an `InputLayer`; None for a
-      model whose calls are not known beforehand.
+      A list of `Call`s, the inputs of the model first, whose operation is an
+      `InputLayer`; None for a model whose calls are not known beforehand.
     """
     model = getattr(model, "_functional", None) or model
     if not hasattr(model, "_nodes_by_depth"):
         return None
     nodes = model._nodes_by_depth
     return [
-        (node.operation, node.arguments.keras_tensors, node.outputs)
+        Call(
+            node.operation,
+            node.arguments.keras_tensors,
+            node.outputs,
+            node.arguments,
+        )
         for depth in sorted(nodes, reverse=True)
         for node in nodes[depth]
     ]
@@ -205,8 +234,18 @@ def output_shape_of(model):
     """The shape of what a built model or layer returns, or of its first."""
     if calls_of(model) is not None:
         return outputs_of(model)[0].shape
-    shape = model.compute_output_shape(*build_shapes_of(model))
-    return shape[0] if isinstance(shape[0], tuple | list) else shape
+    shapes = build_shapes_of(model)
+    # Nothing tells whether it takes numbers or ids.
+    for dtype in ("float32", "int32"):
+        inputs = [keras.KerasTensor(shape, dtype) for shape in shapes]
+        try:
+            outputs = model.compute_output_spec(*inputs)
+        except Exception:
+            if dtype == "int32":
+                raise
+        else:
+            return keras.tree.flatten(outputs)[0].shape
+    return None
 
 
 def outputs_of(model):

@@ -127,6 +127,14 @@ def let_exit(coordinator):
     atexit.register(forget)
 
 
+def shape_of(tensor):
+    """The shape of a tensor, or of the variable whose handle it is."""
+    if tensor.dtype != tf.resource:
+        return tensor.shape
+    data = resource_variable_ops.get_eager_safe_handle_data(tensor)
+    return tf.TensorShape(data.shape_and_type[0].shape)
+
+
 def flops_of(operation):
     """The FLOPs that `tf.profiler` counts of an op; None if it knows none."""
     statistics = ops.get_stats_for_node_def(

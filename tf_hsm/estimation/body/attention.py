@@ -69,7 +69,8 @@ def _attention(
         # One kernel takes all heads of all sequences.
         forward += ways[0]._replace(ops=1)
         backward += ways[1]._replace(ops=2)
-    forward, backward = forward + soft, backward + soft.times(2)
+    forward += soft._replace(softmax=scores)
+    backward += soft.times(2)
     # Queries, keys, values, scaled queries; copies for heads that share; what
     # the heads give, and the output.
     copies = heads // groups > 1
@@ -79,6 +80,7 @@ def _attention(
     return Formula(
         (*queries[:-1], width),
         saved=size * (numbers + (_KEPT + 2 * bool(dropout)) * scores),
+        tensor_bytes=size * scores,
         forward_bytes=size * _MOMENT * scores,
         backward_bytes=size * (_MOMENT * scores + 3 * asked * width),
         forward=forward,

@@ -77,8 +77,7 @@ def _length(model):
     calls = private_keras.calls_of(model)
     if calls is None:
         return None
-    shape = calls[0][2][0].shape
-    is_sequence = len(shape) > 2 or (
-        len(shape) == 2 and "int" in calls[0][2][0].dtype
-    )
+    tensor = calls[0].outputs[0]
+    shape = tensor.shape
+    is_sequence = len(shape) > 2 or (len(shape) == 2 and "int" in tensor.dtype)
     return shape[1] if is_sequence else None

@@ -16,7 +16,7 @@ _FORMULAS = {
     **dict.fromkeys(_RECURRENT, recurrent.recurrent),
     layers.MultiHeadAttention: attention.multi_head,
     layers.GroupQueryAttention: attention.grouped_query,
-    layers.LayerNormalization: simple.kept(2, 8, 10, 9),
+    layers.LayerNormalization: simple.kept(2, 8, 20, 9),
     layers.RMSNormalization: simple.kept(2, 5, 6, 5),
     layers.BatchNormalization: simple.kept(1, 8, 8, 8),
     layers.Dropout: simple.kept(2, 3, 4, 4),
@@ -52,7 +52,7 @@ _FORMULAS = {
 }
 
 
-def formula_of(layer, shapes, dtypes, output, setting):
+def formula_of(layer, shapes, dtypes, output, setting, fill=None):
     """Returns the `Formula` of one call of a layer.
 
     The classes above have formulas, those that inherit from them do not: they
@@ -64,6 +64,7 @@ def formula_of(layer, shapes, dtypes, output, setting):
       dtypes: of its inputs, names.
       output: the shape of its output, likewise.
       setting: the `Setting`.
+      fill: makes args and kwargs of a list of inputs; None: they are the args.
     """
     kind = type(layer)
     if kind is layers.InputLayer:
@@ -76,7 +77,7 @@ def formula_of(layer, shapes, dtypes, output, setting):
         (shape,) = shapes
         inner = (math.prod(shape[:2]), *shape[2:])
         return _of_known(layer.layer, [inner], setting)
-    return traced.formula(layer, shapes, dtypes, output, setting)
+    return traced.formula(layer, shapes, dtypes, output, fill)
 
 
 def _is_known(layer):

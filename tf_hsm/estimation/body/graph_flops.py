@@ -1,7 +1,10 @@
 """Counts what a graph of TensorFlow does, its loops included."""
 
+import math
+
 import tensorflow as tf
 
+from tf_hsm.estimation.body import graph_loops
 from tf_hsm.estimation.part import NO_WORK, Work
 from tf_hsm.runtime import private_tensorflow
 
@@ -25,6 +28,20 @@ _FREE = {
 _LOOPS = ("While", "StatelessWhile")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
+
+# Whether the first factor of a product is transposed, an attribute.
+_PRODUCTS = {
+    "MatMul": "transpose_a",
+    "BatchMatMul": "adj_x",
+    "BatchMatMulV2": "adj_x",
+    "BatchMatMulV3": "adj_x",
+}
+# Tensors of the size of the output, and of the kernel.
+_CONVOLUTIONS = {
+    "Conv3D": lambda op: (op.outputs[0], op.inputs[1]),
+    "Conv3DBackpropInputV2": lambda op: (op.inputs[2], op.inputs[1]),
+    "Conv3DBackpropFilterV2": lambda op: (op.inputs[2], op.outputs[0]),
+}
 
 
 def count(operations, trips_of=None):
@@ -70,7 +87,7 @@ def _count_one(operation, trips_of):
         names = ["then_branch", "else_branch"] if "If" in kind else ["branches"]
         counted = [count(_operations(operation, name), {}) for name in names]
         return max(counted, key=lambda one: one[0].flops)
-    flops = private_tensorflow.flops_of(operation)
+    flops = _flops_of(operation)
     outputs = [t for t in operation.outputs if t.dtype.is_floating]
     unknown = any(t.shape.num_elements() is None for t in outputs)
     if flops is None:
@@ -81,26 +98,46 @@ def _count_one(operation, trips_of):
     return Work(flops, moved, 1), []
 
 
+def _flops_of(operation):
+    """Those that the profiler counts, or, of ops it does not know, we do."""
+    kind = operation.type
+    if kind == "Einsum":
+        return _of_einsum(operation)
+    if kind in _PRODUCTS:
+        # The profiler takes no notice of a first factor that is transposed.
+        factor, numbers = operation.inputs[0], operation.outputs[0].shape
+        is_transposed = operation.get_attr(_PRODUCTS[kind])
+        depth = factor.shape[-2 if is_transposed else -1]
+        numbers = numbers.num_elements()
+        return None if None in (numbers, depth) else 2 * numbers * depth
+    if kind in _CONVOLUTIONS:
+        outputs, kernel = _CONVOLUTIONS[kind](operation)
+        numbers = outputs.shape.num_elements()
+        depth = kernel.shape[:-1].num_elements()
+        return None if None in (numbers, depth) else 2 * numbers * depth
+    return private_tensorflow.flops_of(operation)
+
+
+def _of_einsum(operation):
+    """2 for each combination of its indices."""
+    equation = operation.get_attr("equation").decode()
+    sizes = {}
+    terms = equation.split("->")[0].split(",")
+    for term, tensor in zip(terms, operation.inputs, strict=True):
+        if len(term) != tensor.shape.rank:  # "..." stands for several
+            return None
+        sizes |= zip(term, tensor.shape.as_list(), strict=True)
+    return None if None in sizes.values() else 2 * math.prod(sizes.values())
+
+
 def _count_loop(operation, trips_of):
-    trips = _trips(operation, trips_of)
+    trips = graph_loops.trips(operation, trips_of)
     work, uncounted = count(_operations(operation, "body"), {})
     if trips is None:
         name = f"{operation.name}: how often the loop runs is not known"
         return work, [*uncounted, name]
     trips_of[operation.name] = trips
     return work.times(trips), uncounted
-
-
-def _trips(operation, trips_of):
-    """How often a loop runs: at most, where a step may end it; or None."""
-    limit = tf.get_static_value(operation.inputs[1])
-    if limit is not None and limit.ndim == 0 and limit >= 0:
-        return int(limit)
-    # The gradient's runs as often as the loop itself, which has counted.
-    source = operation.inputs[1].op
-    while source.type == "Identity":
-        source = source.inputs[0].op
-    return trips_of.get(source.name)
 
 
 def _operations(operation, name):

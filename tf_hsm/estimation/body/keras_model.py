@@ -27,7 +27,8 @@ def parts(model, setting, has_head, dtype=None, prefix="", known=None):
         return [_whole(model, setting, prefix)]
     ends = {id(t) for t in private_keras.outputs_of(model)}
     found = []
-    for layer, inputs, outputs in calls:
+    for call in calls:
+        layer, inputs, outputs, _ = call
         if isinstance(layer, keras.layers.InputLayer):
             continue
         name = f"{prefix}{layer.name}"
@@ -54,6 +55,7 @@ def parts(model, setting, has_head, dtype=None, prefix="", known=None):
             [t.dtype for t in inputs],
             _filled(outputs[0].shape, setting),
             setting,
+            call.filled,
         )
         found.append(
             layer_part.part(
@@ -65,14 +67,15 @@ def parts(model, setting, has_head, dtype=None, prefix="", known=None):
 
 def _whole(model, setting, prefix):
     """A model whose calls are not known beforehand, traced as one."""
+    # Built for whatever batch it was called with.
     shapes = [
-        _filled(shape, setting)
+        _filled((None, *shape[1:]), setting)
         for shape in private_keras.build_shapes_of(model)
     ]
     # Nothing tells whether it takes numbers or ids.
     for dtype in ("float32", "int32"):
         dtypes = [dtype] * len(shapes)
-        formula = traced.formula(model, shapes, dtypes, None, setting)
+        formula = traced.formula(model, shapes, dtypes, None)
         if formula.forward.flops:
             break
     return layer_part.part(

@@ -24,6 +24,7 @@ class Formula:
       forward_bytes: bytes that its forward has beside these.
       backward_bytes: bytes that its backward has beside those and the
         gradients by its variables.
+      tensor_bytes: of a typical tensor among these; 0 for small ones.
       forward: the `Work` of a forward.
       backward: that of a backward.
       touched: rows of a sparse gradient of its first variable; None: dense.
@@ -34,6 +35,7 @@ class Formula:
     saved: float = 0
     forward_bytes: float = 0
     backward_bytes: float = 0
+    tensor_bytes: float = 0
     forward: Work = NO_WORK
     backward: Work = NO_WORK
     touched: float | None = None
@@ -94,6 +96,7 @@ def part(name, kind, variables, formula, setting):
         saved_bytes=formula.saved,
         forward_bytes=formula.forward_bytes,
         backward_bytes=formula.backward_bytes,
+        tensor_bytes=formula.tensor_bytes,
         update_bytes=updating,
         making_bytes=_INITIAL_COPIES * max(sizes, default=0),
         filling_bytes=filling,
@@ -121,7 +124,9 @@ def product(m, n, k, size, count=1, more=NO_WORK):
             p.count * (p.m * p.k + p.k * p.n + p.m * p.n) for p in products
         )
         flops = sum(p.flops for p in products)
-        return Work(flops, size * moved, count * len(products), 0, products)
+        return Work(
+            flops, size * moved, count * len(products), products=products
+        )
 
     forward = work(Product(m, n, k, count))
     backward = work(

@@ -69,30 +69,34 @@ def transformer(
                 f"{name} is {value}, which does not divide {whole}"
             )
 
-    def attention(x):
+    def attention(x, name):
         if kv_heads == heads:
             layer = keras.layers.MultiHeadAttention(
-                heads, d_model // heads, dropout=dropout
+                heads, d_model // heads, dropout=dropout, name=name
             )
         else:
             layer = keras.layers.GroupQueryAttention(
-                d_model // heads, heads, kv_heads, dropout=dropout
+                d_model // heads, heads, kv_heads, dropout=dropout, name=name
             )
         return layer(x, x, use_causal_mask=causal)
 
-    def feed_forward(x):
-        x = keras.layers.Dense(d_ff, activation=activation)(x)
-        return keras.layers.Dense(d_model)(x)
-
-    def dropped(x):
-        return keras.layers.Dropout(dropout)(x) if dropout else x
+    def feed_forward(x, name):
+        wide = keras.layers.Dense(
+            d_ff, activation=activation, name=f"{name}_wide"
+        )
+        return keras.layers.Dense(d_model, name=f"{name}_narrow")(wide(x))
 
     def stack(x):
-        for _ in range(layers):
+        for number in range(1, layers + 1):
             for block in (attention, feed_forward):
-                inner = block(keras.layers.LayerNormalization()(x))
-                x = keras.layers.Add()([x, dropped(inner)])
-        return keras.layers.LayerNormalization()(x)
+                name = f"{block.__name__}_{number}"
+                norm = keras.layers.LayerNormalization(name=f"{name}_norm")
+                inner = block(norm(x), name)
+                if dropout:
+                    drop = keras.layers.Dropout(dropout, name=f"{name}_dropout")
+                    inner = drop(inner)
+                x = keras.layers.Add(name=f"{name}_add")([x, inner])
+        return keras.layers.LayerNormalization(name="norm")(x)
 
     name = f"transformer {layers} x {d_model}"
     return _body(name, stack, length, vocabulary, d_model)
@@ -126,8 +130,11 @@ def recurrent(cell, units, width=None, vocabulary=None, length=None):
     width = units[0] if width is None else _checks.check_int("width", width, 1)
 
     def stack(x):
-        for size in units:
-            x = _CELLS[cell](size, return_sequences=True)(x)
+        for number, size in enumerate(units, 1):
+            layer = _CELLS[cell](
+                size, return_sequences=True, name=f"{cell}_{number}"
+            )
+            x = layer(x)
         return x
 
     return _body(
@@ -162,6 +169,7 @@ def _body(name, stack, length, vocabulary, width):
         else:
             vocabulary = _checks.check_int("vocabulary", vocabulary, 1)
             inputs = keras.Input((length,), dtype="int32")
-            outputs = stack(keras.layers.Embedding(vocabulary, width)(inputs))
+            table = keras.layers.Embedding(vocabulary, width, name="embedding")
+            outputs = stack(table(inputs))
         model = keras.Model(inputs, outputs)
     return Body(name, model, outputs.shape[-1], length)

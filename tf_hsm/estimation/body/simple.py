@@ -53,6 +53,7 @@ def dense_of(shape, units, use_bias, activation, setting):
     return Formula(
         (*shape[:-1], units),
         saved=numbers * size + kept,
+        tensor_bytes=numbers * size,
         backward_bytes=vectors * shape[-1] * size,
         forward=forward,
         backward=backward,
@@ -68,6 +69,7 @@ def embedding(layer, shapes, setting):
     return Formula(
         (*shape, layer.output_dim),
         saved=numbers * size,
+        tensor_bytes=numbers * size,
         forward=work,
         backward=work,
         touched=tokens,
@@ -92,6 +94,7 @@ def kept(copies, flops, passes, ops):
         return Formula(
             shape,
             saved=copies * numbers * size,
+            tensor_bytes=numbers * size,
             backward_bytes=numbers * size,
             forward=work,
             backward=work.times(2),
@@ -108,6 +111,7 @@ def activation(layer, shapes, setting):
     return Formula(
         shape,
         saved=numbers * size + more,
+        tensor_bytes=numbers * size,
         backward_bytes=numbers * size,
         forward=work,
         backward=work.times(2),
@@ -134,7 +138,13 @@ def merged(layer, shapes, setting):
     shape = tuple(layer.compute_output_shape(shapes))
     numbers, size = math.prod(shape), setting.compute_itemsize
     work = elementwise(numbers, size, len(shapes) - 1, len(shapes) + 1)
-    return Formula(shape, saved=numbers * size, forward=work, backward=work)
+    return Formula(
+        shape,
+        saved=numbers * size,
+        tensor_bytes=numbers * size,
+        forward=work,
+        backward=work,
+    )
 
 
 def pooled(layer, shapes, setting):
@@ -145,6 +155,7 @@ def pooled(layer, shapes, setting):
     return Formula(
         shape,
         saved=math.prod(shape) * size,
+        tensor_bytes=math.prod(shape) * size,
         backward_bytes=numbers * size,
         forward=work,
         backward=work.times(2),
@@ -171,6 +182,7 @@ def convolution(layer, shapes, setting):
     return Formula(
         shape,
         saved=numbers * size + kept,
+        tensor_bytes=numbers * size,
         backward_bytes=math.prod(shapes[0]) * size,
         forward=forward,
         backward=backward,

@@ -10,7 +10,7 @@ from tf_hsm.estimation.body.layer_part import Formula
 from tf_hsm.runtime import private_keras
 
 
-def formula(layer, shapes, dtypes, output, setting):
+def formula(layer, shapes, dtypes, output, fill=None):
     """Traces a call of a layer and its gradient, and counts both.
 
     Args:
@@ -18,15 +18,14 @@ def formula(layer, shapes, dtypes, output, setting):
       shapes: of its inputs, all sizes known.
       dtypes: of its inputs, names.
       output: the shape of its output.
-      setting: the `Setting`.
+      fill: makes args and kwargs of a list of inputs; None: they are the args.
 
     Returns:
       A `Formula`. What it saves are the tensors that its gradient reads.
     """
-    del setting
     try:
         with private_keras.without_values():
-            return _formula(layer, shapes, dtypes, output)
+            return _formula(layer, shapes, dtypes, output, fill)
     # A layer of the user's own may do anything, and this is no call of it.
     except Exception as error:
         reason = " ".join(str(error).split())[:100]
@@ -34,7 +33,7 @@ def formula(layer, shapes, dtypes, output, setting):
         return Formula(output, uncounted=(what,))
 
 
-def _formula(layer, shapes, dtypes, output):
+def _formula(layer, shapes, dtypes, output, fill):
     if isinstance(layer, keras.layers.Layer) and not layer.built:
         layer = private_keras.built_without_values(layer, shapes)
     with tf.Graph().as_default() as graph:
@@ -48,12 +47,14 @@ def _formula(layer, shapes, dtypes, output):
         with tf.GradientTape() as tape:
             watched = [t for t in [*inputs, *weights] if t.dtype.is_floating]
             tape.watch(watched)
+            args, kwargs = fill(inputs) if fill else (inputs, {})
             if isinstance(layer, keras.layers.Layer):
+                kwargs = kwargs | _training(layer)
                 outputs, _ = layer.stateless_call(
-                    weights, states, *inputs, **_training(layer)
+                    weights, states, *args, **kwargs
                 )
             else:
-                outputs = layer(*inputs)
+                outputs = layer(*args, **kwargs)
         outputs = [t for t in tf.nest.flatten(outputs) if t.dtype.is_floating]
         forward = graph.get_operations()[given:]
         if outputs and watched:
@@ -65,10 +66,11 @@ def _formula(layer, shapes, dtypes, output):
     made = {t.ref() for op in forward for t in op.outputs}
     read = {t.ref() for op in backward for t in op.inputs}
     kept = {t.ref() for t in outputs} | (made & read)
-    saved = sum(graph_flops.bytes_of(t.deref()) for t in kept)
+    saved = [graph_flops.bytes_of(t.deref()) for t in kept]
     return Formula(
         output,
-        saved=saved,
+        saved=sum(saved),
+        tensor_bytes=max(saved, default=0),
         backward_bytes=sum(
             math.prod(shape) * tf.as_dtype(dtype).size
             for shape, dtype in zip(shapes, dtypes, strict=True)

@@ -80,6 +80,7 @@ def _projection(name, setting, width, narrow):
         parameter_bytes=table.bytes,
         gradient_bytes=table.dense_gradient,
         saved_bytes=size * tokens * (width + narrow),
+        tensor_bytes=size * tokens * width,
         backward_bytes=size * tokens * (2 * width + narrow),
         forward=Work(products, moved, 8),
         backward=Work(2 * products, 2 * moved, 10),

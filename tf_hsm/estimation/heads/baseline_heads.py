@@ -60,6 +60,7 @@ class BaselineHead(Head):
             # Repeated rows, those of all levels joined.
             "gradient_bytes": table.sparse_gradient(rows),
             "saved_bytes": numbers * size,
+            "tensor_bytes": max(copies) * size,
             "backward_bytes": numbers * size,
             "forward": Work(products, 3 * size * numbers, 20),
             "backward": Work(2 * products, 6 * size * numbers, 40),
@@ -76,6 +77,7 @@ class BaselineHead(Head):
         return {
             "gradient_bytes": table.dense_gradient,
             "saved_bytes": logits * width * size,
+            "tensor_bytes": dense,
             # Measured: 9 to 11 dense gradients at once, one of them the result.
             "backward_bytes": 9 * dense,
             "forward": Work(

@@ -34,9 +34,15 @@ class FullHead(Head):
                 gradient_bytes=table.dense_gradient,
                 # The logits; the loss makes their gradient beside them.
                 saved_bytes=logits * size + logits * max(size, 4),
+                tensor_bytes=logits * size,
                 forward_bytes=logits * max(size, 4),
                 backward_bytes=logits * size + tokens * width * size,
-                forward=Work(products + 4 * logits, moved + 16 * logits, 6),
+                forward=Work(
+                    products + 4 * logits,
+                    moved + 16 * logits,
+                    6,
+                    softmax=logits,
+                ),
                 backward=Work(2 * products + logits, 2 * moved + 8 * logits, 5),
                 **table.of_slots(setting.slots),
             )
@@ -72,9 +78,15 @@ class SampledHead(Head):
                 gradient_bytes=table.sparse_gradient(rows),
                 saved_bytes=size * (2 * rows * width + tokens * width)
                 + 2 * size * logits,
+                tensor_bytes=size * logits,
                 forward_bytes=2 * size * logits,
                 backward_bytes=2 * size * (rows * width + logits),
-                forward=Work(products + elementwise + 6 * logits, moved, 30),
+                forward=Work(
+                    products + elementwise + 6 * logits,
+                    moved,
+                    30,
+                    softmax=logits,
+                ),
                 backward=Work(
                     2 * products + 2 * elementwise + 2 * logits, 2 * moved, 40
                 ),

@@ -81,15 +81,16 @@ def of_tree(tree, counts=None):
 def of_two_level(num_classes, counts=None):
     """Returns that of `Tree.two_level(num_classes)`, without its arrays."""
     sizes = two_level_sizes(num_classes)
-    if sizes.size == 1:
-        return Passed(num_classes, num_classes, sizes, np.ones(1))
     shares = _counts(counts, num_classes)
-    if shares is None:
-        masses = sizes / num_classes
-    else:
+    if shares is not None:
         shares = _checks.check_counts(shares, num_classes)
         if not shares.any():
             raise ValueError("all counts are zero; no class ever occurs")
+    if sizes.size == 1:
+        return Passed(num_classes, num_classes, sizes, np.ones(1))
+    if shares is None:
+        masses = sizes / num_classes
+    else:
         begins = np.append(0, np.cumsum(sizes)[:-1])
         masses = np.add.reduceat(shares / shares.sum(), begins)
     return Passed(

@@ -74,6 +74,7 @@ class TreeHead(Head):
             + kept
             + sorted_inputs
             + self._plan_bytes(batch),
+            "tensor_bytes": max(size * batch * width, kept),
             "backward_bytes": size * batch * width,
             "forward": Work(2 * products, cost.bytes / 2, 1),
             "backward": Work(products * (1 if kept else 2), cost.bytes / 2, 1),
@@ -96,6 +97,7 @@ class TreeHead(Head):
             "forward_bytes": size * batch * _padded(width)
             + kept
             + self._plan_bytes(batch),
+            "tensor_bytes": max(size * batch * width, kept),
             "backward_bytes": size * batch * width,
             "forward": Work(3 * products, 1.5 * cost.bytes, 1),
         }

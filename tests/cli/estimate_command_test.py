@@ -1,0 +1,132 @@
+"""`python -m tf_hsm estimate`."""
+
+import json
+
+import keras
+import pytest
+
+import tf_hsm
+from tf_hsm.cli import program
+
+HEAD = ["estimate", "--classes=10k", "--width=30", "--batch=8"]
+
+
+def run(capsys, *flags):
+    assert program.main(list(flags)) in (0, None)
+    return capsys.readouterr().out
+
+
+def fail(capsys, *flags):
+    try:
+        code = program.main(list(flags))
+    except SystemExit as error:
+        code = error.code
+    assert code not in (0, None)
+    return capsys.readouterr().err
+
+
+def test_a_head(capsys):
+    text = run(capsys, *HEAD, "--memory=24GB", "--in_place=adagrad")
+    assert "fits in 24 GB: yes" in text
+    assert "hierarchical" in text
+
+
+def test_a_body_and_heads(capsys):
+    text = run(
+        capsys,
+        *HEAD,
+        "--body=lstm:2x32",
+        "--vocabulary=1k",
+        "--length=5",
+        "--heads=full,sampled,adaptive",
+        "--corpus=1M",
+        "--counts=zipf",
+    )
+    assert len([x for x in text.splitlines() if x.startswith("lstm 32")]) == 3
+    assert "hours/epoch" in text
+
+
+def test_json_is_that_of_the_function(capsys):
+    values = json.loads(run(capsys, *HEAD, "--json", "--optimizer=sgd"))
+    found = tf_hsm.estimate(
+        None, classes=10_000, width=30, batch=8, optimizer="sgd"
+    )
+    assert values == json.loads(json.dumps(found.to_dict()))
+
+
+def test_a_saved_model(capsys, tmp_path):
+    inputs = keras.Input((5,), dtype="int32")
+    x = keras.layers.Embedding(50, 6)(inputs)
+    head = tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(50))
+    model = keras.Model(inputs, head(x))
+    model.save(tmp_path / "model.keras")
+    text = run(
+        capsys, "estimate", f"--model={tmp_path}/model.keras", "--batch=4"
+    )
+    assert "HierarchicalSoftmax" in text
+    assert f"{50 * 6 + head.tree.num_rows * 7:,}" in text
+
+
+def test_a_tree_and_counts(capsys, tmp_path):
+    tf_hsm.Tree.huffman([5, 3, 2, 1]).save(tmp_path / "tree.npz")
+    (tmp_path / "counts.txt").write_text("5\n3\n2\n1\n")
+    text = run(
+        capsys,
+        "estimate",
+        f"--tree={tmp_path}/tree.npz",
+        f"--counts={tmp_path}/counts.txt",
+        "--width=3",
+        "--batch=2",
+    )
+    assert "hierarchical" in text
+
+
+def test_largest(capsys):
+    flags = ["estimate", "--classes=1M", "--width=100", "--memory=4GB"]
+    text = run(capsys, *flags, "--largest=batch")
+    value = int(text.split()[4].replace(",", ""))
+    assert value == tf_hsm.estimate.largest(
+        classes="1M", width=100, memory="4GB"
+    )
+    values = json.loads(run(capsys, *flags, "--largest=batch", "--json"))
+    assert values["largest"] == values["batch"] == value
+
+
+def test_machines(capsys):
+    text = run(capsys, "estimate", "--machine=list")
+    assert "nvidia-h100" in text
+    slow = json.loads(run(capsys, *HEAD, "--json"))["milliseconds"]
+    flags = [*HEAD, "--json", "--machine=nvidia-h100"]
+    assert json.loads(run(capsys, *flags))["milliseconds"] < slow
+
+
+def test_replicas(capsys):
+    text = run(capsys, *HEAD, "--replicas=4", "--network=10GB")
+    assert "on each of 4 devices" in text
+
+
+def test_a_picture(capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    run(capsys, *HEAD, f"--plot={tmp_path}/out.svg")
+    assert (tmp_path / "out.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "--batch is missing"),
+        (["--batch=4"], "nothing to estimate"),
+        (["--batch=x"], "--batch"),
+        (["--batch=4", "--body=lstmm:3"], "another form"),
+        (["--batch=4", "--model=none.keras"], "none.keras"),
+        (["--batch=4", "--model=a", "--body=lstm:3"], "--model and --body"),
+        (["--batch=4", "--tree=a", "--heads=full"], "--tree and --heads"),
+        (["--batch=4", "--classes=9"], "width"),
+        (["--classes=9", "--largest=batch"], "--largest needs --memory"),
+        (["--classes=9", "--width=2", "--batch=4", "--machine=x"], "machine"),
+    ],
+)
+def test_bad_flags(capsys, flags, message):
+    text = fail(capsys, "estimate", *flags)
+    assert message in text
+    assert "Traceback" not in text

@@ -1,0 +1,271 @@
+"""`tf_hsm.estimate` as a user calls it."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import tf_hsm
+from tf_hsm.estimation import report
+from tf_hsm.estimation.result import PROCESS_BYTES
+
+MACHINE = {"flops": 1e11, "read_write": 1e10, "memory": 16e9, "op": 1e-6}
+
+
+def estimate(*args, **kwargs):
+    return tf_hsm.estimate(*args, **{"machine": MACHINE, "batch": 8, **kwargs})
+
+
+def test_the_question_that_began_it():
+    """10 million classes x 300, batches of 400 sequences of 100 steps."""
+    found = estimate(
+        None,
+        ["hierarchical", "gather", "full"],
+        classes="10M",
+        width=300,
+        batch=400,
+        steps=100,
+        optimizer="sgd",
+        memory="24GB",
+    )
+    tree, gather, full = found
+    assert tree.parameter_bytes == pytest.approx(12e9, rel=0.01)
+    # Copies of groups, their gradients, and these once more.
+    copies = 3 * 4 * 40_000 * 3163 * 300
+    assert gather.peak_bytes - gather.parameter_bytes == pytest.approx(
+        copies, rel=0.02
+    )
+    # Logits for all classes, and their gradients.
+    assert full.peak_bytes > 2 * 4 * 40_000 * 10_000_000
+    in_place = estimate(
+        None,
+        classes="10M",
+        width=300,
+        batch=400,
+        steps=100,
+        in_place=True,
+        memory="24GB",
+    )
+    assert in_place.fits
+    assert in_place.gradient_bytes == 0
+    assert in_place.peak_bytes < 14e9
+    assert not gather.fits and not full.fits
+
+
+def test_totals_are_sums_of_parts():
+    found = estimate("lstm:2x16", classes=100, vocabulary=50, steps=5, width=9)
+    for name in ("parameters", "parameter_bytes", "slot_bytes", "saved_bytes"):
+        parts = sum(getattr(p, name) for p in found.parts)
+        assert getattr(found, name) == parts
+    assert found.milliseconds == pytest.approx(
+        1000 * sum(map(sum, found.seconds))
+    )
+    assert found.tokens_per_second == pytest.approx(
+        8 * 5 / found.milliseconds * 1000
+    )
+    assert [p.name for p in found.parts][-2:] == ["projection", "hierarchical"]
+    assert found.parts[-2].parameters == 16 * 9 + 9
+    assert found.flops[1] > found.flops[0] > 0
+
+
+def test_a_model_with_its_head():
+    inputs = keras.Input((5,), dtype="int32")
+    x = keras.layers.Embedding(50, 6)(inputs)
+    x = keras.layers.GRU(7, return_sequences=True)(x)
+    head = tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(50))
+    model = keras.Model(inputs, head(x))
+    found = estimate(model)
+    weights = sum(int(np.prod(v.shape)) for v in model.weights)
+    assert found.parameters == weights
+    assert found.setting.steps == 5
+    assert found.parts[-1].kind == "HierarchicalSoftmax"
+    # The same, put together.
+    other = estimate("gru:7", head.tree, steps=5, vocabulary=50)
+    assert other.parts[-1].parameters == found.parts[-1].parameters
+
+
+def test_nothing_is_made():
+    found = estimate(
+        tf_hsm.estimate.transformer(layers=96, d_model=12_288, heads=96),
+        "full",
+        classes=50_257,
+        batch=1,
+    )
+    # GPT-3's layers (Brown et al., 2020): 175 billion with its embedding.
+    assert found.parameters == pytest.approx(174.6e9, rel=0.01)
+
+
+def test_epochs_and_memory():
+    found = estimate(None, classes=1000, width=8, corpus_tokens="10M")
+    hours = 1e7 / found.tokens_per_second / 3600
+    assert found.hours_per_epoch == pytest.approx(hours)
+    assert found.memory == 16e9
+    assert found.fits
+    spare = 16e9 - found.peak_bytes - PROCESS_BYTES
+    assert found.spare_bytes == pytest.approx(spare)
+    small = estimate(None, classes=1000, width=8, memory="1MB")
+    assert not small.fits
+    unknown = estimate(
+        None, classes=1000, width=8, machine={"flops": 1, "read_write": 1}
+    )
+    assert unknown.fits is None
+    assert unknown.spare_bytes is None
+    assert unknown.hours_per_epoch is None
+
+
+def test_replicas_save_time_not_flops():
+    one = estimate("lstm:64", classes=1000, batch=64, steps=10)
+    four = estimate(
+        "lstm:64", classes=1000, batch=64, steps=10, replicas=4, network="1TB"
+    )
+    assert four.setting.batch == 16
+    assert four.parameter_bytes == one.parameter_bytes
+    work = sum(four.flops[:2])
+    assert 4 * work == pytest.approx(sum(one.flops[:2]), rel=0.02)
+    assert four.tokens_per_second > 2 * one.tokens_per_second
+    slow = estimate(
+        "lstm:64", classes=1000, batch=64, steps=10, replicas=4, network="1MB"
+    )
+    assert slow.tokens_per_second < one.tokens_per_second
+    dense = [p for p in four.parts if p.kind == "LSTM"]
+    wire = 2 * 3 / 4 * sum(p.gradient_bytes for p in dense)
+    assert four.replicas.wire_bytes > wire
+
+
+def test_an_adaptive_optimizer_costs_memory():
+    sgd, adam, none = (
+        estimate("lstm:256", steps=10, optimizer=name)
+        for name in ("sgd", "adam", None)
+    )
+    assert sgd.slot_bytes == 0
+    assert adam.slot_bytes == 2 * adam.parameter_bytes
+    assert adam.peak_bytes > sgd.peak_bytes > none.peak_bytes
+    assert none.gradient_bytes == none.saved_bytes == 0
+    assert none.flops[1:] == (0, 0)
+    assert none.milliseconds < sgd.milliseconds / 2
+
+
+def test_types():
+    for dtype, size, saved in (
+        ("float32", 4, 1),
+        ("bfloat16", 2, 0.5),
+        ("mixed_bfloat16", 4, 0.5),
+    ):
+        found = estimate("lstm:32", steps=4, dtype=dtype)
+        assert found.parameter_bytes == size * found.parameters
+        reference = estimate("lstm:32", steps=4)
+        assert found.saved_bytes == saved * reference.saved_bytes
+
+
+def test_tables():
+    found = estimate("lstm:2x16", classes="1M", steps=5, corpus_tokens=1e6)
+    text = str(found)
+    for what in ("lstm_2", "hierarchical", "total", "peak memory", "fits in"):
+        assert what in text
+    # Right columns end at one place.
+    ends = {len(line) for line in text.splitlines()[1:5]}
+    assert len(ends) == 1
+    assert "hours" in text
+    many = estimate(
+        None, ["full", "sampled", "map_fn"], classes=500, width=4, memory="1kB"
+    )
+    lines = str(many).splitlines()
+    assert len(lines) == 5
+    assert lines[1].startswith("full") and lines[1].endswith("no")
+    assert len(many) == 3 and many[1].name == "sampled"
+    kinds = report.table([{"a": "x", "kind": "y", "n": "1"}])
+    assert kinds == ["a  kind  n", "x  y     1"]
+
+
+def test_parts_that_are_alike_share_a_row():
+    found = estimate("transformer:9x32:2", classes=50, steps=4)
+    lines = str(found).splitlines()
+    assert len(lines) < 20 < len(found.parts)
+    (line,) = [x for x in lines if x.startswith("attention_1 (x 9)")]
+    one = next(p for p in found.parts if p.name == "attention_1")
+    assert f"{9 * one.parameters:,}" in line
+    few = estimate("transformer:2x32:2", classes=50, steps=4)
+    assert "attention_2 " in str(few)
+
+
+def test_dicts_are_for_json():
+    found = estimate("gru:16", classes=50, steps=5, replicas=2)
+    values = json.loads(json.dumps(found.to_dict()))
+    assert values["parameters"] == found.parameters
+    assert values["replicas"] == 2
+    assert len(values["parts"]) == len(found.parts)
+    assert sum(
+        part["milliseconds"]["forward"] for part in values["parts"]
+    ) == pytest.approx(1000 * sum(s[0] for s in found.seconds))
+    several = estimate(None, ["full", "sampled"], classes=9, width=2)
+    assert len(json.loads(json.dumps(several.to_dict()))["estimates"]) == 2
+
+
+def test_what_cannot_be_counted_is_listed():
+    found = estimate("lstm:8", steps=3, optimizer="ftrl")
+    assert "Ftrl" in found.uncounted[0]
+    assert "not counted: lstm" in str(found)
+
+
+def test_pictures(tmp_path):
+    pytest.importorskip("matplotlib")
+    found = estimate("lstm:2x16", classes=100, steps=5)
+    found.plot(tmp_path / "one.svg")
+    text = (tmp_path / "one.svg").read_text()
+    assert "lstm_2" in text and "roofline" in text
+    many = estimate(None, ["full", "sampled"], classes=50, width=4)
+    many.plot(tmp_path / "many.svg")
+    assert "sampled" in (tmp_path / "many.svg").read_text()
+    large = estimate("transformer:9x32:2", steps=4)
+    large.plot(tmp_path / "large.png")
+    with pytest.raises(ValueError, match="xyz"):
+        found.plot(tmp_path / "one.xyz")
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {}, "nothing to estimate"),
+        ((), {"classes": 9}, "width, that of the head's inputs, is missing"),
+        (("lstm:8",), {"batch": 0}, "batch is 0"),
+        (("lstm:8",), {"steps": 0}, "steps is 0"),
+        (("lstm:8",), {"replicas": 0}, "replicas is 0"),
+        (("lstm:8",), {"optimizer": "adamm"}, "optimizer is 'adamm'"),
+        (("lstm:8",), {"dtype": "int8"}, "dtype is 'int8'"),
+        (("lstm:8",), {"memory": "24 apples"}, "memory is '24 apples'"),
+        (("lstm:8",), {"machine": "abacus"}, "machine is 'abacus'"),
+        (("lstm:8",), {"network": "x"}, "network is 'x'"),
+        (("lstm:8",), {"counts": "zipf"}, "counts is given, but no head"),
+        (("lstm:8",), {"in_place": True}, "in_place is given, but no head"),
+        (("lstmm:8",), {}, "the body 'lstmm:8' has another form"),
+        (("lstm:0",), {}, "has width 0"),
+        (("lstm:8x",), {}, "another form"),
+        (("embedding:8",), {}, "vocabulary"),
+        ((3,), {}, "body must be a Keras model"),
+        (("lstm:8", "full"), {}, "which needs the number of its classes"),
+        (("lstm:8", "ful"), {"classes": 9}, "head is 'ful'"),
+        (("lstm:8", []), {"classes": 9}, "head is empty"),
+        (("lstm:8", 3.5), {}, "head must be a Tree"),
+        (("lstm:8",), {"classes": "lots"}, "classes is 'lots'"),
+        (("lstm:8",), {"classes": 9, "counts": "zip"}, "counts is 'zip'"),
+        (
+            ("lstm:8", keras.layers.Dense(9)),
+            {"in_place": True},
+            "in_place is for a head given by name",
+        ),
+        (
+            ("lstm:8", tf_hsm.Tree.two_level(8)),
+            {"classes": 9},
+            "classes is 9, but head has 8",
+        ),
+        (
+            (keras.layers.Dense(3),),
+            {"vocabulary": 9},
+            "vocabulary is 9, but is for a body given as text",
+        ),
+    ],
+)
+def test_bad_arguments(args, kwargs, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        estimate(*args, **kwargs)

@@ -1,0 +1,212 @@
+"""Parts of heads: against built layers, other functions, and by hand."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import trees
+from tf_hsm import baselines
+from tf_hsm.estimation import heads, slots
+from tf_hsm.estimation.heads import passed
+from tf_hsm.estimation.setting import Setting
+
+WIDTH, BATCH = 6, 40
+
+
+def setting_of(optimizer="adam", dtype="float32", batch=BATCH):
+    return Setting(batch, 1, dtype, dtype, slots.of(optimizer))
+
+
+def total(parts, name):
+    return sum(getattr(part, name) for part in parts)
+
+
+def bytes_of(variables):
+    return sum(
+        math.prod(v.shape) * tf.as_dtype(v.dtype).size for v in variables
+    )
+
+
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_trees_that_are_passed(name):
+    """The masses of groups, against paths one by one."""
+    tree = trees.CATALOGUE[name]()
+    counts = np.random.default_rng(0).integers(1, 9, tree.num_classes)
+    found = passed.of_tree(tree, counts)
+    masses = np.zeros(tree.num_groups)
+    for c in range(tree.num_classes):
+        row = tree.class_rows[c]
+        while row >= 0:
+            masses[tree.row_groups[row]] += counts[c] / counts.sum()
+            row = tree.group_parents[tree.row_groups[row]]
+    np.testing.assert_allclose(found.masses, masses, atol=1e-12)
+    np.testing.assert_array_equal(found.fanouts, np.diff(tree.group_offsets))
+    np.testing.assert_allclose(
+        found.touched_groups(7), np.sum(1 - (1 - np.minimum(masses, 1)) ** 7)
+    )
+    assert found.passes(10) == pytest.approx(10 * masses.sum())
+    assert found.logits(10) == pytest.approx(10 * masses @ found.fanouts)
+
+
+@pytest.mark.parametrize("num_classes", [1, 2, 3, 7, 100, 1013, 10_007])
+@pytest.mark.parametrize("counts", [None, "zipf", "drawn"])
+def test_two_levels_without_the_tree(num_classes, counts):
+    if counts == "drawn":
+        counts = np.random.default_rng(1).integers(9, size=num_classes) + 1
+    tree = tf_hsm.Tree.two_level(num_classes)
+    there, here = passed.of_tree(tree, counts), passed.of(num_classes, counts)
+    assert there.num_rows == here.num_rows
+    np.testing.assert_array_equal(there.fanouts, here.fanouts)
+    np.testing.assert_allclose(there.masses, here.masses, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("rule", [None, "sgd", "adagrad", "lazy_adam"])
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_a_tree_byte_for_byte(dtype, rule, use_bias):
+    tree = trees.CATALOGUE["random"]()
+    layer = tf_hsm.layers.HierarchicalSoftmax(
+        tree, optimizer=rule, use_bias=use_bias, dtype=dtype
+    )
+    layer.build((None, WIDTH))
+    for head in (
+        heads.of(layer),
+        heads.head(tree, optimizer=rule, use_bias=use_bias),
+    ):
+        (part,) = head.parts(setting_of(dtype=dtype), WIDTH)
+        assert part.parameter_bytes == bytes_of(layer.weights)
+        optimizer = layer.optimizer
+        if optimizer is None:
+            optimizer = keras.optimizers.Adam()
+            optimizer.build(layer.trainable_variables)
+        own = [
+            v
+            for v in optimizer.variables
+            if v is not optimizer.iterations and "learning_rate" not in v.path
+        ]
+        assert part.slot_bytes == bytes_of(own)
+        assert (part.gradient_bytes == 0) == (rule is not None)
+
+
+def test_a_tree_moves_what_it_touches():
+    """The gradient has the rows of the groups that a batch passes."""
+    tree = tf_hsm.Tree.two_level(10_000)
+    (part,) = heads.head(tree).parts(setting_of(), WIDTH)
+    labels = np.random.default_rng(0).integers(10_000, size=BATCH)
+    weights = tf.Variable(tf.zeros([tree.num_rows, WIDTH]))
+    biases = tf.Variable(tf.zeros([tree.num_rows]))
+    with tf.GradientTape() as tape:
+        losses = tf_hsm.hierarchical_softmax_loss(
+            weights, biases, labels, tf.zeros([BATCH, WIDTH]), tree
+        )
+    gradients = tape.gradient(losses, [weights, biases])
+    measured = sum(
+        g.values.numpy().nbytes + g.indices.numpy().nbytes for g in gradients
+    )
+    assert part.gradient_bytes == pytest.approx(measured, rel=0.1)
+
+
+def test_flops_are_those_of_the_expected_cost():
+    tree, counts = trees.CATALOGUE["huffman_4ary"](), np.arange(1, 152)
+    cost = tree.expected_cost(counts, batch=BATCH, dim=WIDTH)
+    for rule in (None, "sgd"):
+        head = heads.head(tree, counts=counts, optimizer=rule)
+        (part,) = head.parts(setting_of(), WIDTH)
+        flops = part.forward.flops + part.backward.flops
+        assert flops == pytest.approx(cost.flops)
+
+
+@pytest.mark.parametrize("name", ["two_level_100", "random", "chain_50"])
+@pytest.mark.parametrize("function", ["gather", "embedding_lookup"])
+def test_copies_are_those_of_the_baselines(name, function):
+    tree = trees.CATALOGUE[name]()
+    (part,) = heads.head(function, tree).parts(setting_of("sgd"), WIDTH)
+    biases = part.gradient_bytes * 1 / WIDTH
+    found = part.saved_bytes + part.backward_bytes + part.gradient_bytes
+    expected = baselines.peak_bytes(function, tree, BATCH, WIDTH, 4)
+    # The gradient has biases and numbers of rows beside the copies.
+    assert expected <= found <= expected + 4 * biases
+    assert part.parameters == tree.num_rows * (WIDTH + 1)
+
+
+def test_map_fn_makes_dense_gradients():
+    tree = trees.CATALOGUE["random"]()
+    (part,) = heads.head("map_fn", tree).parts(setting_of("sgd"), WIDTH)
+    found = part.saved_bytes + part.backward_bytes + part.gradient_bytes
+    expected = baselines.peak_bytes("map_fn", tree, BATCH, WIDTH, 4)
+    assert found == pytest.approx(expected, rel=0.05)
+
+
+def test_a_full_softmax_by_hand():
+    (part,) = heads.head("full", 1000).parts(setting_of(), WIDTH)
+    assert part.parameters == 1000 * 7
+    assert part.gradient_bytes == part.parameter_bytes == 28_000
+    assert part.slot_bytes == 56_000
+    product = 2 * BATCH * 1000 * WIDTH
+    assert product <= part.forward.flops <= product + 10 * BATCH * 1000
+    assert 2 * product <= part.backward.flops <= 2 * product + BATCH * 1000
+    assert part.forward.softmax == BATCH * 1000
+
+
+def test_a_sampled_softmax_by_hand():
+    head = heads.head("sampled", 1000, num_sampled=50)
+    (part,) = head.parts(setting_of(), WIDTH)
+    assert part.parameters == 1000 * 7
+    rows = BATCH + 50
+    assert part.gradient_bytes == rows * (4 * 7 + 16)
+    product = 2 * BATCH * 50 * WIDTH
+    assert product <= part.forward.flops <= 2 * product
+
+
+@pytest.mark.parametrize("tail", ["flat", "two_level"])
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_adaptive_byte_for_byte(tail, use_bias):
+    options = {"cutoffs": [20, 100], "tail": tail, "use_bias": use_bias}
+    layer = tf_hsm.layers.AdaptiveSoftmax(500, **options)
+    layer.build((None, 64))
+    parts = heads.of(layer).parts(setting_of(), 64)
+    assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(layer.trainable_variables)
+    assert total(parts, "slot_bytes") == bytes_of(optimizer.variables[2:])
+    named = heads.head("adaptive", 500, **options).parts(setting_of(), 64)
+    assert total(named, "parameters") == total(parts, "parameters")
+
+
+def test_an_adaptive_head_whose_layer_is_not_built_stays_so():
+    layer = tf_hsm.layers.AdaptiveSoftmax(50_000)
+    parts = heads.of(layer).parts(setting_of(), 256)
+    assert not layer.built
+    layer.build((None, 256))
+    assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
+
+
+def test_large_tables_are_made_by_blocks():
+    head = heads.head("hierarchical", 10_000_000)
+    (part,) = head.parts(setting_of(), 300)
+    assert part.making_bytes < 1e9
+    (full,) = heads.head("full", 10_000_000).parts(setting_of(), 300)
+    assert full.making_bytes == 2 * 4 * 300 * 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: heads.head("soft", 3), "head is 'soft'; it must be"),
+        (lambda: heads.head("full", 0), "classes is 0"),
+        (lambda: heads.head("full", 3, optimizer="sgd"), "no step in place"),
+        (lambda: heads.head("hierarchical", 3, counts="x"), "counts is 'x'"),
+        (lambda: heads.head("hierarchical", 3, optimizer="x"), "optimizer"),
+        (lambda: heads.head("hierarchical", 3, counts=[1, 2]), "counts"),
+        (lambda: heads.head("hierarchical", 3, counts=[0, 0, 0]), "all count"),
+        (lambda: heads.of("full"), "head must be a Tree"),
+        (lambda: heads.of(True), "head must be a Tree"),
+    ],
+)
+def test_bad_arguments(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()

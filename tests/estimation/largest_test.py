@@ -1,0 +1,100 @@
+"""`tf_hsm.estimate.largest`: the answer fits, a tenth more does not."""
+
+import keras
+import pytest
+
+import tf_hsm
+from tf_hsm.estimation import inverse
+
+largest = tf_hsm.estimate.largest
+
+
+@pytest.mark.parametrize(
+    ("what", "arguments"),
+    [
+        ("batch", {"classes": "1M", "steps": 20}),
+        ("batch", {"classes": "1M", "steps": 20, "in_place": "adagrad"}),
+        ("batch", {"head": "full", "classes": 10_000}),
+        ("length", {"classes": 10_000, "batch": 16}),
+        ("width", {"classes": 50_000, "batch": 16, "steps": 4}),
+        ("classes", {"batch": 16, "steps": 4}),
+        ("classes", {"batch": 16, "head": "gather"}),
+    ],
+)
+def test_the_next_does_not_fit(what, arguments):
+    arguments = {"memory": "4GB", "head": "hierarchical", **arguments}
+    head = arguments.pop("head")
+    value = largest("gru:64", head, what=what, **arguments)
+    name = "steps" if what == "length" else what
+
+    def fits(value):
+        if what == "width":
+            found = tf_hsm.estimate(f"gru:{value}", head, **arguments)
+        else:
+            found = tf_hsm.estimate(
+                "gru:64", head, **arguments, **{name: value}
+            )
+        return found.fits
+
+    if what != "batch":
+        arguments.setdefault("batch", 1)
+    assert fits(value)
+    assert not fits(value + 1)
+    assert not fits(value + value // 10 + 1)
+
+
+def test_a_transformer_keeps_whole_heads():
+    value = largest(
+        "transformer:2x64:8", steps=32, batch=4, memory="2GB", what="width"
+    )
+    assert tf_hsm.estimate(
+        f"transformer:2x{value // 8 * 8}:8", steps=32, batch=4, memory="2GB"
+    ).fits
+
+
+def test_a_width_without_a_body():
+    value = largest(classes=1000, batch=4, memory="1GB", what="width")
+    assert value > 1000
+
+
+def test_more_may_fit_beyond_the_first_limit(monkeypatch):
+    """A larger step may keep less."""
+
+    class Found:
+        def __init__(self, value):
+            self.fits = value <= 100 or 108 <= value <= 120
+
+    monkeypatch.setattr(
+        inverse, "estimate", lambda *_, batch, **__: Found(batch)
+    )
+    assert largest(memory="1GB", what="batch") == 120
+
+
+@pytest.mark.parametrize(
+    ("args", "arguments", "message"),
+    [
+        (("lstm:8",), {"what": "depth"}, "what is 'depth'; it must be one of"),
+        (("lstm:8",), {"batch": 3}, "batch is 3, but is what is looked for"),
+        (("lstm:8", ["full"]), {}, "head is a list"),
+        (("lstm:8",), {"memory": "1kB"}, "not even 1 fits: lstm 8 needs"),
+        (("lstm:8",), {"memory": "x"}, "memory is 'x'"),
+        (
+            (keras.Sequential([keras.Input((3,)), keras.layers.Dense(3)]),),
+            {"what": "width"},
+            "the width of a Sequential cannot be changed",
+        ),
+        (
+            ("lstm:8", tf_hsm.Tree.two_level(9)),
+            {"what": "classes"},
+            "the classes of a Tree cannot be changed",
+        ),
+        (
+            ("lstm:8",),
+            {"what": "batch", "memory": 1e17},
+            "there is no largest",
+        ),
+    ],
+)
+def test_bad_arguments(args, arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        largest(*args, **{"memory": "2GB", **arguments})

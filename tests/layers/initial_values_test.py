@@ -1,0 +1,67 @@
+"""Large tables are filled by blocks of rows."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tf_hsm.layers import _initial_values as initial_values
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(initial_values, "MOST_AT_ONCE", 4000)
+    monkeypatch.setattr(initial_values, "BLOCK_BYTES", 4 * 10 * 7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+@pytest.mark.parametrize(
+    "initializer",
+    [
+        keras.initializers.GlorotUniform(seed=3),
+        keras.initializers.HeNormal(seed=3),
+        keras.initializers.VarianceScaling(mode="fan_out", seed=3),
+        keras.initializers.RandomNormal(stddev=0.02, seed=3),
+    ],
+)
+def test_blocks_have_the_scale_of_the_whole(small_blocks, initializer, dtype):
+    shape = (2003, 7)
+    filled = initial_values.by_blocks(initializer)(shape, dtype=dtype)
+    assert filled.shape == shape and filled.dtype == dtype
+    values = tf.cast(filled, tf.float64).numpy()
+    whole = tf.cast(initializer(shape, dtype=dtype), tf.float64).numpy()
+    assert np.std(values) == pytest.approx(np.std(whole), rel=0.05)
+    assert np.abs(values).max() == pytest.approx(np.abs(whole).max(), rel=0.35)
+    # No block is like another one, and no row is left out.
+    assert len(np.unique(values[:, 0])) > (100 if dtype == "float32" else 50)
+    assert np.abs(values).max(axis=1).min() > 0
+    again = initial_values.by_blocks(initializer)(shape, dtype=dtype)
+    np.testing.assert_array_equal(tf.cast(again, tf.float64), values)
+
+
+def test_small_tables_are_as_keras_makes_them():
+    initializer = keras.initializers.GlorotUniform(seed=3)
+    np.testing.assert_array_equal(
+        initial_values.by_blocks(initializer)((50, 7)), initializer((50, 7))
+    )
+
+
+def test_other_initializers_are_left_alone(small_blocks):
+    for initializer in (keras.initializers.Zeros(), np.ones):
+        assert initial_values.by_blocks(initializer) is initializer
+
+
+def test_a_layer_whose_table_is_large(small_blocks):
+    """It trains in place: the table is the variable's own."""
+    tree = tf_hsm.Tree.two_level(1000)
+    layer = tf_hsm.layers.HierarchicalSoftmax(tree, optimizer="sgd")
+    x = np.random.default_rng(0).normal(size=(64, 7)).astype(np.float32)
+    labels = np.arange(64)
+    inputs = keras.Input((7,))
+    model = keras.Model(inputs, layer(inputs))
+    layer.optimizer.learning_rate = 0.5
+    model.compile("sgd", layer.loss)
+    before = model.evaluate(x, labels, verbose=0)
+    model.fit(x, labels, epochs=5, verbose=0)
+    assert model.evaluate(x, labels, verbose=0) < before
