@@ -131,13 +131,20 @@ _ALL = [
         bodies.recurrent(10_000, 256, "GRU", [512]),
         heads.full(10_000),
     ),
-    Model(
-        "transformer-6x512",
-        8,
-        128,
-        32_000,
-        bodies.transformer(32_000, layers=6, width=512, heads=8),
-        heads.full(32_000),
+    *(
+        Model(
+            name,
+            8,
+            128,
+            32_000,
+            bodies.transformer(32_000, layers=6, width=512, heads=8),
+            heads.full(32_000),
+            optimizer=optimizer,
+        )
+        for name, optimizer in (
+            ("transformer-6x512", "adam"),
+            ("transformer-6x512-sgd", "sgd"),
+        )
     ),
     Model(
         "transformer-hierarchical",
