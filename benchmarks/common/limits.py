@@ -1,64 +1,69 @@
 """Refuses what cannot fit into memory or takes far too long, untried."""
 
-from benchmarks.common import implementations, machine, units
-from tf_hsm import baselines
+import dataclasses
+
+from benchmarks.common import machine, units
+from tf_hsm.estimation import heads, memory, slots, step_time
+from tf_hsm.estimation.machine import Machine
+from tf_hsm.estimation.setting import Setting
 
 # Allocators round up, and the rest of the machine is not idle.
 _USABLE_SHARE = 0.9
 
-# kMaxKeptBytes of cc/core: above it the op makes probabilities again instead of
-# keeping them.
-_MAX_KEPT_BYTES = 256 << 20
+_OPTIMIZERS = {"forward": None, "forward_backward": "sgd", "sgd": "sgd"}
 
 
-def step_bytes(name, phase, tree, case, work):
-    """Estimates what a step needs beside parameters and inputs.
+def part_of(name, phase, tree, case):
+    """Estimates a step of one of `implementations.IMPLEMENTATIONS`.
 
-    The baselines' figures are those of `tf_hsm.baselines.peak_bytes`. Ours are
-    the float32 probabilities, as long as they are kept, and the weight gradient
-    of the touched rows. A dense gradient is once more there as it is applied,
-    times the learning rate.
+    Returns:
+      A `tf_hsm.estimation.part.Part`.
     """
-    itemsize = implementations.itemsize(case)
-    width = case.sizes.width
-    gradient = phase != "forward"
-    if name == "ours":
-        probs = 4 * int(work.scored_rows.sum())
-        if probs > _MAX_KEPT_BYTES:
-            probs = 0
-        touched = int(work.touched_rows.sum()) * (width + 1) * itemsize
-        return probs + touched if gradient else probs
-    implementation = implementations.IMPLEMENTATIONS[name]
-    update = 0
-    if phase == "sgd" and not implementation.sparse:
-        update = implementation.num_rows(tree) * width * itemsize
-    return update + baselines.peak_bytes(
-        "full_softmax" if name == "full" else name,
-        tree,
-        case.sizes.batch,
-        width,
-        itemsize,
-        gradient,
+    what = "hierarchical" if name == "ours" else name
+    part = estimated(what, tree, case, _OPTIMIZERS[phase])
+    return part.untrained() if phase == "forward" else part
+
+
+def estimated(what, tree, case, optimizer, rule=None):
+    """Estimates a step of a head.
+
+    Args:
+      what: its name, for `tf_hsm.estimate.head`.
+      tree: the tree of the case.
+      case: a `Case`.
+      optimizer: of the model, a name or a Keras optimizer.
+      rule: in place, instead; or None.
+
+    Returns:
+      A `tf_hsm.estimation.part.Part`.
+    """
+    setting = Setting(
+        case.sizes.batch, 1, case.dtype, case.dtype, slots.of(optimizer)
     )
+    counts = "zipf" if case.labels == "zipf" else None
+    head = heads.head(what, tree, counts=counts, optimizer=rule)
+    (part,) = head.parts(setting, case.sizes.width)
+    return part
 
 
-def step_seconds(name, phase, tree, case, rates):
-    """Estimates how long a step of the slow ones takes, at least.
+def step_bytes(part):
+    """Returns what a step needs beside parameters and slots that are there."""
+    part = dataclasses.replace(part, making_bytes=0)
+    return memory.peak_bytes([part]) - memory.persistent_bytes([part])
 
-    full multiplies all classes with all examples, once forward and twice
-    backward, and so do all others on a tree that is one group. The gradient of
-    map_fn is made dense for each group of each example: zeros written, then
-    read and added to the sum. Others count as 0.
-    """
-    classes, width = case.sizes.num_classes, case.sizes.width
-    if name == "full" or tree.depth == 1:
-        products = 1 if phase == "forward" else 3
-        return products * 2 * case.sizes.batch * classes * width / rates.flops
-    if name == "map_fn" and phase != "forward":
-        dense = tree.num_rows * width * implementations.itemsize(case)
-        groups = case.sizes.batch * tree.depth
-        return 3 * groups * dense / rates.read_write
-    return 0.0
+
+def step_seconds(part, rates, dtype):
+    """Returns what a step takes at least, at `machine_rates.Rates`."""
+    here = Machine(
+        "here",
+        {"float32": rates.flops},
+        rates.read,
+        rates.read_write,
+        op=0.0,
+        half=0.0,
+    )
+    passes = (part.forward, part.backward, part.update)
+    return sum(step_time.of_work(work, here, dtype) for work in passes)
 
 
 def of(settings):

@@ -92,15 +92,16 @@ class _Point:
 
     def prepare(self, bench, name, phase, rates):
         """Returns (step, None), or (None, why it is refused)."""
-        case, tree, work = self._case, self._tree, self._work
+        case, tree = self._case, self._tree
+        part = limits.part_of(name, phase, tree, case)
         implementation = implementations.IMPLEMENTATIONS[name]
         parameters = workbench.parameters(
             implementation.num_rows(tree), case, not implementation.sparse
         )
         return bench.prepare(
             [parameters],
-            limits.step_bytes(name, phase, tree, case, work),
-            limits.step_seconds(name, phase, tree, case, rates),
+            limits.step_bytes(part),
+            limits.step_seconds(part, rates, case.dtype),
             lambda made: implementations.make_step(
                 implementation.loss, phase, made, tree, case
             ),

@@ -41,7 +41,7 @@ def estimate(name, threads, values):
         "float32",
         slots.of(optimizer_of(model)),
     )
-    parts = _parts(model, setting)
+    parts = parts_of(model, setting)
     seconds = step_time.seconds(parts, machine.of(values), setting)
     return {
         "parameters": sum(p.parameter_bytes for p in parts),
@@ -57,7 +57,7 @@ def estimate(name, threads, values):
     }
 
 
-def _parts(model, setting):
+def parts_of(model, setting):
     """The parts of a body and a head, or of the Keras model that has both."""
     head = estimated_heads.head(
         model.head.what, model.head.num_classes, **model.head.options

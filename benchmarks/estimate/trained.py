@@ -38,11 +38,11 @@ def measure(name, threads, repetitions, calibrates):
     machine.use_threads(threads)
     _start_tensorflow()
     model = models.MODELS[name]
-    batches = _batches(model, _BATCHES)
+    batches = batches_of(model, _BATCHES)
     gc.collect()
     before = machine.resident_bytes()
     machine.restart_peak()
-    training = _training_of(model)
+    training = training_of(model)
     for batch in batches:
         training.step(*batch)
     peak = machine.peak_bytes() - before
@@ -57,8 +57,8 @@ def measure(name, threads, repetitions, calibrates):
     return {
         "process": before,
         "peak": peak,
-        "parameters": _bytes_of(training.variables()),
-        "slots": _bytes_of(training.slots()),
+        "parameters": bytes_of(training.variables()),
+        "slots": bytes_of(training.slots()),
         "gradients": training.gradient_bytes(*batches[0]),
         **timed,
     }
@@ -112,7 +112,7 @@ def _start_tensorflow():
     )
 
 
-def _batches(model, count):
+def batches_of(model, count):
     """Returns inputs and uniform labels for so many steps."""
     rng = np.random.default_rng(0)
     shape = [model.batch] + [model.length] * (model.length is not None)
@@ -132,7 +132,8 @@ def _batches(model, count):
     ]
 
 
-def _training_of(model):
+def training_of(model):
+    """Makes a model with its optimizer, ready for `step(inputs, labels)`."""
     if isinstance(model.head, heads.LayerHead):
         return _KerasTraining(model)
     return _FunctionTraining(model)
@@ -245,7 +246,8 @@ def _slots(optimizer):
     ]
 
 
-def _bytes_of(variables):
+def bytes_of(variables):
+    """Returns the bytes of variables."""
     return sum(
         int(np.prod(v.shape)) * tf.as_dtype(v.dtype).size for v in variables
     )

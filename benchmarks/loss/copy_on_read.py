@@ -12,7 +12,6 @@ import tensorflow as tf
 
 import tf_hsm
 from benchmarks.common import (
-    floors,
     implementations,
     limits,
     machine,
@@ -56,11 +55,10 @@ def measure(case, reader, phase, settings):
     name, loss = READERS[reader]
     tree = workloads.make_tree(case)
     labels = workloads.draw_labels(case, settings.repetitions)
-    work = floors.work(tree, labels[0])
     parameter_bytes = implementations.parameter_bytes(tree.num_rows, case)
     refusal = room.refusal(
         parameter_bytes,
-        limits.step_bytes(name, phase, tree, case, work)
+        limits.step_bytes(limits.part_of(name, phase, tree, case))
         + (parameter_bytes if loss is _gather_of_tensor else 0),
         seconds=0,
     )

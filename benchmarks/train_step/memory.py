@@ -37,7 +37,7 @@ def measure(case, rule, name, threads):
     peak = machine.peak_bytes()
     step = steps.make_step(name, optimizer, parameters, tree, case)
     peak = max(peak, memory.peak_of(step, labels, inputs))
-    slots = steps.slot_bytes(name, rule, tree.num_rows, case)
+    slots = steps.estimated(name, rule, tree, case).slot_bytes
     return {
         "parameters": implementations.parameter_bytes(tree.num_rows, case),
         "slots": slots,

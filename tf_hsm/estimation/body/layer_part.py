@@ -12,6 +12,7 @@ from tf_hsm.runtime import private_keras
 # Of a random initializer of Keras: the numbers of the generator, scaled and
 # shifted, each in tensors of their own while the variable is filled.
 _INITIAL_COPIES = 2
+_INDEX_BYTES = 4  # of a row of a sparse gradient: ids are int32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,8 @@ def part(name, kind, variables, formula, setting):
             continue
         rows, size = formula.touched, math.prod(shape) * BYTES[dtype]
         if rows is not None:
-            size = rows * (math.prod(shape[1:]) * BYTES[dtype] + 8)
+            row_bytes = math.prod(shape[1:]) * BYTES[dtype]
+            size = rows * (row_bytes + _INDEX_BYTES)
         gradient += size
         slot_bytes += slots.slot_bytes(shape, dtype)
         update += slots.update(shape, dtype, rows)

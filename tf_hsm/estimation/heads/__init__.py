@@ -4,7 +4,8 @@ import keras
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm.estimation.heads import baseline_heads, passed
+from tf_hsm._units import read_amount
+from tf_hsm.estimation.heads import baseline_heads, cut_head, passed
 from tf_hsm.estimation.heads.adaptive_head import AdaptiveHead
 from tf_hsm.estimation.heads.flat_heads import FullHead, SampledHead
 from tf_hsm.estimation.heads.head import Head
@@ -19,7 +20,16 @@ NAMES = ("hierarchical", "adaptive", "full", "sampled", *_COPIES)
 __all__ = ["NAMES", "Head", "Tree", "head", "of", "of_layer"]
 
 
-def head(what, classes=None, *, counts=None, optimizer=None, **options):
+def head(
+    what,
+    classes=None,
+    *,
+    counts=None,
+    optimizer=None,
+    shards=None,
+    network=1.25e9,
+    **options,
+):
     """Describes a head, for `tf_hsm.estimate`.
 
     Args:
@@ -32,6 +42,9 @@ def head(what, classes=None, *, counts=None, optimizer=None, **options):
         adaptive head without counts has "zipf", for which it is made.
       optimizer: of a tree of this package: what updates it in place, a name or
         one of `tf_hsm.optimizers`; None: it has a gradient.
+      shards: of a tree of this package: devices over which it is cut by subtree
+        (docs/distribution.md); None: it is whole.
+      network: bytes a second between these, in each direction.
       **options: `use_bias` of a tree or "full"; `num_sampled` of "sampled";
         what `AdaptiveSoftmax` takes, of "adaptive".
 
@@ -56,13 +69,28 @@ def head(what, classes=None, *, counts=None, optimizer=None, **options):
     if what == "hierarchical":
         if optimizer is not None:
             optimizer = in_place.get(optimizer)
+        if shards is not None:
+            return cut_head.of(
+                what,
+                classes
+                if isinstance(classes, Tree)
+                else Tree.two_level(classes),
+                _checks.check_int("shards", shards, 1),
+                counts,
+                read_amount("network", network, "B"),
+                rule=optimizer,
+                **options,
+            )
         found = passed.of(classes, counts)
         return TreeHead(what, found.num_classes, found, optimizer, **options)
-    if optimizer is not None:
-        raise ValueError(
-            f"a head that is {what!r} makes no step in place; leave out "
-            "in_place, or take 'hierarchical'"
-        )
+    for value, cannot in (
+        (optimizer, "makes no step in place; leave out in_place"),
+        (shards, "is not cut over devices; leave out shards"),
+    ):
+        if value is not None:
+            raise ValueError(
+                f"a head that is {what!r} {cannot}, or take 'hierarchical'"
+            )
     if what in _COPIES:
         found = passed.of(classes, counts)
         return baseline_heads.of(what, classes, found, what, **options)
@@ -81,6 +109,16 @@ def of_layer(layer, counts=None):
     """Returns the head that a Keras layer is; None if it is none."""
     if isinstance(layer, AdaptiveSoftmax):
         return _adaptive(layer, counts)
+    if isinstance(layer, HierarchicalSoftmax) and layer.plan is not None:
+        return cut_head.CutHead(
+            layer.name,
+            layer.tree.num_classes,
+            layer.plan,
+            passed.counts_of(counts, layer.tree.num_classes),
+            layer.plan.step.network,
+            layer.optimizer,
+            layer.use_bias,
+        )
     if isinstance(layer, HierarchicalSoftmax):
         return TreeHead(
             layer.name,

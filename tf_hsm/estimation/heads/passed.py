@@ -68,7 +68,7 @@ def of_tree(tree, counts=None):
       ValueError: counts are neither.
     """
     rows = tree_masses.row_masses(
-        tree._arrays, tree._levels, _counts(counts, tree.num_classes)
+        tree._arrays, tree._levels, counts_of(counts, tree.num_classes)
     )
     return Passed(
         tree.num_classes,
@@ -81,7 +81,7 @@ def of_tree(tree, counts=None):
 def of_two_level(num_classes, counts=None):
     """Returns that of `Tree.two_level(num_classes)`, without its arrays."""
     sizes = two_level_sizes(num_classes)
-    shares = _counts(counts, num_classes)
+    shares = counts_of(counts, num_classes)
     if shares is not None:
         shares = _checks.check_counts(shares, num_classes)
         if not shares.any():
@@ -116,7 +116,8 @@ def zipf(num_classes, counts=_ZIPF):
     return _zipf(num_classes)
 
 
-def _counts(counts, num_classes):
+def counts_of(counts, num_classes):
+    """Returns the counts that a text stands for; others as they are."""
     return zipf(num_classes, counts) if isinstance(counts, str) else counts
 
 

@@ -47,8 +47,15 @@ class TreeHead(Head):
             parameters=table.parameters,
             parameter_bytes=table.bytes,
             constant_bytes=self._array_bytes(),
-            seconds=lambda machine: _seconds(passed, setting, width, machine),
             **make(setting, width, table, cost),
+        )
+        # In place a touched number is read and written once, and its slots.
+        moved = None
+        if self.rule is not None:
+            moved = 2 * setting.itemsize
+            moved += 2 * part.slot_bytes / part.parameters
+        part = dataclasses.replace(
+            part, seconds=lambda machine: _seconds(cost, passed, moved, machine)
         )
         ranking = _RANKING_BYTES * passed.num_classes
         filling = max(part.filling_bytes, ranking)
@@ -110,9 +117,20 @@ class TreeHead(Head):
         )
 
 
-def _seconds(passed, setting, width, machine):
-    cost = passed.cost(setting.tokens, width, machine.cost_model)
-    return cost.milliseconds / 1000
+def _seconds(cost, passed, moved, machine):
+    """Seconds of a step, of which the cost is known but for the machine.
+
+    Args:
+      cost: an `ExpectedCost`.
+      passed: the `Passed`.
+      moved: bytes for each touched number; None: as the cost model says.
+      machine: a `Machine`.
+    """
+    model = machine.cost_model
+    if moved is not None:
+        weight = 1e3 * moved / machine.read_write
+        model = dataclasses.replace(model, weight=weight)
+    return passed.cost(cost.batch, cost.width, model).milliseconds / 1000
 
 
 def _keeps(num_bytes, width, limit):

@@ -1,0 +1,111 @@
+"""Estimates of small models, against their variables and gradients."""
+
+import pytest
+
+from benchmarks.estimate import bodies, estimated, heads, report, trained
+from benchmarks.estimate.models import Model
+from tf_hsm.estimation import slots
+from tf_hsm.estimation.setting import Setting
+
+BATCH, LENGTH, VOCABULARY, CLASSES = 16, 6, 60, 200
+BODIES = {
+    "nothing": (bodies.nothing, None, 12),
+    "embedding": (bodies.embedding(VOCABULARY, 12), VOCABULARY, None),
+    "rnn": (
+        bodies.recurrent(VOCABULARY, 8, "SimpleRNN", [12, 12]),
+        VOCABULARY,
+        None,
+    ),
+    "lstm": (bodies.recurrent(VOCABULARY, 8, "LSTM", [12]), VOCABULARY, None),
+    "gru": (bodies.recurrent(VOCABULARY, 8, "GRU", [9, 12]), VOCABULARY, None),
+    "transformer": (
+        bodies.transformer(VOCABULARY, layers=2, width=12, heads=3),
+        VOCABULARY,
+        None,
+    ),
+    "grouped": (
+        bodies.transformer(VOCABULARY, layers=1, width=12, heads=4, kv_heads=2),
+        VOCABULARY,
+        None,
+    ),
+}
+HEADS = {
+    "full": heads.full(CLASSES),
+    "hierarchical": heads.hierarchical(CLASSES),
+    "in place": heads.hierarchical(CLASSES, "adagrad"),
+    "adaptive": heads.adaptive(CLASSES),
+    "gather": heads.baseline("gather", CLASSES),
+    "embedding_lookup": heads.baseline("embedding_lookup", CLASSES),
+    "map_fn": heads.baseline("map_fn", CLASSES),
+    "sampled": heads.baseline("sampled", 1200),  # more than it samples
+}
+CASES = [
+    *((body, "hierarchical", "adam") for body in BODIES),
+    *((body, "full", "adagrad") for body in ("lstm", "transformer")),
+    *(("embedding", head, "adam") for head in HEADS),
+    *(("gru", "in place", o) for o in ("sgd", "lazy_adam", "rmsprop")),
+]
+
+
+@pytest.mark.parametrize(("body", "head", "optimizer"), CASES)
+def test_variables_slots_and_gradients(body, head, optimizer):
+    make, vocabulary, width = BODIES[body]
+    length = None if body in ("nothing", "embedding") else LENGTH
+    model = Model(
+        "small",
+        BATCH,
+        length,
+        vocabulary,
+        make,
+        HEADS[head],
+        optimizer=optimizer,
+        width=width,
+    )
+    training = trained.training_of(model)
+    batch = trained.batches_of(model, 1)[0]
+    training.step(*batch)
+    setting = Setting(
+        BATCH,
+        model.steps,
+        "float32",
+        "float32",
+        slots.of(trained.optimizer_of(model)),
+    )
+    parts = estimated.parts_of(model, setting)
+    variables = trained.bytes_of(training.variables())
+    assert sum(p.parameter_bytes for p in parts) == variables
+    assert sum(p.slot_bytes for p in parts) == trained.bytes_of(
+        training.slots()
+    )
+    gradients = sum(p.gradient_bytes for p in parts)
+    measured = training.gradient_bytes(*batch)
+    # Which rows of a tree are touched is drawn.
+    assert gradients == pytest.approx(measured, rel=0.3 if length else 0.6)
+    if head == "full" and body != "nothing":
+        assert gradients == measured
+
+
+def test_what_counts_as_right():
+    measured = {
+        "parameters": 100,
+        "slots": 0,
+        "gradients": 100,
+        "peak": 1e9,
+        "ms": 10.0,
+        "process": report.PROCESS_BYTES,
+    }
+    same = report.judge(measured, measured)
+    assert all(figure["ok"] for figure in same.values())
+    other = {
+        **measured,
+        "parameters": 101,
+        "gradients": 103,
+        "peak": 1.21e9,
+        "ms": 12.6,
+    }
+    wrong = report.judge(measured, other)
+    assert [name for name in wrong if wrong[name]["ok"]] == ["slots"]
+    line = report.line("model", wrong, 2e9)
+    assert line.count("*") == 4
+    assert "2.00 GB" in line or "2 GB" in line
+    assert "peak 1" in report.summary([same, wrong])
