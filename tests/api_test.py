@@ -19,8 +19,11 @@ MODULES = (
 )
 # Those whose other public methods are listed too.
 CLASSES = (
+    tf_hsm.Comparison,
     tf_hsm.CostModel,
+    tf_hsm.Estimate,
     tf_hsm.ExpectedCost,
+    tf_hsm.Machine,
     tf_hsm.distribute.Cluster,
     tf_hsm.distribute.Plan,
     tf_hsm.Forest,
@@ -61,6 +64,8 @@ def lines_of(name, value):
 def public_api():
     """One line per public name, in order."""
     lines = []
+    for name, value in vars(tf_hsm.estimate).items():
+        lines += lines_of(f"tf_hsm.estimate.{name}", value)
     for module_name in MODULES:
         module = importlib.import_module(module_name)
         for name in public_names(module):
@@ -79,6 +84,7 @@ def test_public_api():
 
 
 API = """
+tf_hsm.Comparison(estimates)
 tf_hsm.CostModel(call=0.4, floor=0.0, weight=1.3e-06, logit=1.4e-06,
     product=3.1e-08)
 tf_hsm.CostModel.calibrate(width=512, repetitions=5)
@@ -90,6 +96,8 @@ tf_hsm.CostModel.product
 tf_hsm.CostModel.products(self, rows, examples, width)
 tf_hsm.CostModel.weight
 tf_hsm.CostModel.weights(self, rows, width)
+tf_hsm.Estimate(name, parts, seconds, setting, machine, memory=None,
+    corpus_tokens=None, replicas=None)
 tf_hsm.ExpectedCost(rows_per_example, touched_rows, flops, bytes, milliseconds,
     batch, width)
 tf_hsm.Forest(group_offsets, group_parents, class_rows)
@@ -103,6 +111,9 @@ tf_hsm.Forest.root_groups
 tf_hsm.Forest.row_children
 tf_hsm.Forest.row_classes
 tf_hsm.Forest.row_groups
+tf_hsm.Machine(name, flops, read, read_write, memory=None, op=1e-05,
+    iteration=5e-05, fresh=None, transpose=0.0, softmax=0.0, half=8.0,
+    cost_model=None)
 tf_hsm.Tree(group_offsets, group_parents, class_rows, names=None)
 tf_hsm.Tree.adaptive(counts, num_clusters='auto', batch=1024, width=512,
     tail='flat', min_head=None, cost_model=None, cutoffs=None)
@@ -210,6 +221,10 @@ tf_hsm.distribute.copy_weights(source, target)
 tf_hsm.distribute.plan(tree, devices, counts=None, batch=None, dim=None,
     top=256, *, slots=1, dtype='float32', network=1250000000.0, memory=None,
     cost_model=None)
+tf_hsm.estimate(body=None, head=None, *, batch, steps=None, width=None,
+    classes=None, counts=None, vocabulary=None, dtype=None, optimizer='adam',
+    in_place=None, corpus_tokens=None, memory=None, machine=None, replicas=1,
+    shards=None, network=1250000000.0)
 tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,
     vectors, indices, tree, optimizer, loss_weights=None, ignore_class=None,
     stochastic_rounding=None, seed=0)

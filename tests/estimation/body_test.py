@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_hsm
 from tf_hsm.estimation import body, slots
 from tf_hsm.estimation.body import formulas, graph_flops, traced
 from tf_hsm.estimation.setting import Setting
@@ -323,6 +324,19 @@ def test_bodies_without_values_have_no_memory():
     assert sum(p.parameters for p in parts) == (
         10_000_000 * 50_000 + 2 * 4 * 50_000 * (50_000 + 50_000 + 1)
     )
+
+
+def test_models_of_users_without_values():
+    with tf_hsm.estimate.without_values():
+        inputs = keras.Input((STEPS,), dtype="int32")
+        x = layers.Embedding(10_000_000, 3_000)(inputs)
+        head = tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(5000))
+        model = keras.Model(inputs, head(layers.GRU(8)(x)))
+    parts = body.of(model).parts(SETTING)
+    assert parts[0].parameters == 3e10
+    assert parts[-1].kind == "HierarchicalSoftmax"
+    # What is made later has values.
+    assert np.all(layers.Dense(2, bias_initializer="ones")(np.ones([1, 1])))
 
 
 def test_formulas_are_not_for_classes_that_inherit():

@@ -36,8 +36,8 @@ def test_the_question_that_began_it():
     assert gather.peak_bytes - gather.parameter_bytes == pytest.approx(
         copies, rel=0.02
     )
-    # Logits for all classes, and their gradients.
-    assert full.peak_bytes > 2 * 4 * 40_000 * 10_000_000
+    # Logits for all classes, whose gradients take their place.
+    assert full.peak_bytes > 4 * 40_000 * 10_000_000
     in_place = estimate(
         None,
         classes="10M",
@@ -143,7 +143,7 @@ def test_a_head_cut_over_devices_fits():
         whole.parameter_bytes / 8, rel=0.05
     )
     slow = estimate(None, shards=8, network="1MB", **options)
-    assert slow.milliseconds > 10 * cut.milliseconds
+    assert slow.milliseconds > 2 * cut.milliseconds
 
 
 def test_an_adaptive_optimizer_costs_memory():

@@ -55,9 +55,7 @@ def moments(parts):
         yield [*always, *saved, (i, "forward_bytes")]
     for i in reversed(range(len(parts))):
         gradients.append((i, "gradient_bytes"))
-        now = [(i, "backward_bytes")]
-        if i + 1 < len(parts):
-            now.append((i + 1, "update_bytes"))
+        now = [(i, "backward_bytes"), (i, "update_bytes")]
         yield [*always, *saved, *gradients, *now]
         saved.remove((i, "saved_bytes"))
     updates = [(i, "update_bytes") for i in range(len(parts))]

@@ -48,11 +48,12 @@ def estimate(
     ...     width=300, batch=400))
 
     Args:
-      body: what makes the inputs of the head: a Keras model or layer, built or
-        not; what `estimate.transformer` or `estimate.recurrent` returns; a text
-        such as "lstm:2x2048", "gru:512", "transformer:6x512:8" (layers, width,
-        heads) or "embedding:300"; or None, for a head alone. A Keras model may
-        contain its head.
+      body: what makes the inputs of the head: a built Keras model or layer (one
+        that is too large, within `estimate.without_values()`); what
+        `estimate.transformer` or `estimate.recurrent` returns; a text such as
+        "lstm:2x2048", "gru:512", "transformer:6x512:8" (layers, width, heads)
+        or "embedding:300"; or None, for a head alone. A Keras model may contain
+        its head.
       head: a `tf_hsm.Tree`; a Keras layer (`HierarchicalSoftmax`,
         `AdaptiveSoftmax`, `Dense`); what `estimate.head` returns; or, together
         with `classes`, one of "hierarchical" (a two-level tree), "adaptive",

@@ -22,9 +22,9 @@ def peak_bytes(parts):
     Variables are made part by part, then slots. A step is walked through in its
     order: each forward adds what it saves; each backward, from the last part to
     the first, frees that and adds gradients. A variable is updated as soon as
-    its gradient is there, beside the backward of the part before; TensorFlow
-    starts all updates that wait before it goes on with one, so that in the end
-    their temporary tensors meet.
+    its gradient is there, while other gradients of the part are made;
+    TensorFlow starts all updates that wait before it goes on with one, so that
+    in the end their temporary tensors meet.
 
     Args:
       parts: a list of `Part`s, in the order of the forward.
@@ -40,12 +40,13 @@ def peak_bytes(parts):
     for part in parts:
         heap.add(part.saved_bytes, part.tensor_bytes)
         heap.note((part.forward_bytes, part.tensor_bytes))
-    updating = (0, 0)
     for part in reversed(parts):
         heap.add(part.gradient_bytes, part.gradient_bytes)
-        heap.note((part.backward_bytes, part.tensor_bytes), updating)
+        heap.note(
+            (part.backward_bytes, part.tensor_bytes),
+            (part.update_bytes, part.parameter_bytes),
+        )
         heap.add(-part.saved_bytes, part.tensor_bytes)
-        updating = (part.update_bytes, part.parameter_bytes)
     heap.note(*((part.update_bytes, part.parameter_bytes) for part in parts))
     return heap.peak
 

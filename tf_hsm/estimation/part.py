@@ -96,8 +96,8 @@ class Part:
       forward: the `Work` of a forward.
       backward: that of a backward.
       update: that of the optimizer.
-      seconds: given a `Machine`, what a step takes where `Work` does not tell;
-        else None.
+      seconds: given a `Machine`, what forward and backward take together where
+        their `Work` does not tell; else None.
       uncounted: names of what is not counted here, with a reason.
     """
 

@@ -56,8 +56,7 @@ def _of_part(part, machine, setting):
     )
     if part.seconds is None:
         return passes
-    # Known as a whole: the passes share it as they would by the formula.
-    whole, total = part.seconds(machine), sum(passes)
-    if not total:
-        return (whole / 3, whole * 2 / 3, 0.0)
-    return tuple(whole * one / total for one in passes)
+    # Known as a whole: the two passes share it as they would by the formula.
+    whole, (forward, backward, update) = part.seconds(machine), passes
+    share = forward / (forward + backward) if forward + backward else 1 / 3
+    return (whole * share, whole * (1 - share), update)

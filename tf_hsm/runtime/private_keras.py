@@ -151,7 +151,14 @@ _WITHOUT_VALUES = "uninitialized_variables"
 
 @contextlib.contextmanager
 def without_values():
-    """Variables made within have shapes and types, but no memory, ever."""
+    """Variables of Keras made within have shapes and types, but no memory.
+
+    For models that are too large to be made, and are never to run:
+
+    >>> with tf_hsm.estimate.without_values():
+    ...     model = make_model()
+    >>> tf_hsm.estimate(model, batch=32)
+    """
     waiting = global_state.get_global_attribute(
         _WITHOUT_VALUES, [], set_to_default=True
     )

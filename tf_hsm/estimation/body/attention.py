@@ -9,7 +9,7 @@ from tf_hsm.estimation.body.layer_part import (
 
 # Tensors of the scores `[batch, heads, queries, keys]` that are kept, and that
 # there are beside them for a moment.
-_KEPT, _MOMENT = 2, 2
+_KEPT, _MOMENT = 3, 2
 
 
 def multi_head(layer, shapes, setting):

@@ -27,9 +27,9 @@ class _Cell(NamedTuple):
 
 
 _CELLS = {
-    "LSTM": _Cell(4, 9, 30, 22),
-    "GRU": _Cell(3, 11, 25, 24),
-    "SimpleRNN": _Cell(1, 3, 6, 8),
+    "LSTM": _Cell(4, 10, 30, 22),
+    "GRU": _Cell(3, 12, 25, 24),
+    "SimpleRNN": _Cell(1, 4, 6, 8),
 }
 
 

@@ -23,6 +23,7 @@ class FullHead(Head):
         size = setting.compute_itemsize
         table = Table(classes, width, self.use_bias, setting)
         logits = tokens * classes
+        narrow = logits * size if size < 4 else 0
         products = 2 * logits * width
         moved = size * (logits + tokens * width) + table.bytes
         return [
@@ -32,11 +33,12 @@ class FullHead(Head):
                 parameters=table.parameters,
                 parameter_bytes=table.bytes,
                 gradient_bytes=table.dense_gradient,
-                # The logits; the loss makes their gradient beside them.
-                saved_bytes=logits * size + logits * max(size, 4),
+                # The loss makes the gradient where the logits were, which
+                # are float32 for it.
+                saved_bytes=logits * max(size, 4),
                 tensor_bytes=logits * size,
-                forward_bytes=logits * max(size, 4),
-                backward_bytes=logits * size + tokens * width * size,
+                forward_bytes=narrow,
+                backward_bytes=narrow + tokens * width * size,
                 forward=Work(
                     products + 4 * logits,
                     moved + 16 * logits,

@@ -49,8 +49,9 @@ class TreeHead(Head):
             constant_bytes=self._array_bytes(),
             **make(setting, width, table, cost),
         )
-        # In place a touched number is read and written once, and its slots.
-        moved = None
+        # A touched number is read twice, and its gradient written; in place
+        # it is read and written once, as are its slots.
+        moved = 3 * setting.itemsize
         if self.rule is not None:
             moved = 2 * setting.itemsize
             moved += 2 * part.slot_bytes / part.parameters
@@ -118,18 +119,17 @@ class TreeHead(Head):
 
 
 def _seconds(cost, passed, moved, machine):
-    """Seconds of a step, of which the cost is known but for the machine.
+    """Seconds of forward and backward.
 
     Args:
-      cost: an `ExpectedCost`.
+      cost: the `ExpectedCost`.
       passed: the `Passed`.
-      moved: bytes for each touched number; None: as the cost model says.
+      moved: bytes for each number of touched rows.
       machine: a `Machine`.
     """
-    model = machine.cost_model
-    if moved is not None:
-        weight = 1e3 * moved / machine.read_write
-        model = dataclasses.replace(model, weight=weight)
+    model = dataclasses.replace(
+        machine.cost_model, weight=1e3 * moved / machine.read_write
+    )
     return passed.cost(cost.batch, cost.width, model).milliseconds / 1000
 
 
