@@ -85,6 +85,8 @@ def test_public_api():
 
 API = """
 tf_hsm.Comparison(estimates)
+tf_hsm.Comparison.plot(self, path=None)
+tf_hsm.Comparison.to_dict(self)
 tf_hsm.CostModel(call=0.4, floor=0.0, weight=1.3e-06, logit=1.4e-06,
     product=3.1e-08)
 tf_hsm.CostModel.calibrate(width=512, repetitions=5)
@@ -98,6 +100,25 @@ tf_hsm.CostModel.weight
 tf_hsm.CostModel.weights(self, rows, width)
 tf_hsm.Estimate(name, parts, seconds, setting, machine, memory=None,
     corpus_tokens=None, replicas=None)
+tf_hsm.Estimate.corpus_tokens
+tf_hsm.Estimate.fits
+tf_hsm.Estimate.flops
+tf_hsm.Estimate.gradient_bytes
+tf_hsm.Estimate.hours_per_epoch
+tf_hsm.Estimate.memory
+tf_hsm.Estimate.milliseconds
+tf_hsm.Estimate.parameter_bytes
+tf_hsm.Estimate.parameters
+tf_hsm.Estimate.peak_bytes
+tf_hsm.Estimate.plot(self, path=None)
+tf_hsm.Estimate.replicas
+tf_hsm.Estimate.saved_bytes
+tf_hsm.Estimate.slot_bytes
+tf_hsm.Estimate.spare_bytes
+tf_hsm.Estimate.temporary_bytes
+tf_hsm.Estimate.to_dict(self)
+tf_hsm.Estimate.tokens_per_second
+tf_hsm.Estimate.uncounted
 tf_hsm.ExpectedCost(rows_per_example, touched_rows, flops, bytes, milliseconds,
     batch, width)
 tf_hsm.Forest(group_offsets, group_parents, class_rows)
@@ -114,6 +135,18 @@ tf_hsm.Forest.row_groups
 tf_hsm.Machine(name, flops, read, read_write, memory=None, op=1e-05,
     iteration=5e-05, fresh=None, transpose=0.0, softmax=0.0, half=8.0,
     cost_model=None)
+tf_hsm.Machine.cost_model
+tf_hsm.Machine.fresh
+tf_hsm.Machine.from_dict(values)
+tf_hsm.Machine.half
+tf_hsm.Machine.iteration
+tf_hsm.Machine.memory
+tf_hsm.Machine.op
+tf_hsm.Machine.product(self, product, dtype)
+tf_hsm.Machine.rate(self, dtype)
+tf_hsm.Machine.softmax
+tf_hsm.Machine.to_dict(self)
+tf_hsm.Machine.transpose
 tf_hsm.Tree(group_offsets, group_parents, class_rows, names=None)
 tf_hsm.Tree.adaptive(counts, num_clusters='auto', batch=1024, width=512,
     tail='flat', min_head=None, cost_model=None, cutoffs=None)
@@ -225,6 +258,16 @@ tf_hsm.estimate(body=None, head=None, *, batch, steps=None, width=None,
     classes=None, counts=None, vocabulary=None, dtype=None, optimizer='adam',
     in_place=None, corpus_tokens=None, memory=None, machine=None, replicas=1,
     shards=None, network=1250000000.0)
+tf_hsm.estimate.head(what, classes=None, *, counts=None, optimizer=None,
+    shards=None, network=1250000000.0, **options)
+tf_hsm.estimate.largest(body=None, head=None, *, memory, what='batch',
+    **arguments)
+tf_hsm.estimate.machines
+tf_hsm.estimate.recurrent(cell, units, width=None, vocabulary=None, length=None)
+tf_hsm.estimate.transformer(layers=6, d_model=512, heads=8, d_ff=None,
+    length=128, vocabulary=None, kv_heads=None, causal=True, dropout=0.0,
+    activation='relu')
+tf_hsm.estimate.without_values()
 tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,
     vectors, indices, tree, optimizer, loss_weights=None, ignore_class=None,
     stochastic_rounding=None, seed=0)
