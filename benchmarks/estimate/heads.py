@@ -61,26 +61,17 @@ def full(num_classes):
     )
 
 
-def hierarchical(
-    num_classes, optimizer=None, kernel_initializer="glorot_uniform"
-):
+def hierarchical(num_classes, optimizer=None):
     """Our layer on a tree of two levels, maybe with an optimizer in place."""
 
     def make():
         return tf_hsm.layers.HierarchicalSoftmax(
-            tf_hsm.Tree.two_level(num_classes),
-            optimizer=optimizer,
-            kernel_initializer=kernel_initializer,
+            tf_hsm.Tree.two_level(num_classes), optimizer=optimizer
         )
 
     return LayerHead(
         num_classes, make, "hierarchical", {"optimizer": optimizer}
     )
-
-
-def in_one_op(shape, dtype):
-    """An initializer without copies: those of Keras are several ops."""
-    return tf.raw_ops.RandomUniform(shape=shape, dtype=dtype, seed=1)
 
 
 def adaptive(num_classes):

@@ -182,7 +182,7 @@ _ALL = [
             None,
             None,
             bodies.nothing,
-            heads.hierarchical(10_000_000, "rowwise_adagrad", heads.in_one_op),
+            heads.hierarchical(10_000_000, "rowwise_adagrad"),
             width=300,
             optimizer="sgd",
         )

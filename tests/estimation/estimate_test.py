@@ -171,6 +171,35 @@ def test_types():
         assert found.saved_bytes == saved * reference.saved_bytes
 
 
+def test_a_body_with_one_output_for_a_sequence():
+    """A head after the last state has one label for each sequence."""
+    inputs = keras.Input((5,), dtype="int32")
+    x = keras.layers.Embedding(50, 6)(inputs)
+    for every in (False, True):
+        y = keras.layers.GRU(7, return_sequences=every)(x)
+        found = estimate(keras.Model(inputs, y), "full", classes=9)
+        labels = 8 * (5 if every else 1)
+        assert found.labels == labels
+        assert found.parts[-1].forward.softmax == labels * 9
+    own = keras.layers.Dense(9)(keras.layers.GRU(7)(x))
+    assert estimate(keras.Model(inputs, own)).labels == 8
+
+
+def test_images_are_no_sequences():
+    inputs = keras.Input((12, 12, 1))
+    x = keras.layers.Flatten()(keras.layers.Conv2D(3, 3)(inputs))
+    found = estimate(keras.Model(inputs, keras.layers.Dense(4)(x)))
+    assert found.setting.steps == 1
+    assert "8 examples" in str(found)
+
+
+def test_a_scaled_loss_has_the_slots_of_its_optimizer():
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam())
+    found = estimate("lstm:8", steps=3, optimizer=scaled)
+    assert found.slot_bytes == 2 * found.parameter_bytes
+    assert found.uncounted == ()
+
+
 def test_tables():
     found = estimate("lstm:2x16", classes="1M", steps=5, corpus_tokens=1e6)
     text = str(found)

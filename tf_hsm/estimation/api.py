@@ -1,5 +1,6 @@
 """`tf_hsm.estimate`: what a model will need, before it is made."""
 
+import dataclasses
 import math
 
 from tf_hsm import _checks
@@ -121,8 +122,10 @@ def estimate(
         slots.of(optimizer),
     )
 
+    labels = setting.batch * (body.vectors(steps) if body else steps)
+
     def of_head(head):
-        parts, name = _parts(body, head, setting, width)
+        parts, name = _parts(body, head, setting, width, labels)
         seconds = step_time.seconds(parts, machine, setting)
         if setting.slots.optimizer is None:
             parts = tuple(part.untrained() for part in parts)
@@ -132,6 +135,7 @@ def estimate(
             parts=parts,
             seconds=tuple(seconds),
             setting=setting,
+            labels=labels,
             machine=machine,
             memory=memory,
             corpus_tokens=corpus_tokens,
@@ -221,7 +225,7 @@ def _dtypes(dtype, body):
     return (short if name == short else "float32"), short
 
 
-def _parts(body, head, setting, width):
+def _parts(body, head, setting, width, labels):
     """Returns the parts of the model, and its name."""
     if body is None and head is None:
         raise ValueError(
@@ -229,13 +233,14 @@ def _parts(body, head, setting, width):
             "or by head"
         )
     parts, names = [], []
+    of_labels = dataclasses.replace(setting, batch=labels, steps=1)
     if body is not None:
         parts += body.parts(setting, has_head=head is None)
         names.append(body.name)
         width, found = width or body.width, body.width
         if head is not None and width != found:
             parts.append(
-                bodies.dense(found, width, setting).named("projection")
+                bodies.dense(found, width, of_labels).named("projection")
             )
     if head is not None:
         if width is None:
@@ -243,6 +248,6 @@ def _parts(body, head, setting, width):
                 "width, that of the head's inputs, is missing, as there is no "
                 "body that has one"
             )
-        parts += head.parts(setting, width)
+        parts += head.parts(of_labels, width)
         names.append(head.name)
     return tuple(parts), " + ".join(names)

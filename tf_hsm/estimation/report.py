@@ -39,6 +39,7 @@ def to_dict(estimate):
         "name": estimate.name,
         "batch": setting.batch,
         "steps": setting.steps,
+        "labels": estimate.labels,
         "dtype": setting.dtype,
         "compute_dtype": setting.compute_dtype,
         "optimizer": setting.slots.name,
@@ -172,7 +173,7 @@ def _sentences(estimate):
     lines.append(
         f"  on {estimate.machine.name}: {digits(estimate.milliseconds)} ms a "
         f"step, {digits(estimate.tokens_per_second)} "
-        f"{_labels(estimate.setting)}/s"
+        f"{_labels(estimate)}/s"
     )
     if estimate.replicas:
         replicas = estimate.replicas
@@ -183,15 +184,16 @@ def _sentences(estimate):
     if estimate.hours_per_epoch is not None:
         lines.append(
             f"  an epoch of {short(estimate.corpus_tokens).strip()} "
-            f"{_labels(estimate.setting)}: "
+            f"{_labels(estimate)}: "
             f"{digits(estimate.hours_per_epoch)} hours"
         )
     lines += [f"  not counted: {what}" for what in estimate.uncounted]
     return lines
 
 
-def _labels(setting):
-    return "examples" if setting.steps == 1 else "tokens"
+def _labels(estimate):
+    is_one = estimate.labels == estimate.setting.batch
+    return "examples" if is_one else "tokens"
 
 
 def compare(estimates):
@@ -207,9 +209,7 @@ def compare(estimates):
             "peak": of_bytes(estimate.peak_bytes),
             "FLOP": short(sum(estimate.flops)).strip(),
             "ms": digits(estimate.milliseconds),
-            f"{_labels(estimate.setting)}/s": digits(
-                estimate.tokens_per_second
-            ),
+            f"{_labels(estimate)}/s": digits(estimate.tokens_per_second),
         }
         if estimate.hours_per_epoch is not None:
             row["hours/epoch"] = digits(estimate.hours_per_epoch)

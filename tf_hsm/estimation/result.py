@@ -45,6 +45,7 @@ class Estimate:
       seconds: for each part, `(forward, backward, update)`.
       setting: the step: `batch`, `steps` and types. With replicas, what one of
         them has.
+      labels: in a step of one device.
       machine: the `Machine` that times are for.
       memory: bytes that there are; None if unknown.
       corpus_tokens: labels in an epoch, or None.
@@ -55,6 +56,7 @@ class Estimate:
     parts: tuple[Part, ...]
     seconds: tuple[tuple[float, float, float], ...]
     setting: Setting
+    labels: int
     machine: Machine
     memory: float | None = None
     corpus_tokens: float | None = None
@@ -118,7 +120,7 @@ class Estimate:
     def tokens_per_second(self) -> float:
         """Labels that are learnt from in a second, by all devices."""
         devices = self.replicas.count if self.replicas else 1
-        return 1000 * devices * self.setting.tokens / self.milliseconds
+        return 1000 * devices * self.labels / self.milliseconds
 
     @property
     def hours_per_epoch(self) -> float | None:

@@ -208,6 +208,7 @@ def _by_name(name):
 
 def _base(optimizer):
     """Whose step an optimizer's is, by name; ours have those of Keras'."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     name = type(optimizer).__name__
     return {"LazyAdam": "Adam", "RowwiseAdagrad": "Adagrad"}.get(name, name)
 

@@ -1,6 +1,7 @@
 """What makes the inputs of a head."""
 
 import dataclasses
+import math
 
 import keras
 
@@ -17,6 +18,8 @@ class Body:
       name: in reports.
       model: the model.
       width: of its output, the D of a head.
+      leading: the sizes of its output between batch and width; None for any
+        number of steps.
       length: steps of a sequence that it is for; None: any.
       dtypes: of variables and of activations; None: as the setting says.
     """
@@ -24,8 +27,13 @@ class Body:
     name: str
     model: keras.Model
     width: int
+    leading: tuple
     length: int | None = None
     dtypes: tuple[str, str] | None = None
+
+    def vectors(self, steps) -> int:
+        """Returns the vectors, each for a head's label, of an example."""
+        return math.prod(size or steps for size in self.leading)
 
     def parts(self, setting, has_head=True) -> list[Part]:
         """Returns its parts.
@@ -67,6 +75,7 @@ def of(value):
         value.name,
         value,
         shape[-1],
+        tuple(shape[1:-1]),
         _length(value),
         (policy.variable_dtype, policy.compute_dtype),
     )
@@ -79,5 +88,5 @@ def _length(model):
         return None
     tensor = calls[0].outputs[0]
     shape = tensor.shape
-    is_sequence = len(shape) > 2 or (len(shape) == 2 and "int" in tensor.dtype)
+    is_sequence = len(shape) == 3 or (len(shape) == 2 and "int" in tensor.dtype)
     return shape[1] if is_sequence else None

@@ -172,4 +172,4 @@ def _body(name, stack, length, vocabulary, width):
             table = keras.layers.Embedding(vocabulary, width, name="embedding")
             outputs = stack(table(inputs))
         model = keras.Model(inputs, outputs)
-    return Body(name, model, outputs.shape[-1], length)
+    return Body(name, model, outputs.shape[-1], (length,), length)
