@@ -98,7 +98,7 @@ tf_hsm.CostModel.product
 tf_hsm.CostModel.products(self, rows, examples, width)
 tf_hsm.CostModel.weight
 tf_hsm.CostModel.weights(self, rows, width)
-tf_hsm.Estimate(name, parts, seconds, setting, machine, memory=None,
+tf_hsm.Estimate(name, parts, seconds, setting, labels, machine, memory=None,
     corpus_tokens=None, replicas=None)
 tf_hsm.Estimate.corpus_tokens
 tf_hsm.Estimate.fits
@@ -265,7 +265,7 @@ tf_hsm.estimate.largest(body=None, head=None, *, memory, what='batch',
 tf_hsm.estimate.machines
 tf_hsm.estimate.recurrent(cell, units, width=None, vocabulary=None, length=None)
 tf_hsm.estimate.transformer(layers=6, d_model=512, heads=8, d_ff=None,
-    length=128, vocabulary=None, kv_heads=None, causal=True, dropout=0.0,
+    length=None, vocabulary=None, kv_heads=None, causal=True, dropout=0.0,
     activation='relu')
 tf_hsm.estimate.without_values()
 tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,

@@ -1,5 +1,6 @@
 """Numbers as a person reads and writes them."""
 
+import numbers
 import re
 
 _PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
@@ -47,7 +48,7 @@ def read_amount(name, value, unit=""):
             prefix = "k" if prefix == "K" else prefix.replace("ki", "Ki")
             size = {"": 1, **_PREFIXES, **_BINARY}[prefix]
             number = float(re.sub("[_,]", "", found[1])) * size
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif isinstance(value, numbers.Real) and not isinstance(value, bool):
         number = float(value)
     if number is None or not 0 < number < 1e18:
         example = "24GB" if unit else "10M"

@@ -92,6 +92,13 @@ def test_largest(capsys):
     assert values["largest"] == values["batch"] == value
 
 
+def test_the_largest_width_is_that_of_the_body(capsys):
+    flags = ["--body=lstm:64", "--length=8", "--batch=4", "--memory=1GB"]
+    text = run(capsys, "estimate", *flags, "--largest=width")
+    value = int(text.split()[4].replace(",", ""))
+    assert f"lstm {value}: a training step" in text
+
+
 def test_machines(capsys):
     text = run(capsys, "estimate", "--machine=list")
     assert "nvidia-h100" in text
@@ -123,6 +130,10 @@ def test_a_picture(capsys, tmp_path):
         (["--batch=4", "--tree=a", "--heads=full"], "--tree and --heads"),
         (["--batch=4", "--classes=9"], "width"),
         (["--classes=9", "--largest=batch"], "--largest needs --memory"),
+        (
+            ["--body=lstm:8", "--largest=length", "--memory=1GB"],
+            "--batch is missing",
+        ),
         (["--classes=9", "--width=2", "--batch=4", "--machine=x"], "machine"),
     ],
 )

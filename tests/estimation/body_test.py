@@ -273,6 +273,108 @@ def test_a_layer_that_is_called_twice_has_its_variables_once():
     assert parts[0].forward.flops == parts[1].forward.flops
 
 
+def test_sizes_are_those_of_the_call():
+    """An unknown length goes through pooling, and into models within."""
+    for length in (24, None):
+        inputs = keras.Input((length, 6))
+        x = layers.MaxPooling1D(8)(inputs)
+        inner = keras.Sequential([keras.Input((None, 6)), layers.Dense(5)])
+        model = keras.Model(inputs, layers.LSTM(4)(inner(x)))
+        setting = Setting(BATCH, 24, "float32", "float32", slots.of("adam"))
+        parts = body.of(model).parts(setting)
+        dense, lstm = parts[-2:]
+        flops = [
+            sum(p.flops for p in q.forward.products) for q in (dense, lstm)
+        ]
+        assert flops == [
+            2 * BATCH * 3 * 6 * 5,
+            2 * BATCH * 3 * 4 * 4 * (5 + 4),
+        ]
+
+
+def test_shared_heads_and_models_have_their_variables_once():
+    inputs = [keras.Input((6,)), keras.Input((6,))]
+    for head in (
+        layers.Dense(50),
+        tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(50)),
+    ):
+        model = keras.Model(inputs, [head(x) for x in inputs])
+        parts = body.of(model).parts(SETTING)
+        check_variables(parts, model)
+        assert parts[0].forward.flops == parts[1].forward.flops > 0
+
+
+def test_masks_and_axes_of_attention_are_traced():
+    inputs, mask = keras.Input((5, 8)), keras.Input((5, 5), dtype="bool")
+    masked = layers.MultiHeadAttention(2, 4)
+    plain = layers.MultiHeadAttention(2, 4)
+    model = keras.Model(
+        [inputs, mask],
+        masked(inputs, inputs, attention_mask=mask) + plain(inputs, inputs),
+    )
+    one, two = [
+        p
+        for p in body.of(model).parts(SETTING)
+        if p.kind == "MultiHeadAttention"
+    ]
+    assert one.forward.flops == pytest.approx(two.forward.flops, rel=0.25)
+    images = keras.Input((4, 4, 8))
+    layer = layers.MultiHeadAttention(2, 4, attention_axes=(1, 2))
+    model = keras.Model(images, layer(images, images))
+    (part,) = body.of(model).parts(SETTING)
+    assert part.forward.flops >= 2 * BATCH * 16 * (4 * 8 * 8 + 2 * 16 * 8)
+
+
+class Positions(layers.Layer):
+    """Tokens and their positions, the usual layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = layers.Embedding(1000, 8)
+
+    def call(self, ids):
+        return self.tokens(ids)
+
+
+def test_embeddings_within_a_layer_have_sparse_gradients():
+    inputs = keras.Input((STEPS,), dtype="int32")
+    model = keras.Model(inputs, Positions()(inputs))
+    (part,) = body.of(model).parts(SETTING)
+    assert part.gradient_bytes == BATCH * STEPS * (8 * 4 + 4)
+    assert part.is_sparse
+
+
+def test_a_head_within_a_subclassed_model_is_named():
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            tree = tf_hsm.Tree.two_level(50)
+            self.head = tf_hsm.layers.HierarchicalSoftmax(tree, name="mine")
+
+        def call(self, x):
+            return self.head(x)
+
+    model = Own()
+    model(np.zeros([2, 6], np.float32))
+    (part,) = body.of(model).parts(SETTING)
+    assert any(what.startswith("mine: a head") for what in part.uncounted)
+
+
+def test_branches_count_as_the_largest():
+    class Switch(layers.Layer):
+        def call(self, x):
+            return tf.switch_case(
+                tf.cast(tf.reduce_sum(x), tf.int32),
+                [lambda: x, lambda: tf.matmul(x, x, transpose_b=True) @ x],
+            )
+
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, Switch()(inputs))
+    (part,) = body.of(model).parts(SETTING)
+    assert part.uncounted == ()
+    assert part.forward.flops >= 2 * 2 * BATCH * BATCH * 6
+
+
 def test_models_in_models():
     inner = model_of(lambda: layers.Dense(4), (6,))
     inputs = keras.Input((6,))

@@ -131,6 +131,22 @@ def test_replicas_save_time_not_flops():
     dense = [p for p in four.parts if p.kind == "LSTM"]
     wire = 2 * 3 / 4 * sum(p.gradient_bytes for p in dense)
     assert four.replicas.wire_bytes > wire
+    # Statistics that are not trained do not make a gradient a sparse one.
+    inputs = keras.Input((6,))
+    norm = keras.layers.BatchNormalization()(inputs)
+    found = estimate(keras.Model(inputs, norm), replicas=8)
+    assert found.replicas.wire_bytes == 2 * 7 / 8 * found.gradient_bytes
+
+
+def test_numbers_of_numpy():
+    found = estimate(
+        tf_hsm.estimate.recurrent("lstm", [np.int64(8)]),
+        classes=np.int64(50),
+        batch=np.int32(4),
+        steps=np.int64(3),
+        memory=np.float32(1e9),
+    )
+    json.dumps(found.to_dict())
 
 
 def test_a_head_cut_over_devices_fits():
@@ -183,6 +199,29 @@ def test_a_body_with_one_output_for_a_sequence():
         assert found.parts[-1].forward.softmax == labels * 9
     own = keras.layers.Dense(9)(keras.layers.GRU(7)(x))
     assert estimate(keras.Model(inputs, own)).labels == 8
+
+
+def test_frozen_layers_have_no_backward():
+    inputs = keras.Input((6,))
+    frozen = keras.layers.Dense(64, trainable=False)
+    x = keras.layers.Dense(64, trainable=False)(frozen(inputs))
+    found = estimate(keras.Model(inputs, keras.layers.Dense(3)(x)))
+    first, second, head = found.parts
+    for part in (first, second):
+        assert part.backward.flops == part.saved_bytes == 0
+        assert part.slot_bytes == part.gradient_bytes == 0
+    assert head.backward.flops > 0
+    last = keras.layers.Dense(3, trainable=False)
+    found = estimate(keras.Model(inputs, last(keras.layers.Dense(4)(inputs))))
+    assert found.parts[0].slot_bytes > 0
+    assert found.parts[1].slot_bytes == found.parts[1].gradient_bytes == 0
+
+
+def test_a_type_for_all_variables_of_a_model():
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, keras.layers.Dense(5)(inputs))
+    found = estimate(model, "full", classes=9, dtype="float64")
+    assert found.parameter_bytes == 8 * found.parameters
 
 
 def test_images_are_no_sequences():
@@ -286,6 +325,17 @@ def test_pictures(tmp_path):
         (("lstm:8x",), {}, "another form"),
         (("embedding:8",), {}, "vocabulary"),
         ((3,), {}, "body must be a Keras model"),
+        (
+            (tf_hsm.estimate.transformer(layers=1, length=9),),
+            {"steps": 7},
+            "steps is 7, but the body's length is 9",
+        ),
+        (
+            (keras.Sequential([keras.Input((None, 3)), keras.layers.GRU(3)]),),
+            {"steps": 0},
+            "steps is 0",
+        ),
+        ((None,), {"classes": 9.5, "width": 3}, "classes must be an integer"),
         (("lstm:8", "full"), {}, "which needs the number of its classes"),
         (("lstm:8", "ful"), {"classes": 9}, "head is 'ful'"),
         (("lstm:8", []), {"classes": 9}, "head is empty"),

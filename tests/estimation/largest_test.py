@@ -43,13 +43,14 @@ def test_the_next_does_not_fit(what, arguments):
     assert not fits(value + value // 10 + 1)
 
 
-def test_a_transformer_keeps_whole_heads():
-    value = largest(
-        "transformer:2x64:8", steps=32, batch=4, memory="2GB", what="width"
-    )
-    assert tf_hsm.estimate(
-        f"transformer:2x{value // 8 * 8}:8", steps=32, batch=4, memory="2GB"
-    ).fits
+@pytest.mark.parametrize(("text", "unit"), [(":8", 8), ("", 64)])
+def test_a_transformer_keeps_whole_heads(text, unit):
+    options = {"steps": 32, "batch": 4, "memory": "2GB"}
+    value = largest(f"transformer:2x512{text}", what="width", **options)
+    assert value % unit == 0
+    for width, fits in ((value, True), (value + unit, False)):
+        found = tf_hsm.estimate(f"transformer:2x{width}{text}", **options)
+        assert found.fits == fits
 
 
 def test_a_width_without_a_body():
@@ -76,6 +77,11 @@ def test_more_may_fit_beyond_the_first_limit(monkeypatch):
         (("lstm:8",), {"what": "depth"}, "what is 'depth'; it must be one of"),
         (("lstm:8",), {"batch": 3}, "batch is 3, but is what is looked for"),
         (("lstm:8", ["full"]), {}, "head is a list"),
+        (
+            (tf_hsm.estimate.recurrent("gru", 8, length=9),),
+            {"what": "length"},
+            "the length of the body is 9 already",
+        ),
         (("lstm:8",), {"memory": "1kB"}, "not even 1 fits: lstm 8 needs"),
         (("lstm:8",), {"memory": "x"}, "memory is 'x'"),
         (

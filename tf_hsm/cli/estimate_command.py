@@ -7,6 +7,7 @@ import sys
 from tf_hsm._units import of_bytes, short
 from tf_hsm.cli.parser import add_command
 from tf_hsm.estimation import estimate
+from tf_hsm.estimation.inverse import find
 from tf_hsm.estimation.report import table
 from tf_hsm.tree import Tree
 from tf_hsm.tree.class_files import read_counts
@@ -168,9 +169,10 @@ def run(flags):
 def _run_largest(flags, body, head, arguments):
     if flags.memory is None:
         raise ValueError("--largest needs --memory")
-    name = "steps" if flags.largest == "length" else flags.largest
-    value = estimate.largest(body, head, what=flags.largest, **arguments)
-    found = estimate(body, head, **{**arguments, name: value})
+    if flags.batch is None and flags.largest != "batch":
+        raise ValueError("--batch is missing")
+    memory = arguments.pop("memory")
+    value, found = find(body, head, memory, flags.largest, arguments)
     if not flags.json:
         print(f"the largest {flags.largest} is {value:,}\n")
     _write(flags, found, largest=value)

@@ -105,12 +105,13 @@ def estimate(
     if width is not None:
         width = _checks.check_int("width", width, 1)
     if classes is not None:
-        classes = int(read_amount("classes", classes))
+        amount = read_amount("classes", classes)
+        classes = int(amount) if amount == int(amount) else amount
         classes = _checks.check_int("classes", classes, 1)
     if corpus_tokens is not None:
         corpus_tokens = read_amount("corpus_tokens", corpus_tokens)
     body = _body(body, steps, vocabulary)
-    steps = steps or (body and body.length) or 1
+    steps = _steps(steps, body)
     machine = machines.of(machine)
     memory = (
         machine.memory if memory is None else read_amount("memory", memory, "B")
@@ -125,7 +126,7 @@ def estimate(
     labels = setting.batch * (body.vectors(steps) if body else steps)
 
     def of_head(head):
-        parts, name = _parts(body, head, setting, width, labels)
+        parts, name = _parts(body, head, setting, width, labels, dtype)
         seconds = step_time.seconds(parts, machine, setting)
         if setting.slots.optimizer is None:
             parts = tuple(part.untrained() for part in parts)
@@ -166,6 +167,22 @@ def _body(body, steps, vocabulary):
             f"this one is {type(body).__name__}"
         )
     return None if body is None else bodies.of(body)
+
+
+def _steps(steps, body):
+    """Returns the steps of a sequence, 1 without sequences."""
+    known = body and body.length
+    if steps is None:
+        is_model = body is not None and body.dtypes is not None
+        if known is None and is_model and None in body.leading:
+            raise ValueError(
+                f"steps is missing, as {body.name!r} takes sequences of any "
+                "length"
+            )
+        return known or 1
+    if known is not None and known != steps:
+        raise ValueError(f"steps is {steps}, but the body's length is {known}")
+    return steps
 
 
 def _rule(in_place):
@@ -225,7 +242,7 @@ def _dtypes(dtype, body):
     return (short if name == short else "float32"), short
 
 
-def _parts(body, head, setting, width, labels):
+def _parts(body, head, setting, width, labels, dtype):
     """Returns the parts of the model, and its name."""
     if body is None and head is None:
         raise ValueError(
@@ -235,7 +252,8 @@ def _parts(body, head, setting, width, labels):
     parts, names = [], []
     of_labels = dataclasses.replace(setting, batch=labels, steps=1)
     if body is not None:
-        parts += body.parts(setting, has_head=head is None)
+        own = None if dtype is None else setting.dtype
+        parts += body.parts(setting, head is None, own)
         names.append(body.name)
         width, found = width or body.width, body.width
         if head is not None and width != found:
@@ -250,4 +268,14 @@ def _parts(body, head, setting, width, labels):
             )
         parts += head.parts(of_labels, width)
         names.append(head.name)
-    return tuple(parts), " + ".join(names)
+    return _from_first_trained(parts), " + ".join(names)
+
+
+def _from_first_trained(parts):
+    """No backward goes below the first part that is trained."""
+    trained = [bool(part.gradient_bytes) for part in parts]
+    first = trained.index(True) if any(trained) else len(parts)
+    return tuple(
+        part.untrained() if number < first else part
+        for number, part in enumerate(parts)
+    )

@@ -10,6 +10,7 @@ _FORMS = (
     "embedding:WIDTH, lstm:LAYERSxWIDTH, gru:LAYERSxWIDTH, rnn:LAYERSxWIDTH or "
     "transformer:LAYERSxWIDTH:HEADS"
 )
+_HEAD_WIDTH = 64  # of attention, if the text does not say how many
 _TEXT = re.compile(
     r"(?P<kind>\w+):(?:(?P<layers>\d+)x)?(?P<width>\d+)(?::(?P<heads>\d+))?"
 )
@@ -32,6 +33,13 @@ class BodyText:
     heads: int | None
 
     @property
+    def unit(self):
+        """What the width must be a multiple of."""
+        if self.kind != "transformer":
+            return 1
+        return _HEAD_WIDTH if self.heads is None else self.heads
+
+    @property
     def text(self):
         """What `parse` reads as this."""
         if self.kind == "embedding":
@@ -45,7 +53,7 @@ class BodyText:
             return body.transformer(
                 layers=self.layers,
                 d_model=self.width,
-                heads=self.heads or max(self.width // 64, 1),
+                heads=self.heads or max(self.width // _HEAD_WIDTH, 1),
                 length=length,
                 vocabulary=vocabulary,
             )

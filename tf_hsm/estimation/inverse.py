@@ -32,6 +32,11 @@ def largest(body=None, head=None, *, memory, what="batch", **arguments):
       TypeError: an argument is of a type that is not listed.
       ValueError: an argument is out of its range; or even 1 does not fit.
     """
+    return find(body, head, memory, what, arguments)[0]
+
+
+def find(body, head, memory, what, arguments):
+    """Returns what `largest` does, and the `Estimate` for it."""
     if what not in _WHAT:
         raise ValueError(
             f"what is {what!r}; it must be one of {', '.join(_WHAT)}"
@@ -43,20 +48,22 @@ def largest(body=None, head=None, *, memory, what="batch", **arguments):
         )
     if isinstance(head, list | tuple):
         raise ValueError("head is a list; one head has a largest " + what)
+    if what == "length" and getattr(body, "length", None) is not None:
+        raise ValueError(f"the length of the body is {body.length} already")
     memory = read_amount("memory", memory, "B")
     # It is not measured, and no other is looked at.
     arguments = {"batch": 1, **arguments, "memory": memory}
     vary = {"width": _by_width, "classes": _by_classes}.get(what, _by_argument)
-    make = vary(body, head, arguments, name)
+    make, unit = vary(body, head, arguments, name)
 
     def fits(value):
-        return make(value).fits
+        return make(value * unit).fits
 
-    value = _least(fits, make)
+    value = _least(fits, lambda value: make(value * unit))
     # Where less is kept in a larger step, more than the first limit may fit.
     while fits(value + value // 10 + 1):
         value = _search(fits, value + value // 10 + 1)
-    return value
+    return value * unit, make(value * unit)
 
 
 def _least(fits, make):
@@ -94,7 +101,8 @@ def _search(fits, low):
 
 
 def _by_argument(body, head, arguments, name):
-    return lambda value: estimate(body, head, **{**arguments, name: value})
+    """Returns a function of a value, and what values are multiples of."""
+    return lambda value: estimate(body, head, **{**arguments, name: value}), 1
 
 
 def _by_width(body, head, arguments, name):
@@ -107,15 +115,12 @@ def _by_width(body, head, arguments, name):
         )
     text = body_text.parse(body)
 
-    # Attention heads share the width out evenly.
-    unit = text.heads or 1
-
     def make(value):
-        width = max(value // unit, 1) * unit
-        wider = dataclasses.replace(text, width=width)
+        wider = dataclasses.replace(text, width=value)
         return estimate(wider.text, head, **arguments)
 
-    return make
+    # Attention heads share the width out evenly.
+    return make, text.unit
 
 
 def _by_classes(body, head, arguments, name):

@@ -98,6 +98,7 @@ class Part:
       update: that of the optimizer.
       seconds: given a `Machine`, what forward and backward take together where
         their `Work` does not tell; else None.
+      is_sparse: whether its gradients have touched rows alone.
       uncounted: names of what is not counted here, with a reason.
     """
 
@@ -119,11 +120,27 @@ class Part:
     backward: Work = NO_WORK
     update: Work = NO_WORK
     seconds: Callable[[Any], float] | None = None
+    is_sparse: bool = False
     uncounted: tuple[str, ...] = ()
 
     def named(self, name):
         """Returns the same part by another name."""
         return dataclasses.replace(self, name=name)
+
+    def again(self):
+        """Returns the part of another call, whose variables are counted."""
+        return dataclasses.replace(
+            self,
+            parameters=0,
+            parameter_bytes=0,
+            gradient_bytes=0,
+            slot_bytes=0,
+            constant_bytes=0,
+            update_bytes=0,
+            making_bytes=0,
+            filling_bytes=0,
+            update=NO_WORK,
+        )
 
     def untrained(self):
         """Returns the part in a forward without a backward."""

@@ -63,7 +63,7 @@ def plot_comparison(comparison, path):
             _label(sizes, estimate.peak_bytes / 1e9, place, of_bytes)
         if estimates[0].memory is not None:
             _draw_limit(sizes, estimates[0].memory)
-        _finish(sizes, "peak memory, GB", log=_is_wide(sizes, estimates))
+        _finish(sizes, "peak memory, GB", log=_is_wide(estimates))
         milliseconds = [e.milliseconds for e in estimates]
         _bars(times, names, [("ms", milliseconds, figures.BLUE, None)])
         for place, value in enumerate(milliseconds):
@@ -188,7 +188,7 @@ def _draw_limit(axes, memory):
     )
 
 
-def _is_wide(axes, estimates):
+def _is_wide(estimates):
     peaks = [e.peak_bytes for e in estimates]
     return max(peaks) > 30 * max(min(peaks), 1)
 

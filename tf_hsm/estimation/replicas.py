@@ -20,9 +20,7 @@ def spread(parts, count, network):
     if count == 1:
         return None
     sent = sum(
-        part.gradient_bytes
-        * (count - 1)
-        * (1 if part.gradient_bytes < part.parameter_bytes else 2 / count)
+        part.gradient_bytes * (count - 1) * (1 if part.is_sparse else 2 / count)
         for part in parts
     )
     return Replicas(count, network, sent)

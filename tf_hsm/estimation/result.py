@@ -4,7 +4,7 @@ import dataclasses
 
 from tf_hsm.estimation import memory, plot, report
 from tf_hsm.estimation.machine import Machine
-from tf_hsm.estimation.part import NO_WORK, Part, Work
+from tf_hsm.estimation.part import NO_WORK, Part
 from tf_hsm.estimation.setting import Setting
 
 # Resident beside all tensors: the interpreter, TensorFlow, Keras, this package,
@@ -103,7 +103,7 @@ class Estimate:
         return memory.peak_bytes(self.parts)
 
     @property
-    def flops(self) -> Work:
+    def flops(self) -> tuple[float, float, float]:
         """FLOPs of a step: `(forward, backward, update)`."""
         return tuple(
             sum((getattr(p, name) for p in self.parts), NO_WORK).flops

@@ -13,6 +13,7 @@ from tf_hsm import optimizers
 from tf_hsm.estimation.memory import GIVEN_BACK
 from tf_hsm.estimation.part import NO_WORK, Work
 from tf_hsm.estimation.setting import BYTES
+from tf_hsm.runtime import private_keras
 
 # Sizes of a small variable, whose slots tell those of a large one.
 _SIZES = (11, 13, 17, 19, 23, 29)
@@ -77,14 +78,6 @@ class Slots:
         slots = self._slots(shape, dtype)
         return sum(math.prod(slot) * size for slot, size in slots)
 
-    @property
-    def scalar_bytes(self):
-        """The bytes of what an optimizer has once: step, learning rate, ..."""
-        if self.optimizer is None:
-            return 0
-        scalars = map(_size_of, _built(self.optimizer, None, None))
-        return sum(math.prod(shape) * size for shape, size in scalars)
-
     def filling_bytes(self, shape, dtype):
         """Returns what making the slots takes for a moment, beside them."""
         if self._kind not in _FILLED:
@@ -131,17 +124,24 @@ class Slots:
         """Reasons why memory or time of a step are guesses: a tuple."""
         if self.optimizer is None or self._kind in _DENSE:
             return ()
+        if self._kind == "Muon":
+            return ("slots of Muon, which depend on the names of variables",)
         return (
             f"temporary memory of {self._kind}, taken as {_OTHER.temporary} "
             "times each variable",
         )
 
     @property
+    def _rule(self):
+        """The optimizer, within one that scales losses."""
+        return getattr(self.optimizer, "inner_optimizer", self.optimizer)
+
+    @property
     def _kind(self):
         if self.optimizer is None:
             return None
-        kind = _base(self.optimizer)
-        if kind == "SGD" and getattr(self.optimizer, "momentum", 0):
+        kind = _base(self._rule)
+        if kind == "SGD" and getattr(self._rule, "momentum", 0):
             return "SGD with momentum"
         return kind
 
@@ -149,8 +149,8 @@ class Slots:
     def _works_on_rows(self):
         if self._kind == "SGD":
             return True
-        return isinstance(self.optimizer, _OF_ROWS) and not (
-            self.optimizer.weight_decay or getattr(self.optimizer, "amsgrad", 0)
+        return isinstance(self._rule, _OF_ROWS) and not (
+            self._rule.weight_decay or getattr(self._rule, "amsgrad", 0)
         )
 
     def _slots(self, shape, dtype):
@@ -187,7 +187,7 @@ def of(optimizer):
             f"{type(optimizer).__name__}"
         )
     # Another one, which has no variables yet.
-    copy = type(optimizer).from_config(optimizer.get_config())
+    copy = private_keras.copy_of(optimizer)
     return Slots(type(optimizer).__name__, copy)
 
 
@@ -208,7 +208,6 @@ def _by_name(name):
 
 def _base(optimizer):
     """Whose step an optimizer's is, by name; ours have those of Keras'."""
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     name = type(optimizer).__name__
     return {"LazyAdam": "Adam", "RowwiseAdagrad": "Adagrad"}.get(name, name)
 
@@ -225,7 +224,7 @@ def _slots_of(optimizer, rank, dtype):
 
 def _built(optimizer, shape, dtype):
     """Returns the variables of a copy, built on one variable or on none."""
-    copy = type(optimizer).from_config(optimizer.get_config())
+    copy = private_keras.copy_of(optimizer)
     variables = []
     if shape is not None:
         variables = [keras.Variable(np.zeros(shape), dtype=dtype)]

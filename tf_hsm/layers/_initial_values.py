@@ -74,4 +74,7 @@ def of_part(initializer, rows, width, total_rows, number):
 
 
 def _is_random(initializer):
+    # The scale of an orthogonal matrix is that of its larger side.
+    if isinstance(initializer, keras.initializers.Orthogonal):
+        return False
     return isinstance(getattr(initializer, "seed", None), int)

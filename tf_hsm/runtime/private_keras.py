@@ -233,8 +233,12 @@ def calls_of(model):
 
 def build_shapes_of(layer):
     """The shapes that a built layer or model was built for, a list."""
-    shapes = layer._build_shapes_dict or {}
-    return [tuple(shape) for shape in shapes.values()]
+    found = []
+    for shape in (layer._build_shapes_dict or {}).values():
+        is_one = all(size is None or isinstance(size, int) for size in shape)
+        several = shape.values() if isinstance(shape, dict) else shape
+        found += [shape] if is_one else several
+    return [tuple(shape) for shape in found]
 
 
 def output_shape_of(model):
@@ -253,6 +257,40 @@ def output_shape_of(model):
         else:
             return keras.tree.flatten(outputs)[0].shape
     return None
+
+
+def output_shapes_of(call, shapes):
+    """The shapes of what a `Call` returns for inputs of some shapes.
+
+    Raises:
+      ValueError: the operation takes no such shapes.
+    """
+    inputs = [
+        keras.KerasTensor(shape, given.dtype)
+        for shape, given in zip(shapes, call.inputs, strict=True)
+    ]
+    args, kwargs = call.filled(inputs)
+    outputs = call.operation.compute_output_spec(*args, **kwargs)
+    return [tuple(t.shape) for t in keras.tree.flatten(outputs)]
+
+
+def copy_of(optimizer):
+    """Another optimizer of the same arguments, but for the learning rate.
+
+    A schedule may be of a class that cannot be made again.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    rate, inner._learning_rate = inner._learning_rate, 1e-3
+    try:
+        config = optimizer.get_config()
+    finally:
+        inner._learning_rate = rate
+    return type(optimizer).from_config(config)
+
+
+def inputs_of(model):
+    """The KerasTensors that a Functional or Sequential model takes."""
+    return list((getattr(model, "_functional", None) or model).inputs)
 
 
 def outputs_of(model):

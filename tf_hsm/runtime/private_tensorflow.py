@@ -149,6 +149,15 @@ def function_graph(operation, name):
     return operation.graph._get_function(function).graph
 
 
+def branch_graphs(operation):
+    """The graphs of the branches of an If or a Case."""
+    if "If" in operation.type:
+        names = ["then_branch", "else_branch"]
+        return [function_graph(operation, name) for name in names]
+    branches = operation.get_attr("branches")
+    return [operation.graph._get_function(b.name).graph for b in branches]
+
+
 def register_flops(op_name, function):
     """Tells `tf.profiler` the FLOPs of an op: `function(operation)`."""
 

@@ -35,14 +35,16 @@ class Body:
         """Returns the vectors, each for a head's label, of an example."""
         return math.prod(size or steps for size in self.leading)
 
-    def parts(self, setting, has_head=True) -> list[Part]:
+    def parts(self, setting, has_head=True, dtype=None) -> list[Part]:
         """Returns its parts.
 
         Args:
           setting: the `Setting`.
           has_head: whether a `Dense` layer at its end is a head.
+          dtype: of all variables; None: their own, if they have any.
         """
-        dtype = setting.dtype if self.dtypes is None else None
+        if self.dtypes is None:
+            dtype = setting.dtype
         return keras_model.parts(self.model, setting, has_head, dtype)
 
 
@@ -83,10 +85,9 @@ def of(value):
 
 def _length(model):
     """The size of the second dimension of a model's first input."""
-    calls = private_keras.calls_of(model)
-    if calls is None:
+    if private_keras.calls_of(model) is None:
         return None
-    tensor = calls[0].outputs[0]
+    tensor = private_keras.inputs_of(model)[0]
     shape = tensor.shape
     is_sequence = len(shape) == 3 or (len(shape) == 2 and "int" in tensor.dtype)
     return shape[1] if is_sequence else None

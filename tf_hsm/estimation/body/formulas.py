@@ -69,15 +69,25 @@ def formula_of(layer, shapes, dtypes, output, setting, fill=None):
     kind = type(layer)
     if kind is layers.InputLayer:
         return Formula(output)
-    if kind in _FORMULAS:
+    if kind in _FORMULAS and _has_formula(layer, shapes):
         return _FORMULAS[kind](layer, shapes, setting)
     if kind is layers.Bidirectional and _is_known(layer.forward_layer):
         return recurrent.bidirectional(layer, shapes, setting, _of_known)
     if kind is layers.TimeDistributed and _is_known(layer.layer):
-        (shape,) = shapes
+        shape = shapes[0]
         inner = (math.prod(shape[:2]), *shape[2:])
         return _of_known(layer.layer, [inner], setting)
     return traced.formula(layer, shapes, dtypes, output, fill)
+
+
+def _has_formula(layer, shapes):
+    """Whether a call is one that the formula of its layer is for."""
+    if not isinstance(
+        layer, layers.MultiHeadAttention | layers.GroupQueryAttention
+    ):
+        return True
+    # Masks may be among the inputs, and axes may be several.
+    return len(shapes) < 3 and all(len(shape) == 3 for shape in shapes)
 
 
 def _is_known(layer):

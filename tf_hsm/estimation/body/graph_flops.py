@@ -84,8 +84,10 @@ def _count_one(operation, trips_of):
     if kind in _CALLS:
         return count(_operations(operation, "f"), {})
     if kind in _BRANCHES:
-        names = ["then_branch", "else_branch"] if "If" in kind else ["branches"]
-        counted = [count(_operations(operation, name), {}) for name in names]
+        counted = [
+            count(graph.get_operations(), {})
+            for graph in private_tensorflow.branch_graphs(operation)
+        ]
         return max(counted, key=lambda one: one[0].flops)
     flops = _flops_of(operation)
     outputs = [t for t in operation.outputs if t.dtype.is_floating]

@@ -4,12 +4,12 @@ import dataclasses
 
 import keras
 
-from tf_hsm.estimation import heads
+from tf_hsm.estimation import heads, slots
 from tf_hsm.estimation.body import formulas, layer_part, traced
 from tf_hsm.runtime import private_keras
 
 
-def parts(model, setting, has_head, dtype=None, prefix="", known=None):
+def parts(model, setting, has_head, dtype=None):
     """Returns the `Part`s of a model, in the order of its calls.
 
     Args:
@@ -18,66 +18,115 @@ def parts(model, setting, has_head, dtype=None, prefix="", known=None):
       setting: the `Setting`.
       has_head: whether its last layer, if that is `Dense`, is a head.
       dtype: of all variables; None: their own.
-      prefix: of the names.
-      known: ids of layers whose variables are counted already.
     """
-    calls = private_keras.calls_of(model)
-    known = set() if known is None else known
-    if calls is None:
-        return [_whole(model, setting, prefix)]
-    ends = {id(t) for t in private_keras.outputs_of(model)}
-    found = []
-    for call in calls:
-        layer, inputs, outputs, _ = call
-        if isinstance(layer, keras.layers.InputLayer):
-            continue
+    if private_keras.calls_of(model) is None:
+        # Built for whatever batch it was called with.
+        shapes = [
+            _filled((None, *shape[1:]), setting)
+            for shape in private_keras.build_shapes_of(model)
+        ]
+        return [_whole(model, shapes, setting, "")]
+    shapes = [_filled(t.shape, setting) for t in model.inputs]
+    return _Walk(setting, dtype).parts(model, shapes, has_head)
+
+
+class _Walk:
+    """Goes along the calls of a model, and of those within.
+
+    Args:
+      setting: the `Setting`.
+      dtype: of all variables, or None.
+    """
+
+    def __init__(self, setting, dtype):
+        self._setting = setting
+        self._dtype = dtype
+        self._known = set()  # ids of layers whose variables are counted
+
+    def parts(self, model, shapes, has_head, prefix=""):
+        """Returns the parts of a model for inputs of some shapes."""
+        shape_of = {
+            id(tensor): shape
+            for tensor, shape in zip(
+                private_keras.inputs_of(model), shapes, strict=True
+            )
+        }
+        ends = {id(t) for t in private_keras.outputs_of(model)}
+        found = []
+        for call in private_keras.calls_of(model):
+            layer = call.operation
+            if isinstance(layer, keras.layers.InputLayer):
+                continue
+            shapes = [shape_of[id(t)] for t in call.inputs]
+            outputs = self._outputs(call, shapes)
+            for tensor, shape in zip(call.outputs, outputs, strict=True):
+                shape_of[id(tensor)] = shape
+            is_last = any(id(t) in ends for t in call.outputs)
+            parts = self._of_call(
+                call, shapes, outputs[0], has_head and is_last, prefix
+            )
+            if id(layer) in self._known:
+                parts = [part.again() for part in parts]
+            self._known.add(id(layer))
+            found += parts
+        return found
+
+    def _of_call(self, call, shapes, output, may_be_head, prefix):
+        layer, setting = call.operation, self._setting
         name = f"{prefix}{layer.name}"
-        shapes = [_filled(t.shape, setting) for t in inputs]
         if isinstance(layer, keras.Model):
-            found += parts(layer, setting, False, dtype, f"{name}/", known)
-            continue
+            if private_keras.calls_of(layer) is None:
+                return [_whole(layer, shapes, setting, prefix)]
+            return self.parts(layer, shapes, False, f"{name}/")
         head = heads.of_layer(layer)
-        is_last = any(id(t) in ends for t in outputs)
-        if has_head and is_last and type(layer) is keras.layers.Dense:
+        if may_be_head and type(layer) is keras.layers.Dense:
             head = heads.of(layer)
         if head is not None:
-            found += _head_parts(head, shapes[0], setting, name)
-            continue
+            return _head_parts(head, layer.trainable, shapes[0], setting, name)
         variables = []
-        if id(layer) not in known and isinstance(layer, keras.layers.Layer):
+        if isinstance(layer, keras.layers.Layer):
             variables = layer_part.variables_of(layer, shapes)
-        if dtype is not None:
-            variables = [(v[0], dtype, v[2]) for v in variables]
-        known.add(id(layer))
+        if self._dtype is not None:
+            variables = [(v[0], self._dtype, v[2]) for v in variables]
         formula = formulas.formula_of(
             layer,
             shapes,
-            [t.dtype for t in inputs],
-            _filled(outputs[0].shape, setting),
+            [t.dtype for t in call.inputs],
+            output,
             setting,
             call.filled,
         )
-        found.append(
-            layer_part.part(
-                name, type(layer).__name__, variables, formula, setting
-            )
+        kind = type(layer).__name__
+        return [layer_part.part(name, kind, variables, formula, setting)]
+
+    def _outputs(self, call, shapes):
+        """The shapes of what a call returns."""
+        is_as_built = all(
+            tuple(tensor.shape[1:]) == shape[1:]
+            for tensor, shape in zip(call.inputs, shapes, strict=True)
         )
-    return found
+        if not is_as_built:
+            return private_keras.output_shapes_of(call, shapes)
+        return [_filled(t.shape, self._setting) for t in call.outputs]
 
 
-def _whole(model, setting, prefix):
+def _whole(model, shapes, setting, prefix):
     """A model whose calls are not known beforehand, traced as one."""
-    # Built for whatever batch it was called with.
-    shapes = [
-        _filled((None, *shape[1:]), setting)
-        for shape in private_keras.build_shapes_of(model)
-    ]
     # Nothing tells whether it takes numbers or ids.
     for dtype in ("float32", "int32"):
         dtypes = [dtype] * len(shapes)
         formula = traced.formula(model, shapes, dtypes, None)
         if formula.forward.flops:
             break
+    inner = [
+        f"{layer.name}: a head within a model whose calls are not known; its "
+        "ops are counted, its own optimizer is not"
+        for layer in model._flatten_layers()
+        if heads.of_layer(layer) is not None
+    ]
+    formula = dataclasses.replace(
+        formula, uncounted=formula.uncounted + tuple(inner)
+    )
     return layer_part.part(
         f"{prefix}{model.name}",
         type(model).__name__,
@@ -87,14 +136,18 @@ def _whole(model, setting, prefix):
     )
 
 
-def _head_parts(head, shape, setting, name):
+def _head_parts(head, is_trained, shape, setting, name):
     """Those of a head for inputs `[..., width]`, each with one label."""
     *leading, width = shape
     examples = 1
     for size in leading:
         examples *= size
     step = dataclasses.replace(setting, batch=examples, steps=1)
+    if not is_trained:
+        step = dataclasses.replace(step, slots=slots.of(None))
     found = head.parts(step, width)
+    if not is_trained:
+        found = [dataclasses.replace(p, gradient_bytes=0) for p in found]
     return [part.named(part.name.replace(head.name, name, 1)) for part in found]
 
 

@@ -3,8 +3,6 @@
 import dataclasses
 import math
 
-import keras
-
 from tf_hsm.estimation.part import NO_WORK, Part, Product, Work
 from tf_hsm.estimation.setting import BYTES
 from tf_hsm.runtime import private_keras
@@ -28,7 +26,8 @@ class Formula:
       tensor_bytes: of a typical tensor among these; 0 for small ones.
       forward: the `Work` of a forward.
       backward: that of a backward.
-      touched: rows of a sparse gradient of its first variable; None: dense.
+      touched: for each variable that is trained, the rows of its gradient;
+        None, or nothing, for a dense one.
       uncounted: names of what is not counted, with reasons.
     """
 
@@ -39,7 +38,7 @@ class Formula:
     tensor_bytes: float = 0
     forward: Work = NO_WORK
     backward: Work = NO_WORK
-    touched: float | None = None
+    touched: tuple = ()
     uncounted: tuple = ()
 
 
@@ -75,10 +74,12 @@ def part(name, kind, variables, formula, setting):
     """
     slots, gradient, update = setting.slots, 0.0, NO_WORK
     slot_bytes, updating, filling = 0, 0.0, 0.0
+    touched = iter(formula.touched)
     for shape, dtype, is_trained in variables:
+        rows = next(touched, None) if is_trained else None
         if not is_trained or slots.optimizer is None:
             continue
-        rows, size = formula.touched, math.prod(shape) * BYTES[dtype]
+        size = math.prod(shape) * BYTES[dtype]
         if rows is not None:
             row_bytes = math.prod(shape[1:]) * BYTES[dtype]
             size = rows * (row_bytes + _INDEX_BYTES)
@@ -102,6 +103,7 @@ def part(name, kind, variables, formula, setting):
         update_bytes=updating,
         making_bytes=_INITIAL_COPIES * max(sizes, default=0),
         filling_bytes=filling,
+        is_sparse=any(rows is not None for rows in formula.touched),
         forward=formula.forward,
         backward=formula.backward,
         update=update,
@@ -147,4 +149,4 @@ def activation_of(layer):
     function = getattr(layer, "activation", None)
     if function is None:
         return "linear"
-    return getattr(function, "__name__", keras.activations.serialize(function))
+    return getattr(function, "__name__", type(function).__name__)

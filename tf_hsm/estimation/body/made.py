@@ -21,7 +21,7 @@ def transformer(
     d_model=512,
     heads=8,
     d_ff=None,
-    length=128,
+    length=None,
     vocabulary=None,
     kv_heads=None,
     causal=True,
@@ -39,7 +39,7 @@ def transformer(
       d_model: width.
       heads: of the attention; must divide `d_model`.
       d_ff: width between the two dense layers; None: 4 d_model.
-      length: T, steps of a sequence.
+      length: T, steps of a sequence; None: as `tf_hsm.estimate` is told.
       vocabulary: rows of an embedding before it; None: none.
       kv_heads: heads of keys and values, which must divide `heads` (grouped
         queries: Ainslie et al., 2023); None: as many as `heads`.
@@ -54,12 +54,12 @@ def transformer(
     Raises:
       ValueError: an argument is out of its range.
     """
-    sizes = {"layers": layers, "d_model": d_model, "heads": heads}
-    for name, value in {**sizes, "length": length}.items():
-        _checks.check_int(name, value, 1)
+    layers = _checks.check_int("layers", layers, 1)
+    d_model = _checks.check_int("d_model", d_model, 1)
+    heads = _checks.check_int("heads", heads, 1)
     d_ff = 4 * d_model if d_ff is None else _checks.check_int("d_ff", d_ff, 1)
     kv_heads = heads if kv_heads is None else kv_heads
-    _checks.check_int("kv_heads", kv_heads, 1)
+    kv_heads = _checks.check_int("kv_heads", kv_heads, 1)
     for name, value, whole in (
         ("heads", heads, d_model),
         ("kv_heads", kv_heads, heads),
@@ -125,8 +125,7 @@ def recurrent(cell, units, width=None, vocabulary=None, length=None):
     units = list(units) if isinstance(units, list | tuple) else [units]
     if not units:
         raise ValueError("units is empty; it has a number for each layer")
-    for size in units:
-        _checks.check_int("units", size, 1)
+    units = [_checks.check_int("units", size, 1) for size in units]
     width = units[0] if width is None else _checks.check_int("width", width, 1)
 
     def stack(x):

@@ -72,7 +72,7 @@ def embedding(layer, shapes, setting):
         tensor_bytes=numbers * size,
         forward=work,
         backward=work,
-        touched=tokens,
+        touched=(tokens,),
     )
 
 

@@ -57,8 +57,9 @@ def _formula(layer, shapes, dtypes, output, fill):
                 outputs = layer(*args, **kwargs)
         outputs = [t for t in tf.nest.flatten(outputs) if t.dtype.is_floating]
         forward = graph.get_operations()[given:]
+        gradients = [None] * len(watched)
         if outputs and watched:
-            tape.gradient(outputs, watched, unconnected_gradients="zero")
+            gradients = tape.gradient(outputs, watched)
         backward = graph.get_operations()[given + len(forward) :]
     trips = {}
     forward_work, missing = graph_flops.count(forward, trips)
@@ -67,6 +68,7 @@ def _formula(layer, shapes, dtypes, output, fill):
     read = {t.ref() for op in backward for t in op.inputs}
     kept = {t.ref() for t in outputs} | (made & read)
     saved = [graph_flops.bytes_of(t.deref()) for t in kept]
+    of_weights = gradients[len(watched) - len(weights) :]
     return Formula(
         output,
         saved=sum(saved),
@@ -77,8 +79,16 @@ def _formula(layer, shapes, dtypes, output, fill):
         ),
         forward=forward_work,
         backward=backward_work,
+        touched=tuple(map(_rows, of_weights)),
         uncounted=tuple(dict.fromkeys([*missing, *more])),
     )
+
+
+def _rows(gradient):
+    """The rows of a sparse gradient; None if it is dense."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return None
+    return gradient.indices.shape.num_elements()
 
 
 def _variables(layer, trainable):

@@ -42,7 +42,6 @@ class BaselineHead(Head):
                 f"tf.{self.function}",
                 parameters=table.parameters,
                 parameter_bytes=table.bytes,
-                constant_bytes=0,
                 **make(tokens, width, size, table, setting),
             )
         ]
@@ -59,6 +58,7 @@ class BaselineHead(Head):
         return {
             # Repeated rows, those of all levels joined.
             "gradient_bytes": table.sparse_gradient(rows),
+            "is_sparse": True,
             "saved_bytes": numbers * size,
             "tensor_bytes": max(copies) * size,
             "backward_bytes": numbers * size,

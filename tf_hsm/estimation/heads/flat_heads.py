@@ -78,6 +78,7 @@ class SampledHead(Head):
                 parameters=table.parameters,
                 parameter_bytes=table.bytes,
                 gradient_bytes=table.sparse_gradient(rows),
+                is_sparse=True,
                 saved_bytes=size * (2 * rows * width + tokens * width)
                 + 2 * size * logits,
                 tensor_bytes=size * logits,

@@ -77,6 +77,7 @@ class TreeHead(Head):
         products = 2 * logits * width
         return {
             "gradient_bytes": table.sparse_gradient(cost.touched_rows),
+            "is_sparse": True,
             "saved_bytes": size * batch * (1 + width)
             + normalizers
             + kept
