@@ -132,14 +132,12 @@ tf_hsm.Forest.root_groups
 tf_hsm.Forest.row_children
 tf_hsm.Forest.row_classes
 tf_hsm.Forest.row_groups
-tf_hsm.Machine(name, flops, read, read_write, memory=None, op=1e-05,
-    iteration=5e-05, fresh=None, transpose=0.0, softmax=0.0, half=8.0,
-    cost_model=None)
+tf_hsm.Machine(name, flops, read, read_write, memory=None, op=1e-05, fresh=None,
+    transpose=0.0, softmax=0.0, half=8.0, cost_model=None)
 tf_hsm.Machine.cost_model
 tf_hsm.Machine.fresh
 tf_hsm.Machine.from_dict(values)
 tf_hsm.Machine.half
-tf_hsm.Machine.iteration
 tf_hsm.Machine.memory
 tf_hsm.Machine.op
 tf_hsm.Machine.product(self, product, dtype)

@@ -94,7 +94,6 @@ def _time(training, batches, repetitions, calibrates):
         read_write=rates.read_write,
         fresh=here.fresh * rates.read_write / here.read_write,
         op=here.op * slower,
-        iteration=here.iteration * slower,
         transpose=here.transpose * slower,
         cost_model=CostModel(**model),
     )

@@ -63,7 +63,7 @@ def _measure(say):
         for dtype in ("bfloat16", "float64"):
             flops[dtype] = machine_times.product_rate(dtype)
         del probe
-        say("kernels, loops and memory that is new")
+        say("kernels, and memory that is new")
         times = machine_times.measure(rates.flops, rates.read_write)
         say("trees")
         cost_model = CostModel.calibrate(_COST_WIDTH, _COST_REPETITIONS)

@@ -1,4 +1,4 @@
-"""What kernels, loops and new memory take in TensorFlow on this machine."""
+"""What kernels and new memory take in TensorFlow on this machine."""
 
 import numpy as np
 import tensorflow as tf
@@ -6,7 +6,6 @@ import tensorflow as tf
 from tf_hsm.estimation import machine_rates
 
 _KERNELS = 200  # in a chain
-_ITERATIONS = 200
 _NEW_BYTES = 128 << 20
 _EXAMPLES, _CLASSES = 256, 16_384
 _PRODUCTS = 10
@@ -23,10 +22,8 @@ def measure(flops, read_write):
       read_write: bytes/s of changing memory in place.
     """
     op = _seconds(_chain) / _KERNELS
-    iteration = max(_seconds(_loop) / _ITERATIONS - op, 0.0)
     return {
         "op": op,
-        "iteration": iteration,
         "fresh": _fresh(read_write),
         "softmax": _seconds(_cross_entropy) / (_EXAMPLES * _CLASSES),
         **_of_few_rows(flops),
@@ -77,21 +74,6 @@ def _chain():
 
     x = tf.ones([8])
     return lambda: chain(x).numpy()
-
-
-def _loop():
-    """Iterations of a loop with one kernel each."""
-
-    @tf.function
-    def loop(x):
-        return tf.while_loop(
-            lambda i, _: i < _ITERATIONS,
-            lambda i, x: (i + 1, tf.math.sin(x)),
-            [0, x],
-        )[1]
-
-    x = tf.ones([8])
-    return lambda: loop(x).numpy()
 
 
 def _fresh(read_write):

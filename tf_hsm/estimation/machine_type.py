@@ -27,8 +27,6 @@ class Machine:
         memory in place.
       memory: bytes; None if unknown.
       op: seconds that a kernel in a graph takes beside its work.
-      iteration: seconds that an iteration of a loop in a graph takes beside its
-        kernels.
       fresh: bytes/s of filling memory that the process did not have before; on
         a CPU the first touch of a page takes longest.
       transpose: seconds for each number of the second factor of a product that
@@ -48,7 +46,6 @@ class Machine:
     read_write: float
     memory: float | None = None
     op: float = 1e-5
-    iteration: float = 5e-5
     fresh: float | None = None
     transpose: float = 0.0
     softmax: float = 0.0
@@ -75,7 +72,7 @@ class Machine:
             _check_positive(name, getattr(self, name))
         if self.memory is not None:
             _check_positive("memory", self.memory)
-        for name in ("op", "iteration", "transpose", "softmax", "half"):
+        for name in ("op", "transpose", "softmax", "half"):
             _check_positive(name, getattr(self, name), zero=True)
         if self.cost_model is None:
             model = cost_model_of(self.rate("float32"), self.read_write)

@@ -12,7 +12,6 @@ STREAM_SHARE = 0.8
 
 # A kernel in a graph of TensorFlow on a GPU: its launch and the executor.
 _GPU_OP = 1e-5
-_GPU_ITERATION = 1e-4
 # A product fills the multiprocessors only if it has many tiles of 128 x 128.
 _GPU_HALF = 64.0
 
@@ -24,7 +23,6 @@ _CPU = Machine(
     read_write=59e9,
     fresh=5e9,
     op=1e-5,
-    iteration=5e-5,
     softmax=3e-9,
     half=8.0,
     cost_model=CostModel(),
@@ -74,7 +72,6 @@ def _machine_of(name, sheet):
         read_write=bandwidth,
         memory=1e9 * sheet.memory,
         op=_GPU_OP,
-        iteration=_GPU_ITERATION,
         half=_GPU_HALF,
     )
 
