@@ -16,7 +16,6 @@ def quick_machine(monkeypatch):
     monkeypatch.setattr(machine_rates, "MATRIX_SIZE", 64)
     for name, value in (
         ("_KERNELS", 5),
-        ("_ITERATIONS", 5),
         ("_NEW_BYTES", 1 << 20),
         ("_REPETITIONS", 2),
         ("_NARROW", 32),
