@@ -4,6 +4,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+# Of a random initializer of Keras: the numbers of the generator, scaled and
+# shifted, each in tensors of their own while the variable is filled.
+INITIAL_COPIES = 2
+
 
 class Product(NamedTuple):
     """Matrix products `[m, k] x [k, n]`, one after the other.

@@ -3,13 +3,10 @@
 import dataclasses
 import math
 
-from tf_hsm.estimation.part import NO_WORK, Part, Product, Work
+from tf_hsm.estimation.part import INITIAL_COPIES, NO_WORK, Part, Product, Work
 from tf_hsm.estimation.setting import BYTES
 from tf_hsm.runtime import private_keras
 
-# Of a random initializer of Keras: the numbers of the generator, scaled and
-# shifted, each in tensors of their own while the variable is filled.
-_INITIAL_COPIES = 2
 _INDEX_BYTES = 4  # of a row of a sparse gradient: ids are int32
 
 
@@ -101,7 +98,7 @@ def part(name, kind, variables, formula, setting):
         backward_bytes=formula.backward_bytes,
         tensor_bytes=formula.tensor_bytes,
         update_bytes=updating,
-        making_bytes=_INITIAL_COPIES * max(sizes, default=0),
+        making_bytes=INITIAL_COPIES * max(sizes, default=0),
         filling_bytes=filling,
         is_sparse=any(rows is not None for rows in formula.touched),
         forward=formula.forward,

@@ -2,12 +2,8 @@
 
 import dataclasses
 
-from tf_hsm.estimation.part import NO_WORK
+from tf_hsm.estimation.part import INITIAL_COPIES, NO_WORK
 from tf_hsm.layers._initial_values import BLOCK_BYTES, MOST_AT_ONCE
-
-# Of a random initializer of Keras: the numbers of the generator, scaled and
-# shifted, each in tensors of their own while the variable is filled.
-_INITIAL_COPIES = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Table:
         table = self.rows * self.width * self.setting.itemsize
         if self.by_blocks and table > MOST_AT_ONCE:
             table = BLOCK_BYTES
-        return _INITIAL_COPIES * table
+        return INITIAL_COPIES * table
 
     def of_slots(self, slots, touched=None):
         """Returns fields of a `Part` that the optimizer decides.
