@@ -66,23 +66,31 @@ def two_level(num_classes: int):
         the memory of the machine.
     """
     num_classes = _check_num_classes(num_classes)
-    sizes = two_level_sizes(num_classes)
-    if sizes.size == 1:
+    num_groups = _num_groups(num_classes)
+    if num_groups == 1:
         return balanced(num_classes, [num_classes])
-    return balanced(num_classes, [sizes.size, int(sizes[0])])
+    return balanced(num_classes, [num_groups, -(-num_classes // num_groups)])
 
 
 def two_level_sizes(num_classes):
     """The classes of each group below the root of `two_level`, `[groups]`.
 
     One number stands for a tree of one group.
+
+    Raises:
+      ValueError: they pass the memory of the machine.
     """
-    floor = math.isqrt(num_classes)
-    num_groups = floor + (num_classes - floor * floor > floor)
-    if num_classes <= 3:
-        num_groups = 1
+    num_groups = _num_groups(num_classes)
+    check_fits(f"num_classes is {num_classes}", num_groups, _ROW_BYTES)
     small, num_larger = divmod(num_classes, num_groups)
     return small + (np.arange(num_groups) < num_larger)
+
+
+def _num_groups(num_classes):
+    if num_classes <= 3:
+        return 1
+    floor = math.isqrt(num_classes)
+    return floor + (num_classes - floor * floor > floor)
 
 
 def _split(starts, sizes, fanout):
