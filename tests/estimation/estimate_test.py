@@ -80,6 +80,7 @@ def test_a_model_with_its_head():
     assert found.parameters == weights
     assert found.setting.steps == 5
     assert found.parts[-1].kind == "HierarchicalSoftmax"
+    assert found.labels == 8 * 5
     # The same, put together.
     other = estimate("gru:7", head.tree, steps=5, vocabulary=50)
     assert other.parts[-1].parameters == found.parts[-1].parameters

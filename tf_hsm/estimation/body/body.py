@@ -5,6 +5,7 @@ import math
 
 import keras
 
+from tf_hsm.estimation import heads
 from tf_hsm.estimation.body import keras_model
 from tf_hsm.estimation.part import Part
 from tf_hsm.runtime import private_keras
@@ -72,7 +73,7 @@ def of(value):
     for layer in model:
         if layer.dtype_policy.compute_dtype != "float32":
             policy = layer.dtype_policy
-    shape = private_keras.output_shape_of(value)
+    shape = _shape_of_vectors(value)
     return Body(
         value.name,
         value,
@@ -81,6 +82,15 @@ def of(value):
         _length(value),
         (policy.variable_dtype, policy.compute_dtype),
     )
+
+
+def _shape_of_vectors(model):
+    """The shape of its output, or, of a model with a head, of its inputs."""
+    for call in private_keras.calls_of(model) or ():
+        is_last = call.outputs[0] is private_keras.outputs_of(model)[0]
+        if is_last and heads.of_layer(call.operation) is not None:
+            return call.inputs[0].shape
+    return private_keras.output_shape_of(model)
 
 
 def _length(model):
