@@ -48,8 +48,31 @@ def test_small_tables_are_as_keras_makes_them():
 
 
 def test_other_initializers_are_left_alone(small_blocks):
-    for initializer in (keras.initializers.Zeros(), np.ones):
+    class Own(keras.initializers.RandomNormal):
+        pass
+
+    for initializer in (
+        keras.initializers.Zeros(),
+        keras.initializers.Orthogonal(seed=1),
+        Own(seed=1),
+        np.ones,
+    ):
         assert initial_values.by_blocks(initializer) is initializer
+
+
+@pytest.mark.parametrize(
+    "initializer",
+    [
+        keras.initializers.Orthogonal(seed=1),
+        keras.initializers.GlorotUniform(seed=1),
+    ],
+)
+def test_parts_have_other_values_than_each_other(initializer):
+    one, two = (
+        initial_values.of_part(initializer, 9, 7, 18, number)((9, 7))
+        for number in (1, 2)
+    )
+    assert not np.allclose(one, two)
 
 
 def test_a_layer_whose_table_is_large(small_blocks):

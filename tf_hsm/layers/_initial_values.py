@@ -9,6 +9,13 @@ import tensorflow as tf
 MOST_AT_ONCE = 256 << 20
 BLOCK_BYTES = 64 << 20
 
+# Those whose numbers are drawn one by one.
+_INDEPENDENT = (
+    keras.initializers.RandomNormal,
+    keras.initializers.RandomUniform,
+    keras.initializers.TruncatedNormal,
+    keras.initializers.VarianceScaling,
+)
 _SIZES = {
     "fan_in": lambda rows, width: rows,
     "fan_out": lambda rows, width: width,
@@ -21,10 +28,12 @@ def by_blocks(initializer):
 
     Keras' own have three tensors of the size of the table at a time, which is
     36 GB for 10 million classes x 300. The blocks have other values than each
-    other, of the scale of the whole. One that is not random is returned as it
-    is, as is one that is not Keras'.
+    other, of the scale of the whole. An initializer whose numbers depend on
+    each other, or that is not Keras', is returned as it is.
     """
-    if not _is_random(initializer):
+    module, _, _ = type(initializer).__module__.partition(".")
+    is_keras = module == "keras" and isinstance(initializer, _INDEPENDENT)
+    if not is_keras or not _is_random(initializer):
         return initializer
 
     def fill(shape, dtype=None):
@@ -74,7 +83,4 @@ def of_part(initializer, rows, width, total_rows, number):
 
 
 def _is_random(initializer):
-    # The scale of an orthogonal matrix is that of its larger side.
-    if isinstance(initializer, keras.initializers.Orthogonal):
-        return False
     return isinstance(getattr(initializer, "seed", None), int)

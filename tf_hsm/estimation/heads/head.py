@@ -1,12 +1,13 @@
 """What a head is to an estimate."""
 
+import abc
 import dataclasses
 
 from tf_hsm.estimation.part import Part
 
 
 @dataclasses.dataclass(frozen=True)
-class Head:
+class Head(abc.ABC):
     """A softmax over classes, with its loss.
 
     Attributes:
@@ -17,6 +18,6 @@ class Head:
     name: str
     num_classes: int
 
+    @abc.abstractmethod
     def parts(self, setting, width) -> list[Part]:
         """Returns its parts, for inputs `[setting.tokens, width]`."""
-        raise NotImplementedError
