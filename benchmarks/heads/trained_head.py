@@ -9,7 +9,8 @@ import tensorflow as tf
 import tf_hsm
 from benchmarks.common import implementations, workloads
 from benchmarks.heads import heads
-from examples.language_model import batches, checkpoint, corpus
+from examples.corpora import corpus
+from examples.language_model import batches, checkpoint
 from examples.language_model import model as model_lib
 
 

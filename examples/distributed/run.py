@@ -9,10 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
+from examples.corpora import corpus
 from examples.distributed.asynchronous import Asynchronous
 from examples.distributed.servers import Servers
 from examples.distributed.synchronous import Synchronous
-from examples.language_model import batches, corpus
+from examples.language_model import batches
 
 _KEPT = 2  # checkpoints
 

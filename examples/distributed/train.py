@@ -19,7 +19,7 @@ import os
 import sys
 
 from examples.common import program
-from examples.language_model import documents
+from examples.corpora import documents
 
 flags = program.Flags()
 

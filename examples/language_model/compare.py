@@ -13,7 +13,8 @@ import os
 import sys
 
 from examples.common import program
-from examples.language_model import documents, settings
+from examples.corpora import documents
+from examples.language_model import settings
 
 flags = program.Flags()
 

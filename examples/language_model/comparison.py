@@ -9,12 +9,12 @@ import time
 import keras
 import numpy as np
 
+from examples.corpora import corpus
 from examples.language_model import (
     batches,
     callbacks,
     checkpoint,
     compare_plot,
-    corpus,
     head_share,
 )
 from examples.language_model import model as model_lib

@@ -11,7 +11,8 @@ import itertools
 import sys
 
 from examples.common import program
-from examples.language_model import corpus, settings, tokenizer
+from examples.corpora import corpus, tokenizer
+from examples.language_model import settings
 
 flags = program.Flags()
 

@@ -3,8 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
-from examples.language_model import corpus, settings, tokenizer
+from examples.corpora import corpus, tokenizer
 from examples.language_model import model as model_lib
+from examples.language_model import settings
 
 _DRAWS = 32
 

@@ -8,11 +8,11 @@ import time
 import keras
 import tensorflow as tf
 
+from examples.corpora import corpus
 from examples.language_model import (
     batches,
     callbacks,
     checkpoint,
-    corpus,
     generation,
     head_share,
     plot,

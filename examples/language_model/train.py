@@ -19,7 +19,8 @@ import sys
 import time
 
 from examples.common import program
-from examples.language_model import corpus, documents, settings
+from examples.corpora import corpus, documents
+from examples.language_model import settings
 
 flags = program.Flags()
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from examples.common import program
+from examples.corpora import corpus
 from examples.language_model import (
     compare,
     comparison,
-    corpus,
     settings,
     word_vectors,
 )

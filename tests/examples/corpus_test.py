@@ -12,7 +12,8 @@ import sys
 import numpy as np
 import pytest
 
-from examples.language_model import batches, corpus, tokenizer
+from examples.corpora import corpus, tokenizer
+from examples.language_model import batches
 from examples.language_model.settings import Settings
 
 SENTENCES = "\n".join(f"line {i} is one of many, über" for i in range(500))

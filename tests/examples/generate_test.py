@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from examples.common import program
+from examples.corpora import tokenizer
 from examples.language_model import (
     checkpoint,
     generate,
@@ -15,7 +16,6 @@ from examples.language_model import (
     model,
     run,
     settings,
-    tokenizer,
 )
 from tests.support.texts import write_sentences
 

@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 
 from examples.common import program
+from examples.corpora import corpus
 from examples.language_model import (
     callbacks,
     checkpoint,
-    corpus,
     generation,
     head_share,
     model,

@@ -14,7 +14,7 @@ import itertools
 
 import numpy as np
 
-from examples.language_model import documents, tokenizer
+from examples.corpora import documents, tokenizer
 
 UNKNOWN = "<unk>"
 END = "<eof>"
