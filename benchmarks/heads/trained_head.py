@@ -47,17 +47,15 @@ class TrainedSource(NamedTuple):
                 "must be a HierarchicalSoftmax"
             )
         settings = state.settings
-        text = corpus.load(
-            settings.corpus, settings.min_count, settings.encoding
-        )
+        text = corpus.load(settings.text())
         if text.digest != state.digest:
             raise ValueError(
                 f"{self.folder}: the text in {settings.corpus} is not the one "
                 "that the model was trained on"
             )
         shape = (settings.batch_size, settings.steps)
-        tokens, _ = batches.windows(text.held_out, *shape, "held-out text")
-        inputs = _hidden_vectors(model, tokens, num_inputs)
+        windows = batches.Windows(text.valid, *shape, "held-out text")
+        inputs = _hidden_vectors(model, windows, num_inputs)
         sizes = workloads.Workload(
             layer.tree.num_classes, inputs.shape[1], num_inputs
         )
@@ -70,12 +68,12 @@ class TrainedSource(NamedTuple):
         ), None
 
 
-def _hidden_vectors(model, tokens, num_inputs):
+def _hidden_vectors(model, windows, num_inputs):
     """Returns `[num_inputs, D]`, or as many as the text has."""
     model_lib.reset_states(model)
     body = model_lib.body(model)
-    windows = tokens[: math.ceil(num_inputs / tokens[0].size)]
-    hidden = np.concatenate([np.array(body(window)) for window in windows])
+    num = min(math.ceil(num_inputs / windows[0][0].size), len(windows))
+    hidden = np.concatenate([np.array(body(windows[i][0])) for i in range(num)])
     hidden = hidden.reshape(-1, hidden.shape[-1])
     order = np.random.default_rng(0).permutation(len(hidden))
     return tf.constant(hidden[order[:num_inputs]])

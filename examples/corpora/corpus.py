@@ -1,26 +1,93 @@
-"""Text to class ids: reading, the vocabulary and the split.
+"""Text to class ids: the vocabulary, the parts, files of ids.
 
-A corpus is a list of documents. One document in `HELD_OUT_EVERY` is held out
-as a whole, chosen by a hash of its name, so that the choice does not change
-from run to run and no document is in both parts. Documents that resemble each
-other can be: nothing is de-duplicated. Only training documents make the
-vocabulary and the unigram counts.
+A corpus has three parts: what is trained on, what training may look at to
+choose (`valid`), and what nothing is chosen by (`test`). Where the files do not
+say which is which, documents are divided: of every 20, one becomes part of
+`valid` and one of `test`, by a hash of their names, so that the choice does not
+change from run to run and no document is in two parts. Documents that resemble
+each other can be: nothing is de-duplicated. Only `train` makes the vocabulary
+and the unigram counts.
+
+The text is read twice, once to count words and once to write class ids to
+files, in several processes and in memory that does not grow with the text. The
+files are kept and used again as long as the text stays the same.
 """
 
-import collections
+import codecs
 import dataclasses
-import hashlib
-import itertools
+import functools
+import json
+import pathlib
 
 import numpy as np
 
-from examples.corpora import documents, tokenizer
+from examples.corpora import (
+    cache,
+    encoding,
+    formats,
+    making,
+    reading,
+    sources,
+    splitters,
+)
 
-UNKNOWN = "<unk>"
-END = "<eof>"
-HELD_OUT_EVERY = 20
+_VERSION = 1  # of the files in the cache
 
-_BLOCKS = 100
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a corpus is read; a flag each, of the same name.
+
+    Attributes:
+        corpus: see `sources.find`.
+        format: name of a format, or "auto".
+        tokens: name of a splitter, or "auto": that of the format.
+        encoding: of the text; a codec of Python.
+        vocabulary: a file whose lines begin with the words that are classes;
+            "": those of the training text, or of the splitter.
+        min_count: words seen fewer times in `train` become `<unk>`.
+        max_classes: the most frequent ones are kept, the others become
+            `<unk>`; 0: all.
+        field: of the texts in a data set.
+    """
+
+    corpus: str = "stdlib"
+    format: str = "auto"
+    tokens: str = "auto"
+    encoding: str = "utf-8"
+    vocabulary: str = ""
+    min_count: int = 2
+    max_classes: int = 0
+    field: str = "text"
+
+    def __post_init__(self):
+        """Raises `ValueError` that names the first bad flag."""
+        if self.format != "auto" and self.format not in formats.FORMATS:
+            raise ValueError(
+                f"--format={self.format}: must be auto or one of "
+                f"{', '.join(formats.FORMATS)}."
+            )
+        if self.tokens != "auto":
+            splitters.check(self.tokens)
+        if self.min_count < 1:
+            raise ValueError(
+                f"--min_count={self.min_count}: must be at least 1."
+            )
+        if self.max_classes < 0 or self.max_classes == 1:
+            raise ValueError(
+                f"--max_classes={self.max_classes}: must be 0, for all, or at "
+                "least 2."
+            )
+        try:
+            " ".encode(self.encoding)
+            # One name for "utf8" and "UTF-8".
+            name = codecs.lookup(self.encoding).name
+        except (LookupError, ValueError) as error:
+            raise ValueError(
+                f"--encoding={self.encoding}: not an encoding of text that "
+                "Python knows, such as utf-8, utf-16 or cp1251."
+            ) from error
+        object.__setattr__(self, "encoding", name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,26 +97,30 @@ class Corpus:
     Attributes:
         words: the class names, most frequent first; class 0 to N - 1.
         counts: `[N]` int64, occurrences of each class in `train`.
-        train: `[num_train_tokens]` int32 class ids.
-        held_out: `[num_held_out_tokens]` int32 class ids.
+        train: `[num_train_tokens]` int32 class ids; a file in memory.
+        valid: class ids of the text to validate on.
+        test: class ids of the text to test on.
         unknown: the class of `<unk>`.
-        digest: hexadecimal, equal for equal text, split and vocabulary.
+        digest: hexadecimal, equal for equal text, parts and vocabulary.
+        format: name of the format.
+        tokens: name of the splitter.
+        boundary: the token after each document or line; None: there is none.
+        unknown_rates: the share of `<unk>` in each part.
+        folder: where the files are.
     """
 
     words: tuple[str, ...]
     counts: np.ndarray
     train: np.ndarray
-    held_out: np.ndarray
+    valid: np.ndarray
+    test: np.ndarray
     unknown: int
     digest: str
-
-    @property
-    def unknown_rates(self):
-        """Shares of `<unk>` among training and among held-out tokens."""
-        return tuple(
-            float(np.mean(ids == self.unknown))
-            for ids in (self.train, self.held_out)
-        )
+    format: str = "documents"
+    tokens: str = "code"
+    boundary: str | None = formats.END_OF_DOCUMENT
+    unknown_rates: dict[str, float] = dataclasses.field(default_factory=dict)
+    folder: pathlib.Path | None = None
 
     def unigram_perplexity(self, labels):
         """Perplexity of the training frequencies, one added to each count.
@@ -60,82 +131,84 @@ class Corpus:
         """
         smoothed = self.counts + 1.0
         log_probs = np.log(smoothed / smoothed.sum())
-        return float(np.exp(-log_probs[labels].mean()))
+        occurrences = np.bincount(np.ravel(labels), minlength=len(self.words))
+        return float(np.exp(-(occurrences @ log_probs) / occurrences.sum()))
+
+    def description(self):
+        """The sizes in a sentence or two."""
+        sizes = ", ".join(
+            f"{getattr(self, part).size:,} {part}" for part in formats.PARTS
+        )
+        rates = ", ".join(
+            f"{rate:.1%} of {part}" for part, rate in self.unknown_rates.items()
+        )
+        return (
+            f"Tokens: {sizes}; {len(self.words):,} classes. <unk> is {rates}. "
+            f"Read as {self.format}, {self.tokens}."
+        )
 
 
-def load(source, min_count, encoding="utf-8"):
-    """Reads, splits and encodes a corpus.
+def load(options, cache_root=None, num_processes=None):
+    """Reads, divides and encodes a corpus, or finds what an earlier call made.
 
-    Words seen fewer than `min_count` times in the training documents become
-    `<unk>` there, and so do the held-out words that are no class. With 2, the
-    smallest choice, a word seen once stands for the words never seen: the
-    model learns where an unknown word is likely from the text it has.
+    Words seen fewer than `min_count` times in `train` become `<unk>` there, and
+    so do the words of the other parts that are no class. With 2, a word seen
+    once stands for the words never seen: the model learns where an unknown word
+    is likely from the text it has.
 
     Args:
-        source: "stdlib", "stdlib+tests", or the path of a file or folder.
-        min_count: at least 2.
-        encoding: of the files; a codec of Python.
+        options: `Options`.
+        cache_root: folder for the files of ids; `cache.default_root()` by
+            default.
+        num_processes: how many read; as many as processors by default, and one
+            for a small text.
 
     Raises:
-        FileNotFoundError: no such file or folder.
+        OSError: there are no such files, or no room for those of ids.
         ValueError: a file is no text in that encoding, there is too little
             text, or it has no rare word.
     """
-    texts = documents.read(source, encoding)
-    if len(texts) < HELD_OUT_EVERY:
-        texts = _blocks("\n".join(texts.values()))
-    held_names = _held_out_names(list(texts))
-    train, held_out = [], []
-    for name, text in texts.items():
-        part = held_out if name in held_names else train
-        part.extend(tokenizer.split(text))
-        part.append(END)
-    if not held_out:
-        raise ValueError(f"--corpus={source} has no text.")
-    return _encode(train, held_out, min_count)
-
-
-def _blocks(text):
-    """Cuts text into blocks of whole lines, which then are the documents."""
-    lines = text.splitlines(keepends=True)
-    bounds = np.linspace(0, len(lines), _BLOCKS + 1).astype(int)
-    return {
-        f"block {i}": "".join(lines[begin:end])
-        for i, (begin, end) in enumerate(itertools.pairwise(bounds))
-        if begin < end
-    }
-
-
-def _held_out_names(names):
-    names = sorted(names, key=lambda n: hashlib.sha256(n.encode()).digest())
-    return set(names[::HELD_OUT_EVERY])
-
-
-def _encode(train, held_out, min_count):
-    counts = collections.Counter(train)
-    kept = {word: n for word, n in counts.items() if n >= min_count}
-    kept[UNKNOWN] = len(train) - sum(kept.values())
-    if not kept[UNKNOWN]:
-        raise ValueError(
-            f"No word of the training text is seen fewer than {min_count} "
-            "times, so that <unk> would never be trained: give more text or a "
-            "larger --min_count."
-        )
-    words = tuple(sorted(kept, key=lambda word: (-kept[word], word)))
-    class_of = {word: i for i, word in enumerate(words)}
-    unknown = class_of[UNKNOWN]
-    train_ids, held_out_ids = (
-        np.fromiter((class_of.get(w, unknown) for w in part), np.int32)
-        for part in (train, held_out)
+    source = sources.find(options.corpus, options.format)
+    form = formats.FORMATS[source.format]
+    tokens = form.tokens if options.tokens == "auto" else options.tokens
+    named_files = [options.vocabulary, tokens.partition(":")[2]]
+    key = cache.key(
+        [
+            _VERSION,
+            dataclasses.asdict(options),
+            source.format,
+            source.state(),
+            [
+                (name, pathlib.Path(name).stat().st_mtime_ns)
+                for name in named_files
+                if name
+            ],
+        ]
     )
-    digest = hashlib.sha256("\0".join(words).encode())
-    digest.update(train_ids.tobytes())
-    digest.update(held_out_ids.tobytes())
+    make = functools.partial(
+        making.make,
+        options,
+        source,
+        reading.Rules(tokens, form.boundary, form.by_lines, source.is_strict),
+        num_processes,
+    )
+    root = cache.default_root() if cache_root is None else cache_root
+    return _open(cache.made(root, f"{source.title}-{key}", make))
+
+
+def _open(folder):
+    """The `Corpus` whose files are in a folder."""
+    with open(folder / "corpus.json", encoding="utf-8") as file:
+        about = json.load(file)
+    with open(folder / "words.json", encoding="utf-8") as file:
+        words = tuple(json.load(file))
     return Corpus(
         words=words,
-        counts=np.array([kept[word] for word in words], np.int64),
-        train=train_ids,
-        held_out=held_out_ids,
-        unknown=unknown,
-        digest=digest.hexdigest(),
+        counts=np.load(folder / "counts.npy"),
+        **{
+            part: np.memmap(folder / part, encoding.DTYPE, "r")
+            for part in formats.PARTS
+        },
+        **about,
+        folder=folder,
     )

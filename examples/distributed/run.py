@@ -32,13 +32,11 @@ def run(options, folder):
         ValueError: it is too short.
     """
     print(f"Reading the corpus, {options.corpus} ...", flush=True)
-    text = corpus.load(options.corpus, min_count=2)
+    text = corpus.load(corpus.Options(options.corpus))
     window = options.batch_size, options.steps
-    train = batches.windows(text.train, *window, "training text")
-    held_out = [
-        part[: options.held_out]
-        for part in batches.windows(text.held_out, *window, "held-out text")
-    ]
+    train = batches.Windows(text.train, *window, "training text")
+    held_out = batches.Windows(text.valid, *window, "held-out text")
+    held_out = held_out.stacked(range(min(options.held_out, len(held_out))))
     tree = tf_hsm.Tree.huffman(text.counts, options.branching)
     # TensorFlow writes pages about each loss, which the run says in a line.
     tf.get_logger().setLevel("CRITICAL")
@@ -67,7 +65,7 @@ def _addresses(options):
 
 def _train(model, options, folder, train, held_out):
     """Steps until the last epoch ends, with a checkpoint after each round."""
-    num_windows = len(train[0])
+    num_windows = len(train)
     end = options.epochs * num_windows
     done = tf.Variable(0, dtype=tf.int64)  # windows that were given to trainers
     manager = tf.train.CheckpointManager(
@@ -80,10 +78,10 @@ def _train(model, options, folder, train, held_out):
     while int(done) < end:
         begin = time.monotonic()
         windows = _round(int(done), num_windows, options)
-        loss = model.train(*(part[windows] for part in train))
+        tokens, labels = train.stacked(windows)
+        loss = model.train(tokens, labels)
         seconds = time.monotonic() - begin
         done.assign_add(len(windows))
-        tokens = train[0][windows].size
         # One line for each round, whoever reads it.
         line = (
             f"step {int(done):,} of {end:,}, {int(model.steps):,} applied: "
@@ -91,7 +89,7 @@ def _train(model, options, folder, train, held_out):
         )
         if options.held_out:
             line += f", held out {math.exp(model.evaluate(*held_out)):.1f}"
-        print(f"{line}; {tokens / seconds:,.0f} words/s", flush=True)
+        print(f"{line}; {tokens.size / seconds:,.0f} words/s", flush=True)
         manager.save()
         print(f"saved step {int(done):,}", flush=True)
 

@@ -4,7 +4,6 @@ import keras
 import tensorflow as tf
 
 import tf_hsm
-from examples.language_model import batches
 from examples.language_model.model import Embedding
 
 
@@ -49,10 +48,16 @@ class Synchronous:
     def train(self, tokens, labels):
         """One step for each window `[B, T]`; returns the mean loss in nats."""
         history = self.model.fit(
-            batches.dataset(tokens, labels), shuffle=False, verbose=0
+            _dataset(tokens, labels), shuffle=False, verbose=0
         )
         return history.history["loss"][0]
 
     def evaluate(self, tokens, labels):
         """Returns the mean loss in nats."""
-        return self.model.evaluate(batches.dataset(tokens, labels), verbose=0)
+        return self.model.evaluate(_dataset(tokens, labels), verbose=0)
+
+
+def _dataset(tokens, labels):
+    return tf.data.Dataset.from_tensor_slices(
+        ({"tokens": tokens, "labels": labels},)
+    )

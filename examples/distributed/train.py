@@ -19,7 +19,7 @@ import os
 import sys
 
 from examples.common import program
-from examples.corpora import documents
+from examples.corpora import sources
 
 flags = program.Flags()
 
@@ -81,7 +81,7 @@ def main():
     options = flags.values
     # `bazel run` starts programs elsewhere than in the user's folder.
     folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
-    if options.corpus not in documents.NAMED:
+    if not sources.is_name(options.corpus):
         options.corpus = os.path.join(folder, options.corpus)
     try:
         run.run(options, os.path.join(folder, options.checkpoints))

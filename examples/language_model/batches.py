@@ -7,41 +7,81 @@ network keeps its state from batch to batch. Each label is the next token.
 import numpy as np
 
 
-def windows(ids, batch_size, steps, name):
-    """Returns `tokens` and `labels`, each `[num_batches, batch_size, steps]`.
+class Windows:
+    """The batches of a text, in its order; none is held in memory.
 
-    The up to `batch_size * steps` tokens at the end that fill no batch are
-    left out.
-
-    Args:
-        ids: `[num_tokens]` class ids.
-        batch_size: parallel streams.
-        steps: tokens of a stream in one window.
-        name: what the text is, for the error message.
-
-    Raises:
-        ValueError: `ids` fills no batch.
+    `len(windows)` is their number, and `windows[i]` a pair of `tokens` and
+    `labels`, each `[batch_size, steps]` int32.
     """
-    per_row = (len(ids) - 1) // batch_size // steps * steps
-    if per_row < steps:
-        raise ValueError(
-            f"The {name} has {len(ids):,} tokens; one batch of "
-            f"--batch_size={batch_size} times --steps={steps} needs "
-            f"{batch_size * steps + 1:,}. Give more text or smaller batches."
+
+    def __init__(self, ids, batch_size, steps, name):
+        """Cuts `ids`; what fills no batch at the end is left out.
+
+        Args:
+            ids: `[num_tokens]` class ids, an array or a file in memory.
+            batch_size: parallel streams.
+            steps: tokens of a stream in one window.
+            name: what the text is, for the error message.
+
+        Raises:
+            ValueError: `ids` fills no batch.
+        """
+        self._steps = steps
+        self._num = (len(ids) - 1) // batch_size // steps
+        if self._num < 1:
+            raise ValueError(
+                f"The {name} has {len(ids):,} tokens; one batch of "
+                f"--batch_size={batch_size} times --steps={steps} needs "
+                f"{batch_size * steps + 1:,}. Give more text or smaller "
+                "batches."
+            )
+        used = batch_size * self._num * steps
+        self._tokens = ids[:used].reshape(batch_size, -1)
+        self._labels = ids[1 : used + 1].reshape(batch_size, -1)
+
+    def __len__(self):
+        """The number of batches."""
+        return self._num
+
+    def __getitem__(self, i):
+        """Batch i; raises `IndexError` behind the last one."""
+        if not 0 <= i < self._num:
+            raise IndexError(i)
+        columns = slice(i * self._steps, (i + 1) * self._steps)
+        return tuple(
+            np.ascontiguousarray(part[:, columns])
+            for part in (self._tokens, self._labels)
         )
 
-    def arrange(flat):
-        rows = flat.reshape(batch_size, per_row // steps, steps)
-        return np.ascontiguousarray(rows.transpose(1, 0, 2))
+    @property
+    def labels(self):
+        """All labels, `[batch_size, len(self) * steps]`."""
+        return self._labels
 
-    used = batch_size * per_row
-    return arrange(ids[:used]), arrange(ids[1 : used + 1])
+    def stacked(self, indices):
+        """Returns `tokens` and `labels`, each `[n, batch_size, steps]`."""
+        batches = [self[i] for i in indices]
+        return tuple(map(np.stack, zip(*batches, strict=True)))
 
+    def dataset(self, indices=None):
+        """A `tf.data.Dataset` of what the model takes.
 
-def dataset(tokens, labels):
-    """A `tf.data.Dataset` of what the model takes, in the text's order."""
-    import tensorflow as tf
+        Args:
+            indices: a sequence of the numbers of the batches, in their order;
+                all by default.
+        """
+        import tensorflow as tf
 
-    return tf.data.Dataset.from_tensor_slices(
-        ({"tokens": tokens, "labels": labels},)
-    ).prefetch(2)
+        indices = range(len(self)) if indices is None else indices
+        spec = tf.TensorSpec((len(self._tokens), self._steps), tf.int32)
+
+        def elements():
+            for i in indices:
+                tokens, labels = self[i]
+                yield ({"tokens": tokens, "labels": labels},)
+
+        data = tf.data.Dataset.from_generator(
+            elements, output_signature=({"tokens": spec, "labels": spec},)
+        )
+        length = tf.data.experimental.assert_cardinality(len(indices))
+        return data.apply(length).prefetch(2)

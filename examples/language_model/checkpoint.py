@@ -17,8 +17,7 @@ import zipfile
 import keras
 import numpy as np
 
-# A saved model has layers of `model`, which Keras finds once it is imported.
-from examples.language_model import model as _  # noqa: F401
+from examples.language_model import model as model_lib
 from examples.language_model import settings as settings_lib
 
 MODEL = "model.keras"
@@ -38,13 +37,24 @@ class Run:
         settings: what the run was started with.
         digest: `corpus.Corpus.digest` of its text.
         words: the class names.
-        history: one dict per finished epoch.
+        tokens: name of the splitter that makes words of text.
+        boundary: the word after each document or line; None: there is none.
+        history: a dict for each validation; those that end an epoch say so.
+        seconds: of training steps.
     """
 
     settings: settings_lib.Settings
     digest: str
     words: tuple[str, ...]
+    tokens: str
+    boundary: str | None
     history: list[dict]
+    seconds: float = 0.0
+
+    @property
+    def epochs_done(self):
+        """Finished epochs."""
+        return sum(entry["ends_epoch"] for entry in self.history)
 
 
 @contextlib.contextmanager
@@ -140,12 +150,9 @@ def _load_run(folder):
         state = json.loads(archive.read(_RUN))
         with archive.open(_VARIABLES) as file, np.load(file) as arrays:
             values = list(arrays.values())
-    run = Run(
-        settings=settings_lib.Settings(**state["settings"]),
-        digest=state["digest"],
-        words=tuple(state["words"]),
-        history=state["history"],
-    )
+    state["settings"] = settings_lib.Settings(**state["settings"])
+    state["words"] = tuple(state["words"])
+    run = Run(**state)
     return run, values
 
 
@@ -157,10 +164,5 @@ def _left_out(model):
     """
     weights = {id(variable) for variable in model.weights}
     seeds = [v for v in model.variables if id(v) not in weights]
-    states = [
-        state
-        for layer in model.layers
-        if isinstance(layer, keras.layers.RNN)
-        for state in layer.states
-    ]
+    states = model_lib.states(model)
     return [*seeds, *states, *model.metrics_variables]

@@ -3,17 +3,19 @@ r"""Trains the same model with one head after another, for as long each.
     bazel run //:compare
     bazel run //:compare -- --minutes=5 --heads=full,huffman,adaptive
 
-Prints a table, and writes it as `heads.json` and as a picture, `heads.svg`, to
---save_dir. Each head gets as many steps as fit into --minutes by the duration
-of its first ones, with the learning rate falling over them to its end. Ctrl-C
-ends it with what is done.
+Prints a table, and writes it as `heads.json` and as two pictures, `heads.svg`
+and `perplexity.svg`, the perplexity over the minutes, to --save_dir. Each head
+is trained for exactly --minutes; reading, building and validation do not
+count. The learning rate falls with the time. Ctrl-C ends it with what is done,
+and --resume goes on from there.
 """
 
+import dataclasses
 import os
 import sys
 
 from examples.common import program
-from examples.corpora import documents
+from examples.corpora import text_flags
 from examples.language_model import settings
 
 flags = program.Flags()
@@ -35,17 +37,19 @@ HEADS = {
 _MINUTES = flags.DEFINE_float(
     "minutes", 2.0, "How long each head is trained.", lower_bound=0.01
 )
+_SEEDS = flags.DEFINE_integer(
+    "seeds",
+    1,
+    "How often each head is trained, from other random numbers.",
+    lower_bound=1,
+)
+_RESUME = flags.DEFINE_bool(
+    "resume", False, "Keep what the same command in --save_dir has done."
+)
 _HEADS = flags.DEFINE_list(
     "heads", list(HEADS), f"Which heads: beginnings of {'; '.join(HEADS)}."
 )
-_CORPUS = flags.DEFINE_string(
-    "corpus",
-    "stdlib",
-    "The text, as for //:train; whole documents are held out.",
-)
-_ENCODING = flags.DEFINE_string(
-    "encoding", settings.Settings.encoding, "Encoding of the text."
-)
+text_flags.define(flags)
 _UNITS = flags.DEFINE_integer(
     "units", settings.Settings.units, "Width of the model."
 )
@@ -72,13 +76,10 @@ def main():
                 f"{'; '.join(HEADS)}."
             )
     folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
-    source = _CORPUS.value
-    if source not in documents.NAMED:
-        source = os.path.join(folder, source)
     try:
+        text = text_flags.options(flags.values.flag_values_dict())
         default = settings.Settings(
-            corpus=source,
-            encoding=_ENCODING.value,
+            **dataclasses.asdict(text),
             units=_UNITS.value,
             batch_size=_BATCH_SIZE.value,
             steps=_STEPS.value,
@@ -88,6 +89,8 @@ def main():
             default,
             _MINUTES.value,
             os.path.join(folder, _SAVE_DIR.value),
+            _SEEDS.value,
+            _RESUME.value,
         )
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")

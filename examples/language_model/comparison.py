@@ -1,156 +1,236 @@
-"""Trains the same model with one head after another, for as long each."""
+"""Trains the same model with one head after another, for exactly as long each.
+
+The time is that of training steps: reading, building the graph and validation
+do not count. The learning rate falls with the time, not with the steps, so that
+no head has to be timed before it is trained.
+"""
 
 import dataclasses
+import json
 import math
+import os
 import pathlib
-import statistics
-import time
 
 import keras
-import numpy as np
+import tensorflow as tf
 
-from examples.corpora import corpus
+from examples.common.progress import Progress
+from examples.corpora import corpus, formats
 from examples.language_model import (
     batches,
-    callbacks,
     checkpoint,
     compare_plot,
+    compare_table,
     head_share,
+    validation,
 )
 from examples.language_model import model as model_lib
 
-_WARM_UP, _TIMED = 3, 8
+RESULTS = "heads.json"
+
+_VALIDATIONS = 12
+_VALIDATION_TOKENS = 50_000
+_BUSY = 0.5  # processes that run or wait to, beside this one
 
 
-class _Clock(keras.callbacks.Callback):
-    """Seconds of each step, `[n, 2]`: by the clock, and of all processors."""
+class OfTime(keras.optimizers.schedules.LearningRateSchedule):
+    """The learning rate of `model.schedule` by the share of the time.
 
-    def on_train_begin(self, logs=None):
-        self.seconds = []
+    Attributes:
+        share: a variable: how much of the time has passed.
+    """
 
-    def on_train_batch_begin(self, batch, logs=None):
-        self._begin = np.array([time.perf_counter(), time.process_time()])
+    _STEPS = 10_000
+
+    def __init__(self, settings):
+        """Makes the schedule of a `settings.Settings`."""
+        self._schedule = model_lib.schedule(settings, self._STEPS)
+        self.share = tf.Variable(0.0, trainable=False)
+
+    def __call__(self, step):
+        """The learning rate now."""
+        del step
+        return self._schedule(self.share * self._STEPS)
+
+
+class _Time(keras.callbacks.Callback):
+    """Moves the schedule, shows progress, ends training with its time."""
+
+    def __init__(self, clock, seconds, schedule, progress, tokens):
+        super().__init__()
+        self._clock = clock
+        self._seconds = seconds
+        self._schedule = schedule
+        self._progress = progress
+        self._tokens = tokens
+        self._before = 0.0
 
     def on_train_batch_end(self, batch, logs=None):
-        end = np.array([time.perf_counter(), time.process_time()])
-        self.seconds.append(end - self._begin)
+        now = min(self._clock.seconds, self._seconds)
+        self._progress.add(now - self._before, self._tokens)
+        self._before = now
+        self._schedule.share.assign(now / self._seconds)
+        self.model.stop_training |= now == self._seconds
 
 
-def train(choice, text, minutes):
+def train(choice, text, minutes, title):
     """Trains one head, and returns what the table says of it.
 
     Args:
         choice: a `settings.Settings`.
         text: a `corpus.Corpus`.
-        minutes: how long to train.
+        minutes: of training steps.
+        title: what the progress is called.
 
     Returns:
         A dict: "steps", "seconds" of training, "tokens_per_s", "step_ms",
-        "head_ms" (None where it could not be told), "held_out_perplexity",
-        "parameters" of the head.
+        "head_ms" (None where it could not be told), "parameters" of the head,
+        "curve" (pairs of seconds and the perplexity on the first tokens of the
+        part valid), "validation_perplexity" and "test_perplexity" on the whole
+        parts at the end.
     """
+    keras.utils.set_random_seed(choice.seed)
     shape = (choice.batch_size, choice.steps)
-    windows = batches.windows(text.train, *shape, "training text")
-    held_out = batches.windows(text.held_out, *shape, "held-out text")
-    trial, _ = _fit(choice, text, windows, _WARM_UP + _TIMED)
-    step_seconds = statistics.median(seconds for seconds, _ in trial[_WARM_UP:])
-    num_steps = max(1, round(60 * minutes / step_seconds))
-    progress = callbacks.Progress(choice.batch_size * choice.steps)
-    seconds, model = _fit(choice, text, windows, num_steps, progress)
-    model_lib.reset_states(model)
-    loss = model.evaluate(batches.dataset(*held_out), verbose=0)
-    head = model.get_layer("head")
-    step_seconds, processor_seconds = np.median(seconds, axis=0).tolist()
+    windows = {
+        part: batches.Windows(getattr(text, part), *shape, f"{part} part")
+        for part in formats.PARTS
+    }
+    schedule = OfTime(choice)
+    model = model_lib.build(choice, text, schedule)
+    clock = validation.Clock()
+    curve = []
+    some = range(len(windows["valid"]))[
+        : math.ceil(_VALIDATION_TOKENS / math.prod(shape))
+    ]
+
+    def validate():
+        with validation.unnoticed(model):
+            perplexity = _perplexity(model, windows["valid"], some)
+        curve.append((clock.seconds, perplexity))
+
+    seconds = 60 * minutes
+    progress = Progress(title, seconds, "tokens")
+    validate()
+    model.fit(
+        windows["train"].dataset().repeat(),
+        # As long as the time lasts.
+        steps_per_epoch=10**9,
+        shuffle=False,
+        verbose=0,
+        callbacks=[
+            clock,
+            validation.Every(seconds / _VALIDATIONS, clock, validate),
+            _Time(clock, seconds, schedule, progress, math.prod(shape)),
+        ],
+    )
+    progress.end()
+    if curve[-1][0] < clock.seconds:
+        validate()
+    num_timed = max(clock.steps, 1)
+    step_ms = 1e3 * clock.seconds / num_timed
     share = head_share.head_share(
-        model, windows[0][0], windows[1][0], 1e3 * processor_seconds
+        model, *windows["train"][0], 1e3 * clock.processor_seconds / num_timed
     )
     return {
-        "steps": num_steps,
-        "seconds": float(np.sum(seconds, axis=0)[0]),
-        "tokens_per_s": choice.batch_size * choice.steps / step_seconds,
-        "step_ms": 1e3 * step_seconds,
-        "head_ms": share and share * 1e3 * step_seconds,
-        "parameters": head.count_params(),
-        "held_out_perplexity": math.exp(loss),
+        "steps": int(model.optimizer.iterations),
+        "seconds": clock.seconds,
+        "tokens_per_s": 1e3 * math.prod(shape) / step_ms,
+        "step_ms": step_ms,
+        "head_ms": share and share * step_ms,
+        "parameters": model.get_layer("head").count_params(),
+        "curve": curve,
+        "validation_perplexity": _perplexity(model, windows["valid"]),
+        "test_perplexity": _perplexity(model, windows["test"]),
     }
 
 
-def _fit(choice, text, windows, num_steps, *shown):
-    """Returns the seconds of each step, and the model.
-
-    `shown` are callbacks for the person who waits.
-    """
-    keras.utils.set_random_seed(choice.seed)
-    model = model_lib.build(choice, text, num_steps)
-    clock = _Clock()
-    data = batches.dataset(*windows).repeat().take(num_steps)
-    model.fit(data, shuffle=False, verbose=0, callbacks=[clock, *shown])
-    return clock.seconds, model
+def _perplexity(model, windows, indices=None):
+    model_lib.reset_states(model)
+    return math.exp(model.evaluate(windows.dataset(indices), verbose=0))
 
 
-def table(results):
-    """The results as text.
-
-    Args:
-        results: name of a head -> what `train` returned.
-    """
-    lines = [
-        f"{'head':<26}{'held-out':>12}{'tokens/s':>10}{'steps':>8}"
-        f"{'seconds':>9}{'head, ms':>10}{'step, ms':>10}{'parameters':>12}",
-        f"{'':<26}{'perplexity':>12}",
-    ]
-    lines.extend(
-        f"{name:<26}{r['held_out_perplexity']:>12.1f}{r['tokens_per_s']:>10,.0f}"
-        f"{r['steps']:>8,}{r['seconds']:>9.0f}"
-        f"{'-' if r['head_ms'] is None else format(r['head_ms'], '.1f'):>10}"
-        f"{r['step_ms']:>10.1f}{r['parameters']:>12,}"
-        for name, r in results.items()
-    )
-    return "\n".join(lines)
-
-
-def compare(choices, default, minutes, save_dir):
+def compare(choices, default, minutes, save_dir, num_seeds=1, resume=False):
     """Trains the heads in turn; what is done is written after each.
 
     Args:
         choices: name of a head -> the settings that differ from the default.
         default: the `settings.Settings` that all have in common.
         minutes: how long to train each.
-        save_dir: folder of the table and the picture, made if it is not there.
+        save_dir: folder of the tables and pictures, made if it is not there.
+        num_seeds: how often each head is trained, from other random numbers.
+        resume: whether to keep what an equal comparison in `save_dir` has done.
 
     Returns:
-        Name of a head -> what `train` returned.
+        Name of a head -> a list of what `train` returned, one for each seed.
 
     Raises:
         KeyboardInterrupt: after the table of the heads that are done.
+        ValueError: what is to be resumed is another comparison.
     """
     save_dir = pathlib.Path(save_dir)
     save_dir.mkdir(parents=True, exist_ok=True)
+    busy = os.getloadavg()[0]
+    if busy > _BUSY:
+        print(
+            f"note: other processes use this machine (load {busy:.1f}); a "
+            "comparison by time needs it alone."
+        )
     print(f"Reading the corpus, {default.corpus} ...", flush=True)
-    text = corpus.load(default.corpus, default.min_count, default.encoding)
-    print(
-        f"{len(text.train):,} training tokens, {len(text.words):,} classes; "
-        f"{minutes:g} minutes for each head."
-    )
-    results = {}
+    text = corpus.load(default.text())
+    print(text.description())
+    print(f"{minutes:g} minutes for each head and seed.")
+    about = {
+        "settings": dataclasses.asdict(default),
+        "minutes": minutes,
+        "text": text.digest,
+    }
+    results = _earlier(save_dir / RESULTS, about) if resume else {}
+    runs = [
+        (seed, name)
+        for seed in range(default.seed, default.seed + num_seeds)
+        for name in choices
+    ]
     try:
-        for i, (name, differences) in enumerate(choices.items(), 1):
-            print(f"{name} ({i} of {len(choices)}) ...", flush=True)
-            choice = dataclasses.replace(default, **differences)
-            results[name] = train(choice, text, minutes)
-            checkpoint.write_json(save_dir / "heads.json", results)
+        for i, (seed, name) in enumerate(runs, 1):
+            done = results.setdefault(name, [])
+            if len(done) > seed - default.seed:
+                continue
+            title = f"{name}, seed {seed} ({i} of {len(runs)})"
+            print(title, flush=True)
+            choice = dataclasses.replace(default, **choices[name], seed=seed)
+            done.append(train(choice, text, minutes, name))
+            checkpoint.write_json(
+                save_dir / RESULTS, about | {"heads": results}
+            )
             keras.backend.clear_session()
     except KeyboardInterrupt:
         _show(save_dir, results)
         raise KeyboardInterrupt(
-            f"{len(results)} of {len(choices)} heads were done."
+            f"{sum(map(len, results.values()))} of {len(runs)} runs were done; "
+            "the same command with --resume goes on."
         ) from None
     _show(save_dir, results)
     return results
 
 
+def _earlier(path, about):
+    """The results of an earlier, equal comparison; none if there is no file."""
+    if not path.is_file():
+        return {}
+    with open(path, encoding="utf-8") as file:
+        earlier = json.load(file)
+    results = earlier.pop("heads", None)
+    if earlier != json.loads(json.dumps(about)):
+        raise ValueError(
+            f"Cannot resume: {path} is of another text, time or settings."
+        )
+    return results
+
+
 def _show(save_dir, results):
-    """Prints the table and draws the picture, if there is anything to show."""
+    """Prints the table and draws the pictures, if there is anything to show."""
+    results = {name: runs for name, runs in results.items() if runs}
     if results:
-        print(f"\n{table(results)}", flush=True)
-        compare_plot.draw(save_dir / "heads.svg", results)
+        print(f"\n{compare_table.table(results)}", flush=True)
+        compare_plot.bars(save_dir / "heads.svg", results)
+        compare_plot.curves(save_dir / "perplexity.svg", results)

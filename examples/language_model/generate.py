@@ -11,7 +11,8 @@ import itertools
 import sys
 
 from examples.common import program
-from examples.corpora import corpus, tokenizer
+from examples.corpora import splitters
+from examples.corpora.vocabulary import UNKNOWN
 from examples.language_model import settings
 
 flags = program.Flags()
@@ -80,17 +81,18 @@ def main():
             f"error: --top_k={_TOP_K.value}: must be at most "
             f"{len(run.words)}, the number of the model's words."
         )
-    prompt = tokenizer.split_beginning(_PROMPT.value)
+    splitter = splitters.named(run.tokens)
+    prompt = splitter.split_beginning(_PROMPT.value)
     unknown = sorted(set(prompt).difference(run.words))
     if unknown:
         print(
-            f"note: the model reads these as {corpus.UNKNOWN}, since it has "
+            f"note: the model reads these as {UNKNOWN}, since it has "
             f"not learned them: {' '.join(unknown)}",
             file=sys.stderr,
         )
     drawn = generation.draw(
         model,
-        run.words,
+        run,
         prompt,
         _LENGTH.value,
         _NUM_SAMPLES.value,
@@ -105,7 +107,8 @@ def main():
         if others:
             print(f"--- {i + 1} of {_NUM_SAMPLES.value}")
         tokens = generation.until_end(step[i] for step in steps)
-        for piece in tokenizer.pieces(itertools.chain(prompt, tokens)):
+        tokens = itertools.chain(prompt, tokens)
+        for piece in splitters.pieces(splitter, tokens):
             print(piece, end="", flush=True)
         print()
 

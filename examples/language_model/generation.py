@@ -3,35 +3,38 @@
 import numpy as np
 import tensorflow as tf
 
-from examples.corpora import corpus, tokenizer
+from examples.corpora import splitters
+from examples.corpora.formats import END_OF_DOCUMENT
+from examples.corpora.vocabulary import UNKNOWN
 from examples.language_model import model as model_lib
 from examples.language_model import settings
 
 _DRAWS = 32
 
 
-def generate(model, words, prompt=(), **options):
+def generate(model, run, prompt=(), **options):
     """Returns texts that begin with the prompt and go on as the model draws.
 
     Args:
-        model: see `draw`; so are `words` and `prompt`.
-        words: the class names.
+        model: see `draw`; so is `prompt`.
+        run: the `checkpoint.Run` of the model.
         prompt: tokens.
         **options: the other arguments of `draw`.
 
     Returns:
         `num_texts` strings.
     """
-    written = list(draw(model, words, prompt, **options))
+    written = list(draw(model, run, prompt, **options))
+    splitter = splitters.named(run.tokens)
     return [
-        tokenizer.join([*prompt, *until_end(tokens)])
+        "".join(splitters.pieces(splitter, [*prompt, *until_end(tokens)]))
         for tokens in zip(*written, strict=True)
     ]
 
 
 def draw(
     model,
-    words,
+    run,
     prompt=(),
     length=100,
     num_texts=1,
@@ -42,16 +45,17 @@ def draw(
 ):
     """Yields the next token of each text, until all have ended.
 
-    A text begins as in training, after the `<eof>` of another. It ends after
-    `length` tokens or with an `<eof>`, which is shown. An `<unk>` is drawn
+    A text begins as in training, after the end of another document or line, or
+    after an `<unk>`. It ends after `length` tokens or with an `<eof>`, which is
+    shown. An `<unk>` is drawn
     again, by which all other classes keep their odds; after 32 times `<unk>`
     (the model is sure of it, or `top_k` and `top_p` leave little else), the
     most probable other class is taken.
 
     Args:
         model: a trained model; it does not change.
-        words: the class names.
-        prompt: tokens, as of `tokenizer.split_beginning`; those that are no
+        run: the `checkpoint.Run` of the model.
+        prompt: tokens, as of `Splitter.split_beginning`; those that are no
             class are shown, but read as `<unk>`.
         length: tokens to write, at least 1.
         num_texts: how many texts, at least 1.
@@ -65,9 +69,11 @@ def draw(
         `num_texts` strings, each a token; what follows an `<eof>` is no part of
         a text.
     """
+    words = run.words
     class_of = {word: i for i, word in enumerate(words)}
-    unknown = class_of[corpus.UNKNOWN]
-    end = class_of.get(corpus.END, unknown)
+    unknown = class_of[UNKNOWN]
+    start = class_of.get(run.boundary, unknown)
+    end = class_of.get(END_OF_DOCUMENT, -1)
     body = model_lib.writer(model, num_texts)
     head = model.get_layer("head")
 
@@ -90,7 +96,7 @@ def draw(
         first_known = tf.argmax(candidates != unknown, axis=1)
         return tf.gather(candidates, first_known, batch_dims=1)
 
-    for c in (end, *(class_of.get(word, unknown) for word in prompt)):
+    for c in (start, *(class_of.get(word, unknown) for word in prompt)):
         hidden = read(tf.fill([num_texts], np.int64(c)))
     ended = np.zeros(num_texts, bool)
     for position in range(length):
@@ -106,5 +112,5 @@ def until_end(tokens):
     """Yields the tokens up to the first `<eof>`, if there is one."""
     for token in tokens:
         yield token
-        if token == corpus.END:
+        if token == END_OF_DOCUMENT:
             return

@@ -80,7 +80,7 @@ def make_head(settings, text):
     return tf_hsm.layers.HierarchicalSoftmax(tree, counts=counts, name="head")
 
 
-def build(settings, text, num_steps):
+def build(settings, text, learning_rate):
     """A compiled model of `{"tokens", "labels"}` with per-token loss output.
 
     The labels are an input because the hierarchical loss needs them to choose
@@ -90,8 +90,7 @@ def build(settings, text, num_steps):
     Args:
         settings: a `settings.Settings`.
         text: a `corpus.Corpus`.
-        num_steps: the number of training steps, over which the learning rate
-            falls to a twentieth.
+        learning_rate: of the optimizer, a schedule.
     """
     shape = (settings.batch_size, settings.steps)
     tokens = keras.Input(batch_shape=shape, dtype="int32", name="tokens")
@@ -114,7 +113,7 @@ def build(settings, text, num_steps):
     )(hidden)
     loss = make_head(settings, text)(hidden, labels)
     model = keras.Model({"tokens": tokens, "labels": labels}, loss)
-    optimizer = tf_hsm.optimizers.LazyAdam(schedule(settings, num_steps))
+    optimizer = tf_hsm.optimizers.LazyAdam(learning_rate)
     model.compile(optimizer, jit_compile=False)
     return model
 
@@ -146,8 +145,17 @@ def writer(model, num_texts):
     return copy
 
 
+def states(model):
+    """The recurrent states, which last from batch to batch: variables."""
+    return [
+        state
+        for layer in model.layers
+        if isinstance(layer, keras.layers.RNN)
+        for state in layer.states
+    ]
+
+
 def reset_states(model):
     """Sets every recurrent state to zero, as at the start of a text."""
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.RNN):
-            layer.reset_states()
+    for state in states(model):
+        state.assign(keras.ops.zeros_like(state))

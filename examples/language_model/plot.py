@@ -8,7 +8,7 @@ def training_curve(path, history):
 
     Args:
         path: where to write, atomically.
-        history: one dict per epoch, as `train` records them.
+        history: one dict per validation, as `run.Job` records them.
     """
     try:
         import matplotlib  # noqa: F401
@@ -30,7 +30,7 @@ def figure(history):
     last = history[-1]
     curves = {
         "train_perplexity": "training (in the epoch, with dropout)",
-        "held_out_perplexity": "held out",
+        "validation_perplexity": "validation",
     }
     # The one that ends higher is named above its end, the other below, for
     # they may end at the same place.
@@ -46,10 +46,15 @@ def figure(history):
             textcoords="offset points",
             va=alignment,
         )
-    unigram = last["unigram_perplexity"]
-    axes.axhline(
-        unigram, color="gray", linestyle="--", label=f"unigram ({unigram:.0f})"
-    )
+    # Of the validations that end an epoch.
+    unigram = [e["unigram_perplexity"] for e in history if e["ends_epoch"]]
+    if unigram:
+        axes.axhline(
+            unigram[0],
+            color="gray",
+            linestyle="--",
+            label=f"unigram ({unigram[0]:.0f})",
+        )
     axes.set(xlabel="epoch", ylabel="perplexity", yscale="log")
     for which in (
         axes.yaxis.set_major_formatter,

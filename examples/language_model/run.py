@@ -8,7 +8,7 @@ import time
 import keras
 import tensorflow as tf
 
-from examples.corpora import corpus
+from examples.corpora import corpus, formats
 from examples.language_model import (
     batches,
     callbacks,
@@ -17,6 +17,7 @@ from examples.language_model import (
     head_share,
     plot,
     predictions,
+    validation,
 )
 from examples.language_model import (
     model as model_lib,
@@ -24,6 +25,7 @@ from examples.language_model import (
 
 _SAMPLE_TOKENS = 60
 _CHECK_S = 2  # of evaluation after the time is over
+_TENSORBOARD = "tensorboard"
 
 
 def prepare(settings, save_dir, resume=False):
@@ -40,12 +42,14 @@ def prepare(settings, save_dir, resume=False):
     """
     save_dir = pathlib.Path(save_dir)
     print(f"Reading the corpus, {settings.corpus} ...", flush=True)
-    text = corpus.load(settings.corpus, settings.min_count, settings.encoding)
+    text = corpus.load(settings.text())
     shape = (settings.batch_size, settings.steps)
-    train = batches.windows(text.train, *shape, "training text")
-    held_out = batches.windows(text.held_out, *shape, "held-out text")
-    num_steps = settings.epochs * len(train[0])
-    print(_description(text))
+    windows = {
+        part: batches.Windows(getattr(text, part), *shape, f"{part} part")
+        for part in formats.PARTS
+    }
+    num_steps = settings.epochs * len(windows["train"])
+    print(text.description())
     save_dir.mkdir(parents=True, exist_ok=True)
     # A resumed run repeats the uninterrupted one to the last bit.
     tf.config.experimental.enable_op_determinism()
@@ -84,24 +88,19 @@ def prepare(settings, save_dir, resume=False):
         elif checkpoint.exists(save_dir):
             checkpoint.set_aside(save_dir)
             print(f"The earlier run there is now {checkpoint.EARLIER}.")
-        model = model_lib.build(settings, text, num_steps)
-        state = checkpoint.Run(settings, text.digest, text.words, [])
+        model = model_lib.build(
+            settings, text, model_lib.schedule(settings, num_steps)
+        )
+        state = checkpoint.Run(
+            settings, text.digest, text.words, text.tokens, text.boundary, []
+        )
     head = model.get_layer("head")
     if hasattr(head, "tree"):
         print(f"{head.tree.summary()}")
     elif hasattr(head, "cutoffs"):
         print(f"Cutoffs of the adaptive softmax: {head.cutoffs}")
     print(f"{model.count_params():,} parameters. Writing to {save_dir}")
-    return Job(save_dir, text, train, held_out, model, state)
-
-
-def _description(text):
-    unknown_train, unknown_held_out = text.unknown_rates
-    return (
-        f"{len(text.train):,} training and {len(text.held_out):,} held-out "
-        f"tokens, {len(text.words):,} classes; <unk> is {unknown_train:.1%} of "
-        f"the training and {unknown_held_out:.1%} of the held-out tokens."
-    )
+    return Job(save_dir, text, windows, model, state)
 
 
 @dataclasses.dataclass
@@ -111,26 +110,29 @@ class Job:
     Attributes:
         save_dir: its folder.
         text: its `corpus.Corpus`.
-        train_windows: `tokens` and `labels` of `batches.windows`.
-        held_out_windows: the same of the held-out text.
+        windows: the `batches.Windows` of each part of the text.
         model: the compiled model.
         state: the `checkpoint.Run`.
     """
 
     save_dir: pathlib.Path
     text: corpus.Corpus
-    train_windows: tuple
-    held_out_windows: tuple
+    windows: dict[str, batches.Windows]
     model: keras.Model
     state: checkpoint.Run
+
+    def __post_init__(self):
+        """Makes what measures and records."""
+        self._summaries = validation.Summaries(self.save_dir / _TENSORBOARD)
+        self._clock = validation.Clock(self.state.seconds)
 
     @property
     def steps_done(self):
         """Training steps done of the epoch after the finished ones."""
-        whole = len(self.state.history) * len(self.train_windows[0])
+        whole = self.state.epochs_done * len(self.windows["train"])
         return int(self.model.optimizer.iterations) - whole
 
-    def train(self, deadline=math.inf, save_every=0):
+    def train(self, deadline=math.inf, save_every=0, validate_every=0):
         """Trains up to the last epoch, and saves after each.
 
         Args:
@@ -138,18 +140,20 @@ class Job:
                 stands then, if it has not ended before.
             save_every: training steps between further checkpoints within an
                 epoch; 0: none.
+            validate_every: seconds of training between further validations; 0:
+                none.
 
         Raises:
             FloatingPointError: training diverged; what was saved before stays.
         """
-        settings, history = self.state.settings, self.state.history
+        settings = self.state.settings
         progress = callbacks.Progress(settings.batch_size * settings.steps)
-        if history:
+        if self.state.history:
             # A kill may have come between the checkpoint and these files.
             self._write_for_reading()
-        while len(history) < settings.epochs:
-            self._train_epoch(progress, save_every, deadline)
-            left = len(self.train_windows[0]) - self.steps_done
+        while self.state.epochs_done < settings.epochs:
+            self._train_epoch(progress, save_every, validate_every, deadline)
+            left = len(self.windows["train"]) - self.steps_done
             if left or self._validation_ends_after(deadline, progress):
                 self._save()
                 self._write_for_reading()
@@ -158,38 +162,66 @@ class Job:
                     "\n"
                     * (left > 0)
                     + f"--max_minutes is over, {self.steps_done:,} steps into "
-                    f"epoch {len(history) + 1}. The run is saved; the same "
-                    "command with --resume continues."
+                    f"epoch {self.state.epochs_done + 1}. The run is saved; "
+                    "the same command with --resume continues."
                 )
                 break
             self._end_epoch(progress)
 
     def _validation_ends_after(self, deadline, progress):
         """Whether it would, if its steps took as long as those of training."""
-        seconds = 1e-3 * progress.step_ms * len(self.held_out_windows[0])
+        seconds = 1e-3 * progress.step_ms * len(self.windows["valid"])
         return time.monotonic() + seconds > deadline
 
-    def _train_epoch(self, progress, save_every, deadline):
+    def _train_epoch(self, progress, save_every, validate_every, deadline):
         """Trains from where the model stands, until the epoch or time ends."""
-        done, num_steps = self.steps_done, len(self.train_windows[0])
+        done, num_steps = self.steps_done, len(self.windows["train"])
         print(
-            f"epoch {len(self.state.history) + 1}/{self.state.settings.epochs}"
+            f"epoch {self.state.epochs_done + 1}/{self.state.settings.epochs}"
             + (f" from step {done:,} of {num_steps:,}" if done else ""),
             flush=True,
         )
         if done < num_steps:
             self.model.fit(
-                batches.dataset(*(part[done:] for part in self.train_windows)),
+                self.windows["train"].dataset(range(done, num_steps)),
                 shuffle=False,
                 verbose=0,
                 callbacks=[
                     callbacks.ContinueMetrics(),
                     callbacks.StopIfDiverged(),
                     progress,
+                    self._clock,
                     callbacks.Checkpoint(self._save, save_every),
+                    validation.Every(
+                        validate_every, self._clock, self._validate
+                    ),
                     callbacks.StopAt(deadline),
                 ],
             )
+
+    def _validate(self, **more):
+        """Adds an entry to the history; `more` is part of it."""
+        # Before the evaluation sets it to zero: the mean of the epoch's steps.
+        train_loss = float(self.model.get_metrics_result()["loss"])
+        done = int(self.model.optimizer.iterations)
+        with validation.unnoticed(self.model):
+            loss, _ = self.loss("valid")
+        entry = {
+            "ends_epoch": False,
+            "epoch": done / len(self.windows["train"]),
+            "step": done,
+            "seconds": self._clock.seconds,
+            "train_perplexity": math.exp(train_loss),
+            "validation_perplexity": math.exp(loss),
+            **more,
+        }
+        self.state.history.append(entry)
+        self._summaries.write(
+            done,
+            train_perplexity=entry["train_perplexity"],
+            validation_perplexity=entry["validation_perplexity"],
+        )
+        return entry
 
     def _end_epoch(self, progress):
         """Evaluates, reports and saves; the model then begins the next epoch.
@@ -197,42 +229,36 @@ class Job:
         Args:
             progress: the `callbacks.Progress` of the epoch's steps.
         """
-        tokens, labels = (part[0] for part in self.train_windows)
-        # Before the evaluation sets it to zero: the mean of all of its steps.
-        train_loss = float(self.model.get_metrics_result()["loss"])
-        held_out_loss, _ = self.held_out_loss(self.model)
         share = head_share.head_share(
-            self.model, tokens, labels, progress.processor_ms
+            self.model, *self.windows["train"][0], progress.processor_ms
+        )
+        # A run resumed at the end of an epoch has timed no step of it.
+        timed = not math.isnan(progress.step_ms)
+        entry = self._validate(
+            ends_epoch=True,
+            unigram_perplexity=self.text.unigram_perplexity(
+                self.windows["valid"].labels
+            ),
+            tokens_per_s=progress.tokens_per_s if timed else None,
+            step_ms=progress.step_ms if timed else None,
+            head_ms=share * progress.step_ms if share else None,
         )
         model_lib.reset_states(self.model)
         self.model.reset_metrics()
-        # A run resumed at the end of an epoch has timed no step of it.
-        timed = not math.isnan(progress.step_ms)
-        entry = {
-            "epoch": len(self.state.history) + 1,
-            "train_perplexity": math.exp(train_loss),
-            "held_out_perplexity": math.exp(held_out_loss),
-            "unigram_perplexity": self.text.unigram_perplexity(
-                self.held_out_windows[1]
-            ),
-            "tokens_per_s": progress.tokens_per_s if timed else None,
-            "step_ms": progress.step_ms if timed else None,
-            "head_ms": share * progress.step_ms if share else None,
-        }
         shown = [
-            "  perplexity: train {train_perplexity:.1f}, held-out "
-            "{held_out_perplexity:.1f}, unigram {unigram_perplexity:.1f}"
+            "  perplexity: train {train_perplexity:.1f}, validation "
+            "{validation_perplexity:.1f}, unigram {unigram_perplexity:.1f}"
         ]
         if timed:
             shown.append("{tokens_per_s:,.0f} tokens/s")
         if share:
             shown.append(f"head {share:.0%} of a step")
         print("; ".join(shown).format(**entry), flush=True)
-        self.state.history.append(entry)
         self._save()
         self._write_for_reading()
 
     def _save(self):
+        self.state.seconds = self._clock.seconds
         checkpoint.save(self.save_dir, self.model, self.state)
 
     def _write_for_reading(self):
@@ -247,13 +273,14 @@ class Job:
         if history:
             plot.training_curve(self.save_dir / "curve.png", history)
 
-    def held_out_loss(self, model, num_windows=None, deadline=math.inf):
-        """Mean loss of `model` on the held-out text, in nats per token.
+    def loss(self, part, model=None, num_windows=None, deadline=math.inf):
+        """Mean loss on a part of the text, in nats per token.
 
         The model's recurrent states and metrics change.
 
         Args:
-            model: the compiled model.
+            part: "valid" or "test".
+            model: a compiled model; that of the run by default.
             num_windows: how many windows of the text; all by default.
             deadline: `time.monotonic()` seconds; no window is begun later, but
                 for the first.
@@ -261,50 +288,55 @@ class Job:
         Returns:
             The loss, and the number of windows.
         """
+        model = self.model if model is None else model
         model_lib.reset_states(model)
         count = callbacks.Count()
+        windows = self.windows[part]
         loss = model.evaluate(
-            batches.dataset(*(p[:num_windows] for p in self.held_out_windows)),
+            windows.dataset(range(len(windows))[:num_windows]),
             verbose=0,
             callbacks=[count, callbacks.StopAt(deadline)],
         )
         return loss, count.batches
 
     def finish(self, deadline=math.inf):
-        """Checks the saved model against this one, shows what it has learned.
+        """Tests the saved model against this one, shows what it has learned.
 
         Args:
-            deadline: `time.monotonic()` seconds; the held-out text is read up
-                to where this time comes, or for two seconds after it.
+            deadline: `time.monotonic()` seconds; the text is read up to where
+                this time comes, or for two seconds after it.
 
         Returns:
-            The held-out losses of the model in memory and of the saved one.
+            The test losses of the model in memory and of the saved one.
 
         Raises:
             RuntimeError: the saved model's loss differs by more than 1e-5.
         """
         reloaded, _ = checkpoint.load(self.save_dir)
         deadline = max(deadline, time.monotonic() + _CHECK_S)
-        loss, num_windows = self.held_out_loss(self.model, deadline=deadline)
-        losses = loss, self.held_out_loss(reloaded, num_windows)[0]
-        text = "Held-out loss in memory {:.7f}, reloaded {:.7f} nats".format(
+        loss, num_windows = self.loss("test", deadline=deadline)
+        losses = loss, self.loss("test", reloaded, num_windows)[0]
+        text = "Test loss in memory {:.7f}, reloaded {:.7f} nats".format(
             *losses
         )
         if abs(losses[0] - losses[1]) > 1e-5:
             raise RuntimeError(f"The saved model is another one. {text}.")
-        total = len(self.held_out_windows[0])
+        total = len(self.windows["test"])
         part = f", on the first {num_windows / total:.0%} of that text"
         print(
             f"{text}: perplexity {math.exp(loss):.1f}"
             f"{part if num_windows < total else ''}."
         )
-        tokens, labels = (part[0] for part in self.held_out_windows)
-        print("Held-out contexts | the true next token, and the model's guess:")
-        print(predictions.table(reloaded, self.text.words, tokens, labels))
+        print("Contexts of the test | the true next token, the model's guess:")
+        print(
+            predictions.table(
+                reloaded, self.text.words, *self.windows["test"][0]
+            )
+        )
         print("A text drawn from the model, as `bazel run //:generate` does:")
         (sample,) = generation.generate(
             reloaded,
-            self.text.words,
+            self.state,
             length=_SAMPLE_TOKENS,
             seed=self.state.settings.seed,
         )

@@ -4,8 +4,9 @@ Nothing here needs TensorFlow: the commands read their flags before they load
 it.
 """
 
-import codecs
 import dataclasses
+
+from examples.corpora import corpus
 
 FOLDER = "lm_model"  # where the commands write and look if not told
 TOP_P = 0.9  # of generated text
@@ -29,8 +30,13 @@ class Settings:
     """Everything that changes what is learned; one flag of train.py each."""
 
     corpus: str = "stdlib"
+    format: str = "auto"
+    tokens: str = "auto"
     encoding: str = "utf-8"
+    field: str = "text"
+    vocabulary: str = ""
     min_count: int = 2
+    max_classes: int = 0
     head: str = "hierarchical"
     tree: str = "huffman"
     branching: int = 256
@@ -65,7 +71,7 @@ class Settings:
             ("layers", "units", "batch_size", "steps", "epochs", "num_sampled"),
             1,
         )
-        least |= {"min_count": 2, "branching": 2, "dropout": 0, "seed": 0}
+        least |= {"branching": 2, "dropout": 0, "seed": 0}
         for name, bound in least.items():
             if getattr(self, name) < bound:
                 raise ValueError(
@@ -77,16 +83,13 @@ class Settings:
             raise ValueError(
                 f"--learning_rate={self.learning_rate}: must be above 0."
             )
-        try:
-            " ".encode(self.encoding)
-            # One name for "utf8" and "UTF-8".
-            name = codecs.lookup(self.encoding).name
-        except (LookupError, ValueError) as error:
-            raise ValueError(
-                f"--encoding={self.encoding}: not an encoding of text that "
-                "Python knows, such as utf-8, utf-16 or cp1251."
-            ) from error
-        object.__setattr__(self, "encoding", name)
+        # One name for "utf8" and "UTF-8".
+        object.__setattr__(self, "encoding", self.text().encoding)
+
+    def text(self):
+        """How the text is read; raises `ValueError` that names a bad flag."""
+        names = [field.name for field in dataclasses.fields(corpus.Options)]
+        return corpus.Options(**{name: getattr(self, name) for name in names})
 
     def differences(self, other):
         """Returns a text for each field in which `other` differs."""

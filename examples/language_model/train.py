@@ -19,33 +19,14 @@ import sys
 import time
 
 from examples.common import program
-from examples.corpora import corpus, documents
+from examples.corpora import text_flags
 from examples.language_model import settings
 
 flags = program.Flags()
 
 _DEFAULT = settings.Settings()
 
-flags.DEFINE_string(
-    "corpus",
-    _DEFAULT.corpus,
-    "The text to learn: a file, a folder (all its files but hidden ones), "
-    "'stdlib' (the source of Python's standard library) or 'stdlib+tests'. One "
-    "document in "
-    f"{corpus.HELD_OUT_EVERY} is held out; a document is a file or, with few "
-    "files, a hundredth of the text.",
-)
-flags.DEFINE_string(
-    "encoding",
-    _DEFAULT.encoding,
-    "Encoding of the text, as Python names it, such as utf-16 or cp1251.",
-)
-flags.DEFINE_integer(
-    "min_count",
-    _DEFAULT.min_count,
-    "Words seen fewer times in the training text become <unk>. At least 2, for "
-    "<unk> to be learned from the words seen once.",
-)
+text_flags.define(flags)
 flags.DEFINE_enum(
     "head",
     _DEFAULT.head,
@@ -142,6 +123,14 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 flags.DEFINE_float(
+    "validate_every",
+    0,
+    "Seconds of training between validations within an epoch, which are "
+    "written to history.json and, for TensorBoard, to the folder tensorboard; "
+    "0: only at the end of each epoch.",
+    lower_bound=0,
+)
+flags.DEFINE_float(
     "max_minutes",
     0,
     "Stop and save when so much time has passed since the start, with all that "
@@ -158,8 +147,7 @@ def main():
     # `bazel run` starts programs elsewhere than in the user's folder.
     folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
     save_dir = os.path.join(folder, values["save_dir"])
-    if values["corpus"] not in documents.NAMED:
-        values["corpus"] = os.path.join(folder, values["corpus"])
+    text_flags.absolute(values)
     minutes = values["max_minutes"]
     deadline = program.START + 60 * minutes if minutes else math.inf
     message = (
@@ -174,7 +162,7 @@ def main():
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
     try:
-        job.train(deadline, values["save_every"])
+        job.train(deadline, values["save_every"], values["validate_every"])
         job.finish(deadline)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

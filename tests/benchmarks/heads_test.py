@@ -96,7 +96,7 @@ def test_a_trained_model_gives_its_hidden_vectors(trained, monkeypatch):
     assert head.sizes.num_classes == len(job.text.words)
     np.testing.assert_array_equal(head.parameters.weights, layer.kernel)
     model.reset_states(job.model)
-    tokens = job.held_out_windows[0][:2]
+    tokens, _ = job.windows["valid"].stacked(range(2))
     hidden = [np.array(model.body(job.model)(window)) for window in tokens]
     hidden = np.concatenate(hidden).reshape(-1, 6)
     assert head.inputs.shape == (22, 6)

@@ -17,13 +17,15 @@ from examples.language_model import (
 )
 
 RESULT = {
-    "held_out_perplexity": 12.3,
+    "test_perplexity": 12.3,
     "tokens_per_s": 12345.0,
     "head_ms": 4.5,
     "step_ms": 6.7,
     "steps": 8,
     "seconds": 9.0,
     "parameters": 10,
+    "validation_perplexity": 13.4,
+    "curve": [(0.0, 99.0), (4.5, 20.0), (9.0, 12.3)],
 }
 
 
@@ -59,28 +61,28 @@ def test_it_trains_each_head_and_writes_table_and_picture(
         choices, make_settings(path), 0.01, tmp_path / "folder"
     )
     written = (tmp_path / "folder" / "heads.json").read_text()
-    assert json.loads(written) == results
+    assert json.loads(written)["heads"] == json.loads(json.dumps(results))
     assert list(results) == names
-    text = corpus.load(str(path), 2)
-    for name, result in results.items():
-        assert 1 < result["held_out_perplexity"] < 2 * len(text.words), name
+    text = corpus.load(corpus.Options(str(path)))
+    for name, (result,) in results.items():
+        # Exactly as long, but for the step in which the time ends.
+        assert 0.6 <= result["seconds"] < 0.6 + 1e-3 * 50 * result["step_ms"]
+        (first, _), *_, (last, _) = result["curve"]
+        assert (first, last) == (0, result["seconds"])
+        assert 1 < result["test_perplexity"] < 2 * len(text.words), name
         assert result["tokens_per_s"] > 0
-        assert result["seconds"] > 0
-    assert results["full softmax"]["parameters"] == 9 * len(text.words)
+    assert results["full softmax"][0]["parameters"] == 9 * len(text.words)
     output = capsys.readouterr().out
-    assert "clustered, 256 (2 of 2) ..." in output
-    assert output.count("clustered, 256") == 2
-    # Progress.
-    assert output.count("tokens/s: ") >= len(names)
-    picture = (tmp_path / "folder" / "heads.svg").read_text()
-    assert "clustered, 256" in picture
+    assert "clustered, 256, seed 1 (2 of 2)" in output
+    for name in "heads.svg", "perplexity.svg":
+        assert "clustered, 256" in (tmp_path / "folder" / name).read_text()
 
 
 def test_interrupted_it_shows_what_is_done(path, tmp_path, monkeypatch, capsys):
-    def train(choice, text, minutes):
+    def train(choice, text, minutes, title):
         if choice.head == "adaptive":
             raise KeyboardInterrupt
-        return {**RESULT, "held_out_perplexity": 12.3}
+        return RESULT
 
     monkeypatch.setattr(comparison, "train", train)
     with pytest.raises(SystemExit) as end:
@@ -97,7 +99,10 @@ def test_interrupted_it_shows_what_is_done(path, tmp_path, monkeypatch, capsys):
     assert end.value.code == 130
     shown = capsys.readouterr()
     assert re.search("full softmax +12.3 ", shown.out)
-    assert shown.err == "\nInterrupted. 1 of 3 heads were done.\n"
+    assert shown.err == (
+        "\nInterrupted. 1 of 3 runs were done; the same command with "
+        "--resume goes on.\n"
+    )
     picture = (tmp_path / "heads.svg").read_text()
     assert "full softmax" in picture and "adaptive" not in picture
 
@@ -116,7 +121,7 @@ def test_all_heads_have_valid_settings():
 
 
 def test_words_that_follow_the_same_words_have_similar_vectors(path):
-    text = corpus.load(str(path), 2)
+    text = corpus.load(corpus.Options(str(path)))
     vectors = word_vectors.following(text.train, len(text.words), width=8)
     assert vectors.shape == (len(text.words), 8)
     after_a, after_b = (

@@ -1,6 +1,7 @@
 """Text from the language model example, and the command that writes it."""
 
 import collections
+import dataclasses
 import re
 
 import keras
@@ -68,7 +69,7 @@ def favour(job, word, nats):
 
 def test_texts_are_like_the_text_learned(trained):
     texts = generation.generate(
-        trained.model, trained.text.words, length=50, num_texts=9, seed=5
+        trained.model, trained.state, length=50, num_texts=9, seed=5
     )
     assert len(set(texts)) > 5
     lines = [line for text in texts for line in text.split("\n")[:-1]]
@@ -84,13 +85,14 @@ def test_each_token_follows_from_all_before(text, tmp_path, head, cell, layers):
     job = prepare(text, tmp_path, head=head, cell=cell, layers=layers)
     # Line breaks may follow each other, and would not be found again.
     words = [word.replace("\n", "newline") for word in job.text.words]
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     for weight in job.model.weights:
         if "seed" not in weight.path:
             weight.assign(rng.normal(size=weight.shape))
     prompt = ["the", "noun3", "nobody"]
+    state = dataclasses.replace(job.state, words=words)
     (written,) = generation.generate(
-        job.model, words, prompt, length=20, top_k=1
+        job.model, state, prompt, length=20, top_k=1
     )
     tokens = ["<eof>", *tokenizer.split(written.replace("<eof>", ""))]
     assert tokens[1:4] == prompt
@@ -129,7 +131,11 @@ def test_unknown_is_not_written_and_others_keep_their_odds(untrained):
     p /= p.sum()
     num_texts = 4000
     texts = generation.generate(
-        untrained.model, words, length=1, num_texts=num_texts, top_p=1.0
+        untrained.model,
+        untrained.state,
+        length=1,
+        num_texts=num_texts,
+        top_p=1.0,
     )
     counts = collections.Counter(texts)
     assert set(counts) <= set(words) - {"<unk>"}
@@ -146,16 +152,15 @@ def test_the_next_best_stands_for_an_unknown(untrained, nats, restriction):
     favour(untrained, "<unk>", nats)
     favour(untrained, "sees", 10)
     (written,) = generation.generate(
-        untrained.model, untrained.text.words, length=5, **restriction
+        untrained.model, untrained.state, length=5, **restriction
     )
     assert written == "sees sees sees sees sees"
 
 
 def test_texts_end_where_the_model_ends_them(untrained):
-    words = untrained.text.words
     favour(untrained, "<eof>", 2)
     texts = generation.generate(
-        untrained.model, words, length=9, num_texts=20, top_p=1.0
+        untrained.model, untrained.state, length=9, num_texts=20, top_p=1.0
     )
     assert len({len(tokenizer.split(text)) for text in texts}) > 5
     assert all(text.find("<eof>") in (-1, len(text) - 5) for text in texts)
@@ -163,7 +168,7 @@ def test_texts_end_where_the_model_ends_them(untrained):
 
     favour(untrained, "<eof>", 50)
     texts = generation.generate(
-        untrained.model, words, ["the"], length=5, num_texts=2
+        untrained.model, untrained.state, ["the"], length=5, num_texts=2
     )
     assert texts == ["the <eof>"] * 2
 
@@ -172,9 +177,9 @@ def test_training_ends_with_the_text_of_its_seed(trained, capsys):
     trained.finish()
     shown = capsys.readouterr().out
     first, other = (
-        generation.generate(
-            trained.model, trained.text.words, length=60, seed=seed
-        )[0]
+        generation.generate(trained.model, trained.state, length=60, seed=seed)[
+            0
+        ]
         for seed in (trained.state.settings.seed, 2)
     )
     assert shown.endswith(f"does:\n{first}\n")
@@ -188,9 +193,8 @@ def command(*arguments):
 
 def test_command(trained, capsys):
     folder = f"--model={trained.save_dir}"
-    words = trained.text.words
     command(folder, "--length=20")
-    (written,) = generation.generate(trained.model, words, length=20)
+    (written,) = generation.generate(trained.model, trained.state, length=20)
     assert capsys.readouterr().out == f"{written}\n"
 
     command(
@@ -204,7 +208,7 @@ def test_command(trained, capsys):
     )
     first, second = generation.generate(
         trained.model,
-        words,
+        trained.state,
         ["the", "Zebra", "sees", "\n"],
         length=9,
         num_texts=2,
@@ -221,7 +225,7 @@ def test_command(trained, capsys):
 def test_words_are_shown_as_they_come(trained, monkeypatch, capsys):
     """What Ctrl-C cuts off is only the rest."""
 
-    def draw(model, words, *_, **__):
+    def draw(model, run, *_, **__):
         yield ["the"]
         yield ["noun1"]
         yield ["sees"]

@@ -68,8 +68,8 @@ def test_run_learns_saves_and_predicts(trained, folder, capsys):
     in_memory, reloaded = trained.finish()
     last = trained.state.history[-1]
     assert last["epoch"] == trained.state.settings.epochs
-    assert last["held_out_perplexity"] < last["unigram_perplexity"] / 2
-    assert in_memory == pytest.approx(np.log(last["held_out_perplexity"]))
+    assert last["validation_perplexity"] < last["unigram_perplexity"] / 2
+    assert 0 < in_memory < np.log(last["unigram_perplexity"] / 2)
     assert reloaded == pytest.approx(in_memory, abs=1e-5)
     assert last["train_perplexity"] < last["unigram_perplexity"] / 2
     files = {path.name for path in folder.iterdir()}
@@ -81,14 +81,17 @@ def test_run_learns_saves_and_predicts(trained, folder, capsys):
     }
     assert not any(name.startswith(".") for name in files)
     shown = capsys.readouterr().out
-    assert f"perplexity {last['held_out_perplexity']:.1f}." in shown
+    assert f"perplexity {np.exp(in_memory):.1f}." in shown
+    assert f"validation {last['validation_perplexity']:.1f}" not in shown
     assert "top 5:" in shown
     written = shown.split("A text drawn from the model")[1].split("\n", 1)[1]
     assert written.strip() and "<unk>" not in written
     # When time is over, a part of the text is enough.
-    loss, num_windows = trained.held_out_loss(trained.model, deadline=0)
+    loss, num_windows = trained.loss("test", deadline=0)
     assert num_windows == 1
-    assert trained.held_out_loss(trained.model, 1) == (loss, 1)
+    assert trained.loss("test", num_windows=1) == (loss, 1)
+    loss, _ = trained.loss("valid")
+    assert loss == pytest.approx(np.log(last["validation_perplexity"]))
 
 
 def test_a_check_on_part_of_the_text_says_so(trained, monkeypatch, capsys):
@@ -98,7 +101,7 @@ def test_a_check_on_part_of_the_text_says_so(trained, monkeypatch, capsys):
     monkeypatch.setattr(generation, "generate", lambda *_, **__: [""])
     monkeypatch.setattr(run, "_CHECK_S", 0)
     trained.finish(deadline=0)
-    part = 1 / len(trained.held_out_windows[0])
+    part = 1 / len(trained.windows["test"])
     assert f", on the first {part:.0%} of that text." in capsys.readouterr().out
 
 
@@ -121,14 +124,16 @@ def test_other_heads_learn_too(text, tmp_path, head, cell):
     job = run.prepare(chosen, tmp_path)
     job.train()
     (last,) = job.state.history
-    assert last["held_out_perplexity"] < last["unigram_perplexity"] / 2
+    assert last["validation_perplexity"] < last["unigram_perplexity"] / 2
     reloaded, _ = checkpoint.load(tmp_path)
-    loss, _ = job.held_out_loss(reloaded)
-    assert np.exp(loss) == pytest.approx(last["held_out_perplexity"], rel=1e-5)
+    loss, _ = job.loss("valid", reloaded)
+    assert np.exp(loss) == pytest.approx(
+        last["validation_perplexity"], rel=1e-5
+    )
 
 
 def test_every_tree_has_the_classes_of_the_text(text):
-    loaded = corpus.load(text, 2)
+    loaded = corpus.load(corpus.Options(text))
     assert tuple(trees.TREES) == settings.TREES
     for name, build in trees.TREES.items():
         tree = build(loaded, 8, 1)
@@ -139,7 +144,7 @@ def test_every_tree_has_the_classes_of_the_text(text):
 @pytest.mark.parametrize("head", settings.HEADS)
 def test_log_probs_are_the_loss(text, tmp_path, head):
     job = run.prepare(make_settings(text, head=head, cell="rnn"), tmp_path)
-    tokens, labels = (part[0] for part in job.held_out_windows)
+    tokens, labels = job.windows["valid"][0]
     layer = job.model.get_layer("head")
     bias = layer.head_bias if head == "adaptive" else layer.bias
     bias.assign(np.linspace(-1, 1, bias.shape[0]))
@@ -189,7 +194,7 @@ def test_resumed_run_equals_the_uninterrupted_one(
         patch.setattr(run.Job, "_validation_ends_after", lambda *_: True)
         resume(101).train()
     assert not checkpoint.load_run(tmp_path / "resumed").history
-    resumed = resume(len(whole.train_windows[0]))
+    resumed = resume(len(whole.windows["train"]))
     capsys.readouterr()
     resumed.train()
     # What was not measured is not shown.
@@ -202,7 +207,7 @@ def test_resumed_run_equals_the_uninterrupted_one(
             assert not state.numpy().any()
     assert not np.any([v.numpy() for v in resumed.model.metrics_variables])
 
-    for key in ("train_perplexity", "held_out_perplexity"):
+    for key in ("train_perplexity", "validation_perplexity"):
         assert [entry[key] for entry in resumed.state.history] == [
             entry[key] for entry in whole.state.history
         ]
@@ -229,7 +234,7 @@ def test_more_epochs_go_on_from_those_done(
     assert state.settings == more
     assert state.history == trained.state.history
     # The rate is that of a run of four epochs: half-way, half of it and more.
-    num_steps = 2 * len(job.train_windows[0])
+    num_steps = 2 * len(job.windows["train"])
     rate = float(loaded.optimizer._learning_rate(num_steps))
     assert rate == pytest.approx(0.02 * (1 + 0.05) / 2)
     with pytest.raises(ValueError, match=f"done {num_steps + 1} steps, and"):
@@ -250,7 +255,7 @@ def test_flags_of_a_resumed_run(trained, folder):
 def test_a_share_of_the_head_that_cannot_be_is_not_shown(
     trained, monkeypatch, capsys
 ):
-    tokens, labels = (part[0] for part in trained.train_windows)
+    tokens, labels = trained.windows["train"][0]
     share = head_share.head_share(trained.model, tokens, labels, 1e3)
     assert 0 < share < 1
     assert head_share.head_share(trained.model, tokens, labels, 1e-6) is None
@@ -296,7 +301,9 @@ def test_resume_refuses_other_settings_and_other_text(text, trained, folder):
         ({"head": "none"}, "--head=none: must be one of"),
         ({"tree": "oak"}, "--tree=oak: must be one of"),
         ({"units": 0}, "--units=0: must be at least 1"),
-        ({"min_count": 1}, "--min_count=1: must be at least 2"),
+        ({"min_count": 0}, "--min_count=0: must be at least 1"),
+        ({"format": "pdf"}, "--format=pdf: must be auto or one of documents"),
+        ({"tokens": "bytes"}, "--tokens=bytes: must be one of words, code"),
         ({"dropout": 1.0}, "--dropout=1.0: must be below 1"),
         ({"learning_rate": 0.0}, "--learning_rate=0.0: must be above 0"),
     ),
@@ -307,8 +314,8 @@ def test_bad_settings_are_named(changes, message):
 
 
 def test_too_little_text_is_named(text, tmp_path):
-    with pytest.raises(ValueError, match=r"held-out text has .* tokens"):
-        run.prepare(make_settings(text, batch_size=100), tmp_path)
+    with pytest.raises(ValueError, match=r"The train part has .* tokens"):
+        run.prepare(make_settings(text, batch_size=10_000), tmp_path)
 
 
 def test_interrupted_save_leaves_the_earlier_file(tmp_path):

@@ -14,13 +14,14 @@ def test_labels_of_the_curve_do_not_overlap(finals, num_epochs):
     history = [
         {
             "epoch": i,
+            "ends_epoch": True,
             "train_perplexity": 99.0 / i,
-            "held_out_perplexity": 70.0 / i,
+            "validation_perplexity": 70.0 / i,
             "unigram_perplexity": 295.0,
         }
         for i in range(1, num_epochs + 1)
     ]
-    names = "train_perplexity", "held_out_perplexity"
+    names = "train_perplexity", "validation_perplexity"
     history[-1].update(zip(names, finals, strict=True))
     figure = plot.figure(history)
     renderer = backend.FigureCanvasAgg(figure).get_renderer()
@@ -45,14 +46,29 @@ def test_labels_of_the_curve_do_not_overlap(finals, num_epochs):
 def test_what_was_not_measured_has_no_bar(tmp_path):
     pytest.importorskip("matplotlib")
     measured = {
-        "held_out_perplexity": 12.3,
+        "test_perplexity": 12.3,
         "tokens_per_s": 4321.0,
         "head_ms": 4.5,
     }
-    results = {"full softmax": {**measured, "head_ms": None}}
-    for second in {}, {"adaptive": measured}:
-        assert compare_plot.draw(tmp_path / "heads.svg", {**results, **second})
+    results = {"full softmax": [{**measured, "head_ms": None}]}
+    for second in {}, {"adaptive": [measured]}:
+        assert compare_plot.bars(tmp_path / "heads.svg", {**results, **second})
         picture = (tmp_path / "heads.svg").read_text()
         assert picture.count("12.3") == 1 + len(second)
         assert picture.count("4.5<") == len(second)
         assert "nan" not in picture
+
+
+def test_a_line_and_a_band_for_each_head(tmp_path):
+    pytest.importorskip("matplotlib")
+    runs = [
+        {"curve": [(0.0, 1000.0), (30.5 + i, 40.0 + i), (60.0 + i, 20.0 + i)]}
+        for i in range(3)
+    ]
+    results = {"full softmax": runs[:1], "huffman, 2": runs}
+    assert compare_plot.curves(tmp_path / "perplexity.svg", results)
+    picture = (tmp_path / "perplexity.svg").read_text()
+    # The median of the last values at the end of the shortest run.
+    assert "full softmax: 20.0" in picture
+    assert "huffman, 2: 21." in picture
+    assert "minutes of training" in picture

@@ -1,0 +1,227 @@
+"""Makes the files of a corpus from its texts, in two passes."""
+
+import hashlib
+import itertools
+import json
+import os
+
+import numpy as np
+
+from examples.common.progress import Progress
+from examples.corpora import (
+    counting,
+    data_sets,
+    encoding,
+    formats,
+    pieces,
+    unpacking,
+    vocabulary,
+    workers,
+)
+
+UNKNOWN = vocabulary.UNKNOWN
+HELD_OUT_EVERY = 20
+
+_NUM_BLOCKS = 100
+_CHUNK = 8 << 20
+_WORTH_PROCESSES = 32 << 20
+_UNPACKED = "unpacked-"
+
+
+def make(options, source, rules, num_processes, folder):
+    """Writes the files that `corpus.load` opens.
+
+    Args:
+        options: `corpus.Options`.
+        source: a `sources.Source`.
+        rules: `reading.Rules`.
+        num_processes: how many read; None: chosen by the size.
+        folder: an empty one.
+
+    Raises:
+        OSError: there is no room.
+        ValueError: see `corpus.load`.
+    """
+    documents = _divide(_documents(options, source, folder), source, rules)
+    chunks = [
+        (part, chunk)
+        for part in formats.PARTS
+        for chunk in pieces.chunks(documents[part], _CHUNK, rules.by_lines)
+    ]
+    if num_processes is None:
+        size = sum(d.size for part in documents.values() for d in part)
+        is_small = size < _WORTH_PROCESSES
+        num_processes = 1 if is_small else workers.num_processors()
+
+    tally = counting.Tally(folder)
+    sizes = _count(chunks, rules, num_processes, tally)
+    num_tokens = dict.fromkeys(formats.PARTS, 0)
+    for (part, _), size in zip(chunks, sizes, strict=True):
+        num_tokens[part] += size
+    _check_sizes(options.corpus, num_tokens)
+
+    counts = vocabulary.choose(
+        options, rules.tokens, tally, num_tokens["train"]
+    )
+    words = sorted(counts, key=lambda word: (-counts[word], word))
+    unknown = words.index(UNKNOWN)
+    with open(folder / "words.json", "w", encoding="utf-8") as file:
+        json.dump(words, file)
+    np.save(
+        folder / "counts.npy", np.array([counts[w] for w in words], np.int64)
+    )
+
+    for part, n in num_tokens.items():
+        with open(folder / part, "wb") as file:
+            file.truncate(n * encoding.DTYPE.itemsize)
+    start = rules, folder / "words.json", unknown
+    results = _encode(chunks, sizes, start, num_processes, folder)
+    num_unknown = dict.fromkeys(formats.PARTS, 0)
+    digest = hashlib.sha256("\0".join(words).encode())
+    for (part, _), (n, chunk_digest) in zip(chunks, results, strict=True):
+        num_unknown[part] += n
+        digest.update(part.encode() + chunk_digest)
+    about = {
+        "unknown": unknown,
+        "digest": digest.hexdigest(),
+        "format": source.format,
+        "tokens": rules.tokens,
+        "boundary": rules.boundary,
+        "unknown_rates": {
+            part: num_unknown[part] / num_tokens[part] for part in formats.PARTS
+        },
+    }
+    with open(folder / "corpus.json", "w", encoding="utf-8") as file:
+        json.dump(about, file, indent=1)
+    for path in folder.glob(f"{_UNPACKED}*"):
+        path.unlink()
+
+
+def _documents(options, source, folder):
+    """Returns `{part: [Document]}`, whose files are plain text in UTF-8."""
+    if source.format in formats.DATA_SETS:
+        return _written_documents(options, source, folder)
+    result = {}
+    packed = [
+        path
+        for files in source.parts.values()
+        for path in files.values()
+        if not unpacking.is_plain(path, options.encoding)
+    ]
+    progress = Progress(f"Unpacking {len(packed)} files", None, "bytes")
+    new_names = itertools.count()
+    for part, files in source.parts.items():
+        result[part] = []
+        for name, path in files.items():
+            plain = path
+            if path in packed:
+                plain = str(folder / f"{_UNPACKED}{next(new_names)}")
+                with open(plain, "wb") as output:
+                    for done in unpacking.unpack(
+                        path, options.encoding, output
+                    ):
+                        progress.add(0, done)
+            document = pieces.Document(name, plain, 0, os.path.getsize(plain))
+            result[part].append(document)
+    progress.end()
+    return result
+
+
+def _written_documents(options, source, folder):
+    """Writes the texts of a data set, a line or more each, to a file a part."""
+    progress = Progress("Reading the data set", None, "texts")
+    files = {}
+    try:
+        for part, text in data_sets.texts(source, options.field):
+            if part not in files:
+                path = folder / f"{_UNPACKED}{part}"
+                files[part] = open(path, "w", encoding="utf-8")  # noqa: SIM115
+            files[part].write(text + "\n")
+            progress.add(0, 1)
+    finally:
+        for file in files.values():
+            file.close()
+    progress.end()
+    return {
+        part: [pieces.Document(part, file.name, 0, os.path.getsize(file.name))]
+        for part, file in files.items()
+    }
+
+
+def _divide(parts, source, rules):
+    """Returns `{part: [Document]}` for `train`, `valid` and `test`."""
+    if set(parts) != {""}:
+        return {part: parts.get(part, []) for part in formats.PARTS}
+    documents = [d for d in parts[""] if d.size]
+    if source.format == "text8":
+        (whole,) = documents or [pieces.Document("", os.devnull, 0, 0)]
+        twentieths = pieces.blocks([whole], HELD_OUT_EVERY, rules.by_lines)
+        train = (
+            pieces.Document("train", whole.path, 0, twentieths[-2].begin)
+            if len(twentieths) == HELD_OUT_EVERY
+            else whole
+        )
+        return {
+            "train": [train],
+            "valid": twentieths[-2:-1],
+            "test": twentieths[-1:],
+        }
+    if len(documents) < HELD_OUT_EVERY:
+        documents = pieces.blocks(documents, _NUM_BLOCKS, rules.by_lines)
+    order = sorted(
+        documents, key=lambda d: hashlib.sha256(d.name.encode()).digest()
+    )
+    valid = set(order[::HELD_OUT_EVERY])
+    test = set(order[HELD_OUT_EVERY // 2 :: HELD_OUT_EVERY])
+    return {
+        "train": [d for d in documents if d not in valid | test],
+        "valid": [d for d in documents if d in valid],
+        "test": [d for d in documents if d in test],
+    }
+
+
+def _count(chunks, rules, num_processes, tally):
+    """Counts the tokens of each chunk, and those of `train` in `tally`."""
+    sizes = []
+    progress = Progress("Counting", _num_bytes(chunks), "tokens")
+    with workers.mapping(counting.start, [rules], num_processes) as run:
+        counted = run(counting.count, [chunk for _, chunk in chunks])
+        for (part, chunk), (size, counts) in zip(chunks, counted, strict=True):
+            sizes.append(size)
+            if part == "train":
+                tally.add(counts)
+            progress.add(_num_bytes([(part, chunk)]), size)
+    progress.end()
+    return sizes
+
+
+def _encode(chunks, sizes, start, num_processes, folder):
+    """Writes the class ids; returns what `encoding.encode` does, for each."""
+    tasks, firsts = [], dict.fromkeys(formats.PARTS, 0)
+    for (part, chunk), size in zip(chunks, sizes, strict=True):
+        tasks.append((chunk, folder / part, firsts[part], size))
+        firsts[part] += size
+    results = []
+    progress = Progress("Writing class ids", _num_bytes(chunks), "tokens")
+    with workers.mapping(encoding.start, start, num_processes) as run:
+        encoded = run(encoding.encode, tasks)
+        for chunk, size, result in zip(chunks, sizes, encoded, strict=True):
+            results.append(result)
+            progress.add(_num_bytes([chunk]), size)
+    progress.end()
+    return results
+
+
+def _num_bytes(chunks):
+    return sum(span.end - span.begin for _, chunk in chunks for span in chunk)
+
+
+def _check_sizes(corpus, num_tokens):
+    if not any(num_tokens.values()):
+        raise ValueError(f"--corpus={corpus} has no text.")
+    for part, n in num_tokens.items():
+        if not n:
+            raise ValueError(
+                f"--corpus={corpus} has too little text: the part {part} is "
+                "empty."
+            )

@@ -1,0 +1,263 @@
+"""Text to tokens and back: what `--tokens` may name."""
+
+import abc
+import itertools
+import os
+import re
+
+from examples.corpora import formats, tokenizer
+
+PLAIN = ("words", "code")
+OF_A_FILE = ("keras", "sentencepiece", "tokenizers")
+
+_LINES_AT_ONCE = 1000
+
+
+class Splitter(abc.ABC):
+    """Makes tokens of text.
+
+    Attributes:
+        vocabulary: the tokens there can be, a list; None: any.
+    """
+
+    vocabulary = None
+
+    @abc.abstractmethod
+    def lines(self, lines):
+        """Returns the tokens of each of these lines, a list of lists."""
+
+    def split(self, text, line_end=None):
+        """Returns the tokens of a text, a list of strings.
+
+        Args:
+            text: a string.
+            line_end: the token of each line break; None: there is none.
+        """
+        first, *others = self.lines(text.split("\n"))
+        for tokens in others:
+            if line_end is not None:
+                first.append(line_end)
+            first += tokens
+        return first
+
+    def split_beginning(self, text):
+        """Returns the tokens of a text that goes on."""
+        return self.split(text)
+
+    def pieces(self, tokens):
+        """Yields the parts of a text of these tokens that a person can read."""
+        for i, token in enumerate(tokens):
+            yield f" {token}" if i else token
+
+
+class Words(Splitter):
+    """What white space separates."""
+
+    def lines(self, lines):
+        """Returns the words of each line."""
+        return [line.split() for line in lines]
+
+    def split(self, text, line_end=None):
+        """Returns the words of a text."""
+        if line_end is not None:
+            text = text.replace("\n", f" {line_end} ")
+        return text.split()
+
+
+class Code(Splitter):
+    """Words, punctuation marks, and line breaks with their indentation."""
+
+    def lines(self, lines):
+        """Returns the tokens of each line."""
+        return [tokenizer.split(line) for line in lines]
+
+    def split(self, text, line_end=None):
+        """Returns the tokens of a text.
+
+        Without `line_end`, a line break with its indentation is a token.
+        """
+        if line_end is None:
+            return tokenizer.split(text)
+        return super().split(text, line_end)
+
+    def split_beginning(self, text):
+        """Returns the tokens of a text that goes on; see `tokenizer`."""
+        return tokenizer.split_beginning(text)
+
+    def pieces(self, tokens):
+        """Yields the parts of a text; see `tokenizer`."""
+        return tokenizer.pieces(tokens)
+
+
+class Keras(Splitter):
+    """A `TextVectorization` or `StringLookup` in a saved Keras model."""
+
+    def __init__(self, path):
+        """Loads the one such layer in the `.keras` file at `path`."""
+        import keras
+
+        model = keras.models.load_model(path, compile=False)
+        kinds = keras.layers.TextVectorization, keras.layers.StringLookup
+        layers = [
+            layer
+            for layer in model._flatten_layers()
+            if isinstance(layer, kinds)
+        ]
+        # A TextVectorization has a StringLookup within.
+        vectorizations = [x for x in layers if isinstance(x, kinds[0])]
+        layers = vectorizations or layers
+        if len(layers) != 1:
+            raise ValueError(
+                f"--tokens=keras:{path}: the model has {len(layers)} "
+                "TextVectorization or StringLookup layers; it must have one."
+            )
+        (layer,) = layers
+        self._words = layer.get_vocabulary()
+        self._vectorize = None
+        if vectorizations:
+            config = layer.get_config()
+            if config["output_mode"] != "int" or config["ngrams"]:
+                raise ValueError(
+                    f"--tokens=keras:{path}: the TextVectorization must have "
+                    "output_mode='int' and no ngrams."
+                )
+            config |= {"ragged": True, "output_sequence_length": None}
+            config["vocabulary"] = self._words
+            self._vectorize = keras.layers.TextVectorization.from_config(config)
+        # "" is padding, which no text has.
+        self.vocabulary = [word for word in self._words if word]
+
+    def lines(self, lines):
+        """Returns the tokens of each line."""
+        if self._vectorize is None:
+            return [line.split() for line in lines]
+        result = []
+        for begin in range(0, len(lines), _LINES_AT_ONCE):
+            ids = self._vectorize(lines[begin : begin + _LINES_AT_ONCE])
+            result += [[self._words[i] for i in row] for row in ids.to_list()]
+        return result
+
+
+class SentencePiece(Splitter):
+    """The pieces of a model of the library sentencepiece."""
+
+    def __init__(self, path):
+        """Loads a `.model` file."""
+        processor = _optional("sentencepiece").SentencePieceProcessor
+        self._model = processor(model_file=path)
+        self.vocabulary = [
+            self._model.id_to_piece(i) for i in range(len(self._model))
+        ]
+
+    def lines(self, lines):
+        """Returns the pieces of each line."""
+        return self._model.encode(lines, out_type=str)
+
+    def pieces(self, tokens):
+        """Yields the parts of a text."""
+        for i, token in enumerate(tokens):
+            yield token.replace("\u2581", " ").lstrip("" if i else " ")
+
+
+class Tokenizers(Splitter):
+    """The tokens of a `tokenizer.json` of the library tokenizers."""
+
+    def __init__(self, path):
+        """Loads a `.json` file."""
+        self._model = _optional("tokenizers").Tokenizer.from_file(path)
+        self.vocabulary = [
+            self._model.id_to_token(i)
+            for i in range(self._model.get_vocab_size())
+        ]
+
+    def lines(self, lines):
+        """Returns the tokens of each line."""
+        encodings = self._model.encode_batch(lines, add_special_tokens=False)
+        return [encoding.tokens for encoding in encodings]
+
+    def pieces(self, tokens):
+        """Yields the parts of a text."""
+        written, text = [], ""
+        for token in tokens:
+            written.append(self._model.token_to_id(token))
+            longer = self._model.decode(
+                [i for i in written if i is not None], skip_special_tokens=False
+            )
+            # Bytes that make no character yet.
+            if not longer.endswith("\ufffd"):
+                yield longer[len(text) :]
+                text = longer
+
+
+def pieces(splitter, tokens):
+    """Yields the parts of a text, with its lines, that a person can read.
+
+    Each comes as soon as the next token is known.
+    """
+    tokens = iter(tokens)
+    for token in tokens:
+        # Up to the end of the line, which ends it.
+        rest = itertools.chain([token], tokens)
+        ended = []
+        yield from splitter.pieces(_line(rest, ended))
+        if ended:
+            yield "\n"
+
+
+def _line(tokens, ended):
+    """Yields the tokens before the next end of a line."""
+    for token in tokens:
+        if token in formats.ENDS_OF_LINES:
+            ended.append(token)
+            return
+        yield token
+
+
+def check(name):
+    """Raises `ValueError` if `--tokens=name` is none; loads nothing."""
+    kind, _, path = name.partition(":")
+    if name in PLAIN or (kind in OF_A_FILE and os.path.isfile(path)):
+        return
+    if kind in OF_A_FILE and path:
+        raise ValueError(f"--tokens={name}: there is no file {path}.")
+    raise ValueError(
+        f"--tokens={name}: must be one of {', '.join(PLAIN)}, or a file, as in "
+        f"{', '.join(f'{kind}:FILE' for kind in OF_A_FILE)}."
+    )
+
+
+def named(name):
+    """Returns the `Splitter` that `--tokens=name` means.
+
+    Raises:
+        ValueError: there is none, or its file or library cannot be read.
+    """
+    check(name)
+    kind, _, path = name.partition(":")
+    if not path:
+        return {"words": Words, "code": Code}[kind]()
+    make = {
+        "keras": Keras,
+        "sentencepiece": SentencePiece,
+        "tokenizers": Tokenizers,
+    }
+    try:
+        return make[kind](path)
+    except (ValueError, ModuleNotFoundError):
+        raise
+    except Exception as error:
+        # The libraries raise anything, Exception itself among it.
+        reason = re.split(r"\n|(?<=\.) ", str(error).strip())[0]
+        raise ValueError(f"--tokens={name}: cannot read it: {reason}") from None
+
+
+def _optional(library):
+    import importlib
+
+    try:
+        return importlib.import_module(library)
+    except ModuleNotFoundError:
+        raise ValueError(
+            f"--tokens={library}:FILE needs the library {library}: "
+            f"pip install {library}"
+        ) from None

@@ -1,0 +1,91 @@
+"""The flags of what a command reads, for `examples.common.program.Flags`."""
+
+import dataclasses
+import os
+
+from examples.corpora import corpus, formats, making, sources, splitters
+
+NAMES = tuple(field.name for field in dataclasses.fields(corpus.Options))
+_DEFAULT = corpus.Options()
+
+
+def define(flags):
+    """Defines a flag for each field of `corpus.Options`."""
+    flags.DEFINE_string(
+        "corpus",
+        _DEFAULT.corpus,
+        "The text: a file, a folder (all its files but hidden ones), a pattern "
+        "of files in quotation marks, or one by name: "
+        f"{', '.join(sources.NAMED)}. Files may be packed with gzip, bzip2, xz "
+        "or zstd.",
+    )
+    flags.DEFINE_string(
+        "format",
+        _DEFAULT.format,
+        "What the files are; auto: as their names and beginnings say. "
+        + " ".join(f"{n}: {form.about}." for n, form in formats.FORMATS.items())
+        + " If the parts are not there, one document in "
+        f"{making.HELD_OUT_EVERY} is held out to validate and one to test; a "
+        "document is a file or, with few files, a hundredth of the text.",
+    )
+    flags.DEFINE_string(
+        "tokens",
+        _DEFAULT.tokens,
+        "words: what white space separates. code: words, punctuation marks "
+        "and, in documents, line breaks with the indentation of the next line. "
+        f"{', '.join(f'{kind}:FILE' for kind in splitters.OF_A_FILE)}: those "
+        "of a saved TextVectorization or StringLookup, or of a model of that "
+        "library. auto: as the format has it.",
+    )
+    flags.DEFINE_string(
+        "encoding",
+        _DEFAULT.encoding,
+        "Encoding of the text, as Python names it, such as utf-16 or cp1251.",
+    )
+    flags.DEFINE_string(
+        "field", _DEFAULT.field, "Name of the texts in a data set's examples."
+    )
+    flags.DEFINE_string(
+        "vocabulary",
+        _DEFAULT.vocabulary,
+        "File with a word at the beginning of each line: these are the "
+        f"classes, and {making.UNKNOWN}. By default the words of the training "
+        "text, or of --tokens=...:FILE.",
+    )
+    flags.DEFINE_integer(
+        "min_count",
+        _DEFAULT.min_count,
+        "Words seen fewer times in the training text become "
+        f"{making.UNKNOWN}. At least 2 for it to be learned from the words "
+        "seen once, unless the text has it.",
+    )
+    flags.DEFINE_integer(
+        "max_classes",
+        _DEFAULT.max_classes,
+        "The most frequent words that are classes, with "
+        f"{making.UNKNOWN}; 0: all.",
+    )
+
+
+def absolute(values):
+    """Makes paths in flag values relative to where the user gave the command.
+
+    Args:
+        values: a dict with the flags of `NAMES`; changed in place.
+    """
+    # `bazel run` starts programs elsewhere than in the user's folder.
+    folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
+    if not sources.is_name(values["corpus"]):
+        values["corpus"] = os.path.join(folder, values["corpus"])
+    if values["vocabulary"]:
+        values["vocabulary"] = os.path.join(folder, values["vocabulary"])
+    kind, colon, path = values["tokens"].partition(":")
+    if colon:
+        values["tokens"] = f"{kind}:{os.path.join(folder, path)}"
+
+
+def options(values):
+    """The `corpus.Options` of flag values; raises `ValueError` as they do."""
+    values = dict(values)
+    absolute(values)
+    return corpus.Options(**{name: values[name] for name in NAMES})
