@@ -17,7 +17,10 @@ def start(rules):
 
 
 def count(chunk):
-    """Returns how many tokens the spans have, and a `Counter` of them."""
+    """Returns how many tokens the spans have, and a `Counter` of them.
+
+    Raises `reading.NotTextError`.
+    """
     counts = collections.Counter()
     for span in chunk:
         counts.update(_reader.tokens(span))

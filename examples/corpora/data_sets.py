@@ -42,7 +42,7 @@ def _tf_records(source, field):
                     raise _no_field(path, field, features)
                 feature = features[field]
                 kind = feature.WhichOneof("kind")
-                yield "", _text(getattr(feature, kind).value, path)
+                yield "", _text(list(getattr(feature, kind).value), path)
         except tf.errors.DataLossError as error:
             raise ValueError(
                 f"{path} is damaged, or no TFRecord: {error.message}"

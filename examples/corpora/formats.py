@@ -146,6 +146,10 @@ def parts_of(name, source, paths):
                 f"--corpus={source} has files in {len(languages)} languages, "
                 f"{', '.join(sorted(languages))}: give one of them."
             )
+        if name == "text8" and len(paths) > 1:
+            raise ValueError(
+                f"--corpus={source} has {len(paths)} files: text8 is one."
+            )
         return {"": paths}
     for part, files in result.items():
         if not files:

@@ -14,6 +14,7 @@ from examples.corpora import (
     encoding,
     formats,
     pieces,
+    reading,
     unpacking,
     vocabulary,
     workers,
@@ -75,15 +76,10 @@ def make(options, source, rules, num_processes, folder):
         with open(folder / part, "wb") as file:
             file.truncate(n * encoding.DTYPE.itemsize)
     start = rules, folder / "words.json", unknown
-    results = _encode(chunks, sizes, start, num_processes, folder)
-    num_unknown = dict.fromkeys(formats.PARTS, 0)
-    digest = hashlib.sha256("\0".join(words).encode())
-    for (part, _), (n, chunk_digest) in zip(chunks, results, strict=True):
-        num_unknown[part] += n
-        digest.update(part.encode() + chunk_digest)
+    num_unknown = _encode(chunks, sizes, start, num_processes, folder)
     about = {
         "unknown": unknown,
-        "digest": digest.hexdigest(),
+        "digest": _digest(folder, words),
         "format": source.format,
         "tokens": rules.tokens,
         "boundary": rules.boundary,
@@ -121,8 +117,14 @@ def _documents(options, source, folder):
                         path, options.encoding, output
                     ):
                         progress.add(0, done)
-            document = pieces.Document(name, plain, 0, os.path.getsize(plain))
-            result[part].append(document)
+            result[part].append(
+                pieces.Document(
+                    name,
+                    plain,
+                    unpacking.text_begin(plain),
+                    os.path.getsize(plain),
+                )
+            )
     progress.end()
     return result
 
@@ -154,17 +156,11 @@ def _divide(parts, source, rules):
         return {part: parts.get(part, []) for part in formats.PARTS}
     documents = [d for d in parts[""] if d.size]
     if source.format == "text8":
-        (whole,) = documents or [pieces.Document("", os.devnull, 0, 0)]
-        twentieths = pieces.blocks([whole], HELD_OUT_EVERY, rules.by_lines)
-        train = (
-            pieces.Document("train", whole.path, 0, twentieths[-2].begin)
-            if len(twentieths) == HELD_OUT_EVERY
-            else whole
-        )
+        blocks = pieces.blocks(documents, HELD_OUT_EVERY, rules.by_lines)
         return {
-            "train": [train],
-            "valid": twentieths[-2:-1],
-            "test": twentieths[-1:],
+            "train": blocks[:-2],
+            "valid": blocks[-2:-1],
+            "test": blocks[-1:],
         }
     if len(documents) < HELD_OUT_EVERY:
         documents = pieces.blocks(documents, _NUM_BLOCKS, rules.by_lines)
@@ -186,30 +182,44 @@ def _count(chunks, rules, num_processes, tally):
     progress = Progress("Counting", _num_bytes(chunks), "tokens")
     with workers.mapping(counting.start, [rules], num_processes) as run:
         counted = run(counting.count, [chunk for _, chunk in chunks])
-        for (part, chunk), (size, counts) in zip(chunks, counted, strict=True):
-            sizes.append(size)
-            if part == "train":
-                tally.add(counts)
-            progress.add(_num_bytes([(part, chunk)]), size)
+        try:
+            for chunk, (size, counts) in zip(chunks, counted, strict=True):
+                sizes.append(size)
+                if chunk[0] == "train":
+                    tally.add(counts)
+                progress.add(_num_bytes([chunk]), size)
+        except reading.NotTextError as error:
+            unpacking.refuse(*error.args)
     progress.end()
     return sizes
 
 
 def _encode(chunks, sizes, start, num_processes, folder):
-    """Writes the class ids; returns what `encoding.encode` does, for each."""
+    """Writes the class ids; returns how many of each part are unknown."""
     tasks, firsts = [], dict.fromkeys(formats.PARTS, 0)
     for (part, chunk), size in zip(chunks, sizes, strict=True):
         tasks.append((chunk, folder / part, firsts[part], size))
         firsts[part] += size
-    results = []
+    num_unknown = dict.fromkeys(formats.PARTS, 0)
     progress = Progress("Writing class ids", _num_bytes(chunks), "tokens")
     with workers.mapping(encoding.start, start, num_processes) as run:
         encoded = run(encoding.encode, tasks)
-        for chunk, size, result in zip(chunks, sizes, encoded, strict=True):
-            results.append(result)
+        for chunk, size, n in zip(chunks, sizes, encoded, strict=True):
+            num_unknown[chunk[0]] += n
             progress.add(_num_bytes([chunk]), size)
     progress.end()
-    return results
+    return num_unknown
+
+
+def _digest(folder, words):
+    """A hexadecimal number that differs where words or class ids do."""
+    digest = hashlib.sha256("\0".join(words).encode())
+    for part in formats.PARTS:
+        digest.update(part.encode())
+        with open(folder / part, "rb") as file:
+            while data := file.read(_CHUNK):
+                digest.update(data)
+    return digest.hexdigest()
 
 
 def _num_bytes(chunks):

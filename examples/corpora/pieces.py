@@ -53,7 +53,8 @@ def cut(document, num_parts, whole_lines):
     """Returns the offsets at which a document falls into about equal parts.
 
     The tokens of the parts are those of the whole: a cut is at a line break,
-    or, in lines longer than `LONGEST_WORD`, before a space that follows a word.
+    or, if there is none in `LONGEST_WORD` bytes or in the rest, before a space
+    that follows a word.
 
     Args:
         document: a `Document`.
@@ -84,16 +85,17 @@ def _next_cut(file, path, place, whole_lines):
     """The first offset behind `place` where a text can be cut, or its end."""
     file.seek(place)
     data = file.read(LONGEST_WORD)
-    newline = data.find(b"\n", 1)
+    # One that ends the text divides nothing.
+    newline = data.find(b"\n", 1, -1)
     if newline > 0:
         if whole_lines:
             return place + newline + 1
         # \r\n is one line break.
         return place + newline - (data[newline - 1 : newline] == b"\r")
-    if len(data) < LONGEST_WORD:
-        return place + len(data)
     space = _SPACE_AFTER_WORD.search(data)
     if not space:
+        if len(data) < LONGEST_WORD:
+            return place + len(data)
         raise ValueError(
             f"{path} has no white space in the {LONGEST_WORD:,} bytes from "
             f"offset {place}: that is no text of words."

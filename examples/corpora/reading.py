@@ -23,6 +23,10 @@ class Rules:
     is_strict: bool = True
 
 
+class NotTextError(Exception):
+    """A file, the argument, is no text in UTF-8."""
+
+
 class Reader:
     """Reads spans by one set of rules."""
 
@@ -35,7 +39,7 @@ class Reader:
         """Returns the tokens of a `pieces.Span`, a list of strings.
 
         Raises:
-            ValueError: it is no text.
+            NotTextError: its file is no text.
         """
         text = self._text(span)
         if self._rules.by_lines:
@@ -56,24 +60,10 @@ class Reader:
             text = data.decode(
                 "utf-8", "strict" if self._rules.is_strict else "replace"
             )
-        except UnicodeError as error:
-            raise text_check.not_decoded(
-                span.path,
-                error,
-                span.begin,
-                text_check.beginning(span.path),
-                "utf-8",
-            ) from None
+        except UnicodeError:
+            raise NotTextError(span.path) from None
         if self._rules.is_strict and text_check.has_control(data):
-            text_check.refuse_control(
-                span.path,
-                text,
-                span.begin,
-                text_check.beginning(span.path),
-                "utf-8",
-            )
-        if not span.begin:
-            text = text.removeprefix("\ufeff")  # a byte-order mark
+            raise NotTextError(span.path)
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         return text

@@ -5,6 +5,7 @@ import codecs
 import contextlib
 import gzip
 import lzma
+import os
 import zipfile
 import zlib
 
@@ -33,7 +34,11 @@ def _open_zstd(path):
 
 @contextlib.contextmanager
 def _open_zip(path):
-    with zipfile.ZipFile(path) as archive:
+    try:
+        archive = zipfile.ZipFile(path)
+    except _DAMAGED as error:
+        raise _damaged(path, error) from error
+    with archive:
         names = [i.filename for i in archive.infolist() if not i.is_dir()]
         if len(names) != 1:
             raise ValueError(
@@ -82,7 +87,7 @@ def unpack(path, encoding, output):
             try:
                 data = file.read(_BLOCK)
             except _DAMAGED as error:
-                raise ValueError(f"{path} is damaged: {error}") from error
+                raise _damaged(path, error) from error
             beginning = beginning or data[:1024]
             done = not data
             pending = len(decoder.getstate()[0])
@@ -99,6 +104,25 @@ def unpack(path, encoding, output):
                 text = text.removeprefix("\ufeff")
             position += len(data)
             yield output.write(text.encode())
+
+
+def _damaged(path, error):
+    return ValueError(f"{path} is damaged: {error}")
+
+
+def text_begin(path):
+    """The offset of the text in a plain file: behind a byte-order mark."""
+    with open(path, "rb") as file:
+        mark = codecs.BOM_UTF8
+        return len(mark) if file.read(len(mark)) == mark else 0
+
+
+def refuse(path):
+    """Raises `ValueError` with the first place at which a file is no text."""
+    with open(os.devnull, "wb") as nothing:
+        for _ in unpack(path, "utf-8", nothing):
+            pass
+    raise OSError(f"{path} changed while it was read: begin again.")
 
 
 def _opener(path):

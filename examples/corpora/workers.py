@@ -33,8 +33,18 @@ def mapping(start, arguments, num_processes):
         _start_process,
         (start, arguments),
     )
+
+    def run(function, tasks):
+        # Ctrl-C goes to all processes; those that are started here keep it
+        # blocked, and this one ends them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return executor.map(function, tasks)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
     try:
-        yield executor.map
+        yield run
     except BaseException:
         # What is being done would be waited for.
         for process in list(executor._processes.values()):
@@ -45,8 +55,6 @@ def mapping(start, arguments, num_processes):
 
 
 def _start_process(start, arguments):
-    # Ctrl-C goes to all; the first process ends the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     start(*arguments)
 

@@ -1,0 +1,221 @@
+"""Which files are text, and how documents are divided."""
+
+import bz2
+import gzip
+import lzma
+import pathlib
+import re
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from examples.corpora import corpus
+
+SENTENCES = "\n".join(f"line {i} is one of many, über" for i in range(500))
+RUSSIAN = "\n".join(f"это строка {i}" for i in range(500))
+
+
+@pytest.fixture
+def load(tmp_path):
+    """A function from a path and options to a `Corpus`, with its own cache."""
+
+    def load(path, **options):
+        return corpus.load(
+            corpus.Options(str(path), **options), tmp_path / "cache"
+        )
+
+    return load
+
+
+def test_bad_corpora_are_named(tmp_path, load):
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        load(tmp_path / "missing")
+    with pytest.raises(FileNotFoundError, match="there are no files"):
+        load(tmp_path / "*.txt")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FileNotFoundError, match="there are no files"):
+        load(tmp_path / "folder")
+    path = tmp_path / "text"
+    for text, message in (
+        ("a b\n" * 500, "never be trained"),
+        ("", "has no text"),
+        (" \n\t", "has too little text"),
+        ("word", "has too little text: the part"),
+        ("a" * (3 << 20), "no white space in the 1,048,576 bytes from offset"),
+    ):
+        path.write_text(text)
+        options = {"tokens": "words"} if text.isspace() else {}
+        with pytest.raises(ValueError, match=message):
+            load(path, **options)
+    assert not list((tmp_path / "cache").glob("[!.]*"))
+
+
+def test_documents_are_held_out_whole(tmp_path, load):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for i in range(40):
+        (folder / f"{i}.txt").write_text(f"common only{i} only{i} once{i}")
+    loaded = load(folder)
+    for part in loaded.valid, loaded.test:
+        # A held-out document's own words are no class.
+        words = [loaded.words[c] for c in part]
+        assert words == ["common", "<unk>", "<unk>", "<unk>", "<eof>"] * 2
+    assert loaded.counts.tolist() == np.bincount(loaded.train).tolist()
+    assert list(loaded.counts) == sorted(loaded.counts, reverse=True)
+    assert loaded.unknown_rates == {
+        "train": pytest.approx(1 / 5),
+        "valid": pytest.approx(3 / 5),
+        "test": pytest.approx(3 / 5),
+    }
+    # Hidden files are no documents, whatever they are.
+    (folder / ".git").mkdir()
+    (folder / ".git" / "object").write_bytes(b"\0\xff")
+    (folder / ".DS_Store").write_bytes(b"\0\xff")
+    assert load(folder).digest == loaded.digest
+
+
+def test_no_part_is_another(tmp_path, load):
+    """Each line has a word of its own, which is in one part only."""
+    path = tmp_path / "text"
+    path.write_text("\n".join(f"w{i} w{i} common" for i in range(3000)))
+    loaded = load(path, min_count=1, vocabulary=str(path))
+    parts = [
+        {loaded.words[c] for c in part} - {"common", "<unk>", "<eof>"}
+        for part in (loaded.train, loaded.valid, loaded.test)
+    ]
+    words = set().union(*parts)
+    assert sum(map(len, parts)) == len(words)
+    assert [len(part) / 3000 for part in parts] == pytest.approx(
+        [0.9, 0.05, 0.05], abs=0.01
+    )
+
+
+def test_unigram_perplexity_of_equal_counts_is_their_number():
+    loaded = corpus.Corpus(
+        words=("a", "b", "c", "<unk>"),
+        counts=np.full(4, 9),
+        train=np.zeros(36, np.int32),
+        valid=np.zeros(1, np.int32),
+        test=np.zeros(1, np.int32),
+        unknown=3,
+        digest="",
+    )
+    labels = np.array([[0, 3], [1, 2]])
+    assert loaded.unigram_perplexity(labels) == pytest.approx(4)
+
+
+@pytest.mark.parametrize(
+    ("data", "offset", "message"),
+    (
+        (pathlib.Path(sys.executable).read_bytes(), None, "looks like ELF"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 0, "looks like PNG"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", 0, "looks like JPEG"),
+        (SENTENCES.encode("utf-16"), 0, "UTF-16 with a byte-order mark: pass "),
+        (SENTENCES.encode("utf-32"), 0, "UTF-32 with a byte-order mark: pass "),
+        ("text\n".encode("utf-16-le") * 9, 1, "pass --encoding=utf-16-le"),
+        ("text\n".encode("utf-16-be") * 9, 0, "--encoding=utf-16-be"),
+        (f"{'a' * 70}ы".encode("cp1251"), 70, "as in --encoding=cp1251"),
+        (bytes(100), 0, "looks like binary data"),
+        ("ü".encode() * 3 + b"\0", 6, "looks like binary data"),
+        (b"\xef\xbb\xbf" + b"text\x02", 7, "in another encoding"),
+        (b"cut in a character \xc3", 19, "in another encoding"),
+    ),
+)
+@pytest.mark.parametrize("pack", (bytes, gzip.compress))
+def test_what_is_no_text_is_refused(
+    tmp_path, load, data, offset, message, pack
+):
+    """In one sentence: the file, the first bad offset, what it looks like."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = folder / "corpus"
+    path.write_bytes(pack(data))
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        load(path)
+    said = str(error.value)
+    assert said.startswith(f"{path} is n")
+    assert said.count("\n") == 0
+    found = int(re.search(r"at offset (\d+);", said)[1])
+    assert found == offset or offset is None
+    # It is the first: what is before is fine.
+    data[:found].decode()
+    # In a folder too.
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load(folder)
+
+
+def test_encodings(tmp_path, load):
+    path = tmp_path / "corpus"
+    path.write_text(RUSSIAN, encoding="utf-8")
+    digest = load(path).digest
+    for encoding in ("cp1251", "utf-16", "koi8-r", "utf-8-sig"):
+        path.write_text(RUSSIAN, encoding=encoding)
+        assert load(path, encoding=encoding).digest == digest, encoding
+    # A byte-order mark is no word, nor are line ends of other systems.
+    for text in (f"\ufeff{RUSSIAN}", RUSSIAN.replace("\n", "\r\n")):
+        path.write_bytes(text.encode())
+        words = load(path).words
+        assert not any("\r" in word or "\ufeff" in word for word in words)
+    with pytest.raises(ValueError, match="is not ascii text: byte 0xd1 at off"):
+        load(path, encoding="ascii")
+    # An encoding in which all bytes are characters, but not of text.
+    path.write_bytes(b"text \x1f\x02")
+    with pytest.raises(ValueError, match=r"no text: .* U\+001F at offset 5"):
+        load(path, encoding="latin-1")
+
+
+@pytest.mark.parametrize(
+    "pack", (gzip.compress, bz2.compress, lzma.compress, "zip", "twice")
+)
+def test_packed_files_are_the_text(tmp_path, load, pack):
+    path = tmp_path / "corpus"
+    path.write_text(SENTENCES)
+    digest = load(path).digest
+    data = SENTENCES.encode()
+    if pack == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("text8", data)
+    elif pack == "twice":
+        # Members one after the other, as `cat` makes them.
+        path.write_bytes(
+            gzip.compress(data[:5000]) + gzip.compress(data[5000:])
+        )
+    else:
+        path.write_bytes(pack(data))
+    loaded = load(path)
+    assert loaded.digest == digest
+    assert not list(loaded.folder.glob("unpacked*"))
+
+
+def test_damaged_packs_are_named(tmp_path, load):
+    path = tmp_path / "corpus"
+    for pack in gzip.compress, bz2.compress, lzma.compress:
+        data = bytearray(pack(SENTENCES.encode()))
+        path.write_bytes(data[:-20])
+        with pytest.raises(ValueError, match=f"^{path} is damaged: .*"):
+            load(path)
+        data[len(data) // 2] ^= 255
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=f"^{path} is "):
+            load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", "text")
+        archive.writestr("b", "text")
+    with pytest.raises(ValueError, match=r"zip .* with 2 files: unpack"):
+        load(path)
+    path.write_bytes(b"PK\x03\x04\x14\0\x06\0")
+    with pytest.raises(ValueError, match="is damaged"):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ("klingon", "zlib", "rot13", "", "a\0b"))
+def test_encodings_that_are_none(name):
+    with pytest.raises(ValueError, match=f"--encoding={name}: not an encoding"):
+        corpus.Options(encoding=name)
+
+
+def test_an_encoding_has_one_name():
+    assert corpus.Options(encoding="UTF8") == corpus.Options()
+    assert corpus.Options(encoding="windows-1251").encoding == "cp1251"
