@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 
+UNKNOWN = "<unk>"
 END_OF_DOCUMENT = "<eof>"
 END_OF_LINE = "<eos>"
 END_OF_SENTENCE = "</S>"

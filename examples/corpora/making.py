@@ -20,7 +20,6 @@ from examples.corpora import (
     workers,
 )
 
-UNKNOWN = vocabulary.UNKNOWN
 HELD_OUT_EVERY = 20
 
 _NUM_BLOCKS = 100
@@ -61,11 +60,9 @@ def make(options, source, rules, num_processes, folder):
         num_tokens[part] += size
     _check_sizes(options.corpus, num_tokens)
 
-    counts = vocabulary.choose(
-        options, rules.tokens, tally, num_tokens["train"]
-    )
+    counts = vocabulary.choose(options, rules, tally, num_tokens["train"])
     words = sorted(counts, key=lambda word: (-counts[word], word))
-    unknown = words.index(UNKNOWN)
+    unknown = words.index(formats.UNKNOWN)
     with open(folder / "words.json", "w", encoding="utf-8") as file:
         json.dump(words, file)
     np.save(

@@ -1,6 +1,7 @@
 """Text to tokens and back: what `--tokens` may name."""
 
 import abc
+import importlib
 import itertools
 import os
 import re
@@ -11,6 +12,10 @@ PLAIN = ("words", "code")
 OF_A_FILE = ("keras", "sentencepiece", "tokenizers")
 
 _LINES_AT_ONCE = 1000
+
+
+class SplitterError(Exception):
+    """What is wrong with a splitter, behind its name."""
 
 
 class Splitter(abc.ABC):
@@ -107,25 +112,29 @@ class Keras(Splitter):
         vectorizations = [x for x in layers if isinstance(x, kinds[0])]
         layers = vectorizations or layers
         if len(layers) != 1:
-            raise ValueError(
-                f"--tokens=keras:{path}: the model has {len(layers)} "
-                "TextVectorization or StringLookup layers; it must have one."
+            raise SplitterError(
+                f": the model has {len(layers)} TextVectorization or "
+                "StringLookup layers; it must have one."
             )
         (layer,) = layers
-        self._words = layer.get_vocabulary()
-        self._vectorize = None
-        if vectorizations:
-            config = layer.get_config()
-            if config["output_mode"] != "int" or config["ngrams"]:
-                raise ValueError(
-                    f"--tokens=keras:{path}: the TextVectorization must have "
-                    "output_mode='int' and no ngrams."
-                )
-            config |= {"ragged": True, "output_sequence_length": None}
-            config["vocabulary"] = self._words
-            self._vectorize = keras.layers.TextVectorization.from_config(config)
+        config = layer.get_config()
+        unknown = config.get("oov_token", "[UNK]")
+        self._words = [
+            formats.UNKNOWN if word == unknown else word
+            for word in layer.get_vocabulary()
+        ]
         # "" is padding, which no text has.
         self.vocabulary = [word for word in self._words if word]
+        self._vectorize = None
+        if vectorizations:
+            if config["output_mode"] != "int" or config["ngrams"]:
+                raise SplitterError(
+                    ": the TextVectorization must have output_mode='int' and "
+                    "no ngrams."
+                )
+            config |= {"ragged": True, "output_sequence_length": None}
+            config["vocabulary"] = layer.get_vocabulary()
+            self._vectorize = keras.layers.TextVectorization.from_config(config)
 
     def lines(self, lines):
         """Returns the tokens of each line."""
@@ -243,8 +252,8 @@ def named(name):
     }
     try:
         return make[kind](path)
-    except (ValueError, ModuleNotFoundError):
-        raise
+    except SplitterError as error:
+        raise ValueError(f"--tokens={name}{error}") from None
     except Exception as error:
         # The libraries raise anything, Exception itself among it.
         reason = re.split(r"\n|(?<=\.) ", str(error).strip())[0]
@@ -252,12 +261,9 @@ def named(name):
 
 
 def _optional(library):
-    import importlib
-
     try:
         return importlib.import_module(library)
     except ModuleNotFoundError:
-        raise ValueError(
-            f"--tokens={library}:FILE needs the library {library}: "
-            f"pip install {library}"
+        raise SplitterError(
+            f" needs the library {library}: pip install {library}"
         ) from None

@@ -49,21 +49,21 @@ def define(flags):
         "vocabulary",
         _DEFAULT.vocabulary,
         "File with a word at the beginning of each line: these are the "
-        f"classes, and {making.UNKNOWN}. By default the words of the training "
+        f"classes, and {formats.UNKNOWN}. By default the words of the training "
         "text, or of --tokens=...:FILE.",
     )
     flags.DEFINE_integer(
         "min_count",
         _DEFAULT.min_count,
         "Words seen fewer times in the training text become "
-        f"{making.UNKNOWN}. At least 2 for it to be learned from the words "
+        f"{formats.UNKNOWN}. At least 2 for it to be learned from the words "
         "seen once, unless the text has it.",
     )
     flags.DEFINE_integer(
         "max_classes",
         _DEFAULT.max_classes,
         "The most frequent words that are classes, with "
-        f"{making.UNKNOWN}; 0: all.",
+        f"{formats.UNKNOWN}; 0: all.",
     )
 
 

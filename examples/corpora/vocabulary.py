@@ -3,16 +3,15 @@
 import heapq
 
 from examples.corpora import splitters
+from examples.corpora.formats import UNKNOWN
 
-UNKNOWN = "<unk>"
 
-
-def choose(options, tokens, tally, num_train_tokens):
+def choose(options, rules, tally, num_train_tokens):
     """Returns the count of each class, a dict; `UNKNOWN` is one of them.
 
     Args:
         options: `corpus.Options`.
-        tokens: name of the splitter.
+        rules: the `reading.Rules`, whose boundary is a class too.
         tally: the `counting.Tally` of the training text.
         num_train_tokens: of all words, so that the rest is `UNKNOWN`.
 
@@ -20,7 +19,7 @@ def choose(options, tokens, tally, num_train_tokens):
         ValueError: the vocabulary's file is none, or nothing would be
             `UNKNOWN`.
     """
-    given = _given(options.vocabulary, tokens)
+    given = _given(options.vocabulary, rules.tokens)
     if given is None:
         counts = tally.counts(lambda word, n: n >= options.min_count)
         counts.pop(UNKNOWN, None)
@@ -31,7 +30,8 @@ def choose(options, tokens, tally, num_train_tokens):
             )
             counts = dict(by_count)
     else:
-        given.discard(UNKNOWN)
+        given -= {UNKNOWN}
+        given |= {rules.boundary} - {None}
         counts = dict.fromkeys(given, 0)
         counts |= tally.counts(lambda word, n: word in given)
     counts[UNKNOWN] = num_train_tokens - sum(counts.values())

@@ -12,7 +12,7 @@ import sys
 
 from examples.common import program
 from examples.corpora import splitters
-from examples.corpora.vocabulary import UNKNOWN
+from examples.corpora.formats import UNKNOWN
 from examples.language_model import settings
 
 flags = program.Flags()

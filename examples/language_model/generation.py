@@ -4,8 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.corpora import splitters
-from examples.corpora.formats import END_OF_DOCUMENT
-from examples.corpora.vocabulary import UNKNOWN
+from examples.corpora.formats import END_OF_DOCUMENT, UNKNOWN
 from examples.language_model import model as model_lib
 from examples.language_model import settings
 

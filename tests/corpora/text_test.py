@@ -189,6 +189,15 @@ def test_packed_files_are_the_text(tmp_path, load, pack):
     assert not list(loaded.folder.glob("unpacked*"))
 
 
+def test_zstd(tmp_path, load):
+    zstandard = pytest.importorskip("zstandard")
+    path = tmp_path / "corpus"
+    path.write_text(SENTENCES)
+    digest = load(path).digest
+    path.write_bytes(zstandard.compress(SENTENCES.encode()))
+    assert load(path).digest == digest
+
+
 def test_damaged_packs_are_named(tmp_path, load):
     path = tmp_path / "corpus"
     for pack in gzip.compress, bz2.compress, lzma.compress:
