@@ -84,4 +84,8 @@ class Windows:
             elements, output_signature=({"tokens": spec, "labels": spec},)
         )
         length = tf.data.experimental.assert_cardinality(len(indices))
-        return data.apply(length).prefetch(2)
+        # Nothing ahead of time: a batch costs little, and the thread that would
+        # make it may outlive the generator.
+        options = tf.data.Options()
+        options.experimental_optimization.inject_prefetch = False
+        return data.apply(length).with_options(options)

@@ -292,10 +292,13 @@ def test_ctrl_c_in_compare(text, tmp_path):
     arguments += [f"--corpus={text}", f"--save_dir={tmp_path}"]
     compare = Command("compare", arguments, tmp_path / "log")
     compare.start()
-    compare.wait_until(lambda: "perplexity: " in compare.printed())
+    compare.wait_until(lambda: "full softmax: " in compare.printed())
     compare.interrupt()
     compare.finish(status=130)
-    message = "\nInterrupted. 0 of 2 heads were done.\n"
+    message = (
+        "\nInterrupted. 0 of 2 runs were done; the same command with --resume "
+        "goes on.\n"
+    )
     assert compare.printed().endswith(message)
 
 
