@@ -33,7 +33,7 @@ class Flags:
         return functools.partial(getattr(flags, name), flag_values=self.values)
 
 
-def run(main, command_flags, argv=None):
+def run(main, command_flags, argv=None, tensorflow=True):
     """Reads the flags and runs `main()`, the function of a command.
 
     A bad flag ends in one line and status 1, Ctrl-C in one line and status 130;
@@ -43,6 +43,7 @@ def run(main, command_flags, argv=None):
         main: a function of the module whose docstring begins the help.
         command_flags: the `Flags`; set anew.
         argv: name of the program and its arguments; `sys.argv` by default.
+        tensorflow: whether the command needs it, which takes seconds.
     """
     argv = sys.argv if argv is None else argv
     if _HELP.intersection(argv[1:]):
@@ -58,7 +59,8 @@ def run(main, command_flags, argv=None):
                 raise flags.Error(f"Not a flag: {rest[0]}")
         except flags.Error as error:
             sys.exit(f"error: {error}\n--help lists the flags.")
-        import_tensorflow()
+        if tensorflow:
+            import_tensorflow()
         main()
     except KeyboardInterrupt as interrupt:
         print(f"\nInterrupted. {interrupt}".rstrip(), file=sys.stderr)
