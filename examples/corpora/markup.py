@@ -136,7 +136,9 @@ class _Page(html.parser.HTMLParser):
             self._pieces.append(data)
 
     def _separate(self, tag):
-        if tag in _CELLS:
-            self._pieces.append(" ")
-        elif tag in _BLOCKS and not self._pieces[-1].endswith("\n"):
+        """Begins a new line where a block does, and sets cells apart."""
+        end = self._pieces[-1][-1]
+        if tag in _BLOCKS and end != "\n":
             self._pieces.append("\n")
+        elif tag in _CELLS and end not in "\n ":
+            self._pieces.append(" ")
