@@ -103,10 +103,10 @@ class ClassChain:
         self.members = np.ascontiguousarray(
             rng.permuted(ranks.reshape(-1, num_classes), axis=1).T
         )
-        self._log_normalizer = 0.0
-        self._log_normalizer = np.log(np.exp(self._log_probs(ranks)).sum())
-        joint_with_words = np.exp(self._log_probs(self.members))
-        self.class_probs = joint_with_words.sum(axis=1)
+        weights = (ranks + (1 + law.shift)) ** -law.exponent
+        self._log_normalizer = np.log(weights.sum())
+        member_probs = np.exp(self._log_probs(self.members))
+        self.class_probs = member_probs.sum(axis=1)
         couplings = [
             _coupling(self.class_probs, rng) for _ in range(law.num_couplings)
         ]
@@ -115,7 +115,7 @@ class ClassChain:
             law.restart * self.class_probs + (1 - law.restart) * followers
         )
 
-        self._words = alias_table.AliasTable(joint_with_words, self.members)
+        self._words = alias_table.AliasTable(member_probs, self.members)
         self._classes = alias_table.AliasTable(
             self.class_probs[None], np.arange(num_classes, dtype=np.int32)[None]
         )
@@ -128,7 +128,15 @@ class ClassChain:
         )
 
     def draw(self, rng, count):
-        """Returns `count` words; the first begins, the last ends a sentence."""
+        """Returns `Words`; the first begins a sentence, the last ends one.
+
+        Sorts are stable, so that the words for a seed are the same on every
+        machine.
+
+        Args:
+            rng: a `numpy.random.Generator`.
+            count: how many words.
+        """
         law = self.law
         ends = rng.random(count) < law.end
         ends[-1] = law.end > 0
@@ -140,7 +148,7 @@ class ClassChain:
         # runs grow at once, by one word at a time, the longest first.
         starts = np.flatnonzero(restarts)
         lengths = np.diff(starts, append=count)
-        order = np.argsort(-lengths)
+        order = np.argsort(-lengths, kind="stable")
         starts, lengths = starts[order], lengths[order]
         classes = np.empty(count, np.int32)
         run = self._classes.draw(rng, np.zeros(starts.size, np.int32))
@@ -158,7 +166,7 @@ class ClassChain:
         return Words(ranks, ends, nats)
 
     def entropy(self, known=None):
-        """Returns the entropy per token, in nats: of the chain, of p(r) alone.
+        """Returns entropies per token, in nats: of the chain, of p(r) alone.
 
         Args:
             known: `[V]` bool, the words that are told apart; all others are
@@ -232,7 +240,8 @@ def _coupling(probs, rng):
 def _sparse_table(probs):
     """An alias table without the columns that are zero in each row."""
     width = int((probs > 0).sum(axis=1).max())
-    columns = np.argsort(-probs, axis=1)[:, :width].astype(np.int32)
+    columns = np.argsort(-probs, axis=1, kind="stable")[:, :width]
+    columns = columns.astype(np.int32)
     return alias_table.AliasTable(
         np.take_along_axis(probs, columns, axis=1), columns
     )

@@ -50,8 +50,8 @@ class _Size:
 
 
 # The constants of the laws, and the letters, are solved for the published
-# numbers: the share of the most frequent word (0.0624 in text8, 0.049 in 1bw),
-# of words in all, of words above a count, and of bytes.
+# numbers: the share of the most frequent word (0.0624 in text8, some 0.049 in
+# 1bw), the different words, those above a count, and the bytes.
 _NEWS = _Size(
     class_chain.Law(6_601_984, exponent=1.46868, shift=8.3414, end=1 / 25.367),
     letters=2.915,
@@ -117,7 +117,7 @@ def write(name, folder, seed=1, threads=None, log=print):
     }
     parent = pathlib.Path(folder)
     parent.mkdir(parents=True, exist_ok=True)
-    of_whole = "" if fraction == 1 else f"-{fraction:g}"
+    of_whole = "" if fraction == 1 else f"-{fraction}"
     target = parent / f"synthetic-{base}{of_whole}-seed{seed}"
     with open(parent / f".{target.name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -201,14 +201,16 @@ def _is_whole(target, parameters):
         return False
     try:
         report = json.loads((target / REPORT).read_text())
-    except (OSError, ValueError) as error:
+        same = report["parameters"] == parameters
+        files = report["files"].items()
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileExistsError(
             f"{target} is there without the {REPORT} of a synthetic text: "
             "remove it, or name another folder."
         ) from error
-    return report["parameters"] == parameters and all(
+    return same and all(
         (target / name).is_file() and (target / name).stat().st_size == size
-        for name, size in report["files"].items()
+        for name, size in files
     )
 
 

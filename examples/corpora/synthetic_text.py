@@ -45,7 +45,10 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """Adjacent words of one file; the first is drawn as if none were before.
+    """Adjacent words of one file.
+
+    The first word, and the first of each block of `_BLOCK_WORDS`, is drawn as
+    if none were before; a sentence ends there.
 
     Attributes:
         file: path within the folder.

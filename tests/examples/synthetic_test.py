@@ -353,7 +353,9 @@ def test_a_kill_leaves_nothing_that_seems_whole(tmp_path):
         "from examples.corpora import synthetic;"
         f"synthetic.write('text8:0.05', {str(tmp_path)!r}, threads=1)"
     )
-    process = subprocess.Popen([sys.executable, "-c", code])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.DEVNULL
+    )
     partial = tmp_path / "synthetic-text8-0.05-seed1.partial"
     try:
         while not (partial / "text8").exists():
