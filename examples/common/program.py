@@ -43,7 +43,7 @@ def run(main, command_flags, argv=None, tensorflow=True):
         main: a function of the module whose docstring begins the help.
         command_flags: the `Flags`; set anew.
         argv: name of the program and its arguments; `sys.argv` by default.
-        tensorflow: whether `main` needs it.
+        tensorflow: whether the command needs it, which takes seconds.
     """
     argv = sys.argv if argv is None else argv
     if _HELP.intersection(argv[1:]):

@@ -168,7 +168,8 @@ def load(options, cache_root=None, num_processes=None):
         ValueError: a file is no text in that encoding, there is too little
             text, or it has no rare word.
     """
-    source = sources.find(options.corpus, options.format)
+    root = cache.default_root() if cache_root is None else cache_root
+    source = sources.find(options.corpus, options.format, root)
     form = formats.FORMATS[source.format]
     tokens = form.tokens if options.tokens == "auto" else options.tokens
     named_files = [options.vocabulary, tokens.partition(":")[2]]
@@ -192,7 +193,6 @@ def load(options, cache_root=None, num_processes=None):
         reading.Rules(tokens, form.boundary, form.by_lines, source.is_strict),
         num_processes,
     )
-    root = cache.default_root() if cache_root is None else cache_root
     return _open(cache.made(root, f"{source.title}-{key}", make))
 
 

@@ -92,8 +92,10 @@ def make(options, source, rules, num_processes, folder):
 
 def _documents(options, source, folder):
     """Returns `{part: [Document]}`, whose files are plain text in UTF-8."""
+    if source.texts:
+        return {"": _written(source.texts(), folder)}
     if source.format in formats.DATA_SETS:
-        return _written_documents(options, source, folder)
+        return _data_set(options, source, folder)
     result = {}
     packed = [
         path
@@ -126,7 +128,23 @@ def _documents(options, source, folder):
     return result
 
 
-def _written_documents(options, source, folder):
+def _written(texts, folder):
+    """Writes texts to one file; returns their `Document`s."""
+    path = folder / f"{_UNPACKED}texts"
+    result = []
+    progress = Progress("Reading", None, "bytes")
+    with open(path, "wb") as output:
+        for name, text in texts:
+            begin = output.tell()
+            progress.add(0, output.write(text.encode()))
+            result.append(
+                pieces.Document(name, str(path), begin, output.tell())
+            )
+    progress.end()
+    return result
+
+
+def _data_set(options, source, folder):
     """Writes the texts of a data set, a line or more each, to a file a part."""
     progress = Progress("Reading the data set", None, "texts")
     files = {}

@@ -1,14 +1,19 @@
 """What `--corpus` may name: files, folders, patterns, and texts by name."""
 
 import dataclasses
+import functools
 import glob
 import os
 import pathlib
 import sysconfig
+from collections.abc import Callable, Iterator
 
 from examples.corpora import formats
+from examples.corpora.debian import documents as debian
+from examples.corpora.synthetic import texts as synthetic
 
 NAMED = ("stdlib", "stdlib+tests")
+_KINDS = ("debian", "synthetic")
 
 _NOT_CORPUS = {"site-packages", "dist-packages", "__pycache__"}
 _TESTS = {"test", "tests", "idle_test"}
@@ -16,7 +21,8 @@ _TESTS = {"test", "tests", "idle_test"}
 
 def is_name(corpus):
     """Whether `--corpus` is no path."""
-    return corpus in NAMED
+    kind, colon, _ = corpus.partition(":")
+    return corpus in NAMED or (bool(colon) and kind in _KINDS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Source:
         format: name of a format.
         parts: `{part: {name: path}}`; the part "" is not divided yet.
         folder: that of a data set; else as given.
+        texts: a function to an iterator over names and texts of documents,
+            which are made of these files; None: the files are the texts.
         is_strict: whether what is no text is refused; else replaced.
     """
 
@@ -35,6 +43,7 @@ class Source:
     format: str
     parts: dict[str, dict[str, str]]
     folder: str = ""
+    texts: Callable[[], Iterator[tuple[str, str]]] | None = None
     is_strict: bool = True
 
     def state(self):
@@ -53,20 +62,26 @@ class Source:
         ]
 
 
-def find(corpus, format_name):
+def find(corpus, format_name, cache_root):
     """Returns the `Source` that `--corpus` and `--format` mean.
 
     Args:
-        corpus: one of `NAMED`, or the path of a file or folder, or a pattern as
+        corpus: one of `NAMED`, "debian:NAME", "synthetic:NAME", or the path of a file or folder, or a pattern as
             of `glob`. Of a folder, hidden files are left out.
         format_name: name of a format, or "auto".
+        cache_root: folder for texts that are made.
 
     Raises:
         FileNotFoundError: there are no such files.
         ValueError: they are not of that format.
     """
-    if is_name(corpus):
+    if corpus in NAMED:
         return _standard_library(corpus)
+    kind, _, name = corpus.partition(":")
+    if is_name(corpus) and kind == "debian":
+        return _debian(name)
+    if is_name(corpus):
+        corpus = str(synthetic.write(name, cache_root).path)
     is_pattern = not os.path.exists(corpus) and glob.has_magic(corpus)
     if is_pattern:
         found = sorted(
@@ -81,7 +96,7 @@ def find(corpus, format_name):
     else:
         raise FileNotFoundError(
             f"--corpus={corpus}: no such file or folder, and none of "
-            f"{', '.join(NAMED)}."
+            f"{', '.join(NAMED)}, debian:NAME, synthetic:NAME."
         )
     if not paths:
         raise FileNotFoundError(f"--corpus={corpus}: there are no files.")
@@ -128,3 +143,13 @@ def _standard_library(corpus):
     }
     # Some of Python's tests are malformed on purpose.
     return Source(corpus, "documents", {"": paths}, is_strict=False)
+
+
+def _debian(name):
+    paths = {key: str(path) for key, path in debian.files(name).items()}
+    return Source(
+        title=f"debian_{name}",
+        format="documents",
+        parts={"": paths},
+        texts=functools.partial(debian.documents, name),
+    )

@@ -4,6 +4,8 @@ import dataclasses
 import os
 
 from examples.corpora import corpus, formats, making, sources, splitters
+from examples.corpora.debian import documents as debian
+from examples.corpora.synthetic import texts as synthetic
 
 NAMES = tuple(field.name for field in dataclasses.fields(corpus.Options))
 _DEFAULT = corpus.Options()
@@ -16,8 +18,10 @@ def define(flags):
         _DEFAULT.corpus,
         "The text: a file, a folder (all its files but hidden ones), a pattern "
         "of files in quotation marks, or one by name: "
-        f"{', '.join(sources.NAMED)}. Files may be packed with gzip, bzip2, xz "
-        "or zstd.",
+        f"{', '.join(sources.NAMED)}; debian:NAME, what an installed package of "
+        f"Debian has ({', '.join(debian.NAMES)}); synthetic:NAME, made of "
+        f"pseudo-words ({', '.join(synthetic.NAMES)}, and a fraction, as in "
+        "text8:0.01). Files may be packed with gzip, bzip2, xz or zstd.",
     )
     flags.DEFINE_string(
         "format",

@@ -171,12 +171,12 @@ def test_patterns(tmp_path, load):
 
 
 def test_the_standard_library():
-    source = sources.find("stdlib", "auto")
+    source = sources.find("stdlib", "auto", None)
     names = source.parts[""]
     assert "random.py" in names and "json/decoder.py" in names
     assert not any("site-packages" in name for name in names)
     assert not any(name.startswith("test/") for name in names)
-    more = sources.find("stdlib+tests", "auto").parts[""]
+    more = sources.find("stdlib+tests", "auto", None).parts[""]
     assert set(names) < set(more)
 
 
