@@ -66,8 +66,9 @@ def find(corpus, format_name, cache_root):
     """Returns the `Source` that `--corpus` and `--format` mean.
 
     Args:
-        corpus: one of `NAMED`, "debian:NAME", "synthetic:NAME", or the path of a file or folder, or a pattern as
-            of `glob`. Of a folder, hidden files are left out.
+        corpus: one of `NAMED`, "debian:NAME", "synthetic:NAME", or the path of
+            a file or folder, or a pattern as of `glob`. Of a folder, hidden
+            files are left out.
         format_name: name of a format, or "auto".
         cache_root: folder for texts that are made.
 

@@ -18,8 +18,8 @@ def define(flags):
         _DEFAULT.corpus,
         "The text: a file, a folder (all its files but hidden ones), a pattern "
         "of files in quotation marks, or one by name: "
-        f"{', '.join(sources.NAMED)}; debian:NAME, what an installed package of "
-        f"Debian has ({', '.join(debian.NAMES)}); synthetic:NAME, made of "
+        f"{', '.join(sources.NAMED)}; debian:NAME, what an installed package "
+        f"of Debian has ({', '.join(debian.NAMES)}); synthetic:NAME, made of "
         f"pseudo-words ({', '.join(synthetic.NAMES)}, and a fraction, as in "
         "text8:0.01). Files may be packed with gzip, bzip2, xz or zstd.",
     )

@@ -170,6 +170,49 @@ def test_patterns(tmp_path, load):
     assert total == 30
 
 
+@pytest.mark.parametrize("name", ("text8:0.001", "1bw:0.0001"))
+def test_synthetic_texts(tmp_path, load, name):
+    loaded = load(f"synthetic:{name}")
+    (report,) = (tmp_path / "cache").glob("*/entropy.json")
+    parts = json.loads(report.read_text())["parts"]
+    words = {part: len(getattr(loaded, part)) for part in formats.PARTS}
+    if name.startswith("text8"):
+        assert loaded.format == "text8"
+        # Parts end at a word; the last word may be cut.
+        for part in formats.PARTS:
+            assert abs(parts[part]["words"] - words[part]) <= 3
+    else:
+        assert loaded.format == "one_billion_words"
+        # The report counts words; its valid part is of many more files.
+        for part in "train", "test":
+            ends = loaded.words.index("</S>")
+            assert parts[part]["words"] == np.sum(
+                np.array(getattr(loaded, part)) != ends
+            )
+
+
+def test_debians_texts(tmp_path, load, monkeypatch):
+    folder = tmp_path / "usr/share/games/fortunes"
+    folder.mkdir(parents=True)
+    for i in range(30):
+        (folder / f"f{i}").write_text("\n%\n".join(sentences(20, i)) + "\n%\n")
+    for function in "files", "documents":
+        whole = getattr(sources.debian, function)
+        monkeypatch.setattr(
+            sources.debian,
+            function,
+            lambda name, whole=whole: whole(name, tmp_path),
+        )
+    loaded = load("debian:fortunes")
+    whole = " ".join(text(loaded, part) for part in formats.PARTS)
+    assert whole.count("<eof>") == 30
+    assert "%" not in loaded.words
+    with pytest.raises(FileNotFoundError, match="apt-get install dict-gcide"):
+        load("debian:gcide")
+    with pytest.raises(ValueError, match="debian:oak: there is no such text"):
+        load("debian:oak")
+
+
 def test_the_standard_library():
     source = sources.find("stdlib", "auto", None)
     names = source.parts[""]
@@ -279,7 +322,7 @@ def test_vocabularies(tmp_path, load):
     words = tmp_path / "words"
     words.write_text("ba 17\nde\n\nnever\n")
     loaded = load(path, vocabulary=str(words), tokens="words")
-    assert set(loaded.words) == {"ba", "de", "never", "<unk>"}
+    assert set(loaded.words) == {"ba", "de", "never", "<unk>", "<eof>"}
     assert loaded.counts[loaded.words.index("never")] == 0
     assert loaded.counts.sum() == len(loaded.train)
     assert (np.diff(loaded.counts) <= 0).all()
