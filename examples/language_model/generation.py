@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from examples.corpora import corpus, tokenizer
 from examples.language_model import model as model_lib
-from examples.language_model import settings
+from examples.language_model import reading, settings
 
 _DRAWS = 32
 
@@ -68,12 +68,8 @@ def draw(
     class_of = {word: i for i, word in enumerate(words)}
     unknown = class_of[corpus.UNKNOWN]
     end = class_of.get(corpus.END, unknown)
-    body = model_lib.writer(model, num_texts)
+    read = reading.reader(model_lib.body(model), num_texts)
     head = model.get_layer("head")
-
-    @tf.function
-    def read(classes):
-        return body(classes[:, tf.newaxis])[:, 0]
 
     @tf.function
     def draw_classes(hidden, seed):

@@ -1,17 +1,20 @@
-"""The next-token model: Embedding, recurrent layers, a head."""
+"""The next-token model: Embedding, a body, a head."""
+
+import math
 
 import keras
 import tensorflow as tf
 
 import tf_hsm
-from examples.language_model import heads
+from examples.language_model import (
+    heads,
+    optimization,
+    recurrent,
+    transformer,
+)
 from examples.language_model.trees import TREES
 
-_CELLS = {
-    "rnn": keras.layers.SimpleRNN,
-    "lstm": keras.layers.LSTM,
-    "gru": keras.layers.GRU,
-}
+_STACKS = {"recurrent": recurrent.stack, "transformer": transformer.stack}
 
 
 @keras.saving.register_keras_serializable("language_model")
@@ -53,7 +56,7 @@ class Embedding(keras.layers.Layer):
         }
 
 
-def make_head(settings, text):
+def make_head(settings, text, num_steps):
     """The head that `settings.head` names, for the classes of a `Corpus`."""
     num_classes = len(text.words)
     counts = text.counts if settings.frequency_biases else None
@@ -67,17 +70,28 @@ def make_head(settings, text):
             counts,
             name="head",
         )
+    penalty = keras.regularizers.L2(settings.l2) if settings.l2 else None
     if settings.head == "adaptive":
         # Without counts: class ids are in order of falling frequency.
         return tf_hsm.layers.AdaptiveSoftmax(
             num_classes,
+            "auto" if settings.cutoffs is None else list(settings.cutoffs),
             counts=counts,
             tail=settings.tail,
+            width=settings.head_width if settings.tied else None,
             batch=settings.batch_size * settings.steps,
+            kernel_regularizer=penalty,
             name="head",
         )
     tree = TREES[settings.tree](text, settings.branching, settings.seed)
-    return tf_hsm.layers.HierarchicalSoftmax(tree, counts=counts, name="head")
+    own = optimization.make(settings, num_steps) if settings.in_place else None
+    return tf_hsm.layers.HierarchicalSoftmax(
+        tree,
+        counts=counts,
+        optimizer=own,
+        kernel_regularizer=penalty,
+        name="head",
+    )
 
 
 def build(settings, text, num_steps):
@@ -85,45 +99,72 @@ def build(settings, text, num_steps):
 
     The labels are an input because the hierarchical loss needs them to choose
     the path; the mean loss comes from the head by `add_loss`. Recurrent states
-    last from batch to batch until `reset_states`.
+    last from batch to batch until `reset_states`, unless `settings` say that
+    they begin anew with each.
 
     Args:
         settings: a `settings.Settings`.
         text: a `corpus.Corpus`.
         num_steps: the number of training steps, over which the learning rate
-            falls to a twentieth.
+            falls.
     """
     shape = (settings.batch_size, settings.steps)
     tokens = keras.Input(batch_shape=shape, dtype="int32", name="tokens")
     labels = keras.Input(batch_shape=shape, dtype="int32", name="labels")
-    hidden = Embedding(len(text.words), settings.units, name="embedding")(
-        tokens
-    )
-    for i in range(settings.layers):
-        hidden = keras.layers.Dropout(
-            settings.dropout, seed=settings.seed + i, name=f"dropout_{i}"
-        )(hidden)
-        hidden = _CELLS[settings.cell](
-            settings.units,
-            return_sequences=True,
-            stateful=True,
-            name=f"{settings.cell}_{i}",
+    head = make_head(settings, text, num_steps) if settings.tied else None
+    if head:
+        hidden = head(tokens, embed=True)
+    else:
+        hidden = Embedding(
+            len(text.words), settings.embedding_width, name="embedding"
+        )(tokens)
+    hidden = _STACKS[settings.body](hidden, settings)
+    if settings.projection:
+        hidden = keras.layers.Dense(
+            settings.projection, use_bias=False, name="projection"
         )(hidden)
     hidden = keras.layers.Dropout(
-        settings.dropout, seed=settings.seed + settings.layers, name="hidden"
+        settings.dropout,
+        seed=settings.seed + len(settings.units),
+        name="hidden",
     )(hidden)
-    loss = make_head(settings, text)(hidden, labels)
-    model = keras.Model({"tokens": tokens, "labels": labels}, loss)
-    optimizer = tf_hsm.optimizers.LazyAdam(schedule(settings, num_steps))
-    model.compile(optimizer, jit_compile=False)
+    head = head or make_head(settings, text, num_steps)
+    model = keras.Model(
+        {"tokens": tokens, "labels": labels}, head(hidden, labels)
+    )
+    add_penalties(model, settings)
+    model.compile(
+        optimization.make(settings, num_steps),
+        # With penalties the loss is not that of the text alone.
+        metrics=[tf_hsm.metrics.Perplexity()] if settings.l2 else None,
+        jit_compile=False,
+    )
     return model
 
 
-def schedule(settings, num_steps):
-    """The learning rate: it falls to a twentieth over so many steps."""
-    return keras.optimizers.schedules.CosineDecay(
-        settings.learning_rate, num_steps, alpha=0.05
-    )
+def add_penalties(model, settings):
+    """Adds the L2 penalties that a saved model does not have.
+
+    They are those of all matrices between embedding and head, and of the full
+    softmax; the other heads are made with theirs.
+    """
+    if not settings.l2:
+        return
+    for layer in model.layers:
+        if layer.name == "embedding":
+            continue
+        if layer.name == "head" and settings.head != "full":
+            continue
+        for variable in layer.trainable_weights:
+            if len(variable.shape) > 1:
+                variable.regularizer = keras.regularizers.L2(settings.l2)
+
+
+def text_loss(logs):
+    """The mean loss of the text, in nats, among the metrics of a `build`."""
+    if "perplexity" in logs:
+        return math.log(logs["perplexity"])
+    return logs["loss"]
 
 
 def body(model):
@@ -131,23 +172,7 @@ def body(model):
     return keras.Model(model.input["tokens"], model.get_layer("hidden").output)
 
 
-def writer(model, num_texts):
-    """A copy of `body(model)` that takes the next token of so many texts.
-
-    It takes `[num_texts, 1]` class ids and has recurrent states of its own: at
-    first zero, as at the start of a text.
-    """
-    original = body(model)
-    copy = keras.models.clone_model(
-        original,
-        input_tensors=keras.Input(batch_shape=(num_texts, 1), dtype="int32"),
-    )
-    copy.set_weights(original.get_weights())
-    return copy
-
-
 def reset_states(model):
     """Sets every recurrent state to zero, as at the start of a text."""
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.RNN):
-            layer.reset_states()
+    for layer in recurrent.layers(model):
+        layer.reset_states()

@@ -15,8 +15,10 @@ from examples.language_model import (
     checkpoint,
     generation,
     head_share,
+    optimization,
     plot,
     predictions,
+    recurrent,
 )
 from examples.language_model import (
     model as model_lib,
@@ -36,9 +38,11 @@ def prepare(settings, save_dir, resume=False):
 
     Raises:
         OSError: the corpus, `save_dir` or the run to resume cannot be read.
-        ValueError: too little text, or a run with other settings or text.
+        ValueError: too little text, no such cell, or a run with other settings
+            or text.
     """
     save_dir = pathlib.Path(save_dir)
+    recurrent.check(settings)
     print(f"Reading the corpus, {settings.corpus} ...", flush=True)
     text = corpus.load(settings.corpus, settings.min_count, settings.encoding)
     shape = (settings.batch_size, settings.steps)
@@ -70,14 +74,17 @@ def prepare(settings, save_dir, resume=False):
             )
         print(f"Resuming after {done:,} of {num_steps:,} steps.")
         if before.epochs != settings.epochs:
-            print(
-                f"--epochs: {before.epochs} before, {settings.epochs} now. The "
-                f"learning rate is now that of a run of {settings.epochs}."
-            )
+            said = f"--epochs: {before.epochs} before, {settings.epochs} now."
             state.settings = settings
-            model.optimizer.learning_rate = model_lib.schedule(
-                settings, num_steps
-            )
+            if settings.decay == "cosine":
+                said += (
+                    " The learning rate is now that of a run of "
+                    f"{settings.epochs}."
+                )
+                optimization.set_rate(
+                    model, optimization.rate(settings, num_steps)
+                )
+            print(said)
     else:
         if resume:
             print("Nothing is saved there yet: starting from the beginning.")
@@ -92,6 +99,9 @@ def prepare(settings, save_dir, resume=False):
     elif hasattr(head, "cutoffs"):
         print(f"Cutoffs of the adaptive softmax: {head.cutoffs}")
     print(f"{model.count_params():,} parameters. Writing to {save_dir}")
+    path = recurrent.path(model)
+    if path:
+        print(path)
     return Job(save_dir, text, train, held_out, model, state)
 
 
@@ -148,6 +158,7 @@ class Job:
             # A kill may have come between the checkpoint and these files.
             self._write_for_reading()
         while len(history) < settings.epochs:
+            optimization.begin_epoch(self.model, settings, history)
             self._train_epoch(progress, save_every, deadline)
             left = len(self.train_windows[0]) - self.steps_done
             if left or self._validation_ends_after(deadline, progress):
@@ -199,7 +210,7 @@ class Job:
         """
         tokens, labels = (part[0] for part in self.train_windows)
         # Before the evaluation sets it to zero: the mean of all of its steps.
-        train_loss = float(self.model.get_metrics_result()["loss"])
+        train_loss = model_lib.text_loss(self.model.get_metrics_result())
         held_out_loss, _ = self.held_out_loss(self.model)
         share = head_share.head_share(
             self.model, tokens, labels, progress.processor_ms
@@ -263,12 +274,13 @@ class Job:
         """
         model_lib.reset_states(model)
         count = callbacks.Count()
-        loss = model.evaluate(
+        logs = model.evaluate(
             batches.dataset(*(p[:num_windows] for p in self.held_out_windows)),
             verbose=0,
             callbacks=[count, callbacks.StopAt(deadline)],
+            return_dict=True,
         )
-        return loss, count.batches
+        return model_lib.text_loss(logs), count.batches
 
     def finish(self, deadline=math.inf):
         """Checks the saved model against this one, shows what it has learned.
