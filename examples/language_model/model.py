@@ -1,7 +1,5 @@
 """The next-token model: Embedding, a body, a head."""
 
-import math
-
 import keras
 import tensorflow as tf
 
@@ -54,6 +52,30 @@ class Embedding(keras.layers.Layer):
             "num_classes": self.num_classes,
             "units": self.units,
         }
+
+
+@keras.saving.register_keras_serializable("language_model")
+class TextLoss(keras.layers.Layer):
+    """Keeps the mean of the losses that it is given, as a metric.
+
+    Where there are penalties, the model's loss has them too.
+    """
+
+    METRIC = "nats"
+
+    def __init__(self, **kwargs):
+        """Makes the metric."""
+        super().__init__(**kwargs)
+        self.mean = keras.metrics.Mean(name=self.METRIC)
+
+    def call(self, losses):
+        """Returns `losses [...]`."""
+        self.mean.update_state(losses)
+        return losses
+
+    def compute_output_spec(self, losses):
+        """The same."""
+        return keras.KerasTensor(losses.shape, dtype=losses.dtype)
 
 
 def make_head(settings, text, num_steps):
@@ -129,16 +151,12 @@ def build(settings, text, num_steps):
         name="hidden",
     )(hidden)
     head = head or make_head(settings, text, num_steps)
-    model = keras.Model(
-        {"tokens": tokens, "labels": labels}, head(hidden, labels)
-    )
+    losses = head(hidden, labels)
+    if settings.l2:
+        losses = TextLoss(name="text_loss")(losses)
+    model = keras.Model({"tokens": tokens, "labels": labels}, losses)
     add_penalties(model, settings)
-    model.compile(
-        optimization.make(settings, num_steps),
-        # With penalties the loss is not that of the text alone.
-        metrics=[tf_hsm.metrics.Perplexity()] if settings.l2 else None,
-        jit_compile=False,
-    )
+    model.compile(optimization.make(settings, num_steps), jit_compile=False)
     return model
 
 
@@ -161,10 +179,8 @@ def add_penalties(model, settings):
 
 
 def text_loss(logs):
-    """The mean loss of the text, in nats, among the metrics of a `build`."""
-    if "perplexity" in logs:
-        return math.log(logs["perplexity"])
-    return logs["loss"]
+    """The mean loss of a token among the metrics of a model, in nats."""
+    return float(logs.get(TextLoss.METRIC, logs["loss"]))
 
 
 def body(model):
