@@ -7,6 +7,8 @@ import time
 import keras
 import numpy as np
 
+from examples.language_model import model as model_lib
+
 _SECONDS_BETWEEN_LINES = 10
 _LARGEST_LOSS = 100  # nats per token; guessing among 1e43 classes
 
@@ -113,10 +115,8 @@ class Progress(keras.callbacks.Callback):
             1e3 * self._seconds / max(batch, 1)
         ).tolist()
         self.tokens_per_s = 1e3 * self._tokens_per_step / self.step_ms
-        values = [
-            ("loss", logs["loss"]),
-            ("perplexity", math.exp(logs["loss"])),
-        ]
+        loss = model_lib.text_loss(logs)
+        values = [("loss", loss), ("perplexity", math.exp(loss))]
         if batch:
             values.append(("tokens/s", self.tokens_per_s))
         self._bar.update(batch + 1, values)

@@ -17,7 +17,9 @@ import zipfile
 import keras
 import numpy as np
 
+# A saved model has layers of `model`, which Keras finds once it is imported.
 from examples.language_model import model as model_lib
+from examples.language_model import recurrent
 from examples.language_model import settings as settings_lib
 
 MODEL = "model.keras"
@@ -123,10 +125,13 @@ def load(folder):
 
     Raises:
         FileNotFoundError: no run was saved in `folder`.
-        ValueError: the file is damaged or a Keras model of another program.
+        ValueError: the file is damaged or a Keras model of another program, or
+            its cell is not where it was.
     """
     run, values = _load_run(folder)
+    recurrent.check(run.settings)
     model = keras.models.load_model(pathlib.Path(folder) / MODEL)
+    model_lib.add_penalties(model, run.settings)
     for variable, value in zip(_left_out(model), values, strict=True):
         variable.assign(value)
     return model, run
@@ -164,5 +169,4 @@ def _left_out(model):
     """
     weights = {id(variable) for variable in model.weights}
     seeds = [v for v in model.variables if id(v) not in weights]
-    states = model_lib.states(model)
-    return [*seeds, *states, *model.metrics_variables]
+    return [*seeds, *recurrent.states(model), *model.metrics_variables]

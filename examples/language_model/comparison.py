@@ -22,6 +22,7 @@ from examples.language_model import (
     compare_plot,
     compare_table,
     head_share,
+    optimization,
     validation,
 )
 from examples.language_model import model as model_lib
@@ -34,7 +35,7 @@ _BUSY = 0.5  # processes that run or wait to, beside this one
 
 
 class OfTime(keras.optimizers.schedules.LearningRateSchedule):
-    """The learning rate of `model.schedule` by the share of the time.
+    """The learning rate of `optimization.rate` by the share of the time.
 
     Attributes:
         share: a variable: how much of the time has passed.
@@ -44,13 +45,15 @@ class OfTime(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, settings):
         """Makes the schedule of a `settings.Settings`."""
-        self._schedule = model_lib.schedule(settings, self._STEPS)
+        self._rate = optimization.rate(settings, self._STEPS)
         self.share = tf.Variable(0.0, trainable=False)
 
     def __call__(self, step):
         """The learning rate now."""
         del step
-        return self._schedule(self.share * self._STEPS)
+        if not callable(self._rate):
+            return self._rate
+        return self._rate(self.share * self._STEPS)
 
 
 class _Time(keras.callbacks.Callback):
@@ -146,7 +149,8 @@ def train(choice, text, minutes, title):
 
 def _perplexity(model, windows, indices=None):
     model_lib.reset_states(model)
-    return math.exp(model.evaluate(windows.dataset(indices), verbose=0))
+    logs = model.evaluate(windows.dataset(indices), verbose=0, return_dict=True)
+    return math.exp(model_lib.text_loss(logs))
 
 
 def compare(choices, default, minutes, save_dir, num_seeds=1, resume=False):

@@ -6,7 +6,7 @@ import tensorflow as tf
 from examples.corpora import splitters
 from examples.corpora.formats import END_OF_DOCUMENT, UNKNOWN
 from examples.language_model import model as model_lib
-from examples.language_model import settings
+from examples.language_model import reading, settings
 
 _DRAWS = 32
 
@@ -73,12 +73,8 @@ def draw(
     unknown = class_of[UNKNOWN]
     start = class_of.get(run.boundary, unknown)
     end = class_of.get(END_OF_DOCUMENT, -1)
-    body = model_lib.writer(model, num_texts)
+    read = reading.reader(model_lib.body(model), num_texts)
     head = model.get_layer("head")
-
-    @tf.function
-    def read(classes):
-        return body(classes[:, tf.newaxis])[:, 0]
 
     @tf.function
     def draw_classes(hidden, seed):

@@ -27,8 +27,11 @@ def head_share(model, tokens, labels, step_ms):
         step_ms: mean time of a training step on all processors together.
 
     Returns:
-        At most 1; None where the two times contradict each other.
+        At most 1; None where the two times contradict each other, or where the
+        head would update itself.
     """
+    if getattr(model.get_layer("head"), "optimizer", None) is not None:
+        return None
     share = _processor_ms(model, tokens, labels) / step_ms
     return share if share <= 1 else None
 

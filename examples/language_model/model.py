@@ -1,17 +1,18 @@
-"""The next-token model: Embedding, recurrent layers, a head."""
+"""The next-token model: Embedding, a body, a head."""
 
 import keras
 import tensorflow as tf
 
 import tf_hsm
-from examples.language_model import heads
+from examples.language_model import (
+    heads,
+    optimization,
+    recurrent,
+    transformer,
+)
 from examples.language_model.trees import TREES
 
-_CELLS = {
-    "rnn": keras.layers.SimpleRNN,
-    "lstm": keras.layers.LSTM,
-    "gru": keras.layers.GRU,
-}
+_STACKS = {"recurrent": recurrent.stack, "transformer": transformer.stack}
 
 
 @keras.saving.register_keras_serializable("language_model")
@@ -53,7 +54,31 @@ class Embedding(keras.layers.Layer):
         }
 
 
-def make_head(settings, text):
+@keras.saving.register_keras_serializable("language_model")
+class TextLoss(keras.layers.Layer):
+    """Keeps the mean of the losses that it is given, as a metric.
+
+    Where there are penalties, the model's loss has them too.
+    """
+
+    METRIC = "nats"
+
+    def __init__(self, **kwargs):
+        """Makes the metric."""
+        super().__init__(**kwargs)
+        self.mean = keras.metrics.Mean(name=self.METRIC)
+
+    def call(self, losses):
+        """Returns `losses [...]`."""
+        self.mean.update_state(losses)
+        return losses
+
+    def compute_output_spec(self, losses):
+        """The same."""
+        return keras.KerasTensor(losses.shape, dtype=losses.dtype)
+
+
+def make_head(settings, text, learning_rate):
     """The head that `settings.head` names, for the classes of a `Corpus`."""
     num_classes = len(text.words)
     counts = text.counts if settings.frequency_biases else None
@@ -67,17 +92,30 @@ def make_head(settings, text):
             counts,
             name="head",
         )
+    penalty = keras.regularizers.L2(settings.l2) if settings.l2 else None
     if settings.head == "adaptive":
         # Without counts: class ids are in order of falling frequency.
         return tf_hsm.layers.AdaptiveSoftmax(
             num_classes,
+            "auto" if settings.cutoffs is None else list(settings.cutoffs),
             counts=counts,
             tail=settings.tail,
+            width=settings.head_width if settings.tied else None,
             batch=settings.batch_size * settings.steps,
+            kernel_regularizer=penalty,
             name="head",
         )
     tree = TREES[settings.tree](text, settings.branching, settings.seed)
-    return tf_hsm.layers.HierarchicalSoftmax(tree, counts=counts, name="head")
+    own = None
+    if settings.in_place:
+        own = optimization.make(settings, learning_rate)
+    return tf_hsm.layers.HierarchicalSoftmax(
+        tree,
+        counts=counts,
+        optimizer=own,
+        kernel_regularizer=penalty,
+        name="head",
+    )
 
 
 def build(settings, text, learning_rate):
@@ -85,44 +123,66 @@ def build(settings, text, learning_rate):
 
     The labels are an input because the hierarchical loss needs them to choose
     the path; the mean loss comes from the head by `add_loss`. Recurrent states
-    last from batch to batch until `reset_states`.
+    last from batch to batch until `reset_states`, unless `settings` say that
+    they begin anew with each.
 
     Args:
         settings: a `settings.Settings`.
         text: a `corpus.Corpus`.
-        learning_rate: of the optimizer, a schedule.
+        learning_rate: a number or a schedule.
     """
     shape = (settings.batch_size, settings.steps)
     tokens = keras.Input(batch_shape=shape, dtype="int32", name="tokens")
     labels = keras.Input(batch_shape=shape, dtype="int32", name="labels")
-    hidden = Embedding(len(text.words), settings.units, name="embedding")(
-        tokens
-    )
-    for i in range(settings.layers):
-        hidden = keras.layers.Dropout(
-            settings.dropout, seed=settings.seed + i, name=f"dropout_{i}"
-        )(hidden)
-        hidden = _CELLS[settings.cell](
-            settings.units,
-            return_sequences=True,
-            stateful=True,
-            name=f"{settings.cell}_{i}",
+    head = None
+    if settings.tied:
+        head = make_head(settings, text, learning_rate)
+        hidden = head(tokens, embed=True)
+    else:
+        hidden = Embedding(
+            len(text.words), settings.embedding_width, name="embedding"
+        )(tokens)
+    hidden = _STACKS[settings.body](hidden, settings)
+    if settings.projection:
+        hidden = keras.layers.Dense(
+            settings.projection, use_bias=False, name="projection"
         )(hidden)
     hidden = keras.layers.Dropout(
-        settings.dropout, seed=settings.seed + settings.layers, name="hidden"
+        settings.dropout,
+        seed=settings.seed + len(settings.units),
+        name="hidden",
     )(hidden)
-    loss = make_head(settings, text)(hidden, labels)
-    model = keras.Model({"tokens": tokens, "labels": labels}, loss)
-    optimizer = tf_hsm.optimizers.LazyAdam(learning_rate)
-    model.compile(optimizer, jit_compile=False)
+    head = head or make_head(settings, text, learning_rate)
+    losses = head(hidden, labels)
+    if settings.l2:
+        losses = TextLoss(name="text_loss")(losses)
+    model = keras.Model({"tokens": tokens, "labels": labels}, losses)
+    add_penalties(model, settings)
+    model.compile(optimization.make(settings, learning_rate), jit_compile=False)
     return model
 
 
-def schedule(settings, num_steps):
-    """The learning rate: it falls to a twentieth over so many steps."""
-    return keras.optimizers.schedules.CosineDecay(
-        settings.learning_rate, num_steps, alpha=0.05
-    )
+def add_penalties(model, settings):
+    """Adds the L2 penalties that a saved model does not have.
+
+    They are those of all matrices between embedding and head, and of the full
+    softmax; the other heads are made with theirs.
+    """
+    if not settings.l2:
+        return
+    for layer in model.layers:
+        if layer.name == "embedding":
+            continue
+        if layer.name == "head" and settings.head != "full":
+            continue
+        for variable in layer.trainable_weights:
+            if len(variable.shape) > 1:
+                variable.regularizer = keras.regularizers.L2(settings.l2)
+
+
+def text_loss(logs):
+    """The mean loss of a token among the metrics of a model, in nats."""
+    return float(logs.get(TextLoss.METRIC, logs["loss"]))
 
 
 def body(model):
@@ -130,32 +190,7 @@ def body(model):
     return keras.Model(model.input["tokens"], model.get_layer("hidden").output)
 
 
-def writer(model, num_texts):
-    """A copy of `body(model)` that takes the next token of so many texts.
-
-    It takes `[num_texts, 1]` class ids and has recurrent states of its own: at
-    first zero, as at the start of a text.
-    """
-    original = body(model)
-    copy = keras.models.clone_model(
-        original,
-        input_tensors=keras.Input(batch_shape=(num_texts, 1), dtype="int32"),
-    )
-    copy.set_weights(original.get_weights())
-    return copy
-
-
-def states(model):
-    """The recurrent states, which last from batch to batch: variables."""
-    return [
-        state
-        for layer in model.layers
-        if isinstance(layer, keras.layers.RNN)
-        for state in layer.states
-    ]
-
-
 def reset_states(model):
     """Sets every recurrent state to zero, as at the start of a text."""
-    for state in states(model):
+    for state in recurrent.states(model):
         state.assign(keras.ops.zeros_like(state))

@@ -15,8 +15,10 @@ from examples.language_model import (
     checkpoint,
     generation,
     head_share,
+    optimization,
     plot,
     predictions,
+    recurrent,
     validation,
 )
 from examples.language_model import (
@@ -38,9 +40,11 @@ def prepare(settings, save_dir, resume=False):
 
     Raises:
         OSError: the corpus, `save_dir` or the run to resume cannot be read.
-        ValueError: too little text, or a run with other settings or text.
+        ValueError: too little text, no such cell, or a run with other settings
+            or text.
     """
     save_dir = pathlib.Path(save_dir)
+    recurrent.check(settings)
     print(f"Reading the corpus, {settings.corpus} ...", flush=True)
     text = corpus.load(settings.text())
     shape = (settings.batch_size, settings.steps)
@@ -74,14 +78,17 @@ def prepare(settings, save_dir, resume=False):
             )
         print(f"Resuming after {done:,} of {num_steps:,} steps.")
         if before.epochs != settings.epochs:
-            print(
-                f"--epochs: {before.epochs} before, {settings.epochs} now. The "
-                f"learning rate is now that of a run of {settings.epochs}."
-            )
+            said = f"--epochs: {before.epochs} before, {settings.epochs} now."
             state.settings = settings
-            model.optimizer.learning_rate = model_lib.schedule(
-                settings, num_steps
-            )
+            if settings.decay == "cosine":
+                said += (
+                    " The learning rate is now that of a run of "
+                    f"{settings.epochs}."
+                )
+                optimization.set_rate(
+                    model, optimization.rate(settings, num_steps)
+                )
+            print(said)
     else:
         if resume:
             print("Nothing is saved there yet: starting from the beginning.")
@@ -89,7 +96,7 @@ def prepare(settings, save_dir, resume=False):
             checkpoint.set_aside(save_dir)
             print(f"The earlier run there is now {checkpoint.EARLIER}.")
         model = model_lib.build(
-            settings, text, model_lib.schedule(settings, num_steps)
+            settings, text, optimization.rate(settings, num_steps)
         )
         state = checkpoint.Run(
             settings, text.digest, text.words, text.tokens, text.boundary, []
@@ -100,6 +107,9 @@ def prepare(settings, save_dir, resume=False):
     elif hasattr(head, "cutoffs"):
         print(f"Cutoffs of the adaptive softmax: {head.cutoffs}")
     print(f"{model.count_params():,} parameters. Writing to {save_dir}")
+    path = recurrent.path(model)
+    if path:
+        print(path)
     return Job(save_dir, text, windows, model, state)
 
 
@@ -152,6 +162,7 @@ class Job:
             # A kill may have come between the checkpoint and these files.
             self._write_for_reading()
         while self.state.epochs_done < settings.epochs:
+            optimization.begin_epoch(self.model, settings, self.state.history)
             self._train_epoch(progress, save_every, validate_every, deadline)
             left = len(self.windows["train"]) - self.steps_done
             if left or self._validation_ends_after(deadline, progress):
@@ -202,7 +213,7 @@ class Job:
     def _validate(self, **more):
         """Adds an entry to the history; `more` is part of it."""
         # Before the evaluation sets it to zero: the mean of the epoch's steps.
-        train_loss = float(self.model.get_metrics_result()["loss"])
+        train_loss = model_lib.text_loss(self.model.get_metrics_result())
         done = int(self.model.optimizer.iterations)
         with validation.unnoticed(self.model):
             loss, _ = self.loss("valid")
@@ -292,12 +303,13 @@ class Job:
         model_lib.reset_states(model)
         count = callbacks.Count()
         windows = self.windows[part]
-        loss = model.evaluate(
+        logs = model.evaluate(
             windows.dataset(range(len(windows))[:num_windows]),
             verbose=0,
             callbacks=[count, callbacks.StopAt(deadline)],
+            return_dict=True,
         )
-        return loss, count.batches
+        return model_lib.text_loss(logs), count.batches
 
     def finish(self, deadline=math.inf):
         """Tests the saved model against this one, shows what it has learned.

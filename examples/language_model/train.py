@@ -3,6 +3,7 @@ r"""Trains a next-token model with a hierarchical softmax on real text.
     bazel run //:train
     bazel run //:train -- --corpus=$PWD/book.txt --cell=gru --epochs=5
     bazel run //:train -- --head=sampled --save_dir=/tmp/sampled
+    bazel run //:train -- --recipe=text8 --corpus=$PWD/text8
 
 Writes the model, the vocabulary, the settings, the history and a training
 curve to --save_dir after every epoch, and the model every --save_every steps
@@ -12,6 +13,7 @@ the last of these checkpoints and reaches the same result, to the last bit.
 
 import contextlib
 import dataclasses
+import inspect
 import math
 import os
 import signal
@@ -20,88 +22,19 @@ import time
 
 from examples.common import program
 from examples.corpora import text_flags
-from examples.language_model import settings
+from examples.language_model import model_flags, recipe, settings
 
 flags = program.Flags()
 
-_DEFAULT = settings.Settings()
-
+flags.DEFINE_enum(
+    "recipe",
+    None,
+    recipe.NAMES,
+    "Flags of a paper's model, which those given beside it override; what each "
+    "is, its file in examples/language_model/recipes says.",
+)
 text_flags.define(flags)
-flags.DEFINE_enum(
-    "head",
-    _DEFAULT.head,
-    settings.HEADS,
-    "hierarchical: tf_hsm.layers.HierarchicalSoftmax. adaptive: "
-    "tf_hsm.layers.AdaptiveSoftmax with cutoffs that are chosen by their cost. "
-    "full: one softmax over "
-    "all classes; exact and slow. sampled: tf.nn.sampled_softmax_loss in "
-    "training, the full softmax in evaluation.",
-)
-flags.DEFINE_enum(
-    "tree",
-    _DEFAULT.tree,
-    settings.TREES,
-    "Tree of the hierarchical head. two_level: about sqrt(N) groups of sqrt(N) "
-    "classes that are about as frequent; two_level_shuffled: any classes. "
-    "balanced, clustered and huffman: groups of --branching classes, in order "
-    "of frequency, or that follow the same words, or with short paths for the "
-    "frequent ones. binary: balanced with groups of 2. flat: one group, which "
-    "is a full softmax.",
-)
-flags.DEFINE_integer(
-    "branching",
-    _DEFAULT.branching,
-    "Size of a group in --tree=balanced, clustered and huffman.",
-)
-flags.DEFINE_enum(
-    "tail",
-    _DEFAULT.tail,
-    settings.TAILS,
-    "Each tail of --head=adaptive: one group, or a two_level tree.",
-)
-flags.DEFINE_bool(
-    "frequency_biases",
-    _DEFAULT.frequency_biases,
-    "Whether the head's biases begin at the log-frequencies of the classes, "
-    "instead of zero.",
-)
-flags.DEFINE_integer(
-    "num_sampled",
-    _DEFAULT.num_sampled,
-    "Classes sampled per step with --head=sampled.",
-)
-flags.DEFINE_enum(
-    "cell", _DEFAULT.cell, settings.CELLS, "Recurrent cell of the body."
-)
-flags.DEFINE_integer("layers", _DEFAULT.layers, "Recurrent layers.")
-flags.DEFINE_integer(
-    "units",
-    _DEFAULT.units,
-    "Size of the embedding, of each recurrent layer and of the head's inputs.",
-)
-flags.DEFINE_float(
-    "dropout",
-    _DEFAULT.dropout,
-    "Share of a layer's inputs set to zero in training.",
-)
-flags.DEFINE_integer(
-    "batch_size",
-    _DEFAULT.batch_size,
-    "Parallel streams into which the text is cut.",
-)
-flags.DEFINE_integer(
-    "steps",
-    _DEFAULT.steps,
-    "Tokens of a stream in one training step. The recurrent state lasts to the "
-    "next step, the gradient does not.",
-)
-flags.DEFINE_integer("epochs", _DEFAULT.epochs, "Passes over the text.")
-flags.DEFINE_float(
-    "learning_rate",
-    _DEFAULT.learning_rate,
-    "Adam's rate at the start; it falls along a cosine to a twentieth.",
-)
-flags.DEFINE_integer("seed", _DEFAULT.seed, "Seed of all random numbers.")
+model_flags.define(flags)
 flags.DEFINE_string(
     "save_dir",
     settings.FOLDER,
@@ -148,6 +81,8 @@ def main():
     folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
     save_dir = os.path.join(folder, values["save_dir"])
     text_flags.absolute(values)
+    if ".py:" in values["cell"]:
+        values["cell"] = os.path.join(folder, values["cell"])
     minutes = values["max_minutes"]
     deadline = program.START + 60 * minutes if minutes else math.inf
     message = (
@@ -180,7 +115,7 @@ def _settings(values, save_dir):
     chosen = settings.Settings()
     if values["resume"] and checkpoint.exists(save_dir):
         chosen = checkpoint.load_run(save_dir).settings
-    names = [field.name for field in dataclasses.fields(chosen)]
+    names = inspect.signature(settings.Settings).parameters
     given = {name: values[name] for name in names if flags.values[name].present}
     return dataclasses.replace(chosen, **given)
 
@@ -205,4 +140,4 @@ def _ends_at(deadline, message):
 
 
 if __name__ == "__main__":
-    program.run(main, flags)
+    program.run(main, flags, recipe.expand(sys.argv))

@@ -7,7 +7,7 @@ import time
 import keras
 import tensorflow as tf
 
-from examples.language_model import model as model_lib
+from examples.language_model import recurrent
 
 
 class Clock(keras.callbacks.Callback):
@@ -70,7 +70,7 @@ class Every(keras.callbacks.Callback):
 @contextlib.contextmanager
 def unnoticed(model):
     """Sets a model's recurrent states and metrics back at the end."""
-    variables = [*model_lib.states(model), *model.metrics_variables]
+    variables = [*recurrent.states(model), *model.metrics_variables]
     values = [variable.numpy() for variable in variables]
     try:
         yield

@@ -15,6 +15,7 @@ from examples.language_model import (
     generate,
     generation,
     model,
+    reading,
     run,
     settings,
 )
@@ -121,10 +122,10 @@ def test_unknown_is_not_written_and_others_keep_their_odds(untrained):
     favour(untrained, "<unk>", 3)
     favour(untrained, "sees", 2)
     favour(untrained, "noun7", 1)
-    body = model.writer(untrained.model, 1)
-    hidden = body(np.array([[words.index("<eof>")]]))
+    read = reading.reader(model.body(untrained.model), 1)
+    hidden = read(np.array([words.index("<eof>")]))
     head = untrained.model.get_layer("head")
-    p = np.exp(head.log_probs(hidden)[0, 0].numpy())
+    p = np.exp(head.log_probs(hidden)[0].numpy())
     unknown = words.index("<unk>")
     assert 0.3 < p[unknown] < 0.7
     p[unknown] = 0

@@ -1,0 +1,88 @@
+"""The Transformer body: causal blocks, which see one window of tokens."""
+
+import itertools
+
+import keras
+import tensorflow as tf
+
+_LONGEST_WAVE = 10_000  # tokens, times 2 pi
+
+
+@keras.saving.register_keras_serializable("language_model")
+class Positions(keras.layers.Layer):
+    """Adds sines and cosines of the position to scaled inputs.
+
+    Vaswani et al., "Attention is all you need", arXiv:1706.03762, 2017.
+    """
+
+    def call(self, inputs):
+        """Returns `inputs * sqrt(D) + waves`, for `[B, T, D]`."""
+        length, width = tf.shape(inputs)[1], inputs.shape[-1]
+        waves = _LONGEST_WAVE ** (tf.range(0.0, width, 2) / width)
+        position = tf.range(tf.cast(length, tf.float32))[:, tf.newaxis]
+        angles = position / waves
+        table = tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)[:, :width]
+        return inputs * width**0.5 + tf.cast(table, inputs.dtype)
+
+    def compute_output_spec(self, inputs):
+        """The shape of the inputs."""
+        return keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
+
+
+def stack(hidden, settings):
+    """Applies positions and the blocks of a `settings.Settings`.
+
+    Each half of a block takes normalized inputs and is added to what it took,
+    and a norm ends the stack: Radford et al., "Language models are unsupervised
+    multitask learners", 2019.
+
+    Args:
+        hidden: `[B, T, embedding width]`, symbolic.
+        settings: the width, the number of blocks, the attention heads, and the
+            dropout: of what the first block takes, of attention, and of what is
+            added.
+
+    Returns:
+        `[B, T, units]`.
+    """
+    # Other seeds than those of the dropout before the head.
+    seeds = itertools.count(settings.seed + len(settings.units) + 1)
+    width = settings.units[0]
+    if hidden.shape[-1] != width:
+        hidden = keras.layers.Dense(width, use_bias=False, name="widen")(hidden)
+    hidden = Positions(name="positions")(hidden)
+    hidden = _dropout(settings, seeds, "positions_dropout")(hidden)
+    for i in range(len(settings.units)):
+        for half in (_attention, _feed_forward):
+            name = f"{half.__name__.strip('_')}_{i}"
+            normal = keras.layers.LayerNormalization(name=f"{name}_norm")(
+                hidden
+            )
+            change = half(normal, settings, seeds, name)
+            change = _dropout(settings, seeds, f"{name}_dropout")(change)
+            hidden = keras.layers.Add(name=f"{name}_sum")([hidden, change])
+    return keras.layers.LayerNormalization(name="norm")(hidden)
+
+
+def _attention(inputs, settings, seeds, name):
+    """Attention from each token to itself and those before it."""
+    heads = settings.attention_heads
+    return keras.layers.MultiHeadAttention(
+        heads,
+        inputs.shape[-1] // heads,
+        dropout=settings.dropout,
+        seed=next(seeds),
+        name=name,
+    )(inputs, inputs, use_causal_mask=True)
+
+
+def _feed_forward(inputs, settings, seeds, name):
+    """Two layers, the first four times as wide."""
+    del settings, seeds
+    width = inputs.shape[-1]
+    inner = keras.layers.Dense(4 * width, "gelu", name=f"{name}_inner")(inputs)
+    return keras.layers.Dense(width, name=name)(inner)
+
+
+def _dropout(settings, seeds, name):
+    return keras.layers.Dropout(settings.dropout, seed=next(seeds), name=name)
