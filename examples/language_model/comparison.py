@@ -9,11 +9,11 @@ import time
 import keras
 import numpy as np
 
+from examples.common import files
 from examples.corpora import corpus
 from examples.language_model import (
     batches,
     callbacks,
-    checkpoint,
     compare_plot,
     head_share,
 )
@@ -138,7 +138,7 @@ def compare(choices, default, minutes, save_dir):
             print(f"{name} ({i} of {len(choices)}) ...", flush=True)
             choice = dataclasses.replace(default, **differences)
             results[name] = train(choice, text, minutes)
-            checkpoint.write_json(save_dir / "heads.json", results)
+            files.write_json(save_dir / "heads.json", results)
             keras.backend.clear_session()
     except KeyboardInterrupt:
         _show(save_dir, results)

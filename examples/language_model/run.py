@@ -8,6 +8,7 @@ import time
 import keras
 import tensorflow as tf
 
+from examples.common import files
 from examples.corpora import corpus
 from examples.language_model import (
     batches,
@@ -239,11 +240,9 @@ class Job:
         """Writes the files that no run depends on."""
         history = self.state.history
         settings = dataclasses.asdict(self.state.settings)
-        checkpoint.write_json(self.save_dir / "history.json", history)
-        checkpoint.write_json(self.save_dir / "settings.json", settings)
-        checkpoint.write_json(
-            self.save_dir / "vocabulary.json", self.text.words
-        )
+        files.write_json(self.save_dir / "history.json", history)
+        files.write_json(self.save_dir / "settings.json", settings)
+        files.write_json(self.save_dir / "vocabulary.json", self.text.words)
         if history:
             plot.training_curve(self.save_dir / "curve.png", history)
 

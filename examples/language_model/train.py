@@ -10,11 +10,9 @@ too. After a kill at any moment, the same command with --resume continues from
 the last of these checkpoints and reaches the same result, to the last bit.
 """
 
-import contextlib
 import dataclasses
 import math
 import os
-import signal
 import sys
 import time
 
@@ -167,7 +165,7 @@ def main():
         "minutes, or less text."
     )
     try:
-        with _ends_at(deadline, message):
+        with program.ends_at(deadline, message):
             job = run.prepare(
                 _settings(values, save_dir), save_dir, resume=values["resume"]
             )
@@ -195,25 +193,6 @@ def _settings(values, save_dir):
     names = [field.name for field in dataclasses.fields(chosen)]
     given = {name: values[name] for name in names if flags.values[name].present}
     return dataclasses.replace(chosen, **given)
-
-
-@contextlib.contextmanager
-def _ends_at(deadline, message):
-    """Raises `TimeoutError` in the block at that `time.monotonic()`."""
-
-    def stop(signal_number, frame):
-        raise TimeoutError(message)
-
-    if deadline < math.inf:
-        earlier = signal.signal(signal.SIGALRM, stop)
-        left = deadline - time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
-    try:
-        yield
-    finally:
-        if deadline < math.inf:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, earlier)
 
 
 if __name__ == "__main__":
