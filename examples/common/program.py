@@ -108,6 +108,12 @@ def ends_at(deadline, message):
             signal.signal(signal.SIGALRM, earlier)
 
 
+def folder():
+    """The folder in which the user gave the command."""
+    # `bazel run` starts programs elsewhere.
+    return os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
+
+
 def import_tensorflow():
     """Imports TensorFlow; its start-up lines are shown to those who ask.
 

@@ -71,7 +71,7 @@ def main():
                 f"error: --heads={wanted} begins no name; these are the heads: "
                 f"{'; '.join(HEADS)}."
             )
-    folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
+    folder = program.folder()
     source = _CORPUS.value
     if source not in documents.NAMED:
         source = os.path.join(folder, source)

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from examples.common import files
+from examples.common import settings as settings_lib
 from examples.corpora import corpus
 from examples.language_model import (
     batches,
@@ -54,8 +55,8 @@ def prepare(settings, save_dir, resume=False):
     if resume and checkpoint.exists(save_dir):
         model, state = checkpoint.load(save_dir)
         before = state.settings
-        differences = before.differences(
-            dataclasses.replace(settings, epochs=before.epochs)
+        differences = settings_lib.differences(
+            before, dataclasses.replace(settings, epochs=before.epochs)
         )
         if state.digest != text.digest:
             differences.append("--corpus: the text itself has changed")

@@ -4,8 +4,9 @@ Nothing here needs TensorFlow: the commands read their flags before they load
 it.
 """
 
-import codecs
 import dataclasses
+
+from examples.common import settings
 
 FOLDER = "lm_model"  # where the commands write and look if not told
 TOP_P = 0.9  # of generated text
@@ -55,44 +56,17 @@ class Settings:
             "tail": TAILS,
             "cell": CELLS,
         }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(
-                    f"--{name}={getattr(self, name)}: must be one of "
-                    f"{', '.join(allowed)}."
-                )
+        settings.check_choices(self, choices)
         least = dict.fromkeys(
             ("layers", "units", "batch_size", "steps", "epochs", "num_sampled"),
             1,
         )
         least |= {"min_count": 2, "branching": 2, "dropout": 0, "seed": 0}
-        for name, bound in least.items():
-            if getattr(self, name) < bound:
-                raise ValueError(
-                    f"--{name}={getattr(self, name)}: must be at least {bound}."
-                )
+        settings.check_least(self, least)
         if self.dropout >= 1:
             raise ValueError(f"--dropout={self.dropout}: must be below 1.")
         if self.learning_rate <= 0:
             raise ValueError(
                 f"--learning_rate={self.learning_rate}: must be above 0."
             )
-        try:
-            " ".encode(self.encoding)
-            # One name for "utf8" and "UTF-8".
-            name = codecs.lookup(self.encoding).name
-        except (LookupError, ValueError) as error:
-            raise ValueError(
-                f"--encoding={self.encoding}: not an encoding of text that "
-                "Python knows, such as utf-8, utf-16 or cp1251."
-            ) from error
-        object.__setattr__(self, "encoding", name)
-
-    def differences(self, other):
-        """Returns a text for each field in which `other` differs."""
-        return [
-            f"--{field.name}: {getattr(self, field.name)} before, "
-            f"{getattr(other, field.name)} now"
-            for field in dataclasses.fields(self)
-            if getattr(self, field.name) != getattr(other, field.name)
-        ]
+        object.__setattr__(self, "encoding", settings.encoding(self.encoding))

@@ -17,6 +17,7 @@ import sys
 import time
 
 from examples.common import program
+from examples.common import settings as settings_lib
 from examples.corpora import corpus, documents
 from examples.language_model import settings
 
@@ -153,8 +154,7 @@ def main():
     from examples.language_model import run
 
     values = flags.values.flag_values_dict()
-    # `bazel run` starts programs elsewhere than in the user's folder.
-    folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
+    folder = program.folder()
     save_dir = os.path.join(folder, values["save_dir"])
     if values["corpus"] not in documents.NAMED:
         values["corpus"] = os.path.join(folder, values["corpus"])
@@ -190,8 +190,7 @@ def _settings(values, save_dir):
     chosen = settings.Settings()
     if values["resume"] and checkpoint.exists(save_dir):
         chosen = checkpoint.load_run(save_dir).settings
-    names = [field.name for field in dataclasses.fields(chosen)]
-    given = {name: values[name] for name in names if flags.values[name].present}
+    given = settings_lib.given(settings.Settings, values, flags)
     return dataclasses.replace(chosen, **given)
 
 
