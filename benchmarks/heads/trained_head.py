@@ -47,7 +47,7 @@ class TrainedSource(NamedTuple):
                 "must be a HierarchicalSoftmax"
             )
         settings = state.settings
-        text = corpus.load(settings.text())
+        text = corpus.load(settings)
         if text.digest != state.digest:
             raise ValueError(
                 f"{self.folder}: the text in {settings.corpus} is not the one "

@@ -3,7 +3,9 @@
 import contextlib
 import functools
 import inspect
+import math
 import os
+import signal
 import sys
 import textwrap
 import time
@@ -87,6 +89,31 @@ def help_text(module, command_flags):
             )
         )
     return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def ends_at(deadline, message):
+    """Raises `TimeoutError` in the block at that `time.monotonic()`."""
+
+    def stop(signal_number, frame):
+        raise TimeoutError(message)
+
+    if deadline < math.inf:
+        earlier = signal.signal(signal.SIGALRM, stop)
+        left = deadline - time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
+    try:
+        yield
+    finally:
+        if deadline < math.inf:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, earlier)
+
+
+def folder():
+    """The folder in which the user gave the command."""
+    # `bazel run` starts programs elsewhere.
+    return os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
 
 
 def import_tensorflow():

@@ -13,7 +13,6 @@ files, in several processes and in memory that does not grow with the text. The
 files are kept and used again as long as the text stays the same.
 """
 
-import codecs
 import dataclasses
 import functools
 import json
@@ -21,6 +20,7 @@ import pathlib
 
 import numpy as np
 
+from examples.common import settings
 from examples.corpora import (
     cache,
     encoding,
@@ -78,16 +78,14 @@ class Options:
                 f"--max_classes={self.max_classes}: must be 0, for all, or at "
                 "least 2."
             )
-        try:
-            " ".encode(self.encoding)
-            # One name for "utf8" and "UTF-8".
-            name = codecs.lookup(self.encoding).name
-        except (LookupError, ValueError) as error:
-            raise ValueError(
-                f"--encoding={self.encoding}: not an encoding of text that "
-                "Python knows, such as utf-8, utf-16 or cp1251."
-            ) from error
+        # One name for "utf8" and "UTF-8".
+        name = settings.encoding(self.encoding)
         object.__setattr__(self, "encoding", name)
+
+    def text(self):
+        """These alone, where a class of more settings has inherited them."""
+        names = [field.name for field in dataclasses.fields(Options)]
+        return Options(**{name: getattr(self, name) for name in names})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,6 +166,7 @@ def load(options, cache_root=None, num_processes=None):
         ValueError: a file is no text in that encoding, there is too little
             text, or it has no rare word.
     """
+    options = options.text()
     root = cache.default_root() if cache_root is None else cache_root
     source = sources.find(options.corpus, options.format, root)
     form = formats.FORMATS[source.format]

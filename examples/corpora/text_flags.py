@@ -3,19 +3,25 @@
 import dataclasses
 import os
 
+from examples.common import program
 from examples.corpora import corpus, formats, making, sources, splitters
 from examples.corpora.debian import documents as debian
 from examples.corpora.synthetic import texts as synthetic
 
 NAMES = tuple(field.name for field in dataclasses.fields(corpus.Options))
-_DEFAULT = corpus.Options()
 
 
-def define(flags):
-    """Defines a flag for each field of `corpus.Options`."""
+def define(flags, default=None):
+    """Defines a flag for each field of `corpus.Options`.
+
+    Args:
+        flags: the `program.Flags`.
+        default: `corpus.Options` with the defaults, or what inherits them.
+    """
+    default = default or corpus.Options()
     flags.DEFINE_string(
         "corpus",
-        _DEFAULT.corpus,
+        default.corpus,
         "The text: a file, a folder (all its files but hidden ones), a pattern "
         "of files in quotation marks, or one by name: "
         f"{', '.join(sources.NAMED)}; debian:NAME, what an installed package "
@@ -25,7 +31,7 @@ def define(flags):
     )
     flags.DEFINE_string(
         "format",
-        _DEFAULT.format,
+        default.format,
         "What the files are; auto: as their names and beginnings say. "
         + " ".join(f"{n}: {form.about}." for n, form in formats.FORMATS.items())
         + " If the parts are not there, one document in "
@@ -34,7 +40,7 @@ def define(flags):
     )
     flags.DEFINE_string(
         "tokens",
-        _DEFAULT.tokens,
+        default.tokens,
         "words: what white space separates. code: words, punctuation marks "
         "and, in documents, line breaks with the indentation of the next line. "
         f"{', '.join(f'{kind}:FILE' for kind in splitters.OF_A_FILE)}: those "
@@ -43,29 +49,29 @@ def define(flags):
     )
     flags.DEFINE_string(
         "encoding",
-        _DEFAULT.encoding,
+        default.encoding,
         "Encoding of the text, as Python names it, such as utf-16 or cp1251.",
     )
     flags.DEFINE_string(
-        "field", _DEFAULT.field, "Name of the texts in a data set's examples."
+        "field", default.field, "Name of the texts in a data set's examples."
     )
     flags.DEFINE_string(
         "vocabulary",
-        _DEFAULT.vocabulary,
+        default.vocabulary,
         "File with a word at the beginning of each line: these are the "
         f"classes, and {formats.UNKNOWN}. By default the words of the training "
         "text, or of --tokens=...:FILE.",
     )
     flags.DEFINE_integer(
         "min_count",
-        _DEFAULT.min_count,
+        default.min_count,
         "Words seen fewer times in the training text become "
         f"{formats.UNKNOWN}. At least 2 for it to be learned from the words "
         "seen once, unless the text has it.",
     )
     flags.DEFINE_integer(
         "max_classes",
-        _DEFAULT.max_classes,
+        default.max_classes,
         "The most frequent words that are classes, with "
         f"{formats.UNKNOWN}; 0: all.",
     )
@@ -77,8 +83,7 @@ def absolute(values):
     Args:
         values: a dict with the flags of `NAMES`; changed in place.
     """
-    # `bazel run` starts programs elsewhere than in the user's folder.
-    folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
+    folder = program.folder()
     if not sources.is_name(values["corpus"]):
         values["corpus"] = os.path.join(folder, values["corpus"])
     if values["vocabulary"]:

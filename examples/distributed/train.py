@@ -79,8 +79,7 @@ def main():
     from examples.distributed import run
 
     options = flags.values
-    # `bazel run` starts programs elsewhere than in the user's folder.
-    folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
+    folder = program.folder()
     if not sources.is_name(options.corpus):
         options.corpus = os.path.join(folder, options.corpus)
     try:

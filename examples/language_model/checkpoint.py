@@ -1,4 +1,4 @@
-"""Saving such that a kill at any moment leaves the earlier file whole.
+"""The whole state of a run, in one file that is replaced at once.
 
 One `.keras` file is the whole state of a run: the model with its optimizer as
 Keras saves them, and in two further members of that zip archive the settings,
@@ -6,16 +6,15 @@ the vocabulary and the history, and the variables that Keras leaves out. One
 rename thus moves a run from one checkpoint to the next.
 """
 
-import contextlib
 import dataclasses
 import json
-import os
 import pathlib
-import shutil
 import zipfile
 
 import keras
 import numpy as np
+
+from examples.common import files
 
 # A saved model has layers of `model`, which Keras finds once it is imported.
 from examples.language_model import model as model_lib
@@ -59,41 +58,6 @@ class Run:
         return sum(entry["ends_epoch"] for entry in self.history)
 
 
-@contextlib.contextmanager
-def atomic(path):
-    """Yields the name of a file that becomes `path` if the block ends well.
-
-    The file has the name of `path`, in a folder of its own beside it. What a
-    killed run left in that folder is removed by the next.
-    """
-    path = pathlib.Path(path)
-    unfinished = path.with_name(f".unfinished-{path.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
-    try:
-        yield unfinished / path.name
-        _sync(unfinished / path.name)
-        os.replace(unfinished / path.name, path)
-        _sync(path.parent)
-    finally:
-        shutil.rmtree(unfinished)
-
-
-def _sync(path):
-    """Waits until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_json(path, value):
-    """Writes `value` as JSON, atomically."""
-    with atomic(path) as name, open(name, "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1, ensure_ascii=False)
-
-
 def exists(folder):
     """Whether a run was saved in `folder`."""
     return (pathlib.Path(folder) / MODEL).is_file()
@@ -102,8 +66,7 @@ def exists(folder):
 def set_aside(folder):
     """Renames the run in `folder` to `EARLIER`; `load` finds none then."""
     folder = pathlib.Path(folder)
-    os.replace(folder / MODEL, folder / EARLIER)
-    _sync(folder)
+    files.rename(folder / MODEL, folder / EARLIER)
 
 
 def save(folder, model, run):
@@ -112,7 +75,7 @@ def save(folder, model, run):
     Training goes on from exactly there: the recurrent states, the random
     generators and the running mean of the loss are saved too.
     """
-    with atomic(pathlib.Path(folder) / MODEL) as name:
+    with files.atomic(pathlib.Path(folder) / MODEL) as name:
         model.save(name)
         with zipfile.ZipFile(name, "a") as archive:
             archive.writestr(_RUN, json.dumps(dataclasses.asdict(run)))

@@ -2,6 +2,8 @@
 
 import itertools
 
+from examples.common.settings import text as as_flag
+
 
 def numbers(name, value):
     """Returns the numbers in the value of a flag as a tuple.
@@ -13,7 +15,7 @@ def numbers(name, value):
     Raises:
         ValueError: something is no whole number, or below 1.
     """
-    given = text(value)
+    given = as_flag(value)
     try:
         found = tuple(int(part) for part in given.split(",") if given)
     except ValueError:
@@ -24,12 +26,6 @@ def numbers(name, value):
     if any(number < 1 for number in found):
         raise ValueError(f"--{name}={given}: must be at least 1.")
     return found
-
-
-def text(value):
-    """A value as it is given to a flag."""
-    several = isinstance(value, (list, tuple))
-    return ",".join(map(str, value)) if several else str(value)
 
 
 def widths(units, layers):
@@ -50,7 +46,7 @@ def widths(units, layers):
         raise ValueError(f"--layers={layers}: must be at least 1.")
     if len(units) > 1 and len(units) != layers:
         raise ValueError(
-            f"--layers={layers}: but --units={text(units)} are {len(units)} "
+            f"--layers={layers}: but --units={as_flag(units)} are {len(units)} "
             "layers; leave out --layers, or give one width."
         )
     return units if len(units) > 1 else units * layers
@@ -63,7 +59,7 @@ def check_together(settings):
         ValueError: names the first ones that contradict each other.
     """
     if any(a >= b for a, b in itertools.pairwise(settings.cutoffs or ())):
-        raise ValueError(f"--cutoffs={text(settings.cutoffs)}: must ascend.")
+        raise ValueError(f"--cutoffs={as_flag(settings.cutoffs)}: must ascend.")
     if settings.body == "transformer":
         _check_transformer(settings)
     if settings.tied:
@@ -81,7 +77,7 @@ def _check_transformer(settings):
     width, *others = settings.units
     if set(others) - {width}:
         raise ValueError(
-            f"--units={text(settings.units)}: all blocks of --body=transformer "
+            f"--units={as_flag(settings.units)}: all blocks of --body=transformer "
             "have one width; give that, and their number as --layers."
         )
     if width % settings.attention_heads:

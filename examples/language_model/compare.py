@@ -75,7 +75,7 @@ def main():
                 f"error: --heads={wanted} begins no name; these are the heads: "
                 f"{'; '.join(HEADS)}."
             )
-    folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
+    folder = program.folder()
     try:
         text = text_flags.options(flags.values.flag_values_dict())
         default = settings.Settings(

@@ -14,11 +14,11 @@ import pathlib
 import keras
 import tensorflow as tf
 
+from examples.common import files
 from examples.common.progress import Progress
 from examples.corpora import corpus, formats
 from examples.language_model import (
     batches,
-    checkpoint,
     compare_plot,
     compare_table,
     head_share,
@@ -180,7 +180,7 @@ def compare(choices, default, minutes, save_dir, num_seeds=1, resume=False):
             "comparison by time needs it alone."
         )
     print(f"Reading the corpus, {default.corpus} ...", flush=True)
-    text = corpus.load(default.text())
+    text = corpus.load(default)
     print(text.description())
     print(f"{minutes:g} minutes for each head and seed.")
     about = {
@@ -203,9 +203,7 @@ def compare(choices, default, minutes, save_dir, num_seeds=1, resume=False):
             print(title, flush=True)
             choice = dataclasses.replace(default, **choices[name], seed=seed)
             done.append(train(choice, text, minutes, name))
-            checkpoint.write_json(
-                save_dir / RESULTS, about | {"heads": results}
-            )
+            files.write_json(save_dir / RESULTS, about | {"heads": results})
             keras.backend.clear_session()
     except KeyboardInterrupt:
         _show(save_dir, results)

@@ -1,6 +1,6 @@
 """The training curve as a picture."""
 
-from examples.language_model import checkpoint
+from examples.common import files
 
 
 def training_curve(path, history):
@@ -15,7 +15,7 @@ def training_curve(path, history):
     except ImportError:
         print(f"No {path}: matplotlib is not installed.")
         return
-    with checkpoint.atomic(path) as name:
+    with files.atomic(path) as name:
         figure(history).savefig(name, dpi=120)
 
 

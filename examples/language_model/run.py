@@ -8,6 +8,8 @@ import time
 import keras
 import tensorflow as tf
 
+from examples.common import files
+from examples.common import settings as settings_lib
 from examples.corpora import corpus, formats
 from examples.language_model import (
     batches,
@@ -46,7 +48,7 @@ def prepare(settings, save_dir, resume=False):
     save_dir = pathlib.Path(save_dir)
     recurrent.check(settings)
     print(f"Reading the corpus, {settings.corpus} ...", flush=True)
-    text = corpus.load(settings.text())
+    text = corpus.load(settings)
     shape = (settings.batch_size, settings.steps)
     windows = {
         part: batches.Windows(getattr(text, part), *shape, f"{part} part")
@@ -61,8 +63,8 @@ def prepare(settings, save_dir, resume=False):
     if resume and checkpoint.exists(save_dir):
         model, state = checkpoint.load(save_dir)
         before = state.settings
-        differences = before.differences(
-            dataclasses.replace(settings, epochs=before.epochs)
+        differences = settings_lib.differences(
+            before, dataclasses.replace(settings, epochs=before.epochs)
         )
         if state.digest != text.digest:
             differences.append("--corpus: the text itself has changed")
@@ -276,11 +278,9 @@ class Job:
         """Writes the files that no run depends on."""
         history = self.state.history
         settings = dataclasses.asdict(self.state.settings)
-        checkpoint.write_json(self.save_dir / "history.json", history)
-        checkpoint.write_json(self.save_dir / "settings.json", settings)
-        checkpoint.write_json(
-            self.save_dir / "vocabulary.json", self.text.words
-        )
+        files.write_json(self.save_dir / "history.json", history)
+        files.write_json(self.save_dir / "settings.json", settings)
+        files.write_json(self.save_dir / "vocabulary.json", self.text.words)
         if history:
             plot.training_curve(self.save_dir / "curve.png", history)
 

@@ -6,6 +6,7 @@ it.
 
 import dataclasses
 
+from examples.common import settings
 from examples.corpora import corpus
 from examples.language_model import checks
 
@@ -36,7 +37,7 @@ LEARNING_RATES = {  # by default, of each optimizer
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(corpus.Options):
     """Everything that changes what is learned; one flag of train.py each.
 
     Attributes:
@@ -50,14 +51,6 @@ class Settings:
         clipnorm: 0: gradients are not clipped.
     """
 
-    corpus: str = "stdlib"
-    format: str = "auto"
-    tokens: str = "auto"
-    encoding: str = "utf-8"
-    field: str = "text"
-    vocabulary: str = ""
-    min_count: int = 2
-    max_classes: int = 0
     head: str = "hierarchical"
     tree: str = "huffman"
     branching: int = 256
@@ -90,6 +83,7 @@ class Settings:
 
     def __post_init__(self, layers):
         """Raises `ValueError` that names the first bad flag."""
+        super().__post_init__()
         units = checks.numbers("units", self.units)
         self._set("units", checks.widths(units, layers))
         if self.cutoffs is not None:
@@ -102,12 +96,7 @@ class Settings:
             "optimizer": LEARNING_RATES,
             "decay": DECAYS,
         }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(
-                    f"--{name}={getattr(self, name)}: must be one of "
-                    f"{', '.join(allowed)}."
-                )
+        settings.check_choices(self, choices)
         least = dict.fromkeys(
             (
                 *("attention_heads", "embedding", "projection", "decay_from"),
@@ -117,10 +106,7 @@ class Settings:
         )
         least |= {"branching": 2}
         least |= dict.fromkeys(("dropout", "l2", "clipnorm", "seed"), 0)
-        for name, bound in least.items():
-            value = getattr(self, name)
-            if value is not None and not value >= bound:
-                raise ValueError(f"--{name}={value}: must be at least {bound}.")
+        settings.check_least(self, least)
         if self.dropout >= 1:
             raise ValueError(f"--dropout={self.dropout}: must be below 1.")
         if self.learning_rate is None:
@@ -136,13 +122,6 @@ class Settings:
                 "Keras cell of your own as module:Class or path/file.py:Class."
             )
         checks.check_together(self)
-        # One name for "utf8" and "UTF-8".
-        self._set("encoding", self.text().encoding)
-
-    def text(self):
-        """How the text is read; raises `ValueError` that names a bad flag."""
-        names = [field.name for field in dataclasses.fields(corpus.Options)]
-        return corpus.Options(**{name: getattr(self, name) for name in names})
 
     @property
     def head_width(self):
@@ -154,18 +133,6 @@ class Settings:
         """That of the vectors of tokens."""
         default = self.head_width if self.tied else self.units[0]
         return self.embedding or default
-
-    def differences(self, other):
-        """Returns a text for each field in which `other` differs."""
-        pairs = {
-            field.name: (getattr(self, field.name), getattr(other, field.name))
-            for field in dataclasses.fields(self)
-        }
-        return [
-            f"--{name}: {checks.text(before)} before, {checks.text(now)} now"
-            for name, (before, now) in pairs.items()
-            if before != now
-        ]
 
     def _set(self, name, value):
         object.__setattr__(self, name, value)

@@ -11,16 +11,14 @@ too. After a kill at any moment, the same command with --resume continues from
 the last of these checkpoints and reaches the same result, to the last bit.
 """
 
-import contextlib
 import dataclasses
-import inspect
 import math
 import os
-import signal
 import sys
 import time
 
 from examples.common import program
+from examples.common import settings as settings_lib
 from examples.corpora import text_flags
 from examples.language_model import model_flags, recipe, settings
 
@@ -77,8 +75,7 @@ def main():
     from examples.language_model import run
 
     values = flags.values.flag_values_dict()
-    # `bazel run` starts programs elsewhere than in the user's folder.
-    folder = os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd())
+    folder = program.folder()
     save_dir = os.path.join(folder, values["save_dir"])
     text_flags.absolute(values)
     if ".py:" in values["cell"]:
@@ -90,7 +87,7 @@ def main():
         "minutes, or less text."
     )
     try:
-        with _ends_at(deadline, message):
+        with program.ends_at(deadline, message):
             job = run.prepare(
                 _settings(values, save_dir), save_dir, resume=values["resume"]
             )
@@ -115,28 +112,8 @@ def _settings(values, save_dir):
     chosen = settings.Settings()
     if values["resume"] and checkpoint.exists(save_dir):
         chosen = checkpoint.load_run(save_dir).settings
-    names = inspect.signature(settings.Settings).parameters
-    given = {name: values[name] for name in names if flags.values[name].present}
+    given = settings_lib.given(settings.Settings, values, flags)
     return dataclasses.replace(chosen, **given)
-
-
-@contextlib.contextmanager
-def _ends_at(deadline, message):
-    """Raises `TimeoutError` in the block at that `time.monotonic()`."""
-
-    def stop(signal_number, frame):
-        raise TimeoutError(message)
-
-    if deadline < math.inf:
-        earlier = signal.signal(signal.SIGALRM, stop)
-        left = deadline - time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
-    try:
-        yield
-    finally:
-        if deadline < math.inf:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, earlier)
 
 
 if __name__ == "__main__":

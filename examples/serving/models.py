@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 import tf_hsm
+from examples.common import files
 from examples.language_model import checkpoint
 from examples.language_model import model as model_lib
 from tf_hsm import serving
@@ -63,4 +64,4 @@ def export_run(folder, path, k):
     body = stateless(model_lib.body(model))
     serving.export(body, path, head=model.get_layer("head"), k=k)
     words = os.path.join(path, "assets.extra", "vocabulary.json")
-    checkpoint.write_json(words, run.words)
+    files.write_json(words, run.words)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.common import program
+from examples.common import files, program
 from examples.corpora import corpus
 from examples.language_model import (
     callbacks,
@@ -320,9 +320,9 @@ def test_too_little_text_is_named(text, tmp_path):
 
 def test_interrupted_save_leaves_the_earlier_file(tmp_path):
     path = tmp_path / "history.json"
-    checkpoint.write_json(path, ["earlier"])
+    files.write_json(path, ["earlier"])
     with pytest.raises(TypeError):
-        checkpoint.write_json(path, ["later", object()])
+        files.write_json(path, ["later", object()])
     assert path.read_text() == '[\n "earlier"\n]'
     assert os.listdir(tmp_path) == ["history.json"]
 

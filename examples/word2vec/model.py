@@ -1,0 +1,135 @@
+"""The two tables of word2vec, and the steps that train them in place.
+
+Mikolov et al., 2013: Efficient Estimation of Word Representations in Vector
+Space; Distributed Representations of Words and Phrases and their
+Compositionality.
+"""
+
+import tensorflow as tf
+
+import tf_hsm
+
+_OPTIMIZERS = {
+    "sgd": tf_hsm.optimizers.SGD,
+    "adagrad": tf_hsm.optimizers.Adagrad,
+    "rowwise_adagrad": tf_hsm.optimizers.RowwiseAdagrad,
+}
+
+
+class Model:
+    """Vectors of words that predict words by a hierarchical softmax.
+
+    Each example is a step of its own size, as in word2vec; the steps of a batch
+    are those of the tables before it, added up.
+
+    Attributes:
+        tree: the Huffman tree of the words.
+        vectors: a variable `[N, width]`, what is wanted in the end.
+        weights: a variable `[rows, width]`, those of the tree.
+    """
+
+    def __init__(self, counts, settings):
+        """Makes the tables as word2vec.c does: small random vectors, zeros.
+
+        Args:
+            counts: `[N]`, how often each word occurs.
+            settings: a `settings.Settings`.
+        """
+        width = settings.width
+        self.tree = tf_hsm.Tree.huffman(counts, settings.branching)
+        self.weights = tf.Variable(tf.zeros([self.tree.num_rows, width]))
+        self.vectors = tf.Variable(
+            tf.random.stateless_uniform(
+                [len(counts), width],
+                [settings.seed, 0],
+                -0.5 / width,
+                0.5 / width,
+            )
+        )
+        self._optimizer = _OPTIMIZERS[settings.optimizer](
+            settings.learning_rate
+        )
+        self._optimizer.build([self.weights, self.vectors])
+        self._batch_size = settings.batch_size
+        steps, num_arrays = {
+            "skip_gram": (self._skip_gram_steps, 2),
+            "cbow": (self._cbow_steps, 3),
+        }[settings.architecture]
+        # One graph for slices of any size, and one call for all its batches.
+        self._steps = tf.function(
+            steps,
+            input_signature=[tf.TensorSpec([None], tf.int32)] * num_arrays,
+        )
+
+    @property
+    def variables(self):
+        """All that training changes: names to variables."""
+        slots = {
+            f"slot_{i}": variable.value
+            for i, variable in enumerate(self._optimizer.variables)
+        }
+        return {"vectors": self.vectors, "weights": self.weights, **slots}
+
+    def train(self, examples, learning_rate):
+        """Trains on the `examples` of a `windows.Slice`, batch after batch.
+
+        Returns:
+            The sum of their losses, in nats, each before its own step.
+        """
+        self._optimizer.learning_rate = learning_rate
+        return float(self._steps(*examples))
+
+    def _skip_gram_steps(self, contexts, labels):
+        total = tf.constant(0.0, tf.float64)
+        for begin in tf.range(0, tf.size(labels), self._batch_size):
+            end = begin + self._batch_size
+            losses = tf_hsm.hierarchical_softmax_embedding_train_step(
+                self.weights,
+                None,
+                labels[begin:end],
+                self.vectors,
+                contexts[begin:end],
+                self.tree,
+                self._optimizer,
+                loss_weights=1.0,
+            )
+            total += tf.reduce_sum(tf.cast(losses, tf.float64))
+        return total
+
+    def _cbow_steps(self, contexts, splits, labels):
+        total = tf.constant(0.0, tf.float64)
+        for begin in tf.range(0, tf.size(labels), self._batch_size):
+            end = begin + self._batch_size
+            losses = self._cbow_step(
+                contexts, splits[begin : end + 1], labels[begin:end]
+            )
+            total += tf.reduce_sum(tf.cast(losses, tf.float64))
+        return total
+
+    def _cbow_step(self, contexts, splits, labels):
+        """One step on the windows that these splits bound.
+
+        The gradient of a word is that of the mean: divided by the number of
+        words in the window, as in gensim; word2vec.c does not divide it.
+        """
+        windows = tf.repeat(tf.range(tf.size(labels)), splits[1:] - splits[:-1])
+        words, places = tf.unique(contexts[splits[0] : splits[-1]])
+        # Reads these rows only; a read of the variable would copy it.
+        rows = tf.gather(self.vectors, words)
+        with tf.GradientTape() as tape:
+            tape.watch(rows)
+            means = tf.sparse.segment_mean(rows, places, windows)
+            losses = tf_hsm.hierarchical_softmax_train_step(
+                self.weights,
+                None,
+                labels,
+                means,
+                self.tree,
+                self._optimizer,
+                loss_weights=1.0,
+            )
+        gradient = tape.gradient(losses, rows)
+        self._optimizer.apply(
+            [tf.IndexedSlices(gradient, words)], [self.vectors]
+        )
+        return losses

@@ -1,0 +1,39 @@
+r"""Shows the neighbours and scores of saved word vectors.
+
+    bazel run //examples/word2vec:query -- --vectors=$PWD/vectors.bin \
+        --neighbours=int,open --questions=$PWD/questions-words.txt
+
+The vectors may be those of any program that writes word2vec's formats.
+"""
+
+import os
+import sys
+
+from examples.common import program
+from examples.word2vec import answers, formats, settings
+
+flags = program.Flags()
+
+flags.DEFINE_string(
+    "vectors",
+    os.path.join(settings.FOLDER, formats.FILES["binary"]),
+    "A file in word2vec's text format, if its name ends with .txt or .vec, "
+    "else in its binary one.",
+)
+answers.define(flags)
+
+
+def main():
+    """Runs what the flags say; bad input ends in one line and status 1."""
+    values = flags.values.flag_values_dict()
+    try:
+        wanted = answers.Answers(values)
+        path = os.path.join(program.folder(), values["vectors"])
+        names, vectors = formats.read(path, wanted.limit)
+    except (OSError, ValueError) as error:
+        sys.exit(f"error: {error}")
+    wanted.show(names, vectors)
+
+
+if __name__ == "__main__":
+    program.run(main, flags)

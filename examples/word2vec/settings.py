@@ -1,0 +1,68 @@
+"""What a training run consists of, and the checks of it; no TensorFlow."""
+
+import dataclasses
+
+from examples.common import settings
+from examples.corpora import corpus
+
+FOLDER = "word2vec_model"  # where the command writes if not told
+ARCHITECTURES = ("skip_gram", "cbow")
+OPTIMIZERS = ("sgd", "adagrad", "rowwise_adagrad")
+SENTENCES = ("line", "document")
+
+# Those of word2vec.c.
+_SGD_RATES = {"skip_gram": 0.025, "cbow": 0.05}
+_ADAGRAD_RATE = 0.1
+# Plain SGD adds the steps of all examples of a batch, and nothing divides them
+# where they meet: near the root. With 1,024 it diverges.
+_BATCH_SIZES = {"sgd": 256}
+_BATCH_SIZE = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(corpus.Options):
+    """Everything that changes what is learned; one flag of train.py each."""
+
+    min_count: int = 5
+    sentences: str = "line"
+    architecture: str = "skip_gram"
+    width: int = 100
+    window: int = 5
+    sample: float = 1e-3
+    branching: int = 2
+    optimizer: str = "rowwise_adagrad"
+    learning_rate: float = 0
+    batch_size: int = 0
+    epochs: int = 5
+    seed: int = 1
+
+    def __post_init__(self):
+        """Fills in what is 0; raises `ValueError` that names a bad flag."""
+        super().__post_init__()
+        settings.check_choices(
+            self,
+            {
+                "sentences": SENTENCES,
+                "architecture": ARCHITECTURES,
+                "optimizer": OPTIMIZERS,
+            },
+        )
+        settings.check_least(
+            self,
+            dict.fromkeys(("width", "window", "epochs"), 1)
+            | dict.fromkeys(("min_count", "branching"), 2)
+            | dict.fromkeys(
+                ("sample", "learning_rate", "batch_size", "seed"), 0
+            ),
+        )
+        filled = {}
+        if not self.learning_rate:
+            filled["learning_rate"] = (
+                _SGD_RATES[self.architecture]
+                if self.optimizer == "sgd"
+                else _ADAGRAD_RATE
+            )
+        if not self.batch_size:
+            filled["batch_size"] = _BATCH_SIZES.get(self.optimizer, _BATCH_SIZE)
+        for name, value in filled.items():
+            object.__setattr__(self, name, value)

@@ -1,0 +1,81 @@
+"""Variables to files and back, some rows at a time: no table is copied."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+_BLOCK = 1 << 24  # bytes
+
+
+def blocks(variable, num_rows=None):
+    """Yields the rows of a variable in order, as arrays of some rows each.
+
+    Args:
+        variable: a `tf.Variable` `[N, ...]`.
+        num_rows: how many of the first rows; all by default.
+    """
+    num_rows = variable.shape[0] if num_rows is None else num_rows
+    step = _rows_of_block(variable)
+    for begin in range(0, num_rows, step):
+        rows = tf.range(begin, min(begin + step, num_rows))
+        yield tf.gather(variable, rows).numpy()
+
+
+def first_rows(variable, num_rows):
+    """Returns the first rows of a variable `[N, ...]` as an array."""
+    rows = np.empty([num_rows, *variable.shape[1:]], np.float32)
+    begin = 0
+    for block in blocks(variable, num_rows):
+        rows[begin : begin + len(block)] = block
+        begin += len(block)
+    return rows
+
+
+def write(file, variable):
+    """Writes a variable as an array of NumPy, to an open file."""
+    dtype = np.dtype(variable.dtype.as_numpy_dtype).newbyteorder("<")
+    np.lib.format.write_array_header_2_0(
+        file,
+        {
+            "descr": dtype.str,
+            "fortran_order": False,
+            "shape": tuple(variable.shape),
+        },
+    )
+    if not variable.shape.rank:
+        file.write(variable.numpy().astype(dtype).tobytes())
+        return
+    for block in blocks(variable):
+        file.write(block.astype(dtype, copy=False).tobytes())
+
+
+def read(file, variable):
+    """Reads a variable from what `write` has written.
+
+    Raises:
+        ValueError: it is of another shape or type, or damaged.
+    """
+    np.lib.format.read_magic(file)
+    shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+    if (shape, dtype) != (tuple(variable.shape), variable.dtype.as_numpy_dtype):
+        raise ValueError(f"a table is {dtype.name} {list(shape)}")
+    if not shape:
+        variable.assign(np.frombuffer(file.read(dtype.itemsize), dtype)[0])
+        return
+    step = _rows_of_block(variable)
+    for begin in range(0, shape[0], step):
+        rows = np.arange(begin, min(begin + step, shape[0]))
+        block = np.frombuffer(
+            file.read(len(rows) * _row_bytes(variable)), dtype
+        )
+        values = block.reshape(len(rows), *shape[1:])
+        variable.scatter_update(tf.IndexedSlices(values, rows))
+
+
+def _row_bytes(variable):
+    return variable.dtype.size * math.prod(variable.shape[1:])
+
+
+def _rows_of_block(variable):
+    return max(1, _BLOCK // _row_bytes(variable))
