@@ -80,8 +80,12 @@ def run(figures, settings, sizes=None):
 def line(entry):
     """The line of an optimizer and a kind of gradient."""
     malloc, onednn = entry["malloc"], entry["onednn"]
-    cells = [malloc["tables"], malloc["passes"], onednn["passes"]]
-    numbers = [f"{v[w]:>11.1f}" for v in cells for w in v]
+    numbers = [f"{tables:>11.2f}" for tables in malloc["tables"].values()]
+    numbers += [
+        f"{passes:>11.1f}"
+        for took in (malloc, onednn)
+        for passes in took["passes"].values()
+    ]
     return f"{entry['name']:<{_NAME}}{entry['gradient']:<9}{''.join(numbers)}"
 
 
@@ -96,7 +100,8 @@ def measure(name, sizes, threads, repetitions):
     """
     process.start(threads)
     known, optimizer = slots.of(OPTIMIZERS[name]()), OPTIMIZERS[name]()
-    table = keras.Variable(tf.zeros([sizes.rows, sizes.width]))
+    shape = sizes.rows, sizes.width
+    table = keras.Variable(tf.zeros(shape))
     optimizer.build([table])
     found = {}
     # A sparse update changes how TensorFlow reads the variable from then on.
@@ -105,73 +110,72 @@ def measure(name, sizes, threads, repetitions):
         ("sparse", _sparse_steps, sizes.touched),
     ):
         step, make_gradient = make(optimizer, table, sizes)
-        took = _Took.of(step, make_gradient, threads, repetitions)
-        arguments = (sizes.rows, sizes.width), "float32", touched
-        seconds = step_time.of_work(
-            known.update(*arguments), _machine(took.rates), "float32"
-        )
+        update = known.update(shape, "float32", touched)
+        temporary = known.update_bytes(shape, "float32", touched)
+        moments = _moments(step, make_gradient, threads, repetitions)
         found[kind] = {
             "tables": {
-                "measured": took.temporary / sizes.bytes,
-                "estimated": known.update_bytes(*arguments) / sizes.bytes,
+                "measured": max(m.temporary for m in moments) / sizes.bytes,
+                "estimated": temporary / sizes.bytes,
             },
             "passes": {
-                "measured": took.moved / sizes.bytes,
-                "estimated": seconds * took.rates.read_write / sizes.bytes,
+                "measured": statistics.median(
+                    m.passes(m.seconds, sizes.bytes) for m in moments
+                ),
+                "estimated": statistics.median(
+                    m.passes(
+                        step_time.of_work(update, m.machine, "float32"),
+                        sizes.bytes,
+                    )
+                    for m in moments
+                ),
             },
         }
     return found
 
 
-class _Took(NamedTuple):
-    """What steps took.
+class _Moment(NamedTuple):
+    """A step, and the machine at that moment, as others use it too.
 
     Attributes:
-      temporary: the most bytes that one had beside its gradient.
-      moved: bytes that memory moves in the time of a step.
-      rates: the `Rates` of the machine meanwhile.
+      temporary: the most bytes that the step had beside its gradient.
+      seconds: that it took.
+      machine: a `Machine` of which memory alone matters.
     """
 
     temporary: int
-    moved: float
-    rates: machine_rates.Rates
+    seconds: float
+    machine: Machine
 
-    @classmethod
-    def of(cls, step, make_gradient, threads, repetitions):
-        """Repeats a step, and what makes its gradient alone, in turns.
+    def passes(self, seconds, table):
+        """How often memory moves the bytes of a table in some seconds."""
+        return seconds * self.machine.read_write / table
 
-        A shared machine is slower at times, so its rates are sampled beside
-        each step.
-        """
-        probe = machine_rates.Probe(threads, "float32")
-        for warm_up in (make_gradient, step):
-            warm_up()
-        temporary, moved, rates = [], [], []
-        for _ in range(repetitions):
-            rates.append(probe.sample())
-            (own, first), (whole, second) = (
-                process.peak_of(lambda f=f: machine_rates.seconds_of(f))
-                for f in (make_gradient, step)
-            )
-            temporary.append(whole.beyond - own.beyond)
-            moved.append((second - first) * rates[-1].read_write)
-        return cls(
-            max(temporary),
-            statistics.median(moved),
-            machine_rates.median(rates),
+
+def _moments(step, make_gradient, threads, repetitions):
+    """Repeats a step, and what makes its gradient alone, in turns."""
+    probe = machine_rates.Probe(threads, "float32")
+    for warm_up in (make_gradient, step):
+        warm_up()
+    moments = []
+    for _ in range(repetitions):
+        rates = probe.sample()
+        here = Machine(
+            "here",
+            {"float32": rates.flops},
+            rates.read,
+            rates.read_write,
+            op=0.0,
+            fresh=machine_times.fresh(rates.read_write),
         )
+        own, first = process.peak_of(_seconds_of(make_gradient))
+        whole, second = process.peak_of(_seconds_of(step))
+        moments.append(_Moment(whole.beyond - own.beyond, second - first, here))
+    return moments
 
 
-def _machine(rates):
-    """A `Machine` of which memory alone matters."""
-    return Machine(
-        "here",
-        {"float32": rates.flops},
-        rates.read,
-        rates.read_write,
-        op=0.0,
-        fresh=machine_times.fresh(rates.read_write),
-    )
+def _seconds_of(function):
+    return lambda: machine_rates.seconds_of(function)
 
 
 def _dense_steps(optimizer, table, sizes):
