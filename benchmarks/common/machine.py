@@ -62,6 +62,15 @@ def use_threads(threads):
     tf.config.threading.set_inter_op_parallelism_threads(threads)
 
 
+def use_cpus(count):
+    """Makes so many virtual devices of this process' CPU; returns names."""
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * count,
+    )
+    return [f"CPU:{i}" for i in range(count)]
+
+
 def available_bytes():
     """The memory that can be had without swapping."""
     return _kilobytes("/proc/meminfo", "MemAvailable")

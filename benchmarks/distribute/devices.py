@@ -32,7 +32,7 @@ def measure(sizes, kind, counts, repetitions, threads):
       the batch on the fullest one.
     """
     machine.use_threads(threads)
-    cpus = steps.use_cpus(max(counts))
+    cpus = machine.use_cpus(max(counts))
     tree = sizes.tree
     whole = distribute.plan(tree, cpus, steps.counts_of(kind, tree))
     plans = {count: whole.on(cpus[:count]) for count in counts}
@@ -85,7 +85,7 @@ def trace(sizes, count, threads):
       and "cpu_seconds" of the process, which depend less on other processes.
     """
     machine.use_threads(threads)
-    cpus = steps.use_cpus(count)
+    cpus = machine.use_cpus(count)
     tree = sizes.tree
     clock = _Clock()
     plan = distribute.plan(tree, cpus)

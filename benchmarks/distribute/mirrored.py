@@ -25,7 +25,7 @@ def measure(sizes, repetitions, threads):
       their replicas exchange in a step.
     """
     machine.use_threads(threads)
-    cpus = steps.use_cpus(_REPLICAS)
+    cpus = machine.use_cpus(_REPLICAS)
     tree = sizes.tree
     plan = distribute.plan(tree, cpus)
     functions = {

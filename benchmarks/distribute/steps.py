@@ -31,15 +31,6 @@ class Sizes(NamedTuple):
         return tf.constant(rng.normal(size=(self.batch, self.width)), "float32")
 
 
-def use_cpus(count):
-    """Makes so many virtual devices of this process' CPU; returns names."""
-    tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0],
-        [tf.config.LogicalDeviceConfiguration()] * count,
-    )
-    return [f"CPU:{i}" for i in range(count)]
-
-
 def make_head(tree, width, plan=None, optimizer="rowwise_adagrad"):
     """Returns a built `HierarchicalSoftmax`, which makes its steps in place."""
     head = tf_hsm.layers.HierarchicalSoftmax(

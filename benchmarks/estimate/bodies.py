@@ -27,9 +27,14 @@ def embedding(vocabulary, width):
 
 def recurrent(vocabulary, width, cell, units):
     """An embedding, and layers of one kind of cell."""
+    layers = cells(cell, units)
+    return lambda ids: layers(embedding(vocabulary, width)(ids))
 
-    def body(ids):
-        x = keras.layers.Embedding(vocabulary, width)(ids)
+
+def cells(cell, units):
+    """Layers of one kind of cell, on vectors."""
+
+    def body(x):
         for size in units:
             x = getattr(keras.layers, cell)(size, return_sequences=True)(x)
         return x
@@ -37,11 +42,16 @@ def recurrent(vocabulary, width, cell, units):
     return body
 
 
-def transformer(vocabulary, *, layers, width, heads, kv_heads=None):
+def transformer(vocabulary, *, width, **sizes):
+    """An embedding with positions, and `attention_blocks`."""
+    layers = attention_blocks(width=width, **sizes)
+    return lambda ids: layers(Positions()(embedding(vocabulary, width)(ids)))
+
+
+def attention_blocks(*, layers, width, heads, kv_heads=None):
     """A causal Transformer that normalizes first (Xiong et al., 2020).
 
     Args:
-      vocabulary: of the tokens.
       layers: how many.
       width: of each; the layer between is four times as wide.
       heads: of the attention.
@@ -61,9 +71,7 @@ def transformer(vocabulary, *, layers, width, heads, kv_heads=None):
         x = keras.layers.Dense(4 * width, activation="relu")(x)
         return keras.layers.Dense(width)(x)
 
-    def body(ids):
-        x = keras.layers.Embedding(vocabulary, width)(ids)
-        x = Positions()(x)
+    def body(x):
         for _ in range(layers):
             inner = attention(keras.layers.LayerNormalization()(x))
             x = keras.layers.Add()([x, inner])

@@ -81,19 +81,23 @@ def _mark(figure):
     return " " if figure["ok"] else "*"
 
 
-def summary(rows):
-    """How many models are right, by figure.
+def summary(rows, processes):
+    """How many models are right, by figure, and what a process has without.
 
     Args:
       rows: a list of what `judge` returned.
+      processes: for each, bytes of the process that was ready to train.
     """
     counts = ", ".join(
         f"{name} {sum(row[name]['ok'] for row in rows)}" for name in rows[0]
     )
+    least, most = map(units.of_bytes, (min(processes), max(processes)))
     return (
         f"right of {len(rows)} models: {counts}\n"
         "right: parameters and slots byte for byte; gradients within "
         f"{_SPARSE_SHARE:.0%}, as\nlabels are drawn; peak within "
         f"{_PEAK_SHARE:.0%} and {units.of_bytes(_PEAK_BYTES)}; ms within "
-        f"{_TIME_SHARE:.0%}; * is not"
+        f"{_TIME_SHARE:.0%}; * is not\n"
+        f"a process that is ready to train has {least} to {most}; "
+        f"{units.of_bytes(PROCESS_BYTES)} are taken"
     )

@@ -1,7 +1,5 @@
 """Trains a model in this process, and reads what it took."""
 
-import dataclasses
-import gc
 import statistics
 import time
 
@@ -10,12 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks.common import machine
-from benchmarks.estimate import heads, models
-from tf_hsm.cost.model import CostModel
-from tf_hsm.estimation import machine_calibration, machine_rates
+from benchmarks.estimate import heads, models, process
+from benchmarks.estimate.sampled_machine import SampledMachine
 
-_BATCHES = 3  # the peak is that of so many steps; the first is traced
+_STEPS = 3  # the peak is that of so many; the first is traced
 
 
 def measure(name, threads, repetitions, calibrates):
@@ -35,17 +31,10 @@ def measure(name, threads, repetitions, calibrates):
       before; "process", that; "ms" and "samples_ms" of a step; and "machine",
       the numbers of a `Machine` if it `calibrates`, else None.
     """
-    machine.use_threads(threads)
-    _start_tensorflow()
+    process.start(threads)
     model = models.MODELS[name]
-    batches = batches_of(model, _BATCHES)
-    gc.collect()
-    before = machine.resident_bytes()
-    machine.restart_peak()
-    training = training_of(model)
-    for batch in batches:
-        training.step(*batch)
-    peak = machine.peak_bytes() - before
+    batches = batches_of(model, _STEPS)
+    peak, training = process.peak_of(lambda: train(model, batches))
     timed = {}
     if repetitions:
         samples, here = _time(training, batches, repetitions, calibrates)
@@ -55,8 +44,8 @@ def measure(name, threads, repetitions, calibrates):
             "machine": here,
         }
     return {
-        "process": before,
-        "peak": peak,
+        "process": peak.before,
+        "peak": peak.beyond,
         "parameters": bytes_of(training.variables()),
         "slots": bytes_of(training.slots()),
         "gradients": training.gradient_bytes(*batches[0]),
@@ -64,51 +53,28 @@ def measure(name, threads, repetitions, calibrates):
     }
 
 
-def _time(training, batches, repetitions, calibrates):
-    """Returns the ms of steps, and the numbers of the machine meanwhile.
+def train(model, batches):
+    """Makes a model, and trains it for a step on each of the batches.
 
-    A shared machine is slower at times. So its rates are sampled beside every
-    step, and what `calibrate` finds thereafter is brought to their medians.
+    Returns:
+      What `training_of` does.
     """
-    probe = machine_rates.Probe(machine.num_cpus(), "float32")
-    samples, rates = [], []
+    training = training_of(model)
+    for batch in batches:
+        training.step(*batch)
+    return training
+
+
+def _time(training, batches, repetitions, calibrates):
+    """Returns the ms of steps, and the numbers of the machine meanwhile."""
+    here, samples = SampledMachine(), []
     for number in range(repetitions):
-        rates.append(probe.sample())
+        here.sample()
         batch = batches[number % len(batches)]
         start = time.perf_counter()
         training.step(*batch)
         samples.append(1000 * (time.perf_counter() - start))
-    if not calibrates:
-        return samples, None
-    rates = machine_rates.median(rates)
-    here = machine_calibration.calibrate(refresh=True)
-    slower = here.rate("float32") / rates.flops
-    model = {
-        name: slower * ms
-        for name, ms in dataclasses.asdict(here.cost_model).items()
-    }
-    as_it_was = dataclasses.replace(
-        here,
-        flops={dtype: f / slower for dtype, f in here.flops.items()},
-        read=rates.read,
-        read_write=rates.read_write,
-        fresh=here.fresh * rates.read_write / here.read_write,
-        op=here.op * slower,
-        transpose=here.transpose * slower,
-        cost_model=CostModel(**model),
-    )
-    return samples, as_it_was.to_dict()
-
-
-def _start_tensorflow():
-    """Lets TensorFlow, Keras and our library take what they take once."""
-    x = keras.Input((4,))
-    model = keras.Model(x, keras.layers.Dense(3)(x))
-    model.compile("sgd", _cross_entropy())
-    model.train_on_batch(np.ones([2, 4]), np.ones([2]))
-    tf_hsm.hierarchical_softmax_loss(
-        tf.ones([4, 2]), None, [0], tf.ones([1, 2]), tf_hsm.Tree.balanced(4, 4)
-    )
+    return samples, here.calibrated().to_dict() if calibrates else None
 
 
 def batches_of(model, count):

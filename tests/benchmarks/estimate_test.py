@@ -108,4 +108,6 @@ def test_what_counts_as_right():
     line = report.line("model", wrong, 2e9)
     assert line.count("*") == 4
     assert "2.00 GB" in line or "2 GB" in line
-    assert "peak 1" in report.summary([same, wrong])
+    summary = report.summary([same, wrong], [6e8, 7e8])
+    assert "peak 1" in summary
+    assert "has 600 MB to 700 MB" in summary

@@ -24,7 +24,7 @@ def measure(flops, read_write):
     op = _seconds(_chain) / _KERNELS
     return {
         "op": op,
-        "fresh": _fresh(read_write),
+        "fresh": fresh(read_write),
         "softmax": _seconds(_cross_entropy) / (_EXAMPLES * _CLASSES),
         **_of_few_rows(flops),
     }
@@ -76,7 +76,7 @@ def _chain():
     return lambda: chain(x).numpy()
 
 
-def _fresh(read_write):
+def fresh(read_write):
     """Bytes/s of filling a new tensor, at most those of changing one.
 
     Where TensorFlow keeps what was freed (see docs/estimate.md), new tensors

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import numbers
-import operator
 
 import keras
 import numpy as np
@@ -18,15 +17,16 @@ from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.layers._tail_devices import TailDevices
 from tf_hsm.ops.loss import hierarchical_softmax_loss
-from tf_hsm.partition.frequency_clusters import (
-    FrequencyClusters,
+from tf_hsm.partition.frequency_clusters import FrequencyClusters, by_frequency
+from tf_hsm.partition.tail_options import (
     choose_cutoffs,
-    flat_tree,
+    deserialize_tail,
+    serialize_tail,
+    tail_widths,
 )
 from tf_hsm.runtime import arguments, row_parts
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
-from tf_hsm.tree.builders import adaptive
 
 _USE_BIAS = (True, False, "head")
 
@@ -164,14 +164,8 @@ class AdaptiveSoftmax(
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self._counts = self._order = self._ranked_counts = None
         if counts is not None:
-            counts = _checks.check_counts(counts, self.num_classes)
-            self._counts = counts
-            classes = adaptive.by_frequency(counts)
-            self._ranked_counts = counts[classes]
-            if np.any(classes[:-1] > classes[1:]):
-                ranks = np.empty_like(classes)
-                ranks[classes] = np.arange(classes.size)
-                self._order = flat_tree(ranks)
+            self._counts = _checks.check_counts(counts, self.num_classes)
+            self._ranked_counts, self._order = by_frequency(self._counts)
         self.cutoffs = cutoffs
         self.clusters = None
         if isinstance(cutoffs, numbers.Integral):
@@ -245,17 +239,7 @@ class AdaptiveSoftmax(
         Raises:
           ValueError: one would have none.
         """
-        widths = [
-            _width_of_tail(width, self.div_value, number)
-            for number in range(num_tails + 1)
-        ]
-        if widths[-1] < 1:
-            raise ValueError(
-                f"tail {widths.index(0)} has no width left: inputs are {width} "
-                f"wide, and div_value is {self.div_value:g}; use fewer cutoffs "
-                "or a smaller div_value"
-            )
-        return widths
+        return tail_widths(width, self.div_value, num_tails)
 
     def compute_losses(self, labels, inputs, ignored, loss_weights):
         """Returns the loss per label: the shortlist's, and its tail's."""
@@ -323,7 +307,7 @@ class AdaptiveSoftmax(
             "num_classes": self.num_classes,
             "cutoffs": self.cutoffs,
             "div_value": self.div_value,
-            "tail": _serialize_tail(self.tail),
+            "tail": serialize_tail(self.tail),
             "use_bias": self.use_bias,
             "width": self.width,
             "kernel_initializer": keras.initializers.serialize(
@@ -359,7 +343,7 @@ class AdaptiveSoftmax(
             config["counts"] = ranks.size - ranks
         if config.get("cost_model") is not None:
             config["cost_model"] = CostModel(**config["cost_model"])
-        config["tail"] = _deserialize_tail(config["tail"])
+        config["tail"] = deserialize_tail(config["tail"])
         layer = cls(**config)
         if order is not None:
             layer._ranked_counts = None
@@ -381,25 +365,3 @@ class AdaptiveSoftmax(
         )
         # Python integers, which JSON can hold.
         self.cutoffs = list(self.clusters.cutoffs)
-
-
-def _width_of_tail(width, div_value, number):
-    try:
-        return int(width // div_value**number)
-    except OverflowError:
-        return 0
-
-
-def _serialize_tail(tail):
-    if isinstance(tail, (list, tuple)):
-        return [_serialize_tail(t) for t in tail]
-    if isinstance(tail, Tree):
-        return tail.get_config()
-    # A branching as a Python integer, which JSON can hold.
-    return tail if isinstance(tail, str) else operator.index(tail)
-
-
-def _deserialize_tail(tail):
-    if isinstance(tail, (list, tuple)):
-        return [_deserialize_tail(t) for t in tail]
-    return Tree.from_config(tail) if isinstance(tail, dict) else tail

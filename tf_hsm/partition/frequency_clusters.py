@@ -12,48 +12,24 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm.cost.clusters import check_tail
-from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import adaptive
-from tf_hsm.tree.memory import check_fits
-
-_CLASS_BYTES = 125  # The most that a class takes, by tracemalloc.
 
 
-def flat_tree(class_rows):
-    """A tree of one group, whose rows are those of the classes `[N]`."""
-    return Tree([0, len(class_rows)], [-1], class_rows)
+def by_frequency(counts):
+    """Returns counts `[N]` in falling order, and the order of the classes.
 
-
-def choose_cutoffs(counts, num_classes, num_clusters, tail, **settings):
-    """Returns the cutoffs that take the least time, a list of ints.
-
-    Args:
-      counts: `[N]`, or None: the classes are in order of falling frequency, as
-        by Zipf's law.
-      num_classes: N.
-      num_clusters: see `tf_hsm.cost.cutoffs.cutoffs`; so is the rest.
-      tail: how tails are built.
-      **settings: the rest.
-
-    Raises:
-      ValueError: there are no such cutoffs.
+    The order is a tree of one group, in which the row of a class is its rank;
+    None where the classes are in that order.
     """
-    if isinstance(tail, (list, tuple, Tree)):
-        raise ValueError(
-            "a tail that is a list or a Tree needs a list of cutoffs: the best "
-            "ones depend on how any tail would be built"
-        )
-    if counts is None:
-        check_fits(f"num_classes is {num_classes}", num_classes, _CLASS_BYTES)
-        counts = 1 / np.arange(1.0, num_classes + 1)
-    try:
-        return best_cutoffs(
-            np.sort(counts)[::-1], num_clusters, tail=tail, **settings
-        )
-    except ValueError as error:
-        raise ValueError(f"cutoffs = {num_clusters!r}: {error}") from error
+    classes = adaptive.by_frequency(counts)
+    order = None
+    if np.any(classes[:-1] > classes[1:]):
+        ranks = np.empty_like(classes)
+        ranks[classes] = np.arange(classes.size)
+        order = _flat_tree(ranks)
+    return counts[classes], order
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -112,7 +88,7 @@ class FrequencyClusters:
                     f"between its cutoffs there are {end - begin}"
                 )
             tails.append(tree)
-        shortlist = flat_tree(np.arange(ends[0] + len(cutoffs)))
+        shortlist = _flat_tree(np.arange(ends[0] + len(cutoffs)))
         return cls(num_classes, tuple(cutoffs), order, shortlist, tuple(tails))
 
     @property
@@ -174,3 +150,8 @@ class FrequencyClusters:
                 tf.boolean_mask(classes, wrong)[:1],
             ],
         )
+
+
+def _flat_tree(class_rows):
+    """A tree of one group, whose rows are those of the classes `[N]`."""
+    return Tree([0, len(class_rows)], [-1], class_rows)

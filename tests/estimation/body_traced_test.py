@@ -1,0 +1,171 @@
+"""Bodies without a formula: layers and models that are traced."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support.estimated_bodies import (
+    BATCH,
+    SETTING,
+    STEPS,
+)
+from tf_hsm.estimation import body
+from tf_hsm.estimation.body import formulas
+
+layers = keras.layers
+
+
+class Squares(layers.Layer):
+    """A layer of a user's own, which has a loop."""
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], 7), name="kernel")
+
+    def call(self, x):
+        y = tf.matmul(x, self.kernel)
+        return tf.while_loop(
+            lambda i, y: i < 4, lambda i, y: (i + 1, y * y), [0, y]
+        )[1]
+
+
+class Strange(layers.Layer):
+    """A layer whose call cannot be traced."""
+
+    def call(self, x):
+        if tf.executing_eagerly() or isinstance(x, keras.KerasTensor):
+            return x
+        raise RuntimeError("no graph here")
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+def test_other_layers_are_traced():
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, Squares()(inputs))
+    (part,) = body.of(model).parts(SETTING)
+    assert part.kind == "Squares"
+    assert part.parameters == 42
+    # The loop's own comparisons count too.
+    assert part.forward.flops >= 2 * BATCH * 42 + 4 * BATCH * 7
+    assert part.forward.flops <= 2 * BATCH * 42 + 4 * BATCH * 7 + 20
+    assert part.saved_bytes >= 4 * BATCH * 7
+    assert part.uncounted == ()
+
+
+def test_what_cannot_be_counted_is_named():
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, Strange(name="odd")(inputs))
+    (part,) = body.of(model).parts(SETTING)
+    assert part.name == "odd"
+    assert "tracing it failed" in part.uncounted[0]
+
+
+def test_operations_between_layers_are_traced():
+    inputs = keras.Input((STEPS, 6))
+    x = keras.ops.matmul(inputs, keras.ops.transpose(inputs, (0, 2, 1)))
+    model = keras.Model(inputs, x * 2.0)
+    parts = body.of(model).parts(SETTING)
+    flops = sum(p.forward.flops for p in parts)
+    assert flops >= 2 * BATCH * STEPS * STEPS * 6
+    assert not any(p.uncounted for p in parts)
+
+
+def test_subclassed_models_are_one_part():
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = layers.Dense(5), layers.Dense(2)
+
+        def call(self, x):
+            return self.two(self.one(x))
+
+    model = Own()
+    model(np.zeros([2, 6], np.float32))
+    (part,) = body.of(model).parts(SETTING)
+    assert part.parameters == 6 * 5 + 5 + 5 * 2 + 2
+    assert part.forward.flops >= 2 * BATCH * (6 * 5 + 5 * 2)
+
+
+def test_masks_and_axes_of_attention_are_traced():
+    inputs, mask = keras.Input((5, 8)), keras.Input((5, 5), dtype="bool")
+    masked = layers.MultiHeadAttention(2, 4)
+    plain = layers.MultiHeadAttention(2, 4)
+    model = keras.Model(
+        [inputs, mask],
+        masked(inputs, inputs, attention_mask=mask) + plain(inputs, inputs),
+    )
+    one, two = [
+        p
+        for p in body.of(model).parts(SETTING)
+        if p.kind == "MultiHeadAttention"
+    ]
+    assert one.forward.flops == pytest.approx(two.forward.flops, rel=0.25)
+    images = keras.Input((4, 4, 8))
+    layer = layers.MultiHeadAttention(2, 4, attention_axes=(1, 2))
+    model = keras.Model(images, layer(images, images))
+    (part,) = body.of(model).parts(SETTING)
+    assert part.forward.flops >= 2 * BATCH * 16 * (4 * 8 * 8 + 2 * 16 * 8)
+
+
+class Positions(layers.Layer):
+    """Tokens and their positions, the usual layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = layers.Embedding(1000, 8)
+
+    def call(self, ids):
+        return self.tokens(ids)
+
+
+def test_embeddings_within_a_layer_have_sparse_gradients():
+    inputs = keras.Input((STEPS,), dtype="int32")
+    model = keras.Model(inputs, Positions()(inputs))
+    (part,) = body.of(model).parts(SETTING)
+    assert part.gradient_bytes == BATCH * STEPS * (8 * 4 + 4)
+    assert part.is_sparse
+
+
+def test_a_head_within_a_subclassed_model_is_named():
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            tree = tf_hsm.Tree.two_level(50)
+            self.head = tf_hsm.layers.HierarchicalSoftmax(tree, name="mine")
+
+        def call(self, x):
+            return self.head(x)
+
+    model = Own()
+    model(np.zeros([2, 6], np.float32))
+    (part,) = body.of(model).parts(SETTING)
+    assert any(what.startswith("mine: a head") for what in part.uncounted)
+
+
+def test_branches_count_as_the_largest():
+    class Switch(layers.Layer):
+        def call(self, x):
+            return tf.switch_case(
+                tf.cast(tf.reduce_sum(x), tf.int32),
+                [lambda: x, lambda: tf.matmul(x, x, transpose_b=True) @ x],
+            )
+
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, Switch()(inputs))
+    (part,) = body.of(model).parts(SETTING)
+    assert part.uncounted == ()
+    assert part.forward.flops >= 2 * 2 * BATCH * BATCH * 6
+
+
+def test_formulas_are_not_for_classes_that_inherit():
+    class Own(layers.Dense):
+        def call(self, x):
+            return super().call(x) + 1
+
+    formula = formulas.formula_of(
+        Own(4), [(BATCH, 6)], ["float32"], (BATCH, 4), SETTING
+    )
+    assert formula.forward.flops == 2 * BATCH * 6 * 4 + 2 * BATCH * 4
