@@ -77,8 +77,9 @@ def _check_transformer(settings):
     width, *others = settings.units
     if set(others) - {width}:
         raise ValueError(
-            f"--units={as_flag(settings.units)}: all blocks of --body=transformer "
-            "have one width; give that, and their number as --layers."
+            f"--units={as_flag(settings.units)}: all blocks of "
+            "--body=transformer have one width; give that, and their number "
+            "as --layers."
         )
     if width % settings.attention_heads:
         raise ValueError(
