@@ -130,8 +130,8 @@ class ClassChain:
     def draw(self, rng, count):
         """Returns `Words`; the first begins a sentence, the last ends one.
 
-        Sorts are stable, so that the words for a seed are the same on every
-        machine.
+        Sorts are stable: without that, the words for a seed would depend on
+        the processor.
 
         Args:
             rng: a `numpy.random.Generator`.
