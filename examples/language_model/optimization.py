@@ -94,13 +94,16 @@ def begin_epoch(model, settings, history):
         history: one dict per validation; those that end an epoch count.
     """
     if settings.decay == "plateau":
-        ends = [entry for entry in history if entry["ends_epoch"]]
-        set_rate(model, plateau_rate(settings.learning_rate, ends))
+        set_rate(model, plateau_rate(settings.learning_rate, history))
 
 
 def plateau_rate(learning_rate, history):
     """The rate, halved for each epoch that was hardly better than the last."""
-    perplexities = [entry["validation_perplexity"] for entry in history]
+    perplexities = [
+        entry["validation_perplexity"]
+        for entry in history
+        if entry["ends_epoch"]
+    ]
     halvings = sum(
         now > (1 - PLATEAU) * before
         for before, now in itertools.pairwise(perplexities)

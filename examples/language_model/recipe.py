@@ -15,9 +15,10 @@ def expand(argv):
     Returns:
         The same with a --flagfile, if there is a recipe of that name.
     """
-    for argument, value in zip(argv, [*argv[1:], ""], strict=True):
-        name, _, given = argument.partition("=")
-        if name in ("--recipe", "-recipe") and (given or value) in NAMES:
-            path = _FOLDER / f"{given or value}.cfg"
-            return [argv[0], f"--flagfile={path}", *argv[1:]]
-    return argv
+    flagfiles = []
+    for argument, following in zip(argv, [*argv[1:], ""], strict=True):
+        flag, _, name = argument.partition("=")
+        name = name or following
+        if flag in ("--recipe", "-recipe") and name in NAMES:
+            flagfiles = [f"--flagfile={_FOLDER / name}.cfg"]
+    return [argv[0], *flagfiles, *argv[1:]]

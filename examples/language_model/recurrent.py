@@ -74,10 +74,9 @@ def path(model):
     if not found:
         return ""
     if not found[0].supports_jit:
-        return "Recurrent layers: all steps of a window in one call of cuDNN."
+        return "Recurrent layers: cuDNN, all steps of a window in one call."
     has_path = isinstance(found[0], (keras.layers.LSTM, keras.layers.GRU))
-    where = "on a GPU" if has_path else "for LSTM and GRU"
     return (
-        "Recurrent layers: a loop over the steps; Keras calls cuDNN, which has "
-        f"none, {where} only."
+        "Recurrent layers: one step after the other, in a loop (Keras calls "
+        f"cuDNN {'on a GPU' if has_path else 'for LSTM and GRU'} only)."
     )

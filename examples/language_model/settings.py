@@ -32,7 +32,7 @@ LEARNING_RATES = {  # by default, of each optimizer
     "lazy_adam": 0.006,
     "adagrad": 0.1,
     "rowwise_adagrad": 0.1,
-    "sgd": 1.0,
+    "sgd": 10.0,
 }
 
 
@@ -75,7 +75,7 @@ class Settings(corpus.Options):
     epochs: int = 3
     optimizer: str = "lazy_adam"
     learning_rate: float | None = None
-    initial_accumulator: float = 0.1
+    initial_accumulator: float = 1e-6
     clipnorm: float = 0.0
     decay: str = "cosine"
     decay_from: int = 1

@@ -29,17 +29,22 @@ def toy(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def language_model(tmp_path_factory):
+def export_language_model(folder, **changes):
     """A language model that has learned nothing, and where it was exported."""
-    folder = tmp_path_factory.mktemp("language_model")
-    chosen = settings.Settings(batch_size=3, steps=4, units=8, layers=2)
+    small = {"batch_size": 3, "steps": 4, "units": 8, "layers": 2}
+    chosen = settings.Settings(**{**small, **changes})
     text = types.SimpleNamespace(words=WORDS, counts=np.ones(len(WORDS), int))
     model = model_lib.build(chosen, text, 1)
     run = checkpoint.Run(chosen, "", WORDS, [])
     checkpoint.save(folder, model, run)
     models.export_run(folder, str(folder / "exported"), 5)
     return model, folder / "exported"
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
+    """That of the default flags, but small."""
+    return export_language_model(tmp_path_factory.mktemp("language_model"))
 
 
 def run_program(*command):
@@ -89,9 +94,18 @@ def test_client_with_a_vocabulary(language_model):
     )
 
 
-def test_requests_do_not_touch_each_other(language_model):
+@pytest.mark.parametrize(
+    "changes",
+    (
+        {},
+        {"body": "transformer"},
+        {"cell": "examples.language_model.cells:SCRNN", "projection": 5},
+        {"head": "adaptive", "cutoffs": "2", "tied": True},
+    ),
+)
+def test_requests_do_not_touch_each_other(tmp_path, changes):
     """Each begins at the start of a text, where the trained model began."""
-    model, path = language_model
+    model, path = export_language_model(tmp_path, **changes)
     loaded = tf.saved_model.load(path)
     tokens = np.random.default_rng(0).integers(len(WORDS), size=[3, 4])
     hidden = model_lib.body(model)(tokens)

@@ -18,53 +18,57 @@ _SMALL = {
 
 def small_settings(text, **changes):
     """Settings for a run of seconds; unknown fields fail."""
-    return settings.Settings(**{"corpus": text, **_SMALL, **changes})
+    return settings.Settings(**{"corpus": str(text), **_SMALL, **changes})
 
 
 def check_resumed(chosen, folder, monkeypatch):
-    """Checks that a run that was interrupted ends as one that was not.
+    """Checks that a run goes on after a kill as if there had been none.
 
-    It is interrupted within an epoch and after the first one.
+    It is killed within its last epoch, after a checkpoint in its middle.
 
     Returns:
-        The `run.Job` that nothing interrupted.
+        The resumed `run.Job`, at its end.
     """
     whole = run.prepare(chosen, folder / "whole")
     whole.train()
-    save, steps = checkpoint.save, []
+    middle = len(whole.windows["train"]) // 2 + 1
+    save, saves = checkpoint.save, []
 
     def save_or_stop(*arguments):
-        # Within the first epoch, at its end, within the second.
-        steps.append(0)
-        if len(steps) in (2, 4):
+        saves.append(arguments)
+        if len(saves) == 2 * chosen.epochs:
             raise InterruptedError
         save(*arguments)
 
-    every = len(whole.train_windows[0]) // 2
-    with monkeypatch.context() as patch:
+    job = run.prepare(chosen, folder / "resumed")
+    with monkeypatch.context() as patch, pytest.raises(InterruptedError):
         patch.setattr(checkpoint, "save", save_or_stop)
-        for _ in range(2):
-            job = run.prepare(chosen, folder / "resumed", resume=True)
-            with pytest.raises(InterruptedError):
-                job.train(save_every=every)
+        job.train(save_every=middle)
     job = run.prepare(chosen, folder / "resumed", resume=True)
-    assert job.steps_done
+    assert (len(job.state.history), job.steps_done) == (
+        chosen.epochs - 1,
+        middle,
+    )
     job.train()
     check_same_state(job, whole)
-    return whole
+    return job
 
 
 def check_same_state(a, b):
-    """Checks that two `run.Job` have the same weights, slots and history."""
-    for key in ("train_perplexity", "held_out_perplexity"):
+    """Checks that two `run.Job` have the same variables and perplexities."""
+    for key in ("train_perplexity", "validation_perplexity"):
         assert [entry[key] for entry in a.state.history] == [
             entry[key] for entry in b.state.history
         ]
-    for x, y in zip(_variables(a.model), _variables(b.model), strict=True):
+    for x, y in zip(variables(a.model), variables(b.model), strict=True):
         np.testing.assert_array_equal(x.numpy(), y.numpy(), err_msg=x.path)
 
 
-def _variables(model):
+def variables(model):
+    """Those of a model and of all its optimizers."""
     own = getattr(model.get_layer("head"), "optimizer", None)
-    own = own.variables if own else []
-    return [*model.variables, *model.optimizer.variables, *own]
+    return [
+        *model.variables,
+        *model.optimizer.variables,
+        *(own.variables if own else []),
+    ]
