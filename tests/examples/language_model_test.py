@@ -129,13 +129,8 @@ def test_every_tree_has_the_classes_of_the_text(text):
 
 @pytest.mark.parametrize("head", settings.HEADS)
 def test_log_probs_are_the_loss(text, tmp_path, head):
-<<<<<<< ours
-    job = run.prepare(make_settings(text, head=head, cell="rnn"), tmp_path)
-    tokens, labels = job.windows["valid"][0]
-=======
     job = run.prepare(small_settings(text, head=head, cell="rnn"), tmp_path)
-    tokens, labels = (part[0] for part in job.held_out_windows)
->>>>>>> theirs
+    tokens, labels = job.windows["valid"][0]
     layer = job.model.get_layer("head")
     bias = layer.head_bias if head == "adaptive" else layer.bias
     bias.assign(np.linspace(-1, 1, bias.shape[0]))
@@ -285,34 +280,9 @@ def test_resume_refuses_other_settings_and_other_text(text, trained, folder):
         pathlib.Path(text).write_text(original)
 
 
-<<<<<<< ours
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    (
-        ({"cell": "transformer"}, "--cell=transformer: must be one of rnn"),
-        ({"head": "none"}, "--head=none: must be one of"),
-        ({"tree": "oak"}, "--tree=oak: must be one of"),
-        ({"units": 0}, "--units=0: must be at least 1"),
-        ({"min_count": 0}, "--min_count=0: must be at least 1"),
-        ({"format": "pdf"}, "--format=pdf: must be auto or one of documents"),
-        ({"tokens": "bytes"}, "--tokens=bytes: must be one of words, code"),
-        ({"dropout": 1.0}, "--dropout=1.0: must be below 1"),
-        ({"learning_rate": 0.0}, "--learning_rate=0.0: must be above 0"),
-    ),
-)
-def test_bad_settings_are_named(changes, message):
-    with pytest.raises(ValueError, match=message):
-        settings.Settings(**changes)
-
-
 def test_too_little_text_is_named(text, tmp_path):
     with pytest.raises(ValueError, match=r"The train part has .* tokens"):
-        run.prepare(make_settings(text, batch_size=10_000), tmp_path)
-=======
-def test_too_little_text_is_named(text, tmp_path):
-    with pytest.raises(ValueError, match=r"held-out text has .* tokens"):
-        run.prepare(small_settings(text, batch_size=100), tmp_path)
->>>>>>> theirs
+        run.prepare(small_settings(text, batch_size=10_000), tmp_path)
 
 
 def test_interrupted_save_leaves_the_earlier_file(tmp_path):
