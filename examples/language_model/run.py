@@ -86,12 +86,12 @@ def prepare(settings, save_dir, resume=False):
                 )
             print(said)
     else:
+        model = model_lib.build(settings, text, num_steps)
         if resume:
             print("Nothing is saved there yet: starting from the beginning.")
         elif checkpoint.exists(save_dir):
             checkpoint.set_aside(save_dir)
             print(f"The earlier run there is now {checkpoint.EARLIER}.")
-        model = model_lib.build(settings, text, num_steps)
         state = checkpoint.Run(settings, text.digest, text.words, [])
     head = model.get_layer("head")
     if hasattr(head, "tree"):
@@ -99,8 +99,7 @@ def prepare(settings, save_dir, resume=False):
     elif hasattr(head, "cutoffs"):
         print(f"Cutoffs of the adaptive softmax: {head.cutoffs}")
     print(f"{model.count_params():,} parameters. Writing to {save_dir}")
-    path = recurrent.path(model)
-    if path:
+    if path := recurrent.path(model):
         print(path)
     return Job(save_dir, text, train, held_out, model, state)
 
