@@ -92,14 +92,14 @@ def prepare(settings, save_dir, resume=False):
                 )
             print(said)
     else:
+        model = model_lib.build(
+            settings, text, optimization.rate(settings, num_steps)
+        )
         if resume:
             print("Nothing is saved there yet: starting from the beginning.")
         elif checkpoint.exists(save_dir):
             checkpoint.set_aside(save_dir)
             print(f"The earlier run there is now {checkpoint.EARLIER}.")
-        model = model_lib.build(
-            settings, text, optimization.rate(settings, num_steps)
-        )
         state = checkpoint.Run(
             settings, text.digest, text.words, text.tokens, text.boundary, []
         )
@@ -109,8 +109,7 @@ def prepare(settings, save_dir, resume=False):
     elif hasattr(head, "cutoffs"):
         print(f"Cutoffs of the adaptive softmax: {head.cutoffs}")
     print(f"{model.count_params():,} parameters. Writing to {save_dir}")
-    path = recurrent.path(model)
-    if path:
+    if path := recurrent.path(model):
         print(path)
     return Job(save_dir, text, windows, model, state)
 

@@ -45,44 +45,32 @@ def stack(hidden, settings):
     Returns:
         `[B, T, units]`.
     """
-    # Other seeds than those of the dropout before the head.
+    layers, width = keras.layers, settings.units[0]
+    # Other seeds than that of the dropout before the head.
     seeds = itertools.count(settings.seed + len(settings.units) + 1)
-    width = settings.units[0]
+
+    def dropout(name, inputs):
+        return layers.Dropout(
+            settings.dropout, seed=next(seeds), name=f"{name}_dropout"
+        )(inputs)
+
     if hidden.shape[-1] != width:
-        hidden = keras.layers.Dense(width, use_bias=False, name="widen")(hidden)
-    hidden = Positions(name="positions")(hidden)
-    hidden = _dropout(settings, seeds, "positions_dropout")(hidden)
+        hidden = layers.Dense(width, use_bias=False, name="widen")(hidden)
+    hidden = dropout("positions", Positions(name="positions")(hidden))
     for i in range(len(settings.units)):
-        for half in (_attention, _feed_forward):
-            name = f"{half.__name__.strip('_')}_{i}"
-            normal = keras.layers.LayerNormalization(name=f"{name}_norm")(
-                hidden
-            )
-            change = half(normal, settings, seeds, name)
-            change = _dropout(settings, seeds, f"{name}_dropout")(change)
-            hidden = keras.layers.Add(name=f"{name}_sum")([hidden, change])
-    return keras.layers.LayerNormalization(name="norm")(hidden)
-
-
-def _attention(inputs, settings, seeds, name):
-    """Attention from each token to itself and those before it."""
-    heads = settings.attention_heads
-    return keras.layers.MultiHeadAttention(
-        heads,
-        inputs.shape[-1] // heads,
-        dropout=settings.dropout,
-        seed=next(seeds),
-        name=name,
-    )(inputs, inputs, use_causal_mask=True)
-
-
-def _feed_forward(inputs, settings, seeds, name):
-    """Two layers, the first four times as wide."""
-    del settings, seeds
-    width = inputs.shape[-1]
-    inner = keras.layers.Dense(4 * width, "gelu", name=f"{name}_inner")(inputs)
-    return keras.layers.Dense(width, name=name)(inner)
-
-
-def _dropout(settings, seeds, name):
-    return keras.layers.Dropout(settings.dropout, seed=next(seeds), name=name)
+        name = f"attention_{i}"
+        normal = layers.LayerNormalization(name=f"{name}_norm")(hidden)
+        change = layers.MultiHeadAttention(
+            settings.attention_heads,
+            width // settings.attention_heads,
+            dropout=settings.dropout,
+            seed=next(seeds),
+            name=name,
+        )(normal, normal, use_causal_mask=True)
+        hidden = layers.Add(name=f"{name}_sum")([hidden, dropout(name, change)])
+        name = f"feed_forward_{i}"
+        normal = layers.LayerNormalization(name=f"{name}_norm")(hidden)
+        inner = layers.Dense(4 * width, "gelu", name=f"{name}_inner")(normal)
+        change = layers.Dense(width, name=name)(inner)
+        hidden = layers.Add(name=f"{name}_sum")([hidden, dropout(name, change)])
+    return layers.LayerNormalization(name="norm")(hidden)
