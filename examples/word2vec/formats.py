@@ -6,10 +6,8 @@ its numbers as float32, the lowest byte first, and a line break. The words are
 UTF-8, most frequent first.
 """
 
-import contextlib
 import itertools
 import mmap
-import pathlib
 
 import numpy as np
 
@@ -21,7 +19,7 @@ FILES = {
     "text": "vectors.txt",
     "gensim": "vectors.kv",
 }
-_TEXTS = (".txt", ".vec")
+_LONGEST_WORD = 1000  # bytes
 
 
 def check(kinds):
@@ -93,7 +91,7 @@ def _write_gensim(name, words, counts, vectors):
 
 
 def read(path, limit=None):
-    """Reads a file of either format of word2vec: .txt and .vec are texts.
+    """Reads a file of either format of word2vec; its beginning tells which.
 
     Args:
         path: of the file.
@@ -104,10 +102,9 @@ def read(path, limit=None):
 
     Raises:
         OSError: there is no such file.
-        ValueError: it is in another format, or too short.
+        ValueError: it is in another format, or damaged.
     """
-    path = pathlib.Path(path)
-    with open(path, "rb") as file, contextlib.ExitStack() as stack:
+    with open(path, "rb") as file:
         header = file.readline(100)
         try:
             count, width = map(int, header.split())
@@ -118,40 +115,51 @@ def read(path, limit=None):
                 f"{path} is no file of word vectors: it must begin with a "
                 'line of two numbers, "N width".'
             ) from None
-        count = min(count, limit or count)
-        if path.suffix in _TEXTS:
+        if _is_text(file.readline(_LONGEST_WORD + 40 * width), width):
+            file.seek(len(header))
             rows = _text_rows(file, width)
         else:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            stack.callback(data.close)
             rows = _binary_rows(data, len(header), width)
+        count = min(count, limit or count)
         words, vectors = [], np.empty([count, width], np.float32)
         for i in range(count):
             try:
                 word, vectors[i] = next(rows)
-                words.append(word)
             except (StopIteration, ValueError) as error:
                 raise ValueError(
-                    f"{path} is damaged at word {i + 1} of {count:,}, or not "
-                    f"in the format that its name says: {_TEXTS[0]} and "
-                    f"{_TEXTS[1]} are texts, all others binary."
+                    f"{path} is damaged: there is no word {i + 1:,} of "
+                    f"{count:,} with {width} numbers."
                 ) from error
+            words.append(word)
     return tuple(words), vectors
+
+
+def _is_text(line, width):
+    try:
+        _parse(line, width)
+    except ValueError:
+        return False
+    return True
 
 
 def _text_rows(file, width):
     for line in file:
-        word, *numbers = line.decode().rstrip(" \n").split(" ")
-        if len(numbers) != width:
-            raise ValueError
-        yield word, np.array(numbers, np.float32)
+        yield _parse(line, width)
+
+
+def _parse(line, width):
+    """A word and its numbers; `ValueError` if these are others than `width`."""
+    word, *numbers = line.decode().rstrip(" \n").split(" ")
+    if len(numbers) != width:
+        raise ValueError
+    return word, np.array(numbers, np.float32)
 
 
 def _binary_rows(data, begin, width):
-    while True:
-        end = data.find(b" ", begin)
-        if end < 0 or end + 1 + 4 * width > len(data):
-            raise ValueError
+    while (end := data.find(b" ", begin)) >= 0:
         word = data[begin:end].removeprefix(b"\n")  # There may be none.
         begin = end + 1 + 4 * width
+        if begin > len(data):
+            return
         yield word.decode(), np.frombuffer(data[end + 1 : begin], "<f4")

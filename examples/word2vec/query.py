@@ -17,8 +17,7 @@ flags = program.Flags()
 flags.DEFINE_string(
     "vectors",
     os.path.join(settings.FOLDER, formats.FILES["binary"]),
-    "A file in word2vec's text format, if its name ends with .txt or .vec, "
-    "else in its binary one.",
+    "A file in word2vec's binary or text format.",
 )
 answers.define(flags)
 

@@ -1,0 +1,376 @@
+"""Training of word vectors, on texts of seconds."""
+
+import collections
+import dataclasses
+import math
+import random
+import re
+
+import numpy as np
+import pytest
+
+from examples.common import program
+from examples.corpora import corpus
+from examples.word2vec import (
+    checkpoint,
+    formats,
+    model,
+    query,
+    run,
+    settings,
+    tables,
+    text,
+    train,
+    windows,
+)
+from tests.support.word2vec_reference import Reference
+
+
+def make_settings(**changes):
+    """Settings for a run of seconds; unknown fields fail."""
+    small = {"width": 6, "window": 3, "sample": 0, "batch_size": 7, "epochs": 2}
+    return settings.Settings(**{**small, **changes})
+
+
+def make_text(num_tokens=500, num_words=12, seed=0):
+    """A `Text` whose classes are shuffled, with ends and rare words."""
+    rng = np.random.default_rng(seed)
+    chances = 1 / np.arange(1, num_words + 3)
+    classes = rng.choice(
+        num_words + 2, num_tokens, p=chances / chances.sum()
+    ).astype(np.int32)
+    word_of_class = np.array([0, 1, text._END, 2, text._NO_WORD])
+    word_of_class = np.append(word_of_class, np.arange(3, num_words))
+    words = word_of_class[classes]
+    return text.Text(
+        words=tuple(f"word{i}" for i in range(num_words)),
+        counts=np.bincount(words[words >= 0], minlength=num_words),
+        classes=classes,
+        word_of_class=word_of_class.astype(np.int32),
+    )
+
+
+def test_text_is_that_of_word2vec():
+    words = ["\n", "the", "<unk>", "cat", "<eof>", "\n  ", "</s>"]
+    loaded = corpus.Corpus(
+        words=tuple(words),
+        counts=np.array([9, 8, 7, 6, 5, 4, 3]),
+        train=np.array([1, 3, 0, 3, 2, 1, 5, 4, 3, 6, 1], np.int32),
+        valid=np.zeros(0, np.int32),
+        test=np.zeros(0, np.int32),
+        unknown=2,
+        digest="",
+    )
+    by_line = text.of_corpus(loaded, "line")
+    assert by_line.words == ("the", "cat")
+    assert by_line.counts.tolist() == [8, 6]
+    ids, sentences = by_line.read(0, 99)
+    assert ids.tolist() == [0, 1, 1, 0, 1, 0]
+    assert sentences.tolist() == [0, 0, 1, 1, 3, 4]
+    ids, sentences = text.of_corpus(loaded, "document").read(1, 10)
+    assert ids.tolist() == [1, 1, 0, 1]
+    assert sentences.tolist() == [0, 0, 0, 1]
+    assert by_line.digest == text.of_corpus(loaded, "line").digest
+    shorter = dataclasses.replace(by_line, classes=loaded.train[1:])
+    assert by_line.digest != shorter.digest
+
+
+def test_chances_are_those_of_word2vec():
+    chances = windows.keep_probabilities(np.array([990, 9, 1]), sample=0.01)
+    # word2vec.c: (sqrt(count / (sample * total)) + 1) * sample * total / count
+    assert chances == pytest.approx(
+        [(math.sqrt(990 / 10) + 1) * 10 / 990, 1, 1]
+    )
+    assert windows.keep_probabilities(np.array([5, 1]), 0).tolist() == [1, 1]
+
+
+def pairs_one_by_one(words, sentences, reaches):
+    """Yields (other, middle) by the definition of a window."""
+    for i, reach in enumerate(reaches):
+        for j in range(i - reach, i + reach + 1):
+            if j != i and 0 <= j < len(words) and sentences[i] == sentences[j]:
+                yield words[j], words[i]
+
+
+@pytest.mark.parametrize("num_words", [0, 1, 2, 61])
+def test_windows_against_loops(num_words):
+    rng = np.random.default_rng(num_words)
+    words = rng.integers(9, size=num_words).astype(np.int32)
+    sentences = np.sort(rng.integers(1 + num_words // 7, size=num_words))
+    reaches = rng.integers(1, 6, num_words)
+    order = rng.permutation(num_words)
+    places = windows.neighbours(sentences, reaches, order)
+    expected = collections.Counter(pairs_one_by_one(words, sentences, reaches))
+    contexts, labels = windows.skip_gram(words, *places, rng)
+    assert collections.Counter(zip(contexts, labels, strict=True)) == expected
+    contexts, splits, labels = windows.cbow(words, *places, rng)
+    assert (np.diff(splits) > 0).all()
+    assert splits[0] == 0 and splits[-1] == len(contexts)
+    bags = np.split(contexts, splits[1:-1]) if len(labels) else []
+    found = [
+        (other, label)
+        for bag, label in zip(bags, labels, strict=True)
+        for other in bag
+    ]
+    assert collections.Counter(found) == expected
+    # The middles come in the order asked for.
+    alone = [i for i in order if np.sum(sentences == sentences[i]) > 1]
+    assert labels.tolist() == words[alone].tolist()
+
+
+def test_slices_are_the_whole_text_and_repeat(monkeypatch):
+    monkeypatch.setattr(windows, "SLICE", 64)
+    source = make_text()
+    made = windows.Windows(source, make_settings(sample=0.05))
+    slices = [made.slice(0, i) for i in range(len(made))]
+    assert len(slices) == 8
+    assert sum(s.num_words for s in slices) == source.counts.sum()
+    again, later = made.slice(0, 3), made.slice(1, 3)
+    for array, same in zip(slices[3].examples, again.examples, strict=True):
+        np.testing.assert_array_equal(array, same)
+        assert array.dtype == np.int32
+    assert again.num_words == later.num_words
+    assert again.examples[0].tolist() != later.examples[0].tolist()
+
+
+def test_reaches_and_chances_are_as_often_as_said(monkeypatch):
+    """Of one word only: the sizes of the windows tell their reaches."""
+    monkeypatch.setattr(windows, "SLICE", 1 << 20)
+    classes = np.zeros(200_000, np.int32)
+    word = np.zeros(1, np.int32)
+    source = text.Text(("a",), np.array([len(classes)]), classes, word)
+    chosen = make_settings(architecture="cbow", window=4, sample=0.25)
+    piece = windows.Windows(source, chosen).slice(0, 0)
+    assert piece.num_words == len(classes)
+    sizes, counts = np.unique(np.diff(piece.examples[1]), return_counts=True)
+    shares = dict(zip(sizes.tolist(), counts / counts.sum(), strict=True))
+    for size in 2, 4, 6, 8:
+        assert shares[size] == pytest.approx(0.25, abs=0.01)
+    assert counts.sum() / len(classes) == pytest.approx(0.75, abs=0.01)
+
+
+@pytest.mark.parametrize("optimizer", settings.OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("architecture", "branching"), [("skip_gram", 2), ("cbow", 2), ("cbow", 5)]
+)
+def test_steps_against_the_formulas(optimizer, architecture, branching):
+    source = make_text()
+    chosen = make_settings(
+        optimizer=optimizer, architecture=architecture, branching=branching
+    )
+    trained = model.Model(source.counts, chosen)
+    rng = np.random.default_rng(1)
+    for table in trained.vectors, trained.weights:
+        table.assign(rng.normal(size=table.shape).astype(np.float32))
+    reference = Reference(
+        trained.tree,
+        trained.vectors.numpy(),
+        trained.weights.numpy(),
+        optimizer,
+    )
+    contexts, *splits, labels = (
+        windows.Windows(source, chosen).slice(0, 0).examples
+    )
+    count = 17  # two batches of 7, and one of 3
+    labels = labels[:count]
+    splits = splits[0][: count + 1] if splits else np.arange(count + 1)
+    bags = np.split(contexts[: splits[-1]], splits[1:-1])
+    examples = [contexts[: splits[-1]], labels]
+    if architecture == "cbow":
+        examples.insert(1, splits)
+        assert len({len(bag) for bag in bags}) > 1
+    losses = []
+    for i in range(0, count, chosen.batch_size):
+        batch = slice(i, i + chosen.batch_size)
+        losses += reference.step(bags[batch], labels[batch], 0.05)
+    assert trained.train(examples, 0.05) == pytest.approx(sum(losses), rel=1e-5)
+    for name in "vectors", "weights":
+        np.testing.assert_allclose(
+            getattr(trained, name), getattr(reference, name), atol=2e-5
+        )
+
+
+def test_tables_begin_as_in_word2vec():
+    trained = model.Model(np.array([3, 2, 2, 1]), make_settings(width=50))
+    assert not trained.weights.numpy().any()
+    vectors = trained.vectors.numpy()
+    assert vectors.shape == (4, 50)
+    assert 0.008 < abs(vectors).max() <= 0.01
+
+
+@pytest.fixture(scope="module")
+def corpus_file(tmp_path_factory):
+    """Sentences of which each is about one of three things."""
+    rng = random.Random(0)
+    lines = []
+    for i in range(1500):
+        topic = "abc"[i % 3]
+        words = rng.choices([f"{topic}{k}" for k in range(20)], k=9)
+        lines.append(" ".join(["the", *words]))
+        if i % 50 == 0:
+            lines.append(f"rare{i}")
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def command(*arguments):
+    program.run(train.main, train.flags, ["train", *arguments])
+
+
+@pytest.mark.parametrize("architecture", settings.ARCHITECTURES)
+@pytest.mark.parametrize("optimizer", ["sgd", "rowwise_adagrad"])
+def test_program(corpus_file, tmp_path, capsys, architecture, optimizer):
+    questions = tmp_path / "questions.txt"
+    questions.write_text(": topics\na1 b1 a2 b3\na1 b1 a2 nowhere\n")
+    command(
+        *(f"--corpus={corpus_file}", f"--save_dir={tmp_path}", "--width=16"),
+        *(f"--architecture={architecture}", f"--optimizer={optimizer}"),
+        *("--learning_rate=0.1", "--batch_size=32", "--formats=binary,text"),
+        *("--epochs=8", "--neighbours=a1,c5,d1", "--num_neighbours=5"),
+        f"--questions={questions}",
+    )
+    out = capsys.readouterr().out
+    losses = re.findall(r"epoch \d/8 100%  loss ([\d.]+)", out)
+    # log 60 = 4.1 for a word of any topic, log 20 = 3.0 for one of the right.
+    assert float(losses[-1]) < min(float(losses[0]), 3.4)
+    # All five nearest are about the same thing.
+    for name in "a1", "c5":
+        (line,) = re.findall(rf"^  {name}  (.*)$", out, re.M)
+        assert re.sub(r"[\d. ]", "", line) == 5 * name[0]
+    assert "d1  (not among these 61 words)" in out
+    assert re.search(r"in all  +\d+\.\d%  \d of 1, 1 skipped", out)
+    words, vectors = formats.read(tmp_path / "vectors.bin")
+    same_words, same_vectors = formats.read(tmp_path / "vectors.txt")
+    assert words == same_words and words[0] == "the" and len(words) == 61
+    np.testing.assert_array_equal(vectors, same_vectors)
+    program.run(
+        query.main,
+        query.flags,
+        ["query", f"--vectors={tmp_path}/vectors.txt", "--neighbours=a1"],
+    )
+    assert re.search(r"^  a1  a\d+ [01]\.\d\d", capsys.readouterr().out, re.M)
+
+
+def values(job):
+    return {
+        name: variable.numpy() for name, variable in job.model.variables.items()
+    }
+
+
+@pytest.mark.parametrize("architecture", settings.ARCHITECTURES)
+def test_resumed_run_ends_with_the_same_bits(
+    corpus_file, tmp_path, monkeypatch, architecture
+):
+    monkeypatch.setattr(windows, "SLICE", 4000)
+    chosen = make_settings(
+        corpus=str(corpus_file), architecture=architecture, batch_size=300
+    )
+    whole = run.prepare(chosen, tmp_path / "whole")
+    whole.train()
+    assert whole.state.epochs_done == chosen.epochs
+    num_slices = len(windows.Windows(whole.text, chosen))
+    for _ in range(chosen.epochs * num_slices):
+        job = run.prepare(chosen, tmp_path / "parts", resume=True)
+        job.train(deadline=-math.inf)  # stops after a slice
+    assert num_slices > 2
+    assert job.state == whole.state
+    for name, value in values(whole).items():
+        np.testing.assert_array_equal(values(job)[name], value)
+    # A finished run is as it was.
+    job = run.prepare(chosen, tmp_path / "parts", resume=True)
+    job.train()
+    np.testing.assert_array_equal(
+        job.model.vectors.numpy(), whole.model.vectors.numpy()
+    )
+
+
+def test_interrupted_save_leaves_the_earlier_run(
+    corpus_file, tmp_path, monkeypatch
+):
+    chosen = make_settings(corpus=str(corpus_file), epochs=1)
+    job = run.prepare(chosen, tmp_path)
+    job.train(deadline=-math.inf)
+    before = values(job)
+
+    def fail(file, variable):
+        file.write(b"half a table")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "write", fail)
+        job.model.vectors.assign(0 * job.model.vectors)
+        with pytest.raises(KeyboardInterrupt):
+            job._save()
+    again = run.prepare(chosen, tmp_path, resume=True)
+    for name, value in values(again).items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_tables_are_moved_in_blocks(tmp_path, monkeypatch):
+    import tensorflow as tf
+
+    monkeypatch.setattr(tables, "_BLOCK", 100)
+    rng = np.random.default_rng(0)
+    for array in (
+        rng.normal(size=[23, 7]).astype(np.float32),
+        rng.normal(size=23).astype(np.float32),
+        np.int64(12),
+    ):
+        variable = tf.Variable(array)
+        with open(tmp_path / "table.npy", "wb") as file:
+            tables.write(file, variable)
+        np.testing.assert_array_equal(np.load(tmp_path / "table.npy"), array)
+        other = tf.Variable(tf.zeros_like(variable))
+        with open(tmp_path / "table.npy", "rb") as file:
+            tables.read(file, other)
+        np.testing.assert_array_equal(other.numpy(), array)
+    vectors = tf.Variable(rng.normal(size=[23, 7]).astype(np.float32))
+    np.testing.assert_array_equal(
+        tables.first_rows(vectors, 11), vectors.numpy()[:11]
+    )
+    assert [len(block) for block in tables.blocks(vectors)] == 7 * [3] + [2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--corpus=nowhere"], "no such file or folder"),
+        (["--min_count=1"], "--min_count=1: must be at least 2"),
+        (["--min_count=1000000"], "--min_count"),
+        (["--window=0"], "--window=0: must be at least 1"),
+        (["--sample=-1"], "--sample=-1.0: must be at least 0"),
+        (["--encoding=klingon"], "--encoding=klingon: not an encoding"),
+        (["--formats=binary,pickle"], "--formats=pickle: must be of binary"),
+        (["--questions=nowhere"], "nowhere"),
+        (["--max_minutes=1e-9"], "over before the first step"),
+        (["--optimizer=sgd", "--learning_rate=1e9"], "lower --learning_rate"),
+    ],
+)
+def test_errors_are_one_line(corpus_file, tmp_path, arguments, message):
+    with pytest.raises(SystemExit) as error:
+        command(f"--corpus={corpus_file}", f"--save_dir={tmp_path}", *arguments)
+    assert re.match(rf"\s?error: .*{re.escape(message)}", str(error.value))
+    assert "\n" not in str(error.value).strip()
+
+
+def test_other_settings_and_texts_are_not_resumed(corpus_file, tmp_path):
+    flags = [f"--save_dir={tmp_path}", "--width=6", "--epochs=1", "--resume"]
+    command(f"--corpus={corpus_file}", *flags)
+    command(f"--corpus={corpus_file}", *flags[:1], "--resume")
+    with pytest.raises(SystemExit, match=r"--window: 5 before, 2 now$"):
+        command(f"--corpus={corpus_file}", *flags, "--window=2")
+    changed = tmp_path / "changed.txt"
+    changed.write_text(corpus_file.read_text() + "\na1 a2")
+    chosen = checkpoint.load(tmp_path).settings
+    run.prepare(chosen, tmp_path, resume=True)
+    corpus_text = corpus_file.read_text()
+    try:
+        corpus_file.write_text(changed.read_text())
+        with pytest.raises(ValueError, match="the text itself has changed"):
+            run.prepare(chosen, tmp_path, resume=True)
+    finally:
+        corpus_file.write_text(corpus_text)
+    (tmp_path / checkpoint.FILE).write_bytes(b"PK")
+    with pytest.raises(ValueError, match="is damaged"):
+        run.prepare(chosen, tmp_path, resume=True)
