@@ -109,8 +109,9 @@ class Model:
     def _cbow_step(self, contexts, splits, labels):
         """One step on the windows that these splits bound.
 
-        The gradient of a word is that of the mean: divided by the number of
-        words in the window, as in gensim; word2vec.c does not divide it.
+        The gradient of a word is that of the mean, divided by the number of
+        words in the window. word2vec.c and gensim do not divide it (İrsoy,
+        Benton and Stratos, 2021: Corrected CBOW Performs as well as Skip-gram).
         """
         windows = tf.repeat(tf.range(tf.size(labels)), splits[1:] - splits[:-1])
         words, places = tf.unique(contexts[splits[0] : splits[-1]])

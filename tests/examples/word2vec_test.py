@@ -5,6 +5,7 @@ import dataclasses
 import math
 import random
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from examples.word2vec import (
     checkpoint,
     formats,
     model,
+    progress,
     query,
     run,
     settings,
@@ -118,14 +120,21 @@ def test_windows_against_loops(num_words):
     assert labels.tolist() == words[alone].tolist()
 
 
-def test_slices_are_the_whole_text_and_repeat(monkeypatch):
+def test_slices_are_the_whole_text_and_repeat(tmp_path, monkeypatch):
     monkeypatch.setattr(windows, "SLICE", 64)
     source = make_text()
-    made = windows.Windows(source, make_settings(sample=0.05))
+    made_with = make_settings(sample=0.05)
+    made = windows.Windows(source, made_with)
     slices = [made.slice(0, i) for i in range(len(made))]
     assert len(slices) == 8
     assert sum(s.num_words for s in slices) == source.counts.sum()
-    again, later = made.slice(0, 3), made.slice(1, 3)
+    # Not all of a text needs to be in memory.
+    np.save(tmp_path / "ids.npy", source.classes)
+    on_disk = dataclasses.replace(
+        source, classes=np.load(tmp_path / "ids.npy", mmap_mode="r")
+    )
+    again = windows.Windows(on_disk, made_with).slice(0, 3)
+    later = made.slice(1, 3)
     for array, same in zip(slices[3].examples, again.examples, strict=True):
         np.testing.assert_array_equal(array, same)
         assert array.dtype == np.int32
@@ -283,6 +292,18 @@ def test_resumed_run_ends_with_the_same_bits(
     np.testing.assert_array_equal(
         job.model.vectors.numpy(), whole.model.vectors.numpy()
     )
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_progress(monkeypatch, capsys, is_terminal):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    clock = iter(range(0, 100, 20))  # seconds
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    shown = progress.Progress(num_words=24_000)
+    shown.update("epoch 1/3", 0.25, 7.5, 2000)
+    line = "epoch 1/3  25%  loss 7.500  50 words/s  7.3 min left"
+    written = capsys.readouterr().out
+    assert written == (f"\r{line}\033[K" if is_terminal else f"{line}\n")
 
 
 def test_interrupted_save_leaves_the_earlier_run(

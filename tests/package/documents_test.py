@@ -25,6 +25,8 @@ _INDENTED = re.compile(r"(?<=\n\n)(?:    .*\n)+")
 _INLINE = re.compile(r"`([^`]+)`")
 _RUN = re.compile(r"bazel run (?:-c opt )?//([\w/]*):?(\w*)(?: -- (.*))?")
 _TREE = "python -m tf_hsm "
+# Of the targets of the root that are not in examples/language_model.
+_ALIASES = {"word2vec": ("examples/word2vec", "train")}
 # Of benchmarks whose target has another name.
 _FOLDERS = {"topk": "top_k"}
 
@@ -101,7 +103,10 @@ def test_commands_have_the_flags_of_their_programs():
         if match is None or command in checked or match[3] == "--help":
             continue
         checked.add(command)
-        folder, name = match[1] or "examples/language_model", match[2]
+        folder, name = match[1], match[2]
+        if not folder:
+            default = "examples/language_model", name
+            folder, name = _ALIASES.get(name, default)
         assert not wrong_flags(folder, name, shlex.split(match[3] or "")), (
             command
         )
