@@ -9,6 +9,7 @@ each text, and lie in a cache: ~/.cache/tf_hsm/corpora, or below
 $XDG_CACHE_HOME.
 """
 
+import resource
 import sys
 import time
 
@@ -44,6 +45,16 @@ def main():
     size = sum(path.stat().st_size for path in loaded.folder.iterdir())
     seconds = duration(time.monotonic() - begin)
     print(f"{size / 1e6:,.1f} MB in {loaded.folder}; {seconds}.")
+    own, others = (
+        resource.getrusage(who).ru_maxrss / 1e6
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    print(
+        f"Memory at the peak: {own:.2f} GB, and in each process that read for "
+        f"it at most {others:.2f} GB."
+        if others
+        else f"Memory at the peak: {own:.2f} GB."
+    )
 
 
 if __name__ == "__main__":
