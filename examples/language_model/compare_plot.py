@@ -74,7 +74,7 @@ def curves(path, results):
             if len(runs) > 1:
                 axes.fill_between(minutes, low, high, alpha=0.2, linewidth=0)
             ends.append((middle[-1], name, line.get_color()))
-            lowest = min(lowest, *middle)
+            lowest = min(lowest, *low)
         # The first one, before any step, would take all the room.
         highest = max(
             run["curve"][1][1] for runs in results.values() for run in runs
