@@ -113,13 +113,15 @@ class Model:
         words in the window. word2vec.c and gensim do not divide it (İrsoy,
         Benton and Stratos, 2021: Corrected CBOW Performs as well as Skip-gram).
         """
-        windows = tf.repeat(tf.range(tf.size(labels)), splits[1:] - splits[:-1])
-        words, places = tf.unique(contexts[splits[0] : splits[-1]])
+        sizes = splits[1:] - splits[:-1]
+        windows = tf.repeat(tf.range(tf.size(sizes)), sizes)
+        contexts = contexts[splits[0] : splits[-1]]
+        words, places = tf.unique(contexts)
         # Reads these rows only; a read of the variable would copy it.
         rows = tf.gather(self.vectors, words)
+        means = tf.sparse.segment_mean(rows, places, windows)
         with tf.GradientTape() as tape:
-            tape.watch(rows)
-            means = tf.sparse.segment_mean(rows, places, windows)
+            tape.watch(means)
             losses = tf_hsm.hierarchical_softmax_train_step(
                 self.weights,
                 None,
@@ -129,8 +131,9 @@ class Model:
                 self._optimizer,
                 loss_weights=1.0,
             )
-        gradient = tape.gradient(losses, rows)
-        self._optimizer.apply(
-            [tf.IndexedSlices(gradient, words)], [self.vectors]
-        )
+        gradient = tape.gradient(losses, means)
+        gradient /= tf.cast(sizes, gradient.dtype)[:, tf.newaxis]
+        # The optimizer sums those of a word that is in several windows.
+        slices = tf.IndexedSlices(tf.gather(gradient, windows), contexts)
+        self._optimizer.apply([slices], [self.vectors])
         return losses

@@ -65,13 +65,13 @@ flags.DEFINE_enum(
 flags.DEFINE_float(
     "learning_rate",
     _DEFAULT.learning_rate,
-    "At the start; it falls linearly to a ten-thousandth. 0: 0.1, or with "
+    "At the start; it falls linearly to a ten-thousandth. 0: 0.2, or with "
     "--optimizer=sgd word2vec's: 0.025 for skip_gram, 0.05 for cbow.",
 )
 flags.DEFINE_integer(
     "batch_size",
     _DEFAULT.batch_size,
-    "Predictions in one step, whose changes are added up. 0: 1024, or 256 with "
+    "Predictions in one step, whose changes are added up. 0: 4096, or 256 with "
     "--optimizer=sgd, which diverges with more.",
 )
 flags.DEFINE_integer("epochs", _DEFAULT.epochs, "Passes over the text.")
