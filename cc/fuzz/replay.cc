@@ -1,6 +1,7 @@
 // Runs a fuzz target over files, which may be folders of them: a test of its
 // corpus with any compiler, without libFuzzer.
 
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -34,6 +35,6 @@ int main(int argc, char** argv) {
     }
   }
   for (const auto& path : paths) Run(path);
-  std::printf("%zu inputs, %d checks\n", paths.size(), tf_hsm::checks);
+  std::printf("%zu inputs, %" PRId64 " checks\n", paths.size(), tf_hsm::checks);
   return paths.empty() ? EXIT_FAILURE : EXIT_SUCCESS;
 }

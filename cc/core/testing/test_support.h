@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -209,7 +210,7 @@ inline void Reversed(int64_t count, const std::function<void(int64_t)>& work) {
 }
 
 inline int failures = 0;
-inline int checks = 0;
+inline int64_t checks = 0;  // a fuzzer makes more than 2^31
 
 inline void Near(double got, double want, double tolerance,
                  const std::string& what) {
@@ -276,7 +277,7 @@ inline double ChiSquare(const std::vector<double>& counts,
 
 // Prints the count of checks; returns the exit status of the test.
 inline int Summarize() {
-  std::printf("%d checks, %d failed\n", checks, failures);
+  std::printf("%" PRId64 " checks, %d failed\n", checks, failures);
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
