@@ -60,7 +60,13 @@ def made(root, name, make):
 def _locked(root, name, flags=0):
     """Holds the lock of the folder `name`; raises `OSError` if it cannot."""
     with open(root / f".{name}.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | flags)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if flags & fcntl.LOCK_NB:
+                raise
+            print("Another process reads it; waiting ...", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -70,10 +76,10 @@ def _remove_abandoned(root):
         name = folder.name.removeprefix(_UNFINISHED)
         # In use: it cannot be locked.
         with (
-            contextlib.suppress(OSError),
+            contextlib.suppress(BlockingIOError, PermissionError),
             _locked(root, name, fcntl.LOCK_NB),
         ):
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_to_disk(folder):

@@ -16,6 +16,7 @@ files are kept and used again as long as the text stays the same.
 import dataclasses
 import functools
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -179,9 +180,9 @@ def load(options, cache_root=None, num_processes=None):
             source.format,
             source.state(),
             [
-                (name, pathlib.Path(name).stat().st_mtime_ns)
-                for name in named_files
-                if name
+                (name, status.st_size, status.st_mtime_ns)
+                for name in filter(None, named_files)
+                for status in [os.stat(name)]
             ],
         ]
     )

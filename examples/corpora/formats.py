@@ -2,8 +2,9 @@
 
 import dataclasses
 import os
-import pathlib
 import re
+
+from examples.corpora import unpacking
 
 UNKNOWN = "<unk>"
 END_OF_DOCUMENT = "<eof>"
@@ -95,6 +96,7 @@ _PART_NAMES = {
     "test": re.compile(r"(^|[._-])test($|[._-])"),
 }
 _LOOKED_AT = 1 << 20
+_FEW_FILES = 10
 
 
 def recognise(source, paths):
@@ -117,8 +119,10 @@ def recognise(source, paths):
     if all(_EUROPARL.search(name) for name in paths):
         return "lines"
     if len(paths) > 1:
-        is_split = all(_of_part(paths, part) for part in PARTS)
-        return "parts" if is_split else "documents"
+        if _parts(paths):
+            return "parts"
+        _refuse_half(source, paths)
+        return "documents"
     ((_, path),) = paths.items()
     return "text8" if _is_one_line(path) else "documents"
 
@@ -139,7 +143,14 @@ def parts_of(name, source, paths):
     if name == "one_billion_words":
         result = _shards(paths)
     elif name == "parts":
-        result = {part: _of_part(paths, part) for part in PARTS}
+        result = _parts(paths)
+        if len(result) > 1:
+            raise ValueError(
+                f"--corpus={source} has several texts in parts, such as "
+                f"{' and '.join(sorted(result)[:2])}: give one of them by a "
+                "pattern of its files."
+            )
+        (result,) = result.values() or [dict.fromkeys(PARTS, ())]
     else:
         languages = {match[1] for n in paths if (match := _EUROPARL.search(n))}
         if len(languages) > 1:
@@ -179,23 +190,51 @@ def _shards(paths):
     return result
 
 
-def _of_part(paths, part):
-    """The files of a part in the source's own folder, by their names."""
+def _parts(paths):
+    """The texts that have all three parts.
+
+    Returns:
+        `{pattern: {part: {name: path}}}`: of a text, the names of the files
+        differ by the name of their part and by numbers alone.
+    """
+    result = {}
+    for part, pattern in _PART_NAMES.items():
+        for name, path in paths.items():
+            plain = _PACKED.sub("", name)
+            if "/" not in name and pattern.search(plain):
+                of_text = re.sub(r"\d+", "#", pattern.sub("*", plain, count=1))
+                result.setdefault(of_text, {}).setdefault(part, {})[name] = path
     return {
-        name: path
-        for name, path in paths.items()
-        if "/" not in name and _PART_NAMES[part].search(_PACKED.sub("", name))
+        of_text: parts
+        for of_text, parts in result.items()
+        if len(parts) == len(PARTS)
     }
+
+
+def _refuse_half(source, paths):
+    """Raises `ValueError` if few files are a text that lacks a part."""
+    if len(paths) > _FEW_FILES:
+        return
+    found = {
+        part
+        for part, pattern in _PART_NAMES.items()
+        if any(pattern.search(_PACKED.sub("", name)) for name in paths)
+    }
+    if "train" in found and len(found) == 2:
+        (missing,) = set(PARTS) - found
+        raise ValueError(
+            f"--corpus={source} has files named {' and '.join(sorted(found))}, "
+            f"and none named {missing}: add it, or pass --format=documents to "
+            "divide them all anew."
+        )
 
 
 def _is_one_line(path):
     """Whether a file begins with a long line of words, as text8 does."""
-    size = pathlib.Path(path).stat().st_size
-    with open(path, "rb") as file:
-        data = file.read(_LOOKED_AT)
+    data = unpacking.beginning(path, _LOOKED_AT)
     # Text8 ends without a line break; one made by hand may have one.
     return (
-        size > 1000
+        len(data) > 1000
         and b"\n" not in data.rstrip(b"\n")
         and b" " in data
         and not data.translate(None, b"abcdefghijklmnopqrstuvwxyz \n")

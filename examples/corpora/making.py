@@ -42,6 +42,7 @@ def make(options, source, rules, num_processes, folder):
         OSError: there is no room.
         ValueError: see `corpus.load`.
     """
+    state = source.state()
     documents = _divide(_documents(options, source, folder), source, rules)
     chunks = [
         (part, chunk)
@@ -84,6 +85,10 @@ def make(options, source, rules, num_processes, folder):
             part: num_unknown[part] / num_tokens[part] for part in formats.PARTS
         },
     }
+    if source.state() != state:
+        raise OSError(
+            f"--corpus={options.corpus} changed while it was read: begin again."
+        )
     with open(folder / "corpus.json", "w", encoding="utf-8") as file:
         json.dump(about, file, indent=1)
     for path in folder.glob(f"{_UNPACKED}*"):
@@ -149,7 +154,7 @@ def _data_set(options, source, folder):
     progress = Progress("Reading the data set", None, "texts")
     files = {}
     try:
-        for part, text in data_sets.texts(source, options.field):
+        for part, text in data_sets.texts(source, options):
             if part not in files:
                 path = folder / f"{_UNPACKED}{part}"
                 files[part] = open(path, "w", encoding="utf-8")  # noqa: SIM115
@@ -180,7 +185,8 @@ def _divide(parts, source, rules):
     if len(documents) < HELD_OUT_EVERY:
         documents = pieces.blocks(documents, _NUM_BLOCKS, rules.by_lines)
     order = sorted(
-        documents, key=lambda d: hashlib.sha256(d.name.encode()).digest()
+        documents,
+        key=lambda d: hashlib.sha256(os.fsencode(d.name)).digest(),
     )
     valid = set(order[::HELD_OUT_EVERY])
     test = set(order[HELD_OUT_EVERY // 2 :: HELD_OUT_EVERY])

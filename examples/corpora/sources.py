@@ -78,6 +78,8 @@ def find(corpus, format_name, cache_root):
     """
     if corpus in NAMED:
         return _standard_library(corpus)
+    if not corpus:
+        raise FileNotFoundError("--corpus=: give a file, a folder or a name.")
     kind, _, name = corpus.partition(":")
     if is_name(corpus) and kind == "debian":
         return _debian(name)
@@ -88,8 +90,10 @@ def find(corpus, format_name, cache_root):
         found = sorted(
             filter(os.path.isfile, glob.glob(corpus, recursive=True))
         )
-        # By their whole paths: two may have one name.
-        paths = {name: name for name in found}
+        folder = (
+            os.path.commonpath(map(os.path.dirname, found)) if found else ""
+        )
+        paths = {os.path.relpath(path, folder): path for path in found}
     elif os.path.isdir(corpus):
         paths = _visible_files(pathlib.Path(corpus))
     elif os.path.isfile(corpus):

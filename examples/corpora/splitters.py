@@ -174,10 +174,10 @@ class Tokenizers(Splitter):
     def __init__(self, path):
         """Loads a `.json` file."""
         self._model = _optional("tokenizers").Tokenizer.from_file(path)
-        self.vocabulary = [
-            self._model.id_to_token(i)
-            for i in range(self._model.get_vocab_size())
-        ]
+        # Those are for batches of sentences.
+        self._model.no_truncation()
+        self._model.no_padding()
+        self.vocabulary = list(self._model.get_vocab())
 
     def lines(self, lines):
         """Returns the tokens of each line."""

@@ -27,7 +27,7 @@ def define(flags, default=None):
         f"{', '.join(sources.NAMED)}; debian:NAME, what an installed package "
         f"of Debian has ({', '.join(debian.NAMES)}); synthetic:NAME, made of "
         f"pseudo-words ({', '.join(synthetic.NAMES)}, and a fraction, as in "
-        "text8:0.01). Files may be packed with gzip, bzip2, xz or zstd.",
+        "text8:0.01). Files may be packed with gzip, bzip2 or xz.",
     )
     flags.DEFINE_string(
         "format",

@@ -20,33 +20,30 @@ def _open_plain(path):
 
 def _open_zstd(path):
     try:
-        from compression import zstd  # Python 3.14
+        from compression import zstd
     except ImportError:
-        try:
-            import zstandard as zstd
-        except ImportError:
-            raise ValueError(
-                f"{path} is packed with zstd: pip install zstandard, or "
-                "unpack it first."
-            ) from None
+        raise ValueError(
+            f"{path} is no text: it looks like zstd, which Python reads from "
+            "3.14 on: unpack it first."
+        ) from None
     return zstd.open(path, "rb")
 
 
 @contextlib.contextmanager
 def _open_zip(path):
     try:
-        archive = zipfile.ZipFile(path)
+        with zipfile.ZipFile(path) as archive:
+            names = [i.filename for i in archive.infolist() if not i.is_dir()]
+            if len(names) != 1:
+                raise ValueError(
+                    f"{path} is no text: it looks like zip (or docx, xlsx, "
+                    f"epub) with {len(names)} files: unpack it first."
+                )
+            file = archive.open(names[0])
     except _DAMAGED as error:
         raise _damaged(path, error) from error
-    with archive:
-        names = [i.filename for i in archive.infolist() if not i.is_dir()]
-        if len(names) != 1:
-            raise ValueError(
-                f"{path} is no text: it looks like zip (or docx, xlsx, epub) "
-                f"with {len(names)} files: unpack it first."
-            )
-        with archive.open(names[0]) as file:
-            yield file
+    with file:
+        yield file
 
 
 _OPENERS = (
@@ -57,7 +54,14 @@ _OPENERS = (
     (b"PK\x03\x04", _open_zip),
 )
 # What damaged files raise, all of it.
-_DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+_DAMAGED = (
+    EOFError,
+    OSError,
+    RuntimeError,  # of a zip that needs a password, or another Python
+    lzma.LZMAError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
 
 
 def is_plain(path, encoding):
@@ -86,6 +90,8 @@ def unpack(path, encoding, output):
         while not done:
             try:
                 data = file.read(_BLOCK)
+            except TimeoutError:
+                raise  # that of the command
             except _DAMAGED as error:
                 raise _damaged(path, error) from error
             beginning = beginning or data[:1024]
@@ -108,6 +114,16 @@ def unpack(path, encoding, output):
 
 def _damaged(path, error):
     return ValueError(f"{path} is damaged: {error}")
+
+
+def beginning(path, size):
+    """The first bytes of a file, unpacked; fewer if it is damaged."""
+    with (
+        contextlib.suppress(ValueError, *_DAMAGED),
+        (_opener(path) or _open_plain)(path) as file,
+    ):
+        return file.read(size)
+    return b""
 
 
 def text_begin(path):

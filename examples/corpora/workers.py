@@ -1,11 +1,13 @@
 """Calls of one function, in several processes."""
 
-import concurrent.futures
+import collections
 import contextlib
+import functools
+import itertools
 import multiprocessing
 import os
 import signal
-import threading
+from multiprocessing import resource_tracker
 
 
 def num_processors():
@@ -17,49 +19,91 @@ def num_processors():
 def mapping(start, arguments, num_processes):
     """Yields a `map(function, tasks)` whose results come in order.
 
+    A process has one task or one result at a time, so that memory does not grow
+    where results are taken slowly.
+
     Args:
         start: called first, in each process; makes what the function needs.
         arguments: of `start`.
         num_processes: 1: this process does it.
+
+    Raises:
+        OSError: from the map, if a process was killed.
     """
     if num_processes == 1:
         start(*arguments)
         yield map
         return
+    with contextlib.ExitStack() as stack:
+        pipes = [
+            stack.enter_context(_process(start, arguments))
+            for _ in range(num_processes)
+        ]
+        yield functools.partial(_map, pipes)
+
+
+@contextlib.contextmanager
+def _process(start, arguments):
+    """Yields a pipe to a process, which is killed at the end."""
     # Not a fork: this process may have threads, such as TensorFlow's.
-    executor = concurrent.futures.ProcessPoolExecutor(
-        num_processes,
-        multiprocessing.get_context("spawn"),
-        _start_process,
-        (start, arguments),
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(
+        target=_work, args=(theirs, start, arguments), daemon=True
     )
-
-    def run(function, tasks):
-        # Ctrl-C goes to all processes; those that are started here keep it
-        # blocked, and this one ends them.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return executor.map(function, tasks)
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
+    # Ctrl-C goes to all processes; those that are started here keep it blocked,
+    # and this one ends them. What starts now would unblock it.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield run
-    except BaseException:
-        # What is being done would be waited for.
-        for process in list(executor._processes.values()):
-            process.kill()
-        raise
+        process.start()
     finally:
-        executor.shutdown(cancel_futures=True)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        ours.close()
+        process.kill()
+        process.join()
 
 
-def _start_process(start, arguments):
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    start(*arguments)
+def _map(pipes, function, tasks):
+    tasks = iter(tasks)
+    busy = collections.deque()
+    # A task for each, then the next for the one that is done.
+    for pipe, task in zip(pipes, tasks, strict=False):
+        pipe.send((function, task))
+        busy.append(pipe)
+    while busy:
+        pipe = busy.popleft()
+        try:
+            result, error = pipe.recv()
+        except EOFError:
+            raise OSError(
+                "A process that reads was killed; is memory short? One process "
+                "needs less: bazel run //:read -- --processes=1 ..."
+            ) from None
+        if error:
+            raise error
+        for task in itertools.islice(tasks, 1):
+            pipe.send((function, task))
+            busy.append(pipe)
+        yield result
 
 
-def _end_with_parent():
-    """Ends this process when the one that started it was killed."""
-    multiprocessing.parent_process().join()
-    os._exit(1)
+def _work(pipe, start, arguments):
+    """What a process does, until the other end of the pipe is closed."""
+    with contextlib.suppress(EOFError, OSError):
+        error = _outcome(start, *arguments)[1]
+        while True:
+            function, task = pipe.recv()
+            pipe.send((None, error) if error else _outcome(function, task))
+
+
+def _outcome(function, *arguments):
+    """The result of a call, or None, and the error, or None."""
+    try:
+        return function(*arguments), None
+    except Exception as error:
+        return None, error

@@ -1,7 +1,7 @@
 """Trains the same model with one head after another, for exactly as long each.
 
-The time is that of training steps: reading, building the graph and validation
-do not count. The learning rate falls with the time, not with the steps, so that
+The time is that of training steps: building the graph and validation do not
+count. The learning rate falls with the time, not with the steps, so that
 no head has to be timed before it is trained.
 """
 

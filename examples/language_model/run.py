@@ -203,10 +203,10 @@ class Job:
                     callbacks.StopIfDiverged(),
                     progress,
                     self._clock,
-                    callbacks.Checkpoint(self._save, save_every),
                     validation.Every(
                         validate_every, self._clock, self._validate
                     ),
+                    callbacks.Checkpoint(self._save, save_every),
                     callbacks.StopAt(deadline),
                 ],
             )

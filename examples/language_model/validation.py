@@ -11,7 +11,7 @@ from examples.language_model import recurrent
 
 
 class Clock(keras.callbacks.Callback):
-    """The time of training steps: without reading, validation, checkpoints.
+    """The time of training steps: without validation and checkpoints.
 
     The step that may build the graph, the first of each `fit`, does not count.
 

@@ -112,6 +112,28 @@ def test_folders_with_parts(tmp_path, load, names):
     assert load(folder, min_count=1).counts[-1] >= 1
 
 
+def test_parts_that_are_not_clear(tmp_path, load):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for i, name in enumerate(("train", "test", "train_test")):
+        (folder / f"{name}.txt").write_text("\n".join(sentences(300, i)))
+    message = "files named test and train, and none named valid: add it"
+    with pytest.raises(ValueError, match=message):
+        load(folder)
+    # A file is in one part at most.
+    (folder / "valid.txt").write_text("\n".join(sentences(100, 3)))
+    loaded = load(folder)
+    assert loaded.format == "parts"
+    assert text(loaded, "train").count("<eos>") == 300
+    # A pattern is a folder of its files.
+    for i, name in enumerate(("train", "valid", "test")):
+        (folder / f"char.{name}.txt").write_text("\n".join(sentences(90, i)))
+    with pytest.raises(ValueError, match="several texts in parts, such as"):
+        load(folder)
+    few = load(folder / "char.*.txt", min_count=3)
+    assert few.format == "parts"
+
+
 def test_one_billion_words(tmp_path, load):
     root = tmp_path / "1-billion-word"
     train = root / "training-monolingual.tokenized.shuffled"
@@ -254,11 +276,11 @@ def test_tf_records(tmp_path, load):
             writer.write(example(ids=tf.train.Feature(int64_list=ids)))
     assert {"0", "6", "<eos>"} < set(load(path, field="ids").words)
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(ValueError, match=r"damaged, or no TFRecord"):
+    with pytest.raises(ValueError, match=r"damaged, or no tfrecord"):
         load(path, field="ids")
     with tf.io.TFRecordWriter(str(path)) as writer:
         writer.write(example(text=of_bytes(b"\xff")))
-    with pytest.raises(ValueError, match="bytes that are no UTF-8"):
+    with pytest.raises(ValueError, match="bytes that are no utf-8"):
         load(path)
 
 

@@ -1,6 +1,7 @@
 """The two passes: the ids of a plain reader, whatever cuts, kills, threads."""
 
 import collections
+import contextlib
 import hashlib
 import itertools
 import os
@@ -22,6 +23,7 @@ from examples.corpora import (
     formats,
     making,
     tokenizer,
+    workers,
 )
 
 LETTERS = "aeiou bcdf\tgh\n\n    klé我ไ.(_1'\r\n"
@@ -303,29 +305,56 @@ def _processes_with(text):
 
 
 def test_ctrl_c_ends_all_processes(tmp_path):
+    """Also while results are large, at any moment."""
     path = tmp_path / "text"
-    write(path, 1_500_000)
+    with open(path, "w") as file:
+        for i in range(400_000):
+            file.write(f"word{i} word{i} once{i}\n")
     script = tmp_path / "read.py"
     script.write_text(
         "import sys; from examples.corpora import corpus, making\n"
-        "making._CHUNK = 100_000\n"
+        "making._CHUNK = 1_000_000\n"
         "if __name__ == '__main__':\n"
         "    print('begin', flush=True)\n"
         "    options = corpus.Options(sys.argv[1], tokens='words')\n"
         "    corpus.load(options, sys.argv[2], 2)\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, script, path, tmp_path / "cache"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-        start_new_session=True,
-    )
-    process.stdout.readline()
-    time.sleep(0.8)
-    # The terminal sends it to all.
-    os.killpg(process.pid, signal.SIGINT)
-    _, error = process.communicate(timeout=20)
-    assert error.count(b"Traceback") == 1
-    assert b"KeyboardInterrupt" in error
-    assert not list((tmp_path / "cache").glob(".unfinished*"))
+    rng = random.Random(3)
+    interrupted = 0
+    for i in range(6):
+        process = subprocess.Popen(
+            [sys.executable, script, path, tmp_path / f"cache{i}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.getcwd()},
+            start_new_session=True,
+        )
+        process.stdout.readline()
+        time.sleep(rng.uniform(0.1, 2.0))
+        # The terminal sends it to all.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+        assert error.count(b"Traceback") <= 1
+        interrupted += b"KeyboardInterrupt" in error
+        assert not list((tmp_path / f"cache{i}").glob(".unfinished*"))
+    assert interrupted
+
+
+def test_a_process_that_is_killed_is_named(tmp_path):
+    with (
+        pytest.raises(OSError, match="A process that reads was killed"),
+        workers.mapping(print, [], 2) as run,
+    ):
+        # Ends the process at once, as a kill does.
+        list(run(os._exit, [1]))
+
+
+def test_results_come_in_order_and_errors_come_through():
+    with workers.mapping(int, [], 3) as run:
+        assert list(run(abs, range(-20, 0))) == list(range(20, 0, -1))
+    with (
+        workers.mapping(int, ["none"], 2) as run,
+        pytest.raises(ValueError, match="invalid literal"),
+    ):
+        list(run(abs, [1]))

@@ -189,13 +189,18 @@ def test_packed_files_are_the_text(tmp_path, load, pack):
     assert not list(loaded.folder.glob("unpacked*"))
 
 
-def test_zstd(tmp_path, load):
-    zstandard = pytest.importorskip("zstandard")
-    path = tmp_path / "corpus"
-    path.write_text(SENTENCES)
-    digest = load(path).digest
-    path.write_bytes(zstandard.compress(SENTENCES.encode()))
-    assert load(path).digest == digest
+def test_a_packed_text8_is_text8(tmp_path, load):
+    text = "a ba ba once " * 300 + "seldom"
+    path = tmp_path / "text8"
+    path.write_text(text)
+    plain = load(path)
+    assert plain.format == "text8"
+    path.write_bytes(gzip.compress(text.encode()))
+    packed = load(path)
+    assert (packed.format, packed.digest) == ("text8", plain.digest)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("text8", text)
+    assert load(path).digest == plain.digest
 
 
 def test_damaged_packs_are_named(tmp_path, load):

@@ -107,6 +107,34 @@ def test_interrupted_it_shows_what_is_done(path, tmp_path, monkeypatch, capsys):
     assert "full softmax" in picture and "adaptive" not in picture
 
 
+def test_it_goes_on_where_it_was(path, tmp_path, monkeypatch):
+    trained = []
+
+    def train(choice, text, minutes, title):
+        if len(trained) == 3:
+            raise KeyboardInterrupt
+        trained.append((title, choice.seed))
+        return RESULT
+
+    monkeypatch.setattr(comparison, "train", train)
+    choices = {
+        name: compare.HEADS[name] for name in ("full softmax", "adaptive")
+    }
+    arguments = choices, make_settings(path), 1, tmp_path, 2
+    with pytest.raises(KeyboardInterrupt):
+        comparison.compare(*arguments)
+    done, trained[:] = list(trained), []
+    results = comparison.compare(*arguments, resume=True)
+    assert done + trained == [
+        (name, seed) for seed in (1, 2) for name in choices
+    ]
+    assert [len(runs) for runs in results.values()] == [2, 2]
+    with pytest.raises(
+        ValueError, match="is of another text, time or settings"
+    ):
+        comparison.compare(choices, make_settings(path), 2, tmp_path, 2, True)
+
+
 def test_bad_heads_are_named(path):
     message = "^error: --heads=oak begins no name"
     with pytest.raises(SystemExit, match=message):

@@ -91,6 +91,26 @@ def test_a_check_on_part_of_the_text_says_so(trained, monkeypatch, capsys):
     assert f", on the first {part:.0%} of that text." in capsys.readouterr().out
 
 
+def test_validation_within_an_epoch_changes_nothing(text, tmp_path):
+    jobs = [
+        run.prepare(small_settings(text, cell="gru", epochs=1), tmp_path / name)
+        for name in ("plain", "validated")
+    ]
+    jobs[0].train()
+    jobs[1].train(validate_every=0.05)
+    for a, b in zip(
+        *(job.model.variables + job.model.optimizer.variables for job in jobs),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=a.path)
+    (plain,), (*within, end) = (job.state.history for job in jobs)
+    assert within and not any(entry["ends_epoch"] for entry in within)
+    assert all(0 < entry["epoch"] <= 1 for entry in within)
+    for key in ("train_perplexity", "validation_perplexity"):
+        assert plain[key] == end[key]
+    assert list((tmp_path / "validated" / "tensorboard").iterdir())
+
+
 def test_time_that_is_over_before_the_first_step(text, tmp_path):
     message = "^error: --max_minutes=1e-09 is over before the first step: "
     arguments = [f"--corpus={text}", f"--save_dir={tmp_path}"]
