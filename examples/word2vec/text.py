@@ -80,7 +80,7 @@ def of_corpus(loaded, sentences):
     word_of_class = np.full(len(loaded.words), _NO_WORD, np.int32)
     words = []
     for c, name in enumerate(loaded.words):
-        if name in _ENDS or (sentences == "line" and name[0] == "\n"):
+        if name in _ENDS or (sentences == "line" and name.startswith("\n")):
             word_of_class[c] = _END
         elif c != loaded.unknown and name.split() == [name]:
             word_of_class[c] = len(words)
