@@ -8,6 +8,7 @@ UTF-8, most frequent first.
 
 import itertools
 import mmap
+import os
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def check(kinds):
     for kind in kinds:
         if kind not in FILES:
             raise ValueError(
-                f"--formats={kind}: must be of {', '.join(FILES)}."
+                f"--formats={kind}: must be among {', '.join(FILES)}."
             )
     if "gensim" in kinds:
         try:
@@ -108,12 +109,13 @@ def read(path, limit=None):
         header = file.readline(100)
         try:
             count, width = map(int, header.split())
-            if min(count, width) < 1:
+            size = os.fstat(file.fileno()).st_size
+            if min(count, width) < 1 or count * width > size:
                 raise ValueError
         except ValueError:
             raise ValueError(
                 f"{path} is no file of word vectors: it must begin with a "
-                'line of two numbers, "N width".'
+                'line of two numbers, "N width", and hold as many.'
             ) from None
         if _is_text(file.readline(_LONGEST_WORD + 40 * width), width):
             file.seek(len(header))

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import tf_hsm
 
+_DEVICE = "CPU"  # The op of a skip-gram step runs on no other.
 _OPTIMIZERS = {
     "sgd": tf_hsm.optimizers.SGD,
     "adagrad": tf_hsm.optimizers.Adagrad,
@@ -37,19 +38,20 @@ class Model:
         """
         width = settings.width
         self.tree = tf_hsm.Tree.huffman(counts, settings.branching)
-        self.weights = tf.Variable(tf.zeros([self.tree.num_rows, width]))
-        self.vectors = tf.Variable(
-            tf.random.stateless_uniform(
-                [len(counts), width],
-                [settings.seed, 0],
-                -0.5 / width,
-                0.5 / width,
-            )
-        )
         self._optimizer = _OPTIMIZERS[settings.optimizer](
             settings.learning_rate
         )
-        self._optimizer.build([self.weights, self.vectors])
+        with tf.device(_DEVICE):
+            self.weights = tf.Variable(tf.zeros([self.tree.num_rows, width]))
+            self.vectors = tf.Variable(
+                tf.random.stateless_uniform(
+                    [len(counts), width],
+                    [settings.seed, 0],
+                    -0.5 / width,
+                    0.5 / width,
+                )
+            )
+            self._optimizer.build([self.weights, self.vectors])
         self._batch_size = settings.batch_size
         steps, num_arrays = {
             "skip_gram": (self._skip_gram_steps, 2),
@@ -77,7 +79,8 @@ class Model:
             The sum of their losses, in nats, each before its own step.
         """
         self._optimizer.learning_rate = learning_rate
-        return float(self._steps(*examples))
+        with tf.device(_DEVICE):
+            return float(self._steps(*examples))
 
     def _skip_gram_steps(self, contexts, labels):
         total = tf.constant(0.0, tf.float64)

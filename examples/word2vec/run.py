@@ -45,8 +45,8 @@ def prepare(settings, save_dir, resume=False):
     )
     save_dir.mkdir(parents=True, exist_ok=True)
     state = checkpoint.Run(settings, words.digest)
-    resumed = checkpoint.exists(save_dir)
-    if resume and resumed:
+    is_saved = checkpoint.exists(save_dir)
+    if resume and is_saved:
         state = checkpoint.load(save_dir)
         differences = settings_lib.differences(state.settings, settings)
         if state.digest != words.digest:
@@ -56,12 +56,12 @@ def prepare(settings, save_dir, resume=False):
                 f"Cannot resume the run in {save_dir}: {'; '.join(differences)}"
             )
     trained = model.Model(words.counts, settings)
-    if resume and resumed:
+    if resume and is_saved:
         checkpoint.load_tables(save_dir, trained.variables)
         print(f"Resuming after {state.words_done:,} words.")
     elif resume:
         print("Nothing is saved there yet: starting from the beginning.")
-    elif resumed:
+    elif is_saved:
         checkpoint.set_aside(save_dir)
         print(f"The earlier run there is now {checkpoint.EARLIER}.")
     print(
@@ -100,6 +100,8 @@ class Job:
             FloatingPointError: training diverged; what was saved before stays.
         """
         settings, state = self.state.settings, self.state
+        if state.epochs_done == settings.epochs:
+            return
         slices = windows.Windows(self.text, settings)
         num_words = settings.epochs * int(self.text.counts.sum())
         shown = progress.Progress(num_words - state.words_done)

@@ -79,9 +79,8 @@ def of_corpus(loaded, sentences):
     word_of_class = np.full(len(loaded.words), _NO_WORD, np.int32)
     words = []
     for c, name in enumerate(loaded.words):
-        if name in (loaded.boundary, _SENTENCE_END) or (
-            sentences == "line" and name[0] == "\n"
-        ):
+        is_break = sentences == "line" and name.startswith("\n")
+        if is_break or name in (loaded.boundary, _SENTENCE_END):
             word_of_class[c] = _END
         elif c != loaded.unknown and name.split() == [name]:
             word_of_class[c] = len(words)

@@ -362,7 +362,7 @@ def test_tables_are_moved_in_blocks(tmp_path, monkeypatch):
         (["--window=0"], "--window=0: must be at least 1"),
         (["--sample=-1"], "--sample=-1.0: must be at least 0"),
         (["--encoding=klingon"], "--encoding=klingon: not an encoding"),
-        (["--formats=binary,pickle"], "--formats=pickle: must be of binary"),
+        (["--formats=binary,pickle"], "--formats=pickle: must be among binary"),
         (["--questions=nowhere"], "nowhere"),
         (["--max_minutes=1e-9"], "over before the first step"),
         (["--optimizer=sgd", "--learning_rate=1e9"], "lower --learning_rate"),

@@ -82,6 +82,7 @@ def test_other_programs_conventions_are_read(tmp_path):
     [
         ("v.bin", b"", 'begin with a line of two numbers, "N width"'),
         ("v.bin", b"hello world\n", "begin with a line of two numbers"),
+        ("v.bin", b"999999999999999 300\na 1", "and hold as many"),
         ("v.txt", b"0 3\n", "begin with a line of two numbers"),
         ("v.bin", b"2 1\na \0\0\0\0\nb \0", "no word 2 of 2 with"),
         ("v.bin", b"2 1\na \0\0\0\0\n", "no word 2 of 2 with"),
