@@ -24,7 +24,8 @@ class _Step(NamedTuple):
 
     Attributes:
       temporary: that there are at once, the gradient apart.
-      passes: how often numbers of that size are read or written.
+      passes: how often numbers of that size are read or written, where no
+        memory is new.
       new: that are written in memory of their own.
     """
 
@@ -33,9 +34,9 @@ class _Step(NamedTuple):
     new: float
 
 
-# Measured, as `bazel run //benchmarks:estimate` shows: with a dense gradient,
-# and with a sparse one, which Keras' optimizers make dense where they do more
-# than add it.
+# Measured (`bazel run //benchmarks:estimate -- --what=optimizers` shows both):
+# with a dense gradient, and with a sparse one, which Keras' optimizers make
+# dense where they do more than add it.
 _DENSE = {
     "SGD": _Step(0, 3.5, 0.5),
     "SGD with momentum": _Step(1, 8.5, 1.5),
@@ -47,12 +48,12 @@ _DENSE = {
 }
 _SPARSE = {
     "SGD": _Step(0, 0, 0),
-    "SGD with momentum": _Step(2.2, 9.5, 2),
+    "SGD with momentum": _Step(2, 9.5, 2),
     "Adagrad": _Step(1.5, 11, 2.5),
-    "Adam": _Step(2.25, 23.5, 5),
-    "AdamW": _Step(2.25, 27.5, 5),
+    "Adam": _Step(2, 23.5, 5),
+    "AdamW": _Step(3, 27.5, 5),
     "RMSprop": _Step(2, 15, 4),
-    "Lion": _Step(3.3, 17, 4),
+    "Lion": _Step(4, 17, 4),
 }
 _OTHER = _Step(4, 24, 6)
 _OPS = 12  # kernels for a variable

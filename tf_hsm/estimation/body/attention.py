@@ -8,7 +8,8 @@ from tf_hsm.estimation.body.layer_part import (
 )
 
 # Tensors of the scores `[batch, heads, queries, keys]` that are kept, and that
-# there are beside them for a moment.
+# there are beside them for a moment; they fit
+# `bazel run //benchmarks:estimate -- --what=slopes`.
 _KEPT, _MOMENT = 3, 2
 
 

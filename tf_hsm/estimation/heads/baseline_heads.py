@@ -78,7 +78,8 @@ class BaselineHead(Head):
             "gradient_bytes": table.dense_gradient,
             "saved_bytes": logits * width * size,
             "tensor_bytes": dense,
-            # Measured: 9 to 11 dense gradients at once, one of them the result.
+            # Ten dense gradients at once, one of them the result, as
+            # `//benchmarks:estimate -- --models=embedding-map-fn` shows.
             "backward_bytes": 9 * dense,
             "forward": Work(
                 products, 3 * logits * width * size, forward * groups
