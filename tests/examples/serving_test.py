@@ -34,8 +34,8 @@ def export_language_model(folder, **changes):
     small = {"batch_size": 3, "steps": 4, "units": 8, "layers": 2}
     chosen = settings.Settings(**{**small, **changes})
     text = types.SimpleNamespace(words=WORDS, counts=np.ones(len(WORDS), int))
-    model = model_lib.build(chosen, text, 1)
-    run = checkpoint.Run(chosen, "", WORDS, [])
+    model = model_lib.build(chosen, text, learning_rate=0.1)
+    run = checkpoint.Run(chosen, "", WORDS, "code", "<eof>", [])
     checkpoint.save(folder, model, run)
     models.export_run(folder, str(folder / "exported"), 5)
     return model, folder / "exported"

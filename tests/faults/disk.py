@@ -92,7 +92,9 @@ class SavesCheckpoint:
             [keras.Input([2]), keras.layers.Dense(2)]
         )
         self._model.compile("sgd", "mse")
-        self._run = checkpoint.Run(settings.Settings(), "digest", ("a",), [])
+        self._run = checkpoint.Run(
+            settings.Settings(), "digest", ("a",), "code", "<eof>", []
+        )
 
     def begin(self, folder):
         (folder / self._checkpoint.MODEL).write_bytes(b"earlier")
