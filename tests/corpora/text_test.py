@@ -190,7 +190,8 @@ def test_packed_files_are_the_text(tmp_path, load, pack):
 
 
 def test_a_packed_text8_is_text8(tmp_path, load):
-    text = "a ba ba once " * 300 + "seldom"
+    text = "a ba ba twice " * 300 + "seldom"
+    text = "seldom " + text
     path = tmp_path / "text8"
     path.write_text(text)
     plain = load(path)

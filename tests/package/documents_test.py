@@ -26,7 +26,10 @@ _INLINE = re.compile(r"`([^`]+)`")
 _RUN = re.compile(r"bazel run (?:-c opt )?//([\w/]*):?(\w*)(?: -- (.*))?")
 _TREE = "python -m tf_hsm "
 # Of the targets of the root that are not in examples/language_model.
-_ALIASES = {"word2vec": ("examples/word2vec", "train")}
+_ALIASES = {
+    "read": ("examples/corpora", "read"),
+    "word2vec": ("examples/word2vec", "train"),
+}
 # Of benchmarks whose target has another name.
 _FOLDERS = {"topk": "top_k"}
 
