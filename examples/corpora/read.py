@@ -52,7 +52,7 @@ def main():
     print(
         f"Memory at the peak: {own:.2f} GB, and in each process that read for "
         f"it at most {others:.2f} GB."
-        if others
+        if others > 0.01  # of those that read
         else f"Memory at the peak: {own:.2f} GB."
     )
 
