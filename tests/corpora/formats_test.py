@@ -302,6 +302,38 @@ def test_a_saved_dataset(tmp_path, load, kind):
             load(tmp_path / "data")
 
 
+def test_damaged_data_sets(tmp_path, load):
+    tf = pytest.importorskip("tensorflow")
+    folder = tmp_path / "data"
+    tf.data.Dataset.from_tensor_slices(sentences(3000)).save(str(folder))
+    (snapshot,) = folder.glob("**/*.snapshot")
+    data = snapshot.read_bytes()
+    snapshot.write_bytes(data[: len(data) // 2])
+    with pytest.raises(ValueError, match=r"data is damaged"):
+        load(folder)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "text").write_text("a b")
+    with pytest.raises(ValueError, match=r"is damaged, or no tf_data: "):
+        load(other, format="tf_data")
+
+    def example(feature):
+        features = tf.train.Features(feature={"text": feature})
+        return tf.train.Example(features=features).SerializeToString()
+
+    nul = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"a\0b"]))
+    path = tmp_path / "a.tfrecord"
+    for record, message in (
+        (b"\xff\xffnot an example", r"is damaged, or no tfrecord: "),
+        (example(tf.train.Feature()), r"has no field 'text'"),
+        (example(nul), r"a.tfrecord is no text: control character U\+0000"),
+    ):
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            writer.write(record)
+        with pytest.raises(ValueError, match=message):
+            load(path)
+
+
 def test_hugging_face(tmp_path, load, monkeypatch):
     """As far as it goes without the library; with it where it is installed."""
     folder = tmp_path / "data"
