@@ -59,13 +59,16 @@ def test_a_process_of_its_own():
 
 
 def test_optimizers_take_the_tables_that_are_estimated():
-    """A table must be so large that malloc gives it back."""
+    """A table must be so large that malloc gives it back.
+
+    How far two temporary tables overlap in time is the threads' affair.
+    """
     sizes = optimizers.Sizes(rows=500_000, width=30, touched=10)
-    found = process.alone(optimizers.measure, "Adam", sizes, 2, 2)
+    found = process.alone(optimizers.measure, "Adam", sizes, 2, 4)
     for kind in ("dense", "sparse"):
         tables = found[kind]["tables"]
         assert tables["estimated"] == 2
-        assert tables["measured"] == pytest.approx(2, abs=0.2)
+        assert tables["measured"] == pytest.approx(2, abs=0.5)
         assert min(found[kind]["passes"].values()) > 0
 
 
