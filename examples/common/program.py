@@ -39,7 +39,9 @@ def run(main, command_flags, argv=None, tensorflow=True):
     """Reads the flags and runs `main()`, the function of a command.
 
     A bad flag ends in one line and status 1, Ctrl-C in one line and status 130;
-    the text of a `KeyboardInterrupt` becomes part of that line.
+    the text of a `KeyboardInterrupt` becomes part of that line. A reader of the
+    output that wants no more of it, such as `head`, ends the command without a
+    word.
 
     Args:
         main: a function of the module whose docstring begins the help.
@@ -48,25 +50,34 @@ def run(main, command_flags, argv=None, tensorflow=True):
         tensorflow: whether the command needs it, which takes seconds.
     """
     argv = sys.argv if argv is None else argv
-    if _HELP.intersection(argv[1:]):
-        print(help_text(inspect.getmodule(main), command_flags))
-        return
     try:
-        try:
-            values = command_flags.values
-            for name in values:
-                values[name].unparse()
-            rest = values(argv)[1:]
-            if rest:
-                raise flags.Error(f"Not a flag: {rest[0]}")
-        except flags.Error as error:
-            sys.exit(f"error: {error}\n--help lists the flags.")
-        if tensorflow:
-            import_tensorflow()
-        main()
+        if _HELP.intersection(argv[1:]):
+            print(help_text(inspect.getmodule(main), command_flags))
+        else:
+            _read_flags(command_flags.values, argv)
+            if tensorflow:
+                import_tensorflow()
+            main()
+        sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         print(f"\nInterrupted. {interrupt}".rstrip(), file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:
+        # What is left in the buffer has nowhere to go when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _read_flags(values, argv):
+    """Sets the flags anew; a bad one ends the process."""
+    try:
+        for name in values:
+            values[name].unparse()
+        rest = values(argv)[1:]
+        if rest:
+            raise flags.Error(f"Not a flag: {rest[0]}")
+    except flags.Error as error:
+        sys.exit(f"error: {error}\n--help lists the flags.")
 
 
 def help_text(module, command_flags):

@@ -12,6 +12,7 @@ class Progress:
     """A line that says how much is done; none for what takes a second.
 
     Attributes:
+        title: what is done; may change.
         seconds: since the beginning.
     """
 
@@ -24,7 +25,7 @@ class Progress:
             unit: what else is counted, such as "tokens"; "": nothing.
             file: to write to; `sys.stdout` by default.
         """
-        self._title = title
+        self.title = title
         self._total = total
         self._unit = unit
         self._file = file or sys.stdout
@@ -73,7 +74,7 @@ class Progress:
             parts.append(f"{duration(seconds / share - seconds)} left")
         else:
             parts.append(duration(seconds))
-        return f"{self._title}: {'; '.join(parts)}"
+        return f"{self.title}: {'; '.join(parts)}"
 
     def _write(self, text):
         start, end = ("\r", "") if self._is_terminal else ("", "\n")

@@ -182,7 +182,7 @@ def compare(choices, default, minutes, save_dir, num_seeds=1, resume=False):
     print(f"Reading the corpus, {default.corpus} ...", flush=True)
     text = corpus.load(default)
     print(text.description())
-    print(f"{minutes:g} minutes for each head and seed.")
+    print(f"Training time of each head and seed: {minutes:g} min.")
     about = {
         "settings": dataclasses.asdict(default),
         "minutes": minutes,

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import pathlib
+import shutil
 import time
 
 import keras
@@ -30,6 +31,7 @@ from examples.language_model import (
 _SAMPLE_TOKENS = 60
 _CHECK_S = 2  # of evaluation after the time is over
 _TENSORBOARD = "tensorboard"
+_EARLIER_TENSORBOARD = "earlier_tensorboard"
 
 
 def prepare(settings, save_dir, resume=False):
@@ -99,6 +101,7 @@ def prepare(settings, save_dir, resume=False):
             print("Nothing is saved there yet: starting from the beginning.")
         elif checkpoint.exists(save_dir):
             checkpoint.set_aside(save_dir)
+            _set_aside_summaries(save_dir)
             print(f"The earlier run there is now {checkpoint.EARLIER}.")
         state = checkpoint.Run(
             settings, text.digest, text.words, text.tokens, text.boundary, []
@@ -112,6 +115,13 @@ def prepare(settings, save_dir, resume=False):
     if path := recurrent.path(model):
         print(path)
     return Job(save_dir, text, windows, model, state)
+
+
+def _set_aside_summaries(save_dir):
+    """Keeps the curves of an earlier run apart from those of the next."""
+    if (save_dir / _TENSORBOARD).is_dir():
+        shutil.rmtree(save_dir / _EARLIER_TENSORBOARD, ignore_errors=True)
+        files.rename(save_dir / _TENSORBOARD, save_dir / _EARLIER_TENSORBOARD)
 
 
 @dataclasses.dataclass

@@ -9,11 +9,11 @@ import pathlib
 import time
 
 from examples.common import settings as settings_lib
+from examples.common.progress import Progress
 from examples.word2vec import (
     checkpoint,
     formats,
     model,
-    progress,
     tables,
     text,
     windows,
@@ -104,7 +104,7 @@ class Job:
             return
         slices = windows.Windows(self.text, settings)
         num_words = settings.epochs * int(self.text.counts.sum())
-        shown = progress.Progress(num_words - state.words_done)
+        progress = Progress("", num_words - state.words_done, "words")
         places = itertools.islice(
             itertools.product(range(settings.epochs), range(len(slices))),
             state.epochs_done * len(slices) + state.slices_done,
@@ -115,10 +115,11 @@ class Job:
             self._train_on(piece, state.words_done / num_words)
             title = f"epoch {state.epochs_done + 1}/{settings.epochs}"
             loss = state.loss / max(state.num_examples, 1)
-            share = state.slices_done / len(slices)
-            shown.update(title, share, loss, piece.num_words)
+            progress.title = f"{title}, loss {loss:.3f}"
+            progress.add(piece.num_words, piece.num_words)
             if state.slices_done == len(slices):
-                shown.end_epoch(title, loss)
+                progress.end()
+                print(f"{title}: loss {loss:.4f}", flush=True)
                 state.epochs_done += 1
                 state.slices_done = state.num_examples = 0
                 state.loss = 0.0

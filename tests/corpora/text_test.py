@@ -3,8 +3,10 @@
 import bz2
 import gzip
 import lzma
+import os
 import pathlib
 import re
+import subprocess
 import sys
 import zipfile
 
@@ -234,3 +236,18 @@ def test_encodings_that_are_none(name):
 def test_an_encoding_has_one_name():
     assert corpus.Options(encoding="UTF8") == corpus.Options()
     assert corpus.Options(encoding="windows-1251").encoding == "cp1251"
+
+
+def test_a_reader_that_wants_no_more():
+    """As in `bazel run //:read -- --help | head -n 0`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.corpora.read", "--help"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")

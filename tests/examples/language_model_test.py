@@ -278,8 +278,12 @@ def test_a_share_of_the_head_that_cannot_be_is_not_shown(
 
 def test_an_earlier_run_is_set_aside(text, trained, folder, tmp_path, capsys):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    curves = sorted(path.name for path in (folder / "tensorboard").iterdir())
     chosen = small_settings(text, cell="gru")
     run.prepare(chosen, tmp_path)
+    earlier = (tmp_path / "earlier_tensorboard").iterdir()
+    assert sorted(path.name for path in earlier) == curves != []
+    assert not (tmp_path / "tensorboard").exists()
     for name, old in ("earlier.keras", "model.keras"), ("curve.png",) * 2:
         assert (tmp_path / name).read_bytes() == (folder / old).read_bytes()
     # A kill now must not bring the earlier run back.

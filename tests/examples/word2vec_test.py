@@ -16,7 +16,6 @@ from examples.word2vec import (
     checkpoint,
     formats,
     model,
-    progress,
     query,
     run,
     settings,
@@ -292,18 +291,6 @@ def test_resumed_run_ends_with_the_same_bits(
     np.testing.assert_array_equal(
         job.model.vectors.numpy(), whole.model.vectors.numpy()
     )
-
-
-@pytest.mark.parametrize("is_terminal", [False, True])
-def test_progress(monkeypatch, capsys, is_terminal):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
-    clock = iter(range(0, 100, 20))  # seconds
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    shown = progress.Progress(num_words=24_000)
-    shown.update("epoch 1/3", 0.25, 7.5, 2000)
-    line = "epoch 1/3  25%  loss 7.500  50 words/s  7.3 min left"
-    written = capsys.readouterr().out
-    assert written == (f"\r{line}\033[K" if is_terminal else f"{line}\n")
 
 
 def test_interrupted_save_leaves_the_earlier_run(
