@@ -54,7 +54,8 @@ OpDefinition& DefineParameterAttrs(OpDefinition& op) {
 OpDefinition& DefineBatchAttrs(OpDefinition& op) {
   return DefineParameterAttrs(op)
       .Attr("Tlabels: {int32, int64}")
-      .Attr("ignore_classes: list(int) = []");
+      .Attr("ignore_classes: list(int) = []")
+      .Attr("label_smoothing: float = 0.0");
 }
 
 // What the ops on given inputs begin with.
@@ -129,6 +130,8 @@ state: for the gradient: a scalar in host memory that holds the batch in sorted
   order and what was made of it, in the memory of the device. It stays in this
   process and on this device, and cannot be made otherwise.
 ignore_classes: labels with loss 0 and no gradient.
+label_smoothing: in [0, 1], the share of each group's target that is spread
+  evenly over the group's rows: z_r becomes (1 - s) z_r + s mean z. Not on GPUs.
 with_gradients: whether the outputs for the gradient are made.
 )doc");
 

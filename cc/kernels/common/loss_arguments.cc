@@ -8,6 +8,11 @@ namespace tf_hsm {
 
 absl::Status LossAttributes::Read(OpKernelConstruction* context) {
   TF_RETURN_IF_ERROR(context->GetAttr("ignore_classes", &ignored));
+  TF_RETURN_IF_ERROR(context->GetAttr("label_smoothing", &label_smoothing));
+  if (!(label_smoothing >= 0 && label_smoothing <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "label_smoothing must be in [0, 1], but is ", label_smoothing));
+  }
   if (!context->HasAttr("with_gradients")) return absl::OkStatus();
   return context->GetAttr("with_gradients", &with_gradients);
 }

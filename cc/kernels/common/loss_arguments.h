@@ -15,6 +15,7 @@ namespace tf_hsm {
 
 struct LossAttributes : OpAttributes {
   std::vector<int64_t> ignored;
+  float label_smoothing = 0;
   bool with_gradients = true;  // where the op has this one
 
   absl::Status Read(OpKernelConstruction* context);

@@ -49,6 +49,7 @@ class LossBatch {
     problem.width = arguments.width;
     problem.weights = Data<T>(arguments.parameters.weights());
     problem.biases = biases ? Data<T>(*biases) : nullptr;
+    problem.label_smoothing = attributes.label_smoothing;
     return absl::OkStatus();
   }
 
