@@ -174,6 +174,8 @@ def valid_call(
         call.arguments["labels"][0] = np.where(
             rng.integers(3, size=batch) == 0, integer(-1), labels
         )
+    if rng.integers(4) == 0:
+        call.attributes["label_smoothing"] = float(rng.random())
     if op == "embedding_train_step":
         add(indices=[rng.integers(5, size=batch).astype(integer)])
     else:
