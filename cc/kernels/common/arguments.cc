@@ -166,7 +166,7 @@ absl::Status ReadSplits(const Tensor& tensor, int64_t count,
   const int64_t last = splits->size() - 1;
   for (int64_t i = 0; i <= last; ++i) {
     const int64_t least = i == 0 ? 0 : (*splits)[i - 1];
-    const int64_t most = i == 0 && last > 0 ? 0 : count;
+    const int64_t most = i == 0 ? 0 : count;
     const int64_t value = (*splits)[i];
     if (value < least || value > most || (i == last && value != count)) {
       return absl::InvalidArgumentError(
