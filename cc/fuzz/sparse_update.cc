@@ -49,7 +49,8 @@ void Fuzz(Bytes* bytes) {
       FuzzSpecial<T>(rows, width, count, rule, isa, bytes);
     } else {
       CheckSparseUpdate<T>(rows, width, count, rule, store, sum,
-                           std::string(IsaName(isa)) + " sparse", bytes);
+                           std::string(IsaName(isa)) + " sparse", bytes,
+                           bytes->Coin());
     }
   });
 }

@@ -52,6 +52,7 @@ inline Case DrawCase(Bytes* bytes) {
                                                  : bytes->In(1, 9));
   c.inner = bytes->In(0, 16) / 16.0;
   c.trees = static_cast<int>(bytes->Coin() ? 1 : bytes->In(1, 6));
+  c.label_smoothing = bytes->In(0, 3) == 0 ? bytes->In(0, 8) / 8.0 : 0;
   return c;
 }
 

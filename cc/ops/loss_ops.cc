@@ -8,13 +8,18 @@ namespace tf_hsm {
 namespace {
 
 // Reads what every op on a batch of labels begins with. With `embeds`, the
-// input `indices` stands for `inputs`.
+// input `indices` stands for `inputs`, of bags if there are splits.
 absl::Status ReadSignature(InferenceContext* c, bool is_handle, bool embeds,
                            Signature* s) {
   TF_RETURN_IF_ERROR(ReadParameters(c, is_handle, s));
   s->batch = c->input(s->next++);
   if (embeds) {
-    TF_RETURN_IF_ERROR(c->Merge(s->batch, c->input(s->next++), &s->batch));
+    int num_splits = 0;
+    TF_RETURN_IF_ERROR(c->GetAttr("num_splits", &num_splits));
+    const ShapeHandle indices = c->input(s->next++);
+    TF_RETURN_IF_ERROR(num_splits == 0
+                           ? c->Merge(s->batch, indices, &s->batch)
+                           : c->WithRank(s->batch, 1, &s->batch));
   } else {
     TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(s->next++), 1, &s->inputs));
     TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));
@@ -54,7 +59,8 @@ OpDefinition& DefineParameterAttrs(OpDefinition& op) {
 OpDefinition& DefineBatchAttrs(OpDefinition& op) {
   return DefineParameterAttrs(op)
       .Attr("Tlabels: {int32, int64}")
-      .Attr("ignore_classes: list(int) = []");
+      .Attr("ignore_classes: list(int) = []")
+      .Attr("label_smoothing: float = 0.0");
 }
 
 // What the ops on given inputs begin with.
@@ -129,6 +135,8 @@ state: for the gradient: a scalar in host memory that holds the batch in sorted
   order and what was made of it, in the memory of the device. It stays in this
   process and on this device, and cannot be made otherwise.
 ignore_classes: labels with loss 0 and no gradient.
+label_smoothing: in [0, 1], the share of each group's target that is spread
+  evenly over the group's rows: z_r becomes (1 - s) z_r + s mean z. Not on GPUs.
 with_gradients: whether the outputs for the gradient are made.
 )doc");
 
@@ -242,16 +250,22 @@ const OpRegistration embedding_train_step(
       DefineStep(DefineTree(*op))
           .Input("vectors: resource")
           .Input("vector_slots: num_weight_slots * resource")
+          .Input("splits: num_splits * int64")
+          .Input("index_weights: num_index_weights * Taccumulator")
           .Output("loss: Taccumulator");
-      DefineBatchAttrs(*op).Attr("Tindices: {int32, int64}");
+      DefineBatchAttrs(*op)
+          .Attr("Tindices: {int32, int64}")
+          .Attr("num_splits: int >= 0 = 0")
+          .Attr("num_index_weights: int >= 0 = 0")
+          .Attr("combiner: {'sum', 'mean'} = 'sum'");
       DefineStepAttrs(*op);
     },
     EmbeddingTrainStepShape, R"doc(
 ResourceTfHsmTrainStep of inputs that are rows of a variable, updated as well.
 
-The inputs of a label are vectors[its index]. The gradients of one vector are
-summed in the depth-first order of their labels' leaves. Neither inputs nor
-gradients leave the op.
+The inputs of a label are vectors[its index], or the sum or mean of those of its
+bag of indices. The gradients of one vector are summed in the depth-first order
+of their labels' leaves. Neither inputs nor gradients leave the op.
 
 Inputs as for ResourceTfHsmTrainStep, but, instead of inputs and input_grads:
 
@@ -260,6 +274,10 @@ indices: `[...]`, of the shape of the labels, each in [0, count); those of
 vectors: a variable `[count, width]` of the weights' type.
 vector_slots: variables of the rule, as weight_slots: `[count, width]` or
   `[count]`.
+splits: nothing, or `[labels + 1]`: label i has the bag of indices `[n]` from
+  splits[i] to splits[i + 1] - 1; ascending from 0 to n.
+index_weights: nothing, or `[n]`, what each vector is multiplied by in its bag.
+combiner: of bags; a mean is the sum divided by that of the weights, or 0.
 )doc");
 
 REGISTER_OP("TfHsmCpuIsa")

@@ -100,43 +100,29 @@ class Model:
         return total
 
     def _cbow_steps(self, contexts, splits, labels):
-        total = tf.constant(0.0, tf.float64)
-        for begin in tf.range(0, tf.size(labels), self._batch_size):
-            end = begin + self._batch_size
-            losses = self._cbow_step(
-                contexts, splits[begin : end + 1], labels[begin:end]
-            )
-            total += tf.reduce_sum(tf.cast(losses, tf.float64))
-        return total
-
-    def _cbow_step(self, contexts, splits, labels):
-        """One step on the windows that these splits bound.
+        """Each step's inputs are the means of windows, which splits bound.
 
         The gradient of a word is that of the mean, divided by the number of
         words in the window. word2vec.c and gensim do not divide it (İrsoy,
         Benton and Stratos, 2021: Corrected CBOW Performs as well as Skip-gram).
         """
-        sizes = splits[1:] - splits[:-1]
-        windows = tf.repeat(tf.range(tf.size(sizes)), sizes)
-        contexts = contexts[splits[0] : splits[-1]]
-        words, places = tf.unique(contexts)
-        # Reads these rows only; a read of the variable would copy it.
-        rows = tf.gather(self.vectors, words)
-        means = tf.sparse.segment_mean(rows, places, windows)
-        with tf.GradientTape() as tape:
-            tape.watch(means)
-            losses = tf_hsm.hierarchical_softmax_train_step(
+        total = tf.constant(0.0, tf.float64)
+        for begin in tf.range(0, tf.size(labels), self._batch_size):
+            end = begin + self._batch_size
+            bounds = splits[begin : end + 1]
+            losses = tf_hsm.hierarchical_softmax_embedding_train_step(
                 self.weights,
                 None,
-                labels,
-                means,
+                labels[begin:end],
+                self.vectors,
+                tf.RaggedTensor.from_row_splits(
+                    contexts[bounds[0] : bounds[-1]],
+                    bounds - bounds[0],
+                    validate=False,
+                ),
                 self.tree,
                 self._optimizer,
                 loss_weights=1.0,
             )
-        gradient = tape.gradient(losses, means)
-        gradient /= tf.cast(sizes, gradient.dtype)[:, tf.newaxis]
-        # The optimizer sums those of a word that is in several windows.
-        slices = tf.IndexedSlices(tf.gather(gradient, windows), contexts)
-        self._optimizer.apply([slices], [self.vectors])
-        return losses
+            total += tf.reduce_sum(tf.cast(losses, tf.float64))
+        return total

@@ -43,6 +43,8 @@ _FORGED = {
     "T": [tf.float32, tf.float64, tf.bfloat16, tf.half, tf.int32, tf.string],
     "Taccumulator": [tf.float32, tf.float64, tf.half, tf.int64],
     "ignore_classes": [[], [-(2**63)], [2**63 - 1, 0], [0.5], 3],
+    "combiner": ["sum", "mean", "max", 3],
+    "label_smoothing": [0.0, 1.0, 0.5, -1e-9, 1.1, np.nan, np.inf, "0.1"],
     "rule": ["sgd", "adagrad", "rowwise_adagrad", "adam", "none", "", 3, None],
     "with_gradients": [True, False, 2, "yes"],
     "of_nodes": [True, False, -1],
@@ -180,7 +182,8 @@ def hostile_call(seed, number):
         if kind == 0:
             known = [n for n in _FORGED if n in call.attributes]
             known += ["T"] * on_variables
-            known += ["ignore_classes"] * ("labels" in call.arguments)
+            if "labels" in call.arguments:
+                known += ["ignore_classes", "label_smoothing"]
             if known:
                 attribute = known[rng.integers(len(known))]
                 forged = _FORGED[attribute]

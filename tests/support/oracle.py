@@ -25,6 +25,8 @@ class Problem:
         biases: `[R]`, or None.
         upstream: `[B]`, the gradient that reaches each example's loss;
             float64 for float64 problems, float32 for all others.
+        label_smoothing: the share of each group's target that is spread over
+            the group.
     """
 
     inputs: np.ndarray
@@ -32,6 +34,7 @@ class Problem:
     weights: np.ndarray
     biases: np.ndarray | None
     upstream: np.ndarray
+    label_smoothing: float = 0.0
 
     def replace(self, **changes):
         return dataclasses.replace(self, **changes)
@@ -133,8 +136,10 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
               relative error of exp(z_r - max) / sum: the logits', that of a
               sum of K positive terms, of the shift by the largest logit
               (range = max - min), of exp, log and the division (C = 8)
-        loss: the sum of e over the path's L groups, and L u (loss)
-        dz  : e p_r + u [row is on the path], and 2 u |dz| for upstream
+        loss: the sum of e over the path's L groups, and L u (loss); and with
+              label smoothing s, s K u max |z| for the mean of the logits
+        dz  : e p_r + u [row is on the path], and 2 u |dz| for upstream; and
+              s (K + C) u (1/K + [row is on the path]) for the mean row
         dx, dw, db: the error of dz carried through their sums, and n u times
               the sum of the magnitudes, n = the number of terms; and half a
               unit in the last place of the problem's type.
@@ -160,6 +165,7 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
     has_biases = problem.biases is not None
     b = np.asarray(problem.biases if has_biases else np.zeros(len(w)), float)
     dtype = problem.weights.dtype
+    s = problem.label_smoothing
     u = unit_roundoff(accumulator(dtype))
     v = operand_roundoff(np.dtype(operands or dtype))
     # Of a coefficient too small for half precision, as the kernels scale it.
@@ -179,8 +185,9 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
             largest = z.max()
             lse = largest + np.log(np.exp(z - largest).sum())
             p = np.exp(z - lse)
-            dz = upstream[i] * (p - on_path)
-            value.loss[i] += lse - z[on_path][0]
+            target = (1 - s) * on_path + s / len(z)
+            dz = upstream[i] * (p - target)
+            value.loss[i] += lse - target @ z
             value.dx[i] += dz @ w[rows]
             value.dw[rows] += np.outer(dz, x[i])
             value.db[rows] += dz
@@ -192,11 +199,13 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
             dz_error = abs(upstream[i]) * (e * p + u * on_path)
             dz_error += 2 * (u + v) * abs(dz)
             dz_error += 2 * v * abs(upstream[i]) * p + tiny
+            mean_error = s * (size + 8) * u
+            dz_error += abs(upstream[i]) * mean_error * (on_path + 1 / size)
             terms[i] += size
             magnitude.dx[i] += abs(dz) @ abs(w[rows])
             magnitude.dw[rows] += np.outer(abs(dz), abs(x[i]))
             magnitude.db[rows] += abs(dz)
-            bound.loss[i] += e
+            bound.loss[i] += e + mean_error * z_magnitude
             bound.dx[i] += dz_error @ abs(w[rows])
             bound.dw[rows] += np.outer(dz_error, abs(x[i]))
             bound.db[rows] += dz_error

@@ -53,6 +53,8 @@ LISTS = (
     "root_groups",
     "root_log_probs",
     "bounds",
+    "splits",
+    "index_weights",
 )
 # Groups of 1, 2, few and many rows; even and ragged; one level and 30. The
 # last ones take the most time and come up the least.
@@ -174,8 +176,10 @@ def valid_call(
         call.arguments["labels"][0] = np.where(
             rng.integers(3, size=batch) == 0, integer(-1), labels
         )
+    if rng.integers(4) == 0:
+        call.attributes["label_smoothing"] = float(rng.random())
     if op == "embedding_train_step":
-        add(indices=[rng.integers(5, size=batch).astype(integer)])
+        _add_indices(call, rng, batch, integer, accumulator)
     else:
         add(inputs=inputs)
     add(**_each(arrays["all"]))
@@ -285,6 +289,21 @@ def _add_step(call, rng, dtype, width):
         call.arguments["vector_slots"] = _slots(rng, rule, vectors)
     else:
         call.attributes["with_gradients"] = bool(rng.integers(2))
+
+
+def _add_indices(call, rng, batch, integer, accumulator):
+    """Of 5 vectors, one for each label, or a bag."""
+    shape, splits, weights = batch, [], []
+    if len(batch) == 1 and rng.integers(2):
+        splits = [np.append(0, np.cumsum(rng.integers(4, size=batch)))]
+        shape = splits[0][-1:]
+        weights = [rng.random(shape).astype(accumulator)][: rng.integers(2)]
+        call.attributes["combiner"] = str(rng.choice(["sum", "mean"]))
+    call.arguments.update(
+        indices=[rng.integers(5, size=shape).astype(integer)],
+        splits=splits,
+        index_weights=weights,
+    )
 
 
 def _add_sparse_update(call, rng, dtype, width):

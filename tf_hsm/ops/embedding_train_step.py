@@ -20,12 +20,17 @@ def hierarchical_softmax_embedding_train_step(
     ignore_class=None,
     stochastic_rounding: bool | None = None,
     seed=0,
+    label_smoothing: float = 0.0,
+    combiner: str = "mean",
+    index_weights=None,
 ) -> tf.Tensor:
     """Predicts labels from rows of `vectors`, and updates both in place.
 
     A whole step of the skip-gram model (Mikolov et al., 2013: Distributed
     Representations of Words and Phrases and their Compositionality), or of any
-    other where the inputs are one embedding each: the same as
+    other where the inputs are one embedding each; or, with bags of indices, the
+    mean or sum of several, as in CBOW and in fastText (Bojanowski et al., 2017:
+    Enriching Word Vectors with Subword Information). It is the same as
 
         inputs = tf.gather(vectors, indices)
         losses = hierarchical_softmax_train_step(
@@ -35,7 +40,11 @@ def hierarchical_softmax_embedding_train_step(
     to rounding, but in one op: neither the inputs nor their gradient are ever
     handed around. What is minimized is the sum of `loss_weights * losses`. The
     losses and all gradients are those of the variables before the step; the
-    gradients of indices that repeat are summed first.
+    gradients of indices that repeat are summed first. The gradient of a vector
+    in a bag is that of the input times its weight there, divided for a mean as
+    the input is: where word2vec.c and gensim add that of the mean undivided,
+    this is its gradient (İrsoy, Benton and Stratos, 2021: Corrected CBOW
+    Performs as well as Skip-gram).
 
     The variables must be on a CPU. Meanwhile the op holds their exclusive
     locks.
@@ -46,7 +55,9 @@ def hierarchical_softmax_embedding_train_step(
       labels: `[...]`, int32 or int64, each in `[0, tree.num_classes)`.
       vectors: a variable `[count, width]` of the same type as weights.
       indices: `[...]`, of the shape of labels, int32 or int64, each in
-        `[0, count)`: the row of `vectors` that predicts the label.
+        `[0, count)`: the row of `vectors` that predicts the label. Or bags, a
+        `tf.RaggedTensor` `[B, None]` beside labels `[B]`: an empty one stands
+        for zeros.
       tree: a `tf_hsm.Tree`; or a `tf_hsm.Forest`, whose loss is
         -log p(label | inputs, the root above the label).
       optimizer: as for `hierarchical_softmax_train_step`, built with
@@ -61,6 +72,12 @@ def hierarchical_softmax_embedding_train_step(
         `hierarchical_softmax_train_step`.
       seed: of stochastic_rounding, an integer. The same seed gives the same
         weights, whatever the number of threads.
+      label_smoothing: see `hierarchical_softmax_loss`.
+      combiner: of bags, "mean" or "sum". A mean is divided by the sum of the
+        weights; where that is 0, it is 0.
+      index_weights: of bags, what each vector is multiplied by: a
+        `tf.RaggedTensor` with the row splits of indices, or its flat values
+        `[n]`. None: 1.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -72,8 +89,10 @@ def hierarchical_softmax_embedding_train_step(
       TypeError: weights, biases or vectors are no variables.
       ValueError: the optimizer does what is not possible in place or was not
         built with these variables, a variable is not on a CPU, or there are
-        several replicas.
+        several replicas; `combiner` is neither of the two, or there are
+        `index_weights` but no bags.
     """
+    bags = _bags(indices, combiner, index_weights, weights)
     step = InPlaceStep(
         weights=weights,
         biases=biases,
@@ -84,18 +103,56 @@ def hierarchical_softmax_embedding_train_step(
         ignore_class=ignore_class,
         stochastic_rounding=stochastic_rounding,
         seed=seed,
+        label_smoothing=label_smoothing,
     )
     op = step.op("tf_hsm_embedding_train_step")
     table = variable_named("vectors", vectors)
     _check_device("weights", variable_named("weights", weights))
     _check_device("vectors", table)
     losses = op(
-        indices=arguments.integers(indices, "indices"),
         vectors=table.handle,
         vector_slots=step.slots("vectors", vectors),
+        **bags,
     )
     step.count(losses)
     return losses
+
+
+def _bags(indices, combiner, weights, table):
+    """The op's arguments that say what the inputs are made of."""
+    if combiner not in ("mean", "sum"):
+        raise ValueError(
+            f"combiner must be 'mean' or 'sum', but is {combiner!r}"
+        )
+    if not isinstance(indices, tf.RaggedTensor):
+        if weights is not None:
+            raise ValueError(
+                "index_weights are for bags, but indices are no RaggedTensor"
+            )
+        indices = arguments.integers(indices, "indices")
+        return {"indices": indices, "splits": [], "index_weights": []}
+    if indices.shape.rank != 2:
+        raise ValueError(
+            f"indices of bags must be [B, None], but are {indices.shape}"
+        )
+    splits = tf.cast(indices.row_splits, tf.int64)
+    if isinstance(weights, tf.RaggedTensor):
+        assertion = tf.debugging.assert_equal(
+            tf.cast(weights.row_splits, tf.int64),
+            splits,
+            "index_weights must have the row splits of indices",
+        )
+        with tf.control_dependencies([] if assertion is None else [assertion]):
+            weights = tf.identity(weights.flat_values)
+    dtype = arguments.dtype_of(variable_named("weights", table))
+    return {
+        "indices": arguments.integers(indices.flat_values, "indices"),
+        "splits": [splits],
+        "index_weights": []
+        if weights is None
+        else [tf.cast(weights, arguments.accumulator(dtype))],
+        "combiner": combiner,
+    }
 
 
 def _check_device(name, variable):

@@ -32,6 +32,7 @@ class InPlaceStep:
     stochastic_rounding: bool | None
     seed: int
     rule: typing.Any = None
+    label_smoothing: float = 0.0
 
     @functools.cached_property
     def dtype(self):
@@ -73,6 +74,9 @@ class InPlaceStep:
             weight_slots=self.slots("weights", self.weights),
             bias_slots=self.slots("biases", self.biases),
             ignore_classes=arguments.ignored_labels(self.ignore_class),
+            label_smoothing=arguments.share(
+                "label_smoothing", self.label_smoothing
+            ),
             rule=rule.name,
             stochastic_rounding=is_rounding,
         )

@@ -8,7 +8,13 @@ from tf_hsm.tree import Forest, Tree
 
 
 def hierarchical_softmax_loss(
-    weights, biases, labels, inputs, tree: Tree | Forest, ignore_class=None
+    weights,
+    biases,
+    labels,
+    inputs,
+    tree: Tree | Forest,
+    ignore_class=None,
+    label_smoothing: float = 0.0,
 ) -> tf.Tensor:
     """Computes -log p(label | inputs) under a hierarchical softmax, in nats.
 
@@ -37,6 +43,12 @@ def hierarchical_softmax_loss(
         -log p(label | inputs, the root above the label).
       ignore_class: a label whose loss is 0 and which gives no gradient; a list
         or tuple of such labels; or None.
+      label_smoothing: s in `[0, 1]`, a number, taken as float32: the target of
+        each group on the path is the label's row with 1 - s and, with s, all of
+        the group's rows alike (Szegedy et al., 2016: Rethinking the Inception
+        Architecture for Computer Vision; here on each softmax of the path). In
+        the formula, (1 - s) z_r + s mean(z) stands for z_r. The weights must
+        not be on a GPU then.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -46,6 +58,9 @@ def hierarchical_softmax_loss(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit; the message names the argument, the
         position, the value and the legal range.
+      tf.errors.UnimplementedError: a GPU holds the weights, and there is
+        `label_smoothing`.
+      ValueError: `label_smoothing` is not in `[0, 1]`.
     """
     return call.forward(
         "tf_hsm_loss",
@@ -55,6 +70,7 @@ def hierarchical_softmax_loss(
         labels=arguments.integers(labels),
         **tree_tensors(tree, near=weights)._asdict(),
         ignore_classes=arguments.ignored_labels(ignore_class),
+        label_smoothing=arguments.share("label_smoothing", label_smoothing),
         with_gradients=private_tensorflow.is_recording(),
     ).loss
 

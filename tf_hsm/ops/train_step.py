@@ -19,6 +19,7 @@ def hierarchical_softmax_train_step(
     ignore_class=None,
     stochastic_rounding: bool | None = None,
     seed=0,
+    label_smoothing: float = 0.0,
 ) -> tf.Tensor:
     """Computes the losses and applies one step of an optimizer in place.
 
@@ -55,6 +56,7 @@ def hierarchical_softmax_train_step(
         lost. None: for bfloat16 weights.
       seed: of stochastic_rounding, an integer. The same seed gives the same
         weights, whatever the number of threads.
+      label_smoothing: see `hierarchical_softmax_loss`.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -77,6 +79,7 @@ def hierarchical_softmax_train_step(
         ignore_class=ignore_class,
         stochastic_rounding=stochastic_rounding,
         seed=seed,
+        label_smoothing=label_smoothing,
     )
     losses = step.losses(inputs)
     step.count(losses)

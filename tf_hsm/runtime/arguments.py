@@ -131,6 +131,24 @@ def count_or_zero(name, count):
     return scalar(count, tf.int64)
 
 
+def share(name, value):
+    """A number in [0, 1] as a float of Python.
+
+    Raises:
+      ValueError: it is not in that range.
+      TypeError: it is no number.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} must be a number in [0, 1], but is {value!r}"
+        ) from None
+    if not 0 <= number <= 1:
+        raise ValueError(f"{name} must be in [0, 1], but is {number}")
+    return number
+
+
 def checked(number, is_right, message):
     """Returns a number, or a scalar whose use is an error unless it is right.
 

@@ -30,11 +30,43 @@ void PackInputs(const int64_t* order, int64_t count, const X* x, int64_t width,
   });
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                     \
-  template void PackInputs(const int64_t*, int64_t, const T*, int64_t, \
-                           const Parallel&, float*);                   \
-  template void PackInputs(const int64_t*, int64_t, const T*, int64_t, \
-                           const Parallel&, double*);
+template <typename X, typename A>
+void PackSums(const Bags<A>& bags, const X* x, int64_t width,
+              const Parallel& parallel, A* packed) {
+  constexpr int64_t kExamples = 16;
+  // Rows lie anywhere in memory, and are prefetched this many pairs ahead.
+  constexpr int64_t kAhead = 4;
+  const int64_t padded = Padded(width), count = bags.num_examples();
+  const int64_t pairs = bags.rows.size();
+  const int64_t items = padded == 0 ? 0 : (count + kExamples - 1) / kExamples;
+  parallel(items, [&](int64_t i) {
+    const int64_t end = std::min((i + 1) * kExamples, count);
+    for (int64_t at = i * kExamples; at < end; ++at) {
+      A* to = packed + at * padded;
+      std::fill(to, to + padded, A(0));
+      for (int64_t p = bags.starts[at]; p < bags.starts[at + 1]; ++p) {
+        if (p + kAhead < pairs) {
+          Prefetch(x + bags.rows[p + kAhead] * width, width);
+        }
+        const X* from = x + bags.rows[p] * width;
+        const A factor = bags.factors[p];
+        for (int64_t d = 0; d < width; ++d) {
+          to[d] += factor * ToAccumulator(from[d]);
+        }
+      }
+    }
+  });
+}
+
+#define TF_HSM_INSTANTIATE(T, ...)                                            \
+  template void PackInputs(const int64_t*, int64_t, const T*, int64_t,        \
+                           const Parallel&, float*);                          \
+  template void PackInputs(const int64_t*, int64_t, const T*, int64_t,        \
+                           const Parallel&, double*);                         \
+  template void PackSums(const Bags<float>&, const T*, int64_t,               \
+                         const Parallel&, float*);                            \
+  template void PackSums(const Bags<double>&, const T*, int64_t,              \
+                         const Parallel&, double*);
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE
 

@@ -148,7 +148,14 @@ int main() {
                         // Forests: mixed, of deep trees, of single groups.
                         {60, 33, 9, 20, 0.5, 5},
                         {333, 20, 40, 3, 0.8, 7},
-                        {90, 17, 1, 40, 0, 40}};
+                        {90, 17, 1, 40, 0, 40},
+                        // With label smoothing.
+                        {33, 17, 40, 9, 0.3, 1, 0.5},
+                        {252, 50, 20, 90, 0.1, 1, 0.25},
+                        {123, 64, 300, 2, 0.9, 1, 0.25},
+                        {300, 33, 60, 40, 1, 1, 0.125},
+                        {150, 77, 3, 900, 0.01, 1, 1},
+                        {60, 33, 9, 20, 0.5, 5, 0.25}};
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {
       for (bool bias : {false, true}) {

@@ -61,12 +61,14 @@ int main() {
     for (const RuleTraits& traits : kUpdateRules) {
       const UpdateRule rule = traits.rule;
       auto check = [&](auto zero, double store, double sum, const char* type) {
-        CheckSparseUpdate<decltype(zero)>(
-            c[0], c[1], c[2], rule, store, sum,
-            std::string(type) + " rule " +
-                std::to_string(static_cast<int>(rule)) + " rows " +
-                std::to_string(c[0]),
-            &rng);
+        for (bool shares_values : {false, true}) {
+          CheckSparseUpdate<decltype(zero)>(
+              c[0], c[1], c[2], rule, store, sum,
+              std::string(type) + " rule " +
+                  std::to_string(static_cast<int>(rule)) + " rows " +
+                  std::to_string(c[0]),
+              &rng, shares_values);
+        }
       };
       check(double(), f64, f64, "double");
       check(float(), f32, f32, "float");

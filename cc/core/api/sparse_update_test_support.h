@@ -35,7 +35,8 @@ struct State {
 template <typename T, typename Rng>
 void CheckSparseUpdate(int64_t rows, int64_t width, int64_t count,
                        UpdateRule rule, double store, double sum,
-                       const std::string& name, Rng* rng) {
+                       const std::string& name, Rng* rng,
+                       bool shares_values = false) {
   using A = Accumulator<T>;
   State<T> start;
   start.weights = Draw<T>(rows * width, 32, rng);
@@ -49,8 +50,16 @@ void CheckSparseUpdate(int64_t rows, int64_t width, int64_t count,
     i = (*rng)() % 3 == 0 ? rows / 2 : (*rng)() % rows;
   }
   const std::vector<KeyAndIndex> sorted = SortRows(indices.data(), count);
-  const SparseGradient<T> gradient = {sorted.data(), values.data(), count,
-                                      width};
+  SparseGradient<T> gradient = {sorted.data(), values.data(), count, width};
+  std::vector<int64_t> places(count);
+  std::vector<A> factors(count, 1);
+  for (int64_t i = 0; i < count; ++i) places[i] = i;
+  if (shares_values) {
+    for (int64_t& place : places) place = (*rng)() % count;
+    for (A& factor : factors) factor = (static_cast<int>((*rng)() % 9) - 4) / A(4);
+    gradient.places = places.data();
+    gradient.factors = factors.data();
+  }
   State<T> run = start, reversed = start;
   SparseUpdate<T>(run.Of(rule), gradient, Serial);
   SparseUpdate<T>(reversed.Of(rule), gradient, Reversed);
@@ -72,7 +81,8 @@ void CheckSparseUpdate(int64_t rows, int64_t width, int64_t count,
   for (int64_t i = 0; i < count; ++i) {
     touched[indices[i]] = true;
     for (int64_t d = 0; d < width; ++d) {
-      totals[indices[i] * width + d] += ToDouble(values[i * width + d]);
+      totals[indices[i] * width + d] +=
+          ToDouble(factors[i]) * ToDouble(values[places[i] * width + d]);
     }
   }
   for (int64_t r = 0; r < rows; ++r) {

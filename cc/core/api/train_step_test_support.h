@@ -64,6 +64,7 @@ struct Run {
   using A = Accumulator<T>;
   std::vector<A> loss, dx;
   State<T, A> state;
+  double label_smoothing = 0;
 
   void Step(const TreeView& tree, const std::vector<int64_t>& labels,
             const std::vector<T>& x, int64_t width, const std::vector<A>& grads,
@@ -95,8 +96,12 @@ struct Run {
     }
     update.stochastic = stochastic;
     update.seed = seed;
-    const Problem<T> problem = {&plan, width, update.weights, update.biases,
-                                sorted.data()};
+    const Problem<T> problem = {&plan,
+                                width,
+                                update.weights,
+                                update.biases,
+                                sorted.data(),
+                                static_cast<A>(label_smoothing)};
     ForwardOutputs<T> outputs;
     outputs.loss = loss.data();
     outputs.dx = dx.data();
@@ -132,10 +137,11 @@ inline void ReferenceStep(const TreeView& tree,
     std::vector<double> dx(width);
     run->loss[i] =
         ReferenceLoss(tree, width, state.w.data(), b, x.data() + i * width,
-                      labels[i], grads[i], nullptr, dw.data(), db.data());
+                      labels[i], grads[i], nullptr, dw.data(), db.data(),
+                      run->label_smoothing);
     ReferenceLoss(tree, width, state.w.data(), b, x.data() + i * width,
                   labels[i], grads[i], run->dx.data() + i * width, nullptr,
-                  nullptr);
+                  nullptr, run->label_smoothing);
     for (int64_t row = tree.class_rows[labels[i]]; row >= 0;) {
       const int64_t group = tree.row_groups[row];
       for (int64_t r = tree.group_offsets[group];
@@ -194,11 +200,13 @@ void CheckTrainStep(const Case& c, Isa isa, double store, double sum,
   Run<T> runs[kNumWays], reversed[kNumWays];
   for (int i = 0; i < kNumWays; ++i) {
     runs[i].state = MakeState<T, A>(rule, tree.num_rows, c.width, w, b);
-    reversed[i].state = runs[i].state;
+    runs[i].label_smoothing = c.label_smoothing;
+    reversed[i] = runs[i];
   }
   Run<double> want;
   want.state = MakeState<double, double>(rule, tree.num_rows, c.width,
                                          ToDoubles(w), ToDoubles(b));
+  want.label_smoothing = c.label_smoothing;
   double tolerance = sum * (16 * c.width + 256);
   for (int step = 0; step < 2; ++step) {
     const std::vector<T> x = Draw<T>(c.batch * c.width, 64, rng);

@@ -1,6 +1,6 @@
 // The backward of some rows of one group.
 //
-// dz = g (P - Y) with the saved P, or with P made again from the weights and
+// dz = g (P - Y), Y smoothed or not, with the saved P, or with P made again from the weights and
 // the saved normalizers; then dW = dz^T x. dW is written once and never read;
 // or it never leaves the cache, and updates the weights there.
 
@@ -72,6 +72,8 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   Products products(width);
   const int64_t* targets = Targets(plan, slice.node);
   const A* grads = args.loss_grads + node.begin;
+  const A smoothing = problem.label_smoothing;
+  const A share = smoothing / node.fanout;
   A* scratch = Scratch<A>(BackwardScratch<Products>(width));
   // [examples, rows]; of a small group as its probabilities lie.
   const Matrix<A> dz = {scratch, node.fanout < block ? node.fanout : block};
@@ -128,9 +130,9 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
               rows * sizeof(A));
         }
         const int64_t t = targets[m0 + m] - k0;
-        if (t >= 0 && t < rows) row[t] -= 1;
+        if (t >= 0 && t < rows) row[t] -= 1 - smoothing;
         for (int64_t k = 0; k < rows; ++k) {
-          row[k] *= g;
+          row[k] = (row[k] - share) * g;
           db[k] += row[k];
         }
       }

@@ -8,7 +8,8 @@
 //     dx = softmax(z) W - w_label
 // come from one read of W. That is allowed because exp(z - m) / s is the
 // softmax whatever m is. Cost: K width sizeof(T) bytes from memory, 4 M K width
-// FLOP with dx and 2 M K width without.
+// FLOP with dx and 2 M K width without. With label smoothing, the label's row
+// gives up a share to the mean of all rows, which is made once for M examples.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_FORWARD_GROUP_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_FORWARD_GROUP_INL_H_
@@ -49,10 +50,38 @@ void AddExpectation(const Accumulator<T>* sum, Accumulator<T> scale, const T* w,
   }
 }
 
+// sum[d] += factor * sum over the rows of w[d].
+template <typename T>
+void AddRows(Matrix<const T> w, int64_t rows, int64_t width,
+             Accumulator<T> factor, Accumulator<T>* sum) {
+  constexpr int lanes = kLanes<Accumulator<T>>;
+  for (int64_t k = 0; k < rows; ++k) {
+    int64_t d = 0;
+    for (; d + lanes <= width; d += lanes) {
+      Store(sum + d, Load(sum + d) + Load(w.row(k) + d) * factor);
+    }
+    if (d < width) {
+      const int64_t rest = width - d;
+      StorePartial(sum + d,
+                   LoadPartial(sum + d, rest) +
+                       LoadPartial(w.row(k) + d, rest) * factor,
+                   rest);
+    }
+  }
+}
+
+template <typename A>
+A Mean(const A* z, int64_t count, int64_t of_all) {
+  A sum = 0;
+  for (int64_t k = 0; k < count; ++k) sum += z[k];
+  return sum / of_all;
+}
+
 // Numbers of scratch beside that of the products.
 template <typename Products>
 int64_t ForwardScratch(int64_t examples, int64_t width) {
-  return Padded(examples) * (Products::kMaxBlockRows + Products::Stride(width));
+  return Padded(width) + Padded(examples) * (Products::kMaxBlockRows +
+                                             Products::Stride(width));
 }
 
 // Returns false, with no output added to, where the products are not made for
@@ -72,6 +101,7 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
       plan.targets.data() + node.target_offset + begin - node.begin;
   const int64_t* order = plan.order.data() + begin;
   const bool with_dx = out.dx != nullptr;
+  const A smoothing = problem.label_smoothing;
 
   Products products(x, examples, width);
   const int64_t block = products.BlockRows();
@@ -79,13 +109,16 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
   A* scratch = Scratch<A>(ForwardScratch<Products>(examples, width));
   const Matrix<A> e = {scratch, most};
   const Matrix<A> sums = {scratch + tall * most, Products::Stride(width)};
+  A* mean_row = scratch + tall * (most + sums.stride);
   const int64_t prob_row =
       node.prob_offset + (begin - node.begin) * node.fanout;
   A max[kForwardExamples], total[kForwardExamples], target[kForwardExamples];
+  A mean[kForwardExamples];  // of the logits, for smoothing
   for (int64_t m = 0; m < examples; ++m) {
     max[m] = -static_cast<A>(__builtin_inf());
-    total[m] = 0;
+    total[m] = mean[m] = 0;
   }
+  for (int64_t d = 0; d < width && smoothing > 0; ++d) mean_row[d] = 0;
 
   for (int64_t k0 = 0; k0 < node.fanout; k0 += block) {
     const int64_t rows = node.fanout - k0 < block ? node.fanout - k0 : block;
@@ -99,6 +132,7 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
     for (int64_t m = 0; m < examples; ++m) {
       const int64_t t = targets[m] - k0;
       if (t >= 0 && t < rows) target[m] = z.row(m)[t];
+      if (smoothing > 0) mean[m] += Mean(z.row(m), rows, node.fanout);
       const A block_max = Max(z.row(m), rows);
       if (block_max > max[m]) {
         const A shrink = k0 == 0 ? 0 : Exp<A>(Splat<A>(max[m] - block_max))[0];
@@ -109,6 +143,9 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
       total[m] += ExpAndSum(z.row(m), rows, Shift(max[m]), e.row(m));
     }
     if (with_dx) products.Expect(e, w, rows, k0 > 0, sums);
+    if (with_dx && smoothing > 0) {
+      AddRows(w, rows, width, A(1) / node.fanout, mean_row);
+    }
   }
   if constexpr (!Products::kForInfiniteWeights) {
     for (int64_t m = 0; m < examples; ++m) {
@@ -119,7 +156,11 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
   for (int64_t m = 0; m < examples; ++m) {
     // lse - target, in an order that keeps the digits of large logits.
     const A shift = Shift(max[m]), scale = 1 / total[m];
-    out.loss[order[m]] += Log1(total[m]) + (shift - target[m]);
+    A gap = shift - target[m];
+    if (smoothing > 0) {
+      gap = (1 - smoothing) * gap + smoothing * (shift - mean[m]);
+    }
+    out.loss[order[m]] += Log1(total[m]) + gap;
     const int64_t pass = node.pass_offset + begin - node.begin + m;
     if (out.normalizers != nullptr) {
       out.normalizers[2 * pass] = shift;
@@ -131,10 +172,13 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
       Scale(probs, node.fanout, scale);
     }
     if (with_dx) {
-      AddExpectation<T>(sums.row(m), scale,
-                        problem.weights + (node.first_row + targets[m]) * width,
-                        width, out.dx_factors ? out.dx_factors[begin + m] : 1,
-                        out.dx + out.DxRow(plan, begin + m) * width);
+      const T* w = problem.weights + (node.first_row + targets[m]) * width;
+      const A factor = out.dx_factors ? out.dx_factors[begin + m] : 1;
+      A* dx = out.dx + out.DxRow(plan, begin + m) * width;
+      AddExpectation<T>(sums.row(m), scale, w, width, factor, dx);
+      if (smoothing > 0) {
+        AddExpectation<T>(mean_row, 1, w, width, -smoothing * factor, dx);
+      }
     }
   }
   return true;

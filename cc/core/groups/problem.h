@@ -28,6 +28,8 @@ struct Problem {
   const T* weights = nullptr;  // [rows, width]
   const T* biases = nullptr;   // [rows], or null
   const A* x = nullptr;        // [examples, Padded(width)], sorted
+  // The share of each group's target that is spread evenly over its rows.
+  A label_smoothing = 0;
 };
 
 // Where the forward writes; null pointers are not asked for.

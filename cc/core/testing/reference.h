@@ -6,7 +6,13 @@
 //   dx   = sum over the path's groups of  dz W_group
 //   dW_r = sum over the examples that pass r's group of  dz_r x;   db_r: dz_r
 //
-// where g is the gradient of the total with respect to this example's loss.
+// where g is the gradient of the total with respect to this example's loss. With
+// label smoothing s, each group of K rows on the path has the target
+//
+//   q_k = (1 - s) [row k is on the path] + s / K
+//   loss = sum over the path's groups of  lse(z) - sum_k q_k z_k
+//   dz   = g (softmax(z over the group) - q)
+//
 // Everything fast is tested against these lines; nothing else calls them.
 
 #ifndef TF_HSM_CC_CORE_TESTING_REFERENCE_H_
@@ -28,7 +34,7 @@ namespace tf_hsm {
 inline double ReferenceLoss(const TreeView& tree, int64_t width,
                             const double* w, const double* b, const double* x,
                             int64_t label, double g, double* dx, double* dw,
-                            double* db) {
+                            double* db, double smoothing = 0) {
   double loss = 0;
   for (int64_t row = tree.class_rows[label]; row >= 0;) {
     const int64_t group = tree.row_groups[row];
@@ -46,9 +52,12 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
     double sum = 0;
     for (int64_t k = 0; k < fanout; ++k) sum += std::exp(z[k] - max);
     const double lse = max + std::log(sum);
-    loss += lse - z[row - first];
+    loss += lse;
     for (int64_t k = 0; k < fanout; ++k) {
-      const double dz = g * (std::exp(z[k] - lse) - (first + k == row));
+      const double q =
+          (1 - smoothing) * (first + k == row) + smoothing / fanout;
+      if (q != 0) loss -= q * z[k];
+      const double dz = g * (std::exp(z[k] - lse) - q);
       if (db != nullptr) db[first + k] += dz;
       for (int64_t d = 0; d < width; ++d) {
         if (dx != nullptr) dx[d] += dz * w[(first + k) * width + d];

@@ -152,6 +152,7 @@ struct Case {
   int most;
   double inner;
   int trees = 1;
+  double label_smoothing = 0;
 };
 
 template <typename T>

@@ -14,10 +14,22 @@ namespace tf_hsm {
 // with the index of its values. Rows may repeat.
 template <typename T>
 struct SparseGradient {
-  const KeyAndIndex* rows = nullptr;       // [count]
-  const Accumulator<T>* values = nullptr;  // [count, width]
+  using A = Accumulator<T>;
+  const KeyAndIndex* rows = nullptr;  // [count]
+  const A* values = nullptr;          // [count, width]
   int64_t count = 0;
   int64_t width = 0;
+  // Where several rows share values: [count] by index, which of `values` these
+  // are, and what they are multiplied by. Null: its own, once.
+  const int64_t* places = nullptr;
+  const A* factors = nullptr;
+
+  const A* ValuesOf(const KeyAndIndex& one) const {
+    return values + (places ? places[one.index] : one.index) * width;
+  }
+  A FactorOf(const KeyAndIndex& one) const {
+    return factors ? factors[one.index] : A(1);
+  }
 };
 
 }  // namespace tf_hsm

@@ -19,15 +19,15 @@
 namespace tf_hsm {
 namespace TF_HSM_ISA {
 
-// sum += value
+// sum += factor * value, which rounds like an addition where factor is 1.
 template <typename A>
-void AddRow(const A* value, int64_t width, A* sum) {
+void AddRow(const A* value, A factor, int64_t width, A* sum) {
   constexpr int lanes = kLanes<A>;
   int64_t d = 0;
   for (; d + lanes <= width; d += lanes) {
-    Store(sum + d, Load(sum + d) + Load(value + d));
+    Store(sum + d, Load(sum + d) + Load(value + d) * factor);
   }
-  for (; d < width; ++d) sum[d] += value[d];
+  for (; d < width; ++d) sum[d] += value[d] * factor;
 }
 
 template <typename T>
@@ -47,17 +47,19 @@ void SparseRows(const Update<T>& update, const SparseGradient<T>& gradient,
   if (width == 0) return;
   while (begin != end) {
     const int64_t row = begin->key;
-    const A* value = gradient.values + begin->index * width;
+    const A* value = gradient.ValuesOf(*begin);
+    const A factor = gradient.FactorOf(*begin);
     if (end - begin > kAhead) {
-      Prefetch(gradient.values + begin[kAhead].index * width, width);
+      Prefetch(gradient.ValuesOf(begin[kAhead]), width);
       Prefetch(update.weights + begin[kAhead].key * width, width);
     }
     ++begin;
-    if (begin != end && begin->key == row) {
+    if (factor != 1 || (begin != end && begin->key == row)) {
       A* sum = Scratch<A>(width);
-      __builtin_memcpy(sum, value, width * sizeof(A));
+      for (int64_t d = 0; d < width; ++d) sum[d] = value[d] * factor;
       for (; begin != end && begin->key == row; ++begin) {
-        AddRow(gradient.values + begin->index * width, width, sum);
+        AddRow(gradient.ValuesOf(*begin), gradient.FactorOf(*begin), width,
+               sum);
       }
       value = sum;
     }

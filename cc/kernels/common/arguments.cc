@@ -160,4 +160,22 @@ absl::Status ReadIndices(const Tensor& tensor, int64_t rows,
   return absl::OkStatus();
 }
 
+absl::Status ReadSplits(const Tensor& tensor, int64_t count,
+                        std::vector<int64_t>* splits) {
+  CopyIntegers(tensor, splits);
+  const int64_t last = splits->size() - 1;
+  for (int64_t i = 0; i <= last; ++i) {
+    const int64_t least = i == 0 ? 0 : (*splits)[i - 1];
+    const int64_t most = i == 0 ? 0 : count;
+    const int64_t value = (*splits)[i];
+    if (value < least || value > most || (i == last && value != count)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("splits must ascend from 0 to ", count,
+                       ", the number of indices, but splits[", i, "] = ",
+                       value));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace tf_hsm

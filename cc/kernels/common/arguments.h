@@ -53,6 +53,10 @@ void CopyIntegers(const Tensor& tensor, std::vector<int64_t>* values);
 absl::Status ReadIndices(const Tensor& tensor, int64_t rows,
                          std::vector<int64_t>* indices);
 
+// Copies the values of the op's input `splits`, which ascend from 0 to `count`.
+absl::Status ReadSplits(const Tensor& tensor, int64_t count,
+                        std::vector<int64_t>* splits);
+
 }  // namespace tf_hsm
 
 #endif  // TF_HSM_CC_KERNELS_COMMON_ARGUMENTS_H_

@@ -1,5 +1,7 @@
 #include "cc/kernels/common/loss_arguments.h"
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/kernels/common/arguments.h"
@@ -8,8 +10,47 @@ namespace tf_hsm {
 
 absl::Status LossAttributes::Read(OpKernelConstruction* context) {
   TF_RETURN_IF_ERROR(context->GetAttr("ignore_classes", &ignored));
+  TF_RETURN_IF_ERROR(context->GetAttr("label_smoothing", &label_smoothing));
+  if (!(label_smoothing >= 0 && label_smoothing <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "label_smoothing must be in [0, 1], but is ", label_smoothing));
+  }
+  if (context->HasAttr("combiner")) {
+    std::string combiner;
+    TF_RETURN_IF_ERROR(context->GetAttr("combiner", &combiner));
+    takes_means = combiner == "mean";
+  }
   if (!context->HasAttr("with_gradients")) return absl::OkStatus();
   return context->GetAttr("with_gradients", &with_gradients);
+}
+
+absl::Status LossArguments::ReadIndices(OpKernelContext* context) {
+  TF_RETURN_IF_ERROR(context->input("indices", &indices));
+  TF_RETURN_IF_ERROR(FindOptional(context, "splits", &splits));
+  if (splits == nullptr) {
+    TF_RETURN_IF_ERROR(FindOptional(context, "index_weights", &index_weights));
+    if (index_weights != nullptr) {
+      return absl::InvalidArgumentError(
+          "index_weights are for bags, but there are no splits");
+    }
+    if (indices->shape() == batch_shape) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "indices must have the shape of labels, ", batch_shape.DebugString(),
+        ", but have ", indices->shape().DebugString()));
+  }
+  if (batch_shape.dims() != 1 || indices->dims() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "labels and indices of bags must be vectors, but have the shapes ",
+        batch_shape.DebugString(), " and ", indices->shape().DebugString()));
+  }
+  TF_RETURN_IF_ERROR(CheckShape("splits", *splits,
+                                TensorShape({batch_shape.dim_size(0) + 1})));
+  const bool is_double =
+      parameters.weights().dtype() == tensorflow::DT_DOUBLE;
+  return ReadOptional(
+      context, "index_weights",
+      is_double ? tensorflow::DT_DOUBLE : tensorflow::DT_FLOAT,
+      indices->shape(), &index_weights);
 }
 
 absl::Status LossArguments::Read(OpKernelContext* context) {
@@ -20,12 +61,7 @@ absl::Status LossArguments::Read(OpKernelContext* context) {
   TensorShape wanted = batch_shape;
   TF_RETURN_IF_ERROR(wanted.AddDimWithStatus(width));
   if (parameters.vectors() != nullptr) {
-    TF_RETURN_IF_ERROR(context->input("indices", &indices));
-    if (indices->shape() != batch_shape) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "indices must have the shape of labels, ", batch_shape.DebugString(),
-          ", but have ", indices->shape().DebugString()));
-    }
+    TF_RETURN_IF_ERROR(ReadIndices(context));
   } else {
     TF_RETURN_IF_ERROR(context->input("inputs", &inputs));
     if (inputs->shape() != wanted) {

@@ -15,6 +15,8 @@ namespace tf_hsm {
 
 struct LossAttributes : OpAttributes {
   std::vector<int64_t> ignored;
+  float label_smoothing = 0;
+  bool takes_means = false;  // of bags
   bool with_gradients = true;  // where the op has this one
 
   absl::Status Read(OpKernelConstruction* context);
@@ -33,10 +35,13 @@ struct LossArguments {
   const Tensor* labels = nullptr;
   const Tensor* inputs = nullptr;   // null where the op has indices
   const Tensor* indices = nullptr;  // of parameters.vectors()
+  const Tensor* splits = nullptr;   // of the indices, into bags; or null
+  const Tensor* index_weights = nullptr;  // of bags; or null
   TensorShape batch_shape;
   int64_t width = 0;
 
   absl::Status Read(OpKernelContext* context);
+  absl::Status ReadIndices(OpKernelContext* context);
 
   absl::Status ReadLossGrads(OpKernelContext* context,
                              const Tensor** loss_grads) const {

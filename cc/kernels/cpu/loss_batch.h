@@ -4,9 +4,11 @@
 #define TF_HSM_CC_KERNELS_CPU_LOSS_BATCH_H_
 
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "cc/core/api/inputs.h"
 #include "cc/core/api/loss.h"
 #include "cc/core/api/sparse_update.h"
 #include "cc/core/base/parallel.h"
@@ -32,7 +34,7 @@ std::vector<A> InOrder(const Plan& plan, const A* values) {
 }
 
 // Arguments, the plan of the labels, and the inputs in its order: given ones,
-// or the vectors of the parameters that the op's indices name.
+// or the vectors of the parameters that the op's indices name, or sums of these.
 template <typename T>
 class LossBatch {
  public:
@@ -43,12 +45,13 @@ class LossBatch {
                        const LossAttributes& attributes) {
     parallel = PoolParallel(context);
     TF_RETURN_IF_ERROR(arguments.Read(context));
-    TF_RETURN_IF_ERROR(PlanAndPack(context, attributes.ignored));
+    TF_RETURN_IF_ERROR(PlanAndPack(context, attributes));
     const Tensor* biases = arguments.parameters.biases();
     problem.plan = &plan;
     problem.width = arguments.width;
     problem.weights = Data<T>(arguments.parameters.weights());
     problem.biases = biases ? Data<T>(*biases) : nullptr;
+    problem.label_smoothing = attributes.label_smoothing;
     return absl::OkStatus();
   }
 
@@ -68,22 +71,33 @@ class LossBatch {
   Problem<T> problem;
   // The vectors of the sorted examples, by row (SparseGradient).
   std::vector<KeyAndIndex> vector_rows;
+  // Of bags, the vectors of the sorted examples, and whose each is.
+  Bags<A> bags;
+  std::vector<int64_t> bag_of;
 
  private:
   absl::Status PlanAndPack(OpKernelContext* context,
-                           const std::vector<int64_t>& ignored) {
+                           const LossAttributes& attributes) {
     const Tensor* inputs = arguments.inputs;
     const bool has_indices = inputs == nullptr;
-    std::vector<int64_t> labels, indices, sorted_indices;
+    std::vector<int64_t> labels, indices, splits, sorted_indices;
     CopyIntegers(*arguments.labels, &labels);
     if (has_indices) {
       inputs = arguments.parameters.vectors();
       TF_RETURN_IF_ERROR(
           ReadIndices(*arguments.indices, inputs->dim_size(0), &indices));
     }
-    TF_RETURN_IF_ERROR(StatusOf(SortExamples(arguments.tree, labels.data(),
-                                             labels.size(), ignored, &plan)));
-    if (has_indices) {
+    if (arguments.splits != nullptr) {
+      TF_RETURN_IF_ERROR(
+          ReadSplits(*arguments.splits, indices.size(), &splits));
+    }
+    TF_RETURN_IF_ERROR(
+        StatusOf(SortExamples(arguments.tree, labels.data(), labels.size(),
+                              attributes.ignored, &plan)));
+    if (arguments.splits != nullptr) {
+      SortBags(indices, splits, attributes.takes_means);
+      sorted_indices = bags.rows;
+    } else if (has_indices) {
       sorted_indices.reserve(plan.num_examples());
       for (int64_t example : plan.order) {
         sorted_indices.push_back(indices[example]);
@@ -105,11 +119,42 @@ class LossBatch {
         }
       });
     };
-    TF_RETURN_IF_ERROR(PackTensor<A>(
-        context, *inputs,
-        has_indices ? sorted_indices.data() : plan.order.data(),
-        plan.num_examples(), arguments.width, with_nodes, &packed, &problem.x));
+    TF_RETURN_IF_ERROR(
+        arguments.splits != nullptr
+            ? PackBags<A>(context, *inputs, bags, arguments.width, with_nodes,
+                          &packed, &problem.x)
+            : PackTensor<A>(
+                  context, *inputs,
+                  has_indices ? sorted_indices.data() : plan.order.data(),
+                  plan.num_examples(), arguments.width, with_nodes, &packed,
+                  &problem.x));
     return StatusOf(error);
+  }
+
+  void SortBags(const std::vector<int64_t>& indices,
+                const std::vector<int64_t>& splits, bool takes_means) {
+    const A* weights = arguments.index_weights == nullptr
+                           ? nullptr
+                           : Data<A>(*arguments.index_weights);
+    bags.starts.assign(1, 0);
+    for (int64_t at = 0; at < plan.num_examples(); ++at) {
+      const int64_t example = plan.order[at];
+      const int64_t begin = splits[example], end = splits[example + 1];
+      A total = 1;
+      if (takes_means) {
+        total = end - begin;
+        if (weights != nullptr) {
+          total = std::accumulate(weights + begin, weights + end, A(0));
+        }
+      }
+      const A scale = total == 0 ? A(0) : 1 / total;
+      for (int64_t i = begin; i < end; ++i) {
+        bags.rows.push_back(indices[i]);
+        bags.factors.push_back(weights == nullptr ? scale : weights[i] * scale);
+        bag_of.push_back(at);
+      }
+      bags.starts.push_back(bags.rows.size());
+    }
   }
 };
 

@@ -27,12 +27,14 @@ struct CpuLossState : LossState {
         plan(std::move(in->plan)),
         x(in->packed),
         normalizers(the_normalizers),
-        probs(the_probs) {}
+        probs(the_probs),
+        label_smoothing(in->problem.label_smoothing) {}
 
   const Plan plan;
   const Tensor x;            // Problem::x
   const Tensor normalizers;  // as are these two, ForwardOutputs' ones
   const Tensor probs;        // without elements if not kept
+  const Accumulator<T> label_smoothing;
 };
 
 template <typename T>
@@ -104,6 +106,7 @@ struct LossGradOp : OpAttributes {
     problem.biases =
         parameters.biases() ? Data<T>(*parameters.biases()) : nullptr;
     problem.x = Data<A>(state.x);
+    problem.label_smoothing = state.label_smoothing;
     BackwardArguments<T> arguments;
     arguments.loss_grads = sorted.data();
     arguments.normalizers = Data<A>(state.normalizers);

@@ -1,6 +1,5 @@
 #include "cc/kernels/cpu/pack_inputs.h"
 
-#include "cc/core/api/inputs.h"
 #include "cc/kernels/common/element_types.h"
 #include "cc/kernels/cpu/page_pool.h"
 
@@ -21,10 +20,27 @@ absl::Status PackTensor(OpKernelContext* context, const Tensor& inputs,
   return absl::OkStatus();
 }
 
-#define TF_HSM_INSTANTIATE(A)                                        \
-  template absl::Status PackTensor(OpKernelContext*, const Tensor&,  \
-                                   const int64_t*, int64_t, int64_t, \
-                                   const Parallel&, Tensor*, const A**);
+template <typename A>
+absl::Status PackBags(OpKernelContext* context, const Tensor& table,
+                      const Bags<A>& bags, int64_t width,
+                      const Parallel& parallel, Tensor* packed, const A** x) {
+  A* to;
+  TF_RETURN_IF_ERROR(AllocateTemp(
+      context, TensorShape({bags.num_examples(), Padded(width)}), packed, &to));
+  ForElementType(table.dtype(), [&](auto element) {
+    PackSums(bags, Data<decltype(element)>(table), width, parallel, to);
+  });
+  *x = to;
+  return absl::OkStatus();
+}
+
+#define TF_HSM_INSTANTIATE(A)                                               \
+  template absl::Status PackTensor(OpKernelContext*, const Tensor&,         \
+                                   const int64_t*, int64_t, int64_t,        \
+                                   const Parallel&, Tensor*, const A**);    \
+  template absl::Status PackBags(OpKernelContext*, const Tensor&,           \
+                                 const Bags<A>&, int64_t, const Parallel&,  \
+                                 Tensor*, const A**);
 TF_HSM_INSTANTIATE(float)
 TF_HSM_INSTANTIATE(double)
 #undef TF_HSM_INSTANTIATE

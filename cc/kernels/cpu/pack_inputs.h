@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "cc/core/api/inputs.h"
 #include "cc/core/base/parallel.h"
 #include "cc/kernels/common/op_kernel.h"
 
@@ -16,6 +17,12 @@ template <typename A>
 absl::Status PackTensor(OpKernelContext* context, const Tensor& inputs,
                         const int64_t* order, int64_t count, int64_t width,
                         const Parallel& parallel, Tensor* packed, const A** x);
+
+// PackSums of the rows of `table`, likewise.
+template <typename A>
+absl::Status PackBags(OpKernelContext* context, const Tensor& table,
+                      const Bags<A>& bags, int64_t width,
+                      const Parallel& parallel, Tensor* packed, const A** x);
 
 }  // namespace tf_hsm
 

@@ -73,9 +73,13 @@ struct AnyTrainStepOp : TrainStepAttributes {
         PoolParallel(context, [memory] { memory.Reserve(); });
     TrainStep<T>(in.problem, table, parallel, outputs, arguments);
     if constexpr (embeds) {
-      const SparseGradient<T> gradient = {
+      SparseGradient<T> gradient = {
           in.vector_rows.data(), outputs.dx,
           static_cast<int64_t>(in.vector_rows.size()), width};
+      if (in.arguments.splits != nullptr) {
+        gradient.places = in.bag_of.data();
+        gradient.factors = in.bags.factors.data();
+      }
       SparseUpdate<T>(UpdateOfVectors(update, parameters), gradient, parallel);
     }
     return absl::OkStatus();

@@ -32,6 +32,10 @@ class LossBatch {
   absl::Status Prepare(OpKernelContext* context,
                        const LossAttributes& attributes) {
     const std::vector<int64_t>& ignored = attributes.ignored;
+    if (attributes.label_smoothing > 0) {
+      return absl::UnimplementedError(
+          "label_smoothing is not there for weights on a GPU");
+    }
     TF_RETURN_IF_ERROR(arguments.Read(context));
     TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree));
     batch.labels = arguments.labels->data();

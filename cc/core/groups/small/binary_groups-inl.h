@@ -9,6 +9,9 @@
 //                   1 / (1 + exp(-delta)) where row 1 is
 //   dx = dz_0 d,   dW_0 = -dW_1 = dz_0 x,   db_0 = -db_1 = dz_0
 //
+// Label smoothing s adds s / 2 margin to the loss, and s / 2 to dz_0 where row 0
+// is on the path, -s / 2 where row 1 is.
+//
 // So there is one product of each kind where a softmax of two has two. Groups
 // that follow each other down the tree with the same examples are a chain:
 // they are taken together, so that x and dx are read once for all of them.
@@ -49,8 +52,8 @@ struct ChainPairs {
         dz(memory + 4 * size),
         scale(memory + 5 * size) {}
 
-  // The others, from delta and sign.
-  void Softmax(int64_t count) const {
+  // The others, from delta and sign; `half` the label smoothing.
+  void Softmax(int64_t count, A half) const {
     constexpr int lanes = kLanes<A>;
     const Vector<A> zero = {};
     for (int64_t p = 0; p < count; p += lanes) {
@@ -60,9 +63,11 @@ struct ChainPairs {
       const Vector<A> inverse = 1 / (1 + small);
       const Vector<A> target = margin < 0 ? small * inverse : inverse;
       const Vector<A> other = margin < 0 ? inverse : small * inverse;
-      Store(loss + p, (margin < 0 ? -margin : zero) + Log<A>(1 + small));
+      Vector<A> gap = margin < 0 ? -margin : zero;
+      if (half > 0) gap = margin < 0 ? -(1 - half) * margin : half * margin;
+      Store(loss + p, gap + Log<A>(1 + small));
       Store(prob + p, signs > 0 ? target : other);
-      Store(dz + p, -signs * other);
+      Store(dz + p, -signs * (other - half));
       Store(scale + p, inverse);
     }
   }
@@ -132,7 +137,7 @@ class BinaryGroups {
     Deltas<T, nodes>(rows, x, examples_, width, &block_.prefetcher,
                      pairs_.delta);
     AddBiases<nodes>(chain);
-    pairs_.Softmax(nodes * examples_);
+    pairs_.Softmax(nodes * examples_, problem_.label_smoothing / 2);
     block_.PrefetchDx();
     A* loss = block_.Loss(first_);
     for (int64_t m = 0; m < examples_; ++m) {
@@ -212,9 +217,10 @@ class BinaryGroups {
       A* to = block_.out.probs + node.prob_offset + 2 * pass;
       for (int64_t m = 0; m < examples_; ++m) {
         const int64_t p = m * nodes + i;
-        const A dz = pairs_.dz[p];
+        const A sign = pairs_.sign[p];
+        const A dz = pairs_.dz[p] - sign * problem_.label_smoothing / 2;
         to[2 * m] = pairs_.prob[p];
-        to[2 * m + 1] = pairs_.sign[p] > 0 ? -dz : 1 - dz;
+        to[2 * m + 1] = sign > 0 ? -dz : 1 - dz;
       }
     } else if (block_.out.normalizers != nullptr) {
       A* to = block_.out.normalizers + 2 * (node.pass_offset + pass);

@@ -46,6 +46,7 @@ struct Batch {
   int64_t width;
   std::vector<double> w, b, x;
   std::vector<int64_t> labels;
+  double label_smoothing = 0;
 };
 
 Results Reference(const TreeView& tree, const Batch& batch) {
@@ -58,7 +59,8 @@ Results Reference(const TreeView& tree, const Batch& batch) {
     want.loss.push_back(ReferenceLoss(
         tree, width, batch.w.data(), batch.b.empty() ? nullptr : batch.b.data(),
         batch.x.data() + i * width, batch.labels[i], 1,
-        want.dx.data() + i * width, want.dw.data(), want.db.data()));
+        want.dx.data() + i * width, want.dw.data(), want.db.data(),
+        batch.label_smoothing));
   }
   return want;
 }
@@ -99,8 +101,12 @@ Results Run(const TreeView& tree, const Batch& batch, Isa isa, bool keep) {
   std::vector<A> dx(examples * width, AddsDx(plan, examples) ? 0 : NAN);
   std::vector<A> normalizers(2 * plan.num_passes), probs(plan.num_probs);
   std::vector<T> dw(plan.num_rows * width), db(plan.num_rows);
-  const Problem<T> problem = {&plan, width, w.data(),
-                              b.empty() ? nullptr : b.data(), sorted.data()};
+  const Problem<T> problem = {&plan,
+                              width,
+                              w.data(),
+                              b.empty() ? nullptr : b.data(),
+                              sorted.data(),
+                              static_cast<A>(batch.label_smoothing)};
   const KernelTable<T>& kernels = KernelTableFor<T>(isa);
   A* kept = keep ? probs.data() : nullptr;
   Forward<T>(problem, kernels, Serial,
@@ -166,7 +172,10 @@ void CheckMargins(Isa isa, double tolerance, const std::string& type) {
       for (int d = 0; d < 17; ++d) batch.x.push_back(d == 16 ? margin / 2 : 0);
     }
   }
-  Compare<T>(tree, batch, isa, tolerance, true, type + " margins");
+  for (double smoothing : {0.0, 0.25}) {
+    batch.label_smoothing = smoothing;
+    Compare<T>(tree, batch, isa, tolerance, true, type + " margins");
+  }
 }
 
 // Rows that are switched off, and biases that leave no distribution.
@@ -192,8 +201,11 @@ void CheckBiases(Isa isa, double tolerance, const std::string& type) {
       batch.b[4] = special[which % 3];
       if (which == 3) batch.b[5] = -kInfinity;
       const bool is_off = which == 0;
-      Compare<T>(tree, batch, isa, tolerance, is_off,
-                 type + " bias " + std::to_string(which));
+      for (double smoothing : {0.0, 0.25}) {
+        batch.label_smoothing = smoothing;
+        Compare<T>(tree, batch, isa, tolerance, is_off,
+                   type + " bias " + std::to_string(which));
+      }
     }
   }
 }

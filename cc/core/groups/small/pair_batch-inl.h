@@ -44,7 +44,7 @@ struct PairBatch {
   void Clear() { num_parts = num_pairs = most_rows = 0; }
 
   // Turns logits into probabilities, and makes max, scale and loss.
-  void Softmax() {
+  void Softmax(A smoothing) {
     constexpr int lanes = kLanes<A>;
     static_assert(kPairs % lanes == 0, "pairs fill vectors");
     const A lowest = -static_cast<A>(__builtin_inf());
@@ -60,6 +60,9 @@ struct PairBatch {
       for (int p = num_pairs; p % lanes != 0; ++p) z[k][p] = 0;
     }
     for (int p = 0; p < num_pairs; ++p) loss[p] = z[targets[p]][p];
+    for (int i = 0; i < num_parts && smoothing > 0; ++i) {
+      SmoothTargets(parts[i], smoothing);
+    }
     for (int p = 0; p < num_pairs; p += lanes) {
       Vector<A> top = Load(z[0] + p);
       for (int k = 1; k < most_rows; ++k) {
@@ -81,6 +84,18 @@ struct PairBatch {
       Store(scale + p, inverse);
       // lse - target, in an order that keeps the digits of large logits.
       Store(loss + p, Log<A>(total) + (top - Load(loss + p)));
+    }
+  }
+
+ private:
+  // Of the logits: those of the targets give up a share to the mean.
+  void SmoothTargets(const Part& part, A smoothing) {
+    const int fanout = static_cast<int>(part.node->fanout);
+    const int end = part.first_pair + part.num_examples;
+    for (int p = part.first_pair; p < end; ++p) {
+      A sum = 0;
+      for (int k = 0; k < fanout; ++k) sum += z[k][p];
+      loss[p] = (1 - smoothing) * loss[p] + smoothing * (sum / fanout);
     }
   }
 };

@@ -59,7 +59,7 @@ class SoftmaxGroups {
 
   // Ends the batch.
   void Flush() {
-    batch_.Softmax();
+    batch_.Softmax(problem_.label_smoothing);
     for (int i = 0; i < batch_.num_parts; ++i) Finish(batch_.parts[i]);
     batch_.Clear();
   }
@@ -98,9 +98,13 @@ class SoftmaxGroups {
       }
     }
     if (!updates && out.dx == nullptr) return;
+    const A smoothing = problem_.label_smoothing, share = smoothing / rows;
     for (int m = 0; m < part.num_examples; ++m) {
       const int pair = part.first_pair + m;
-      batch_.z[batch_.targets[pair]][pair] -= 1;
+      batch_.z[batch_.targets[pair]][pair] -= 1 - smoothing;
+      for (int64_t k = 0; k < rows && share > 0; ++k) {
+        batch_.z[k][pair] -= share;
+      }
     }
     if (out.dx != nullptr) {
       Outer<T, true>(

@@ -1,0 +1,264 @@
+"""Steps whose inputs are means or sums of rows of a variable."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support.embedding_training import COUNT, step, variables_of
+from tests.support.training import assert_near, assert_same, states, wide_problem
+from tests.support.update_rules import OPTIMIZERS, built
+
+TREE = tf_hsm.Tree.huffman(1 / np.arange(1, 61))
+BATCH = 70
+PROBLEM = wide_problem(TREE, (BATCH, 20))
+
+
+def draw_bags(seed=0, batch=BATCH):
+    """Bags of 0 to 6 rows, some of them twice in a bag; and weights."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(7, size=batch)
+    sizes[:1] = 0
+    ids = (COUNT * rng.random(sizes.sum()) ** 3).astype(np.int64)
+    bags = tf.RaggedTensor.from_row_lengths(ids, sizes)
+    weights = rng.integers(1, 9, size=ids.size) / 4
+    return bags, bags.with_flat_values(weights)
+
+
+def composed(variables, problem, bags, combiner, weights, optimizers):
+    """The step of `step` in stock TensorFlow but for that of the tree."""
+    w, b, vectors = variables
+    factors = np.ones(bags.flat_values.shape[0])
+    if weights is not None:
+        factors = weights.flat_values.numpy()
+    owners = bags.value_rowids().numpy()
+    totals = np.bincount(owners, factors, minlength=BATCH)
+    if combiner == "mean":
+        factors = factors / totals[owners]
+    wide = np.float64 if vectors.dtype == tf.float64 else np.float32
+    with tf.GradientTape() as tape:
+        rows = tf.gather(vectors, bags.flat_values)
+        tape.watch(rows)
+        inputs = tf.math.unsorted_segment_sum(
+            tf.cast(rows, wide) * factors[:, None].astype(wide), owners, BATCH
+        )
+        losses = tf_hsm.hierarchical_softmax_train_step(
+            w,
+            b,
+            problem.labels,
+            inputs,
+            TREE,
+            optimizers[0],
+            loss_weights=problem.upstream,
+            stochastic_rounding=False,
+        )
+        total = tf.reduce_sum(losses * problem.upstream)
+    dx = tape.gradient(total, inputs).numpy().astype(np.float64)
+    # Summed in float64: what is rounded once in the op is rounded once here.
+    sums = np.zeros([COUNT, dx.shape[1]])
+    np.add.at(sums, bags.flat_values.numpy(), factors[:, None] * dx[owners])
+    touched = np.unique(bags.flat_values)
+    gradient = tf.IndexedSlices(
+        tf.cast(sums[touched], wide), touched, tf.constant(vectors.shape)
+    )
+    optimizers[1].apply([gradient], [vectors])
+    return losses
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("has_weights", [False, True])
+@pytest.mark.parametrize("combiner", ["mean", "sum"])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_as_look_up_step_and_update(rule, combiner, has_weights, dtype):
+    bags, weights = draw_bags()
+    weights = weights if has_weights else None
+    one, several = (variables_of(PROBLEM, dtype) for _ in range(2))
+    losses = step(
+        one,
+        PROBLEM,
+        bags,
+        TREE,
+        built(rule, one),
+        combiner=combiner,
+        index_weights=weights,
+        stochastic_rounding=False,
+    )
+    optimizers = built(rule, several[:2]), built(rule, several[2:])
+    want = composed(several, PROBLEM, bags, combiner, weights, optimizers)
+    tolerance = {np.float64: 1e-9, np.float32: 2e-4}.get(dtype, 3e-2)
+    assert_near(
+        [losses.numpy(), *(v.numpy().astype(np.float64) for v in one)],
+        [want.numpy(), *(v.numpy().astype(np.float64) for v in several)],
+        tolerance,
+    )
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_bags_of_one_are_indices(rule):
+    """To the bit, whatever the combiner, and so are bags with a weight of 1."""
+    indices = (np.arange(BATCH) * 7) % COUNT
+    bags = tf.RaggedTensor.from_row_lengths(indices, [1] * BATCH)
+    ones = bags.with_flat_values(np.ones(BATCH))
+    runs = []
+    for options in (
+        {"indices": indices},
+        {"indices": bags, "combiner": "mean"},
+        {"indices": bags, "combiner": "sum"},
+        {"indices": bags, "index_weights": ones},
+        {"indices": bags, "index_weights": ones.flat_values},
+    ):
+        variables = variables_of(PROBLEM)
+        optimizer = built(rule, variables)
+        losses = step(
+            variables, PROBLEM, tree=TREE, optimizer=optimizer, **options
+        )
+        runs.append([losses.numpy(), states(optimizer, variables)])
+    for run in runs[1:]:
+        assert_same(run, runs[0])
+
+
+def test_ignored_labels_and_empty_bags():
+    """Their vectors do not move; a bag of nothing is an input of zeros."""
+    bags = tf.ragged.constant([[3, 3], [], [5], [6, 7]], dtype=tf.int32)
+    problem = wide_problem(TREE, (4, 20))
+    ignored = int(problem.labels[3])
+    problem = problem.replace(labels=np.array([1, 2, 3, ignored]))
+    variables = variables_of(problem)
+    before = variables[2].numpy()
+    inputs = np.stack([before[3], 0 * before[3], before[5], before[6]])
+    want = tf_hsm.hierarchical_softmax_loss(
+        *variables[:2], problem.labels, inputs, TREE, ignored
+    ).numpy()
+    optimizer = built("sgd", variables)
+    losses = step(
+        variables, problem, bags, TREE, optimizer, ignore_class=ignored
+    )
+    np.testing.assert_allclose(losses, want, rtol=1e-6)
+    moved = np.flatnonzero((variables[2].numpy() != before).any(axis=1))
+    np.testing.assert_array_equal(moved, [3, 5])
+
+
+def test_weights_that_cancel_make_zeros():
+    bags = tf.ragged.constant([[3, 4]])
+    problem = wide_problem(TREE, (1, 20))
+    variables = variables_of(problem)
+    before = variables[2].numpy()
+    losses = step(
+        variables,
+        problem,
+        bags,
+        TREE,
+        built("sgd", variables),
+        index_weights=[1.0, -1.0],
+    )
+    assert np.isfinite(losses).all()
+    assert_same(variables[2].numpy(), before)
+
+
+def test_in_a_function():
+    bags, weights = draw_bags()
+    runs = []
+    for wrap in (lambda f: f, tf.function):
+        variables = variables_of(PROBLEM)
+        optimizer = built("adagrad", variables)
+
+        @wrap
+        def run(bags, weights, variables=variables, optimizer=optimizer):
+            return step(
+                variables,
+                PROBLEM,
+                bags,
+                TREE,
+                optimizer,
+                index_weights=weights,
+            )
+
+        runs.append([run(bags, weights), states(optimizer, variables)])
+    assert_same(*runs)
+
+
+def test_no_labels():
+    problem = wide_problem(TREE, (0, 20))
+    bags = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int64), [0])
+    variables = variables_of(problem)
+    optimizer = built("sgd", variables)
+    assert step(variables, problem, bags, TREE, optimizer).shape == [0]
+
+
+def _bags(values, splits):
+    return tf.RaggedTensor.from_row_splits(
+        tf.constant(values, tf.int64),
+        tf.constant(splits, tf.int64),
+        validate=False,
+    )
+
+
+REFUSED = {
+    "an index too large": (
+        {"indices": _bags([1, COUNT, 2], [0, 1, 3])},
+        rf"indices\[1\] = {COUNT}",
+    ),
+    "splits that fall": (
+        {"indices": _bags([1, 2, 3], [0, 4, 3])},
+        "splits must ascend from 0 to 3",
+    ),
+    "splits that begin late": (
+        {"indices": _bags([1, 2, 3], [1, 2, 3])},
+        r"splits\[0\] = 1",
+    ),
+    "indices beyond the splits": (
+        {"indices": _bags([1, 2, 3], [0, 1, 2])},
+        r"splits\[2\] = 2",
+    ),
+    "a bag too many": (
+        {"indices": _bags([1, 2, 3], [0, 1, 2, 3])},
+        "splits must have the shape",
+    ),
+    "weights of other bags": (
+        {
+            "indices": _bags([1, 2, 3], [0, 1, 3]),
+            "index_weights": _bags([1, 2, 3], [0, 2, 3]),
+        },
+        "row splits of indices",
+    ),
+    "a weight less": (
+        {
+            "indices": _bags([1, 2, 3], [0, 1, 3]),
+            "index_weights": [1.0, 2.0],
+        },
+        "index_weights must have the shape",
+    ),
+    "weights of no bags": (
+        {"indices": [1, 2], "index_weights": [1.0, 2.0]},
+        "index_weights are for bags",
+    ),
+    "a combiner that is none": (
+        {"indices": _bags([1, 2, 3], [0, 1, 3]), "combiner": "max"},
+        "combiner must be 'mean' or 'sum'",
+    ),
+    "bags of bags": (
+        {"indices": tf.ragged.constant([[[1]], [[2], [3]]])},
+        r"must be \[B, None\]",
+    ),
+    "bags of floats": (
+        {"indices": tf.ragged.constant([[1.5], [2.0]])},
+        "indices must be integers",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_arguments(case):
+    """They are named, and nothing has changed."""
+    options, message = REFUSED[case]
+    problem = wide_problem(TREE, (2, 20))
+    variables = variables_of(problem)
+    optimizer = built("adagrad", variables)
+    before = states(optimizer, variables)
+    with pytest.raises(
+        (tf.errors.InvalidArgumentError, ValueError, TypeError), match=message
+    ):
+        step(variables, problem, tree=TREE, optimizer=optimizer, **options)
+    assert_same(states(optimizer, variables), before)
+    assert int(optimizer.iterations) == 0

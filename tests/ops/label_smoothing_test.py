@@ -1,0 +1,162 @@
+"""Label smoothing of the loss and of the steps, against NumPy and Keras."""
+
+import functools
+
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import oracle, trees
+from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support.training import (
+    assert_near,
+    assert_same,
+    in_place,
+    variables_of,
+    wide_problem,
+)
+from tests.support.update_rules import OPTIMIZERS, built
+
+DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
+# Few examples, whose groups are updated at once, and many.
+SHAPES = [(5, 3), (67, 33)]
+
+build = functools.cache(lambda name: trees.CATALOGUE[name]())
+
+
+def smoothed(share):
+    """The loss function with this label smoothing."""
+    return functools.partial(
+        tf_hsm.hierarchical_softmax_loss, label_smoothing=share
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_loss_and_gradients(name, dtype):
+    tree = build(name)
+    for i, (shape, share) in enumerate(zip(SHAPES, (0.25, 1.0), strict=True)):
+        problem = oracle.random_problem(tree, *shape, dtype, seed=i)
+        if i == 0:
+            problem = problem.replace(biases=None)
+        problem = problem.replace(label_smoothing=share)
+        expected, bound = oracle.hierarchical_softmax(tree, problem)
+        for parameter in (tf.constant, tf.Variable):
+            result = evaluate(
+                smoothed(share), tree, problem, parameter=parameter
+            )
+            assert_within(dense(result), expected, bound)
+
+
+def test_the_gradient_is_that_of_the_loss():
+    """Of the oracle too, by differences."""
+    tree = build("random")
+    problem = oracle.random_problem(tree, 3, 4, np.float64)
+    problem = problem.replace(label_smoothing=0.375)
+
+    def total(weights):
+        changed = problem.replace(weights=weights)
+        losses = oracle.hierarchical_softmax(tree, changed)[0].loss
+        return losses @ problem.upstream
+
+    result = dense(evaluate(smoothed(0.375), tree, problem))
+    want = oracle.finite_differences(total, problem.weights)
+    np.testing.assert_allclose(result.dw, want, atol=1e-8)
+
+
+def test_one_group_is_keras_categorical_crossentropy():
+    tree = tf_hsm.Tree.balanced(30, [30])
+    problem = oracle.random_problem(tree, 9, 5, np.float32)
+    losses = smoothed(0.25)(
+        problem.weights, problem.biases, problem.labels, problem.inputs, tree
+    )
+    logits = problem.inputs @ problem.weights.T + problem.biases
+    want = keras.losses.categorical_crossentropy(
+        np.eye(30, dtype=np.float32)[tree.class_rows][problem.labels],
+        logits,
+        from_logits=True,
+        label_smoothing=0.25,
+    )
+    np.testing.assert_allclose(losses, want, rtol=1e-5)
+
+
+def test_none_changes_no_bit():
+    tree = build("random")
+    problem = oracle.random_problem(tree, 67, 33, np.float32)
+    plain = evaluate(tf_hsm.hierarchical_softmax_loss, tree, problem)
+    zero = evaluate(smoothed(0.0), tree, problem)
+    for name in ("loss", "dx", "dw", "db"):
+        assert_same(getattr(dense(zero), name), getattr(dense(plain), name))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["huffman_2ary", "random", "one_huge_group"])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_a_step_is_that_of_loss_and_optimizer(rule, name, shape, dtype):
+    tree = build(name)
+    problem = wide_problem(tree, shape, dtype)
+    ways = []
+    for make in (in_place, _in_two):
+        variables = variables_of(problem, dtype)
+        optimizer = built(rule, variables)
+        options = {} if make is _in_two else {"stochastic_rounding": False}
+        losses, dx = make(
+            variables, problem, tree, optimizer, label_smoothing=0.25, **options
+        )
+        numbers = [v.numpy().astype(np.float64) for v in variables]
+        ways.append([losses.numpy(), dx.numpy(), *numbers])
+    tolerance = {np.float64: 1e-9, np.float32: 2e-4}.get(dtype, 3e-2)
+    assert_near(ways[0], ways[1], tolerance)
+
+
+def _in_two(variables, problem, tree, optimizer, label_smoothing):
+    inputs = tf.convert_to_tensor(problem.inputs)
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        losses = smoothed(label_smoothing)(
+            *variables, problem.labels, inputs, tree
+        )
+        total = tf.reduce_sum(losses * problem.upstream)
+    dx, *gradients = tape.gradient(total, [inputs, *variables])
+    optimizer.apply(gradients, variables)
+    return losses, dx
+
+
+def test_a_step_of_embeddings():
+    tree = build("huffman_2ary")
+    problem = wide_problem(tree, (20, 7))
+    vectors = tf.Variable(problem.inputs)
+    variables = variables_of(problem)
+    want = smoothed(0.5)(*variables, problem.labels, vectors, tree).numpy()
+    optimizer = tf_hsm.optimizers.SGD(0.1)
+    optimizer.build([*variables, vectors])
+    losses = tf_hsm.hierarchical_softmax_embedding_train_step(
+        *variables,
+        problem.labels,
+        vectors,
+        np.arange(20),
+        tree,
+        optimizer,
+        label_smoothing=0.5,
+    )
+    np.testing.assert_allclose(losses, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), "much", None])
+def test_bad_shares(share):
+    tree = build("random")
+    problem = oracle.random_problem(tree, 2, 3, np.float32)
+    with pytest.raises(
+        (ValueError, TypeError), match=r"label_smoothing must be .*\[0, 1\]"
+    ):
+        smoothed(share)(
+            problem.weights,
+            problem.biases,
+            problem.labels,
+            problem.inputs,
+            tree,
+        )
