@@ -87,8 +87,8 @@ def _head_of(model, head):
     """Returns the `HierarchicalSoftmax` of a model, built."""
     if private_keras.calls_of(model) is None:
         raise ValueError(
-            f"{model.name} is neither a Sequential nor a functional model; put "
-            "head.grow(tree) in the place of its head, and compile it"
+            f"{model.name} is neither a Sequential nor a functional model, or "
+            "not built; put head.grow(tree) in the place of its head yourself"
         )
     kinds = (AdaptiveSoftmax, HierarchicalSoftmax)
     layers = private_keras.layers_of(model) if head is None else [head]

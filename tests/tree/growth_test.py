@@ -14,7 +14,7 @@ from tests.support.tree_reference import (
     to_nested,
 )
 from tests.support.trees import CATALOGUE, DEEP
-from tf_hsm.tree import Tree
+from tf_hsm.tree import Tree, new_classes
 
 build = {name: make() for name, make in CATALOGUE.items()}.get
 
@@ -228,13 +228,14 @@ def test_rebalance_keeps_names():
     assert sorted(better.names) == sorted(tree.names)
     assert better.path_names(0) == ["pet", "cat"]
     assert sorted(rows) == list(range(6))
-    same, _ = tree.rebalance(dict(oak=1))
+    same, _ = tree.rebalance({"oak": 1})
     assert same == tree.rebalance([0, 0, 1, 0])[0]
 
 
-@pytest.mark.parametrize("size", [None, 40])
-def test_nearest_vectors(size):
+@pytest.mark.parametrize("at_a_time", [1 << 24, 70])
+def test_nearest_vectors(at_a_time, monkeypatch):
     """By brute force; an old class without a direction is near to none."""
+    monkeypatch.setattr(new_classes, "_SCORES", at_a_time)
     rng = np.random.default_rng(0)
     tree = Tree.two_level(31)
     vectors = rng.normal(size=[31 + 12, 5])
