@@ -164,9 +164,11 @@ tf_hsm.Tree.from_parents(parents, classes=None, names=None)
 tf_hsm.Tree.from_paths(paths)
 tf_hsm.Tree.get_config(self)
 tf_hsm.Tree.group_depths
+tf_hsm.Tree.grow(self, classes, near=None, branch=False, max_fanout=None)
 tf_hsm.Tree.huffman(counts, branching=2)
 tf_hsm.Tree.load(path)
 tf_hsm.Tree.log_prior(self, counts)
+tf_hsm.Tree.map_rows(self, before)
 tf_hsm.Tree.names
 tf_hsm.Tree.num_classes
 tf_hsm.Tree.num_groups
@@ -175,6 +177,7 @@ tf_hsm.Tree.num_rows
 tf_hsm.Tree.path(self, c)
 tf_hsm.Tree.path_names(self, c)
 tf_hsm.Tree.plot(self, counts=None, path=None)
+tf_hsm.Tree.rebalance(self, counts, branching=None)
 tf_hsm.Tree.root_groups
 tf_hsm.Tree.row_children
 tf_hsm.Tree.row_classes
@@ -266,6 +269,7 @@ tf_hsm.estimate.transformer(layers=6, d_model=512, heads=8, d_ff=None,
     length=None, vocabulary=None, kv_heads=None, causal=True, dropout=0.0,
     activation='relu')
 tf_hsm.estimate.without_values()
+tf_hsm.grow(model, tree, counts=None, embeddings=(), head=None)
 tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,
     vectors, indices, tree, optimizer, loss_weights=None, ignore_class=None,
     stochastic_rounding=None, seed=0)

@@ -20,6 +20,7 @@ from tf_hsm.cost.expected import ExpectedCost
 from tf_hsm.cost.model import CostModel
 from tf_hsm.estimation import Comparison, Estimate, Machine, estimate
 from tf_hsm.estimation.machine_calibration import calibrate
+from tf_hsm.growth import grow
 from tf_hsm.ops import flops  # noqa: F401, for tf.profiler
 from tf_hsm.ops.embedding_train_step import (
     hierarchical_softmax_embedding_train_step,
@@ -51,6 +52,7 @@ __all__ = [
     "cpu_isa",
     "distribute",
     "estimate",
+    "grow",
     "hierarchical_softmax_embedding_train_step",
     "hierarchical_softmax_log_prob",
     "hierarchical_softmax_log_probs",

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tf_hsm import _checks, distribute
 from tf_hsm.distribute.sharded_head import ShardedHead
 from tf_hsm.distribute.sharded_rows import ShardedRows
+from tf_hsm.layers._growth import HeadGrowth
 from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._predictions import Predictions
 from tf_hsm.layers._row_options import RowOptions
@@ -21,7 +22,7 @@ from tf_hsm.tree import Tree
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
+class HierarchicalSoftmax(HeadGrowth, Predictions, RowOptions, HeadLayer):
     """A softmax over many classes whose cost is the path to the label.
 
     It replaces the last Dense layer and its cross-entropy. Either

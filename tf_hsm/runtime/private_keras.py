@@ -296,3 +296,38 @@ def inputs_of(model):
 def outputs_of(model):
     """The KerasTensors that a Functional or Sequential model returns."""
     return list((getattr(model, "_functional", None) or model).outputs)
+
+
+def slot_owners(optimizer):
+    """The variables of the model that an optimizer's variables are slots of.
+
+    Args:
+      optimizer: a built Keras optimizer.
+
+    Returns:
+      A list for `optimizer.variables`, with None for those that belong to none,
+      as the number of steps does.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    variables = inner._trainable_variables
+    # Another optimizer tells what it adds, for small variables of that rank.
+    copy = type(optimizer).from_config(optimizer.get_config())
+    copied = getattr(copy, "inner_optimizer", copy)
+    add = copied.add_variable_from_reference
+    stand_ins = [
+        keras.Variable(
+            "zeros", shape=[1] * len(v.shape), dtype=v.dtype, name=v.name
+        )
+        for v in variables
+    ]
+    places = {id(v): place for place, v in enumerate(stand_ins)}
+    owners = {}
+
+    def add_and_note(reference_variable, *args, **kwargs):
+        slot = add(reference_variable, *args, **kwargs)
+        owners[id(slot)] = variables[places[id(reference_variable)]]
+        return slot
+
+    copied.add_variable_from_reference = add_and_note
+    copy.build(stand_ins)
+    return [owners.get(id(v)) for v in copy.variables]

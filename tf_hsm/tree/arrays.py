@@ -128,10 +128,15 @@ def sum_to_root(values, arrays, levels):
       arrays: the `TreeArrays`.
       levels: see the module.
     """
+    reduce_to_root(np.add, values, arrays, levels)
+
+
+def reduce_to_root(function, values, arrays, levels):
+    """Does `sum_to_root` with another function of two numbers, a ufunc."""
     group_offsets, group_parents, _ = arrays
     for begin, end in zip(levels[-2:0:-1], levels[:1:-1], strict=True):
         first = group_offsets[begin]
-        values[group_parents[begin:end]] = np.add.reduceat(
+        values[group_parents[begin:end]] = function.reduceat(
             values[first : group_offsets[end]],
             group_offsets[begin:end] - first,
         )

@@ -11,6 +11,7 @@ from tf_hsm.tree import arrays, files, masses
 from tf_hsm.tree.check import check_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
+from tf_hsm.tree.growth import TreeGrowth
 from tf_hsm.tree.lookup import ClassLookup
 from tf_hsm.tree.names import (
     name_of_row,
@@ -25,7 +26,7 @@ from tf_hsm.tree.summary import summarize
 _Path = str | os.PathLike[str]
 
 
-class Tree(TreeConstructors, GroupArrays):
+class Tree(TreeConstructors, TreeGrowth, GroupArrays):
     """A rooted tree whose leaves are the classes 0 to N - 1.
 
     The children of a node are a group; every node but the root is a row of

@@ -54,7 +54,7 @@ def from_embeddings(
       ValueError: `vectors` has another rank, no numbers, or one that is
         NaN or infinite (names the class), or an argument is out of range.
     """
-    vectors = _check_vectors(vectors)
+    vectors = check_vectors(vectors)
     check_fits(
         f"vectors has shape {list(vectors.shape)}",
         len(vectors),
@@ -69,7 +69,7 @@ def from_embeddings(
     else:
         arrays = balanced(len(vectors), branching)
     leaf_classes = balanced_clusters.leaf_points(
-        _points(vectors, metric),
+        points_of(vectors, metric),
         arrays,
         seed,
         max_iterations,
@@ -99,30 +99,36 @@ class _Progress:
             )
 
 
-def _check_vectors(vectors):
-    """Returns `vectors` as a real array `[N, D]`, N and D at least 1."""
+def check_vectors(vectors, name="vectors"):
+    """Returns `vectors` as a real array `[N, D]`, N and D at least 1.
+
+    Args:
+      vectors: the argument of a user.
+      name: that of the argument.
+
+    Raises:
+      ValueError: they are no such array.
+    """
     try:
         vectors = np.asarray(vectors)
     except ValueError as error:
-        raise ValueError(
-            "vectors must be an array [N, D] of numbers"
-        ) from error
+        raise ValueError(f"{name} must be an array [N, D] of numbers") from error
     if vectors.ndim != 2:
         raise ValueError(
-            f"vectors must have rank 2, [N, D]; the shape is "
+            f"{name} must have rank 2, [N, D]; the shape is "
             f"{list(vectors.shape)}"
         )
     if not vectors.size:
         raise ValueError(
-            f"vectors has shape {list(vectors.shape)}; a tree has at least "
+            f"{name} has shape {list(vectors.shape)}; a tree has at least "
             "one class, and a vector at least one number"
         )
     if not np.can_cast(vectors.dtype, np.float32, "same_kind"):
-        raise ValueError(f"vectors must hold numbers, not {vectors.dtype}")
+        raise ValueError(f"{name} must hold numbers, not {vectors.dtype}")
     return vectors
 
 
-def _points(vectors, metric):
+def points_of(vectors, metric):
     """Returns the points `[N, D]` float32 whose distances are compared.
 
     For the cosine they are the unit vectors, and zero stays zero: squared

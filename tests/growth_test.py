@@ -1,0 +1,358 @@
+"""Models that get a head for more classes, and go on training."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+import tf_hsm
+from tests.support.in_place_models import (
+    FORMS,
+    arguments,
+    fit,
+    layers_of,
+    make_model,
+)
+from tests.support.models import (
+    NUM_CLASSES,
+    STEPS,
+    TREE,
+    WIDTH,
+    head_of,
+    make_data,
+    make_head,
+    sequential,
+)
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import Tree
+from tf_hsm.layers import AdaptiveSoftmax
+
+# Beside which new classes go, and so which labels are left out: the group has
+# no others.
+GROUP = TREE.row_groups[TREE.class_rows[0]]
+NEAR = np.flatnonzero(TREE.row_groups[TREE.class_rows] == GROUP)
+GROWN = TREE.grow(4, near=np.resize(NEAR, 4))
+ROWS = GROWN.map_rows(TREE)
+
+MODEL_OPTIMIZERS = {
+    **OPTIMIZERS,
+    "momentum": lambda: tf_hsm.optimizers.SGD(0.1, momentum=0.9),
+    "amsgrad": lambda: tf_hsm.optimizers.LazyAdam(0.02, amsgrad=True),
+    "schedule": lambda: tf_hsm.optimizers.Adagrad(
+        keras.optimizers.schedules.ExponentialDecay(0.3, 3, 0.5)
+    ),
+    "scaled": lambda: tf_hsm.optimizers.LossScaleOptimizer(
+        tf_hsm.optimizers.LazyAdam(0.02), dynamic_growth_steps=2
+    ),
+    "keras_adam": lambda: keras.optimizers.Adam(0.02),
+    "keras_nadam": lambda: keras.optimizers.Nadam(0.02),
+    "accumulation": lambda: keras.optimizers.Adam(
+        0.02, gradient_accumulation_steps=2
+    ),
+}
+
+
+def data_of(form, tree=TREE):
+    """Data without the labels of the group that grows."""
+    tokens, labels = make_data()
+    is_there = np.isin(labels, NEAR)
+    labels[is_there] = np.setdiff1d(np.arange(NUM_CLASSES), NEAR)[0]
+    return arguments(form, tokens, labels)
+
+
+def assert_same_state(grown, model):
+    """All weights, kept rows and slots are those of the other model."""
+    # Both build their optimizers in the order of their layers.
+    optimizers = [[grown.optimizer, model.optimizer]]
+    heads = head_of(grown), head_of(model)
+    if heads[0].optimizer is not None:
+        optimizers.append([head.optimizer for head in heads])
+    variables = zip(grown.variables, model.variables, strict=True)
+    states = (
+        zip(one.variables, other.variables, strict=True)
+        for one, other in optimizers
+    )
+    num_of_rows = 0
+    for mine, its in itertools.chain(variables, *states):
+        mine, its = mine.numpy(), its.numpy()
+        if mine.shape[:1] == (GROWN.num_rows,):
+            mine, its = mine[ROWS >= 0], its[ROWS[ROWS >= 0]]
+            num_of_rows += 1
+        np.testing.assert_array_equal(mine, its)
+    assert num_of_rows >= 2
+
+
+def check_goes_on(model, form):
+    """A grown model trains as the model does where nothing is new."""
+    data = data_of(form)
+    fit(model, data, epochs=1)
+    grown = tf_hsm.grow(model, GROWN)
+    assert_same_state(grown, model)
+    assert head_of(grown).tree == GROWN and head_of(model).tree == TREE
+    np.testing.assert_array_equal(fit(grown, data), fit(model, data))
+    assert_same_state(grown, model)
+    # And learns the new classes.
+    tokens, labels = make_data()
+    labels = np.where(tokens % 3 == 1, NUM_CLASSES + tokens % 4, labels)
+    losses = fit(grown, arguments(form, tokens, labels), epochs=12)
+    assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_goes_on_in_place(rule, form):
+    check_goes_on(make_model(form, rule), form)
+
+
+@pytest.mark.parametrize("name", MODEL_OPTIMIZERS)
+def test_goes_on_with_the_optimizer_of_the_model(name):
+    form = FORMS[list(MODEL_OPTIMIZERS).index(name) % 2]
+    model = make_model(form, own=False, optimizer=MODEL_OPTIMIZERS[name]())
+    check_goes_on(model, form)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+def test_saved_model(form, own, tmp_path):
+    """Loaded, grown, trained, saved and loaded again."""
+    data = data_of(form)
+    model = make_model(form, "lazy_adam", own)
+    fit(model, data, epochs=1)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    grown = tf_hsm.grow(loaded, GROWN)
+    assert_same_state(grown, model)
+    np.testing.assert_array_equal(fit(grown, data), fit(model, data))
+    grown.save(tmp_path / "grown.keras")
+    again = keras.models.load_model(tmp_path / "grown.keras")
+    assert head_of(again).tree == GROWN
+    np.testing.assert_array_equal(fit(again, data), fit(grown, data))
+
+
+def test_sequential_model_and_metrics():
+    head = make_head(name="words")
+    model = sequential(
+        keras.layers.Embedding(NUM_CLASSES, WIDTH),
+        keras.layers.Dropout(0.5, seed=1),
+        head,
+    )
+    model.compile("adam", head.loss, metrics=[tf_hsm.metrics.Perplexity()])
+    tokens, labels = make_data()
+    fit(model, {"x": tokens, "y": labels})
+    grown = tf_hsm.grow(model, GROWN, counts=np.arange(NUM_CLASSES + 4))
+    assert isinstance(grown, keras.Sequential)
+    assert [x.name for x in grown.layers] == [x.name for x in model.layers]
+    assert grown.predict(tokens, verbose=0).shape == labels.shape
+    history = grown.fit(tokens, labels, verbose=0).history
+    assert set(history) == {"loss", "perplexity"}
+
+
+def test_before_training():
+    """A model that has no state yet, compiled or not."""
+    for compiled in (True, False):
+        model = sequential(keras.layers.Embedding(NUM_CLASSES, 4), make_head())
+        if compiled:
+            model.compile("adam", head_of(model).loss)
+        grown = tf_hsm.grow(model, GROWN)
+        assert grown.compiled == compiled
+        assert head_of(grown).num_classes == NUM_CLASSES + 4
+
+
+def test_rebalanced_model():
+    """Leaves keep weights and slots, in another order."""
+    counts = np.arange(NUM_CLASSES)[::-1] ** 3
+    tree, rows = TREE.rebalance(counts)
+    assert tree != TREE
+    model = make_model("compile", "lazy_adam", own=False)
+    tokens, labels = make_data()
+    fit(model, {"x": tokens, "y": labels})
+    grown = tf_hsm.grow(model, tree, counts=counts)
+    (old_kernel, _), (kernel, _) = (
+        head_of(m).get_weights() for m in (model, grown)
+    )
+    leaves = tree.class_rows
+    np.testing.assert_array_equal(kernel[leaves], old_kernel[rows[leaves]])
+    for old, new in zip(
+        model.optimizer.slots(head_of(model).kernel),
+        grown.optimizer.slots(head_of(grown).kernel),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(
+            new.numpy()[leaves], old.numpy()[rows[leaves]]
+        )
+    losses = fit(grown, {"x": tokens, "y": labels}, epochs=12)
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_outputs_that_ask_the_head():
+    """Answers of the head are those of the new one."""
+    head = make_head()
+    tokens = keras.Input([STEPS], dtype="int32")
+    hidden = keras.layers.Embedding(NUM_CLASSES, WIDTH)(tokens)
+    model = keras.Model(
+        tokens, [head(hidden), head.log_probs(hidden), *head.top_k(hidden, 3)]
+    )
+    grown = tf_hsm.grow(model, GROWN)
+    assert grown.output_shape[1] == (None, STEPS, NUM_CLASSES + 4)
+    x, _ = make_data()
+    best, log_probs, _, classes = grown.predict(x, verbose=0)
+    np.testing.assert_array_equal(best, np.argmax(log_probs, -1))
+    np.testing.assert_array_equal(classes[..., 0], best)
+    assert len(layers_of(grown)) == 2
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("padding", [0, 2])
+@pytest.mark.parametrize("rule", ["lazy_adam", "sgd"])
+def test_embeddings(rule, padding, by_name):
+    """Tokens grow too: old rows and slots stay, new ones begin as the mean."""
+    table = keras.layers.Embedding(NUM_CLASSES + padding, WIDTH, name="tokens")
+    below = sequential(table)
+    head = make_head()
+    tokens = keras.Input([STEPS], dtype="int32")
+    model = keras.Model(tokens, head(below(tokens)))
+    model.compile(OPTIMIZERS[rule](), head.loss)
+    x, y = make_data()
+    fit(model, {"x": x, "y": y})
+    grown = tf_hsm.grow(
+        model, GROWN, embeddings=["tokens" if by_name else table]
+    )
+    (new,) = (x for x in grown._flatten_layers() if x.name == "tokens")
+    assert new.input_dim == NUM_CLASSES + padding + 4
+    old_rows, rows = (np.array(v.embeddings) for v in (table, new))
+    np.testing.assert_array_equal(rows[:-4], old_rows)
+    np.testing.assert_allclose(
+        rows[-4:], np.tile(old_rows.mean(0), [4, 1]), rtol=1e-4, atol=1e-6
+    )
+    for slot, its in zip(
+        grown.optimizer.slots(new._embeddings),
+        model.optimizer.slots(table._embeddings),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(slot.numpy()[:-4], its)
+        assert not slot.numpy()[-4:].any()
+    fit(grown, {"x": x + padding + 4, "y": y + 4})
+
+
+class Subclassed(keras.Model):
+    """A model whose layers are not known before it is called."""
+
+    def __init__(self):
+        super().__init__(name="mine")
+        self.head = make_head()
+
+    def call(self, inputs):
+        return self.head(inputs)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Around(keras.layers.Layer):
+    """A layer with a head of its own within."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.head = make_head(name="within")
+
+    def build(self, shape):
+        self.head.build(shape)
+
+    def call(self, inputs):
+        return self.head(inputs)
+
+    def compute_output_shape(self, shape):
+        return shape[:-1]
+
+
+def called(model):
+    model(np.zeros([1, WIDTH], "f4"))
+    return model
+
+
+def of_layers(*layers):
+    return keras.Sequential([keras.Input([WIDTH]), *layers])
+
+
+def trained(optimizer):
+    model = of_layers(make_head())
+    model.compile(optimizer, head_of(model).loss)
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def frozen_since():
+    model = of_layers(keras.layers.Dense(WIDTH, name="dense"), make_head())
+    model.compile("adam", head_of(model).loss)
+    model.optimizer.build(model.trainable_variables)
+    model.layers[0].trainable = False
+    return model
+
+
+def two_heads():
+    x = keras.Input([WIDTH])
+    heads = make_head(name="one"), make_head(name="two")
+    return keras.Model(x, [head(x) for head in heads])
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda: called(Subclassed()), ValueError, "mine is neither a Sequ"),
+        (
+            lambda: of_layers(Around(name="around")),
+            ValueError,
+            "within is within a layer that only its own class can copy",
+        ),
+        (
+            lambda: of_layers(keras.layers.Dense(3)),
+            ValueError,
+            "has no head of tf_hsm.layers",
+        ),
+        (
+            lambda: of_layers(AdaptiveSoftmax(30, [5], name="adaptive")),
+            TypeError,
+            "adaptive is a AdaptiveSoftmax; only a HierarchicalSoftmax grows",
+        ),
+        (two_heads, ValueError, "has the heads one, two; say by head="),
+        (
+            lambda: trained(keras.optimizers.Adafactor()),
+            ValueError,
+            "adafactor has a state of rows together",
+        ),
+        (
+            lambda: trained(keras.optimizers.Adam(use_ema=True)),
+            ValueError,
+            "adam has use_ema",
+        ),
+        (frozen_since, ValueError, "adam was built with other variables"),
+    ],
+    ids=itertools.count(),
+)
+def test_refused_models(make, error, message):
+    model = make()
+    with pytest.raises(error, match=message):
+        tf_hsm.grow(model, GROWN)
+
+
+def test_one_of_two_heads():
+    model = two_heads()
+    grown = tf_hsm.grow(model, GROWN, head=model.layers[2])
+    sizes = {x.name: x.num_classes for x in grown.layers[1:]}
+    assert sizes == {"one": NUM_CLASSES, "two": NUM_CLASSES + 4}
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"tree": 7}, TypeError, "tree must be a tf_hsm.Tree"),
+        ({"tree": Tree.two_level(29)}, ValueError, "29 classes, fewer than"),
+        ({"embeddings": ["none"]}, ValueError, "has no layer 'none'"),
+        ({"embeddings": ["dense"]}, TypeError, "dense is a Dense; embeddings"),
+        ({"counts": [1, 2]}, ValueError, "counts has 2 entries"),
+    ],
+    ids=itertools.count(),
+)
+def test_refused_arguments(options, error, message):
+    model = of_layers(keras.layers.Dense(WIDTH, name="dense"), make_head())
+    with pytest.raises(error, match=message):
+        tf_hsm.grow(model, **{"tree": GROWN, **options})

@@ -1,0 +1,332 @@
+"""Heads that get another tree: what stays to the bit, and how the rest begins."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+import tf_hsm
+from tests.support.trees import CATALOGUE
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import Tree
+from tf_hsm.layers import HierarchicalSoftmax
+
+WIDTH = 7
+NEW = 5
+
+
+def built(tree, seed=0, **options):
+    """A head with random weights, and biases of the same size."""
+    head = HierarchicalSoftmax(
+        tree,
+        kernel_initializer=keras.initializers.RandomNormal(seed=seed),
+        bias_initializer=keras.initializers.RandomNormal(seed=seed + 1),
+        **options,
+    )
+    head.build([None, WIDTH])
+    for variable in head.row_variables():
+        variable.assign(20 * variable.value)
+    return head
+
+
+def grown_tree(tree, how):
+    rng = np.random.default_rng(0)
+    if how == "near":
+        return tree.grow(NEW, near=rng.integers(tree.num_classes, size=NEW))
+    return tree.grow(NEW, branch=how == "branch")
+
+
+def inputs(batch=6, dtype="float32"):
+    return np.random.default_rng(1).normal(size=[batch, WIDTH]).astype(dtype)
+
+
+def group_pairs(old, new, rows):
+    """Groups of the new tree, and the old ones that have the same rows."""
+    for group in range(new.num_groups):
+        mine = rows[slice(*new.group_offsets[group : group + 2])]
+        if (mine < 0).any():
+            continue
+        its = old.row_groups[mine[0]]
+        if np.array_equal(mine, np.arange(*old.group_offsets[its : its + 2])):
+            yield group, its
+
+
+def same_classes(old, new, rows):
+    """The old classes on whose path no group is another."""
+    groups = {group for group, _ in group_pairs(old, new, rows)}
+    return [
+        c
+        for c in range(old.num_classes)
+        if groups.issuperset(new.row_groups[new.path(c)])
+    ]
+
+
+def group_log_probs(head, group):
+    """Those of the rows of one group, given the row above."""
+    begin, end = head.tree.group_offsets[group : group + 2]
+    return tf_hsm.hierarchical_softmax_log_probs(
+        head.kernel.value[begin:end],
+        None if head.bias is None else head.bias.value[begin:end],
+        inputs(),
+        Tree.balanced(end - begin, [end - begin]),
+    ).numpy()
+
+
+@pytest.mark.parametrize("how", ["near", "fitting", "branch"])
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_same_bits(name, how):
+    """All log-probabilities in groups of the same rows; and so on paths."""
+    head = built(CATALOGUE[name]())
+    old, new = head.tree, grown_tree(head.tree, how)
+    grown = head.grow(new)
+    rows = new.map_rows(old)
+    for mine, its in zip(grown.get_weights(), head.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine[rows >= 0], its[rows[rows >= 0]])
+    pairs = list(group_pairs(old, new, rows))
+    added = new.row_groups[new.class_rows[old.num_classes :]]
+    num_changed = 1 if how == "branch" else np.unique(added).size
+    assert len(pairs) >= old.num_groups - num_changed
+    for mine, its in pairs[:: 1 + len(pairs) // 10]:
+        np.testing.assert_array_equal(
+            group_log_probs(grown, mine), group_log_probs(head, its)
+        )
+    classes = same_classes(old, new, rows)
+    assert not classes or how != "branch"
+    x = inputs()
+    np.testing.assert_array_equal(
+        grown.log_probs(x).numpy()[:, classes],
+        head.log_probs(x).numpy()[:, classes],
+    )
+    if not classes:
+        return
+    asked = np.resize(classes, [len(x), 3])
+    for answer in (
+        lambda h: h.log_prob(asked, x),
+        lambda h: h(np.repeat(x, 3, 0), asked.ravel()),
+    ):
+        np.testing.assert_array_equal(answer(grown), answer(head))
+
+
+@pytest.mark.parametrize(
+    "tree, near",
+    [
+        (Tree.two_level(400), [0, 1, 399]),
+        (Tree.huffman(1 + np.arange(200) ** 2, 4), [0, 3]),
+        (Tree.balanced(81, 3), [80]),
+    ],
+    ids=["two_level", "huffman", "balanced"],
+)
+def test_most_classes_keep_their_bits(tree, near):
+    """Not to be shown of no class at all: of all but the new one's group."""
+    new = tree.grow(len(near), near=near)
+    rows = new.map_rows(tree)
+    groups = tree.row_groups[tree.class_rows]
+    others = np.flatnonzero(~np.isin(groups, groups[near]))
+    assert set(others) <= set(same_classes(tree, new, rows))
+    assert others.size > 0.8 * tree.num_classes
+
+
+def counts_of(tree):
+    """Of all classes, the first without any."""
+    counts = np.random.default_rng(2).integers(1, 50, size=tree.num_classes)
+    counts[0] = 0
+    return counts
+
+
+@pytest.mark.parametrize("with_counts", [True, False])
+@pytest.mark.parametrize("how", ["near", "fitting", "branch", "rebalance"])
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_new_rows_take_at_most_their_share(name, how, with_counts):
+    """All of it where inputs are zero; and the old rows keep their odds."""
+    head = built(CATALOGUE[name]())
+    if how == "rebalance":
+        new, _ = head.tree.rebalance(counts_of(head.tree))
+    else:
+        new = grown_tree(head.tree, how)
+    counts = counts_of(new) if with_counts else None
+    grown = head.grow(new, counts)
+    rows = new.map_rows(head.tree)
+    shares = np.exp(new.log_prior(np.ones(new.num_classes) if counts is None else counts))
+    x = np.concatenate([np.zeros([1, WIDTH], "f4"), inputs()])
+    kernel, bias = (w.astype(float) for w in grown.get_weights())
+    logits = x @ kernel.T + bias
+    for begin, end in itertools.pairwise(new.group_offsets):
+        is_new = rows[begin:end] < 0
+        if not is_new.any():
+            continue
+        odds = np.exp(logits[:, begin:end])
+        share = shares[begin:end]
+        if is_new.all():
+            probs = odds / odds.sum(1, keepdims=True)
+            np.testing.assert_allclose(probs, np.tile(share, [len(x), 1]), 1e-4)
+            continue
+        new_odds = odds[:, is_new] / odds[:, ~is_new].sum(1, keepdims=True)
+        wanted = share[is_new] / share[~is_new].sum()
+        np.testing.assert_allclose(new_odds[0], wanted, 1e-4)
+        assert (new_odds <= wanted * (1 + 1e-4)).all()
+        if is_new.sum() < end - begin - 1:
+            assert (new_odds[1:] < 0.99 * wanted).any()
+
+
+@pytest.mark.parametrize("how", ["near", "fitting", "branch"])
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_without_biases(name, how):
+    """A new row is the mean of those beside it."""
+    head = built(CATALOGUE[name](), use_bias=False)
+    new = grown_tree(head.tree, how)
+    grown = head.grow(new)
+    assert grown.bias is None
+    rows = new.map_rows(head.tree)
+    (kernel,) = grown.get_weights()
+    (old_kernel,) = head.get_weights()
+    for row in np.flatnonzero(rows < 0):
+        begin, end = new.group_offsets[new.row_groups[row] :][:2]
+        kept = rows[begin:end][rows[begin:end] >= 0]
+        wanted = old_kernel[kept].mean(0) if kept.size else np.zeros(WIDTH)
+        np.testing.assert_allclose(kernel[row], wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_other_types(dtype):
+    head = built(Tree.two_level(100), dtype=dtype)
+    new = head.tree.grow(NEW, near=range(NEW))
+    grown = head.grow(new, np.arange(105))
+    rows = new.map_rows(head.tree)
+    classes = same_classes(head.tree, new, rows)
+    assert len(classes) == 90
+    x = inputs(dtype="float64" if dtype == "float64" else "float32")
+    np.testing.assert_array_equal(
+        grown.log_probs(x).numpy()[:, classes],
+        head.log_probs(x).numpy()[:, classes],
+    )
+    assert grown.kernel.dtype == dtype
+    assert np.isfinite(grown.log_probs(x).numpy()).all()
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize("how", ["near", "fitting", "branch", "rebalance"])
+def test_slots_of_its_own_optimizer(how, rule):
+    head = built(CATALOGUE["random"](), optimizer=OPTIMIZERS[rule]())
+    labels = np.arange(64) % head.num_classes
+    for _ in range(3):
+        head(inputs(64), labels, training=True)
+    head.optimizer.learning_rate = 0.0625
+    if how == "rebalance":
+        new, _ = head.tree.rebalance(counts_of(head.tree))
+    else:
+        new = grown_tree(head.tree, how)
+    grown = head.grow(new)
+    rows = new.map_rows(head.tree)
+    fresh = OPTIMIZERS[rule]()
+    fresh.build(grown.row_variables())
+    for one, other in zip(
+        head.row_variables(), grown.row_variables(), strict=True
+    ):
+        for slot, its, begun in zip(
+            grown.optimizer.slots(other),
+            head.optimizer.slots(one),
+            fresh.slots(other),
+            strict=True,
+        ):
+            its, begun = its.numpy(), begun.numpy()
+            kept = rows >= 0
+            wanted = begun.copy()
+            wanted[kept] = its[rows[kept]]
+            assert (wanted[kept] != begun[kept]).any()
+            np.testing.assert_array_equal(slot.numpy(), wanted)
+    assert int(grown.optimizer.iterations) == 3
+    assert float(grown.optimizer.learning_rate) == 0.0625
+    grown(inputs(64), np.arange(64) % grown.num_classes, training=True)
+    assert int(grown.optimizer.iterations) == 4
+    assert int(head.optimizer.iterations) == 3
+
+
+def test_arguments_and_names_stay():
+    tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
+    head = built(
+        tree,
+        name="words",
+        ignore_class=-1,
+        seed=3,
+        kernel_regularizer=keras.regularizers.L2(0.5),
+        trainable=False,
+    )
+    grown = head.grow(tree.grow(["dog"]))
+    mine, its = grown.get_config(), head.get_config()
+    assert mine.pop("tree") != its.pop("tree")
+    assert mine == its
+    assert [grown.tree.class_name(c) for c in range(4)] == [
+        *("the", "of", "cat", "dog")
+    ]
+    assert head.num_classes == 3 and grown.num_classes == 4
+    again = grown.grow(grown.tree)
+    for mine, its in zip(again.get_weights(), grown.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+TREE = Tree.two_level(20)
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda: built(TREE).grow(7), TypeError, "tree must be a tf_hsm.Tree"),
+        (
+            lambda: HierarchicalSoftmax(TREE, name="h").grow(TREE.grow(1)),
+            ValueError,
+            "h has no weights yet",
+        ),
+        (
+            lambda: built(TREE).grow(Tree.two_level(19)),
+            ValueError,
+            "the tree has 19 classes, fewer than the 20",
+        ),
+        (
+            lambda: built(TREE).grow(TREE.grow(2), np.ones(20)),
+            ValueError,
+            "counts has 20 entries; the tree has 22 classes",
+        ),
+        (
+            lambda: built(TREE).grow(TREE.grow(1), -np.ones(21)),
+            ValueError,
+            "count of class 0 is -1",
+        ),
+        (
+            lambda: built(Tree.from_counts({"a": 2, "b": 1})).grow(
+                Tree.from_counts({"b": 2, "a": 1})
+            ),
+            ValueError,
+            "class 0 is named 'b', but was 'a'",
+        ),
+        (
+            lambda: built(TREE, devices=["CPU:0", "CPU:0"], name="h").grow(
+                TREE.grow(1)
+            ),
+            ValueError,
+            "h has its rows on several devices; copy it",
+        ),
+    ],
+    ids=itertools.count(),
+)
+def test_refusals(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_head_on_devices_grows_by_way_of_one():
+    """As the message says."""
+    head = built(TREE, devices=["CPU:0", "CPU:0"])
+    whole = HierarchicalSoftmax(TREE)
+    whole.build([None, WIDTH])
+    tf_hsm.distribute.copy_weights(head, whole)
+    tree = TREE.grow(3, near=[0, 1, 2])
+    grown = HierarchicalSoftmax(tree, devices=["CPU:0", "CPU:0"])
+    grown.build([None, WIDTH])
+    tf_hsm.distribute.copy_weights(whole.grow(tree), grown)
+    np.testing.assert_allclose(
+        grown.log_probs(inputs())[:, 5:20],
+        head.log_probs(inputs())[:, 5:20],
+        rtol=1e-5,
+        atol=1e-5,
+    )

@@ -1,0 +1,123 @@
+"""Models whose vocabulary grows."""
+
+import keras
+import numpy as np
+
+from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
+from tf_hsm.runtime import kept_rows, private_keras
+
+
+def grow(model, tree, counts=None, embeddings=(), head=None):
+    """Returns a copy of a model whose head has another tree.
+
+    The head is `head.grow(tree, counts)`. All other weights are copied, and so
+    is the state of the optimizer that the model was compiled with: its steps,
+    its rate and the slots of all rows that go on. So `fit` goes on where it
+    was. The model itself stays as it is.
+
+    >>> model = keras.models.load_model("model.keras")
+    >>> tree = model.layers[-1].tree.grow(["new", "words"])
+    >>> model = tf_hsm.grow(model, tree)
+
+    Where labels and tokens are the same words, name the embedding of the tokens
+    too. It gets a row for each new class, after its last one, which begins as
+    the mean of its rows.
+
+    Args:
+      model: a Sequential or functional `keras.Model`, compiled or not.
+      tree: a `tf_hsm.Tree` whose first classes are those of the head, as from
+        `Tree.grow` or `Tree.rebalance`.
+      counts: `[N]` for the new tree, how often each class occurs; see
+        `HierarchicalSoftmax.grow`.
+      embeddings: `keras.layers.Embedding`s of the model, or their names.
+      head: the layer to grow, where the model has several heads.
+
+    Raises:
+      TypeError: `tree` is not a `tf_hsm.Tree`, the head is no
+        `HierarchicalSoftmax`, or one of `embeddings` no `Embedding`.
+      ValueError: the model has no head, or several; is one whose layers are not
+        known; or has an optimizer with a state of all rows together.
+    """
+    head = _head_of(model, head)
+    grown_head = head.grow(tree, counts)
+    num_new = tree.num_classes - head.num_classes
+    tables = [_embedding_of(model, table) for table in embeddings]
+    copies = {}
+
+    def copy_of(layer):
+        if layer is head:
+            copy = grown_head
+        else:
+            config = layer.get_config()
+            if any(layer is table for table in tables):
+                config["input_dim"] += num_new
+            copy = type(layer).from_config(config)
+        copies[id(layer)] = copy
+        return copy
+
+    grown = keras.models.clone_model(
+        model, clone_function=copy_of, recursive=True
+    )
+    missing = [x.name for x in (head, *tables) if id(x) not in copies]
+    if missing:
+        raise ValueError(
+            f"{missing[0]} is within a layer that only its own class can copy; "
+            "make the model anew with what grow returns of the head"
+        )
+    rows = tree.map_rows(head.tree)
+    kept = {id(variable): rows for variable in head.row_variables()}
+    for table in tables:
+        old, new = table.embeddings, copies[id(table)].embeddings
+        rows = np.arange(table.input_dim + num_new)
+        rows[table.input_dim :] = -1
+        kept[id(old)] = rows
+        mean = keras.ops.convert_to_numpy(keras.ops.mean(old.value, axis=0))
+        kept_rows.copy(old, new, rows, lambda rows, mean=mean: mean)
+    for old, new in zip(model.variables, grown.variables, strict=True):
+        if id(old) not in kept:
+            new.assign(old)
+    # A class with a `compile` of its own is not compiled here; Keras says so.
+    old, new = (getattr(x, "optimizer", None) for x in (model, grown))
+    if old is not None and old.built and new is not None:
+        kept_rows.copy_optimizer(old, new, kept)
+    return grown
+
+
+def _head_of(model, head):
+    """Returns the `HierarchicalSoftmax` of a model, built."""
+    if private_keras.calls_of(model) is None:
+        raise ValueError(
+            f"{model.name} is neither a Sequential nor a functional model, or "
+            "not built; put head.grow(tree) in the place of its head yourself"
+        )
+    kinds = (AdaptiveSoftmax, HierarchicalSoftmax)
+    layers = private_keras.layers_of(model) if head is None else [head]
+    heads = [x for x in layers if isinstance(x, kinds)]
+    if not heads:
+        raise ValueError(f"{model.name} has no head of tf_hsm.layers")
+    if len(heads) > 1:
+        names = ", ".join(x.name for x in heads)
+        raise ValueError(
+            f"{model.name} has the heads {names}; say by head=... which grows"
+        )
+    if not isinstance(heads[0], HierarchicalSoftmax):
+        raise TypeError(
+            f"{heads[0].name} is a {type(heads[0]).__name__}; only a "
+            "HierarchicalSoftmax grows, since the clusters of the other follow "
+            "the frequencies of all classes"
+        )
+    return heads[0]
+
+
+def _embedding_of(model, table):
+    """Returns a layer of the model that is given by itself or by its name."""
+    layers = private_keras.layers_of(model)
+    found = [x for x in layers if x is table or x.name == table]
+    if not found:
+        raise ValueError(f"{model.name} has no layer {table!r}")
+    if not isinstance(found[0], keras.layers.Embedding):
+        raise TypeError(
+            f"{found[0].name} is a {type(found[0]).__name__}; embeddings must "
+            "be keras.layers.Embedding"
+        )
+    return found[0]

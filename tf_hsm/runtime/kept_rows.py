@@ -1,0 +1,68 @@
+"""Rows of variables, and of their slots, that go on in larger ones."""
+
+import math
+
+import tensorflow as tf
+
+from tf_hsm.runtime import private_keras, row_parts
+
+
+def copy(source, target, rows, start=None):
+    """Copies rows of a Keras variable into another, a few at a time.
+
+    Args:
+      source: the variable that there was, `[old rows, ...]`.
+      target: another one, `[R, ...]`.
+      rows: `[R]`, the row of `source` that each row goes on from, or -1.
+      start: the values of other rows: a function from their numbers `[n]` to
+        `[n, ...]`. They stay as they are when None.
+    """
+    for block in row_parts.blocks(rows.size, math.prod(target.shape[1:])):
+        values = target.value[block].numpy()
+        kept = rows[block] >= 0
+        values[kept] = tf.gather(source.value, rows[block][kept]).numpy()
+        if start is not None:
+            values[~kept] = start(block.start + (~kept).nonzero()[0])
+        target.value[block].assign(values)
+
+
+def copy_optimizer(source, target, kept):
+    """Copies the state of an optimizer: steps, rate, slots.
+
+    Args:
+      source: a built Keras optimizer.
+      target: another one of the same config, built with variables that stand
+        in the same order.
+      kept: for each of the source's variables that go on with other rows, by
+        id, these `rows` as `copy` takes them. Slots of new rows stay as they
+        are.
+
+    Raises:
+      ValueError: the optimizers have other variables than each other, or a
+        state of all rows together.
+    """
+    inner = getattr(source, "inner_optimizer", source)
+    if getattr(inner, "use_ema", False):
+        raise ValueError(
+            f"{inner.name} has use_ema, whose averages know nothing of new "
+            "rows; compile the model without, and grow it then"
+        )
+    owners = private_keras.slot_owners(source)
+    if len(owners) != len(target.variables):
+        raise ValueError(
+            f"{source.name} was built with other variables than those that the "
+            "model trains now; compile the model, and grow it then"
+        )
+    for one, other, owner in zip(
+        source.variables, target.variables, owners, strict=True
+    ):
+        rows = kept.get(id(owner))
+        if owner is None and len(one.shape):
+            raise ValueError(
+                f"{inner.name} has a state of rows together, {one.name}; "
+                "compile the model with another optimizer, and grow it then"
+            )
+        if rows is None:
+            other.assign(one)
+        else:
+            copy(one, other, rows)

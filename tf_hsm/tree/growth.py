@@ -1,0 +1,252 @@
+"""Trees for more classes, and for other counts, than an earlier one."""
+
+import numpy as np
+
+from tf_hsm import _checks
+from tf_hsm.tree import new_classes
+from tf_hsm.tree.arrays import row_groups
+from tf_hsm.tree.builders.balanced import balanced
+from tf_hsm.tree.builders.huffman import huffman
+from tf_hsm.tree.builders.named_counts import is_mapping, split_mapping
+from tf_hsm.tree.builders.nodes import from_parents
+from tf_hsm.tree.memory import check_fits
+from tf_hsm.tree.row_map import map_rows
+
+_NODE_BYTES = 150  # The most that a row takes while a tree grows.
+# As of `from_counts`: long enough to stream, short enough for few to be read.
+_LARGEST_FANOUT = 256
+
+
+class TreeGrowth:
+    """The methods of `Tree` that make a tree for more classes, or better."""
+
+    def grow(self, classes, near=None, branch=False, max_fanout=None):
+        """Returns a tree with new classes beside those of this one.
+
+        Old classes keep their numbers 0 to N - 1, their names and their paths,
+        and new ones are N to N + M - 1. Each new leaf is at the end of its
+        group, or of a new one, and all other groups stay as they are: so do the
+        log-probabilities in them, to the bit, if their rows keep their values.
+        `tf_hsm.layers.HierarchicalSoftmax.grow` sees to that.
+
+        - By default new classes go into the fullest groups that they fit in.
+          Such a group has leaves only, so that no class below it changes but
+          its own, and at most `max_fanout` rows after it; as few are taken as
+          can be, and the last of them is the fullest that has room. So no
+          label costs more than the most expensive one did. Where there is not
+          room for all, all become a new branch.
+        - With `near` each goes into the group of an old class, whatever its
+          size.
+        - With `branch` they all go below one new row in the root's group (a
+          single one is that row), in the Huffman tree of their counts, or in a
+          balanced one of as few levels as can be. Then one group changes, but
+          all paths begin in it.
+
+        >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
+        >>> grown = tree.grow(["dog"], near=[tree.class_of("cat")])
+        >>> grown.class_of("cat"), grown.class_of("dog")
+        (2, 3)
+
+        Args:
+          classes: the number M of new classes; or their names, a list of M
+            strs; or their counts `[M]`; or both, as a dict or a
+            `collections.Counter`. Old rows of a tree without names are then
+            named "".
+          near: None; or for each new class the old one `[M]` whose group it
+            goes into; or vectors `[N + M, D]` of all classes, those of the old
+            ones first: then that is the old class of the largest cosine.
+          branch: whether the new classes are a branch of their own.
+          max_fanout: the most rows of a group that takes new classes, or of a
+            new one; the largest fanout of this tree when None.
+
+        Raises:
+          ValueError: an argument is none of these, a new name is that of
+            another class, or `near` is given with one of the later arguments.
+        """
+        known = None if self._names is None else self.names[self.class_rows]
+        added = new_classes.read(classes, known)
+        check_fits(
+            f"there are {added.size} new classes",
+            self.num_rows + 2 * added.size,
+            _NODE_BYTES,
+        )
+        largest = max(2, int(np.diff(self.group_offsets).max()))
+        if near is not None and (branch or max_fanout is not None):
+            raise ValueError(
+                "near says where each class goes; leave out branch and "
+                "max_fanout"
+            )
+        if max_fanout is not None:
+            largest = _checks.check_int("max_fanout", max_fanout, 2)
+        if near is not None:
+            beside = new_classes.nearest_classes(
+                near, self.num_classes, added.size
+            )
+            groups = self.row_groups[self.class_rows[beside]]
+        elif branch:
+            groups = None
+        else:
+            groups = _fitting_groups(self, added.size, largest)
+        if groups is not None:
+            new_parents = self.group_parents[groups]
+            numbers = np.arange(added.size)
+        else:
+            new_parents, numbers = _branch(added, largest, self.num_rows)
+        # Node r + 1 is row r, and node 0 the root, here row -1.
+        parents = [[-2], self.group_parents[self.row_groups], new_parents]
+        own = np.where(numbers < 0, -1, self.num_classes + numbers)
+        node_classes = np.concatenate([[-1], self.row_classes, own])
+        names = None
+        if self._names is not None or added.names is not None:
+            names = np.full(node_classes.size, "", object)
+            if self._names is not None:
+                names[1 : 1 + self.num_rows] = self.names
+            if added.names is not None:
+                is_new = node_classes >= self.num_classes
+                places = node_classes[is_new] - self.num_classes
+                names[is_new] = np.array(added.names, object)[places]
+        return type(self)(
+            *from_parents(1 + np.concatenate(parents), node_classes, names)
+        )
+
+    def rebalance(self, counts, branching=None):
+        """Returns the Huffman tree of new counts, and how its rows came about.
+
+        Classes keep their numbers and names, and frequent ones get the short
+        paths. Any other tree of the same classes will do as well:
+        `better.map_rows(tree)` is the map then.
+
+        >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
+        >>> better, rows = tree.rebalance({"cat": 9, "the": 7, "of": 1})
+
+        Args:
+          counts: `[N]`, how often each class occurs now; or a mapping from
+            names to counts, where names that are missing do not occur.
+          branching: the fanout; when None the largest of this tree, but at
+            most 256.
+
+        Returns:
+          The tree, and `[R]` int64, for each of its rows the one of this tree
+          that it goes on from, or -1; see `map_rows`.
+
+        Raises:
+          KeyError: no class has one of the names.
+          ValueError: the counts are as `huffman` refuses them, or not `[N]`.
+        """
+        if is_mapping(counts):
+            counts = self._counts_by_name(counts)
+        counts = _checks.check_counts(counts, self.num_classes)
+        if branching is None:
+            largest = int(np.diff(self.group_offsets).max())
+            branching = min(max(2, largest), _LARGEST_FANOUT)
+        tree = type(self)(*huffman(counts, branching))
+        rows = tree.map_rows(self)
+        if self._names is not None:
+            names = np.where(rows < 0, "", self.names[rows])
+            tree = type(self)(*tree._arrays, names)
+        return tree, rows
+
+    def map_rows(self, before):
+        """Returns the row of an earlier tree that each row goes on from, `[R]`.
+
+        A row goes on from the one that has the same old classes below it,
+        whatever new classes join them. So the leaf of an old class goes on
+        from its leaf, all rows of a tree that grew go on, and in a tree that
+        was made anew those whose classes stayed together. Where several rows
+        in a chain have the same classes, they are counted from the leaf.
+
+        Args:
+          before: a tree whose classes are the first ones of this tree.
+
+        Returns:
+          `[R]` int64, with -1 for rows that are new.
+
+        Raises:
+          TypeError: `before` is no tree.
+          ValueError: it has more classes than this tree, or a class has another
+            name there; names it.
+        """
+        if not isinstance(before, TreeGrowth):
+            raise TypeError(
+                f"before must be a tf_hsm.Tree, but is {type(before).__name__}"
+            )
+        if before.num_classes > self.num_classes:
+            raise ValueError(
+                f"the tree has {self.num_classes} classes, fewer than the "
+                f"{before.num_classes} that there were; classes cannot go"
+            )
+        self._check_names(before)
+        return map_rows(
+            before._arrays, before._levels, self._arrays, self._levels
+        )
+
+    def _check_names(self, before):
+        if self._names is None or before._names is None:
+            return
+        old = before.names[before.class_rows]
+        new = self.names[self.class_rows[: before.num_classes]]
+        bad = (old != new) & (old != "")
+        if bad.any():
+            c = int(np.argmax(bad))
+            raise ValueError(
+                f"class {c} is named {new[c]!r}, but was {old[c]!r}; the old "
+                "classes must be the first ones, in their order"
+            )
+
+    def _counts_by_name(self, counts):
+        names, values = split_mapping(counts)
+        result = np.zeros(self.num_classes)
+        if names:
+            result[self.class_of(names)] = _checks.check_counts(values)
+        return result
+
+
+def _fitting_groups(tree, size, max_fanout):
+    """Returns the group `[size]` that each new class fits in; else None."""
+    rooms = max_fanout - np.diff(tree.group_offsets)
+    rooms[tree.row_groups[tree.group_parents[1:]]] = 0
+    groups = np.flatnonzero(rooms > 0)
+    # The most room first: so the fewest groups change.
+    groups = groups[np.argsort(-rooms[groups], kind="stable")]
+    room = np.cumsum(rooms[groups])
+    if not groups.size or room[-1] < size:
+        return None
+    num_filled = int(np.searchsorted(room, size))
+    filled, others = groups[:num_filled], groups[num_filled:]
+    rest = size - rooms[filled].sum()
+    # Of equally full groups the last, which is the deepest.
+    last = others[rooms[others] >= rest][-1]
+    return np.repeat([*filled, last], [*rooms[filled], rest])
+
+
+def _branch(added, max_fanout, num_rows):
+    """Returns the parents and classes of the nodes of a new branch.
+
+    Args:
+      added: the `NewClasses`.
+      max_fanout: the most rows of a group.
+      num_rows: R, that of the tree, so that the first node stands for row R.
+
+    Returns:
+      `[nodes]` the row above each, -1 for the root, and the place of its class
+      among the new ones, -1 where it has children.
+    """
+    if added.size == 1:
+        return np.array([-1]), np.array([0])
+    if added.counts is not None:
+        below = huffman(added.counts, max_fanout)
+    else:
+        below = balanced(added.size, _even_fanouts(added.size, max_fanout))
+    parents = 1 + below.group_parents[row_groups(below.group_offsets)]
+    numbers = np.full(parents.size, -1)
+    numbers[below.class_rows] = np.arange(added.size)
+    return np.append(-1, num_rows + parents), np.append(-1, numbers)
+
+
+def _even_fanouts(size, max_fanout):
+    """The smallest fanout of as few levels as `max_fanout` allows, a list."""
+    levels = 1
+    while max_fanout**levels < size:
+        levels += 1
+    fanout = max(2, round(size ** (1 / levels)))
+    return [fanout + (fanout**levels < size)] * levels
