@@ -295,6 +295,9 @@ tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
     optimizer=None, stochastic_rounding=None, seed=0,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', counts=None,
     devices=None, plan=None, **kwargs)
+tf_hsm.layers.SampledSoftmax(num_classes, num_sampled, sampler='log_uniform',
+    counts=None, power=0.75, seed=0, use_bias=True, ignore_class=None,
+    kernel_initializer='glorot_uniform', bias_initializer='zeros', **kwargs)
 tf_hsm.losses
 tf_hsm.losses.HierarchicalSoftmaxLoss(reduction='sum_over_batch_size',
     name='hierarchical_softmax_loss', dtype=None)

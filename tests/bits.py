@@ -238,6 +238,9 @@ def _layers(tree):
         "adaptive": lambda: layers.AdaptiveSoftmax(
             tree.num_classes, [20, 80], div_value=2.0, counts=counts
         ),
+        "sampled": lambda: layers.SampledSoftmax(
+            tree.num_classes, 20, "counts", counts
+        ),
         "adaptive_trees": lambda: layers.AdaptiveSoftmax(
             tree.num_classes, [40], tail="two_level", width=_WIDTH
         ),

@@ -35,14 +35,16 @@ class Reduction(typing.NamedTuple):
         return tf.stop_gradient(tape.gradient(total, losses))
 
 
-def attach_head(outputs, head, inputs, updates=False):
+def attach_head(outputs, head, inputs, updates=False, training=False):
     """Attaches `head` to its `outputs` for `inputs` [..., width].
 
-    `updates` is whether the loss makes a step of the head. Returns the outputs.
+    `updates` is whether the loss makes a step of the head, `training` whether
+    it is that of training. Returns the outputs.
     """
     outputs._tf_hsm_head = head
     outputs._tf_hsm_inputs = inputs
     outputs._tf_hsm_updates = updates
+    outputs._tf_hsm_training = training
     outputs._tf_hsm_model = private_keras.compiled_model(head)
     return outputs
 
@@ -102,8 +104,14 @@ def label_losses(labels, outputs, reuse=False, reduction=None):
     if not reuse or known is None or known[0] is not labels:
         if not updates_head(outputs):
             reduction = None
-        mask = get_mask(outputs)
-        known = (labels, *head.label_losses(labels, inputs, mask, reduction))
+        losses = head.label_losses(
+            labels,
+            inputs,
+            get_mask(outputs),
+            reduction,
+            outputs._tf_hsm_training,
+        )
+        known = (labels, *losses)
         outputs._tf_hsm_losses = known
     return known[1:]
 

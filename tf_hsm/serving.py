@@ -8,13 +8,17 @@ import keras
 import tensorflow as tf
 
 from tf_hsm import _attached_head
-from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
+from tf_hsm.layers import (
+    AdaptiveSoftmax,
+    HierarchicalSoftmax,
+    SampledSoftmax,
+)
 from tf_hsm.runtime import private_keras, tree_tensors
 from tf_hsm.runtime.library import op_library_path
 
 __all__ = ["export", "op_library_path"]
 
-_HEADS = (HierarchicalSoftmax, AdaptiveSoftmax)
+_HEADS = (HierarchicalSoftmax, SampledSoftmax, AdaptiveSoftmax)
 # What the signatures take beside the model's inputs; all but the first scalars.
 _DTYPES = {
     "classes": tf.int64,

@@ -66,11 +66,6 @@ def check_together(settings):
         _check_tied(settings)
     if settings.in_place:
         _check_in_place(settings)
-    if settings.l2 and settings.head == "sampled":
-        raise ValueError(
-            "--l2: a penalty on the rows of --head=sampled would take work on "
-            "all of them at every step; leave it out, or take another head."
-        )
 
 
 def _check_transformer(settings):

@@ -1,6 +1,6 @@
-"""The heads that the hierarchical softmax is compared with.
+"""The full softmax of stock TensorFlow, which other heads are compared with.
 
-Each is an endpoint layer like `tf_hsm.layers.HierarchicalSoftmax`:
+It is an endpoint layer like `tf_hsm.layers.HierarchicalSoftmax`:
 `layer(inputs [..., D], labels [...])` returns the loss `[...]` in nats and adds
 its mean to the model's losses; `log_probs`, `top_k` and `sample` answer the
 same questions.
@@ -85,47 +85,3 @@ class FullSoftmax(keras.layers.Layer):
     def get_config(self):
         """The arguments of the constructor."""
         return {**super().get_config(), "num_classes": self.num_classes}
-
-
-@keras.saving.register_keras_serializable("language_model")
-class SampledSoftmax(FullSoftmax):
-    """Trains on a few sampled classes, evaluates with the full softmax.
-
-    Classes are drawn log-uniformly, which suits ids in order of falling
-    frequency. Jean et al., "On Using Very Large Target Vocabulary for Neural
-    Machine Translation", 2015.
-    """
-
-    def __init__(self, num_classes, num_sampled, seed=0, counts=None, **kwargs):
-        """Makes a head that draws `num_sampled` classes per step."""
-        super().__init__(num_classes, counts, **kwargs)
-        self.num_sampled = num_sampled
-        self.seed = seed
-
-    def call(self, inputs, labels, training=False):
-        """Returns the sampled loss `[...]` in training, else the exact one."""
-        if not training:
-            return super().call(inputs, labels)
-        loss = tf.nn.sampled_softmax_loss(
-            weights=self.kernel.value,
-            biases=self.bias.value,
-            labels=tf.reshape(labels, [-1, 1]),
-            inputs=tf.reshape(inputs, [-1, inputs.shape[-1]]),
-            num_sampled=min(self.num_sampled, self.num_classes),
-            num_classes=self.num_classes,
-            seed=self.seed,
-        )
-        self.add_loss(tf.reduce_mean(loss))
-        return tf.reshape(loss, tf.shape(labels))
-
-    def compute_output_spec(self, inputs, labels, training=False):
-        """One loss per label."""
-        return super().compute_output_spec(inputs, labels)
-
-    def get_config(self):
-        """The arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "num_sampled": self.num_sampled,
-            "seed": self.seed,
-        }

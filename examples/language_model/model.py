@@ -84,15 +84,17 @@ def make_head(settings, text, learning_rate):
     counts = text.counts if settings.frequency_biases else None
     if settings.head == "full":
         return heads.FullSoftmax(num_classes, counts, name="head")
+    penalty = keras.regularizers.L2(settings.l2) if settings.l2 else None
     if settings.head == "sampled":
-        return heads.SampledSoftmax(
+        # Log-uniform: class ids are in order of falling frequency.
+        return tf_hsm.layers.SampledSoftmax(
             num_classes,
             settings.num_sampled,
-            settings.seed,
-            counts,
+            counts=counts,
+            seed=settings.seed,
+            kernel_regularizer=penalty,
             name="head",
         )
-    penalty = keras.regularizers.L2(settings.l2) if settings.l2 else None
     if settings.head == "adaptive":
         # Without counts: class ids are in order of falling frequency.
         return tf_hsm.layers.AdaptiveSoftmax(

@@ -19,8 +19,8 @@ def _define_head(flags):
         settings.HEADS,
         "hierarchical: tf_hsm.layers.HierarchicalSoftmax. adaptive: "
         "tf_hsm.layers.AdaptiveSoftmax. full: one softmax over all classes; "
-        "exact and slow. sampled: tf.nn.sampled_softmax_loss in training, the "
-        "full softmax in evaluation.",
+        "exact and slow. sampled: tf_hsm.layers.SampledSoftmax, which trains "
+        "on --num_sampled classes and evaluates with all.",
     )
     flags.DEFINE_enum(
         "tree",
@@ -72,7 +72,7 @@ def _define_head(flags):
     flags.DEFINE_integer(
         "num_sampled",
         _DEFAULT.num_sampled,
-        "Classes sampled per step with --head=sampled.",
+        "Classes drawn for each step with --head=sampled.",
     )
 
 

@@ -163,6 +163,20 @@ def test_a_sampled_softmax_by_hand():
     assert product <= part.forward.flops <= 2 * product
 
 
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_a_sampled_softmax_as_a_layer(use_bias):
+    layer = tf_hsm.layers.SampledSoftmax(1000, 50, use_bias=use_bias)
+    layer.build((None, WIDTH))
+    (part,) = heads.of(layer).parts(setting_of(), WIDTH)
+    assert part.parameter_bytes == bytes_of(layer.trainable_variables)
+    named = heads.head("sampled", 1000, num_sampled=50, use_bias=use_bias)
+    (other,) = named.parts(setting_of(), WIDTH)
+    assert part.gradient_bytes == other.gradient_bytes
+    assert (part.forward, part.backward) == (other.forward, other.backward)
+    # No more are drawn than there are.
+    assert heads.of(tf_hsm.layers.SampledSoftmax(5, 9)).num_sampled == 5
+
+
 @pytest.mark.parametrize("tail", ["flat", "two_level"])
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_adaptive_byte_for_byte(tail, use_bias):

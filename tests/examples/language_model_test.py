@@ -24,7 +24,7 @@ from examples.language_model import (
     train,
     trees,
 )
-from tests.support.language_models import small_settings
+from tests.support.language_models import check_resumed, small_settings
 from tests.support.texts import write_sentences
 
 
@@ -223,6 +223,19 @@ def test_resumed_run_equals_the_uninterrupted_one(
         strict=True,
     ):
         np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=a.path)
+
+
+def test_a_resumed_run_draws_the_same_classes(text, tmp_path, monkeypatch):
+    """Whether the head was timed or not."""
+    chosen = small_settings(text, dropout=0.2, head="sampled", cell="rnn")
+    job = check_resumed(chosen, tmp_path, monkeypatch)
+    head = job.model.get_layer("head")
+    assert head.step.numpy() == 2 * len(job.windows["train"])
+    kernel = head.kernel.numpy()
+    share = head_share.head_share(job.model, *job.windows["train"][0], 1e3)
+    assert 0 < share < 1
+    assert head.step.numpy() == 2 * len(job.windows["train"])
+    np.testing.assert_array_equal(head.kernel, kernel)
 
 
 def test_more_epochs_go_on_from_those_done(

@@ -94,7 +94,7 @@ def test_clipping_is_by_the_norm_of_all_gradients(loaded):
     assert norms[1] == pytest.approx(0.1, rel=1e-4)
 
 
-@pytest.mark.parametrize("head", ("hierarchical", "adaptive", "full"))
+@pytest.mark.parametrize("head", settings.HEADS)
 def test_penalties_are_those_of_matrices_and_touched_rows(loaded, head):
     l2 = 0.01
     plain, penalized = (

@@ -68,7 +68,6 @@ from examples.language_model import settings, train
             "--in_place: --clipnorm=1 needs the gradient of all weights",
         ),
         ({"in_place": True, "l2": 1e-6}, "--in_place: --l2=1e-06 needs"),
-        ({"l2": 1e-6, "head": "sampled"}, "--l2: .* rows of --head=sampled"),
     ),
 )
 def test_bad_settings_are_named(changes, message):

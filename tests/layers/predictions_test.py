@@ -18,6 +18,7 @@ from tests.support.models import (
     hidden_model,
     make_data,
     make_head,
+    sampled_head,
     sequential,
     sgd,
     train,
@@ -69,7 +70,7 @@ def adaptive_head(**options):
     )
 
 
-HEADS = [make_head, adaptive_head]
+HEADS = [make_head, adaptive_head, sampled_head]
 
 
 @pytest.mark.parametrize("make", HEADS)

@@ -16,6 +16,7 @@ from tests.support.models import (
     head_of,
     make_data,
     make_head,
+    sampled_head,
     sgd,
     train,
 )
@@ -165,7 +166,7 @@ def adaptive_head(**options):
     return AdaptiveSoftmax(30, [4], div_value=2, **options)
 
 
-@pytest.mark.parametrize("make", [make_head, adaptive_head])
+@pytest.mark.parametrize("make", [make_head, adaptive_head, sampled_head])
 def test_saving(make, tmp_path):
     head = make(**OPTIONS)
     config = json.loads(json.dumps(head.get_config()))

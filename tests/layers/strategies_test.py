@@ -19,6 +19,7 @@ from tests.support.models import (
     hidden_layers,
     make_data,
     make_head,
+    sampled_head,
     sgd,
 )
 from tests.support.training import assert_near, assert_same
@@ -48,7 +49,7 @@ def ragged_data():
     return tokens, labels, weights
 
 
-def results(strategy, form, optimizer, batch_size=9):
+def results(strategy, form, optimizer, batch_size=9, make=make_head):
     """What two epochs give: losses and metrics, weights, classes or losses."""
     tokens, labels, weights = ragged_data()
     keras.utils.set_random_seed(0)
@@ -62,6 +63,7 @@ def results(strategy, form, optimizer, batch_size=9):
             "ignore_class": -1,
             "optimizer": optimizer(),
             "compiling": compiling,
+            "make": make,
         }
         if form == "compile":
             model = compile_form(**options)
@@ -104,6 +106,15 @@ def test_strategies_of_one_replica(form, name):
     """Not a bit differs, though Keras builds the model otherwise."""
     one = results(tf.distribute.get_strategy(), form, sgd)
     assert_same(results(STRATEGIES[name](), form, sgd), one)
+
+
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+def test_replicas_draw_alike(form):
+    """A sampled softmax has the same classes, and their counts agree."""
+    one = results(tf.distribute.get_strategy(), form, sgd, make=sampled_head)
+    several = results(mirrored(), form, sgd, make=sampled_head)
+    assert_near(one, several, 1e-4)
+    assert one["weights"][-1] == several["weights"][-1] == 6
 
 
 def test_a_sequential_model_without_an_input():

@@ -17,6 +17,7 @@ from tests.support.models import (
     hidden_layers,
     make_data,
     make_head,
+    sampled_head,
     sequential,
     sgd,
     train,
@@ -182,7 +183,10 @@ def adaptive_head(**options):
     )
 
 
-@pytest.mark.parametrize("make", [make_head, adaptive_head])
+HEADS = [make_head, adaptive_head, sampled_head]
+
+
+@pytest.mark.parametrize("make", HEADS)
 def test_unsigned_labels(make):
     """They are what they are as int64, and none is the ignored one."""
     x = np.random.default_rng(0).normal(size=[4, WIDTH]).astype("f4")
@@ -206,7 +210,7 @@ def test_unsigned_labels(make):
             step()
 
 
-@pytest.mark.parametrize("make", [make_head, adaptive_head])
+@pytest.mark.parametrize("make", HEADS)
 def test_what_is_no_number(make):
     """Labels and inputs of strings, inputs of complex numbers."""
     x, words = np.zeros([2, WIDTH], "f4"), np.full([2, WIDTH], "a")

@@ -23,6 +23,7 @@ from tests.support.models import (
     hidden_model,
     make_data,
     make_head,
+    sampled_head,
     sequential,
 )
 from tf_hsm import serving
@@ -140,8 +141,11 @@ def models():
     }.items():
         model = compile_form(**options)
         made[name] = (model, None, hidden_model(model))
-    model = adaptive_form()
-    made["adaptive"] = (model, None, hidden_model(model))
+    for name, model in {
+        "adaptive": adaptive_form(),
+        "sampled": compile_form(make=sampled_head),
+    }.items():
+        made[name] = (model, None, hidden_model(model))
     model = endpoint_form()
     head = head_of(model)
     below = keras.Model(model.inputs[0], head.input[0])

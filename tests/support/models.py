@@ -1,4 +1,4 @@
-"""Small Keras models with a hierarchical softmax head, in both its forms.
+"""Small Keras models with a head, in both its forms.
 
 Tokens [B, T], 0 for padding -> Embedding -> Dense -> head. The variables are
 those of the embedding, of the Dense layer, the head's kernel and its bias.
@@ -10,15 +10,25 @@ import tensorflow as tf
 
 import tf_hsm
 from tf_hsm import Tree
-from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
+from tf_hsm.layers import (
+    AdaptiveSoftmax,
+    HierarchicalSoftmax,
+    SampledSoftmax,
+)
 
 NUM_CLASSES, WIDTH, STEPS = 30, 6, 5
+NUM_SAMPLED = 9
 TREE = Tree.huffman(1 + np.arange(NUM_CLASSES) ** 2, branching=3)
 
 
 def make_head(tree=TREE, **options):
     options.setdefault("kernel_initializer", "random_normal")
     return HierarchicalSoftmax(tree, **options)
+
+
+def sampled_head(**options):
+    options = {"kernel_initializer": "random_normal", "seed": 3, **options}
+    return SampledSoftmax(NUM_CLASSES, NUM_SAMPLED, **options)
 
 
 def hidden_layers(mask_zero=True, dtype=None):
@@ -35,9 +45,11 @@ def sequential(*layers):
     return keras.Sequential([keras.Input([STEPS], dtype="int32"), *layers])
 
 
-def compile_form(optimizer=None, compiling=None, mask_zero=True, **options):
+def compile_form(
+    optimizer=None, compiling=None, mask_zero=True, make=make_head, **options
+):
     """A model for `fit(x, y)`; `options` are the head's."""
-    head = make_head(**options)
+    head = make(**options)
     below = hidden_layers(mask_zero, options.get("dtype"))
     model = sequential(*below, head)
     compiling = {"metrics": [tf_hsm.metrics.Perplexity()], **(compiling or {})}
@@ -46,7 +58,12 @@ def compile_form(optimizer=None, compiling=None, mask_zero=True, **options):
 
 
 def endpoint_form(
-    optimizer=None, weighted=False, compiling=None, mask_zero=True, **options
+    optimizer=None,
+    weighted=False,
+    compiling=None,
+    mask_zero=True,
+    make=make_head,
+    **options,
 ):
     """A model for `fit([x, y])`, or `fit([x, y, sample_weight])`."""
     tokens = keras.Input([STEPS], dtype="int32", name="tokens")
@@ -54,7 +71,7 @@ def endpoint_form(
     if weighted:
         inputs.append(keras.Input([STEPS], name="weights"))
     below = sequential(*hidden_layers(mask_zero, options.get("dtype")))
-    losses = make_head(**options)(below(tokens), *inputs[1:])
+    losses = make(**options)(below(tokens), *inputs[1:])
     model = keras.Model(inputs, losses)
     model.compile(optimizer or sgd(), **(compiling or {}))
     return model
@@ -74,7 +91,7 @@ def make_data(examples=22, seed=0):
 
 
 def head_of(model):
-    kinds = (AdaptiveSoftmax, HierarchicalSoftmax)
+    kinds = (AdaptiveSoftmax, HierarchicalSoftmax, SampledSoftmax)
     heads = [x for x in model.layers if isinstance(x, kinds)]
     assert len(heads) == 1
     return heads[0]

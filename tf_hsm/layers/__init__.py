@@ -1,9 +1,10 @@
 """Keras layers.
 
-Both take `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
+All take `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
 `bias_constraint`, as Keras' layers do. There may be millions of rows, and a
 step costs its paths only, so they are for the rows that a batch touches: those
-of the groups on the paths of its labels.
+of the groups on the paths of its labels; of a sampled softmax, in training,
+those of its labels and of the drawn classes.
 
 - A regularizer is called with these rows, `[U, width]` of a kernel or `[U]` of
   a bias, each once however many labels touch it. `layer.losses` has the result:
@@ -18,5 +19,6 @@ of the groups on the paths of its labels.
 
 from tf_hsm.layers.adaptive_softmax import AdaptiveSoftmax
 from tf_hsm.layers.hierarchical_softmax import HierarchicalSoftmax
+from tf_hsm.layers.sampled_softmax import SampledSoftmax
 
-__all__ = ["AdaptiveSoftmax", "HierarchicalSoftmax"]
+__all__ = ["AdaptiveSoftmax", "HierarchicalSoftmax", "SampledSoftmax"]

@@ -22,7 +22,7 @@ class HeadLayer(keras.layers.Layer):
     loss `[...]` in nats of labels `[...]` for inputs `[..., width]`. It is 0
     for the labels in the list `ignored`. `loss_weights` is None; or `[...]`,
     the weight of each loss in what is minimized, if the layer is to make a step
-    itself.
+    itself. `training_losses` is that for training, where it is another one.
 
     Args:
       ignore_class: a label whose loss is 0 and does not count, or None.
@@ -101,19 +101,36 @@ class HeadLayer(keras.layers.Layer):
             outputs = (
                 tf.identity(inputs) if training else self.predict_class(inputs)
             )
-            return _attached_head.attach_head(outputs, self, inputs, updates)
+            return _attached_head.attach_head(
+                outputs, self, inputs, updates, bool(training)
+            )
         if model is not None:
             _compiled_model.check_endpoint(model, self)
         reduce = functools.partial(mean_loss, model=model)
         reduction = _attached_head.Reduction(reduce, sample_weight)
         losses, mask = self.label_losses(
-            labels, inputs, inputs_mask, reduction if updates else None
+            labels,
+            inputs,
+            inputs_mask,
+            reduction if updates else None,
+            bool(training),
         )
         self.add_loss(reduction.total(losses, mask))
         losses = _attached_head.set_mask(losses, mask)
         return _attached_head.mark_as_losses(losses, self, inputs, labels)
 
-    def label_losses(self, labels, inputs, inputs_mask=None, reduction=None):
+    def training_losses(self, labels, inputs, ignored, loss_weights):
+        """As `compute_losses`, in training."""
+        return self.compute_losses(labels, inputs, ignored, loss_weights)
+
+    def label_losses(
+        self,
+        labels,
+        inputs,
+        inputs_mask=None,
+        reduction=None,
+        training=False,
+    ):
         """Returns the loss per label, in nats, and which labels count.
 
         The losses are `[...]`; the mask is `[...]` bool, or None when all
@@ -133,8 +150,8 @@ class HeadLayer(keras.layers.Layer):
         loss_weights = None
         if reduction is not None and self.trainable:
             loss_weights = reduction.loss_weights(labels, mask, self.loss_dtype)
-        losses = self.compute_losses(labels, inputs, ignored, loss_weights)
-        return losses, mask
+        compute = self.training_losses if training else self.compute_losses
+        return compute(labels, inputs, ignored, loss_weights), mask
 
     def read_labels(self, labels, inputs, inputs_mask=None):
         """Returns labels `[...]` and which of them count, `[...]` bool or None.

@@ -69,15 +69,8 @@ class RowOptions:
           ignored: the list of those that are no classes.
           losses: those of the labels, which have been checked for them.
         """
-        penalized = [
-            (regularizer, variable)
-            for regularizer, variable in (
-                (self.kernel_regularizer, kernel),
-                (self.bias_regularizer, bias),
-            )
-            if regularizer is not None and variable is not None
-        ]
-        if not penalized or not self.trainable:
+        penalized = self._penalized(kernel, bias)
+        if not penalized:
             return
         counted = arguments.counted(labels, ignored)
         if counted is not None:
@@ -85,8 +78,34 @@ class RowOptions:
         with tf.control_dependencies([losses]):
             rows = touched_rows(tree, tf.reshape(labels, [-1]), kernel)
         for regularizer, variable in penalized:
-            values = tf.gather(variable.value, rows)
-            self.add_loss(regularizer(tf.cast(values, self.loss_dtype)))
+            self._add_penalty(regularizer, tf.gather(variable.value, rows))
+
+    def add_penalties_of(self, weights, biases):
+        """Adds the penalties of touched rows that have been gathered.
+
+        Args:
+          weights: `[U, width]`.
+          biases: `[U]`, or None.
+        """
+        for regularizer, values in self._penalized(weights, biases):
+            self._add_penalty(regularizer, values)
+
+    def _penalized(self, kernel, bias):
+        """Those of the two that have a penalty, each with its regularizer."""
+        if not self.trainable:
+            return []
+        pairs = (
+            (self.kernel_regularizer, kernel),
+            (self.bias_regularizer, bias),
+        )
+        return [
+            (regularizer, values)
+            for regularizer, values in pairs
+            if regularizer is not None and values is not None
+        ]
+
+    def _add_penalty(self, regularizer, values):
+        self.add_loss(regularizer(tf.cast(values, self.loss_dtype)))
 
     def get_config(self):
         """Returns the arguments of the constructor."""

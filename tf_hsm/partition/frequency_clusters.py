@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm.cost.clusters import check_tail
+from tf_hsm.runtime import arguments
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders import adaptive
@@ -109,10 +110,7 @@ class FrequencyClusters:
           tf.errors.InvalidArgumentError: one is not in [0, N).
         """
         classes = tf.cast(classes, tf.int64)
-        is_class = (classes >= 0) & (classes < self.num_classes)
-        wrong = ~is_class if counted is None else counted & ~is_class
-        with tf.control_dependencies([self._refuse(name, classes, wrong)]):
-            kept = is_class & (True if counted is None else counted)
+        kept = arguments.kept_classes(classes, self.num_classes, name, counted)
         ranks = tf.where(kept, classes, 0)
         if self.order is not None:
             ranks = tf.gather(path_tensors(self.order).class_rows, ranks)
@@ -139,17 +137,6 @@ class FrequencyClusters:
     def shortlist_rows(self, ranks, tails):
         """Returns the row in the shortlist of each rank."""
         return tf.where(tails < 0, ranks, self.shortlist_size + tails)
-
-    def _refuse(self, name, classes, wrong):
-        return tf.debugging.Assert(
-            ~tf.reduce_any(wrong),
-            [
-                f"{name} must be in [0, {self.num_classes}); the first that is "
-                "not has position and value",
-                tf.where(wrong)[:1],
-                tf.boolean_mask(classes, wrong)[:1],
-            ],
-        )
 
 
 def _flat_tree(class_rows):

@@ -87,6 +87,34 @@ def counted(labels, ignore_class):
     return counts
 
 
+def kept_classes(classes, num_classes, name, counted=None):
+    """Which classes are to be used, bool; all that count are checked.
+
+    Args:
+      classes: int64, of any shape.
+      num_classes: N.
+      name: of the argument, for the error.
+      counted: None; or bool, of the same shape: other classes may be any
+        number, and are not used.
+
+    Raises:
+      tf.errors.InvalidArgumentError: one is not in [0, N).
+    """
+    is_class = (classes >= 0) & (classes < num_classes)
+    wrong = ~is_class if counted is None else counted & ~is_class
+    asserted = tf.debugging.Assert(
+        ~tf.reduce_any(wrong),
+        [
+            f"{name} must be in [0, {num_classes}); the first that is not has "
+            "position and value",
+            tf.where(wrong)[:1],
+            tf.boolean_mask(classes, wrong)[:1],
+        ],
+    )
+    with tf.control_dependencies([] if asserted is None else [asserted]):
+        return is_class & (True if counted is None else counted)
+
+
 def floats(inputs, dtype):
     """Inputs as a tensor: lists and integers take the weights' type, `dtype`.
 

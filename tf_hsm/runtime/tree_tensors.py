@@ -77,6 +77,14 @@ def child_tensors(tree, near=None):
     return ChildTensors(*_tensors(tree, ChildTensors._fields, near))
 
 
+def array_tensors(owner, names, near=None):
+    """Returns arrays that are attributes of any object as a list, likewise.
+
+    The object, which can be hashed, must not change.
+    """
+    return _tensors(owner, names, near)
+
+
 def _tensors(tree, names, near):
     place = cpu_of(near)
     cache, make = _variables.get(), _variable

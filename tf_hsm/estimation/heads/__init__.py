@@ -10,7 +10,11 @@ from tf_hsm.estimation.heads.adaptive_head import AdaptiveHead
 from tf_hsm.estimation.heads.flat_heads import FullHead, SampledHead
 from tf_hsm.estimation.heads.head import Head
 from tf_hsm.estimation.heads.tree_head import TreeHead
-from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
+from tf_hsm.layers import (
+    AdaptiveSoftmax,
+    HierarchicalSoftmax,
+    SampledSoftmax,
+)
 from tf_hsm.optimizers import in_place
 from tf_hsm.tree import Tree
 
@@ -45,8 +49,8 @@ def head(
       shards: of a tree of this package: devices over which it is cut by subtree
         (docs/distribution.md); None: it is whole.
       network: bytes a second between these, in each direction.
-      **options: `use_bias` of a tree or "full"; `num_sampled` of "sampled";
-        what `AdaptiveSoftmax` takes, of "adaptive".
+      **options: `use_bias` of a tree, "full" or "sampled"; `num_sampled` of
+        "sampled"; what `AdaptiveSoftmax` takes, of "adaptive".
 
     Returns:
       A head for `tf_hsm.estimate`.
@@ -109,6 +113,13 @@ def of_layer(layer, counts=None):
     """Returns the head that a Keras layer is; None if it is none."""
     if isinstance(layer, AdaptiveSoftmax):
         return _adaptive(layer, counts)
+    if isinstance(layer, SampledSoftmax):
+        return SampledHead(
+            layer.name,
+            layer.num_classes,
+            min(layer.num_sampled, layer.num_classes),
+            layer.use_bias,
+        )
     if isinstance(layer, HierarchicalSoftmax) and layer.plan is not None:
         return cut_head.CutHead(
             layer.name,

@@ -53,18 +53,20 @@ class FullHead(Head):
 
 @dataclasses.dataclass(frozen=True)
 class SampledHead(Head):
-    """`tf.nn.sampled_softmax_loss` (Jean et al., 2015).
+    """`tf.nn.sampled_softmax_loss`, and `tf_hsm.layers.SampledSoftmax`.
 
     Attributes:
       num_sampled: classes that are drawn for a step.
+      use_bias: whether classes have biases.
     """
 
     num_sampled: int = 1024
+    use_bias: bool = True
 
     def parts(self, setting, width):
         """See `Head.parts`."""
         tokens, size = setting.tokens, setting.compute_itemsize
-        table = Table(self.num_classes, width, True, setting)
+        table = Table(self.num_classes, width, self.use_bias, setting)
         rows = tokens + self.num_sampled  # looked up: labels and samples
         logits = tokens * (self.num_sampled + 1)
         # Those of the labels are sums of elementwise products.

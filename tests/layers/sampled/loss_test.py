@@ -1,0 +1,278 @@
+"""The loss of a SampledSoftmax, against TensorFlow's and the full softmax."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tf_hsm.layers import SampledSoftmax
+
+N, WIDTH, BATCH = 37, 5, 13
+COUNTS = 1000 // (1 + np.arange(N)[::-1])
+
+
+def make(num_sampled=11, sampler="log_uniform", **options):
+    """A head with random weights."""
+    counts = COUNTS if sampler == "counts" else None
+    head = SampledSoftmax(N, num_sampled, sampler, counts, seed=5, **options)
+    head.build([None, WIDTH])
+    rng = np.random.default_rng(0)
+    for variable in head.trainable_weights:
+        variable.assign(0.7 * rng.normal(size=variable.shape))
+    return head
+
+
+def make_data(dtype="float32", seed=1):
+    rng = np.random.default_rng(seed)
+    inputs = tf.cast(rng.normal(size=[BATCH, WIDTH]), dtype)
+    return inputs, rng.integers(N, size=BATCH)
+
+
+def losses_and_gradients(head, inputs, labels, **options):
+    """The losses of a call, and the gradients of their weighted sum."""
+    upstream = np.linspace(0.5, 2, BATCH)
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        losses = head(inputs, labels, **options)
+        total = tf.reduce_sum(losses * tf.cast(upstream, losses.dtype))
+    variables = [v.value for v in head.trainable_weights]
+    return losses, tape.gradient(total, [inputs, *variables])
+
+
+def of_tensorflow(head, inputs, labels, sampled):
+    """The same, by `tf.nn.sampled_softmax_loss`, in the type of the losses."""
+    dtype = head.loss_dtype
+    parameters = [tf.cast(v.value, dtype) for v in head.trainable_weights]
+    inputs = tf.cast(inputs, dtype)
+    expected = tf.cast(head._draws.expected_counts, dtype)
+    upstream = np.linspace(0.5, 2, BATCH)
+    with tf.GradientTape() as tape:
+        tape.watch([inputs, *parameters])
+        biases = parameters[1:] or [tf.zeros([N], dtype)]
+        losses = tf.nn.sampled_softmax_loss(
+            parameters[0],
+            biases[0],
+            labels[:, np.newaxis],
+            inputs,
+            len(sampled),
+            N,
+            sampled_values=(
+                sampled,
+                tf.gather(expected, labels)[:, tf.newaxis],
+                tf.gather(expected, sampled),
+            ),
+        )
+        total = tf.reduce_sum(losses * tf.cast(upstream, dtype))
+    return losses, tape.gradient(total, [inputs, *parameters])
+
+
+def compare(actual, expected, tolerance):
+    for one, other in zip(
+        tf.nest.flatten(actual), tf.nest.flatten(expected), strict=True
+    ):
+        np.testing.assert_allclose(
+            tf.cast(tf.convert_to_tensor(one), "float64"),
+            tf.cast(tf.convert_to_tensor(other), "float64"),
+            rtol=tolerance,
+            atol=tolerance,
+        )
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("sampler", ["log_uniform", "uniform", "counts"])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [
+        ("float32", 1e-5),
+        ("float64", 1e-12),
+        ("bfloat16", 0.02),
+        ("mixed_bfloat16", 0.02),
+    ],
+)
+def test_it_is_that_of_tensorflow(sampler, dtype, tolerance, use_bias):
+    """Given the same classes; with labels that are drawn too, and twice."""
+    head = make(sampler=sampler, use_bias=use_bias, dtype=dtype)
+    inputs, labels = make_data(head.compute_dtype)
+    sampled = head._draws.draw(5, 0)
+    labels[:3] = sampled[0], sampled[4], labels[5]
+    actual = losses_and_gradients(head, inputs, labels, training=True)
+    assert actual[0].dtype == head.loss_dtype
+    compare(actual, of_tensorflow(head, inputs, labels, sampled), tolerance)
+    _, (_, *slices) = actual
+    for each in slices:
+        assert isinstance(each, tf.IndexedSlices)
+        np.testing.assert_array_equal(each.indices, np.union1d(labels, sampled))
+    # The next step has another draw.
+    again, _ = losses_and_gradients(head, inputs, labels, training=True)
+    other = of_tensorflow(head, inputs, labels, head._draws.draw(5, 1))[0]
+    compare(again, other, tolerance)
+    assert np.any(np.abs(again - actual[0]) > 1e-3)
+    assert head.step.numpy() == 2
+
+
+@pytest.mark.parametrize("num_sampled", [N, N + 5])
+def test_with_all_classes_it_is_the_full_softmax(num_sampled):
+    head = make(num_sampled)
+    inputs, labels = make_data()
+    compare(
+        losses_and_gradients(head, inputs, labels, training=True),
+        losses_and_gradients(head, inputs, labels),
+        1e-5,
+    )
+
+
+def test_outside_training_it_is_the_full_softmax():
+    head = make(3)
+    inputs, labels = make_data()
+    losses, gradients = losses_and_gradients(head, inputs, labels)
+    kernel, bias, step = head.get_weights()
+    assert step == 0
+
+    with tf.GradientTape() as tape:
+        variables = [tf.Variable(x) for x in (inputs, kernel, bias)]
+        expected = tf_hsm.baselines.full_softmax_loss(
+            *variables[1:], labels, variables[0]
+        )
+        total = tf.reduce_sum(expected * np.linspace(0.5, 2, BATCH))
+    compare(losses, expected, 1e-5)
+    compare(gradients, tape.gradient(total, variables), 1e-5)
+
+
+@pytest.mark.parametrize("sampler", ["log_uniform", "counts"])
+def test_the_gradient_approaches_that_of_the_full_softmax(sampler):
+    """The mean over draws, by the number of samples."""
+    inputs, labels = make_data("float64")
+    full = losses_and_gradients(make(dtype="float64"), inputs, labels)[1]
+    sizes = [float(tf.norm(tf.convert_to_tensor(g))) for g in full]
+    errors = []
+    for num_sampled in (4, 12, 24, 34):
+        head = make(num_sampled, sampler, dtype="float64")
+
+        @tf.function
+        def mean_gradients(head=head):
+            sums = [tf.zeros_like(tf.convert_to_tensor(g)) for g in full]
+            for _ in tf.range(400):
+                _, gradients = losses_and_gradients(
+                    head, inputs, labels, training=True
+                )
+                sums = [
+                    s + tf.convert_to_tensor(g)
+                    for s, g in zip(sums, gradients, strict=True)
+                ]
+            return [s / 400 for s in sums]
+
+        errors.append(
+            [
+                float(tf.norm(mean - tf.convert_to_tensor(g))) / size
+                for mean, g, size in zip(
+                    mean_gradients(), full, sizes, strict=True
+                )
+            ]
+        )
+        assert head.step.numpy() == 400
+    errors = np.array(errors)
+    assert np.all(errors[1:] < errors[:-1]), errors
+    assert np.all(errors[-1] < 0.1 * errors[0]), errors
+
+
+def test_the_sum_of_exponentials_is_unbiased():
+    """What the logarithms of the expected counts are for."""
+    head = make(6, "counts")
+    kernel, bias, _ = (np.float64(x) for x in head.get_weights())
+    inputs, _ = make_data()
+    exponentials = np.exp(np.float64(inputs) @ kernel.T + bias)
+    estimates = []
+    for step in range(2_000):
+        sampled = head._draws.draw(5, step).numpy()
+        weights = 1 / head._draws.expected_counts[sampled]
+        estimates.append(exponentials[:, sampled] @ weights)
+    mean, deviation = np.mean(estimates, 0), np.std(estimates, 0)
+    error = np.abs(mean - exponentials.sum(1)) / (deviation / np.sqrt(2_000))
+    assert error.max() < 4
+
+
+@pytest.mark.parametrize("in_function", [False, True])
+def test_labels_that_do_not_count(in_function):
+    """They may be anything, cost nothing and touch nothing."""
+    head = make(ignore_class=-1)
+    inputs, labels = make_data()
+    labels[2:5] = -1
+    mask = np.arange(BATCH) != 7
+    labels[7] = 10**6
+    inputs = inputs.numpy()
+    inputs[[3, 7]] = np.nan
+
+    def run(inputs, labels, mask=None):
+        with tf.GradientTape() as tape:
+            losses = head(inputs, labels, inputs_mask=mask, training=True)
+        return losses, tape.gradient(losses, head.kernel.value)
+
+    run_either = tf.function(run) if in_function else run
+    losses, gradient = run_either(
+        tf.constant(inputs), tf.constant(labels), tf.constant(mask)
+    )
+    counted = mask & (labels != -1)
+    assert not np.any(losses.numpy()[~counted])
+    head.step.assign(0)
+    expected, touched = run(inputs[counted], labels[counted])
+    np.testing.assert_allclose(losses.numpy()[counted], expected, rtol=1e-6)
+    np.testing.assert_array_equal(gradient.indices, touched.indices)
+    np.testing.assert_allclose(gradient.values, touched.values, rtol=1e-5)
+    # None of them counts, and there are none.
+    losses, gradient = run(inputs, np.full(BATCH, -1))
+    assert not np.any(losses) and not np.any(gradient.values)
+    assert run(inputs[:0], labels[:0])[0].shape == (0,)
+
+
+def test_hostile_calls():
+    head = make()
+    inputs, labels = make_data()
+    for wrong in (-1, N, 2**62):
+        labels[4] = wrong
+        message = rf"labels must be in \[0, 37\).*\[4\].*\[{wrong}\]"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            head(inputs, labels, training=True)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
+            head(inputs, labels)
+    # A step that failed has drawn nothing.
+    assert head.step.numpy() == 0
+    _, labels = make_data()
+    for training in (True, False):
+        with pytest.raises(ValueError, match=r"labels, of shape \(12,\)"):
+            head(inputs, labels[1:], training=training)
+        with pytest.raises(TypeError, match="labels must be integers"):
+            head(inputs, labels + 0.5, training=training)
+    with pytest.raises(ValueError, match=r"inputs, of shape .* 5 as the last"):
+        head(np.zeros([BATCH, 4], "f4"), labels, training=True)
+    with pytest.raises(TypeError, match="inputs must be floats.* string"):
+        head(np.full([BATCH, WIDTH], "a"), labels, training=True)
+    losses = head(np.full([BATCH, WIDTH], np.nan), labels, training=True)
+    assert np.all(np.isnan(losses))
+    losses = head(np.full([BATCH, WIDTH], 1e30), labels, training=True)
+    assert losses.shape == (BATCH,)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_classes": 0}, "num_classes is 0; it must be at least 1"),
+        ({"num_classes": 2.5}, "num_classes must be an integer, not 2.5"),
+        ({"num_sampled": 0}, "num_sampled is 0; it must be at least 1"),
+        ({"sampler": "zipf"}, "sampler is 'zipf'; it must be one of"),
+        ({"sampler": "counts"}, "there are none; give counts="),
+        ({"power": -1}, "power is -1; it must be a number of at least 0"),
+        ({"power": "1"}, "power is '1'; it must be a number"),
+        ({"counts": [1, 2]}, "counts has 2 entries; .* has 9"),
+        ({"counts": [1] * 8 + [-1]}, "the count of class 8 is -1"),
+        ({"counts": [1] * 9, "use_bias": False}, "but use_bias is False"),
+    ],
+)
+def test_wrong_arguments(options, message):
+    with pytest.raises(ValueError, match=message):
+        SampledSoftmax(**{"num_classes": 9, "num_sampled": 4, **options})
+
+
+def test_arguments_of_a_wrong_type():
+    for name in ("seed", "ignore_class"):
+        with pytest.raises(TypeError, match="integer"):
+            SampledSoftmax(9, 4, **{name: 1.5})

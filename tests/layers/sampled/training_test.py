@@ -1,0 +1,285 @@
+"""SampledSoftmax in fit: both forms, resumed training, what it touches."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.models import (
+    NUM_CLASSES,
+    NUM_SAMPLED,
+    WIDTH,
+    assert_same_weights,
+    compile_form,
+    endpoint_form,
+    head_of,
+    hidden_model,
+    make_data,
+    sampled_head,
+    sgd,
+    train,
+    train_graph,
+)
+from tests.support.training import assert_same
+from tf_hsm import optimizers
+from tf_hsm.layers import SampledSoftmax
+
+OPTIMIZERS = {
+    "sgd": lambda: optimizers.SGD(0.5, momentum=0.9),
+    "lazy_adam": lambda: optimizers.LazyAdam(0.05),
+    "adagrad": lambda: optimizers.Adagrad(0.3),
+    "rowwise_adagrad": lambda: optimizers.RowwiseAdagrad(0.3),
+}
+
+
+def model_of(form=compile_form, **options):
+    return form(make=sampled_head, **options)
+
+
+def arguments(form, tokens, labels):
+    return (tokens, labels) if form is compile_form else ([tokens, labels],)
+
+
+def everything(model):
+    return [v.numpy() for v in model.variables + model.optimizer.variables]
+
+
+@pytest.mark.parametrize("ignore_class", [None, -1])
+def test_both_forms_train_alike(ignore_class):
+    """The perplexity of fit is that of its losses, of evaluate the true one."""
+    tokens, labels = make_data()
+    if ignore_class is not None:
+        labels[:4, 0] = ignore_class
+    weights = np.random.default_rng(1).uniform(size=tokens.shape).astype("f4")
+    fitted = model_of(ignore_class=ignore_class)
+    endpoint = model_of(endpoint_form, ignore_class=ignore_class, weighted=True)
+    endpoint.set_weights(fitted.get_weights())
+    losses = train(fitted, tokens, labels, sample_weight=weights)
+    np.testing.assert_allclose(
+        train(endpoint, [tokens, labels, weights]), losses, rtol=1e-5
+    )
+    assert_same_weights(fitted, endpoint)
+    # Three batches, twice.
+    assert head_of(fitted).step.numpy() == head_of(endpoint).step.numpy() == 6
+    whole = {"batch_size": len(tokens), "verbose": 0}
+    history = fitted.fit(tokens, labels, **whole).history
+    np.testing.assert_allclose(
+        history["perplexity"], np.exp(history["loss"]), rtol=1e-5
+    )
+    loss, perplexity = fitted.evaluate(tokens, labels, **whole)
+    assert head_of(fitted).step.numpy() == 7
+    hidden = hidden_model(fitted).predict(tokens, verbose=0)
+    log_probs = head_of(fitted).log_probs(hidden).numpy()
+    own = np.take_along_axis(log_probs, np.maximum(labels, 0)[..., None], -1)
+    counts = (tokens != 0) & (labels != -1)
+    mean = np.average(-own[..., 0], weights=counts)
+    np.testing.assert_allclose([loss, perplexity], [mean, np.exp(mean)], 1e-5)
+    assert history["loss"][0] < 0.95 * loss
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_it_learns(optimizer):
+    tokens, labels = make_data()
+    model = model_of(optimizer=OPTIMIZERS[optimizer](), mask_zero=False)
+    labels = tokens * 7 % NUM_CLASSES
+    before = model.evaluate(tokens, labels, verbose=0)[1]
+    train(model, tokens, labels, epochs=15)
+    assert model.evaluate(tokens, labels, verbose=0)[1] < 0.3 * before
+
+
+@pytest.mark.parametrize("form", [compile_form, endpoint_form])
+@pytest.mark.parametrize("way", ["keras", "checkpoint"])
+@pytest.mark.parametrize("optimizer", ["lazy_adam", "rowwise_adagrad"])
+def test_resumed_training_has_the_same_bits(form, way, optimizer, tmp_path):
+    """The draws go on from where they were, and so does all else."""
+    data = arguments(form, *make_data())
+    whole = model_of(form, optimizer=OPTIMIZERS[optimizer]())
+    train(whole, *data, epochs=1)
+    if way == "keras":
+        whole.save(tmp_path / "model.keras")
+    else:
+        saved = tf.train.Checkpoint(model=whole, optimizer=whole.optimizer)
+        path = saved.write(str(tmp_path / "checkpoint"))
+    expected = train(whole, *data, epochs=2)
+    if way == "keras":
+        resumed = keras.models.load_model(tmp_path / "model.keras")
+    else:
+        keras.utils.clear_session()
+        resumed = model_of(form, optimizer=OPTIMIZERS[optimizer]())
+        resumed.optimizer.build(resumed.trainable_variables)
+        restored = tf.train.Checkpoint(
+            model=resumed, optimizer=resumed.optimizer
+        )
+        restored.read(path).assert_existing_objects_matched()
+    assert head_of(resumed).step.numpy() == 3
+    np.testing.assert_array_equal(train(resumed, *data, epochs=2), expected)
+    assert_same(everything(resumed), everything(whole))
+    # Not so if it begins to draw anew.
+    other = keras.models.clone_model(resumed)
+    assert head_of(other).step.numpy() == 0
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_nothing_has_the_size_of_the_kernel(policy):
+    """Rows are gathered and updated; no tensor has all of them."""
+    model = model_of(optimizer=optimizers.SGD(0.5), dtype=policy)
+    graph = train_graph(model, *make_data())
+    kernel = head_of(model).kernel.value
+    handle = next(i for outer, i in graph.captures if outer is kernel.handle)
+    kinds = sorted({op.type for op in handle.consumers()})
+    assert kinds == ["ResourceGather", "ResourceTfHsmSparseUpdate"]
+    for op in graph.get_operations():
+        for tensor in op.outputs:
+            assert tensor.shape.rank != 2 or tensor.shape[0] != NUM_CLASSES
+
+
+@pytest.mark.parametrize("form", [compile_form, endpoint_form])
+@pytest.mark.parametrize(
+    "compiling", [{"run_eagerly": True}, {"steps_per_execution": 2}]
+)
+def test_ways_to_run(form, compiling):
+    data = arguments(form, *make_data())
+    model, other = model_of(form), model_of(form, compiling=compiling)
+    other.set_weights(model.get_weights())
+    np.testing.assert_allclose(
+        train(other, *data), train(model, *data), rtol=1e-5
+    )
+    assert_same_weights(other, model)
+
+
+@pytest.mark.parametrize(
+    "policy", ["mixed_bfloat16", "mixed_float16", "bfloat16", "float64"]
+)
+def test_policies(policy):
+    tokens, labels = make_data()
+    model = model_of(dtype=policy)
+    head = head_of(model)
+    assert head.kernel.dtype == head.bias.dtype == head.variable_dtype
+    assert head.step.dtype == "int64"
+    before = model.evaluate(tokens, labels, verbose=0)[0]
+    train(model, tokens, labels, epochs=4)
+    assert model.evaluate(tokens, labels, verbose=0)[0] < before
+
+
+def test_a_frozen_head():
+    """The layers below learn from the sampled loss."""
+    tokens, labels = make_data()
+    model = model_of(trainable=False)
+    head = head_of(model)
+    kernel, bias, _ = head.get_weights()
+    losses = train(model, tokens, labels)
+    assert losses[1] < losses[0]
+    assert_same(head.get_weights(), [kernel, bias, 6])
+
+
+def test_penalties_of_touched_rows():
+    """In training of what is gathered, once; in evaluation of all rows."""
+    head = sampled_head(
+        kernel_regularizer=keras.regularizers.L2(0.03),
+        bias_regularizer=keras.regularizers.L1(0.02),
+        bias_initializer="random_normal",
+        ignore_class=-1,
+    )
+    x = np.random.default_rng(0).normal(size=[5, WIDTH]).astype("f4")
+    labels = np.array([4, 4, 11, -1, 29])
+    head.build(x.shape)
+    kernel, bias, _ = head.get_weights()
+
+    def penalty(rows):
+        return 0.03 * np.sum(kernel[rows] ** 2) + 0.02 * np.abs(bias[rows]).sum()
+
+    rows = np.union1d([4, 11, 29], head._draws.draw(3, 0))
+    assert rows.size < NUM_CLASSES
+    with tf.GradientTape() as tape:
+        losses = head(x, labels, training=True)
+        total = sum(head.losses)
+    np.testing.assert_allclose(total, np.sum(losses) / 4 + penalty(rows), 1e-5)
+    gradient = tape.gradient(total, head.kernel.value)
+    np.testing.assert_array_equal(gradient.indices, rows)
+    losses = head(x, labels)
+    total = np.sum(losses) / 4 + penalty(slice(None))
+    np.testing.assert_allclose(sum(head.losses), total, 1e-5)
+    model = keras.Sequential(
+        [
+            keras.Input([WIDTH]),
+            sampled_head(
+                kernel_constraint=keras.constraints.MaxNorm(0.01, axis=1)
+            ),
+        ]
+    )
+    model.compile(optimizers.SGD(0.5), model.layers[-1].loss)
+    touched = np.union1d([4, 11, 29], model.layers[-1]._draws.draw(3, 0))
+    model.fit(x, np.abs(labels), verbose=0)
+    norms = np.linalg.norm(model.layers[-1].kernel.numpy(), axis=1)
+    touched = np.union1d(touched, [1])
+    assert norms[touched].max() < 0.01 * 1.001
+    assert norms[np.setdiff1d(np.arange(NUM_CLASSES), touched)].min() > 0.01
+
+
+def test_one_head_used_twice():
+    """Each use has a draw of its own."""
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=[8, WIDTH]).astype("f4") for _ in range(2)]
+    y = [rng.integers(NUM_CLASSES, size=8) for _ in range(2)]
+    inputs = [keras.Input([WIDTH]), keras.Input([WIDTH])]
+    head = sampled_head()
+    model = keras.Model(inputs, [head(i) for i in inputs])
+    model.compile(sgd(), loss=[head.loss, head.loss])
+    weights = head.get_weights()
+    loss = train(model, x, y, epochs=1)
+    assert head.step.numpy() == 2
+    head.set_weights(weights)
+    parts = [head(*pair, training=True) for pair in zip(x, y, strict=True)]
+    np.testing.assert_allclose(loss, [np.mean(parts) * 2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("counts", [None, np.arange(30), np.arange(30) / 7])
+def test_saving(counts, tmp_path):
+    """The law is saved with the layer, and a clone has it too."""
+    head = SampledSoftmax(
+        np.int64(NUM_CLASSES),
+        np.int64(NUM_SAMPLED),
+        "log_uniform" if counts is None else "counts",
+        counts,
+        np.float32(0.5),
+        seed=np.int64(7),
+        ignore_class=np.int64(-1),
+        name="words",
+    )
+    config = json.loads(json.dumps(head.get_config()))
+    assert SampledSoftmax.from_config(config).get_config() == config
+    inputs = keras.Input([WIDTH])
+    model = keras.Model(inputs, head(inputs))
+    model.compile(sgd(), head.loss)
+    x = np.random.default_rng(0).normal(size=[6, WIDTH]).astype("f4")
+    model.fit(x, np.arange(6), verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    expected = head(x, np.arange(6), training=True)
+    for other in (loaded, clone):
+        copy = other.layers[-1]
+        assert (copy.seed, copy.power, copy.ignore_class) == (7, 0.5, -1)
+        assert copy.step.numpy() == 1
+        np.testing.assert_array_equal(other(x), model(x))
+        np.testing.assert_array_equal(
+            copy(x, np.arange(6), training=True), expected
+        )
+    with pytest.raises(ValueError, match="words has no weights yet"):
+        SampledSoftmax.from_config(config).top_k(x, 1)
+
+
+def test_biases_begin_with_the_counts():
+    counts = np.arange(1, 31)
+    for sampler in ("log_uniform", "counts"):
+        head = SampledSoftmax(NUM_CLASSES, 4, sampler, counts)
+        log_probs = head(tf.zeros([1, 4])) and head.log_probs(tf.zeros([1, 4]))
+        np.testing.assert_allclose(
+            np.exp(log_probs[0]), counts / counts.sum(), rtol=1e-5
+        )
+    head = SampledSoftmax(NUM_CLASSES, 4, "counts", counts, use_bias=False)
+    head.build([None, 4])
+    assert head.bias is None and len(head.trainable_weights) == 1
