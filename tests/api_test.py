@@ -10,6 +10,7 @@ MODULES = (
     "tf_hsm",
     "tf_hsm.baselines",
     "tf_hsm.converters",
+    "tf_hsm.datasets",
     "tf_hsm.distribute",
     "tf_hsm.layers",
     "tf_hsm.losses",
@@ -297,6 +298,7 @@ tf_hsm.losses.HierarchicalSoftmaxLoss(reduction='sum_over_batch_size',
 tf_hsm.losses.mean_loss(losses, mask, sample_weight, model)
 tf_hsm.metrics
 tf_hsm.metrics.Perplexity(head=None, name='perplexity', dtype=None)
+tf_hsm.metrics.PrecisionAtK(k=1, name=None, dtype=None)
 tf_hsm.metrics.TopKAccuracy(k=5, name=None, dtype=None)
 tf_hsm.optimizers
 tf_hsm.optimizers.Adagrad(learning_rate=0.001, initial_accumulator_value=0.1,
