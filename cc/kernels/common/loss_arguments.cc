@@ -12,11 +12,20 @@ absl::Status LossAttributes::Read(OpKernelConstruction* context) {
   return context->GetAttr("with_gradients", &with_gradients);
 }
 
-absl::Status LossArguments::Read(OpKernelContext* context) {
+absl::Status LossArguments::Read(OpKernelContext* context, bool label_sets) {
   width = parameters.weights().dim_size(1);
   TF_RETURN_IF_ERROR(CheckWidth(width));
   TF_RETURN_IF_ERROR(context->input("labels", &labels));
   batch_shape = labels->shape();
+  if (label_sets) {
+    const int rank = batch_shape.dims();
+    if (rank == 0) {
+      return absl::InvalidArgumentError(
+          "labels must have the shape [..., count], but are a scalar");
+    }
+    num_labels = batch_shape.dim_size(rank - 1);
+    batch_shape.RemoveLastDims(1);
+  }
   TensorShape wanted = batch_shape;
   TF_RETURN_IF_ERROR(wanted.AddDimWithStatus(width));
   if (parameters.vectors() != nullptr) {
@@ -31,7 +40,9 @@ absl::Status LossArguments::Read(OpKernelContext* context) {
     if (inputs->shape() != wanted) {
       return absl::InvalidArgumentError(absl::StrCat(
           "inputs must have the shape ", wanted.DebugString(),
-          ", that of labels and then the width of weights, but have ",
+          label_sets ? ", that of labels without the last dimension"
+                     : ", that of labels",
+          " and then the width of weights, but have ",
           inputs->shape().DebugString()));
     }
   }

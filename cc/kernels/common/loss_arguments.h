@@ -34,9 +34,11 @@ struct LossArguments {
   const Tensor* inputs = nullptr;   // null where the op has indices
   const Tensor* indices = nullptr;  // of parameters.vectors()
   TensorShape batch_shape;
+  int64_t num_labels = 1;  // of each example
   int64_t width = 0;
 
-  absl::Status Read(OpKernelContext* context);
+  // With `label_sets`, labels have a last dimension more: num_labels.
+  absl::Status Read(OpKernelContext* context, bool label_sets = false);
 
   absl::Status ReadLossGrads(OpKernelContext* context,
                              const Tensor** loss_grads) const {
