@@ -25,6 +25,12 @@ from tf_hsm.ops import flops  # noqa: F401, for tf.profiler
 from tf_hsm.ops.embedding_train_step import (
     hierarchical_softmax_embedding_train_step,
 )
+from tf_hsm.ops.label_tree import (
+    label_tree_log_prob,
+    label_tree_loss,
+    label_tree_top_k,
+    label_tree_train_step,
+)
 from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
@@ -60,6 +66,10 @@ __all__ = [
     "hierarchical_softmax_sample",
     "hierarchical_softmax_top_k",
     "hierarchical_softmax_train_step",
+    "label_tree_log_prob",
+    "label_tree_loss",
+    "label_tree_top_k",
+    "label_tree_train_step",
     "layers",
     "losses",
     "metrics",

@@ -5,7 +5,8 @@ import operator
 import keras
 from keras import ops
 
-from tf_hsm import _attached_head, _compiled_model, _label_sets
+from tf_hsm import _attached_head, _compiled_model
+from tf_hsm.runtime import label_sets
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -189,7 +190,7 @@ class PrecisionAtK(_compiled_model.ReadsHead, keras.metrics.Metric):
                 f"{head.num_classes} classes"
             )
         labels = ops.cast(
-            _label_sets.read(labels, inputs, head.ignore_class), "int64"
+            label_sets.read(labels, inputs, head.ignore_class), "int64"
         )
         found = head.top_k(inputs, self.k).classes
         hits = ops.any(found[..., :, None] == labels[..., None, :], -1)

@@ -6,9 +6,9 @@ import operator
 import keras
 import tensorflow as tf
 
-from tf_hsm import _attached_head, _compiled_model, _label_sets
+from tf_hsm import _attached_head, _compiled_model
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
-from tf_hsm.runtime import arguments, private_keras
+from tf_hsm.runtime import arguments, label_sets, private_keras
 
 # The label of masked positions: no class's, and no ignore_class of anybody's.
 _MASKED = -(2**63)
@@ -145,11 +145,11 @@ class HeadLayer(keras.layers.Layer):
 
     def _mean_losses(self, labels, inputs, inputs_mask, reduction):
         """`label_losses` of several labels for each input."""
-        labels = _label_sets.read(
+        labels = label_sets.read(
             labels, inputs, self.ignore_class, inputs_mask
         )
-        mask = tf.reduce_any(tf.not_equal(labels, _label_sets.NONE), -1)
-        shares = _label_sets.shares(labels, self.loss_dtype)
+        mask = tf.reduce_any(tf.not_equal(labels, label_sets.NONE), -1)
+        shares = label_sets.shares(labels, self.loss_dtype)
         loss_weights = None
         if reduction is not None and self.trainable:
             loss_weights = reduction.loss_weights(mask, mask, self.loss_dtype)
@@ -158,7 +158,7 @@ class HeadLayer(keras.layers.Layer):
         losses = self.compute_losses(
             labels,
             tf.broadcast_to(inputs[..., tf.newaxis, :], shape),
-            [_label_sets.NONE],
+            [label_sets.NONE],
             loss_weights,
         )
         return tf.reduce_sum(shares * losses, -1), mask
