@@ -239,7 +239,7 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
         """Whether a call makes a step of the layer's own optimizer."""
         updates = bool(training) and self.optimizer is not None
         if updates:
-            check_fit(self)
+            _check_fit(self)
             if not self.optimizer.built:
                 with tf.init_scope():
                     self._build_optimizer()
@@ -307,7 +307,7 @@ def _plan_of(tree, devices, plan, counts):
     return plan
 
 
-def check_fit(layer):
+def _check_fit(layer):
     """Refuses what would train the layer and the model differently."""
     if not layer.trainable:
         return

@@ -112,7 +112,7 @@ class LabelTree(HeadLayer):
         """Whether a call makes a step of the layer's own optimizer."""
         updates = bool(training) and self.optimizer is not None
         if updates:
-            hierarchical_softmax.check_fit(self)
+            hierarchical_softmax._check_fit(self)
             if not self.optimizer.built:
                 with tf.init_scope():
                     self.optimizer.build(self.row_variables())
