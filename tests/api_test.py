@@ -203,6 +203,10 @@ tf_hsm.converters.FastTextModel(tree, weights, names, inputs, input_names,
 tf_hsm.converters.from_fasttext(path)
 tf_hsm.converters.from_gensim(model)
 tf_hsm.cpu_isa()
+tf_hsm.datasets
+tf_hsm.datasets.ExtremeData(num_features, num_labels, label_starts, label_ids,
+    feature_starts, feature_ids, feature_values)
+tf_hsm.datasets.load_extreme(path)
 tf_hsm.distribute
 tf_hsm.distribute.Cluster(servers, coordinator=None)
 tf_hsm.distribute.Cluster.coordinator
@@ -283,6 +287,11 @@ tf_hsm.hierarchical_softmax_top_k(weights, biases, inputs, tree, k,
 tf_hsm.hierarchical_softmax_train_step(weights, biases, labels, inputs, tree,
     optimizer, loss_weights=None, ignore_class=None, stochastic_rounding=None,
     seed=0)
+tf_hsm.label_tree_log_prob(weights, biases, classes, inputs, tree)
+tf_hsm.label_tree_loss(weights, biases, labels, inputs, tree)
+tf_hsm.label_tree_top_k(weights, biases, inputs, tree, k, threshold=None)
+tf_hsm.label_tree_train_step(weights, biases, labels, inputs, tree, optimizer,
+    loss_weights=None, stochastic_rounding=None, seed=0)
 tf_hsm.layers
 tf_hsm.layers.AdaptiveSoftmax(num_classes, cutoffs='auto', div_value=4.0,
     counts=None, tail='flat', use_bias=True, ignore_class=None, width=None,
@@ -292,6 +301,9 @@ tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
     optimizer=None, stochastic_rounding=None, seed=0,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', counts=None,
     devices=None, plan=None, **kwargs)
+tf_hsm.layers.LabelTree(tree, use_bias=True, ignore_class=None, optimizer=None,
+    stochastic_rounding=None, seed=0, kernel_initializer='glorot_uniform',
+    bias_initializer='zeros', **kwargs)
 tf_hsm.losses
 tf_hsm.losses.HierarchicalSoftmaxLoss(reduction='sum_over_batch_size',
     name='hierarchical_softmax_loss', dtype=None)

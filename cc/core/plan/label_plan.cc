@@ -157,7 +157,10 @@ std::string MakeLabelPlan(const TreeView& tree, const int64_t* labels,
                           const std::vector<int64_t>& ignored,
                           LabelPlan* plan) {
   *plan = LabelPlan();
-  if (tree.num_roots != 1) return "a label tree has one root";
+  if (tree.num_roots != 1) {
+    return "group_parents: a label tree has one root, but there are " +
+           std::to_string(tree.num_roots);
+  }
   Climber climber(tree);
   std::vector<KeyAndIndex> ranked;  // rank and label, of one example
   for (int64_t i = 0; i < batch; ++i) {
