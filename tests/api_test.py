@@ -10,6 +10,7 @@ MODULES = (
     "tf_hsm",
     "tf_hsm.baselines",
     "tf_hsm.converters",
+    "tf_hsm.datasets",
     "tf_hsm.distribute",
     "tf_hsm.layers",
     "tf_hsm.losses",
@@ -205,6 +206,10 @@ tf_hsm.converters.FastTextModel(tree, weights, names, inputs, input_names,
 tf_hsm.converters.from_fasttext(path)
 tf_hsm.converters.from_gensim(model)
 tf_hsm.cpu_isa()
+tf_hsm.datasets
+tf_hsm.datasets.ExtremeData(num_features, num_labels, label_starts, label_ids,
+    feature_starts, feature_ids, feature_values)
+tf_hsm.datasets.load_extreme(path)
 tf_hsm.distribute
 tf_hsm.distribute.Cluster(servers, coordinator=None)
 tf_hsm.distribute.Cluster.coordinator
@@ -286,6 +291,11 @@ tf_hsm.hierarchical_softmax_top_k(weights, biases, inputs, tree, k,
 tf_hsm.hierarchical_softmax_train_step(weights, biases, labels, inputs, tree,
     optimizer, loss_weights=None, ignore_class=None, stochastic_rounding=None,
     seed=0)
+tf_hsm.label_tree_log_prob(weights, biases, classes, inputs, tree)
+tf_hsm.label_tree_loss(weights, biases, labels, inputs, tree)
+tf_hsm.label_tree_top_k(weights, biases, inputs, tree, k, threshold=None)
+tf_hsm.label_tree_train_step(weights, biases, labels, inputs, tree, optimizer,
+    loss_weights=None, stochastic_rounding=None, seed=0)
 tf_hsm.layers
 tf_hsm.layers.AdaptiveSoftmax(num_classes, cutoffs='auto', div_value=4.0,
     counts=None, tail='flat', use_bias=True, ignore_class=None, width=None,
@@ -295,6 +305,9 @@ tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
     optimizer=None, stochastic_rounding=None, seed=0,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', counts=None,
     devices=None, plan=None, **kwargs)
+tf_hsm.layers.LabelTree(tree, use_bias=True, ignore_class=None, optimizer=None,
+    stochastic_rounding=None, seed=0, kernel_initializer='glorot_uniform',
+    bias_initializer='zeros', **kwargs)
 tf_hsm.layers.SampledSoftmax(num_classes, num_sampled, sampler='log_uniform',
     counts=None, power=0.75, seed=0, use_bias=True, ignore_class=None,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', **kwargs)
@@ -304,6 +317,7 @@ tf_hsm.losses.HierarchicalSoftmaxLoss(reduction='sum_over_batch_size',
 tf_hsm.losses.mean_loss(losses, mask, sample_weight, model)
 tf_hsm.metrics
 tf_hsm.metrics.Perplexity(head=None, name='perplexity', dtype=None)
+tf_hsm.metrics.PrecisionAtK(k=1, name=None, dtype=None)
 tf_hsm.metrics.TopKAccuracy(k=5, name=None, dtype=None)
 tf_hsm.optimizers
 tf_hsm.optimizers.Adagrad(learning_rate=0.001, initial_accumulator_value=0.1,

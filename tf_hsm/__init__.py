@@ -9,6 +9,7 @@ from tf_hsm import (
     baselines,
     calibration,  # noqa: F401, for CostModel.calibrate
     converters,
+    datasets,
     distribute,
     layers,
     losses,
@@ -24,6 +25,12 @@ from tf_hsm.growth import grow
 from tf_hsm.ops import flops  # noqa: F401, for tf.profiler
 from tf_hsm.ops.embedding_train_step import (
     hierarchical_softmax_embedding_train_step,
+)
+from tf_hsm.ops.label_tree import (
+    label_tree_log_prob,
+    label_tree_loss,
+    label_tree_top_k,
+    label_tree_train_step,
 )
 from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
@@ -50,6 +57,7 @@ __all__ = [
     "calibrate",
     "converters",
     "cpu_isa",
+    "datasets",
     "distribute",
     "estimate",
     "grow",
@@ -60,6 +68,10 @@ __all__ = [
     "hierarchical_softmax_sample",
     "hierarchical_softmax_top_k",
     "hierarchical_softmax_train_step",
+    "label_tree_log_prob",
+    "label_tree_loss",
+    "label_tree_top_k",
+    "label_tree_train_step",
     "layers",
     "losses",
     "metrics",

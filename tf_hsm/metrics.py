@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from tf_hsm import _attached_head, _compiled_model
+from tf_hsm.runtime import label_sets
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -129,6 +130,80 @@ class TopKAccuracy(_compiled_model.ReadsHead, keras.metrics.Metric):
 
     def result(self):
         """Returns the share of the labels; 0 before the first."""
+        return self.mean.result()
+
+    def reset_state(self):
+        """Forgets all batches."""
+        self.mean.reset_state()
+
+    def get_config(self):
+        """The arguments of the constructor."""
+        return {**super().get_config(), "k": self.k}
+
+
+@keras.saving.register_keras_serializable("tf_hsm")
+class PrecisionAtK(_compiled_model.ReadsHead, keras.metrics.Metric):
+    """How many of the k most probable classes are labels of their input.
+
+        P@k = mean over the inputs of |labels among the k best| / k
+
+    It is the measure of extreme classification. An input without labels counts
+    as 0, and masked ones do not count. The k best are found by exact search: in
+    `model.compile(weighted_metrics=[...])` it runs at each training step too.
+
+    Args:
+      k: how many labels, at least 1 and at most as the head has classes.
+      name: the name of the metric; None: `precision_at_<k>`.
+      dtype: the type of the sums, float32 by default.
+
+    Raises:
+      ValueError: `k` is below 1.
+    """
+
+    def __init__(self, k=1, name=None, dtype=None):
+        """See the class."""
+        self.k = operator.index(k)
+        if self.k < 1:
+            raise ValueError(f"k = {k} is below 1")
+        super().__init__(name=name or f"precision_at_{self.k}", dtype=dtype)
+        self.mean = keras.metrics.Mean(name="mean", dtype=dtype)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds a batch.
+
+        Args:
+          y_true: labels, `[..., M]` or ragged; negative numbers are none. Not
+            used when `y_pred` are a head's losses.
+          y_pred: what a head returned for its inputs, or for these and labels.
+          sample_weight: broadcast from the left to the inputs; or None.
+
+        Raises:
+          ValueError: `y_pred` did not come from a head, or its classes are
+            fewer than k.
+        """
+        if _attached_head.is_placeholder(y_pred):
+            return
+        head, inputs, labels = _attached_head.labelled(y_true, y_pred)
+        if self.k > head.num_classes:
+            raise ValueError(
+                f"{self.name}: k = {self.k}, but {head.name} has "
+                f"{head.num_classes} classes"
+            )
+        labels = ops.cast(
+            label_sets.read(labels, inputs, head.ignore_class), "int64"
+        )
+        found = head.top_k(inputs, self.k).classes
+        hits = ops.any(found[..., :, None] == labels[..., None, :], -1)
+        precision = ops.mean(ops.cast(hits, self.dtype), -1)
+        weights = _attached_head.broadcast_weights(sample_weight, precision)
+        mask = _attached_head.get_mask(y_pred)
+        if mask is not None:
+            counts = ops.cast(mask, self.dtype)
+            weights = counts if weights is None else weights * counts
+        self.mean.update_state(precision, weights)
+
+    def result(self):
+        """Returns the mean over the inputs; 0 before the first."""
         return self.mean.result()
 
     def reset_state(self):

@@ -71,6 +71,11 @@ OpDefinition& DefineInputs(OpDefinition* op) {
       .Attr("Taccumulator: {float, double}");
 }
 
+// Of the ops that a label tree has too. Graphs of an earlier version lack it.
+OpDefinition& DefineSigmoids(OpDefinition& op) {
+  return op.Attr("has_sigmoids: bool = false");
+}
+
 // Sets an output of the batch's shape and one more dimension.
 absl::Status SetOutput(InferenceContext* c, int output, ShapeHandle batch,
                        DimensionHandle size) {
@@ -164,15 +169,15 @@ absl::Status TopKShape(InferenceContext* c, bool is_handle) {
 const OpRegistration top_k(
     "TfHsmTopK", On::kTensorsAndVariables,
     [](OpDefinition* op) {
-      DefineInputs(op)
-          .Input("k: int64")
-          .Input("beam_width: int64")
-          .Input("bounds: BoundTypes")
-          .Output("log_probs: Taccumulator")
-          .Output("classes: int64")
-          .Output("num_pruned: int64")
-          .Output("best_class: int64")
-          .Attr("BoundTypes: list({float, double}) >= 0 = []");
+      DefineSigmoids(DefineInputs(op)
+                         .Input("k: int64")
+                         .Input("beam_width: int64")
+                         .Input("bounds: BoundTypes")
+                         .Output("log_probs: Taccumulator")
+                         .Output("classes: int64")
+                         .Output("num_pruned: int64")
+                         .Output("best_class: int64")
+                         .Attr("BoundTypes: list({float, double}) >= 0 = []"));
     },
     TopKShape, R"doc(
 The k most probable classes, best first; equal ones in the order of classes.
@@ -191,6 +196,8 @@ classes: `[..., k]`.
 num_pruned: `[...]`, how many nodes a beam left out that could hold a better
   class: with 0 the answer is exact.
 best_class: `[...]`, the first of classes.
+has_sigmoids: whether this is a label tree, each row of which has a sigmoid, and
+  not each group a softmax.
 )doc");
 
 absl::Status SampleShape(InferenceContext* c, bool is_handle) {
@@ -244,13 +251,13 @@ absl::Status ClassLogProbsShape(InferenceContext* c, bool is_handle) {
 const OpRegistration class_log_probs(
     "TfHsmClassLogProbs", On::kTensorsAndVariables,
     [](OpDefinition* op) {
-      DefineInputs(op)
-          .Input("group_parents: int64")
-          .Input("class_rows: int64")
-          .Input("row_groups: int64")
-          .Input("classes: Tclasses")
-          .Output("log_probs: Taccumulator")
-          .Attr("Tclasses: {int32, int64}");
+      DefineSigmoids(DefineInputs(op)
+                         .Input("group_parents: int64")
+                         .Input("class_rows: int64")
+                         .Input("row_groups: int64")
+                         .Input("classes: Tclasses")
+                         .Output("log_probs: Taccumulator")
+                         .Attr("Tclasses: {int32, int64}"));
     },
     ClassLogProbsShape, R"doc(
 The log-probabilities of given classes, in nats.
@@ -263,6 +270,7 @@ row_groups: `[rows]`, the group of each row.
 classes: `[..., count]`, those wanted of each example. With root_log_probs, -1
   stands for a class below none of the roots.
 log_probs: `[..., count]`; minus infinity for the class -1.
+has_sigmoids: as for TfHsmTopK.
 )doc");
 
 }  // namespace

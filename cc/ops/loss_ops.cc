@@ -7,13 +7,21 @@
 namespace tf_hsm {
 namespace {
 
-// Reads what every op on a batch of labels begins with. With `embeds`, the
-// input `indices` stands for `inputs`, of bags if there are splits.
-absl::Status ReadSignature(InferenceContext* c, bool is_handle, bool embeds,
+// What a batch is: inputs with a label each, with a set of labels each, or with
+// a label and an index of a vector, or a bag of such, the input `indices` in
+// place of `inputs`.
+enum class BatchOf { kLabels, kLabelSets, kIndices };
+
+// Reads what every op on a batch begins with.
+absl::Status ReadSignature(InferenceContext* c, bool is_handle, BatchOf of,
                            Signature* s) {
   TF_RETURN_IF_ERROR(ReadParameters(c, is_handle, s));
   s->batch = c->input(s->next++);
-  if (embeds) {
+  if (of == BatchOf::kLabelSets) {
+    TF_RETURN_IF_ERROR(c->WithRankAtLeast(s->batch, 1, &s->batch));
+    TF_RETURN_IF_ERROR(c->Subshape(s->batch, 0, -1, &s->batch));
+  }
+  if (of == BatchOf::kIndices) {
     int num_splits = 0;
     TF_RETURN_IF_ERROR(c->GetAttr("num_splits", &num_splits));
     const ShapeHandle indices = c->input(s->next++);
@@ -59,9 +67,11 @@ OpDefinition& DefineParameterAttrs(OpDefinition& op) {
 OpDefinition& DefineBatchAttrs(OpDefinition& op) {
   return DefineParameterAttrs(op)
       .Attr("Tlabels: {int32, int64}")
-      .Attr("ignore_classes: list(int) = []")
-      .Attr("label_smoothing: float = 0.0");
+      .Attr("ignore_classes: list(int) = []");
 }
+
+// Of softmaxes.
+constexpr char kLabelSmoothing[] = "label_smoothing: float = 0.0";
 
 // What the ops on given inputs begin with.
 OpDefinition& DefineInputs(OpDefinition* op) {
@@ -88,9 +98,10 @@ OpDefinition& DefineStepAttrs(OpDefinition& op) {
       .Attr("stochastic_rounding: bool = false");
 }
 
+template <BatchOf of>
 absl::Status LossShape(InferenceContext* c, bool is_handle) {
   Signature s;
-  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, /*embeds=*/false, &s));
+  TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, of, &s));
   bool with_gradients = true;
   TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
   c->set_output(0, s.batch);
@@ -99,16 +110,21 @@ absl::Status LossShape(InferenceContext* c, bool is_handle) {
   return absl::OkStatus();
 }
 
+void DefineLoss(OpDefinition* op) {
+  DefineInputs(op)
+      .Output("loss: Taccumulator")
+      .Output("input_grads: Taccumulator")
+      .Output("state: variant")
+      .Attr("with_gradients: bool = true");
+}
+
 const OpRegistration loss(
     "TfHsmLoss", On::kTensorsAndVariables,
     [](OpDefinition* op) {
-      DefineInputs(op)
-          .Output("loss: Taccumulator")
-          .Output("input_grads: Taccumulator")
-          .Output("state: variant")
-          .Attr("with_gradients: bool = true");
+      DefineLoss(op);
+      op->Attr(kLabelSmoothing);
     },
-    LossShape, R"doc(
+    LossShape<BatchOf::kLabels>, R"doc(
 The hierarchical softmax loss -log p(label | inputs), in nats.
 
 For each row r on the path from the root to the label's leaf, adds
@@ -138,6 +154,22 @@ ignore_classes: labels with loss 0 and no gradient.
 label_smoothing: in [0, 1], the share of each group's target that is spread
   evenly over the group's rows: z_r becomes (1 - s) z_r + s mean z. Not on GPUs.
 with_gradients: whether the outputs for the gradient are made.
+)doc");
+
+const OpRegistration label_tree_loss("TfHsmLabelTreeLoss",
+                                     On::kTensorsAndVariables, DefineLoss,
+                                     LossShape<BatchOf::kLabelSets>, R"doc(
+The loss of a label tree, where an example may have any number of labels.
+
+Each row r has a sigmoid, p_r = 1 / (1 + exp(-z_r)), of z_r as in TfHsmLoss. The
+loss is the sum of the binary cross-entropies of the rows of the root's group and
+of every group below a row that is on the path of one of the labels; these rows
+are positive, the others negative. TfHsmLossGrad is the gradient of this op too.
+
+Inputs and outputs as for TfHsmLoss, of a tree of one root, but:
+
+labels: `[..., count]`, each in [0, classes) or one of ignore_classes, which
+  stand for none. A label that stands there twice counts once.
 )doc");
 
 absl::Status LossGradShape(InferenceContext* c, bool is_handle) {
@@ -177,9 +209,9 @@ weight_grads: `[touched, width]`.
 bias_grads: `[touched]`.
 )doc");
 
-// Reads what both training steps begin with, and sets the output `loss`.
-absl::Status ReadStep(InferenceContext* c, bool embeds, Signature* s) {
-  TF_RETURN_IF_ERROR(ReadSignature(c, /*is_handle=*/true, embeds, s));
+// Reads what the training steps begin with, and sets the output `loss`.
+absl::Status ReadStep(InferenceContext* c, BatchOf of, Signature* s) {
+  TF_RETURN_IF_ERROR(ReadSignature(c, /*is_handle=*/true, of, s));
   ShapeHandle merged;
   TF_RETURN_IF_ERROR(c->Merge(c->input(s->next++), s->batch, &merged));
   TF_RETURN_IF_ERROR(c->Merge(c->input(s->next++), c->Vector(4), &merged));
@@ -187,25 +219,31 @@ absl::Status ReadStep(InferenceContext* c, bool embeds, Signature* s) {
   return c->WithRank(c->input(s->next++), 0, &merged);
 }
 
+template <BatchOf of>
 absl::Status TrainStepShape(InferenceContext* c, bool) {
   Signature s;
-  TF_RETURN_IF_ERROR(ReadStep(c, /*embeds=*/false, &s));
+  TF_RETURN_IF_ERROR(ReadStep(c, of, &s));
   bool with_gradients = true;
   TF_RETURN_IF_ERROR(c->GetAttr("with_gradients", &with_gradients));
   c->set_output(1, with_gradients ? s.inputs : c->Vector(0));
   return absl::OkStatus();
 }
 
+void DefineTrainStep(OpDefinition* op) {
+  DefineStep(DefineInputs(op))
+      .Output("loss: Taccumulator")
+      .Output("input_grads: Taccumulator")
+      .Attr("with_gradients: bool = true");
+  DefineStepAttrs(*op);
+}
+
 const OpRegistration train_step(
     "TfHsmTrainStep", On::kVariables,
     [](OpDefinition* op) {
-      DefineStep(DefineInputs(op))
-          .Output("loss: Taccumulator")
-          .Output("input_grads: Taccumulator")
-          .Attr("with_gradients: bool = true");
-      DefineStepAttrs(*op);
+      DefineTrainStep(op);
+      op->Attr(kLabelSmoothing);
     },
-    TrainStepShape, R"doc(
+    TrainStepShape<BatchOf::kLabels>, R"doc(
 The hierarchical softmax loss, and one step of an optimizer in place.
 
 Makes the losses and their gradients by the inputs, both with the parameters as
@@ -228,9 +266,21 @@ input_grads: `[..., width]`, the gradient of that sum by the inputs; empty
 stochastic_rounding: of bfloat16 parameters; else to nearest even.
 )doc");
 
+const OpRegistration label_tree_train_step("TfHsmLabelTreeTrainStep",
+                                           On::kVariables, DefineTrainStep,
+                                           TrainStepShape<BatchOf::kLabelSets>,
+                                           R"doc(
+ResourceTfHsmTrainStep of a label tree: the loss is that of TfHsmLabelTreeLoss.
+
+Inputs and outputs as for ResourceTfHsmTrainStep, but for the labels; the rows of
+every visited group are updated.
+
+labels: as for TfHsmLabelTreeLoss.
+)doc");
+
 absl::Status EmbeddingTrainStepShape(InferenceContext* c, bool) {
   Signature s;
-  TF_RETURN_IF_ERROR(ReadStep(c, /*embeds=*/true, &s));
+  TF_RETURN_IF_ERROR(ReadStep(c, BatchOf::kIndices, &s));
   for (const char* name : {"num_weight_slots", "num_bias_slots"}) {
     int num_slots = 0;
     TF_RETURN_IF_ERROR(c->GetAttr(name, &num_slots));
@@ -257,7 +307,8 @@ const OpRegistration embedding_train_step(
           .Attr("Tindices: {int32, int64}")
           .Attr("num_splits: int >= 0 = 0")
           .Attr("num_index_weights: int >= 0 = 0")
-          .Attr("combiner: {'sum', 'mean'} = 'sum'");
+          .Attr("combiner: {'sum', 'mean'} = 'sum'")
+          .Attr(kLabelSmoothing);
       DefineStepAttrs(*op);
     },
     EmbeddingTrainStepShape, R"doc(

@@ -151,6 +151,38 @@ def test_steps(rule, dtype):
     assert (vectors.numpy() == before)[~touched].all()
 
 
+@pytest.mark.parametrize("name", TREES)
+def test_label_trees(name):
+    """A step in place makes the losses of the loss, and lowers them."""
+    tree, rng = TREES[name], np.random.default_rng(5)
+    weights, biases = map(tf.Variable, parameters(tree, "float32", rng))
+    labels, inputs = batch(tree, rng)
+    labels = np.stack([labels, labels[::-1], np.full(BATCH, -1)], 1)
+    optimizer = OPTIMIZERS["adagrad"]()
+    optimizer.build([weights, biases])
+
+    def loss(inputs):
+        with tf.GradientTape() as tape:
+            losses = tf_hsm.label_tree_loss(
+                weights, biases, labels, inputs, tree
+            )
+        gradient = tape.gradient(losses, weights)
+        constants = [tf.identity(weights), tf.identity(biases)]
+        others = tf_hsm.label_tree_loss(*constants, labels, inputs, tree)
+        return losses, others, tf.convert_to_tensor(gradient)
+
+    def step(inputs):
+        return tf_hsm.label_tree_train_step(
+            weights, biases, labels, inputs, tree, optimizer
+        )
+
+    before, same, gradient = run(loss, inputs)
+    np.testing.assert_array_equal(before, same)
+    assert np.isfinite(gradient).all() and np.any(gradient)
+    np.testing.assert_array_equal(run(step, inputs), before)
+    assert np.mean(run(loss, inputs)[0]) < np.mean(before)
+
+
 def test_every_op_was_called():
     """No op is left out above."""
     tf_hsm.cpu_isa()

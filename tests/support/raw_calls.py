@@ -24,8 +24,13 @@ INFERENCE = (
     "sample",
     "class_log_probs",
 )
-LOSSES = ("loss", "loss_grad")
-STEPS = ("train_step", "embedding_train_step", "sparse_update")
+LOSSES = ("loss", "loss_grad", "label_tree_loss")
+STEPS = (
+    "train_step",
+    "embedding_train_step",
+    "label_tree_train_step",
+    "sparse_update",
+)
 # (name without prefix, whether the parameters are variables)
 OPS = [
     *itertools.product(INFERENCE + LOSSES, [False, True]),
@@ -66,6 +71,7 @@ _TREES = {
     "single": lambda: tf_hsm.Tree.two_level(1),
     "flat_70": lambda: tf_hsm.Tree.balanced(70, 70),
     "wide_2100": lambda: tf_hsm.Tree.balanced(2100, [35, 60]),
+    # Not of label trees.
     "forest_33": lambda: _below_top(tf_hsm.Tree.huffman(range(1, 49), 3)),
     "forest_of_leaves": lambda: _below_top(tf_hsm.Tree.two_level(30)),
 }
@@ -144,7 +150,9 @@ def valid_call(
         return values[at] if value is None else value
 
     dtype = pick(dtype, DTYPES)
-    tree, arrays = _tree(pick(tree, list(_TREES), 2))
+    has_label_sets = op.startswith("label_tree")
+    trees = [t for t in _TREES if not (has_label_sets and "forest" in t)]
+    tree, arrays = _tree(pick(tree, trees, 2))
     batch, width = pick(batch, _BATCHES), pick(width, _WIDTHS, 2)
     accumulator = _accumulator(dtype)
 
@@ -169,12 +177,14 @@ def valid_call(
         _add_inference(call, rng, tree, arrays["paths"], batch, accumulator)
         return call
     integer = [np.int32, np.int64][rng.integers(2)]
-    add(labels=[rng.integers(tree.num_classes, size=batch).astype(integer)])
+    of_labels = (*batch, int(rng.integers(4))) if has_label_sets else batch
+    labels = rng.integers(tree.num_classes, size=of_labels)
+    add(labels=[labels.astype(integer)])
     if rng.integers(3) == 0:
         call.attributes["ignore_classes"] = [-1, 2**40][: rng.integers(1, 3)]
         labels = call.arguments["labels"][0]
         call.arguments["labels"][0] = np.where(
-            rng.integers(3, size=batch) == 0, integer(-1), labels
+            rng.integers(3, size=of_labels) == 0, integer(-1), labels
         )
     if rng.integers(4) == 0:
         call.attributes["label_smoothing"] = float(rng.random())
@@ -183,7 +193,7 @@ def valid_call(
     else:
         add(inputs=inputs)
     add(**_each(arrays["all"]))
-    if op == "loss":
+    if op in ("loss", "label_tree_loss"):
         call.attributes["with_gradients"] = bool(rng.integers(2))
         call.attributes["Taccumulator"] = accumulator
         return call
@@ -238,6 +248,7 @@ def _add_inference(call, rng, tree, paths, batch, accumulator):
             grads=[normal(*batch, size, of=accumulator)],
         )
     elif op == "top_k":
+        call.attributes["has_sigmoids"] = bool(rng.integers(2))
         add(
             k=scalar(up_to(min(tree.num_classes, 50))),
             beam_width=scalar(up_to(4) - 1),
@@ -257,6 +268,7 @@ def _add_inference(call, rng, tree, paths, batch, accumulator):
         least = -len(call.arguments["root_log_probs"])
         classes = rng.integers(least, tree.num_classes, size=shape)
         classes = classes.astype(integer)
+        call.attributes["has_sigmoids"] = bool(rng.integers(2))
         add(**_each(paths), classes=[classes])
 
 

@@ -1,6 +1,6 @@
 """Keras layers.
 
-All take `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
+The softmaxes take `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
 `bias_constraint`, as Keras' layers do. There may be millions of rows, and a
 step costs its paths only, so they are for the rows that a batch touches: those
 of the groups on the paths of its labels; of a sampled softmax, in training,
@@ -19,6 +19,12 @@ those of its labels and of the drawn classes.
 
 from tf_hsm.layers.adaptive_softmax import AdaptiveSoftmax
 from tf_hsm.layers.hierarchical_softmax import HierarchicalSoftmax
+from tf_hsm.layers.label_tree import LabelTree
 from tf_hsm.layers.sampled_softmax import SampledSoftmax
 
-__all__ = ["AdaptiveSoftmax", "HierarchicalSoftmax", "SampledSoftmax"]
+__all__ = [
+    "AdaptiveSoftmax",
+    "HierarchicalSoftmax",
+    "LabelTree",
+    "SampledSoftmax",
+]

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_hsm import _attached_head, _compiled_model
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
-from tf_hsm.runtime import arguments, private_keras
+from tf_hsm.runtime import arguments, label_sets, private_keras
 
 # The label of masked positions: no class's, and no ignore_class of anybody's.
 _MASKED = -(2**63)
@@ -26,12 +26,16 @@ class HeadLayer(keras.layers.Layer):
 
     Args:
       ignore_class: a label whose loss is 0 and does not count, or None.
+      several_labels: whether labels are `[..., M]`, or ragged, several for each
+        input: its loss is the mean of theirs. Negative numbers are no labels,
+        and an input without any does not count.
       **kwargs: as for every Keras layer.
     """
 
-    def __init__(self, ignore_class, **kwargs):
+    def __init__(self, ignore_class, several_labels=False, **kwargs):
         """See the class."""
         super().__init__(**kwargs)
+        self.several_labels = bool(several_labels)
         # A Python integer, which JSON can hold.
         self.ignore_class = (
             None if ignore_class is None else operator.index(ignore_class)
@@ -80,7 +84,8 @@ class HeadLayer(keras.layers.Layer):
 
         Args:
           inputs: `[..., width]`.
-          labels: `[...]` or `[..., 1]`, integers; or None.
+          labels: `[...]` or `[..., 1]`, integers; `[..., M]` where an input has
+            several; or None.
           sample_weight: weights of the losses in the mean that is added to the
             model's losses; broadcast from the left.
           inputs_mask: `[...]` bool, the inputs that count.
@@ -137,6 +142,8 @@ class HeadLayer(keras.layers.Layer):
         count. See `call` for the arguments. With the `Reduction` to what is
         minimized, the layer's optimizer makes a step.
         """
+        if self.several_labels:
+            return self._mean_losses(labels, inputs, inputs_mask, reduction)
         labels, mask = self.read_labels(labels, inputs, inputs_mask)
         ignored = arguments.ignored_labels(self.ignore_class)
         if inputs_mask is not None:
@@ -152,6 +159,26 @@ class HeadLayer(keras.layers.Layer):
             loss_weights = reduction.loss_weights(labels, mask, self.loss_dtype)
         compute = self.training_losses if training else self.compute_losses
         return compute(labels, inputs, ignored, loss_weights), mask
+
+    def _mean_losses(self, labels, inputs, inputs_mask, reduction):
+        """`label_losses` of several labels for each input."""
+        labels = label_sets.read(
+            labels, inputs, self.ignore_class, inputs_mask
+        )
+        mask = tf.reduce_any(tf.not_equal(labels, label_sets.NONE), -1)
+        shares = label_sets.shares(labels, self.loss_dtype)
+        loss_weights = None
+        if reduction is not None and self.trainable:
+            loss_weights = reduction.loss_weights(mask, mask, self.loss_dtype)
+            loss_weights = shares * loss_weights[..., tf.newaxis]
+        shape = tf.concat([tf.shape(labels), tf.shape(inputs)[-1:]], 0)
+        losses = self.compute_losses(
+            labels,
+            tf.broadcast_to(inputs[..., tf.newaxis, :], shape),
+            [label_sets.NONE],
+            loss_weights,
+        )
+        return tf.reduce_sum(shares * losses, -1), mask
 
     def read_labels(self, labels, inputs, inputs_mask=None):
         """Returns labels `[...]` and which of them count, `[...]` bool or None.
@@ -209,7 +236,11 @@ class HeadLayer(keras.layers.Layer):
 
     def get_config(self):
         """Returns the arguments of the constructor."""
-        return {**super().get_config(), "ignore_class": self.ignore_class}
+        return {
+            **super().get_config(),
+            "ignore_class": self.ignore_class,
+            "several_labels": self.several_labels,
+        }
 
 
 def _check_integers(labels):

@@ -87,7 +87,10 @@ class HierarchicalSoftmax(HeadGrowth, Predictions, RowOptions, HeadLayer):
         which are spread over them, and only a small top stays with the body of
         the model. See `tf_hsm.distribute`.
       plan: instead of devices, a `tf_hsm.distribute.Plan` of the tree.
-      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`; and
+      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`;
+        `several_labels`: whether labels are `[..., M]`, or ragged, several for
+        each input, whose loss is then the mean of theirs (negative numbers
+        are no labels, and an input without any does not count); and
         `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
         `bias_constraint`, which are for the rows that a batch touches: see
         `tf_hsm.layers`. Not possible with an `optimizer`.

@@ -54,7 +54,7 @@ class InPlaceStep:
             biases = [variable_named("biases", self.biases)]
         is_rounding = self._is_rounding_at_random()
         labels = arguments.integers(self.labels)
-        loss_grads = self._weights_of_losses(labels)
+        loss_grads = self.weights_of_losses(labels)
         rule = self.rule or rule_of(self.optimizer)
         return functools.partial(
             call.op,
@@ -81,9 +81,9 @@ class InPlaceStep:
             stochastic_rounding=is_rounding,
         )
 
-    def losses(self, inputs):
+    def losses(self, inputs, name="tf_hsm_train_step"):
         """Makes the step on a tree's rows; returns the losses `[...]`."""
-        outputs = self.op("tf_hsm_train_step")(
+        outputs = self.op(name)(
             inputs=arguments.floats(inputs, self.dtype),
             with_gradients=private_tensorflow.is_recording(),
         )
@@ -124,7 +124,7 @@ class InPlaceStep:
             )
         return self.stochastic_rounding
 
-    def _weights_of_losses(self, labels):
+    def weights_of_losses(self, labels):
         """The weight `[...]` of each loss in the sum that is minimized."""
         weights = self.loss_weights
         if weights is None:

@@ -77,6 +77,8 @@ def hierarchical_softmax_loss(
 
 @tf.RegisterGradient("TfHsmLoss")
 @tf.RegisterGradient("ResourceTfHsmLoss")
+@tf.RegisterGradient("TfHsmLabelTreeLoss")
+@tf.RegisterGradient("ResourceTfHsmLabelTreeLoss")
 @gradients.on_forward_device
 def _loss_gradient(op, loss_grads, *unused_grads):
     """The gradients of weights, biases and inputs."""

@@ -87,6 +87,7 @@ def hierarchical_softmax_train_step(
 
 
 @tf.RegisterGradient("ResourceTfHsmTrainStep")
+@tf.RegisterGradient("ResourceTfHsmLabelTreeTrainStep")
 def _train_step_gradient(op, loss_grads, *unused_grads):
     """The gradient of the inputs; the variables have had theirs."""
     given = gradients.inputs_of(op)

@@ -34,6 +34,7 @@ struct GroupScorer {
   // [num_examples, num_roots]; null: 0.
   const A* root_log_probs = nullptr;
   A scale = 1;  // of all logits
+  bool has_sigmoids = false;  // see GroupRows
   const KernelTable<T>* table = nullptr;
   Parallel parallel;
 
@@ -54,7 +55,8 @@ struct GroupScorer {
             count,
             offsets,
             groups,
-            scale};
+            scale,
+            has_sigmoids};
   }
 };
 

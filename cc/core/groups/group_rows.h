@@ -21,6 +21,9 @@ struct GroupRows {
   const int64_t* group_offsets = nullptr;  // [num_groups + 1]
   int64_t num_groups = 0;
   A scale = 1;  // of the logits
+  // Whether each row has a sigmoid of its own, as in a label tree, where the
+  // rows of a group otherwise share a softmax.
+  bool has_sigmoids = false;
 };
 
 }  // namespace tf_hsm

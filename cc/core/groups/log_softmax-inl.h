@@ -3,6 +3,8 @@
 //
 //   out[m][k] = z_k - lse(z over k's group),   z_k = scale (w_k . x_m + b_k)
 //
+// or, of a label tree, -log(1 + exp(-z_k)).
+//
 // Several consecutive groups are scored as one block of rows, since their rows
 // are contiguous. A value does not depend on which other examples and groups
 // are in the call: neither do the results that searches and draws make of it.
@@ -15,6 +17,8 @@
 #include <cstdint>
 
 #include "cc/core/groups/group_rows.h"
+#include "cc/core/groups/logits-inl.h"
+#include "cc/core/groups/sigmoid-inl.h"
 #include "cc/core/simd/softmax-inl.h"
 #include "cc/core/simd/tile-inl.h"
 
@@ -37,13 +41,12 @@ void LogSoftmax(const GroupRows<T>& in, Accumulator<T>* out, int64_t stride) {
   using A = Accumulator<T>;
   const int64_t* offsets = in.group_offsets;
   const int64_t rows = offsets[in.num_groups] - offsets[0];
-  const Matrix<const T> w = {in.weights, in.width};
-  const Matrix<const A> x = {in.x, Padded(in.width)};
-  if (in.width <= kTransposedWidth) {
-    TransposedLogits<T>(w, rows, in.biases, x, in.num_examples, in.width,
-                        {out, stride});
-  } else {
-    Logits<T>(w, rows, in.biases, x, in.num_examples, in.width, {out, stride});
+  GroupLogits(in, rows, out, stride);
+  if (in.has_sigmoids) {
+    for (int64_t m = 0; m < in.num_examples; ++m) {
+      LogSigmoid(rows, in.scale, out + m * stride);
+    }
+    return;
   }
   A* e = Scratch<A>(rows);
   for (int64_t m = 0; m < in.num_examples; ++m) {

@@ -5,6 +5,7 @@
 #include "cc/core/groups/backward_rows-inl.h"
 #include "cc/core/groups/forward_group-inl.h"
 #include "cc/core/groups/log_softmax-inl.h"
+#include "cc/core/groups/sigmoid-inl.h"
 #include "cc/core/groups/small/small_groups-inl.h"
 #include "cc/core/update/sparse_rows-inl.h"
 
@@ -41,7 +42,7 @@ const KernelTable<T>& Table() {
         ForwardGroup<T>, kForwardExamples,     SmallGroups<T>,
         BackwardRows<T>, ReserveStep<T>,       kBackwardRowStep,
         LogSoftmax<T>,   Exps<Accumulator<T>>, AddExpectations<T>,
-        SparseRows<T>,   ReserveRows<T>,
+        LabelLosses<T>,  SparseRows<T>,        ReserveRows<T>,
     };
     return table;
   }

@@ -51,6 +51,11 @@ struct KernelTable {
                            const A* factors, int64_t stride, int64_t examples,
                            A* sums);
 
+  // Losses and gradients by logits of one group of a label tree: see
+  // sigmoid-inl.h.
+  void (*label_losses)(const GroupRows<T>&, const int64_t* starts,
+                       const int64_t* positives, A* losses, A* dz);
+
   // Updates the rows that are the keys of [begin, end), sorted, by the sums of
   // the values at their indices. No row has values elsewhere.
   void (*sparse_rows)(const Update<T>&, const SparseGradient<T>&,

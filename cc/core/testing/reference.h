@@ -69,6 +69,46 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
   return loss;
 }
 
+// One example of a label tree: the loss in nats of its `labels`, each one in
+// [0, num_classes), and its gradients as above.
+//
+//   p_r  = 1 / (1 + exp(-z_r))
+//   loss = sum over the visited groups, over their rows r, of
+//          -log(r is positive ? p_r : 1 - p_r)
+//   dz   = g (p_r - [r is positive])
+//
+// A row is positive if it is on the path of a label; the root's group is
+// visited, and every group below a positive row.
+inline double ReferenceLabelLoss(const TreeView& tree, int64_t width,
+                                 const double* w, const double* b,
+                                 const double* x,
+                                 const std::vector<int64_t>& labels, double g,
+                                 double* dx, double* dw, double* db) {
+  std::vector<bool> positive(tree.num_rows);
+  for (int64_t label : labels) {
+    for (int64_t row = tree.class_rows[label]; row >= 0;
+         row = tree.group_parents[tree.row_groups[row]]) {
+      positive[row] = true;
+    }
+  }
+  double loss = 0;
+  for (int64_t row = 0; row < tree.num_rows; ++row) {
+    const int64_t parent = tree.group_parents[tree.row_groups[row]];
+    if (parent >= 0 && !positive[parent]) continue;
+    double z = b != nullptr ? b[row] : 0;
+    for (int64_t d = 0; d < width; ++d) z += w[row * width + d] * x[d];
+    loss += std::log1p(std::exp(-std::fabs(z))) +
+            std::fmax(positive[row] ? -z : z, 0);
+    const double dz = g * (1 / (1 + std::exp(-z)) - positive[row]);
+    if (db != nullptr) db[row] += dz;
+    for (int64_t d = 0; d < width; ++d) {
+      if (dx != nullptr) dx[d] += dz * w[row * width + d];
+      if (dw != nullptr) dw[row * width + d] += dz * x[d];
+    }
+  }
+  return loss;
+}
+
 // The log-probability of each node, log_probs [rows], for one example, given
 // the root that it is below.
 inline void ReferenceLogProbs(const TreeView& tree, int64_t width,

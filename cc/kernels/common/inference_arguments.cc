@@ -82,6 +82,15 @@ absl::Status InferenceArguments::Read(OpKernelContext* context,
                       of_roots, &root_log_probs);
 }
 
+absl::Status SigmoidAttributes::Read(OpKernelConstruction* context) {
+  TF_RETURN_IF_ERROR(context->GetAttr("has_sigmoids", &has_sigmoids));
+  if (has_sigmoids && context->device_type() != tensorflow::DEVICE_CPU) {
+    return absl::UnimplementedError(
+        "label trees are on the CPU only; keep the weights there");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TopKInputs::Read(OpKernelContext* context,
                               const InferenceArguments& in) {
   TF_RETURN_IF_ERROR(ReadScalar(context, "k", &k));

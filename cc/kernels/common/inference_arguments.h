@@ -31,6 +31,14 @@ struct InferenceArguments {
   int64_t width = 0;
 };
 
+// Whether each row has a sigmoid of its own, as in a label tree. On a GPU that
+// is an error.
+struct SigmoidAttributes : OpAttributes {
+  absl::Status Read(OpKernelConstruction* context);
+
+  bool has_sigmoids = false;
+};
+
 // The op's inputs `k`, `beam_width` and `bounds`; the shape of what is found.
 struct TopKInputs {
   absl::Status Read(OpKernelContext* context, const InferenceArguments& in);

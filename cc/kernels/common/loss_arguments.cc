@@ -10,7 +10,9 @@ namespace tf_hsm {
 
 absl::Status LossAttributes::Read(OpKernelConstruction* context) {
   TF_RETURN_IF_ERROR(context->GetAttr("ignore_classes", &ignored));
-  TF_RETURN_IF_ERROR(context->GetAttr("label_smoothing", &label_smoothing));
+  if (context->HasAttr("label_smoothing")) {
+    TF_RETURN_IF_ERROR(context->GetAttr("label_smoothing", &label_smoothing));
+  }
   if (!(label_smoothing >= 0 && label_smoothing <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "label_smoothing must be in [0, 1], but is ", label_smoothing));
@@ -53,11 +55,20 @@ absl::Status LossArguments::ReadIndices(OpKernelContext* context) {
       indices->shape(), &index_weights);
 }
 
-absl::Status LossArguments::Read(OpKernelContext* context) {
+absl::Status LossArguments::Read(OpKernelContext* context, bool label_sets) {
   width = parameters.weights().dim_size(1);
   TF_RETURN_IF_ERROR(CheckWidth(width));
   TF_RETURN_IF_ERROR(context->input("labels", &labels));
   batch_shape = labels->shape();
+  if (label_sets) {
+    const int rank = batch_shape.dims();
+    if (rank == 0) {
+      return absl::InvalidArgumentError(
+          "labels must have the shape [..., count], but are a scalar");
+    }
+    num_labels = batch_shape.dim_size(rank - 1);
+    batch_shape.RemoveLastDims(1);
+  }
   TensorShape wanted = batch_shape;
   TF_RETURN_IF_ERROR(wanted.AddDimWithStatus(width));
   if (parameters.vectors() != nullptr) {
@@ -67,7 +78,9 @@ absl::Status LossArguments::Read(OpKernelContext* context) {
     if (inputs->shape() != wanted) {
       return absl::InvalidArgumentError(absl::StrCat(
           "inputs must have the shape ", wanted.DebugString(),
-          ", that of labels and then the width of weights, but have ",
+          label_sets ? ", that of labels without the last dimension"
+                     : ", that of labels",
+          " and then the width of weights, but have ",
           inputs->shape().DebugString()));
     }
   }

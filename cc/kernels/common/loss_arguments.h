@@ -38,9 +38,11 @@ struct LossArguments {
   const Tensor* splits = nullptr;   // of the indices, into bags; or null
   const Tensor* index_weights = nullptr;  // of bags; or null
   TensorShape batch_shape;
+  int64_t num_labels = 1;  // of each example
   int64_t width = 0;
 
-  absl::Status Read(OpKernelContext* context);
+  // With `label_sets`, labels have a last dimension more: num_labels.
+  absl::Status Read(OpKernelContext* context, bool label_sets = false);
   absl::Status ReadIndices(OpKernelContext* context);
 
   absl::Status ReadLossGrads(OpKernelContext* context,

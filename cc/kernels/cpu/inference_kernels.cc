@@ -17,7 +17,7 @@ namespace tf_hsm {
 namespace {
 
 template <typename T>
-struct TopKOp : OpAttributes {
+struct TopKOp : SigmoidAttributes {
   using A = Accumulator<T>;
 
   absl::Status Run(OpKernelContext* context) const {
@@ -25,6 +25,7 @@ struct TopKOp : OpAttributes {
     TopKInputs wanted;
     TopKOutputs<A> out;
     TF_RETURN_IF_ERROR(in.Read(context));
+    in.scorer.has_sigmoids = has_sigmoids;
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments));
     TF_RETURN_IF_ERROR(out.Allocate(context, in.arguments, wanted));
     SearchOptions options;
@@ -65,12 +66,13 @@ struct SampleOp : OpAttributes {
 };
 
 template <typename T>
-struct ClassLogProbsOp : OpAttributes {
+struct ClassLogProbsOp : SigmoidAttributes {
   absl::Status Run(OpKernelContext* context) const {
     InferenceBatch<T> in;
     ClassInputs wanted;
     Tensor* log_probs;
     TF_RETURN_IF_ERROR(in.Read(context));
+    in.scorer.has_sigmoids = has_sigmoids;
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments, &in.scorer.tree));
     TF_RETURN_IF_ERROR(
         context->allocate_output(0, wanted.classes->shape(), &log_probs));

@@ -1,4 +1,5 @@
-// The loss op and its gradient on the CPU, for tensors and for variables.
+// The loss op on the CPU, for tensors and for variables; and its gradient, which
+// is also that of label trees.
 
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "cc/core/table/kernel_table.h"
 #include "cc/kernels/common/loss_state.h"
 #include "cc/kernels/common/op_kernel.h"
+#include "cc/kernels/cpu/cpu_loss_state.h"
 #include "cc/kernels/cpu/loss_batch.h"
 #include "cc/kernels/cpu/page_pool.h"
 #include "cc/kernels/cpu/parallel.h"
@@ -17,25 +19,6 @@
 
 namespace tf_hsm {
 namespace {
-
-// The plan and the inputs in its order stay too: no gradient makes them again.
-template <typename T>
-struct CpuLossState : LossState {
-  CpuLossState(LossBatch<T>* in, const Tensor& the_normalizers,
-               const Tensor& the_probs)
-      : LossState(StateOf::kCpu, in->arguments),
-        plan(std::move(in->plan)),
-        x(in->packed),
-        normalizers(the_normalizers),
-        probs(the_probs),
-        label_smoothing(in->problem.label_smoothing) {}
-
-  const Plan plan;
-  const Tensor x;            // Problem::x
-  const Tensor normalizers;  // as are these two, ForwardOutputs' ones
-  const Tensor probs;        // without elements if not kept
-  const Accumulator<T> label_smoothing;
-};
 
 template <typename T>
 struct LossOp : LossAttributes {
@@ -70,7 +53,9 @@ struct LossOp : LossAttributes {
                outputs);
     std::shared_ptr<const LossState> state;
     if (with_state) {
-      state = std::make_shared<CpuLossState<T>>(&in, normalizers, probs);
+      state = std::make_shared<CpuLossState>(in.arguments, std::move(in.plan),
+                                             in.packed, normalizers, probs,
+                                             label_smoothing);
     }
     return SetLossState(context, 2, std::move(state));
   }
@@ -87,7 +72,7 @@ struct LossGradOp : OpAttributes {
     TF_RETURN_IF_ERROR(parameters.Read(context, kDataType<T>));
     TF_RETURN_IF_ERROR(ReadLossState(context, StateOf::kCpu, parameters,
                                      &any_state, &loss_grads));
-    const auto& state = static_cast<const CpuLossState<T>&>(*any_state);
+    const auto& state = static_cast<const CpuLossState&>(*any_state);
     const Plan& plan = state.plan;
     const int64_t width = parameters.weights().dim_size(1);
     const std::vector<A> sorted = InOrder(plan, Data<A>(*loss_grads));

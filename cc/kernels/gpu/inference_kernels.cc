@@ -51,7 +51,7 @@ absl::Status FindBest(OpKernelContext* context, const BestClasses& best,
 }
 
 template <typename T>
-struct TopKOp : OpAttributes {
+struct TopKOp : SigmoidAttributes {
   // There is no kernel for float64. TensorFlow then runs the op on tensors on
   // the CPU, but leaves variables where they are: this says what is wrong.
   static constexpr bool kTakesTensors = !std::is_same<T, double>::value;

@@ -66,7 +66,7 @@ struct LogProbsGradOp : LogProbsAttributes {
 };
 
 template <typename T>
-struct ClassLogProbsOp : OpAttributes {
+struct ClassLogProbsOp : SigmoidAttributes {
   absl::Status Run(OpKernelContext* context) const {
     InferenceBatch<T> in;
     ClassInputs wanted;

@@ -1,0 +1,32 @@
+// The logits of whole groups, for kernels that keep all of them.
+
+#ifndef TF_HSM_CC_CORE_GROUPS_LOGITS_INL_H_
+#define TF_HSM_CC_CORE_GROUPS_LOGITS_INL_H_
+
+#include <cstdint>
+
+#include "cc/core/groups/group_rows.h"
+#include "cc/core/simd/tile-inl.h"
+
+namespace tf_hsm {
+namespace TF_HSM_ISA {
+
+// out[m][k] = w_k . x_m + b_k, for all `rows` of the groups.
+template <typename T>
+void GroupLogits(const GroupRows<T>& in, int64_t rows, Accumulator<T>* out,
+                 int64_t stride) {
+  using A = Accumulator<T>;
+  const Matrix<const T> w = {in.weights, in.width};
+  const Matrix<const A> x = {in.x, Padded(in.width)};
+  if (in.width <= kTransposedWidth) {
+    TransposedLogits<T>(w, rows, in.biases, x, in.num_examples, in.width,
+                        {out, stride});
+  } else {
+    Logits<T>(w, rows, in.biases, x, in.num_examples, in.width, {out, stride});
+  }
+}
+
+}  // namespace TF_HSM_ISA
+}  // namespace tf_hsm
+
+#endif  // TF_HSM_CC_CORE_GROUPS_LOGITS_INL_H_

@@ -1,0 +1,98 @@
+"""The label trees' benchmark at a small size."""
+
+import json
+
+import numpy as np
+import pytest
+from absl import flags
+
+import tf_hsm
+from benchmarks.label_tree import compared, data, in_place, report
+from tests.support import benchmarks
+
+TREE = tf_hsm.Tree.balanced(50, [5, 10])
+
+
+def test_in_place(tmp_path, monkeypatch, capsys):
+    """It learns, and visits what it says."""
+    benchmarks.measure_here(monkeypatch)
+    path = tmp_path / "figures.json"
+    benchmarks.run_main(
+        "label_tree",
+        "--labels=300",
+        "--width=16",
+        "--batch=50",
+        "--steps=60",
+        f"--json={path}",
+    )
+    output = capsys.readouterr().out
+    figures = json.loads(path.read_text())
+    (result,) = figures["in_place"]
+    assert figures["sizes"]["labels"] == 300
+    assert result["ms"] == np.median(result["samples_ms"])
+    assert 3 < result["visited_rows"] <= result["rows"] == 303
+    assert result["after"][0] > result["before"][0] + 10
+    assert f"{result['after'][0]:.1f}" in output
+
+
+def test_examples():
+    """The labels of an example are different ones of one group."""
+    source = data.Source(TREE, 8, 4)
+    inputs, labels = source.draw(200, 1)
+    np.testing.assert_allclose(np.linalg.norm(inputs, axis=1), 1, rtol=1e-5)
+    group = TREE.row_groups[TREE.class_rows]
+    sizes = set()
+    for row in labels:
+        its = row[row >= 0]
+        assert (row[: its.size] >= 0).all()
+        assert len(set(its)) == its.size and len(set(group[its])) == 1
+        sizes.add(its.size)
+    assert sizes == {1, 2, 3, 4}
+    again = source.draw(200, 1)
+    np.testing.assert_array_equal(again.labels, labels)
+
+
+def test_precisions():
+    labels = np.array([[3, 1, -1], [2, -1, -1]])
+    found = np.array([[3, 9, 1, 8, 7], [0, 2, 4, 5, 6]])
+    np.testing.assert_allclose(
+        data.precisions(labels, found), [50, 100 * 3 / 6, 100 * 3 / 10]
+    )
+
+
+def test_visited_rows():
+    """Those that have a gradient."""
+    _, labels = data.Source(TREE, 8, 4).draw(3, 1)
+    sets = compared.trained_nodes(TREE, labels)
+    rows = {node - 1 for nodes in sets for node, _ in nodes} - {-1}
+    assert in_place.visited_rows(TREE, labels) == len(rows)
+
+
+def test_nodes():
+    """The tree as napkinXC takes it is the same one."""
+    nodes = compared.nodes_of(TREE)
+    assert nodes[0] == (-1, 0, -1) and len(nodes) == 1 + TREE.num_rows
+    leaf = {label: node for _, node, label in nodes if label >= 0}
+    parent = {node: above for above, node, _ in nodes}
+    for c in range(50):
+        path, node = [], leaf[c]
+        while node > 0:
+            path.append(node - 1)
+            node = parent[node]
+        assert path[::-1] == TREE.path(c).tolist()
+
+
+def test_without_napkinxc(monkeypatch):
+    """Ours is trained, and the other named."""
+    benchmarks.measure_here(monkeypatch)
+    results = compared.compare("python", 1, examples=300, labels=20)
+    assert results["ours"]["precisions"][0] > 30
+    assert results["napkinXC"]["missing"] == "napkinxc"
+    assert "not installed: napkinxc" in report.comparison(results)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(flags.IllegalFlagValueError):
+        benchmarks.run_main("label_tree", "--labels=1")
+    sizes = in_place.Sizes(10**9, 64, 10, 5, 1)
+    assert "needs" in in_place.refusal(sizes, 10**9)

@@ -1,0 +1,339 @@
+"""Label trees, against NumPy and against sums over all sets of labels."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import label_tree_reference as reference
+from tests.support import trees
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm.ops import label_tree
+
+DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
+# What the values below are right to, with a width of 7.
+TOLERANCES = dict(zip(DTYPES, (1e-12, 1e-5, 2e-2, 3e-3), strict=True))
+WIDTH = 7
+
+
+def random_parameters(tree, dtype=np.float64, batch=9, seed=0):
+    """Weights, biases and inputs."""
+    rng = np.random.default_rng(seed)
+    return [
+        rng.normal(size=shape).astype(dtype)
+        for shape in [(tree.num_rows, WIDTH), tree.num_rows, (batch, WIDTH)]
+    ]
+
+
+def random_labels(tree, batch=9, most=6, seed=0):
+    """Lists of labels, of different ones and of the same; the first is empty."""
+    rng = np.random.default_rng(seed)
+    return [
+        rng.integers(tree.num_classes, size=min(i, most)).tolist()
+        for i in range(batch)
+    ]
+
+
+def padded(labels, padding=-1):
+    full = np.full([len(labels), max(map(len, labels))], padding)
+    for row, its in zip(full, labels, strict=True):
+        row[: len(its)] = its
+    return full
+
+
+def gradients(parameters, labels, tree, upstream, make=tf.Variable):
+    """Losses, and the gradients of the weights, the biases and the inputs."""
+    weights, biases = [None if p is None else make(p) for p in parameters[:2]]
+    inputs = tf.constant(parameters[2])
+    sources = [v for v in (weights, biases, inputs) if v is not None]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        losses = tf_hsm.label_tree_loss(weights, biases, labels, inputs, tree)
+        total = tf.reduce_sum(losses * tf.cast(upstream, losses.dtype))
+    return losses, *tape.gradient(total, sources)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_loss_and_gradients(name, dtype):
+    tree = trees.CATALOGUE[name]()
+    parameters = random_parameters(tree, dtype)
+    labels = random_labels(tree)
+    upstream = np.linspace(-1, 2, len(labels))
+    found = gradients(parameters, padded(labels), tree, upstream)
+    wide = [np.asarray(p, np.float64) for p in parameters]
+    losses, dx, dw, db, touched = reference.loss(
+        *wide[:2], labels, wide[2], tree, upstream
+    )
+    tolerance = TOLERANCES[dtype]
+
+    def check(one, other):
+        np.testing.assert_allclose(
+            np.asarray(one, np.float64),
+            other,
+            rtol=tolerance,
+            atol=tolerance * max(1, np.abs(other).max()),
+        )
+
+    # 16-bit weights are widened without rounding.
+    check(found[0], losses)
+    check(found[3], dx)
+    for slices, dense in ((found[1], dw), (found[2], db)):
+        np.testing.assert_array_equal(slices.indices, np.flatnonzero(touched))
+        check(tf.convert_to_tensor(slices), dense)
+
+
+def test_all_sets_of_labels():
+    """The sets of labels of a group have together the probability 1.
+
+    And those with a label have together the label's.
+    """
+    tree = tf_hsm.Tree.balanced(6, 6)
+    parameters = random_parameters(tree, batch=1)
+    sets = [
+        list(itertools.compress(range(6), chosen))
+        for chosen in itertools.product([0, 1], repeat=6)
+    ]
+    inputs = np.repeat(parameters[2], len(sets), 0)
+    losses = tf_hsm.label_tree_loss(
+        *parameters[:2], padded(sets), inputs, tree
+    )
+    p = np.exp(-losses)
+    np.testing.assert_allclose(p.sum(), 1, rtol=1e-12)
+    log_prob = tf_hsm.label_tree_log_prob(
+        *parameters[:2], [range(6)], parameters[2], tree
+    )
+    for label in range(6):
+        of_sets = sum(q for q, its in zip(p, sets, strict=True) if label in its)
+        np.testing.assert_allclose(
+            np.exp(log_prob[0, label]), of_sets, rtol=1e-12
+        )
+
+
+def test_ways_to_say_labels():
+    """Ragged, int32, any order, twice, another padding, a tensor of weights."""
+    tree = trees.CATALOGUE["random"]()
+    parameters = random_parameters(tree, np.float32)
+    labels = random_labels(tree)
+    upstream = np.ones(len(labels))
+    expected = gradients(parameters, padded(labels), tree, upstream)
+    others = [
+        tf.ragged.constant(labels, dtype=tf.int64),
+        padded([its[::-1] for its in labels]).astype(np.int32),
+        padded([its + its[:1] for its in labels], padding=-9),
+    ]
+    for given in others:
+        for make in (tf.Variable, tf.constant):
+            found = gradients(parameters, given, tree, upstream, make)
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(
+                    tf.convert_to_tensor(one), tf.convert_to_tensor(other)
+                )
+
+
+def test_shapes():
+    """More dimensions, none, an empty batch, no labels at all, no biases."""
+    tree = trees.CATALOGUE["huffman_4ary"]()
+    weights, biases, inputs = random_parameters(tree, batch=6)
+    labels = padded(random_labels(tree, 6))
+    loss = tf_hsm.label_tree_loss
+    expected = loss(weights, biases, labels, inputs, tree).numpy()
+    shaped = loss(
+        weights,
+        biases,
+        labels.reshape(2, 3, -1),
+        inputs.reshape(2, 3, -1),
+        tree,
+    )
+    np.testing.assert_array_equal(shaped, expected.reshape(2, 3))
+    one = loss(weights, biases, labels[4], inputs[4], tree)
+    np.testing.assert_allclose(one, expected[4], rtol=1e-12)
+    assert loss(weights, biases, labels[:0], inputs[:0], tree).shape == (0,)
+    none = loss(weights, biases, np.zeros([6, 0], int), inputs, tree)
+    root = np.arange(tree.group_offsets[1])
+    p = reference.probabilities(weights, biases, inputs)[:, root]
+    np.testing.assert_allclose(none, -np.log1p(-p).sum(1), rtol=1e-12)
+    np.testing.assert_allclose(
+        loss(weights, None, labels, inputs, tree),
+        loss(weights, np.zeros_like(biases), labels, inputs, tree),
+        rtol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_steps_in_place(rule, dtype):
+    """As by the gradient and the optimizer, for several steps."""
+    tree = trees.CATALOGUE["huffman_4ary"]()
+    start = random_parameters(tree, dtype)
+    variables = [[tf.Variable(p) for p in start[:2]] for _ in range(2)]
+    optimizers = [OPTIMIZERS[rule]() for _ in range(2)]
+    for optimizer, its in zip(optimizers, variables, strict=True):
+        optimizer.build(its)
+    inputs = tf.constant(start[2])
+    upstream = tf.constant(np.linspace(0.5, 1.5, 9), dtype)
+    for step in range(3):
+        labels = padded(random_labels(tree, seed=step))
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            losses = tf_hsm.label_tree_train_step(
+                *variables[0], labels, inputs, tree, optimizers[0], upstream
+            )
+            total = tf.reduce_sum(upstream * losses)
+        dx = tape.gradient(total, inputs)
+        found = gradients(
+            [v.numpy() for v in variables[1]] + [start[2]],
+            labels,
+            tree,
+            upstream,
+        )
+        optimizers[1].apply(found[1:3], variables[1])
+        tolerance = 1e-10 if dtype == np.float64 else 1e-4
+        for one, other in zip(
+            (losses, dx, *variables[0]),
+            (found[0], found[3], *variables[1]),
+            strict=True,
+        ):
+            np.testing.assert_allclose(
+                one, other, rtol=tolerance, atol=tolerance
+            )
+    assert int(optimizers[0].iterations) == 3
+
+
+def test_weights_of_losses():
+    """By default the mean is minimized; a scalar is for all."""
+    tree = trees.CATALOGUE["random"]()
+    start = random_parameters(tree)
+    labels = padded(random_labels(tree))
+    ends = []
+    for loss_weights in (None, 1 / 9, np.full(9, 1 / 9)):
+        variables = [tf.Variable(p) for p in start[:2]]
+        optimizer = OPTIMIZERS["sgd"]()
+        optimizer.build(variables)
+        tf_hsm.label_tree_train_step(
+            *variables, labels, start[2], tree, optimizer, loss_weights
+        )
+        ends.append(variables[0].numpy())
+    assert np.abs(ends[0] - start[0]).max() > 1e-3
+    for end in ends[1:]:
+        np.testing.assert_allclose(end, ends[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_predictions(name):
+    """Given labels, the k best, and those above a threshold."""
+    tree = trees.CATALOGUE[name]()
+    parameters = random_parameters(tree)
+    expected = reference.label_log_probs(*parameters, tree)
+    every = np.broadcast_to(np.arange(tree.num_classes), expected.shape)
+    variables = [tf.Variable(p) for p in parameters[:2]]
+    given = tf_hsm.label_tree_log_prob(*variables, every, parameters[2], tree)
+    np.testing.assert_allclose(given, expected, rtol=1e-10)
+    # To the bit: those of one search and of all labels are one kernel's.
+    given = given.numpy()
+    ranked = np.argsort(-given, axis=1, kind="stable")
+    for k in {1, min(5, tree.num_classes), tree.num_classes}:
+        found = tf_hsm.label_tree_top_k(*variables, parameters[2], tree, k)
+        np.testing.assert_array_equal(found.classes, ranked[:, :k])
+        np.testing.assert_array_equal(
+            found.log_probs, np.take_along_axis(given, ranked[:, :k], 1)
+        )
+    threshold = np.exp(np.median(given))
+    found = tf_hsm.label_tree_top_k(
+        *parameters, tree, tree.num_classes, threshold
+    )
+    for row, log_probs in zip(found.classes.numpy(), given, strict=True):
+        above = np.flatnonzero(np.exp(log_probs) >= threshold)
+        assert set(row[row >= 0]) == set(above)
+        assert (row[len(above) :] == -1).all()
+
+
+def test_threshold_of_each_input():
+    tree = trees.CATALOGUE["two_level_100"]()
+    parameters = random_parameters(tree, np.float32)
+    thresholds = np.geomspace(1e-6, 1, 9)
+    found = tf_hsm.label_tree_top_k(*parameters, tree, 100, thresholds)
+    counts = np.sum(found.classes.numpy() >= 0, axis=1)
+    log_probs = reference.label_log_probs(*parameters, tree)
+    np.testing.assert_array_equal(
+        counts, np.sum(np.exp(log_probs) >= thresholds[:, np.newaxis], axis=1)
+    )
+    assert counts[0] > counts[-1] == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_far_logits(dtype):
+    """Losses and gradients stay finite where probabilities are 0 and 1."""
+    tree = tf_hsm.Tree.balanced(16, 4)
+    weights, biases, inputs = random_parameters(tree, dtype)
+    weights = (weights * np.array(200, dtype)).astype(dtype)
+    labels = padded(random_labels(tree))
+    found = gradients([weights, biases, inputs], labels, tree, np.ones(9))
+    assert all(np.isfinite(tf.convert_to_tensor(f)).all() for f in found[:1])
+    assert np.max(found[0]) > 100
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"labels": [[3, 30]]}, r"labels\[1\] = 30 is outside \[0, 30\)"),
+        ({"labels": [3]}, r"labels, of shape \(1,\), must have the shape"),
+        ({"labels": 3}, r"labels, of shape \(\), must have the shape"),
+        ({"labels": [[0.5]]}, "labels must be integers"),
+        ({"inputs": np.ones([1, 3])}, "width|shape|must be equal"),
+        ({"weights": np.ones([5, WIDTH])}, "must be equal|weights"),
+    ],
+)
+def test_bad_arguments(change, message):
+    tree = tf_hsm.Tree.two_level(30)
+    weights, biases, inputs = random_parameters(tree, batch=1)
+    given = {
+        "weights": weights,
+        "biases": biases,
+        "labels": [[3, 4]],
+        "inputs": inputs,
+        **change,
+    }
+    with pytest.raises(
+        (ValueError, TypeError, tf.errors.InvalidArgumentError), match=message
+    ):
+        tf_hsm.label_tree_loss(**given, tree=tree)
+
+
+def test_forests_are_refused():
+    tree = tf_hsm.Tree.two_level(9)
+    forest = tf_hsm.Forest([0, 2, 5], [-1, -1], [0, 1, 2, 3, 4])
+    weights, biases, inputs = random_parameters(tree, batch=1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has one root"):
+        tf_hsm.label_tree_loss(
+            weights[:5], biases[:5], [[1]], inputs, forest
+        )
+
+
+def test_gpu_is_refused(monkeypatch):
+    """A variable of a GPU, before any op is made."""
+
+    class OnGpu:
+        device = "/job:localhost/replica:0/task:0/device:GPU:0"
+
+    monkeypatch.setattr(
+        label_tree.private_tensorflow, "variable_of", lambda _: OnGpu
+    )
+    with pytest.raises(tf.errors.UnimplementedError, match="CPU:0"):
+        label_tree._on_cpu(None)
+
+
+def test_no_gradient_of_predictions():
+    tree = tf_hsm.Tree.two_level(9)
+    weights, biases, inputs = random_parameters(tree, batch=1)
+    inputs = tf.constant(inputs)
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        found = tf_hsm.label_tree_log_prob(
+            weights, biases, [[1]], inputs, tree
+        )
+    with pytest.raises(LookupError):
+        tape.gradient(found, inputs)

@@ -1,0 +1,213 @@
+"""The probabilistic label tree as a Keras layer."""
+
+import operator
+
+import keras
+import tensorflow as tf
+
+from tf_hsm.layers import hierarchical_softmax
+from tf_hsm.layers._head_answer import in_functional_models
+from tf_hsm.layers._head_layer import HeadLayer
+from tf_hsm.layers._row_variables import RowVariables
+from tf_hsm.ops.label_tree import (
+    label_tree_log_prob,
+    label_tree_loss,
+    label_tree_top_k,
+    label_tree_train_step,
+)
+from tf_hsm.optimizers import in_place
+from tf_hsm.runtime import label_sets, private_keras
+from tf_hsm.tree import Tree
+
+
+@keras.saving.register_keras_serializable("tf_hsm")
+class LabelTree(HeadLayer):
+    """Probabilities of many labels, any number of which may be right.
+
+    Each node of the tree has a sigmoid: how probable it is that a label is at
+    or below it, if one is below its parent (Jasinska et al., 2016). A step
+    costs the groups on the paths of the labels, and the root's:
+
+    >>> head = tf_hsm.layers.LabelTree(tf_hsm.Tree.balanced(500_000, 100))
+    >>> model = keras.Sequential([body, head])
+    >>> model.compile("sgd", loss=head.loss,
+    ...               metrics=[tf_hsm.metrics.PrecisionAtK(5)])
+    >>> model.fit(x, labels)
+
+    Labels are `[..., M]` integers, where negative numbers stand for none, or
+    ragged. An input without labels is trained on too: all its labels are wrong.
+    The layer is also an endpoint, `head(hidden, labels)`, and `top_k` and
+    `log_prob` take KerasTensors: see `HierarchicalSoftmax`. Trained,
+    `head(inputs)` is the most probable label of each input.
+
+    Args:
+      tree: a `tf_hsm.Tree`, whose classes are the labels.
+      use_bias: whether each row has a bias.
+      ignore_class: another number that stands for no label; or None.
+      optimizer: None; or one that updates the weights in the pass that makes
+        the losses: see `HierarchicalSoftmax`.
+      stochastic_rounding: with `optimizer`, whether bfloat16 weights are
+        rounded at random such that the mean is kept; None: yes.
+      seed: of stochastic_rounding, an integer.
+      kernel_initializer: for the kernel, `[rows, width]`.
+      bias_initializer: for the bias, `[rows]`.
+      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
+
+    Attributes:
+      kernel: the weights, `[tree.num_rows, width]`.
+      bias: `[tree.num_rows]`, or None.
+
+    Raises:
+      TypeError: `tree` is not a `tf_hsm.Tree`, `ignore_class` no integer, or
+        `optimizer` not of `tf_hsm.optimizers`.
+      ValueError: `optimizer` does what is not possible in place.
+    """
+
+    def __init__(
+        self,
+        tree,
+        use_bias=True,
+        ignore_class=None,
+        optimizer=None,
+        stochastic_rounding=None,
+        seed=0,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        """See the class."""
+        super().__init__(ignore_class, several_labels=True, **kwargs)
+        if not isinstance(tree, Tree):
+            raise TypeError(
+                f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
+            )
+        self.tree = tree
+        self.use_bias = use_bias
+        self.optimizer = optimizer and in_place.get(optimizer)
+        self.stochastic_rounding = stochastic_rounding
+        self.seed = operator.index(seed)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel = self.bias = None
+
+    @property
+    def num_classes(self):
+        """N, the number of labels."""
+        return self.tree.num_classes
+
+    def build(self, inputs_shape, labels_shape=None):
+        """Makes the variables for inputs `[..., width]`."""
+        del labels_shape
+        width = self.width_of(inputs_shape)
+        self.kernel, self.bias = RowVariables(self, width, None).whole()
+        # On placeholders, variables are made once the layer is.
+        if self.optimizer is not None and not private_keras.in_symbolic_scope():
+            self.optimizer.build(self.row_variables())
+
+    def row_variables(self):
+        """Returns the weights and, if there are any, the biases."""
+        return [v for v in (self.kernel, self.bias) if v is not None]
+
+    def updates_itself(self, training):
+        """Whether a call makes a step of the layer's own optimizer."""
+        updates = bool(training) and self.optimizer is not None
+        if updates:
+            hierarchical_softmax._check_fit(self)
+            if not self.optimizer.built:
+                with tf.init_scope():
+                    self.optimizer.build(self.row_variables())
+        return updates
+
+    def label_losses(self, labels, inputs, inputs_mask=None, reduction=None):
+        """Returns the loss per input, in nats, and which inputs count.
+
+        See `HeadLayer`. What is masked is left out: it has no labels, but that
+        would be a loss.
+        """
+        labels = label_sets.read(labels, inputs, self.ignore_class)
+        mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
+        loss_weights = None
+        if reduction is not None and self.trainable:
+            loss_weights = reduction.loss_weights(
+                tf.reduce_any(labels >= 0, -1), mask, self.loss_dtype
+            )
+        if mask is None:
+            return self.compute_losses(labels, inputs, loss_weights), None
+        kept = tf.where(mask)
+        if loss_weights is not None:
+            loss_weights = tf.gather_nd(loss_weights, kept)
+        losses = self.compute_losses(
+            tf.gather_nd(labels, kept), tf.gather_nd(inputs, kept), loss_weights
+        )
+        shape = tf.shape(mask, out_type=kept.dtype)
+        return tf.scatter_nd(kept, losses, shape), mask
+
+    def compute_losses(self, labels, inputs, loss_weights):
+        """Returns the loss per input; with `loss_weights`, makes a step."""
+        if loss_weights is None:
+            return label_tree_loss(
+                self.kernel, self.bias, labels, inputs, self.tree
+            )
+        return label_tree_train_step(
+            self.kernel,
+            self.bias,
+            labels,
+            inputs,
+            self.tree,
+            self.optimizer,
+            loss_weights=loss_weights,
+            stochastic_rounding=self.stochastic_rounding,
+            seed=self.seed,
+        )
+
+    @in_functional_models
+    def log_prob(self, classes, inputs):
+        """Log-probabilities of given labels `[..., C]`, in nats.
+
+        See `tf_hsm.label_tree_log_prob`.
+        """
+        self.check_built()
+        return label_tree_log_prob(
+            self.kernel, self.bias, classes, inputs, self.tree
+        )
+
+    @in_functional_models
+    def top_k(self, inputs, k, threshold=None):
+        """The k best labels: `(log_probs, classes)`, each `[..., k]`.
+
+        With a threshold, a probability, only those that are as probable. See
+        `tf_hsm.label_tree_top_k`.
+        """
+        self.check_built()
+        return label_tree_top_k(
+            self.kernel, self.bias, inputs, self.tree, k, threshold
+        )
+
+    def predict_class(self, inputs):
+        """The most probable label of each input, `[...]` int64."""
+        return self.top_k(inputs, 1).classes[..., 0]
+
+    def get_config(self):
+        """Returns the arguments, the tree in full, as JSON can hold them."""
+        config = {
+            **super().get_config(),
+            "tree": self.tree.get_config(),
+            "use_bias": self.use_bias,
+            "optimizer": self.optimizer
+            and keras.optimizers.serialize(self.optimizer),
+            "stochastic_rounding": self.stochastic_rounding,
+            "seed": self.seed,
+            "kernel_initializer": keras.initializers.serialize(
+                self.kernel_initializer
+            ),
+            "bias_initializer": keras.initializers.serialize(
+                self.bias_initializer
+            ),
+        }
+        del config["several_labels"]
+        return config
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the layer that `get_config` described."""
+        return cls(**{**config, "tree": Tree.from_config(config["tree"])})

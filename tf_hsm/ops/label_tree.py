@@ -1,0 +1,251 @@
+"""Probabilistic label trees: any number of labels for each example.
+
+The rows of a tree have a sigmoid each, where a hierarchical softmax has one
+softmax for each group (Jasinska et al., 2016: Extreme F-Measure Maximization
+using Sparse Probability Estimates). With z_r = weights[r] . inputs + biases[r]
+and p_r = 1 / (1 + exp(-z_r)),
+
+    p_r = P(a label is at or below r | one is below the parent of r, inputs)
+    P(label | inputs) = the product of p_r over the rows r of the label's path
+"""
+
+import contextlib
+import dataclasses
+
+import tensorflow as tf
+
+from tf_hsm.ops.in_place_step import InPlaceStep
+from tf_hsm.ops.top_k import TopK
+from tf_hsm.optimizers import in_place
+from tf_hsm.runtime import arguments, call, label_sets, private_tensorflow
+from tf_hsm.runtime.tree_tensors import path_tensors, tree_tensors
+from tf_hsm.tree import Tree
+
+
+def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
+    """Computes the loss of a probabilistic label tree, in nats.
+
+    A row is positive if it is on the path of one of the example's labels. The
+    root's group is visited, and so is each group below a positive row:
+
+        loss = sum over the visited groups, over their rows r, of
+               -log(p_r if r is positive else 1 - p_r)
+
+    So an example without labels has a loss too: that none is below any row of
+    the root's group. The cost is that of the visited groups; variables are read
+    in place, and the gradients of `weights` and `biases` are `tf.IndexedSlices`
+    over the rows of these groups, as those of `hierarchical_softmax_loss`.
+
+    Args:
+      weights: `[rows, width]`, rows as in `tree.num_rows`: a tensor, a
+        `tf.Variable` or a Keras variable, on the CPU; float32, bfloat16,
+        float16 or float64. Sums are made in float32, for float64 in float64.
+      biases: `[rows]` of the same type, or None.
+      labels: `[..., M]`, integers in `[0, tree.num_classes)`, in any order;
+        negative numbers are none. Or a `tf.RaggedTensor`. A label that stands
+        there twice counts once.
+      inputs: `[..., width]`, any of the float types.
+      tree: a `tf_hsm.Tree`.
+
+    Returns:
+      `[...]`: a loss per example; float64 for float64 weights, else float32.
+
+    Raises:
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
+        shape or a label does not fit; the message names the argument, the
+        position, the value and the legal range.
+      tf.errors.UnimplementedError: a GPU holds the weights.
+    """
+    inputs = tf.convert_to_tensor(inputs)
+    with _on_cpu(weights):
+        return call.forward(
+            "tf_hsm_label_tree_loss",
+            weights,
+            biases,
+            inputs,
+            labels=label_sets.read(labels, inputs),
+            **tree_tensors(tree, near=weights)._asdict(),
+            ignore_classes=[label_sets.NONE],
+            with_gradients=private_tensorflow.is_recording(),
+        ).loss
+
+
+def label_tree_train_step(
+    weights,
+    biases,
+    labels,
+    inputs,
+    tree: Tree,
+    optimizer,
+    loss_weights=None,
+    stochastic_rounding: bool | None = None,
+    seed=0,
+) -> tf.Tensor:
+    """Computes the losses of a label tree and makes a step in place.
+
+    What `hierarchical_softmax_train_step` is to `hierarchical_softmax_loss`:
+    the rows of the visited groups are updated as soon as their gradients are
+    known, and these are never stored.
+
+    Args:
+      weights: a variable, see `label_tree_loss`.
+      biases: likewise, or None.
+      labels: see `label_tree_loss`; so are inputs and tree.
+      inputs: `[..., width]`.
+      tree: a `tf_hsm.Tree`.
+      optimizer: see `hierarchical_softmax_train_step`; so is the rest.
+      loss_weights: `[...]`, broadcast to the losses; None: 1 / the number of
+        examples.
+      stochastic_rounding: None: for bfloat16 weights.
+      seed: of stochastic_rounding, an integer.
+
+    Returns:
+      `[...]`: a loss per example, before the step.
+
+    Raises:
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
+        shape or a label does not fit; nothing is updated then.
+      tf.errors.UnimplementedError: a GPU holds the weights.
+      TypeError: weights or biases are no variables.
+      ValueError: the optimizer does what is not possible in place, or there are
+        several replicas.
+    """
+    inputs = tf.convert_to_tensor(inputs)
+    step = _LabelTreeStep(
+        weights=weights,
+        biases=biases,
+        labels=label_sets.read(labels, inputs),
+        tree=tree,
+        optimizer=in_place.get(optimizer),
+        loss_weights=loss_weights,
+        ignore_class=label_sets.NONE,
+        stochastic_rounding=stochastic_rounding,
+        seed=seed,
+    )
+    with _on_cpu(weights):
+        losses = step.losses(inputs, "tf_hsm_label_tree_train_step")
+    step.count(losses)
+    return losses
+
+
+def label_tree_top_k(
+    weights, biases, inputs, tree: Tree, k: int, threshold=None
+) -> TopK:
+    """Finds the k most probable labels, or those above a threshold, exactly.
+
+    A node is at least as probable as any label below it, so that best-first
+    search need not look at most of them: see `hierarchical_softmax_top_k`.
+
+    Args:
+      weights: see `label_tree_loss`; so are biases, inputs and tree.
+      biases: `[rows]`, or None.
+      inputs: `[..., width]`.
+      tree: a `tf_hsm.Tree`.
+      k: an integer or an integer scalar, in `[1, tree.num_classes]`.
+      threshold: None; or a probability, broadcast to `[...]`: only labels that
+        are at least as probable are found, k at most.
+
+    Returns:
+      A named tuple `(log_probs, classes)`, each `[..., k]`, best first: in
+      nats, float64 for float64 weights, else float32; and int64. With a
+      threshold, where fewer than k labels are found, the rest have the
+      log-probability minus infinity and the class -1.
+
+    Raises:
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
+        out of range, or a shape does not fit; the message names the argument.
+      tf.errors.UnimplementedError: a GPU holds the weights.
+    """
+    bounds = None
+    if threshold is not None:
+        inputs = tf.convert_to_tensor(inputs)
+        threshold = tf.convert_to_tensor(threshold, tf.float64)
+        bounds = tf.broadcast_to(tf.math.log(threshold), tf.shape(inputs)[:-1])
+    with _on_cpu(weights):
+        found = call.downward(
+            "tf_hsm_top_k",
+            weights,
+            biases,
+            inputs,
+            tree,
+            {"root_log_probs": None, "bounds": bounds},
+            k=arguments.scalar(k, tf.int64),
+            beam_width=tf.constant(0, tf.int64),
+            has_sigmoids=True,
+        )
+    return TopK(found.log_probs, found.classes)
+
+
+def label_tree_log_prob(
+    weights, biases, classes, inputs, tree: Tree
+) -> tf.Tensor:
+    """Computes log P(label | inputs) of given labels, in nats.
+
+    There is no gradient: train with `label_tree_loss`.
+
+    Args:
+      weights: see `label_tree_loss`; so are biases, inputs and tree.
+      biases: `[rows]`, or None.
+      classes: `[..., C]`, each in `[0, tree.num_classes)`.
+      inputs: `[..., width]`.
+      tree: a `tf_hsm.Tree`.
+
+    Returns:
+      `[..., C]`: float64 for float64 weights, else float32.
+
+    Raises:
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
+        shape or a label does not fit.
+      tf.errors.UnimplementedError: a GPU holds the weights.
+    """
+    with _on_cpu(weights):
+        return call.downward(
+            "tf_hsm_class_log_probs",
+            weights,
+            biases,
+            inputs,
+            tree,
+            {"root_log_probs": None},
+            **path_tensors(tree, near=weights)._asdict(),
+            classes=arguments.integers(classes, "classes"),
+            has_sigmoids=True,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _LabelTreeStep(InPlaceStep):
+    def weights_of_losses(self, labels):
+        """The weight `[...]` of each loss in the sum that is minimized."""
+        shape = tf.shape(labels)[:-1]
+        dtype = arguments.accumulator(self.dtype)
+        weights = self.loss_weights
+        if weights is None:
+            count = tf.cast(tf.reduce_prod(shape), dtype)
+            weights = tf.math.divide_no_nan(tf.ones([], dtype), count)
+        return tf.broadcast_to(tf.cast(weights, dtype), shape)
+
+
+def _on_cpu(weights):
+    """A scope in which ops on the weights run on the CPU.
+
+    Raises:
+      tf.errors.UnimplementedError: they are a variable of a GPU.
+    """
+    variable = private_tensorflow.variable_of(weights)
+    if variable is None:
+        return tf.device("CPU:0")
+    # An op on a variable runs where the variable is.
+    if tf.DeviceSpec.from_string(variable.device).device_type == "GPU":
+        raise tf.errors.UnimplementedError(
+            None,
+            None,
+            "label trees have no GPU kernels: make the weights within "
+            'tf.device("CPU:0")',
+        )
+    return contextlib.nullcontext()
+
+
+private_tensorflow.declare_read_only("ResourceTfHsmLabelTreeLoss")
+private_tensorflow.vectorize_by_loop(
+    "TfHsmLabelTreeLoss", "ResourceTfHsmLabelTreeLoss"
+)
