@@ -9,6 +9,7 @@ from tf_hsm import (
     baselines,
     calibration,  # noqa: F401, for CostModel.calibrate
     converters,
+    decoding,
     distribute,
     layers,
     losses,
@@ -49,6 +50,7 @@ __all__ = [
     "calibrate",
     "converters",
     "cpu_isa",
+    "decoding",
     "distribute",
     "estimate",
     "hierarchical_softmax_embedding_train_step",

@@ -233,8 +233,8 @@ def test_entries_of_a_batch_do_not_meet():
 
 def test_it_stops_when_all_have_ended():
     """No step is made for nothing, eagerly and in a graph."""
-    head = make_head(Tree.balanced(4, 2), scale=0.0)
-    head.bias.assign(tf.where(tf.range(6) == head.tree.path(3)[-1], 9.0, 0.0))
+    head = make_head(Tree.balanced(4, 4), scale=0.0)
+    head.bias.assign([0.0, 0.0, 0.0, 9.0])
     calls = tf.Variable(0)
 
     def step(classes, state):
