@@ -5,8 +5,8 @@ r"""Writes text with the model that `bazel run //:train` has saved.
     bazel run //:generate -- --model=/tmp/sampled --num_samples=3 --seed=2
     bazel run //:generate -- --prompt="def main(" --beam_width=8 --length=20
 
-Each token is drawn by the model's probabilities, given all tokens before it. With
---beam_width the most probable text is written, as far as beam search finds it.
+Each token is drawn by the model's probabilities, given all tokens before it.
+With --beam_width the most probable texts are written that beam search finds.
 """
 
 import itertools

@@ -144,7 +144,7 @@ def search(model, run, prompt=(), length=100, width=8):
 
 
 def _first(run, prompt):
-    """The classes that a text begins with: what stands before it, the prompt."""
+    """The classes to read first: what stands before a text, and the prompt."""
     class_of = {word: np.int64(i) for i, word in enumerate(run.words)}
     unknown = class_of[UNKNOWN]
     return [class_of.get(word, unknown) for word in (run.boundary, *prompt)]

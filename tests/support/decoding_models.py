@@ -94,7 +94,7 @@ def own_model(recurrent, head, entry=0, start=0):
 
 
 def as_pairs(sequences, entry=0):
-    """Hypotheses of an entry as those of `decoding_reference`; none left out."""
+    """Those of an entry, as `decoding_reference` has them."""
     classes, log_probs, lengths = (x[entry].numpy() for x in sequences)
     for row, length in zip(classes, lengths, strict=True):
         assert (row[:length] >= 0).all() and (row[length:] == -1).all()

@@ -67,7 +67,8 @@ def best(hypotheses, log_probs, classes, length, rules):
       rules: the `Rules`.
 
     Returns:
-      The new `Hypotheses`, and which of the old ones each was, `[batch, width]`.
+      The new `Hypotheses`, and which of the old ones each goes on from, or is,
+      `[batch, width]`.
     """
     ended = hypotheses.of_ended()
     width = ended.shape[1]
@@ -84,13 +85,13 @@ def best(hypotheses, log_probs, classes, length, rules):
     none = tf.fill(tf.shape(ended), _sequences.NONE)
     last = _take(_joined(none, classes), chosen)
     log_probs = _take(_joined(ended, log_probs), chosen)
+    classes = _take(hypotheses.classes, before)
+    lengths = _take(hypotheses.lengths, before)
     chosen_ones = Hypotheses(
-        classes=_sequences.put(
-            _take(hypotheses.classes, before), length - 1, last
-        ),
+        classes=_sequences.put(classes, length - 1, last),
         last=tf.maximum(last, 0),
         log_probs=log_probs,
-        lengths=_take(hypotheses.lengths, before) + tf.cast(is_longer, tf.int32),
+        lengths=lengths + tf.cast(is_longer, tf.int32),
         is_live=is_longer & (log_probs > -np.inf) & ~rules.ends(last),
     )
     return chosen_ones, before

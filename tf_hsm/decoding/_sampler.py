@@ -117,7 +117,9 @@ class Sampler:
             tf.zeros_like(first, tf.int32),
         )
         _, _, drawn, _, _ = tf.while_loop(
-            lambda position, last, drawn, is_live, state: tf.reduce_any(is_live),
+            lambda position, last, drawn, is_live, state: tf.reduce_any(
+                is_live
+            ),
             draw,
             (
                 tf.constant(0),
