@@ -89,7 +89,7 @@ class Sampler:
         first = _sequences.first_classes(start, state)
         state = tf.nest.map_structure(tf.convert_to_tensor, state)
 
-        def draw(position, last, sequences, is_live, state):
+        def draw(is_live, position, last, sequences, state):
             hidden, state = _sequences.read(step, last, state)
             drawn = self.next_classes(head, hidden, position)
             last = tf.maximum(drawn, 0)
@@ -109,25 +109,18 @@ class Sampler:
             )
             if end is not None:
                 is_drawn &= drawn != end
-            return position + 1, last, sequences, is_drawn, state
+            return is_drawn, position + 1, last, sequences, state
 
         nothing = _sequences.Sequences(
             _sequences.empty([tf.size(first)], length),
             tf.zeros_like(first, tf.float64),
             tf.zeros_like(first, tf.int32),
         )
-        _, _, drawn, _, _ = tf.while_loop(
-            lambda position, last, drawn, is_live, state: tf.reduce_any(
-                is_live
-            ),
+        all_live = tf.ones_like(first, tf.bool)
+        *_, drawn, _ = tf.while_loop(
+            lambda is_live, *_: tf.reduce_any(is_live),
             draw,
-            (
-                tf.constant(0),
-                first,
-                nothing,
-                tf.ones_like(first, tf.bool),
-                state,
-            ),
+            (all_live, tf.constant(0), first, nothing, state),
             maximum_iterations=length,
         )
         log_probs = _sequences.in_type_of(head, drawn.log_probs)
