@@ -11,6 +11,7 @@ MODULES = (
     "tf_hsm.baselines",
     "tf_hsm.converters",
     "tf_hsm.datasets",
+    "tf_hsm.decoding",
     "tf_hsm.distribute",
     "tf_hsm.layers",
     "tf_hsm.losses",
@@ -25,6 +26,7 @@ CLASSES = (
     tf_hsm.Estimate,
     tf_hsm.ExpectedCost,
     tf_hsm.Machine,
+    tf_hsm.decoding.Sampler,
     tf_hsm.distribute.Cluster,
     tf_hsm.distribute.Plan,
     tf_hsm.Forest,
@@ -210,6 +212,14 @@ tf_hsm.datasets
 tf_hsm.datasets.ExtremeData(num_features, num_labels, label_starts, label_ids,
     feature_starts, feature_ids, feature_values)
 tf_hsm.datasets.load_extreme(path)
+tf_hsm.decoding
+tf_hsm.decoding.Sampler(temperature=1.0, top_k=None, top_p=None, seed=None)
+tf_hsm.decoding.Sampler.from_config(config)
+tf_hsm.decoding.Sampler.get_config(self)
+tf_hsm.decoding.Sampler.next_classes(self, head, hidden, position)
+tf_hsm.decoding.Sequences(classes, log_probs, lengths)
+tf_hsm.decoding.beam_search(step, state, head, width, length, start=0, end=None,
+    min_length=1, length_penalty=0.0, exclude=())
 tf_hsm.distribute
 tf_hsm.distribute.Cluster(servers, coordinator=None)
 tf_hsm.distribute.Cluster.coordinator

@@ -10,6 +10,7 @@ from tf_hsm import (
     calibration,  # noqa: F401, for CostModel.calibrate
     converters,
     datasets,
+    decoding,
     distribute,
     layers,
     losses,
@@ -58,6 +59,7 @@ __all__ = [
     "converters",
     "cpu_isa",
     "datasets",
+    "decoding",
     "distribute",
     "estimate",
     "grow",

@@ -3,11 +3,14 @@ r"""Writes text with the model that `bazel run //:train` has saved.
     bazel run //:generate
     bazel run //:generate -- --prompt="def main(" --length=50
     bazel run //:generate -- --model=/tmp/sampled --num_samples=3 --seed=2
+    bazel run //:generate -- --prompt="def main(" --beam_width=8 --length=20
 
 Each token is drawn by the model's probabilities, given all tokens before it.
+With --beam_width the most probable texts are written that beam search finds.
 """
 
 import itertools
+import operator
 import sys
 
 from examples.common import program
@@ -55,6 +58,13 @@ _TOP_P = flags.DEFINE_float(
     "Draw among the fewest most probable words that have this probability "
     "together; 1: among all.",
 )
+_BEAM_WIDTH = flags.DEFINE_integer(
+    "beam_width",
+    None,
+    "Draw nothing: write the --num_samples most probable texts that a beam "
+    "search of this width finds.",
+    lower_bound=1,
+)
 flags.register_validator(
     "temperature", lambda t: 0 < t < float("inf"), "must be above 0"
 )
@@ -65,7 +75,7 @@ flags.register_validator(
 
 def main():
     """Writes what the flags say; bad input ends in one line and status 1."""
-    from examples.language_model import checkpoint, generation
+    from examples.language_model import checkpoint
 
     try:
         model, run = checkpoint.load(_MODEL.value)
@@ -81,6 +91,11 @@ def main():
             f"error: --top_k={_TOP_K.value}: must be at most "
             f"{len(run.words)}, the number of the model's words."
         )
+    if _BEAM_WIDTH.value and _NUM_SAMPLES.value > _BEAM_WIDTH.value:
+        sys.exit(
+            f"error: --num_samples={_NUM_SAMPLES.value}: a beam finds at most "
+            f"--beam_width={_BEAM_WIDTH.value} texts."
+        )
     splitter = splitters.named(run.tokens)
     prompt = splitter.split_beginning(_PROMPT.value)
     unknown = sorted(set(prompt).difference(run.words))
@@ -90,6 +105,33 @@ def main():
             f"not learned them: {' '.join(unknown)}",
             file=sys.stderr,
         )
+    texts = (_search if _BEAM_WIDTH.value else _draw)(model, run, prompt)
+    for i, tokens in enumerate(texts):
+        if len(texts) > 1:
+            print(f"--- {i + 1} of {len(texts)}")
+        tokens = itertools.chain(prompt, tokens)
+        for piece in splitters.pieces(splitter, tokens):
+            print(piece, end="", flush=True)
+        print()
+
+
+def _search(model, run, prompt):
+    """The texts that a beam search finds, each a list of tokens."""
+    from examples.language_model import generation
+
+    found = generation.search(
+        model, run, prompt, _LENGTH.value, _BEAM_WIDTH.value
+    )
+    return found[: _NUM_SAMPLES.value]
+
+
+def _draw(model, run, prompt):
+    """The texts that are drawn, each an iterable of tokens.
+
+    All are drawn together; those of the first come one by one.
+    """
+    from examples.language_model import generation
+
     drawn = generation.draw(
         model,
         run,
@@ -101,16 +143,10 @@ def main():
         top_k=_TOP_K.value,
         top_p=_TOP_P.value,
     )
-    # All are drawn together; the first is shown as it comes.
-    first, *others = itertools.tee(drawn, _NUM_SAMPLES.value)
-    for i, steps in enumerate([first, *others]):
-        if others:
-            print(f"--- {i + 1} of {_NUM_SAMPLES.value}")
-        tokens = generation.until_end(step[i] for step in steps)
-        tokens = itertools.chain(prompt, tokens)
-        for piece in splitters.pieces(splitter, tokens):
-            print(piece, end="", flush=True)
-        print()
+    return [
+        generation.until_end(map(operator.itemgetter(i), steps))
+        for i, steps in enumerate(itertools.tee(drawn, _NUM_SAMPLES.value))
+    ]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+import tf_hsm
 from examples.corpora import splitters
 from examples.corpora.formats import END_OF_DOCUMENT, UNKNOWN
 from examples.language_model import model as model_lib
@@ -69,11 +70,8 @@ def draw(
         a text.
     """
     words = run.words
-    class_of = {word: i for i, word in enumerate(words)}
-    unknown = class_of[UNKNOWN]
-    start = class_of.get(run.boundary, unknown)
-    end = class_of.get(END_OF_DOCUMENT, -1)
-    read = reading.reader(model_lib.body(model), num_texts)
+    unknown = words.index(UNKNOWN)
+    step, state = reading.reader(model_lib.body(model), num_texts)
     head = model.get_layer("head")
 
     @tf.function
@@ -91,16 +89,65 @@ def draw(
         first_known = tf.argmax(candidates != unknown, axis=1)
         return tf.gather(candidates, first_known, batch_dims=1)
 
-    for c in (start, *(class_of.get(word, unknown) for word in prompt)):
-        hidden = read(tf.fill([num_texts], np.int64(c)))
+    for c in _first(run, prompt):
+        hidden, state = step(tf.fill([num_texts], c), state)
     ended = np.zeros(num_texts, bool)
     for position in range(length):
         classes = draw_classes(hidden, tf.constant([seed, position], tf.int64))
-        yield [words[c] for c in classes.numpy()]
-        ended |= classes.numpy() == end
+        tokens = [words[c] for c in classes.numpy()]
+        yield tokens
+        ended |= np.array(tokens) == END_OF_DOCUMENT
         if ended.all():
             break
-        hidden = read(classes)
+        hidden, state = step(classes, state)
+
+
+def search(model, run, prompt=(), length=100, width=8):
+    """Returns the most probable texts that a beam search finds, best first.
+
+    They begin and end as those of `draw`, and have no `<unk>` either.
+
+    Args:
+        model: see `draw`; so are `run`, `prompt` and `length`.
+        run: the `checkpoint.Run` of the model.
+        prompt: tokens.
+        length: tokens to write.
+        width: how many texts the search goes on with after each token, and
+            returns.
+
+    Returns:
+        A list of lists of tokens; fewer if there are fewer texts.
+    """
+    words = run.words
+    step, state = reading.reader(model_lib.body(model), width)
+    *before, last = _first(run, prompt)
+    for c in before:
+        _, state = step(tf.fill([width], c), state)
+    found = tf_hsm.decoding.beam_search(
+        step,
+        # One prompt; the search repeats it.
+        tf.nest.map_structure(lambda x: x[:1], state),
+        model.get_layer("head"),
+        width,
+        length,
+        start=last,
+        end=words.index(END_OF_DOCUMENT) if END_OF_DOCUMENT in words else None,
+        exclude=[words.index(UNKNOWN)],
+    )
+    return [
+        [words[c] for c in classes[:n]]
+        for classes, n in zip(
+            found.classes[0].numpy(), found.lengths[0].numpy(), strict=True
+        )
+        if n
+    ]
+
+
+def _first(run, prompt):
+    """The classes to read first: what stands before a text, and the prompt."""
+    class_of = {word: np.int64(i) for i, word in enumerate(run.words)}
+    unknown = class_of[UNKNOWN]
+    return [class_of.get(word, unknown) for word in (run.boundary, *prompt)]
 
 
 def until_end(tokens):

@@ -58,10 +58,13 @@ class FullSoftmax(keras.layers.Layer):
             self.kernel, self.bias, inputs, self._one_group
         )
 
-    def top_k(self, inputs, k):
-        """The k best classes: `(log_probs, classes)`, each `[..., k]`."""
+    def top_k(self, inputs, k, **options):
+        """The k best classes: `(log_probs, classes)`, each `[..., k]`.
+
+        See `tf_hsm.hierarchical_softmax_top_k` for the options.
+        """
         return tf_hsm.hierarchical_softmax_top_k(
-            self.kernel, self.bias, inputs, self._one_group, k
+            self.kernel, self.bias, inputs, self._one_group, k, **options
         )
 
     def sample(self, inputs, num_samples, **options):

@@ -1,57 +1,69 @@
 """Reads texts token by token, for a model that writes them."""
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from examples.language_model import recurrent
 
 
 def reader(body, num_texts):
-    """Returns a function from the next tokens to the head's inputs.
+    """Returns a step as `tf_hsm.decoding` takes it, and the first state.
 
-    It takes class ids `[num_texts]`, a token of each text, and returns
-    `[num_texts, D]`. Recurrent states are zero at first and last from call to
-    call. A body without states reads the last tokens again at each call, as
-    many as a window of training has.
+    `step(classes, state)` takes class ids `[num_texts]`, a token of each text,
+    and returns the head's inputs `[num_texts, D]` and the next state. Recurrent
+    states are zero at first. A body without states reads the last tokens again
+    at each step, as many as a window of training has.
 
     Args:
         body: that of a model, from tokens to the head's inputs; it is copied.
         num_texts: how many texts.
     """
     kind = _States if recurrent.layers(body) else _Window
-    return kind(body, num_texts)
+    chosen = kind(body, num_texts)
+    return chosen.step, chosen.first
 
 
 class _States:
-    """A body whose states last."""
+    """A body with states: they are set before each step."""
 
     def __init__(self, body, num_texts):
         self._body = _copy(body, (num_texts, 1))
+        self._states = recurrent.states(self._body)
+        self.first = [tf.zeros_like(variable) for variable in self._states]
 
     @tf.function
-    def __call__(self, classes):
-        return self._body(classes[:, tf.newaxis])[:, 0]
+    def step(self, classes, state):
+        for variable, value in zip(self._states, state, strict=True):
+            variable.assign(value)
+        hidden = self._body(classes[:, tf.newaxis])[:, 0]
+        return hidden, [tf.identity(variable) for variable in self._states]
 
 
 class _Window:
-    """A causal body: what stands after a token does not matter to it."""
+    """A causal body: what stands after a token does not matter to it.
+
+    The state of a text is its last tokens, and how many they are.
+    """
 
     def __init__(self, body, num_texts):
         self._steps = body.input.shape[1]
         self._body = _copy(body, (num_texts, self._steps))
-        self._last = np.zeros((num_texts, 0), np.int32)
-
-    def __call__(self, classes):
-        read = np.column_stack([self._last, classes])[:, -self._steps :]
-        self._last = read
-        after = self._steps - read.shape[1]
-        window = np.pad(read, ((0, 0), (0, after))).astype(np.int32)
-        return self._read(window, tf.constant(read.shape[1] - 1))
+        self.first = (
+            tf.zeros((num_texts, self._steps), tf.int32),
+            tf.zeros(num_texts, tf.int32),
+        )
 
     @tf.function
-    def _read(self, window, position):
-        return self._body(window)[:, position]
+    def step(self, classes, state):
+        window, count = state
+        classes = tf.cast(classes, tf.int32)[:, tf.newaxis]
+        is_full = (count == self._steps)[:, tf.newaxis]
+        window = tf.where(is_full, tf.roll(window, -1, 1), window)
+        count = tf.minimum(count + 1, self._steps)
+        at = tf.range(self._steps) == count[:, tf.newaxis] - 1
+        window = tf.where(at, classes, window)
+        hidden = tf.gather(self._body(window), count - 1, batch_dims=1)
+        return hidden, (window, count)
 
 
 def _copy(body, shape):

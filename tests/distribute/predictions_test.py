@@ -94,6 +94,33 @@ def test_top_k(name, count, k, scale):
     )
 
 
+def test_top_k_with_bounds(name, count):
+    """What is left of the best classes, also in a top that has classes."""
+    one, several, inputs = heads(name, count)
+    wanted = one.top_k(inputs, 9)
+    bounds = wanted.log_probs.numpy()[np.arange(BATCH), np.arange(BATCH) % 9]
+    # Between two classes: the parts round them each in their own way.
+    bounds -= 1e-9
+    bounds[:3] = -np.inf, np.inf, np.nan
+    for found in (
+        one.top_k(inputs, 9, bounds=bounds),
+        several.top_k(inputs, 9, bounds=bounds),
+        tf.function(several.top_k)(inputs, 9, bounds=bounds),
+    ):
+        bound = np.where(np.isnan(bounds), -np.inf, bounds)[:, np.newaxis]
+        is_left = wanted.log_probs.numpy() >= bound
+        assert_near(
+            np.exp(found.log_probs),
+            np.where(is_left, np.exp(wanted.log_probs), 0),
+            1e-12,
+        )
+        np.testing.assert_array_equal(
+            found.classes, np.where(is_left, wanted.classes, -1)
+        )
+    with pytest.raises(tf.errors.InvalidArgumentError, match="bounds must"):
+        several.top_k(inputs, 9, bounds=bounds[1:])
+
+
 def test_top_k_of_shapes(name, count):
     """Any batch, a k that is a tensor, and a beam that says what it pruned."""
     one, several, inputs = heads(name, count)

@@ -86,19 +86,18 @@ def test_a_window_is_read_as_its_tokens_one_by_one(loaded):
         body = model.body(build(loaded, **changes))
         (window,) = windows(loaded, 1)
         whole = np.array(body(window))
-        read = reading.reader(body, 5)
+        step, state = reading.reader(body, 5)
         for t in range(7):
-            np.testing.assert_allclose(
-                read(window[:, t]), whole[:, t], atol=1e-5
-            )
+            hidden, state = step(window[:, t], state)
+            np.testing.assert_allclose(hidden, whole[:, t], atol=1e-5)
 
 
 def test_a_transformer_sees_the_last_window(loaded):
     body = model.body(build(loaded, body="transformer"))
     tokens = np.concatenate(windows(loaded, 2), axis=1)
-    read = reading.reader(body, 5)
+    step, state = reading.reader(body, 5)
     for t in range(tokens.shape[1]):
-        hidden = read(tokens[:, t])
+        hidden, state = step(tokens[:, t], state)
     np.testing.assert_allclose(hidden, body(tokens[:, 7:])[:, -1], atol=1e-5)
     # Its tokens in another order are another text.
     other = np.array(body(tokens[:, [8, 7, *range(9, 14)]]))[:, -1]

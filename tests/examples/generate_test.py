@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import re
 
 import keras
@@ -19,6 +20,7 @@ from examples.language_model import (
     run,
     settings,
 )
+from tests.support import decoding_reference
 from tests.support.texts import write_sentences
 
 SENTENCE = r"the noun\d+ sees a noun\d+ and verb\d+s\."
@@ -122,8 +124,8 @@ def test_unknown_is_not_written_and_others_keep_their_odds(untrained):
     favour(untrained, "<unk>", 3)
     favour(untrained, "sees", 2)
     favour(untrained, "noun7", 1)
-    read = reading.reader(model.body(untrained.model), 1)
-    hidden = read(np.array([words.index("<eof>")]))
+    step, state = reading.reader(model.body(untrained.model), 1)
+    hidden, _ = step(np.array([words.index("<eof>")]), state)
     head = untrained.model.get_layer("head")
     p = np.exp(head.log_probs(hidden)[0].numpy())
     unknown = words.index("<unk>")
@@ -187,6 +189,39 @@ def test_training_ends_with_the_text_of_its_seed(trained, capsys):
     assert other != first
 
 
+@pytest.mark.parametrize(
+    "changes",
+    ({"cell": "lstm", "layers": 2}, {"body": "transformer"}, {"head": "full"}),
+)
+def test_a_beam_finds_the_most_probable_texts(text, tmp_path, changes):
+    """Those of a search in plain Python that reads each text anew."""
+    job = prepare(text, tmp_path, frequency_biases=False, **changes)
+    words, body = job.text.words, model.body(job.model)
+    rng = np.random.default_rng(1)
+    for weight in job.model.trainable_weights:
+        weight.assign(rng.normal(scale=0.5, size=weight.shape))
+    first = [words.index(word) for word in ("<eof>", "the", "noun3")]
+    head = job.model.get_layer("head")
+
+    def log_probs(classes):
+        step, state = reading.reader(body, 1)
+        for c in (*first, *classes):
+            hidden, state = step(np.array([c]), state)
+        return np.float64(head.log_probs(hidden)[0])
+
+    wanted = decoding_reference.beam_search(
+        functools.cache(log_probs),
+        3,
+        4,
+        end=words.index("<eof>"),
+        exclude=[words.index("<unk>")],
+    )
+    found = generation.search(
+        job.model, job.state, ["the", "noun3"], length=4, width=3
+    )
+    assert found == [[words[c] for c in classes] for classes, _ in wanted]
+
+
 def command(*arguments):
     """Runs the command in this process."""
     program.run(generate.main, generate.flags, ["generate", *arguments])
@@ -223,6 +258,25 @@ def test_command(trained, capsys):
     assert "not learned them: Zebra\n" in shown.err
 
 
+def test_command_with_a_beam(trained, capsys):
+    command(
+        f"--model={trained.save_dir}",
+        "--prompt=the noun1",
+        "--length=6",
+        "--beam_width=3",
+        "--num_samples=2",
+    )
+    best, second, _ = generation.search(
+        trained.model, trained.state, ["the", "noun1"], length=6, width=3
+    )
+    shown = capsys.readouterr().out
+    assert shown == (
+        f"--- 1 of 2\n{tokenizer.join(['the', 'noun1', *best])}\n"
+        f"--- 2 of 2\n{tokenizer.join(['the', 'noun1', *second])}\n"
+    )
+    assert shown.startswith("--- 1 of 2\nthe noun1 sees a noun")
+
+
 def test_words_are_shown_as_they_come(trained, monkeypatch, capsys):
     """What Ctrl-C cuts off is only the rest."""
 
@@ -251,6 +305,7 @@ def test_words_are_shown_as_they_come(trained, monkeypatch, capsys):
         ("--temperature=0", "must be above 0"),
         ("--top_p=1.5", "must be above 0, at most 1"),
         ("--length=0", "--length=0: 0 is not a positive"),
+        ("--num_samples=3 --beam_width=2", "at most --beam_width=2 texts"),
         ("--lenght=9", "'lenght'. Did you mean: length"),
         ("prompt", "Not a flag: prompt"),
     ),
@@ -262,7 +317,7 @@ def test_bad_flags_are_named(trained, tmp_path, flag, message):
     damaged.write_bytes(whole[: len(whole) // 2])
     flag = flag.format(tmp=tmp_path)
     with pytest.raises(SystemExit, match=rf"^error: .*{message}"):
-        command(f"--model={trained.save_dir}", flag)
+        command(f"--model={trained.save_dir}", *flag.split())
 
 
 def test_help_says_what_the_command_does_and_lists_its_flags(capsys):

@@ -44,7 +44,8 @@ def test_methods_are_the_functions(use_bias):
         head.log_prob(classes, x),
         tf_hsm.hierarchical_softmax_log_prob(*own, classes, x, TREE),
     )
-    options = {"beam_width": 2, "return_pruned": True}
+    bounds = np.full([3, STEPS], -2.0, "f4")
+    options = {"beam_width": 2, "return_pruned": True, "bounds": bounds}
     for mine, theirs in zip(
         head.top_k(x, 3, **options),
         tf_hsm.hierarchical_softmax_top_k(*own, x, TREE, 3, **options),

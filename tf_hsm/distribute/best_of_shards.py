@@ -15,7 +15,7 @@ from tf_hsm.partition import routing
 from tf_hsm.runtime import arguments
 
 
-def best_classes(rows, inputs, k, beam_width=None):
+def best_classes(rows, inputs, k, beam_width=None, least=None):
     """As `hierarchical_softmax_top_k`, on `ShardedRows`.
 
     Args:
@@ -23,6 +23,7 @@ def best_classes(rows, inputs, k, beam_width=None):
       inputs: `[B, width]`.
       k: an integer or a scalar.
       beam_width: of each shard's search; or None.
+      least: `[B]`, the log-probabilities that are wanted at least; or None.
 
     Returns:
       A `BeamTopK`. Where fewer than k classes have a positive probability,
@@ -42,7 +43,7 @@ def best_classes(rows, inputs, k, beam_width=None):
     starts = rows.top_log_probs(inputs)
     best = _of_top(rows, starts, k)
     if not rows.shards:
-        return best
+        return best if least is None else _of_least(best, least)
     none = tf.constant(-float("inf"), starts.dtype)
     known = tf.where(tf.math.is_nan(starts), none, starts)
     home = tf.stack(
@@ -50,10 +51,17 @@ def best_classes(rows, inputs, k, beam_width=None):
     )
     at_home = tf.argmax(home, -1, tf.int32)
     routes = Routes(at_home + 1, len(rows.shards))
+    bounds_at_home = [None] * len(rows.shards)
+    if least is not None:
+        bounds_at_home = routes.split(least)
     found = [
-        _search(rows, part, x, start, k, beam_width)
-        for part, x, start in zip(
-            rows.shards, routes.split(inputs), routes.split(starts), strict=True
+        _search(rows, part, x, start, k, beam_width, bounds)
+        for part, x, start, bounds in zip(
+            rows.shards,
+            routes.split(inputs),
+            routes.split(starts),
+            bounds_at_home,
+            strict=True,
         )
     ]
     rest = BeamTopK(-float("inf"), -1, 0)
@@ -61,6 +69,8 @@ def best_classes(rows, inputs, k, beam_width=None):
     best = _merge([best, joined], k)
     bounds = best.log_probs[:, -1]
     bounds = tf.where(tf.math.is_nan(bounds), none, bounds)
+    if least is not None:
+        bounds = tf.maximum(bounds, least)
     others = [best]
     for i, part in enumerate(rows.shards):
         route = routing.route((at_home != i) & (home[:, i] >= bounds))
@@ -74,7 +84,17 @@ def best_classes(rows, inputs, k, beam_width=None):
             route.take(bounds),
         )
         others.append(_spread(found, route, tf.size(bounds)))
-    return _merge(others, k)
+    best = _merge(others, k)
+    return best if least is None else _of_least(best, least)
+
+
+def _of_least(found, least):
+    """Without the classes below `least` `[B]`, which the top may have."""
+    is_wanted = found.log_probs >= least[:, tf.newaxis]
+    return found._replace(
+        log_probs=tf.where(is_wanted, found.log_probs, -float("inf")),
+        classes=tf.where(is_wanted, found.classes, -1),
+    )
 
 
 def _of_top(rows, starts, k):

@@ -44,12 +44,17 @@ class ShardedHead:
         return sharded_predictions.log_prob(self.rows, classes, inputs)
 
     @_as_written
-    def top_k(self, inputs, k, beam_width, return_pruned):
+    def top_k(self, inputs, k, beam_width, return_pruned, bounds=None):
         """The best classes."""
         inputs = self._floats(inputs)
         shape = tf.shape(inputs)[:-1]
         flat = self.rows.flat(inputs, shape, "inputs")
-        best = best_of_shards.best_classes(self.rows, flat, k, beam_width)
+        if bounds is not None:
+            dtype = arguments.accumulator(self.rows.top.weights.dtype)
+            bounds = arguments.flat_bounds(bounds, shape, dtype)
+        best = best_of_shards.best_classes(
+            self.rows, flat, k, beam_width, bounds
+        )
         best = best._replace(
             log_probs=_unflat(best.log_probs, shape),
             classes=_unflat(best.classes, shape),

@@ -88,7 +88,7 @@ class AdaptivePredictions:
         return tf.ensure_shape(log_probs, classes.shape)
 
     @in_functional_models
-    def top_k(self, inputs, k):
+    def top_k(self, inputs, k, bounds=None):
         """Finds the k most probable classes, exactly.
 
         A tail is searched only for those inputs for which it could hold one of
@@ -98,11 +98,14 @@ class AdaptivePredictions:
         Args:
           inputs: `[..., width]`.
           k: an integer or an integer scalar, in `[1, num_classes]`.
+          bounds: `[...]`, the log-probabilities that are wanted at least; see
+            `tf_hsm.hierarchical_softmax_top_k`.
 
         Returns:
           A named tuple `(log_probs, classes)`, each `[..., k]`, in order of
           falling probability, equal ones in that of falling frequency. NaN
-          counts as a probability of zero.
+          counts as a probability of zero. With `bounds`, the log-probability
+          minus infinity and the class -1 where fewer are left.
 
         Raises:
           ValueError: k is out of range (tf.errors.InvalidArgumentError where it
@@ -117,6 +120,7 @@ class AdaptivePredictions:
         inputs, shape = self._flat(inputs)
         shortlist = hierarchical_softmax_log_probs(*self._shortlist(inputs))
         shortlist = _without_nan(shortlist)
+        least = arguments.flat_bounds(bounds, shape, shortlist.dtype)
         size = self.clusters.shortlist_size
         found_so_far = _smaller(k, size)
         best = tf.math.top_k(shortlist[:, :size], found_so_far)
@@ -124,7 +128,8 @@ class AdaptivePredictions:
         for number, cutoff in enumerate(self.cutoffs):
             in_tail = shortlist[:, size + number]
             is_short = found_so_far < k
-            route = routing.route(is_short | (in_tail > values[:, -1]))
+            could_matter = is_short | (in_tail > values[:, -1])
+            route = routing.route(could_matter & (in_tail >= least))
             narrow = self._tail(number, route.take(inputs))
             found = hierarchical_softmax_top_k(
                 *narrow, _smaller(k, narrow[-1].num_classes)
@@ -136,19 +141,25 @@ class AdaptivePredictions:
             all_ranks = tf.concat(
                 [route.take(ranks), cutoff + found.classes], 1
             )
-            # All examples are on the route where there are more by now.
+            # Where there are more by now, all examples are on the route but
+            # those that want none of them.
             more = _smaller(k, found_so_far + narrow[-1].num_classes)
             padding = [[0, 0], [0, more - found_so_far]]
             found_so_far = more
             # The first of equal values is that of the smaller rank.
             best = tf.math.top_k(all_values, found_so_far)
             best_ranks = tf.gather(all_ranks, best.indices, batch_dims=1)
-            values = route.replace(tf.pad(values, padding), best.values)
-            ranks = route.replace(tf.pad(ranks, padding), best_ranks)
+            values = tf.pad(values, padding, constant_values=-float("inf"))
+            values = route.replace(values, best.values)
+            ranks = tf.pad(ranks, padding, constant_values=-1)
+            ranks = route.replace(ranks, best_ranks)
+        is_wanted = values >= least[:, tf.newaxis]
         shape = [*shape, k]
         return TopK(
-            tf.reshape(values, shape),
-            tf.reshape(self.clusters.classes(ranks), shape),
+            tf.reshape(tf.where(is_wanted, values, -float("inf")), shape),
+            tf.reshape(
+                self.clusters.classes(tf.where(is_wanted, ranks, -1)), shape
+            ),
         )
 
     @in_functional_models

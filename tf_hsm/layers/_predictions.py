@@ -40,12 +40,16 @@ class Predictions:
         return self._built_head().log_prob(classes, inputs)
 
     @in_functional_models
-    def top_k(self, inputs, k, beam_width=None, return_pruned=False):
+    def top_k(
+        self, inputs, k, beam_width=None, return_pruned=False, bounds=None
+    ):
         """The k best classes: `(log_probs, classes)`, each `[..., k]`.
 
         See `tf_hsm.hierarchical_softmax_top_k`.
         """
-        return self._built_head().top_k(inputs, k, beam_width, return_pruned)
+        return self._built_head().top_k(
+            inputs, k, beam_width, return_pruned, bounds
+        )
 
     @in_functional_models
     def sample(

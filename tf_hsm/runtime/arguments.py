@@ -146,6 +146,32 @@ def scalar(value, dtype):
     return tf.constant(value, dtype)
 
 
+def flat_bounds(bounds, shape, dtype):
+    """The bounds of a top-k for inputs `[..., width]`, as `[B]`.
+
+    Args:
+      bounds: `[...]`, NaN for minus infinity; or None, for that too.
+      shape: that of the inputs but for the last dimension.
+      dtype: of the result.
+
+    Raises:
+      tf.errors.InvalidArgumentError: `bounds` have another shape.
+    """
+    none = tf.constant(-float("inf"), dtype)
+    shape = tf.convert_to_tensor(shape, tf.int32)
+    if bounds is None:
+        return tf.fill([tf.reduce_prod(shape)], none)
+    bounds = tf.cast(bounds, dtype)
+    assertion = tf.debugging.assert_equal(
+        tf.shape(bounds),
+        shape,
+        "bounds must have the shape of inputs but for its last dimension",
+    )
+    with tf.control_dependencies([] if assertion is None else [assertion]):
+        flat = tf.reshape(bounds, [-1])
+    return tf.where(tf.math.is_nan(flat), none, flat)
+
+
 def count_or_zero(name, count):
     """A positive number as an int64 scalar; None as 0, which ops take for it.
 

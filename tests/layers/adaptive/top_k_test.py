@@ -42,6 +42,32 @@ def test_top_k(name):
     np.testing.assert_array_equal(layer.predict_class(x[1, 2]), order[1, 2, 0])
 
 
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("traced", [False, True])
+def test_top_k_with_bounds(name, traced):
+    """Those of the best classes that pass them."""
+    layer, x = make(name), make_inputs(4, 3)
+    x *= np.array([0.1, 1, 5], "f4")[:, np.newaxis]
+    for k in {1, min(7, layer.num_classes), layer.num_classes}:
+        best = layer.top_k(x, k)
+        bounds = best.log_probs.numpy()[..., k // 2] - 1e-3
+        bounds[0] = -np.inf, np.inf, np.nan
+        function = tf.function(layer.top_k) if traced else layer.top_k
+        found = function(x, k, bounds=bounds)
+        least = np.where(np.isnan(bounds), -np.inf, bounds)[..., np.newaxis]
+        is_left = best.log_probs.numpy() >= least
+        np.testing.assert_array_equal(
+            found.classes, np.where(is_left, best.classes, -1)
+        )
+        np.testing.assert_array_equal(
+            found.log_probs, np.where(is_left, best.log_probs, -np.inf)
+        )
+        one = layer.top_k(x[1, 1], k, bounds=bounds[1, 1])
+        np.testing.assert_array_equal(one.classes, found.classes[1, 1])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="bounds must"):
+        layer.top_k(x, 1, bounds=bounds[0])
+
+
 @pytest.mark.parametrize("k", [1, 3, 7, 20, 40])
 def test_top_k_of_ties(k):
     """Equal classes come in the order of their frequency."""

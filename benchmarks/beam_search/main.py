@@ -1,0 +1,34 @@
+"""Compares ways to take the steps of a beam search, without a model below.
+
+    bazel run //benchmarks:beam_search
+    bazel run //benchmarks:beam_search -- --beam_width=32 --batch=1,16
+    bazel run //benchmarks:beam_search -- --model=lm_model
+
+benchmarks/README.md says what is asked, and how it is measured.
+"""
+
+from absl import app, flags
+
+from benchmarks.beam_search import report, timing
+from benchmarks.heads import head_flags
+
+_BEAM_WIDTH = flags.DEFINE_integer(
+    "beam_width", 8, "How many hypotheses are kept.", lower_bound=1
+)
+_LENGTH = flags.DEFINE_integer(
+    "length", 10, "How many steps a call makes.", lower_bound=1
+)
+
+
+def main(_):
+    """Measures all heads."""
+    question = timing.Question(
+        head_flags.batches(), _BEAM_WIDTH.value, _LENGTH.value
+    )
+    head_flags.measure_all(
+        timing.measure, question, report.text, timing.is_wrong
+    )
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,365 @@
+"""Beam search, against an enumeration of all sequences and in plain Python."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import adaptive_layers, trees
+from tests.support import decoding_reference as reference
+from tests.support.decoding_models import (
+    Recurrent,
+    as_pairs,
+    assert_same,
+    make_head,
+    own_model,
+    reference_model,
+)
+from tf_hsm import Tree
+from tf_hsm.decoding import beam_search
+
+TREES = {
+    "two_level": lambda: Tree.two_level(5),
+    "huffman": lambda: Tree.huffman([5, 1, 1, 2, 3]),
+    "chain": lambda: trees.chain(4),
+    "flat": lambda: Tree.balanced(5, 5),
+}
+OPTIONS = [
+    {},
+    {"end": 2},
+    {"end": 2, "length_penalty": 0.8},
+    {"end": 0, "min_length": 3, "length_penalty": 2.0},
+    {"end": 4, "min_length": 2, "exclude": [1, 3]},
+    {"exclude": (0,), "length_penalty": 1.0},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("name", TREES)
+def test_is_exhaustive_search_where_nothing_is_left_out(name, options):
+    """Each hypothesis of each entry, in order; then there are no more."""
+    recurrent = Recurrent(5, batch=2, seed=len(name))
+    head = make_head(TREES[name](), dtype="float64")
+    length, starts = 3, [3, 1]
+    # All, and some places more.
+    width = 5**length + 3
+    found = beam_search(
+        recurrent.step, recurrent.state, head, width, length, starts, **options
+    )
+    assert found.classes.shape == (2, width, length)
+    assert found.classes.dtype == tf.int64
+    assert found.log_probs.dtype == tf.float64
+    for entry, start in enumerate(starts):
+        model = reference_model(recurrent, head, entry, start)
+        wanted = reference.exhaustive_search(model, length, **options)
+        assert_same(as_pairs(found, entry), wanted)
+        assert np.isneginf(found.log_probs[entry, len(wanted) :]).all()
+        if not options.keys() & {"exclude", "min_length"}:
+            total = np.exp(found.log_probs[entry]).sum()
+            np.testing.assert_allclose(total, 1.0)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("width", [1, 2, 3, 7])
+def test_is_the_beam_search_of_the_definition(width, options):
+    """Over a tree of more classes, where most are left out."""
+    tree = Tree.huffman(1 + np.arange(40) ** 2, branching=3)
+    recurrent = Recurrent(40, batch=3, seed=width)
+    head = make_head(tree, dtype="float64")
+    found = beam_search(
+        recurrent.step, recurrent.state, head, width, 6, **options
+    )
+    for entry in range(3):
+        model = reference_model(recurrent, head, entry)
+        wanted = reference.beam_search(model, width, 6, **options)
+        assert_same(as_pairs(found, entry), wanted)
+
+
+def test_a_wider_beam_is_not_worse_here_and_finds_the_best():
+    """The best of all is found by far less than all."""
+    recurrent, head = Recurrent(5), make_head(TREES["huffman"]())
+    recurrent.dtype = "float32"
+    (best, *_) = reference.exhaustive_search(
+        own_model(recurrent, head), 5, end=1
+    )
+    found = beam_search(recurrent.step, recurrent.state, head, 30, 5, end=1)
+    assert as_pairs(found)[0][0] == best[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_element_types(dtype):
+    """By the log-probabilities of the head itself, which is rounded."""
+    tree = Tree.two_level(30)
+    recurrent = Recurrent(30, batch=2, dtype="float32")
+    head = make_head(tree, dtype=dtype)
+    options = {"end": 7, "length_penalty": 0.6}
+    found = beam_search(
+        recurrent.step, recurrent.state, head, 4, 5, **options
+    )
+    assert found.log_probs.dtype == tf.float32
+    for entry in range(2):
+        model = own_model(recurrent, head, entry)
+        wanted = reference.beam_search(model, 4, 5, **options)
+        assert_same(as_pairs(found, entry), wanted, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["narrow", "permuted", "trees", "one_class"])
+@pytest.mark.parametrize("width", [1, 6])
+def test_adaptive_softmax(name, width):
+    """A head with tails, where a bound leaves whole tails out."""
+    head = adaptive_layers.make(name)
+    rng = np.random.default_rng(0)
+    embedding = tf.constant(rng.normal(size=[40, 12]), tf.float32)
+
+    def step(classes, state):
+        hidden = tf.gather(embedding, classes) + state
+        return hidden, hidden / 2
+
+    def model(classes):
+        state = np.zeros([1, 12], np.float32)
+        for c in (3, *classes):
+            hidden, state = step(tf.constant([c]), state)
+        return np.float64(head.log_probs(hidden)[0])
+
+    options = {"end": 0, "length_penalty": 0.5}
+    found = beam_search(
+        step, tf.zeros([1, 12]), head, width, 4, start=3, **options
+    )
+    wanted = reference.beam_search(model, width, 4, **options)
+    assert_same(as_pairs(found), wanted, 1e-5)
+
+
+def test_scores_again():
+    """Log-probabilities are sums of those that the head gives its classes."""
+    head = make_head(Tree.balanced(300, 7))
+    recurrent = Recurrent(300, batch=2, dtype="float32")
+    found = beam_search(recurrent.step, recurrent.state, head, 5, 8, end=11)
+    sums = np.zeros([2, 5])
+    for rank in range(5):
+        state, last = recurrent.state, tf.zeros([2], tf.int64)
+        for position in range(8):
+            hidden, state = recurrent.step(last, state)
+            classes = found.classes[:, rank, position]
+            last = tf.maximum(classes, 0)
+            more = head.log_prob(last[:, tf.newaxis], hidden)[:, 0]
+            sums[:, rank] += np.where(classes < 0, 0, more)
+    np.testing.assert_allclose(found.log_probs, sums, rtol=1e-5)
+    # As labels, with -1 for none.
+    assert (found.classes.numpy()[..., 0] >= 0).all()
+
+
+def test_the_state_may_be_nothing():
+    """A model of the last class alone, and a batch that `start` makes."""
+    head = make_head(Tree.two_level(9))
+    table = tf.constant(np.random.default_rng(0).normal(size=[9, 5]), "f4")
+
+    def step(classes, state):
+        assert state == ()
+        return tf.gather(table, classes), ()
+
+    def model(start, classes):
+        hidden = table[(start, *classes)[-1], tf.newaxis]
+        return np.float64(head.log_probs(hidden)[0])
+
+    found = beam_search(step, (), head, 3, 4, start=[8, 0, 5])
+    for entry, start in enumerate([8, 0, 5]):
+        wanted = reference.beam_search(lambda c, s=start: model(s, c), 3, 4)
+        assert_same(as_pairs(found, entry), wanted, 1e-5)
+    alone = beam_search(step, (), head, 3, 4, start=8)
+    assert as_pairs(alone) == as_pairs(found)
+
+
+def test_equal_scores():
+    """Those that ended first, then as those before, then by the class."""
+    head = make_head(Tree.balanced(4, 4), scale=0.0)
+
+    def step(classes, state):
+        return tf.zeros([tf.size(classes), 5]), state
+
+    found = beam_search(step, (), head, 6, 2)
+    pairs = [classes for classes, _ in as_pairs(found)]
+    assert pairs == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
+    # (2,) scores log(1 / 4), as all of its length; longer ones less.
+    found = beam_search(step, (), head, 3, 2, end=2)
+    assert [c for c, _ in as_pairs(found)] == [(2,), (0, 0), (0, 1)]
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+def test_in_a_function(batch):
+    """The same as eagerly, to the bit, for any batch; and only once traced."""
+    recurrent = Recurrent(30, batch=2, dtype="float32")
+    head = make_head(Tree.two_level(30))
+    spec = tf.nest.map_structure(
+        lambda x: tf.TensorSpec([batch, *x.shape[1:]], x.dtype),
+        recurrent.state,
+    )
+    options = {"end": 3, "length_penalty": 0.7, "exclude": [5]}
+
+    @tf.function(input_signature=[spec, tf.TensorSpec([batch], tf.int64)])
+    def search(state, start):
+        return beam_search(
+            recurrent.step, state, head, 4, 6, start, **options
+        )
+
+    starts = tf.constant([1, 9], tf.int64)
+    found = search(recurrent.state, starts)
+    traced = search.get_concrete_function().structured_outputs
+    assert traced.classes.shape.as_list() == [batch, 4, 6]
+    assert traced.log_probs.shape.as_list() == [batch, 4]
+    wanted = beam_search(
+        recurrent.step, recurrent.state, head, 4, 6, starts, **options
+    )
+    for mine, its in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+def test_entries_of_a_batch_do_not_meet():
+    """Each is as by itself; none is one more batch."""
+    recurrent = Recurrent(30, batch=7)
+    head = make_head(Tree.two_level(30), dtype="float64")
+    options = {"width": 3, "length": 5, "end": 1}
+    whole = beam_search(recurrent.step, recurrent.state, head, **options)
+    for entry in range(7):
+        state = tf.nest.map_structure(
+            lambda x, i=entry: x[i : i + 1], recurrent.state
+        )
+        alone = beam_search(recurrent.step, state, head, **options)
+        assert_same(as_pairs(alone), as_pairs(whole, entry))
+    state = tf.nest.map_structure(lambda x: x[:0], recurrent.state)
+    none = beam_search(recurrent.step, state, head, **options)
+    assert none.classes.shape == (0, 3, 5)
+
+
+def test_it_stops_when_all_have_ended():
+    """No step is made for nothing, eagerly and in a graph."""
+    head = make_head(Tree.balanced(4, 4), scale=0.0)
+    head.bias.assign([0.0, 0.0, 0.0, 9.0])
+    calls = tf.Variable(0)
+
+    def step(classes, state):
+        calls.assign_add(1)
+        return tf.zeros([tf.size(classes), 5]), state
+
+    def search():
+        return beam_search(step, (), head, 2, 50, end=3)
+
+    for function in (search, tf.function(search)):
+        calls.assign(0)
+        found = function()
+        assert (found.lengths.numpy() <= 4).all()
+        assert calls < 10
+
+
+def test_what_is_impossible_or_nan_is_no_candidate():
+    """Fewer hypotheses than the width; none where all is NaN."""
+    recurrent = Recurrent(6, batch=2)
+    head = make_head(Tree.balanced(6, 6), dtype="float64")
+    bias = head.bias.numpy()
+    bias[[1, 2, 4]] = -np.inf
+    head.bias.assign(bias)
+    found = beam_search(recurrent.step, recurrent.state, head, 20, 2)
+    for entry in range(2):
+        pairs = as_pairs(found, entry)
+        assert {c for classes, _ in pairs for c in classes} == {0, 3, 5}
+        assert len(pairs) == 9
+    recurrent.hidden[1] = np.nan
+    found = beam_search(recurrent.step, recurrent.state, head, 20, 2)
+    assert len(as_pairs(found, 0)) == 9
+    assert as_pairs(found, 1) == []
+    assert np.isneginf(found.log_probs[1]).all()
+    assert (found.classes.numpy()[1] == -1).all()
+
+
+class Counted:
+    """A head that counts the hypotheses that its searches may not pass over."""
+
+    def __init__(self, head):
+        self._head = head
+        self.num_classes = head.num_classes
+        self.loss_dtype = head.loss_dtype
+        self.wanted = []
+        self.use_bounds = True
+
+    def top_k(self, inputs, k, bounds):
+        self.wanted.append(int(tf.reduce_sum(tf.cast(bounds < np.inf, "i4"))))
+        if not self.use_bounds:
+            bounds = None
+        return self._head.top_k(inputs, k, bounds=bounds)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_bound_changes_nothing(dtype):
+    """Hypotheses that have ended are not searched, nor one twice."""
+    recurrent = Recurrent(200, batch=3, dtype=dtype)
+    head = Counted(make_head(Tree.balanced(200, 6), dtype=dtype))
+    results = []
+    for head.use_bounds in (True, False):
+        for penalty in (0.0, 1.0):
+            results.append(
+                beam_search(
+                    recurrent.step,
+                    recurrent.state,
+                    head,
+                    6,
+                    7,
+                    end=199,
+                    length_penalty=penalty,
+                )
+            )
+    for bounded, free in zip(results[:2], results[2:], strict=True):
+        for mine, its in zip(bounded, free, strict=True):
+            np.testing.assert_array_equal(mine, its)
+    # One hypothesis of each entry, then none of the others, which are not yet.
+    assert head.wanted[:2] == [3, 0]
+    assert max(head.wanted) <= 15
+
+
+def test_in_a_saved_model(tmp_path):
+    """A folder that decodes, without the Python that made it."""
+    recurrent = Recurrent(30, batch=1, dtype="float32")
+    module = tf.Module()
+    module.head = head = make_head(Tree.two_level(30))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+    def search(start):
+        state = tf.nest.map_structure(
+            lambda x: tf.repeat(x, tf.size(start), 0), recurrent.state
+        )
+        found = beam_search(recurrent.step, state, head, 3, 5, start, end=1)
+        return found._asdict()
+
+    module.search = search
+    wanted = search(tf.constant([4, 2, 9], tf.int64))
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    found = loaded.search(tf.constant([4, 2, 9], tf.int64))
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_with_keras_states():
+    """A recurrent cell of Keras as the step, and its states as the state."""
+    keras.utils.set_random_seed(0)
+    cell = keras.layers.LSTMCell(5)
+    embedding = keras.layers.Embedding(30, 4)
+    head = make_head(Tree.two_level(30))
+    body = keras.layers.RNN(cell, return_sequences=True)
+
+    def step(classes, state):
+        return cell(embedding(classes), state)
+
+    found = beam_search(step, [tf.zeros([1, 5])] * 2, head, 3, 5, start=2)
+    for classes, log_prob in as_pairs(found):
+        hidden = body(embedding(tf.constant([[2, *classes[:-1]]])))
+        given = head.log_prob(tf.constant(classes)[:, tf.newaxis], hidden[0])
+        np.testing.assert_allclose(np.sum(given), log_prob, rtol=1e-5)
+
+
+def test_bfloat16_inputs():
+    """A body of another type than the head."""
+    recurrent = Recurrent(30, dtype="bfloat16")
+    head = make_head(Tree.two_level(30))
+    found = beam_search(recurrent.step, recurrent.state, head, 3, 5)
+    assert len(as_pairs(found)) == 3
+    assert isinstance(found, tf_hsm.decoding.Sequences)

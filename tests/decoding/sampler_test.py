@@ -1,0 +1,176 @@
+"""Sequences that are drawn."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import inference_reference
+from tests.support.adaptive_layers import make as make_adaptive
+from tests.support.decoding_models import (
+    Recurrent,
+    make_head,
+    reference_model,
+)
+from tests.support.decoding_reference import all_hypotheses
+from tf_hsm import Tree
+from tf_hsm.decoding import Sampler, beam_search
+
+
+def repeated(recurrent, count):
+    """Its first state, for so many sequences."""
+    return tf.nest.map_structure(
+        lambda x: tf.repeat(x, count, 0), recurrent.state
+    )
+
+
+def test_sequences_are_drawn_by_their_probabilities():
+    """A chi-square test over all sequences, of several lengths."""
+    recurrent, end = Recurrent(4), 2
+    head = make_head(Tree.huffman([1, 2, 3, 4]), dtype="float64", scale=1.0)
+    found = Sampler(seed=3)(
+        recurrent.step, repeated(recurrent, 20_000), head, 3, end=end
+    )
+    wanted = all_hypotheses(reference_model(recurrent, head), 3, end)
+    number_of = {classes: i for i, (classes, _) in enumerate(wanted)}
+    log_probs = np.array([log_prob for _, log_prob in wanted])
+    drawn = np.array(
+        [
+            number_of[tuple(row[:length])]
+            for row, length in zip(
+                found.classes.numpy(), found.lengths.numpy(), strict=True
+            )
+        ]
+    )
+    assert inference_reference.p_value(drawn, np.exp(log_probs)) > 1e-4
+    np.testing.assert_allclose(found.log_probs, log_probs[drawn], rtol=1e-12)
+    is_past = np.arange(3) >= found.lengths.numpy()[:, np.newaxis]
+    assert (found.classes.numpy()[is_past] == -1).all()
+
+
+@pytest.mark.parametrize(
+    "options", [{"top_k": 3}, {"top_p": 0.6}, {"temperature": 0.4, "top_k": 9}]
+)
+@pytest.mark.parametrize("traced", [False, True])
+def test_each_class_is_a_draw_of_the_head(options, traced):
+    """With the seed and the position as its seed; log-probabilities are not."""
+    recurrent = Recurrent(30, batch=4, dtype="float32")
+    head = make_head(Tree.two_level(30))
+    sampler = Sampler(**options, seed=7)
+
+    def run(state):
+        return sampler(recurrent.step, state, head, 6, start=[1, 2, 3, 4])
+
+    found = (tf.function(run) if traced else run)(recurrent.state)
+    assert found.classes.shape == (4, 6)
+    assert (found.lengths.numpy() == 6).all()
+    state, last, sums = recurrent.state, tf.constant([1, 2, 3, 4]), 0.0
+    for position in range(6):
+        hidden, state = recurrent.step(last, state)
+        last = head.sample(hidden, 1, seed=[7, position], **options)[:, 0]
+        np.testing.assert_array_equal(found.classes[:, position], last)
+        sums += head.log_prob(last[:, tf.newaxis], hidden)[:, 0]
+    np.testing.assert_allclose(found.log_probs, sums, rtol=1e-5)
+
+
+def test_seeds():
+    """The same seed draws the same, another one not; none, never the same."""
+    recurrent = Recurrent(30, batch=40)
+    head = make_head(Tree.two_level(30), dtype="float64")
+
+    def draw(seed):
+        sampler = Sampler(seed=seed)
+        return sampler(recurrent.step, recurrent.state, head, 5).classes.numpy()
+
+    np.testing.assert_array_equal(draw(1), draw(1))
+    for one, other in ((1, 2), (None, None)):
+        assert (draw(one) != draw(other)).any()
+
+
+@pytest.mark.parametrize("end", [None, 3])
+def test_greedy_is_a_beam_of_one(end):
+    recurrent = Recurrent(30, batch=3)
+    head = make_head(Tree.two_level(30), dtype="float64")
+    arguments = recurrent.step, recurrent.state, head
+    greedy = Sampler(temperature=0)(*arguments, 9, end=end)
+    beam = beam_search(*arguments, 1, 9, end=end)
+    best = Sampler(top_k=1)(*arguments, 9, end=end)
+    for one, other, third in zip(greedy, beam, best, strict=True):
+        np.testing.assert_allclose(one, other[:, 0], rtol=1e-12)
+        np.testing.assert_array_equal(one, third)
+    if end is not None:
+        assert greedy.lengths.numpy().min() < 9
+
+
+def test_it_stops_when_all_have_ended():
+    head = make_head(Tree.balanced(4, 4), scale=0.0)
+    head.bias.assign([0.0, 0.0, 9.0, 0.0])
+    calls = []
+
+    def step(classes, state):
+        calls.append(classes)
+        return tf.zeros([tf.size(classes), 5]), state
+
+    found = Sampler(seed=1)(step, (), head, 90, start=[0] * 5, end=2)
+    assert len(calls) == found.lengths.numpy().max() < 10
+    assert found.classes.shape == (5, 90)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_nan_ends_a_sequence(temperature):
+    recurrent = Recurrent(30, batch=2)
+    recurrent.hidden[1] = np.nan
+    head = make_head(Tree.two_level(30), dtype="float64")
+    found = Sampler(temperature, seed=1)(
+        recurrent.step, recurrent.state, head, 4
+    )
+    np.testing.assert_array_equal(found.lengths, [4, 0])
+    np.testing.assert_array_equal(np.isnan(found.log_probs), [False, True])
+    assert (found.classes.numpy()[1] == -1).all()
+
+
+def test_adaptive_softmax():
+    head = make_adaptive("permuted")
+    table = tf.constant(np.random.default_rng(0).normal(size=[40, 12]), "f4")
+
+    def step(classes, state):
+        return tf.gather(table, classes), state
+
+    found = Sampler(top_p=0.8, seed=2)(step, (), head, 5, start=[1] * 9)
+    read = tf.concat([tf.fill([9, 1], tf.constant(1, tf.int64)),
+                      found.classes[:, :-1]], 1)
+    given = head.log_prob(found.classes[..., tf.newaxis], tf.gather(table, read))
+    np.testing.assert_allclose(
+        found.log_probs, np.sum(given, (1, 2)), rtol=1e-5
+    )
+
+
+def test_config():
+    """As Keras serializes it."""
+    options = {"temperature": 0.5, "top_k": 4, "top_p": 0.9, "seed": 2**40}
+    config = keras.saving.serialize_keras_object(Sampler(**options))
+    again = keras.saving.deserialize_keras_object(config)
+    assert isinstance(again, Sampler)
+    assert again.get_config() == options
+    assert Sampler().get_config() == {
+        "temperature": 1.0,
+        "top_k": None,
+        "top_p": None,
+        "seed": None,
+    }
+
+
+def test_a_rule_of_ones_own():
+    """A subclass chooses; the rest stays."""
+
+    class Second(Sampler):
+        def next_classes(self, head, hidden, position):
+            return head.top_k(hidden, 2).classes[:, 1]
+
+    recurrent = Recurrent(30, batch=2)
+    head = make_head(Tree.two_level(30), dtype="float64")
+    found = Second()(recurrent.step, recurrent.state, head, 3)
+    hidden, _ = recurrent.step(tf.zeros([2], tf.int64), recurrent.state)
+    np.testing.assert_array_equal(
+        found.classes[:, 0], head.top_k(hidden, 2).classes[:, 1]
+    )

@@ -1,0 +1,73 @@
+"""Decoding in plain Python: all sequences, and a beam search.
+
+A model is a function from the classes so far, a tuple, to the log-probabilities
+`[N]` of the next one. A hypothesis is a pair: the classes, and the sum of their
+log-probabilities.
+"""
+
+from tests.support import inference_reference
+
+
+def score(hypothesis, length_penalty):
+    """That of Wu et al., arXiv:1609.08144, equation 14."""
+    classes, log_prob = hypothesis
+    return log_prob / (((5 + len(classes)) / (5 + 1)) ** length_penalty)
+
+
+def all_hypotheses(model, length, end=None):
+    """Those that end with `end`, and those of `length` classes without it."""
+    over, going_on = [], [((), 0.0)]
+    for _ in range(length):
+        longer = [
+            ((*classes, c), log_prob + more)
+            for classes, log_prob in going_on
+            for c, more in enumerate(model(classes))
+        ]
+        over += [h for h in longer if h[0][-1] == end]
+        going_on = [h for h in longer if h[0][-1] != end]
+    return over + going_on
+
+
+def exhaustive_search(
+    model,
+    length,
+    end=None,
+    min_length=1,
+    length_penalty=0.0,
+    exclude=(),
+):
+    """All hypotheses that are wanted, best first."""
+    wanted = [
+        (classes, log_prob)
+        for classes, log_prob in all_hypotheses(model, length, end)
+        if not set(classes) & set(exclude)
+        and (classes[-1] != end or len(classes) >= min_length)
+    ]
+    return sorted(wanted, key=lambda h: -score(h, length_penalty))
+
+
+def beam_search(
+    model,
+    width,
+    length,
+    end=None,
+    min_length=1,
+    length_penalty=0.0,
+    exclude=(),
+):
+    """The hypotheses of a beam, best first."""
+    beam = [((), 0.0)]
+    for count in range(1, length + 1):
+        candidates = [h for h in beam if h[0][-1:] == (end,)]
+        for classes, log_prob in beam:
+            if classes[-1:] == (end,):
+                continue
+            next_ones = model(classes)
+            for c in inference_reference.ranking(next_ones).tolist():
+                if c in exclude or (c == end and count < min_length):
+                    continue
+                candidates.append(((*classes, c), log_prob + next_ones[c]))
+        # Sorting keeps the order of equal ones.
+        candidates.sort(key=lambda h: -score(h, length_penalty))
+        beam = candidates[:width]
+    return beam

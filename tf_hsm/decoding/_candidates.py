@@ -1,0 +1,58 @@
+"""Which classes could follow each hypothesis of a beam.
+
+A beam of width W keeps the W best of all candidates. Once W candidates are
+known, the worst of them is a bound: of the other hypotheses only those classes
+are wanted that get at least as far. So two searches are made: one for the most
+probable hypothesis of each entry of the batch, whose candidates are mostly
+among the best, and one for all others, which opens no group of the tree in
+which no class could pass its bound.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+# Of a bound, relative to what it is the difference of: what is rounded away in
+# sums of float32 must not leave a candidate out.
+_SLACK = 1e-6
+
+
+def find(best, hidden, live, ended, penalty):
+    """Finds all candidates that could be among the best of an entry.
+
+    Args:
+      best: a function from inputs `[..., D]` and bounds `[...]`, as those of
+        `tf_hsm.hierarchical_softmax_top_k`, to the log-probabilities and the
+        classes `[..., k]` of the best classes.
+      hidden: `[batch, width, D]`.
+      live: `[batch, width]`, the log-probabilities of the hypotheses that go
+        on; minus infinity for the others.
+      ended: `[batch, width]`, the scores of those that have ended; minus
+        infinity for the others.
+      penalty: a log-probability over this number is a score.
+
+    Returns:
+      Log-probabilities of the candidates, and their last classes, both
+      `[batch, width, k]`. Minus infinity stands for those that are left out.
+    """
+    width = live.shape[1]
+    first = tf.argmax(live, 1)
+    largest = tf.reduce_max(live, 1)
+    log_probs, classes = best(
+        tf.gather(hidden, first, batch_dims=1), _bounds(largest, -np.inf)
+    )
+    scores = (largest[:, tf.newaxis] + log_probs) / penalty
+    known = tf.math.top_k(tf.concat([ended, scores], 1), width).values
+    least = known[:, -1:] * penalty
+    slack = _SLACK * (tf.abs(least) + tf.abs(live))
+    is_first = tf.one_hot(first, width, True, False)
+    rest = tf.where(is_first, -np.inf, live)
+    others = best(hidden, _bounds(rest, least - live - slack))
+    is_first = is_first[..., tf.newaxis]
+    log_probs = tf.where(is_first, log_probs[:, tf.newaxis], others[0])
+    classes = tf.where(is_first, classes[:, tf.newaxis], others[1])
+    return live[..., tf.newaxis] + log_probs, classes
+
+
+def _bounds(live, bounds):
+    """The bounds of hypotheses that go on; of others, one that nothing has."""
+    return tf.where(live > -np.inf, bounds, np.inf)

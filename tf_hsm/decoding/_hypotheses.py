@@ -1,0 +1,117 @@
+"""The hypotheses of a beam, from step to step."""
+
+import typing
+
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm.decoding import _sequences
+
+
+class Hypotheses(typing.NamedTuple):
+    """Those of each entry of the batch, best first.
+
+    Attributes:
+      classes: `[batch, width, length]`.
+      last: `[batch, width]`, the class to read next; any where it has ended.
+      log_probs: `[batch, width]`, float64; minus infinity for no hypothesis.
+      lengths: `[batch, width]`.
+      is_live: `[batch, width]`, whether it is one that has not ended.
+    """
+
+    classes: tf.Tensor
+    last: tf.Tensor
+    log_probs: tf.Tensor
+    lengths: tf.Tensor
+    is_live: tf.Tensor
+
+    def of_live(self):
+        """The log-probabilities of those that go on, else minus infinity."""
+        return tf.where(self.is_live, self.log_probs, -np.inf)
+
+    def of_ended(self):
+        """The log-probabilities of those that have ended."""
+        return tf.where(self.is_live, -np.inf, self.log_probs)
+
+    def sequences(self, head):
+        """Returns them as `Sequences`."""
+        exists = self.log_probs > -np.inf
+        return _sequences.Sequences(
+            tf.where(exists[..., tf.newaxis], self.classes, _sequences.NONE),
+            _sequences.in_type_of(head, self.log_probs),
+            tf.where(exists, self.lengths, 0),
+        )
+
+
+def empty(first, width, length):
+    """One hypothesis of no classes for each of the first classes `[batch]`."""
+    is_first = tf.repeat(tf.range(width)[tf.newaxis] == 0, tf.size(first), 0)
+    is_first = tf.ensure_shape(is_first, [first.shape[0], width])
+    return Hypotheses(
+        classes=_sequences.empty([tf.size(first), width], length),
+        last=tf.repeat(first[:, tf.newaxis], width, 1),
+        log_probs=tf.where(is_first, np.float64(0), -np.inf),
+        lengths=tf.zeros_like(is_first, tf.int32),
+        is_live=is_first,
+    )
+
+
+def best(hypotheses, log_probs, classes, length, rules):
+    """Chooses among those that have ended, and those with one class more.
+
+    Args:
+      hypotheses: the `Hypotheses` so far.
+      log_probs: `[batch, width, k]`, with each of k classes more.
+      classes: `[batch, width, k]`, these classes.
+      length: how many classes those with one more have.
+      rules: the `Rules`.
+
+    Returns:
+      The new `Hypotheses`, and which of the old ones each goes on from, or is,
+      `[batch, width]`.
+    """
+    ended = hypotheses.of_ended()
+    width = ended.shape[1]
+    # Of equal ones the first are taken.
+    scores = _joined(
+        ended / rules.penalty(hypotheses.lengths),
+        log_probs / rules.penalty(length),
+    )
+    chosen = tf.math.top_k(scores, width).indices
+    is_longer = chosen >= width
+    before = tf.where(
+        is_longer, (chosen - width) // tf.shape(classes)[2], chosen
+    )
+    none = tf.fill(tf.shape(ended), _sequences.NONE)
+    last = _take(_joined(none, classes), chosen)
+    log_probs = _take(_joined(ended, log_probs), chosen)
+    classes = _take(hypotheses.classes, before)
+    lengths = _take(hypotheses.lengths, before)
+    chosen_ones = Hypotheses(
+        classes=_sequences.put(classes, length - 1, last),
+        last=tf.maximum(last, 0),
+        log_probs=log_probs,
+        lengths=lengths + tf.cast(is_longer, tf.int32),
+        is_live=is_longer & (log_probs > -np.inf) & ~rules.ends(last),
+    )
+    return chosen_ones, before
+
+
+def reorder(state, before):
+    """Tensors `[batch * width, ...]` of the hypotheses that each was before."""
+    batch, width = tf.shape(before)[0], before.shape[1]
+    entries = tf.range(batch)[:, tf.newaxis] * width
+    rows = tf.reshape(entries + before, [-1])
+    return tf.nest.map_structure(
+        lambda x: tf.ensure_shape(tf.gather(x, rows), x.shape), state
+    )
+
+
+def _joined(ended, longer):
+    """`[batch, width]` and `[batch, width, k]` as `[batch, width (1 + k)]`."""
+    size = ended.shape[1] * tf.shape(longer)[2]
+    return tf.concat([ended, tf.reshape(longer, [-1, size])], 1)
+
+
+def _take(values, places):
+    return tf.gather(values, places, batch_dims=1)

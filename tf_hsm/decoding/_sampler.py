@@ -1,0 +1,169 @@
+"""Sequences that are drawn."""
+
+import math
+import operator
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm import _checks
+from tf_hsm.decoding import _sequences
+
+
+@keras.saving.register_keras_serializable("tf_hsm")
+class Sampler:
+    """Draws sequences of classes, each class by the probabilities of the head.
+
+    In the style of KerasHub's samplers, but on a head that never makes the
+    probabilities of all classes:
+
+    >>> sampler = tf_hsm.decoding.Sampler(temperature=0.8, top_p=0.9, seed=1)
+    >>> sequences = sampler(step, state, head, length=50, start=2, end=3)
+
+    For another rule, override `next_classes`.
+
+    Args:
+      temperature: see `tf_hsm.hierarchical_softmax_sample`; so are top_k and
+        top_p. Or 0: the most probable class is taken each time, as by a
+        `beam_search` of width 1.
+      top_k: draw among the k most probable classes; None: among all.
+      top_p: draw among the fewest most probable classes whose probabilities
+        reach this sum, in (0, 1]; None: among all.
+      seed: an integer: each call gives the same classes for the same
+        arguments. None: other ones, from TensorFlow's global generator.
+
+    Raises:
+      TypeError: seed is no integer.
+      ValueError: another argument is out of range.
+    """
+
+    def __init__(self, temperature=1.0, top_k=None, top_p=None, seed=None):
+        """See the class."""
+        if not 0 <= temperature < math.inf:
+            raise ValueError(
+                f"temperature is {temperature}; it must be at least 0 and "
+                "finite"
+            )
+        if top_p is not None and not 0 < top_p <= 1:
+            raise ValueError(
+                f"top_p is {top_p}; it must be above 0 and at most 1"
+            )
+        self.temperature = temperature
+        if top_k is not None:
+            top_k = _checks.check_int("top_k", top_k, 1)
+        self.top_k = top_k
+        self.top_p = top_p
+        self.seed = None if seed is None else operator.index(seed)
+
+    def __call__(self, step, state, head, length, start=0, end=None):
+        """Draws a sequence for each entry of the batch.
+
+        Args:
+          step: a function `(classes, state) -> (hidden, state)`; see
+            `tf_hsm.decoding`.
+          state: the first state, a nest of tensors `[batch, ...]`; `()` for
+            none.
+          head: a built layer of `tf_hsm.layers`; or what has their
+            `num_classes`, `top_k`, `sample` and `log_prob`.
+          length: how many classes a sequence has at most.
+          start: the class that is read first and is no part of a sequence: an
+            integer, or `[batch]`.
+          end: the class that ends a sequence; None: none.
+
+        Returns:
+          `Sequences` of classes `[batch, length]`, log_probs and lengths
+          `[batch]`. The log-probabilities are those of the model, whatever the
+          temperature. A sequence also ends where the probabilities are NaN; its
+          log-probability is then NaN.
+
+        Raises:
+          TypeError: `head` is none, or `start` no integers.
+          ValueError: another argument is out of range, or `step` returned
+            something else; the message names it.
+        """
+        _sequences.check_head(head, "top_k", "sample", "log_prob")
+        length = _checks.check_int("length", length, 1)
+        if end is not None:
+            end = _sequences.check_class("end", end, head)
+        first = _sequences.first_classes(start, state)
+        state = tf.nest.map_structure(tf.convert_to_tensor, state)
+
+        def draw(is_live, position, last, sequences, state):
+            hidden, state = _sequences.read(step, last, state)
+            drawn = self.next_classes(head, hidden, position)
+            last = tf.maximum(drawn, 0)
+            log_probs = head.log_prob(last[:, tf.newaxis], hidden)[:, 0]
+            log_probs = tf.where(
+                drawn < 0, np.nan, tf.cast(log_probs, tf.float64)
+            )
+            is_drawn = is_live & ~tf.math.is_nan(log_probs)
+            sequences = _sequences.Sequences(
+                _sequences.put(
+                    sequences.classes,
+                    position,
+                    tf.where(is_drawn, drawn, _sequences.NONE),
+                ),
+                sequences.log_probs + tf.where(is_live, log_probs, 0),
+                sequences.lengths + tf.cast(is_drawn, tf.int32),
+            )
+            if end is not None:
+                is_drawn &= drawn != end
+            return is_drawn, position + 1, last, sequences, state
+
+        nothing = _sequences.Sequences(
+            _sequences.empty([tf.size(first)], length),
+            tf.zeros_like(first, tf.float64),
+            tf.zeros_like(first, tf.int32),
+        )
+        all_live = tf.ones_like(first, tf.bool)
+        *_, drawn, _ = tf.while_loop(
+            lambda is_live, *_: tf.reduce_any(is_live),
+            draw,
+            (all_live, tf.constant(0), first, nothing, state),
+            maximum_iterations=length,
+        )
+        log_probs = _sequences.in_type_of(head, drawn.log_probs)
+        return drawn._replace(log_probs=log_probs)
+
+    def next_classes(self, head, hidden, position):
+        """Draws the next class of each sequence.
+
+        Args:
+          head: see above.
+          hidden: `[B, width]`.
+          position: how many classes the sequences have, a scalar: with a seed,
+            the same ones are drawn for the same position.
+
+        Returns:
+          `[B]`, int64; -1 where the probabilities are NaN.
+        """
+        if self.temperature == 0:
+            return head.top_k(hidden, 1).classes[:, 0]
+        seed = self.seed
+        if seed is not None:
+            seed = tf.stack(
+                [tf.constant(seed, tf.int64), tf.cast(position, tf.int64)]
+            )
+        return head.sample(
+            hidden,
+            1,
+            seed=seed,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+        )[:, 0]
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            "temperature": self.temperature,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the sampler that `get_config` described."""
+        return cls(**config)
