@@ -101,8 +101,8 @@ def _check_tied(settings):
 def _check_in_place(settings):
     reasons = {
         f"--head={settings.head}": (
-            settings.head != "hierarchical",
-            "has no update in place, --head=hierarchical has",
+            settings.head not in ("hierarchical", "adaptive"),
+            "has no update in place, --head=hierarchical and adaptive have",
         ),
         f"--clipnorm={settings.clipnorm:g}": (
             settings.clipnorm,

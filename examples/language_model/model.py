@@ -95,6 +95,9 @@ def make_head(settings, text, learning_rate):
             kernel_regularizer=penalty,
             name="head",
         )
+    own = None
+    if settings.in_place:
+        own = optimization.make(settings, learning_rate)
     if settings.head == "adaptive":
         # Without counts: class ids are in order of falling frequency.
         return tf_hsm.layers.AdaptiveSoftmax(
@@ -104,13 +107,11 @@ def make_head(settings, text, learning_rate):
             tail=settings.tail,
             width=settings.head_width if settings.tied else None,
             batch=settings.batch_size * settings.steps,
+            optimizer=own,
             kernel_regularizer=penalty,
             name="head",
         )
     tree = TREES[settings.tree](text, settings.branching, settings.seed)
-    own = None
-    if settings.in_place:
-        own = optimization.make(settings, learning_rate)
     return tf_hsm.layers.HierarchicalSoftmax(
         tree,
         counts=counts,

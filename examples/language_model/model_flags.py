@@ -41,9 +41,9 @@ def _define_head(flags):
     flags.DEFINE_bool(
         "in_place",
         _DEFAULT.in_place,
-        "Whether --head=hierarchical updates its rows in place, by an "
-        "optimizer of its own with the same rule and rate: no gradient of them "
-        "is stored.",
+        "Whether --head=hierarchical or adaptive updates its rows in place, by "
+        "an optimizer of its own with the same rule and rate: no gradient of "
+        "them is stored.",
     )
     flags.DEFINE_list(
         "cutoffs",

@@ -15,8 +15,10 @@ N, WIDTH, BATCH = 60, 16, 24
 DEVICES = ["CPU:3", "CPU:1"]
 
 
-def make_model(devices, rule="lazy_adam", **options):
+def make_model(devices, rule="lazy_adam", own=False, **options):
     keras.utils.set_random_seed(0)
+    if own:
+        options["optimizer"] = OPTIMIZERS[rule]()
     head = AdaptiveSoftmax(
         N,
         [10, 20, 40],
@@ -46,9 +48,13 @@ def trained(devices, **options):
     return model, head, history.history["loss"]
 
 
+@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_as_without_devices(rule):
-    one, several = (trained(devices, rule=rule) for devices in (None, DEVICES))
+def test_as_without_devices(rule, own):
+    """By the optimizer of the model, or by the layer's own, in place."""
+    one, several = (
+        trained(devices, rule=rule, own=own) for devices in (None, DEVICES)
+    )
     assert several[2][-1] < several[2][0]
     assert_near(several[2], one[2], 1e-5)
     assert_near(several[0].get_weights(), one[0].get_weights(), 1e-4)
@@ -65,16 +71,16 @@ def test_as_without_devices(rule):
     assert several[1].sample(inputs, 3, seed=1).shape == (7, 3)
 
 
-def test_everything_of_a_tail_is_on_its_device():
-    model, head, _ = trained(DEVICES)
+@pytest.mark.parametrize("own", [False, True])
+def test_everything_of_a_tail_is_on_its_device(own):
+    model, head, _ = trained(DEVICES, own=own)
+    rows = head.optimizer if own else model.optimizer
     for number, device in enumerate(["CPU:3", "CPU:1", "CPU:3"]):
-        variables = [
-            head.projections[number],
-            head.tail_kernels[number],
-            head.tail_biases[number],
-        ]
-        slots = [s for v in variables for s in model.optimizer.slots(v)]
-        for variable in (*variables, *slots):
+        projection = head.projections[number]
+        tables = [head.tail_kernels[number], head.tail_biases[number]]
+        slots = [s for v in tables for s in rows.slots(v)]
+        slots += model.optimizer.slots(projection)
+        for variable in (projection, *tables, *slots):
             assert variable.value.device.endswith(device)
     assert head.head_kernel.value.device.endswith("CPU:0")
 
@@ -91,13 +97,14 @@ def test_everything_of_a_tail_is_on_its_device():
     assert all("CPU:3" in op.device for op in products)
 
 
-def test_files(tmp_path):
-    model, _, _ = trained(DEVICES)
+@pytest.mark.parametrize("own", [False, True])
+def test_files(tmp_path, own):
+    model, _, _ = trained(DEVICES, own=own)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     (head,) = (x for x in loaded.layers if isinstance(x, AdaptiveSoftmax))
     assert head.devices == tuple(DEVICES)
-    other, _ = make_model(None)
+    other, _ = make_model(None, own=own)
     loaded.save_weights(tmp_path / "model.weights.h5")
     other.load_weights(tmp_path / "model.weights.h5")
     assert_near(other.get_weights(), model.get_weights(), 0)

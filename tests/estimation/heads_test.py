@@ -192,6 +192,33 @@ def test_adaptive_byte_for_byte(tail, use_bias):
     assert total(named, "parameters") == total(parts, "parameters")
 
 
+@pytest.mark.parametrize("rule", ["sgd", "rowwise_adagrad", "lazy_adam"])
+def test_adaptive_in_place_byte_for_byte(rule):
+    """Its own optimizer has the rows, and the model's the projections."""
+    options = {"cutoffs": [20, 100], "optimizer": rule}
+    layer = tf_hsm.layers.AdaptiveSoftmax(500, **options)
+    layer.build((None, 64))
+    model = tf_hsm.optimizers.LazyAdam()
+    model.build(layer.projections)
+    slots_of = (
+        (layer.optimizer, layer.row_variables()),
+        (model, layer.projections),
+    )
+    expected = sum(
+        bytes_of(optimizer.slots(v)) for optimizer, vs in slots_of for v in vs
+    )
+    for head in (
+        heads.of(layer),
+        heads.head("adaptive", 500, **options),
+    ):
+        parts = head.parts(setting_of(), 64)
+        assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
+        assert total(parts, "slot_bytes") == expected
+        assert total(parts, "gradient_bytes") == bytes_of(layer.projections)
+    with pytest.raises(ValueError, match="'full' makes no step in place"):
+        heads.head("full", 500, optimizer=rule)
+
+
 def test_an_adaptive_head_whose_layer_is_not_built_stays_so():
     layer = tf_hsm.layers.AdaptiveSoftmax(50_000)
     parts = heads.of(layer).parts(setting_of(), 256)

@@ -9,6 +9,7 @@ import tf_hsm
 from tests.support.in_place_models import (
     FORMS,
     arguments,
+    assert_trains_the_same,
     fit,
     head_state,
     make_model,
@@ -28,34 +29,6 @@ from tests.support.models import (
 from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
-
-
-def slots(model, optimizer):
-    """The optimizer's state of the head's variables."""
-    head = head_of(model)
-    return [
-        s.numpy() for v in (head.kernel, head.bias) for s in optimizer.slots(v)
-    ]
-
-
-def assert_trains_the_same(form, rule, data, tolerance=1e-5, **options):
-    """The head by itself, and by the model's optimizer of the same rule."""
-    models = same_start(
-        make_model(form, rule, own=True, **options),
-        make_model(form, rule, own=False, **options),
-    )
-    losses = [fit(model, data) for model in models]
-    assert losses[0][-1] < losses[0][0]
-    assert_near(*losses, tolerance)
-    assert_near(*map(weights, models), tolerance)
-    if rule:
-        own = head_of(models[0]).optimizer
-        assert_near(
-            slots(models[0], own),
-            slots(models[1], models[1].optimizer),
-            tolerance,
-        )
-        assert int(own.iterations) == int(models[1].optimizer.iterations) == 6
 
 
 @pytest.mark.parametrize("form", FORMS)

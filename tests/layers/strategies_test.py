@@ -9,7 +9,11 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import replicas
-from tests.support.in_place_models import arguments, make_model
+from tests.support.in_place_models import (
+    arguments,
+    make_adaptive,
+    make_model,
+)
 from tests.support.models import (
     NUM_CLASSES,
     WIDTH,
@@ -202,11 +206,12 @@ def test_a_loop_by_hand():
 
 
 @pytest.mark.parametrize("form", ["compile", "endpoint"])
-def test_in_place_on_replicas(form):
+@pytest.mark.parametrize("make", [make_head, make_adaptive])
+def test_in_place_on_replicas(make, form):
     """Each would update weights of its own: refused, before anything moved."""
     data = arguments(form, *make_data(9))
     with mirrored().scope():
-        model = make_model(form, "sgd", mask_zero=False)
+        model = make_model(form, "sgd", mask_zero=False, make=make)
     before = model.get_weights()
     with pytest.raises(ValueError, match="there are 3 replicas"):
         model.fit(**data, verbose=0)
@@ -238,14 +243,15 @@ def test_in_place_by_hand():
 
 
 @pytest.mark.parametrize("form", ["compile", "endpoint"])
-def test_in_place_on_one_replica(form):
+@pytest.mark.parametrize("make", [make_head, make_adaptive])
+def test_in_place_on_one_replica(make, form):
     """It trains as it does without a strategy."""
     data = arguments(form, *make_data(9))
     weights = []
     for strategy in (tf.distribute.get_strategy(), STRATEGIES["mirrored"]()):
         keras.utils.set_random_seed(0)
         with strategy.scope():
-            model = make_model(form, "adagrad")
+            model = make_model(form, "adagrad", make=make)
         model.fit(**data, verbose=0)
         weights.append(model.get_weights())
         assert head_of(model).optimizer.iterations.numpy() == 1

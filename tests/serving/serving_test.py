@@ -129,6 +129,19 @@ def adaptive_form():
     )
 
 
+def tied_form():
+    """A trained one, whose head embeds and has an optimizer of its own."""
+    head = AdaptiveSoftmax(
+        NUM_CLASSES, [5, 14], 2, width=WIDTH, optimizer="adagrad"
+    )
+    tokens = keras.Input([STEPS], dtype="int32", name="inputs")
+    hidden = keras.layers.Dense(WIDTH)(head(tokens, embed=True))
+    model = keras.Model(tokens, head(hidden))
+    model.compile("sgd", loss=head.loss)
+    model.fit(*make_data(), verbose=0)
+    return model, None, keras.Model(tokens, hidden)
+
+
 def models():
     """By name: a model to export, its head or None, the model below it."""
     made = {}
@@ -146,6 +159,7 @@ def models():
         "sampled": compile_form(make=sampled_head),
     }.items():
         made[name] = (model, None, hidden_model(model))
+    made["tied_in_place"] = tied_form()
     model = endpoint_form()
     head = head_of(model)
     below = keras.Model(model.inputs[0], head.input[0])

@@ -5,15 +5,30 @@ import numpy as np
 
 import tf_hsm
 from tests.support.models import (
+    NUM_CLASSES,
     STEPS,
     head_of,
     hidden_layers,
     make_head,
     sequential,
 )
+from tests.support.training import assert_near
 from tests.support.update_rules import OPTIMIZERS
+from tf_hsm.layers import AdaptiveSoftmax
 
 FORMS = ["compile", "endpoint"]
+
+
+def make_adaptive(**options):
+    """An adaptive head with an order of the classes, and a tree for a tail."""
+    return AdaptiveSoftmax(
+        NUM_CLASSES,
+        [5, 14],
+        1.5,
+        counts=np.arange(NUM_CLASSES) * 7 % 11,
+        tail=["flat", 3],
+        **options,
+    )
 
 
 def make_model(
@@ -24,16 +39,17 @@ def make_model(
     mask_zero=True,
     compiling=None,
     optimizer=None,
+    make=make_head,
     **options,
 ):
-    """A compiled model; `options` are the head's.
+    """A compiled model; `options` are those of `make`, which makes the head.
 
     With `own` the head has an optimizer of the rule, and so has the model,
     unless `optimizer` is another one; else the model's trains the head too.
     """
     if own:
         options.setdefault("optimizer", OPTIMIZERS[rule]())
-    head = make_head(**options)
+    head = make(**options)
     below = sequential(*hidden_layers(mask_zero, options.get("dtype")))
     tokens = keras.Input([STEPS], dtype="int32", name="tokens")
     compiling = {
@@ -68,13 +84,20 @@ def fit(model, data, **options):
 
 
 def same_start(*models):
-    """Gives all models the weights of the first, in order of the layers."""
+    """Gives all models the weights of the first, layer by layer."""
     for model in models[1:]:
         for layer, other in zip(
             layers_of(model), layers_of(models[0]), strict=True
         ):
-            layer.set_weights(other.get_weights())
+            layer.load_own_variables(own_variables(other))
     return models
+
+
+def own_variables(layer):
+    """What a file has of a layer: the same, whoever trains its variables."""
+    store = {}
+    layer.save_own_variables(store)
+    return {name: np.array(value) for name, value in store.items()}
 
 
 def layers_of(model):
@@ -84,7 +107,8 @@ def layers_of(model):
 
 def weights(model):
     """All weights, the head's last, as float32 or float64."""
-    arrays = [w for layer in layers_of(model) for w in layer.get_weights()]
+    stores = map(own_variables, layers_of(model))
+    arrays = [array for store in stores for array in store.values()]
     return [a.astype(np.result_type(a.dtype, np.float32)) for a in arrays]
 
 
@@ -98,3 +122,31 @@ def head_state(model):
 def random_weights(seed=1):
     """Sample weights for `make_data`."""
     return np.random.default_rng(seed).uniform(size=[22, STEPS]).astype("f4")
+
+
+def assert_trains_the_same(form, rule, data, tolerance=1e-5, **options):
+    """The head by itself, and by the model's optimizer of the same rule.
+
+    `options` are those of `make_model`.
+    """
+    models = same_start(
+        make_model(form, rule, own=True, **options),
+        make_model(form, rule, own=False, **options),
+    )
+    losses = [fit(model, data) for model in models]
+    assert losses[0][-1] < losses[0][0]
+    assert_near(*losses, tolerance)
+    assert_near(*map(weights, models), tolerance)
+    own = head_of(models[0]).optimizer
+    assert_near(
+        slots(models[0], own),
+        slots(models[1], models[1].optimizer),
+        tolerance,
+    )
+    assert int(own.iterations) == int(models[1].optimizer.iterations) == 6
+
+
+def slots(model, optimizer):
+    """The optimizer's state of the rows of the head."""
+    variables = head_of(model).row_variables()
+    return [s.numpy() for v in variables for s in optimizer.slots(v)]

@@ -96,8 +96,8 @@ def _add_step(command):
     step.add_argument(
         "--in_place",
         metavar="RULE",
-        help="a tree's head updates itself: sgd, adagrad, rowwise_adagrad or "
-        "lazy_adam",
+        help="a tree's head, or an adaptive one, updates itself: sgd, adagrad, "
+        "rowwise_adagrad or lazy_adam",
     )
     step.add_argument(
         "--replicas",

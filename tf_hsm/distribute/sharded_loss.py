@@ -7,8 +7,8 @@ gradient of the inputs come back; rows, their gradients and slots stay.
 
 import tensorflow as tf
 
-from tf_hsm.ops.in_place_step import InPlaceStep, rule_of
 from tf_hsm.ops.loss import hierarchical_softmax_loss
+from tf_hsm.ops.part_steps import PartSteps
 
 
 def loss(rows, labels, inputs, ignored, visit):
@@ -38,7 +38,14 @@ def loss(rows, labels, inputs, ignored, visit):
 
 
 def train_step(
-    rows, labels, inputs, optimizer, loss_weights, ignore_class, **options
+    rows,
+    labels,
+    inputs,
+    optimizer,
+    loss_weights,
+    ignore_class,
+    stochastic_rounding,
+    seed,
 ):
     """Computes the losses and applies one step of an optimizer in place.
 
@@ -52,35 +59,27 @@ def train_step(
       optimizer: one that can step in place, built with all variables.
       loss_weights: `[...]`, the weight of each loss in what is minimized.
       ignore_class: the list of labels that stand for no class.
-      **options: see `hierarchical_softmax_train_step`.
+      stochastic_rounding: see `hierarchical_softmax_train_step`.
+      seed: likewise.
 
     Returns:
       `[...]`, in nats.
     """
-    steps = []
-    rule = rule_of(optimizer)
-    seed = options.pop("seed")
+    steps = PartSteps(optimizer, stochastic_rounding, seed)
 
     def of_part(part, labels, inputs, ignored, loss_weights):
-        steps.append(
-            InPlaceStep(
-                weights=part.weights,
-                biases=part.biases,
-                labels=labels,
-                tree=part.tree,
-                optimizer=optimizer,
-                loss_weights=loss_weights,
-                ignore_class=ignored,
-                rule=rule,
-                # Else all parts would round by the same numbers.
-                seed=seed + (len(steps) << 32),
-                **options,
-            )
+        return steps.losses(
+            part.weights,
+            part.biases,
+            labels,
+            inputs,
+            part.tree,
+            loss_weights,
+            ignored,
         )
-        return steps[-1].losses(inputs)
 
     losses = _sum(rows, labels, inputs, ignore_class, loss_weights, of_part)
-    steps[0].count(losses)
+    steps.count(losses)
     return losses
 
 

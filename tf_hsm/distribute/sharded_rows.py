@@ -213,13 +213,8 @@ class ShardedRows:
         Raises:
           tf.errors.InvalidArgumentError: it is not that of the inputs.
         """
-        assertion = tf.debugging.assert_equal(
-            shape,
-            tf.shape(inputs)[:-1],
-            f"{name} must have the shape of inputs but for its last dimension",
-        )
-        with tf.control_dependencies([] if assertion is None else [assertion]):
-            return tf.reshape(inputs, [-1, self.top.weights.shape[1]])
+        width = self.top.weights.shape[1]
+        return arguments.flat_inputs(inputs, width, shape, name)
 
     def top_log_probs(self, inputs, nodes=False, temperature=1.0):
         """The log-probabilities of the units, or of the top's nodes.

@@ -74,8 +74,8 @@ def estimate(
         bits beside variables of 32. None: that of a Keras model; else float32.
       optimizer: of the model: a name such as "adam", a Keras optimizer or one
         of `tf_hsm.optimizers`; or None, which trains nothing.
-      in_place: the rule by which a tree's head updates itself, in the pass that
-        makes the losses: "sgd", "adagrad", "rowwise_adagrad" or "lazy_adam";
+      in_place: the rule by which a tree's head, or an adaptive one, updates
+        itself, in the pass that makes the losses: "sgd", "adagrad", "rowwise_adagrad" or "lazy_adam";
         True for "rowwise_adagrad"; None or False: it has gradients, and the
         optimizer of the model. For heads given by name or as a tree.
       corpus_tokens: labels in an epoch, or a text such as "100M".

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tf_hsm.layers._head_answer import in_functional_models
+from tf_hsm.layers._own_optimizer import without_gradient
 from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
@@ -45,7 +46,8 @@ class AdaptivePredictions:
         ranks = self.clusters.all_ranks()
         if ranks is not None:
             log_probs = tf.gather(log_probs, ranks, axis=1)
-        return tf.reshape(log_probs, [*shape, self.num_classes])
+        log_probs = tf.reshape(log_probs, [*shape, self.num_classes])
+        return without_gradient(self, log_probs, "log_probs")
 
     @in_functional_models
     def log_prob(self, classes, inputs):

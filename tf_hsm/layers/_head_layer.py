@@ -72,6 +72,10 @@ class HeadLayer(keras.layers.Layer):
         del training
         return False
 
+    def steps_in_loss_alone(self):
+        """Whether no gradient trains the layer, but its own loss does."""
+        return False
+
     def call(
         self,
         inputs,

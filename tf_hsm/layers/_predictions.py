@@ -1,7 +1,7 @@
 """What a trained head answers."""
 
 from tf_hsm.layers._head_answer import in_functional_models
-from tf_hsm.runtime import gradients
+from tf_hsm.layers._own_optimizer import without_gradient
 
 
 class Predictions:
@@ -21,15 +21,7 @@ class Predictions:
         See `tf_hsm.hierarchical_softmax_log_probs`.
         """
         log_probs = self._built_head().log_probs(inputs, nodes)
-        if not self.steps_in_loss_alone():
-            return log_probs
-        return gradients.refused(
-            log_probs,
-            f"{self.name}: a gradient of log_probs would not train the layer, "
-            "whose own optimizer makes its steps in its own loss; leave out "
-            "the layer's optimizer, or set trainable=False for the gradient "
-            "of the inputs alone",
-        )
+        return without_gradient(self, log_probs, "log_probs")
 
     @in_functional_models
     def log_prob(self, classes, inputs):
@@ -72,10 +64,6 @@ class Predictions:
     def predict_class(self, inputs):
         """The most probable class of each input, `[...]` int64."""
         return self._built_head().best_class(inputs)
-
-    def steps_in_loss_alone(self):
-        """Whether no gradient trains the layer, but its own loss does."""
-        return False
 
     def _built_head(self):
         self.check_built()

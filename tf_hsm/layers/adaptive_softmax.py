@@ -6,17 +6,17 @@ import numbers
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tf_hsm import _checks
 from tf_hsm.converters import torch
 from tf_hsm.cost.model import CostModel
 from tf_hsm.layers._adaptive_embedding import AdaptiveEmbedding, fresh
 from tf_hsm.layers._adaptive_predictions import AdaptivePredictions
+from tf_hsm.layers._adaptive_training import AdaptiveTraining
 from tf_hsm.layers._head_layer import HeadLayer
+from tf_hsm.layers._own_optimizer import OwnOptimizer
 from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.layers._tail_devices import TailDevices
-from tf_hsm.ops.loss import hierarchical_softmax_loss
 from tf_hsm.partition.frequency_clusters import FrequencyClusters, by_frequency
 from tf_hsm.partition.tail_options import (
     choose_cutoffs,
@@ -24,7 +24,7 @@ from tf_hsm.partition.tail_options import (
     serialize_tail,
     tail_widths,
 )
-from tf_hsm.runtime import arguments, row_parts
+from tf_hsm.runtime import row_parts
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
 
@@ -33,7 +33,13 @@ _USE_BIAS = (True, False, "head")
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class AdaptiveSoftmax(
-    AdaptivePredictions, AdaptiveEmbedding, TailDevices, RowOptions, HeadLayer
+    AdaptivePredictions,
+    AdaptiveEmbedding,
+    AdaptiveTraining,
+    TailDevices,
+    OwnOptimizer,
+    RowOptions,
+    HeadLayer,
 ):
     """A softmax whose rare classes lie in clusters of narrower vectors.
 
@@ -66,6 +72,13 @@ class AdaptiveSoftmax(
     >>> head = tf_hsm.layers.AdaptiveSoftmax(50_000, counts=counts, width=512)
     >>> model = keras.Model(tokens, head(body(head(tokens, embed=True))))
 
+    With an `optimizer` of its own it updates its rows itself, as
+    `HierarchicalSoftmax` does: no gradient of them is ever stored, and a call
+    with labels for training is one step of the shortlist and of all tails. The
+    projections, which are small, stay variables that the model trains. Rows
+    that embed get a step by that gradient too, in the backward pass: see
+    `embed`.
+
     Args:
       num_classes: N.
       cutoffs: ascending, from 1 to N - 1: tail j holds the classes from cutoff
@@ -90,13 +103,17 @@ class AdaptiveSoftmax(
         width).
       projection_initializer: for the projections `[width, width of the tail]`.
       bias_initializer: for the biases, where there are no counts.
+      optimizer: None; or that of the rows, and of nothing else, as for
+        `HierarchicalSoftmax`.
+      stochastic_rounding: with `optimizer`, as for `HierarchicalSoftmax`.
+      seed: likewise.
       **kwargs: `devices`, a list of names as for `HierarchicalSoftmax`: tail j
         has rows and projection on number j of them, or in turn where there are
         fewer, the shortlist stays with the body of the model; as for every
         Keras layer: `name`, `dtype`, `trainable`; and `kernel_regularizer`,
         `bias_regularizer`, `kernel_constraint` and `bias_constraint`, which are
         for the rows that a batch touches: see `tf_hsm.layers`. Projections have
-        none.
+        none, and with an `optimizer` there are none.
 
     The shortlist is what `head_kernel`, `head_bias` and `use_bias="head"` name.
 
@@ -110,6 +127,7 @@ class AdaptiveSoftmax(
       tail_biases: for each tail `[rows]`, or None.
 
     Raises:
+      TypeError: `optimizer` is not of `tf_hsm.optimizers`.
       ValueError: an argument is out of range; names it. `build` raises it where
         a tail would have no width left.
     """
@@ -129,10 +147,19 @@ class AdaptiveSoftmax(
         kernel_initializer=None,
         projection_initializer="glorot_uniform",
         bias_initializer="zeros",
+        optimizer=None,
+        stochastic_rounding=None,
+        seed=0,
         **kwargs,
     ):
         """See the class."""
-        super().__init__(ignore_class, **kwargs)
+        super().__init__(
+            ignore_class,
+            optimizer=optimizer,
+            stochastic_rounding=stochastic_rounding,
+            seed=seed,
+            **kwargs,
+        )
         self.num_classes = _checks.check_int("num_classes", num_classes, 1)
         is_real = isinstance(div_value, numbers.Real)
         if not is_real or not 1 <= div_value < math.inf:
@@ -217,6 +244,7 @@ class AdaptiveSoftmax(
             self.projections.append(projection)
             self.tail_kernels.append(kernel)
             self.tail_biases.append(bias)
+        self.build_optimizer()
 
     def cutoffs_for(self, width):
         """Returns the cutoffs for inputs of a width; `build` takes them."""
@@ -240,34 +268,6 @@ class AdaptiveSoftmax(
           ValueError: one would have none.
         """
         return tail_widths(width, self.div_value, num_tails)
-
-    def compute_losses(self, labels, inputs, ignored, loss_weights):
-        """Returns the loss per label: the shortlist's, and its tail's."""
-        del loss_weights
-        flat = tf.reshape(tf.cast(labels, tf.int64), [-1])
-        inputs = tf.reshape(inputs, [-1, inputs.shape[-1]])
-        counted = arguments.counted(flat, ignored)
-        ranks = self.clusters.ranks(flat, "labels", counted)
-        tails = self.clusters.tails(ranks)
-        rows = self.clusters.shortlist_rows(ranks, tails)
-        tree = self.clusters.shortlist_tree
-        losses = hierarchical_softmax_loss(
-            self.head_kernel, self.head_bias, rows, inputs, tree, -1
-        )
-        self.add_penalties(
-            tree, self.head_kernel, self.head_bias, rows, [-1], losses
-        )
-        for number, route in enumerate(self._routes(tails)):
-            within = route.take(ranks) - self.cutoffs[number]
-            weights, biases, narrow, tree = self._tail(
-                number, route.take(inputs)
-            )
-            tail_losses = hierarchical_softmax_loss(
-                weights, biases, within, narrow, tree
-            )
-            self.add_penalties(tree, weights, biases, within, [], tail_losses)
-            losses = route.add(losses, tail_losses)
-        return tf.reshape(losses, tf.shape(labels))
 
     @classmethod
     def from_torch(cls, module, **kwargs):

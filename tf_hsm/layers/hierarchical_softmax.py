@@ -1,28 +1,28 @@
 """The hierarchical softmax as a Keras layer."""
 
 import contextlib
-import operator
 
 import keras
-import tensorflow as tf
 
 from tf_hsm import _checks, distribute
 from tf_hsm.distribute.sharded_head import ShardedHead
 from tf_hsm.distribute.sharded_rows import ShardedRows
 from tf_hsm.layers._growth import HeadGrowth
 from tf_hsm.layers._head_layer import HeadLayer
+from tf_hsm.layers._own_optimizer import OwnOptimizer
 from tf_hsm.layers._predictions import Predictions
 from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.layers._row_variables import RowVariables
 from tf_hsm.layers._whole_head import WholeHead
-from tf_hsm.optimizers import in_place
-from tf_hsm.runtime import private_keras, row_parts
+from tf_hsm.runtime import row_parts
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class HierarchicalSoftmax(HeadGrowth, Predictions, RowOptions, HeadLayer):
+class HierarchicalSoftmax(
+    HeadGrowth, Predictions, OwnOptimizer, RowOptions, HeadLayer
+):
     """A softmax over many classes whose cost is the path to the label.
 
     It replaces the last Dense layer and its cross-entropy. Either
@@ -126,18 +126,19 @@ class HierarchicalSoftmax(HeadGrowth, Predictions, RowOptions, HeadLayer):
         **kwargs,
     ):
         """See the class."""
-        super().__init__(ignore_class, **kwargs)
+        super().__init__(
+            ignore_class,
+            optimizer=optimizer,
+            stochastic_rounding=stochastic_rounding,
+            seed=seed,
+            **kwargs,
+        )
         if not isinstance(tree, Tree):
             raise TypeError(
                 f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
             )
         self.tree = tree
         self.use_bias = use_bias
-        self.optimizer = optimizer and in_place.get(optimizer)
-        if self.optimizer is not None:
-            self.check_no_row_options()
-        self.stochastic_rounding = stochastic_rounding
-        self.seed = operator.index(seed)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.bias = None
@@ -166,9 +167,7 @@ class HierarchicalSoftmax(HeadGrowth, Predictions, RowOptions, HeadLayer):
             self._head = WholeHead(self.kernel, self.bias, self.tree)
         else:
             self._build_parts(variables)
-        # On placeholders, variables are made once the layer is.
-        if self.optimizer is not None and not private_keras.in_symbolic_scope():
-            self._build_optimizer()
+        self.build_optimizer()
 
     def _build_parts(self, variables):
         plan = self.plan
@@ -184,9 +183,6 @@ class HierarchicalSoftmax(HeadGrowth, Predictions, RowOptions, HeadLayer):
             list, zip(*shards, strict=True)
         )
         self._head = ShardedHead(ShardedRows(plan, top, shards))
-
-    def _build_optimizer(self):
-        self.optimizer.build(self.row_variables())
 
     def row_variables(self):
         """Returns the weights and biases, part by part."""
@@ -232,20 +228,6 @@ class HierarchicalSoftmax(HeadGrowth, Predictions, RowOptions, HeadLayer):
         finally:
             self._head = own
 
-    def steps_in_loss_alone(self):
-        """Whether the layer has an optimizer of its own, which trains it."""
-        return self.optimizer is not None and self.trainable
-
-    def updates_itself(self, training):
-        """Whether a call makes a step of the layer's own optimizer."""
-        updates = bool(training) and self.optimizer is not None
-        if updates:
-            _check_fit(self)
-            if not self.optimizer.built:
-                with tf.init_scope():
-                    self._build_optimizer()
-        return updates
-
     def save_own_variables(self, store):
         """Writes the weights, with a plan as those of one device; see Keras."""
         if self.plan is None:
@@ -271,10 +253,6 @@ class HierarchicalSoftmax(HeadGrowth, Predictions, RowOptions, HeadLayer):
             "tree": self.tree.get_config(),
             "plan": self.plan and self.plan.get_config(),
             "use_bias": self.use_bias,
-            "optimizer": self.optimizer
-            and keras.optimizers.serialize(self.optimizer),
-            "stochastic_rounding": self.stochastic_rounding,
-            "seed": self.seed,
             "kernel_initializer": keras.initializers.serialize(
                 self.kernel_initializer
             ),
@@ -306,45 +284,3 @@ def _plan_of(tree, devices, plan, counts):
     if plan is not None and plan.tree != tree:
         raise ValueError("the plan is one of another tree than the layer's")
     return plan
-
-
-def _check_fit(layer):
-    """Refuses what would train the layer and the model differently."""
-    if not layer.trainable:
-        return
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if replicas > 1:
-        raise ValueError(
-            f"{layer.name}: its own optimizer updates one copy of the weights, "
-            f"but there are {replicas} replicas; leave out the layer's "
-            "optimizer"
-        )
-    optimizer = private_keras.optimizer_of_model(layer)
-    for name in (
-        "gradient_accumulation_steps",
-        "loss_scale_factor",
-        "clipnorm",
-        "global_clipnorm",
-        "clipvalue",
-        "use_ema",
-    ):
-        if getattr(optimizer, name, None):
-            raise ValueError(
-                f"{layer.name}: its own optimizer makes its steps in place, "
-                f"where {name} of the model's optimizer has no effect; leave "
-                "that out, or the layer's optimizer"
-            )
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        raise ValueError(
-            f"{layer.name}: its own optimizer takes the loss as it is, but the "
-            "model's is a LossScaleOptimizer; compile with auto_scale_loss="
-            "False, or leave out the layer's optimizer"
-        )
-    variables = layer.row_variables()
-    if optimizer is not None and private_keras.decays(optimizer, variables):
-        raise ValueError(
-            f"{layer.name}: its own optimizer makes its steps in place, where "
-            "weight_decay of the model's optimizer has no effect; say that "
-            "it is not meant by optimizer.exclude_from_weight_decay("
-            f"{layer.name}.variables) before compile, or leave it out"
-        )

@@ -6,7 +6,8 @@ import keras
 import tensorflow as tf
 
 from tf_hsm import optimizers
-from tf_hsm.runtime import private_tensorflow
+from tf_hsm.optimizers import _sparse_update
+from tf_hsm.runtime import private_keras, private_tensorflow
 
 _EXPORTED = [getattr(optimizers, name) for name in optimizers.__all__]
 _RULES = private_tensorflow.allowed_values("ResourceTfHsmTrainStep", "rule")
@@ -73,3 +74,31 @@ def rule_of(optimizer):
     rule = optimizer._rule(tf.constant(1, tf.float64))
     rate = tf.cast(optimizer.learning_rate, tf.float64)
     return rule._replace(rate=rate * rule.rate)
+
+
+def can_step_on_rows(optimizer, variable):
+    """Whether `step_on_rows` is possible: on a CPU, and not within XLA."""
+    return _sparse_update.is_possible(*_with_slots(optimizer, variable))
+
+
+def step_on_rows(optimizer, variable, gradient, rule):
+    """Makes a step on the rows that a gradient names.
+
+    Args:
+      optimizer: one that `get` has returned, built with the variable.
+      variable: `[N, ...]`.
+      gradient: `tf.IndexedSlices`; rows may repeat.
+      rule: of the step, as `rule_of` has returned it.
+    """
+    variable, slots = _with_slots(optimizer, variable)
+    _sparse_update.update(variable, slots, gradient, rule)
+
+
+def _with_slots(optimizer, variable):
+    # A layer's autocast would make 16-bit tensors of the slots.
+    with private_keras.no_autocast():
+        slots = optimizer.slots(variable)
+        variable, *slots = map(
+            private_tensorflow.variable_of, [variable, *slots]
+        )
+    return variable, slots

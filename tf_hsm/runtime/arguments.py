@@ -135,6 +135,27 @@ def floats(inputs, dtype):
     return tf.cast(inputs, dtype)
 
 
+def flat_inputs(inputs, width, shape, name):
+    """Inputs `[..., width]` as `[B, width]`.
+
+    Args:
+      inputs: a tensor.
+      width: an integer.
+      shape: that of an argument, `[...]`, for each of which there is one.
+      name: of that argument.
+
+    Raises:
+      tf.errors.InvalidArgumentError: it is not that of the inputs.
+    """
+    assertion = tf.debugging.assert_equal(
+        shape,
+        tf.shape(inputs)[:-1],
+        f"{name} must have the shape of inputs but for its last dimension",
+    )
+    with tf.control_dependencies([] if assertion is None else [assertion]):
+        return tf.reshape(inputs, [-1, width])
+
+
 def scalar(value, dtype):
     """A number as a scalar of `dtype`: Python's floats keep all their digits.
 

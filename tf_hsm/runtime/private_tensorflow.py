@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.distribute import sharded_variable
-from tensorflow.python.eager import record
+from tensorflow.python.eager import record, tape
 from tensorflow.python.framework import (
     auto_control_deps_utils,
     op_def_registry,
@@ -40,6 +40,12 @@ def handle_of(value):
     if tf.distribute.in_cross_replica_context():
         strategy = tf.distribute.get_strategy()
         variable = strategy.experimental_local_results(variable)[0]
+    return variable.handle
+
+
+def watched_handle(variable):
+    """The handle of a variable that tapes are to watch, trainable or not."""
+    tape.variable_accessed(variable)
     return variable.handle
 
 

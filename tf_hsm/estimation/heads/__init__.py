@@ -44,8 +44,8 @@ def head(
       counts: how often each class is a label: None for all alike; "zipf" if
         class c occurs 1 / (c + 1) times as often as class 0; or `[N]`. An
         adaptive head without counts has "zipf", for which it is made.
-      optimizer: of a tree of this package: what updates it in place, a name or
-        one of `tf_hsm.optimizers`; None: it has a gradient.
+      optimizer: of a tree of this package, or of "adaptive": what updates it in
+        place, a name or one of `tf_hsm.optimizers`; None: it has a gradient.
       shards: of a tree of this package: devices over which it is cut by subtree
         (docs/distribution.md); None: it is whole.
       network: bytes a second between these, in each direction.
@@ -87,8 +87,9 @@ def head(
             )
         found = passed.of(classes, counts)
         return TreeHead(what, found.num_classes, found, optimizer, **options)
+    own = None if what == "adaptive" else optimizer
     for value, cannot in (
-        (optimizer, "makes no step in place; leave out in_place"),
+        (own, "makes no step in place; leave out in_place"),
         (shards, "is not cut over devices; leave out shards"),
     ):
         if value is not None:
@@ -104,7 +105,10 @@ def head(
         return SampledHead(what, classes, **options)
     is_known = counts is not None and not isinstance(counts, str)
     layer = AdaptiveSoftmax(
-        classes, counts=counts if is_known else None, **options
+        classes,
+        counts=counts if is_known else None,
+        optimizer=optimizer,
+        **options,
     )
     return _adaptive(layer, counts)
 

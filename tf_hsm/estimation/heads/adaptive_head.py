@@ -40,7 +40,8 @@ class AdaptiveHead(Head):
             f"{self.name} shortlist",
             groups.size,
             passed.of_tree(clusters.shortlist_tree, groups),
-            use_bias=bool(layer.use_bias),
+            layer.optimizer,
+            bool(layer.use_bias),
         )
         parts = shortlist.parts(setting, width)
         for number, (tree, counts) in enumerate(
@@ -61,7 +62,8 @@ class AdaptiveHead(Head):
                 name,
                 tree.num_classes,
                 passed.of_tree(tree, counts if counts.any() else None),
-                use_bias=layer.use_bias is True,
+                layer.optimizer,
+                layer.use_bias is True,
             )
             parts += tail.parts(routed, widths[number])
         return parts

@@ -1,0 +1,243 @@
+"""An AdaptiveSoftmax with an optimizer of its own as the input embedding."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.adaptive_layers import make
+from tests.support.in_place_models import head_state, own_variables, same_start
+from tests.support.models import NUM_CLASSES, STEPS, head_of, make_data, train
+from tests.support.training import assert_near, assert_same
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import optimizers
+from tf_hsm.layers import AdaptiveSoftmax
+
+CLASSES = np.array([[8, 3, 3], [39, 0, 20]])
+
+
+def make_model(rule, own=True, compiling=None, cutoffs=(4, 11), **options):
+    """Predicts tokens from tokens, through one matrix of vectors."""
+    head = AdaptiveSoftmax(
+        NUM_CLASSES,
+        list(cutoffs),
+        2,
+        counts=np.arange(NUM_CLASSES) * 7 % 11,
+        width=8,
+        tail=3,
+        optimizer=OPTIMIZERS[rule]() if own else None,
+        name="words",
+        **options,
+    )
+    tokens = keras.Input([STEPS], dtype="int32")
+    hidden = keras.layers.Dense(8, "tanh")(head(tokens, embed=True))
+    model = keras.Model(tokens, head(hidden))
+    model.compile(OPTIMIZERS[rule](), loss=head.loss, **(compiling or {}))
+    return model
+
+
+def loss_and_gradients(layer, body, tokens, labels):
+    """The gradients of the losses alone, and those of the vectors alone."""
+    variables = [v.value for v in layer.trainable_variables]
+    with tf.GradientTape(persistent=True) as outer:
+        vectors = layer.embed(tokens)
+    with tf.GradientTape() as tape:
+        tape.watch(vectors)
+        total = tf.reduce_mean(layer(body(vectors), labels))
+    sources = [vectors, body.kernel.value, *variables]
+    upstream, of_body, *of_losses = tape.gradient(total, sources)
+    of_vectors = outer.gradient(vectors, variables, output_gradients=upstream)
+    return total, of_body, of_losses, of_vectors
+
+
+@pytest.mark.parametrize("cutoffs", [[], [5, 17]])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_both_steps(rule, cutoffs, dtype):
+    """By hand: that of the losses, then that of the vectors, of one rate."""
+    options = {"cutoffs": cutoffs, "width": 12, "dtype": dtype}
+    own = make("permuted", optimizer=OPTIMIZERS[rule](), **options)
+    plain = make("permuted", **options)
+    plain.load_own_variables(own_variables(own))
+    optimizer = OPTIMIZERS[rule]()
+    optimizer.build(plain.trainable_variables)
+    body = keras.layers.Dense(12, use_bias=False, dtype=dtype)
+    body.build([None, 12])
+    rng = np.random.default_rng(0)
+
+    @tf.function
+    def step(tokens, labels):
+        with tf.GradientTape() as tape:
+            vectors = own(tokens, embed=True, training=True)
+            own(body(vectors), labels, training=True)
+            total = own.losses[0]
+        projections = [v.value for v in own.trainable_variables]
+        sources = [body.kernel.value, *projections]
+        return total, tape.gradient(total, sources)
+
+    for number in range(3):
+        tokens, labels = rng.integers(40, size=[2, 4, 7])
+        total, of_body, of_losses, of_vectors = loss_and_gradients(
+            plain, body, tokens, labels
+        )
+        loss, (body_gradient, *of_projections) = step(tokens, labels)
+        assert_near([loss, body_gradient], [total, of_body], 1e-5)
+        variables = plain.trainable_variables
+        both = [
+            tf.convert_to_tensor(a) + b
+            for a, b, v in zip(of_losses, of_vectors, variables, strict=True)
+            if "projection" in v.name
+        ]
+        assert_near(of_projections, both, 1e-5)
+        rows = [
+            (a, b, v)
+            for a, b, v in zip(of_losses, of_vectors, variables, strict=True)
+            if "projection" not in v.name
+        ]
+        optimizer.apply([a for a, _, _ in rows], [v for *_, v in rows])
+        optimizer.iterations.assign(number)
+        embedded = [(b, v) for _, b, v in rows if b is not None]
+        optimizer.apply(*map(list, zip(*embedded, strict=True)))
+        assert_near(own_variables(own), own_variables(plain), 1e-5)
+        for mine, its in zip(
+            own.row_variables(), plain.row_variables(), strict=True
+        ):
+            assert_near(own.optimizer.slots(mine), optimizer.slots(its), 1e-5)
+        assert int(own.optimizer.iterations) == number + 1
+
+
+@pytest.mark.parametrize("cutoffs", [(), (4, 11)])
+@pytest.mark.parametrize("compiling", [None, {"run_eagerly": True}])
+def test_sgd_is_one_step_by_the_sum(cutoffs, compiling):
+    """In `fit`: as by the model's optimizer, which sees both gradients."""
+    models = same_start(
+        *(
+            make_model("sgd", own, compiling=compiling, cutoffs=cutoffs)
+            for own in (True, False)
+        )
+    )
+    tokens, labels = make_data()
+    losses = [train(model, tokens, labels) for model in models]
+    assert_near(*losses, 1e-5)
+    assert_near(*(own_variables(head_of(m)) for m in models), 1e-5)
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_tied_model(rule, tmp_path):
+    """It learns; and what comes back from a file goes on to the same bits."""
+    tokens, labels = make_data()
+    model = make_model(rule)
+    losses = train(model, tokens, labels, epochs=8)
+    assert losses[-1] < 0.8 * losses[0]
+    model.save(tmp_path / "tied.keras")
+    loaded = keras.models.load_model(tmp_path / "tied.keras")
+    for _ in range(2):
+        assert_same(head_state(loaded), head_state(model))
+        train(model, tokens, labels)
+        train(loaded, tokens, labels)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_makes_no_step(frozen):
+    """Neither evaluation nor a frozen head; an optimizer has steps to count."""
+    tokens, labels = make_data()
+    model = make_model("lazy_adam")
+    train(model, tokens, labels, epochs=1)
+    assert int(head_of(model).optimizer.iterations) == 3
+    before = head_state(model)
+    if frozen:
+        head_of(model).trainable = False
+        model.compile("sgd", loss=model.loss)
+        train(model, tokens, labels)
+    model.evaluate(tokens, labels, verbose=0)
+    model.predict(tokens, verbose=0)
+    assert_same(head_state(model), before)
+
+
+def test_a_function_within_a_tape():
+    """The step is in the backward function that TensorFlow makes of it."""
+    results = []
+    for wrap in (lambda f: f, tf.function):
+        layer = make("narrow", optimizer=optimizers.SGD(0.5))
+        embed = wrap(functools.partial(layer, embed=True, training=True))
+        x = tf.Variable(1.0)
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(x * embed(CLASSES) ** 2)
+        tape.gradient(total, x)
+        results.append(own_variables(layer))
+    assert_same(*results)
+    untouched = own_variables(make("narrow"))
+    assert all(np.any(results[0][i] != untouched[i]) for i in "0369")
+
+
+def test_a_gradient_without_training():
+    """It would train the projections alone."""
+    layer = make("narrow", optimizer="sgd")
+    calls = [
+        lambda: layer.embed(CLASSES),
+        lambda: layer(CLASSES, embed=True),
+        tf.function(lambda: layer(CLASSES, embed=True, training=False)),
+    ]
+    for call in calls:
+        with pytest.raises(LookupError, match="embed=True and training=True"):
+            with tf.GradientTape() as tape:
+                total = tf.reduce_sum(call())
+            tape.gradient(total, layer.projections[0].value)
+    layer.trainable = False
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(CLASSES, embed=True, training=True))
+    before = own_variables(layer)
+    assert tape.gradient(total, layer.projections[0].value) is not None
+    assert_same(own_variables(layer), before)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function])
+@pytest.mark.parametrize("wrong", [-1, 40, 2**40])
+def test_bad_classes_move_nothing(wrong, wrap):
+    layer = make("narrow", optimizer="adagrad")
+    embed = wrap(functools.partial(layer, embed=True, training=True))
+    before = own_variables(layer)
+    message = r"classes must be in \[0, 40\)"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        embed(np.array([3, wrong]))
+    assert_same(own_variables(layer), before)
+
+
+def test_refusals():
+    """What the step of the vectors cannot do, in a sentence."""
+    for stochastic_rounding in (None, True):
+        layer = make(
+            "narrow",
+            dtype="bfloat16",
+            optimizer="sgd",
+            stochastic_rounding=stochastic_rounding,
+        )
+        with pytest.raises(ValueError, match="say stochastic_rounding=False"):
+            layer(CLASSES, embed=True, training=True)
+        assert layer(CLASSES, embed=True).shape == [2, 3, 12]
+    model = make_model("sgd")
+    for optimizer in (
+        optimizers.SGD(0.1, global_clipnorm=1.0),
+        optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
+    ):
+        model.compile(optimizer, loss=model.loss)
+        with pytest.raises(ValueError, match="words: its own optimizer"):
+            train(model, *make_data())
+
+
+def test_bfloat16_to_nearest():
+    layer = make(
+        "narrow",
+        dtype="bfloat16",
+        optimizer=optimizers.SGD(1.0),
+        stochastic_rounding=False,
+    )
+    before = own_variables(layer)
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(np.array([2, 2]), embed=True, training=True))
+    tape.gradient(total, layer.projections[0].value)
+    moved = own_variables(layer)["0"].astype(float) - before["0"].astype(float)
+    np.testing.assert_allclose(moved[2], -2, atol=0.02)
+    assert not np.delete(moved, 2, 0).any()

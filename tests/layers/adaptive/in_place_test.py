@@ -1,0 +1,325 @@
+"""AdaptiveSoftmax with an optimizer of its own, in training."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import in_place_models
+from tests.support.adaptive_layers import COUNTS, LAYERS, make, make_inputs
+from tests.support.in_place_models import (
+    FORMS,
+    arguments,
+    assert_trains_the_same,
+    fit,
+    head_state,
+    make_adaptive,
+    own_variables,
+    random_weights,
+    same_start,
+    weights,
+)
+from tests.support.models import WIDTH, head_of, make_data
+from tests.support.training import assert_near, assert_same
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import optimizers
+from tf_hsm.layers import AdaptiveSoftmax
+
+make_model = functools.partial(in_place_models.make_model, make=make_adaptive)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_every_rule(rule, form):
+    """Masked, ignored and weighted labels among them; of a tail, a class."""
+    data = arguments(form, *make_data(), random_weights())
+    assert_trains_the_same(
+        form, rule, data, weighted=True, ignore_class=4, make=make_adaptive
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("mask_zero, ignore_class", [(False, -1), (True, None)])
+def test_what_counts(mask_zero, ignore_class, form):
+    """The mean is that of all labels that count, whatever cluster has them."""
+    tokens, labels = make_data(seed=3)
+    if ignore_class is not None:
+        labels[:, 1] = ignore_class
+    assert_trains_the_same(
+        form,
+        "adagrad",
+        arguments(form, tokens, labels),
+        mask_zero=mask_zero,
+        ignore_class=ignore_class,
+        make=make_adaptive,
+    )
+
+
+@pytest.mark.parametrize("rule", ["sgd", "lazy_adam"])
+@pytest.mark.parametrize(
+    "policy, tolerance",
+    [("bfloat16", 2.0**-5), ("float64", 1e-12), ("mixed_bfloat16", 1e-2)],
+)
+def test_policies(policy, tolerance, rule):
+    """Trains as the model's optimizer does, to rounding of the weights."""
+    options = {"dtype": policy, "stochastic_rounding": False}
+    data = arguments("compile", *make_data())
+    assert_trains_the_same(
+        "compile", rule, data, tolerance, make=make_adaptive, **options
+    )
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_step(name):
+    """By hand, of every kind of clusters: losses, gradients and what moved."""
+    own = make(name, optimizer=OPTIMIZERS["adagrad"]())
+    plain = make(name)
+    plain.load_own_variables(own_variables(own))
+    optimizer = OPTIMIZERS["adagrad"]()
+    optimizer.build(plain.trainable_variables)
+    x = tf.constant(make_inputs(31))
+    labels = np.random.default_rng(2).integers(own.num_classes, size=31)
+    for _ in range(2):
+        results = []
+        for layer in (own, plain):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                losses = layer(x, labels, training=True)
+                total = layer.losses[0]
+            variables = layer.trainable_variables
+            sources = [x, *(v.value for v in variables)]
+            dx, *gradients = tape.gradient(total, sources)
+            by_name = {
+                v.name: g
+                for v, g in zip(variables, gradients, strict=True)
+                if "projection" in v.name
+            }
+            results.append((losses, dx, by_name))
+            if layer is plain:
+                optimizer.apply(gradients, variables)
+            else:
+                assert len(by_name) == len(variables)
+        assert_near(*results, 1e-5)
+        # The steps of the projections are the model's affair.
+        for mine, its in zip(own.projections, plain.projections, strict=True):
+            if mine is not None:
+                mine.assign(its)
+        assert_near(own_variables(own), own_variables(plain), 1e-5)
+    for mine, its in zip(
+        own.row_variables(), plain.row_variables(), strict=True
+    ):
+        assert_near(own.optimizer.slots(mine), optimizer.slots(its), 1e-5)
+    assert int(own.optimizer.iterations) == 2
+
+
+@pytest.mark.parametrize("labels", [np.full(9, -1), [0, 2, 4], [9, 20, 11]])
+def test_clusters_without_a_label(labels):
+    """They do not move, and neither does their state; the step counts."""
+    layer = make("narrow", optimizer=OPTIMIZERS["lazy_adam"](), ignore_class=-1)
+    tables = [
+        (v, *layer.optimizer.slots(v))
+        for v in (layer.head_kernel, *layer.tail_kernels)
+    ]
+    before = [[v.numpy() for v in table] for table in tables]
+    layer(make_inputs(len(labels)), np.array(labels), training=True)
+    after = [[v.numpy() for v in table] for table in tables]
+    moved = [
+        not np.array_equal(new[0], old[0])
+        for new, old in zip(after, before, strict=True)
+    ]
+    is_class = np.array(labels) >= 0
+    tails = {j for j in np.searchsorted([5, 9, 21], labels, "right") if j}
+    assert moved == [is_class.any(), *(j in tails for j in (1, 2, 3))]
+    for has_moved, new, old in zip(moved, after, before, strict=True):
+        if not has_moved:
+            assert_same(new, old)
+    assert int(layer.optimizer.iterations) == 1
+
+
+def changed(labels, place, label):
+    labels = labels.copy()
+    labels[place] = label
+    return labels
+
+
+@pytest.mark.parametrize("kind", ["eager", "function", "fit"])
+@pytest.mark.parametrize("label", [-1, 40, 2**40])
+def test_a_bad_label_moves_nothing(label, kind):
+    """Of no cluster, although the others' labels are right."""
+    layer = make(optimizer=OPTIMIZERS["lazy_adam"]())
+    x, labels = make_inputs(31), np.arange(31)
+    model = keras.Sequential([keras.Input([12]), layer])
+    model.compile("sgd", loss=layer.loss)
+    call = {
+        "eager": functools.partial(layer, training=True),
+        "function": tf.function(functools.partial(layer, training=True)),
+        "fit": functools.partial(model.fit, shuffle=False, verbose=0),
+    }[kind]
+    before = head_state(model)
+    message = rf"labels must be in \[0, 40\)(.|\n)*17(.|\n)*{label}\D"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        call(x, changed(labels, 17, label))
+    assert_same(head_state(model), before)
+    call(x, labels)
+    assert np.any(head_state(model)[0] != before[0])
+
+
+def test_a_wrong_number_of_labels_moves_nothing():
+    """Known when the function runs, and not before."""
+    layer = make(optimizer="adagrad")
+    step = tf.function(
+        functools.partial(layer, training=True),
+        input_signature=[
+            tf.TensorSpec([None, 12]),
+            tf.TensorSpec([None], tf.int64),
+        ],
+    )
+    x, labels = make_inputs(31), np.arange(31)
+    before = [v.numpy() for v in layer.variables]
+    for wrong in (labels[:30], np.arange(32)):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="labels must have the shape"
+        ):
+            step(x, wrong)
+        assert_same([v.numpy() for v in layer.variables], before)
+    step(x, labels)
+    assert int(layer.optimizer.iterations) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_variables_are_not_the_models(form):
+    """Its optimizer keeps nothing of their size, but has the projections."""
+    model = make_model(form, "lazy_adam")
+    head = head_of(model)
+    assert [v.shape for v in head.trainable_weights] == [(6, 4), (6, 2)]
+    fit(model, arguments(form, *make_data()), epochs=1)
+    rows = [v.shape for v in head.row_variables()]
+    assert len(rows) == 6
+    assert not {v.shape for v in model.optimizer.variables} & set(rows)
+    assert {v.shape for v in head.optimizer.variables} > set(rows)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_evaluate_and_a_frozen_head_change_nothing(form):
+    data = arguments(form, *make_data())
+    model = make_model(form, "lazy_adam")
+    fit(model, data, epochs=1)
+    before = head_state(model)
+    model.evaluate(**data, verbose=0)
+    model.predict(data["x"], verbose=0)
+    assert_same(head_state(model), before)
+    head_of(model).trainable = False
+    model.compile(optimizers.SGD(0.3), loss=model.loss)
+    fit(model, data)
+    assert_same(head_state(model), before)
+    head_of(model).trainable = True
+    model.compile(optimizers.SGD(0.3), loss=model.loss)
+    fit(model, data)
+    assert all(map(np.any, map(np.not_equal, head_state(model), before)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "compiling", [{"run_eagerly": True}, {"steps_per_execution": 2}]
+)
+def test_ways_to_run(compiling, form):
+    data = arguments(form, *make_data())
+    models = same_start(make_model(form), make_model(form, compiling=compiling))
+    fit(models[0], data), fit(models[1], data)
+    assert_near(*map(weights, models), 1e-5)
+
+
+def test_seed():
+    """The numbers that bfloat16 rows are rounded by follow from it."""
+
+    def run(seed):
+        layer = make(
+            "permuted",
+            dtype="bfloat16",
+            optimizer=optimizers.SGD(2.0**-7),
+            seed=seed,
+        )
+        for _ in range(3):
+            layer(make_inputs(40), np.arange(40), training=True)
+        return [v.numpy().astype("f4") for v in layer.row_variables()]
+
+    assert_same(run(0), run(0))
+    changes = map(np.any, map(np.not_equal, run(0), run(3)))
+    assert sum(changes) >= 4
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "optimizer, match",
+    [
+        (lambda: keras.optimizers.SGD(0.1, clipnorm=1), "where clipnorm of"),
+        (lambda: keras.optimizers.AdamW(0.1), "exclude_from_weight_decay"),
+        (
+            lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
+            "LossScaleOptimizer",
+        ),
+        (
+            lambda: optimizers.SGD(0.1, gradient_accumulation_steps=2),
+            "gradient_accumulation_steps",
+        ),
+    ],
+    ids=["clipnorm", "weight_decay", "loss_scale", "accumulation"],
+)
+def test_optimizers_of_the_model(optimizer, match, form):
+    """Those that do more than a step per batch by the loss as it is."""
+    model = make_model(form, optimizer=optimizer())
+    before = head_state(model)
+    with pytest.raises(ValueError, match=match):
+        fit(model, arguments(form, *make_data()))
+    assert_same(head_state(model), before)
+
+
+def test_weight_decay_of_the_projections_alone():
+    """Rows are named as those that do not decay."""
+    optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.1)
+    model = make_model("compile", "sgd", optimizer=optimizer)
+    head = head_of(model)
+    optimizer.exclude_from_weight_decay(head.non_trainable_variables)
+    losses = fit(model, arguments("compile", *make_data()))
+    assert losses[1] < losses[0]
+
+
+def test_bad_arguments():
+    """Of the layer: what is no optimizer, or does what is not possible."""
+    for wrong, error in {
+        "adamw": ValueError,
+        keras.optimizers.SGD(0.1): TypeError,
+        optimizers.SGD(0.1, momentum=0.9): ValueError,
+    }.items():
+        with pytest.raises(error, match="optimizer"):
+            make_adaptive(optimizer=wrong)
+    with pytest.raises(ValueError, match="kernel_regularizer is not possible"):
+        make_adaptive(optimizer="sgd", kernel_regularizer="l2")
+    one, other = (
+        AdaptiveSoftmax(40, [5], counts=COUNTS, optimizer=shared)
+        for shared in [optimizers.Adagrad(0.1)] * 2
+    )
+    x, labels = np.ones([3, WIDTH], "f4"), np.arange(3)
+    one(x, labels, training=True)
+    with pytest.raises(ValueError):
+        other(x, labels, training=True)
+
+
+def test_a_gradient_of_log_probs():
+    """It would train the projections and the body alone, without a word."""
+    layer = make(optimizer="sgd")
+    x = tf.constant(make_inputs(3))
+
+    def gradient():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            log_probs = layer.log_probs(x)
+        return tape.gradient(log_probs, x)
+
+    for run in (gradient, tf.function(gradient, autograph=False)):
+        with pytest.raises(LookupError, match="would not train the layer"):
+            run()
+    layer.trainable = False
+    assert gradient().shape == x.shape

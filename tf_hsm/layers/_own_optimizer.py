@@ -1,0 +1,147 @@
+"""The optimizer of a head's own, which trains its rows in place."""
+
+import operator
+
+import keras
+import tensorflow as tf
+
+from tf_hsm.ops.part_steps import PartSteps
+from tf_hsm.optimizers import in_place
+from tf_hsm.runtime import gradients, private_keras
+
+
+class OwnOptimizer:
+    """To be named before `RowOptions` among the bases of a head.
+
+    A subclass has `row_variables()`, which that optimizer trains and no other:
+    they are made with `trainable=False` if there is one. When they are made,
+    `build` calls `build_optimizer`.
+
+    Args:
+      *args: of `RowOptions`.
+      optimizer: None; or one that `tf_hsm.optimizers` says can step in place,
+        or its name there.
+      stochastic_rounding: see `tf_hsm.hierarchical_softmax_train_step`.
+      seed: likewise.
+      **kwargs: of `RowOptions`.
+
+    Raises:
+      TypeError: `optimizer` is not of `tf_hsm.optimizers`.
+      ValueError: it does what is not possible in place, or there is a
+        regularizer or a constraint beside it.
+    """
+
+    def __init__(
+        self,
+        *args,
+        optimizer=None,
+        stochastic_rounding=None,
+        seed=0,
+        **kwargs,
+    ):
+        """See the class."""
+        super().__init__(*args, **kwargs)
+        self.optimizer = optimizer and in_place.get(optimizer)
+        if self.optimizer is not None:
+            self.check_no_row_options()
+        self.stochastic_rounding = stochastic_rounding
+        self.seed = operator.index(seed)
+
+    def build_optimizer(self):
+        """Makes the optimizer's state, if there is one."""
+        # On placeholders, variables are made once the layer is.
+        if self.optimizer is not None and not private_keras.in_symbolic_scope():
+            self.optimizer.build(self.row_variables())
+
+    def steps_in_loss_alone(self):
+        """Whether the layer has an optimizer of its own, which trains it."""
+        return self.optimizer is not None and self.trainable
+
+    def updates_itself(self, training):
+        """Whether a call makes a step of the layer's own optimizer."""
+        updates = bool(training) and self.optimizer is not None
+        if updates:
+            _check_fit(self)
+            if not self.optimizer.built:
+                with tf.init_scope():
+                    self.optimizer.build(self.row_variables())
+        return updates
+
+    def part_steps(self):
+        """The `PartSteps` of the next step."""
+        return PartSteps(self.optimizer, self.stochastic_rounding, self.seed)
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "optimizer": self.optimizer
+            and keras.optimizers.serialize(self.optimizer),
+            "stochastic_rounding": self.stochastic_rounding,
+            "seed": self.seed,
+        }
+
+
+def without_gradient(layer, values, name, instead=""):
+    """Returns what a head's method of this name found.
+
+    A gradient of it is refused where it would train the body alone.
+
+    Args:
+      layer: the head.
+      values: a tensor.
+      name: what the values are.
+      instead: what else the user can do, for the error.
+    """
+    if not layer.steps_in_loss_alone():
+        return values
+    return gradients.refused(
+        values,
+        f"{layer.name}: a gradient of {name} would not train the layer, whose "
+        f"own optimizer makes its steps in its own loss; {instead}leave out "
+        "the layer's optimizer, or set trainable=False for the gradient of "
+        "the inputs alone",
+    )
+
+
+def _check_fit(layer):
+    """Refuses what would train the layer and the model differently."""
+    if not layer.trainable:
+        return
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if replicas > 1:
+        raise ValueError(
+            f"{layer.name}: its own optimizer updates one copy of the weights, "
+            f"but there are {replicas} replicas; leave out the layer's "
+            "optimizer"
+        )
+    optimizer = private_keras.optimizer_of_model(layer)
+    for name in (
+        "gradient_accumulation_steps",
+        "loss_scale_factor",
+        "clipnorm",
+        "global_clipnorm",
+        "clipvalue",
+        "use_ema",
+    ):
+        if getattr(optimizer, name, None):
+            raise ValueError(
+                f"{layer.name}: its own optimizer makes its steps in place, "
+                f"where {name} of the model's optimizer has no effect; leave "
+                "that out, or the layer's optimizer"
+            )
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise ValueError(
+            f"{layer.name}: its own optimizer takes the loss as it is, but the "
+            "model's is a LossScaleOptimizer; compile with auto_scale_loss="
+            "False, or leave out the layer's optimizer"
+        )
+    variables = layer.row_variables()
+    if optimizer is not None and private_keras.decays(optimizer, variables):
+        raise ValueError(
+            f"{layer.name}: its own optimizer makes its steps in place, where "
+            "weight_decay of the model's optimizer has no effect; say that "
+            "it is not meant by optimizer.exclude_from_weight_decay("
+            f"{layer.name}.non_trainable_variables) before compile, or leave "
+            "it out"
+        )

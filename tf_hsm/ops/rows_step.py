@@ -1,0 +1,47 @@
+"""Rows of a table, whose gradient is a step in place."""
+
+import tensorflow as tf
+
+from tf_hsm.ops.in_place_step import variable_named
+from tf_hsm.optimizers import in_place
+from tf_hsm.runtime import private_tensorflow
+
+
+def gather_to_step(table, rows, optimizer, rule):
+    """Looks up rows of a table that an optimizer trains in place.
+
+    The step is made in the backward pass: when a tape, or whoever asks for
+    gradients, has that of the rows. Those of repeated rows are summed first.
+    The table itself has no gradient.
+
+    Args:
+      table: a variable `[count, width]` on a CPU.
+      rows: `[B]` int64, each in `[0, count)`.
+      optimizer: one that can step in place, built with the table.
+      rule: of the step; see `in_place_step.rule_of`.
+
+    Returns:
+      `[B, width]`.
+
+    Raises:
+      ValueError: the table is not on a CPU.
+    """
+    variable = variable_named("table", table)
+    if not in_place.can_step_on_rows(optimizer, table):
+        raise ValueError(
+            "the embedding can step in place on a CPU only, but its rows are "
+            f"on {variable.device or 'no known device'}; leave out the "
+            "optimizer of the layer"
+        )
+
+    @tf.custom_gradient
+    def gathered(handle):
+        del handle  # For the tape alone.
+
+        def step(grads):
+            gradient = tf.IndexedSlices(grads, rows)
+            in_place.step_on_rows(optimizer, table, gradient, rule)
+
+        return tf.gather(variable, rows), step
+
+    return gathered(private_tensorflow.watched_handle(variable))
