@@ -1,13 +1,11 @@
 """The probabilistic label tree as a Keras layer."""
 
-import operator
-
 import keras
 import tensorflow as tf
 
-from tf_hsm.layers import hierarchical_softmax
 from tf_hsm.layers._head_answer import in_functional_models
 from tf_hsm.layers._head_layer import HeadLayer
+from tf_hsm.layers._own_optimizer import OwnOptimizer
 from tf_hsm.layers._row_variables import RowVariables
 from tf_hsm.ops.label_tree import (
     label_tree_log_prob,
@@ -15,13 +13,12 @@ from tf_hsm.ops.label_tree import (
     label_tree_top_k,
     label_tree_train_step,
 )
-from tf_hsm.optimizers import in_place
-from tf_hsm.runtime import label_sets, private_keras
+from tf_hsm.runtime import label_sets
 from tf_hsm.tree import Tree
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class LabelTree(HeadLayer):
+class LabelTree(OwnOptimizer, HeadLayer):
     """Probabilities of many labels, any number of which may be right.
 
     Each node of the tree has a sigmoid: how probable it is that a label is at
@@ -76,16 +73,20 @@ class LabelTree(HeadLayer):
         **kwargs,
     ):
         """See the class."""
-        super().__init__(ignore_class, several_labels=True, **kwargs)
+        super().__init__(
+            ignore_class,
+            several_labels=True,
+            optimizer=optimizer,
+            stochastic_rounding=stochastic_rounding,
+            seed=seed,
+            **kwargs,
+        )
         if not isinstance(tree, Tree):
             raise TypeError(
                 f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
             )
         self.tree = tree
         self.use_bias = use_bias
-        self.optimizer = optimizer and in_place.get(optimizer)
-        self.stochastic_rounding = stochastic_rounding
-        self.seed = operator.index(seed)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.kernel = self.bias = None
@@ -100,23 +101,11 @@ class LabelTree(HeadLayer):
         del labels_shape
         width = self.width_of(inputs_shape)
         self.kernel, self.bias = RowVariables(self, width, None).whole()
-        # On placeholders, variables are made once the layer is.
-        if self.optimizer is not None and not private_keras.in_symbolic_scope():
-            self.optimizer.build(self.row_variables())
+        self.build_optimizer()
 
     def row_variables(self):
         """Returns the weights and, if there are any, the biases."""
         return [v for v in (self.kernel, self.bias) if v is not None]
-
-    def updates_itself(self, training):
-        """Whether a call makes a step of the layer's own optimizer."""
-        updates = bool(training) and self.optimizer is not None
-        if updates:
-            hierarchical_softmax._check_fit(self)
-            if not self.optimizer.built:
-                with tf.init_scope():
-                    self.optimizer.build(self.row_variables())
-        return updates
 
     def label_losses(self, labels, inputs, inputs_mask=None, reduction=None):
         """Returns the loss per input, in nats, and which inputs count.
@@ -193,10 +182,6 @@ class LabelTree(HeadLayer):
             **super().get_config(),
             "tree": self.tree.get_config(),
             "use_bias": self.use_bias,
-            "optimizer": self.optimizer
-            and keras.optimizers.serialize(self.optimizer),
-            "stochastic_rounding": self.stochastic_rounding,
-            "seed": self.seed,
             "kernel_initializer": keras.initializers.serialize(
                 self.kernel_initializer
             ),
