@@ -75,7 +75,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
         kept_rows.copy(old, new, rows, lambda rows, mean=mean: mean)
     for old, new in zip(model.variables, grown.variables, strict=True):
         if id(old) not in kept:
-            new.assign(old)
+            new.assign(old.value)
     # A class with a `compile` of its own is not compiled here; Keras says so.
     old, new = (getattr(x, "optimizer", None) for x in (model, grown))
     if old is not None and old.built and new is not None:

@@ -147,7 +147,9 @@ def test_new_rows_take_at_most_their_share(name, how, with_counts):
     counts = counts_of(new) if with_counts else None
     grown = head.grow(new, counts)
     rows = new.map_rows(head.tree)
-    shares = np.exp(new.log_prior(np.ones(new.num_classes) if counts is None else counts))
+    shares = np.exp(
+        new.log_prior(np.ones(new.num_classes) if counts is None else counts)
+    )
     x = np.concatenate([np.zeros([1, WIDTH], "f4"), inputs()])
     kernel, bias = (w.astype(float) for w in grown.get_weights())
     logits = x @ kernel.T + bias

@@ -13,7 +13,7 @@ from tests.support.tree_reference import (
     random_parents,
     to_nested,
 )
-from tests.support.trees import CATALOGUE, DEEP
+from tests.support.trees import CATALOGUE
 from tf_hsm.tree import Tree, new_classes
 
 build = {name: make() for name, make in CATALOGUE.items()}.get
@@ -44,7 +44,7 @@ def test_near_classes(name):
     near = np.random.default_rng(0).integers(tree.num_classes, size=5)
     grown = tree.grow(5, near=near)
     nested = nested_of(tree)
-    for c, old in enumerate(near, tree.num_classes):
+    for c, old in enumerate(near.tolist(), tree.num_classes):
         next(x for x in lists_of(nested) if old in x).append(c)
     check(grown, nested)
     assert tree.grow(np.int64(5), near=near.tolist()) == grown
@@ -223,7 +223,12 @@ def test_rebalance_keeps_names():
         [("pet", "cat"), ("pet", "dog"), ("tree", "oak"), ("tree", "elm")]
     )
     better, rows = tree.rebalance({"cat": 5, "dog": 5, "elm": 9, "oak": 8})
-    assert better.class_of(["cat", "dog", "oak", "elm"]).tolist() == [0, 1, 2, 3]
+    assert better.class_of(["cat", "dog", "oak", "elm"]).tolist() == [
+        0,
+        1,
+        2,
+        3,
+    ]
     # Both are binary trees in which cat and dog, and oak and elm, are together.
     assert sorted(better.names) == sorted(tree.names)
     assert better.path_names(0) == ["pet", "cat"]
@@ -363,8 +368,8 @@ def test_hostile_growth(arguments, message):
             "3 classes, fewer than the 4",
         ),
         (
-            lambda: Tree.from_counts({"the": 2, "dog": 1}).grow(2).map_rows(
-                NAMED
+            lambda: (
+                Tree.from_counts({"the": 2, "dog": 1}).grow(2).map_rows(NAMED)
             ),
             ValueError,
             "class 1 is named 'dog', but was 'of'",

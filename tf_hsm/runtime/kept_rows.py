@@ -63,6 +63,6 @@ def copy_optimizer(source, target, kept):
                 "compile the model with another optimizer, and grow it then"
             )
         if rows is None:
-            other.assign(one)
+            other.assign(one.value)
         else:
             copy(one, other, rows)

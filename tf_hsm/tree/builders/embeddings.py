@@ -112,7 +112,9 @@ def check_vectors(vectors, name="vectors"):
     try:
         vectors = np.asarray(vectors)
     except ValueError as error:
-        raise ValueError(f"{name} must be an array [N, D] of numbers") from error
+        raise ValueError(
+            f"{name} must be an array [N, D] of numbers"
+        ) from error
     if vectors.ndim != 2:
         raise ValueError(
             f"{name} must have rank 2, [N, D]; the shape is "
