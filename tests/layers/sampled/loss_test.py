@@ -244,7 +244,7 @@ def test_hostile_calls():
             head(inputs, labels + 0.5, training=training)
     with pytest.raises(ValueError, match=r"inputs, of shape .* 5 as the last"):
         head(np.zeros([BATCH, 4], "f4"), labels, training=True)
-    with pytest.raises(TypeError, match="inputs must be floats.* string"):
+    with pytest.raises(TypeError, match=r"inputs must be floats.* string"):
         head(np.full([BATCH, WIDTH], "a"), labels, training=True)
     losses = head(np.full([BATCH, WIDTH], np.nan), labels, training=True)
     assert np.all(np.isnan(losses))

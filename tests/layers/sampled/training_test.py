@@ -138,7 +138,7 @@ def test_nothing_has_the_size_of_the_kernel(policy):
     kinds = sorted({op.type for op in handle.consumers()})
     assert kinds == ["ResourceGather", "ResourceTfHsmSparseUpdate"]
     for op in graph.get_operations():
-        if op.type != "Placeholder":  # the tables of the draws
+        if op.type not in ("Placeholder", "Const"):  # the tables of the draws
             for tensor in op.outputs:
                 assert list(tensor.shape[:1]) != [NUM_CLASSES], op.name
 
