@@ -56,8 +56,8 @@ def estimate(
         or "embedding:300"; or None, for a head alone. A Keras model may contain
         its head.
       head: a `tf_hsm.Tree`; a Keras layer (`HierarchicalSoftmax`,
-        `AdaptiveSoftmax`, `SampledSoftmax`, `Dense`); what `estimate.head` returns; or, together
-        with `classes`, one of "hierarchical" (a two-level tree), "adaptive",
+        `AdaptiveSoftmax`, `SampledSoftmax`, `Dense`); what `estimate.head`
+        returns; or, together with `classes`, one of "hierarchical" (a two-level tree), "adaptive",
         "full", "sampled", "gather", "embedding_lookup" and "map_fn". Several of
         them in a list are compared. None: "hierarchical" where `classes` is
         given; else `body` has its head, or there is none.

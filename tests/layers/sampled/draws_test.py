@@ -19,10 +19,12 @@ def make(sampler="log_uniform", num_classes=17, num_sampled=5, power=0.75):
 def law_of(sampler, num_classes, power=0.75):
     """A probability for each class, written out."""
     classes = np.arange(num_classes)
+    counts = np.resize(COUNTS, num_classes)
+    counts = np.maximum(counts, 0.5 * counts[counts > 0].min())
     law = {
         "uniform": np.ones(num_classes),
         "log_uniform": np.log((classes + 2) / (classes + 1)),
-        "counts": np.maximum(np.resize(COUNTS, num_classes), 0.5) ** power,
+        "counts": counts**power,
     }[sampler]
     return law / law.sum()
 
@@ -47,7 +49,8 @@ def drawn(sampler, steps, seed=1):
     @tf.function
     def draw():
         return tf.map_fn(
-            lambda step: sampler.draw(seed, step), tf.range(steps, dtype="int64")
+            lambda step: sampler.draw(seed, step),
+            tf.range(steps, dtype="int64"),
         )
 
     return draw().numpy()
@@ -70,11 +73,9 @@ def test_expected_counts(sampler, num_classes):
 
 def cells(sampler):
     """`[S, N]`: how probable each class is in each unit of the interval."""
-    expected = expected_counts(
-        law_of(sampler.sampler, sampler.num_classes, sampler.power),
-        sampler.num_sampled,
-    )
-    order = np.argsort(-expected, kind="stable")
+    law = law_of(sampler.sampler, sampler.num_classes, sampler.power)
+    expected = expected_counts(law, sampler.num_sampled)
+    order = np.argsort(-law, kind="stable")
     ends = np.cumsum(expected[order])
     begins = ends - expected[order]
     units = np.arange(sampler.num_sampled)[:, np.newaxis]

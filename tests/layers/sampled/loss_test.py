@@ -181,12 +181,12 @@ def test_the_sum_of_exponentials_is_unbiased():
     kernel, bias, _ = (np.float64(x) for x in head.get_weights())
     inputs, _ = make_data()
     exponentials = np.exp(np.float64(inputs) @ kernel.T + bias)
-    estimates = []
-    for step in range(2_000):
-        sampled = head._draws.draw(5, step).numpy()
-        weights = 1 / head._draws.expected_counts[sampled]
-        estimates.append(exponentials[:, sampled] @ weights)
-    mean, deviation = np.mean(estimates, 0), np.std(estimates, 0)
+    steps = tf.range(2_000, dtype="int64")
+    draw = tf.function(lambda step: head._draws.draw(5, step))
+    sampled = tf.map_fn(draw, steps).numpy()
+    weighted = exponentials / head._draws.expected_counts
+    estimates = weighted[:, sampled].sum(-1)
+    mean, deviation = np.mean(estimates, 1), np.std(estimates, 1)
     error = np.abs(mean - exponentials.sum(1)) / (deviation / np.sqrt(2_000))
     assert error.max() < 4
 
@@ -229,7 +229,7 @@ def test_hostile_calls():
     inputs, labels = make_data()
     for wrong in (-1, N, 2**62):
         labels[4] = wrong
-        message = rf"labels must be in \[0, 37\).*\[4\].*\[{wrong}\]"
+        message = rf"labels must be in \[0, 37\); the first[^\n]*\n4\n{wrong}"
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             head(inputs, labels, training=True)
         with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
@@ -244,7 +244,7 @@ def test_hostile_calls():
             head(inputs, labels + 0.5, training=training)
     with pytest.raises(ValueError, match=r"inputs, of shape .* 5 as the last"):
         head(np.zeros([BATCH, 4], "f4"), labels, training=True)
-    with pytest.raises(TypeError, match="inputs must be floats.* string"):
+    with pytest.raises(TypeError, match=r"inputs must be floats.* string"):
         head(np.full([BATCH, WIDTH], "a"), labels, training=True)
     losses = head(np.full([BATCH, WIDTH], np.nan), labels, training=True)
     assert np.all(np.isnan(losses))

@@ -79,7 +79,7 @@ def test_both_forms_train_alike(ignore_class):
     assert history["loss"][0] < 0.95 * loss
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
 def test_it_learns(optimizer):
     tokens, labels = make_data()
     model = model_of(optimizer=OPTIMIZERS[optimizer](), mask_zero=False)
@@ -89,10 +89,16 @@ def test_it_learns(optimizer):
     assert model.evaluate(tokens, labels, verbose=0)[1] < 0.3 * before
 
 
-@pytest.mark.parametrize("form", [compile_form, endpoint_form])
-@pytest.mark.parametrize("way", ["keras", "checkpoint"])
-@pytest.mark.parametrize("optimizer", ["lazy_adam", "rowwise_adagrad"])
-def test_resumed_training_has_the_same_bits(form, way, optimizer, tmp_path):
+@pytest.mark.parametrize(
+    ("way", "form", "optimizer"),
+    [
+        ("keras", compile_form, "lazy_adam"),
+        ("keras", endpoint_form, "rowwise_adagrad"),
+        ("checkpoint", compile_form, "rowwise_adagrad"),
+        ("checkpoint", endpoint_form, "lazy_adam"),
+    ],
+)
+def test_resumed_training_has_the_same_bits(way, form, optimizer, tmp_path):
     """The draws go on from where they were, and so does all else."""
     data = arguments(form, *make_data())
     whole = model_of(form, optimizer=OPTIMIZERS[optimizer]())
@@ -106,7 +112,6 @@ def test_resumed_training_has_the_same_bits(form, way, optimizer, tmp_path):
     if way == "keras":
         resumed = keras.models.load_model(tmp_path / "model.keras")
     else:
-        keras.utils.clear_session()
         resumed = model_of(form, optimizer=OPTIMIZERS[optimizer]())
         resumed.optimizer.build(resumed.trainable_variables)
         restored = tf.train.Checkpoint(
@@ -124,15 +129,18 @@ def test_resumed_training_has_the_same_bits(form, way, optimizer, tmp_path):
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_nothing_has_the_size_of_the_kernel(policy):
     """Rows are gathered and updated; no tensor has all of them."""
-    model = model_of(optimizer=optimizers.SGD(0.5), dtype=policy)
-    graph = train_graph(model, *make_data())
-    kernel = head_of(model).kernel.value
+    head = sampled_head(dtype=policy)
+    model = keras.Sequential([keras.Input([WIDTH]), head])
+    model.compile(optimizers.SGD(0.5), head.loss)
+    graph = train_graph(model, np.zeros([8, WIDTH], "f4"), np.arange(8))
+    kernel = head.kernel.value
     handle = next(i for outer, i in graph.captures if outer is kernel.handle)
     kinds = sorted({op.type for op in handle.consumers()})
     assert kinds == ["ResourceGather", "ResourceTfHsmSparseUpdate"]
     for op in graph.get_operations():
-        for tensor in op.outputs:
-            assert tensor.shape.rank != 2 or tensor.shape[0] != NUM_CLASSES
+        if op.type not in ("Placeholder", "Const"):  # the tables of the draws
+            for tensor in op.outputs:
+                assert list(tensor.shape[:1]) != [NUM_CLASSES], op.name
 
 
 @pytest.mark.parametrize("form", [compile_form, endpoint_form])
@@ -169,8 +177,9 @@ def test_a_frozen_head():
     model = model_of(trainable=False)
     head = head_of(model)
     kernel, bias, _ = head.get_weights()
-    losses = train(model, tokens, labels)
-    assert losses[1] < losses[0]
+    before = model.evaluate(tokens, labels, verbose=0)[0]
+    train(model, tokens, labels)
+    assert model.evaluate(tokens, labels, verbose=0)[0] < before
     assert_same(head.get_weights(), [kernel, bias, 6])
 
 
@@ -188,7 +197,9 @@ def test_penalties_of_touched_rows():
     kernel, bias, _ = head.get_weights()
 
     def penalty(rows):
-        return 0.03 * np.sum(kernel[rows] ** 2) + 0.02 * np.abs(bias[rows]).sum()
+        return (
+            0.03 * np.sum(kernel[rows] ** 2) + 0.02 * np.abs(bias[rows]).sum()
+        )
 
     rows = np.union1d([4, 11, 29], head._draws.draw(3, 0))
     assert rows.size < NUM_CLASSES
