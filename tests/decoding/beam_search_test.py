@@ -152,7 +152,7 @@ def test_scores_again():
 def test_the_state_may_be_nothing():
     """A model of the last class alone, and a batch that `start` makes."""
     head = make_head(Tree.two_level(9))
-    table = tf.constant(np.random.default_rng(0).normal(size=[9, 5]), "f4")
+    table = tf.constant(np.random.default_rng(0).normal(size=[9, 5]), "float32")
 
     def step(classes, state):
         assert state == ()
@@ -282,7 +282,7 @@ class Counted:
         self.use_bounds = True
 
     def top_k(self, inputs, k, bounds):
-        self.wanted.append(int(tf.reduce_sum(tf.cast(bounds < np.inf, "i4"))))
+        self.wanted.append(int(tf.reduce_sum(tf.cast(bounds < np.inf, tf.int32))))
         if not self.use_bounds:
             bounds = None
         return self._head.top_k(inputs, k, bounds=bounds)

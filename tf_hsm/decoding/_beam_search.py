@@ -1,6 +1,5 @@
 """The most probable sequences, by beam search."""
 
-import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
@@ -83,7 +82,7 @@ def beam_search(
             log_probs = tf.cast(found.log_probs, tf.float64)
             is_out = rules.is_out(found.classes, length)
             is_out |= tf.math.is_nan(log_probs)
-            return tf.where(is_out, -np.inf, log_probs), found.classes
+            return tf.where(is_out, _sequences.NEVER, log_probs), found.classes
 
         classes = tf.reshape(hypotheses.last, [-1])
         hidden, state = _sequences.read(step, classes, state)

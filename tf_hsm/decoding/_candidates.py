@@ -8,8 +8,9 @@ among the best, and one for all others, which opens no group of the tree in
 which no class could pass its bound.
 """
 
-import numpy as np
 import tensorflow as tf
+
+from tf_hsm.decoding._sequences import NEVER
 
 # Of a bound, relative to what it is the difference of: what is rounded away in
 # sums of float32 must not leave a candidate out.
@@ -38,14 +39,14 @@ def find(best, hidden, live, ended, penalty):
     first = tf.argmax(live, 1)
     largest = tf.reduce_max(live, 1)
     log_probs, classes = best(
-        tf.gather(hidden, first, batch_dims=1), _bounds(largest, -np.inf)
+        tf.gather(hidden, first, batch_dims=1), _bounds(largest, NEVER)
     )
     scores = (largest[:, tf.newaxis] + log_probs) / penalty
     known = tf.math.top_k(tf.concat([ended, scores], 1), width).values
     least = known[:, -1:] * penalty
     slack = _SLACK * (tf.abs(least) + tf.abs(live))
     is_first = tf.one_hot(first, width, True, False)
-    rest = tf.where(is_first, -np.inf, live)
+    rest = tf.where(is_first, NEVER, live)
     others = best(hidden, _bounds(rest, least - live - slack))
     is_first = is_first[..., tf.newaxis]
     log_probs = tf.where(is_first, log_probs[:, tf.newaxis], others[0])
@@ -55,4 +56,4 @@ def find(best, hidden, live, ended, penalty):
 
 def _bounds(live, bounds):
     """The bounds of hypotheses that go on; of others, one that nothing has."""
-    return tf.where(live > -np.inf, bounds, np.inf)
+    return tf.where(live > NEVER, bounds, -NEVER)

@@ -2,7 +2,6 @@
 
 import typing
 
-import numpy as np
 import tensorflow as tf
 
 from tf_hsm.decoding import _sequences
@@ -27,15 +26,15 @@ class Hypotheses(typing.NamedTuple):
 
     def of_live(self):
         """The log-probabilities of those that go on, else minus infinity."""
-        return tf.where(self.is_live, self.log_probs, -np.inf)
+        return tf.where(self.is_live, self.log_probs, _sequences.NEVER)
 
     def of_ended(self):
         """The log-probabilities of those that have ended."""
-        return tf.where(self.is_live, -np.inf, self.log_probs)
+        return tf.where(self.is_live, _sequences.NEVER, self.log_probs)
 
     def sequences(self, head):
         """Returns them as `Sequences`."""
-        exists = self.log_probs > -np.inf
+        exists = self.log_probs > _sequences.NEVER
         return _sequences.Sequences(
             tf.where(exists[..., tf.newaxis], self.classes, _sequences.NONE),
             _sequences.in_type_of(head, self.log_probs),
@@ -50,7 +49,7 @@ def empty(first, width, length):
     return Hypotheses(
         classes=_sequences.empty([tf.size(first), width], length),
         last=tf.repeat(first[:, tf.newaxis], width, 1),
-        log_probs=tf.where(is_first, np.float64(0), -np.inf),
+        log_probs=tf.where(is_first, tf.constant(0, tf.float64), _sequences.NEVER),
         lengths=tf.zeros_like(is_first, tf.int32),
         is_live=is_first,
     )
@@ -92,7 +91,7 @@ def best(hypotheses, log_probs, classes, length, rules):
         last=tf.maximum(last, 0),
         log_probs=log_probs,
         lengths=lengths + tf.cast(is_longer, tf.int32),
-        is_live=is_longer & (log_probs > -np.inf) & ~rules.ends(last),
+        is_live=is_longer & (log_probs > _sequences.NEVER) & ~rules.ends(last),
     )
     return chosen_ones, before
 

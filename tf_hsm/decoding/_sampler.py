@@ -95,7 +95,7 @@ class Sampler:
             last = tf.maximum(drawn, 0)
             log_probs = head.log_prob(last[:, tf.newaxis], hidden)[:, 0]
             log_probs = tf.where(
-                drawn < 0, np.nan, tf.cast(log_probs, tf.float64)
+                drawn < 0, np.float64("nan"), tf.cast(log_probs, tf.float64)
             )
             is_drawn = is_live & ~tf.math.is_nan(log_probs)
             sequences = _sequences.Sequences(

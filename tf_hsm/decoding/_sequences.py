@@ -10,6 +10,8 @@ from tf_hsm.runtime import arguments
 
 # What stands behind the end of a sequence.
 NONE = np.int64(-1)
+# The log-probability of what is no sequence, in the type of their sums.
+NEVER = np.float64(-np.inf)
 
 
 class Sequences(typing.NamedTuple):

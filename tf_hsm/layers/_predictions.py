@@ -40,7 +40,7 @@ class Predictions:
         See `tf_hsm.hierarchical_softmax_top_k`.
         """
         return self._built_head().top_k(
-            inputs, k, beam_width, return_pruned, bounds
+            inputs, k, beam_width, return_pruned, bounds=bounds
         )
 
     @in_functional_models

@@ -63,7 +63,7 @@ class WholeHead:
             self.weights, self.biases, classes, inputs, self.tree
         )
 
-    def top_k(self, inputs, k, beam_width, return_pruned, bounds):
+    def top_k(self, inputs, k, beam_width, return_pruned, **options):
         """The best classes."""
         return hierarchical_softmax_top_k(
             self.weights,
@@ -73,7 +73,7 @@ class WholeHead:
             k,
             beam_width,
             return_pruned,
-            bounds=bounds,
+            **options,
         )
 
     def best_class(self, inputs):
