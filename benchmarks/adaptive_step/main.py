@@ -32,9 +32,7 @@ def main(_):
     """Measures both steps, prints their table and writes the JSON file."""
     sizes = steps.Sizes(_CLASSES.value, _WIDTH.value, _BATCH.value)
     rule, threads = _OPTIMIZER.value, command.threads()
-    figures = command.Figures(
-        threads, sizes=sizes._asdict(), optimizer=rule
-    )
+    figures = command.Figures(threads, sizes=sizes._asdict(), optimizer=rule)
     found = machine.run_alone(
         steps.measure, sizes, rule, _REPETITIONS.value, threads
     )
@@ -45,9 +43,7 @@ def main(_):
         f"{'':<26}{'ms':>10}{'extra memory':>16}"
     )
     for name in (steps.IN_PLACE, steps.THEN_OPTIMIZER):
-        extra = machine.run_alone(
-            steps.extra_bytes, sizes, rule, threads, name
-        )
+        extra = machine.run_alone(steps.extra_bytes, sizes, rule, threads, name)
         figures.add("steps", {"step": name, "extra": extra, **found[name]})
         milliseconds = units.of_seconds(found[name]["ms"] / 1000)
         print(f"{name:<26}{milliseconds:>10}{units.of_bytes(extra):>16}")

@@ -97,7 +97,9 @@ def own_variables(layer):
     """What a file has of a layer: the same, whoever trains its variables."""
     store = {}
     layer.save_own_variables(store)
-    return {name: np.array(value) for name, value in store.items()}
+    return {
+        name: keras.ops.convert_to_numpy(value) for name, value in store.items()
+    }
 
 
 def layers_of(model):

@@ -75,9 +75,10 @@ def estimate(
       optimizer: of the model: a name such as "adam", a Keras optimizer or one
         of `tf_hsm.optimizers`; or None, which trains nothing.
       in_place: the rule by which a tree's head, or an adaptive one, updates
-        itself, in the pass that makes the losses: "sgd", "adagrad", "rowwise_adagrad" or "lazy_adam";
-        True for "rowwise_adagrad"; None or False: it has gradients, and the
-        optimizer of the model. For heads given by name or as a tree.
+        itself, in the pass that makes the losses: "sgd", "adagrad",
+        "rowwise_adagrad" or "lazy_adam"; True for "rowwise_adagrad"; None or
+        False: it has gradients, and the optimizer of the model. For heads given
+        by name or as a tree.
       corpus_tokens: labels in an epoch, or a text such as "100M".
       memory: bytes that there are, or a text such as "24GB"; None: those of the
         machine, if they are known.

@@ -136,9 +136,7 @@ class AdaptiveEmbedding:
             return tf.cast(look_up(self.head_kernel, ranks), dtype)
         within = ranks - self.cutoffs[number]
         class_rows = path_tensors(self.clusters.tail_trees[number]).class_rows
-        rows = look_up(
-            self.tail_kernels[number], tf.gather(class_rows, within)
-        )
+        rows = look_up(self.tail_kernels[number], tf.gather(class_rows, within))
         projection = self.projections[number]
         with tf.device(self.device_of(number)):
             rows = tf.cast(rows, dtype)

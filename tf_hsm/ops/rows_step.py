@@ -12,7 +12,7 @@ def gather_to_step(table, rows, optimizer, rule):
 
     The step is made in the backward pass: when a tape, or whoever asks for
     gradients, has that of the rows. Those of repeated rows are summed first.
-    The table itself has no gradient.
+    The gradient of the table itself has no rows: nothing is left to do.
 
     Args:
       table: a variable `[count, width]` on a CPU.
@@ -40,7 +40,15 @@ def gather_to_step(table, rows, optimizer, rule):
 
         def step(grads):
             gradient = tf.IndexedSlices(grads, rows)
-            in_place.step_on_rows(optimizer, table, gradient, rule)
+            made = in_place.step_on_rows(optimizer, table, gradient, rule)
+            # What TensorFlow makes of a function for a tape outside keeps the
+            # ops that a gradient depends on, and no others.
+            with tf.control_dependencies([] if made is None else [made]):
+                return tf.IndexedSlices(
+                    tf.zeros([0, *variable.shape[1:]], grads.dtype),
+                    tf.zeros([0], tf.int64),
+                    tf.constant(variable.shape.as_list(), tf.int64),
+                )
 
         return tf.gather(variable, rows), step
 

@@ -56,11 +56,14 @@ def update(variable, slots, gradient, rule):
       gradient: `tf.IndexedSlices` with values `[U, ...]`; rows may repeat.
       rule: a `Rule`.
 
+    Returns:
+      The operation; None in eager mode.
+
     Raises:
       tf.errors.InvalidArgumentError: shapes do not fit, or an index is outside
         [0, N); nothing is updated then.
     """
-    raw_ops.resource_tf_hsm_sparse_update(
+    return raw_ops.resource_tf_hsm_sparse_update(
         weights=variable.handle,
         slots=[slot.handle for slot in slots],
         indices=gradient.indices,

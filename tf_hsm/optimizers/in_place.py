@@ -89,9 +89,12 @@ def step_on_rows(optimizer, variable, gradient, rule):
       variable: `[N, ...]`.
       gradient: `tf.IndexedSlices`; rows may repeat.
       rule: of the step, as `rule_of` has returned it.
+
+    Returns:
+      The operation; None in eager mode.
     """
     variable, slots = _with_slots(optimizer, variable)
-    _sparse_update.update(variable, slots, gradient, rule)
+    return _sparse_update.update(variable, slots, gradient, rule)
 
 
 def _with_slots(optimizer, variable):

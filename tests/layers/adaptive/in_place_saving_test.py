@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from tests.support import in_place_models
 from tests.support.in_place_models import (
-    FORMS,
     arguments,
     fit,
     head_state,
@@ -29,12 +28,18 @@ make_model = functools.partial(in_place_models.make_model, make=make_adaptive)
 
 def everything(model):
     """All that training goes on from."""
-    variables = [*model.optimizer.variables, *weights(model)]
-    return [*head_state(model), *(np.array(v) for v in variables)]
+    state = [v.numpy() for v in model.optimizer.variables]
+    return [*head_state(model), *state, *weights(model)]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "rule, form",
+    [
+        ("sgd", "compile"),
+        ("rowwise_adagrad", "endpoint"),
+        ("lazy_adam", "compile"),
+    ],
+)
 def test_loaded_model_trains_on(rule, form, tmp_path):
     """To the same bits as without the interruption."""
     data = arguments(form, *make_data())
@@ -94,18 +99,17 @@ def test_weights_of_another_shape_are_refused():
     head = make_adaptive()
     head.build([None, 6])
     store = own_variables(head)
-    with pytest.raises(ValueError, match="8 matrices to load.* has 7"):
+    with pytest.raises(ValueError, match=r"8 matrices to load.* has 7"):
         head.load_own_variables({k: v for k, v in store.items() if k != "0"})
     store["1"] = store["1"][1:]
     with pytest.raises(ValueError, match=r"head_bias is of .*shape \(7,\)"):
         head.load_own_variables(store)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_clone(form):
+def test_clone():
     """A clone has a fresh optimizer of the same kind, for itself."""
-    data = arguments(form, *make_data())
-    model = make_model(form, "lazy_adam")
+    data = arguments("compile", *make_data())
+    model = make_model("compile", "lazy_adam")
     fit(model, data, epochs=1)
     clone = keras.models.clone_model(model)
     clone.compile(OPTIMIZERS["lazy_adam"](), loss=model.loss)
