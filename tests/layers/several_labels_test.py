@@ -220,5 +220,5 @@ def test_wrong_k():
     x, labels = make_data()
     with pytest.raises(ValueError, match="k = 0 is below 1"):
         PrecisionAtK(0)
-    with pytest.raises(ValueError, match="k = 31, but .* has 30 classes"):
+    with pytest.raises(ValueError, match=r"k = 31, but .* has 30 classes"):
         PrecisionAtK(31).update_state(padded(labels), make_head(TREE)(x))

@@ -29,7 +29,7 @@ def random_parameters(tree, dtype=np.float64, batch=9, seed=0):
 
 
 def random_labels(tree, batch=9, most=6, seed=0):
-    """Lists of labels, of different ones and of the same; the first is empty."""
+    """Lists of labels, some of them twice; the first is empty."""
     rng = np.random.default_rng(seed)
     return [
         rng.integers(tree.num_classes, size=min(i, most)).tolist()
@@ -98,9 +98,7 @@ def test_all_sets_of_labels():
         for chosen in itertools.product([0, 1], repeat=6)
     ]
     inputs = np.repeat(parameters[2], len(sets), 0)
-    losses = tf_hsm.label_tree_loss(
-        *parameters[:2], padded(sets), inputs, tree
-    )
+    losses = tf_hsm.label_tree_loss(*parameters[:2], padded(sets), inputs, tree)
     p = np.exp(-losses)
     np.testing.assert_allclose(p.sum(), 1, rtol=1e-12)
     log_prob = tf_hsm.label_tree_log_prob(
@@ -308,9 +306,7 @@ def test_forests_are_refused():
     forest = tf_hsm.Forest([0, 2, 5], [-1, -1], [0, 1, 2, 3, 4])
     weights, biases, inputs = random_parameters(tree, batch=1)
     with pytest.raises(tf.errors.InvalidArgumentError, match="has one root"):
-        tf_hsm.label_tree_loss(
-            weights[:5], biases[:5], [[1]], inputs, forest
-        )
+        tf_hsm.label_tree_loss(weights[:5], biases[:5], [[1]], inputs, forest)
 
 
 def test_gpu_is_refused(monkeypatch):
@@ -332,8 +328,6 @@ def test_no_gradient_of_predictions():
     inputs = tf.constant(inputs)
     with tf.GradientTape() as tape:
         tape.watch(inputs)
-        found = tf_hsm.label_tree_log_prob(
-            weights, biases, [[1]], inputs, tree
-        )
+        found = tf_hsm.label_tree_log_prob(weights, biases, [[1]], inputs, tree)
     with pytest.raises(LookupError):
         tape.gradient(found, inputs)

@@ -166,9 +166,7 @@ class HeadLayer(keras.layers.Layer):
 
     def _mean_losses(self, labels, inputs, inputs_mask, reduction):
         """`label_losses` of several labels for each input."""
-        labels = label_sets.read(
-            labels, inputs, self.ignore_class, inputs_mask
-        )
+        labels = label_sets.read(labels, inputs, self.ignore_class, inputs_mask)
         mask = tf.reduce_any(tf.not_equal(labels, label_sets.NONE), -1)
         shares = label_sets.shares(labels, self.loss_dtype)
         loss_weights = None
