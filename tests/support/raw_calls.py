@@ -13,6 +13,7 @@ from tests.support import forests
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import (
     child_tensors,
+    mask_tensors,
     path_tensors,
     tree_tensors,
 )
@@ -53,6 +54,9 @@ LISTS = (
     "root_groups",
     "root_log_probs",
     "bounds",
+    "row_spans",
+    "allowed_ranks",
+    "allowed_splits",
 )
 # Groups of 1, 2, few and many rows; even and ragged; one level and 30. The
 # last ones take the most time and come up the least.
@@ -110,6 +114,10 @@ def _tree(name):
             ("below", child_tensors),
             ("paths", path_tensors),
             ("all", tree_tensors),
+            ("mask", mask_tensors),
+            # Of labels that are rows.
+            ("paths of rows", functools.partial(path_tensors, nodes=True)),
+            ("all of rows", functools.partial(tree_tensors, nodes=True)),
         ]
     }
 
@@ -164,10 +172,11 @@ def valid_call(
         starts = normal(*batch, tree.num_roots, of=accumulator)
         is_given = tree.num_roots > 1 or rng.integers(2)
         add(root_log_probs=[starts] if is_given else [])
-        _add_inference(call, rng, tree, arrays["paths"], batch, accumulator)
+        _add_inference(call, rng, tree, arrays, batch, accumulator)
         return call
     integer = [np.int32, np.int64][rng.integers(2)]
-    add(labels=[rng.integers(tree.num_classes, size=batch).astype(integer)])
+    of_rows, size = _label_kind(rng, tree)
+    add(labels=[rng.integers(size, size=batch).astype(integer)])
     if rng.integers(3) == 0:
         call.attributes["ignore_classes"] = [-1, 2**40][: rng.integers(1, 3)]
         labels = call.arguments["labels"][0]
@@ -178,7 +187,7 @@ def valid_call(
         add(indices=[rng.integers(5, size=batch).astype(integer)])
     else:
         add(inputs=inputs)
-    add(**_each(arrays["all"]))
+    add(**_each(arrays["all" + of_rows]))
     if op == "loss":
         call.attributes["with_gradients"] = bool(rng.integers(2))
         call.attributes["Taccumulator"] = accumulator
@@ -208,7 +217,7 @@ def _each(arrays):
     return {name: [array] for name, array in arrays.items()}
 
 
-def _add_inference(call, rng, tree, paths, batch, accumulator):
+def _add_inference(call, rng, tree, arrays, batch, accumulator):
     def normal(*shape, of):
         return rng.normal(size=shape).astype(of)
 
@@ -238,6 +247,7 @@ def _add_inference(call, rng, tree, paths, batch, accumulator):
             k=scalar(up_to(min(tree.num_classes, 50))),
             beam_width=scalar(up_to(4) - 1),
             bounds=[normal(*batch, of=accumulator) - 4][: rng.integers(2)],
+            **_mask(rng, arrays["mask"]["row_spans"], tree, batch),
         )
     elif op == "sample":
         add(
@@ -251,9 +261,31 @@ def _add_inference(call, rng, tree, paths, batch, accumulator):
         shape = (*batch, int(rng.integers(4)))
         integer = [np.int32, np.int64][rng.integers(2)]
         least = -len(call.arguments["root_log_probs"])
-        classes = rng.integers(least, tree.num_classes, size=shape)
-        classes = classes.astype(integer)
-        add(**_each(paths), classes=[classes])
+        of_rows, size = _label_kind(rng, tree)
+        classes = rng.integers(least, size, size=shape).astype(integer)
+        add(**_each(arrays["paths" + of_rows]), classes=[classes])
+
+
+def _label_kind(rng, tree):
+    """Whether labels are rows, as names here say it; how many there are."""
+    if rng.integers(4):
+        return "", tree.num_classes
+    return " of rows", tree.num_rows
+
+
+def _mask(rng, row_spans, tree, batch):
+    """A mask of one list for all examples, or of one for each; or none."""
+    given = rng.integers(2)
+    lists = [1, int(np.prod(batch))][rng.integers(2)]
+    counts = rng.integers(6, size=lists)
+    ranks = [np.sort(rng.integers(tree.num_classes, size=n)) for n in counts]
+    ranks = np.concatenate([np.zeros(0, np.int64), *ranks])
+    splits = np.concatenate([[0], np.cumsum(counts)])
+    return {
+        "row_spans": [row_spans][:given],
+        "allowed_ranks": [ranks][:given],
+        "allowed_splits": [splits.astype(np.int64)][:given],
+    }
 
 
 def _slots(rng, rule, parameter, row_wise=True):

@@ -32,20 +32,43 @@ class Predictions:
         )
 
     @in_functional_models
-    def log_prob(self, classes, inputs):
+    def log_prob(
+        self, classes, inputs, nodes=False, allowed=None, renormalize=False
+    ):
         """Log-probabilities of given classes `[..., C]`, in nats.
 
         See `tf_hsm.hierarchical_softmax_log_prob`.
         """
-        return self._built_head().log_prob(classes, inputs)
+        return self._built_head().log_prob(
+            classes,
+            inputs,
+            nodes=nodes,
+            allowed=allowed,
+            renormalize=renormalize,
+        )
 
     @in_functional_models
-    def top_k(self, inputs, k, beam_width=None, return_pruned=False):
+    def top_k(
+        self,
+        inputs,
+        k,
+        beam_width=None,
+        return_pruned=False,
+        allowed=None,
+        renormalize=False,
+    ):
         """The k best classes: `(log_probs, classes)`, each `[..., k]`.
 
         See `tf_hsm.hierarchical_softmax_top_k`.
         """
-        return self._built_head().top_k(inputs, k, beam_width, return_pruned)
+        return self._built_head().top_k(
+            inputs,
+            k,
+            beam_width,
+            return_pruned,
+            allowed=allowed,
+            renormalize=renormalize,
+        )
 
     @in_functional_models
     def sample(
@@ -56,13 +79,20 @@ class Predictions:
         temperature=1.0,
         top_k=None,
         top_p=None,
+        allowed=None,
     ):
         """Classes `[..., num_samples]` drawn by their probabilities.
 
         See `tf_hsm.hierarchical_softmax_sample`.
         """
         return self._built_head().sample(
-            inputs, num_samples, seed, temperature, top_k, top_p
+            inputs,
+            num_samples,
+            seed,
+            temperature,
+            top_k,
+            top_p,
+            allowed=allowed,
         )
 
     def predict_class(self, inputs):

@@ -1,6 +1,7 @@
 """The hierarchical softmax as a Keras layer."""
 
 import contextlib
+import functools
 import operator
 
 import keras
@@ -17,6 +18,7 @@ from tf_hsm.layers._whole_head import WholeHead
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import private_keras, row_parts
 from tf_hsm.runtime.devices import check_present
+from tf_hsm.runtime.tree_tensors import mask_tensors
 from tf_hsm.tree import Tree
 
 
@@ -86,6 +88,9 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
         which are spread over them, and only a small top stays with the body of
         the model. See `tf_hsm.distribute`.
       plan: instead of devices, a `tf_hsm.distribute.Plan` of the tree.
+      node_labels: whether labels are rows of the tree, of leaves or of inner
+        nodes, instead of classes: `tree.row_of(names)` are such labels. See
+        `nodes` of `tf_hsm.hierarchical_softmax_loss`.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`; and
         `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
         `bias_constraint`, which are for the rows that a batch touches: see
@@ -119,6 +124,7 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
         counts=None,
         devices=None,
         plan=None,
+        node_labels=False,
         **kwargs,
     ):
         """See the class."""
@@ -143,6 +149,12 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
             if not use_bias:
                 raise ValueError("counts set the biases, but use_bias is False")
         self.plan = _plan_of(tree, devices, plan, self._counts)
+        self.node_labels = bool(node_labels)
+        if self.node_labels and self.plan is not None:
+            raise ValueError(
+                "node_labels are not possible with devices or a plan; leave "
+                "out one of them"
+            )
         self.shard_kernels = []
         self.shard_biases = []
 
@@ -159,7 +171,9 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
         )
         if self.plan is None:
             self.kernel, self.bias = variables.whole()
-            self._head = WholeHead(self.kernel, self.bias, self.tree)
+            self._head = WholeHead(
+                self.kernel, self.bias, self.tree, self.node_labels
+            )
         else:
             self._build_parts(variables)
         # On placeholders, variables are made once the layer is.
@@ -195,7 +209,10 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
     def compute_losses(self, labels, inputs, ignored, loss_weights):
         """Returns the loss per label; with `loss_weights`, makes a step."""
         if loss_weights is None:
-            return self._head.loss(labels, inputs, ignored, self.add_penalties)
+            visit = functools.partial(
+                self.add_penalties, nodes=self.node_labels
+            )
+            return self._head.loss(labels, inputs, ignored, visit)
         return self._head.train_step(
             labels,
             inputs,
@@ -205,6 +222,19 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
             stochastic_rounding=self.stochastic_rounding,
             seed=self.seed,
         )
+
+    def hits(self, classes, labels):
+        """Which classes `[..., k]` are labels `[...]`, or below them, bool."""
+        if not self.node_labels:
+            return super().hits(classes, labels)
+        class_ranks, row_spans = mask_tensors(self.tree, self.kernel)
+        # Ignored labels may be anything.
+        rows = tf.clip_by_value(
+            tf.cast(labels, tf.int64), 0, self.tree.num_rows - 1
+        )
+        spans = tf.gather(row_spans, rows)[..., tf.newaxis, :]
+        ranks = tf.gather(class_ranks, classes)
+        return (ranks >= spans[..., 0]) & (ranks < spans[..., 1])
 
     @contextlib.contextmanager
     def on_one_device(self):
@@ -266,6 +296,7 @@ class HierarchicalSoftmax(Predictions, RowOptions, HeadLayer):
             **super().get_config(),
             "tree": self.tree.get_config(),
             "plan": self.plan and self.plan.get_config(),
+            "node_labels": self.node_labels,
             "use_bias": self.use_bias,
             "optimizer": self.optimizer
             and keras.optimizers.serialize(self.optimizer),

@@ -20,6 +20,7 @@ def hierarchical_softmax_embedding_train_step(
     ignore_class=None,
     stochastic_rounding: bool | None = None,
     seed=0,
+    nodes: bool = False,
 ) -> tf.Tensor:
     """Predicts labels from rows of `vectors`, and updates both in place.
 
@@ -61,6 +62,8 @@ def hierarchical_softmax_embedding_train_step(
         `hierarchical_softmax_train_step`.
       seed: of stochastic_rounding, an integer. The same seed gives the same
         weights, whatever the number of threads.
+      nodes: whether labels are rows of the tree, of inner nodes too, instead of
+        classes: see `hierarchical_softmax_loss`.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -84,6 +87,7 @@ def hierarchical_softmax_embedding_train_step(
         ignore_class=ignore_class,
         stochastic_rounding=stochastic_rounding,
         seed=seed,
+        nodes=nodes,
     )
     op = step.op("tf_hsm_embedding_train_step")
     table = variable_named("vectors", vectors)

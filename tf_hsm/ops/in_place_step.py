@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import arguments, call, private_keras, private_tensorflow
+from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
 
@@ -32,6 +33,7 @@ class InPlaceStep:
     stochastic_rounding: bool | None
     seed: int
     rule: typing.Any = None
+    nodes: bool = False
 
     @functools.cached_property
     def dtype(self):
@@ -48,6 +50,8 @@ class InPlaceStep:
                 "an optimizer of tf_hsm.optimizers instead"
             )
         weights = variable_named("weights", self.weights)
+        if self.nodes:
+            cpu_only(weights, "nodes")
         biases = []
         if self.biases is not None:
             biases = [variable_named("biases", self.biases)]
@@ -62,7 +66,7 @@ class InPlaceStep:
             weights.handle,
             biases=[b.handle for b in biases],
             labels=labels,
-            **tree_tensors(self.tree, near=weights)._asdict(),
+            **tree_tensors(self.tree, weights, self.nodes)._asdict(),
             loss_grads=loss_grads,
             hyperparameters=rule.hyperparameters,
             seed=(

@@ -1,14 +1,23 @@
 """The hierarchical softmax loss and its gradient."""
 
+import contextlib
+
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
+from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest, Tree
 
 
 def hierarchical_softmax_loss(
-    weights, biases, labels, inputs, tree: Tree | Forest, ignore_class=None
+    weights,
+    biases,
+    labels,
+    inputs,
+    tree: Tree | Forest,
+    ignore_class=None,
+    nodes: bool = False,
 ) -> tf.Tensor:
     """Computes -log p(label | inputs) under a hierarchical softmax, in nats.
 
@@ -37,6 +46,10 @@ def hierarchical_softmax_loss(
         -log p(label | inputs, the root above the label).
       ignore_class: a label whose loss is 0 and which gives no gradient; a list
         or tuple of such labels; or None.
+      nodes: whether labels are rows, each in `[0, tree.num_rows)`, instead of
+        classes: of a leaf, `tree.class_rows[c]`, or of an inner node, where no
+        more than that is known. The probability of a node is that of all
+        classes below it together, and its path ends there.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -46,17 +59,20 @@ def hierarchical_softmax_loss(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit; the message names the argument, the
         position, the value and the legal range.
+      tf.errors.UnimplementedError: a GPU holds the weights, and `nodes` is set.
     """
-    return call.forward(
-        "tf_hsm_loss",
-        weights,
-        biases,
-        inputs,
-        labels=arguments.integers(labels),
-        **tree_tensors(tree, near=weights)._asdict(),
-        ignore_classes=arguments.ignored_labels(ignore_class),
-        with_gradients=private_tensorflow.is_recording(),
-    ).loss
+    place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
+    with place:
+        return call.forward(
+            "tf_hsm_loss",
+            weights,
+            biases,
+            inputs,
+            labels=arguments.integers(labels),
+            **tree_tensors(tree, weights, nodes)._asdict(),
+            ignore_classes=arguments.ignored_labels(ignore_class),
+            with_gradients=private_tensorflow.is_recording(),
+        ).loss
 
 
 @tf.RegisterGradient("TfHsmLoss")

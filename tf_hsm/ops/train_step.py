@@ -19,6 +19,7 @@ def hierarchical_softmax_train_step(
     ignore_class=None,
     stochastic_rounding: bool | None = None,
     seed=0,
+    nodes: bool = False,
 ) -> tf.Tensor:
     """Computes the losses and applies one step of an optimizer in place.
 
@@ -55,6 +56,8 @@ def hierarchical_softmax_train_step(
         lost. None: for bfloat16 weights.
       seed: of stochastic_rounding, an integer. The same seed gives the same
         weights, whatever the number of threads.
+      nodes: whether labels are rows of the tree, of inner nodes too, instead of
+        classes: see `hierarchical_softmax_loss`.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -64,6 +67,7 @@ def hierarchical_softmax_train_step(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit; nothing is updated then.
       TypeError: weights or biases are no variables.
+      tf.errors.UnimplementedError: a GPU holds the weights, and `nodes` is set.
       ValueError: the optimizer does what is not possible in place, or there are
         several replicas.
     """
@@ -77,6 +81,7 @@ def hierarchical_softmax_train_step(
         ignore_class=ignore_class,
         stochastic_rounding=stochastic_rounding,
         seed=seed,
+        nodes=nodes,
     )
     losses = step.losses(inputs)
     step.count(losses)
