@@ -126,6 +126,7 @@ tf_hsm.ExpectedCost(rows_per_example, touched_rows, flops, bytes, milliseconds,
     batch, width)
 tf_hsm.Forest(group_offsets, group_parents, class_rows)
 tf_hsm.Forest.class_ranks
+tf_hsm.Forest.classes_below(self, row)
 tf_hsm.Forest.depth
 tf_hsm.Forest.num_classes
 tf_hsm.Forest.num_groups
@@ -135,6 +136,8 @@ tf_hsm.Forest.root_groups
 tf_hsm.Forest.row_children
 tf_hsm.Forest.row_classes
 tf_hsm.Forest.row_groups
+tf_hsm.Forest.row_ranks
+tf_hsm.Forest.row_spans
 tf_hsm.Machine(name, flops, read, read_write, memory=None, op=1e-05, fresh=None,
     transpose=0.0, softmax=0.0, half=8.0, cost_model=None)
 tf_hsm.Machine.cost_model
@@ -155,6 +158,7 @@ tf_hsm.Tree.balanced(num_classes, branching)
 tf_hsm.Tree.class_name(self, c)
 tf_hsm.Tree.class_of(self, names)
 tf_hsm.Tree.class_ranks
+tf_hsm.Tree.classes_below(self, row)
 tf_hsm.Tree.depth
 tf_hsm.Tree.expected_cost(self, counts=None, batch=None, dim=None,
     cost_model=None)
@@ -185,6 +189,9 @@ tf_hsm.Tree.root_groups
 tf_hsm.Tree.row_children
 tf_hsm.Tree.row_classes
 tf_hsm.Tree.row_groups
+tf_hsm.Tree.row_of(self, names)
+tf_hsm.Tree.row_ranks
+tf_hsm.Tree.row_spans
 tf_hsm.Tree.save(self, path)
 tf_hsm.Tree.summary(self)
 tf_hsm.Tree.two_level(num_classes)
@@ -287,20 +294,22 @@ tf_hsm.estimate.without_values()
 tf_hsm.grow(model, tree, counts=None, embeddings=(), head=None)
 tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,
     vectors, indices, tree, optimizer, loss_weights=None, ignore_class=None,
-    stochastic_rounding=None, seed=0)
+    stochastic_rounding=None, seed=0, nodes=False)
 tf_hsm.hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree,
-    root_log_probs=None)
+    root_log_probs=None, nodes=False, allowed=None, renormalize=False)
 tf_hsm.hierarchical_softmax_log_probs(weights, biases, inputs, tree,
     nodes=False, root_log_probs=None)
 tf_hsm.hierarchical_softmax_loss(weights, biases, labels, inputs, tree,
-    ignore_class=None)
+    ignore_class=None, nodes=False)
 tf_hsm.hierarchical_softmax_sample(weights, biases, inputs, tree, num_samples,
-    seed=None, temperature=1.0, top_k=None, top_p=None, root_log_probs=None)
+    seed=None, temperature=1.0, top_k=None, top_p=None, root_log_probs=None,
+    allowed=None)
 tf_hsm.hierarchical_softmax_top_k(weights, biases, inputs, tree, k,
-    beam_width=None, return_pruned=False, root_log_probs=None, bounds=None)
+    beam_width=None, return_pruned=False, root_log_probs=None, bounds=None,
+    allowed=None, renormalize=False)
 tf_hsm.hierarchical_softmax_train_step(weights, biases, labels, inputs, tree,
     optimizer, loss_weights=None, ignore_class=None, stochastic_rounding=None,
-    seed=0)
+    seed=0, nodes=False)
 tf_hsm.label_tree_log_prob(weights, biases, classes, inputs, tree)
 tf_hsm.label_tree_loss(weights, biases, labels, inputs, tree)
 tf_hsm.label_tree_top_k(weights, biases, inputs, tree, k, threshold=None)
@@ -315,7 +324,7 @@ tf_hsm.layers.AdaptiveSoftmax(num_classes, cutoffs='auto', div_value=4.0,
 tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
     optimizer=None, stochastic_rounding=None, seed=0,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', counts=None,
-    devices=None, plan=None, **kwargs)
+    devices=None, plan=None, node_labels=False, **kwargs)
 tf_hsm.layers.LabelTree(tree, use_bias=True, ignore_class=None, optimizer=None,
     stochastic_rounding=None, seed=0, kernel_initializer='glorot_uniform',
     bias_initializer='zeros', **kwargs)

@@ -18,13 +18,21 @@ def check_int(name, value, minimum):
 
 def check_class(c, num_classes):
     """Returns `c` as an int; IndexError unless it is in [0, N)."""
-    number = _as_int(c)
+    return _check_index("class", "classes", c, num_classes)
+
+
+def check_row(row, num_rows):
+    """Returns `row` as an int; IndexError unless it is in [0, R)."""
+    return _check_index("row", "rows", row, num_rows)
+
+
+def _check_index(what, plural, value, size):
+    number = _as_int(value)
     if number is None:
-        raise IndexError(f"a class is an integer, not {c!r}")
-    if not 0 <= number < num_classes:
+        raise IndexError(f"a {what} is an integer, not {value!r}")
+    if not 0 <= number < size:
         raise IndexError(
-            f"class {number} is out of range; the classes are 0 to "
-            f"{num_classes - 1}"
+            f"{what} {number} is out of range; the {plural} are 0 to {size - 1}"
         )
     return number
 

@@ -78,6 +78,8 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
 class TopKAccuracy(_compiled_model.ReadsHead, keras.metrics.Metric):
     """How often the label is among the k most probable classes.
 
+    A label at an inner node is among them where one of them is below it.
+
     The classes are found by exact search through the tree
     (`tf_hsm.hierarchical_softmax_top_k`), so that it costs more than a loss: in
     `model.compile(weighted_metrics=[...])` it runs at each training step too.
@@ -120,8 +122,8 @@ class TopKAccuracy(_compiled_model.ReadsHead, keras.metrics.Metric):
         )
         k = min(self.k, head.num_classes)
         classes = head.top_k(inputs, k).classes
-        labels = ops.expand_dims(ops.cast(labels, "int64"), -1)
-        hits = ops.cast(ops.any(ops.equal(classes, labels), -1), self.dtype)
+        hits = ops.any(head.hits(classes, labels), -1)
+        hits = ops.cast(hits, self.dtype)
         weights = _attached_head.broadcast_weights(sample_weight, hits)
         if mask is not None:
             counts = ops.cast(mask, self.dtype)

@@ -5,6 +5,7 @@ Each is a function of inputs `[B, D]` that gives log-probabilities and classes,
 
     exact                 best-first search
     beam W                at most W groups of a level
+    allowed S             best-first search among a share S of all classes
     log_probs + top_k     all log-probabilities of the tree, then tf.math.top_k
     full softmax + top_k  tf.matmul with a row for each class, tf.nn.log_softmax
                           and tf.math.top_k: another model of the same size
@@ -12,6 +13,7 @@ Each is a function of inputs `[B, D]` that gives log-probabilities and classes,
 
 import functools
 
+import numpy as np
 import tensorflow as tf
 
 import tf_hsm
@@ -21,6 +23,7 @@ EXACT = "exact"
 LOG_PROBS = "log_probs + top_k"
 FULL = "full softmax + top_k"
 _BEAM = "beam "
+_ALLOWED = "allowed "
 
 # A node that a search has not opened yet, in its heap and as it is found.
 _NODE_BYTES = 2 * 16
@@ -28,9 +31,10 @@ _NODE_BYTES = 2 * 16
 _MAX_NODES = 1 << 24
 
 
-def names(beam_widths):
+def names(beam_widths, shares=()):
     """Lists the implementations in the order of the tables."""
-    return [EXACT, *map(beam, beam_widths), LOG_PROBS, FULL]
+    masks = map(allowed, shares)
+    return [EXACT, *map(beam, beam_widths), *masks, LOG_PROBS, FULL]
 
 
 def beam(width):
@@ -41,6 +45,20 @@ def beam(width):
 def is_beam(name):
     """Whether a name is that of a beam."""
     return name.startswith(_BEAM)
+
+
+def allowed(share):
+    """The name of the search among a share of the classes."""
+    return f"{_ALLOWED}{share:g}"
+
+
+def allowed_classes(name, num_classes, k):
+    """The classes of that search, drawn at random, at least k; None: all."""
+    if not name.startswith(_ALLOWED):
+        return None
+    count = round(float(name.removeprefix(_ALLOWED)) * num_classes)
+    rng = np.random.default_rng(0)
+    return rng.choice(num_classes, max(count, k), replace=False)
 
 
 def step_bytes(name, head, batch):
@@ -93,6 +111,7 @@ def make(name, head, k, batch, full_parameters=None):
             k=k,
             beam_width=width,
             return_pruned=width is not None,
+            allowed=allowed_classes(name, head.tree.num_classes, k),
         )
     return tf.function(function).get_concrete_function(
         tf.TensorSpec([batch, head.sizes.width], head.dtype)

@@ -35,15 +35,22 @@ class Reference(NamedTuple):
         return digest.of([self.log_probs[:count], self.classes[:count]])
 
 
-def make(head, k, count):
-    """Computes the `Reference` for the first `count` inputs."""
+def make(head, k, count, allowed=None):
+    """Computes the `Reference` for the first `count` inputs.
+
+    Among the classes `allowed`, or all.
+    """
     tree = head.tree
+    is_allowed = np.ones(tree.num_classes, bool)
+    if allowed is not None:
+        is_allowed[:] = False
+        is_allowed[allowed] = True
     # The root's group has no row above it, and is always needed.
     parents = np.maximum(tree.group_parents, 0)
     parts = []
     for nodes in brute_force.chunks(head, count):
         classes = tf.gather(nodes, tree.class_rows, axis=1)
-        best = tf.math.top_k(classes, k)
+        best = tf.math.top_k(tf.where(is_allowed, classes, -np.inf), k)
         bounds = tf.gather(nodes, parents, axis=1)
         needed = (bounds > best.values[:, -1:]).numpy()
         needed[:, 0] = True

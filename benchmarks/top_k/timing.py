@@ -1,5 +1,6 @@
 """Finds the best classes in all ways, checks what they find, and times them."""
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ class Question(NamedTuple):
     beam_widths: tuple[int, ...]
     batches: tuple[int, ...]
     python: str  # the interpreter that has the peer
+    shares: tuple[float, ...] = ()  # of the classes, those that are allowed
 
 
 def measure(source, question, settings):
@@ -58,16 +60,28 @@ def measure(source, question, settings):
             make,
         )
 
+    @functools.cache
+    def answers_of(name):
+        allowed = implementations.allowed_classes(
+            name, head.tree.num_classes, question.k
+        )
+        if allowed is None:
+            return answers
+        return reference.make(head, question.k, count, allowed)
+
     batches, checks = {}, {}
     with peer.Peer(source, head, question, settings.threads) as pytorch:
         for batch in question.batches:
             timed, times, checks[batch] = {}, {}, {}
-            for name in implementations.names(question.beam_widths):
+            for name in implementations.names(
+                question.beam_widths, question.shares
+            ):
                 function, refusal = prepare(name, batch)
                 times[name] = {"refused": refusal}  # Keeps the order.
                 if function:
                     timed[name] = calls.on_inputs(function, head.inputs, batch)
-                    check = _check(name, function, head, answers, batch)
+                    wanted = answers_of(name)
+                    check = _check(name, function, head, wanted, batch)
                     checks[batch] |= {name: check} if check else {}
             for name, call in pytorch.calls(batch, limits).items():
                 times[name] = call if isinstance(call, dict) else {}

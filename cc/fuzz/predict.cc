@@ -11,6 +11,7 @@
 #include "cc/core/api/group_scores_test_support.h"
 #include "cc/core/api/sample.h"
 #include "cc/core/api/search.h"
+#include "cc/core/api/search_test_support.h"
 #include "cc/fuzz/target.h"
 
 namespace tf_hsm {
@@ -111,10 +112,14 @@ void FuzzClasses(const Head<T>& head, const GroupScorer<T>& scorer,
 
 template <typename T>
 void FuzzSearch(const Head<T>& head, const GroupScorer<T>& scorer,
-                const std::vector<Accumulator<T>>& all, Bytes* bytes) {
+                const std::vector<Accumulator<T>>& all, const OwnedMask& mask,
+                Bytes* bytes) {
   using A = Accumulator<T>;
   const int64_t num_classes = scorer.tree.num_classes;
   SearchOptions options;
+  const ClassMask allowed = mask.view();
+  const bool has_mask = bytes->In(0, 2) == 0;
+  if (has_mask) options.allowed = &allowed;
   options.max_classes = 1 + (*bytes)() % num_classes;
   if (bytes->In(0, 3) == 0) options.max_mass = bytes->In(0, 100) / 100.0;
   if (bytes->Coin()) options.beam_width = std::max<int64_t>(bytes->Any(), 0);
@@ -147,13 +152,20 @@ void FuzzSearch(const Head<T>& head, const GroupScorer<T>& scorer,
              "best classes are above the bound");
     }
     const int64_t count = found[i].size();
-    Expect(count == options.max_classes ||
-               ((options.max_mass <= 1 || has_bounds) &&
-                count <= options.max_classes),
+    std::vector<int64_t> wanted;
+    for (int64_t c = 0; c < num_classes; ++c) {
+      const bool is_allowed =
+          !has_mask || mask.Has(i, scorer.tree.class_ranks[c]);
+      if (is_allowed) wanted.push_back(c);
+      Expect(is_allowed || ids.count(c) == 0, "a class that is not allowed");
+    }
+    const int64_t most = std::min<int64_t>(options.max_classes, wanted.size());
+    Expect(count == most ||
+               ((options.max_mass <= 1 || has_bounds) && count <= most),
            "how many are found");
     if (options.beam_width > 0 || count == 0) continue;
     int64_t better = 0;
-    for (int64_t c = 0; c < num_classes; ++c) {
+    for (int64_t c : wanted) {
       better += key(values[c]) > key(found[i].back().log_prob);
     }
     Expect(better < count, "a better class is left out");
@@ -189,6 +201,9 @@ void Fuzz(Bytes* bytes) {
     Head<T> head = RandomHead<T>(DrawCase(bytes), bytes->Coin(), bytes);
     const bool is_tree = bytes->Coin();
     const bool is_finite = bytes->Coin();
+    const double chance = bytes->In(0, 8) / 8.0;
+    const OwnedMask mask =
+        RandomMask(head.tree(), bytes->Coin() ? 1 : head.batch, chance, bytes);
     if (!is_tree) Corrupt(&head.owned, bytes);
     if (!is_tree && bytes->Coin()) ForgeRoots(&head, bytes);
     if (!is_finite) {
@@ -217,7 +232,7 @@ void Fuzz(Bytes* bytes) {
       case 0:
         return FuzzClasses(head, scorer, all, bytes);
       case 1:
-        return FuzzSearch(head, scorer, all, bytes);
+        return FuzzSearch(head, scorer, all, mask, bytes);
       default:
         return FuzzSample(head, scorer, is_tree, is_finite, bytes);
     }

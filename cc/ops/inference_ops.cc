@@ -159,6 +159,12 @@ absl::Status TopKShape(InferenceContext* c, bool is_handle) {
   TF_RETURN_IF_ERROR(c->MakeDimForScalarInput(s.next, &k));
   s.next += 2;
   TF_RETURN_IF_ERROR(MergeOptional(c, "bounds", &s.batch, &s.next));
+  ShapeHandle spans = c->Matrix(s.rows, 2);
+  ShapeHandle ranks = c->Vector(c->UnknownDim());
+  ShapeHandle splits = c->Vector(c->UnknownDim());
+  TF_RETURN_IF_ERROR(MergeOptional(c, "row_spans", &spans, &s.next));
+  TF_RETURN_IF_ERROR(MergeOptional(c, "allowed_ranks", &ranks, &s.next));
+  TF_RETURN_IF_ERROR(MergeOptional(c, "allowed_splits", &splits, &s.next));
   TF_RETURN_IF_ERROR(SetOutput(c, 0, s.batch, k));
   TF_RETURN_IF_ERROR(SetOutput(c, 1, s.batch, k));
   c->set_output(2, s.batch);
@@ -173,11 +179,15 @@ const OpRegistration top_k(
                          .Input("k: int64")
                          .Input("beam_width: int64")
                          .Input("bounds: BoundTypes")
+                         .Input("row_spans: num_masks * int64")
+                         .Input("allowed_ranks: num_masks * int64")
+                         .Input("allowed_splits: num_masks * int64")
                          .Output("log_probs: Taccumulator")
                          .Output("classes: int64")
                          .Output("num_pruned: int64")
                          .Output("best_class: int64")
-                         .Attr("BoundTypes: list({float, double}) >= 0 = []"));
+                         .Attr("BoundTypes: list({float, double}) >= 0 = []")
+                         .Attr("num_masks: int >= 0 = 0"));
     },
     TopKShape, R"doc(
 The k most probable classes, best first; equal ones in the order of classes.
@@ -191,6 +201,14 @@ bounds: nothing, or one `[...]` tensor of the type of log_probs: classes with a
   smaller log-probability are not wanted, and no node of minus infinity is
   opened. Where fewer than k classes are left, the others have the
   log-probability minus infinity and the class -1.
+row_spans: nothing; or, beside allowed_ranks and allowed_splits, one `[rows, 2]`
+  tensor: the depth-first ranks of the classes at or below each row, from the
+  first to one past the last.
+allowed_ranks: nothing; or one `[n]` tensor, the ranks of the classes that may be
+  found, ascending in each list. Where they are fewer than k, the others are as
+  with bounds.
+allowed_splits: nothing; or one tensor: list i has the ranks [splits[i],
+  splits[i + 1]). There is one list for each example, or one for all.
 log_probs: `[..., k]`, in nats.
 classes: `[..., k]`.
 num_pruned: `[...]`, how many nodes a beam left out that could hold a better
@@ -265,7 +283,8 @@ The log-probabilities of given classes, in nats.
 Inputs as for TfHsmLogProbs, then:
 
 group_parents: `[groups]`, the row above each group, -1 for a root's.
-class_rows: `[classes]`, the leaf of each class.
+class_rows: `[classes]`, the leaf of each class; or all `[rows]`, for log-
+  probabilities of nodes: `classes` are rows then.
 row_groups: `[rows]`, the group of each row.
 classes: `[..., count]`, those wanted of each example. With root_log_probs, -1
   stands for a class below none of the roots.

@@ -41,6 +41,7 @@ def test_top_k_is_timed_and_checked_against_brute_force(
         "--k=5",
         "--beam=2,64",
         "--batch=1,8",
+        "--allowed=0.1,0.001",
         "--repetitions=2",
     )
     output = capsys.readouterr().out
@@ -51,11 +52,16 @@ def test_top_k_is_timed_and_checked_against_brute_force(
     assert 0 < result["clarity"]["entropy"] < math.log(1000)
     for batch in ("1", "8"):
         times, checks = result["batches"][batch], result["checks"][batch]
-        for name in top_k_implementations.names([2, 64]):
+        for name in top_k_implementations.names([2, 64], [0.1, 0.001]):
             assert times[name]["p99_ms"] >= times[name]["p50_ms"] > 0
             assert f"\n{name} " in output
         assert times[timing.FLOOR]["floor_ms"] > 0
-        for name in ("exact", "log_probs + top_k"):
+        for name in (
+            "exact",
+            "log_probs + top_k",
+            "allowed 0.1",
+            "allowed 0.001",
+        ):
             assert checks[name] == {"inputs": 16, "bits": "same bits"}
         # There are 32 groups below the root's.
         assert checks["beam 64"]["found"] == checks["beam 64"]["proved"] == 1
@@ -84,6 +90,7 @@ def test_what_cannot_fit_is_refused(monkeypatch):
     ("argument", "message"),
     [
         ("--beam=0", "whole numbers from 1"),
+        ("--allowed=0.1,0", "numbers above 0 and up to 1"),
         ("--batch=1,two", "whole numbers from 1"),
         ("--distribution=round", "must be of flat, peaked"),
         ("--peak=1", "peak"),

@@ -299,7 +299,7 @@ def _may_be_none(call):
     """Whether a class may be -1, of a log-probability of minus infinity."""
     if call.op == "class_log_probs":
         return bool(call.arguments["root_log_probs"])
-    return bool(call.arguments.get("bounds"))
+    return any(call.arguments.get(n) for n in ("bounds", "allowed_ranks"))
 
 
 def _try_in_graph(call):

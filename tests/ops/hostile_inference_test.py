@@ -78,7 +78,12 @@ def test_a_group_below_two_rows(op):
     )
     if op == "top_k":
         call.arguments.update(
-            k=[np.array(5)], beam_width=[np.array(0)], bounds=[]
+            k=[np.array(5)],
+            beam_width=[np.array(0)],
+            bounds=[],
+            row_spans=[],
+            allowed_ranks=[],
+            allowed_splits=[],
         )
     else:
         call.arguments.update(
@@ -88,6 +93,56 @@ def test_a_group_below_two_rows(op):
             top_p=[np.array(0.9)],
         )
     with pytest.raises(tf.errors.InvalidArgumentError, match="row_below"):
+        raw_calls.run(call)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"row_spans": np.zeros([3, 2], int)}, "row_spans must have the shape"),
+        ({"allowed_ranks": np.zeros([4, 1], int)}, r"the shape \[n\]"),
+        (
+            {"allowed_splits": np.array([0, 2, 4])},
+            r"allowed_splits must .* 3 ",
+        ),
+        ({"allowed_splits": np.array(4)}, "allowed_splits must have the shape"),
+        ({"allowed_splits": np.array([1, 4])}, r"splits\[0\] = 1 is outside"),
+        ({"allowed_splits": np.array([0, 5])}, r"splits\[1\] = 5 is outside"),
+        (
+            {"allowed_splits": np.array([0, 2, 1, 4])},
+            r"splits\[2\] = 1 is outside \[2, 5\)",
+        ),
+        ({"allowed_splits": np.array([0, 3])}, r"= 3, but there are 4 allowed"),
+        (
+            {"allowed_ranks": np.array([1, 7, 4, 29])},
+            r"allowed_ranks\[2\] = 4 is outside \[7, 30\), .* ascend",
+        ),
+        (
+            {"allowed_ranks": np.array([1, 7, 9, 30])},
+            r"allowed_ranks\[3\] = 30 is outside \[9, 30\)",
+        ),
+        (
+            {"allowed_ranks": np.array([-1, 7, 9, 29])},
+            r"allowed_ranks\[0\] = -1 is outside \[0, 30\)",
+        ),
+    ],
+)
+def test_masks(changes, message):
+    """Sizes and lists are checked; what a row's span says, is not."""
+    call = right_call("top_k")
+    tree = tf_hsm.Tree.two_level(30)
+    right = {
+        "row_spans": tree.row_spans,
+        "allowed_ranks": np.array([1, 7, 9, 29]),
+        "allowed_splits": np.array([0, 4]),
+    }
+    call.arguments.update({k: [v] for k, v in right.items()})
+    raw_calls.run(call)
+    call.arguments.update({k: [v] for k, v in changes.items()})
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        raw_calls.run(call)
+    call.arguments.update({k: [v, v] for k, v in right.items()})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at most one"):
         raw_calls.run(call)
 
 

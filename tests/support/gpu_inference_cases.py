@@ -263,6 +263,7 @@ def check_refusals(place):
     sample = tf_hsm.hierarchical_softmax_sample
     for function, message in [
         (lambda: find(*arguments, tree, 2, beam_width=4), "beam_width = 4: th"),
+        (lambda: find(*arguments, tree, 2, allowed=[1]), "allowed.* a GPU"),
         (lambda: find(*arguments, tree, 1025), "k = 1025 is above 1024"),
         (lambda: find(*double, tree, 2), "k: .* float64 weights"),
         (lambda: sample(*double, tree, 2, top_k=3), "top_k: .* float64"),

@@ -13,6 +13,7 @@ from tests.support import forests
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import (
     child_tensors,
+    mask_tensors,
     path_tensors,
     tree_tensors,
 )
@@ -60,6 +61,9 @@ LISTS = (
     "bounds",
     "splits",
     "index_weights",
+    "row_spans",
+    "allowed_ranks",
+    "allowed_splits",
 )
 # Groups of 1, 2, few and many rows; even and ragged; one level and 30. The
 # last ones take the most time and come up the least.
@@ -118,6 +122,10 @@ def _tree(name):
             ("below", child_tensors),
             ("paths", path_tensors),
             ("all", tree_tensors),
+            ("mask", mask_tensors),
+            # Of labels that are rows.
+            ("paths of rows", functools.partial(path_tensors, nodes=True)),
+            ("all of rows", functools.partial(tree_tensors, nodes=True)),
         ]
     }
 
@@ -174,12 +182,14 @@ def valid_call(
         starts = normal(*batch, tree.num_roots, of=accumulator)
         is_given = tree.num_roots > 1 or rng.integers(2)
         add(root_log_probs=[starts] if is_given else [])
-        _add_inference(call, rng, tree, arrays["paths"], batch, accumulator)
+        _add_inference(call, rng, tree, arrays, batch, accumulator)
         return call
     integer = [np.int32, np.int64][rng.integers(2)]
     of_labels = (*batch, int(rng.integers(4))) if has_label_sets else batch
-    labels = rng.integers(tree.num_classes, size=of_labels)
-    add(labels=[labels.astype(integer)])
+    of_rows, size = "", tree.num_classes
+    if not has_label_sets:
+        of_rows, size = _label_kind(rng, tree)
+    add(labels=[rng.integers(size, size=of_labels).astype(integer)])
     if rng.integers(3) == 0:
         call.attributes["ignore_classes"] = [-1, 2**40][: rng.integers(1, 3)]
         labels = call.arguments["labels"][0]
@@ -192,7 +202,7 @@ def valid_call(
         _add_indices(call, rng, batch, integer, accumulator)
     else:
         add(inputs=inputs)
-    add(**_each(arrays["all"]))
+    add(**_each(arrays["all" + of_rows]))
     if op in ("loss", "label_tree_loss"):
         call.attributes["with_gradients"] = bool(rng.integers(2))
         call.attributes["Taccumulator"] = accumulator
@@ -222,7 +232,7 @@ def _each(arrays):
     return {name: [array] for name, array in arrays.items()}
 
 
-def _add_inference(call, rng, tree, paths, batch, accumulator):
+def _add_inference(call, rng, tree, arrays, batch, accumulator):
     def normal(*shape, of):
         return rng.normal(size=shape).astype(of)
 
@@ -253,6 +263,7 @@ def _add_inference(call, rng, tree, paths, batch, accumulator):
             k=scalar(up_to(min(tree.num_classes, 50))),
             beam_width=scalar(up_to(4) - 1),
             bounds=[normal(*batch, of=accumulator) - 4][: rng.integers(2)],
+            **_mask(rng, arrays["mask"]["row_spans"], tree, batch),
         )
     elif op == "sample":
         add(
@@ -266,10 +277,32 @@ def _add_inference(call, rng, tree, paths, batch, accumulator):
         shape = (*batch, int(rng.integers(4)))
         integer = [np.int32, np.int64][rng.integers(2)]
         least = -len(call.arguments["root_log_probs"])
-        classes = rng.integers(least, tree.num_classes, size=shape)
-        classes = classes.astype(integer)
+        of_rows, size = _label_kind(rng, tree)
+        classes = rng.integers(least, size, size=shape).astype(integer)
         call.attributes["has_sigmoids"] = bool(rng.integers(2))
-        add(**_each(paths), classes=[classes])
+        add(**_each(arrays["paths" + of_rows]), classes=[classes])
+
+
+def _label_kind(rng, tree):
+    """Whether labels are rows, as names here say it; how many there are."""
+    if rng.integers(4):
+        return "", tree.num_classes
+    return " of rows", tree.num_rows
+
+
+def _mask(rng, row_spans, tree, batch):
+    """A mask of one list for all examples, or of one for each; or none."""
+    given = rng.integers(2)
+    lists = [1, int(np.prod(batch))][rng.integers(2)]
+    counts = rng.integers(6, size=lists)
+    ranks = [np.sort(rng.integers(tree.num_classes, size=n)) for n in counts]
+    ranks = np.concatenate([np.zeros(0, np.int64), *ranks])
+    splits = np.concatenate([[0], np.cumsum(counts)])
+    return {
+        "row_spans": [row_spans][:given],
+        "allowed_ranks": [ranks][:given],
+        "allowed_splits": [splits.astype(np.int64)][:given],
+    }
 
 
 def _slots(rng, rule, parameter, row_wise=True):

@@ -38,14 +38,18 @@ class ShardedHead:
         return sharded_predictions.log_probs(self.rows, inputs, nodes)
 
     @_as_written
-    def log_prob(self, classes, inputs):
+    def log_prob(self, classes, inputs, **options):
         """Those of given classes."""
+        _check_none(options)
         inputs = self._floats(inputs)
         return sharded_predictions.log_prob(self.rows, classes, inputs)
 
     @_as_written
-    def top_k(self, inputs, k, beam_width, return_pruned, bounds=None):
+    def top_k(
+        self, inputs, k, beam_width, return_pruned, bounds=None, **options
+    ):
         """The best classes."""
+        _check_none(options)
         inputs = self._floats(inputs)
         shape = tf.shape(inputs)[:-1]
         flat = self.rows.flat(inputs, shape, "inputs")
@@ -70,13 +74,24 @@ class ShardedHead:
         )
 
     @_as_written
-    def sample(self, inputs, *args):
+    def sample(self, inputs, *args, **options):
         """Classes that are drawn."""
+        _check_none(options)
         inputs = self._floats(inputs)
         return sharded_predictions.sample(self.rows, inputs, *args)
 
     def _floats(self, inputs):
         return arguments.floats(inputs, self.rows.top.weights.dtype)
+
+
+def _check_none(options):
+    """Refuses what is for a tree in one piece."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise ValueError(
+                f"{name} is not possible for a head with a plan; ask it within "
+                "`with head.on_one_device():`"
+            )
 
 
 def _unflat(values, shape):

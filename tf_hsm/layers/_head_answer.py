@@ -9,6 +9,8 @@ import numpy as np
 from tf_hsm import _attached_head
 from tf_hsm.runtime import private_keras
 
+_TENSORS = {"inputs", "classes", "allowed"}
+
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class HeadAnswer(keras.layers.Layer):
@@ -35,25 +37,21 @@ class HeadAnswer(keras.layers.Layer):
         # As the head itself.
         self.supports_jit = False
 
-    def call(self, outputs, classes=None):
-        """The answer for a head's `outputs`, about `classes` [..., C] if any.
+    def call(self, outputs, classes=None, allowed=None):
+        """The answer for a head's `outputs`.
+
+        About `classes` [..., C] if any, and among those in `allowed` [..., M].
 
         Raises:
           ValueError: `outputs` did not come from a head.
         """
-        head, inputs = _attached_head.head_of(outputs)
-        given = {"inputs": inputs, **self.options}
-        if classes is not None:
-            given["classes"] = classes
-        return getattr(head, self.method)(**given)
+        head, tensors = _tensors_of(outputs, classes, allowed)
+        return getattr(head, self.method)(**tensors, **self.options)
 
-    def compute_output_spec(self, outputs, classes=None):
+    def compute_output_spec(self, outputs, classes=None, allowed=None):
         """The shapes and types of what `call` returns."""
         # Keras would trace `call`, but on tensors that have no head.
-        head, inputs = _attached_head.head_of(outputs)
-        tensors = {"inputs": inputs}
-        if classes is not None:
-            tensors["classes"] = classes
+        head, tensors = _tensors_of(outputs, classes, allowed)
         method = functools.partial(getattr(head, self.method), **self.options)
         return private_keras.output_spec(method, **tensors)
 
@@ -66,10 +64,18 @@ class HeadAnswer(keras.layers.Layer):
         }
 
 
+def _tensors_of(outputs, classes, allowed):
+    """A head, and the arguments of its methods that are tensors."""
+    head, inputs = _attached_head.head_of(outputs)
+    tensors = {"inputs": inputs, "classes": classes, "allowed": allowed}
+    return head, {k: v for k, v in tensors.items() if v is not None}
+
+
 def in_functional_models(method):
     """Lets a method of a head take KerasTensors, and return such.
 
-    It takes `inputs` and perhaps `classes`; all else is numbers.
+    It takes `inputs` and perhaps `classes` and `allowed`; all else is numbers,
+    and so may these be.
     """
     signature = inspect.signature(method)
 
@@ -79,16 +85,22 @@ def in_functional_models(method):
         symbols = [name for name in given if _is_symbol(given[name])]
         if not symbols:
             return method(self, *args, **kwargs)
-        if "inputs" not in symbols or set(symbols) - {"inputs", "classes"}:
+        if "inputs" not in symbols or set(symbols) - _TENSORS:
             raise TypeError(
-                f"{method.__name__} takes KerasTensors as inputs, or as inputs "
-                f"and classes, but here they are {' and '.join(symbols)}"
+                f"{method.__name__} takes KerasTensors as inputs, classes and "
+                "allowed, and inputs must be one, but here they are "
+                f"{' and '.join(symbols)}"
             )
         del given["self"]
-        outputs, classes = self(given.pop("inputs")), given.pop("classes", None)
+        outputs = self(given.pop("inputs"))
+        # What is allowed for all inputs is a number like others.
+        tensors = {
+            name: given.pop(name)
+            for name in ("classes", *symbols)
+            if name in given
+        }
         options = {name: _as_json(value) for name, value in given.items()}
-        answer = HeadAnswer(method.__name__, options)
-        return answer(outputs) if classes is None else answer(outputs, classes)
+        return HeadAnswer(method.__name__, options)(outputs, **tensors)
 
     return with_symbols
 

@@ -210,6 +210,11 @@ class HeadLayer(keras.layers.Layer):
             mask = counted if mask is None else tf.logical_and(mask, counted)
         return labels, mask
 
+    def hits(self, classes, labels):
+        """Which classes `[..., k]` are right for labels `[...]`, bool."""
+        labels = tf.cast(labels, tf.int64)[..., tf.newaxis]
+        return tf.equal(classes, labels)
+
     @property
     def loss_dtype(self):
         """The type of losses and log-probabilities."""

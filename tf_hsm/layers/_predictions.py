@@ -24,23 +24,44 @@ class Predictions:
         return without_gradient(self, log_probs, "log_probs")
 
     @in_functional_models
-    def log_prob(self, classes, inputs):
+    def log_prob(
+        self, classes, inputs, nodes=False, allowed=None, renormalize=False
+    ):
         """Log-probabilities of given classes `[..., C]`, in nats.
 
         See `tf_hsm.hierarchical_softmax_log_prob`.
         """
-        return self._built_head().log_prob(classes, inputs)
+        return self._built_head().log_prob(
+            classes,
+            inputs,
+            nodes=nodes,
+            allowed=allowed,
+            renormalize=renormalize,
+        )
 
     @in_functional_models
     def top_k(
-        self, inputs, k, beam_width=None, return_pruned=False, bounds=None
+        self,
+        inputs,
+        k,
+        beam_width=None,
+        return_pruned=False,
+        bounds=None,
+        allowed=None,
+        renormalize=False,
     ):
         """The k best classes: `(log_probs, classes)`, each `[..., k]`.
 
         See `tf_hsm.hierarchical_softmax_top_k`.
         """
         return self._built_head().top_k(
-            inputs, k, beam_width, return_pruned, bounds=bounds
+            inputs,
+            k,
+            beam_width,
+            return_pruned,
+            bounds=bounds,
+            allowed=allowed,
+            renormalize=renormalize,
         )
 
     @in_functional_models
@@ -52,13 +73,20 @@ class Predictions:
         temperature=1.0,
         top_k=None,
         top_p=None,
+        allowed=None,
     ):
         """Classes `[..., num_samples]` drawn by their probabilities.
 
         See `tf_hsm.hierarchical_softmax_sample`.
         """
         return self._built_head().sample(
-            inputs, num_samples, seed, temperature, top_k, top_p
+            inputs,
+            num_samples,
+            seed,
+            temperature,
+            top_k,
+            top_p,
+            allowed=allowed,
         )
 
     def predict_class(self, inputs):

@@ -58,7 +58,9 @@ class RowOptions:
                     "out, or compile the model with the layer's optimizer"
                 )
 
-    def add_penalties(self, tree, kernel, bias, labels, ignored, losses):
+    def add_penalties(
+        self, tree, kernel, bias, labels, ignored, losses, nodes=False
+    ):
         """Adds the penalties of the touched rows to the model's losses.
 
         Args:
@@ -68,6 +70,7 @@ class RowOptions:
           labels: `[...]`, integers.
           ignored: the list of those that are no classes.
           losses: those of the labels, which have been checked for them.
+          nodes: whether labels are rows of the tree, instead of classes.
         """
         penalized = self._penalized(kernel, bias)
         if not penalized:
@@ -76,7 +79,7 @@ class RowOptions:
         if counted is not None:
             labels = tf.boolean_mask(labels, counted)
         with tf.control_dependencies([losses]):
-            rows = touched_rows(tree, tf.reshape(labels, [-1]), kernel)
+            rows = touched_rows(tree, tf.reshape(labels, [-1]), kernel, nodes)
         for regularizer, variable in penalized:
             self._add_penalty(regularizer, tf.gather(variable.value, rows))
 
@@ -116,13 +119,14 @@ class RowOptions:
         return {**super().get_config(), **options}
 
 
-def touched_rows(tree, classes, near=None):
-    """Returns the rows of all groups on the paths of classes `[B]`.
+def touched_rows(tree, labels, near=None, nodes=False):
+    """Returns the rows of all groups on the paths of labels `[B]`.
 
     They are unique and ascend; the cost is that of the paths. The tree's arrays
-    are on the machine that has the variable `near`.
+    are on the machine that has the variable `near`. Labels are classes; or,
+    with `nodes`, rows.
     """
-    tensors = tree_tensors(tree, near)
+    tensors = tree_tensors(tree, near, nodes)
 
     def climb(i, rows, groups):
         level = tf.unique(tf.gather(tensors.row_groups, rows)).y
@@ -134,7 +138,7 @@ def touched_rows(tree, classes, near=None):
     )
     # An empty batch has no levels.
     groups = groups.write(0, tf.zeros([0], tf.int64))
-    rows = tf.gather(tensors.class_rows, classes)
+    rows = tf.gather(tensors.class_rows, labels)
     _, _, groups = tf.while_loop(
         lambda _, rows, groups: tf.size(rows) > 0,
         climb,

@@ -22,6 +22,7 @@ class WholeHead:
     weights: typing.Any
     biases: typing.Any
     tree: Tree
+    node_labels: bool = False
 
     def loss(self, labels, inputs, ignored, visit):
         """The loss per label.
@@ -34,7 +35,13 @@ class WholeHead:
             it is asked for, the list of those that it ignores, and its losses.
         """
         losses = hierarchical_softmax_loss(
-            self.weights, self.biases, labels, inputs, self.tree, ignored
+            self.weights,
+            self.biases,
+            labels,
+            inputs,
+            self.tree,
+            ignored,
+            self.node_labels,
         )
         visit(self.tree, self.weights, self.biases, labels, ignored, losses)
         return losses
@@ -48,6 +55,7 @@ class WholeHead:
             inputs,
             self.tree,
             optimizer,
+            nodes=self.node_labels,
             **options,
         )
 
@@ -57,10 +65,10 @@ class WholeHead:
             self.weights, self.biases, inputs, self.tree, nodes
         )
 
-    def log_prob(self, classes, inputs):
+    def log_prob(self, classes, inputs, **options):
         """Those of given classes."""
         return hierarchical_softmax_log_prob(
-            self.weights, self.biases, classes, inputs, self.tree
+            self.weights, self.biases, classes, inputs, self.tree, **options
         )
 
     def top_k(self, inputs, k, beam_width, return_pruned, **options):
@@ -80,8 +88,8 @@ class WholeHead:
         """The most probable class."""
         return best_class(self.weights, self.biases, inputs, self.tree)
 
-    def sample(self, inputs, *args):
+    def sample(self, inputs, *args, **options):
         """Classes that are drawn."""
         return hierarchical_softmax_sample(
-            self.weights, self.biases, inputs, self.tree, *args
+            self.weights, self.biases, inputs, self.tree, *args, **options
         )

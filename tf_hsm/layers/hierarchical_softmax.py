@@ -1,6 +1,7 @@
 """The hierarchical softmax as a Keras layer."""
 
 import contextlib
+import functools
 
 import keras
 
@@ -16,6 +17,7 @@ from tf_hsm.layers._row_variables import RowVariables
 from tf_hsm.layers._whole_head import WholeHead
 from tf_hsm.runtime import row_parts
 from tf_hsm.runtime.devices import check_present
+from tf_hsm.runtime.tree_tensors import mask_tensors
 from tf_hsm.tree import Tree
 
 
@@ -87,6 +89,9 @@ class HierarchicalSoftmax(
         which are spread over them, and only a small top stays with the body of
         the model. See `tf_hsm.distribute`.
       plan: instead of devices, a `tf_hsm.distribute.Plan` of the tree.
+      node_labels: whether labels are rows of the tree, of leaves or of inner
+        nodes, instead of classes: `tree.row_of(names)` are such labels. See
+        `nodes` of `tf_hsm.hierarchical_softmax_loss`.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`;
         `several_labels`: whether labels are `[..., M]`, or ragged, several for
         each input, whose loss is then the mean of theirs (negative numbers
@@ -123,6 +128,7 @@ class HierarchicalSoftmax(
         counts=None,
         devices=None,
         plan=None,
+        node_labels=False,
         **kwargs,
     ):
         """See the class."""
@@ -148,6 +154,12 @@ class HierarchicalSoftmax(
             if not use_bias:
                 raise ValueError("counts set the biases, but use_bias is False")
         self.plan = _plan_of(tree, devices, plan, self._counts)
+        self.node_labels = bool(node_labels)
+        if self.node_labels and self.plan is not None:
+            raise ValueError(
+                "node_labels are not possible with devices or a plan; leave "
+                "out one of them"
+            )
         self.shard_kernels = []
         self.shard_biases = []
 
@@ -164,7 +176,9 @@ class HierarchicalSoftmax(
         )
         if self.plan is None:
             self.kernel, self.bias = variables.whole()
-            self._head = WholeHead(self.kernel, self.bias, self.tree)
+            self._head = WholeHead(
+                self.kernel, self.bias, self.tree, self.node_labels
+            )
         else:
             self._build_parts(variables)
         self.build_optimizer()
@@ -195,7 +209,10 @@ class HierarchicalSoftmax(
     def compute_losses(self, labels, inputs, ignored, loss_weights):
         """Returns the loss per label; with `loss_weights`, makes a step."""
         if loss_weights is None:
-            return self._head.loss(labels, inputs, ignored, self.add_penalties)
+            visit = functools.partial(
+                self.add_penalties, nodes=self.node_labels
+            )
+            return self._head.loss(labels, inputs, ignored, visit)
         return self._head.train_step(
             labels,
             inputs,
@@ -205,6 +222,19 @@ class HierarchicalSoftmax(
             stochastic_rounding=self.stochastic_rounding,
             seed=self.seed,
         )
+
+    def hits(self, classes, labels):
+        """Which classes `[..., k]` are labels `[...]`, or below them, bool."""
+        if not self.node_labels:
+            return super().hits(classes, labels)
+        class_ranks, row_spans = mask_tensors(self.tree, self.kernel)
+        # Ignored labels may be anything.
+        rows = tf.clip_by_value(
+            tf.cast(labels, tf.int64), 0, self.tree.num_rows - 1
+        )
+        spans = tf.gather(row_spans, rows)[..., tf.newaxis, :]
+        ranks = tf.gather(class_ranks, classes)
+        return (ranks >= spans[..., 0]) & (ranks < spans[..., 1])
 
     @contextlib.contextmanager
     def on_one_device(self):
@@ -252,6 +282,7 @@ class HierarchicalSoftmax(
             **super().get_config(),
             "tree": self.tree.get_config(),
             "plan": self.plan and self.plan.get_config(),
+            "node_labels": self.node_labels,
             "use_bias": self.use_bias,
             "kernel_initializer": keras.initializers.serialize(
                 self.kernel_initializer

@@ -23,6 +23,7 @@ def hierarchical_softmax_embedding_train_step(
     label_smoothing: float = 0.0,
     combiner: str = "mean",
     index_weights=None,
+    nodes: bool = False,
 ) -> tf.Tensor:
     """Predicts labels from rows of `vectors`, and updates both in place.
 
@@ -78,6 +79,8 @@ def hierarchical_softmax_embedding_train_step(
       index_weights: of bags, what each vector is multiplied by: a
         `tf.RaggedTensor` with the row splits of indices, or its flat values
         `[n]`. None: 1.
+      nodes: whether labels are rows of the tree, of inner nodes too, instead of
+        classes: see `hierarchical_softmax_loss`.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -104,6 +107,7 @@ def hierarchical_softmax_embedding_train_step(
         stochastic_rounding=stochastic_rounding,
         seed=seed,
         label_smoothing=label_smoothing,
+        nodes=nodes,
     )
     op = step.op("tf_hsm_embedding_train_step")
     table = variable_named("vectors", vectors)

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import arguments, call, private_keras, private_tensorflow
+from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
 
@@ -33,6 +34,7 @@ class InPlaceStep:
     seed: int
     rule: typing.Any = None
     label_smoothing: float = 0.0
+    nodes: bool = False
 
     @functools.cached_property
     def dtype(self):
@@ -49,6 +51,8 @@ class InPlaceStep:
                 "an optimizer of tf_hsm.optimizers instead"
             )
         weights = variable_named("weights", self.weights)
+        if self.nodes:
+            cpu_only(weights, "nodes")
         biases = []
         if self.biases is not None:
             biases = [variable_named("biases", self.biases)]
@@ -63,7 +67,7 @@ class InPlaceStep:
             weights.handle,
             biases=[b.handle for b in biases],
             labels=labels,
-            **tree_tensors(self.tree, near=weights)._asdict(),
+            **tree_tensors(self.tree, weights, self.nodes)._asdict(),
             loss_grads=loss_grads,
             hyperparameters=rule.hyperparameters,
             seed=(

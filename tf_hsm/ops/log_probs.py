@@ -1,8 +1,12 @@
 """Log-probabilities of all classes, of all nodes, or of given classes."""
 
+import contextlib
+
 import tensorflow as tf
 
+from tf_hsm.ops.allowed import AllowedClasses
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
+from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import path_tensors
 from tf_hsm.tree import Forest, Tree
 
@@ -68,6 +72,9 @@ def hierarchical_softmax_log_prob(
     inputs,
     tree: Tree | Forest,
     root_log_probs=None,
+    nodes: bool = False,
+    allowed=None,
+    renormalize: bool = False,
 ) -> tf.Tensor:
     """Computes log p(class | input) of a few given classes of each input.
 
@@ -85,6 +92,12 @@ def hierarchical_softmax_log_prob(
       inputs: `[..., width]`.
       tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
       root_log_probs: see `hierarchical_softmax_log_probs`.
+      nodes: whether `classes` are rows, each in `[0, tree.num_rows)`: inner
+        nodes too, whose probability is that of all classes below them together.
+      allowed: the classes that count, as for `hierarchical_softmax_top_k`, or
+        None; the log-probability of another one is minus infinity.
+      renormalize: whether to return log p(class | input, the class is allowed).
+        That takes the log-probabilities of all allowed classes.
 
     Returns:
       `[..., C]`, in nats: float64 for float64 weights, else float32; minus
@@ -94,17 +107,85 @@ def hierarchical_softmax_log_prob(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a class does not fit; the message names the argument, the
         position, the value and the legal range.
+      tf.errors.UnimplementedError: a GPU holds the weights, and `nodes` is set.
+      ValueError: `renormalize` without `allowed`, or of a forest of several
+        trees without root_log_probs; or `allowed` beside `nodes`.
     """
-    return call.downward(
-        "tf_hsm_class_log_probs",
-        weights,
-        biases,
-        inputs,
-        tree,
-        {"root_log_probs": root_log_probs},
-        **path_tensors(tree, near=weights)._asdict(),
-        classes=arguments.integers(classes, "classes"),
+    check_mask_options(tree, root_log_probs, allowed, renormalize)
+    if nodes and allowed is not None:
+        raise ValueError(
+            "allowed are classes, and do not restrict nodes; leave out one of "
+            "nodes and allowed"
+        )
+    classes = arguments.integers(classes, "classes")
+    place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
+    with place:
+        log_probs = call.downward(
+            "tf_hsm_class_log_probs",
+            weights,
+            biases,
+            inputs,
+            tree,
+            {"root_log_probs": root_log_probs},
+            **path_tensors(tree, weights, nodes)._asdict(),
+            classes=classes,
+        )
+    if allowed is None:
+        return log_probs
+    mask = AllowedClasses.read(allowed, tree, inputs)
+    if renormalize:
+        log_probs = renormalized(
+            log_probs,
+            allowed_log_probs(
+                weights, biases, inputs, tree, root_log_probs, mask
+            ),
+        )
+    return tf.where(mask.contain(classes), log_probs, -float("inf"))
+
+
+def check_mask_options(tree, root_log_probs, allowed, renormalize):
+    """A ValueError if there is nothing to renormalize by."""
+    if not renormalize:
+        return
+    if allowed is None:
+        raise ValueError("renormalize needs allowed, the classes that count")
+    if tree.num_roots > 1 and root_log_probs is None:
+        raise ValueError(
+            f"renormalize needs root_log_probs for a forest of {tree.num_roots}"
+            " trees, whose probabilities are given their root"
+        )
+
+
+def allowed_log_probs(weights, biases, inputs, tree, root_log_probs, mask):
+    """Log-probabilities `[B, M]` of the classes in the lists of a mask."""
+    dtype = arguments.dtype_of(arguments.parameter(weights))
+    inputs = arguments.floats(inputs, dtype)
+    shape = tf.shape(inputs)
+    flat = tf.reshape(inputs, [tf.reduce_prod(shape[:-1]), shape[-1]])
+    if root_log_probs is not None:
+        root_log_probs = tf.reshape(root_log_probs, [-1, tree.num_roots])
+
+    def log_prob(classes):
+        return hierarchical_softmax_log_prob(
+            weights, biases, classes, flat, tree, root_log_probs
+        )
+
+    return mask.log_probs(log_prob, tf.shape(flat)[0])
+
+
+def renormalized(log_probs, of_allowed):
+    """Log-probabilities `[..., C]` given that the class is an allowed one.
+
+    Args:
+      log_probs: `[..., C]`, of allowed classes.
+      of_allowed: `[B, M]`, of all of them.
+    """
+    mass = tf.reshape(
+        tf.reduce_logsumexp(of_allowed, -1),
+        tf.concat([tf.shape(log_probs)[:-1], [1]], 0),
     )
+    result = tf.where(log_probs > -float("inf"), log_probs - mass, log_probs)
+    return tf.ensure_shape(result, log_probs.shape)
 
 
 @tf.RegisterGradient("TfHsmLogProbs")

@@ -1,8 +1,11 @@
 """The hierarchical softmax loss and its gradient."""
 
+import contextlib
+
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
+from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest, Tree
 
@@ -15,6 +18,7 @@ def hierarchical_softmax_loss(
     tree: Tree | Forest,
     ignore_class=None,
     label_smoothing: float = 0.0,
+    nodes: bool = False,
 ) -> tf.Tensor:
     """Computes -log p(label | inputs) under a hierarchical softmax, in nats.
 
@@ -49,6 +53,10 @@ def hierarchical_softmax_loss(
         Architecture for Computer Vision; here on each softmax of the path). In
         the formula, (1 - s) z_r + s mean(z) stands for z_r. The weights must
         not be on a GPU then.
+      nodes: whether labels are rows, each in `[0, tree.num_rows)`, instead of
+        classes: of a leaf, `tree.class_rows[c]`, or of an inner node, where no
+        more than that is known. The probability of a node is that of all
+        classes below it together, and its path ends there.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -59,20 +67,22 @@ def hierarchical_softmax_loss(
         shape or a label does not fit; the message names the argument, the
         position, the value and the legal range.
       tf.errors.UnimplementedError: a GPU holds the weights, and there is
-        `label_smoothing`.
+        `label_smoothing`, or `nodes` is set.
       ValueError: `label_smoothing` is not in `[0, 1]`.
     """
-    return call.forward(
-        "tf_hsm_loss",
-        weights,
-        biases,
-        inputs,
-        labels=arguments.integers(labels),
-        **tree_tensors(tree, near=weights)._asdict(),
-        ignore_classes=arguments.ignored_labels(ignore_class),
-        label_smoothing=arguments.share("label_smoothing", label_smoothing),
-        with_gradients=private_tensorflow.is_recording(),
-    ).loss
+    place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
+    with place:
+        return call.forward(
+            "tf_hsm_loss",
+            weights,
+            biases,
+            inputs,
+            labels=arguments.integers(labels),
+            **tree_tensors(tree, weights, nodes)._asdict(),
+            ignore_classes=arguments.ignored_labels(ignore_class),
+            label_smoothing=arguments.share("label_smoothing", label_smoothing),
+            with_gradients=private_tensorflow.is_recording(),
+        ).loss
 
 
 @tf.RegisterGradient("TfHsmLoss")

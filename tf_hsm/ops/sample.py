@@ -4,6 +4,9 @@ import math
 
 import tensorflow as tf
 
+from tf_hsm.ops.allowed import AllowedClasses
+from tf_hsm.ops.log_probs import allowed_log_probs, renormalized
+from tf_hsm.ops.top_k import TopK
 from tf_hsm.runtime import arguments, call, private_tensorflow
 from tf_hsm.tree import Forest, Tree
 
@@ -19,6 +22,7 @@ def hierarchical_softmax_sample(
     top_k: int | None = None,
     top_p: float | None = None,
     root_log_probs=None,
+    allowed=None,
 ) -> tf.Tensor:
     """Draws classes of each input by their probabilities.
 
@@ -56,10 +60,15 @@ def hierarchical_softmax_sample(
         root, which several must have. Only their differences count, whatever
         their sum, of which `top_p` is a share. The temperature divides those of
         classes that `top_k` or `top_p` have chosen, but not those of roots.
+      allowed: the only classes that may be drawn, as for
+        `hierarchical_softmax_top_k`, or None: draws are by p(class | input, the
+        class is allowed). Their log-probabilities are all made, at the cost of
+        the groups above them; then `top_k` and `top_p`, a share of their sum,
+        choose among them, and the temperature is as with these.
 
     Returns:
       `[..., num_samples]` int64; -1 where the probabilities are NaN, or those
-      of all roots zero.
+      of all roots, or of all allowed classes, zero.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): an
@@ -67,8 +76,23 @@ def hierarchical_softmax_sample(
       tf.errors.UnimplementedError: a GPU holds the weights, and `top_k` is
         above 1,024, `top_p` alone is not reached by as many classes, or either
         is given and they are float64.
-      ValueError: `top_k` is below 1.
+      ValueError: `top_k` is below 1; or, with `allowed`, another argument is
+        out of range.
     """
+    if allowed is not None:
+        return _draw_of_allowed(
+            weights,
+            biases,
+            inputs,
+            tree,
+            num_samples,
+            seed_pair(seed),
+            temperature,
+            arguments.count_or_zero("top_k", top_k),
+            top_p,
+            root_log_probs,
+            AllowedClasses.read(allowed, tree, inputs),
+        )
     return call.downward(
         "tf_hsm_sample",
         weights,
@@ -133,21 +157,63 @@ def checked_temperature(temperature):
 def draw_of_best(found, num_samples, seed, temperature, top_p):
     """Draws classes `[B, num_samples]` among those of a `TopK` `[B, k]`."""
     dtype = found.log_probs.dtype
-    top_p = 1.0 if top_p is None else top_p
-    top_p = arguments.checked(
-        top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
-    )
     temperature = checked_temperature(temperature)
-    top_p, temperature = tf.cast(top_p, dtype), tf.cast(temperature, dtype)
-    before = tf.cumsum(tf.exp(found.log_probs), axis=1, exclusive=True)
-    logits = tf.where(
-        before < top_p, found.log_probs / temperature, -float("inf")
-    )
+    logits = found.log_probs / tf.cast(temperature, dtype)
+    if top_p is not None:
+        top_p = arguments.checked(
+            top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
+        )
+        before = tf.cumsum(tf.exp(found.log_probs), axis=1, exclusive=True)
+        logits = tf.where(before < tf.cast(top_p, dtype), logits, -float("inf"))
     drawn = tf.random.stateless_categorical(logits, num_samples, seed)
     # Where no class is possible, it draws one past the last.
     drawn = tf.minimum(drawn, tf.shape(logits, tf.int64)[1] - 1)
     drawn = tf.gather(found.classes, drawn, batch_dims=1)
     return tf.where(found.log_probs[:, :1] > -float("inf"), drawn, -1)
+
+
+def _draw_of_allowed(
+    weights,
+    biases,
+    inputs,
+    tree,
+    num_samples,
+    seed,
+    temperature,
+    top_k,
+    top_p,
+    root_log_probs,
+    mask,
+):
+    """Draws classes `[..., num_samples]` of a mask."""
+    if tree.num_roots > 1 and root_log_probs is None:
+        raise ValueError(
+            "root_log_probs must be there to draw from a forest of "
+            f"{tree.num_roots} trees"
+        )
+    inputs = tf.convert_to_tensor(inputs)
+    log_probs = allowed_log_probs(
+        weights, biases, inputs, tree, root_log_probs, mask
+    )
+    log_probs = tf.where(tf.math.is_nan(log_probs), -float("inf"), log_probs)
+    log_probs = renormalized(log_probs, log_probs)
+    count = tf.shape(log_probs)[1]
+    best = tf.math.top_k(log_probs, count)
+    k = tf.saturate_cast(top_k, tf.int32)
+    k = tf.where(tf.equal(k, 0), count, tf.minimum(k, count))
+    classes = tf.broadcast_to(mask.lists, tf.shape(log_probs))
+    classes = tf.gather(classes, best.indices, batch_dims=1)
+    num_samples = tf.saturate_cast(num_samples, tf.int32)
+    drawn = draw_of_best(
+        TopK(best.values[:, :k], classes[:, :k]),
+        num_samples,
+        seed,
+        temperature,
+        top_p,
+    )
+    return tf.reshape(
+        drawn, tf.concat([tf.shape(inputs)[:-1], [num_samples]], 0)
+    )
 
 
 private_tensorflow.declare_read_only("ResourceTfHsmSample")

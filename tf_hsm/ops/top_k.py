@@ -5,7 +5,14 @@ import typing
 
 import tensorflow as tf
 
+from tf_hsm.ops.allowed import NO_MASK, AllowedClasses
+from tf_hsm.ops.log_probs import (
+    allowed_log_probs,
+    check_mask_options,
+    renormalized,
+)
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
+from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.tree import Forest, Tree
 
 
@@ -46,6 +53,8 @@ def hierarchical_softmax_top_k(
     return_pruned: bool = False,
     root_log_probs=None,
     bounds=None,
+    allowed=None,
+    renormalize: bool = False,
 ):
     """Finds the k most probable classes of each input.
 
@@ -75,6 +84,14 @@ def hierarchical_softmax_top_k(
         the bound are wanted, as those of one part of a tree where others have
         better ones. Nothing of probability zero is opened for them. NaN stands
         for minus infinity; None: k classes are wanted, whatever they are.
+      allowed: the only classes that may be found: a list `[M]` of integers, or
+        `[num_classes]` booleans, for all inputs; or a list for each input,
+        `[..., M]`, which -1 fills where it is shorter, or a `tf.RaggedTensor`
+        of such lists. In any order. A node with no such class below it is never
+        opened: the cost is that of some groups above these classes, and the
+        sorting of their lists. None: all classes.
+      renormalize: whether to return log p(class | input, the class is allowed).
+        That takes the log-probabilities of all allowed classes.
 
     Returns:
       A named tuple `(log_probs, classes)`, each `[..., k]`: in nats, float64
@@ -83,16 +100,21 @@ def hierarchical_softmax_top_k(
       `(log_probs, classes, num_pruned)`, the last `[...]` int64. NaN counts as
       a probability of zero; among classes of probability zero, which come only
       where there are fewer than k others, the choice is not specified. With
-      `bounds`, where fewer than k classes are left, the rest have the
-      log-probability minus infinity and the class -1.
+      `bounds` or `allowed`, where fewer than k classes are left, the rest have
+      the log-probability minus infinity and the class -1.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
         out of range, or a shape does not fit; the message names the argument.
       tf.errors.UnimplementedError: a GPU holds the weights, and k is above
-        1,024, `beam_width` is given, or they are float64.
-      ValueError: `beam_width` is below 1.
+        1,024, `beam_width` or `allowed` is given, or they are float64.
+      ValueError: `beam_width` is below 1; `renormalize` without `allowed`, or
+        of a forest of several trees without root_log_probs.
     """
+    check_mask_options(tree, root_log_probs, allowed, renormalize)
+    mask = None
+    if allowed is not None:
+        mask = AllowedClasses.read(allowed, tree, inputs)
     outputs = _search(
         weights,
         biases,
@@ -101,10 +123,19 @@ def hierarchical_softmax_top_k(
         k,
         beam_width,
         {"root_log_probs": root_log_probs, "bounds": bounds},
+        mask,
     )
+    log_probs = outputs.log_probs
+    if renormalize:
+        log_probs = renormalized(
+            log_probs,
+            allowed_log_probs(
+                weights, biases, inputs, tree, root_log_probs, mask
+            ),
+        )
     if return_pruned:
-        return BeamTopK(outputs.log_probs, outputs.classes, outputs.num_pruned)
-    return TopK(outputs.log_probs, outputs.classes)
+        return BeamTopK(log_probs, outputs.classes, outputs.num_pruned)
+    return TopK(log_probs, outputs.classes)
 
 
 def best_class(weights, biases, inputs, tree):
@@ -117,14 +148,19 @@ def best_class(weights, biases, inputs, tree):
     return _search(weights, biases, inputs, tree, 1, None, optional).best_class
 
 
-def _search(weights, biases, inputs, tree, k, beam_width, optional):
+def _search(weights, biases, inputs, tree, k, beam_width, optional, mask=None):
     place = contextlib.nullcontext()
-    if beam_width is not None and (
+    if mask is not None:
+        place = cpu_only(weights, "allowed")
+    elif beam_width is not None and (
         private_tensorflow.variable_of(weights) is None
     ):
         # GPUs have no beams. An op on a variable runs where the variable is.
         place = tf.device("CPU:0")
     with place:
+        allowed = NO_MASK
+        if mask is not None:
+            allowed = mask.search_arguments(tree, weights)
         return call.downward(
             "tf_hsm_top_k",
             weights,
@@ -134,6 +170,7 @@ def _search(weights, biases, inputs, tree, k, beam_width, optional):
             optional,
             k=arguments.scalar(k, tf.int64),
             beam_width=arguments.count_or_zero("beam_width", beam_width),
+            **allowed,
         )
 
 

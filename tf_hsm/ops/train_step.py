@@ -20,6 +20,7 @@ def hierarchical_softmax_train_step(
     stochastic_rounding: bool | None = None,
     seed=0,
     label_smoothing: float = 0.0,
+    nodes: bool = False,
 ) -> tf.Tensor:
     """Computes the losses and applies one step of an optimizer in place.
 
@@ -57,6 +58,8 @@ def hierarchical_softmax_train_step(
       seed: of stochastic_rounding, an integer. The same seed gives the same
         weights, whatever the number of threads.
       label_smoothing: see `hierarchical_softmax_loss`.
+      nodes: whether labels are rows of the tree, of inner nodes too, instead of
+        classes: see `hierarchical_softmax_loss`.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -66,6 +69,7 @@ def hierarchical_softmax_train_step(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit; nothing is updated then.
       TypeError: weights or biases are no variables.
+      tf.errors.UnimplementedError: a GPU holds the weights, and `nodes` is set.
       ValueError: the optimizer does what is not possible in place, or there are
         several replicas.
     """
@@ -80,6 +84,7 @@ def hierarchical_softmax_train_step(
         stochastic_rounding=stochastic_rounding,
         seed=seed,
         label_smoothing=label_smoothing,
+        nodes=nodes,
     )
     losses = step.losses(inputs)
     step.count(losses)

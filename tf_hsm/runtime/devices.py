@@ -1,6 +1,36 @@
 """Which devices TensorFlow has."""
 
+import contextlib
+
 import tensorflow as tf
+
+from tf_hsm.runtime import private_tensorflow
+
+
+def cpu_only(weights, what):
+    """A scope for an op that no GPU has.
+
+    On weights that are a tensor, it runs on the CPU.
+
+    Args:
+      weights: as users pass them.
+      what: the argument of the user that asks for it.
+
+    Raises:
+      tf.errors.UnimplementedError: weights are a variable on a GPU, where an
+        op on it would run.
+    """
+    variable = private_tensorflow.variable_of(weights)
+    if variable is None:
+        return tf.device("CPU:0")
+    if tf.DeviceSpec.from_string(variable.device).device_type == "GPU":
+        raise tf.errors.UnimplementedError(
+            None,
+            None,
+            f"{what} is not possible on a GPU; leave it out, or keep the "
+            "weights on the CPU",
+        )
+    return contextlib.nullcontext()
 
 
 def check_present(devices):

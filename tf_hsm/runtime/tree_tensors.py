@@ -32,6 +32,14 @@ ChildTensors = collections.namedtuple(
     "ChildTensors", ["group_offsets", "row_below", "root_groups"]
 )
 
+# For masks, of which `row_spans` are `[R, 2]`.
+MaskTensors = collections.namedtuple(
+    "MaskTensors", ["class_ranks", "row_spans"]
+)
+
+# What stands for an array of the classes where labels are rows.
+_OF_ROWS = {"class_rows": "rows", "class_ranks": "row_ranks"}
+
 # tree -> (CPU, name) -> tensor
 _cache = weakref.WeakKeyDictionary()
 # Such a cache of variables, or None.
@@ -53,7 +61,7 @@ def kept_in_variables():
         _variables.reset(token)
 
 
-def tree_tensors(tree, near=None):
+def tree_tensors(tree, near=None, nodes=False):
     """Returns the int64 tensors that the loss ops take for a tree or forest.
 
     They are eager tensors in host memory whatever graph is being traced, so
@@ -63,13 +71,19 @@ def tree_tensors(tree, near=None):
       tree: a `tf_hsm.Tree` or a `tf_hsm.Forest`.
       near: a variable or a tensor. The arrays lie on the first CPU of the task
         of a cluster that has it; else on this machine's.
+      nodes: whether labels are rows, of inner nodes too, instead of classes.
     """
-    return TreeTensors(*_tensors(tree, TreeTensors._fields, near))
+    return _labelled_tensors(TreeTensors, tree, near, nodes)
 
 
-def path_tensors(tree, near=None):
+def path_tensors(tree, near=None, nodes=False):
     """Returns those that the ops that look up paths take, likewise."""
-    return PathTensors(*_tensors(tree, PathTensors._fields, near))
+    return _labelled_tensors(PathTensors, tree, near, nodes)
+
+
+def mask_tensors(tree, near=None):
+    """Returns those that tell which classes are below a row, likewise."""
+    return MaskTensors(*_tensors(tree, MaskTensors._fields, near))
 
 
 def child_tensors(tree, near=None):
@@ -83,6 +97,12 @@ def array_tensors(owner, names, near=None):
     The object, which can be hashed, must not change.
     """
     return _tensors(owner, names, near)
+
+
+def _labelled_tensors(kind, tree, near, nodes):
+    of_labels = _OF_ROWS if nodes else {}
+    names = [of_labels.get(name, name) for name in kind._fields]
+    return kind(*_tensors(tree, names, near))
 
 
 def _tensors(tree, names, near):
@@ -129,6 +149,8 @@ def _variable(array, name):
 
 
 def _array(tree, name):
+    if name == "rows":
+        return np.arange(tree.num_rows)
     if name != "row_below":
         return getattr(tree, name)
     below = tree.row_children.copy()

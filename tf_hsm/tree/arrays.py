@@ -51,7 +51,7 @@ def sort_by_level(arrays):
     Those of a level keep their order. Rows have the numbers that follow.
 
     Returns:
-      The `TreeArrays`, and their `levels`.
+      The `TreeArrays`; their `levels`; and the new number of each row, `[R]`.
     """
     group_offsets, group_parents, class_rows = arrays
     groups_of_rows = row_groups(group_offsets)
@@ -75,7 +75,7 @@ def sort_by_level(arrays):
     rows = np.arange(groups_of_rows.size) + shifts[groups_of_rows]
     parents = group_parents[order]
     parents[levels[1] :] = rows[parents[levels[1] :]]
-    return TreeArrays(offsets, parents, rows[class_rows]), levels
+    return TreeArrays(offsets, parents, rows[class_rows]), levels, rows
 
 
 def _ranges(firsts, counts):
@@ -152,13 +152,51 @@ def row_leaves(arrays, levels):
 def class_ranks(arrays, levels, groups_of_rows):
     """Returns each leaf's place among all leaves in depth-first order, `[N]`.
 
+    Args:
+      arrays: the `TreeArrays`.
+      levels: see the module.
+      groups_of_rows: `[R]`, the group of each row.
+    """
+    _, before, shifts = _leaves_before(arrays, levels, groups_of_rows)
+    rows = arrays.class_rows
+    return before[rows] + shifts[groups_of_rows[rows]]
+
+
+def row_spans(arrays, levels, groups_of_rows):
+    """Returns the ranks of the leaves at or below each row, `[R, 2]`.
+
+    These are an interval, from the first rank to one past the last. The
+    arguments are those of `class_ranks`.
+    """
+    leaves, before, shifts = _leaves_before(arrays, levels, groups_of_rows)
+    first = before + shifts[groups_of_rows]
+    return np.stack([first, first + leaves], 1)
+
+
+def row_ranks(spans):
+    """Returns each row's place in depth-first order, `[R]`, from `row_spans`.
+
+    Rows that begin with the same leaf lie below each other, and their numbers
+    ascend from the top down.
+    """
+    order = np.argsort(spans[:, 0], kind="stable")
+    return inverse(order.size, order, 0)
+
+
+def _leaves_before(arrays, levels, groups_of_rows):
+    """Returns what the ranks of leaves are made of.
+
     The leaves before a row are those before its group's parent row and those
     of its earlier siblings. With `before`, the leaves of all earlier rows,
     the second part is `before[row] - before[first row of the group]`, so the
     answer is `before[row]` and a sum of terms of the groups above. Groups of
     roots count as one.
+
+    Returns:
+      The number of leaves of each row, `[R]`; `before`, `[R]`; and that sum,
+      `[G]`.
     """
-    group_offsets, group_parents, class_rows = arrays
+    group_offsets, group_parents, _ = arrays
     leaves = row_leaves(arrays, levels)
     before = np.cumsum(leaves) - leaves
     roots = levels[1]
@@ -167,4 +205,4 @@ def class_ranks(arrays, levels, groups_of_rows):
         before[group_parents[roots:]] - before[group_offsets[roots:-1]]
     )
     shifts = sum_from_root(shifts, levels, groups_of_rows[group_parents])
-    return before[class_rows] + shifts[groups_of_rows[class_rows]]
+    return leaves, before, shifts

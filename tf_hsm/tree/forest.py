@@ -55,8 +55,7 @@ class Forest(GroupArrays):
     @property
     def depth(self) -> int:
         """The length of the longest path from a root."""
-        _, levels = self._by_level
-        return levels.size - 1
+        return self._by_level[1].size - 1
 
     @functools.cached_property
     def class_ranks(self) -> np.ndarray:
@@ -65,11 +64,24 @@ class Forest(GroupArrays):
         The leaves of a tree come after those of the trees before it. The
         classes below a row are an interval of ranks.
         """
-        by_level, levels = self._by_level
+        by_level, levels, _ = self._by_level
         return read_only(
             arrays.class_ranks(
                 by_level, levels, arrays.row_groups(by_level.group_offsets)
             )
+        )
+
+    @functools.cached_property
+    def row_spans(self) -> np.ndarray:
+        """`[R, 2]` int64, the ranks of the classes at or below each row.
+
+        They are those from the first number to one before the second.
+        """
+        by_level, levels, rows = self._by_level
+        return read_only(
+            arrays.row_spans(
+                by_level, levels, arrays.row_groups(by_level.group_offsets)
+            )[rows]
         )
 
     @functools.cached_property

@@ -26,6 +26,8 @@ class GroupArrays(Immutable):
     group_offsets: np.ndarray
     group_parents: np.ndarray
     class_rows: np.ndarray
+    class_ranks: np.ndarray
+    row_spans: np.ndarray
 
     def _set_arrays(self, group_offsets, group_parents, class_rows):
         """Copies the three arrays; a ValueError if they are no integers."""
@@ -76,6 +78,25 @@ class GroupArrays(Immutable):
     def row_children(self) -> np.ndarray:
         """`[R]` int64, the group below each row, -1 for a leaf."""
         return read_only(arrays.row_children(self._arrays))
+
+    @functools.cached_property
+    def row_ranks(self) -> np.ndarray:
+        """`[R]` int64, the place of each row in depth-first order.
+
+        A row comes before those below it.
+        """
+        return read_only(arrays.row_ranks(self.row_spans))
+
+    def classes_below(self, row: int) -> np.ndarray:
+        """Returns the classes at or below a row, ascending.
+
+        Raises:
+          IndexError: `row` is not one of the rows 0 to R - 1.
+        """
+        row = _checks.check_row(row, self.num_rows)
+        first, past = self.row_spans[row]
+        ranks = self.class_ranks
+        return np.flatnonzero((ranks >= first) & (ranks < past))
 
     @property
     def _arrays(self):

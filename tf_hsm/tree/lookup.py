@@ -1,4 +1,4 @@
-"""From the names of classes to the classes."""
+"""From names of classes or rows to these."""
 
 import difflib
 
@@ -8,35 +8,44 @@ import numpy as np
 _MAX_SEARCHED = 20_000
 
 
-class ClassLookup:
-    """Finds classes by their names."""
+class NameLookup:
+    """Finds what has a name, by its number."""
 
-    def __init__(self, names):
-        """Takes the names of the classes `[N]`, strs."""
+    def __init__(self, names, what, how_to_tell):
+        """Makes the lookup.
+
+        Args:
+          names: the names of 0, 1, ..., strs.
+          what: what they are the names of, such as "class".
+          how_to_tell: what tells two of one name apart, for the message.
+        """
         self._names = names
-        self._classes = dict(zip(names, range(len(names)), strict=True))
-        self._has_twice = len(self._classes) < len(names)
+        self._what = what
+        self._how_to_tell = how_to_tell
+        self._numbers = dict(zip(names, range(len(names)), strict=True))
+        self._has_twice = len(self._numbers) < len(names)
 
     def __call__(self, names):
         """See `Tree.class_of`."""
         if isinstance(names, str):
-            return self._class(names)
+            return self._number(names)
         array = np.asarray(names, object)
-        classes = [self._class(name) for name in array.ravel().tolist()]
-        return np.array(classes, np.int64).reshape(array.shape)
+        numbers = [self._number(name) for name in array.ravel().tolist()]
+        return np.array(numbers, np.int64).reshape(array.shape)
 
-    def _class(self, name):
+    def _number(self, name):
+        what = self._what
         if not isinstance(name, str):
-            raise TypeError(f"the name of a class is a str, not {name!r}")
-        c = self._classes.get(name)
-        if c is None:
-            raise KeyError(f"no class is named {name!r}{self._similar(name)}")
-        if self._has_twice and self._names.index(name) < c:
+            raise TypeError(f"the name of a {what} is a str, not {name!r}")
+        number = self._numbers.get(name)
+        if number is None:
+            raise KeyError(f"no {what} is named {name!r}{self._similar(name)}")
+        if self._has_twice and self._names.index(name) < number:
             raise ValueError(
-                f"class {self._names.index(name)} and class {c} are both named "
-                f"{name!r}; tree.path_names(c) tells them apart"
+                f"{what} {self._names.index(name)} and {what} {number} are "
+                f"both named {name!r}; {self._how_to_tell}"
             )
-        return c
+        return number
 
     def _similar(self, name):
         if len(self._names) > _MAX_SEARCHED:

@@ -12,7 +12,7 @@ from tf_hsm.tree.check import check_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
 from tf_hsm.tree.growth import TreeGrowth
-from tf_hsm.tree.lookup import ClassLookup
+from tf_hsm.tree.lookup import NameLookup
 from tf_hsm.tree.names import (
     name_of_row,
     names_of_rows,
@@ -120,6 +120,16 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
             arrays.class_ranks(self._arrays, self._levels, self.row_groups)
         )
 
+    @functools.cached_property
+    def row_spans(self) -> np.ndarray:
+        """`[R, 2]` int64, the ranks of the classes at or below each row.
+
+        They are those from the first number to one before the second.
+        """
+        return read_only(
+            arrays.row_spans(self._arrays, self._levels, self.row_groups)
+        )
+
     def path(self, c: int) -> np.ndarray:
         """Returns the rows `[length]` from below the root to the leaf of `c`.
 
@@ -187,6 +197,24 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
           ValueError: several leaves have the name, or the tree has no names.
         """
         return self._class_lookup(names)
+
+    def row_of(self, names):
+        """Returns the row of this name, of an inner node or of a leaf.
+
+        For labels at inner nodes: see `tf_hsm.hierarchical_softmax_loss`.
+
+        Args:
+          names: a str; or a list or an array of strs, of any shape.
+
+        Returns:
+          An int; or an int64 array of that shape.
+
+        Raises:
+          KeyError: no row has the name; says which, and what is similar.
+          TypeError: a name is not a str.
+          ValueError: several rows have the name, or the tree has no names.
+        """
+        return self._row_lookup(names)
 
     def path_names(self, c: int) -> list[str]:
         """Returns the names of the rows of `path(c)`, a list of strs.
@@ -273,7 +301,21 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
     def _class_lookup(self):
         if self._names is None:
             raise no_names()
-        return ClassLookup(self.names[self.class_rows].tolist())
+        return NameLookup(
+            self.names[self.class_rows].tolist(),
+            "class",
+            "tree.path_names(c) tells them apart",
+        )
+
+    @functools.cached_property
+    def _row_lookup(self):
+        if self._names is None:
+            raise no_names()
+        return NameLookup(
+            self.names.tolist(),
+            "row",
+            "take the row from tree.path(c) of a class c at or below it",
+        )
 
     @functools.cached_property
     def _levels(self):

@@ -140,7 +140,8 @@ class ExampleSearch {
 
   // Whether it has found fewer classes than there must be.
   bool is_short() const {
-    return !is_full_ && !has_bound_ && options_.max_mass > 1;
+    return !is_full_ && !has_bound_ && options_.max_mass > 1 &&
+           options_.allowed == nullptr;
   }
 
  private:

@@ -22,11 +22,12 @@ Widths WidthsFor(const GroupSpan& root, int64_t num_examples) {
   return root.fanout >= kWideFanout ? Widths{8, 32} : Widths{1, 16};
 }
 
-// The rows of a group that are of use to `search`; the best of its leaves only.
+// The rows of a group that are allowed and of use to `search`; the best of its
+// leaves only.
 template <typename A>
 bool Collect(const TreeView& tree, int64_t group, A above, const A* log_probs,
              const ExampleSearch<A>& search, int64_t max_classes,
-             std::vector<Candidate<A>>* found) {
+             AllowedBelow allowed, std::vector<Candidate<A>>* found) {
   const int64_t first = tree.group_offsets[group];
   const int64_t fanout = tree.group_offsets[group + 1] - first;
   // Leaves, which come first, are cut to the best when they are this many.
@@ -43,7 +44,7 @@ bool Collect(const TreeView& tree, int64_t group, A above, const A* log_probs,
   };
   for (int64_t k = 0; k < fanout; ++k) {
     const A log_prob = above + log_probs[k];
-    if (log_prob < least) continue;
+    if (log_prob < least || !allowed.Any(first + k, first + k)) continue;
     const int64_t below = tree.row_below[first + k];
     if (!IsBelow(tree, group, below)) return false;
     found->push_back({log_prob, below});
@@ -53,6 +54,25 @@ bool Collect(const TreeView& tree, int64_t group, A above, const A* log_probs,
   }
   if (leaves > max_classes) cut();
   return true;
+}
+
+// Adds the roots at which an example begins: those above an allowed class.
+template <typename T>
+std::string AddRoots(const GroupScorer<T>& scorer, const ClassMask* allowed,
+                     int64_t example, ExampleSearch<Accumulator<T>>* search) {
+  const TreeView& tree = scorer.tree;
+  for (int64_t root = 0; root < tree.num_roots; ++root) {
+    const int64_t group = tree.root_group(root);
+    if (allowed != nullptr) {
+      GroupSpan span;
+      const std::string error = GroupAt(tree, group, &span);
+      if (!error.empty()) return error;
+      const int64_t last = span.first_row + span.fanout - 1;
+      if (!AllowedBelow(allowed, example).Any(span.first_row, last)) continue;
+    }
+    search->Add({scorer.Start(example, root), group});
+  }
+  return "";
 }
 
 // Searches the examples [begin, end), as FindBestClasses; `peak` is the most
@@ -80,9 +100,8 @@ std::string FindFor(
   for (int64_t i = begin; i < end; ++i) {
     ExampleSearch<A>& search = searches[i - begin];
     if (bounds != nullptr) search.SetBound(bounds[i]);
-    for (int64_t root = 0; root < tree.num_roots; ++root) {
-      search.Add({scorer.Start(i, root), tree.root_group(root)});
-    }
+    const std::string error = AddRoots(scorer, options.allowed, i, &search);
+    if (!error.empty()) return error;
     active.push_back(i);
   }
   starts.assign(active.size() + 1, 0);
@@ -139,6 +158,7 @@ std::string FindFor(
           const Visit& visit = visits[i];
           if (!Collect(tree, visit.group, above[visit.slot], log_probs,
                        searches[visit.example - begin], options.max_classes,
+                       AllowedBelow(options.allowed, visit.example),
                        &found[visit.slot])) {
             bad_group = visit.group;
           }
@@ -157,6 +177,11 @@ std::string FindBestClasses(
     const std::function<void(int64_t, const SearchResult<Accumulator<T>>&)>&
         found,
     const Accumulator<T>* bounds) {
+  if (options.allowed != nullptr) {
+    const std::string error =
+        CheckMask(*options.allowed, scorer.tree.num_classes);
+    if (!error.empty()) return error;
+  }
   // At first, so many at a time that they could hold all nodes; then, by what
   // those before have held.
   int64_t size =

@@ -15,6 +15,9 @@
 //
 // A forest's roots are nodes like others, open at first.
 //
+// A mask (class_mask.h) allows some classes only. A node with none of these
+// below it is never opened; where they are fewer than wanted, so are the found.
+//
 // Order: the larger log-probability first, then the smaller class; NaN counts
 // as minus infinity. Classes of minus infinity come only where there are too
 // few others. With bounds, as for a part of a tree whose other parts have
@@ -29,6 +32,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/api/class_mask.h"
 #include "cc/core/api/group_scores.h"
 
 namespace tf_hsm {
@@ -37,6 +41,7 @@ struct SearchOptions {
   int64_t max_classes = 1;  // k, in [1, num_classes]
   double max_mass = 2;      // stop at classes of this total probability
   int64_t beam_width = 0;   // 0: exact
+  const ClassMask* allowed = nullptr;  // null: all classes
 };
 
 // A class and its log-probability, given the root.
@@ -59,7 +64,7 @@ struct SearchResult {
 // max_classes of them, or as many as together reach max_mass, the last one
 // included, if those are fewer. `bounds` [num_examples], or null, are the least
 // log-probabilities that are wanted; NaN: any. Returns an empty string, or what
-// is wrong with the tree.
+// is wrong with the tree or the mask.
 template <typename T>
 std::string FindBestClasses(
     const GroupScorer<T>& scorer, const SearchOptions& options,

@@ -15,94 +15,11 @@
 
 #include "cc/core/api/class_log_probs.h"
 #include "cc/core/api/group_scores_test_support.h"
+#include "cc/core/api/search_test_support.h"
 #include "cc/core/testing/test_support.h"
 
 namespace tf_hsm {
 namespace {
-
-template <typename A>
-using Ranking = std::vector<RankedClass<A>>;
-
-template <typename A>
-struct Found {
-  Ranking<A> classes;
-  int64_t num_pruned = 0;
-  int calls = 0;
-};
-
-template <typename T>
-std::string Find(const GroupScorer<T>& scorer, const SearchOptions& options,
-                 std::vector<Found<Accumulator<T>>>* found,
-                 const Accumulator<T>* bounds = nullptr) {
-  using A = Accumulator<T>;
-  found->assign(scorer.num_examples, {});
-  return FindBestClasses<T>(
-      scorer, options,
-      [&](int64_t example, const SearchResult<A>& result) {
-        Found<A>& at = (*found)[example];
-        at.classes.assign(result.classes, result.classes + result.num_classes);
-        at.num_pruned = result.num_pruned;
-        ++at.calls;
-      },
-      bounds);
-}
-
-template <typename T>
-std::vector<Found<Accumulator<T>>> Find(
-    const GroupScorer<T>& scorer, const SearchOptions& options,
-    const Accumulator<T>* bounds = nullptr) {
-  std::vector<Found<Accumulator<T>>> found;
-  const std::string error = Find(scorer, options, &found, bounds);
-  Expect(error.empty(), error);
-  for (const auto& at : found) Expect(at.calls == 1, "one result per example");
-  return found;
-}
-
-template <typename A>
-A Key(A log_prob) {
-  return std::isnan(log_prob) ? -std::numeric_limits<A>::infinity() : log_prob;
-}
-
-// The order of results.
-template <typename A>
-bool ComesFirst(const RankedClass<A>& a, const RankedClass<A>& b) {
-  const A key_a = Key(a.log_prob), key_b = Key(b.log_prob);
-  return key_a != key_b ? key_a > key_b : a.id < b.id;
-}
-
-// All classes of an example, best first, and of a batch.
-template <typename A>
-Ranking<A> Rank(const A* values, int64_t num_classes) {
-  Ranking<A> ranking;
-  for (int64_t c = 0; c < num_classes; ++c) ranking.push_back({values[c], c});
-  std::sort(ranking.begin(), ranking.end(), ComesFirst<A>);
-  return ranking;
-}
-template <typename T>
-std::vector<Ranking<Accumulator<T>>> RankAll(const GroupScorer<T>& scorer) {
-  const std::vector<Accumulator<T>> values = ClassValues(scorer);
-  const int64_t classes = scorer.tree.num_classes;
-  std::vector<Ranking<Accumulator<T>>> rankings;
-  for (int64_t i = 0; i < scorer.num_examples; ++i) {
-    rankings.push_back(Rank(values.data() + i * classes, classes));
-  }
-  return rankings;
-}
-
-template <typename A>
-bool StartsWith(const Ranking<A>& ranking, const Ranking<A>& start) {
-  return start.size() <= ranking.size() &&
-         std::equal(start.begin(), start.end(), ranking.begin(),
-                    [](const auto& a, const auto& b) {
-                      return a.id == b.id && a.log_prob == b.log_prob;
-                    });
-}
-
-template <typename A>
-bool SameFound(const Found<A>& a, const Found<A>& b) {
-  return a.classes.size() == b.classes.size() &&
-         StartsWith(a.classes, b.classes) && a.num_pruned == b.num_pruned;
-}
 
 // A beam by its definition, over the log-probabilities of all nodes. Of equal
 // groups, it prefers the later one.

@@ -124,6 +124,11 @@ absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,
 absl::Status ReadTreeAbove(OpKernelContext* context, TreeView* tree) {
   TF_RETURN_IF_ERROR(ReadVector(context, "group_parents", tree->num_groups,
                                 "one per group", &tree->group_parents));
+  const Tensor* class_rows = nullptr;
+  TF_RETURN_IF_ERROR(context->input("class_rows", &class_rows));
+  if (class_rows->NumElements() == tree->num_rows) {
+    tree->num_classes = tree->num_rows;
+  }
   TF_RETURN_IF_ERROR(ReadVector(context, "class_rows", tree->num_classes,
                                 "one per class", &tree->class_rows));
   return ReadVector(context, "row_groups", tree->num_rows,

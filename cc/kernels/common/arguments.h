@@ -41,6 +41,8 @@ absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,
                            TreeView* tree);
 
 // Adds those that a walk up needs: `group_parents`, `class_rows`, `row_groups`.
+// Where labels are rows, class_rows has them all, and tree->num_classes is
+// their number then.
 absl::Status ReadTreeAbove(OpKernelContext* context, TreeView* tree);
 
 // Sets the number of roots, of which each takes away a row, and checks it.

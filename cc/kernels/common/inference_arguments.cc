@@ -103,7 +103,36 @@ absl::Status TopKInputs::Read(OpKernelContext* context,
   const DataType dtype = AccumulatorType(in.parameters.weights().dtype());
   TF_RETURN_IF_ERROR(
       ReadOptional(context, "bounds", dtype, in.batch_shape, &bounds));
+  TF_RETURN_IF_ERROR(ReadMask(context, in));
   return Append(in.batch_shape, k, &shape);
+}
+
+absl::Status TopKInputs::ReadMask(OpKernelContext* context,
+                                  const InferenceArguments& in) {
+  const Tensor *spans, *ranks, *splits;
+  // They are lists of one length.
+  TF_RETURN_IF_ERROR(FindOptional(context, "row_spans", &spans));
+  TF_RETURN_IF_ERROR(FindOptional(context, "allowed_ranks", &ranks));
+  TF_RETURN_IF_ERROR(FindOptional(context, "allowed_splits", &splits));
+  has_mask = spans != nullptr;
+  if (!has_mask) return absl::OkStatus();
+  const TensorShape of_rows({in.tree.num_rows, 2});
+  TF_RETURN_IF_ERROR(CheckShape("row_spans", *spans, of_rows));
+  if (ranks->dims() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("allowed_ranks must have the shape [n], but has ",
+                     ranks->shape().DebugString()));
+  }
+  const int64_t lists = splits->NumElements() - 1;
+  if (splits->dims() != 1 || (lists != 1 && lists != in.num_examples)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "allowed_splits must have the shape [2], of one list, or [",
+        in.num_examples + 1, "], of one list for each of the ", in.num_examples,
+        " inputs, but has ", splits->shape().DebugString()));
+  }
+  mask = {Data<int64_t>(*spans), Data<int64_t>(*ranks), ranks->NumElements(),
+          Data<int64_t>(*splits), lists};
+  return absl::OkStatus();
 }
 
 absl::Status SampleInputs::Read(OpKernelContext* context,

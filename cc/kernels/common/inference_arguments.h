@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "cc/core/api/class_mask.h"
 #include "cc/core/api/sample.h"
 #include "cc/core/tree/tree_view.h"
 #include "cc/kernels/common/element_types.h"
@@ -39,14 +40,20 @@ struct SigmoidAttributes : OpAttributes {
   bool has_sigmoids = false;
 };
 
-// The op's inputs `k`, `beam_width` and `bounds`; the shape of what is found.
+// The op's inputs `k`, `beam_width`, `bounds`, `row_spans`, `allowed_ranks` and
+// `allowed_splits`; the shape of what is found.
 struct TopKInputs {
   absl::Status Read(OpKernelContext* context, const InferenceArguments& in);
 
   int64_t k = 0;
   int64_t beam_width = 0;          // 0: exact
   const Tensor* bounds = nullptr;  // [...], or null
+  ClassMask mask;                  // if has_mask; else all classes are allowed
+  bool has_mask = false;
   TensorShape shape;
+
+ private:
+  absl::Status ReadMask(OpKernelContext* context, const InferenceArguments& in);
 };
 
 // The op's outputs, of accumulators of type A.

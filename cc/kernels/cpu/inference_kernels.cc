@@ -31,13 +31,14 @@ struct TopKOp : SigmoidAttributes {
     SearchOptions options;
     options.max_classes = wanted.k;
     options.beam_width = wanted.beam_width;
+    if (wanted.has_mask) options.allowed = &wanted.mask;
     auto found = [&](int64_t example, const SearchResult<A>& result) {
       const int64_t first = example * wanted.k;
       for (int64_t i = 0; i < result.num_classes; ++i) {
         out.log_probs[first + i] = result.classes[i].log_prob;
         out.classes[first + i] = result.classes[i].id;
       }
-      // Below the bounds there may be none; without, that is an error later.
+      // Bounds and masks may leave fewer; else, that is an error later.
       for (int64_t i = result.num_classes; i < wanted.k; ++i) {
         out.log_probs[first + i] = -std::numeric_limits<A>::infinity();
         out.classes[first + i] = -1;

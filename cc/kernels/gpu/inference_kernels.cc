@@ -67,6 +67,11 @@ struct TopKOp : SigmoidAttributes {
           ": there are no beams on a GPU; leave it out, or keep the weights on "
           "the CPU"));
     }
+    if (wanted.has_mask) {
+      return absl::UnimplementedError(
+          "allowed_ranks: there are no masks on a GPU; leave them out, or keep "
+          "the weights on the CPU");
+    }
     TF_RETURN_IF_ERROR(CheckFindBest<T>("k", wanted.k));
     TopKOutputs<float> out;
     TF_RETURN_IF_ERROR(out.Allocate(context, in.arguments, wanted));
@@ -178,9 +183,10 @@ struct SampleOp : OpAttributes {
   }
 };
 
-const KernelRegistration<TopKOp> top_k(kGpu, "TfHsmTopK",
-                                       InferenceHostMemory({"k",
-                                                            "beam_width"}));
+const KernelRegistration<TopKOp> top_k(
+    kGpu, "TfHsmTopK",
+    InferenceHostMemory({"k", "beam_width", "row_spans", "allowed_ranks",
+                         "allowed_splits"}));
 const KernelRegistration<SampleOp> sample(
     kGpu, "TfHsmSample",
     InferenceHostMemory({"num_samples", "seed", "temperature", "top_k",

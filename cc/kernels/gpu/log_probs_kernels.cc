@@ -73,6 +73,11 @@ struct ClassLogProbsOp : SigmoidAttributes {
     TF_RETURN_IF_ERROR(in.Read(context));
     TreeView unused = in.arguments.tree;  // see device_tree.h
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments, &unused));
+    if (unused.num_classes != in.arguments.tree.num_classes) {
+      return absl::UnimplementedError(
+          "class_rows: labels are rows on the CPU only; keep the weights "
+          "there");
+    }
     if (wanted.count > kMaxRepeated / in.batch.width) {
       return absl::InvalidArgumentError(absl::StrCat(
           "classes must be at most ", kMaxRepeated / in.batch.width,

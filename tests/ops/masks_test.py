@@ -1,0 +1,389 @@
+"""Answers among allowed classes, against brute force for random masks."""
+
+import functools
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import forests, oracle, trees
+from tests.support import inference_reference as reference
+
+top_k = tf_hsm.hierarchical_softmax_top_k
+log_prob = tf_hsm.hierarchical_softmax_log_prob
+sample = tf_hsm.hierarchical_softmax_sample
+
+DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
+BATCH = 7
+TREE = tf_hsm.Tree.huffman(1 + np.arange(60) ** 2, branching=3)
+
+build = functools.cache(lambda name: trees.CATALOGUE[name]())
+
+
+def random_arguments(tree, batch=BATCH, dtype=np.float32):
+    problem = oracle.random_problem(tree, batch, 5, dtype)
+    return problem.weights, problem.biases, problem.inputs
+
+
+def random_mask(tree, chance, lists, seed=0):
+    """`[lists, N]` bool, which classes each list has."""
+    rng = np.random.default_rng(seed)
+    return rng.random([lists, tree.num_classes]) < chance
+
+
+def padded(mask):
+    """The classes of each list `[B, M]`, shuffled, -1 at the end."""
+    rng = np.random.default_rng(1)
+    lists = [rng.permutation(np.flatnonzero(row)) for row in mask]
+    result = np.full([len(lists), max(map(len, lists))], -1)
+    for row, classes in zip(result, lists, strict=True):
+        row[: classes.size] = classes
+    return result
+
+
+def masked(log_probs, mask, renormalize):
+    """The definition, for one example.
+
+    What is not allowed has probability zero, and the rest may be divided by
+    its sum.
+    """
+    values = np.where(mask, log_probs, -np.inf).astype(np.float64)
+    if renormalize and mask.any():
+        values -= np.log(np.exp(values).sum())
+    return values
+
+
+def wanted(tree, arguments, mask, renormalize=False):
+    """`masked` of all examples, `[B, N]`."""
+    log_probs = tf_hsm.hierarchical_softmax_log_probs(*arguments, tree).numpy()
+    mask = np.broadcast_to(mask, log_probs.shape)
+    return np.stack(
+        [
+            masked(*pair, renormalize)
+            for pair in zip(log_probs, mask, strict=True)
+        ]
+    )
+
+
+def check(found, values, mask, k, exact):
+    """The order of a sort of what is allowed; to the bit if `exact`."""
+    mask = np.broadcast_to(mask, values.shape)
+    for i, row in enumerate(values):
+        classes = reference.ranking(row)
+        classes = classes[mask[i, classes]][:k]
+        none = k - classes.size
+        np.testing.assert_array_equal(
+            found.classes[i], np.append(classes, [-1] * none)
+        )
+        expected = np.append(row[classes], [-np.inf] * none)
+        if exact:
+            np.testing.assert_array_equal(found.log_probs[i], expected)
+        else:
+            np.testing.assert_allclose(
+                found.log_probs[i], expected, rtol=1e-4, atol=1e-4
+            )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_top_k(name, dtype):
+    """Shared and of each example, few classes to all, tensors and variables."""
+    tree = build(name)
+    arguments = random_arguments(tree, dtype=dtype)
+    for chance in (0.0, 0.05, 0.5, 1.0):
+        for lists in (1, BATCH):
+            mask = random_mask(tree, chance, lists)
+            values = wanted(tree, arguments, mask)
+            classes = padded(mask) if lists > 1 else padded(mask)[0]
+            for k in sorted({1, min(5, tree.num_classes), tree.num_classes}):
+                found = top_k(*arguments, tree, k, allowed=classes)
+                check(found, values, mask, k, exact=True)
+            variables = [tf.Variable(a) for a in arguments[:2]]
+            found = top_k(*variables, arguments[2], tree, k, allowed=classes)
+            check(found, values, mask, k, exact=True)
+
+
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_renormalized(name):
+    """Those of all allowed classes then have the sum 1."""
+    tree = build(name)
+    arguments = random_arguments(tree)
+    for lists in (1, BATCH):
+        mask = random_mask(tree, 0.4, lists)
+        values = wanted(tree, arguments, mask, renormalize=True)
+        classes = padded(mask) if lists > 1 else padded(mask)[0]
+        for k in sorted({1, tree.num_classes}):
+            found = top_k(
+                *arguments, tree, k, allowed=classes, renormalize=True
+            )
+            check(found, values, mask, k, exact=False)
+        sums = np.exp(found.log_probs).sum(1)
+        np.testing.assert_allclose(
+            sums, np.broadcast_to(mask.any(1), [BATCH]), rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("renormalize", [False, True])
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_log_prob(name, renormalize):
+    tree = build(name)
+    weights, biases, x = random_arguments(tree)
+    asked = np.random.default_rng(2).integers(tree.num_classes, size=[BATCH, 9])
+    for lists in (1, BATCH):
+        mask = random_mask(tree, 0.4, lists)
+        values = wanted(tree, (weights, biases, x), mask, renormalize)
+        classes = padded(mask) if lists > 1 else padded(mask)[0]
+        found = log_prob(
+            weights,
+            biases,
+            asked,
+            x,
+            tree,
+            allowed=classes,
+            renormalize=renormalize,
+        )
+        np.testing.assert_allclose(
+            found,
+            np.take_along_axis(values, asked, -1),
+            rtol=1e-4,
+            atol=1e-4,
+        )
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 2.0}, {"top_k": 4}])
+@pytest.mark.parametrize("name", ["huffman_4ary", "two_level_100", "chain_50"])
+def test_draws(name, options):
+    """By the probabilities given that a class is allowed, and by no others."""
+    tree = build(name)
+    arguments = random_arguments(tree, batch=3)
+    arguments = [0.5 * a for a in arguments[:2]] + [arguments[2]]
+    mask = random_mask(tree, 0.3, 3)
+    draws = sample(
+        *arguments, tree, 40_000, seed=5, allowed=padded(mask), **options
+    ).numpy()
+    for i, row in enumerate(wanted(tree, arguments, mask)):
+        row = row / options.get("temperature", 1)
+        if "top_k" in options:
+            row[reference.ranking(row)[4:]] = -np.inf
+        probs = np.exp(row - row.max())
+        probs /= probs.sum()
+        assert 1e-4 < reference.p_value(draws[i], probs) < 1 - 1e-4
+
+
+def test_draws_of_a_share():
+    """`top_p` is a share of what is allowed."""
+    arguments = random_arguments(TREE, batch=4)
+    mask = random_mask(TREE, 0.3, 1)
+    draws = sample(
+        *arguments, TREE, 3000, seed=1, top_p=0.7, allowed=mask[0]
+    ).numpy()
+    for i, row in enumerate(np.exp(wanted(TREE, arguments, mask, True))):
+        order = np.argsort(-row)
+        count = np.searchsorted(np.cumsum(row[order]), 0.7) + 1
+        assert set(draws[i]) == set(order[:count])
+
+
+def test_draws_of_a_seed():
+    arguments = random_arguments(TREE)
+    allowed = [3, 9, 27, 50]
+    one, two, other = (
+        sample(*arguments, TREE, 50, seed=seed, allowed=allowed).numpy()
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one, two)
+    assert (one != other).any() and set(one.ravel()) <= set(allowed)
+    nothing = np.zeros(0, int)
+    drawn = sample(*arguments, TREE, 3, seed=1, allowed=nothing)
+    np.testing.assert_array_equal(drawn, np.full([BATCH, 3], -1))
+
+
+def test_forms_of_lists():
+    """Booleans, ids in any order and twice, padded and ragged: one answer."""
+    arguments = random_arguments(TREE)
+    mask = random_mask(TREE, 0.2, 1)
+    classes = padded(mask)[0]
+    many = np.tile(classes, [BATCH, 1])
+    forms = [
+        mask[0],
+        tf.constant(mask[0]),
+        classes.tolist(),
+        classes.astype(np.int32),
+        np.concatenate([classes[::-1], classes, [-1]]),
+        many,
+        np.pad(many, [[0, 0], [3, 2]], constant_values=-1),
+        tf.RaggedTensor.from_tensor(many),
+    ]
+    want = top_k(*arguments, TREE, 5, allowed=classes, renormalize=True)
+    for form in forms:
+        found = top_k(*arguments, TREE, 5, allowed=form, renormalize=True)
+        for one, other in zip(found, want, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
+    mask = random_mask(TREE, 0.2, BATCH)
+    lists = [np.flatnonzero(row) for row in mask]
+    ragged = tf.ragged.constant(lists, dtype=tf.int64)
+    found = top_k(*arguments, TREE, 5, allowed=ragged)
+    check(found, wanted(TREE, arguments, mask), mask, 5, exact=True)
+
+
+@pytest.mark.parametrize("beam_width", [1, 3, 60])
+def test_beams_and_bounds(beam_width):
+    arguments = random_arguments(TREE)
+    mask = random_mask(TREE, 0.3, BATCH)
+    values = wanted(TREE, arguments, mask)
+    beam = top_k(*arguments, TREE, 4, beam_width, True, allowed=padded(mask))
+    is_exact = beam.num_pruned.numpy() == 0
+    assert is_exact.all() or beam_width < 60
+    best = reference.ranking(values)[:, :4]
+    np.testing.assert_array_equal(beam.classes[is_exact], best[is_exact])
+    assert np.take_along_axis(mask, beam.classes.numpy(), -1).all()
+    bounds = np.take_along_axis(values, best[:, 2:3], -1)[:, 0]
+    found = top_k(*arguments, TREE, 4, bounds=bounds, allowed=padded(mask))
+    best[:, 3] = -1
+    np.testing.assert_array_equal(found.classes, best)
+
+
+@pytest.mark.parametrize("leading", [[], [0], [3, 2], [1]])
+def test_shapes_in_graphs(leading):
+    """Of any leading shape, in graphs that do not know them."""
+    batch = int(np.prod(leading))
+    weights, biases, x = random_arguments(TREE, batch)
+    mask = random_mask(TREE, 0.2, max(batch, 1))
+    classes = padded(mask)[:batch]
+    asked = np.random.default_rng(0).integers(60, size=[batch, 6])
+
+    def run(inputs, allowed, asked):
+        arguments = weights, biases, inputs, TREE
+        options = {"allowed": allowed}
+        return (
+            *top_k(*arguments, 4, **options, renormalize=True),
+            log_prob(weights, biases, asked, *arguments[2:], **options),
+            sample(*arguments, 3, seed=1, **options),
+        )
+
+    want = run(x, classes, asked)
+    rank = len(leading) + 1
+    spec = [
+        tf.TensorSpec(None),
+        tf.TensorSpec([None] * rank, tf.int64),
+        tf.TensorSpec(None, tf.int64),
+    ]
+    found = tf.function(run, input_signature=spec)(
+        x.reshape([*leading, 5]),
+        classes.reshape([*leading, classes.shape[-1]]),
+        asked.reshape([*leading, 6]),
+    )
+    for one, other in zip(found, want, strict=True):
+        assert one.shape == [*leading, other.shape[-1]]
+        np.testing.assert_allclose(
+            np.reshape(one, other.shape), other, rtol=1e-6
+        )
+
+
+@pytest.mark.parametrize("name", forests.TREES)
+def test_forests(name):
+    """With the log-probabilities of the roots."""
+    tree = forests.TREES[name]()
+    forest = forests.cut(tree, forests.some_rows(tree, 1)).forest
+    weights, biases, x = random_arguments(forest)
+    rng = np.random.default_rng(0)
+    starts = rng.normal(size=[BATCH, forest.num_roots]).astype("f4") - 2
+    log_probs = tf_hsm.hierarchical_softmax_log_probs(
+        weights, biases, x, forest, root_log_probs=starts
+    )
+    for chance in (0.1, 0.5):
+        mask = random_mask(forest, chance, BATCH)
+        mask[:, 0] = True
+        options = {"root_log_probs": starts, "allowed": padded(mask)}
+        for renormalize in (False, True):
+            values = np.stack(
+                [
+                    masked(*pair, renormalize)
+                    for pair in zip(log_probs.numpy(), mask, strict=True)
+                ]
+            )
+            found = top_k(
+                weights,
+                biases,
+                x,
+                forest,
+                forest.num_classes,
+                renormalize=renormalize,
+                **options,
+            )
+            check(
+                found, values, mask, forest.num_classes, exact=not renormalize
+            )
+        drawn = sample(weights, biases, x, forest, 50, seed=1, **options)
+        assert np.take_along_axis(mask, drawn.numpy(), -1).all()
+
+
+def test_probabilities_of_zero_and_nan():
+    """Allowed classes of zero come last; NaN counts as zero."""
+    tree = tf_hsm.Tree.two_level(60)
+    weights, biases, x = random_arguments(tree)
+    # Class 4 has no probability, nor has any of the group of class 59.
+    biases[tree.class_rows[4]] = -np.inf
+    biases[tree.class_rows[59]] = np.nan
+    found = top_k(weights, biases, x, tree, 3, allowed=[4, 30])
+    np.testing.assert_array_equal(found.classes, [[30, 4, -1]] * BATCH)
+    found = top_k(weights, biases, x, tree, 2, allowed=[4], renormalize=True)
+    np.testing.assert_array_equal(found.log_probs, [[-np.inf] * 2] * BATCH)
+    for classes, drawn in (
+        ([4], -1),
+        ([58], -1),
+        ([4, 30], 30),
+        ([58, 30], 30),
+    ):
+        found = sample(weights, biases, x, tree, 2, seed=1, allowed=classes)
+        np.testing.assert_array_equal(found, [[drawn] * 2] * BATCH)
+
+
+@pytest.mark.parametrize(
+    "allowed, error, message",
+    [
+        ([60], tf.errors.InvalidArgumentError, r"outside.*\[0, 60\)"),
+        ([3, -2], tf.errors.InvalidArgumentError, r"outside.*\[0, 60\)"),
+        ([1.5], TypeError, "allowed must be integers, but are float32"),
+        (7, ValueError, "allowed must be a list of classes"),
+        (
+            np.ones([BATCH - 1, 3], int),
+            tf.errors.InvalidArgumentError,
+            "allowed must have the shape",
+        ),
+        (
+            np.ones([59], bool),
+            tf.errors.InvalidArgumentError,
+            "allowed must have a boolean for each class",
+        ),
+        (np.ones([BATCH, 60], bool), ValueError, "allowed must have the shape"),
+    ],
+)
+def test_lists_that_are_none(allowed, error, message):
+    weights, biases, x = random_arguments(TREE)
+    with pytest.raises(error, match=message):
+        top_k(weights, biases, x, TREE, 3, allowed=allowed)
+    with pytest.raises(error, match=message):
+        sample(weights, biases, x, TREE, 3, seed=1, allowed=allowed)
+    with pytest.raises(error, match=message):
+        asked = np.zeros([BATCH, 1], int)
+        log_prob(weights, biases, asked, x, TREE, allowed=allowed)
+
+
+def test_options_that_do_not_fit():
+    weights, biases, x = random_arguments(TREE)
+    asked = np.zeros([BATCH, 1], int)
+    with pytest.raises(ValueError, match="renormalize needs allowed"):
+        top_k(weights, biases, x, TREE, 3, renormalize=True)
+    with pytest.raises(ValueError, match="one of nodes and allowed"):
+        log_prob(weights, biases, asked, x, TREE, nodes=True, allowed=[1])
+    tree = forests.TREES["binary"]()
+    forest = forests.cut(tree, forests.some_rows(tree, 1)).forest
+    arguments = random_arguments(forest)
+    with pytest.raises(ValueError, match="renormalize needs root_log_probs"):
+        top_k(*arguments, forest, 3, allowed=[1], renormalize=True)
+    with pytest.raises(ValueError, match="root_log_probs must be there"):
+        sample(*arguments, forest, 3, allowed=[1])
+    with pytest.raises(ValueError, match="top_p = 2 is not in"):
+        sample(weights, biases, x, TREE, 3, top_p=2, allowed=[1])
