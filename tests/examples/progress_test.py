@@ -68,7 +68,12 @@ def test_what_takes_a_second_has_no_line(clock):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(59.4, "59 s"), (60, "1 min 0 s"), (3599, "59 min 59 s"), (7261, "2 h 1 min")],
+    [
+        (59.4, "59 s"),
+        (60, "1 min 0 s"),
+        (3599, "59 min 59 s"),
+        (7261, "2 h 1 min"),
+    ],
 )
 def test_duration(seconds, text):
     assert progress.duration(seconds) == text

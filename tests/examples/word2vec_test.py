@@ -5,7 +5,6 @@ import dataclasses
 import math
 import random
 import re
-import sys
 
 import numpy as np
 import pytest

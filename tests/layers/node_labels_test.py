@@ -127,7 +127,7 @@ def test_saved_and_loaded(tmp_path):
 
 
 def test_node_labels_and_plans_do_not_go_together():
-    with pytest.raises(ValueError, match="node_labels are not possible"):
+    with pytest.raises(ValueError, match="node_labels is not possible"):
         make_head(node_labels=True, devices=["CPU:0", "CPU:0"])
 
 

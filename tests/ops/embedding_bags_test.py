@@ -7,7 +7,12 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support.embedding_training import COUNT, step, variables_of
-from tests.support.training import assert_near, assert_same, states, wide_problem
+from tests.support.training import (
+    assert_near,
+    assert_same,
+    states,
+    wide_problem,
+)
 from tests.support.update_rules import OPTIMIZERS, built
 
 TREE = tf_hsm.Tree.huffman(1 / np.arange(1, 61))

@@ -146,8 +146,11 @@ class HeadLayer(keras.layers.Layer):
         count. See `call` for the arguments. With the `Reduction` to what is
         minimized, the layer's optimizer makes a step.
         """
+        compute = self.training_losses if training else self.compute_losses
         if self.several_labels:
-            return self._mean_losses(labels, inputs, inputs_mask, reduction)
+            return self._mean_losses(
+                labels, inputs, inputs_mask, reduction, compute
+            )
         labels, mask = self.read_labels(labels, inputs, inputs_mask)
         ignored = arguments.ignored_labels(self.ignore_class)
         if inputs_mask is not None:
@@ -161,10 +164,9 @@ class HeadLayer(keras.layers.Layer):
         loss_weights = None
         if reduction is not None and self.trainable:
             loss_weights = reduction.loss_weights(labels, mask, self.loss_dtype)
-        compute = self.training_losses if training else self.compute_losses
         return compute(labels, inputs, ignored, loss_weights), mask
 
-    def _mean_losses(self, labels, inputs, inputs_mask, reduction):
+    def _mean_losses(self, labels, inputs, inputs_mask, reduction, compute):
         """`label_losses` of several labels for each input."""
         labels = label_sets.read(labels, inputs, self.ignore_class, inputs_mask)
         mask = tf.reduce_any(tf.not_equal(labels, label_sets.NONE), -1)
@@ -174,7 +176,7 @@ class HeadLayer(keras.layers.Layer):
             loss_weights = reduction.loss_weights(mask, mask, self.loss_dtype)
             loss_weights = shares * loss_weights[..., tf.newaxis]
         shape = tf.concat([tf.shape(labels), tf.shape(inputs)[-1:]], 0)
-        losses = self.compute_losses(
+        losses = compute(
             labels,
             tf.broadcast_to(inputs[..., tf.newaxis, :], shape),
             [label_sets.NONE],

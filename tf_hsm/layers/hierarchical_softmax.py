@@ -4,6 +4,7 @@ import contextlib
 import functools
 
 import keras
+import tensorflow as tf
 
 from tf_hsm import _checks, distribute
 from tf_hsm.distribute.sharded_head import ShardedHead
@@ -15,7 +16,7 @@ from tf_hsm.layers._predictions import Predictions
 from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.layers._row_variables import RowVariables
 from tf_hsm.layers._whole_head import WholeHead
-from tf_hsm.runtime import row_parts
+from tf_hsm.runtime import arguments, row_parts
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.runtime.tree_tensors import mask_tensors
 from tf_hsm.tree import Tree
@@ -92,6 +93,9 @@ class HierarchicalSoftmax(
       node_labels: whether labels are rows of the tree, of leaves or of inner
         nodes, instead of classes: `tree.row_of(names)` are such labels. See
         `nodes` of `tf_hsm.hierarchical_softmax_loss`.
+      label_smoothing: in training, that of `tf_hsm.hierarchical_softmax_loss`;
+        in `evaluate`, losses and perplexity are those without. Not with
+        devices.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`;
         `several_labels`: whether labels are `[..., M]`, or ragged, several for
         each input, whose loss is then the mean of theirs (negative numbers
@@ -129,6 +133,7 @@ class HierarchicalSoftmax(
         devices=None,
         plan=None,
         node_labels=False,
+        label_smoothing=0.0,
         **kwargs,
     ):
         """See the class."""
@@ -155,11 +160,15 @@ class HierarchicalSoftmax(
                 raise ValueError("counts set the biases, but use_bias is False")
         self.plan = _plan_of(tree, devices, plan, self._counts)
         self.node_labels = bool(node_labels)
-        if self.node_labels and self.plan is not None:
-            raise ValueError(
-                "node_labels are not possible with devices or a plan; leave "
-                "out one of them"
-            )
+        self.label_smoothing = arguments.share(
+            "label_smoothing", label_smoothing
+        )
+        for name in ("node_labels", "label_smoothing"):
+            if getattr(self, name) and self.plan is not None:
+                raise ValueError(
+                    f"{name} is not possible with devices or a plan; leave out "
+                    "one of them"
+                )
         self.shard_kernels = []
         self.shard_biases = []
 
@@ -206,13 +215,13 @@ class HierarchicalSoftmax(
         ]
         return [v for pair in pairs for v in pair if v is not None]
 
-    def compute_losses(self, labels, inputs, ignored, loss_weights):
+    def compute_losses(self, labels, inputs, ignored, loss_weights, **options):
         """Returns the loss per label; with `loss_weights`, makes a step."""
         if loss_weights is None:
             visit = functools.partial(
                 self.add_penalties, nodes=self.node_labels
             )
-            return self._head.loss(labels, inputs, ignored, visit)
+            return self._head.loss(labels, inputs, ignored, visit, **options)
         return self._head.train_step(
             labels,
             inputs,
@@ -221,6 +230,16 @@ class HierarchicalSoftmax(
             ignore_class=ignored,
             stochastic_rounding=self.stochastic_rounding,
             seed=self.seed,
+            **options,
+        )
+
+    def training_losses(self, labels, inputs, ignored, loss_weights):
+        """Returns those that are minimized."""
+        options = {}
+        if self.label_smoothing:
+            options["label_smoothing"] = self.label_smoothing
+        return self.compute_losses(
+            labels, inputs, ignored, loss_weights, **options
         )
 
     def hits(self, classes, labels):
@@ -283,6 +302,7 @@ class HierarchicalSoftmax(
             "tree": self.tree.get_config(),
             "plan": self.plan and self.plan.get_config(),
             "node_labels": self.node_labels,
+            "label_smoothing": self.label_smoothing,
             "use_bias": self.use_bias,
             "kernel_initializer": keras.initializers.serialize(
                 self.kernel_initializer

@@ -1,0 +1,117 @@
+"""Label smoothing of a layer: in training, and in nothing else."""
+
+import keras
+import numpy as np
+import pytest
+
+import tf_hsm
+from tests.support.models import (
+    TREE,
+    WIDTH,
+    compile_form,
+    endpoint_form,
+    head_of,
+    hidden_layers,
+    hidden_model,
+    make_data,
+    make_head,
+    sequential,
+)
+
+SHARE = 0.25
+
+
+def model_of(rate, optimizer):
+    """A compiled model whose head has an optimizer, or None."""
+    head = make_head(label_smoothing=SHARE, optimizer=optimizer)
+    model = sequential(*hidden_layers(), head)
+    model.compile(keras.optimizers.SGD(rate), loss=head.loss)
+    return model
+
+
+def mean_losses(model, x, y):
+    """The mean loss with smoothing and without, as the op has them."""
+    head, hidden = head_of(model), hidden_model(model)(x)
+    counted = np.asarray(x) != 0
+    for share in (SHARE, 0.0):
+        losses = tf_hsm.hierarchical_softmax_loss(
+            head.kernel, head.bias, y, hidden, TREE, label_smoothing=share
+        )
+        yield losses.numpy()[counted].mean()
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_in_compile(in_place):
+    x, y = make_data()
+    model = model_of(0.0, tf_hsm.optimizers.SGD(0.0) if in_place else None)
+    model(x)
+    smoothed, plain = mean_losses(model, x, y)
+    history = model.fit(x, y, batch_size=len(x), verbose=0).history
+    assert smoothed > 1.01 * plain
+    np.testing.assert_allclose(history["loss"], smoothed, rtol=1e-5)
+    found = model.evaluate(x, y, verbose=0, return_dict=True)
+    np.testing.assert_allclose(found["loss"], plain, rtol=1e-5)
+
+
+def test_as_an_endpoint():
+    x, y = make_data()
+    model = endpoint_form(keras.optimizers.SGD(0.0), label_smoothing=SHARE)
+    history = model.fit([x, y], batch_size=len(x), verbose=0).history
+    head = head_of(model)
+    hidden = keras.Model(model.inputs[0], head.input[0])(x)
+    losses = [
+        head(hidden, y, training=training).numpy().mean()
+        for training in (True, False)
+    ]
+    counted = np.asarray(x) != 0
+    want = tf_hsm.hierarchical_softmax_loss(
+        head.kernel, head.bias, y, hidden, TREE, label_smoothing=SHARE
+    )
+    np.testing.assert_allclose(
+        history["loss"], want.numpy()[counted].mean(), rtol=1e-5
+    )
+    assert losses[0] > losses[1]
+
+
+def test_a_step_in_place_minimizes_it():
+    x, y = make_data()
+    steps = []
+    for optimizer in (None, tf_hsm.optimizers.SGD(1.0)):
+        keras.utils.set_random_seed(0)
+        model = model_of(1.0, optimizer)
+        model.fit(x, y, batch_size=len(x), verbose=0)
+        steps.append([v.numpy() for v in head_of(model).row_variables()])
+    for one, other in zip(*steps, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_it_is_saved(tmp_path):
+    model = compile_form(label_smoothing=SHARE)
+    x, y = make_data()
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert head_of(loaded).label_smoothing == SHARE
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1"):
+        make_head(label_smoothing=2)
+    with pytest.raises(ValueError, match="label_smoothing is not possible"):
+        make_head(label_smoothing=SHARE, devices=["CPU:0"])
+
+
+def test_several_labels():
+    head = make_head(label_smoothing=SHARE, several_labels=True)
+    hidden = np.random.default_rng(0).normal(size=(4, WIDTH))
+    hidden = hidden.astype(np.float32)
+    labels = np.array([[1, 2], [3, -1], [4, 5], [6, 7]])
+    smoothed, plain = (
+        head(hidden, labels, training=training).numpy()
+        for training in (True, False)
+    )
+    first = tf_hsm.hierarchical_softmax_loss(
+        head.kernel, head.bias, [3], hidden[1:2], TREE, label_smoothing=SHARE
+    )
+    np.testing.assert_allclose(smoothed[1], first[0], rtol=1e-5)
+    assert abs(smoothed - plain).min() > 0
