@@ -149,6 +149,23 @@ def test_sequential_model_and_metrics():
     assert set(history) == {"loss", "perplexity"}
 
 
+def test_policy_of_the_model():
+    """By which Keras scales the loss, whatever the policy is by now."""
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = of_layers(keras.layers.Dense(WIDTH), make_head())
+        model.compile("adam", head_of(model).loss)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    x, labels = np.ones([16, WIDTH], "f4"), np.arange(16)
+    fit(model, {"x": x, "y": labels}, epochs=1)
+    grown = tf_hsm.grow(model, GROWN)
+    assert isinstance(grown.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert_same_state(grown, model)
+    assert head_of(grown).compute_dtype == "float16"
+    assert keras.config.dtype_policy().name == "float32"
+
+
 def test_before_training():
     """A model that has no state yet, compiled or not."""
     for compiled in (True, False):

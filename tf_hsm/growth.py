@@ -1,5 +1,7 @@
 """Models whose vocabulary grows."""
 
+import contextlib
+
 import keras
 import numpy as np
 
@@ -55,9 +57,10 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
         copies[id(layer)] = copy
         return copy
 
-    grown = keras.models.clone_model(
-        model, clone_function=copy_of, recursive=True
-    )
+    with _policy(model.dtype_policy):
+        grown = keras.models.clone_model(
+            model, clone_function=copy_of, recursive=True
+        )
     missing = [x.name for x in (head, *tables) if id(x) not in copies]
     if missing:
         raise ValueError(
@@ -121,3 +124,14 @@ def _embedding_of(model, table):
             "be keras.layers.Embedding"
         )
     return found[0]
+
+
+@contextlib.contextmanager
+def _policy(policy):
+    """Within, models are made with a policy, on which `compile` depends."""
+    own = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(own)

@@ -1,4 +1,4 @@
-"""Heads that get another tree: what stays to the bit, and how the rest begins."""
+"""Heads that get another tree: what stays to the bit, how the rest begins."""
 
 import itertools
 
