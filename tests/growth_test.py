@@ -366,11 +366,15 @@ def test_one_of_two_heads():
         ({"tree": Tree.two_level(29)}, ValueError, "29 classes, fewer than"),
         ({"embeddings": ["none"]}, ValueError, "has no layer 'none'"),
         ({"embeddings": ["dense"]}, TypeError, "dense is a Dense; embeddings"),
+        ({"embeddings": ["lora"]}, ValueError, "lora has other weights"),
         ({"counts": [1, 2]}, ValueError, "counts has 2 entries"),
     ],
     ids=itertools.count(),
 )
 def test_refused_arguments(options, error, message):
-    model = of_layers(keras.layers.Dense(WIDTH, name="dense"), make_head())
+    tokens = keras.Input([STEPS], dtype="int32")
+    lora = keras.layers.Embedding(NUM_CLASSES, WIDTH, lora_rank=2, name="lora")
+    hidden = keras.layers.Dense(WIDTH, name="dense")(lora(tokens))
+    model = keras.Model(tokens, make_head()(hidden))
     with pytest.raises(error, match=message):
         tf_hsm.grow(model, **{"tree": GROWN, **options})
