@@ -149,6 +149,23 @@ def test_sequential_model_and_metrics():
     assert set(history) == {"loss", "perplexity"}
 
 
+def test_policy_of_the_model():
+    """By which Keras scales the loss, whatever the policy is by now."""
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = of_layers(keras.layers.Dense(WIDTH), make_head())
+        model.compile("adam", head_of(model).loss)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    x, labels = np.ones([16, WIDTH], "f4"), np.arange(16)
+    fit(model, {"x": x, "y": labels}, epochs=1)
+    grown = tf_hsm.grow(model, GROWN)
+    assert isinstance(grown.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert_same_state(grown, model)
+    assert head_of(grown).compute_dtype == "float16"
+    assert keras.config.dtype_policy().name == "float32"
+
+
 def test_before_training():
     """A model that has no state yet, compiled or not."""
     for compiled in (True, False):
@@ -349,11 +366,15 @@ def test_one_of_two_heads():
         ({"tree": Tree.two_level(29)}, ValueError, "29 classes, fewer than"),
         ({"embeddings": ["none"]}, ValueError, "has no layer 'none'"),
         ({"embeddings": ["dense"]}, TypeError, "dense is a Dense; embeddings"),
+        ({"embeddings": ["lora"]}, ValueError, "lora has other weights"),
         ({"counts": [1, 2]}, ValueError, "counts has 2 entries"),
     ],
     ids=itertools.count(),
 )
 def test_refused_arguments(options, error, message):
-    model = of_layers(keras.layers.Dense(WIDTH, name="dense"), make_head())
+    tokens = keras.Input([STEPS], dtype="int32")
+    lora = keras.layers.Embedding(NUM_CLASSES, WIDTH, lora_rank=2, name="lora")
+    hidden = keras.layers.Dense(WIDTH, name="dense")(lora(tokens))
+    model = keras.Model(tokens, make_head()(hidden))
     with pytest.raises(error, match=message):
         tf_hsm.grow(model, **{"tree": GROWN, **options})

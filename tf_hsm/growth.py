@@ -1,5 +1,7 @@
 """Models whose vocabulary grows."""
 
+import contextlib
+
 import keras
 import numpy as np
 
@@ -55,9 +57,10 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
         copies[id(layer)] = copy
         return copy
 
-    grown = keras.models.clone_model(
-        model, clone_function=copy_of, recursive=True
-    )
+    with _policy(model.dtype_policy):
+        grown = keras.models.clone_model(
+            model, clone_function=copy_of, recursive=True
+        )
     missing = [x.name for x in (head, *tables) if id(x) not in copies]
     if missing:
         raise ValueError(
@@ -67,12 +70,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
     rows = tree.map_rows(head.tree)
     kept = {id(variable): rows for variable in head.row_variables()}
     for table in tables:
-        old, new = table.embeddings, copies[id(table)].embeddings
-        rows = np.arange(table.input_dim + num_new)
-        rows[table.input_dim :] = -1
-        kept[id(old)] = rows
-        mean = keras.ops.convert_to_numpy(keras.ops.mean(old.value, axis=0))
-        kept_rows.copy(old, new, rows, lambda rows, mean=mean: mean)
+        kept[id(table.embeddings)] = _copy_rows(table, copies[id(table)])
     for old, new in zip(model.variables, grown.variables, strict=True):
         if id(old) not in kept:
             new.assign(old.value)
@@ -120,4 +118,31 @@ def _embedding_of(model, table):
             f"{found[0].name} is a {type(found[0]).__name__}; embeddings must "
             "be keras.layers.Embedding"
         )
+    if len(found[0].weights) > 1:
+        raise ValueError(
+            f"{found[0].name} has other weights beside its rows, as LoRA and "
+            "quantization add them; grow the model without"
+        )
     return found[0]
+
+
+def _copy_rows(table, larger):
+    """Copies the rows of an embedding; returns them as `kept_rows` has it."""
+    rows = np.arange(larger.input_dim)
+    rows[table.input_dim :] = -1
+    mean = keras.ops.mean(table.embeddings.value, axis=0).numpy()
+    kept_rows.copy(
+        table.embeddings, larger.embeddings, rows, lambda new_rows: mean
+    )
+    return rows
+
+
+@contextlib.contextmanager
+def _policy(policy):
+    """Within, models are made with a policy, on which `compile` depends."""
+    own = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(own)

@@ -33,8 +33,8 @@ class TreeGrowth:
           Such a group has leaves only, so that no class below it changes but
           its own, and at most `max_fanout` rows after it; as few are taken as
           can be, and the last of them is the fullest that has room. So no
-          label costs more than the most expensive one did. Where there is not
-          room for all, all become a new branch.
+          group gets longer than the longest was. Where there is not room for
+          all, all become a new branch.
         - With `near` each goes into the group of an old class, whatever its
           size.
         - With `branch` they all go below one new row in the root's group (a
@@ -70,43 +70,10 @@ class TreeGrowth:
             self.num_rows + 2 * added.size,
             _NODE_BYTES,
         )
-        largest = max(2, int(np.diff(self.group_offsets).max()))
-        if near is not None and (branch or max_fanout is not None):
-            raise ValueError(
-                "near says where each class goes; leave out branch and "
-                "max_fanout"
-            )
-        if max_fanout is not None:
-            largest = _checks.check_int("max_fanout", max_fanout, 2)
-        if near is not None:
-            beside = new_classes.nearest_classes(
-                near, self.num_classes, added.size
-            )
-            groups = self.row_groups[self.class_rows[beside]]
-        elif branch:
-            groups = None
-        else:
-            groups = _fitting_groups(self, added.size, largest)
-        if groups is not None:
-            new_parents = self.group_parents[groups]
-            numbers = np.arange(added.size)
-        else:
-            new_parents, numbers = _branch(added, largest, self.num_rows)
-        # Node r + 1 is row r, and node 0 the root, here row -1.
-        parents = [[-2], self.group_parents[self.row_groups], new_parents]
-        own = np.where(numbers < 0, -1, self.num_classes + numbers)
-        node_classes = np.concatenate([[-1], self.row_classes, own])
-        names = None
-        if self._names is not None or added.names is not None:
-            names = np.full(node_classes.size, "", object)
-            if self._names is not None:
-                names[1 : 1 + self.num_rows] = self.names
-            if added.names is not None:
-                is_new = node_classes >= self.num_classes
-                places = node_classes[is_new] - self.num_classes
-                names[is_new] = np.array(added.names, object)[places]
         return type(self)(
-            *from_parents(1 + np.concatenate(parents), node_classes, names)
+            *_with_nodes(
+                self, added, *_places(self, added, near, branch, max_fanout)
+            )
         )
 
     def rebalance(self, counts, branching=None):
@@ -201,6 +168,58 @@ class TreeGrowth:
         return result
 
 
+def _places(tree, added, near, branch, max_fanout):
+    """Returns where new nodes go; see `Tree.grow` for the arguments.
+
+    Returns:
+      `[nodes]` the row above each, -1 for the root, and the place of its class
+      among the new ones, -1 where it has children. The first node stands for
+      row R, and so on.
+    """
+    if near is not None:
+        if branch or max_fanout is not None:
+            raise ValueError(
+                "near says where each class goes; leave out branch and "
+                "max_fanout"
+            )
+        beside = new_classes.nearest_classes(near, tree.num_classes, added.size)
+        groups = tree.row_groups[tree.class_rows[beside]]
+        return tree.group_parents[groups], np.arange(added.size)
+    if max_fanout is None:
+        max_fanout = max(2, int(np.diff(tree.group_offsets).max()))
+    max_fanout = _checks.check_int("max_fanout", max_fanout, 2)
+    if not branch:
+        groups = _fitting_groups(tree, added.size, max_fanout)
+        if groups is not None:
+            return tree.group_parents[groups], np.arange(added.size)
+    return _branch(added, max_fanout, tree.num_rows)
+
+
+def _with_nodes(tree, added, parents, numbers):
+    """Returns the arrays and names of a tree with more nodes.
+
+    Args:
+      tree: the old tree.
+      added: the `NewClasses`.
+      parents: as from `_places`.
+      numbers: likewise.
+    """
+    # Node r + 1 is row r, and node 0 the root, here row -1.
+    parents = [[-2], tree.group_parents[tree.row_groups], parents]
+    numbers = np.where(numbers < 0, -1, tree.num_classes + numbers)
+    classes = np.concatenate([[-1], tree.row_classes, numbers])
+    names = None
+    if tree.names is not None or added.names is not None:
+        names = np.full(classes.size, "", object)
+        if tree.names is not None:
+            names[1 : 1 + tree.num_rows] = tree.names
+        if added.names is not None:
+            is_new = classes >= tree.num_classes
+            places = classes[is_new] - tree.num_classes
+            names[is_new] = np.array(added.names, object)[places]
+    return from_parents(1 + np.concatenate(parents), classes, names)
+
+
 def _fitting_groups(tree, size, max_fanout):
     """Returns the group `[size]` that each new class fits in; else None."""
     rooms = max_fanout - np.diff(tree.group_offsets)
@@ -220,17 +239,7 @@ def _fitting_groups(tree, size, max_fanout):
 
 
 def _branch(added, max_fanout, num_rows):
-    """Returns the parents and classes of the nodes of a new branch.
-
-    Args:
-      added: the `NewClasses`.
-      max_fanout: the most rows of a group.
-      num_rows: R, that of the tree, so that the first node stands for row R.
-
-    Returns:
-      `[nodes]` the row above each, -1 for the root, and the place of its class
-      among the new ones, -1 where it has children.
-    """
+    """Returns what `_places` does, for a branch below the root."""
     if added.size == 1:
         return np.array([-1]), np.array([0])
     if added.counts is not None:
