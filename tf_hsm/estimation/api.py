@@ -57,10 +57,10 @@ def estimate(
         its head.
       head: a `tf_hsm.Tree`; a Keras layer (`HierarchicalSoftmax`,
         `AdaptiveSoftmax`, `SampledSoftmax`, `Dense`); what `estimate.head`
-        returns; or, together with `classes`, one of "hierarchical" (a two-level tree), "adaptive",
-        "full", "sampled", "gather", "embedding_lookup" and "map_fn". Several of
-        them in a list are compared. None: "hierarchical" where `classes` is
-        given; else `body` has its head, or there is none.
+        returns; or, together with `classes`, one of "hierarchical" (a two-level
+        tree), "adaptive", "full", "sampled", "gather", "embedding_lookup" and
+        "map_fn". Several of them in a list are compared. None: "hierarchical"
+        where `classes` is given; else `body` has its head, or there is none.
       batch: sequences in a step, or examples.
       steps: the length of a sequence; None: that of the body, or 1.
       width: D, the width of the head's inputs. A body of another width has a
