@@ -46,6 +46,10 @@ from tf_hsm.tree.builders import balanced, embeddings
             lambda: layers.AdaptiveSoftmax(10**12, cutoffs=[10]),
             "num_classes is 9999999",
         ),
+        (
+            lambda: layers.SampledSoftmax(10**12, 10),
+            "num_classes is 1000000000000; ",
+        ),
     ],
 )
 def test_trees_that_are_too_large(build, message):

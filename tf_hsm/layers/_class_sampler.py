@@ -16,7 +16,7 @@ SAMPLERS = ("log_uniform", "uniform", "counts")
 class ClassSampler:
     """Draws S of N classes at a time.
 
-    A law q gives each class an expected count, min(1, a q), where a makes their
+    A law p gives each class an expected count, min(1, a p), where a makes their
     sum S: no class is expected more than once. In falling order these lie end
     to end on the interval [0, S), and one point is drawn in each unit of it
     (stratified sampling: Cochran, 1977, Sampling Techniques). Hence

@@ -22,7 +22,8 @@ class HeadLayer(keras.layers.Layer):
     loss `[...]` in nats of labels `[...]` for inputs `[..., width]`. It is 0
     for the labels in the list `ignored`. `loss_weights` is None; or `[...]`,
     the weight of each loss in what is minimized, if the layer is to make a step
-    itself. `training_losses` is that for training, where it is another one.
+    itself. A subclass whose loss in training is another one has
+    `training_losses` too, of the same arguments.
 
     Args:
       ignore_class: a label whose loss is 0 and does not count, or None.
@@ -129,7 +130,7 @@ class HeadLayer(keras.layers.Layer):
         return _attached_head.mark_as_losses(losses, self, inputs, labels)
 
     def training_losses(self, labels, inputs, ignored, loss_weights):
-        """As `compute_losses`, in training."""
+        """Returns the loss per label in training."""
         return self.compute_losses(labels, inputs, ignored, loss_weights)
 
     def label_losses(
