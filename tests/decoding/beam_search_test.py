@@ -94,9 +94,7 @@ def test_element_types(dtype):
     recurrent = Recurrent(30, batch=2, dtype="float32")
     head = make_head(tree, dtype=dtype)
     options = {"end": 7, "length_penalty": 0.6}
-    found = beam_search(
-        recurrent.step, recurrent.state, head, 4, 5, **options
-    )
+    found = beam_search(recurrent.step, recurrent.state, head, 4, 5, **options)
     assert found.log_probs.dtype == tf.float32
     for entry in range(2):
         model = own_model(recurrent, head, entry)
@@ -198,9 +196,7 @@ def test_in_a_function(batch):
 
     @tf.function(input_signature=[spec, tf.TensorSpec([batch], tf.int64)])
     def search(state, start):
-        return beam_search(
-            recurrent.step, state, head, 4, 6, start, **options
-        )
+        return beam_search(recurrent.step, state, head, 4, 6, start, **options)
 
     starts = tf.constant([1, 9], tf.int64)
     found = search(recurrent.state, starts)
@@ -282,7 +278,9 @@ class Counted:
         self.use_bounds = True
 
     def top_k(self, inputs, k, bounds):
-        self.wanted.append(int(tf.reduce_sum(tf.cast(bounds < np.inf, tf.int32))))
+        self.wanted.append(
+            int(tf.reduce_sum(tf.cast(bounds < np.inf, tf.int32)))
+        )
         if not self.use_bounds:
             bounds = None
         return self._head.top_k(inputs, k, bounds=bounds)

@@ -131,15 +131,20 @@ def test_nan_ends_a_sequence(temperature):
 
 def test_adaptive_softmax():
     head = make_adaptive("permuted")
-    table = tf.constant(np.random.default_rng(0).normal(size=[40, 12]), "float32")
+    table = tf.constant(
+        np.random.default_rng(0).normal(size=[40, 12]), "float32"
+    )
 
     def step(classes, state):
         return tf.gather(table, classes), state
 
     found = Sampler(top_p=0.8, seed=2)(step, (), head, 5, start=[1] * 9)
-    read = tf.concat([tf.fill([9, 1], tf.constant(1, tf.int64)),
-                      found.classes[:, :-1]], 1)
-    given = head.log_prob(found.classes[..., tf.newaxis], tf.gather(table, read))
+    read = tf.concat(
+        [tf.fill([9, 1], tf.constant(1, tf.int64)), found.classes[:, :-1]], 1
+    )
+    given = head.log_prob(
+        found.classes[..., tf.newaxis], tf.gather(table, read)
+    )
     np.testing.assert_allclose(
         found.log_probs, np.sum(given, (1, 2)), rtol=1e-5
     )

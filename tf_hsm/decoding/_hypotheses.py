@@ -49,7 +49,9 @@ def empty(first, width, length):
     return Hypotheses(
         classes=_sequences.empty([tf.size(first), width], length),
         last=tf.repeat(first[:, tf.newaxis], width, 1),
-        log_probs=tf.where(is_first, tf.constant(0, tf.float64), _sequences.NEVER),
+        log_probs=tf.where(
+            is_first, tf.constant(0, tf.float64), _sequences.NEVER
+        ),
         lengths=tf.zeros_like(is_first, tf.int32),
         is_live=is_first,
     )
