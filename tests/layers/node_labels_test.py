@@ -49,7 +49,7 @@ def test_training_in_place():
     alone = make_head(use_bias=True)
     alone.build(x.shape)
     alone.set_weights([head.kernel.numpy(), head.bias.numpy()])
-    optimizer = tf_hsm.optimizers.SGD(head.optimizer.learning_rate.numpy())
+    optimizer = tf_hsm.optimizers.SGD(float(head.optimizer.learning_rate))
     optimizer.build([alone.kernel, alone.bias])
     for _ in range(2):
         losses = head(x, rows, training=True)

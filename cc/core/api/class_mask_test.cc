@@ -73,10 +73,11 @@ void Check(const Head<T>& head, Isa isa, const std::string& name, double chance,
       for (int64_t i = 0; i < head.batch; ++i) {
         Expect(beam[i].classes.size() == wanted[i].size(),
                what + ": a beam finds as many");
-        for (const RankedClass<A>& c : beam[i].classes) {
-          Expect(owned.Has(i, tree.class_ranks[c.id]),
-                 what + ": a beam finds another class");
-        }
+        Expect(std::all_of(beam[i].classes.begin(), beam[i].classes.end(),
+                           [&](const RankedClass<A>& c) {
+                             return owned.Has(i, tree.class_ranks[c.id]);
+                           }),
+               what + ": a beam finds another class");
         Expect(beam_width < tree.num_groups || beam[i].num_pruned == 0,
                what + ": a wide beam leaves something out");
         if (beam[i].num_pruned > 0) continue;
@@ -187,11 +188,11 @@ struct Checks {
       std::fill(head.weights.begin(), head.weights.end(), T());
       name += " ties";
     }
-    for (double chance : {0.0, 0.02, 0.5, 1.0}) {
-      for (bool is_shared : {false, true}) {
-        Check(head, isa, name, chance, is_shared, rng);
-      }
-    }
+    Check(head, isa, name, 0, /*is_shared=*/true, rng);
+    Check(head, isa, name, 0.02, /*is_shared=*/false, rng);
+    Check(head, isa, name, 0.5, /*is_shared=*/false, rng);
+    Check(head, isa, name, 0.5, /*is_shared=*/true, rng);
+    Check(head, isa, name, 1, /*is_shared=*/false, rng);
   }
   template <typename T>
   static void OfType(Isa, const std::string&, std::mt19937*) {}
