@@ -23,12 +23,15 @@ class HeadGrowth:
         the bit, and so are those of classes whose whole path is in such groups.
 
         The other rows begin so that they take no more than their share from
-        those beside them, of which each keeps its odds against each other: as
-        the mean of these, weighted by their probabilities where inputs are
-        zero, and with the bias that gives them their share there. For other
-        inputs they have less. Without biases a new row takes at most the share
-        of a mean row. A group of new rows alone begins with weights of zero and
-        the shares as biases. Slots begin as the optimizer's own do.
+        the old rows of their group, which keep their odds against each other.
+        The weights are the mean of those of the old rows, by their
+        probabilities where inputs are zero; the bias gives the row its share
+        there, and for other inputs it has less. Without biases a new row takes
+        at most what a mean row has. A group of new rows alone begins with
+        weights of zero and the shares as biases. Slots begin as those of the
+        optimizer do.
+
+        Both layers are in memory for a while.
 
         >>> tree = head.tree.grow(["new", "words"])
         >>> head = head.grow(tree)
