@@ -19,8 +19,8 @@ def reader(body, num_texts):
         num_texts: how many texts.
     """
     kind = _States if recurrent.layers(body) else _Window
-    chosen = kind(body, num_texts)
-    return chosen.step, chosen.first
+    step = kind(body, num_texts)
+    return step, step.first
 
 
 class _States:
@@ -32,7 +32,7 @@ class _States:
         self.first = [tf.zeros_like(variable) for variable in self._states]
 
     @tf.function
-    def step(self, classes, state):
+    def __call__(self, classes, state):
         for variable, value in zip(self._states, state, strict=True):
             variable.assign(value)
         hidden = self._body(classes[:, tf.newaxis])[:, 0]
@@ -54,7 +54,7 @@ class _Window:
         )
 
     @tf.function
-    def step(self, classes, state):
+    def __call__(self, classes, state):
         window, count = state
         classes = tf.cast(classes, tf.int32)[:, tf.newaxis]
         is_full = (count == self._steps)[:, tf.newaxis]

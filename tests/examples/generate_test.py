@@ -203,8 +203,10 @@ def test_a_beam_finds_the_most_probable_texts(text, tmp_path, changes):
     first = [words.index(word) for word in ("<eof>", "the", "noun3")]
     head = job.model.get_layer("head")
 
+    step, zero = reading.reader(body, 1)
+
     def log_probs(classes):
-        step, state = reading.reader(body, 1)
+        state = zero
         for c in (*first, *classes):
             hidden, state = step(np.array([c]), state)
         return np.float64(head.log_probs(hidden)[0])
