@@ -98,7 +98,8 @@ def own_variables(layer):
     store = {}
     layer.save_own_variables(store)
     return {
-        name: keras.ops.convert_to_numpy(value) for name, value in store.items()
+        name: value if isinstance(value, np.ndarray) else value.numpy()
+        for name, value in store.items()
     }
 
 
