@@ -104,15 +104,22 @@ def make(name, head, k, batch, full_parameters=None):
         function = functools.partial(_log_probs, head, k)
     else:
         width = int(name.removeprefix(_BEAM)) if is_beam(name) else None
-        function = functools.partial(
-            tf_hsm.hierarchical_softmax_top_k,
-            *head.parameters,
-            tree=head.tree,
-            k=k,
-            beam_width=width,
-            return_pruned=width is not None,
-            allowed=allowed_classes(name, head.tree.num_classes, k),
-        )
+        allowed = allowed_classes(name, head.tree.num_classes, k)
+        if allowed is not None:
+            # Captured: each call sorts it, as it would another one.
+            allowed = tf.constant(allowed)
+
+        def function(inputs):
+            return tf_hsm.hierarchical_softmax_top_k(
+                *head.parameters,
+                inputs,
+                head.tree,
+                k,
+                beam_width=width,
+                return_pruned=width is not None,
+                allowed=allowed,
+            )
+
     return tf.function(function).get_concrete_function(
         tf.TensorSpec([batch, head.sizes.width], head.dtype)
     )
