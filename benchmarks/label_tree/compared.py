@@ -12,7 +12,7 @@ from benchmarks.label_tree import data
 
 _LABELS, _WIDTH, _MOST = 1_000, 100, 5
 _TEST = 5_000
-_EPOCHS = 20
+_EPOCHS = 10
 # Examples whose nodes are compared.
 _NODES_OF = 100
 

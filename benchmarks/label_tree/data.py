@@ -6,7 +6,7 @@ import numpy as np
 
 # The weights of a group's vector and of the label's own in the inputs.
 _GROUP, _OWN = 1.0, 0.7
-_NOISE = 0.05
+_NOISE = 0.1
 
 
 class Examples(NamedTuple):

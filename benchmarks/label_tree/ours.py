@@ -8,7 +8,8 @@ import numpy as np
 import tf_hsm
 from benchmarks.common import machine
 
-_RATE, _BATCH = 2.0, 100
+# Adagrad that begins with nothing does not ask for the scale of gradients.
+_RATE, _ACCUMULATOR, _BATCH = 0.5, 1e-6, 100
 
 
 class Implementation:
@@ -38,7 +39,9 @@ class Implementation:
         head = tf_hsm.layers.LabelTree(
             self._tree,
             kernel_initializer="zeros",
-            optimizer=tf_hsm.optimizers.Adagrad(_RATE),
+            optimizer=tf_hsm.optimizers.Adagrad(
+                _RATE, initial_accumulator_value=_ACCUMULATOR
+            ),
         )
         width = data["train_inputs"].shape[1]
         model = keras.Sequential([keras.Input([width]), head])

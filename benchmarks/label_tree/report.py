@@ -27,8 +27,7 @@ def training(sizes, result):
             f"{units.of_seconds(result['top_5_ms'] / 1000)} ms for a batch",
             "",
             f"{'':<12}{'P@1':>8}{'P@3':>8}{'P@5':>8}   %",
-            _line("before", result["before"]),
-            _line("after", result["after"]),
+            _line("new ones", result["precisions"]),
         ]
     )
 

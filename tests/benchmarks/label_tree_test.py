@@ -30,9 +30,9 @@ def test_in_place(tmp_path, monkeypatch, capsys):
     (result,) = figures["in_place"]
     assert figures["sizes"]["labels"] == 300
     assert result["ms"] == np.median(result["samples_ms"])
-    assert 3 < result["visited_rows"] <= result["rows"] == 303
-    assert result["after"][0] > result["before"][0] + 10
-    assert f"{result['after'][0]:.1f}" in output
+    assert 3 < result["visited_rows"] <= result["rows"] < 500
+    assert result["precisions"][0] > 10
+    assert f"{result['precisions'][0]:.1f}" in output
 
 
 def test_examples():

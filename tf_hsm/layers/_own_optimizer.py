@@ -5,26 +5,25 @@ import operator
 import keras
 import tensorflow as tf
 
-from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.ops.part_steps import PartSteps
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import gradients, private_keras
 
 
 class OwnOptimizer:
-    """To be named before `HeadLayer`, and `RowOptions`, among a head's bases.
+    """To be named before `RowOptions` among the bases of a head.
 
     A subclass has `row_variables()`, which that optimizer trains and no other:
     they are made with `trainable=False` if there is one. When they are made,
     `build` calls `build_optimizer`.
 
     Args:
-      *args: of the next base.
+      *args: of `RowOptions`.
       optimizer: None; or one that `tf_hsm.optimizers` says can step in place,
         or its name there.
       stochastic_rounding: see `tf_hsm.hierarchical_softmax_train_step`.
       seed: likewise.
-      **kwargs: of the next base.
+      **kwargs: of `RowOptions`.
 
     Raises:
       TypeError: `optimizer` is not of `tf_hsm.optimizers`.
@@ -43,7 +42,7 @@ class OwnOptimizer:
         """See the class."""
         super().__init__(*args, **kwargs)
         self.optimizer = optimizer and in_place.get(optimizer)
-        if self.optimizer is not None and isinstance(self, RowOptions):
+        if self.optimizer is not None:
             self.check_no_row_options()
         self.stochastic_rounding = stochastic_rounding
         self.seed = operator.index(seed)

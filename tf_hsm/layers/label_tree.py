@@ -6,6 +6,7 @@ import tensorflow as tf
 from tf_hsm.layers._head_answer import in_functional_models
 from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._own_optimizer import OwnOptimizer
+from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.layers._row_variables import RowVariables
 from tf_hsm.ops.label_tree import (
     label_tree_log_prob,
@@ -18,7 +19,7 @@ from tf_hsm.tree import Tree
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class LabelTree(OwnOptimizer, HeadLayer):
+class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
     """Probabilities of many labels, any number of which may be right.
 
     Each node of the tree has a sigmoid: how probable it is that a label is at
@@ -48,7 +49,10 @@ class LabelTree(OwnOptimizer, HeadLayer):
       seed: of stochastic_rounding, an integer.
       kernel_initializer: for the kernel, `[rows, width]`.
       bias_initializer: for the bias, `[rows]`.
-      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
+      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`; and
+        `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
+        `bias_constraint`, which are for the rows that a batch touches: see
+        `tf_hsm.layers`. Not possible with an `optimizer`.
 
     Attributes:
       kernel: the weights, `[tree.num_rows, width]`.
@@ -57,7 +61,8 @@ class LabelTree(OwnOptimizer, HeadLayer):
     Raises:
       TypeError: `tree` is not a `tf_hsm.Tree`, `ignore_class` no integer, or
         `optimizer` not of `tf_hsm.optimizers`.
-      ValueError: `optimizer` does what is not possible in place.
+      ValueError: `optimizer` does what is not possible in place, or there is a
+        regularizer or a constraint beside it.
     """
 
     def __init__(
@@ -134,9 +139,18 @@ class LabelTree(OwnOptimizer, HeadLayer):
     def compute_losses(self, labels, inputs, loss_weights):
         """Returns the loss per input; with `loss_weights`, makes a step."""
         if loss_weights is None:
-            return label_tree_loss(
+            losses = label_tree_loss(
                 self.kernel, self.bias, labels, inputs, self.tree
             )
+            self.add_penalties(
+                self.tree,
+                self.kernel,
+                self.bias,
+                labels,
+                [label_sets.NONE],
+                losses,
+            )
+            return losses
         return label_tree_train_step(
             self.kernel,
             self.bias,
