@@ -294,13 +294,14 @@ tf_hsm.estimate.without_values()
 tf_hsm.grow(model, tree, counts=None, embeddings=(), head=None)
 tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,
     vectors, indices, tree, optimizer, loss_weights=None, ignore_class=None,
-    stochastic_rounding=None, seed=0, nodes=False)
+    stochastic_rounding=None, seed=0, label_smoothing=0.0, combiner='mean',
+    index_weights=None, nodes=False)
 tf_hsm.hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree,
     root_log_probs=None, nodes=False, allowed=None, renormalize=False)
 tf_hsm.hierarchical_softmax_log_probs(weights, biases, inputs, tree,
     nodes=False, root_log_probs=None)
 tf_hsm.hierarchical_softmax_loss(weights, biases, labels, inputs, tree,
-    ignore_class=None, nodes=False)
+    ignore_class=None, label_smoothing=0.0, nodes=False)
 tf_hsm.hierarchical_softmax_sample(weights, biases, inputs, tree, num_samples,
     seed=None, temperature=1.0, top_k=None, top_p=None, root_log_probs=None,
     allowed=None)
@@ -309,7 +310,7 @@ tf_hsm.hierarchical_softmax_top_k(weights, biases, inputs, tree, k,
     allowed=None, renormalize=False)
 tf_hsm.hierarchical_softmax_train_step(weights, biases, labels, inputs, tree,
     optimizer, loss_weights=None, ignore_class=None, stochastic_rounding=None,
-    seed=0, nodes=False)
+    seed=0, label_smoothing=0.0, nodes=False)
 tf_hsm.label_tree_log_prob(weights, biases, classes, inputs, tree)
 tf_hsm.label_tree_loss(weights, biases, labels, inputs, tree)
 tf_hsm.label_tree_top_k(weights, biases, inputs, tree, k, threshold=None)
@@ -324,7 +325,7 @@ tf_hsm.layers.AdaptiveSoftmax(num_classes, cutoffs='auto', div_value=4.0,
 tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
     optimizer=None, stochastic_rounding=None, seed=0,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', counts=None,
-    devices=None, plan=None, node_labels=False, **kwargs)
+    devices=None, plan=None, node_labels=False, label_smoothing=0.0, **kwargs)
 tf_hsm.layers.LabelTree(tree, use_bias=True, ignore_class=None, optimizer=None,
     stochastic_rounding=None, seed=0, kernel_initializer='glorot_uniform',
     bias_initializer='zeros', **kwargs)
