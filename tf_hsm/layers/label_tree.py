@@ -112,12 +112,15 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
         """Returns the weights and, if there are any, the biases."""
         return [v for v in (self.kernel, self.bias) if v is not None]
 
-    def label_losses(self, labels, inputs, inputs_mask=None, reduction=None):
+    def label_losses(
+        self, labels, inputs, inputs_mask=None, reduction=None, training=False
+    ):
         """Returns the loss per input, in nats, and which inputs count.
 
         See `HeadLayer`. What is masked is left out: it has no labels, but that
         would be a loss.
         """
+        del training
         labels = label_sets.read(labels, inputs, self.ignore_class)
         mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
         loss_weights = None

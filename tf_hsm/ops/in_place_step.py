@@ -78,9 +78,7 @@ class InPlaceStep:
             weight_slots=self.slots("weights", self.weights),
             bias_slots=self.slots("biases", self.biases),
             ignore_classes=arguments.ignored_labels(self.ignore_class),
-            label_smoothing=arguments.share(
-                "label_smoothing", self.label_smoothing
-            ),
+            **self._label_smoothing(),
             rule=rule.name,
             stochastic_rounding=is_rounding,
         )

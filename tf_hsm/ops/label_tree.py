@@ -9,15 +9,16 @@ and p_r = 1 / (1 + exp(-z_r)),
     P(label | inputs) = the product of p_r over the rows r of the label's path
 """
 
-import contextlib
 import dataclasses
 
 import tensorflow as tf
 
+from tf_hsm.ops.allowed import NO_MASK
 from tf_hsm.ops.in_place_step import InPlaceStep
 from tf_hsm.ops.top_k import TopK
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import arguments, call, label_sets, private_tensorflow
+from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import path_tensors, tree_tensors
 from tf_hsm.tree import Tree
 
@@ -57,7 +58,7 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
       tf.errors.UnimplementedError: a GPU holds the weights.
     """
     inputs = tf.convert_to_tensor(inputs)
-    with _on_cpu(weights):
+    with cpu_only(weights, "a label tree"):
         return call.forward(
             "tf_hsm_label_tree_loss",
             weights,
@@ -122,7 +123,7 @@ def label_tree_train_step(
         stochastic_rounding=stochastic_rounding,
         seed=seed,
     )
-    with _on_cpu(weights):
+    with cpu_only(weights, "a label tree"):
         losses = step.losses(inputs, "tf_hsm_label_tree_train_step")
     step.count(losses)
     return losses
@@ -161,7 +162,7 @@ def label_tree_top_k(
         inputs = tf.convert_to_tensor(inputs)
         threshold = tf.convert_to_tensor(threshold, tf.float64)
         bounds = tf.broadcast_to(tf.math.log(threshold), tf.shape(inputs)[:-1])
-    with _on_cpu(weights):
+    with cpu_only(weights, "a label tree"):
         found = call.downward(
             "tf_hsm_top_k",
             weights,
@@ -169,6 +170,7 @@ def label_tree_top_k(
             inputs,
             tree,
             {"root_log_probs": None, "bounds": bounds},
+            **NO_MASK,
             k=arguments.scalar(k, tf.int64),
             beam_width=tf.constant(0, tf.int64),
             has_sigmoids=True,
@@ -198,7 +200,7 @@ def label_tree_log_prob(
         shape or a label does not fit.
       tf.errors.UnimplementedError: a GPU holds the weights.
     """
-    with _on_cpu(weights):
+    with cpu_only(weights, "a label tree"):
         return call.downward(
             "tf_hsm_class_log_probs",
             weights,
@@ -223,26 +225,6 @@ class _LabelTreeStep(InPlaceStep):
             count = tf.cast(tf.reduce_prod(shape), dtype)
             weights = tf.math.divide_no_nan(tf.ones([], dtype), count)
         return tf.broadcast_to(tf.cast(weights, dtype), shape)
-
-
-def _on_cpu(weights):
-    """A scope in which ops on the weights run on the CPU.
-
-    Raises:
-      tf.errors.UnimplementedError: they are a variable of a GPU.
-    """
-    variable = private_tensorflow.variable_of(weights)
-    if variable is None:
-        return tf.device("CPU:0")
-    # An op on a variable runs where the variable is.
-    if tf.DeviceSpec.from_string(variable.device).device_type == "GPU":
-        raise tf.errors.UnimplementedError(
-            None,
-            None,
-            "label trees have no GPU kernels: make the weights within "
-            'tf.device("CPU:0")',
-        )
-    return contextlib.nullcontext()
 
 
 private_tensorflow.declare_read_only("ResourceTfHsmLabelTreeLoss")
