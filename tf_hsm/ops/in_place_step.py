@@ -116,6 +116,11 @@ class InPlaceStep:
             steps = private_tensorflow.variable_of(self.optimizer.iterations)
             steps.assign_add(1)
 
+    def _label_smoothing(self):
+        """The op's argument; none where there is none, as of label trees."""
+        share = arguments.share("label_smoothing", self.label_smoothing)
+        return {"label_smoothing": share} if share else {}
+
     def _is_rounding_at_random(self):
         if self.stochastic_rounding is None:
             return self.dtype == tf.bfloat16
