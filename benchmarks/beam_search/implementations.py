@@ -46,12 +46,13 @@ def step_seconds(name, head, hypotheses, rates):
     return 2 * hypotheses * rows * head.sizes.width / rates.flops
 
 
-def make(name, head, width, length, full_parameters=None):
+def make(name, head, batch, width, length, full_parameters=None):
     """Traces an implementation.
 
     Args:
       name: one of `NAMES`.
       head: a `heads.Head`.
+      batch: how many searches a call makes.
       width: of the beam.
       length: of the sequences.
       full_parameters: `implementations.Parameters` of a row for each class,
@@ -78,7 +79,9 @@ def make(name, head, width, length, full_parameters=None):
         )
         return found.log_probs, found.classes
 
-    return tf.function(search)
+    return tf.function(search).get_concrete_function(
+        tf.TensorSpec([batch], tf.int64)
+    )
 
 
 class _Head:

@@ -45,6 +45,7 @@ def measure(source, question, settings):
             function = implementations.make(
                 name,
                 head,
+                batch,
                 question.beam_width,
                 question.length,
                 *full_parameters,

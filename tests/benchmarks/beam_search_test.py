@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from benchmarks.beam_search import implementations, main, timing
 from tests.support.benchmarks import (
@@ -70,9 +71,8 @@ def test_what_cannot_fit_is_refused(monkeypatch):
 def test_every_call_reads_other_inputs():
     """And the hypotheses of a start those that follow from it."""
     head = make_head(random_source())
-    search = implementations.make(implementations.OURS, head, 3, 4)
-    starts = np.arange(5)
-    log_probs, classes = search(starts)
+    search = implementations.make(implementations.OURS, head, 5, 3, 4)
+    log_probs, classes = search(tf.range(5, dtype=tf.int64))
     assert len({tuple(row) for row in classes[:, 0].numpy()}) == 5
     total = 0.0
     for position, place in enumerate([0, *classes[2, 1, :-1].numpy()]):
