@@ -104,10 +104,10 @@ def make(name, head, k, batch, full_parameters=None):
         function = functools.partial(_log_probs, head, k)
     else:
         width = int(name.removeprefix(_BEAM)) if is_beam(name) else None
-        allowed = allowed_classes(name, head.tree.num_classes, k)
-        if allowed is not None:
+        mask = allowed_classes(name, head.tree.num_classes, k)
+        if mask is not None:
             # Captured: each call sorts it, as it would another one.
-            allowed = tf.constant(allowed)
+            mask = tf.constant(mask)
 
         def function(inputs):
             return tf_hsm.hierarchical_softmax_top_k(
@@ -117,7 +117,7 @@ def make(name, head, k, batch, full_parameters=None):
                 k,
                 beam_width=width,
                 return_pruned=width is not None,
-                allowed=allowed,
+                allowed=mask,
             )
 
     return tf.function(function).get_concrete_function(
