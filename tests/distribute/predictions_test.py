@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.support.devices import CPUS
 from tests.support.training import assert_near
 from tests.support.trees import chain
-from tf_hsm import Tree, distribute
+from tf_hsm import Tree, decoding, distribute
 from tf_hsm.layers import HierarchicalSoftmax
 
 N, WIDTH, BATCH = 60, 5, 17
@@ -119,6 +119,27 @@ def test_top_k_with_bounds(name, count):
         )
     with pytest.raises(tf.errors.InvalidArgumentError, match="bounds must"):
         several.top_k(inputs, 9, bounds=bounds[1:])
+
+
+def test_beam_search(name, count):
+    """The same sequences, eagerly and in a graph."""
+    one, several, inputs = heads(name, count)
+
+    def search(head):
+        return decoding.beam_search(
+            lambda classes, state: (tf.gather(inputs, classes % BATCH), state),
+            (),
+            head,
+            width=4,
+            length=3,
+            start=[5, 2],
+            end=7,
+        )
+
+    wanted = search(one)
+    for found in (search(several), tf.function(lambda: search(several))()):
+        np.testing.assert_array_equal(found.classes, wanted.classes)
+        assert_near(found.log_probs, wanted.log_probs, 1e-12)
 
 
 def test_top_k_of_shapes(name, count):
