@@ -11,7 +11,7 @@ import tf_hsm
 from tests.support import label_tree_reference as reference
 from tests.support import trees
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm.ops import label_tree
+from tf_hsm.runtime import devices
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 # What the values below are right to, with a width of 7.
@@ -317,10 +317,14 @@ def test_gpu_is_refused(monkeypatch):
         device = "/job:localhost/replica:0/task:0/device:GPU:0"
 
     monkeypatch.setattr(
-        label_tree.private_tensorflow, "variable_of", lambda _: OnGpu
+        devices.private_tensorflow, "variable_of", lambda _: OnGpu
     )
-    with pytest.raises(tf.errors.UnimplementedError, match="CPU:0"):
-        label_tree._on_cpu(None)
+    tree = tf_hsm.Tree.two_level(9)
+    weights, biases, inputs = random_parameters(tree, batch=1)
+    with pytest.raises(
+        tf.errors.UnimplementedError, match="a label tree is not possible on"
+    ):
+        tf_hsm.label_tree_loss(weights, biases, [[1]], inputs, tree)
 
 
 def test_no_gradient_of_predictions():
