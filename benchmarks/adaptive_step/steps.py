@@ -39,7 +39,7 @@ def measure(sizes, rule, repetitions, threads):
         turns[name] = functools.partial(_turn, step, labels, inputs)
     samples = timing.interleave(turns, repetitions, lambda: None)
     return {
-        "cutoffs": layer.cutoffs,
+        "cutoffs": list(layer.cutoffs),
         "parameters": layer.count_params(),
         **{name: timing.milliseconds(s) for name, s in samples.items()},
     }
