@@ -33,7 +33,7 @@ struct GroupScorer {
   // The log-probability of each root for each example, where its tree starts:
   // [num_examples, num_roots]; null: 0.
   const A* root_log_probs = nullptr;
-  A scale = 1;  // of all logits
+  A scale = 1;                // of all logits
   bool has_sigmoids = false;  // see GroupRows
   const KernelTable<T>* table = nullptr;
   Parallel parallel;

@@ -1,6 +1,6 @@
-// Losses, gradients and steps of label trees: every ISA and element type against
-// the scalar reference, on random trees, label sets and ragged sizes; and the
-// same bits whatever the order in which items run.
+// Losses, gradients and steps of label trees: every ISA and element type
+// against the scalar reference, on random trees, label sets and ragged sizes;
+// and the same bits whatever the order in which items run.
 
 #include "cc/core/api/label_tree.h"
 
@@ -253,11 +253,10 @@ void CheckErrors(std::mt19937* rng) {
 int main() {
   using namespace tf_hsm;  // NOLINT
   std::mt19937 rng(1);
-  const Case cases[] = {{1, 1, 1, 1, 0},        {1, 3, 1, 300, 0},
-                        {33, 17, 40, 9, 0.3},   {252, 50, 20, 90, 0.1},
-                        {70, 100, 60, 13, 1},   {90, 7, 200, 2, 1},
-                        {0, 5, 3, 3, 0.5},      {6, 700, 3, 12, 0.2},
-                        {150, 77, 3, 900, 0.01}};
+  const Case cases[] = {
+      {1, 1, 1, 1, 0},        {1, 3, 1, 300, 0},    {33, 17, 40, 9, 0.3},
+      {252, 50, 20, 90, 0.1}, {70, 100, 60, 13, 1}, {90, 7, 200, 2, 1},
+      {0, 5, 3, 3, 0.5},      {6, 700, 3, 12, 0.2}, {150, 77, 3, 900, 0.01}};
   const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {

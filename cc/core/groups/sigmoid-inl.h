@@ -86,8 +86,8 @@ A SigmoidAndLoss(int64_t count, A* z) {
 
 // The binary cross-entropies of the rows of one group for some examples:
 //
-//   losses[m] = sum over the rows k of  -log(k is positive for m ? p_k : 1 - p_k)
-//   dz[m][k] = p_k - [k is positive for m]
+//   losses[m] = sum over the rows k of  -log(k is positive for m ? p_k : 1 -
+//   p_k) dz[m][k] = p_k - [k is positive for m]
 //
 // where example m has the positive rows [starts[m], starts[m + 1]) of
 // `positives`. dz is [num_examples, rows]. Cost: the weights are read once, 2 M

@@ -16,7 +16,8 @@ struct Step {
   int64_t local;
 };
 
-// The rows on the paths of the labels of one example after the other, each once.
+// The rows on the paths of the labels of one example after the other, each
+// once.
 class Climber {
  public:
   explicit Climber(const TreeView& tree) : tree_(tree) {}

@@ -44,10 +44,9 @@ class LabelTreeBatch {
     TF_RETURN_IF_ERROR(StatusOf(MakeLabelPlan(
         arguments.tree, labels.data(), arguments.batch_shape.num_elements(),
         arguments.num_labels, attributes.ignored, &plan)));
-    TF_RETURN_IF_ERROR(PackTensor<A>(context, *arguments.inputs,
-                                     plan.plan.order.data(), plan.num_visits(),
-                                     arguments.width, parallel_, &packed,
-                                     &problem.x));
+    TF_RETURN_IF_ERROR(PackTensor<A>(
+        context, *arguments.inputs, plan.plan.order.data(), plan.num_visits(),
+        arguments.width, parallel_, &packed, &problem.x));
     const Tensor* biases = arguments.parameters.biases();
     problem.plan = &plan.plan;
     problem.width = arguments.width;
@@ -66,8 +65,8 @@ class LabelTreeBatch {
         context->allocate_output(0, arguments.batch_shape, &loss));
     TF_RETURN_IF_ERROR(AllocateOutput(
         context, 1, arguments.DxShape(context, attributes), &dx));
-    TF_RETURN_IF_ERROR(AllocateTemp(
-        context, TensorShape({plan.plan.num_probs}), &dz, &outputs.dz));
+    TF_RETURN_IF_ERROR(AllocateTemp(context, TensorShape({plan.plan.num_probs}),
+                                    &dz, &outputs.dz));
     outputs.loss = Data<A>(*loss);
     if (dx->NumElements() > 0) outputs.dx = Data<A>(*dx);
     outputs.dx_factors = dx_factors;

@@ -1,5 +1,5 @@
-// The loss op on the CPU, for tensors and for variables; and its gradient, which
-// is also that of label trees.
+// The loss op on the CPU, for tensors and for variables; and its gradient,
+// which is also that of label trees.
 
 #include <memory>
 #include <string>
