@@ -25,9 +25,8 @@ absl::Status ReadSignature(InferenceContext* c, bool is_handle, BatchOf of,
     int num_splits = 0;
     TF_RETURN_IF_ERROR(c->GetAttr("num_splits", &num_splits));
     const ShapeHandle indices = c->input(s->next++);
-    TF_RETURN_IF_ERROR(num_splits == 0
-                           ? c->Merge(s->batch, indices, &s->batch)
-                           : c->WithRank(s->batch, 1, &s->batch));
+    TF_RETURN_IF_ERROR(num_splits == 0 ? c->Merge(s->batch, indices, &s->batch)
+                                       : c->WithRank(s->batch, 1, &s->batch));
   } else {
     TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(s->next++), 1, &s->inputs));
     TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));

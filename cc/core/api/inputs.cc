@@ -58,14 +58,14 @@ void PackSums(const Bags<A>& bags, const X* x, int64_t width,
   });
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                            \
-  template void PackInputs(const int64_t*, int64_t, const T*, int64_t,        \
-                           const Parallel&, float*);                          \
-  template void PackInputs(const int64_t*, int64_t, const T*, int64_t,        \
-                           const Parallel&, double*);                         \
-  template void PackSums(const Bags<float>&, const T*, int64_t,               \
-                         const Parallel&, float*);                            \
-  template void PackSums(const Bags<double>&, const T*, int64_t,              \
+#define TF_HSM_INSTANTIATE(T, ...)                                     \
+  template void PackInputs(const int64_t*, int64_t, const T*, int64_t, \
+                           const Parallel&, float*);                   \
+  template void PackInputs(const int64_t*, int64_t, const T*, int64_t, \
+                           const Parallel&, double*);                  \
+  template void PackSums(const Bags<float>&, const T*, int64_t,        \
+                         const Parallel&, float*);                     \
+  template void PackSums(const Bags<double>&, const T*, int64_t,       \
                          const Parallel&, double*);
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE

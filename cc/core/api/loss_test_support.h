@@ -72,12 +72,9 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
              sorted.data());
   std::vector<A> grads(plan.num_examples());
   for (size_t i = 0; i < grads.size(); ++i) grads[i] = 0.5 + 0.25 * (i % 3);
-  const Problem<T> problem = {&plan,
-                              c.width,
-                              w.data(),
-                              with_bias ? b.data() : nullptr,
-                              sorted.data(),
-                              static_cast<A>(c.label_smoothing)};
+  const Problem<T> problem = {&plan,         c.width,
+                              w.data(),      with_bias ? b.data() : nullptr,
+                              sorted.data(), static_cast<A>(c.label_smoothing)};
   const Outputs<T> out = Run<T>(problem, isa, Serial, c.batch, grads, true);
   const Outputs<T> again = Run<T>(problem, isa, Reversed, c.batch, grads, true);
   const Outputs<T> remade = Run<T>(problem, isa, Serial, c.batch, grads, false);
@@ -99,8 +96,7 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
                             nullptr, dw.data(), db.data(), c.label_smoothing);
     ReferenceLoss(tree, c.width, w64.data(), with_bias ? b64.data() : nullptr,
                   x64.data() + i * c.width, labels[i], 1,
-                  dx.data() + i * c.width, nullptr, nullptr,
-                  c.label_smoothing);
+                  dx.data() + i * c.width, nullptr, nullptr, c.label_smoothing);
   }
   // A logit sums `width` products below 1/2; a path adds `depth` terms.
   int64_t depth = 1;

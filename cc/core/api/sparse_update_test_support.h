@@ -56,7 +56,8 @@ void CheckSparseUpdate(int64_t rows, int64_t width, int64_t count,
   for (int64_t i = 0; i < count; ++i) places[i] = i;
   if (shares_values) {
     for (int64_t& place : places) place = (*rng)() % count;
-    for (A& factor : factors) factor = (static_cast<int>((*rng)() % 9) - 4) / A(4);
+    for (A& factor : factors)
+      factor = (static_cast<int>((*rng)() % 9) - 4) / A(4);
     gradient.places = places.data();
     gradient.factors = factors.data();
   }

@@ -96,12 +96,9 @@ struct Run {
     }
     update.stochastic = stochastic;
     update.seed = seed;
-    const Problem<T> problem = {&plan,
-                                width,
-                                update.weights,
-                                update.biases,
-                                sorted.data(),
-                                static_cast<A>(label_smoothing)};
+    const Problem<T> problem = {
+        &plan,         width,         update.weights,
+        update.biases, sorted.data(), static_cast<A>(label_smoothing)};
     ForwardOutputs<T> outputs;
     outputs.loss = loss.data();
     outputs.dx = dx.data();
@@ -135,10 +132,9 @@ inline void ReferenceStep(const TreeView& tree,
   run->dx.assign(batch * width, 0);
   for (int64_t i = 0; i < batch; ++i) {
     std::vector<double> dx(width);
-    run->loss[i] =
-        ReferenceLoss(tree, width, state.w.data(), b, x.data() + i * width,
-                      labels[i], grads[i], nullptr, dw.data(), db.data(),
-                      run->label_smoothing);
+    run->loss[i] = ReferenceLoss(
+        tree, width, state.w.data(), b, x.data() + i * width, labels[i],
+        grads[i], nullptr, dw.data(), db.data(), run->label_smoothing);
     ReferenceLoss(tree, width, state.w.data(), b, x.data() + i * width,
                   labels[i], grads[i], run->dx.data() + i * width, nullptr,
                   nullptr, run->label_smoothing);

@@ -62,10 +62,10 @@ void AddRows(Matrix<const T> w, int64_t rows, int64_t width,
     }
     if (d < width) {
       const int64_t rest = width - d;
-      StorePartial(sum + d,
-                   LoadPartial(sum + d, rest) +
-                       LoadPartial(w.row(k) + d, rest) * factor,
-                   rest);
+      StorePartial(
+          sum + d,
+          LoadPartial(sum + d, rest) + LoadPartial(w.row(k) + d, rest) * factor,
+          rest);
     }
   }
 }
@@ -80,8 +80,8 @@ A Mean(const A* z, int64_t count, int64_t of_all) {
 // Numbers of scratch beside that of the products.
 template <typename Products>
 int64_t ForwardScratch(int64_t examples, int64_t width) {
-  return Padded(width) + Padded(examples) * (Products::kMaxBlockRows +
-                                             Products::Stride(width));
+  return Padded(width) +
+         Padded(examples) * (Products::kMaxBlockRows + Products::Stride(width));
 }
 
 // Returns false, with no output added to, where the products are not made for

@@ -6,8 +6,8 @@
 //   dx   = sum over the path's groups of  dz W_group
 //   dW_r = sum over the examples that pass r's group of  dz_r x;   db_r: dz_r
 //
-// where g is the gradient of the total with respect to this example's loss. With
-// label smoothing s, each group of K rows on the path has the target
+// where g is the gradient of the total with respect to this example's loss.
+// With label smoothing s, each group of K rows on the path has the target
 //
 //   q_k = (1 - s) [row k is on the path] + s / K
 //   loss = sum over the path's groups of  lse(z) - sum_k q_k z_k

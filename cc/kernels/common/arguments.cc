@@ -174,10 +174,9 @@ absl::Status ReadSplits(const Tensor& tensor, int64_t count,
     const int64_t most = i == 0 ? 0 : count;
     const int64_t value = (*splits)[i];
     if (value < least || value > most || (i == last && value != count)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("splits must ascend from 0 to ", count,
-                       ", the number of indices, but splits[", i, "] = ",
-                       value));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "splits must ascend from 0 to ", count,
+          ", the number of indices, but splits[", i, "] = ", value));
     }
   }
   return absl::OkStatus();

@@ -47,12 +47,10 @@ absl::Status LossArguments::ReadIndices(OpKernelContext* context) {
   }
   TF_RETURN_IF_ERROR(CheckShape("splits", *splits,
                                 TensorShape({batch_shape.dim_size(0) + 1})));
-  const bool is_double =
-      parameters.weights().dtype() == tensorflow::DT_DOUBLE;
-  return ReadOptional(
-      context, "index_weights",
-      is_double ? tensorflow::DT_DOUBLE : tensorflow::DT_FLOAT,
-      indices->shape(), &index_weights);
+  const bool is_double = parameters.weights().dtype() == tensorflow::DT_DOUBLE;
+  return ReadOptional(context, "index_weights",
+                      is_double ? tensorflow::DT_DOUBLE : tensorflow::DT_FLOAT,
+                      indices->shape(), &index_weights);
 }
 
 absl::Status LossArguments::Read(OpKernelContext* context, bool label_sets) {

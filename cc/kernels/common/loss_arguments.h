@@ -16,7 +16,7 @@ namespace tf_hsm {
 struct LossAttributes : OpAttributes {
   std::vector<int64_t> ignored;
   float label_smoothing = 0;
-  bool takes_means = false;  // of bags
+  bool takes_means = false;    // of bags
   bool with_gradients = true;  // where the op has this one
 
   absl::Status Read(OpKernelConstruction* context);
@@ -33,9 +33,9 @@ struct LossArguments {
   Parameters parameters;  // read or written before Read
   TreeView tree;
   const Tensor* labels = nullptr;
-  const Tensor* inputs = nullptr;   // null where the op has indices
-  const Tensor* indices = nullptr;  // of parameters.vectors()
-  const Tensor* splits = nullptr;   // of the indices, into bags; or null
+  const Tensor* inputs = nullptr;         // null where the op has indices
+  const Tensor* indices = nullptr;        // of parameters.vectors()
+  const Tensor* splits = nullptr;         // of the indices, into bags; or null
   const Tensor* index_weights = nullptr;  // of bags; or null
   TensorShape batch_shape;
   int64_t num_labels = 1;  // of each example

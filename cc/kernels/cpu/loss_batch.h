@@ -34,7 +34,8 @@ std::vector<A> InOrder(const Plan& plan, const A* values) {
 }
 
 // Arguments, the plan of the labels, and the inputs in its order: given ones,
-// or the vectors of the parameters that the op's indices name, or sums of these.
+// or the vectors of the parameters that the op's indices name, or sums of
+// these.
 template <typename T>
 class LossBatch {
  public:
@@ -119,15 +120,15 @@ class LossBatch {
         }
       });
     };
-    TF_RETURN_IF_ERROR(
-        arguments.splits != nullptr
-            ? PackBags<A>(context, *inputs, bags, arguments.width, with_nodes,
-                          &packed, &problem.x)
-            : PackTensor<A>(
-                  context, *inputs,
-                  has_indices ? sorted_indices.data() : plan.order.data(),
-                  plan.num_examples(), arguments.width, with_nodes, &packed,
-                  &problem.x));
+    TF_RETURN_IF_ERROR(arguments.splits != nullptr
+                           ? PackBags<A>(context, *inputs, bags,
+                                         arguments.width, with_nodes, &packed,
+                                         &problem.x)
+                           : PackTensor<A>(context, *inputs,
+                                           has_indices ? sorted_indices.data()
+                                                       : plan.order.data(),
+                                           plan.num_examples(), arguments.width,
+                                           with_nodes, &packed, &problem.x));
     return StatusOf(error);
   }
 

@@ -34,12 +34,12 @@ absl::Status PackBags(OpKernelContext* context, const Tensor& table,
   return absl::OkStatus();
 }
 
-#define TF_HSM_INSTANTIATE(A)                                               \
-  template absl::Status PackTensor(OpKernelContext*, const Tensor&,         \
-                                   const int64_t*, int64_t, int64_t,        \
-                                   const Parallel&, Tensor*, const A**);    \
-  template absl::Status PackBags(OpKernelContext*, const Tensor&,           \
-                                 const Bags<A>&, int64_t, const Parallel&,  \
+#define TF_HSM_INSTANTIATE(A)                                              \
+  template absl::Status PackTensor(OpKernelContext*, const Tensor&,        \
+                                   const int64_t*, int64_t, int64_t,       \
+                                   const Parallel&, Tensor*, const A**);   \
+  template absl::Status PackBags(OpKernelContext*, const Tensor&,          \
+                                 const Bags<A>&, int64_t, const Parallel&, \
                                  Tensor*, const A**);
 TF_HSM_INSTANTIATE(float)
 TF_HSM_INSTANTIATE(double)

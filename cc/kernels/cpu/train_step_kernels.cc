@@ -73,9 +73,9 @@ struct AnyTrainStepOp : TrainStepAttributes {
         PoolParallel(context, [memory] { memory.Reserve(); });
     TrainStep<T>(in.problem, table, parallel, outputs, arguments);
     if constexpr (embeds) {
-      SparseGradient<T> gradient = {
-          in.vector_rows.data(), outputs.dx,
-          static_cast<int64_t>(in.vector_rows.size()), width};
+      SparseGradient<T> gradient = {in.vector_rows.data(), outputs.dx,
+                                    static_cast<int64_t>(in.vector_rows.size()),
+                                    width};
       if (in.arguments.splits != nullptr) {
         gradient.places = in.bag_of.data();
         gradient.factors = in.bags.factors.data();

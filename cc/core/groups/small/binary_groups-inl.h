@@ -9,8 +9,8 @@
 //                   1 / (1 + exp(-delta)) where row 1 is
 //   dx = dz_0 d,   dW_0 = -dW_1 = dz_0 x,   db_0 = -db_1 = dz_0
 //
-// Label smoothing s adds s / 2 margin to the loss, and s / 2 to dz_0 where row 0
-// is on the path, -s / 2 where row 1 is.
+// Label smoothing s adds s / 2 margin to the loss, and s / 2 to dz_0 where row
+// 0 is on the path, -s / 2 where row 1 is.
 //
 // So there is one product of each kind where a softmax of two has two. Groups
 // that follow each other down the tree with the same examples are a chain:

@@ -101,12 +101,10 @@ Results Run(const TreeView& tree, const Batch& batch, Isa isa, bool keep) {
   std::vector<A> dx(examples * width, AddsDx(plan, examples) ? 0 : NAN);
   std::vector<A> normalizers(2 * plan.num_passes), probs(plan.num_probs);
   std::vector<T> dw(plan.num_rows * width), db(plan.num_rows);
-  const Problem<T> problem = {&plan,
-                              width,
-                              w.data(),
-                              b.empty() ? nullptr : b.data(),
-                              sorted.data(),
-                              static_cast<A>(batch.label_smoothing)};
+  const Problem<T> problem = {
+      &plan,         width,
+      w.data(),      b.empty() ? nullptr : b.data(),
+      sorted.data(), static_cast<A>(batch.label_smoothing)};
   const KernelTable<T>& kernels = KernelTableFor<T>(isa);
   A* kept = keep ? probs.data() : nullptr;
   Forward<T>(problem, kernels, Serial,
