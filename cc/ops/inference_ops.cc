@@ -71,11 +71,6 @@ OpDefinition& DefineInputs(OpDefinition* op) {
       .Attr("Taccumulator: {float, double}");
 }
 
-// Of the ops that a label tree has too. Graphs of an earlier version lack it.
-OpDefinition& DefineSigmoids(OpDefinition& op) {
-  return op.Attr("has_sigmoids: bool = false");
-}
-
 // Sets an output of the batch's shape and one more dimension.
 absl::Status SetOutput(InferenceContext* c, int output, ShapeHandle batch,
                        DimensionHandle size) {
@@ -175,6 +170,7 @@ absl::Status TopKShape(InferenceContext* c, bool is_handle) {
 const OpRegistration top_k(
     "TfHsmTopK", On::kTensorsAndVariables,
     [](OpDefinition* op) {
+<<<<<<< HEAD
       DefineSigmoids(DefineInputs(op)
                          .Input("k: int64")
                          .Input("beam_width: int64")
@@ -188,6 +184,18 @@ const OpRegistration top_k(
                          .Output("best_class: int64")
                          .Attr("BoundTypes: list({float, double}) >= 0 = []")
                          .Attr("num_masks: int >= 0 = 0"));
+=======
+      DefineInputs(op)
+          .Attr("has_sigmoids: bool = false")
+          .Input("k: int64")
+          .Input("beam_width: int64")
+          .Input("bounds: BoundTypes")
+          .Output("log_probs: Taccumulator")
+          .Output("classes: int64")
+          .Output("num_pruned: int64")
+          .Output("best_class: int64")
+          .Attr("BoundTypes: list({float, double}) >= 0 = []");
+>>>>>>> labels
     },
     TopKShape, R"doc(
 The k most probable classes, best first; equal ones in the order of classes.
@@ -269,13 +277,14 @@ absl::Status ClassLogProbsShape(InferenceContext* c, bool is_handle) {
 const OpRegistration class_log_probs(
     "TfHsmClassLogProbs", On::kTensorsAndVariables,
     [](OpDefinition* op) {
-      DefineSigmoids(DefineInputs(op)
-                         .Input("group_parents: int64")
-                         .Input("class_rows: int64")
-                         .Input("row_groups: int64")
-                         .Input("classes: Tclasses")
-                         .Output("log_probs: Taccumulator")
-                         .Attr("Tclasses: {int32, int64}"));
+      DefineInputs(op)
+          .Attr("has_sigmoids: bool = false")
+          .Input("group_parents: int64")
+          .Input("class_rows: int64")
+          .Input("row_groups: int64")
+          .Input("classes: Tclasses")
+          .Output("log_probs: Taccumulator")
+          .Attr("Tclasses: {int32, int64}");
     },
     ClassLogProbsShape, R"doc(
 The log-probabilities of given classes, in nats.
