@@ -170,32 +170,20 @@ absl::Status TopKShape(InferenceContext* c, bool is_handle) {
 const OpRegistration top_k(
     "TfHsmTopK", On::kTensorsAndVariables,
     [](OpDefinition* op) {
-<<<<<<< HEAD
-      DefineSigmoids(DefineInputs(op)
-                         .Input("k: int64")
-                         .Input("beam_width: int64")
-                         .Input("bounds: BoundTypes")
-                         .Input("row_spans: num_masks * int64")
-                         .Input("allowed_ranks: num_masks * int64")
-                         .Input("allowed_splits: num_masks * int64")
-                         .Output("log_probs: Taccumulator")
-                         .Output("classes: int64")
-                         .Output("num_pruned: int64")
-                         .Output("best_class: int64")
-                         .Attr("BoundTypes: list({float, double}) >= 0 = []")
-                         .Attr("num_masks: int >= 0 = 0"));
-=======
       DefineInputs(op)
           .Attr("has_sigmoids: bool = false")
           .Input("k: int64")
           .Input("beam_width: int64")
           .Input("bounds: BoundTypes")
+          .Input("row_spans: num_masks * int64")
+          .Input("allowed_ranks: num_masks * int64")
+          .Input("allowed_splits: num_masks * int64")
           .Output("log_probs: Taccumulator")
           .Output("classes: int64")
           .Output("num_pruned: int64")
           .Output("best_class: int64")
-          .Attr("BoundTypes: list({float, double}) >= 0 = []");
->>>>>>> labels
+          .Attr("BoundTypes: list({float, double}) >= 0 = []")
+          .Attr("num_masks: int >= 0 = 0");
     },
     TopKShape, R"doc(
 The k most probable classes, best first; equal ones in the order of classes.
