@@ -76,8 +76,8 @@ class AdaptiveSoftmax(
     `HierarchicalSoftmax` does: no gradient of them is ever stored, and a call
     with labels for training is one step of the shortlist and of all tails. The
     projections, which are small, stay variables that the model trains. Rows
-    that embed get a step by that gradient too, in the backward pass: see
-    `embed`.
+    that embed make a step by that gradient too, in the backward pass: see
+    `call`.
 
     Args:
       num_classes: N.
