@@ -20,14 +20,15 @@ from tests.support.models import (
 
 SHARE = 0.25
 # So large that labels are more or less probable.
-LARGE = keras.initializers.RandomNormal(stddev=3.0, seed=1)
+LARGE = {
+    "kernel_initializer": "random_normal",
+    "bias_initializer": keras.initializers.RandomNormal(stddev=3.0, seed=1),
+}
 
 
 def model_of(rate, optimizer):
     """A compiled model whose head has an optimizer, or None."""
-    head = make_head(
-        label_smoothing=SHARE, optimizer=optimizer, kernel_initializer=LARGE
-    )
+    head = make_head(label_smoothing=SHARE, optimizer=optimizer, **LARGE)
     model = sequential(*hidden_layers(), head)
     model.compile(keras.optimizers.SGD(rate), loss=head.loss)
     return model
@@ -50,7 +51,7 @@ def test_in_compile(in_place):
     model = model_of(0.0, tf_hsm.optimizers.SGD(0.0) if in_place else None)
     smoothed, plain = mean_losses(model, x, y)
     history = model.fit(x, y, batch_size=len(x), verbose=0).history
-    assert abs(smoothed - plain) > 0.01
+    assert abs(smoothed - plain) > 0.05
     np.testing.assert_allclose(history["loss"], smoothed, rtol=1e-5)
     found = model.evaluate(x, y, verbose=0, return_dict=True)
     np.testing.assert_allclose(found["loss"], plain, rtol=1e-5)
@@ -61,7 +62,7 @@ def test_as_an_endpoint():
     model = endpoint_form(
         keras.optimizers.SGD(0.0),
         label_smoothing=SHARE,
-        kernel_initializer=LARGE,
+        **LARGE,
     )
     history = model.fit([x, y], batch_size=len(x), verbose=0).history
     head = head_of(model)
@@ -77,7 +78,7 @@ def test_as_an_endpoint():
     np.testing.assert_allclose(
         history["loss"], want.numpy()[counted].mean(), rtol=1e-5
     )
-    assert abs(losses[0] - losses[1]) > 1e-4
+    assert abs(losses[0] - losses[1]) > 0.05
 
 
 def test_a_step_in_place_minimizes_it():

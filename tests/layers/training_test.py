@@ -190,7 +190,7 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
     label = 2**53 + 1
     seen = []
 
-    def spy(weights, biases, labels, inputs, tree, ignored):
+    def spy(weights, biases, labels, inputs, tree, ignored, **options):
         seen.append(labels.dtype)
         counted = tf.reduce_all(labels[..., tf.newaxis] != ignored, -1)
         tf.debugging.assert_equal(labels[counted], tf.constant(label, tf.int64))
