@@ -79,6 +79,16 @@ def test_random_round_trip(written):
         ("1 6 5\n4; 3:1\n", "line 2 is not of the form.*'4;'"),
         ("1 6 5\n1 3:x\n", "line 2 is not of the form.*'x'"),
         ("3:1 4:1\n", "line 1 begins with the feature '3:1'"),
+        ("1 6 5\n1 3:nan\n", "line 2 is not of the form.*'nan'"),
+        ("1 6 5\n1 3:1e39\n", "line 2 is not of the form.*'1e39'"),
+        ("1 6 5\n1 3:1_0\n", "line 2 is not of the form.*'1_0'"),
+        ("1 6 5\n1_0 3:1\n", "line 2 is not of the form.*'1_0'"),
+        ("1 6 5\n1 ²:1\n", "line 2 is not of the form.*'²'"),
+        ("1 6 5\n1 3:1 3:2\n", "line 2 is not of the form.*twice"),
+        (f"{10**19} 1:1\n", f"line 1 is not of the form.*'{10**19}'"),
+        (f"1 {10**19}:1\n", f"line 1 is not of the form.*'{10**19}'"),
+        ("² 1 1\n", "line 1 is not of the form"),
+        ("1 1:1\n\n", "line 2 is empty"),
     ],
 )
 def test_bad_lines(written, text, message):

@@ -378,3 +378,22 @@ def test_refused_arguments(options, error, message):
     model = keras.Model(tokens, make_head()(hidden))
     with pytest.raises(error, match=message):
         tf_hsm.grow(model, **{"tree": GROWN, **options})
+
+
+def test_weight_decay_excludes_the_same():
+    head = make_head()
+    model = sequential(keras.layers.Embedding(NUM_CLASSES, WIDTH), head)
+    optimizer = keras.optimizers.SGD(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay([head.bias])
+    model.compile(optimizer, loss=head.loss)
+    data = make_data()
+    model.fit(*data, verbose=0)
+    grown = tf_hsm.grow(model, GROWN)
+    bias = head_of(grown).bias
+    bias.assign(np.full(bias.shape, 3.0))
+    kernel = head_of(grown).kernel.numpy()
+    grown.optimizer.apply(
+        [keras.ops.zeros(v.shape) for v in grown.trainable_variables]
+    )
+    assert np.any(head_of(grown).kernel.numpy() != kernel)
+    np.testing.assert_array_equal(bias.numpy(), 3.0)

@@ -14,8 +14,12 @@ example has no labels.
 """
 
 import dataclasses
+import re
 
 import numpy as np
+
+_LARGEST = float(np.finfo(np.float32).max)
+_NUMBER = re.compile("[0-9]{1,18}")  # within int64
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -108,12 +112,20 @@ class _Rows:
                 f"{labels!r}; labels stand first, and an example without any "
                 "begins with a space"
             )
+        if not line and not self._sizes:
+            raise ValueError(
+                f"{self._path}, line {number} is empty; an example without "
+                "labels and features is a space"
+            )
         pairs = [token.partition(":") for token in features.split()]
         try:
-            ids = [int(token) for token in labels.split(",")] if labels else []
+            ids = [_id(token) for token in labels.split(",")] if labels else []
+            features = [_id(feature) for feature, _, _ in pairs]
+            if len(set(features)) < len(features):
+                raise ValueError("a feature stands there twice")
             self._labels[0].extend(ids)
-            self._features[0].extend(int(feature) for feature, _, _ in pairs)
-            self._values.extend(float(value) for _, _, value in pairs)
+            self._features[0].extend(features)
+            self._values.extend(_value(value) for _, _, value in pairs)
         except ValueError as error:
             raise ValueError(
                 f"{self._path}, line {number} is not of the form "
@@ -165,7 +177,21 @@ class _Rows:
 
 def _is_header(line):
     tokens = line.split()
-    return len(tokens) == 3 and all(token.isdigit() for token in tokens)
+    return len(tokens) == 3 and all(map(_NUMBER.fullmatch, tokens))
+
+
+def _id(token):
+    """A label or a feature; what it may be is checked at the end."""
+    if not _NUMBER.fullmatch(token.removeprefix("-")):
+        raise ValueError(f"{token!r} is no whole number below 2**63")
+    return int(token)
+
+
+def _value(token):
+    value = float(token) if token.isascii() and "_" not in token else np.nan
+    if not abs(value) <= _LARGEST:
+        raise ValueError(f"{token!r} is no finite number of 32 bits")
+    return value
 
 
 def _padded(starts, values, padding):

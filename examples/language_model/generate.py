@@ -62,7 +62,8 @@ _BEAM_WIDTH = flags.DEFINE_integer(
     "beam_width",
     None,
     "Draw nothing: write the --num_samples most probable texts that a beam "
-    "search of this width finds.",
+    "search of this width finds. The flags of a draw have no effect then: "
+    "--temperature, --top_k, --top_p, --seed.",
     lower_bound=1,
 )
 flags.register_validator(

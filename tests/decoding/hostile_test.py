@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.support.decoding_models import Recurrent, make_head
 from tf_hsm import Tree
 from tf_hsm.decoding import Sampler, beam_search
-from tf_hsm.layers import HierarchicalSoftmax
+from tf_hsm.layers import HierarchicalSoftmax, LabelTree
 
 RECURRENT = Recurrent(9, batch=2, dtype="float32")
 TREE = Tree.two_level(9)
@@ -58,6 +58,7 @@ BAD = [
     ({"head": HierarchicalSoftmax(TREE)}, ValueError, "has no weights yet"),
 ]
 BAD_SEARCH = [
+    ({"head": LabelTree(TREE)}, TypeError, "LabelTree, whose labels do not"),
     ({"width": 0}, ValueError, "width is 0; it must be at least 1"),
     ({"width": True}, ValueError, "width must be an integer, not True"),
     ({"min_length": 0}, ValueError, "min_length is 0; it must be at least 1"),

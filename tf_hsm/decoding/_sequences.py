@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
+from tf_hsm.layers import LabelTree
 from tf_hsm.runtime import arguments
 
 # What stands behind the end of a sequence.
@@ -38,6 +39,11 @@ def check_head(head, *methods):
                 f"{' and '.join(methods)}, but {type(head).__name__} has no "
                 f"{name}"
             )
+    if isinstance(head, LabelTree):
+        raise TypeError(
+            f"{head.name} is a LabelTree, whose labels do not exclude each "
+            "other; sequences need a softmax"
+        )
 
 
 def check_class(name, value, head):

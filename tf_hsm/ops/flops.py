@@ -113,7 +113,7 @@ _register("TfHsmLoss", _of_loss)
 _register("TfHsmLossGrad", _of_loss_grad)
 _register("TfHsmTrainStep", _of_step)
 _register("TfHsmEmbeddingTrainStep", _of_step)
-# As if no two labels of an example had a group in common: the most.
+# As if each example had labels, and no two of them a group in common.
 _register("TfHsmLabelTreeLoss", _of_loss)
 _register("TfHsmLabelTreeTrainStep", _of_step)
 _register("TfHsmClassLogProbs", _of_class_log_probs)

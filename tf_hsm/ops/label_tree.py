@@ -161,6 +161,11 @@ def label_tree_top_k(
     if threshold is not None:
         inputs = tf.convert_to_tensor(inputs)
         threshold = tf.convert_to_tensor(threshold, tf.float64)
+        threshold = arguments.checked(
+            threshold,
+            ~tf.reduce_any(tf.math.is_nan(threshold)),
+            "threshold = {} must not be NaN",
+        )
         bounds = tf.broadcast_to(tf.math.log(threshold), tf.shape(inputs)[:-1])
     with cpu_only(weights, "a label tree"):
         found = call.downward(

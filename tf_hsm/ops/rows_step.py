@@ -10,8 +10,9 @@ from tf_hsm.runtime import private_tensorflow
 def gather_to_step(table, rows, optimizer, rule):
     """Looks up rows of a table that an optimizer trains in place.
 
-    The step is made in the backward pass: when a tape, or whoever asks for
-    gradients, has that of the rows. Those of repeated rows are summed first.
+    The step is made in the backward pass: when a `tf.GradientTape` has the
+    gradient of the rows, each time that it is asked. Those of repeated rows are
+    summed first. `tf.gradients` does not pass through the table: it makes none.
     The gradient of the table itself has no rows: nothing is left to do.
 
     Args:
@@ -24,7 +25,8 @@ def gather_to_step(table, rows, optimizer, rule):
       `[B, width]`.
 
     Raises:
-      ValueError: the table is not on a CPU.
+      ValueError: the table is not on a CPU, or the tapes that record watch
+        nothing by themselves.
     """
     variable = variable_named("table", table)
     if not in_place.can_step_on_rows(optimizer, table):

@@ -228,8 +228,8 @@ def checked(number, is_right, message):
     """Returns a number, or a scalar whose use is an error unless it is right.
 
     Args:
-      number: a number of Python or NumPy, or a scalar tensor.
-      is_right: a bool, a tensor if the number is one.
+      number: a number of Python or NumPy, or a tensor.
+      is_right: a bool, a scalar tensor if the number is a tensor.
       message: of the error, with {} for the number.
 
     Raises:

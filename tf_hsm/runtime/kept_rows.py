@@ -29,6 +29,8 @@ def copy(source, target, rows, start=None):
 def copy_optimizer(source, target, kept):
     """Copies the state of an optimizer: steps, rate, slots.
 
+    And which variables it excludes from weight decay.
+
     Args:
       source: a built Keras optimizer.
       target: another one of the same config, built with variables that stand
@@ -53,6 +55,7 @@ def copy_optimizer(source, target, kept):
             f"{source.name} was built with other variables than those that the "
             "model trains now; compile the model, and grow it then"
         )
+    private_keras.copy_decay_exclusions(source, target)
     for one, other, owner in zip(
         source.variables, target.variables, owners, strict=True
     ):

@@ -298,6 +298,25 @@ def outputs_of(model):
     return list((getattr(model, "_functional", None) or model).outputs)
 
 
+def copy_decay_exclusions(source, target):
+    """Excludes from weight decay what another optimizer excludes.
+
+    Args:
+      source: a built Keras optimizer.
+      target: another one, built with variables that stand in the same order.
+    """
+    one, other = (getattr(x, "inner_optimizer", x) for x in (source, target))
+    pairs = zip(
+        one._trainable_variables, other._trainable_variables, strict=True
+    )
+    other._exclude_from_weight_decay = {
+        other._var_key(theirs)
+        for its, theirs in pairs
+        if not one._use_weight_decay(its)
+    }
+    other._exclude_from_weight_decay_cache = {}
+
+
 def slot_owners(optimizer):
     """The variables of the model that an optimizer's variables are slots of.
 

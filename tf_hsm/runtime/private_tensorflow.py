@@ -44,9 +44,25 @@ def handle_of(value):
 
 
 def watched_handle(variable):
-    """The handle of a variable that tapes are to watch, trainable or not."""
+    """The handle of a variable that tapes are to watch, trainable or not.
+
+    Raises:
+      ValueError: a tape has `watch_accessed_variables=False`, and no other one
+        watches it.
+    """
     tape.variable_accessed(variable)
-    return variable.handle
+    handle = variable.handle
+    if (
+        tf.executing_eagerly()
+        and record.could_possibly_record()
+        and not record.should_record_backprop([handle])
+    ):
+        raise ValueError(
+            f"{variable.name} is trained when a tape asks for gradients, but "
+            "the tape does not watch it; leave out watch_accessed_variables="
+            "False"
+        )
+    return handle
 
 
 def slices_of_one(variables, name):

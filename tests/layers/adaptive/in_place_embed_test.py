@@ -246,3 +246,16 @@ def test_bfloat16_to_nearest():
     moved = own_variables(layer)["0"].astype(float) - before["0"].astype(float)
     np.testing.assert_allclose(moved[2], -2, atol=0.02)
     assert not np.delete(moved, 2, 0).any()
+
+
+def test_a_tape_that_does_not_watch():
+    """The table would not be trained, and nobody told."""
+    head = head_of(make_model("sgd"))
+    with (
+        tf.GradientTape(watch_accessed_variables=False),
+        pytest.raises(ValueError, match="watch_accessed_variables"),
+    ):
+        head(np.array([[8, 3]]), embed=True, training=True)
+    with tf.GradientTape():
+        head(np.array([[8, 3]]), embed=True, training=True)
+    head(np.array([[8, 3]]), embed=True, training=True)
