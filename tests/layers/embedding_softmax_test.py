@@ -41,8 +41,9 @@ def keras_model(layer, optimizer):
     return model
 
 
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "rule, own", [*((rule, True) for rule in OPTIMIZERS), ("sgd", False)]
+)
 def test_as_layers_of_keras(rule, own):
     """Embedding, average pooling and head, with the model's optimizer."""
     ids = (make_inputs("padded") + 1) % COUNT
@@ -65,9 +66,16 @@ def test_as_layers_of_keras(rule, own):
     assert all(map(np.any, map(np.not_equal, layer.get_weights(), before)))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("combiner", ["mean", "sum"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind, combiner, form",
+    [
+        ("ids", "mean", "compile"),
+        ("padded", "sum", "compile"),
+        ("ragged", "mean", "endpoint"),
+        ("weighted", "mean", "endpoint"),
+        ("ragged_weighted", "sum", "compile"),
+    ],
+)
 def test_in_place_as_by_gradients(kind, combiner, form):
     """With every input; an ignored class; empty bags, which are zeros."""
     data = arguments(form, make_inputs(kind), make_labels())
@@ -175,7 +183,7 @@ def test_answers(kind):
     assert_same(layer(inputs, labels), head(hidden, labels))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["padded", "ragged_weighted"])
 def test_in_functional_models(kind, tmp_path):
     """Answers are outputs of models, which are saved."""
     layer = make_layer()
@@ -275,15 +283,16 @@ def test_only_touched_embeddings_move():
 )
 def test_options_of_the_head(options, labels):
     """They hold in place too."""
-    data = {"x": make_inputs("weighted"), "y": labels}
-    runs = []
-    for optimizer in ({"optimizer": "sgd"}, {}):
-        layer = make_layer(**options, **optimizer)
-        model = make_model(
-            layer, "weighted", optimizer=tf_hsm.optimizers.SGD(0.01)
-        )
-        runs.append([fit(model, data), layer.get_weights()])
-    assert_near(*runs, 1e-5)
+    layers = [make_layer(**options, optimizer=own) for own in ("sgd", None)]
+    inputs = make_inputs("weighted")
+    with tf.GradientTape() as tape:
+        losses = [layer(inputs, labels, training=True) for layer in layers]
+        (loss,) = layers[1].losses
+    assert_near(*losses, 1e-5)
+    variables = layers[1].trainable_weights
+    gradients = tape.gradient(loss, [v.value for v in variables])
+    tf_hsm.optimizers.SGD(0.01).apply(gradients, variables)
+    assert_near(*(layer.get_weights() for layer in layers), 1e-6)
 
 
 def test_schedule_and_sum():

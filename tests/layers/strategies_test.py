@@ -9,6 +9,12 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import replicas
+from tests.support.embedding_softmaxes import (
+    make_inputs,
+    make_labels,
+    make_layer,
+)
+from tests.support.embedding_softmaxes import make_model as make_bags_model
 from tests.support.in_place_models import (
     arguments,
     make_adaptive,
@@ -216,6 +222,26 @@ def test_in_place_on_replicas(make, form):
     with pytest.raises(ValueError, match="there are 3 replicas"):
         model.fit(**data, verbose=0)
     assert_same(model.get_weights(), before)
+
+
+def test_a_table_of_embeddings_on_replicas():
+    """Likewise; by the model's optimizer it is trained."""
+    data = {"x": make_inputs("padded", 9), "y": make_labels(9)}
+    for own in ("sgd", None):
+        with mirrored().scope():
+            layer = make_layer(optimizer=own)
+            model = make_bags_model(layer, "padded", optimizer=sgd())
+        before = layer.get_weights()
+        if own:
+            with pytest.raises(ValueError, match="there are 3 replicas"):
+                model.fit(**data, verbose=0)
+            assert_same(layer.get_weights(), before)
+        else:
+            model.fit(**data, verbose=0)
+            other = make_layer()
+            other_model = make_bags_model(other, "padded", optimizer=sgd())
+            other_model.fit(**data, verbose=0)
+            assert_near(layer.get_weights(), other.get_weights(), 1e-5)
 
 
 def test_in_place_by_hand():
