@@ -57,6 +57,11 @@ INPUTS = {
         tf.errors.InvalidArgumentError,
         "weights must have the shape of ids",
     ),
+    "three tensors": (
+        [np.array([1, 2]), np.ones(2), np.ones(2)],
+        ValueError,
+        "but are a list of 3",
+    ),
     "labels of other bags": (
         np.array([[1, 2], [3, 4], [5, 6]]),
         ValueError,
@@ -94,6 +99,10 @@ def test_a_mask_of_ids_in_bags():
     ids, mask = np.array([[1, 2], [3, 4]]), np.ones([2, 2], bool)
     with pytest.raises(ValueError, match="padding_id leaves out some"):
         layer(ids, LABELS, inputs_mask=mask)
+    ids = tf.constant(ids)
+    ids._keras_mask = tf.constant(mask)
+    with pytest.raises(ValueError, match="padding_id leaves out some"):
+        layer(ids)
 
 
 @pytest.mark.parametrize(

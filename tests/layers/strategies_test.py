@@ -1,6 +1,7 @@
 """Heads under tf.distribute: as on one replica with the same global batch."""
 
 import functools
+import itertools
 
 import keras
 import numpy as np
@@ -242,6 +243,19 @@ def test_a_table_of_embeddings_on_replicas():
             other_model = make_bags_model(other, "padded", optimizer=sgd())
             other_model.fit(**data, verbose=0)
             assert_near(layer.get_weights(), other.get_weights(), 1e-5)
+
+
+def test_a_table_of_embeddings_on_another_device():
+    """Its op runs on the CPU, and so it is there, wherever the rest is."""
+    data = {"x": make_inputs("padded", 9), "y": make_labels(9)}
+    with tf.device("CPU:1"):
+        layer = make_layer(optimizer="adagrad")
+        model = make_bags_model(layer, "padded")
+        model.fit(**data, verbose=0)
+        slots = map(layer.optimizer.slots, layer.variables)
+        variables = [*layer.variables, *itertools.chain(*slots)]
+    assert len(variables) == 6
+    assert all(v.value.device.endswith("CPU:0") for v in variables)
 
 
 def test_in_place_by_hand():

@@ -73,13 +73,21 @@ class Bags:
 
 
 def parts_of(inputs):
-    """Returns the ids of what a layer takes, and their weights or None."""
-    if isinstance(inputs, (list, tuple)) and len(inputs) == 2:
-        ids, weights = inputs
-        # A list of two lists is two bags.
-        if hasattr(ids, "dtype"):
-            return ids, weights
-    return inputs, None
+    """Returns the ids of what a layer takes, and their weights or None.
+
+    Raises:
+      ValueError: it is a list of more tensors.
+    """
+    is_list = isinstance(inputs, (list, tuple)) and len(inputs)
+    # A list of lists is bags.
+    if not is_list or not hasattr(inputs[0], "dtype"):
+        return inputs, None
+    if len(inputs) != 2:
+        raise ValueError(
+            "inputs must be ids or a list [ids, weights], but are a list of "
+            f"{len(inputs)}"
+        )
+    return inputs
 
 
 def read(inputs, width, padding_id=None):

@@ -203,6 +203,11 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
             _attached_head.attach_head(outputs, self, inputs)
         return outputs
 
+    def compute_mask(self, inputs, previous_mask):
+        """The mask `[batch]` of what `call` returns: that of the inputs."""
+        del inputs
+        return _mask_of(previous_mask)
+
     def pass_through(self, inputs):
         """Returns `[batch]`: no classes."""
         return tf.fill([inputs.count], tf.constant(-1, tf.int64))
