@@ -110,7 +110,7 @@ def test_a_mask_of_ids_in_bags():
     [
         ({"combiner": "max"}, ValueError, "combiner must be 'mean' or 'sum'"),
         ({"devices": ["CPU:0"]}, ValueError, "devices is not possible"),
-        ({"several_labels": True}, ValueError, "several_labels is not"),
+        ({"plan": "two"}, ValueError, "plan is not possible"),
         ({"num_embeddings": 0}, ValueError, "num_embeddings"),
         ({"width": 0}, ValueError, "width"),
         ({"padding_id": 1.5}, TypeError, "integer"),

@@ -295,6 +295,34 @@ def test_options_of_the_head(options, labels):
     assert_near(*(layer.get_weights() for layer in layers), 1e-6)
 
 
+@pytest.mark.parametrize("is_ragged", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_labels(kind, is_ragged):
+    """As a HierarchicalSoftmax of the embedded ids, and in place too."""
+    inputs = make_inputs(kind)
+    labels = np.stack([make_labels(), make_labels(seed=6), make_labels()], 1)
+    labels[np.arange(3) >= np.arange(22)[:, None] % 4] = -1
+    if is_ragged:
+        labels = tf.ragged.boolean_mask(labels, labels >= 0)
+    plain, own = (
+        make_layer(several_labels=True, optimizer=optimizer)
+        for optimizer in (None, "sgd")
+    )
+    plain.build()
+    head = HierarchicalSoftmax(TREE, several_labels=True)
+    head.build([None, WIDTH])
+    head.set_weights(plain.get_weights()[1:])
+    with tf.GradientTape() as tape:
+        losses = plain(inputs, labels)
+        (loss,) = plain.losses
+    assert_near(losses, head(plain.embed(inputs), labels), 1e-6)
+    assert_near(own(inputs, labels, training=True), losses, 1e-6)
+    variables = plain.trainable_weights
+    gradients = tape.gradient(loss, [v.value for v in variables])
+    tf_hsm.optimizers.SGD(0.01).apply(gradients, variables)
+    assert_near(own.get_weights(), plain.get_weights(), 1e-6)
+
+
 def test_schedule_and_sum():
     """A rate that falls; and a step of its own size for each example."""
     data = {"x": make_inputs("ragged"), "y": make_labels()}

@@ -38,6 +38,19 @@ class Bags:
         """B, a scalar."""
         return self.ids.nrows() if self.are_ragged else tf.size(self.ids)
 
+    def repeated(self, times):
+        """Returns as many of each, one after the other: `times` * B."""
+        if not self.are_ragged:
+            return dataclasses.replace(self, ids=tf.repeat(self.ids, times))
+        bags = tf.repeat(tf.range(self.count), times)
+        weights = self.weights
+        if weights is not None:
+            weights = tf.gather(self.ids.with_flat_values(weights), bags)
+            weights = weights.flat_values
+        return dataclasses.replace(
+            self, ids=tf.gather(self.ids, bags), weights=weights
+        )
+
     def combined(self, table, combiner, dtype):
         """Returns the vectors `[B, width]` of the bags, from those of ids.
 

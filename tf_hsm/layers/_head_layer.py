@@ -182,14 +182,18 @@ class HeadLayer(keras.layers.Layer):
         if reduction is not None and self.trainable:
             loss_weights = reduction.loss_weights(mask, mask, self.loss_dtype)
             loss_weights = shares * loss_weights[..., tf.newaxis]
-        shape = tf.concat([tf.shape(labels), tf.shape(inputs)[-1:]], 0)
         losses = compute(
             labels,
-            tf.broadcast_to(inputs[..., tf.newaxis, :], shape),
+            self.of_labels(inputs, labels),
             [label_sets.NONE],
             loss_weights,
         )
         return tf.reduce_sum(shares * losses, -1), mask
+
+    def of_labels(self, inputs, labels):
+        """Returns the inputs `[..., M, width]` of each of labels `[..., M]`."""
+        shape = tf.concat([tf.shape(labels), tf.shape(inputs)[-1:]], 0)
+        return tf.broadcast_to(inputs[..., tf.newaxis, :], shape)
 
     def read_labels(self, labels, inputs, inputs_mask=None):
         """Returns labels `[...]` and which of them count, `[...]` bool or None.

@@ -49,8 +49,9 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
     - `[ids, weights]`, a list of such ids and what each embedding is multiplied
       by, of the same shape.
 
-    Labels are `[batch]`. An empty bag is a vector of zeros. A mean is divided
-    by the sum of the weights; where that is 0, it is 0.
+    Labels are `[batch]`; with `several_labels`, `[batch, M]` or ragged. An
+    empty bag is a vector of zeros. A mean is divided by the sum of the weights;
+    where that is 0, it is 0.
 
     The optimizer steps by what the model minimizes: with `head.loss`, the mean
     over the batch. word2vec makes a step of its own size for each example
@@ -72,9 +73,8 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
       embeddings_initializer: for the embeddings; None: uniform in
         [-0.5 / width, 0.5 / width), as in word2vec.
       kernel_initializer: for the kernel, `[rows, width]`.
-      **kwargs: as for `HierarchicalSoftmax`, but for `devices`, `plan` and
-        `several_labels`. Its regularizers and constraints are for the rows of
-        the tree.
+      **kwargs: as for `HierarchicalSoftmax`, but for `devices` and `plan`. Its
+        regularizers and constraints are for the rows of the tree.
 
     Attributes:
       embeddings: `[num_embeddings, width]`, a variable.
@@ -99,7 +99,7 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
         **kwargs,
     ):
         """See the class."""
-        for name in ("devices", "plan", "several_labels"):
+        for name in ("devices", "plan"):
             if kwargs.get(name):
                 raise ValueError(
                     f"{name} is not possible with a table of embeddings; leave "
@@ -166,7 +166,8 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
 
         Args:
           inputs: see the class.
-          labels: `[batch]` or `[batch, 1]`, integers; or None.
+          labels: `[batch]` or `[batch, 1]`, integers; `[batch, M]` where an
+            input has several; or None.
           sample_weight: `[batch]`, weights of the losses in the mean that is
             added to the model's losses.
           inputs_mask: `[batch]` bool, the inputs that count.
@@ -212,8 +213,20 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
         """Returns `[batch]`: no classes."""
         return tf.fill([inputs.count], tf.constant(-1, tf.int64))
 
+    def of_labels(self, inputs, labels):
+        """Returns those of each of labels `[batch, M]`, `batch` * M bags."""
+        return inputs.repeated(tf.shape(labels)[1])
+
     def compute_losses(self, labels, inputs, ignored, loss_weights, **options):
         """Returns the loss per label; with `loss_weights`, makes a step."""
+        if labels.shape.rank == 2:
+            shape, labels = tf.shape(labels), tf.reshape(labels, [-1])
+            if loss_weights is not None:
+                loss_weights = tf.reshape(loss_weights, [-1])
+            losses = self.compute_losses(
+                labels, inputs, ignored, loss_weights, **options
+            )
+            return tf.reshape(losses, shape)
         if loss_weights is None:
             vectors = self.hidden(inputs)
             return super().compute_losses(
