@@ -322,6 +322,9 @@ tf_hsm.layers.AdaptiveSoftmax(num_classes, cutoffs='auto', div_value=4.0,
     batch=1024, cost_model=None, kernel_initializer=None,
     projection_initializer='glorot_uniform', bias_initializer='zeros',
     optimizer=None, stochastic_rounding=None, seed=0, **kwargs)
+tf_hsm.layers.EmbeddingSoftmax(tree, num_embeddings, width, optimizer=None,
+    combiner='mean', padding_id=None, embeddings_initializer=None,
+    kernel_initializer='zeros', **kwargs)
 tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
     optimizer=None, stochastic_rounding=None, seed=0,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', counts=None,

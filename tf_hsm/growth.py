@@ -68,7 +68,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
             "make the model anew with what grow returns of the head"
         )
     rows = tree.map_rows(head.tree)
-    kept = {id(variable): rows for variable in head.row_variables()}
+    kept = head.kept_by(rows)
     for table in tables:
         kept[id(table.embeddings)] = _copy_rows(table, copies[id(table)])
     for old, new in zip(model.variables, grown.variables, strict=True):

@@ -72,7 +72,8 @@ def export(model, path, head=None, k=10):
       OSError: it cannot be written; then nothing is left of it.
       TypeError: the head is none of `tf_hsm.layers`.
       ValueError: `model` has no head, a state that calls change, inputs that
-        are not known or called like one of the above; or `k` is out of range.
+        are ragged, not known or called like one of the above; or `k` is out of
+        range.
     """
     path = os.fspath(path).rstrip("/")
     if tf.io.gfile.exists(path):
@@ -121,7 +122,12 @@ def _input_specs(model):
         (structure,) = structure
     tensors = keras.tree.flatten(structure)
     names = [_input_name(tensor, i) for i, tensor in enumerate(tensors)]
-    for name in names:
+    for tensor, name in zip(tensors, names, strict=True):
+        if getattr(tensor, "ragged", False):
+            raise ValueError(
+                f"{model.name} has the ragged input {name!r}, but signatures "
+                "take tensors; export a copy whose input is padded, [batch, n]"
+            )
         if name in _DTYPES or names.count(name) > 1:
             raise ValueError(
                 f"{model.name} has an input called {name!r}, as another input "

@@ -1,6 +1,7 @@
 """Heads under tf.distribute: as on one replica with the same global batch."""
 
 import functools
+import itertools
 
 import keras
 import numpy as np
@@ -9,6 +10,12 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import replicas
+from tests.support.embedding_softmaxes import (
+    make_inputs,
+    make_labels,
+    make_layer,
+)
+from tests.support.embedding_softmaxes import make_model as make_bags_model
 from tests.support.in_place_models import (
     arguments,
     make_adaptive,
@@ -216,6 +223,39 @@ def test_in_place_on_replicas(make, form):
     with pytest.raises(ValueError, match="there are 3 replicas"):
         model.fit(**data, verbose=0)
     assert_same(model.get_weights(), before)
+
+
+def test_a_table_of_embeddings_on_replicas():
+    """Likewise; by the model's optimizer it is trained."""
+    data = {"x": make_inputs("padded", 9), "y": make_labels(9)}
+    for own in ("sgd", None):
+        with mirrored().scope():
+            layer = make_layer(optimizer=own)
+            model = make_bags_model(layer, "padded", optimizer=sgd())
+        before = layer.get_weights()
+        if own:
+            with pytest.raises(ValueError, match="there are 3 replicas"):
+                model.fit(**data, verbose=0)
+            assert_same(layer.get_weights(), before)
+        else:
+            model.fit(**data, verbose=0)
+            other = make_layer()
+            other_model = make_bags_model(other, "padded", optimizer=sgd())
+            other_model.fit(**data, verbose=0)
+            assert_near(layer.get_weights(), other.get_weights(), 1e-5)
+
+
+def test_a_table_of_embeddings_on_another_device():
+    """Its op runs on the CPU, and so it is there, wherever the rest is."""
+    data = {"x": make_inputs("padded", 9), "y": make_labels(9)}
+    with tf.device("CPU:1"):
+        layer = make_layer(optimizer="adagrad")
+        model = make_bags_model(layer, "padded")
+        model.fit(**data, verbose=0)
+        slots = map(layer.optimizer.slots, layer.variables)
+        variables = [*layer.variables, *itertools.chain(*slots)]
+    assert len(variables) == 6
+    assert all(v.value.device.endswith("CPU:0") for v in variables)
 
 
 def test_in_place_by_hand():

@@ -135,10 +135,12 @@ def _slots(optimizer, variable):
 
 
 def _items(name, variables):
-    """What is saved of the kernel and bias, or of slots like these."""
+    """What is saved of `row_variables`, or of slots like these."""
     items = {}
     matrices = row_parts.wholes(variables)
-    for kind, parts in zip(("kernel", "bias"), matrices, strict=False):
+    # Names of files that exist. Without biases, what follows has theirs.
+    kinds = ("kernel", "bias", "embeddings")[: len(matrices)]
+    for kind, parts in zip(kinds, matrices, strict=True):
         top, *shards = [private_tensorflow.variable_of(v) for v in parts]
         items[f"{kind}_{name}"] = top
         if shards:

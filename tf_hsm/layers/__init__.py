@@ -18,12 +18,14 @@ those of its labels and of the drawn classes.
 """
 
 from tf_hsm.layers.adaptive_softmax import AdaptiveSoftmax
+from tf_hsm.layers.embedding_softmax import EmbeddingSoftmax
 from tf_hsm.layers.hierarchical_softmax import HierarchicalSoftmax
 from tf_hsm.layers.label_tree import LabelTree
 from tf_hsm.layers.sampled_softmax import SampledSoftmax
 
 __all__ = [
     "AdaptiveSoftmax",
+    "EmbeddingSoftmax",
     "HierarchicalSoftmax",
     "LabelTree",
     "SampledSoftmax",

@@ -58,9 +58,14 @@ class HeadGrowth:
         if self.bias is not None:
             kept_rows.copy(self.bias, layer.bias, rows, start.bias)
         if self.optimizer is not None and self.optimizer.built:
-            kept = {id(variable): rows for variable in self.row_variables()}
+            kept = self.kept_by(rows)
             kept_rows.copy_optimizer(self.optimizer, layer.optimizer, kept)
         return layer
+
+    def kept_by(self, rows):
+        """`rows`, of `tree.map_rows`, by the ids of the variables of rows."""
+        variables = (self.kernel, self.bias)
+        return {id(v): rows for v in variables if v is not None}
 
     def _check_grows(self, tree):
         if not isinstance(tree, Tree):

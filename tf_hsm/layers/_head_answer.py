@@ -106,7 +106,11 @@ def in_functional_models(method):
 
 
 def _is_symbol(value):
-    return isinstance(value, keras.KerasTensor)
+    # Inputs may be several tensors.
+    return any(
+        isinstance(part, keras.KerasTensor)
+        for part in keras.tree.flatten(value)
+    )
 
 
 def _as_json(value):

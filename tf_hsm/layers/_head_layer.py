@@ -109,7 +109,9 @@ class HeadLayer(keras.layers.Layer):
             if model is not None and training:
                 _compiled_model.check_output(model, self)
             outputs = (
-                tf.identity(inputs) if training else self.predict_class(inputs)
+                self.pass_through(inputs)
+                if training
+                else self.predict_class(inputs)
             )
             return _attached_head.attach_head(
                 outputs, self, inputs, updates, bool(training)
@@ -128,6 +130,10 @@ class HeadLayer(keras.layers.Layer):
         self.add_loss(reduction.total(losses, mask))
         losses = _attached_head.set_mask(losses, mask)
         return _attached_head.mark_as_losses(losses, self, inputs, labels)
+
+    def pass_through(self, inputs):
+        """Returns what a call for training does, as a tensor of its own."""
+        return tf.identity(inputs)
 
     def training_losses(self, labels, inputs, ignored, loss_weights):
         """Returns the loss per label in training."""
@@ -176,14 +182,18 @@ class HeadLayer(keras.layers.Layer):
         if reduction is not None and self.trainable:
             loss_weights = reduction.loss_weights(mask, mask, self.loss_dtype)
             loss_weights = shares * loss_weights[..., tf.newaxis]
-        shape = tf.concat([tf.shape(labels), tf.shape(inputs)[-1:]], 0)
         losses = compute(
             labels,
-            tf.broadcast_to(inputs[..., tf.newaxis, :], shape),
+            self.of_labels(inputs, labels),
             [label_sets.NONE],
             loss_weights,
         )
         return tf.reduce_sum(shares * losses, -1), mask
+
+    def of_labels(self, inputs, labels):
+        """Returns the inputs `[..., M, width]` of each of labels `[..., M]`."""
+        shape = tf.concat([tf.shape(labels), tf.shape(inputs)[-1:]], 0)
+        return tf.broadcast_to(inputs[..., tf.newaxis, :], shape)
 
     def read_labels(self, labels, inputs, inputs_mask=None):
         """Returns labels `[...]` and which of them count, `[...]` bool or None.
@@ -198,7 +208,7 @@ class HeadLayer(keras.layers.Layer):
           ValueError: labels and inputs do not fit.
         """
         labels = tf.convert_to_tensor(labels)
-        _check_integers(labels)
+        check_integers(labels, "labels")
         labels = arguments.integers(labels)
         if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
             labels = tf.squeeze(labels, -1)
@@ -241,7 +251,7 @@ class HeadLayer(keras.layers.Layer):
             )
             return _attached_head.attach_head(spec, self, inputs)
         # Here already, since the model casts what it is given to this type.
-        _check_integers(labels)
+        check_integers(labels, "labels")
         return keras.KerasTensor(inputs.shape[:-1], dtype=self.loss_dtype)
 
     def get_config(self):
@@ -253,11 +263,12 @@ class HeadLayer(keras.layers.Layer):
         }
 
 
-def _check_integers(labels):
-    dtype = tf.as_dtype(labels.dtype)
+def check_integers(values, name):
+    """Raises a TypeError unless values, which `name` says, are integers."""
+    dtype = tf.as_dtype(values.dtype)
     if not dtype.is_integer:
         raise TypeError(
-            f"labels must be integers, but are {dtype.name}; as an input of a "
+            f"{name} must be integers, but are {dtype.name}; as an input of a "
             'model, make them a keras.Input(..., dtype="int64")'
         )
 

@@ -9,7 +9,8 @@ class Predictions:
 
     They take inputs `[..., width]` like the layer, which must be built, and
     pass all else to the functions of the same names. `_head` is what `build`
-    has made.
+    has made. A layer of other inputs has `hidden(inputs)`, which makes these of
+    them.
     """
 
     _head = None
@@ -20,7 +21,7 @@ class Predictions:
 
         See `tf_hsm.hierarchical_softmax_log_probs`.
         """
-        log_probs = self._built_head().log_probs(inputs, nodes)
+        log_probs = self._built_head().log_probs(self.hidden(inputs), nodes)
         return without_gradient(self, log_probs, "log_probs")
 
     @in_functional_models
@@ -33,7 +34,7 @@ class Predictions:
         """
         return self._built_head().log_prob(
             classes,
-            inputs,
+            self.hidden(inputs),
             nodes=nodes,
             allowed=allowed,
             renormalize=renormalize,
@@ -55,7 +56,7 @@ class Predictions:
         See `tf_hsm.hierarchical_softmax_top_k`.
         """
         return self._built_head().top_k(
-            inputs,
+            self.hidden(inputs),
             k,
             beam_width,
             return_pruned,
@@ -80,7 +81,7 @@ class Predictions:
         See `tf_hsm.hierarchical_softmax_sample`.
         """
         return self._built_head().sample(
-            inputs,
+            self.hidden(inputs),
             num_samples,
             seed,
             temperature,
@@ -91,7 +92,11 @@ class Predictions:
 
     def predict_class(self, inputs):
         """The most probable class of each input, `[...]` int64."""
-        return self._built_head().best_class(inputs)
+        return self._built_head().best_class(self.hidden(inputs))
+
+    def hidden(self, inputs):
+        """The vectors `[..., width]` that inputs are to the rows."""
+        return inputs
 
     def _built_head(self):
         self.check_built()

@@ -12,6 +12,7 @@ from tf_hsm.estimation.heads.head import Head
 from tf_hsm.estimation.heads.tree_head import TreeHead
 from tf_hsm.layers import (
     AdaptiveSoftmax,
+    EmbeddingSoftmax,
     HierarchicalSoftmax,
     SampledSoftmax,
 )
@@ -114,7 +115,17 @@ def head(
 
 
 def of_layer(layer, counts=None):
-    """Returns the head that a Keras layer is; None if it is none."""
+    """Returns the head that a Keras layer is; None if it is none.
+
+    Raises:
+      ValueError: nothing is known of what it needs.
+    """
+    if isinstance(layer, EmbeddingSoftmax):
+        raise ValueError(
+            f"{layer.name} is an EmbeddingSoftmax, which cannot be estimated; "
+            "give an Embedding and a HierarchicalSoftmax in its place, which "
+            "need the same and a batch of vectors more"
+        )
     if isinstance(layer, AdaptiveSoftmax):
         return _adaptive(layer, counts)
     if isinstance(layer, SampledSoftmax):

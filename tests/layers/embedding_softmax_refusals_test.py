@@ -1,0 +1,214 @@
+"""What EmbeddingSoftmax refuses, and before anything moved; its types."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support.embedding_softmaxes import (
+    COUNT,
+    WIDTH,
+    arguments,
+    make_inputs,
+    make_labels,
+    make_layer,
+    make_model,
+    state,
+)
+from tests.support.in_place_models import FORMS, fit
+from tests.support.models import TREE
+from tests.support.training import assert_near, assert_same
+from tf_hsm import optimizers
+from tf_hsm.layers import EmbeddingSoftmax
+
+LABELS = np.array([1, 2])
+INPUTS = {
+    "an id too large": (
+        np.array([[1, 2], [COUNT, 3]]),
+        tf.errors.InvalidArgumentError,
+        f"= {COUNT}|ids must be in .0, {COUNT}",
+    ),
+    "a negative id": (
+        tf.ragged.constant([[1, 2], [-2]], dtype=tf.int64),
+        tf.errors.InvalidArgumentError,
+        f"= -2|ids must be in .0, {COUNT}",
+    ),
+    "floats": (
+        np.array([[1.0, 2], [3, 4]]),
+        TypeError,
+        "ids must be integers, but are float",
+    ),
+    "too many dimensions": (
+        np.zeros([2, 3, 4], np.int64),
+        ValueError,
+        r"ids, of shape \(2, 3, 4\), must be \[batch\]",
+    ),
+    "one weight per bag": (
+        [np.array([[1, 2], [3, 4]]), np.ones(2, np.float32)],
+        tf.errors.InvalidArgumentError,
+        "weights must have the shape of ids",
+    ),
+    "weights of other bags": (
+        [
+            tf.ragged.constant([[1, 2], [3]]),
+            tf.ragged.constant([[1.0], [2.0, 3.0]]),
+        ],
+        tf.errors.InvalidArgumentError,
+        "weights must have the shape of ids",
+    ),
+    "three tensors": (
+        [np.array([1, 2]), np.ones(2), np.ones(2)],
+        ValueError,
+        "but are a list of 3",
+    ),
+    "labels of other bags": (
+        np.array([[1, 2], [3, 4], [5, 6]]),
+        ValueError,
+        "labels, of shape",
+    ),
+}
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("what", INPUTS)
+def test_inputs(what, training):
+    inputs, error, match = INPUTS[what]
+    layer = make_layer(optimizer="adagrad")
+    layer.build()
+    before = state(layer)
+    with pytest.raises(error, match=match):
+        layer(inputs, LABELS, training=training)
+    assert_same(state(layer), before)
+
+
+def test_answers_check_ids():
+    layer = make_layer(optimizer="sgd")
+    with pytest.raises(ValueError, match="has no weights yet"):
+        layer.top_k(np.array([1]), 2)
+    layer.build()
+    for ask in (layer.embed, layer.log_probs, lambda x: layer.top_k(x, 2)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="ids must be"):
+            ask(np.array([1, COUNT]))
+    with pytest.raises(TypeError, match=r'keras.Input.*dtype="int64"'):
+        layer(keras.Input([]))
+
+
+def test_a_mask_of_ids_in_bags():
+    layer = make_layer()
+    ids, mask = np.array([[1, 2], [3, 4]]), np.ones([2, 2], bool)
+    with pytest.raises(ValueError, match="padding_id leaves out some"):
+        layer(ids, LABELS, inputs_mask=mask)
+    ids = tf.constant(ids)
+    ids._keras_mask = tf.constant(mask)
+    with pytest.raises(ValueError, match="padding_id leaves out some"):
+        layer(ids)
+
+
+@pytest.mark.parametrize(
+    "options, error, match",
+    [
+        ({"combiner": "max"}, ValueError, "combiner must be 'mean' or 'sum'"),
+        ({"devices": ["CPU:0"]}, ValueError, "devices is not possible"),
+        ({"plan": "two"}, ValueError, "plan is not possible"),
+        ({"num_embeddings": 0}, ValueError, "num_embeddings"),
+        ({"width": 0}, ValueError, "width"),
+        ({"padding_id": 1.5}, TypeError, "integer"),
+        ({"tree": 3}, TypeError, "tree must be a tf_hsm.Tree"),
+        ({"optimizer": keras.optimizers.SGD()}, TypeError, "optimizer must"),
+        (
+            {"optimizer": "sgd", "kernel_regularizer": "l2"},
+            ValueError,
+            "kernel_regularizer is not possible in an update in place",
+        ),
+    ],
+)
+def test_arguments(options, error, match):
+    options = {"tree": TREE, "num_embeddings": 9, "width": 4, **options}
+    with pytest.raises(error, match=match):
+        EmbeddingSoftmax(**options)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "optimizer, match",
+    [
+        (lambda: keras.optimizers.SGD(0.1, clipnorm=1), "clipnorm"),
+        (lambda: keras.optimizers.AdamW(0.1), "exclude_from_weight_decay"),
+        (
+            lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
+            "LossScaleOptimizer",
+        ),
+    ],
+    ids=["clipnorm", "weight_decay", "loss_scale"],
+)
+def test_optimizers_of_the_model(optimizer, match, form):
+    layer = make_layer(optimizer="sgd")
+    model = make_model(layer, "ids", form, optimizer())
+    before = state(layer)
+    with pytest.raises(ValueError, match=match):
+        fit(model, arguments(form, make_inputs("ids"), make_labels()))
+    assert_same(state(layer), before)
+
+
+def test_gradients():
+    """With an optimizer of its own they would train nothing, or the rest."""
+    layer = make_layer(optimizer="sgd")
+    layer.build()
+    ids = make_inputs("ragged")
+    for name in ("embed", "log_probs"):
+        with tf.GradientTape() as tape:
+            tape.watch(layer.embeddings.value)
+            found = getattr(layer, name)(ids)
+        with pytest.raises(LookupError, match=f"gradient of {name}"):
+            tape.gradient(found, layer.embeddings.value)
+    with tf.GradientTape() as tape:
+        variables = [v.value for v in layer.variables]
+        tape.watch(variables)
+        losses = layer(ids, make_labels(), training=True)
+    assert tape.gradient(losses, variables) == [None] * 3
+    plain = make_layer()
+    plain.build()
+    with tf.GradientTape() as tape:
+        found = plain.embed(ids)
+    gradient = tape.gradient(found, plain.embeddings.value)
+    assert gradient.shape == (COUNT, WIDTH)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision(policy):
+    """The vectors stay as wide as the table; a scaled loss is refused."""
+    data = {"x": make_inputs("padded"), "y": make_labels()}
+    keras.config.set_dtype_policy(policy)
+    try:
+        layer = make_layer(optimizer="sgd")
+        model = make_model(layer, "padded")
+        if policy == "mixed_float16":
+            with pytest.raises(ValueError, match="auto_scale_loss=False"):
+                fit(model, data)
+            model.compile("sgd", loss=layer.loss, auto_scale_loss=False)
+        losses = fit(model, data)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    plain = make_layer(optimizer="sgd")
+    assert_near(losses, fit(make_model(plain, "padded"), data), 1e-6)
+    assert_near(layer.get_weights(), plain.get_weights(), 1e-6)
+    assert layer.embed(data["x"]).dtype == policy.removeprefix("mixed_")
+
+
+@pytest.mark.parametrize("rule", ["sgd", "rowwise_adagrad"])
+def test_bfloat16(rule):
+    """Table and tree have 16 bits; without, the same to rounding."""
+    data = {"x": make_inputs("weighted"), "y": make_labels()}
+    layers = [
+        make_layer(optimizer=rule, dtype=dtype, stochastic_rounding=rounding)
+        for dtype, rounding in (("bfloat16", False), ("float32", None))
+    ]
+    losses = [fit(make_model(layer, "weighted"), data) for layer in layers]
+    assert layers[0].embeddings.dtype == "bfloat16"
+    assert_near(*losses, 2.0**-6)
+
+
+def test_an_estimate():
+    with pytest.raises(ValueError, match="EmbeddingSoftmax, which cannot be"):
+        tf_hsm.estimate(make_model(make_layer(), "ids"), batch=8)

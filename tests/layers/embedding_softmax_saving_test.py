@@ -1,0 +1,161 @@
+"""EmbeddingSoftmax: saved, loaded, grown and exported."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support.embedding_softmaxes import (
+    COUNT,
+    WIDTH,
+    arguments,
+    make_inputs,
+    make_labels,
+    make_layer,
+    make_model,
+    state,
+    symbols,
+)
+from tests.support.in_place_models import FORMS, fit
+from tests.support.models import NUM_CLASSES
+from tests.support.training import assert_same
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import serving
+from tf_hsm.layers import EmbeddingSoftmax
+
+
+def layer_of(model):
+    (layer,) = (x for x in model.layers if isinstance(x, EmbeddingSoftmax))
+    return layer
+
+
+@pytest.mark.parametrize(
+    "kind, form, rule, dtype",
+    [
+        ("ragged", "compile", "lazy_adam", "float32"),
+        ("weighted", "endpoint", "rowwise_adagrad", "bfloat16"),
+    ],
+)
+def test_loaded_model_trains_on(kind, form, rule, dtype, tmp_path):
+    """To the same bits as without the interruption."""
+    data = arguments(form, make_inputs(kind), make_labels())
+    layer = make_layer(optimizer=OPTIMIZERS[rule](), dtype=dtype, seed=3)
+    model = make_model(layer, kind, form)
+    fit(model, data, epochs=1)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_same(state(layer_of(loaded)), state(layer))
+    assert_same(fit(loaded, data), fit(model, data))
+    assert_same(state(layer_of(loaded)), state(layer))
+
+
+def test_config():
+    """It survives JSON, and makes the same layer."""
+    for layer in (
+        EmbeddingSoftmax(make_layer().tree, 9, 4),
+        make_layer(
+            optimizer=tf_hsm.optimizers.Adagrad(0.3, epsilon=0.1),
+            combiner="sum",
+            padding_id=np.int64(7),
+            label_smoothing=0.1,
+            use_bias=False,
+            name="vectors",
+        ),
+    ):
+        config = layer.get_config()
+        copy = EmbeddingSoftmax.from_config(json.loads(json.dumps(config)))
+        assert copy.get_config() == config
+        layer.build()
+        copy.build()
+        shapes = [v.shape for v in layer.variables]
+        assert [v.shape for v in copy.variables] == shapes
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_grown(form):
+    """The tree has new classes; the embeddings and their slots go on."""
+    data = arguments(form, make_inputs("ragged"), make_labels())
+    layer = make_layer(optimizer=OPTIMIZERS["lazy_adam"]())
+    model = make_model(layer, "ragged", form)
+    fit(model, data)
+    tree = layer.tree.grow(4)
+    grown = tf_hsm.grow(model, tree)
+    other = layer_of(grown)
+    assert_same(other.embeddings.numpy(), layer.embeddings.numpy())
+    for one, its in zip(
+        other.optimizer.slots(other.embeddings),
+        layer.optimizer.slots(layer.embeddings),
+        strict=True,
+    ):
+        assert_same(one.numpy(), its.numpy())
+    rows = tree.map_rows(layer.tree)
+    kernel = other.kernel.numpy()[rows >= 0]
+    assert_same(kernel, layer.kernel.numpy()[rows[rows >= 0]])
+    assert int(other.optimizer.iterations) == 6
+    before = state(other)
+    arrays = list(data.values())
+    labels = arrays[-1] if form == "compile" else arrays[0][-1]
+    labels[:] = NUM_CLASSES + np.arange(labels.size) % 4
+    losses = fit(grown, data)
+    assert losses[1] < losses[0]
+    assert np.any(state(other)[0] != before[0])
+
+
+@pytest.mark.parametrize("kind", ["ids", "weighted"])
+def test_export(kind, tmp_path):
+    """A server takes ids, and answers as the layer does."""
+    layer = make_layer(optimizer="sgd")
+    model = make_model(layer, kind)
+    serving.export(model, tmp_path / "1", k=3)
+    served = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
+    data = make_inputs(kind)
+    arrays = data if isinstance(data, list) else [data]
+    answers = served(
+        **dict(zip(("ids", "weights"), map(tf.constant, arrays), strict=False))
+    )
+    expected = layer.top_k(data, 3)
+    assert_same(answers["classes"], expected.classes)
+    assert_same(answers["log_probs"], expected.log_probs)
+
+
+def test_export_of_an_endpoint(tmp_path):
+    """By a model of the ids alone."""
+    layer = make_layer()
+    make_model(layer, "padded", "endpoint")
+    ids = symbols("padded")
+    serving.export(keras.Model(ids, layer(ids)), tmp_path / "1", k=3)
+    loaded = tf.saved_model.load(tmp_path / "1")
+    data = make_inputs("padded")
+    served = loaded.signatures["sample"](
+        ids=tf.constant(data),
+        seed=tf.constant(5, tf.int64),
+        num_samples=tf.constant(2, tf.int64),
+        temperature=tf.constant(1.0, tf.float64),
+        top_k=tf.constant(0, tf.int64),
+        top_p=tf.constant(1.0, tf.float64),
+    )
+    assert_same(served["classes"], layer.sample(data, 2, seed=5))
+
+
+def test_export_of_ragged_inputs_is_refused(tmp_path):
+    model = make_model(make_layer(), "ragged")
+    with pytest.raises(ValueError, match=r"ragged input 'ids'.* padded"):
+        serving.export(model, tmp_path / "1")
+    assert not any(tmp_path.iterdir())
+
+
+def test_copies_and_checkpoints(tmp_path):
+    """Those of tf_hsm.distribute have the embeddings too."""
+    data = {"x": make_inputs("padded"), "y": make_labels()}
+    layers = [make_layer(optimizer="adagrad") for _ in range(3)]
+    models = [make_model(layer, "padded") for layer in layers]
+    fit(models[0], data)
+    tf_hsm.distribute.copy_weights(layers[0], layers[1])
+    assert_same(state(layers[1]), state(layers[0]))
+    path = tf_hsm.distribute.checkpoint(layers[0]).save(tmp_path / "saved")
+    tf_hsm.distribute.checkpoint(layers[2]).restore(path).assert_consumed()
+    assert_same(state(layers[2]), state(layers[0]))
+    assert layers[2].embeddings.shape == (COUNT, WIDTH)

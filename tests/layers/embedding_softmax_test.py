@@ -1,0 +1,356 @@
+"""EmbeddingSoftmax: trains as the layers do for which it stands."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support.embedding_softmaxes import (
+    COUNT,
+    KINDS,
+    PADDING,
+    WIDTH,
+    arguments,
+    make_inputs,
+    make_labels,
+    make_layer,
+    make_model,
+    state,
+    symbols,
+)
+from tests.support.in_place_models import FORMS, fit
+from tests.support.models import NUM_CLASSES, TREE
+from tests.support.training import assert_near, assert_same
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm.layers import EmbeddingSoftmax, HierarchicalSoftmax
+
+
+def keras_model(layer, optimizer):
+    """The same of Keras' layers, which mask id 0, without empty bags."""
+    table = keras.layers.Embedding(COUNT, WIDTH, mask_zero=True)
+    head = HierarchicalSoftmax(TREE)
+    pool = keras.layers.GlobalAveragePooling1D()
+    model = keras.Sequential([symbols("padded"), table, pool, head])
+    model.compile(optimizer, loss=head.loss)
+    embeddings, *others = layer.get_weights()
+    table.set_weights([embeddings])
+    head.set_weights(others)
+    return model
+
+
+@pytest.mark.parametrize(
+    "rule, own", [*((rule, True) for rule in OPTIMIZERS), ("sgd", False)]
+)
+def test_as_layers_of_keras(rule, own):
+    """Embedding, average pooling and head, with the model's optimizer."""
+    ids = (make_inputs("padded") + 1) % COUNT
+    ids[:, 0] = np.maximum(ids[:, 0], 1)
+    weights = np.random.default_rng(0).uniform(size=len(ids))
+    data = {"x": ids, "y": make_labels(), "sample_weight": weights}
+    keras.config.set_dtype_policy("float64")
+    try:
+        layer = make_layer(
+            padding_id=0, optimizer=OPTIMIZERS[rule]() if own else None
+        )
+        model = make_model(layer, "padded", optimizer=OPTIMIZERS[rule]())
+        other = keras_model(layer, OPTIMIZERS[rule]())
+    finally:
+        keras.config.set_dtype_policy("float32")
+    before = layer.get_weights()
+    losses = fit(model, data)
+    assert_near(losses, fit(other, data), 1e-6)  # Keras' mean is float32.
+    assert_near(layer.get_weights(), other.get_weights(), 1e-10)
+    assert all(map(np.any, map(np.not_equal, layer.get_weights(), before)))
+
+
+@pytest.mark.parametrize(
+    "kind, combiner, form",
+    [
+        ("ids", "mean", "compile"),
+        ("padded", "sum", "compile"),
+        ("ragged", "mean", "endpoint"),
+        ("weighted", "mean", "endpoint"),
+        ("ragged_weighted", "sum", "compile"),
+    ],
+)
+def test_in_place_as_by_gradients(kind, combiner, form):
+    """With every input; an ignored class; empty bags, which are zeros."""
+    data = arguments(form, make_inputs(kind), make_labels())
+    ignored = int(make_labels()[3])
+    runs = []
+    for own in (True, False):
+        layer = make_layer(
+            combiner=combiner,
+            ignore_class=ignored,
+            optimizer=OPTIMIZERS["adagrad"]() if own else None,
+        )
+        model = make_model(layer, kind, form, OPTIMIZERS["adagrad"]())
+        losses = fit(model, data)
+        runs.append([losses, layer.get_weights()])
+        assert losses[1] < losses[0]
+        assert len(layer.trainable_weights) == (0 if own else 3)
+    assert_near(*runs, 1e-5)
+
+
+def own_layer(rule="rowwise_adagrad", **options):
+    return make_layer(optimizer=OPTIMIZERS[rule](), **options)
+
+
+@pytest.mark.parametrize(
+    "kinds", [("padded", "ragged"), ("weighted", "ragged_weighted")]
+)
+def test_padded_and_ragged_are_the_same(kinds):
+    """To the bit; padding may be anywhere."""
+    runs = []
+    for kind in kinds:
+        layer = own_layer()
+        model = make_model(layer, kind)
+        losses = fit(model, {"x": make_inputs(kind), "y": make_labels()})
+        runs.append([losses, *state(layer)])
+    assert_same(*runs)
+    layer = own_layer()
+    assert_same(
+        layer(np.array([[3, PADDING, 4], [PADDING, 3, 4]]), np.array([1, 1])),
+        layer(np.array([[3, 4], [3, 4]]), np.array([1, 1])),
+    )
+
+
+def test_ids_are_bags_of_one():
+    ids = make_inputs("ids")
+    labels = make_labels()
+    runs = []
+    for inputs in (
+        ids,
+        ids[:, None],
+        tf.RaggedTensor.from_tensor(ids[:, None]),
+        [ids, np.ones(len(ids), "f4")],
+    ):
+        layer = own_layer(padding_id=None)
+        losses = layer(inputs, labels[:, None], training=True)
+        runs.append([losses.numpy(), *state(layer)])
+    for run in runs[1:]:
+        assert_same(run, runs[0])
+
+
+@pytest.mark.parametrize("combiner", ["mean", "sum"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_embed(kind, combiner):
+    """As NumPy adds them up, one by one."""
+    layer = make_layer(combiner=combiner, dtype="float64")
+    inputs = make_inputs(kind)
+    layer.build()
+    table = layer.embeddings.numpy()
+    ids, weights = inputs if isinstance(inputs, list) else (inputs, None)
+    expected = np.zeros([len(make_labels()), WIDTH])
+    for i in range(len(expected)):
+        bag = np.ravel(ids[i])
+        factors = np.ones(bag.size) if weights is None else np.ravel(weights[i])
+        factors = factors[bag != PADDING].astype(np.float64)
+        bag = bag[bag != PADDING]
+        if bag.size:
+            expected[i] = factors @ table[bag]
+            if combiner == "mean":
+                expected[i] /= factors.sum()
+    np.testing.assert_allclose(layer.embed(inputs), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers(kind):
+    """Those of a HierarchicalSoftmax of the embedded ids, to the bit."""
+    layer = make_layer()
+    layer.build()
+    head = HierarchicalSoftmax(TREE)
+    head.build([None, WIDTH])
+    head.set_weights(layer.get_weights()[1:])
+    inputs = make_inputs(kind)
+    hidden = layer.embed(inputs)
+    classes = np.tile(np.arange(4), [hidden.shape[0], 1])
+    for name, options in {
+        "top_k": {"k": 4},
+        "log_probs": {},
+        "log_prob": {"classes": classes},
+        "sample": {"num_samples": 3, "seed": 1},
+    }.items():
+        assert_same(
+            getattr(layer, name)(inputs=inputs, **options),
+            getattr(head, name)(inputs=hidden, **options),
+        )
+    assert_same(layer(inputs), head(hidden))
+    labels = make_labels()
+    assert_same(layer(inputs, labels), head(hidden, labels))
+
+
+@pytest.mark.parametrize("kind", ["padded", "ragged_weighted"])
+def test_in_functional_models(kind, tmp_path):
+    """Answers are outputs of models, which are saved."""
+    layer = make_layer()
+    model = make_model(layer, kind)
+    inputs, data = symbols(kind), make_inputs(kind)
+    answers = keras.Model(
+        inputs, [*layer.top_k(inputs, 3), layer.embed(inputs)]
+    )
+    answers.save(tmp_path / "answers.keras")
+    for found in (answers, keras.models.load_model(tmp_path / "answers.keras")):
+        log_probs, classes, vectors = found.predict(data, verbose=0)
+        expected = layer.top_k(data, 3)
+        np.testing.assert_array_equal(classes, expected.classes)
+        assert_near(log_probs, expected.log_probs, 1e-6)
+        assert_near(vectors, layer.embed(data), 1e-6)
+    classes = model.predict(data, verbose=0)
+    np.testing.assert_array_equal(classes, expected.classes[:, 0])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_evaluate_changes_nothing(form):
+    """Its metrics are those of the answers."""
+    inputs, labels = make_inputs("ragged"), make_labels()
+    layer = own_layer("lazy_adam")
+    model = make_model(layer, "ragged", form)
+    metrics = [tf_hsm.metrics.Perplexity(), tf_hsm.metrics.TopKAccuracy(5)]
+    loss = layer.loss if form == "compile" else None
+    model.compile(loss=loss, metrics=metrics)
+    data = arguments(form, inputs, labels)
+    fit(model, data)
+    before = state(layer)
+    found = model.evaluate(**data, verbose=0, return_dict=True)
+    model.predict(data["x"], verbose=0)
+    assert_same(state(layer), before)
+    log_probs = layer.log_probs(inputs).numpy()
+    of_labels = log_probs[np.arange(len(labels)), labels]
+    ranks = (log_probs > of_labels[:, None]).sum(1)
+    assert_near(found["loss"], -of_labels.mean(), 1e-5)
+    assert_near(found["perplexity"], np.exp(-of_labels.mean()), 1e-5)
+    assert_near(found["top_5_accuracy"], (ranks < 5).mean(), 1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_ways_to_run(form):
+    """Eagerly, and by hand, as in a graph."""
+    data = arguments(form, make_inputs("ragged"), make_labels())
+    runs = []
+    for eager in (False, True):
+        layer = own_layer()
+        model = make_model(layer, "ragged", form)
+        model.run_eagerly = eager
+        runs.append([fit(model, data), *state(layer)])
+    assert_near(*runs, 1e-5)
+    layer = own_layer()
+    for inputs, labels in batches(make_inputs("ragged"), make_labels()):
+        if form == "compile":
+            layer.loss(labels, layer(inputs, training=True))
+        else:
+            layer(inputs, labels, training=True)
+    assert_near(state(layer), runs[0][1:], 1e-5)
+
+
+def batches(inputs, labels):
+    """The steps of `fit`."""
+    for _, begin in itertools.product(range(2), range(0, 22, 8)):
+        end = begin + 8
+        yield inputs[begin:end], labels[begin:end]
+
+
+def test_only_touched_embeddings_move():
+    """Those of ignored and masked labels do not, nor that of padding."""
+    layer = own_layer("lazy_adam", ignore_class=9, padding_id=0)
+    layer.build()
+    before = layer.embeddings.numpy()
+    layer(
+        np.array([[1, 2], [3, 0], [4, 5], [6, 7]]),
+        np.array([1, 2, 9, 3]),
+        inputs_mask=np.array([True, True, True, False]),
+        training=True,
+    )
+    moved = np.flatnonzero((layer.embeddings.numpy() != before).any(1))
+    np.testing.assert_array_equal(moved, [1, 2, 3])
+    layer.trainable = False
+    before = state(layer)
+    layer(np.array([1, 2]), np.array([1, 2]), training=True)
+    assert_same(state(layer), before)
+
+
+@pytest.mark.parametrize(
+    "options, labels",
+    [
+        ({"label_smoothing": 0.2}, make_labels()),
+        ({"node_labels": True}, TREE.num_rows - 1 - make_labels()),
+        ({"use_bias": False, "bias_initializer": "zeros"}, make_labels()),
+    ],
+    ids=["label_smoothing", "node_labels", "no_bias"],
+)
+def test_options_of_the_head(options, labels):
+    """They hold in place too."""
+    layers = [make_layer(**options, optimizer=own) for own in ("sgd", None)]
+    inputs = make_inputs("weighted")
+    with tf.GradientTape() as tape:
+        losses = [layer(inputs, labels, training=True) for layer in layers]
+        (loss,) = layers[1].losses
+    assert_near(*losses, 1e-5)
+    variables = layers[1].trainable_weights
+    gradients = tape.gradient(loss, [v.value for v in variables])
+    tf_hsm.optimizers.SGD(0.01).apply(gradients, variables)
+    assert_near(*(layer.get_weights() for layer in layers), 1e-6)
+
+
+@pytest.mark.parametrize("is_ragged", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_labels(kind, is_ragged):
+    """As a HierarchicalSoftmax of the embedded ids, and in place too."""
+    inputs = make_inputs(kind)
+    labels = np.stack([make_labels(), make_labels(seed=6), make_labels()], 1)
+    labels[np.arange(3) >= np.arange(22)[:, None] % 4] = -1
+    if is_ragged:
+        labels = tf.ragged.boolean_mask(labels, labels >= 0)
+    plain, own = (
+        make_layer(several_labels=True, optimizer=optimizer)
+        for optimizer in (None, "sgd")
+    )
+    plain.build()
+    head = HierarchicalSoftmax(TREE, several_labels=True)
+    head.build([None, WIDTH])
+    head.set_weights(plain.get_weights()[1:])
+    with tf.GradientTape() as tape:
+        losses = plain(inputs, labels)
+        (loss,) = plain.losses
+    assert_near(losses, head(plain.embed(inputs), labels), 1e-6)
+    assert_near(own(inputs, labels, training=True), losses, 1e-6)
+    variables = plain.trainable_weights
+    gradients = tape.gradient(loss, [v.value for v in variables])
+    tf_hsm.optimizers.SGD(0.01).apply(gradients, variables)
+    assert_near(own.get_weights(), plain.get_weights(), 1e-6)
+
+
+def test_schedule_and_sum():
+    """A rate that falls; and a step of its own size for each example."""
+    data = {"x": make_inputs("ragged"), "y": make_labels()}
+    runs = []
+    for own in (True, False):
+        rate = keras.optimizers.schedules.PolynomialDecay(0.1, 6, 0.0)
+        optimizer = tf_hsm.optimizers.SGD(rate)
+        layer = make_layer(optimizer=optimizer if own else None)
+        model = make_model(layer, "ragged")
+        model.compile(
+            "sgd" if own else optimizer,
+            loss=tf_hsm.losses.HierarchicalSoftmaxLoss("sum"),
+        )
+        runs.append([fit(model, data), layer.get_weights()])
+    assert_near(*runs, 1e-5)
+
+
+def test_initial_values():
+    """word2vec's: small random embeddings, zeros for the tree."""
+    layer = EmbeddingSoftmax(TREE, 4_000, WIDTH)
+    layer.build()
+    embeddings, kernel, bias = layer.get_weights()
+    assert not kernel.any() and not bias.any()
+    bound = 0.5 / WIDTH
+    assert -bound <= embeddings.min() < -0.99 * bound
+    assert 0.99 * bound < embeddings.max() <= bound
+    counts = 1 + np.arange(NUM_CLASSES)
+    layer = EmbeddingSoftmax(TREE, 4, WIDTH, counts=counts)
+    layer.build()
+    prior = layer.log_probs(np.array([[]], np.int64))
+    assert_near(prior[0], np.log(counts / counts.sum()), 1e-5)

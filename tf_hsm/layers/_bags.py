@@ -1,0 +1,168 @@
+"""Ids and bags of ids, as what a layer with a table of vectors takes."""
+
+import dataclasses
+import typing
+
+import tensorflow as tf
+
+from tf_hsm.runtime import arguments
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bags:
+    """B ids, or B bags of them.
+
+    Attributes:
+      ids: `[B]`, or a `tf.RaggedTensor` `[B, None]`.
+      weights: None; or `[n]`, what the vector of each id in the bags is
+        multiplied by.
+      width: of a vector.
+    """
+
+    ids: typing.Any
+    weights: tf.Tensor | None
+    width: int
+
+    @property
+    def are_ragged(self):
+        """Whether these are bags."""
+        return isinstance(self.ids, tf.RaggedTensor)
+
+    @property
+    def shape(self):
+        """That of the inputs for which they stand, `[B, width]`."""
+        return tf.TensorShape([self.ids.shape[0], self.width])
+
+    @property
+    def count(self):
+        """B, a scalar."""
+        return self.ids.nrows() if self.are_ragged else tf.size(self.ids)
+
+    def repeated(self, times):
+        """Returns as many of each, one after the other: `times` * B."""
+        if not self.are_ragged:
+            return dataclasses.replace(self, ids=tf.repeat(self.ids, times))
+        bags = tf.repeat(tf.range(self.count), times)
+        weights = self.weights
+        if weights is not None:
+            weights = tf.gather(self.ids.with_flat_values(weights), bags)
+            weights = weights.flat_values
+        return dataclasses.replace(
+            self, ids=tf.gather(self.ids, bags), weights=weights
+        )
+
+    def combined(self, table, combiner, dtype):
+        """Returns the vectors `[B, width]` of the bags, from those of ids.
+
+        Args:
+          table: a variable `[count, width]`.
+          combiner: "mean" or "sum".
+          dtype: of the sums and the result.
+
+        Raises:
+          tf.errors.InvalidArgumentError: an id is not in `[0, count)`.
+        """
+        ids = self.ids.flat_values if self.are_ragged else self.ids
+        checked = arguments.kept_classes(
+            tf.cast(ids, tf.int64), table.shape[0], "ids"
+        )
+        with tf.control_dependencies([checked]):
+            vectors = tf.cast(tf.gather(table.value, ids), dtype)
+        if not self.are_ragged:
+            return vectors
+        weights = self.weights
+        if weights is None:
+            weights = tf.ones_like(ids, dtype)
+        weights = tf.cast(weights, dtype)[:, tf.newaxis]
+        sums, totals = (
+            tf.math.unsorted_segment_sum(
+                values, self.ids.value_rowids(), self.ids.nrows()
+            )
+            for values in (vectors * weights, weights)
+        )
+        if combiner == "sum":
+            return sums
+        return tf.math.divide_no_nan(sums, totals)
+
+
+def parts_of(inputs):
+    """Returns the ids of what a layer takes, and their weights or None.
+
+    Raises:
+      ValueError: it is a list of more tensors.
+    """
+    is_list = isinstance(inputs, (list, tuple)) and len(inputs)
+    # A list of lists is bags.
+    if not is_list or not hasattr(inputs[0], "dtype"):
+        return inputs, None
+    if len(inputs) != 2:
+        raise ValueError(
+            "inputs must be ids or a list [ids, weights], but are a list of "
+            f"{len(inputs)}"
+        )
+    return inputs
+
+
+def read(inputs, width, padding_id=None):
+    """Returns what a layer takes as `Bags`.
+
+    Args:
+      inputs: ids `[batch]`, `[batch, n]` or ragged; a list of these and their
+        weights, of the same shape; or `Bags`, which are returned.
+      width: of a vector.
+      padding_id: an id that stands for none; or None.
+
+    Raises:
+      TypeError: ids are no integers.
+      ValueError: there are more dimensions, or the weights have another shape
+        (tf.errors.InvalidArgumentError where that is not known before).
+    """
+    if isinstance(inputs, Bags):
+        return inputs
+    ids, weights = parts_of(inputs)
+    if isinstance(ids, tf.RaggedTensor):
+        flat = arguments.integers(ids.flat_values, "ids")
+        ids = ids.with_flat_values(flat)
+    else:
+        ids = arguments.integers(ids, "ids")
+        if ids.shape.rank == 1 and weights is None and padding_id is None:
+            return Bags(ids, None, width)
+    ids = _ragged(ids, "ids")
+    if weights is not None:
+        weights = _like(ids, weights)
+    if padding_id is not None:
+        kept = tf.not_equal(ids, padding_id)
+        ids = tf.ragged.boolean_mask(ids, kept)
+        if weights is not None:
+            weights = tf.ragged.boolean_mask(weights, kept)
+    if weights is not None:
+        weights = weights.flat_values
+    return Bags(ids, weights, width)
+
+
+def _like(ids, weights):
+    """Weights as a `tf.RaggedTensor` with the splits of ids."""
+    weights = _ragged(weights, "weights")
+    assertion = tf.debugging.assert_equal(
+        tf.cast(weights.row_splits, tf.int64),
+        tf.cast(ids.row_splits, tf.int64),
+        "weights must have the shape of ids: one for each id of each bag",
+    )
+    with tf.control_dependencies([] if assertion is None else [assertion]):
+        return ids.with_flat_values(tf.identity(weights.flat_values))
+
+
+def _ragged(values, name):
+    """Values `[batch]`, `[batch, n]` or ragged as a `tf.RaggedTensor`."""
+    if not isinstance(values, tf.RaggedTensor):
+        values = tf.convert_to_tensor(values)
+        if values.shape.rank == 1:
+            values = values[:, tf.newaxis]
+        if values.shape.rank == 2:
+            return tf.RaggedTensor.from_tensor(values)
+    elif values.shape.rank == 2:
+        return values
+    raise ValueError(
+        f"{name}, of shape {values.shape}, must be [batch]; [batch, n], a bag "
+        "in each row; or a tf.RaggedTensor of these"
+    )
