@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from tf_hsm import _attached_head, _compiled_model
-from tf_hsm.runtime import arguments, private_keras
+from tf_hsm.runtime import arguments, focal, private_keras
 
 
 class _LabelLoss(keras.losses.Loss):
@@ -85,8 +85,8 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
         """Reduces the losses of labels `y_true` [...] or [..., 1].
 
         `sample_weight` is broadcast from the left to the losses, `[...]`. Where
-        the head takes several labels, `[..., M]`, it may have a number for each:
-        see `several_labels` of `tf_hsm.layers.HierarchicalSoftmax`.
+        the head takes several labels, `[..., M]`, it may have a number for
+        each: see `several_labels` of `tf_hsm.layers.HierarchicalSoftmax`.
 
         Raises:
           ValueError: `y_pred` is not the output of a tf_hsm head; or `compile`
@@ -138,30 +138,7 @@ def focal_loss(losses, gamma=2.0):
     """
     gamma = arguments.exponent("gamma", gamma)
     losses = tf.convert_to_tensor(losses)
-    return focal_by(losses, focal_slopes(losses, gamma), gamma)
-
-
-def focal_slopes(losses, gamma):
-    """The derivative `[...]` of the focal loss by the loss."""
-    # l p / (1 - p). Where l is 0, the weight is too, unless gamma is.
-    ratio = tf.math.divide_no_nan(losses, tf.math.expm1(losses))
-    return _focal_weights(losses, gamma) * (1 + gamma * ratio)
-
-
-def focal_by(losses, slopes, gamma):
-    """Returns focal losses `[...]` whose gradient is said to be `slopes`."""
-
-    @tf.custom_gradient
-    def focal(losses, slopes):
-        values = _focal_weights(losses, gamma) * losses
-        return values, lambda gradient: (gradient * slopes, None)
-
-    return focal(losses, tf.stop_gradient(slopes))
-
-
-def _focal_weights(losses, gamma):
-    # Rounding may take a loss below 0.
-    return tf.pow(-tf.math.expm1(-tf.maximum(losses, 0)), gamma)
+    return focal.values(losses, focal.slopes(losses, gamma), gamma)
 
 
 def mean_loss(losses, mask, sample_weight, model):

@@ -6,8 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.losses import focal_by, focal_slopes
-from tf_hsm.runtime import arguments
+from tf_hsm.runtime import arguments, focal
 from tf_hsm.runtime.tree_tensors import array_tensors, cpu_of
 from tf_hsm.tree import files
 
@@ -55,13 +54,13 @@ class TrainingLoss:
         if self.focal_gamma and loss_weights is not None:
             # A step needs to know how the focal losses are about to change.
             before = self.training_losses(labels, inputs, ignored, None)
-            slopes = focal_slopes(before, self.focal_gamma)
+            slopes = focal.slopes(before, self.focal_gamma)
             loss_weights *= slopes
         losses = self.training_losses(labels, inputs, ignored, loss_weights)
         if self.focal_gamma:
             if slopes is None:
-                slopes = focal_slopes(losses, self.focal_gamma)
-            losses = focal_by(losses, slopes, self.focal_gamma)
+                slopes = focal.slopes(losses, self.focal_gamma)
+            losses = focal.values(losses, slopes, self.focal_gamma)
         return losses if class_weights is None else class_weights * losses
 
     def _weights_of(self, labels):

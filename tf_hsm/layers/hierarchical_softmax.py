@@ -106,9 +106,9 @@ class HierarchicalSoftmax(
         `class_weights`: `[N]`, or a dictionary of classes, of which others
         have 1: in training, the loss of a label is times that of its class;
         `focal_gamma`: in training, that of `tf_hsm.losses.focal_loss`, not
-        with label_smoothing; and `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
-        `bias_constraint`, which are for the rows that a batch touches: see
-        `tf_hsm.layers`. Not possible with an `optimizer`.
+        with label_smoothing; and `kernel_regularizer`, `bias_regularizer`,
+        `kernel_constraint` and `bias_constraint`, which are for the rows that a
+        batch touches: see `tf_hsm.layers`. Not possible with an `optimizer`.
 
     Attributes:
       kernel: the weights, `[tree.num_rows, width]`; with a plan, those of its
