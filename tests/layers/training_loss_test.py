@@ -248,12 +248,28 @@ def test_grown():
     np.testing.assert_array_equal(grown.class_weights, [*WEIGHTS, 1, 1])
 
 
-def test_trained_with_a_plan():
-    head = make_head(class_weights=WEIGHTS, devices=["CPU:0"])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_plan(in_place):
+    """Two devices have the losses of one, and make its step in place."""
     x, labels = random_inputs(5).astype("f4"), np.arange(5)
-    np.testing.assert_allclose(
-        head(x, labels, training=True), WEIGHTS[labels] * head(x, labels)
-    )
+    answers = []
+    for devices in (None, ["CPU:0", "CPU:0"]):
+        head = make_head(
+            class_weights=WEIGHTS,
+            focal_gamma=GAMMA,
+            devices=devices,
+            optimizer=tf_hsm.optimizers.SGD(1.0) if in_place else None,
+        )
+        head.build(x.shape)
+        if devices is None:
+            first = make_head()
+            first.build(x.shape)
+        tf_hsm.distribute.copy_weights(first, head)
+        losses = head(x, labels, training=True)
+        answers.append([losses, head.log_probs(x)])
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    assert in_place != np.allclose(answers[0][1], first.log_probs(x))
 
 
 @pytest.mark.parametrize(
