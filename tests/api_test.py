@@ -338,6 +338,7 @@ tf_hsm.layers.SampledSoftmax(num_classes, num_sampled, sampler='log_uniform',
 tf_hsm.losses
 tf_hsm.losses.HierarchicalSoftmaxLoss(reduction='sum_over_batch_size',
     name='hierarchical_softmax_loss', dtype=None)
+tf_hsm.losses.focal_loss(losses, gamma=2.0)
 tf_hsm.losses.mean_loss(losses, mask, sample_weight, model)
 tf_hsm.metrics
 tf_hsm.metrics.Perplexity(head=None, name='perplexity', dtype=None)

@@ -12,7 +12,7 @@ from tests.support.models import (
     sequential,
     train,
 )
-from tf_hsm.losses import HierarchicalSoftmaxLoss
+from tf_hsm.losses import HierarchicalSoftmaxLoss, focal_loss
 
 LABELS = np.array([[3, 4, 5], [6, 7, 4]])
 
@@ -112,3 +112,47 @@ def test_config():
     loss = HierarchicalSoftmaxLoss("sum", name="nats")
     config = keras.losses.serialize(loss)
     assert keras.losses.deserialize(config).get_config() == loss.get_config()
+
+
+@pytest.mark.parametrize("gamma", [0, 0.5, 1, 2, 5.5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_focal_loss(gamma, dtype):
+    """Its value and slope are exact for tiny and huge losses, and at 0."""
+    losses = tf.constant([0, 1e-20, 1e-9, 1e-3, 0.7, 3, 50, 800], dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(losses)
+        found = focal_loss(losses, gamma)
+    slopes = tape.gradient(found, losses)
+    wide = losses.numpy().astype(np.longdouble)
+    p, missed = np.exp(-wide), -np.expm1(-wide)
+    with np.errstate(over="ignore", under="ignore"):
+        values = (missed**gamma * wide).astype(dtype)
+        its = missed[1:] ** (gamma - 1) * (missed + gamma * p * wide)[1:]
+    close = {"rtol": 1e-5 if dtype == "float32" else 1e-13, "atol": 1e-35}
+    np.testing.assert_allclose(found, values, **close)
+    np.testing.assert_allclose(slopes[1:], its.astype(dtype), **close)
+    assert float(slopes[0]) == (gamma == 0)
+
+
+def test_focal_loss_of_rounding_below_zero():
+    losses = tf.constant([-1e-8])
+    with tf.GradientTape() as tape:
+        tape.watch(losses)
+        found = focal_loss(losses, 0.5)
+    assert abs(float(found[0])) == abs(tape.gradient(found, losses)[0]) == 0
+
+
+def test_focal_loss_is_that_of_keras():
+    probs = np.random.default_rng(0).dirichlet(np.ones(4), 6).astype("f4")
+    labels = np.arange(6) % 4
+    want = keras.losses.categorical_focal_crossentropy(
+        np.eye(4)[labels], probs, alpha=1.0, gamma=2.0
+    )
+    found = focal_loss(-np.log(probs[np.arange(6), labels]))
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [-1, float("inf"), float("nan"), None])
+def test_wrong_gamma(gamma):
+    with pytest.raises(ValueError, match=r"gamma is .* at least 0"):
+        focal_loss([1.0], gamma)

@@ -78,7 +78,22 @@ def head_of(outputs):
     return outputs._tf_hsm_head, outputs._tf_hsm_inputs
 
 
-def label_losses(labels, outputs, reuse=False, reduction=None):
+def split_weights(sample_weight, labels, outputs):
+    """Weights of losses, and of several labels of each input; None for none.
+
+    Args:
+      sample_weight: one or the other; or None.
+      labels: those of a head's outputs.
+      outputs: what a head returned, or losses.
+    """
+    if not has_head(outputs):
+        return sample_weight, None
+    return head_of(outputs)[0].split_weights(sample_weight, labels)
+
+
+def label_losses(
+    labels, outputs, reuse=False, reduction=None, label_weights=None
+):
     """Computes a head's loss per label.
 
     Args:
@@ -89,6 +104,7 @@ def label_losses(labels, outputs, reuse=False, reduction=None):
         before the update. A loss wants its own: the weights may have changed,
         and another tape may be recording.
       reduction: the `Reduction` to what is minimized; None when nothing is.
+      label_weights: of several labels for each input; None for their mean.
 
     Returns:
       losses: `[...]`, in nats.
@@ -110,6 +126,7 @@ def label_losses(labels, outputs, reuse=False, reduction=None):
             get_mask(outputs),
             reduction,
             outputs._tf_hsm_training,
+            label_weights,
         )
         known = (labels, *losses)
         outputs._tf_hsm_losses = known
@@ -160,6 +177,9 @@ def broadcast_weights(sample_weight, losses):
 
     A trailing 1 beyond the losses' dimensions, as `labels [..., 1]` have it, is
     dropped. None stays None.
+
+    Raises:
+      ValueError: it has more dimensions than the losses.
     """
     if sample_weight is None:
         return None
@@ -167,6 +187,11 @@ def broadcast_weights(sample_weight, losses):
     missing = len(losses.shape) - len(weights.shape)
     if missing == -1 and weights.shape[-1] == 1:
         weights = ops.squeeze(weights, -1)
+    elif missing < 0:
+        raise ValueError(
+            f"sample_weight, of shape {tuple(weights.shape)}, has more "
+            f"dimensions than the losses, of shape {tuple(losses.shape)}"
+        )
     elif missing > 0:
         weights = ops.reshape(weights, ops.shape(weights) + (1,) * missing)
     return ops.broadcast_to(weights, ops.shape(losses))

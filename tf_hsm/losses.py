@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from tf_hsm import _attached_head, _compiled_model
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import arguments, focal, private_keras
 
 
 class _LabelLoss(keras.losses.Loss):
@@ -84,7 +84,9 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Reduces the losses of labels `y_true` [...] or [..., 1].
 
-        `sample_weight` is broadcast from the left to the losses, `[...]`.
+        `sample_weight` is broadcast from the left to the losses, `[...]`. Where
+        the head takes several labels, `[..., M]`, it may have a number for
+        each: see `several_labels` of `tf_hsm.layers.HierarchicalSoftmax`.
 
         Raises:
           ValueError: `y_pred` is not the output of a tf_hsm head; or `compile`
@@ -99,9 +101,12 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
         model = _if_on_replicas(model)
         if model is not None and self.reduction not in ("sum", "none", None):
             reduce = functools.partial(self._share_of_mean, model=model)
+        sample_weight, label_weights = _attached_head.split_weights(
+            sample_weight, y_true, y_pred
+        )
         reduction = _attached_head.Reduction(reduce, sample_weight)
         losses, mask = _attached_head.label_losses(
-            y_true, y_pred, reduction=reduction
+            y_true, y_pred, reduction=reduction, label_weights=label_weights
         )
         return reduction.total(losses, mask)
 
@@ -109,6 +114,31 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
         """One of as many equal parts as there are replicas, as Keras wants."""
         mean = self._mean(losses, mask, sample_weight, model)
         return mean / tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def focal_loss(losses, gamma=2.0):
+    """Weighs losses down where the label is probable already.
+
+    With l = -log p(label), it is (1 - p)^gamma l (Lin et al., 2017: Focal Loss
+    for Dense Object Detection), for each by itself:
+
+    >>> losses = tf_hsm.hierarchical_softmax_loss(w, b, labels, inputs, tree)
+    >>> loss = tf.reduce_mean(tf_hsm.losses.focal_loss(losses))
+
+    Args:
+      losses: `[...]`, in nats, of classes by themselves: without label
+        smoothing.
+      gamma: a number of at least 0, which leaves losses as they are.
+
+    Returns:
+      `[...]`, exact for small and large losses; so is the gradient.
+
+    Raises:
+      ValueError: `gamma` is negative, infinite or not a number.
+    """
+    gamma = arguments.exponent("gamma", gamma)
+    losses = tf.convert_to_tensor(losses)
+    return focal.values(losses, focal.slopes(losses, gamma), gamma)
 
 
 def mean_loss(losses, mask, sample_weight, model):

@@ -47,8 +47,11 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
         if _attached_head.is_placeholder(y_pred):
             return
         if _attached_head.has_head(y_pred):
+            sample_weight, label_weights = _attached_head.split_weights(
+                sample_weight, y_true, y_pred
+            )
             losses, mask = _attached_head.label_losses(
-                y_true, y_pred, reuse=True
+                y_true, y_pred, reuse=True, label_weights=label_weights
             )
         elif _attached_head.is_losses(y_pred, y_true):
             losses, mask = y_pred, _attached_head.get_mask(y_pred)

@@ -51,7 +51,11 @@ class HeadGrowth:
         rows = tree.map_rows(self.tree)
         start = _StartValues(tree, rows, self, counts)
         layer = type(self).from_config(
-            {**self.get_config(), "tree": tree.get_config()}
+            {
+                **self.get_config(),
+                "tree": tree.get_config(),
+                **self.class_weights_config(tree.num_classes),
+            }
         )
         layer.build([None, self.kernel.shape[1]])
         kept_rows.copy(self.kernel, layer.kernel, rows, start.kernel)

@@ -23,13 +23,15 @@ class HeadLayer(keras.layers.Layer):
     for the labels in the list `ignored`. `loss_weights` is None; or `[...]`,
     the weight of each loss in what is minimized, if the layer is to make a step
     itself. A subclass whose loss in training is another one has
-    `training_losses` too, of the same arguments.
+    `training_losses` too, of the same arguments; `minimized_losses` are what
+    `TrainingLoss` makes of them.
 
     Args:
       ignore_class: a label whose loss is 0 and does not count, or None.
       several_labels: whether labels are `[..., M]`, or ragged, several for each
-        input: its loss is the mean of theirs. Negative numbers are no labels,
-        and an input without any does not count.
+        input: its loss is the mean of theirs or, with sample weights of that
+        shape, their weighted sum. Negative numbers are no labels, and an input
+        without any does not count.
       **kwargs: as for every Keras layer.
     """
 
@@ -92,7 +94,8 @@ class HeadLayer(keras.layers.Layer):
           labels: `[...]` or `[..., 1]`, integers; `[..., M]` where an input has
             several; or None.
           sample_weight: weights of the losses in the mean that is added to the
-            model's losses; broadcast from the left.
+            model's losses; broadcast from the left. Or `[..., M]`, where an
+            input has several labels, the weights of these in its loss.
           inputs_mask: `[...]` bool, the inputs that count.
           training: whether the layer's own optimizer, if there is one, makes a
             step, and classes are not asked for.
@@ -119,6 +122,7 @@ class HeadLayer(keras.layers.Layer):
         if model is not None:
             _compiled_model.check_endpoint(model, self)
         reduce = functools.partial(mean_loss, model=model)
+        sample_weight, label_weights = self.split_weights(sample_weight, labels)
         reduction = _attached_head.Reduction(reduce, sample_weight)
         losses, mask = self.label_losses(
             labels,
@@ -126,6 +130,7 @@ class HeadLayer(keras.layers.Layer):
             inputs_mask,
             reduction if updates else None,
             bool(training),
+            label_weights,
         )
         self.add_loss(reduction.total(losses, mask))
         losses = _attached_head.set_mask(losses, mask)
@@ -139,6 +144,27 @@ class HeadLayer(keras.layers.Layer):
         """Returns the loss per label in training."""
         return self.compute_losses(labels, inputs, ignored, loss_weights)
 
+    def minimized_losses(self, labels, inputs, ignored, loss_weights):
+        """Returns what is minimized for each label."""
+        return self.training_losses(labels, inputs, ignored, loss_weights)
+
+    def split_weights(self, sample_weight, labels):
+        """Returns weights of losses, and of several labels; None for none.
+
+        Args:
+          sample_weight: one or the other; or None.
+          labels: see `call`.
+        """
+        if sample_weight is None or not self.several_labels:
+            return sample_weight, None
+        if not isinstance(sample_weight, tf.RaggedTensor):
+            sample_weight = tf.convert_to_tensor(sample_weight)
+        if not isinstance(labels, tf.RaggedTensor):
+            labels = tf.convert_to_tensor(labels)
+        if label_sets.are_weights_of(sample_weight, labels):
+            return None, sample_weight
+        return sample_weight, None
+
     def label_losses(
         self,
         labels,
@@ -146,17 +172,19 @@ class HeadLayer(keras.layers.Layer):
         inputs_mask=None,
         reduction=None,
         training=False,
+        label_weights=None,
     ):
         """Returns the loss per label, in nats, and which labels count.
 
         The losses are `[...]`; the mask is `[...]` bool, or None when all
         count. See `call` for the arguments. With the `Reduction` to what is
-        minimized, the layer's optimizer makes a step.
+        minimized, the layer's optimizer makes a step. `label_weights` are those
+        of several labels for each input; None for their mean.
         """
-        compute = self.training_losses if training else self.compute_losses
+        compute = self.minimized_losses if training else self.compute_losses
         if self.several_labels:
-            return self._mean_losses(
-                labels, inputs, inputs_mask, reduction, compute
+            return self._input_losses(
+                labels, inputs, inputs_mask, reduction, compute, label_weights
             )
         labels, mask = self.read_labels(labels, inputs, inputs_mask)
         ignored = arguments.ignored_labels(self.ignore_class)
@@ -173,11 +201,16 @@ class HeadLayer(keras.layers.Layer):
             loss_weights = reduction.loss_weights(labels, mask, self.loss_dtype)
         return compute(labels, inputs, ignored, loss_weights), mask
 
-    def _mean_losses(self, labels, inputs, inputs_mask, reduction, compute):
+    def _input_losses(
+        self, labels, inputs, inputs_mask, reduction, compute, label_weights
+    ):
         """`label_losses` of several labels for each input."""
         labels = label_sets.read(labels, inputs, self.ignore_class, inputs_mask)
         mask = tf.reduce_any(tf.not_equal(labels, label_sets.NONE), -1)
-        shares = label_sets.shares(labels, self.loss_dtype)
+        if label_weights is None:
+            shares = label_sets.shares(labels, self.loss_dtype)
+        else:
+            shares = label_sets.weights(label_weights, labels, self.loss_dtype)
         loss_weights = None
         if reduction is not None and self.trainable:
             loss_weights = reduction.loss_weights(mask, mask, self.loss_dtype)

@@ -17,6 +17,7 @@ from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._own_optimizer import OwnOptimizer
 from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.layers._tail_devices import TailDevices
+from tf_hsm.layers._training_loss import TrainingLoss, unpacked
 from tf_hsm.partition.frequency_clusters import FrequencyClusters, by_frequency
 from tf_hsm.partition.tail_options import (
     choose_cutoffs,
@@ -39,6 +40,7 @@ class AdaptiveSoftmax(
     TailDevices,
     OwnOptimizer,
     RowOptions,
+    TrainingLoss,
     HeadLayer,
 ):
     """A softmax whose rare classes lie in clusters of narrower vectors.
@@ -110,10 +112,12 @@ class AdaptiveSoftmax(
       **kwargs: `devices`, a list of names as for `HierarchicalSoftmax`: tail j
         has rows and projection on number j of them, or in turn where there are
         fewer, the shortlist stays with the body of the model; as for every
-        Keras layer: `name`, `dtype`, `trainable`; and `kernel_regularizer`,
-        `bias_regularizer`, `kernel_constraint` and `bias_constraint`, which are
-        for the rows that a batch touches: see `tf_hsm.layers`. Projections have
-        none, and with an `optimizer` there are none.
+        Keras layer: `name`, `dtype`, `trainable`; `several_labels`,
+        `class_weights` and `focal_gamma`, as for `HierarchicalSoftmax`; and
+        `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
+        `bias_constraint`, which are for the rows that a batch touches: see
+        `tf_hsm.layers`. Projections have none, and with an `optimizer` there
+        are none.
 
     The shortlist is what `head_kernel`, `head_bias` and `use_bias="head"` name.
 
@@ -161,6 +165,7 @@ class AdaptiveSoftmax(
             **kwargs,
         )
         self.num_classes = _checks.check_int("num_classes", num_classes, 1)
+        self.check_training_loss()
         is_real = isinstance(div_value, numbers.Real)
         if not is_real or not 1 <= div_value < math.inf:
             raise ValueError(
@@ -344,7 +349,7 @@ class AdaptiveSoftmax(
         if config.get("cost_model") is not None:
             config["cost_model"] = CostModel(**config["cost_model"])
         config["tail"] = deserialize_tail(config["tail"])
-        layer = cls(**config)
+        layer = cls(**unpacked(config))
         if order is not None:
             layer._ranked_counts = None
         return layer

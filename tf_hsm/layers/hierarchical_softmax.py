@@ -15,6 +15,7 @@ from tf_hsm.layers._own_optimizer import OwnOptimizer
 from tf_hsm.layers._predictions import Predictions
 from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.layers._row_variables import RowVariables
+from tf_hsm.layers._training_loss import TrainingLoss, unpacked
 from tf_hsm.layers._whole_head import WholeHead
 from tf_hsm.runtime import arguments, row_parts
 from tf_hsm.runtime.devices import check_present
@@ -24,7 +25,7 @@ from tf_hsm.tree import Tree
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class HierarchicalSoftmax(
-    HeadGrowth, Predictions, OwnOptimizer, RowOptions, HeadLayer
+    HeadGrowth, Predictions, OwnOptimizer, RowOptions, TrainingLoss, HeadLayer
 ):
     """A softmax over many classes whose cost is the path to the label.
 
@@ -99,10 +100,15 @@ class HierarchicalSoftmax(
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`;
         `several_labels`: whether labels are `[..., M]`, or ragged, several for
         each input, whose loss is then the mean of theirs (negative numbers
-        are no labels, and an input without any does not count); and
-        `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
-        `bias_constraint`, which are for the rows that a batch touches: see
-        `tf_hsm.layers`. Not possible with an `optimizer`.
+        are no labels, and an input without any does not count; with
+        `sample_weight` `[..., M]`, the probabilities of a teacher, say, it is
+        the sum of theirs, each times its weight);
+        `class_weights`: `[N]`, or a dictionary of classes, of which others
+        have 1: in training, the loss of a label is times that of its class;
+        `focal_gamma`: in training, that of `tf_hsm.losses.focal_loss`, not
+        with label_smoothing; and `kernel_regularizer`, `bias_regularizer`,
+        `kernel_constraint` and `bias_constraint`, which are for the rows that a
+        batch touches: see `tf_hsm.layers`. Not possible with an `optimizer`.
 
     Attributes:
       kernel: the weights, `[tree.num_rows, width]`; with a plan, those of its
@@ -149,6 +155,7 @@ class HierarchicalSoftmax(
                 f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
             )
         self.tree = tree
+        self.check_training_loss()
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
@@ -169,6 +176,16 @@ class HierarchicalSoftmax(
                     f"{name} is not possible with devices or a plan; leave out "
                     "one of them"
                 )
+        if self.focal_gamma and self.label_smoothing:
+            raise ValueError(
+                "focal_gamma is for the probability of the label, which a loss "
+                "with label_smoothing does not tell; leave out one of them"
+            )
+        if self.class_weights is not None and self.node_labels:
+            raise ValueError(
+                "class_weights are not those of inner nodes, which labels are "
+                "with node_labels; give sample weights instead"
+            )
         self.shard_kernels = []
         self.shard_biases = []
 
@@ -318,7 +335,7 @@ class HierarchicalSoftmax(
         tree = Tree.from_config(config["tree"])
         plan = config.get("plan")
         plan = plan and distribute.Plan.from_config(plan, tree)
-        return cls(**{**config, "tree": tree, "plan": plan})
+        return cls(**unpacked({**config, "tree": tree, "plan": plan}))
 
 
 def _plan_of(tree, devices, plan, counts):

@@ -113,14 +113,28 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
         return [v for v in (self.kernel, self.bias) if v is not None]
 
     def label_losses(
-        self, labels, inputs, inputs_mask=None, reduction=None, training=False
+        self,
+        labels,
+        inputs,
+        inputs_mask=None,
+        reduction=None,
+        training=False,
+        label_weights=None,
     ):
         """Returns the loss per input, in nats, and which inputs count.
 
         See `HeadLayer`. What is masked is left out: it has no labels, but that
         would be a loss.
+
+        Raises:
+          ValueError: there are `label_weights`.
         """
         del training
+        if label_weights is not None:
+            raise ValueError(
+                f"{self.name}: a label tree's loss is one of all labels of an "
+                "input; sample_weight must have one number for each input"
+            )
         labels = label_sets.read(labels, inputs, self.ignore_class)
         mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
         loss_weights = None

@@ -1,8 +1,6 @@
 """The sampled softmax as a Keras layer."""
 
 import contextlib
-import math
-import numbers
 import operator
 
 import keras
@@ -15,13 +13,14 @@ from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._predictions import Predictions
 from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.layers._row_variables import RowVariables
+from tf_hsm.layers._training_loss import TrainingLoss, unpacked
 from tf_hsm.layers._whole_head import WholeHead
 from tf_hsm.runtime import arguments
 from tf_hsm.tree import Tree, files
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class SampledSoftmax(Predictions, RowOptions, HeadLayer):
+class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
     """A flat softmax that is trained on a sample of the classes.
 
     In training, an example is scored against its label and S other classes,
@@ -71,7 +70,9 @@ class SampledSoftmax(Predictions, RowOptions, HeadLayer):
       ignore_class: a label whose loss is 0 and does not count, or None.
       kernel_initializer: for the kernel, `[N, width]`.
       bias_initializer: for the bias, `[N]`, where there are no counts.
-      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`; and
+      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`;
+        `several_labels`, `class_weights` and `focal_gamma`, as for
+        `HierarchicalSoftmax`, of the loss in training; and
         `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
         `bias_constraint`, which in training are for the rows of the labels and
         of the drawn classes: see `tf_hsm.layers`.
@@ -108,14 +109,10 @@ class SampledSoftmax(Predictions, RowOptions, HeadLayer):
         super().__init__(ignore_class, **kwargs)
         self.num_classes = _checks.check_int("num_classes", num_classes, 1)
         self.num_sampled = _checks.check_int("num_sampled", num_sampled, 1)
+        self.check_training_loss()
         if sampler not in SAMPLERS:
             raise ValueError(
                 f"sampler is {sampler!r}; it must be one of {SAMPLERS}"
-            )
-        is_real = isinstance(power, numbers.Real)
-        if not is_real or not 0 <= power < math.inf:
-            raise ValueError(
-                f"power is {power!r}; it must be a number of at least 0"
             )
         if counts is not None:
             counts = _checks.check_counts(counts, self.num_classes)
@@ -130,7 +127,7 @@ class SampledSoftmax(Predictions, RowOptions, HeadLayer):
                 "often each class occurs"
             )
         self.sampler = sampler
-        self.power = float(power)
+        self.power = arguments.exponent("power", power)
         self.seed = operator.index(seed)
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -263,4 +260,4 @@ class SampledSoftmax(Predictions, RowOptions, HeadLayer):
         if counts is not None:
             dtype = np.float64 if counts["is_float"] else np.int64
             counts = files.unpack(counts).view(dtype)
-        return cls(**{**config, "counts": counts})
+        return cls(**unpacked({**config, "counts": counts}))

@@ -1,5 +1,7 @@
 """What users pass to a function, as the ops take it."""
 
+import math
+import numbers
 import operator
 
 import tensorflow as tf
@@ -222,6 +224,20 @@ def share(name, value):
     if not 0 <= number <= 1:
         raise ValueError(f"{name} must be in [0, 1], but is {number}")
     return number
+
+
+def exponent(name, value):
+    """A finite number of at least 0 as a float of Python.
+
+    Raises:
+      ValueError: it is something else.
+    """
+    is_real = isinstance(value, numbers.Real)
+    if not is_real or not 0 <= value < math.inf:
+        raise ValueError(
+            f"{name} is {value!r}; it must be a number of at least 0"
+        )
+    return float(value)
 
 
 def checked(number, is_right, message):

@@ -50,3 +50,39 @@ def shares(labels, dtype):
     present = tf.cast(tf.not_equal(labels, NONE), dtype)
     count = tf.reduce_sum(present, -1, keepdims=True)
     return tf.math.divide_no_nan(present, count)
+
+
+def are_weights_of(sample_weight, labels):
+    """Whether weights have a number for each label, not one for each input.
+
+    Both are tensors, labels `[..., M]`. For an input, `[..., 1]` will do.
+    """
+    return sample_weight.shape.rank == labels.shape.rank and (
+        sample_weight.shape[-1] != 1 or labels.shape[-1] == 1
+    )
+
+
+def weights(label_weights, labels, dtype):
+    """Weights as a tensor `[..., M]`, 0 where there is no label.
+
+    Args:
+      label_weights: of their shape, a tensor or ragged in its last dimension.
+      labels: `[..., M]`, of `read`.
+      dtype: of the result.
+
+    Raises:
+      tf.errors.InvalidArgumentError: they have another shape.
+    """
+    if isinstance(label_weights, tf.RaggedTensor):
+        label_weights = label_weights.to_tensor()
+    asserted = tf.debugging.assert_equal(
+        tf.shape(label_weights),
+        tf.shape(labels),
+        "sample_weight must have a number for each label, or one for each "
+        "input, but its shape is not that of labels",
+    )
+    with tf.control_dependencies([] if asserted is None else [asserted]):
+        label_weights = tf.cast(label_weights, dtype)
+    return tf.where(
+        tf.not_equal(labels, NONE), label_weights, tf.zeros([], dtype)
+    )
