@@ -1,5 +1,7 @@
 """The probabilistic label tree as a Keras layer."""
 
+import contextlib
+
 import keras
 import tensorflow as tf
 
@@ -188,6 +190,10 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
         return label_tree_top_k(
             self.kernel, self.bias, inputs, self.tree, k, threshold
         )
+
+    def on_one_device(self):
+        """Within, the head answers from one device, as it always does."""
+        return contextlib.nullcontext()
 
     def predict_class(self, inputs):
         """The most probable label of each input, `[...]` int64."""
