@@ -183,6 +183,13 @@ def models():
     }.items():
         made[name] = (model, None, hidden_model(model))
     made["tied_in_place"] = tied_form()
+    grown = tf_hsm.grow(
+        compile_form(
+            node_labels=True, several_labels=True, label_smoothing=0.1
+        ),
+        TREE.grow(2),
+    )
+    made["grown"] = (grown, None, hidden_model(grown))
     model = endpoint_form()
     head = head_of(model)
     below = keras.Model(model.inputs[0], head.input[0])
