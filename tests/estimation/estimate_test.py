@@ -1,6 +1,7 @@
 """`tf_hsm.estimate` as a user calls it."""
 
 import json
+import math
 
 import keras
 import numpy as np
@@ -106,8 +107,8 @@ def test_labels_per_example():
         assert 2 < other.flops[0] / one.flops[0] < 5
         assert other.gradient_bytes > 2 * one.gradient_bytes
         assert other.parameters == one.parameters == 8 * 5071 + 5071
-    for wrong in (-1, np.nan, np.inf):
-        with pytest.raises(ValueError, match=f"example is {wrong}; it must"):
+    for wrong in (-1, math.nan, math.inf, "3"):
+        with pytest.raises(ValueError, match=f"example is {wrong!r}; it must"):
             estimate(None, layer, labels_per_example=wrong)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import numbers
 
 from tf_hsm import _checks
 from tf_hsm._units import read_amount
@@ -113,10 +114,11 @@ def estimate(
         amount = read_amount("classes", classes)
         classes = int(amount) if amount == int(amount) else amount
         classes = _checks.check_int("classes", classes, 1)
-    if not 0 <= labels_per_example < math.inf:
+    is_real = isinstance(labels_per_example, numbers.Real)
+    if not is_real or not 0 <= labels_per_example < math.inf:
         raise ValueError(
-            f"labels_per_example is {labels_per_example}; it must be a number "
-            "of at least 0"
+            f"labels_per_example is {labels_per_example!r}; it must be a "
+            "number of at least 0"
         )
     if corpus_tokens is not None:
         corpus_tokens = read_amount("corpus_tokens", corpus_tokens)

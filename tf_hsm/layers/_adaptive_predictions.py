@@ -125,12 +125,8 @@ class AdaptivePredictions:
             mask = AllowedRanks(allowed, self.clusters, inputs)
         inputs, shape = self._flat(inputs)
         shortlist = hierarchical_softmax_log_probs(*self._shortlist(inputs))
-        dtype = shortlist.dtype
-        # What is allowed, even with a probability of zero, stands before what
-        # is not, which is minus infinity.
-        lowest = -float("inf") if mask is None else dtype.min
-        shortlist = _without_nan(shortlist, lowest)
-        least = arguments.flat_bounds(bounds, shape, dtype)
+        shortlist = _finite(shortlist)
+        least = arguments.flat_bounds(bounds, shape, shortlist.dtype)
         size = self.clusters.shortlist_size
         found_so_far = _smaller(k, size)
         in_shortlist = shortlist[:, :size]
@@ -154,11 +150,10 @@ class AdaptivePredictions:
                 _smaller(k, narrow[-1].num_classes),
                 allowed=None if mask is None else mask.of_tail(number, route),
             )
-            below = _without_nan(
-                found.log_probs + tf.gather(in_tail, route.examples), lowest
+            below = _finite(
+                found.log_probs + tf.gather(in_tail, route.examples)
             )
-            if mask is not None:
-                below = tf.where(found.classes < 0, -float("inf"), below)
+            below = tf.where(found.classes < 0, -float("inf"), below)
             all_values = tf.concat([route.take(values), below], 1)
             all_ranks = tf.concat(
                 [route.take(ranks), cutoff + found.classes], 1
@@ -175,16 +170,14 @@ class AdaptivePredictions:
             values = route.replace(values, best.values)
             ranks = tf.pad(ranks, padding, constant_values=-1)
             ranks = route.replace(ranks, best_ranks)
-        is_wanted = values >= least[:, tf.newaxis]
-        if mask is not None:
-            is_wanted &= values > -float("inf")
-            values = tf.where(values > lowest, values, -float("inf"))
-        values = tf.where(is_wanted, values, -float("inf"))
+        is_found = values > -float("inf")
+        ranks = tf.where(is_found & (values >= least[:, tf.newaxis]), ranks, -1)
+        is_positive = (ranks >= 0) & (values > values.dtype.min)
+        values = tf.where(is_positive, values, -float("inf"))
         if renormalize:
             values = renormalized(
                 values, self._allowed_log_probs(mask.classes, inputs)
             )
-        ranks = tf.where(is_wanted, ranks, -1)
         shape = [*shape, k]
         return TopK(
             tf.reshape(values, shape),
@@ -364,7 +357,10 @@ def _smaller(a, b):
     return min(a, b)
 
 
-def _without_nan(log_probs, lowest):
-    """Those below `lowest`, and NaN, are that."""
-    is_number = log_probs > lowest
-    return tf.where(is_number, log_probs, tf.cast(lowest, log_probs.dtype))
+def _finite(log_probs):
+    """A probability of zero, and NaN, as the lowest number that is finite.
+
+    So classes with it stand before minus infinity, which is no class.
+    """
+    lowest = tf.constant(log_probs.dtype.min, log_probs.dtype)
+    return tf.where(log_probs > lowest, log_probs, lowest)
