@@ -25,6 +25,7 @@ CLASSES = (
     tf_hsm.CostModel,
     tf_hsm.Estimate,
     tf_hsm.ExpectedCost,
+    tf_hsm.LabelCounts,
     tf_hsm.Machine,
     tf_hsm.decoding.Sampler,
     tf_hsm.distribute.Cluster,
@@ -138,6 +139,10 @@ tf_hsm.Forest.row_classes
 tf_hsm.Forest.row_groups
 tf_hsm.Forest.row_ranks
 tf_hsm.Forest.row_spans
+tf_hsm.LabelCounts(tree, rows, examples)
+tf_hsm.LabelCounts.expected(tree, counts, examples)
+tf_hsm.LabelCounts.log_odds(self)
+tf_hsm.LabelCounts.of(tree, labels)
 tf_hsm.Machine(name, flops, read, read_write, memory=None, op=1e-05, fresh=None,
     transpose=0.0, softmax=0.0, half=8.0, cost_model=None)
 tf_hsm.Machine.cost_model
@@ -280,7 +285,7 @@ tf_hsm.distribute.plan(tree, devices, counts=None, batch=None, dim=None,
 tf_hsm.estimate(body=None, head=None, *, batch, steps=None, width=None,
     classes=None, counts=None, vocabulary=None, dtype=None, optimizer='adam',
     in_place=None, corpus_tokens=None, memory=None, machine=None, replicas=1,
-    shards=None, network=1250000000.0)
+    shards=None, network=1250000000.0, labels_per_example=1)
 tf_hsm.estimate.head(what, classes=None, *, counts=None, optimizer=None,
     shards=None, network=1250000000.0, **options)
 tf_hsm.estimate.largest(body=None, head=None, *, memory, what='batch',
@@ -331,7 +336,7 @@ tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
     devices=None, plan=None, node_labels=False, label_smoothing=0.0, **kwargs)
 tf_hsm.layers.LabelTree(tree, use_bias=True, ignore_class=None, optimizer=None,
     stochastic_rounding=None, seed=0, kernel_initializer='glorot_uniform',
-    bias_initializer='zeros', **kwargs)
+    bias_initializer='zeros', counts=None, **kwargs)
 tf_hsm.layers.SampledSoftmax(num_classes, num_sampled, sampler='log_uniform',
     counts=None, power=0.75, seed=0, use_bias=True, ignore_class=None,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', **kwargs)

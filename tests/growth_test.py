@@ -26,7 +26,7 @@ from tests.support.models import (
 )
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
-from tf_hsm.layers import AdaptiveSoftmax
+from tf_hsm.layers import AdaptiveSoftmax, LabelTree
 
 # Beside which new classes go, and so which labels are left out: the group has
 # no others.
@@ -330,6 +330,11 @@ def two_heads():
             lambda: of_layers(AdaptiveSoftmax(30, [5], name="adaptive")),
             TypeError,
             "adaptive is a AdaptiveSoftmax; only a HierarchicalSoftmax grows",
+        ),
+        (
+            lambda: of_layers(LabelTree(Tree.two_level(30), name="labels")),
+            TypeError,
+            "labels is a LabelTree; only a HierarchicalSoftmax grows",
         ),
         (two_heads, ValueError, "has the heads one, two; say by head="),
         (

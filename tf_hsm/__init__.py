@@ -23,6 +23,7 @@ from tf_hsm.cost.model import CostModel
 from tf_hsm.estimation import Comparison, Estimate, Machine, estimate
 from tf_hsm.estimation.machine_calibration import calibrate
 from tf_hsm.growth import grow
+from tf_hsm.label_counts import LabelCounts
 from tf_hsm.ops import flops  # noqa: F401, for tf.profiler
 from tf_hsm.ops.embedding_train_step import (
     hierarchical_softmax_embedding_train_step,
@@ -52,6 +53,7 @@ __all__ = [
     "Estimate",
     "ExpectedCost",
     "Forest",
+    "LabelCounts",
     "Machine",
     "Tree",
     "baselines",

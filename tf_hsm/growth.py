@@ -5,8 +5,15 @@ import contextlib
 import keras
 import numpy as np
 
-from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
+from tf_hsm.layers import (
+    AdaptiveSoftmax,
+    HierarchicalSoftmax,
+    LabelTree,
+    SampledSoftmax,
+)
 from tf_hsm.runtime import kept_rows, private_keras
+
+_HEADS = (AdaptiveSoftmax, HierarchicalSoftmax, LabelTree, SampledSoftmax)
 
 
 def grow(model, tree, counts=None, embeddings=(), head=None):
@@ -88,9 +95,8 @@ def _head_of(model, head):
             f"{model.name} is neither a Sequential nor a functional model, or "
             "not built; put head.grow(tree) in the place of its head yourself"
         )
-    kinds = (AdaptiveSoftmax, HierarchicalSoftmax)
     layers = private_keras.layers_of(model) if head is None else [head]
-    heads = [x for x in layers if isinstance(x, kinds)]
+    heads = [x for x in layers if isinstance(x, _HEADS)]
     if not heads:
         raise ValueError(f"{model.name} has no head of tf_hsm.layers")
     if len(heads) > 1:
@@ -101,8 +107,7 @@ def _head_of(model, head):
     if not isinstance(heads[0], HierarchicalSoftmax):
         raise TypeError(
             f"{heads[0].name} is a {type(heads[0]).__name__}; only a "
-            "HierarchicalSoftmax grows, since the clusters of the other follow "
-            "the frequencies of all classes"
+            "HierarchicalSoftmax grows"
         )
     return heads[0]
 

@@ -115,11 +115,17 @@ class TopKAccuracy(_compiled_model.ReadsHead, keras.metrics.Metric):
           sample_weight: broadcast from the left to the labels; or None.
 
         Raises:
-          ValueError: `y_pred` did not come from a head.
+          ValueError: `y_pred` did not come from a head, or from one whose
+            inputs have several labels.
         """
         if _attached_head.is_placeholder(y_pred):
             return
         head, inputs, labels = _attached_head.labelled(y_true, y_pred)
+        if head.several_labels:
+            raise ValueError(
+                f"{self.name} is for one label per input, but {head.name} has "
+                "several labels: take tf_hsm.metrics.PrecisionAtK"
+            )
         labels, mask = head.read_labels(
             labels, inputs, _attached_head.get_mask(y_pred)
         )
@@ -152,7 +158,8 @@ class PrecisionAtK(_compiled_model.ReadsHead, keras.metrics.Metric):
 
         P@k = mean over the inputs of |labels among the k best| / k
 
-    It is the measure of extreme classification. An input without labels counts
+    It is the measure of extreme classification. A label at an inner node is
+    found by each of the k best classes below it. An input without labels counts
     as 0, and masked ones do not count. The k best are found by exact search: in
     `model.compile(weighted_metrics=[...])` it runs at each training step too.
 
@@ -198,7 +205,9 @@ class PrecisionAtK(_compiled_model.ReadsHead, keras.metrics.Metric):
             label_sets.read(labels, inputs, head.ignore_class), "int64"
         )
         found = head.top_k(inputs, self.k).classes
-        hits = ops.any(found[..., :, None] == labels[..., None, :], -1)
+        hits = head.hits(found[..., None, :], labels)
+        hits &= (labels != label_sets.NONE)[..., None]
+        hits = ops.any(hits, -2)
         precision = ops.mean(ops.cast(hits, self.dtype), -1)
         weights = _attached_head.broadcast_weights(sample_weight, precision)
         mask = _attached_head.get_mask(y_pred)

@@ -11,6 +11,7 @@ from tf_hsm import _attached_head
 from tf_hsm.layers import (
     AdaptiveSoftmax,
     HierarchicalSoftmax,
+    LabelTree,
     SampledSoftmax,
 )
 from tf_hsm.runtime import private_keras, tree_tensors
@@ -18,7 +19,7 @@ from tf_hsm.runtime.library import op_library_path
 
 __all__ = ["export", "op_library_path"]
 
-_HEADS = (HierarchicalSoftmax, SampledSoftmax, AdaptiveSoftmax)
+_HEADS = (HierarchicalSoftmax, SampledSoftmax, AdaptiveSoftmax, LabelTree)
 # What the signatures take beside the model's inputs; all but the first scalars.
 _DTYPES = {
     "classes": tf.int64,
@@ -27,6 +28,7 @@ _DTYPES = {
     "temperature": tf.float64,
     "top_k": tf.int64,
     "top_p": tf.float64,
+    "threshold": tf.float64,
 }
 
 
@@ -42,10 +44,14 @@ def export(model, path, head=None, k=10):
     - `sample` takes a `seed` too, and may take `num_samples` (else 1),
       `temperature` (1.0), `top_k` (0: all) and `top_p` (1.0: all). It returns
       `classes [..., num_samples]`, as `head.sample` does: the same ones for the
-      same seed.
+      same seed. A `LabelTree` has another one in its place:
+    - `labels` may take a `threshold` (0.5), a probability. It returns what
+      `serving_default` does, but only labels that are at least as probable, as
+      `head.top_k(inputs, k, threshold)` does: where these are fewer than k, the
+      rest have the class -1 and the log-probability minus infinity.
 
-    Temperature and top_p are float64, whole numbers int64; the seed and what
-    follows it are scalars. Loaded by Python, `loaded.sample(inputs, seed)`
+    Temperature, top_p and threshold are float64, whole numbers int64; all but
+    the classes are scalars. Loaded by Python, `loaded.sample(inputs, seed)`
     knows the defaults; `loaded.signatures["sample"]` wants all inputs.
 
     A head on several devices is exported as one on one device, which must have
@@ -95,7 +101,7 @@ def export(model, path, head=None, k=10):
         for layer in layers.values():
             if isinstance(layer, _HEADS):
                 scopes.enter_context(layer.on_one_device())
-        _add_signatures(archive, inputs, *_functions(model, head, k))
+        _add_signatures(archive, inputs, _HeadOf(model, head), k)
         _write(archive, path)
 
 
@@ -147,35 +153,50 @@ def _input_name(tensor, i):
     return f"inputs_{i}" if i else "inputs"
 
 
-def _functions(model, head, k):
+class _HeadOf:
+    """From what a model takes to its head, and the inputs of that.
+
+    Attributes:
+      layer: the head; None until a call has found it.
+    """
+
+    def __init__(self, model, head):
+        self._model, self._is_given = model, head is not None
+        self.layer = head
+
+    def __call__(self, inputs):
+        outputs = self._model(inputs)
+        if self._is_given:
+            return self.layer, outputs
+        if not _attached_head.has_head(outputs):
+            raise ValueError(
+                f"the output of {self._model.name} is not that of a tf_hsm "
+                "head: make head(hidden), unchanged, the output of the model, "
+                "or export one whose output is hidden and give the head"
+            )
+        self.layer, hidden = _attached_head.head_of(outputs)
+        _check_head(f"the head of {self._model.name}", self.layer)
+        return self.layer, hidden
+
+
+def _functions(head_of, k):
     """The functions behind the signatures, in the order of `export`."""
 
-    def head_and_hidden(inputs):
-        outputs = model(inputs)
-        if head is not None:
-            return head, outputs
-        if _attached_head.has_head(outputs):
-            layer, hidden = _attached_head.head_of(outputs)
-            _check_head(f"the head of {model.name}", layer)
-            return layer, hidden
-        raise ValueError(
-            f"the output of {model.name} is not that of a tf_hsm head: make "
-            "head(hidden), unchanged, the output of the model, or export one "
-            "whose output is hidden and give the head"
-        )
-
-    def top_k(inputs):
-        layer, hidden = head_and_hidden(inputs)
+    def best(inputs, *threshold):
+        layer, hidden = head_of(inputs)
         num_classes = layer.num_classes
         if not 1 <= k <= num_classes:
             raise ValueError(
                 f"k = {k} is outside [1, {num_classes}]; the upper end is the "
                 "number of classes"
             )
-        return layer.top_k(hidden, k)._asdict()
+        return layer.top_k(hidden, k, *threshold)._asdict()
+
+    def top_k(inputs):
+        return best(inputs)
 
     def log_prob(inputs, classes):
-        layer, hidden = head_and_hidden(inputs)
+        layer, hidden = head_of(inputs)
         return {"log_probs": layer.log_prob(classes, hidden)}
 
     # A SavedModel keeps defaults that are tensors.
@@ -187,15 +208,26 @@ def _functions(model, head, k):
         top_k=tf.constant(0, tf.int64),  # noqa: B008
         top_p=tf.constant(1.0, tf.float64),  # noqa: B008
     ):
-        layer, hidden = head_and_hidden(inputs)
+        layer, hidden = head_of(inputs)
         options = (num_samples, seed, temperature, top_k, top_p)
         return {"classes": layer.sample(hidden, *options)}
 
-    return top_k, log_prob, sample
+    def labels(inputs, threshold=tf.constant(0.5, tf.float64)):  # noqa: B008
+        return best(inputs, threshold)
+
+    return top_k, log_prob, sample, labels
 
 
-def _add_signatures(archive, inputs, top_k, log_prob, sample):
-    """Adds the functions to an archive, for inputs as `_input_specs` says."""
+def _add_signatures(archive, inputs, head_of, k):
+    """Adds the signatures to an archive.
+
+    Args:
+      archive: an `ExportArchive`.
+      inputs: as `_input_specs` says.
+      head_of: the `_HeadOf` of the model.
+      k: how many classes are returned.
+    """
+    top_k, log_prob, sample, labels = _functions(head_of, k)
     default = archive.add_endpoint("serving_default", top_k, [inputs])
     traced = default.get_concrete_function()
     if any(
@@ -207,11 +239,15 @@ def _add_signatures(archive, inputs, top_k, log_prob, sample):
             "(stateful=False)"
         )
     batch = traced.structured_outputs["classes"].shape[:-1]
-    name, *scalars = _DTYPES
+    name, *scalars, threshold = _DTYPES
     classes = tf.TensorSpec([*batch, None], _DTYPES[name], name)
     archive.add_endpoint("log_prob", log_prob, [inputs, classes])
+    if isinstance(head_of.layer, LabelTree):
+        last, function, scalars = "labels", labels, [threshold]
+    else:
+        last, function = "sample", sample
     specs = [tf.TensorSpec([], _DTYPES[name], name) for name in scalars]
-    archive.add_endpoint("sample", sample, [inputs, *specs])
+    archive.add_endpoint(last, function, [inputs, *specs])
 
 
 def _write(archive, path):

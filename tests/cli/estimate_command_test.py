@@ -31,6 +31,15 @@ def test_a_head(capsys):
     assert "hierarchical" in text
 
 
+def test_a_label_tree(capsys):
+    flags = [*HEAD, "--heads=label_tree", "--json"]
+    one, other = (
+        json.loads(run(capsys, *flags, f"--labels_per_example={n}"))
+        for n in (1, 2.5)
+    )
+    assert other["flops"]["forward"] > one["flops"]["forward"]
+
+
 def test_a_body_and_heads(capsys):
     text = run(
         capsys,

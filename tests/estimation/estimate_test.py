@@ -1,6 +1,7 @@
 """`tf_hsm.estimate` as a user calls it."""
 
 import json
+import math
 
 import keras
 import numpy as np
@@ -84,6 +85,31 @@ def test_a_model_with_its_head():
     # The same, put together.
     other = estimate("gru:7", head.tree, steps=5, vocabulary=50)
     assert other.parts[-1].parameters == found.parts[-1].parameters
+
+
+def test_labels_per_example():
+    """Of a label tree, by name, as a layer and in a model; of others not."""
+    layer = tf_hsm.layers.LabelTree(tf_hsm.Tree.two_level(5000))
+    model = keras.Sequential([keras.Input([8]), layer])
+    few, many = (
+        [
+            estimate(*what, width=width, labels_per_example=labels)
+            for what, width in (
+                ((None, tf_hsm.estimate.head("label_tree", layer.tree)), 8),
+                ((None, layer), 8),
+                ((model,), None),
+            )
+        ]
+        for labels in (1, 5)
+    )
+    assert len({x.parts[-1].forward.flops for x in few}) == 1
+    for one, other in zip(few, many, strict=True):
+        assert 2 < other.flops[0] / one.flops[0] < 5
+        assert other.gradient_bytes > 2 * one.gradient_bytes
+        assert other.parameters == one.parameters == 8 * 5071 + 5071
+    for wrong in (-1, math.nan, math.inf, "3"):
+        with pytest.raises(ValueError, match=f"example is {wrong!r}; it must"):
+            estimate(None, layer, labels_per_example=wrong)
 
 
 def test_nothing_is_made():

@@ -1,5 +1,6 @@
 """Parts of heads: against built layers, other functions, and by hand."""
 
+import dataclasses
 import math
 
 import keras
@@ -119,6 +120,80 @@ def test_flops_are_those_of_the_expected_cost():
         (part,) = head.parts(setting_of(), WIDTH)
         flops = part.forward.flops + part.backward.flops
         assert flops == pytest.approx(cost.flops)
+
+
+@pytest.mark.parametrize("rule", [None, "sgd", "adagrad", "lazy_adam"])
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_a_label_tree_byte_for_byte(rule, use_bias):
+    tree = trees.CATALOGUE["random"]()
+    options = {"optimizer": rule, "use_bias": use_bias}
+    layer = tf_hsm.layers.LabelTree(tree, **options)
+    layer.build((None, WIDTH))
+    optimizer = layer.optimizer or tf_hsm.optimizers.Adagrad()
+    optimizer.build(layer.row_variables())
+    slot_bytes = sum(
+        bytes_of(optimizer.slots(v)) for v in layer.row_variables()
+    )
+    setting = setting_of(tf_hsm.optimizers.Adagrad())
+    for head in (heads.of(layer), heads.head("label_tree", tree, **options)):
+        (part,) = head.parts(setting, WIDTH)
+        assert part.kind == "LabelTree"
+        assert part.parameter_bytes == bytes_of(layer.weights)
+        assert part.slot_bytes == slot_bytes
+        assert (part.gradient_bytes == 0) == (rule is not None)
+
+
+@pytest.mark.parametrize("name", ["two_level_100", "random", "chain_50"])
+@pytest.mark.parametrize("num_labels", [0, 1, 4])
+def test_a_label_tree_visits_what_labels_do(name, num_labels):
+    """Visits, logits and gradient, against label sets that are drawn."""
+    tree, batch = trees.CATALOGUE[name](), 2000
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(tree.num_classes))
+    labels = rng.choice(tree.num_classes, [batch, num_labels], p=shares)
+    paths = [tree.path(c) for c in range(tree.num_classes)]
+    fanouts = np.diff(tree.group_offsets)
+    visits, logits, touched = 0, 0, set()
+    for row in labels:
+        above = {-1}.union(*(paths[c].tolist() for c in row))
+        groups = np.flatnonzero(np.isin(tree.group_parents, list(above)))
+        visits += groups.size
+        logits += fanouts[groups].sum()
+        touched.update(groups)
+    head = heads.head("label_tree", tree, counts=shares)
+    setting = dataclasses.replace(
+        setting_of(batch=batch), labels_per_example=num_labels
+    )
+    (part,) = head.parts(setting, WIDTH)
+    (in_place,) = heads.head(
+        "label_tree", tree, counts=shares, optimizer="sgd"
+    ).parts(setting, WIDTH)
+    rows = fanouts[list(touched)].sum()
+    assert part.gradient_bytes == pytest.approx(
+        rows * (4 * WIDTH + 4 + 16), rel=0.1
+    )
+    flops = part.forward.flops + part.backward.flops
+    assert flops == pytest.approx(6 * logits * WIDTH, rel=0.05)
+    assert in_place.forward.flops == pytest.approx(flops)
+    # Inputs of visits, of 6 numbers and 10 zeros; dz; losses and dx.
+    lasting = 4 * (16 * visits + logits + batch * (1 + WIDTH))
+    plan = 50 * visits + 150 * len(touched) + 10 * batch
+    assert 0.95 * lasting < part.saved_bytes < 1.05 * (lasting + plan)
+    assert part.forward_bytes == pytest.approx(4 * 16 * visits, rel=0.05)
+
+
+def test_a_label_tree_of_one_label_visits_its_path():
+    """As many groups as a hierarchical softmax passes."""
+    tree, counts = trees.CATALOGUE["huffman_4ary"](), np.arange(1, 152)
+    (one,), (other,) = (
+        heads.head(name, tree, counts=counts).parts(setting_of(), WIDTH)
+        for name in ("label_tree", "hierarchical")
+    )
+    for pass_ in ("forward", "backward"):
+        assert getattr(one, pass_).flops == pytest.approx(
+            getattr(other, pass_).flops
+        )
+    assert one.gradient_bytes == pytest.approx(other.gradient_bytes)
 
 
 @pytest.mark.parametrize("name", ["two_level_100", "random", "chain_50"])
@@ -265,6 +340,10 @@ def test_a_head_on_devices_byte_for_byte(rule, shards):
     ("make", "message"),
     [
         (lambda: heads.head("full", 3, shards=2), "is not cut over devices"),
+        (
+            lambda: heads.head("label_tree", 3, shards=2),
+            "'label_tree' is not cut over devices",
+        ),
         (lambda: heads.head("hierarchical", 3, shards=0), "shards is 0"),
         (lambda: heads.head("soft", 3), "head is 'soft'; it must be"),
         (lambda: heads.head("full", 0), "classes is 0"),

@@ -1,11 +1,13 @@
 """Biases that begin as the classes are frequent."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_hsm import Tree, hierarchical_softmax_log_probs
-from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
+from tf_hsm import LabelCounts, Tree, hierarchical_softmax_log_probs
+from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax, LabelTree
+from tf_hsm.optimizers import Adagrad
 
 COUNTS = np.array([3, 50, 1, 7, 7, 20, 2, 900, 4, 6])
 TREES = {
@@ -80,3 +82,69 @@ def test_an_adaptive_softmax_begins_with_its_counts(tail):
     copy = AdaptiveSoftmax.from_config(head.get_config())
     copy.build([None, 8])
     assert not np.array(copy.head_bias).any()
+
+
+LABEL_SETS = np.random.default_rng(0).integers(-20, 10, size=[60, 4])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", TREES)
+def test_a_label_tree_begins_with_its_counts(name, dtype):
+    """Each label is as probable as it is frequent, but for the half counts."""
+    tree = TREES[name]
+    counts = LabelCounts.of(tree, LABEL_SETS)
+    head = LabelTree(tree, counts=counts, dtype=dtype)
+    head(tf.zeros([1, 4]))
+    log_probs = head.log_prob(np.arange(10)[np.newaxis], tf.zeros([1, 4]))
+    above = [np.append(-1, tree.path(c)[:-1]) for c in range(10)]
+    examples = np.append(counts.rows, 60)  # -1: all of them
+    expected = [
+        np.prod((counts.rows[tree.path(c)] + 0.5) / (examples[above[c]] + 1))
+        for c in range(10)
+    ]
+    np.testing.assert_allclose(
+        np.exp(log_probs[0]),
+        expected,
+        rtol=1e-5 if dtype == "float32" else 3e-2,
+    )
+    frequencies = [(c == LABEL_SETS).any(1).mean() for c in range(10)]
+    np.testing.assert_allclose(expected, frequencies, atol=0.03)
+    copy = LabelTree.from_config(head.get_config())
+    copy.build([None, 4])
+    assert not np.array(copy.bias).any()
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_label_tree_with_counts_learns_from_a_lower_loss(own):
+    """The first epoch's loss, of labels that are of very different counts."""
+    rng = np.random.default_rng(0)
+    tree = Tree.balanced(60, [6, 10])
+    x = rng.normal(size=[256, 8]).astype("f4")
+    scores = x @ rng.normal(size=[8, 60]) - np.linspace(3, 9, 60)
+    labels = np.where(scores > 0, np.arange(60), -1)
+    losses = {}
+    for name, counts in {
+        "none": None,
+        "exact": LabelCounts.of(tree, labels),
+        "expected": LabelCounts.expected(tree, (labels >= 0).sum(0), 256),
+    }.items():
+        keras.utils.set_random_seed(0)
+        optimizer = Adagrad(0.05) if own else None
+        head = LabelTree(tree, counts=counts, optimizer=optimizer)
+        model = keras.Sequential([keras.Input([8]), head])
+        model.compile(Adagrad(0.05), loss=head.loss)
+        history = model.fit(x, labels, verbose=0, shuffle=False).history
+        losses[name] = history["loss"][0]
+    assert losses["exact"] < 0.7 * losses["none"]
+    assert losses["expected"] < 0.7 * losses["none"]
+
+
+def test_counts_that_a_label_tree_refuses():
+    tree = TREES["uneven"]
+    counts = LabelCounts.of(tree, LABEL_SETS)
+    with pytest.raises(TypeError, match=r"tf_hsm\.LabelCounts, but is ndarray"):
+        LabelTree(tree, counts=COUNTS)
+    with pytest.raises(ValueError, match="use_bias is False"):
+        LabelTree(tree, counts=counts, use_bias=False)
+    with pytest.raises(ValueError, match="of another tree"):
+        LabelTree(TREES["flat"], counts=counts)

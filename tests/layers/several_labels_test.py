@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support.models import NUM_CLASSES, TREE, make_head
-from tf_hsm.layers import AdaptiveSoftmax
+from tf_hsm.layers import AdaptiveSoftmax, SampledSoftmax
 from tf_hsm.metrics import PrecisionAtK
 
 WIDTH = 5
@@ -43,12 +43,15 @@ def some_heads():
     return [
         make_head(several_labels=True),
         AdaptiveSoftmax(NUM_CLASSES, [10], several_labels=True),
+        SampledSoftmax(NUM_CLASSES, 9, several_labels=True),
+        make_head(several_labels=True, devices=["CPU:0"] * 2, name="cut"),
     ]
 
 
 def expected_losses(head, x, labels):
     """The mean over each one's labels, from the log-probabilities of all."""
-    log_probs = head.log_probs(x).numpy()
+    with head.on_one_device():
+        log_probs = head.log_probs(x).numpy()
     return np.array(
         [
             -row[its].mean() if len(its) else 0

@@ -47,6 +47,7 @@ REFUSED = {
     "not that of a .* give the head": lambda: (endpoint_form(),),
     "has a state that each call changes": lambda: (stateful_model(),),
     "an input called 'seed'": lambda: (model_with_input("seed"),),
+    "called 'threshold'": lambda: (model_with_input("threshold"),),
     "does not know its inputs": lambda: (Subclassed(),),
     "sequential.* does not know": lambda: (keras.Sequential([make_head()]),),
 }
@@ -64,7 +65,7 @@ def test_refusals(message, tmp_path):
 def test_the_head_must_be_one(tmp_path):
     """Another layer does not know about classes."""
     dense = keras.layers.Dense(3)
-    with pytest.raises(TypeError, match=r"AdaptiveSoftmax of.* is a Dense$"):
+    with pytest.raises(TypeError, match=r"or LabelTree of.* is a Dense$"):
         serving.export(hidden_model(compile_form()), tmp_path / "1", dense)
 
 

@@ -15,6 +15,7 @@ import tf_hsm
 from tests.support.models import (
     NUM_CLASSES,
     STEPS,
+    TREE,
     WIDTH,
     compile_form,
     endpoint_form,
@@ -27,11 +28,12 @@ from tests.support.models import (
     sequential,
 )
 from tf_hsm import serving
-from tf_hsm.layers import AdaptiveSoftmax
+from tf_hsm.layers import AdaptiveSoftmax, LabelTree
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden/export"
 LIBRARY = os.path.join("assets.extra", "_tf_hsm_ops.so")
 K = 4
+THRESHOLD = 0.5
 OPTIONS = {
     "seed": 7,
     "num_samples": 5,
@@ -50,14 +52,17 @@ folder, results = sys.argv[1:]
 exports = sorted(x.path for x in os.scandir(folder) if x.is_dir())
 tf.load_op_library(exports[0] + "/assets.extra/_tf_hsm_ops.so")
 data = {k: tf.constant(v) for k, v in np.load(folder + "/data.npz").items()}
-tokens, classes = data.pop("tokens"), data.pop("classes")
+tokens, more_of = data.pop("tokens"), {
+    "serving_default": {},
+    "log_prob": {"classes": data.pop("classes")},
+    "labels": {"threshold": data.pop("threshold")},
+    "sample": data,
+}
 answers = {}
 for export in exports:
     model = tf.saved_model.load(export)
-    for name, more in {
-        "serving_default": {}, "log_prob": {"classes": classes}, "sample": data
-    }.items():
-        signature = model.signatures[name]
+    for name, signature in model.signatures.items():
+        more = more_of[name]
         inputs, = set(signature.structured_input_signature[1]) - set(more)
         for output, value in signature(**{inputs: tokens}, **more).items():
             key = "/".join([os.path.basename(export), name, output])
@@ -106,11 +111,14 @@ def expected_answers(below, head, tokens, classes):
     @tf.function(autograph=False)
     def answers(tokens, classes):
         hidden = below(tokens)
-        return {
+        found = {
             "serving_default": head.top_k(hidden, K)._asdict(),
             "log_prob": {"log_probs": head.log_prob(classes, hidden)},
-            "sample": {"classes": head.sample(hidden, **OPTIONS)},
         }
+        if isinstance(head, LabelTree):
+            best = head.top_k(hidden, K, threshold=THRESHOLD)
+            return {**found, "labels": best._asdict()}
+        return {**found, "sample": {"classes": head.sample(hidden, **OPTIONS)}}
 
     return tf.nest.map_structure(lambda x: x.numpy(), answers(tokens, classes))
 
@@ -142,6 +150,17 @@ def tied_form():
     return model, None, keras.Model(tokens, hidden)
 
 
+def label_tree_form(**options):
+    """A label tree with many labels above a threshold, and with few."""
+    head = LabelTree(
+        TREE,
+        kernel_initializer="random_normal",
+        bias_initializer=keras.initializers.RandomNormal(1.0, 0.5, seed=2),
+        **options,
+    )
+    return sequential(*hidden_layers(dtype=options.get("dtype")), head)
+
+
 def models():
     """By name: a model to export, its head or None, the model below it."""
     made = {}
@@ -157,9 +176,20 @@ def models():
     for name, model in {
         "adaptive": adaptive_form(),
         "sampled": compile_form(make=sampled_head),
+        "label_tree": label_tree_form(),
+        "label_tree_in_place": label_tree_form(
+            optimizer="sgd", dtype="bfloat16"
+        ),
     }.items():
         made[name] = (model, None, hidden_model(model))
     made["tied_in_place"] = tied_form()
+    grown = tf_hsm.grow(
+        compile_form(
+            node_labels=True, several_labels=True, label_smoothing=0.1
+        ),
+        TREE.grow(2),
+    )
+    made["grown"] = (grown, None, hidden_model(grown))
     model = endpoint_form()
     head = head_of(model)
     below = keras.Model(model.inputs[0], head.input[0])
@@ -169,7 +199,13 @@ def models():
 def test_fresh_process(tmp_path):
     """A process that imports only TensorFlow answers like the layers here."""
     tokens, classes = make_inputs()
-    np.savez(tmp_path / "data.npz", tokens=tokens, classes=classes, **OPTIONS)
+    np.savez(
+        tmp_path / "data.npz",
+        tokens=tokens,
+        classes=classes,
+        threshold=THRESHOLD,
+        **OPTIONS,
+    )
     expected = {}
     for name, (model, head, below) in models().items():
         serving.export(model, tmp_path / name, head, K)
@@ -184,6 +220,8 @@ def test_fresh_process(tmp_path):
     for name, value in expected.items():
         assert answers[name].dtype == value.dtype
         np.testing.assert_array_equal(answers[name], value, err_msg=name)
+    found = expected["label_tree/labels/classes"] >= 0
+    assert found.any() and not found.all()
 
 
 def test_keras_file_in_a_fresh_process(tmp_path):
@@ -320,6 +358,32 @@ def test_signatures_of_an_adaptive_softmax(exported, tmp_path):
     }.items():
         with pytest.raises(tf.errors.InvalidArgumentError):
             loaded.sample(tokens, seed, **{name: value})
+
+
+def test_signatures_of_a_label_tree(exported, tmp_path):
+    """Labels above a threshold stand where others have draws."""
+    model = label_tree_form()
+    serving.export(model, tmp_path / "1", k=K)
+    loaded = tf.saved_model.load(tmp_path / "1")
+    assert set(loaded.signatures) == {"serving_default", "log_prob", "labels"}
+    for name in ("serving_default", "log_prob"):
+        its, signature = loaded.signatures[name], exported[2].signatures[name]
+        for attribute in ("structured_input_signature", "structured_outputs"):
+            assert getattr(its, attribute) == getattr(signature, attribute)
+    tokens, _ = make_inputs()
+    hidden, head = hidden_model(model)(tokens), head_of(model)
+    for arguments, threshold in (
+        ((), 0.5),
+        ((tf.constant(0.3, tf.float64),), 0.3),
+        ((tf.constant(1.0, tf.float64),), 1.0),
+        ((tf.constant(0.0, tf.float64),), 0.0),
+    ):
+        found = loaded.labels(tokens, *arguments)
+        expected = head.top_k(hidden, K, threshold)
+        np.testing.assert_array_equal(found["classes"], expected.classes)
+        np.testing.assert_allclose(
+            found["log_probs"], expected.log_probs, rtol=1e-6
+        )
 
 
 def stored_variables(path):

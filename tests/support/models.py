@@ -13,6 +13,7 @@ from tf_hsm import Tree
 from tf_hsm.layers import (
     AdaptiveSoftmax,
     HierarchicalSoftmax,
+    LabelTree,
     SampledSoftmax,
 )
 
@@ -91,7 +92,7 @@ def make_data(examples=22, seed=0):
 
 
 def head_of(model):
-    kinds = (AdaptiveSoftmax, HierarchicalSoftmax, SampledSoftmax)
+    kinds = (AdaptiveSoftmax, HierarchicalSoftmax, LabelTree, SampledSoftmax)
     heads = [x for x in model.layers if isinstance(x, kinds)]
     assert len(heads) == 1
     return heads[0]

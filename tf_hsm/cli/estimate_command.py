@@ -58,8 +58,8 @@ def _add_model(command):
     model.add_argument(
         "--heads",
         metavar="NAME,...",
-        help="hierarchical (the default), adaptive, full, sampled, gather, "
-        "embedding_lookup, map_fn; several are compared",
+        help="hierarchical (the default), label_tree, adaptive, full, sampled, "
+        "gather, embedding_lookup, map_fn; several are compared",
     )
     model.add_argument(
         "--tree", metavar="FILE", help="of the head, instead of --classes"
@@ -116,6 +116,13 @@ def _add_step(command):
         default="1.25GB",
         metavar="BYTES",
         help="a second into each of these devices, and out of it; %(default)s",
+    )
+    step.add_argument(
+        "--labels_per_example",
+        type=float,
+        default=1,
+        metavar="N",
+        help="of a label tree, in the mean; %(default)s",
     )
 
 
@@ -213,6 +220,7 @@ def _arguments(flags):
         "replicas": flags.replicas,
         "shards": flags.shards,
         "network": flags.network,
+        "labels_per_example": flags.labels_per_example,
     }
     if flags.tree is not None:
         if head is not None:

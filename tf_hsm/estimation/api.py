@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import numbers
 
 from tf_hsm import _checks
 from tf_hsm._units import read_amount
@@ -35,6 +36,7 @@ def estimate(
     replicas=1,
     shards=None,
     network=1.25e9,
+    labels_per_example=1,
 ):
     """Says what a training step needs: memory, FLOPs, bytes moved, and time.
 
@@ -56,11 +58,12 @@ def estimate(
         or "embedding:300"; or None, for a head alone. A Keras model may contain
         its head.
       head: a `tf_hsm.Tree`; a Keras layer (`HierarchicalSoftmax`,
-        `AdaptiveSoftmax`, `SampledSoftmax`, `Dense`); what `estimate.head`
-        returns; or, together with `classes`, one of "hierarchical" (a two-level
-        tree), "adaptive", "full", "sampled", "gather", "embedding_lookup" and
-        "map_fn". Several of them in a list are compared. None: "hierarchical"
-        where `classes` is given; else `body` has its head, or there is none.
+        `LabelTree`, `AdaptiveSoftmax`, `SampledSoftmax`, `Dense`); what
+        `estimate.head` returns; or, together with `classes`, one of
+        "hierarchical" or "label_tree" (of two levels), "adaptive", "full",
+        "sampled", "gather", "embedding_lookup" and "map_fn". Several of them in
+        a list are compared. None: "hierarchical" where `classes` is given; else
+        `body` has its head, or there is none.
       batch: sequences in a step, or examples.
       steps: the length of a sequence; None: that of the body, or 1.
       width: D, the width of the head's inputs. A body of another width has a
@@ -91,6 +94,8 @@ def estimate(
         `HierarchicalSoftmax(tree, devices=...)`; None: it is whole. Then the
         estimate is for a device with the body and the fullest shard.
       network: bytes a second out of each such device, and into it.
+      labels_per_example: for a label tree, how many labels an example has in
+        the mean. They are taken to be drawn independently, by the counts.
 
     Returns:
       An `Estimate`; for a list of heads a `Comparison`.
@@ -109,6 +114,12 @@ def estimate(
         amount = read_amount("classes", classes)
         classes = int(amount) if amount == int(amount) else amount
         classes = _checks.check_int("classes", classes, 1)
+    is_real = isinstance(labels_per_example, numbers.Real)
+    if not is_real or not 0 <= labels_per_example < math.inf:
+        raise ValueError(
+            f"labels_per_example is {labels_per_example!r}; it must be a "
+            "number of at least 0"
+        )
     if corpus_tokens is not None:
         corpus_tokens = read_amount("corpus_tokens", corpus_tokens)
     body = _body(body, steps, vocabulary)
@@ -122,6 +133,7 @@ def estimate(
         steps,
         *_dtypes(dtype, body),
         slots.of(optimizer),
+        labels_per_example,
     )
 
     labels = setting.batch * (body.vectors(steps) if body else steps)

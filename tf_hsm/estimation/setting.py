@@ -16,6 +16,8 @@ class Setting:
       dtype: of the variables: "float32", "bfloat16", ...
       compute_dtype: of the activations: another one under a mixed policy.
       slots: what the optimizer of the model needs, a `Slots`.
+      labels_per_example: the mean number of labels that an example of a label
+        tree has.
     """
 
     batch: int
@@ -23,6 +25,7 @@ class Setting:
     dtype: str
     compute_dtype: str
     slots: Any
+    labels_per_example: float = 1.0
 
     @property
     def tokens(self):

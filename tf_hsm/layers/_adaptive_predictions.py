@@ -2,13 +2,18 @@
 
 import tensorflow as tf
 
+from tf_hsm.layers._adaptive_mask import AllowedRanks
 from tf_hsm.layers._head_answer import in_functional_models
 from tf_hsm.layers._own_optimizer import without_gradient
+from tf_hsm.ops.allowed import AllowedClasses
 from tf_hsm.ops.log_probs import (
+    check_mask_options,
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
+    renormalized,
 )
 from tf_hsm.ops.sample import (
+    draw_of_allowed,
     draw_of_best,
     draw_restricted,
     hierarchical_softmax_sample,
@@ -50,13 +55,17 @@ class AdaptivePredictions:
         return without_gradient(self, log_probs, "log_probs")
 
     @in_functional_models
-    def log_prob(self, classes, inputs):
+    def log_prob(self, classes, inputs, allowed=None, renormalize=False):
         """Log-probabilities of given classes `[..., C]`, in nats.
+
+        See `tf_hsm.hierarchical_softmax_log_prob` for `allowed` and
+        `renormalize`.
 
         Raises:
           tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
           ValueError: classes and inputs do not fit.
         """
+        self._check_mask(allowed, renormalize)
         classes = arguments.integers(classes, "classes")
         inputs = arguments.floats(inputs, self.variable_dtype)
         if not classes.shape[:-1].is_compatible_with(inputs.shape[:-1]):
@@ -64,81 +73,87 @@ class AdaptivePredictions:
                 f"classes, of shape {classes.shape}, must have the shape of "
                 f"inputs, {inputs.shape}, but for the last dimension"
             )
-        inputs, shape = self._flat(inputs)
+        flat, shape = self._flat(inputs)
         count = tf.shape(classes)[-1]
-        flat = tf.reshape(classes, [-1, count])
-        ranks = self.clusters.ranks(flat, "classes")
-        tails = self.clusters.tails(ranks)
-        weights, biases, _, tree = self._shortlist(inputs)
-        log_probs = hierarchical_softmax_log_prob(
-            weights,
-            biases,
-            self.clusters.shortlist_rows(ranks, tails),
-            inputs,
-            tree,
-        )
-        for number, route in enumerate(self._routes(tails)):
-            weights, biases, narrow, tree = self._tail(
-                number, route.take(inputs)
-            )
-            within = route.take(ranks) - self.cutoffs[number]
-            found = hierarchical_softmax_log_prob(
-                weights, biases, route.own(within), narrow, tree
-            )
-            log_probs = route.add(log_probs, found)
+        log_probs = self._log_prob(tf.reshape(classes, [-1, count]), flat)
         log_probs = tf.reshape(log_probs, [*shape, count])
+        if allowed is not None:
+            mask = AllowedClasses.read(allowed, self.clusters, inputs)
+            if renormalize:
+                log_probs = renormalized(
+                    log_probs, self._allowed_log_probs(mask, flat)
+                )
+            is_allowed = mask.contain(classes)
+            log_probs = tf.where(is_allowed, log_probs, -float("inf"))
         return tf.ensure_shape(log_probs, classes.shape)
 
     @in_functional_models
-    def top_k(self, inputs, k, bounds=None):
+    def top_k(self, inputs, k, bounds=None, allowed=None, renormalize=False):
         """Finds the k most probable classes, exactly.
 
         A tail is searched only for those inputs for which it could hold one of
         them: all of its classes together are as probable as its row in the
-        shortlist.
+        shortlist. So one without an allowed class is never searched.
 
         Args:
           inputs: `[..., width]`.
           k: an integer or an integer scalar, in `[1, num_classes]`.
           bounds: `[...]`, the log-probabilities that are wanted at least; see
             `tf_hsm.hierarchical_softmax_top_k`.
+          allowed: the only classes that may be found, or None: likewise.
+          renormalize: likewise.
 
         Returns:
           A named tuple `(log_probs, classes)`, each `[..., k]`, in order of
           falling probability, equal ones in that of falling frequency. NaN
-          counts as a probability of zero. With `bounds`, the log-probability
-          minus infinity and the class -1 where fewer are left.
+          counts as a probability of zero. With `bounds` or `allowed`, the
+          log-probability minus infinity and the class -1 where fewer are left.
 
         Raises:
           ValueError: k is out of range (tf.errors.InvalidArgumentError where it
-            is a tensor).
+            is a tensor); or `renormalize` without `allowed`.
         """
+        self._check_mask(allowed, renormalize)
         if tf.is_tensor(k):
             k = tf.cast(k, tf.int32)
         last = self.num_classes
         k = arguments.checked(
             k, (k >= 1) & (k <= last), f"k = {{}} is not in [1, {last}]"
         )
+        mask = None
+        if allowed is not None:
+            mask = AllowedRanks(allowed, self.clusters, inputs)
         inputs, shape = self._flat(inputs)
         shortlist = hierarchical_softmax_log_probs(*self._shortlist(inputs))
-        shortlist = _without_nan(shortlist)
+        shortlist = _finite(shortlist)
         least = arguments.flat_bounds(bounds, shape, shortlist.dtype)
         size = self.clusters.shortlist_size
         found_so_far = _smaller(k, size)
-        best = tf.math.top_k(shortlist[:, :size], found_so_far)
+        in_shortlist = shortlist[:, :size]
+        if mask is not None:
+            in_shortlist = tf.where(
+                mask.in_shortlist(), in_shortlist, -float("inf")
+            )
+        best = tf.math.top_k(in_shortlist, found_so_far)
         values, ranks = best.values, tf.cast(best.indices, tf.int64)
         for number, cutoff in enumerate(self.cutoffs):
             in_tail = shortlist[:, size + number]
             is_short = found_so_far < k
             could_matter = is_short | (in_tail > values[:, -1])
-            route = routing.route(could_matter & (in_tail >= least))
+            could_matter &= in_tail >= least
+            if mask is not None:
+                could_matter &= mask.are_in_tail(number)
+            route = routing.route(could_matter)
             narrow = self._tail(number, route.take(inputs))
             found = hierarchical_softmax_top_k(
-                *narrow, _smaller(k, narrow[-1].num_classes)
+                *narrow,
+                _smaller(k, narrow[-1].num_classes),
+                allowed=None if mask is None else mask.of_tail(number, route),
             )
-            below = _without_nan(
+            below = _finite(
                 found.log_probs + tf.gather(in_tail, route.examples)
             )
+            below = tf.where(found.classes < 0, -float("inf"), below)
             all_values = tf.concat([route.take(values), below], 1)
             all_ranks = tf.concat(
                 [route.take(ranks), cutoff + found.classes], 1
@@ -155,13 +170,18 @@ class AdaptivePredictions:
             values = route.replace(values, best.values)
             ranks = tf.pad(ranks, padding, constant_values=-1)
             ranks = route.replace(ranks, best_ranks)
-        is_wanted = values >= least[:, tf.newaxis]
+        is_found = values > -float("inf")
+        ranks = tf.where(is_found & (values >= least[:, tf.newaxis]), ranks, -1)
+        is_positive = (ranks >= 0) & (values > values.dtype.min)
+        values = tf.where(is_positive, values, -float("inf"))
+        if renormalize:
+            values = renormalized(
+                values, self._allowed_log_probs(mask.classes, inputs)
+            )
         shape = [*shape, k]
         return TopK(
-            tf.reshape(tf.where(is_wanted, values, -float("inf")), shape),
-            tf.reshape(
-                self.clusters.classes(tf.where(is_wanted, ranks, -1)), shape
-            ),
+            tf.reshape(values, shape),
+            tf.reshape(self.clusters.classes(ranks), shape),
         )
 
     @in_functional_models
@@ -173,6 +193,7 @@ class AdaptivePredictions:
         temperature=1.0,
         top_k=None,
         top_p=None,
+        allowed=None,
     ):
         """Draws classes `[..., num_samples]` by their probabilities.
 
@@ -192,6 +213,8 @@ class AdaptivePredictions:
             that is 0: among all.
           top_p: draw among the fewest most probable classes whose
             probabilities reach this sum, in (0, 1]; None: among all.
+          allowed: the only classes that may be drawn, or None: see
+            `tf_hsm.hierarchical_softmax_sample`.
 
         Returns:
           Classes, int64; -1 where the probabilities are NaN.
@@ -200,6 +223,10 @@ class AdaptivePredictions:
           ValueError: `top_k`, `top_p` or, with them, `temperature` is out of
             range (tf.errors.InvalidArgumentError where it is a tensor).
         """
+        mask = None
+        if allowed is not None:
+            self.check_built()
+            mask = AllowedClasses.read(allowed, self.clusters, inputs)
         inputs, shape = self._flat(inputs)
         seed = seed_pair(seed)
         if tf.is_tensor(num_samples):
@@ -212,7 +239,20 @@ class AdaptivePredictions:
         def of_all():
             return self._draw_of_all(inputs, num_samples, seed, temperature)
 
-        drawn = draw_restricted(self.num_classes, top_k, top_p, of_best, of_all)
+        if mask is None:
+            drawn = draw_restricted(
+                self.num_classes, top_k, top_p, of_best, of_all
+            )
+        else:
+            drawn = draw_of_allowed(
+                self._allowed_log_probs(mask, inputs),
+                mask,
+                num_samples,
+                seed,
+                temperature,
+                top_k,
+                top_p,
+            )
         return tf.reshape(drawn, [*shape, num_samples])
 
     def predict_class(self, inputs):
@@ -221,6 +261,41 @@ class AdaptivePredictions:
         return private_tensorflow.call_if_used(
             lambda x: self.top_k(x, 1).classes[..., 0], inputs
         )
+
+    def _log_prob(self, classes, inputs):
+        """`log_prob` of classes `[B, C]` for inputs `[B, width]`."""
+        ranks = self.clusters.ranks(classes, "classes")
+        tails = self.clusters.tails(ranks)
+        weights, biases, _, tree = self._shortlist(inputs)
+        log_probs = hierarchical_softmax_log_prob(
+            weights,
+            biases,
+            self.clusters.shortlist_rows(ranks, tails),
+            inputs,
+            tree,
+        )
+        for number, route in enumerate(self._routes(tails)):
+            weights, biases, narrow, tree = self._tail(
+                number, route.take(inputs)
+            )
+            within = route.take(ranks) - self.cutoffs[number]
+            found = hierarchical_softmax_log_prob(
+                weights, biases, route.own(within), narrow, tree
+            )
+            log_probs = route.add(log_probs, found)
+        return log_probs
+
+    def _allowed_log_probs(self, mask, inputs):
+        """Those `[B, M]` of the lists of a mask, for inputs `[B, width]`."""
+        return mask.log_probs(
+            lambda classes: self._log_prob(classes, inputs),
+            tf.shape(inputs)[0],
+        )
+
+    def _check_mask(self, allowed, renormalize):
+        self.check_built()
+        tree = self.clusters.shortlist_tree
+        check_mask_options(tree, None, allowed, renormalize)
 
     def _draw_of_all(self, inputs, num_samples, seed, temperature):
         """Draws classes `[B, num_samples]` of inputs `[B, width]`, on paths."""
@@ -282,5 +357,10 @@ def _smaller(a, b):
     return min(a, b)
 
 
-def _without_nan(log_probs):
-    return tf.where(tf.math.is_nan(log_probs), -float("inf"), log_probs)
+def _finite(log_probs):
+    """A probability of zero, and NaN, as the lowest number that is finite.
+
+    So classes with it stand before minus infinity, which is no class.
+    """
+    lowest = tf.constant(log_probs.dtype.min, log_probs.dtype)
+    return tf.where(log_probs > lowest, log_probs, lowest)

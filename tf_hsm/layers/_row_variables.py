@@ -6,20 +6,20 @@ from tf_hsm.runtime import row_parts
 
 
 class RowVariables:
-    """Makes the weights and the biases of a `HierarchicalSoftmax`.
+    """Makes the weights and the biases of the rows of a tree.
 
     Args:
       layer: the layer.
       width: D.
-      counts: `[N]`, how often each class occurs, from which the biases begin;
-        or None.
+      prior: `[R]`, with which the biases begin; or None, for the layer's
+        `bias_initializer`.
     """
 
-    def __init__(self, layer, width, counts):
+    def __init__(self, layer, width, prior):
         """See the class."""
         self._layer = layer
         self._width = width
-        self._prior = None if counts is None else layer.tree.log_prior(counts)
+        self._prior = prior
 
     def whole(self):
         """Returns weights `[R, D]`, and biases `[R]` or None."""

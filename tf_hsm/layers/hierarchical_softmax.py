@@ -197,9 +197,10 @@ class HierarchicalSoftmax(
     def build(self, inputs_shape, labels_shape=None):
         """Makes the variables for inputs `[..., width]`."""
         del labels_shape
-        variables = RowVariables(
-            self, self.width_of(inputs_shape), self._counts
-        )
+        prior = None
+        if self._counts is not None:
+            prior = self.tree.log_prior(self._counts)
+        variables = RowVariables(self, self.width_of(inputs_shape), prior)
         if self.plan is None:
             self.kernel, self.bias = variables.whole()
             self._head = WholeHead(

@@ -1,8 +1,11 @@
 """The probabilistic label tree as a Keras layer."""
 
+import contextlib
+
 import keras
 import tensorflow as tf
 
+from tf_hsm.label_counts import LabelCounts
 from tf_hsm.layers._head_answer import in_functional_models
 from tf_hsm.layers._head_layer import HeadLayer
 from tf_hsm.layers._own_optimizer import OwnOptimizer
@@ -49,6 +52,10 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
       seed: of stochastic_rounding, an integer.
       kernel_initializer: for the kernel, `[rows, width]`.
       bias_initializer: for the bias, `[rows]`.
+      counts: the `tf_hsm.LabelCounts` of the data; None: not known. The biases
+        then begin at `counts.log_odds()` instead, where each node is as
+        probable as its labels are frequent. Not saved: a saved layer has its
+        biases.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`; and
         `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
         `bias_constraint`, which are for the rows that a batch touches: see
@@ -59,10 +66,12 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
       bias: `[tree.num_rows]`, or None.
 
     Raises:
-      TypeError: `tree` is not a `tf_hsm.Tree`, `ignore_class` no integer, or
-        `optimizer` not of `tf_hsm.optimizers`.
+      TypeError: `tree` is not a `tf_hsm.Tree`, `counts` no
+        `tf_hsm.LabelCounts`, `ignore_class` no integer, or `optimizer` not of
+        `tf_hsm.optimizers`.
       ValueError: `optimizer` does what is not possible in place, or there is a
-        regularizer or a constraint beside it.
+        regularizer or a constraint beside it; or `counts` are of another tree,
+        or there are no biases for them.
     """
 
     def __init__(
@@ -75,6 +84,7 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
         seed=0,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
+        counts=None,
         **kwargs,
     ):
         """See the class."""
@@ -95,6 +105,8 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.kernel = self.bias = None
+        _check_counts(counts, tree, use_bias)
+        self._counts = counts
 
     @property
     def num_classes(self):
@@ -105,7 +117,8 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
         """Makes the variables for inputs `[..., width]`."""
         del labels_shape
         width = self.width_of(inputs_shape)
-        self.kernel, self.bias = RowVariables(self, width, None).whole()
+        prior = None if self._counts is None else self._counts.log_odds()
+        self.kernel, self.bias = RowVariables(self, width, prior).whole()
         self.build_optimizer()
 
     def row_variables(self):
@@ -203,6 +216,10 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
             self.kernel, self.bias, inputs, self.tree, k, threshold
         )
 
+    def on_one_device(self):
+        """Within, the head answers from one device, as it always does."""
+        return contextlib.nullcontext()
+
     def predict_class(self, inputs):
         """The most probable label of each input, `[...]` int64."""
         return self.top_k(inputs, 1).classes[..., 0]
@@ -227,3 +244,20 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
     def from_config(cls, config):
         """Makes the layer that `get_config` described."""
         return cls(**{**config, "tree": Tree.from_config(config["tree"])})
+
+
+def _check_counts(counts, tree, use_bias):
+    """Raises an error unless biases of the tree can begin with the counts."""
+    if counts is None:
+        return
+    if not isinstance(counts, LabelCounts):
+        raise TypeError(
+            "counts must be a tf_hsm.LabelCounts, but is "
+            f"{type(counts).__name__}: LabelCounts.of(tree, labels) counts "
+            "label sets, LabelCounts.expected(tree, counts, examples) takes "
+            "how often each label occurs"
+        )
+    if counts.tree != tree:
+        raise ValueError("counts are those of another tree than the layer's")
+    if not use_bias:
+        raise ValueError("counts set the biases, but use_bias is False")

@@ -146,8 +146,10 @@ class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
     def build(self, inputs_shape, labels_shape=None):
         """Makes the variables for inputs `[..., width]`."""
         del labels_shape
-        counts = self._counts if self.use_bias else None
-        variables = RowVariables(self, self.width_of(inputs_shape), counts)
+        prior = None
+        if self._counts is not None and self.use_bias:
+            prior = self.tree.log_prior(self._counts)
+        variables = RowVariables(self, self.width_of(inputs_shape), prior)
         self.kernel, self.bias = variables.whole()
         # Every replica counts for itself, and so alike.
         self.step = self.add_weight(

@@ -13,8 +13,9 @@ class AllowedClasses:
     """Lists of classes: one for all inputs, or one for each.
 
     Attributes:
-      lists: `[1, M]` or `[B, M]` int64, each ascending; the last numbers of a
-        list, and one at least, are N, which is no class.
+      lists: `[1, M]` (known when a graph is traced) or `[B, M]` int64, each
+        ascending; the last numbers of a list, and one at least, are N, which is
+        no class.
       num_classes: N.
     """
 
@@ -24,6 +25,8 @@ class AllowedClasses:
     @classmethod
     def read(cls, allowed, tree, inputs):
         """Reads what users pass as `allowed`, for inputs `[..., width]`.
+
+        All that is asked of the tree is its `num_classes`.
 
         Raises:
           tf.errors.InvalidArgumentError (ValueError where a graph is traced):
@@ -50,9 +53,11 @@ class AllowedClasses:
                 "allowed must have the shape [M], of one list for all inputs, "
                 "or that of inputs but for the last dimension, [..., M]",
             )
+        count = 1
+        if classes.shape.rank > 1:
+            count = tf.reduce_prod(tf.shape(classes)[:-1])
         classes = tf.reshape(
-            _checked(classes, size),
-            [tf.reduce_prod(tf.shape(classes)[:-1]), tf.shape(classes)[-1]],
+            _checked(classes, size), [count, tf.shape(classes)[-1]]
         )
         lists = tf.where(classes >= 0, classes, size)
         lists = tf.pad(lists, [[0, 0], [0, 1]], constant_values=size)

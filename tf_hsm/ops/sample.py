@@ -80,18 +80,18 @@ def hierarchical_softmax_sample(
         out of range.
     """
     if allowed is not None:
-        return _draw_of_allowed(
+        return _sample_allowed(
             weights,
             biases,
             inputs,
             tree,
             num_samples,
-            seed_pair(seed),
+            seed,
             temperature,
-            arguments.count_or_zero("top_k", top_k),
+            top_k,
             top_p,
             root_log_probs,
-            AllowedClasses.read(allowed, tree, inputs),
+            allowed,
         )
     return call.downward(
         "tf_hsm_sample",
@@ -172,7 +172,38 @@ def draw_of_best(found, num_samples, seed, temperature, top_p):
     return tf.where(found.log_probs[:, :1] > -float("inf"), drawn, -1)
 
 
-def _draw_of_allowed(
+def draw_of_allowed(
+    log_probs, mask, num_samples, seed, temperature, top_k, top_p
+):
+    """Draws classes `[B, num_samples]` among those of a mask.
+
+    Args:
+      log_probs: `[B, M]`, as `mask.log_probs` gives them.
+      mask: `AllowedClasses`.
+      num_samples: see `hierarchical_softmax_sample`; so is the rest.
+      seed: see `seed_pair`.
+      temperature: a positive number.
+      top_k: None, or how many of the classes.
+      top_p: None, or a share of their sum.
+    """
+    log_probs = tf.where(tf.math.is_nan(log_probs), -float("inf"), log_probs)
+    log_probs = renormalized(log_probs, log_probs)
+    count = tf.shape(log_probs)[1]
+    best = tf.math.top_k(log_probs, count)
+    k = tf.saturate_cast(arguments.count_or_zero("top_k", top_k), tf.int32)
+    k = tf.where(tf.equal(k, 0), count, tf.minimum(k, count))
+    classes = tf.broadcast_to(mask.lists, tf.shape(log_probs))
+    classes = tf.gather(classes, best.indices, batch_dims=1)
+    return draw_of_best(
+        TopK(best.values[:, :k], classes[:, :k]),
+        tf.saturate_cast(num_samples, tf.int32),
+        seed,
+        temperature,
+        top_p,
+    )
+
+
+def _sample_allowed(
     weights,
     biases,
     inputs,
@@ -183,37 +214,29 @@ def _draw_of_allowed(
     top_k,
     top_p,
     root_log_probs,
-    mask,
+    allowed,
 ):
-    """Draws classes `[..., num_samples]` of a mask."""
+    """`hierarchical_softmax_sample` of allowed classes."""
+    mask = AllowedClasses.read(allowed, tree, inputs)
     if tree.num_roots > 1 and root_log_probs is None:
         raise ValueError(
             "root_log_probs must be there to draw from a forest of "
             f"{tree.num_roots} trees"
         )
-    inputs = tf.convert_to_tensor(inputs)
     log_probs = allowed_log_probs(
         weights, biases, inputs, tree, root_log_probs, mask
     )
-    log_probs = tf.where(tf.math.is_nan(log_probs), -float("inf"), log_probs)
-    log_probs = renormalized(log_probs, log_probs)
-    count = tf.shape(log_probs)[1]
-    best = tf.math.top_k(log_probs, count)
-    k = tf.saturate_cast(top_k, tf.int32)
-    k = tf.where(tf.equal(k, 0), count, tf.minimum(k, count))
-    classes = tf.broadcast_to(mask.lists, tf.shape(log_probs))
-    classes = tf.gather(classes, best.indices, batch_dims=1)
-    num_samples = tf.saturate_cast(num_samples, tf.int32)
-    drawn = draw_of_best(
-        TopK(best.values[:, :k], classes[:, :k]),
+    drawn = draw_of_allowed(
+        log_probs,
+        mask,
         num_samples,
-        seed,
+        seed_pair(seed),
         temperature,
+        top_k,
         top_p,
     )
-    return tf.reshape(
-        drawn, tf.concat([tf.shape(inputs)[:-1], [num_samples]], 0)
-    )
+    shape = [tf.shape(inputs)[:-1], tf.shape(drawn)[1:]]
+    return tf.reshape(drawn, tf.concat(shape, 0))
 
 
 private_tensorflow.declare_read_only("ResourceTfHsmSample")

@@ -9,18 +9,22 @@ from tf_hsm.estimation.heads import baseline_heads, cut_head, passed
 from tf_hsm.estimation.heads.adaptive_head import AdaptiveHead
 from tf_hsm.estimation.heads.flat_heads import FullHead, SampledHead
 from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.label_tree_head import LabelTreeHead
 from tf_hsm.estimation.heads.tree_head import TreeHead
 from tf_hsm.layers import (
     AdaptiveSoftmax,
     EmbeddingSoftmax,
     HierarchicalSoftmax,
+    LabelTree,
     SampledSoftmax,
 )
 from tf_hsm.optimizers import in_place
 from tf_hsm.tree import Tree
 
 _COPIES = ("gather", "embedding_lookup", "map_fn")
-NAMES = ("hierarchical", "adaptive", "full", "sampled", *_COPIES)
+# Those that are trees of this package.
+_TREES = {"hierarchical": TreeHead, "label_tree": LabelTreeHead}
+NAMES = (*_TREES, "adaptive", "full", "sampled", *_COPIES)
 
 __all__ = ["NAMES", "Head", "Tree", "head", "of", "of_layer"]
 
@@ -38,9 +42,9 @@ def head(
     """Describes a head, for `tf_hsm.estimate`.
 
     Args:
-      what: a `tf_hsm.Tree`; or "hierarchical", "gather", "embedding_lookup" or
-        "map_fn" (a tree, `two_level` if `classes` is a number), "adaptive",
-        "full", or "sampled".
+      what: a `tf_hsm.Tree`; or "hierarchical", "label_tree", "gather",
+        "embedding_lookup" or "map_fn" (a tree, `two_level` if `classes` is a
+        number), "adaptive", "full", or "sampled".
       classes: N; for a name that stands for a tree also a `Tree`.
       counts: how often each class is a label: None for all alike; "zipf" if
         class c occurs 1 / (c + 1) times as often as class 0; or `[N]`. An
@@ -71,24 +75,24 @@ def head(
         classes = _checks.check_int("classes", classes, 1)
     elif what in ("adaptive", "full", "sampled"):
         classes = classes.num_classes
-    if what == "hierarchical":
-        if optimizer is not None:
-            optimizer = in_place.get(optimizer)
-        if shards is not None:
-            return cut_head.of(
-                what,
-                classes
-                if isinstance(classes, Tree)
-                else Tree.two_level(classes),
-                _checks.check_int("shards", shards, 1),
-                counts,
-                read_amount("network", network, "B"),
-                rule=optimizer,
-                **options,
-            )
+    if what in _TREES and optimizer is not None:
+        optimizer = in_place.get(optimizer)
+    if what == "hierarchical" and shards is not None:
+        return cut_head.of(
+            what,
+            classes if isinstance(classes, Tree) else Tree.two_level(classes),
+            _checks.check_int("shards", shards, 1),
+            counts,
+            read_amount("network", network, "B"),
+            rule=optimizer,
+            **options,
+        )
+    if what in _TREES and shards is None:
         found = passed.of(classes, counts)
-        return TreeHead(what, found.num_classes, found, optimizer, **options)
-    own = None if what == "adaptive" else optimizer
+        return _TREES[what](
+            what, found.num_classes, found, optimizer, **options
+        )
+    own = None if what in ("adaptive", *_TREES) else optimizer
     for value, cannot in (
         (own, "makes no step in place; leave out in_place"),
         (shards, "is not cut over devices; leave out shards"),
@@ -145,8 +149,9 @@ def of_layer(layer, counts=None):
             layer.optimizer,
             layer.use_bias,
         )
-    if isinstance(layer, HierarchicalSoftmax):
-        return TreeHead(
+    if isinstance(layer, HierarchicalSoftmax | LabelTree):
+        make = LabelTreeHead if isinstance(layer, LabelTree) else TreeHead
+        return make(
             layer.name,
             layer.tree.num_classes,
             passed.of(layer.tree, counts),

@@ -35,6 +35,8 @@ class TreeHead(Head):
     rule: object = None
     use_bias: bool = True
 
+    kind = "HierarchicalSoftmax"  # of its part
+
     def parts(self, setting, width):
         """See `Head.parts`."""
         passed, tokens = self.passed, setting.tokens
@@ -43,7 +45,7 @@ class TreeHead(Head):
         make = self._with_gradient if self.rule is None else self._in_place
         part = Part(
             self.name,
-            "HierarchicalSoftmax",
+            self.kind,
             parameters=table.parameters,
             parameter_bytes=table.bytes,
             constant_bytes=self._array_bytes(),
@@ -69,11 +71,11 @@ class TreeHead(Head):
         return 2 * _NUMBER * (numbers + 2 * passed.num_groups)
 
     def _with_gradient(self, setting, width, table, cost):
-        batch, size = setting.tokens, _accumulator(setting)
+        batch, size = setting.tokens, accumulator(setting)
         logits = self.passed.logits(batch)
         kept = size * logits if _keeps(size * logits, width, _KEPT_BYTES) else 0
         normalizers = 2 * size * self.passed.passes(batch)
-        sorted_inputs = size * batch * _padded(width)
+        sorted_inputs = size * batch * padded(width)
         products = 2 * logits * width
         return {
             "gradient_bytes": table.sparse_gradient(cost.touched_rows),
@@ -91,7 +93,7 @@ class TreeHead(Head):
         }
 
     def _in_place(self, setting, width, table, cost):
-        batch, size = setting.tokens, _accumulator(setting)
+        batch, size = setting.tokens, accumulator(setting)
         busy = size * self.passed.logits(batch, _ITEM_EXAMPLES)
         kept = busy
         if not _keeps(busy, width, _STEP_BYTES):
@@ -103,7 +105,7 @@ class TreeHead(Head):
             "making_bytes": own["making_bytes"],
             "filling_bytes": own["filling_bytes"],
             "saved_bytes": size * batch * (1 + width),
-            "forward_bytes": size * batch * _padded(width)
+            "forward_bytes": size * batch * padded(width)
             + kept
             + self._plan_bytes(batch),
             "tensor_bytes": max(size * batch * width, kept),
@@ -138,10 +140,11 @@ def _keeps(num_bytes, width, limit):
     return num_bytes <= (_NARROW_BYTES if width <= _NARROW_WIDTH else limit)
 
 
-def _accumulator(setting):
+def accumulator(setting):
     """Bytes of a number of losses, of dx and of probabilities."""
     return max(setting.itemsize, 4)
 
 
-def _padded(width):
+def padded(width):
+    """Numbers of an input in the order in which a pass reads it."""
     return -(-width // 16) * 16

@@ -1,0 +1,250 @@
+"""Answers of an AdaptiveSoftmax among allowed classes, by brute force."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import inference_reference as reference
+from tests.support.adaptive_layers import (
+    LAYERS,
+    SOME,
+    assert_close,
+    dense_log_probs,
+    make,
+    make_inputs,
+)
+from tf_hsm.layers import AdaptiveSoftmax, _adaptive_predictions
+
+BATCH = 7
+
+
+def masks(num_classes, seed=0):
+    """Masks `[1 or B, N]`, of few classes to all; some lists have none."""
+    rng = np.random.default_rng(seed)
+    for chance in (0.0, 0.1, 0.5, 1.0):
+        for count in (1, BATCH):
+            yield rng.random([count, num_classes]) < chance
+
+
+def lists_of(mask):
+    """As `allowed` takes them, shuffled: shared `[M]`, or `[B, M]`."""
+    rng = np.random.default_rng(1)
+    lists = [rng.permutation(np.flatnonzero(row)) for row in mask]
+    padded = np.full([len(lists), max(map(len, lists))], -1)
+    for row, its in zip(padded, lists, strict=True):
+        row[: len(its)] = its
+    return padded if len(mask) > 1 else padded[0]
+
+
+def masked(layer, x, mask, renormalize=False):
+    """The log-probabilities `[B, N]` of what is allowed, others -inf."""
+    values = np.where(mask, dense_log_probs(layer, x), -np.inf)
+    if renormalize:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mass = np.log(np.exp(values).sum(1, keepdims=True))
+        values = np.where(mask, values - mass, -np.inf)
+    return values
+
+
+def sharpened(x):
+    """Some sure of a class in the head, some of one in a tail."""
+    return x * np.linspace(0.1, 5, len(x), dtype="f4")[:, np.newaxis]
+
+
+@pytest.mark.parametrize("renormalize", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_top_k(name, renormalize):
+    """A sort of what is allowed; the rest is -1."""
+    layer, x = make(name), sharpened(make_inputs(BATCH))
+    for mask in masks(layer.num_classes):
+        values = masked(layer, x, mask, renormalize)
+        order = np.argsort(-values, kind="stable")
+        order[np.isinf(np.take_along_axis(values, order, 1))] = -1
+        ordered = -np.sort(-values)
+        for k in sorted({1, min(6, layer.num_classes), layer.num_classes}):
+            found = layer.top_k(
+                x, k, allowed=lists_of(mask), renormalize=renormalize
+            )
+            np.testing.assert_array_equal(found.classes, order[:, :k])
+            assert_close(found.log_probs, ordered[:, :k])
+
+
+@pytest.mark.parametrize("renormalize", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_log_prob(name, renormalize):
+    layer, x = make(name), make_inputs(BATCH)
+    rng = np.random.default_rng(2)
+    asked = rng.integers(layer.num_classes, size=[BATCH, 9])
+    for mask in masks(layer.num_classes):
+        found = layer.log_prob(
+            asked, x, allowed=lists_of(mask), renormalize=renormalize
+        )
+        values = masked(layer, x, mask, renormalize)
+        assert_close(found, np.take_along_axis(values, asked, 1))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"temperature": 1.7}, {"top_k": 4}, {"top_p": 0.7}]
+)
+@pytest.mark.parametrize("name", SOME)
+def test_draws(name, options):
+    """By the probabilities given that a class is allowed."""
+    layer, x = make(name), make_inputs(3)
+    mask = np.random.default_rng(0).random([3, layer.num_classes]) < 0.4
+    draws = layer.sample(
+        x, 20_000, seed=5, allowed=lists_of(mask), **options
+    ).numpy()
+    for drawn, row in zip(draws, masked(layer, x, mask, True), strict=True):
+        order = np.argsort(-row)
+        share = np.exp(row)[order]
+        is_left = np.cumsum(share) - share < options.get("top_p", 1)
+        is_left &= np.arange(row.size) < options.get("top_k", row.size)
+        probs = np.exp(row / options.get("temperature", 1))
+        probs[order[~is_left]] = 0
+        assert reference.p_value(drawn, probs / probs.sum()) > 1e-4
+    nothing = layer.sample(x, 2, seed=1, allowed=[-1])
+    np.testing.assert_array_equal(nothing, np.full([3, 2], -1))
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_forms_and_shapes(traced):
+    """Booleans, ragged lists, sequences, one input, none; in graphs too."""
+    layer, x = make(), make_inputs(2, 3)
+    mask = np.random.default_rng(0).random([6, 40]) < 0.3
+    lists = lists_of(mask).reshape(2, 3, -1)
+    top_k = tf.function(layer.top_k) if traced else layer.top_k
+    found = top_k(x, 5, allowed=lists)
+    flat = layer.top_k(x.reshape(6, -1), 5, allowed=lists.reshape(6, -1))
+    for one, other in zip(found, flat, strict=True):
+        assert one.shape == [2, 3, 5]
+        np.testing.assert_array_equal(np.reshape(one, [6, 5]), other)
+    single = top_k(x[1, 2], 5, allowed=lists[1, 2])
+    np.testing.assert_array_equal(single.classes, found.classes[1, 2])
+    ragged = tf.ragged.constant([np.flatnonzero(row) for row in mask])
+    same = top_k(x.reshape(6, -1), 5, allowed=ragged)
+    np.testing.assert_array_equal(same.classes, flat.classes)
+    shared = [
+        top_k(x, 5, allowed=allowed).classes
+        for allowed in (
+            mask[0],
+            np.flatnonzero(mask[0]),
+            np.broadcast_to(np.flatnonzero(mask[0]), [2, 3, mask[0].sum()]),
+        )
+    ]
+    for other in shared[1:]:
+        np.testing.assert_array_equal(other, shared[0])
+    assert top_k(x[:0], 2, allowed=[1]).classes.shape == [0, 3, 2]
+
+
+def test_graphs_of_unknown_shapes():
+    layer, x = make(), make_inputs(BATCH)
+    mask = np.random.default_rng(0).random([BATCH, 40]) < 0.3
+    for lists in (lists_of(mask), lists_of(mask[:1])):
+
+        def answers(inputs, allowed):
+            return (
+                *layer.top_k(inputs, 5, allowed=allowed, renormalize=True),
+                layer.sample(inputs, 3, seed=1, allowed=allowed),
+            )
+
+        found = tf.function(
+            answers,
+            input_signature=[
+                tf.TensorSpec([None, 12]),
+                tf.TensorSpec([None] * lists.ndim, tf.int64),
+            ],
+        )(x, lists)
+        for one, other in zip(found, answers(x, lists), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize("allowed", [[0, 1, 2], [[3], [35], [-1]]])
+def test_tails_without_an_allowed_class_are_not_searched(allowed, monkeypatch):
+    """Nor are they for those inputs of a batch that may have none of it."""
+    searched = []
+
+    def spy(weights, biases, inputs, tree, *args, **options):
+        searched.append(len(inputs))
+        return search(weights, biases, inputs, tree, *args, **options)
+
+    search = _adaptive_predictions.hierarchical_softmax_top_k
+    monkeypatch.setattr(
+        _adaptive_predictions, "hierarchical_softmax_top_k", spy
+    )
+    # A shortlist of 5, and tails of 4, 12 and 19 classes.
+    make("narrow").top_k(make_inputs(3), 4, allowed=allowed)
+    assert searched == ([0, 0, 0] if allowed[0] == 0 else [0, 0, 1])
+
+
+def test_bounds():
+    layer, x = make(), sharpened(make_inputs(BATCH))
+    mask = np.random.default_rng(0).random([BATCH, 40]) < 0.4
+    best = layer.top_k(x, 6, allowed=lists_of(mask))
+    bounds = best.log_probs.numpy()[:, 2] - 1e-4
+    found = layer.top_k(x, 6, bounds=bounds, allowed=lists_of(mask))
+    is_left = best.log_probs.numpy() >= bounds[:, np.newaxis]
+    assert (is_left.sum(1) >= 3).all() and not is_left.all()
+    np.testing.assert_array_equal(
+        found.classes, np.where(is_left, best.classes, -1)
+    )
+
+
+@pytest.mark.parametrize("where", ["shortlist", "tail"])
+def test_allowed_classes_of_probability_zero(where):
+    """They come last, but before what is not allowed."""
+    layer, x = make("narrow"), make_inputs(3)
+    kernels = [layer.head_kernel, layer.head_bias]
+    if where == "shortlist":
+        # No tail has a probability; class 30 is in one.
+        layer.head_bias.assign(
+            np.where(np.arange(8) < 5, layer.head_bias, -np.inf)
+        )
+    else:
+        kernels = [layer.tail_biases[2]]
+        kernels[0].assign(kernels[0].numpy() * np.nan)
+    found = layer.top_k(x, 3, allowed=[30, 2])
+    np.testing.assert_array_equal(found.classes, [[2, 30, -1]] * 3)
+    assert np.isinf(found.log_probs[:, 1:]).all()
+    assert np.isfinite(found.log_probs[:, 0]).all()
+
+
+def test_in_a_functional_model(tmp_path):
+    """What is allowed is an input of the model, or the same for all inputs."""
+    inputs = keras.Input([12])
+    allowed = keras.Input([None], dtype="int64")
+    head = AdaptiveSoftmax(40, [5, 9, 21], 2)
+    answers = {
+        "own": head.top_k(inputs, 3, allowed=allowed, renormalize=True).classes,
+        "drawn": head.sample(inputs, 4, seed=1, allowed=[1, 8, 30]),
+    }
+    model = keras.Model([inputs, allowed], answers)
+    x = make_inputs(5)
+    lists = np.random.default_rng(0).integers(-1, 40, size=[5, 6])
+    found = model([x, lists])
+    np.testing.assert_array_equal(
+        found["own"], head.top_k(x, 3, allowed=lists).classes
+    )
+    assert set(np.ravel(found["drawn"])) <= {1, 8, 30}
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for name, value in found.items():
+        np.testing.assert_array_equal(loaded([x, lists])[name], value)
+
+
+def test_bad_arguments():
+    layer, x = make(), make_inputs(3)
+    for ask in (
+        lambda **options: layer.top_k(x, 2, **options),
+        lambda **options: layer.log_prob([[1]] * 3, x, **options),
+    ):
+        with pytest.raises(ValueError, match="renormalize needs allowed"):
+            ask(renormalize=True)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"0, 40\)"):
+            ask(allowed=[40])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="allowed mus"):
+            ask(allowed=[[1], [2]])
+    with pytest.raises(TypeError, match="allowed must be integers"):
+        layer.sample(x, 2, allowed=[0.5])
+    with pytest.raises(ValueError, match="no weights yet"):
+        AdaptiveSoftmax(9, [3]).sample(x, 2, allowed=[1])
