@@ -138,11 +138,20 @@ def is_placeholder(outputs):
     return private_keras.in_symbolic_scope() and not has_head(outputs)
 
 
-def mark_as_losses(losses, head, inputs, labels):
+def mark_as_losses(losses, head, inputs, labels, inputs_mask):
     """Notes on losses [...] that a head returned them; returns them."""
     losses._tf_hsm_is_loss = True
     losses._tf_hsm_made_of = (head, inputs, labels)
+    losses._tf_hsm_inputs_mask = inputs_mask
     return losses
+
+
+def inputs_mask(outputs):
+    """Which inputs of a head's outputs or losses count; None when all do.
+
+    The mask of losses leaves out the inputs without a label too.
+    """
+    return getattr(outputs, "_tf_hsm_inputs_mask", get_mask(outputs))
 
 
 def labelled(labels, outputs):

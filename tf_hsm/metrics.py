@@ -210,7 +210,7 @@ class PrecisionAtK(_compiled_model.ReadsHead, keras.metrics.Metric):
         hits = ops.any(hits, -2)
         precision = ops.mean(ops.cast(hits, self.dtype), -1)
         weights = _attached_head.broadcast_weights(sample_weight, precision)
-        mask = _attached_head.get_mask(y_pred)
+        mask = _attached_head.inputs_mask(y_pred)
         if mask is not None:
             counts = ops.cast(mask, self.dtype)
             weights = counts if weights is None else weights * counts

@@ -219,6 +219,33 @@ def test_precision_by_weights():
     assert PrecisionAtK.from_config(metric.get_config()).k == 5
 
 
+def test_precision_of_losses():
+    """An input without labels counts as 0 in the endpoint form too."""
+    x, labels = make_data()
+    head = make_head(several_labels=True)
+    found = []
+    for outputs in (head(x), head(x, padded(labels))):
+        metric = PrecisionAtK(5)
+        metric.update_state(padded(labels), outputs)
+        found.append(float(metric.result()))
+    expected = precision(head, x, labels, 5).mean()
+    np.testing.assert_allclose(found, [expected, expected], rtol=1e-5)
+
+
+def test_unsigned_ragged_labels():
+    """In uint8, -1 would be the class 255."""
+    x = np.ones([2, WIDTH], "float32")
+    head = tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.two_level(300), several_labels=True
+    )
+    rows = [[3, 9], [7]]
+    losses = [
+        head(x, tf.ragged.constant(rows, dtype=dtype)).numpy()
+        for dtype in (tf.uint8, tf.int64)
+    ]
+    np.testing.assert_array_equal(*losses)
+
+
 def test_wrong_k():
     x, labels = make_data()
     with pytest.raises(ValueError, match="k = 0 is below 1"):

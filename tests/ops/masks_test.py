@@ -371,6 +371,49 @@ def test_lists_that_are_none(allowed, error, message):
         log_prob(weights, biases, asked, x, TREE, allowed=allowed)
 
 
+def test_unsigned_ragged_and_empty():
+    """Padding is no class, though 255 is one, and -1 in uint8 is 255."""
+    tree = tf_hsm.Tree.two_level(300)
+    arguments = random_arguments(tree, batch=2)
+    ragged = tf.ragged.constant([[3, 9], [7]], dtype=tf.uint8)
+    best = top_k(*arguments, tree, 3, allowed=ragged).classes.numpy()
+    assert [set(row) for row in best] == [{3, 9, -1}, {7, -1}]
+    empty = top_k(*arguments, tree, 1, allowed=[]).classes
+    np.testing.assert_array_equal(empty, [[-1], [-1]])
+
+
+@pytest.mark.parametrize(
+    "options", [{"top_p": 1e-46}, {"temperature": 1e-40}, {"top_k": 1}]
+)
+def test_draws_of_the_best(options):
+    """Of what float32 has no number for, too."""
+    arguments = random_arguments(TREE)
+    allowed = [4, 30, 41]
+    best = top_k(*arguments, TREE, 1, allowed=allowed).classes
+    drawn = sample(*arguments, TREE, 5, seed=1, allowed=allowed, **options)
+    np.testing.assert_array_equal(drawn, np.repeat(best, 5, axis=1))
+
+
+@pytest.mark.parametrize("count", [-2, 61])
+def test_a_tensor_of_too_few_or_many(count):
+    arguments = random_arguments(TREE)
+    for allowed in (None, [4, 30]):
+        with pytest.raises(
+            (tf.errors.InvalidArgumentError, ValueError),
+            match=r"outside \[1, 60\]",
+        ):
+            sample(
+                *arguments,
+                TREE,
+                3,
+                seed=1,
+                top_k=tf.constant(count),
+                allowed=allowed,
+            )
+        with pytest.raises(TypeError):
+            sample(*arguments, TREE, 2.5, seed=1, allowed=allowed)
+
+
 def test_options_that_do_not_fit():
     weights, biases, x = random_arguments(TREE)
     asked = np.zeros([BATCH, 1], int)

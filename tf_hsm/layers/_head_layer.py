@@ -134,7 +134,9 @@ class HeadLayer(keras.layers.Layer):
         )
         self.add_loss(reduction.total(losses, mask))
         losses = _attached_head.set_mask(losses, mask)
-        return _attached_head.mark_as_losses(losses, self, inputs, labels)
+        return _attached_head.mark_as_losses(
+            losses, self, inputs, labels, inputs_mask
+        )
 
     def pass_through(self, inputs):
         """Returns what a call for training does, as a tensor of its own."""

@@ -36,7 +36,9 @@ class AllowedClasses:
         """
         size = tree.num_classes
         if isinstance(allowed, tf.RaggedTensor):
-            allowed = allowed.to_tensor(tf.constant(-1, allowed.dtype))
+            allowed = arguments.padded_integers(allowed, "allowed")
+        elif isinstance(allowed, list | tuple) and not allowed:
+            allowed = tf.zeros([0], tf.int64)
         allowed = tf.convert_to_tensor(allowed)
         if allowed.dtype == tf.bool:
             allowed = _classes_of_mask(allowed, size)

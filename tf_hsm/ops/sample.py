@@ -156,20 +156,22 @@ def checked_temperature(temperature):
 
 def draw_of_best(found, num_samples, seed, temperature, top_p):
     """Draws classes `[B, num_samples]` among those of a `TopK` `[B, k]`."""
-    dtype = found.log_probs.dtype
     temperature = checked_temperature(temperature)
-    logits = found.log_probs / tf.cast(temperature, dtype)
+    log_probs = tf.cast(found.log_probs, tf.float64)
+    # The best is 0 at every temperature.
+    logits = (log_probs - log_probs[:, :1]) / tf.cast(temperature, tf.float64)
     if top_p is not None:
         top_p = arguments.checked(
             top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
         )
-        before = tf.cumsum(tf.exp(found.log_probs), axis=1, exclusive=True)
-        logits = tf.where(before < tf.cast(top_p, dtype), logits, -float("inf"))
+        before = tf.cumsum(tf.exp(log_probs), axis=1, exclusive=True)
+        is_in = before < tf.cast(top_p, tf.float64)
+        logits = tf.where(is_in, logits, -float("inf"))
     drawn = tf.random.stateless_categorical(logits, num_samples, seed)
     # Where no class is possible, it draws one past the last.
     drawn = tf.minimum(drawn, tf.shape(logits, tf.int64)[1] - 1)
     drawn = tf.gather(found.classes, drawn, batch_dims=1)
-    return tf.where(found.log_probs[:, :1] > -float("inf"), drawn, -1)
+    return tf.where(log_probs[:, :1] > -float("inf"), drawn, -1)
 
 
 def draw_of_allowed(
@@ -190,13 +192,18 @@ def draw_of_allowed(
     log_probs = renormalized(log_probs, log_probs)
     count = tf.shape(log_probs)[1]
     best = tf.math.top_k(log_probs, count)
-    k = tf.saturate_cast(arguments.count_or_zero("top_k", top_k), tf.int32)
+    size = mask.num_classes
+    k = arguments.count_or_zero("top_k", top_k)
+    k = arguments.checked(
+        k, (k >= 0) & (k <= size), f"top_k = {{}} is outside [1, {size}]"
+    )
+    k = tf.saturate_cast(k, tf.int32)
     k = tf.where(tf.equal(k, 0), count, tf.minimum(k, count))
     classes = tf.broadcast_to(mask.lists, tf.shape(log_probs))
     classes = tf.gather(classes, best.indices, batch_dims=1)
     return draw_of_best(
         TopK(best.values[:, :k], classes[:, :k]),
-        tf.saturate_cast(num_samples, tf.int32),
+        tf.saturate_cast(arguments.scalar(num_samples, tf.int64), tf.int32),
         seed,
         temperature,
         top_p,

@@ -67,6 +67,17 @@ def integers(labels, name="labels"):
     return wide
 
 
+def padded_integers(ragged, name="labels", padding=-1):
+    """Ragged labels, or what `name` says, as a tensor with `padding`.
+
+    Raises:
+      TypeError: they are not integers.
+    """
+    # Widened first: in uint8, -1 is a class.
+    ragged = ragged.with_flat_values(integers(ragged.flat_values, name))
+    return ragged.to_tensor(tf.constant(padding, ragged.dtype))
+
+
 def ignored_labels(ignore_class):
     """The list that an `ignore_class` stands for: an integer, several, or None.
 

@@ -26,7 +26,7 @@ def read(labels, inputs, ignore_class=None, inputs_mask=None):
       ValueError: labels and inputs do not fit.
     """
     if isinstance(labels, tf.RaggedTensor):
-        labels = labels.to_tensor(default_value=NONE)
+        labels = arguments.padded_integers(labels, padding=NONE)
     labels = arguments.integers(labels)
     leading = labels.shape[:-1]
     if labels.shape.rank == 0 or not leading.is_compatible_with(
