@@ -159,13 +159,14 @@ def draw_of_best(found, num_samples, seed, temperature, top_p):
     temperature = checked_temperature(temperature)
     log_probs = tf.cast(found.log_probs, tf.float64)
     # The best is 0 at every temperature.
-    logits = (log_probs - log_probs[:, :1]) / tf.cast(temperature, tf.float64)
+    logits = log_probs - log_probs[:, :1]
+    logits /= arguments.scalar(temperature, tf.float64)
     if top_p is not None:
         top_p = arguments.checked(
             top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
         )
         before = tf.cumsum(tf.exp(log_probs), axis=1, exclusive=True)
-        is_in = before < tf.cast(top_p, tf.float64)
+        is_in = before < arguments.scalar(top_p, tf.float64)
         logits = tf.where(is_in, logits, -float("inf"))
     drawn = tf.random.stateless_categorical(logits, num_samples, seed)
     # Where no class is possible, it draws one past the last.
