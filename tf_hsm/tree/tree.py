@@ -8,7 +8,7 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.cost import expected
 from tf_hsm.tree import arrays, files, masses
-from tf_hsm.tree.check import check_tree
+from tf_hsm.tree.check import check_binary, check_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
 from tf_hsm.tree.growth import TreeGrowth
@@ -40,18 +40,28 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
     [1, 5, 6]
 
     A tree is immutable and its arrays are read-only. Two trees are equal, and
-    have one hash, if their three arrays are equal, as these are all that the
-    ops see: names do not count. Most trees come from a builder, a class method
-    such as `balanced`, `huffman` or `from_paths`.
+    have one hash, if their three arrays are equal and both or neither are
+    pinned, as this is all that the ops see: names do not count. Most trees come
+    from a builder, a class method such as `balanced`, `huffman` or
+    `from_paths`.
 
     Attributes:
       group_offsets: `[G + 1]` int64; group g owns the rows
         `group_offsets[g]` to `group_offsets[g + 1] - 1`.
       group_parents: `[G]` int64, the row above each group, -1 for the root's.
       class_rows: `[N]` int64, the leaf row of each class.
+      pinned: a bool: whether every group has two rows, the second of which has
+        the logit 0; see `pin`.
     """
 
-    def __init__(self, group_offsets, group_parents, class_rows, names=None):
+    def __init__(
+        self,
+        group_offsets,
+        group_parents,
+        class_rows,
+        names=None,
+        pinned=False,
+    ):
         """Checks and copies the three arrays described above.
 
         Args:
@@ -59,6 +69,8 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
           group_parents: `[G]` integers.
           class_rows: `[N]` integers.
           names: `[R]` strs, the name of each row, or None.
+          pinned: whether the second row of each group, which must have two,
+            has the logit 0; see `pin`.
 
         Raises:
           ValueError: the arrays are not a tree, or a name is not a str; names
@@ -66,6 +78,9 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         """
         self._set_arrays(group_offsets, group_parents, class_rows)
         check_tree(*self._arrays)
+        if pinned:
+            check_binary(self.group_offsets)
+        self.__dict__["pinned"] = bool(pinned)
         self.__dict__["_names"] = names_of_rows(names, self.num_rows)
 
     @classmethod
@@ -144,6 +159,23 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
             row = int(self.group_parents[self.row_groups[row]])
         return np.array(rows[::-1])
 
+    def pin(self) -> "Tree":
+        """Returns this tree pinned: with one row of weights per group.
+
+        Only the difference of a group's two logits counts, so the second row
+        of each may have the logit 0. Group g then owns row g of the weights
+        `[num_weight_rows, width]`, that of its first row: half as many numbers
+        to keep, to read and to write. It is word2vec's layout.
+
+        Raises:
+          ValueError: a group does not have two rows; names the first one.
+        """
+        return type(self)(*self._arrays, self._names, True)
+
+    def expand(self) -> "Tree":
+        """Returns this tree not pinned: with weights for each of its rows."""
+        return type(self)(*self._arrays, self._names)
+
     @functools.cached_property
     def names(self) -> np.ndarray | None:
         """`[R]` objects of type str, the name of each row; or None.
@@ -170,6 +202,7 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         return type(self)(
             *self._arrays,
             replace_class_names(names, self.class_rows, row_names),
+            self.pinned,
         )
 
     def class_name(self, c: int) -> str:
@@ -329,5 +362,5 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         )
 
     def __reduce__(self):
-        """Pickles arrays and names; they are checked again when read."""
-        return type(self), (*self._arrays, self._names)
+        """Pickles what it is made of, which is checked again when read."""
+        return type(self), (*self._arrays, self._names, self.pinned)
