@@ -25,8 +25,8 @@ struct Problem {
   using A = Accumulator<T>;
   const Plan* plan = nullptr;
   int64_t width = 0;
-  const T* weights = nullptr;  // [rows, width]
-  const T* biases = nullptr;   // [rows], or null
+  const T* weights = nullptr;  // [weight rows, width]
+  const T* biases = nullptr;   // [weight rows], or null
   const A* x = nullptr;        // [examples, Padded(width)], sorted
   // The share of each group's target that is spread evenly over its rows.
   A label_smoothing = 0;
@@ -70,7 +70,8 @@ struct BackwardArguments {
   bool past_cache = false;            // dw is too large for any cache
   // [plan.num_partials, PartialStride(width)]: what each block adds to dw, and
   // in column `width` to db, of the first rows of the groups of two that it
-  // shares with other blocks. The second rows have the negative.
+  // shares with other blocks. The second rows, if they have weights, have the
+  // negative.
   A* partials = nullptr;
 };
 
