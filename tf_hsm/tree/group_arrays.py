@@ -107,6 +107,11 @@ class GroupArrays(Immutable):
         return np.flatnonzero((ranks >= first) & (ranks < past))
 
     @property
+    def _group_weight_rows(self):
+        """`[G]` int64, the rows of the weights that each group has."""
+        return np.diff(self.group_offsets) // (1 + self.pinned)
+
+    @property
     def _arrays(self):
         return arrays.TreeArrays(
             self.group_offsets, self.group_parents, self.class_rows

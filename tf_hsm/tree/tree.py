@@ -20,13 +20,14 @@ from tf_hsm.tree.names import (
     replace_class_names,
     unpack_names,
 )
+from tf_hsm.tree.pinning import TreePinning
 from tf_hsm.tree.plot import plot_tree
 from tf_hsm.tree.summary import summarize
 
 _Path = str | os.PathLike[str]
 
 
-class Tree(TreeConstructors, TreeGrowth, GroupArrays):
+class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
     """A rooted tree whose leaves are the classes 0 to N - 1.
 
     The children of a node are a group; every node but the root is a row of
@@ -107,11 +108,11 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         Raises:
           OSError: the file cannot be written; says why, and names the path.
         """
-        files.save(path, self._arrays, self._names)
+        files.save(path, self._arrays, self._names, self.pinned)
 
     def get_config(self) -> dict:
         """Returns the tree as a dict that JSON can hold."""
-        return files.to_config(self._arrays, self._names)
+        return files.to_config(self._arrays, self._names, self.pinned)
 
     @property
     def depth(self) -> int:
@@ -158,23 +159,6 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
             rows.append(row)
             row = int(self.group_parents[self.row_groups[row]])
         return np.array(rows[::-1])
-
-    def pin(self) -> "Tree":
-        """Returns this tree pinned: with one row of weights per group.
-
-        Only the difference of a group's two logits counts, so the second row
-        of each may have the logit 0. Group g then owns row g of the weights
-        `[num_weight_rows, width]`, that of its first row: half as many numbers
-        to keep, to read and to write. It is word2vec's layout.
-
-        Raises:
-          ValueError: a group does not have two rows; names the first one.
-        """
-        return type(self)(*self._arrays, self._names, True)
-
-    def expand(self) -> "Tree":
-        """Returns this tree not pinned: with weights for each of its rows."""
-        return type(self)(*self._arrays, self._names)
 
     @functools.cached_property
     def names(self) -> np.ndarray | None:
@@ -261,8 +245,8 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
     def expected_cost(self, counts=None, batch=None, dim=None, cost_model=None):
         """Returns the mean number of rows that one example scores, a float.
 
-        An example scores all rows of each group on its label's path. With
-        `batch` and `dim`, returns what a step of the loss and its gradients
+        An example scores all rows of each group on its label's path; of a
+        pinned tree, the one that has weights. With `batch` and `dim`, returns what a step of the loss and its gradients
         costs, an `ExpectedCost`: its `rows_per_example`, `touched_rows`,
         `flops`, `bytes` and `milliseconds`.
 
@@ -280,7 +264,7 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         """
         row_masses = masses.row_masses(self._arrays, self._levels, counts)
         return expected.expected_cost(
-            np.diff(self.group_offsets),
+            self._group_weight_rows,
             masses.group_masses(self._arrays, row_masses),
             batch,
             dim,
@@ -291,7 +275,8 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         """Returns the log-probability of each row in its group, `[R]`.
 
         As biases, they make a model that has learned nothing else predict each
-        class as often as it occurs.
+        class as often as it occurs. Of a pinned tree they are the log-odds of
+        the first row of each group, `[G]`.
 
         Args:
           counts: `[N]`, how often each class occurs; none counts as half the
@@ -300,13 +285,14 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         Raises:
           ValueError: a count is negative, infinite or NaN.
         """
-        return masses.log_prior(
+        prior = masses.log_prior(
             self._arrays, self._levels, self.row_groups, counts
         )
+        return self.pin_rows(prior) if self.pinned else prior
 
     def summary(self) -> str:
         """Returns a text: sizes, depths, fanouts of each level, memory."""
-        return summarize(self._arrays, self._levels, self._names)
+        return summarize(self._arrays, self._levels, self._names, self.pinned)
 
     def plot(self, counts=None, path=None):
         """Draws the tree: its heaviest nodes, fanouts, and where labels end.
@@ -358,7 +344,8 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         """Names the sizes."""
         return (
             f"Tree(num_classes={self.num_classes}, num_rows={self.num_rows}, "
-            f"num_groups={self.num_groups}, depth={self.depth})"
+            f"num_groups={self.num_groups}, depth={self.depth}"
+            f"{', pinned=True' if self.pinned else ''})"
         )
 
     def __reduce__(self):
