@@ -109,8 +109,8 @@ def label_tree_train_step(
         shape or a label does not fit; nothing is updated then.
       tf.errors.UnimplementedError: a GPU holds the weights.
       TypeError: weights or biases are no variables.
-      ValueError: the tree is pinned, the optimizer does what is not possible in place, or there are
-        several replicas.
+      ValueError: the tree is pinned, the optimizer does what is not possible
+        in place, or there are several replicas.
     """
     inputs = tf.convert_to_tensor(inputs)
     step = _LabelTreeStep(

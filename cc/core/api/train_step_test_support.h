@@ -125,9 +125,9 @@ inline void ReferenceStep(const TreeView& tree,
                           Run<double>* run) {
   const int64_t batch = labels.size();
   State<double, double>& state = run->state;
-  std::vector<double> dw(state.w.size()), db(tree.num_rows);
+  std::vector<double> dw(state.w.size()), db(tree.num_weight_rows());
   const double* b = state.b.empty() ? nullptr : state.b.data();
-  std::vector<bool> touched(tree.num_rows);
+  std::vector<bool> touched(tree.num_weight_rows());
   run->loss.assign(batch, 0);
   run->dx.assign(batch * width, 0);
   for (int64_t i = 0; i < batch; ++i) {
@@ -142,12 +142,12 @@ inline void ReferenceStep(const TreeView& tree,
       const int64_t group = tree.row_groups[row];
       for (int64_t r = tree.group_offsets[group];
            r < tree.group_offsets[group + 1]; ++r) {
-        touched[r] = true;
+        touched[tree.weight_row(r)] = true;
       }
       row = tree.group_parents[group];
     }
   }
-  for (int64_t r = 0; r < tree.num_rows; ++r) {
+  for (int64_t r = 0; r < tree.num_weight_rows(); ++r) {
     if (!touched[r]) continue;
     double mean_square = 0;
     for (int64_t d = 0; d < width; ++d) {
@@ -188,20 +188,21 @@ void CheckTrainStep(const Case& c, Isa isa, double store, double sum,
                     UpdateRule rule, bool with_bias, const std::string& name,
                     Rng* rng) {
   using A = Accumulator<T>;
-  const OwnedTree owned = RandomForest(c.trees, c.groups, c.most, c.inner, rng);
+  const OwnedTree owned = RandomForest(c, rng);
   const TreeView tree = owned.view();
-  const std::vector<T> w = Draw<T>(tree.num_rows * c.width, 32, rng);
-  const std::vector<T> b = Draw<T>(with_bias ? tree.num_rows : 0, 64, rng);
+  const int64_t rows = tree.num_weight_rows();
+  const std::vector<T> w = Draw<T>(rows * c.width, 32, rng);
+  const std::vector<T> b = Draw<T>(with_bias ? rows : 0, 64, rng);
   constexpr int kNumWays = sizeof(kWays) / sizeof(kWays[0]);
   Run<T> runs[kNumWays], reversed[kNumWays];
   for (int i = 0; i < kNumWays; ++i) {
-    runs[i].state = MakeState<T, A>(rule, tree.num_rows, c.width, w, b);
+    runs[i].state = MakeState<T, A>(rule, rows, c.width, w, b);
     runs[i].label_smoothing = c.label_smoothing;
     reversed[i] = runs[i];
   }
   Run<double> want;
-  want.state = MakeState<double, double>(rule, tree.num_rows, c.width,
-                                         ToDoubles(w), ToDoubles(b));
+  want.state = MakeState<double, double>(rule, rows, c.width, ToDoubles(w),
+                                         ToDoubles(b));
   want.label_smoothing = c.label_smoothing;
   double tolerance = sum * (16 * c.width + 256);
   for (int step = 0; step < 2; ++step) {
