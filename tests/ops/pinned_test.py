@@ -156,10 +156,8 @@ def test_an_embedding_step_is_three_ops(rule, name, dtype):
     batch, count, width = 130, 29, 20
     problem = wide_problem(tree, (batch, width), dtype)
     rng = np.random.default_rng(0)
-    indices = tf.RaggedTensor.from_row_splits(
-        rng.integers(count, size=2 * batch), np.arange(0, 2 * batch + 1, 2)
-    )
-    for bags in (indices[:, 0], indices):
+    pairs = rng.integers(count, size=[batch, 2])
+    for bags in (pairs[:, 0], tf.RaggedTensor.from_tensor(pairs)):
         start = rng.normal(size=[count, width]).astype(dtype) / 4
         one = [*variables_of(problem, dtype), tf.Variable(start)]
         three = [*variables_of(problem, dtype), tf.Variable(start)]
