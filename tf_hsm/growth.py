@@ -67,7 +67,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
             f"{missing[0]} is within a layer that only its own class can copy; "
             "make the model anew with what grow returns of the head"
         )
-    rows = tree.map_rows(head.tree)
+    rows = head.kept_weights(tree.map_rows(head.tree))
     kept = {id(variable): rows for variable in head.row_variables()}
     for table in tables:
         kept[id(table.embeddings)] = _copy_rows(table, copies[id(table)])

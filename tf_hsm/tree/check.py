@@ -52,6 +52,20 @@ def check_binary(group_offsets):
     )
 
 
+def check_not_pinned(tree, what):
+    """Raises a ValueError if a `Tree` is pinned, for what has no such trees.
+
+    Args:
+      tree: the tree.
+      what: that has weights for each row, for the message.
+    """
+    if tree.pinned:
+        raise ValueError(
+            f"tree is pinned, but {what} has weights for each of its rows; "
+            "call tree.expand()"
+        )
+
+
 def _check(group_offsets, group_parents, class_rows, roots):
     num_groups, num_classes = group_parents.size, class_rows.size
     if not num_groups or not num_classes:
