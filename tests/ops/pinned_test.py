@@ -361,6 +361,23 @@ def test_labels_at_nodes():
         np.testing.assert_allclose(variable, wanted, atol=1e-5)
 
 
+def test_sgd_at_twice_the_rate_is_that_of_both_rows():
+    """The difference of two rows that move apart, step after step."""
+    tree = build("huffman_203")
+    problem = wide_problem(tree, (130, 9), np.float64)
+    one = variables_of(problem)
+    two = variables_of(pinned.expanded(problem))
+    of_one, of_two = built("sgd", one, rate=0.4), built("sgd", two, rate=0.2)
+    for seed in range(3):
+        drawn = wide_problem(tree, (130, 9), np.float64, seed)
+        losses, dx = in_place(one, drawn, tree, of_one)
+        wanted, wanted_dx = in_place(two, drawn, tree.expand(), of_two)
+        np.testing.assert_allclose(losses, wanted, rtol=1e-12)
+        np.testing.assert_allclose(dx, wanted_dx, rtol=1e-9, atol=1e-12)
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_allclose(a, b[::2] - b[1::2], atol=1e-12)
+
+
 def test_weights_of_another_tree():
     """Those of the tree before it was pinned, or the other way round."""
     problem = pinned.random_problem(TREE, 3, 4)
