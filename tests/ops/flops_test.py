@@ -70,9 +70,9 @@ def test_loss_and_gradient(name, as_tensors):
 
 
 def test_a_pinned_tree_has_half_the_products():
-    tree = tf_hsm.Tree.balanced(37, 2)
+    binary = tf_hsm.Tree.balanced(37, 2)
     counts = []
-    for tree in (tree, tree.pin()):
+    for tree in (binary, binary.pin()):
         weights = tf.Variable(tf.zeros([tree.num_weight_rows, WIDTH]))
 
         def losses(labels, inputs, weights=weights, tree=tree):

@@ -207,7 +207,9 @@ def test_a_step_rounds_at_random():
         w, None, [1], tf.ones([1, 4000]), tree, optimizer, loss_weights=2e-3
     )
     # dz_0 of the second row's label is 1 where row 0 had all probability.
-    np.testing.assert_allclose(np.mean(w.numpy(), dtype=float), 0.998, atol=2e-4)
+    np.testing.assert_allclose(
+        np.mean(w.numpy(), dtype=float), 0.998, atol=2e-4
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -294,9 +296,7 @@ def test_top_k(name):
     masked = np.where(np.arange(tree.num_classes) % 2, -np.inf, every)
     wanted = reference.ranking(masked)[:, : min(k, len(allowed))]
     found = tf_hsm.hierarchical_softmax_top_k(*arguments, k, allowed=allowed)
-    np.testing.assert_array_equal(
-        found.classes[:, : wanted.shape[1]], wanted
-    )
+    np.testing.assert_array_equal(found.classes[:, : wanted.shape[1]], wanted)
     bounds = np.sort(every, 1)[:, -2]
     found = tf_hsm.hierarchical_softmax_top_k(*arguments, k, bounds=bounds)
     np.testing.assert_array_equal(found.classes[:, :2], best[:, :2])
