@@ -15,8 +15,8 @@ using tensorflow::shape_inference::ShapeHandle;
 
 // The shapes of the inputs that an op has read so far.
 struct Signature {
-  ShapeHandle batch;   // [...], one example each
-  ShapeHandle inputs;  // [..., width]
+  ShapeHandle batch;            // [...], one example each
+  ShapeHandle inputs;           // [..., width]
   DimensionHandle rows;         // of the tree
   DimensionHandle weight_rows;  // of a pinned tree half as many
   DimensionHandle width;

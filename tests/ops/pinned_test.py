@@ -207,7 +207,9 @@ def test_a_step_rounds_at_random():
         w, None, [1], tf.ones([1, 4000]), tree, optimizer, loss_weights=2e-3
     )
     # dz_0 of the second row's label is 1 where row 0 had all probability.
-    np.testing.assert_allclose(np.mean(w.numpy(), dtype=float), 0.998, atol=2e-4)
+    np.testing.assert_allclose(
+        np.mean(w.numpy(), dtype=float), 0.998, atol=2e-4
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -294,9 +296,7 @@ def test_top_k(name):
     masked = np.where(np.arange(tree.num_classes) % 2, -np.inf, every)
     wanted = reference.ranking(masked)[:, : min(k, len(allowed))]
     found = tf_hsm.hierarchical_softmax_top_k(*arguments, k, allowed=allowed)
-    np.testing.assert_array_equal(
-        found.classes[:, : wanted.shape[1]], wanted
-    )
+    np.testing.assert_array_equal(found.classes[:, : wanted.shape[1]], wanted)
     bounds = np.sort(every, 1)[:, -2]
     found = tf_hsm.hierarchical_softmax_top_k(*arguments, k, bounds=bounds)
     np.testing.assert_array_equal(found.classes[:, :2], best[:, :2])
@@ -359,6 +359,23 @@ def test_labels_at_nodes():
     np.testing.assert_allclose(losses, want, rtol=1e-5)
     for variable, wanted in zip(variables, moved, strict=True):
         np.testing.assert_allclose(variable, wanted, atol=1e-5)
+
+
+def test_sgd_at_twice_the_rate_is_that_of_both_rows():
+    """The difference of two rows that move apart, step after step."""
+    tree = build("huffman_203")
+    problem = wide_problem(tree, (130, 9), np.float64)
+    one = variables_of(problem)
+    two = variables_of(pinned.expanded(problem))
+    of_one, of_two = built("sgd", one, rate=0.4), built("sgd", two, rate=0.2)
+    for seed in range(3):
+        drawn = wide_problem(tree, (130, 9), np.float64, seed)
+        losses, dx = in_place(one, drawn, tree, of_one)
+        wanted, wanted_dx = in_place(two, drawn, tree.expand(), of_two)
+        np.testing.assert_allclose(losses, wanted, rtol=1e-12)
+        np.testing.assert_allclose(dx, wanted_dx, rtol=1e-9, atol=1e-12)
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_allclose(a, b[::2] - b[1::2], atol=1e-12)
 
 
 def test_weights_of_another_tree():

@@ -221,8 +221,8 @@ def _place(weights, tree):
     """A scope for the ops, which are those of trees that are not pinned."""
     if tree.pinned:
         raise ValueError(
-            "tree is pinned, but in a label tree each row has a sigmoid, and so "
-            "weights, of its own; call tree.expand()"
+            "tree is pinned, but each row of a label tree has a sigmoid and "
+            "weights of its own; call tree.expand()"
         )
     return cpu_only(weights, "a label tree")
 

@@ -238,7 +238,8 @@ void ForEachKernel(const Function& check) {
 inline std::string Named(const std::string& kernel, const Case& c, bool bias) {
   return kernel + " B=" + std::to_string(c.batch) +
          " D=" + std::to_string(c.width) + " G=" + std::to_string(c.groups) +
-         (c.trees > 1 ? " forest" : "") + (c.pinned ? " pinned" : "") + (bias ? " biased" : "");
+         (c.trees > 1 ? " forest" : "") + (c.pinned ? " pinned" : "") +
+         (bias ? " biased" : "");
 }
 
 // Ragged widths, with and without a group that is wider than a vector; a chain

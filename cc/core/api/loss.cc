@@ -214,6 +214,13 @@ void PlanTraining(Plan* plan, int64_t max_partials) {
   }
 }
 
+bool OverwritesInputs(const Plan& plan) {
+  return std::all_of(
+      plan.nodes.begin(), plan.nodes.end(), [](const Node& node) {
+        return IsSmall(node) && (IsUpdatedAtOnce(node) || node.has_partials());
+      });
+}
+
 template <typename T>
 StepMemory<T>::StepMemory(const Plan& plan, int64_t width,
                           const KernelTable<T>& table)

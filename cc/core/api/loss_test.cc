@@ -233,10 +233,9 @@ int main() {
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {
       for (bool bias : {false, true}) {
-        const std::string name = std::string(IsaName(isa)) +
-                                 " B=" + std::to_string(c.batch) +
-                                 " D=" + std::to_string(c.width) +
-                                 (c.pinned ? " pinned " : " ");
+        const std::string name =
+            std::string(IsaName(isa)) + " B=" + std::to_string(c.batch) +
+            " D=" + std::to_string(c.width) + (c.pinned ? " pinned " : " ");
         const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
         CheckLoss<double>(c, isa, f64, f64, bias, name + "double", &rng);
         CheckLoss<float>(c, isa, f32, f32, bias, name + "float", &rng);

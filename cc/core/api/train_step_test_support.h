@@ -4,6 +4,7 @@
 #ifndef TF_HSM_CC_CORE_API_TRAIN_STEP_TEST_SUPPORT_H_
 #define TF_HSM_CC_CORE_API_TRAIN_STEP_TEST_SUPPORT_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -55,9 +56,13 @@ bool SameState(const State<T, Accumulator<T>>& a,
 struct Way {
   int64_t max_partials;
   bool keeps_probs;
+  bool sorts_dx;  // over x, if it may be
 };
-constexpr Way kWays[] = {
-    {INT64_MAX, true}, {INT64_MAX, false}, {0, true}, {0, false}, {7, true}};
+constexpr Way kWays[] = {{INT64_MAX, true, false},
+                         {INT64_MAX, false, true},
+                         {0, true, false},
+                         {0, false, false},
+                         {7, true, true}};
 
 template <typename T>
 struct Run {
@@ -102,6 +107,12 @@ struct Run {
     ForwardOutputs<T> outputs;
     outputs.loss = loss.data();
     outputs.dx = dx.data();
+    std::vector<A> beside(sorted.size(),
+                          AddsDx(plan, plan.num_examples()) ? 0 : NAN);
+    if (way.sorts_dx) {
+      outputs.dx = OverwritesInputs(plan) ? sorted.data() : beside.data();
+      outputs.dx_is_sorted = true;
+    }
     if (way.keeps_probs) {
       outputs.probs = probs.data();
     } else {
@@ -114,6 +125,10 @@ struct Run {
     arguments.update = &update;
     arguments.partials = partials.data();
     TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs, arguments);
+    for (int64_t at = 0; way.sorts_dx && at < plan.num_examples(); ++at) {
+      std::copy_n(outputs.DxRow(problem, at), width,
+                  dx.data() + plan.order[at] * width);
+    }
   }
 };
 

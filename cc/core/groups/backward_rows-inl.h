@@ -3,8 +3,8 @@
 // dz = g (P - Y), Y smoothed or not, with the saved P, or with P made again
 // from the weights and the saved normalizers; then dW = dz^T x. dW is written
 // once and never read; or it never leaves the cache, and updates the weights
-// there. Slices are of rows that have weights, so of a pinned tree the first row
-// of each group.
+// there. Slices are of rows that have weights, so of a pinned tree the first
+// row of each group.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_BACKWARD_ROWS_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_BACKWARD_ROWS_INL_H_

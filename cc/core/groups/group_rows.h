@@ -1,5 +1,6 @@
 // What the kernels of predictions read: examples, and rows of weights.
-// Those of a pinned tree (tree_view.h) have one for each two rows of the groups.
+// Those of a pinned tree (tree_view.h) have one for each two rows of the
+// groups.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_GROUP_ROWS_H_
 #define TF_HSM_CC_CORE_GROUPS_GROUP_ROWS_H_

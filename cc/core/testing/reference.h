@@ -42,10 +42,9 @@ inline double ReferenceLogit(const TreeView& tree, int64_t width,
 }
 
 // One example: returns its loss in nats and adds its gradients, times g, to
-// dx [width], dw [weight rows, width] and db [weight rows], each of which may be
-// null.
-// The tree must be a right one, and the label in [0, num_classes). A forest's
-// loss is that below the label's root.
+// dx [width], dw [weight rows, width] and db [weight rows], each of which may
+// be null. The tree must be a right one, and the label in [0, num_classes). A
+// forest's loss is that below the label's root.
 inline double ReferenceLoss(const TreeView& tree, int64_t width,
                             const double* w, const double* b, const double* x,
                             int64_t label, double g, double* dx, double* dw,

@@ -93,13 +93,7 @@ absl::Status ReadOptional(OpKernelContext* context, const char* name,
 }
 
 absl::Status TreeAttributes::Read(OpKernelConstruction* context) {
-  TF_RETURN_IF_ERROR(context->GetAttr("pinned", &pinned));
-  if (pinned && context->device_type() != tensorflow::DEVICE_CPU) {
-    return absl::UnimplementedError(
-        "pinned trees are on the CPU only; keep the weights there, or call "
-        "tree.expand()");
-  }
-  return absl::OkStatus();
+  return context->GetAttr("pinned", &pinned);
 }
 
 absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,

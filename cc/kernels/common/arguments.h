@@ -37,8 +37,7 @@ absl::Status ReadOptional(OpKernelContext* context, const char* name,
 
 // What the ops on a softmax tree have in common.
 struct TreeAttributes : OpAttributes {
-  // See tree_view.h. On a GPU that is an error.
-  bool pinned = false;
+  bool pinned = false;  // see tree_view.h
 
   absl::Status Read(OpKernelConstruction* context);
 };

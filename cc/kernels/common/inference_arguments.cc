@@ -88,8 +88,8 @@ absl::Status SigmoidAttributes::Read(OpKernelConstruction* context) {
   TF_RETURN_IF_ERROR(context->GetAttr("has_sigmoids", &has_sigmoids));
   if (has_sigmoids && pinned) {
     return absl::InvalidArgumentError(
-        "pinned: a label tree has a sigmoid of its own for each row, and so "
-        "weights for each; call tree.expand()");
+        "pinned: each row of a label tree has a sigmoid and weights of its "
+        "own; call tree.expand()");
   }
   if (has_sigmoids && context->device_type() != tensorflow::DEVICE_CPU) {
     return absl::UnimplementedError(

@@ -34,8 +34,8 @@ struct InferenceArguments {
   int64_t width = 0;
 };
 
-// Whether each row has a sigmoid of its own, as in a label tree, which cannot be
-// pinned. On a GPU that is an error.
+// Whether each row has a sigmoid of its own, as in a label tree, which cannot
+// be pinned. On a GPU that is an error.
 struct SigmoidAttributes : TreeAttributes {
   absl::Status Read(OpKernelConstruction* context);
 

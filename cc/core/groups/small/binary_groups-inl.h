@@ -13,10 +13,10 @@
 // 0 is on the path, -s / 2 where row 1 is.
 //
 // So there is one product of each kind where a softmax of two has two. In a
-// pinned tree (tree_view.h) w_1 and b_1 are zero for ever: nobody keeps them, so
-// half as many bytes are read and written. Groups that follow each other down the
-// tree with the same examples are a chain: they are taken together, so that x and
-// dx are read once for all of them.
+// pinned tree (tree_view.h) w_1 and b_1 are zero for ever: nobody keeps them,
+// so half as many bytes are read and written. Groups that follow each other
+// down the tree with the same examples are a chain: they are taken together, so
+// that x and dx are read once for all of them.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_GROUPS_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_GROUPS_INL_H_
@@ -250,9 +250,8 @@ class BinaryGroups {
       gradients[i] = block_.Partial(*chain[i]);
       gradients[i][problem_.width] = db[i];
     }
-    ChainGradient<T, pinned, nodes, false>(nullptr, nullptr, pairs_.dz, x,
-                                           examples_, problem_.width,
-                                           gradients);
+    ChainGradient<T, pinned, nodes, false>(
+        nullptr, nullptr, pairs_.dz, x, examples_, problem_.width, gradients);
   }
 
   template <int nodes>

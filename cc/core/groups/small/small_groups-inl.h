@@ -182,8 +182,8 @@ void ForSmallGroups(const Plan& plan, int64_t first, ExampleBlock<T>* block,
     const Node& node = plan.nodes[i];
     if (node.begin < block->begin && node.fanout <= kMaxSmallFanout) add(node);
   }
-  for (int64_t i = first;
-       i < num_nodes && plan.nodes[i].begin < block->end; ++i) {
+  for (int64_t i = first; i < num_nodes && plan.nodes[i].begin < block->end;
+       ++i) {
     const Node& node = plan.nodes[i];
     if (node.fanout > kMaxSmallFanout) continue;
     add(node);
@@ -213,8 +213,7 @@ void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
     binary.Flush();
   } else {
     BinaryGroups<T, false> binary(&block, scratch + parts.of_block);
-    SoftmaxGroups<T> others(&block,
-                            scratch + parts.of_block + parts.of_binary);
+    SoftmaxGroups<T> others(&block, scratch + parts.of_block + parts.of_binary);
     ForSmallGroups(plan, first, &block, [&](const Node& node) {
       node.fanout == 2 ? binary.Add(node) : others.Add(node);
     });
