@@ -165,7 +165,9 @@ def test_compare(capsys):
     assert (half[0], half[2:4]) == ("huffman:pinned", whole[2:4])
     for place in (1, 4, 5):  # rows per example, touched rows, parameters
         twice = 2 * float(half[place].replace(",", ""))
-        assert twice == pytest.approx(float(whole[place].replace(",", "")), 0.01)
+        assert twice == pytest.approx(
+            float(whole[place].replace(",", "")), 0.01
+        )
     for source in ("--counts=counts.npy", "--num_classes=300"):
         out = run(capsys, "compare", source)[1]
         assert [line.split()[0] for line in out] == [

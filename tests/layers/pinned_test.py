@@ -92,8 +92,8 @@ def test_in_place_as_with_a_gradient(rule):
     assert losses[0][1] < losses[0][0]
 
 
-def test_one_step_of_sgd_is_half_of_the_expanded_ones():
-    """There the other row moves too, by as much the other way."""
+def test_gradients_are_those_of_the_first_rows():
+    """Those of the second rows are as large, the other way."""
     x, labels = data((9,))
     head, other = two_heads()
     gradients = []
@@ -106,6 +106,34 @@ def test_one_step_of_sgd_is_half_of_the_expanded_ones():
         mine = tf.convert_to_tensor(mine).numpy()
         np.testing.assert_allclose(mine, its[0::2], rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(mine, -its[1::2], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_twice_the_rate_is_the_same_training(rule, own):
+    """Of two rows both move, by the same step in opposite directions."""
+    x, labels = data((40,))
+    differences = []
+    for factor, head in zip((2, 1), two_heads(), strict=True):
+        rate = {"sgd": 0.3, "lazy_adam": 0.03}.get(rule, 0.1)
+        optimizer = OPTIMIZERS[rule](factor * rate)
+        if own:
+            options = {"optimizer": optimizer, **INITIALIZERS}
+            values = [v.numpy() for v in head.row_variables()]
+            head = HierarchicalSoftmax(head.tree, **options)
+            head.build([None, WIDTH])
+            for variable, value in zip(
+                head.row_variables(), values, strict=True
+            ):
+                variable.assign(value)
+        model = keras.Sequential([keras.Input([WIDTH]), head])
+        model.compile("sgd" if own else optimizer, head.loss)
+        model.fit(x, labels, batch_size=8, epochs=3, shuffle=False, verbose=0)
+        kernel = head.kernel.numpy()
+        if not head.tree.pinned:
+            kernel = head.tree.pin_rows(kernel)
+        differences.append(kernel)
+    np.testing.assert_allclose(*differences, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -133,8 +161,9 @@ def test_the_layer_begins_so():
     wide = 60
     stddevs = []
     for each in (tree, tree.expand()):
-        layers = HierarchicalSoftmax(each), AdaptiveSoftmax(
-            903, [3], 1.0, tail=[each], use_bias=False
+        layers = (
+            HierarchicalSoftmax(each),
+            AdaptiveSoftmax(903, [3], 1.0, tail=[each], use_bias=False),
         )
         for layer in layers:
             layer.build([None, wide])
@@ -200,9 +229,7 @@ def test_exported(tmp_path):
         found, head.log_prob(labels[:, np.newaxis], x)
     )
     classes = served.sample(x, 7, num_samples=tf.constant(3, tf.int64))
-    np.testing.assert_array_equal(
-        classes["classes"], head.sample(x, 3, seed=7)
-    )
+    np.testing.assert_array_equal(classes["classes"], head.sample(x, 3, seed=7))
 
 
 def test_masks_several_labels_and_smoothing():
@@ -325,7 +352,6 @@ def test_an_adaptive_softmax_that_embeds():
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_grows_to_the_expanded_tree(use_bias):
     head, other = two_heads(use_bias=use_bias)
-    x, labels = data((8,))
     for tree in (TREE.expand(), TREE.expand().grow(3, near=[0, 5, 9])):
         grown, wanted = (h.grow(tree) for h in (head, other))
         assert grown.tree == tree

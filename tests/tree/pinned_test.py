@@ -194,9 +194,9 @@ def test_a_pinned_tree_grows_expanded():
         with pytest.raises(ValueError, match=r"pinned.*take tree\.expand\(\)"):
             change()
     grown = tree.expand().grow(["d"], near=[0])
-    assert grown.map_rows(tree).tolist() == grown.map_rows(
-        tree.expand()
-    ).tolist()
+    assert (
+        grown.map_rows(tree).tolist() == grown.map_rows(tree.expand()).tolist()
+    )
     better, rows = tree.expand().rebalance([1, 2, 3])
     assert better.pin().map_rows(tree).tolist() == rows.tolist()
 

@@ -16,8 +16,8 @@ from tf_hsm.distribute.simulation import Simulation
 from tf_hsm.distribute.step import Step
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import TreeArrays
-from tf_hsm.tree.forest import Forest
 from tf_hsm.tree.check import check_not_pinned
+from tf_hsm.tree.forest import Forest
 from tf_hsm.tree.immutable import Immutable
 
 

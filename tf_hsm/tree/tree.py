@@ -246,9 +246,9 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         """Returns the mean number of rows that one example scores, a float.
 
         An example scores all rows of each group on its label's path; of a
-        pinned tree, the one that has weights. With `batch` and `dim`, returns what a step of the loss and its gradients
-        costs, an `ExpectedCost`: its `rows_per_example`, `touched_rows`,
-        `flops`, `bytes` and `milliseconds`.
+        pinned tree, the one that has weights. With `batch` and `dim`, returns
+        what a step of the loss and its gradients costs, an `ExpectedCost`: its
+        `rows_per_example`, `touched_rows`, `flops`, `bytes` and `milliseconds`.
 
         Args:
           counts: `[N]`, how often each class is the label; all alike when
