@@ -133,6 +133,8 @@ tf_hsm.Forest.num_classes
 tf_hsm.Forest.num_groups
 tf_hsm.Forest.num_roots
 tf_hsm.Forest.num_rows
+tf_hsm.Forest.num_weight_rows
+tf_hsm.Forest.pinned
 tf_hsm.Forest.root_groups
 tf_hsm.Forest.row_children
 tf_hsm.Forest.row_classes
@@ -156,28 +158,30 @@ tf_hsm.Machine.rate(self, dtype)
 tf_hsm.Machine.softmax
 tf_hsm.Machine.to_dict(self)
 tf_hsm.Machine.transpose
-tf_hsm.Tree(group_offsets, group_parents, class_rows, names=None)
+tf_hsm.Tree(group_offsets, group_parents, class_rows, names=None, pinned=False)
 tf_hsm.Tree.adaptive(counts, num_clusters='auto', batch=1024, width=512,
     tail='flat', min_head=None, cost_model=None, cutoffs=None)
-tf_hsm.Tree.balanced(num_classes, branching)
+tf_hsm.Tree.balanced(num_classes, branching, pinned=False)
 tf_hsm.Tree.class_name(self, c)
 tf_hsm.Tree.class_of(self, names)
 tf_hsm.Tree.class_ranks
 tf_hsm.Tree.classes_below(self, row)
 tf_hsm.Tree.depth
+tf_hsm.Tree.expand(self)
+tf_hsm.Tree.expand_rows(self, weights)
 tf_hsm.Tree.expected_cost(self, counts=None, batch=None, dim=None,
     cost_model=None)
 tf_hsm.Tree.from_config(config)
 tf_hsm.Tree.from_counts(counts, names=None, branching=256)
 tf_hsm.Tree.from_embeddings(vectors, branching=None, seed=0, metric='cosine',
-    max_iterations=50, verbose=True)
+    max_iterations=50, verbose=True, pinned=False)
 tf_hsm.Tree.from_nested(nested_lists)
 tf_hsm.Tree.from_parents(parents, classes=None, names=None)
 tf_hsm.Tree.from_paths(paths)
 tf_hsm.Tree.get_config(self)
 tf_hsm.Tree.group_depths
 tf_hsm.Tree.grow(self, classes, near=None, branch=False, max_fanout=None)
-tf_hsm.Tree.huffman(counts, branching=2)
+tf_hsm.Tree.huffman(counts, branching=2, pinned=False)
 tf_hsm.Tree.load(path)
 tf_hsm.Tree.log_prior(self, counts)
 tf_hsm.Tree.map_rows(self, before)
@@ -186,8 +190,12 @@ tf_hsm.Tree.num_classes
 tf_hsm.Tree.num_groups
 tf_hsm.Tree.num_roots
 tf_hsm.Tree.num_rows
+tf_hsm.Tree.num_weight_rows
 tf_hsm.Tree.path(self, c)
 tf_hsm.Tree.path_names(self, c)
+tf_hsm.Tree.pin(self)
+tf_hsm.Tree.pin_rows(self, weights)
+tf_hsm.Tree.pinned
 tf_hsm.Tree.plot(self, counts=None, path=None)
 tf_hsm.Tree.rebalance(self, counts, branching=None)
 tf_hsm.Tree.root_groups
@@ -217,8 +225,8 @@ tf_hsm.converters.ConvertedModel(tree, weights, names, inputs, input_names,
     biases=None)
 tf_hsm.converters.FastTextModel(tree, weights, names, inputs, input_names,
     biases=None, line_vector=None)
-tf_hsm.converters.from_fasttext(path)
-tf_hsm.converters.from_gensim(model)
+tf_hsm.converters.from_fasttext(path, pinned=True)
+tf_hsm.converters.from_gensim(model, pinned=True)
 tf_hsm.cpu_isa()
 tf_hsm.datasets
 tf_hsm.datasets.ExtremeData(num_features, num_labels, label_starts, label_ids,

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.tree_tensors import tree_tensors
+from tf_hsm.tree.check import check_not_pinned
 from tf_hsm.tree.levels import tree_levels
 
 
@@ -43,6 +44,7 @@ def gather_loss(weights, biases, labels, inputs, tree, ignore_class=None):
     Raises:
       tf.errors.InvalidArgumentError: a label is out of range (on the CPU).
       TypeError: labels are not integers, or inputs are not numbers.
+      ValueError: the tree is pinned.
     """
 
     def batch_loss(labels, inputs):
@@ -72,6 +74,7 @@ def map_fn_loss(weights, biases, labels, inputs, tree, ignore_class=None):
     """
     weights = tf.convert_to_tensor(weights)
     biases = None if biases is None else tf.convert_to_tensor(biases)
+    check_not_pinned(tree, "a baseline")
     tensors = tree_tensors(tree)
 
     def group_loss(row, x):
@@ -224,6 +227,7 @@ def _loss_by_level(lookup, weights, biases, labels, inputs, tree):
     Returns:
       `[B]` nats.
     """
+    check_not_pinned(tree, "a baseline")
     tensors = tree_tensors(tree)
     levels = tree_levels(tree)
 

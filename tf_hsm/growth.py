@@ -74,7 +74,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
             f"{missing[0]} is within a layer that only its own class can copy; "
             "make the model anew with what grow returns of the head"
         )
-    rows = tree.map_rows(head.tree)
+    rows = head.kept_weights(tree.map_rows(head.tree))
     kept = head.kept_by(rows)
     for table in tables:
         kept[id(table.embeddings)] = _copy_rows(table, copies[id(table)])

@@ -73,7 +73,7 @@ def adaptive(workload, folder, turns, threads):
     )
 
 
-def skip_gram(num_classes, num_words, folder, threads):
+def skip_gram(num_classes, num_words, folder, threads, pinned=True):
     """Training on the pairs of neighbours of a corpus, with a Huffman tree.
 
     The words are drawn like zipf labels. The classes are those that occur,
@@ -85,6 +85,8 @@ def skip_gram(num_classes, num_words, folder, threads):
       num_words: the size of the corpus, rounded down to whole lines.
       folder: where to write the corpus.
       threads: how many CPUs each may use.
+      pinned: whether ours runs on the pinned tree too, which has one vector
+        per binary node, like the peers' trees.
     """
     sizes = workloads.WORKLOADS["deep"]
     num_classes = num_classes or sizes.num_classes
@@ -98,7 +100,15 @@ def skip_gram(num_classes, num_words, folder, threads):
         "batch": sizes.batch,
         "learning_rate": _LEARNING_RATE,
         "words": str(array),
+        "pinned": False,
+        "lookup": True,
     }
+    of_ours = {
+        "ours, hidden given": ours | {"lookup": False},
+        "ours, skip-gram": ours,
+    }
+    if pinned:
+        of_ours["ours, pinned"] = ours | {"pinned": True}
     peer = spec | {
         "text": str(text),
         "lines": len(words),
@@ -112,8 +122,10 @@ def skip_gram(num_classes, num_words, folder, threads):
         ("train",),
         "ours, skip-gram",
         {
-            "ours, hidden given": ("peers.skip_gram", ours | {"lookup": False}),
-            "ours, skip-gram": ("peers.skip_gram", ours | {"lookup": True}),
+            **{
+                name: ("peers.skip_gram", spec)
+                for name, spec in of_ours.items()
+            },
             "gensim": ("peers.gensim_skip_gram", peer),
             "fasttext": ("peers.fasttext_skip_gram", peer),
         },

@@ -31,6 +31,11 @@ _CLASSES = flags.DEFINE_integer(
 _WORDS = flags.DEFINE_integer(
     "words", 500_000, "Words in the corpus of deep.", lower_bound=10_000
 )
+_PINNED = flags.DEFINE_boolean(
+    "pinned",
+    True,
+    "Whether ours runs on a pinned tree too, in deep: one vector per node.",
+)
 _REPETITIONS = flags.DEFINE_integer(
     "repetitions", 5, "Turns timed for each figure.", lower_bound=1
 )
@@ -99,7 +104,11 @@ def main(_):
             if workload == "deep":
                 turns = 1 + _REPETITIONS.value
                 comparison = comparisons.skip_gram(
-                    _CLASSES.value, _WORDS.value, folder, threads
+                    _CLASSES.value,
+                    _WORDS.value,
+                    folder,
+                    threads,
+                    _PINNED.value,
                 )
             else:
                 # The threads of PyTorch are slow at first.

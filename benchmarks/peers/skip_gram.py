@@ -17,11 +17,12 @@ class Implementation:
     """Steps of plain SGD over the pairs of neighbours of a corpus.
 
     The spec has "width", "batch", "learning_rate", "words", the path of an
-    array of class ids `[lines, words]`, and "lookup". Without lookup the hidden
-    vectors are given: a step makes the losses, the gradient of the hidden
-    vectors, and updates the rows on the paths. With lookup the hidden vectors
-    are the input vectors of the neighbours, which are updated as well: a whole
-    skip-gram step, by `tf_hsm.hierarchical_softmax_embedding_train_step`.
+    array of class ids `[lines, words]`, "pinned", whether the tree is, and
+    "lookup". Without lookup the hidden vectors are given: a step makes the
+    losses, the gradient of the hidden vectors, and updates the rows on the
+    paths. With lookup the hidden vectors are the input vectors of the
+    neighbours, which are updated as well: a whole skip-gram step, by
+    `tf_hsm.hierarchical_softmax_embedding_train_step`.
     """
 
     def __init__(self, spec):
@@ -29,10 +30,14 @@ class Implementation:
         machine.use_threads(spec["threads"])
         words = np.load(spec["words"])
         self._tree = tf_hsm.Tree.huffman(np.bincount(words.ravel()))
+        if spec["pinned"]:
+            self._tree = self._tree.pin()
         self._batches = batches(words, spec["batch"])
         width = spec["width"]
         # Like word2vec: no bias, zeros above, small random vectors below.
-        self._weights = tf.Variable(tf.zeros([self._tree.num_rows, width]))
+        self._weights = tf.Variable(
+            tf.zeros([self._tree.num_weight_rows, width])
+        )
         if spec["lookup"]:
             shape = [self._tree.num_classes, width]
         else:

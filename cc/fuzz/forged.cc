@@ -59,7 +59,8 @@ void FuzzLoss(const Problem<T>& problem, Isa isa, int64_t batch,
   // What makes them write past the cache is too large to fuzz.
   arguments.past_cache = true;
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
-    const Slice all = {static_cast<int64_t>(i), 0, plan.nodes[i].fanout, 0};
+    const int64_t end = plan.NumWeightRows(plan.nodes[i]);
+    const Slice all = {static_cast<int64_t>(i), 0, end, 0};
     table.backward_rows(problem, &all, 1, arguments);
   }
   std::vector<int64_t> rows(plan.num_rows);
@@ -111,8 +112,8 @@ void Fuzz(Bytes* bytes) {
   WithKernel(bytes, [&](auto zero, Isa isa, double, double) {
     using T = decltype(zero);
     const Case c = DrawCase(bytes);
-    OwnedTree owned = RandomForest(c.trees, c.groups, c.most, c.inner, bytes);
-    const int64_t rows = owned.row_groups.size();
+    OwnedTree owned = RandomForest(c, bytes);
+    const int64_t rows = owned.view().num_weight_rows();
     if (bytes->Coin()) Corrupt(&owned, bytes);
     for (int64_t left = bytes->In(0, 3); left > 1; --left) {
       owned.parents[(*bytes)() % owned.parents.size()] = -1;

@@ -51,7 +51,8 @@ std::vector<Accumulator<T>> FuzzAll(const Head<T>& head,
   LogProbs<T>(scorer, levels, {of_nodes, values.data(), groups.data()});
   std::vector<A> grads = Draw<A>(values.size(), 64, bytes);
   if (!is_finite) MakeSpecial(bytes, &grads);
-  std::vector<A> dz(head.batch * tree.num_rows, NAN);
+  const int64_t rows = tree.num_weight_rows();
+  std::vector<A> dz(head.batch * rows, NAN);
   std::vector<A> dx(head.batch * head.width, NAN);
   std::vector<A> by_roots(head.batch * tree.num_roots, NAN);
   LogProbsGrad<T>(scorer, levels, {of_nodes, values.data(), groups.data()},
@@ -62,13 +63,13 @@ std::vector<Accumulator<T>> FuzzAll(const Head<T>& head,
     for (int64_t i = 0; i < head.batch; ++i) {
       for (int64_t d = 0; d < head.width; ++d) {
         double want = 0, size = 0;
-        for (int64_t r = 0; r < tree.num_rows; ++r) {
+        for (int64_t r = 0; r < rows; ++r) {
           const double term =
-              ToDouble(dz[i * tree.num_rows + r]) * w[r * head.width + d];
+              ToDouble(dz[i * rows + r]) * w[r * head.width + d];
           want += term;
           size += std::fabs(term);
         }
-        Near(dx[i * head.width + d], want, unit * (tree.num_rows + 8) * size,
+        Near(dx[i * head.width + d], want, unit * (rows + 8) * size,
              "dx of log-probabilities");
       }
     }

@@ -41,9 +41,10 @@ void WithKernel(Bytes* bytes, const Call& call) {
 }
 
 // A batch, and a tree of few groups or a forest; now and then one of several
-// blocks of examples, or of wide rows.
+// blocks of examples, of wide rows, or a pinned tree.
 inline Case DrawCase(Bytes* bytes) {
-  const bool is_long = bytes->In(0, 7) == 0, is_wide = bytes->In(0, 7) == 0;
+  const int64_t length = bytes->In(0, 7), kind = bytes->In(0, 7);
+  const bool is_long = length == 0, is_wide = kind == 0;
   Case c;
   c.batch = static_cast<int>(bytes->In(0, is_long ? 150 : 12));
   c.width = static_cast<int>(bytes->In(0, is_wide ? 140 : 36));
@@ -52,6 +53,7 @@ inline Case DrawCase(Bytes* bytes) {
                                                  : bytes->In(1, 9));
   c.inner = bytes->In(0, 16) / 16.0;
   c.trees = static_cast<int>(bytes->Coin() ? 1 : bytes->In(1, 6));
+  c.pinned = kind == 2 || kind == 3;
   c.label_smoothing = bytes->In(0, 3) == 0 ? bytes->In(0, 8) / 8.0 : 0;
   return c;
 }

@@ -23,6 +23,7 @@ absl::Status MergeOptional(InferenceContext* c, const char* name,
 // Reads what every op that goes down a tree begins with.
 absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
   TF_RETURN_IF_ERROR(ReadParameters(c, is_handle, s));
+  TF_RETURN_IF_ERROR(ReadPinned(c, s));
   TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(s->next++), 1, &s->inputs));
   TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));
   TF_RETURN_IF_ERROR(c->Subshape(s->inputs, 0, -1, &s->batch));
@@ -46,6 +47,7 @@ absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
         "group_offsets must have at least 2 values");
   }
   TF_RETURN_IF_ERROR(c->Subtract(ends, 1, &s->groups));
+  TF_RETURN_IF_ERROR(MergeGroups(c, s->groups, s));
   if (c->ValueKnown(s->rows) && c->ValueKnown(s->roots) &&
       c->Value(s->rows) >= c->Value(s->groups) &&
       c->Value(s->groups) >= c->Value(s->roots)) {
@@ -66,6 +68,7 @@ OpDefinition& DefineInputs(OpDefinition* op) {
       // Graphs of an earlier version have neither input.
       .Attr("num_root_groups: int >= 0 = 0")
       .Attr("RootTypes: list({float, double}) >= 0 = []")
+      .Attr(kPinnedAttr)
       .Attr(ElementTypeAttr("T"))
       .Attr(ElementTypeAttr("Tinputs"))
       .Attr("Taccumulator: {float, double}");
@@ -114,13 +117,15 @@ root_log_probs: nothing, or one `[..., roots]` tensor of the type of log_probs:
 log_probs: `[..., classes]`; of each row, `[..., rows]`, with of_nodes.
 group_log_probs: `[..., groups]`, of the row above each group; for the group of
   a root, the root's.
+pinned: whether weights and biases have a row for each group, that of its first
+  row; each group then has two, of which the second has the logit 0. Not on GPUs.
 )doc");
 
 absl::Status LogProbsGradShape(InferenceContext* c, bool is_handle) {
   Signature s;
   TF_RETURN_IF_ERROR(ReadSignature(c, is_handle, &s));
   c->set_output(0, s.inputs);
-  c->set_output(1, c->Matrix(c->UnknownDim(), s.rows));
+  c->set_output(1, c->Matrix(c->UnknownDim(), s.weight_rows));
   return SetOutput(c, 2, s.batch, s.roots);
 }
 
@@ -143,7 +148,8 @@ Inputs as for that op, then what it made, and:
 
 grads: the gradient of the total by each of log_probs.
 input_grads: `[..., width]`, its gradient by inputs.
-logit_grads: `[examples, rows]`, by each row's logit.
+logit_grads: `[examples, rows]`, by each row's logit; of a pinned tree
+  `[examples, groups]`, by those of the rows that have weights.
 root_grads: `[..., roots]`, by the log-probability of each root.
 )doc");
 

@@ -16,6 +16,7 @@ enum class BatchOf { kLabels, kLabelSets, kIndices };
 absl::Status ReadSignature(InferenceContext* c, bool is_handle, BatchOf of,
                            Signature* s) {
   TF_RETURN_IF_ERROR(ReadParameters(c, is_handle, s));
+  if (of != BatchOf::kLabelSets) TF_RETURN_IF_ERROR(ReadPinned(c, s));
   s->batch = c->input(s->next++);
   if (of == BatchOf::kLabelSets) {
     TF_RETURN_IF_ERROR(c->WithRankAtLeast(s->batch, 1, &s->batch));
@@ -43,6 +44,7 @@ absl::Status ReadSignature(InferenceContext* c, bool is_handle, BatchOf of,
        {&offsets, &parents, &class_rows, &row_groups, &ranks}) {
     TF_RETURN_IF_ERROR(c->WithRank(c->input(s->next++), 1, array));
   }
+  TF_RETURN_IF_ERROR(MergeGroups(c, c->Dim(parents, 0), s));
   TF_RETURN_IF_ERROR(c->Add(c->Dim(parents, 0), 1, &s->groups));
   TF_RETURN_IF_ERROR(c->Merge(s->groups, c->Dim(offsets, 0), &s->groups));
   TF_RETURN_IF_ERROR(c->Merge(s->rows, c->Dim(row_groups, 0), &s->rows));
@@ -69,8 +71,10 @@ OpDefinition& DefineBatchAttrs(OpDefinition& op) {
       .Attr("ignore_classes: list(int) = []");
 }
 
-// Of softmaxes.
-constexpr char kLabelSmoothing[] = "label_smoothing: float = 0.0";
+// What the ops on softmaxes add, and not those on label trees.
+OpDefinition& DefineSoftmaxAttrs(OpDefinition* op) {
+  return op->Attr("label_smoothing: float = 0.0").Attr(kPinnedAttr);
+}
 
 // What the ops on given inputs begin with.
 OpDefinition& DefineInputs(OpDefinition* op) {
@@ -121,7 +125,7 @@ const OpRegistration loss(
     "TfHsmLoss", On::kTensorsAndVariables,
     [](OpDefinition* op) {
       DefineLoss(op);
-      op->Attr(kLabelSmoothing);
+      DefineSoftmaxAttrs(op);
     },
     LossShape<BatchOf::kLabels>, R"doc(
 The hierarchical softmax loss -log p(label | inputs), in nats.
@@ -155,6 +159,8 @@ ignore_classes: labels with loss 0 and no gradient.
 label_smoothing: in [0, 1], the share of each group's target that is spread
   evenly over the group's rows: z_r becomes (1 - s) z_r + s mean z. Not on GPUs.
 with_gradients: whether the outputs for the gradient are made.
+pinned: whether weights and biases have a row for each group, that of its first
+  row; each group then has two, of which the second has the logit 0. Not on GPUs.
 )doc");
 
 const OpRegistration label_tree_loss("TfHsmLabelTreeLoss",
@@ -204,8 +210,8 @@ weights: `[rows, width]`, as the loss op had them, and unchanged since then.
 biases: likewise.
 loss_grads: of the shape of the labels, the gradient of the total by each loss.
 state: what the loss op kept.
-rows: `[touched]`, ascending and unique: the rows of every group that a label's
-  path passes.
+rows: `[touched]`, ascending and unique: the rows of the weights of every group
+  that a label's path passes.
 weight_grads: `[touched, width]`.
 bias_grads: `[touched]`.
 )doc");
@@ -242,7 +248,7 @@ const OpRegistration train_step(
     "TfHsmTrainStep", On::kVariables,
     [](OpDefinition* op) {
       DefineTrainStep(op);
-      op->Attr(kLabelSmoothing);
+      DefineSoftmaxAttrs(op);
     },
     TrainStepShape<BatchOf::kLabels>, R"doc(
 The hierarchical softmax loss, and one step of an optimizer in place.
@@ -308,8 +314,8 @@ const OpRegistration embedding_train_step(
           .Attr("Tindices: {int32, int64}")
           .Attr("num_splits: int >= 0 = 0")
           .Attr("num_index_weights: int >= 0 = 0")
-          .Attr("combiner: {'sum', 'mean'} = 'sum'")
-          .Attr(kLabelSmoothing);
+          .Attr("combiner: {'sum', 'mean'} = 'sum'");
+      DefineSoftmaxAttrs(op);
       DefineStepAttrs(*op);
     },
     EmbeddingTrainStepShape, R"doc(

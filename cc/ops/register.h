@@ -30,6 +30,9 @@ inline std::string RuleAttr() {
 #undef TF_HSM_NAME
 }
 
+// Of the ops on a softmax tree.
+constexpr char kPinnedAttr[] = "pinned: bool = false";
+
 // Whether the op's first input, `weights`, is a tensor or a variable.
 enum class On { kVariables, kTensorsAndVariables };
 

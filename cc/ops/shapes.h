@@ -15,13 +15,15 @@ using tensorflow::shape_inference::ShapeHandle;
 
 // The shapes of the inputs that an op has read so far.
 struct Signature {
-  ShapeHandle batch;   // [...], one example each
-  ShapeHandle inputs;  // [..., width]
-  DimensionHandle rows;
+  ShapeHandle batch;            // [...], one example each
+  ShapeHandle inputs;           // [..., width]
+  DimensionHandle rows;         // of the tree
+  DimensionHandle weight_rows;  // of a pinned tree half as many
   DimensionHandle width;
   DimensionHandle groups;
   DimensionHandle roots;
   DimensionHandle classes;
+  bool pinned = false;
   int next = 0;  // the first input that is not read yet
 };
 
@@ -58,8 +60,23 @@ inline absl::Status ReadParameters(InferenceContext* c, bool is_handle,
         c->WithRank(ParameterShape(c, 1, is_variable), 1, &biases));
     TF_RETURN_IF_ERROR(c->Merge(s->rows, c->Dim(biases, 0), &s->rows));
   }
+  s->weight_rows = s->rows;
   s->next = 1 + static_cast<int>(bias_types.size());
   return absl::OkStatus();
+}
+
+// Reads the attribute `pinned` after the parameters.
+inline absl::Status ReadPinned(InferenceContext* c, Signature* s) {
+  TF_RETURN_IF_ERROR(c->GetAttr("pinned", &s->pinned));
+  return s->pinned ? c->Multiply(s->weight_rows, 2, &s->rows)
+                   : absl::OkStatus();
+}
+
+// Of a pinned tree, the weights have a row for each of so many groups.
+inline absl::Status MergeGroups(InferenceContext* c, DimensionHandle groups,
+                                Signature* s) {
+  return s->pinned ? c->Merge(s->weight_rows, groups, &s->weight_rows)
+                   : absl::OkStatus();
 }
 
 }  // namespace tf_hsm

@@ -24,7 +24,7 @@ class Model:
     are those of the tables before it, added up.
 
     Attributes:
-        tree: the Huffman tree of the words.
+        tree: the Huffman tree of the words; a binary one is pinned.
         vectors: a variable `[N, width]`, what is wanted in the end.
         weights: a variable `[rows, width]`, those of the tree.
     """
@@ -37,12 +37,16 @@ class Model:
             settings: a `settings.Settings`.
         """
         width = settings.width
-        self.tree = tf_hsm.Tree.huffman(counts, settings.branching)
+        self.tree = tf_hsm.Tree.huffman(
+            counts, settings.branching, pinned=settings.branching == 2
+        )
         self._optimizer = _OPTIMIZERS[settings.optimizer](
             settings.learning_rate
         )
         with tf.device(_DEVICE):
-            self.weights = tf.Variable(tf.zeros([self.tree.num_rows, width]))
+            self.weights = tf.Variable(
+                tf.zeros([self.tree.num_weight_rows, width])
+            )
             self.vectors = tf.Variable(
                 tf.random.stateless_uniform(
                     [len(counts), width],

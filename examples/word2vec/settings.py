@@ -12,7 +12,7 @@ SENTENCES = ("line", "document")
 
 # Those of word2vec.c.
 _SGD_RATES = {"skip_gram": 0.025, "cbow": 0.05}
-_ADAGRAD_RATE = 0.2
+_ADAGRAD_RATE = 0.3
 # Plain SGD adds up the steps of a batch, and nothing divides them where many
 # meet, near the root: with 1,024 examples it diverges. Larger batches take less
 # time per example.

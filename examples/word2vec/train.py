@@ -65,7 +65,7 @@ flags.DEFINE_enum(
 flags.DEFINE_float(
     "learning_rate",
     _DEFAULT.learning_rate,
-    "At the start; it falls linearly to a ten-thousandth. 0: 0.2, or with "
+    "At the start; it falls linearly to a ten-thousandth. 0: 0.3, or with "
     "--optimizer=sgd word2vec's: 0.025 for skip_gram, 0.05 for cbow.",
 )
 flags.DEFINE_integer(

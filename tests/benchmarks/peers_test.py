@@ -97,14 +97,16 @@ def test_a_turn_counts_its_pairs(tmp_path, name, pairs):
 
 def test_the_parameters_of_a_skip_gram_model_are_counted(tmp_path):
     comparison = _skip_gram(tmp_path)
-    given, lookup = (
+    given, lookup, pinned = (
         _run_once(comparison, name)[0]["parameters"]
-        for name in ("ours, hidden given", "ours, skip-gram")
+        for name in ("ours, hidden given", "ours, skip-gram", "ours, pinned")
     )
     classes = np.load(tmp_path / "words.npy").max() + 1
     # A binary tree has two rows for each class but one; then input vectors.
     assert given == 300 * 2 * (classes - 1)
     assert lookup == given + 300 * classes
+    # A vector per node, as the peers have.
+    assert pinned == given / 2 + 300 * classes
 
 
 def test_a_training_that_diverges_is_an_error(tmp_path, capfd):

@@ -108,6 +108,7 @@ def test_classes_that_are_alike(capsys):
         ("two_level", Tree.two_level(50)),
         ("balanced:7", Tree.balanced(50, 7)),
         ("huffman:3", Tree.huffman(np.ones(50), 3)),
+        ("huffman:pinned", Tree.huffman(np.ones(50), pinned=True)),
         ("adaptive", Tree.adaptive(np.ones(50))),
     ):
         flags = ["--num_classes=50", "--output=tree.npz"]
@@ -159,6 +160,14 @@ def test_compare(capsys):
     ]
     assert flat[6].endswith(" ms") and len({len(line) for line in out}) == 1
     assert float(huffman[6][:-3]) < float(flat[6][:-3])
+    pinned = ["compare", "huffman:pinned", "huffman", "--num_classes=9000"]
+    half, whole = (line.split() for line in run(capsys, *pinned)[1][1:])
+    assert (half[0], half[2:4]) == ("huffman:pinned", whole[2:4])
+    for place in (1, 4, 5):  # rows per example, touched rows, parameters
+        twice = 2 * float(half[place].replace(",", ""))
+        assert twice == pytest.approx(
+            float(whole[place].replace(",", "")), 0.01
+        )
     for source in ("--counts=counts.npy", "--num_classes=300"):
         out = run(capsys, "compare", source)[1]
         assert [line.split()[0] for line in out] == [
@@ -258,6 +267,10 @@ def test_calibrate(capsys, monkeypatch):
             "paths:word.txt has 2 classes, but --counts has 5",
         ),
         ("inspect two_level --num_classes=3 --batch=0", "batch is 0"),
+        (
+            "build huffman:pinned --num_classes=1 --output=t",
+            "group 0 has 1 rows; every group of a pinned tree has two",
+        ),
         ("plot two_level --num_classes=3 --output=t", "suffix must be one of"),
         (f"build two_level --num_classes={10**12} --output=t", "50,000.1 GB"),
         (f"compare huffman --num_classes={10**12}", "70,000.0 GB of memory"),

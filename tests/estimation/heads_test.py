@@ -196,6 +196,45 @@ def test_a_label_tree_of_one_label_visits_its_path():
     assert one.gradient_bytes == pytest.approx(other.gradient_bytes)
 
 
+@pytest.mark.parametrize("rule", [None, "sgd", "rowwise_adagrad"])
+@pytest.mark.parametrize("name", ["binary_37", "huffman_2ary", "chain_50"])
+def test_a_pinned_tree_takes_half(name, rule):
+    tree = trees.CATALOGUE[name]()
+    layer = tf_hsm.layers.HierarchicalSoftmax(tree.pin(), optimizer=rule)
+    layer.build((None, WIDTH))
+    (whole,) = heads.head(tree, optimizer=rule).parts(setting_of(), WIDTH)
+    for head in heads.of(layer), heads.head(tree.pin(), optimizer=rule):
+        (half,) = head.parts(setting_of(), WIDTH)
+        assert half.parameter_bytes == bytes_of(layer.row_variables())
+        for field in (
+            "parameters",
+            "parameter_bytes",
+            "gradient_bytes",
+            "slot_bytes",
+        ):
+            twice = 2 * getattr(half, field)
+            assert twice == pytest.approx(getattr(whole, field))
+        for direction in ("forward", "backward"):
+            flops = getattr(half, direction).flops
+            twice = getattr(whole, direction).flops
+            assert 2 * flops == pytest.approx(twice)
+        # The nodes are the same, and so are the examples that pass groups.
+        assert half.constant_bytes == whole.constant_bytes
+    with pytest.raises(ValueError, match=r"but 'gather' has.*expand\(\)"):
+        heads.head("gather", tree.pin())
+
+
+def test_a_whole_model_on_a_pinned_tree():
+    tree = tf_hsm.Tree.balanced(3_000, 2)
+    options = {"width": 500, "batch": 8, "optimizer": "adagrad"}
+    whole, half = (
+        tf_hsm.estimate(None, t, **options) for t in (tree, tree.pin())
+    )
+    assert 2 * half.parameters == whole.parameters
+    assert half.peak_bytes == pytest.approx(whole.peak_bytes / 2, rel=0.05)
+    assert sum(half.flops) == pytest.approx(sum(whole.flops) / 2, rel=0.05)
+
+
 @pytest.mark.parametrize("name", ["two_level_100", "random", "chain_50"])
 @pytest.mark.parametrize("function", ["gather", "embedding_lookup"])
 def test_copies_are_those_of_the_baselines(name, function):

@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 
+import tf_hsm
 from examples.common import program
 from examples.corpora import corpus
 from examples.word2vec import (
@@ -195,6 +196,49 @@ def test_steps_against_the_formulas(optimizer, architecture, branching):
         np.testing.assert_allclose(
             getattr(trained, name), getattr(reference, name), atol=2e-5
         )
+
+
+@pytest.mark.parametrize("architecture", settings.ARCHITECTURES)
+@pytest.mark.parametrize("optimizer", settings.OPTIMIZERS)
+def test_a_vector_per_inner_node_learns_as_much_as_two(
+    corpus_file, monkeypatch, optimizer, architecture
+):
+    """Two that move apart by r each are as one that moves by 2 r.
+
+    The words' vectors move by r either way. sqrt(2) r for both tables has the
+    same product: another scale of one table against the other, but for that
+    the same steps.
+    """
+    rate = 0.03 if optimizer == "sgd" else 0.2
+    chosen = make_settings(
+        corpus=str(corpus_file),
+        optimizer=optimizer,
+        architecture=architecture,
+        width=16,
+        batch_size=32,
+    )
+    source = text.load(chosen)
+    examples = windows.Windows(source, chosen).slice(0, 0).examples
+
+    def losses_of(trained, rate):
+        return [
+            trained.train(examples, rate) / len(examples[-1]) for _ in range(3)
+        ]
+
+    pinned = model.Model(source.counts, chosen)
+    assert pinned.tree.pinned
+    with monkeypatch.context() as patch:
+        build = tf_hsm.Tree.huffman
+        patch.setattr(
+            tf_hsm.Tree, "huffman", lambda counts, k, pinned: build(counts, k)
+        )
+        whole = model.Model(source.counts, chosen)
+    assert whole.tree == pinned.tree.expand()
+    assert whole.weights.shape[0] == 2 * pinned.weights.shape[0]
+    mine = losses_of(pinned, math.sqrt(2) * rate)
+    its = losses_of(whole, rate)
+    assert mine[-1] < mine[0]
+    np.testing.assert_allclose(mine, its, rtol=0.01)
 
 
 def test_tables_begin_as_in_word2vec():

@@ -48,6 +48,7 @@ _FORGED = {
     "rule": ["sgd", "adagrad", "rowwise_adagrad", "adam", "none", "", 3, None],
     "with_gradients": [True, False, 2, "yes"],
     "of_nodes": [True, False, -1],
+    "pinned": [True, False, "no"],
     "stochastic_rounding": [True, False, None],
 }
 
@@ -286,7 +287,9 @@ def _problem(call, result, is_valid):
         if name in ("classes", "best_class") or call.op == "sample":
             groups = call.arguments["group_offsets"][0].size - 1
             roots = [np.size(a) for a in call.arguments["root_groups"]] or [1]
-            classes = len(call.arguments["weights"][0]) - groups + roots[0]
+            rows = len(call.arguments["weights"][0])
+            rows *= 1 + call.attributes["pinned"]
+            classes = rows - groups + roots[0]
             # A draw from probabilities that are NaN is -1.
             is_draw_of_nan = call.op == "sample" and not is_valid
             least = -1 if is_draw_of_nan or may_be_none else 0

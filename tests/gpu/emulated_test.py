@@ -104,6 +104,10 @@ def test_train_step_of_forests(rule, name, dtype):
     gpu_step_cases.check_train_step(EMULATED, rule, name, (17, 3), dtype, True)
 
 
+def test_pinned_trees_are_refused():
+    gpu_cases.check_pinned_trees_are_refused(EMULATED)
+
+
 def test_a_step_keeps_what_was_read():
     gpu_step_cases.check_a_step_keeps_what_was_read(EMULATED)
 

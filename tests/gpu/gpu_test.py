@@ -118,6 +118,10 @@ def test_train_step_in_a_function():
     )
 
 
+def test_pinned_trees_are_refused():
+    gpu_cases.check_pinned_trees_are_refused(GPU)
+
+
 def test_a_step_keeps_what_was_read():
     gpu_step_cases.check_a_step_keeps_what_was_read(GPU)
 

@@ -69,6 +69,21 @@ def test_loss_and_gradient(name, as_tensors):
     assert found == pytest.approx(product, abs=1)
 
 
+def test_a_pinned_tree_has_half_the_products():
+    binary = tf_hsm.Tree.balanced(37, 2)
+    counts = []
+    for tree in (binary, binary.pin()):
+        weights = tf.Variable(tf.zeros([tree.num_weight_rows, WIDTH]))
+
+        def losses(labels, inputs, weights=weights, tree=tree):
+            return tf_hsm.hierarchical_softmax_loss(
+                weights, None, labels, inputs, tree
+            )
+
+        counts.append(count(losses, LABELS, INPUTS))
+    assert counts[0] == pytest.approx(2 * counts[1], abs=2)
+
+
 def test_steps_in_place():
     tree = trees.CATALOGUE["random"]()
     weights, biases = variables(tree)

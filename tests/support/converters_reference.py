@@ -118,11 +118,11 @@ def fasttext_bytes(
     return b"".join(parts)
 
 
-def convert(tmp_path, data):
+def convert(tmp_path, data, **options):
     """Converts the bytes of a file of fastText."""
     path = tmp_path / "model.bin"
     path.write_bytes(data)
-    return converters.from_fasttext(path)
+    return converters.from_fasttext(path, **options)
 
 
 def check_fasttext(model, outputs, counts, inputs, probs):
@@ -185,6 +185,8 @@ def table_scores(converted, num_words):
     A score is log p of each of the two words with the other one as input.
     """
     weights = converted.weights.astype(np.float64)
+    if converted.tree.pinned:
+        weights = np.insert(weights, np.arange(1, 1 + len(weights)), 0, 0)
     logits = converted.inputs[:num_words].astype(np.float64) @ weights.T
     ours = []
     for c in range(num_words):
@@ -196,9 +198,9 @@ def table_scores(converted, num_words):
     return np.array(ours) + np.array(ours).T
 
 
-def check_gensim(model, scores):
+def check_gensim(model, scores, **options):
     """Compares with the scores of all pairs of the first words."""
-    converted = converters.from_gensim(model)
+    converted = converters.from_gensim(model, **options)
     assert converted.names == list(model.wv.index_to_key)
     np.testing.assert_array_equal(converted.inputs, model.wv.vectors)
     np.testing.assert_allclose(

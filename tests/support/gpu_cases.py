@@ -385,3 +385,32 @@ def assert_close(actual, expected, bound, what):
     # Written so that a NaN fails too.
     bad = ~(error <= bound)
     assert not bad.any(), f"{what}: {bad.sum()} of {bad.size}, {error.max()}"
+
+
+def check_pinned_trees_are_refused(place):
+    """By every op on a tree, with what to do."""
+    tree = tf_hsm.Tree.balanced(6, 2).pin()
+    labels, inputs = np.array([1, 5]), np.ones([2, 3], np.float32)
+    with tf.device(place.device):
+        weights = tf.Variable(tf.zeros([tree.num_weight_rows, 3]))
+    optimizer = tf_hsm.optimizers.SGD()
+    optimizer.build([weights])
+    downward = weights, None, inputs, tree
+    for function in (
+        lambda: tf_hsm.hierarchical_softmax_loss(
+            weights, None, labels, inputs, tree
+        ),
+        lambda: tf_hsm.hierarchical_softmax_train_step(
+            weights, None, labels, inputs, tree, optimizer
+        ),
+        lambda: tf_hsm.hierarchical_softmax_log_probs(*downward),
+        lambda: tf_hsm.hierarchical_softmax_log_prob(
+            weights, None, labels[:, None], inputs, tree
+        ),
+        lambda: tf_hsm.hierarchical_softmax_top_k(*downward, 2),
+        lambda: tf_hsm.hierarchical_softmax_sample(*downward, 2, seed=1),
+    ):
+        with pytest.raises(
+            tf.errors.UnimplementedError, match=r"pinned.*tree\.expand\(\)"
+        ):
+            place.run(function)

@@ -74,8 +74,9 @@ _TREES = {
     "huffman_31": lambda: tf_hsm.Tree.huffman(2.0 ** np.arange(31)),
     "single": lambda: tf_hsm.Tree.two_level(1),
     "flat_70": lambda: tf_hsm.Tree.balanced(70, 70),
+    "pinned_40": lambda: tf_hsm.Tree.huffman(range(1, 41)).pin(),
     "wide_2100": lambda: tf_hsm.Tree.balanced(2100, [35, 60]),
-    # Not of label trees.
+    # Not of label trees, as are the pinned ones.
     "forest_33": lambda: _below_top(tf_hsm.Tree.huffman(range(1, 49), 3)),
     "forest_of_leaves": lambda: _below_top(tf_hsm.Tree.two_level(30)),
 }
@@ -159,7 +160,11 @@ def valid_call(
 
     dtype = pick(dtype, DTYPES)
     has_label_sets = op.startswith("label_tree")
-    trees = [t for t in _TREES if not (has_label_sets and "forest" in t)]
+    trees = [
+        name
+        for name in _TREES
+        if not (has_label_sets and name.startswith(("forest", "pinned")))
+    ]
     tree, arrays = _tree(pick(tree, trees, 2))
     batch, width = pick(batch, _BATCHES), pick(width, _WIDTHS, 2)
     accumulator = _accumulator(dtype)
@@ -174,8 +179,11 @@ def valid_call(
     if op == "sparse_update":
         _add_sparse_update(call, rng, dtype, width)
         return call
-    add(weights=[normal(tree.num_rows, width)])
-    add(biases=[normal(tree.num_rows)] if rng.integers(4) else [])
+    rows = tree.num_weight_rows
+    add(weights=[normal(rows, width)])
+    add(biases=[normal(rows)] if rng.integers(4) else [])
+    if not has_label_sets:
+        call.attributes["pinned"] = tree.pinned
     inputs = [normal(*batch, width, of=pick(None, DTYPES))]
     if op in INFERENCE:
         add(inputs=inputs, **_each(arrays["below"]))
@@ -258,7 +266,7 @@ def _add_inference(call, rng, tree, arrays, batch, accumulator):
             grads=[normal(*batch, size, of=accumulator)],
         )
     elif op == "top_k":
-        call.attributes["has_sigmoids"] = bool(rng.integers(2))
+        call.attributes["has_sigmoids"] = _has_sigmoids(rng, tree)
         add(
             k=scalar(up_to(min(tree.num_classes, 50))),
             beam_width=scalar(up_to(4) - 1),
@@ -279,8 +287,13 @@ def _add_inference(call, rng, tree, arrays, batch, accumulator):
         least = -len(call.arguments["root_log_probs"])
         of_rows, size = _label_kind(rng, tree)
         classes = rng.integers(least, size, size=shape).astype(integer)
-        call.attributes["has_sigmoids"] = bool(rng.integers(2))
+        call.attributes["has_sigmoids"] = _has_sigmoids(rng, tree)
         add(**_each(arrays["paths" + of_rows]), classes=[classes])
+
+
+def _has_sigmoids(rng, tree):
+    """Of a label tree, which cannot be pinned."""
+    return bool(rng.integers(2)) and not tree.pinned
 
 
 def _label_kind(rng, tree):

@@ -8,6 +8,7 @@ the mean of several) and w_r the rows of the tree:
     dh   = sum of (softmax(w h)_r - [r is on the path]) w_r
     du   = dh, or dh / n where u is one of n words of a window
 
+Of a pinned tree w_r is zero for the second row of a group, and stays so.
 A batch adds up the gradients of its examples, all with the tables before it.
 """
 
@@ -21,7 +22,7 @@ class Reference:
 
     Attributes:
         vectors: `[N, width]`.
-        weights: `[rows, width]`.
+        weights: `[rows, width]`; of a pinned tree, those of the first rows.
     """
 
     def __init__(self, tree, vectors, weights, optimizer):
@@ -52,14 +53,17 @@ class Reference:
             dh, loss = np.zeros_like(h), 0.0
             for row in self._tree.path(label):
                 rows = self._siblings(row)
-                z = self.weights[rows] @ h
+                own = rows[:1] // 2 if self._tree.pinned else rows
+                w = np.zeros([rows.size, h.size])
+                w[: own.size] = self.weights[own]
+                z = w @ h
                 p = np.exp(z - z.max())
                 p /= p.sum()
                 on_path = rows == row
                 loss -= np.log(p[on_path][0])
                 dz = p - on_path
-                dh += dz @ self.weights[rows]
-                gradients["weights"][rows] += np.outer(dz, h)
+                dh += dz @ w
+                gradients["weights"][own] += np.outer(dz[: own.size], h)
             np.add.at(gradients["vectors"], window, dh / len(window))
             losses.append(loss)
         for name, gradient in gradients.items():

@@ -218,7 +218,7 @@ def test_builders_are_class_methods():
     assert Tree.balanced.__name__ == "balanced"
     assert Tree.balanced.__doc__.startswith("A tree whose leaves")
     parameters = inspect.signature(Tree.balanced).parameters
-    assert list(parameters) == ["num_classes", "branching"]
+    assert list(parameters) == ["num_classes", "branching", "pinned"]
     assert str(inspect.signature(Tree.from_parents)) == (
         "(parents, classes=None, names=None)"
     )

@@ -80,7 +80,7 @@ def _compare(flags, options):
         with _progress(f"counting {text}"):
             cost = _cost(tree, options)
             masses = row_masses(tree._arrays, tree._levels, options.counts)
-        parameters = 4 * tree.num_rows * (options.width + 1)
+        parameters = 4 * tree.num_weight_rows * (options.width + 1)
         table.append(
             [
                 text,

@@ -16,8 +16,10 @@ class ConvertedModel:
     inputs `[..., D]`.
 
     Attributes:
-      tree: a binary `tf_hsm.Tree` over the N output words or labels.
-      weights: `[R, D]`, of the two rows of a group one is zero.
+      tree: a binary `tf_hsm.Tree` over the N output words or labels, pinned
+        unless it was asked not to be, or N is 1.
+      weights: `[G, D]`, the model's own vectors, to the bit; of a tree that is
+        not pinned `[R, D]`, where of the two rows of a group one is zero.
       names: the N output words or labels, in class order.
       inputs: `[V, D]`, the vectors of the input words.
       input_names: the V input words.

@@ -24,7 +24,7 @@ class FastTextModel(ConvertedModel):
     line_vector: _fasttext_inputs.LineVectors | None = None
 
 
-def from_fasttext(path) -> FastTextModel:
+def from_fasttext(path, pinned=True) -> FastTextModel:
     """Converts a .bin file that fastText wrote with the loss hs.
 
     The classes are the labels of a supervised model, and the words of a
@@ -38,6 +38,7 @@ def from_fasttext(path) -> FastTextModel:
 
     Args:
       path: the file; fastText itself does not have to be installed.
+      pinned: whether the tree is, as that of fastText; see `tf_hsm.Tree.pin`.
 
     Returns:
       A `FastTextModel`. Names that are not UTF-8 are decoded with the error
@@ -54,7 +55,7 @@ def from_fasttext(path) -> FastTextModel:
     outputs = contents.labels if supervised else contents.words
     children = _merge(outputs.counts)
     tree, weights = _binary_tree.to_tree(
-        children, len(children) - 1, contents.outputs, side=1
+        children, len(children) - 1, contents.outputs, side=1, pinned=pinned
     )
     return FastTextModel(
         tree,

@@ -6,7 +6,7 @@ from tf_hsm.converters import _binary_tree
 from tf_hsm.converters._converted_model import ConvertedModel
 
 
-def from_gensim(model) -> ConvertedModel:
+def from_gensim(model, pinned=True) -> ConvertedModel:
     """Converts a gensim model that was trained with `hs=1`.
 
     The class of a word is its index in `model.wv`, and `inputs` are the word
@@ -19,6 +19,7 @@ def from_gensim(model) -> ConvertedModel:
 
     Args:
       model: a `Word2Vec`, `FastText` or `Doc2Vec` of gensim 4.
+      pinned: whether the tree is, as that of gensim; see `tf_hsm.Tree.pin`.
 
     Returns:
       A `ConvertedModel` with copies of the arrays.
@@ -45,7 +46,9 @@ def from_gensim(model) -> ConvertedModel:
         children, root = np.empty([0, 2], np.int64), 0
     else:
         children, root = _children(names, *_paths(words, names))
-    tree, weights = _binary_tree.to_tree(children, root, vectors, side=0)
+    tree, weights = _binary_tree.to_tree(
+        children, root, vectors, side=0, pinned=pinned
+    )
     return ConvertedModel(tree, weights, names, inputs, names)
 
 

@@ -59,7 +59,7 @@ def to_torch(layer):
             "PyTorch's classes are numbered by falling frequency; those of "
             f"{layer.name} are not"
         )
-    if any(tree.num_groups > 1 for tree in clusters.tail_trees):
+    if any(t.num_groups > 1 or t.pinned for t in clusters.tail_trees):
         raise ValueError("PyTorch's tails are flat; one here is a tree")
     if any(bias is not None for bias in layer.tail_biases):
         raise ValueError(

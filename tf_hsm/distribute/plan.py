@@ -16,6 +16,7 @@ from tf_hsm.distribute.simulation import Simulation
 from tf_hsm.distribute.step import Step
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import TreeArrays
+from tf_hsm.tree.check import check_not_pinned
 from tf_hsm.tree.forest import Forest
 from tf_hsm.tree.immutable import Immutable
 
@@ -51,6 +52,7 @@ class Plan(Immutable):
             raise TypeError(
                 f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
             )
+        check_not_pinned(tree, "a plan")
         own = self.__dict__
         own["tree"] = tree
         own["devices"] = check_devices(devices)

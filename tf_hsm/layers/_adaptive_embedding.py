@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from tf_hsm.layers._head_layer import prior_initializer
-from tf_hsm.layers._initial_values import by_blocks
+from tf_hsm.layers._initial_values import by_blocks, of_pairs
 from tf_hsm.layers._own_optimizer import without_gradient
 from tf_hsm.ops.in_place_step import rule_of
 from tf_hsm.ops.rows_step import gather_to_step
@@ -169,10 +169,13 @@ class AdaptiveEmbedding:
     def _add_rows(self, name, tree, width, use_bias, counts):
         # Without autocast: a cast would copy all classes' weights.
         options = {"trainable": self.optimizer is None, "autocast": False}
+        initializer = fresh(self.kernel_initializer)
+        if tree.pinned:
+            initializer = of_pairs(initializer, tree.num_groups, width)
         kernel = self.add_weight(
             name=f"{name}_kernel",
-            shape=(tree.num_rows, width),
-            initializer=by_blocks(fresh(self.kernel_initializer)),
+            shape=(tree.num_weight_rows, width),
+            initializer=by_blocks(initializer),
             constraint=self.kernel_constraint,
             **options,
         )
@@ -180,7 +183,7 @@ class AdaptiveEmbedding:
         if use_bias:
             bias = self.add_weight(
                 name=f"{name}_bias",
-                shape=(tree.num_rows,),
+                shape=(tree.num_weight_rows,),
                 initializer=prior_initializer(
                     None if counts is None else tree.log_prior(counts),
                     fresh(self.bias_initializer),

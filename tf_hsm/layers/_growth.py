@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tf_hsm.runtime import kept_rows, row_parts
 from tf_hsm.tree import Tree
+from tf_hsm.tree.check import check_not_pinned
 
 
 class HeadGrowth:
@@ -36,6 +37,10 @@ class HeadGrowth:
         >>> tree = head.tree.grow(["new", "words"])
         >>> head = head.grow(tree)
 
+        A layer with a pinned tree grows to one that is not: `head.grow(
+        head.tree.expand())` has the same probabilities. The rows that had no
+        weights begin with zeros, and their slots anew.
+
         Args:
           tree: from `Tree.grow` or `Tree.rebalance`, or any other whose first
             classes are those of the layer.
@@ -45,11 +50,13 @@ class HeadGrowth:
         Raises:
           TypeError: `tree` is not a `tf_hsm.Tree`.
           ValueError: the layer is not built, or on several devices; the tree
-            has not its classes; or the counts are not one for each class.
+            is pinned, or has not its classes; or the counts are not one for
+            each class.
         """
         self._check_grows(tree)
         rows = tree.map_rows(self.tree)
         start = _StartValues(tree, rows, self, counts)
+        rows = self.kept_weights(rows)
         layer = type(self).from_config(
             {
                 **self.get_config(),
@@ -71,11 +78,25 @@ class HeadGrowth:
         variables = (self.kernel, self.bias)
         return {id(v): rows for v in variables if v is not None}
 
+    def kept_weights(self, rows):
+        """Returns the row of the weights for each row of the layer's tree.
+
+        Args:
+          rows: `[n]`, rows of the tree, or -1 for none.
+
+        Returns:
+          `[n]`, with -1 for those that a pinned tree has no weights for, too.
+        """
+        if not self.tree.pinned:
+            return rows
+        return np.where((rows >= 0) & (rows % 2 == 0), rows // 2, -1)
+
     def _check_grows(self, tree):
         if not isinstance(tree, Tree):
             raise TypeError(
                 f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
             )
+        check_not_pinned(tree, "a head that grows")
         self.check_built()
         if self.plan is not None:
             raise ValueError(
@@ -98,7 +119,10 @@ class _StartValues:
     def __init__(self, tree, rows, head, counts):
         if counts is None:
             counts = np.ones(tree.num_classes)
+        self._head = head
         self._groups = tree.row_groups
+        # Of a pinned tree, rows that go on without weights.
+        self._is_kept = rows >= 0
         self._shares = tree.log_prior(counts)
         has_new = np.zeros(tree.num_groups, bool)
         has_new[self._groups[rows < 0]] = True
@@ -116,13 +140,13 @@ class _StartValues:
         self._places[groups] = np.arange(groups.size)
         biases = np.zeros(kept.size)
         if head.bias is not None:
-            biases = _gather(head.bias, rows[kept])
+            biases = self._gather(head.bias, rows[kept])
         totals = _log_sums(biases, firsts)
         self._shifts[groups] = totals - _log_sums(self._shares[kept], firsts)
         places = self._places[self._groups[kept]]
         weights = np.exp(biases - totals[places])
         for block in row_parts.blocks(kept.size, self._means.shape[1]):
-            values = _gather(head.kernel, rows[kept[block]])
+            values = self._gather(head.kernel, rows[kept[block]])
             values *= weights[block, None]
             begins = np.flatnonzero(np.diff(places[block], prepend=-1))
             sums = np.add.reduceat(values, begins)
@@ -130,16 +154,22 @@ class _StartValues:
 
     def kernel(self, rows):
         """The weights `[n, width]` of new rows of the tree `[n]`."""
-        return self._means[self._places[self._groups[rows]]]
+        values = self._means[self._places[self._groups[rows]]]
+        values[self._is_kept[rows]] = 0
+        return values
 
     def bias(self, rows):
         """Their biases `[n]`."""
-        return self._shares[rows] + self._shifts[self._groups[rows]]
+        values = self._shares[rows] + self._shifts[self._groups[rows]]
+        values[self._is_kept[rows]] = 0
+        return values
 
-
-def _gather(variable, rows):
-    values = tf.gather(variable.value, rows).numpy()
-    return values.astype(np.float64)
+    def _gather(self, variable, rows):
+        rows = self._head.kept_weights(rows)
+        values = tf.gather(variable.value, np.maximum(rows, 0)).numpy()
+        values = values.astype(np.float64)
+        values[rows < 0] = 0
+        return values
 
 
 def _log_sums(values, firsts):

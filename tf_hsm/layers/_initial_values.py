@@ -59,6 +59,31 @@ def by_blocks(initializer):
     return fill
 
 
+def of_pairs(initializer, rows, width):
+    """An initializer for the differences of the pairs of `[2 rows, width]`.
+
+    These are the weights of a pinned tree. A difference of two independent
+    numbers has sqrt(2) times their standard deviation, and so have these, about
+    the same mean. An initializer that is not random is taken as it is.
+    """
+    if not isinstance(initializer, _INDEPENDENT):
+        return initializer
+    if isinstance(initializer, keras.initializers.VarianceScaling):
+        single = of_part(initializer, rows, width, 2 * rows, 0)
+        return keras.initializers.VarianceScaling(
+            2 * single.scale, single.mode, single.distribution, single.seed
+        )
+    config = initializer.get_config()
+    if isinstance(initializer, keras.initializers.RandomUniform):
+        low, high = config["minval"], config["maxval"]
+        reach = (high - low) / 2 * math.sqrt(2)
+        middle = (high + low) / 2
+        config |= {"minval": middle - reach, "maxval": middle + reach}
+    else:
+        config["stddev"] *= math.sqrt(2)
+    return type(initializer).from_config(config)
+
+
 def of_part(initializer, rows, width, total_rows, number):
     """An initializer for `[rows, width]` of `[total_rows, width]`.
 

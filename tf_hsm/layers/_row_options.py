@@ -122,7 +122,8 @@ class RowOptions:
 def touched_rows(tree, labels, near=None, nodes=False):
     """Returns the rows of all groups on the paths of labels `[B]`.
 
-    They are unique and ascend; the cost is that of the paths. The tree's arrays
+    They are unique and ascend; the cost is that of the paths. Of a pinned tree
+    they are those of the weights, which are the groups. The tree's arrays
     are on the machine that has the variable `near`. Labels are classes; or,
     with `nodes`, rows.
     """
@@ -146,6 +147,8 @@ def touched_rows(tree, labels, near=None, nodes=False):
         [tf.TensorShape([]), tf.TensorShape([None]), None],
     )
     groups = tf.sort(tf.unique(groups.concat()).y)
+    if tree.pinned:
+        return groups
     return tf.ragged.range(
         tf.gather(tensors.group_offsets, groups),
         tf.gather(tensors.group_offsets, groups + 1),

@@ -1,7 +1,7 @@
 """The variables of a head: all rows in one, or a part on each device."""
 
 from tf_hsm.layers._head_layer import prior_initializer
-from tf_hsm.layers._initial_values import by_blocks, of_part
+from tf_hsm.layers._initial_values import by_blocks, of_pairs, of_part
 from tf_hsm.runtime import row_parts
 
 
@@ -22,8 +22,16 @@ class RowVariables:
         self._prior = prior
 
     def whole(self):
-        """Returns weights `[R, D]`, and biases `[R]` or None."""
-        return self._add("", self._layer.kernel_initializer, slice(None))
+        """Returns weights `[R, D]`, and biases `[R]` or None.
+
+        Of a pinned tree they are `[G, D]` and `[G]`, and begin as differences
+        of two rows do.
+        """
+        tree = self._layer.tree
+        initializer = self._layer.kernel_initializer
+        if tree.pinned:
+            initializer = of_pairs(initializer, tree.num_groups, self._width)
+        return self._add("", initializer, tree.num_weight_rows, slice(None))
 
     def part(self, number, rows, device=None):
         """Returns those of some rows of the tree, `[n]`, on a device.
@@ -39,7 +47,7 @@ class RowVariables:
             number,
         )
         with row_parts.on(device):
-            pair = self._add(f"part_{number}_", initializer, rows)
+            pair = self._add(f"part_{number}_", initializer, rows.size, rows)
         for name, variable in zip(("kernel", "bias"), pair, strict=True):
             if variable is not None:
                 row_parts.mark(
@@ -53,11 +61,10 @@ class RowVariables:
                 row_parts.place(variable, device)
         return pair
 
-    def _add(self, prefix, initializer, rows):
+    def _add(self, prefix, initializer, num_rows, rows):
         layer = self._layer
         # Without autocast: a cast would copy all classes' weights.
         options = {"trainable": layer.optimizer is None, "autocast": False}
-        num_rows = layer.tree.row_groups[rows].size
         kernel = layer.add_weight(
             name=f"{prefix}kernel",
             shape=(num_rows, self._width),

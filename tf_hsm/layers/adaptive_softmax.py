@@ -93,7 +93,8 @@ class AdaptiveSoftmax(
         Zipf's law.
       tail: "flat" if a tail is one group; "two_level", or the branching of a
         balanced tree; or a list with one of these, or a `tf_hsm.Tree`, for each
-        tail, whose classes are those of the tail by falling frequency.
+        tail, whose classes are those of the tail by falling frequency. It may
+        be pinned, but not where the layer embeds.
       use_bias: whether each row has a bias; "head": only the shortlist's rows.
       ignore_class: a label whose loss is 0 and does not count, or None.
       width: that of the inputs, which the layer must be told of to embed; else
@@ -370,3 +371,10 @@ class AdaptiveSoftmax(
         )
         # Python integers, which JSON can hold.
         self.cutoffs = list(self.clusters.cutoffs)
+        pinned = [tree.pinned for tree in self.clusters.tail_trees]
+        if self.width is not None and any(pinned):
+            raise ValueError(
+                f"the tree of tail {pinned.index(True)} is pinned, and every "
+                "other class has no row to embed; call expand() of the tree, "
+                "or leave out width"
+            )

@@ -71,7 +71,8 @@ class HierarchicalSoftmax(
     ...     tree, optimizer=tf_hsm.optimizers.RowwiseAdagrad(0.1))
 
     Args:
-      tree: a `tf_hsm.Tree`.
+      tree: a `tf_hsm.Tree`. Of a pinned one (`Tree.pin`) the layer has one row
+        for each group.
       use_bias: whether each row has a bias.
       ignore_class: a label whose loss is 0 and does not count, or None.
       optimizer: None; or one that `tf_hsm.optimizers` says can step in place,
@@ -80,7 +81,10 @@ class HierarchicalSoftmax(
       stochastic_rounding: with `optimizer`, whether bfloat16 weights are
         rounded at random such that the mean is kept; None: yes.
       seed: of stochastic_rounding, an integer.
-      kernel_initializer: for the kernel, `[rows, width]`.
+      kernel_initializer: for the kernel, `[rows, width]`. A row of a pinned
+        tree stands for the difference of two: random numbers of Keras'
+        initializers then have sqrt(2) times the standard deviation that they
+        have in a kernel of all rows.
       bias_initializer: for the bias, `[rows]`.
       counts: `[N]`, how often each class occurs; None: not known. The biases
         then begin at `tree.log_prior(counts)` instead, from where the first
@@ -111,9 +115,9 @@ class HierarchicalSoftmax(
         batch touches: see `tf_hsm.layers`. Not possible with an `optimizer`.
 
     Attributes:
-      kernel: the weights, `[tree.num_rows, width]`; with a plan, those of its
-        top, `[plan.top.num_rows, width]`.
-      bias: `[tree.num_rows]`, or None; with a plan, likewise.
+      kernel: the weights, `[tree.num_weight_rows, width]`; with a plan, those
+        of its top, `[plan.top.num_rows, width]`.
+      bias: `[tree.num_weight_rows]`, or None; with a plan, likewise.
       shard_kernels: the weights on each device of the plan, or None where it
         has no subtree; empty without a plan.
       shard_biases: likewise.

@@ -19,6 +19,7 @@ from tf_hsm.ops.label_tree import (
 )
 from tf_hsm.runtime import label_sets
 from tf_hsm.tree import Tree
+from tf_hsm.tree.check import check_not_pinned
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -69,9 +70,9 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
       TypeError: `tree` is not a `tf_hsm.Tree`, `counts` no
         `tf_hsm.LabelCounts`, `ignore_class` no integer, or `optimizer` not of
         `tf_hsm.optimizers`.
-      ValueError: `optimizer` does what is not possible in place, or there is a
-        regularizer or a constraint beside it; or `counts` are of another tree,
-        or there are no biases for them.
+      ValueError: `tree` is pinned; `optimizer` does what is not possible in
+        place, or there is a regularizer or a constraint beside it; or `counts`
+        are of another tree, or there are no biases for them.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
             raise TypeError(
                 f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
             )
+        check_not_pinned(tree, "a label tree")
         self.tree = tree
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)

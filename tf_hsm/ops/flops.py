@@ -51,7 +51,10 @@ def _of_paths(operation, labels):
 
 
 def _mean_rows(operation):
-    """Rows of the groups on the path to a class, in the mean over classes."""
+    """Rows of weights on the path to a class, in the mean over classes.
+
+    Those of the groups on the path; of a pinned tree half of them have weights.
+    """
     fanouts = np.diff(_value(operation, "group_offsets"))
     parents = _value(operation, "group_parents")
     row_groups = _value(operation, "row_groups")
@@ -62,7 +65,8 @@ def _mean_rows(operation):
         total += fanouts[groups].sum()
         rows = parents[groups]
         rows = rows[rows >= 0]
-    return total / num_classes
+    num_weights, _ = _weights_shape(operation)
+    return total / num_classes * (num_weights / fanouts.sum())
 
 
 def _weights_shape(operation):

@@ -78,7 +78,7 @@ class InPlaceStep:
             weight_slots=self.slots("weights", self.weights),
             bias_slots=self.slots("biases", self.biases),
             ignore_classes=arguments.ignored_labels(self.ignore_class),
-            **self._label_smoothing(),
+            **self._softmax_options(),
             rule=rule.name,
             stochastic_rounding=is_rounding,
         )
@@ -116,10 +116,11 @@ class InPlaceStep:
             steps = private_tensorflow.variable_of(self.optimizer.iterations)
             steps.assign_add(1)
 
-    def _label_smoothing(self):
-        """The op's argument; none where there is none, as of label trees."""
+    def _softmax_options(self):
+        """The op's arguments that those on label trees do not have."""
         share = arguments.share("label_smoothing", self.label_smoothing)
-        return {"label_smoothing": share} if share else {}
+        options = {"label_smoothing": share, "pinned": self.tree.pinned}
+        return {name: value for name, value in options.items() if value}
 
     def _is_rounding_at_random(self):
         if self.stochastic_rounding is None:

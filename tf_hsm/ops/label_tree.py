@@ -56,9 +56,10 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
         shape or a label does not fit; the message names the argument, the
         position, the value and the legal range.
       tf.errors.UnimplementedError: a GPU holds the weights.
+      ValueError: the tree is pinned.
     """
     inputs = tf.convert_to_tensor(inputs)
-    with cpu_only(weights, "a label tree"):
+    with _place(weights, tree):
         return call.forward(
             "tf_hsm_label_tree_loss",
             weights,
@@ -108,8 +109,8 @@ def label_tree_train_step(
         shape or a label does not fit; nothing is updated then.
       tf.errors.UnimplementedError: a GPU holds the weights.
       TypeError: weights or biases are no variables.
-      ValueError: the optimizer does what is not possible in place, or there are
-        several replicas.
+      ValueError: the tree is pinned, the optimizer does what is not possible
+        in place, or there are several replicas.
     """
     inputs = tf.convert_to_tensor(inputs)
     step = _LabelTreeStep(
@@ -123,7 +124,7 @@ def label_tree_train_step(
         stochastic_rounding=stochastic_rounding,
         seed=seed,
     )
-    with cpu_only(weights, "a label tree"):
+    with _place(weights, tree):
         losses = step.losses(inputs, "tf_hsm_label_tree_train_step")
     step.count(losses)
     return losses
@@ -156,6 +157,7 @@ def label_tree_top_k(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
         out of range, or a shape does not fit; the message names the argument.
       tf.errors.UnimplementedError: a GPU holds the weights.
+      ValueError: the tree is pinned.
     """
     bounds = None
     if threshold is not None:
@@ -167,7 +169,7 @@ def label_tree_top_k(
             "threshold = {} must not be NaN",
         )
         bounds = tf.broadcast_to(tf.math.log(threshold), tf.shape(inputs)[:-1])
-    with cpu_only(weights, "a label tree"):
+    with _place(weights, tree):
         found = call.downward(
             "tf_hsm_top_k",
             weights,
@@ -204,8 +206,9 @@ def label_tree_log_prob(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit.
       tf.errors.UnimplementedError: a GPU holds the weights.
+      ValueError: the tree is pinned.
     """
-    with cpu_only(weights, "a label tree"):
+    with _place(weights, tree):
         return call.downward(
             "tf_hsm_class_log_probs",
             weights,
@@ -217,6 +220,16 @@ def label_tree_log_prob(
             classes=arguments.integers(classes, "classes"),
             has_sigmoids=True,
         )
+
+
+def _place(weights, tree):
+    """A scope for the ops, which are those of trees that are not pinned."""
+    if tree.pinned:
+        raise ValueError(
+            "tree is pinned, but each row of a label tree has a sigmoid and "
+            "weights of its own; call tree.expand()"
+        )
+    return cpu_only(weights, "a label tree")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,7 @@ def hierarchical_softmax_log_probs(
     has one. A variable is never copied, as in `hierarchical_softmax_loss`.
 
     Args:
-      weights: `[rows, width]`, rows as in `tree.num_rows`: a tensor, a
+      weights: `[rows, width]`, rows as in `tree.num_weight_rows`: a tensor, a
         `tf.Variable` or a Keras variable; float32, bfloat16, float16 or
         float64.
       biases: `[rows]` of the same type, or None.
@@ -202,6 +202,7 @@ def _log_probs_gradient(op, grads, *unused_grads):
         group_log_probs=op.outputs[1],
         grads=grads,
         of_nodes=op.get_attr("of_nodes"),
+        pinned=op.get_attr("pinned"),
     )
     logit_grads = gradients.first_order_only(logit_grads)
     width = tf.shape(inputs)[-1]

@@ -1,11 +1,9 @@
 """The hierarchical softmax loss and its gradient."""
 
-import contextlib
-
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
-from tf_hsm.runtime.devices import cpu_only
+from tf_hsm.runtime.devices import cpu_only, of_tree
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest, Tree
 
@@ -37,9 +35,11 @@ def hierarchical_softmax_loss(
     gradient (large batches read the weights again for it).
 
     Args:
-      weights: `[rows, width]`, rows as in `tree.num_rows`: a tensor, a
+      weights: `[rows, width]`, rows as in `tree.num_weight_rows`: a tensor, a
         `tf.Variable` or a Keras variable; float32, bfloat16, float16 or
-        float64. Sums are made in float32, for float64 in float64.
+        float64. Sums are made in float32, for float64 in float64. Of a pinned
+        tree (`tf_hsm.Tree.pin`) these are one for each group, that of its first
+        row: the second row has z_r = 0.
       biases: `[rows]` of the same type, or None.
       labels: `[...]`, int32 or int64, each in `[0, tree.num_classes)`.
       inputs: `[..., width]`, any of the float types.
@@ -67,10 +67,10 @@ def hierarchical_softmax_loss(
         shape or a label does not fit; the message names the argument, the
         position, the value and the legal range.
       tf.errors.UnimplementedError: a GPU holds the weights, and there is
-        `label_smoothing`, or `nodes` is set.
+        `label_smoothing`, `nodes` is set, or the tree is pinned.
       ValueError: `label_smoothing` is not in `[0, 1]`.
     """
-    place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
+    place = cpu_only(weights, "nodes") if nodes else of_tree(tree, weights)
     with place:
         return call.forward(
             "tf_hsm_loss",
@@ -82,15 +82,28 @@ def hierarchical_softmax_loss(
             ignore_classes=arguments.ignored_labels(ignore_class),
             label_smoothing=arguments.share("label_smoothing", label_smoothing),
             with_gradients=private_tensorflow.is_recording(),
+            pinned=tree.pinned,
         ).loss
 
 
 @tf.RegisterGradient("TfHsmLoss")
 @tf.RegisterGradient("ResourceTfHsmLoss")
+@gradients.on_forward_device
+def _loss_gradient(op, loss_grads, *unused_grads):
+    # The array, of known shape wherever it is, that has a number for each row
+    # of the weights.
+    array = "group_parents" if op.get_attr("pinned") else "row_groups"
+    return _gradient(op, loss_grads, array)
+
+
 @tf.RegisterGradient("TfHsmLabelTreeLoss")
 @tf.RegisterGradient("ResourceTfHsmLabelTreeLoss")
 @gradients.on_forward_device
-def _loss_gradient(op, loss_grads, *unused_grads):
+def _label_tree_loss_gradient(op, loss_grads, *unused_grads):
+    return _gradient(op, loss_grads, "row_groups")
+
+
+def _gradient(op, loss_grads, array):
     """The gradients of weights, biases and inputs."""
     _, input_grads, state = op.outputs
     given = gradients.inputs_of(op)
@@ -105,8 +118,7 @@ def _loss_gradient(op, loss_grads, *unused_grads):
     rows, weight_grads, bias_grads = gradients.some_rows(
         rows, weight_grads, bias_grads
     )
-    # Of known shape, wherever the array is.
-    count = tf.constant(given["row_groups"].shape.as_list(), tf.int64)
+    count = tf.constant(given[array].shape.as_list(), tf.int64)
     inputs = given["inputs"]
     width = tf.shape(inputs, out_type=tf.int64)[-1:]
     return gradients.in_order(

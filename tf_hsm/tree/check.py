@@ -33,6 +33,39 @@ def check_forest(group_offsets, group_parents, class_rows):
     _check(group_offsets, group_parents, class_rows, roots)
 
 
+def check_binary(group_offsets):
+    """Checks that every group has two rows, as those of a pinned tree do.
+
+    Args:
+      group_offsets: `[G + 1]` int64, of a right tree.
+
+    Raises:
+      ValueError: names the first group that has not.
+    """
+    fanouts = np.diff(group_offsets)
+    _refuse(
+        fanouts != 2,
+        lambda g: (
+            f"group {g} has {fanouts[g]} rows; every group of a pinned tree "
+            "has two, of which the second one's logit is 0"
+        ),
+    )
+
+
+def check_not_pinned(tree, what):
+    """Raises a ValueError if a `Tree` is pinned, for what has no such trees.
+
+    Args:
+      tree: the tree.
+      what: that has weights for each row, for the message.
+    """
+    if tree.pinned:
+        raise ValueError(
+            f"tree is pinned, but {what} has weights for each of its rows; "
+            "call tree.expand()"
+        )
+
+
 def _check(group_offsets, group_parents, class_rows, roots):
     num_groups, num_classes = group_parents.size, class_rows.size
     if not num_groups or not num_classes:

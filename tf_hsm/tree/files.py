@@ -18,6 +18,8 @@ _FORMAT = "tf_hsm.Tree"
 _VERSION = 1
 # Members of the file that only trees with names have: the fields of `Names`.
 _NAMES = "names_utf8", "names_offsets"
+# Member of a file, and key of a dict, that only pinned trees have.
+_PINNED = "pinned"
 # Of the arrays in a dict, as NumPy writes them.
 _DTYPES = "|i1", "<i2", "<i4", "<i8"
 _FULL = "the disk or a quota is full, and an earlier file is as it was"
@@ -36,13 +38,14 @@ _REASONS = {
 }
 
 
-def save(path, arrays, names):
+def save(path, arrays, names, pinned):
     """Writes the file in full beside `path`, then moves it there.
 
     Args:
       path: of the file.
       arrays: the `TreeArrays`.
       names: the `Names` of the rows, or None.
+      pinned: whether the tree is.
 
     Raises:
       OSError: it cannot be written; names `path`.
@@ -50,6 +53,8 @@ def save(path, arrays, names):
     members = arrays._asdict()
     if names is not None:
         members |= zip(_NAMES, names, strict=True)
+    if pinned:
+        members[_PINNED] = np.array(True)
     path = os.fsdecode(path)
     try:
         _write(path, members)
@@ -101,7 +106,7 @@ def load(path):
             ) from error
 
 
-def to_config(arrays, names):
+def to_config(arrays, names, pinned):
     """Returns a dict of numbers and strings, small for regular trees."""
     config = {
         "version": _VERSION,
@@ -112,6 +117,8 @@ def to_config(arrays, names):
             "utf8": _deflate(names.utf8),
             "offsets": pack(names.offsets),
         }
+    if pinned:
+        config[_PINNED] = True
     return config
 
 
@@ -125,7 +132,7 @@ def from_config(config):
             offsets = unpack(names["offsets"])
             utf8 = _inflate(names["utf8"], max(offsets[-1], 0))
             names = Names(np.frombuffer(utf8, np.uint8), offsets)
-        return *arrays, names
+        return *arrays, names, _check_pinned(config.get(_PINNED, False))
     except (
         ValueError,
         TypeError,
@@ -159,7 +166,14 @@ def _read(file):
         names = None
         if not set(_NAMES).isdisjoint(members.files):
             names = Names(*(members[field] for field in _NAMES))
-        return *arrays, names
+        pinned = _PINNED in members.files and members[_PINNED].tolist()
+        return *arrays, names, _check_pinned(pinned)
+
+
+def _check_pinned(pinned):
+    if not isinstance(pinned, bool):
+        raise ValueError(f"{_PINNED} is {str(pinned)[:20]}; it must be a bool")
+    return pinned
 
 
 def _check_version(version):

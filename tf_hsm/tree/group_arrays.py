@@ -14,18 +14,21 @@ class GroupArrays(Immutable):
     """The groups of one tree or of several, and the leaf row of each class.
 
     Two objects of one class are equal, and have one hash, if their three
-    arrays are equal.
+    arrays are equal and both or neither are pinned.
 
     Attributes:
       group_offsets: `[G + 1]` int64; group g owns the rows
         `group_offsets[g]` to `group_offsets[g + 1] - 1`.
       group_parents: `[G]` int64, the row above each group, -1 for a root's.
       class_rows: `[N]` int64, the leaf row of each class.
+      pinned: a bool: whether the second row of each group, which has two, has
+        the logit 0 and no weights. No forest is.
     """
 
     group_offsets: np.ndarray
     group_parents: np.ndarray
     class_rows: np.ndarray
+    pinned: bool = False
     class_ranks: np.ndarray
     row_spans: np.ndarray
 
@@ -53,6 +56,11 @@ class GroupArrays(Immutable):
     def num_rows(self) -> int:
         """R = N + G - num_roots, the number of nodes that are no root."""
         return int(self.group_offsets[-1])
+
+    @property
+    def num_weight_rows(self) -> int:
+        """The rows of the weights: R, or G of a pinned tree."""
+        return self.num_groups if self.pinned else self.num_rows
 
     @property
     def num_roots(self) -> int:
@@ -99,6 +107,11 @@ class GroupArrays(Immutable):
         return np.flatnonzero((ranks >= first) & (ranks < past))
 
     @property
+    def _group_weight_rows(self):
+        """`[G]` int64, the rows of the weights that each group has."""
+        return np.diff(self.group_offsets) // (1 + self.pinned)
+
+    @property
     def _arrays(self):
         return arrays.TreeArrays(
             self.group_offsets, self.group_parents, self.class_rows
@@ -112,16 +125,21 @@ class GroupArrays(Immutable):
         return int.from_bytes(digest.digest(), "little")
 
     def __hash__(self):
-        """Hashes the three arrays."""
-        return hash(self._hash)
+        """Hashes the three arrays, and whether they are pinned."""
+        return hash((self._hash, self.pinned))
 
     def __eq__(self, other):
-        """Compares the three arrays."""
+        """Compares the three arrays, and whether they are pinned."""
         if not (isinstance(other, type(self)) or isinstance(self, type(other))):
             return NotImplemented
-        return self is other or all(
-            np.array_equal(mine, theirs)
-            for mine, theirs in zip(self._arrays, other._arrays, strict=True)
+        return self is other or (
+            self.pinned == other.pinned
+            and all(
+                np.array_equal(mine, theirs)
+                for mine, theirs in zip(
+                    self._arrays, other._arrays, strict=True
+                )
+            )
         )
 
 

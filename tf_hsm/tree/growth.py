@@ -61,8 +61,10 @@ class TreeGrowth:
 
         Raises:
           ValueError: an argument is none of these, a new name is that of
-            another class, or `near` is given with one of the later arguments.
+            another class, or `near` is given with one of the later arguments;
+            or the tree is pinned, whose groups have no room.
         """
+        _refuse_pinned(self)
         known = None if self._names is None else self.names[self.class_rows]
         added = new_classes.read(classes, known)
         check_fits(
@@ -98,8 +100,10 @@ class TreeGrowth:
 
         Raises:
           KeyError: no class has one of the names.
-          ValueError: the counts are as `huffman` refuses them, or not `[N]`.
+          ValueError: the counts are as `huffman` refuses them, or not `[N]`; or
+            the tree is pinned: a row that goes on has weights to take along.
         """
+        _refuse_pinned(self)
         if is_mapping(counts):
             counts = self._counts_by_name(counts)
         counts = _checks.check_counts(counts, self.num_classes)
@@ -166,6 +170,14 @@ class TreeGrowth:
         if names:
             result[self.class_of(names)] = _checks.check_counts(values)
         return result
+
+
+def _refuse_pinned(tree):
+    if tree.pinned:
+        raise ValueError(
+            "the tree is pinned, and only one that is not can change; take "
+            "tree.expand(), and pin() the result if it is binary"
+        )
 
 
 def _places(tree, added, near, branch, max_fanout):

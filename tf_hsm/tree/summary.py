@@ -5,16 +5,18 @@ import numpy as np
 _SHOWN_LEVELS = 8
 
 
-def summarize(arrays, levels, names):
+def summarize(arrays, levels, names, pinned):
     """Returns the text.
 
     Args:
       arrays: the `TreeArrays`.
       levels: `[L + 1]`, the first groups of each level.
       names: the `Names` of the rows, or None.
+      pinned: whether the tree is.
     """
     fanouts = np.diff(arrays.group_offsets)
     num_rows = int(arrays.group_offsets[-1])
+    num_weights = fanouts.size if pinned else num_rows
     # The leaves of a level are its rows but for the parents of the next.
     rows = np.diff(arrays.group_offsets[levels])
     leaves = rows - np.append(np.diff(levels)[1:], 0)
@@ -38,8 +40,9 @@ def summarize(arrays, levels, names):
             "  below that, " + _describe(deeper, leaves[_SHOWN_LEVELS:].sum())
         )
     lines += [
-        f"  weights per unit of width: {num_rows:,} "
-        f"({4 * num_rows:,} bytes in float32); biases: {num_rows:,}",
+        f"  weights per unit of width: {num_weights:,} "
+        f"({4 * num_weights:,} bytes in float32); biases: {num_weights:,}"
+        f"{'; pinned: one row per group' if pinned else ''}",
         f"  tree arrays: {sum(a.nbytes for a in arrays):,} bytes",
     ]
     if names is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.cost import expected
 from tf_hsm.tree import arrays, files, masses
-from tf_hsm.tree.check import check_tree
+from tf_hsm.tree.check import check_binary, check_tree
 from tf_hsm.tree.constructors import TreeConstructors
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
 from tf_hsm.tree.growth import TreeGrowth
@@ -20,13 +20,14 @@ from tf_hsm.tree.names import (
     replace_class_names,
     unpack_names,
 )
+from tf_hsm.tree.pinning import TreePinning
 from tf_hsm.tree.plot import plot_tree
 from tf_hsm.tree.summary import summarize
 
 _Path = str | os.PathLike[str]
 
 
-class Tree(TreeConstructors, TreeGrowth, GroupArrays):
+class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
     """A rooted tree whose leaves are the classes 0 to N - 1.
 
     The children of a node are a group; every node but the root is a row of
@@ -40,18 +41,28 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
     [1, 5, 6]
 
     A tree is immutable and its arrays are read-only. Two trees are equal, and
-    have one hash, if their three arrays are equal, as these are all that the
-    ops see: names do not count. Most trees come from a builder, a class method
-    such as `balanced`, `huffman` or `from_paths`.
+    have one hash, if their three arrays are equal and both or neither are
+    pinned, as this is all that the ops see: names do not count. Most trees come
+    from a builder, a class method such as `balanced`, `huffman` or
+    `from_paths`.
 
     Attributes:
       group_offsets: `[G + 1]` int64; group g owns the rows
         `group_offsets[g]` to `group_offsets[g + 1] - 1`.
       group_parents: `[G]` int64, the row above each group, -1 for the root's.
       class_rows: `[N]` int64, the leaf row of each class.
+      pinned: a bool: whether every group has two rows, the second of which has
+        the logit 0; see `pin`.
     """
 
-    def __init__(self, group_offsets, group_parents, class_rows, names=None):
+    def __init__(
+        self,
+        group_offsets,
+        group_parents,
+        class_rows,
+        names=None,
+        pinned=False,
+    ):
         """Checks and copies the three arrays described above.
 
         Args:
@@ -59,6 +70,8 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
           group_parents: `[G]` integers.
           class_rows: `[N]` integers.
           names: `[R]` strs, the name of each row, or None.
+          pinned: whether the second row of each group, which must have two,
+            has the logit 0; see `pin`.
 
         Raises:
           ValueError: the arrays are not a tree, or a name is not a str; names
@@ -66,6 +79,9 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         """
         self._set_arrays(group_offsets, group_parents, class_rows)
         check_tree(*self._arrays)
+        if pinned:
+            check_binary(self.group_offsets)
+        self.__dict__["pinned"] = bool(pinned)
         self.__dict__["_names"] = names_of_rows(names, self.num_rows)
 
     @classmethod
@@ -92,11 +108,11 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         Raises:
           OSError: the file cannot be written; says why, and names the path.
         """
-        files.save(path, self._arrays, self._names)
+        files.save(path, self._arrays, self._names, self.pinned)
 
     def get_config(self) -> dict:
         """Returns the tree as a dict that JSON can hold."""
-        return files.to_config(self._arrays, self._names)
+        return files.to_config(self._arrays, self._names, self.pinned)
 
     @property
     def depth(self) -> int:
@@ -170,6 +186,7 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         return type(self)(
             *self._arrays,
             replace_class_names(names, self.class_rows, row_names),
+            self.pinned,
         )
 
     def class_name(self, c: int) -> str:
@@ -228,10 +245,10 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
     def expected_cost(self, counts=None, batch=None, dim=None, cost_model=None):
         """Returns the mean number of rows that one example scores, a float.
 
-        An example scores all rows of each group on its label's path. With
-        `batch` and `dim`, returns what a step of the loss and its gradients
-        costs, an `ExpectedCost`: its `rows_per_example`, `touched_rows`,
-        `flops`, `bytes` and `milliseconds`.
+        An example scores all rows of each group on its label's path; of a
+        pinned tree, the one that has weights. With `batch` and `dim`, returns
+        what a step of the loss and its gradients costs, an `ExpectedCost`: its
+        `rows_per_example`, `touched_rows`, `flops`, `bytes` and `milliseconds`.
 
         Args:
           counts: `[N]`, how often each class is the label; all alike when
@@ -247,7 +264,7 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         """
         row_masses = masses.row_masses(self._arrays, self._levels, counts)
         return expected.expected_cost(
-            np.diff(self.group_offsets),
+            self._group_weight_rows,
             masses.group_masses(self._arrays, row_masses),
             batch,
             dim,
@@ -258,7 +275,8 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         """Returns the log-probability of each row in its group, `[R]`.
 
         As biases, they make a model that has learned nothing else predict each
-        class as often as it occurs.
+        class as often as it occurs. Of a pinned tree they are the log-odds of
+        the first row of each group, `[G]`.
 
         Args:
           counts: `[N]`, how often each class occurs; none counts as half the
@@ -267,13 +285,14 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         Raises:
           ValueError: a count is negative, infinite or NaN.
         """
-        return masses.log_prior(
+        prior = masses.log_prior(
             self._arrays, self._levels, self.row_groups, counts
         )
+        return self.pin_rows(prior) if self.pinned else prior
 
     def summary(self) -> str:
         """Returns a text: sizes, depths, fanouts of each level, memory."""
-        return summarize(self._arrays, self._levels, self._names)
+        return summarize(self._arrays, self._levels, self._names, self.pinned)
 
     def plot(self, counts=None, path=None):
         """Draws the tree: its heaviest nodes, fanouts, and where labels end.
@@ -325,9 +344,10 @@ class Tree(TreeConstructors, TreeGrowth, GroupArrays):
         """Names the sizes."""
         return (
             f"Tree(num_classes={self.num_classes}, num_rows={self.num_rows}, "
-            f"num_groups={self.num_groups}, depth={self.depth})"
+            f"num_groups={self.num_groups}, depth={self.depth}"
+            f"{', pinned=True' if self.pinned else ''})"
         )
 
     def __reduce__(self):
-        """Pickles arrays and names; they are checked again when read."""
-        return type(self), (*self._arrays, self._names)
+        """Pickles what it is made of, which is checked again when read."""
+        return type(self), (*self._arrays, self._names, self.pinned)

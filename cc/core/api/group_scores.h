@@ -25,8 +25,8 @@ template <typename T>
 struct GroupScorer {
   using A = Accumulator<T>;
   TreeView tree;
-  const T* weights = nullptr;  // [rows, width]
-  const T* biases = nullptr;   // [rows], or null
+  const T* weights = nullptr;  // [weight rows, width]
+  const T* biases = nullptr;   // [weight rows], or null
   int64_t width = 0;
   const A* x = nullptr;  // [num_examples, Padded(width)]
   int64_t num_examples = 0;
@@ -48,15 +48,17 @@ struct GroupScorer {
   // `offsets`, and examples from `x`.
   GroupRows<T> Rows(int64_t first_row, const int64_t* offsets, int64_t groups,
                     const A* examples, int64_t count) const {
-    return {weights + first_row * width,
-            biases == nullptr ? nullptr : biases + first_row,
+    const int64_t first = tree.weight_row(first_row);
+    return {weights + first * width,
+            biases == nullptr ? nullptr : biases + first,
             width,
             examples,
             count,
             offsets,
             groups,
             scale,
-            has_sigmoids};
+            has_sigmoids,
+            tree.pinned};
   }
 };
 

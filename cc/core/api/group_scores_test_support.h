@@ -100,7 +100,8 @@ Head<T> RandomHead(OwnedTree owned, int64_t batch, int64_t width,
   head.owned = std::move(owned);
   head.batch = batch;
   head.width = width;
-  const int64_t rows = head.tree().num_rows, roots = head.tree().num_roots;
+  const int64_t rows = head.tree().num_weight_rows();
+  const int64_t roots = head.tree().num_roots;
   head.weights = Draw<T>(rows * width, 32, rng);
   head.biases = Draw<T>(with_bias ? rows : 0, 64, rng);
   head.x = Draw<T>(batch * width, 64, rng);
@@ -114,8 +115,7 @@ Head<T> RandomHead(OwnedTree owned, int64_t batch, int64_t width,
 
 template <typename T, typename Rng>
 Head<T> RandomHead(const Case& c, bool with_bias, Rng* rng) {
-  return RandomHead<T>(RandomForest(c.trees, c.groups, c.most, c.inner, rng),
-                       c.batch, c.width, with_bias, rng);
+  return RandomHead<T>(RandomForest(c, rng), c.batch, c.width, with_bias, rng);
 }
 
 // log p of all nodes, [batch, rows], from the scalar reference.
@@ -238,7 +238,8 @@ void ForEachKernel(const Function& check) {
 inline std::string Named(const std::string& kernel, const Case& c, bool bias) {
   return kernel + " B=" + std::to_string(c.batch) +
          " D=" + std::to_string(c.width) + " G=" + std::to_string(c.groups) +
-         (c.trees > 1 ? " forest" : "") + (bias ? " biased" : "");
+         (c.trees > 1 ? " forest" : "") + (c.pinned ? " pinned" : "") +
+         (bias ? " biased" : "");
 }
 
 // Ragged widths, with and without a group that is wider than a vector; a chain
@@ -258,7 +259,12 @@ constexpr Case kHeadCases[] = {
     // Forests: mixed, of deep trees, of single groups.
     {20, 9, 12, 5, 0.5, 4},
     {7, 6, 60, 2, 0.9, 3},
-    {33, 17, 1, 30, 0, 40}};
+    {33, 17, 1, 30, 0, 40},
+    // Pinned: narrow, wide, a chain of groups, a forest.
+    {13, 7, 200, 2, 0.9, 1, 0, true},
+    {50, 33, 90, 2, 0.5, 1, 0, true},
+    {2, 3, 400, 2, 0, 1, 0, true},
+    {9, 18, 20, 2, 0.6, 4, 0, true}};
 
 // The main function of a test. For every ISA and element type, it calls
 // Checks::OfHead(head, isa, name, bias, rng) for the cases, without and with a

@@ -166,7 +166,7 @@ void LogProbsGrad(const GroupScorer<T>& scorer,
   using A = Accumulator<T>;
   const TreeView& tree = scorer.tree;
   const int64_t examples = scorer.num_examples, width = scorer.width;
-  const int64_t rows = tree.num_rows, stride = Stride(tree, forward);
+  const int64_t rows = tree.num_weight_rows(), stride = Stride(tree, forward);
   std::vector<A> group_sums(examples * tree.num_groups);
   auto make_dz = [&](const Block& block) {
     static thread_local std::vector<A> probs;
@@ -180,7 +180,8 @@ void LogProbsGrad(const GroupScorer<T>& scorer,
         probs.resize(std::max<size_t>(probs.size(), fanout));
         // Below what has no probability at all, none of the rows has any.
         const A above = std::isinf(groups[g]) ? A(0) : groups[g];
-        A* s = dz + m * rows + first;
+        A of_pair[2];
+        A* s = tree.pinned ? of_pair : dz + m * rows + first;
         A sum = 0;
         for (int64_t k = 0; k < fanout; ++k) {
           const int64_t row = first + k, below = tree.row_below[row];
@@ -196,6 +197,7 @@ void LogProbsGrad(const GroupScorer<T>& scorer,
         sums[g] = sum;
         scorer.table->exps(probs.data(), fanout, probs.data());
         for (int64_t k = 0; k < fanout; ++k) s[k] -= sum * probs[k];
+        if (tree.pinned) dz[m * rows + g] = s[0];
       }
     }
   };

@@ -8,8 +8,9 @@
 //     dz_r = S_r - S_group p(r | group),
 // from the leaves up; then dx = dz W, and dW = dz^T x, which needs no weights.
 // The gradient by a root's log-probability is S of its group.
-// Cost: 2 B R width FLOP for R rows forward, as much for dx, and as much for
-// dW: there is no cheaper way to all classes than all rows.
+// Of a pinned tree, dz is that of the rows that have weights.
+// Cost: 2 B R width FLOP for R rows of weights forward, as much for dx, and as
+// much for dW: there is no cheaper way to all classes than all rows.
 
 #ifndef TF_HSM_CC_CORE_API_LOG_PROBS_H_
 #define TF_HSM_CC_CORE_API_LOG_PROBS_H_
@@ -42,9 +43,9 @@ template <typename T>
 void LogProbs(const GroupScorer<T>& scorer, const std::vector<int64_t>& levels,
               const AllLogProbs<Accumulator<T>>& out);
 
-// Fills dz [examples, rows], dx [examples, width] and, unless it is null,
-// root_grads [examples, num_roots] from the gradient that reaches the values,
-// `grads`, of their shape. What `forward` points at is only read.
+// Fills dz [examples, weight rows], dx [examples, width] and, unless it is
+// null, root_grads [examples, num_roots] from the gradient that reaches the
+// values, `grads`, of their shape. What `forward` points at is only read.
 template <typename T>
 void LogProbsGrad(const GroupScorer<T>& scorer,
                   const std::vector<int64_t>& levels,

@@ -41,7 +41,7 @@ Outputs<Accumulator<T>> Run(const GroupScorer<T>& scorer, bool of_nodes,
   out.groups.assign(examples * tree.num_groups, NAN);
   LogProbs<T>(scorer, levels, {of_nodes, out.values.data(), out.groups.data()});
   if (grads.empty()) return out;
-  out.dz.assign(examples * tree.num_rows, NAN);
+  out.dz.assign(examples * tree.num_weight_rows(), NAN);
   out.dx.assign(examples * scorer.width, NAN);
   out.roots.assign(examples * tree.num_roots, NAN);
   LogProbsGrad<T>(scorer, levels,
@@ -64,7 +64,8 @@ Outputs<double> WantedGrads(const Head<T>& head, bool of_nodes,
   const std::vector<double> b = AllToDoubles(head.biases);
   const std::vector<double> x = AllToDoubles(head.x);
   Outputs<double> want;
-  want.dz.resize(head.batch * tree.num_rows);
+  const int64_t rows = tree.num_weight_rows();
+  want.dz.resize(head.batch * rows);
   want.dx.resize(head.batch * head.width);
   want.roots.resize(head.batch * tree.num_roots);
   const std::vector<int64_t> roots = RootsOfGroups(tree);
@@ -77,7 +78,7 @@ Outputs<double> WantedGrads(const Head<T>& head, bool of_nodes,
       ReferenceLoss(tree, head.width, w.data(), b.empty() ? nullptr : b.data(),
                     x.data() + i * head.width, c, -g,
                     want.dx.data() + i * head.width, nullptr,
-                    want.dz.data() + i * tree.num_rows);
+                    want.dz.data() + i * rows);
     }
   }
   return want;

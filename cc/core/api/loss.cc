@@ -114,10 +114,11 @@ BackwardItems CutBackward(const Problem<T>& problem,
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
     const Node& node = plan.nodes[i];
     if (!wanted(node)) continue;
+    const int64_t rows = plan.NumWeightRows(node);
     const int64_t row_cost = (node.population() + 4) * problem.width;
-    if (node.fanout * row_cost < kItemCost) {
-      small.push_back({static_cast<int64_t>(i), 0, node.fanout, 0});
-      batch_cost += node.fanout * row_cost;
+    if (rows * row_cost < kItemCost) {
+      small.push_back({static_cast<int64_t>(i), 0, rows, 0});
+      batch_cost += rows * row_cost;
       if (batch_cost >= kItemCost) {
         batches.push_back(small.size());
         batch_cost = 0;
@@ -127,8 +128,8 @@ BackwardItems CutBackward(const Problem<T>& problem,
     // Not small, so neither is row_cost zero.
     const int64_t step = table.backward_row_step;
     const int64_t size = CeilDivide(4 * kItemCost, row_cost * step) * step;
-    for (int64_t begin = 0; begin < node.fanout; begin += size) {
-      const int64_t end = std::min(begin + size, node.fanout);
+    for (int64_t begin = 0; begin < rows; begin += size) {
+      const int64_t end = std::min(begin + size, rows);
       large.push_back(
           {static_cast<int64_t>(i), begin, end, (end - begin) * row_cost});
     }
@@ -211,6 +212,13 @@ void PlanTraining(Plan* plan, int64_t max_partials) {
       plan->num_probs += node.population() * node.fanout;
     }
   }
+}
+
+bool OverwritesInputs(const Plan& plan) {
+  return std::all_of(
+      plan.nodes.begin(), plan.nodes.end(), [](const Node& node) {
+        return IsSmall(node) && (IsUpdatedAtOnce(node) || node.has_partials());
+      });
 }
 
 template <typename T>

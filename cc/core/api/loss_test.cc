@@ -125,6 +125,72 @@ void CheckSure(Isa isa, int64_t rows) {
   for (const T& v : out.db) Near(ToDouble(v), 0, most, name);
 }
 
+// A pinned tree and the same one with weights, all zero, for every second row:
+// the same losses and dx to the bit, and the gradients of the first rows.
+template <typename T>
+void CheckZeroRows(const Case& c, Isa isa, std::mt19937* rng) {
+  using A = Accumulator<T>;
+  const OwnedTree pinned = RandomForest(c, rng);
+  OwnedTree expanded = pinned;
+  expanded.pinned = false;
+  const int64_t groups = pinned.parents.size(), width = c.width;
+  const std::vector<T> w = Draw<T>(groups * width, 32, rng);
+  const std::vector<T> b = Draw<T>(groups, 64, rng);
+  std::vector<T> all_w(2 * groups * width), all_b(2 * groups);
+  for (int64_t g = 0; g < groups; ++g) {
+    std::copy_n(w.data() + g * width, width, all_w.data() + 2 * g * width);
+    all_b[2 * g] = b[g];
+  }
+  const std::vector<T> x = Draw<T>(c.batch * width, 64, rng);
+  std::vector<int64_t> labels(c.batch);
+  for (int64_t& label : labels) label = (*rng)() % pinned.class_rows.size();
+  const std::vector<A> grads(c.batch, A(0.5));
+  auto run = [&](const OwnedTree& tree, const std::vector<T>& weights,
+                 const std::vector<T>& biases, bool keep, Plan* plan) {
+    Expect(MakePlan(tree.view(), labels.data(), c.batch, {}, plan).empty(),
+           "plan");
+    std::vector<A> sorted(c.batch * Padded(width));
+    PackInputs(plan->order.data(), c.batch, x.data(), width, Serial,
+               sorted.data());
+    const Problem<T> problem = {plan, width, weights.data(), biases.data(),
+                                sorted.data()};
+    return Run<T>(problem, isa, Serial, c.batch, grads, keep);
+  };
+  for (bool keep : {false, true}) {
+    Plan plan, all_plan;
+    const Outputs<T> got = run(pinned, w, b, keep, &plan);
+    const Outputs<T> want = run(expanded, all_w, all_b, keep, &all_plan);
+    const std::string name = std::string(IsaName(isa)) + " zero rows ";
+    Expect(SameBits(got.loss, want.loss) && SameBits(got.dx, want.dx), name);
+    Expect(2 * plan.num_rows == all_plan.num_rows, name + "touched");
+    for (int64_t i = 0; i < plan.num_rows; ++i) {
+      Near(ToDouble(got.db[i]), ToDouble(want.db[2 * i]), 1e-6, name + "db");
+      for (int64_t d = 0; d < width; ++d) {
+        Near(ToDouble(got.dw[i * width + d]),
+             ToDouble(want.dw[2 * i * width + d]), 1e-6, name + "dw");
+      }
+    }
+  }
+}
+
+// A group that has not the two rows of a pinned one is refused.
+void CheckNotPinned() {
+  OwnedTree tree;
+  tree.parents = {-1, 0};
+  tree.offsets = {0, 2, 5};
+  tree.class_rows = {1, 2, 3, 4};
+  tree.row_groups = {0, 0, 1, 1, 1};
+  tree.ranks = {3, 0, 1, 2};
+  tree.pinned = true;
+  const int64_t labels[] = {2};
+  Plan plan;
+  const std::string error = MakePlan(tree.view(), labels, 1, {}, &plan);
+  Expect(error ==
+             "group_offsets[1] = 2 and group_offsets[2] = 5, but group g of a "
+             "pinned tree has the two rows 2 g and 2 g + 1",
+         error);
+}
+
 }  // namespace
 }  // namespace tf_hsm
 
@@ -155,13 +221,21 @@ int main() {
                         {123, 64, 300, 2, 0.9, 1, 0.25},
                         {300, 33, 60, 40, 1, 1, 0.125},
                         {150, 77, 3, 900, 0.01, 1, 1},
-                        {60, 33, 9, 20, 0.5, 5, 0.25}};
+                        {60, 33, 9, 20, 0.5, 5, 0.25},
+                        // Pinned: one block of examples and several; a forest.
+                        {1, 1, 1, 2, 0, 1, 0, true},
+                        {29, 20, 90, 2, 0.7, 1, 0, true},
+                        {123, 64, 300, 2, 0.9, 1, 0, true},
+                        {170, 37, 40, 2, 0.5, 3, 0, true},
+                        {200, 5, 150, 2, 0, 1, 0, true},
+                        {123, 31, 100, 2, 0.9, 1, 0.25, true}};
+  CheckNotPinned();
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {
       for (bool bias : {false, true}) {
-        const std::string name = std::string(IsaName(isa)) +
-                                 " B=" + std::to_string(c.batch) +
-                                 " D=" + std::to_string(c.width) + " ";
+        const std::string name =
+            std::string(IsaName(isa)) + " B=" + std::to_string(c.batch) +
+            " D=" + std::to_string(c.width) + (c.pinned ? " pinned " : " ");
         const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
         CheckLoss<double>(c, isa, f64, f64, bias, name + "double", &rng);
         CheckLoss<float>(c, isa, f32, f32, bias, name + "float", &rng);
@@ -177,6 +251,13 @@ int main() {
     CheckInfinite<bfloat16>(isa, &rng);
     CheckDigits<float>(isa, &rng);
     CheckDigits<bfloat16>(isa, &rng);
+    for (const Case& c : cases) {
+      if (!c.pinned) continue;
+      CheckZeroRows<double>(c, isa, &rng);
+      CheckZeroRows<float>(c, isa, &rng);
+      CheckZeroRows<bfloat16>(c, isa, &rng);
+      CheckZeroRows<half>(c, isa, &rng);
+    }
     for (int64_t rows : {2, 64}) {
       CheckSure<float>(isa, rows);
       CheckSure<bfloat16>(isa, rows);

@@ -52,10 +52,10 @@ template <typename T, typename X = T, typename Rng>
 void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
                const std::string& name, Rng* rng) {
   using A = Accumulator<T>;
-  const OwnedTree owned = RandomForest(c.trees, c.groups, c.most, c.inner, rng);
+  const OwnedTree owned = RandomForest(c, rng);
   const TreeView tree = owned.view();
-  const std::vector<T> w = Draw<T>(tree.num_rows * c.width, 32, rng);
-  const std::vector<T> b = Draw<T>(tree.num_rows, 64, rng);
+  const std::vector<T> w = Draw<T>(tree.num_weight_rows() * c.width, 32, rng);
+  const std::vector<T> b = Draw<T>(tree.num_weight_rows(), 64, rng);
   std::vector<X> x = Draw<X>(c.batch * c.width, 64, rng);
   if constexpr (sizeof(X) > sizeof(T)) {
     for (X& value : x) value /= 3;  // all bits of it count
@@ -110,7 +110,7 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
   }
   std::vector<int64_t> rows(plan.num_rows);
   TouchedRows(plan, rows.data());
-  std::vector<bool> touched(tree.num_rows);
+  std::vector<bool> touched(tree.num_weight_rows());
   const double total = tolerance * c.batch + store;
   for (int64_t i = 0; i < plan.num_rows; ++i) {
     Expect(i == 0 || rows[i] > rows[i - 1], name + " rows ascend");
@@ -123,7 +123,7 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
            name + " remade dw");
     }
   }
-  for (int64_t r = 0; r < tree.num_rows; ++r) {
+  for (int64_t r = 0; r < tree.num_weight_rows(); ++r) {
     if (!touched[r]) Near(db[r], 0, 0, name + " untouched row");
   }
 }

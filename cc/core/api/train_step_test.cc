@@ -113,7 +113,14 @@ int main() {
                         // With label smoothing.
                         {97, 64, 200, 2, 0.9, 1, 0.25},
                         {131, 31, 90, 8, 0.9, 1, 0.5},
-                        {60, 33, 9, 70, 0.5, 5, 0.125}};
+                        {60, 33, 9, 70, 0.5, 5, 0.125},
+                        // Pinned: one block of examples and several; a forest.
+                        {1, 1, 1, 2, 0, 1, 0, true},
+                        {29, 20, 90, 2, 0.7, 1, 0, true},
+                        {123, 64, 300, 2, 0.9, 1, 0, true},
+                        {170, 37, 40, 2, 0.5, 3, 0, true},
+                        {200, 5, 150, 2, 0, 1, 0, true},
+                        {123, 31, 100, 2, 0.9, 1, 0.25, true}};
   CheckPlaces(&rng);
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {
@@ -123,7 +130,8 @@ int main() {
         const std::string name = std::string(IsaName(isa)) + " rule " +
                                  std::to_string(static_cast<int>(rule)) +
                                  " B=" + std::to_string(c.batch) +
-                                 " D=" + std::to_string(c.width) + " ";
+                                 " D=" + std::to_string(c.width) +
+                                 (c.pinned ? " pinned " : " ");
         const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
         CheckTrainStep<double>(c, isa, f64, f64, rule, bias, name + "double",
                                &rng);

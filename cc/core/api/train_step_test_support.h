@@ -4,6 +4,7 @@
 #ifndef TF_HSM_CC_CORE_API_TRAIN_STEP_TEST_SUPPORT_H_
 #define TF_HSM_CC_CORE_API_TRAIN_STEP_TEST_SUPPORT_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -55,9 +56,13 @@ bool SameState(const State<T, Accumulator<T>>& a,
 struct Way {
   int64_t max_partials;
   bool keeps_probs;
+  bool sorts_dx;  // over x, if it may be
 };
-constexpr Way kWays[] = {
-    {INT64_MAX, true}, {INT64_MAX, false}, {0, true}, {0, false}, {7, true}};
+constexpr Way kWays[] = {{INT64_MAX, true, false},
+                         {INT64_MAX, false, true},
+                         {0, true, false},
+                         {0, false, false},
+                         {7, true, true}};
 
 template <typename T>
 struct Run {
@@ -102,6 +107,12 @@ struct Run {
     ForwardOutputs<T> outputs;
     outputs.loss = loss.data();
     outputs.dx = dx.data();
+    std::vector<A> beside(sorted.size(),
+                          AddsDx(plan, plan.num_examples()) ? 0 : NAN);
+    if (way.sorts_dx) {
+      outputs.dx = OverwritesInputs(plan) ? sorted.data() : beside.data();
+      outputs.dx_is_sorted = true;
+    }
     if (way.keeps_probs) {
       outputs.probs = probs.data();
     } else {
@@ -114,6 +125,10 @@ struct Run {
     arguments.update = &update;
     arguments.partials = partials.data();
     TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs, arguments);
+    for (int64_t at = 0; way.sorts_dx && at < plan.num_examples(); ++at) {
+      std::copy_n(outputs.DxRow(problem, at), width,
+                  dx.data() + plan.order[at] * width);
+    }
   }
 };
 
@@ -125,9 +140,9 @@ inline void ReferenceStep(const TreeView& tree,
                           Run<double>* run) {
   const int64_t batch = labels.size();
   State<double, double>& state = run->state;
-  std::vector<double> dw(state.w.size()), db(tree.num_rows);
+  std::vector<double> dw(state.w.size()), db(tree.num_weight_rows());
   const double* b = state.b.empty() ? nullptr : state.b.data();
-  std::vector<bool> touched(tree.num_rows);
+  std::vector<bool> touched(tree.num_weight_rows());
   run->loss.assign(batch, 0);
   run->dx.assign(batch * width, 0);
   for (int64_t i = 0; i < batch; ++i) {
@@ -142,12 +157,12 @@ inline void ReferenceStep(const TreeView& tree,
       const int64_t group = tree.row_groups[row];
       for (int64_t r = tree.group_offsets[group];
            r < tree.group_offsets[group + 1]; ++r) {
-        touched[r] = true;
+        touched[tree.weight_row(r)] = true;
       }
       row = tree.group_parents[group];
     }
   }
-  for (int64_t r = 0; r < tree.num_rows; ++r) {
+  for (int64_t r = 0; r < tree.num_weight_rows(); ++r) {
     if (!touched[r]) continue;
     double mean_square = 0;
     for (int64_t d = 0; d < width; ++d) {
@@ -188,20 +203,21 @@ void CheckTrainStep(const Case& c, Isa isa, double store, double sum,
                     UpdateRule rule, bool with_bias, const std::string& name,
                     Rng* rng) {
   using A = Accumulator<T>;
-  const OwnedTree owned = RandomForest(c.trees, c.groups, c.most, c.inner, rng);
+  const OwnedTree owned = RandomForest(c, rng);
   const TreeView tree = owned.view();
-  const std::vector<T> w = Draw<T>(tree.num_rows * c.width, 32, rng);
-  const std::vector<T> b = Draw<T>(with_bias ? tree.num_rows : 0, 64, rng);
+  const int64_t rows = tree.num_weight_rows();
+  const std::vector<T> w = Draw<T>(rows * c.width, 32, rng);
+  const std::vector<T> b = Draw<T>(with_bias ? rows : 0, 64, rng);
   constexpr int kNumWays = sizeof(kWays) / sizeof(kWays[0]);
   Run<T> runs[kNumWays], reversed[kNumWays];
   for (int i = 0; i < kNumWays; ++i) {
-    runs[i].state = MakeState<T, A>(rule, tree.num_rows, c.width, w, b);
+    runs[i].state = MakeState<T, A>(rule, rows, c.width, w, b);
     runs[i].label_smoothing = c.label_smoothing;
     reversed[i] = runs[i];
   }
   Run<double> want;
-  want.state = MakeState<double, double>(rule, tree.num_rows, c.width,
-                                         ToDoubles(w), ToDoubles(b));
+  want.state = MakeState<double, double>(rule, rows, c.width, ToDoubles(w),
+                                         ToDoubles(b));
   want.label_smoothing = c.label_smoothing;
   double tolerance = sum * (16 * c.width + 256);
   for (int step = 0; step < 2; ++step) {

@@ -3,7 +3,8 @@
 // dz = g (P - Y), Y smoothed or not, with the saved P, or with P made again
 // from the weights and the saved normalizers; then dW = dz^T x. dW is written
 // once and never read; or it never leaves the cache, and updates the weights
-// there.
+// there. Slices are of rows that have weights, so of a pinned tree the first
+// row of each group.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_BACKWARD_ROWS_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_BACKWARD_ROWS_INL_H_
@@ -90,7 +91,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   for (int64_t k1 = slice.end; k1 > slice.begin; k1 -= block) {
     const int64_t k0 = k1 - slice.begin > block ? k1 - block : slice.begin;
     const int64_t rows = k1 - k0;
-    const int64_t first = node.first_row + k0;
+    const int64_t first = plan.FirstWeightRow(node) + k0;
     A db[kBlock] = {};
     for (int64_t m0 = 0; m0 < population; m0 += kChunk) {
       const int64_t examples =
@@ -177,7 +178,7 @@ void BackwardSlice(const Problem<T>& problem, const Slice& slice,
                    const BackwardArguments<T>& args) {
   const Node& node = problem.plan->nodes[slice.node];
   if (node.has_partials()) {
-    UpdateByPartials(node, problem.width, args);
+    UpdateByPartials(*problem.plan, node, problem.width, args);
     return;
   }
   const int64_t population = node.population();

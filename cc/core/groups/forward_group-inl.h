@@ -174,7 +174,7 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
     if (with_dx) {
       const T* w = problem.weights + (node.first_row + targets[m]) * width;
       const A factor = out.dx_factors ? out.dx_factors[begin + m] : 1;
-      A* dx = out.dx + out.DxRow(plan, begin + m) * width;
+      A* dx = out.DxRow(problem, begin + m);
       AddExpectation<T>(sums.row(m), scale, w, width, factor, dx);
       if (smoothing > 0) {
         AddExpectation<T>(mean_row, 1, w, width, -smoothing * factor, dx);

@@ -1,4 +1,6 @@
 // What the kernels of predictions read: examples, and rows of weights.
+// Those of a pinned tree (tree_view.h) have one for each two rows of the
+// groups.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_GROUP_ROWS_H_
 #define TF_HSM_CC_CORE_GROUPS_GROUP_ROWS_H_
@@ -24,6 +26,7 @@ struct GroupRows {
   // Whether each row has a sigmoid of its own, as in a label tree, where the
   // rows of a group otherwise share a softmax.
   bool has_sigmoids = false;
+  bool pinned = false;
 };
 
 }  // namespace tf_hsm

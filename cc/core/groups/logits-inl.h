@@ -11,6 +11,18 @@
 namespace tf_hsm {
 namespace TF_HSM_ISA {
 
+// The logits of the first rows of groups of two, which begin each row of z, go
+// apart, and zeros between them.
+template <typename A>
+void SpreadPinned(int64_t examples, int64_t groups, A* z, int64_t stride) {
+  for (int64_t m = 0; m < examples; ++m, z += stride) {
+    for (int64_t g = groups; g-- > 0;) {
+      z[2 * g] = z[g];
+      z[2 * g + 1] = 0;
+    }
+  }
+}
+
 // out[m][k] = w_k . x_m + b_k, for all `rows` of the groups.
 template <typename T>
 void GroupLogits(const GroupRows<T>& in, int64_t rows, Accumulator<T>* out,
@@ -18,12 +30,14 @@ void GroupLogits(const GroupRows<T>& in, int64_t rows, Accumulator<T>* out,
   using A = Accumulator<T>;
   const Matrix<const T> w = {in.weights, in.width};
   const Matrix<const A> x = {in.x, Padded(in.width)};
+  const int64_t made = in.pinned ? rows / 2 : rows;
   if (in.width <= kTransposedWidth) {
-    TransposedLogits<T>(w, rows, in.biases, x, in.num_examples, in.width,
+    TransposedLogits<T>(w, made, in.biases, x, in.num_examples, in.width,
                         {out, stride});
   } else {
-    Logits<T>(w, rows, in.biases, x, in.num_examples, in.width, {out, stride});
+    Logits<T>(w, made, in.biases, x, in.num_examples, in.width, {out, stride});
   }
+  if (in.pinned) SpreadPinned(in.num_examples, made, out, stride);
 }
 
 }  // namespace TF_HSM_ISA

@@ -18,7 +18,7 @@ namespace TF_HSM_ISA {
 // Updates the node by the sum of its partial gradients, made in place of the
 // first.
 template <typename T>
-void UpdateByPartials(const Node& node, int64_t width,
+void UpdateByPartials(const Plan& plan, const Node& node, int64_t width,
                       const BackwardArguments<T>& args) {
   using A = Accumulator<T>;
   const int64_t stride = PartialStride(width);
@@ -30,8 +30,13 @@ void UpdateByPartials(const Node& node, int64_t width,
     }
   }
   const A db[] = {sum[width], -sum[width]};
-  UpdatePair(*args.update, node.first_row, width, sum);
-  UpdateBiases(*args.update, node.first_row, 2, db);
+  const int64_t first = plan.FirstWeightRow(node);
+  if (plan.pinned) {
+    UpdateWeights(*args.update, first, 1, width, sum);
+  } else {
+    UpdatePair(*args.update, first, width, sum);
+  }
+  UpdateBiases(*args.update, first, plan.NumWeightRows(node), db);
 }
 
 }  // namespace TF_HSM_ISA

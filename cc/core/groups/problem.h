@@ -25,8 +25,8 @@ struct Problem {
   using A = Accumulator<T>;
   const Plan* plan = nullptr;
   int64_t width = 0;
-  const T* weights = nullptr;  // [rows, width]
-  const T* biases = nullptr;   // [rows], or null
+  const T* weights = nullptr;  // [weight rows, width]
+  const T* biases = nullptr;   // [weight rows], or null
   const A* x = nullptr;        // [examples, Padded(width)], sorted
   // The share of each group's target that is spread evenly over its rows.
   A label_smoothing = 0;
@@ -37,8 +37,9 @@ template <typename T>
 struct ForwardOutputs {
   using A = Accumulator<T>;
   A* loss = nullptr;  // [batch], by original example; added to
-  // [batch, width], by original example; with dx_is_sorted [examples, width],
-  // by sorted one. Written by small_groups, added to by forward_group.
+  // [batch, width], by original example; with dx_is_sorted [examples,
+  // Padded(width)], by sorted one, perhaps in place of x (OverwritesInputs).
+  // Written by small_groups, added to by forward_group.
   A* dx = nullptr;
   const A* dx_factors = nullptr;  // [examples], sorted: of dx; null: 1
   // [passes, 2]: the maximum m of the logits and 1 / sum exp(z - m); of groups
@@ -47,9 +48,10 @@ struct ForwardOutputs {
   A* probs = nullptr;  // [probs]
   bool dx_is_sorted = false;
 
-  // Where dx has the sorted example `at`.
-  int64_t DxRow(const Plan& plan, int64_t at) const {
-    return dx_is_sorted ? at : plan.order[at];
+  // The row of dx of the sorted example `at`.
+  A* DxRow(const Problem<T>& problem, int64_t at) const {
+    return dx_is_sorted ? dx + at * Padded(problem.width)
+                        : dx + problem.plan->order[at] * problem.width;
   }
 };
 
@@ -70,7 +72,8 @@ struct BackwardArguments {
   bool past_cache = false;            // dw is too large for any cache
   // [plan.num_partials, PartialStride(width)]: what each block adds to dw, and
   // in column `width` to db, of the first rows of the groups of two that it
-  // shares with other blocks. The second rows have the negative.
+  // shares with other blocks. The second rows, if they have weights, have the
+  // negative.
   A* partials = nullptr;
 };
 

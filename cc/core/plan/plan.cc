@@ -144,7 +144,7 @@ std::string SortByGroup(Plan* plan) {
     last_group = node.group;
     last_row = node.first_row + node.fanout;
     node.row_offset = plan->num_rows;
-    plan->num_rows += node.fanout;
+    plan->num_rows += plan->NumWeightRows(node);
   }
   return "";
 }
@@ -161,6 +161,7 @@ std::string SortExamples(const TreeView& tree, const int64_t* labels,
                          int64_t batch, const std::vector<int64_t>& ignored,
                          Plan* plan) {
   *plan = Plan();
+  plan->pinned = tree.pinned;
   std::vector<KeyAndIndex> ranked;  // rank and example
   ranked.reserve(batch);
   for (int64_t i = 0; i < batch; ++i) {
@@ -234,8 +235,9 @@ std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan) {
 void TouchedRows(const Plan& plan, int64_t* rows) {
   for (int64_t index : plan.by_group) {
     const Node& node = plan.nodes[index];
-    std::iota(rows + node.row_offset, rows + node.row_offset + node.fanout,
-              node.first_row);
+    std::iota(rows + node.row_offset,
+              rows + node.row_offset + plan.NumWeightRows(node),
+              plan.FirstWeightRow(node));
   }
 }
 

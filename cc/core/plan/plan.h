@@ -37,7 +37,7 @@ struct Node {
   int64_t after = 0;          // index of the first node past its descendants
   int64_t begin = 0;
   int64_t end = 0;
-  int64_t row_offset = 0;     // of its first row among all touched rows
+  int64_t row_offset = 0;     // of its first row among all touched weight rows
   int64_t pass_offset = 0;    // of its first example among all (node, example)
   int64_t target_offset = 0;  // of its targets, unless it is small
   int64_t prob_offset = 0;    // of its [end - begin, fanout] probabilities
@@ -56,6 +56,7 @@ struct Node {
 };
 
 struct Plan {
+  bool pinned = false;              // as of the tree
   std::vector<int64_t> order;       // sorted position -> example
   std::vector<int64_t> leaf_node;   // sorted position -> node of the leaf
   std::vector<int64_t> leaf_local;  // the leaf's row, counted in its group
@@ -64,12 +65,20 @@ struct Plan {
   // with the small ones, a deep tree's would be batch x depth values.
   std::vector<int64_t> targets;
   std::vector<int64_t> by_group;  // nodes in the order of their groups
-  int64_t num_rows = 0;           // touched rows
+  int64_t num_rows = 0;           // touched rows of the weights
   int64_t num_passes = 0;         // sum of populations
   int64_t num_probs = 0;          // sum of population x fanout
   int64_t num_partials = 0;       // partial gradients: PlanTraining
 
   int64_t num_examples() const { return static_cast<int64_t>(order.size()); }
+
+  // The rows of the weights that a node has, and the first of them.
+  int64_t NumWeightRows(const Node& node) const {
+    return pinned ? 1 : node.fanout;
+  }
+  int64_t FirstWeightRow(const Node& node) const {
+    return pinned ? node.first_row / 2 : node.first_row;
+  }
 };
 
 // Fills `plan` from labels [batch]; examples whose label is one of `ignored`
@@ -108,7 +117,8 @@ void ForTargets(const Plan& plan, const Node& node, int64_t begin, int64_t end,
 void FillTargets(const Plan& plan, const Node& node, int64_t begin, int64_t end,
                  int64_t* targets);
 
-// The rows of the touched groups, ascending and unique: plan.num_rows of them.
+// The rows of weights of the touched groups, ascending and unique:
+// plan.num_rows of them.
 void TouchedRows(const Plan& plan, int64_t* rows);
 
 }  // namespace tf_hsm

@@ -13,6 +13,9 @@
 //   loss = sum over the path's groups of  lse(z) - sum_k q_k z_k
 //   dz   = g (softmax(z over the group) - q)
 //
+// In a pinned tree (tree_view.h) every other row r has the logit z_r = 0, and
+// neither weights nor gradients; w_r is that of r's row of the weights.
+//
 // Everything fast is tested against these lines; nothing else calls them.
 
 #ifndef TF_HSM_CC_CORE_TESTING_REFERENCE_H_
@@ -27,10 +30,21 @@
 
 namespace tf_hsm {
 
+// z_r of one row, for w [weight rows, width] and b [weight rows] or null.
+inline double ReferenceLogit(const TreeView& tree, int64_t width,
+                             const double* w, const double* b, const double* x,
+                             int64_t row) {
+  if (!tree.has_weights(row)) return 0;
+  const int64_t at = tree.weight_row(row);
+  double z = b != nullptr ? b[at] : 0;
+  for (int64_t d = 0; d < width; ++d) z += w[at * width + d] * x[d];
+  return z;
+}
+
 // One example: returns its loss in nats and adds its gradients, times g, to
-// dx [width], dw [rows, width] and db [rows], each of which may be null.
-// The tree must be a right one, and the label in [0, num_classes). A forest's
-// loss is that below the label's root.
+// dx [width], dw [weight rows, width] and db [weight rows], each of which may
+// be null. The tree must be a right one, and the label in [0, num_classes). A
+// forest's loss is that below the label's root.
 inline double ReferenceLoss(const TreeView& tree, int64_t width,
                             const double* w, const double* b, const double* x,
                             int64_t label, double g, double* dx, double* dw,
@@ -43,10 +57,7 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
     std::vector<double> z(fanout);
     double max = -INFINITY;
     for (int64_t k = 0; k < fanout; ++k) {
-      z[k] = b != nullptr ? b[first + k] : 0;
-      for (int64_t d = 0; d < width; ++d) {
-        z[k] += w[(first + k) * width + d] * x[d];
-      }
+      z[k] = ReferenceLogit(tree, width, w, b, x, first + k);
       max = std::fmax(max, z[k]);
     }
     double sum = 0;
@@ -57,11 +68,13 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
       const double q =
           (1 - smoothing) * (first + k == row) + smoothing / fanout;
       if (q != 0) loss -= q * z[k];
+      if (!tree.has_weights(first + k)) continue;
       const double dz = g * (std::exp(z[k] - lse) - q);
-      if (db != nullptr) db[first + k] += dz;
+      const int64_t at = tree.weight_row(first + k);
+      if (db != nullptr) db[at] += dz;
       for (int64_t d = 0; d < width; ++d) {
-        if (dx != nullptr) dx[d] += dz * w[(first + k) * width + d];
-        if (dw != nullptr) dw[(first + k) * width + d] += dz * x[d];
+        if (dx != nullptr) dx[d] += dz * w[at * width + d];
+        if (dw != nullptr) dw[at * width + d] += dz * x[d];
       }
     }
     row = tree.group_parents[group];
@@ -119,10 +132,7 @@ inline void ReferenceLogProbs(const TreeView& tree, int64_t width,
     const int64_t last = tree.group_offsets[group + 1];
     double max = -INFINITY;
     for (int64_t r = first; r < last; ++r) {
-      log_probs[r] = b != nullptr ? b[r] : 0;
-      for (int64_t d = 0; d < width; ++d) {
-        log_probs[r] += w[r * width + d] * x[d];
-      }
+      log_probs[r] = ReferenceLogit(tree, width, w, b, x, r);
       max = std::fmax(max, log_probs[r]);
     }
     double sum = 0;

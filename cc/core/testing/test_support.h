@@ -25,6 +25,7 @@ struct OwnedTree {
   std::vector<int64_t> offsets = {0}, parents, class_rows, row_groups, ranks,
                        row_below;
   std::vector<int64_t> roots;  // their groups, if there are several
+  bool pinned = false;
   TreeView view() const {
     TreeView view = {static_cast<int64_t>(class_rows.size()),
                      static_cast<int64_t>(row_groups.size()),
@@ -39,21 +40,25 @@ struct OwnedTree {
       view.num_roots = roots.size();
       view.root_groups = roots.data();
     }
+    view.pinned = pinned;
     return view;
   }
 };
 
-// A breadth-first tree of `groups` groups with fanouts drawn from [1, most];
-// `inner` is the chance that a row has a group below it.
+// A breadth-first tree of `groups` groups with fanouts drawn from [1, most], or
+// a pinned one; `inner` is the chance that a row has a group below it.
 template <typename Rng>
-OwnedTree RandomTree(int groups, int most, double inner, Rng* rng) {
+OwnedTree RandomTree(int groups, int most, double inner, Rng* rng,
+                     bool pinned = false) {
   OwnedTree tree;
+  tree.pinned = pinned;
   std::vector<int64_t> child;  // row -> group below, or -1
   std::uniform_real_distribution<double> uniform(0, 1);
   int64_t waiting = 1;  // groups promised to rows
   for (int64_t g = 0; g < waiting; ++g) {
     if (g == 0) tree.parents.push_back(-1);
-    const int64_t fanout = 1 + static_cast<int64_t>((*rng)() % most);
+    const int64_t fanout =
+        pinned ? 2 : 1 + static_cast<int64_t>((*rng)() % most);
     for (int64_t k = 0; k < fanout; ++k) {
       const int64_t row = child.size();
       const bool last_chance = g + 1 == waiting && k + 1 == fanout;
@@ -98,13 +103,13 @@ OwnedTree RandomTree(int groups, int most, double inner, Rng* rng) {
 
 // A forest of so many such trees; the classes of all of them are shuffled.
 template <typename Rng>
-OwnedTree RandomForest(int trees, int groups, int most, double inner,
-                       Rng* rng) {
-  OwnedTree all = RandomTree(groups, most, inner, rng);
+OwnedTree RandomForest(int trees, int groups, int most, double inner, Rng* rng,
+                       bool pinned = false) {
+  OwnedTree all = RandomTree(groups, most, inner, rng, pinned);
   if (trees < 2) return all;
   all.roots = {0};
   for (int i = 1; i < trees; ++i) {
-    const OwnedTree tree = RandomTree(groups, most, inner, rng);
+    const OwnedTree tree = RandomTree(groups, most, inner, rng, pinned);
     const int64_t first_group = all.parents.size();
     const int64_t first_row = all.row_groups.size();
     const int64_t first_class = all.class_rows.size();
@@ -153,7 +158,13 @@ struct Case {
   double inner;
   int trees = 1;
   double label_smoothing = 0;
+  bool pinned = false;
 };
+
+template <typename Rng>
+OwnedTree RandomForest(const Case& c, Rng* rng) {
+  return RandomForest(c.trees, c.groups, c.most, c.inner, rng, c.pinned);
+}
 
 template <typename T>
 T FromDouble(double value) {

@@ -8,6 +8,11 @@
 // num_rows = num_classes + num_groups - num_roots. The arrays may hold
 // anything: whoever reads them checks each value before using it as an index,
 // along the paths that are really walked, so that no call does O(classes) work.
+//
+// A pinned tree has two rows in every group, of which the second has no weights
+// and the logit 0: the difference of the two logits is all that counts. So
+// group g owns the rows 2g and 2g + 1, and the parameters have a row per group,
+// that of its first row.
 
 #ifndef TF_HSM_CC_CORE_TREE_TREE_VIEW_H_
 #define TF_HSM_CC_CORE_TREE_TREE_VIEW_H_
@@ -32,6 +37,12 @@ struct TreeView {
   // whoever makes the view. Null for one tree, and for walks up that do not
   // ask which tree they are in.
   const int64_t* root_groups = nullptr;
+  bool pinned = false;
+
+  // Of the parameters, and the one of a row of the tree that has any.
+  int64_t num_weight_rows() const { return pinned ? num_groups : num_rows; }
+  int64_t weight_row(int64_t row) const { return pinned ? row / 2 : row; }
+  bool has_weights(int64_t row) const { return !pinned || row % 2 == 0; }
 
   int64_t root_group(int64_t root) const {
     return root_groups == nullptr ? 0 : root_groups[root];

@@ -1,6 +1,21 @@
 #include "cc/core/tree/tree_walk.h"
 
 namespace tf_hsm {
+namespace {
+
+// Whether a group that has the rows [first, last) may have these.
+bool FitsPinned(const TreeView& tree, int64_t group, int64_t first,
+                int64_t last) {
+  return !tree.pinned || (first == 2 * group && last == 2 * group + 2);
+}
+
+std::string NotPinned(int64_t group, int64_t first, int64_t last) {
+  return At("group_offsets", group, first) + " and " +
+         At("group_offsets", group + 1, last) + ", but group g of a pinned " +
+         "tree has the two rows 2 g and 2 g + 1";
+}
+
+}  // namespace
 
 std::string At(const char* array, int64_t index, int64_t value) {
   return std::string(array) + "[" + std::to_string(index) +
@@ -27,6 +42,9 @@ std::string GroupOf(const TreeView& tree, int64_t row, int64_t below,
   if (last <= row || last > tree.num_rows) {
     return OutOfRange("group_offsets", group + 1, last, row + 1,
                       tree.num_rows + 1);
+  }
+  if (!FitsPinned(tree, group, first, last)) {
+    return NotPinned(group, first, last);
   }
   const int64_t parent = tree.group_parents[group];
   if (group == 0 && parent != -1) {
@@ -56,6 +74,9 @@ std::string GroupAt(const TreeView& tree, int64_t group, GroupSpan* span) {
   if (last <= first || last > tree.num_rows) {
     return OutOfRange("group_offsets", group + 1, last, first + 1,
                       tree.num_rows + 1);
+  }
+  if (!FitsPinned(tree, group, first, last)) {
+    return NotPinned(group, first, last);
   }
   *span = {group, first, last - first};
   return "";

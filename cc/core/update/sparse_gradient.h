@@ -16,16 +16,18 @@ template <typename T>
 struct SparseGradient {
   using A = Accumulator<T>;
   const KeyAndIndex* rows = nullptr;  // [count]
-  const A* values = nullptr;          // [count, width]
+  const A* values = nullptr;          // [count, width], the rows at `stride`
   int64_t count = 0;
   int64_t width = 0;
   // Where several rows share values: [count] by index, which of `values` these
   // are, and what they are multiplied by. Null: its own, once.
   const int64_t* places = nullptr;
   const A* factors = nullptr;
+  int64_t stride = 0;  // at least the width; 0: the width
 
   const A* ValuesOf(const KeyAndIndex& one) const {
-    return values + (places ? places[one.index] : one.index) * width;
+    return values + (places ? places[one.index] : one.index) *
+                        (stride == 0 ? width : stride);
   }
   A FactorOf(const KeyAndIndex& one) const {
     return factors ? factors[one.index] : A(1);

@@ -92,17 +92,28 @@ absl::Status ReadOptional(OpKernelContext* context, const char* name,
   return CheckShape(name, **tensor, shape);
 }
 
+absl::Status TreeAttributes::Read(OpKernelConstruction* context) {
+  return context->GetAttr("pinned", &pinned);
+}
+
 absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,
                            TreeView* tree) {
   const Tensor *offsets, *roots;
   TF_RETURN_IF_ERROR(context->input("group_offsets", &offsets));
   TF_RETURN_IF_ERROR(FindOptional(context, "root_groups", &roots));
+  TF_RETURN_IF_ERROR(
+      tree->pinned
+          ? ReadVector(context, "group_offsets", rows + 1,
+                       "one more than rows of weights of a pinned tree (the "
+                       "weights must be made for this tree)",
+                       &tree->group_offsets)
+          : ReadVector(context, "group_offsets", -1, "one more than groups",
+                       &tree->group_offsets));
+  if (tree->pinned) rows *= 2;  // the tree's
   tree->num_rows = rows;
   tree->num_groups = offsets->NumElements() - 1;
   tree->num_roots = roots == nullptr ? 1 : roots->NumElements();
   tree->num_classes = rows - tree->num_groups + tree->num_roots;
-  TF_RETURN_IF_ERROR(ReadVector(context, "group_offsets", -1,
-                                "one more than groups", &tree->group_offsets));
   if (roots != nullptr) {
     TF_RETURN_IF_ERROR(
         CheckShape("root_groups", *roots, TensorShape({tree->num_roots})));
@@ -116,8 +127,9 @@ absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,
   }
   TF_RETURN_IF_ERROR(CheckRoots(*tree));
   return ReadVector(context, "row_below", rows,
-                    "one per row of weights (the weights must be made for this "
-                    "tree)",
+                    tree->pinned ? "two per row of weights of a pinned tree"
+                                 : "one per row of weights (the weights must "
+                                   "be made for this tree)",
                     &tree->row_below);
 }
 
@@ -132,7 +144,9 @@ absl::Status ReadTreeAbove(OpKernelContext* context, TreeView* tree) {
   TF_RETURN_IF_ERROR(ReadVector(context, "class_rows", tree->num_classes,
                                 "one per class", &tree->class_rows));
   return ReadVector(context, "row_groups", tree->num_rows,
-                    "one per row of weights", &tree->row_groups);
+                    tree->pinned ? "two per row of weights of a pinned tree"
+                                 : "one per row of weights",
+                    &tree->row_groups);
 }
 
 absl::Status CountRoots(TreeView* tree) {

@@ -35,8 +35,16 @@ absl::Status ReadOptional(OpKernelContext* context, const char* name,
                           DataType dtype, const TensorShape& shape,
                           const Tensor** tensor);
 
-// Reads the arrays of a forest of `rows` rows that a walk down needs, the op's
-// inputs `group_offsets`, `row_below` and `root_groups`, which is checked.
+// What the ops on a softmax tree have in common.
+struct TreeAttributes : OpAttributes {
+  bool pinned = false;  // see tree_view.h
+
+  absl::Status Read(OpKernelConstruction* context);
+};
+
+// Reads the arrays of a forest that a walk down needs, the op's inputs
+// `group_offsets`, `row_below` and `root_groups`, which is checked. The weights
+// have `rows` rows; tree->pinned is known.
 absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,
                            TreeView* tree);
 

@@ -4,7 +4,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cc/kernels/common/arguments.h"
 
 namespace tf_hsm {
 namespace {
@@ -67,11 +66,13 @@ absl::Status ReadInputs(OpKernelContext* context, int64_t width,
 }  // namespace
 
 absl::Status InferenceArguments::Read(OpKernelContext* context,
+                                      const TreeAttributes& attributes,
                                       DataType dtype) {
   TF_RETURN_IF_ERROR(parameters.Read(context, dtype));
   const Tensor& weights = parameters.weights();
   width = weights.dim_size(1);
   TF_RETURN_IF_ERROR(ReadInputs(context, width, &inputs));
+  tree.pinned = attributes.pinned;
   TF_RETURN_IF_ERROR(ReadTreeBelow(context, weights.dim_size(0), &tree));
   batch_shape = inputs->shape();
   batch_shape.RemoveLastDims(1);
@@ -83,7 +84,13 @@ absl::Status InferenceArguments::Read(OpKernelContext* context,
 }
 
 absl::Status SigmoidAttributes::Read(OpKernelConstruction* context) {
+  TF_RETURN_IF_ERROR(TreeAttributes::Read(context));
   TF_RETURN_IF_ERROR(context->GetAttr("has_sigmoids", &has_sigmoids));
+  if (has_sigmoids && pinned) {
+    return absl::InvalidArgumentError(
+        "pinned: each row of a label tree has a sigmoid and weights of its "
+        "own; call tree.expand()");
+  }
   if (has_sigmoids && context->device_type() != tensorflow::DEVICE_CPU) {
     return absl::UnimplementedError(
         "label trees are on the CPU only; keep the weights there");
@@ -198,7 +205,8 @@ absl::Status LogProbsShapes::Make(const InferenceArguments& in,
   TF_RETURN_IF_ERROR(Append(in.batch_shape, last, &log_probs));
   TF_RETURN_IF_ERROR(Append(in.batch_shape, tree.num_groups, &groups));
   TF_RETURN_IF_ERROR(Append(in.batch_shape, tree.num_roots, &roots));
-  return Append(TensorShape({in.num_examples}), tree.num_rows, &logits);
+  return Append(TensorShape({in.num_examples}), tree.num_weight_rows(),
+                &logits);
 }
 
 absl::Status LogProbsShapes::ReadGradInputs(OpKernelContext* context,

@@ -9,6 +9,7 @@
 #include "cc/core/api/class_mask.h"
 #include "cc/core/api/sample.h"
 #include "cc/core/tree/tree_view.h"
+#include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/element_types.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/parameters.h"
@@ -21,7 +22,8 @@ namespace tf_hsm {
 // looked at. Variables are locked as long as this lives.
 struct InferenceArguments {
   // The element type of the parameters is `dtype`.
-  absl::Status Read(OpKernelContext* context, DataType dtype);
+  absl::Status Read(OpKernelContext* context, const TreeAttributes& attributes,
+                    DataType dtype);
 
   Parameters parameters;
   TreeView tree;
@@ -32,9 +34,9 @@ struct InferenceArguments {
   int64_t width = 0;
 };
 
-// Whether each row has a sigmoid of its own, as in a label tree. On a GPU that
-// is an error.
-struct SigmoidAttributes : OpAttributes {
+// Whether each row has a sigmoid of its own, as in a label tree, which cannot
+// be pinned. On a GPU that is an error.
+struct SigmoidAttributes : TreeAttributes {
   absl::Status Read(OpKernelConstruction* context);
 
   bool has_sigmoids = false;
@@ -99,8 +101,9 @@ struct ClassInputs {
 };
 
 // Whether the log-probabilities are those of all nodes, or of all classes.
-struct LogProbsAttributes : OpAttributes {
+struct LogProbsAttributes : TreeAttributes {
   absl::Status Read(OpKernelConstruction* context) {
+    TF_RETURN_IF_ERROR(TreeAttributes::Read(context));
     return context->GetAttr("of_nodes", &of_nodes);
   }
 

@@ -4,11 +4,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cc/kernels/common/arguments.h"
 
 namespace tf_hsm {
 
 absl::Status LossAttributes::Read(OpKernelConstruction* context) {
+  // A label tree cannot be pinned.
+  if (context->HasAttr("pinned")) {
+    TF_RETURN_IF_ERROR(TreeAttributes::Read(context));
+  }
   TF_RETURN_IF_ERROR(context->GetAttr("ignore_classes", &ignored));
   if (context->HasAttr("label_smoothing")) {
     TF_RETURN_IF_ERROR(context->GetAttr("label_smoothing", &label_smoothing));
@@ -53,7 +56,9 @@ absl::Status LossArguments::ReadIndices(OpKernelContext* context) {
                       indices->shape(), &index_weights);
 }
 
-absl::Status LossArguments::Read(OpKernelContext* context, bool label_sets) {
+absl::Status LossArguments::Read(OpKernelContext* context,
+                                 const LossAttributes& attributes,
+                                 bool label_sets) {
   width = parameters.weights().dim_size(1);
   TF_RETURN_IF_ERROR(CheckWidth(width));
   TF_RETURN_IF_ERROR(context->input("labels", &labels));
@@ -88,9 +93,16 @@ absl::Status LossArguments::Read(OpKernelContext* context, bool label_sets) {
   tree.num_groups = array->NumElements();
   TF_RETURN_IF_ERROR(context->input("class_rows", &array));
   tree.num_classes = array->NumElements();
-  tree.num_rows = parameters.weights().dim_size(0);
-  TF_RETURN_IF_ERROR(ReadVector(context, "group_parents", -1, "one per group",
-                                &tree.group_parents));
+  const int64_t weight_rows = parameters.weights().dim_size(0);
+  tree.pinned = attributes.pinned;
+  TF_RETURN_IF_ERROR(
+      tree.pinned ? ReadVector(context, "group_parents", weight_rows,
+                               "one per row of weights of a pinned tree (the "
+                               "weights must be made for this tree)",
+                               &tree.group_parents)
+                  : ReadVector(context, "group_parents", -1, "one per group",
+                               &tree.group_parents));
+  tree.num_rows = tree.pinned ? 2 * weight_rows : weight_rows;
   TF_RETURN_IF_ERROR(ReadVector(context, "group_offsets", tree.num_groups + 1,
                                 "one more than group_parents",
                                 &tree.group_offsets));
@@ -100,8 +112,9 @@ absl::Status LossArguments::Read(OpKernelContext* context, bool label_sets) {
                                 "as class_rows", &tree.class_ranks));
   TF_RETURN_IF_ERROR(
       ReadVector(context, "row_groups", tree.num_rows,
-                 "one per row of weights (the weights must be made for this "
-                 "tree)",
+                 tree.pinned ? "two per row of weights of a pinned tree"
+                             : "one per row of weights (the weights must be "
+                               "made for this tree)",
                  &tree.row_groups));
   return CountRoots(&tree);
 }

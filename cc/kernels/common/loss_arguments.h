@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "cc/core/tree/tree_view.h"
+#include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/parameters.h"
 
 namespace tf_hsm {
 
-struct LossAttributes : OpAttributes {
+struct LossAttributes : TreeAttributes {
   std::vector<int64_t> ignored;
   float label_smoothing = 0;
   bool takes_means = false;    // of bags
@@ -42,7 +43,8 @@ struct LossArguments {
   int64_t width = 0;
 
   // With `label_sets`, labels have a last dimension more: num_labels.
-  absl::Status Read(OpKernelContext* context, bool label_sets = false);
+  absl::Status Read(OpKernelContext* context, const LossAttributes& attributes,
+                    bool label_sets = false);
   absl::Status ReadIndices(OpKernelContext* context);
 
   absl::Status ReadLossGrads(OpKernelContext* context,

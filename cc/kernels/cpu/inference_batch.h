@@ -17,8 +17,9 @@ namespace tf_hsm {
 template <typename T>
 class InferenceBatch {
  public:
-  absl::Status Read(OpKernelContext* context) {
-    TF_RETURN_IF_ERROR(arguments.Read(context, kDataType<T>));
+  absl::Status Read(OpKernelContext* context,
+                    const TreeAttributes& attributes) {
+    TF_RETURN_IF_ERROR(arguments.Read(context, attributes, kDataType<T>));
     const Tensor* biases = arguments.parameters.biases();
     scorer.tree = arguments.tree;
     scorer.width = arguments.width;

@@ -24,7 +24,7 @@ struct TopKOp : SigmoidAttributes {
     InferenceBatch<T> in;
     TopKInputs wanted;
     TopKOutputs<A> out;
-    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
     in.scorer.has_sigmoids = has_sigmoids;
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments));
     TF_RETURN_IF_ERROR(out.Allocate(context, in.arguments, wanted));
@@ -54,12 +54,12 @@ struct TopKOp : SigmoidAttributes {
 };
 
 template <typename T>
-struct SampleOp : OpAttributes {
+struct SampleOp : TreeAttributes {
   absl::Status Run(OpKernelContext* context) const {
     InferenceBatch<T> in;
     SampleInputs wanted;
     Tensor* classes;
-    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments));
     TF_RETURN_IF_ERROR(context->allocate_output(0, wanted.shape, &classes));
     return StatusOf(Sample(in.scorer, wanted.options, Data<int64_t>(*classes)));
@@ -72,7 +72,7 @@ struct ClassLogProbsOp : SigmoidAttributes {
     InferenceBatch<T> in;
     ClassInputs wanted;
     Tensor* log_probs;
-    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
     in.scorer.has_sigmoids = has_sigmoids;
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments, &in.scorer.tree));
     TF_RETURN_IF_ERROR(

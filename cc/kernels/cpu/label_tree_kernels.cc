@@ -38,7 +38,8 @@ class LabelTreeBatch {
   absl::Status Prepare(OpKernelContext* context,
                        const LossAttributes& attributes) {
     parallel_ = PoolParallel(context);
-    TF_RETURN_IF_ERROR(arguments.Read(context, /*label_sets=*/true));
+    TF_RETURN_IF_ERROR(
+        arguments.Read(context, attributes, /*label_sets=*/true));
     std::vector<int64_t> labels;
     CopyIntegers(*arguments.labels, &labels);
     TF_RETURN_IF_ERROR(StatusOf(MakeLabelPlan(

@@ -18,7 +18,7 @@ template <typename T>
 struct LogProbsBatch : InferenceBatch<T> {
   absl::Status Read(OpKernelContext* context,
                     const LogProbsAttributes& attributes) {
-    TF_RETURN_IF_ERROR(InferenceBatch<T>::Read(context));
+    TF_RETURN_IF_ERROR(InferenceBatch<T>::Read(context, attributes));
     TF_RETURN_IF_ERROR(StatusOf(FindLevels(this->scorer.tree, &levels)));
     return shapes.Make(this->arguments, attributes);
   }

@@ -45,7 +45,7 @@ class LossBatch {
   absl::Status Prepare(OpKernelContext* context,
                        const LossAttributes& attributes) {
     parallel = PoolParallel(context);
-    TF_RETURN_IF_ERROR(arguments.Read(context));
+    TF_RETURN_IF_ERROR(arguments.Read(context, attributes));
     TF_RETURN_IF_ERROR(PlanAndPack(context, attributes));
     const Tensor* biases = arguments.parameters.biases();
     problem.plan = &plan;

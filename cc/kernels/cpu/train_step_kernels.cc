@@ -76,6 +76,7 @@ struct AnyTrainStepOp : TrainStepAttributes {
       SparseGradient<T> gradient = {in.vector_rows.data(), outputs.dx,
                                     static_cast<int64_t>(in.vector_rows.size()),
                                     width};
+      gradient.stride = Padded(width);
       if (in.arguments.splits != nullptr) {
         gradient.places = in.bag_of.data();
         gradient.factors = in.bags.factors.data();
@@ -85,14 +86,19 @@ struct AnyTrainStepOp : TrainStepAttributes {
     return absl::OkStatus();
   }
 
-  // [examples, width], sorted, of vectors that are updated; otherwise the op's
-  // output.
+  // [examples, Padded(width)], sorted, of vectors that are updated, in place of
+  // x where that can be; otherwise the op's output.
   absl::Status AllocateDx(OpKernelContext* context, const LossBatch<T>& in,
                           Tensor* dx) const {
     if constexpr (embeds) {
+      if (OverwritesInputs(in.plan)) {
+        *dx = in.packed;
+        return absl::OkStatus();
+      }
       return AllocateTemp(
           context, kDataType<A>,
-          TensorShape({in.plan.num_examples(), in.arguments.width}), dx);
+          TensorShape({in.plan.num_examples(), Padded(in.arguments.width)}),
+          dx);
     } else {
       Tensor* output;
       TF_RETURN_IF_ERROR(AllocateOutput(

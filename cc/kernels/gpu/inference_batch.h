@@ -29,8 +29,9 @@ constexpr int64_t kMaxScratchBytes = int64_t{1} << 30;
 template <typename T>
 class InferenceBatch {
  public:
-  absl::Status Read(OpKernelContext* context) {
-    TF_RETURN_IF_ERROR(arguments.Read(context, kDataType<T>));
+  absl::Status Read(OpKernelContext* context,
+                    const TreeAttributes& attributes) {
+    TF_RETURN_IF_ERROR(arguments.Read(context, attributes, kDataType<T>));
     TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree_));
     if (arguments.root_log_probs != nullptr) {
       batch.root_log_probs =

@@ -59,7 +59,7 @@ struct TopKOp : SigmoidAttributes {
   absl::Status Run(OpKernelContext* context) const {
     InferenceBatch<T> in;
     TopKInputs wanted;
-    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments));
     if (wanted.beam_width != 0) {
       return absl::UnimplementedError(absl::StrCat(
@@ -87,12 +87,12 @@ struct TopKOp : SigmoidAttributes {
 };
 
 template <typename T>
-struct SampleOp : OpAttributes {
+struct SampleOp : TreeAttributes {
   absl::Status Run(OpKernelContext* context) const {
     InferenceBatch<T> in;
     SampleInputs wanted;
     Tensor* classes;
-    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments));
     TF_RETURN_IF_ERROR(context->allocate_output(0, wanted.shape, &classes));
     if (classes->NumElements() == 0) return absl::OkStatus();

@@ -23,7 +23,7 @@ struct LogProbsOp : LogProbsAttributes {
     InferenceBatch<T> in;
     LogProbsShapes shapes;
     Tensor *values, *groups;
-    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
     TF_RETURN_IF_ERROR(shapes.Make(in.arguments, *this));
     TF_RETURN_IF_ERROR(context->allocate_output(0, shapes.log_probs, &values));
     TF_RETURN_IF_ERROR(context->allocate_output(1, shapes.groups, &groups));
@@ -46,7 +46,7 @@ struct LogProbsGradOp : LogProbsAttributes {
     LogProbsShapes shapes;
     const Tensor *grads, *values, *groups;
     Tensor *dx, *dz, *root_grads;
-    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
     TF_RETURN_IF_ERROR(shapes.Make(in.arguments, *this));
     TF_RETURN_IF_ERROR(
         shapes.ReadGradInputs(context, &grads, &values, &groups));
@@ -70,7 +70,7 @@ struct ClassLogProbsOp : SigmoidAttributes {
   absl::Status Run(OpKernelContext* context) const {
     InferenceBatch<T> in;
     ClassInputs wanted;
-    TF_RETURN_IF_ERROR(in.Read(context));
+    TF_RETURN_IF_ERROR(in.Read(context, *this));
     TreeView unused = in.arguments.tree;  // see device_tree.h
     TF_RETURN_IF_ERROR(wanted.Read(context, in.arguments, &unused));
     if (unused.num_classes != in.arguments.tree.num_classes) {

@@ -36,7 +36,7 @@ class LossBatch {
       return absl::UnimplementedError(
           "label_smoothing is not there for weights on a GPU");
     }
-    TF_RETURN_IF_ERROR(arguments.Read(context));
+    TF_RETURN_IF_ERROR(arguments.Read(context, attributes));
     TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree));
     batch.labels = arguments.labels->data();
     batch.labels_are_int64 = arguments.labels->dtype() == tensorflow::DT_INT64;

@@ -8,6 +8,7 @@ from tf_hsm.estimation.heads.passed import Passed
 from tf_hsm.estimation.heads.table import Table
 from tf_hsm.estimation.part import Part, Work
 from tf_hsm.tree import Tree
+from tf_hsm.tree.check import check_not_pinned
 
 # Kernels that an example's group takes in a `tf.map_fn`, forward and backward.
 _MAP_OPS = (25, 60)
@@ -94,6 +95,7 @@ class BaselineHead(Head):
 def of(function, classes, passed, name):
     """Returns the head of a `Tree`, or of N classes in two levels."""
     if isinstance(classes, Tree):
+        check_not_pinned(classes, f"{function!r}")
         levels = baselines.tree_levels(classes)
         widest, num_groups = levels.widest, levels.num_groups
     else:

@@ -20,8 +20,8 @@ class Passed:
 
     Attributes:
       num_classes: N.
-      num_rows: R.
-      fanouts: `[G]`, the rows of each group.
+      num_rows: those of the weights: R, or G of a pinned tree.
+      fanouts: `[G]`, of these the rows of each group.
       masses: `[G]`, the probability that a label passes each.
     """
 
@@ -72,8 +72,8 @@ def of_tree(tree, counts=None):
     )
     return Passed(
         tree.num_classes,
-        tree.num_rows,
-        np.diff(tree.group_offsets),
+        tree.num_weight_rows,
+        tree._group_weight_rows,
         tree_masses.group_masses(tree._arrays, rows),
     )
 

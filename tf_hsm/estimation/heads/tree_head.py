@@ -67,7 +67,8 @@ class TreeHead(Head):
     def _array_bytes(self):
         """Those of the tree, and the tensors that the op reads."""
         passed = self.passed
-        numbers = 2 * passed.num_classes + passed.num_rows
+        num_nodes = passed.num_classes + passed.num_groups - 1
+        numbers = 2 * passed.num_classes + num_nodes
         return 2 * _NUMBER * (numbers + 2 * passed.num_groups)
 
     def _with_gradient(self, setting, width, table, cost):

@@ -8,12 +8,15 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.tree.arrays import assemble
 from tf_hsm.tree.builders.kind import Kind, parse_fanouts
+from tf_hsm.tree.builders.named_counts import with_names
 from tf_hsm.tree.memory import check_fits
 
 _ROW_BYTES = 50  # The most that a row takes, by tracemalloc.
 
 
-def balanced(num_classes: int, branching: int | Sequence[int]):
+def balanced(
+    num_classes: int, branching: int | Sequence[int], pinned: bool = False
+):
     """A tree whose leaves, in class order, are spread as evenly as can be.
 
     A node with n classes below it has `min(branching, n)` children, whose
@@ -26,10 +29,13 @@ def balanced(num_classes: int, branching: int | Sequence[int]):
       branching: the largest fanout, at least 2; or a list of one per
         level, each at least 1, whose product is at least N. Levels of
         the list that are not needed stay unused.
+      pinned: whether each group, of two rows, has one row of weights: see
+        `Tree.pin`.
 
     Raises:
       ValueError: an argument is out of range, too few leaves fit, or the
-        tree passes the memory of the machine; says how many bytes it needs.
+        tree passes the memory of the machine; says how many bytes it needs. Or
+        `pinned`, and a group does not have two rows.
     """
     num_classes = _check_num_classes(num_classes)
     widths = _level_branching(num_classes, branching)
@@ -52,7 +58,8 @@ def balanced(num_classes: int, branching: int | Sequence[int]):
     leaf_rows = np.flatnonzero(~is_inner)
     class_rows = np.empty(num_classes, np.int64)
     class_rows[row_classes[leaf_rows]] = leaf_rows
-    return assemble(np.concatenate(fanouts), is_inner, class_rows)
+    arrays = assemble(np.concatenate(fanouts), is_inner, class_rows)
+    return with_names(arrays, None, pinned)
 
 
 def two_level(num_classes: int):

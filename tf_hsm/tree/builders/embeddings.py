@@ -8,6 +8,7 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.tree.builders.balanced import balanced, two_level
 from tf_hsm.tree.builders.kind import Flag, Kind, parse_fanouts
+from tf_hsm.tree.builders.named_counts import with_names
 from tf_hsm.tree.class_files import read_array
 from tf_hsm.tree.clustering import balanced_clusters
 from tf_hsm.tree.memory import check_fits
@@ -25,6 +26,7 @@ def from_embeddings(
     metric="cosine",
     max_iterations=50,
     verbose=True,
+    pinned=False,
 ):
     """A tree in which classes with similar vectors are near each other.
 
@@ -49,10 +51,13 @@ def from_embeddings(
       max_iterations: the most steps of two-means in a halving, and the
         most rounds of exchange at a level; at least 1.
       verbose: whether to write to stderr, every few seconds, how far it is.
+      pinned: whether each group, of two rows, has one row of weights: see
+        `Tree.pin`.
 
     Raises:
       ValueError: `vectors` has another rank, no numbers, or one that is
-        NaN or infinite (names the class), or an argument is out of range.
+        NaN or infinite (names the class), or an argument is out of range; or
+        `pinned`, and a group does not have two rows.
     """
     vectors = check_vectors(vectors)
     check_fits(
@@ -79,7 +84,7 @@ def from_embeddings(
     class_rows = np.empty_like(arrays.class_rows)
     # In `arrays` the leaves stand in class order: class c is the c-th leaf.
     class_rows[leaf_classes] = arrays.class_rows
-    return arrays._replace(class_rows=class_rows)
+    return with_names(arrays._replace(class_rows=class_rows), None, pinned)
 
 
 class _Progress:

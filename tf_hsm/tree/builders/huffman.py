@@ -24,7 +24,7 @@ from tf_hsm.tree.names import check_strs
 _CLASS_BYTES = 70  # The most that a class takes, by tracemalloc.
 
 
-def huffman(counts, branching=2):
+def huffman(counts, branching=2, pinned=False):
     """The tree with the smallest mean depth for the given counts.
 
     Every group has `min(branching, N)` rows but for the last one, which
@@ -40,14 +40,17 @@ def huffman(counts, branching=2):
         the names of the classes 0 to N - 1, in this order, and the tree
         keeps them; keys that are integers are the classes.
       branching: the fanout, at least 2.
+      pinned: whether each group, of two rows, has one row of weights: see
+        `Tree.pin`.
 
     Raises:
       ValueError: a count is negative, infinite or NaN (names the class),
-        the total does not fit its type, or keys are not as above.
+        the total does not fit its type, or keys are not as above; or `pinned`,
+        and a group does not have two rows.
     """
     counts, names = split_counts(counts, _CLASS_BYTES)
     branching = _checks.check_int("branching", branching, 2)
-    return with_names(_huffman(counts, branching), names)
+    return with_names(_huffman(counts, branching), names, pinned)
 
 
 def from_counts(counts, names=None, branching=256):
@@ -145,9 +148,15 @@ def _merge_order(weights, k):
 
 HUFFMAN = Kind(
     "huffman",
-    {"huffman, huffman:K": "the shortest paths for the counts, fanout K or 2"},
+    {
+        "huffman, huffman:K": "the shortest paths for the counts, fanout K "
+        "or 2",
+        "huffman:pinned": "the same of fanout 2, with one row of weights for "
+        "each two",
+    },
     lambda value, options: huffman(
-        branching=parse_fanouts(value or "2"),
+        branching=2 if value == "pinned" else parse_fanouts(value or "2"),
         counts=options.needed_counts("huffman"),
+        pinned=value == "pinned",
     ),
 )

@@ -46,17 +46,20 @@ def split_mapping(mapping):
     return list(mapping.keys()), values
 
 
-def with_names(arrays, names):
-    """Returns what a builder returns: the arrays, with names if there are any.
+def with_names(arrays, names, pinned=False):
+    """Returns what a builder returns: what `Tree` takes, if it is not empty.
 
     Args:
       arrays: the `TreeArrays`.
       names: N strs, or None.
+      pinned: whether the tree is to be.
     """
-    if names is None:
+    if names is None and not pinned:
         return arrays
-    row_names = [""] * int(arrays.group_offsets[-1])
-    return *arrays, replace_class_names(names, arrays.class_rows, row_names)
+    if names is not None:
+        row_names = [""] * int(arrays.group_offsets[-1])
+        names = replace_class_names(names, arrays.class_rows, row_names)
+    return *arrays, names, pinned
 
 
 def _refuse_twice(names):

@@ -12,9 +12,11 @@
 // Label smoothing s adds s / 2 margin to the loss, and s / 2 to dz_0 where row
 // 0 is on the path, -s / 2 where row 1 is.
 //
-// So there is one product of each kind where a softmax of two has two. Groups
-// that follow each other down the tree with the same examples are a chain:
-// they are taken together, so that x and dx are read once for all of them.
+// So there is one product of each kind where a softmax of two has two. In a
+// pinned tree (tree_view.h) w_1 and b_1 are zero for ever: nobody keeps them,
+// so half as many bytes are read and written. Groups that follow each other
+// down the tree with the same examples are a chain: they are taken together, so
+// that x and dx are read once for all of them.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_GROUPS_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_GROUPS_INL_H_
@@ -74,7 +76,7 @@ struct ChainPairs {
 };
 
 // The groups of two rows of one block.
-template <typename T>
+template <typename T, bool pinned>
 class BinaryGroups {
  public:
   using A = Accumulator<T>;
@@ -131,11 +133,11 @@ class BinaryGroups {
     const Matrix<const A> x = block_.X(first_);
     const T* rows[nodes];
     for (int i = 0; i < nodes; ++i) {
-      rows[i] = problem_.weights + chain[i]->first_row * width;
+      rows[i] = problem_.weights + FirstRow(*chain[i]) * width;
       FillSigns(*chain[i], pairs_.sign + i, nodes);
     }
-    Deltas<T, nodes>(rows, x, examples_, width, &block_.prefetcher,
-                     pairs_.delta);
+    Deltas<T, pinned, nodes>(rows, x, examples_, width, &block_.prefetcher,
+                             pairs_.delta);
     AddBiases<nodes>(chain);
     pairs_.Softmax(nodes * examples_, problem_.label_smoothing / 2);
     block_.PrefetchDx();
@@ -144,8 +146,8 @@ class BinaryGroups {
       for (int i = 0; i < nodes; ++i) loss[m] += pairs_.loss[m * nodes + i];
     }
     if (block_.out.dx != nullptr) {
-      AddChainDx<T, nodes>(rows, pairs_.dz, examples_, width,
-                           block_.Dx(first_));
+      AddChainDx<T, pinned, nodes>(rows, pairs_.dz, examples_, width,
+                                   block_.Dx(first_));
     }
     const bool updates = block_.Updates(*chain[0]);
     if (!updates && !chain[0]->has_partials()) {
@@ -163,6 +165,12 @@ class BinaryGroups {
             : WritePartials<nodes>(chain, x, db);
   }
 
+  // The group's rows of the parameters, and the first of them.
+  static constexpr int kRows = pinned ? 1 : 2;
+  static int64_t FirstRow(const Node& node) {
+    return pinned ? node.first_row / 2 : node.first_row;
+  }
+
   // sign[m * stride] of the chain's m-th example.
   void FillSigns(const Node& node, A* sign, int64_t stride) const {
     ForTargets(*problem_.plan, node, first_, first_ + examples_,
@@ -173,7 +181,8 @@ class BinaryGroups {
 
   // The logit of one row of a group for one example.
   A Logit(const Node& node, int64_t k, int64_t at) const {
-    const int64_t row = node.first_row + k;
+    if (pinned && k == 1) return 0;
+    const int64_t row = FirstRow(node) + k;
     const A z = Dot<T>(problem_.weights + row * problem_.width,
                        block_.X(at).data, problem_.width);
     return problem_.biases == nullptr ? z : z + Bias(row);
@@ -188,8 +197,9 @@ class BinaryGroups {
     const int64_t count = nodes * examples_;
     A check = 0;
     for (int i = 0; i < nodes; ++i) {
-      const int64_t row = chain[i]->first_row;
-      const A bias = problem_.biases == nullptr ? 0 : Bias(row) - Bias(row + 1);
+      const int64_t row = FirstRow(*chain[i]);
+      A bias = problem_.biases == nullptr ? 0 : Bias(row);
+      if (!pinned && problem_.biases != nullptr) bias -= Bias(row + 1);
       for (int64_t p = i; p < count; p += nodes) {
         pairs_.delta[p] += bias;
         check += pairs_.delta[p] - pairs_.delta[p];
@@ -240,8 +250,8 @@ class BinaryGroups {
       gradients[i] = block_.Partial(*chain[i]);
       gradients[i][problem_.width] = db[i];
     }
-    ChainGradient<T, nodes, false>(nullptr, nullptr, pairs_.dz, x, examples_,
-                                   problem_.width, gradients);
+    ChainGradient<T, pinned, nodes, false>(
+        nullptr, nullptr, pairs_.dz, x, examples_, problem_.width, gradients);
   }
 
   template <int nodes>
@@ -251,31 +261,32 @@ class BinaryGroups {
     T* rows[nodes];
     A* gradients[nodes];
     for (int i = 0; i < nodes; ++i) {
-      rows[i] = update.weights + chain[i]->first_row * width;
+      rows[i] = update.weights + FirstRow(*chain[i]) * width;
       gradients[i] = dw_ + i * width;
     }
     const bool scaled = IsScaledGradient(update, examples_);
     if constexpr (sizeof(T) == sizeof(A)) {
       if (scaled) {
-        A rates[2 * nodes];
+        A rates[kRows * nodes];
         const A square = InputSquare(update, x.data, width);
         for (int i = 0; i < nodes; ++i) {
-          FillRates(update, chain[i]->first_row, 2, square, pairs_.dz + i, 0,
-                    rates + 2 * i);
+          FillRates(update, FirstRow(*chain[i]), kRows, square, pairs_.dz + i,
+                    0, rates + kRows * i);
         }
-        ChainGradient<T, nodes, true>(rows, rates, pairs_.dz, x, examples_,
-                                      width, nullptr);
+        ChainGradient<T, pinned, nodes, true>(rows, rates, pairs_.dz, x,
+                                              examples_, width, nullptr);
       }
     }
     if (!scaled) {
-      ChainGradient<T, nodes, false>(nullptr, nullptr, pairs_.dz, x, examples_,
-                                     width, gradients);
+      ChainGradient<T, pinned, nodes, false>(nullptr, nullptr, pairs_.dz, x,
+                                             examples_, width, gradients);
     }
     for (int i = 0; i < nodes; ++i) {
-      const int64_t row = chain[i]->first_row;
-      if (!scaled) UpdatePair(update, row, width, gradients[i]);
+      const int64_t row = FirstRow(*chain[i]);
+      if (!scaled && pinned) UpdateWeights(update, row, 1, width, gradients[i]);
+      if (!scaled && !pinned) UpdatePair(update, row, width, gradients[i]);
       const A both[] = {db[i], -db[i]};
-      UpdateBiases(update, row, 2, both);
+      UpdateBiases(update, row, kRows, both);
     }
   }
 

@@ -1,7 +1,8 @@
 // Groups of two rows where their softmax is hard to get right: margins far
 // beyond what exp can take, rows that are switched off, logits that are
 // infinite or no numbers. Every ISA and element type against the scalar
-// reference; with the probabilities kept for the backward, and without.
+// reference; with the probabilities kept for the backward, and without; of
+// pinned trees too.
 
 #include <algorithm>
 #include <cmath>
@@ -23,8 +24,9 @@ constexpr double kInfinity = INFINITY;
 
 // A chain of `length` groups of two rows: the first row of each is a leaf, of
 // the last group both are.
-OwnedTree Chain(int length) {
+OwnedTree Chain(int length, bool pinned) {
   OwnedTree tree;
+  tree.pinned = pinned;
   for (int g = 0; g < length; ++g) {
     tree.parents.push_back(2 * g - 1);
     tree.offsets.push_back(2 * g + 2);
@@ -54,7 +56,7 @@ Results Reference(const TreeView& tree, const Batch& batch) {
   Results want;
   want.dx.resize(batch.x.size());
   want.dw.resize(batch.w.size());
-  want.db.resize(tree.num_rows);
+  want.db.resize(tree.num_weight_rows());
   for (size_t i = 0; i < batch.labels.size(); ++i) {
     want.loss.push_back(ReferenceLoss(
         tree, width, batch.w.data(), batch.b.empty() ? nullptr : batch.b.data(),
@@ -114,7 +116,7 @@ Results Run(const TreeView& tree, const Batch& batch, Isa isa, bool keep) {
       {grads.data(), normalizers.data(), kept, nullptr, dw.data(), db.data()});
   Results got = {ToDoubles(loss), ToDoubles(dx), {}, {}};
   got.dw.resize(batch.w.size());
-  got.db.resize(tree.num_rows);
+  got.db.resize(tree.num_weight_rows());
   std::vector<int64_t> rows(plan.num_rows);
   TouchedRows(plan, rows.data());
   for (int64_t i = 0; i < plan.num_rows; ++i) {
@@ -158,11 +160,12 @@ void Compare(const TreeView& tree, const Batch& batch, Isa isa,
 // One group and inputs that make its margins: 0, small, and far past what exp
 // takes, which neither overflows nor loses the loss's digits.
 template <typename T>
-void CheckMargins(Isa isa, double tolerance, const std::string& type) {
-  const OwnedTree owned = Chain(1);
+void CheckMargins(Isa isa, bool pinned, double tolerance,
+                  const std::string& type) {
+  const OwnedTree owned = Chain(1, pinned);
   const TreeView tree = owned.view();
-  Batch batch = {17, std::vector<double>(2 * 17), {}, {}, {}};
-  for (int d = 0; d < 17; ++d) batch.w[d] = 1, batch.w[17 + d] = -1;
+  Batch batch = {17, std::vector<double>(17, pinned ? 2 : 1), {}, {}, {}};
+  if (!pinned) batch.w.resize(2 * 17, -1);
   for (double margin : {0.0, 0.5, -0.5, 8.0, -8.0, 86.0, -86.0, 100.0, -100.0,
                         1000.0, -1000.0, 3e4, -3e4}) {
     for (int64_t label : {0, 1}) {
@@ -178,15 +181,18 @@ void CheckMargins(Isa isa, double tolerance, const std::string& type) {
 
 // Rows that are switched off, and biases that leave no distribution.
 template <typename T>
-void CheckBiases(Isa isa, double tolerance, const std::string& type) {
-  const OwnedTree owned = Chain(6);
+void CheckBiases(Isa isa, bool pinned, double tolerance,
+                 const std::string& type) {
+  const OwnedTree owned = Chain(6, pinned);
   const TreeView tree = owned.view();
+  const int64_t rows = tree.num_weight_rows();
   std::mt19937 rng(3);
   const double special[] = {-kInfinity, kInfinity, NAN};
   for (int length = 1; length <= 40; length += 13) {
-    for (int which = 0; which < 4; ++which) {
-      Batch batch = {5, {}, std::vector<double>(tree.num_rows), {}, {}};
-      for (int i = 0; i < tree.num_rows * 5; ++i) {
+    // The last: neither row has a probability, which takes two biases.
+    for (int which = 0; which < (pinned ? 3 : 4); ++which) {
+      Batch batch = {5, {}, std::vector<double>(rows), {}, {}};
+      for (int i = 0; i < rows * 5; ++i) {
         batch.w.push_back(static_cast<int>(rng() % 64) / 64.0 - 0.5);
       }
       for (int i = 0; i < length * 5; ++i) {
@@ -196,7 +202,7 @@ void CheckBiases(Isa isa, double tolerance, const std::string& type) {
         batch.labels.push_back(rng() % tree.num_classes);
       }
       // Of the third group: one row off, or what makes its losses NaN.
-      batch.b[4] = special[which % 3];
+      batch.b[tree.weight_row(4)] = special[which % 3];
       if (which == 3) batch.b[5] = -kInfinity;
       const bool is_off = which == 0;
       for (double smoothing : {0.0, 0.25}) {
@@ -210,8 +216,11 @@ void CheckBiases(Isa isa, double tolerance, const std::string& type) {
 
 template <typename T>
 void Check(Isa isa, double rounding, const std::string& type) {
-  CheckMargins<T>(isa, 64 * rounding, type);
-  CheckBiases<T>(isa, 256 * rounding, type);
+  for (bool pinned : {false, true}) {
+    const std::string name = type + (pinned ? " pinned" : "");
+    CheckMargins<T>(isa, pinned, 64 * rounding, name);
+    CheckBiases<T>(isa, pinned, 256 * rounding, name);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 //   Deltas: delta(m, i) = x_m . d_i                    d_i = w_i0 - w_i1
 //   AddChainDx: dx_m += sum_i dz(m, i) d_i
 //   ChainGradient: g_i = sum_m dz(m, i) x_m, applied to the rows, or written
+//
+// In a pinned tree (tree_view.h) d_i is w_i0, the only row that there is.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_PRODUCTS_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_PRODUCTS_INL_H_
@@ -22,7 +24,7 @@ constexpr int kMaxChain = kTileHeight > 4 ? 4 : 2;
 // Vectors of width whose d, or dW, of a chain stays in registers.
 constexpr int kChainVectors = 4;
 
-// The first row of each group; the second one follows it.
+// The first row of each group; the second one follows it, unless it is pinned.
 template <typename T>
 using ChainRows = const T* const*;
 
@@ -48,19 +50,21 @@ TF_HSM_INLINE void ForColumns(int64_t width, Tile tile) {
   last(IntConstant<4>());
 }
 
-// w_0 - w_1 of some columns.
-template <typename T>
+// d of some columns.
+template <bool pinned, typename T>
 TF_HSM_INLINE auto Difference(const T* row, int64_t width) {
+  if constexpr (pinned) return Load(row);
   return Load(row) - Load(row + width);
 }
-template <typename T>
+template <bool pinned, typename T>
 TF_HSM_INLINE auto Difference(const T* row, int64_t width, int64_t count) {
+  if constexpr (pinned) return LoadPartial(row, count);
   return LoadPartial(row, count) - LoadPartial(row + width, count);
 }
 
 // deltas [examples, nodes], without biases. With `prefetch`, it prefetches
 // as many rows as it reads, those `ahead`.
-template <typename T, int nodes, int examples, bool prefetch>
+template <typename T, bool pinned, int nodes, int examples, bool prefetch>
 TF_HSM_INLINE void DeltaTile(ChainRows<T> rows, Matrix<const Accumulator<T>> x,
                              int64_t width, ChainRows<T> ahead,
                              Accumulator<T>* deltas) {
@@ -72,7 +76,7 @@ TF_HSM_INLINE void DeltaTile(ChainRows<T> rows, Matrix<const Accumulator<T>> x,
     Vector<A> ds[nodes];
 #pragma GCC unroll 8
     for (int i = 0; i < nodes; ++i) {
-      if constexpr (prefetch) PrefetchPair(ahead[i] + d, width);
+      if constexpr (prefetch) PrefetchPair<pinned>(ahead[i] + d, width);
       ds[i] = load(rows[i] + d);
     }
 #pragma GCC unroll 8
@@ -85,12 +89,12 @@ TF_HSM_INLINE void DeltaTile(ChainRows<T> rows, Matrix<const Accumulator<T>> x,
   int64_t d = 0;
   for (; d + lanes <= width; d += lanes) {
     step(d, [width](const T* p) __attribute__((always_inline)) {
-      return Difference(p, width);
+      return Difference<pinned>(p, width);
     });
   }
   if (d < width) {
     step(d, [width, d](const T* p) __attribute__((always_inline)) {
-      return Difference(p, width, width - d);
+      return Difference<pinned>(p, width, width - d);
     });
   }
 #pragma GCC unroll 8
@@ -105,7 +109,7 @@ TF_HSM_INLINE void DeltaTile(ChainRows<T> rows, Matrix<const Accumulator<T>> x,
   }
 }
 
-template <typename T, int nodes>
+template <typename T, bool pinned, int nodes>
 void Deltas(ChainRows<T> rows, Matrix<const Accumulator<T>> x, int64_t examples,
             int64_t width, RowPrefetcher<T>* prefetcher,
             Accumulator<T>* deltas) {
@@ -116,9 +120,9 @@ void Deltas(ChainRows<T> rows, Matrix<const Accumulator<T>> x, int64_t examples,
     Accumulator<T>* to = deltas + m * nodes;
     const T* ahead[nodes];
     if (prefetcher->Next(nodes, ahead)) {
-      DeltaTile<T, nodes, height, true>(rows, xs, width, ahead, to);
+      DeltaTile<T, pinned, nodes, height, true>(rows, xs, width, ahead, to);
     } else {
-      DeltaTile<T, nodes, height, false>(rows, xs, width, nullptr, to);
+      DeltaTile<T, pinned, nodes, height, false>(rows, xs, width, nullptr, to);
     }
     m += height;
   };
@@ -128,7 +132,7 @@ void Deltas(ChainRows<T> rows, Matrix<const Accumulator<T>> x, int64_t examples,
 }
 
 // dx_m += sum_i dz(m, i) d_i, dz [examples, nodes].
-template <typename T, int nodes>
+template <typename T, bool pinned, int nodes>
 void AddChainDx(ChainRows<T> rows, const Accumulator<T>* dz, int64_t examples,
                 int64_t width, Matrix<Accumulator<T>> dx) {
   using A = Accumulator<T>;
@@ -142,8 +146,8 @@ void AddChainDx(ChainRows<T> rows, const Accumulator<T>* dz, int64_t examples,
       for (int v = 0; v < count; ++v) {
         const T* row = rows[i] + column + v * lanes;
         ds[i][v] = decltype(partial)::value && v == count - 1
-                       ? Difference(row, width, tail)
-                       : Difference(row, width);
+                       ? Difference<pinned>(row, width, tail)
+                       : Difference<pinned>(row, width);
       }
     }
     for (int64_t m = 0; m < examples; ++m) {
@@ -170,9 +174,9 @@ void AddChainDx(ChainRows<T> rows, const Accumulator<T>* dz, int64_t examples,
   ForColumns<A>(width, tile);
 }
 
-// With `linear`, where T is A: w_i0 -= rates(i, 0) g_i and
-// w_i1 += rates(i, 1) g_i. Otherwise writes g_i to gradients[i].
-template <typename T, int nodes, bool linear>
+// With `linear`, where T is A: w_i0 -= rates(i, 0) g_i and, of groups that are
+// not pinned, w_i1 += rates(i, 1) g_i. Otherwise writes g_i to gradients[i].
+template <typename T, bool pinned, int nodes, bool linear>
 void ChainGradient(T* const* rows, const Accumulator<T>* rates,
                    const Accumulator<T>* dz, Matrix<const Accumulator<T>> x,
                    int64_t examples, int64_t width,
@@ -205,14 +209,19 @@ void ChainGradient(T* const* rows, const Accumulator<T>* rates,
           cut ? StorePartial(to, row, tail) : Store(to, row);
         };
         if constexpr (linear) {
-          T *w_0 = rows[i] + at, *w_1 = w_0 + width;
+          T* w_0 = rows[i] + at;
           auto get = [&](const T* from) __attribute__((always_inline)) {
             return cut ? LoadPartial(from, tail) : Load(from);
           };
-          const Vector<A> next_0 = get(w_0) - rates[2 * i] * sums[i][v];
-          const Vector<A> next_1 = get(w_1) + rates[2 * i + 1] * sums[i][v];
-          put(w_0, next_0);
-          put(w_1, next_1);
+          if constexpr (pinned) {
+            put(w_0, get(w_0) - rates[i] * sums[i][v]);
+          } else {
+            T* w_1 = w_0 + width;
+            const Vector<A> next_0 = get(w_0) - rates[2 * i] * sums[i][v];
+            const Vector<A> next_1 = get(w_1) + rates[2 * i + 1] * sums[i][v];
+            put(w_0, next_0);
+            put(w_1, next_1);
+          }
         } else {
           put(gradients[i] + at, sums[i][v]);
         }

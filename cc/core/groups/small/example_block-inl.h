@@ -71,9 +71,7 @@ struct ExampleBlock {
   // Prefetches the next row of the output dx, which lies anywhere in memory.
   void PrefetchDx() {
     if (out.dx == nullptr || prefetched == end) return;
-    const int64_t width = problem.width;
-    const A* row = out.dx + out.DxRow(*problem.plan, prefetched++) * width;
-    Prefetch<true>(row, width);
+    Prefetch<true>(out.DxRow(problem, prefetched++), problem.width);
   }
 
   // Adds the losses to the outputs, and writes dx: what comes later adds to it.
@@ -84,7 +82,7 @@ struct ExampleBlock {
       out.loss[order[at]] += *Loss(at);
       if (out.dx == nullptr) continue;
       PrefetchDx();
-      A* to = out.dx + out.DxRow(*problem.plan, at) * width;
+      A* to = out.DxRow(problem, at);
       const A* from = Dx(at).data;
       const A factor = out.dx_factors ? out.dx_factors[at] : 1;
       for (int64_t d = 0; d < width; ++d) to[d] = from[d] * factor;

@@ -111,7 +111,7 @@ TF_HSM_INLINE void LogitPair(const T* row_0, const T* row_1,
   constexpr int lanes = kLanes<A>;
   Vector<A> sums[examples][2] = {};
   auto step = [&](int64_t d, auto load) __attribute__((always_inline)) {
-    PrefetchPair(ahead + d, width);
+    PrefetchPair<false>(ahead + d, width);
     const Vector<A> w_0 = load(row_0 + d), w_1 = load(row_1 + d);
 #pragma GCC unroll 8
     for (int m = 0; m < examples; ++m) {

@@ -11,11 +11,12 @@
 namespace tf_hsm {
 namespace TF_HSM_ISA {
 
-// Prefetches the vectors at a column of two rows, the second of which follows.
-template <typename T>
+// Prefetches the vectors at a column of two rows, the second of which follows,
+// or, of a pinned group, of the only one.
+template <bool pinned, typename T>
 TF_HSM_INLINE void PrefetchPair(const T* row, int64_t width) {
   __builtin_prefetch(row, 0, 2);
-  __builtin_prefetch(row + width, 0, 2);
+  if constexpr (!pinned) __builtin_prefetch(row + width, 0, 2);
 }
 
 // The rows of the small groups that a block of examples is still to read, in
@@ -41,12 +42,14 @@ class RowPrefetcher {
         rows[i] = rows[i - 1];
         continue;
       }
-      const Node& node = problem_.plan->nodes[node_];
-      rows[i] = problem_.weights + (node.first_row + local_) * problem_.width;
-      const int64_t left = node.fanout - local_;
+      const Plan& plan = *problem_.plan;
+      const Node& node = plan.nodes[node_];
+      const int64_t first = plan.FirstWeightRow(node);
+      rows[i] = problem_.weights + (first + local_) * problem_.width;
+      const int64_t left = plan.NumWeightRows(node) - local_;
       asked_ += Bytes(left < 2 ? left : 2);
       local_ += 2;
-      if (local_ < node.fanout) continue;
+      if (left > 2) continue;
       local_ = 0;
       ++node_;
       SkipLarge();
@@ -55,7 +58,9 @@ class RowPrefetcher {
   }
 
   // Counts one more of those nodes as read.
-  void Used(const Node& node) { used_ += Bytes(node.fanout); }
+  void Used(const Node& node) {
+    used_ += Bytes(problem_.plan->NumWeightRows(node));
+  }
 
  private:
   // About as much as a second cache has room for beside the examples.

@@ -152,12 +152,43 @@ class SoftmaxGroups {
   PairBatch<T> batch_;
 };
 
+// The memory of a block, in accumulators, and where its parts begin.
+template <typename T>
+struct SmallScratch {
+  SmallScratch(int64_t examples, int64_t width)
+      : of_block(ExampleBlock<T>::ScratchSize(examples, width)),
+        of_binary(BinaryGroups<T, false>::ScratchSize(examples, width)),
+        total(of_block + of_binary + SoftmaxGroups<T>::ScratchSize(width)) {}
+
+  const int64_t of_block, of_binary, total;
+};
+
 // Reserves the scratch of a block of `examples`.
 template <typename T>
 Accumulator<T>* ReserveSmall(int64_t examples, int64_t width) {
-  return Scratch<Accumulator<T>>(ExampleBlock<T>::ScratchSize(examples, width) +
-                                 BinaryGroups<T>::ScratchSize(examples, width) +
-                                 SoftmaxGroups<T>::ScratchSize(width));
+  return Scratch<Accumulator<T>>(SmallScratch<T>(examples, width).total);
+}
+
+// Calls add(node) for the small groups on the paths of the block's examples:
+// those that began before the block, and then those of the nodes from `first`
+// on, in the order in which the block's prefetcher has them.
+template <typename T, typename Add>
+void ForSmallGroups(const Plan& plan, int64_t first, ExampleBlock<T>* block,
+                    const Add& add) {
+  const int64_t num_nodes = static_cast<int64_t>(plan.nodes.size());
+  // The nodes that began before, from the leaf of the first example upwards.
+  for (int64_t i = plan.leaf_node[block->begin]; i >= 0;
+       i = plan.nodes[i].parent) {
+    const Node& node = plan.nodes[i];
+    if (node.begin < block->begin && node.fanout <= kMaxSmallFanout) add(node);
+  }
+  for (int64_t i = first; i < num_nodes && plan.nodes[i].begin < block->end;
+       ++i) {
+    const Node& node = plan.nodes[i];
+    if (node.fanout > kMaxSmallFanout) continue;
+    add(node);
+    block->prefetcher.Used(node);
+  }
 }
 
 template <typename T>
@@ -167,35 +198,28 @@ void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
   using A = Accumulator<T>;
   const Plan& plan = *problem.plan;
   // Depth-first: the nodes are in the order of their first example.
-  const int64_t num_nodes = static_cast<int64_t>(plan.nodes.size());
-  int64_t first = 0, past = num_nodes;
+  int64_t first = 0, past = static_cast<int64_t>(plan.nodes.size());
   while (first < past) {
     const int64_t middle = first + (past - first) / 2;
     plan.nodes[middle].begin < begin ? first = middle + 1 : past = middle;
   }
-  const int64_t examples = end - begin, width = problem.width;
-  const int64_t of_block = ExampleBlock<T>::ScratchSize(examples, width);
-  const int64_t of_binary = BinaryGroups<T>::ScratchSize(examples, width);
-  A* scratch = ReserveSmall<T>(examples, width);
+  const SmallScratch<T> parts(end - begin, problem.width);
+  A* scratch = ReserveSmall<T>(end - begin, problem.width);
   ExampleBlock<T> block(problem, first, begin, end, out, step, scratch);
-  BinaryGroups<T> binary(&block, scratch + of_block);
-  SoftmaxGroups<T> others(&block, scratch + of_block + of_binary);
-  auto add = [&](const Node& node) {
-    node.fanout == 2 ? binary.Add(node) : others.Add(node);
-  };
-  // The nodes that began before, from the leaf of the first example upwards.
-  for (int64_t i = plan.leaf_node[begin]; i >= 0; i = plan.nodes[i].parent) {
-    const Node& node = plan.nodes[i];
-    if (node.begin < begin && node.fanout <= kMaxSmallFanout) add(node);
+  if (plan.pinned) {
+    BinaryGroups<T, true> binary(&block, scratch + parts.of_block);
+    ForSmallGroups(plan, first, &block,
+                   [&](const Node& node) { binary.Add(node); });
+    binary.Flush();
+  } else {
+    BinaryGroups<T, false> binary(&block, scratch + parts.of_block);
+    SoftmaxGroups<T> others(&block, scratch + parts.of_block + parts.of_binary);
+    ForSmallGroups(plan, first, &block, [&](const Node& node) {
+      node.fanout == 2 ? binary.Add(node) : others.Add(node);
+    });
+    binary.Flush();
+    others.Flush();
   }
-  for (int64_t i = first; i < num_nodes && plan.nodes[i].begin < end; ++i) {
-    const Node& node = plan.nodes[i];
-    if (node.fanout > kMaxSmallFanout) continue;
-    add(node);
-    block.prefetcher.Used(node);
-  }
-  binary.Flush();
-  others.Flush();
   block.Write();
 }
 

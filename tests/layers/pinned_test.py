@@ -1,0 +1,424 @@
+"""Heads on pinned trees against heads on the expanded ones."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import trees
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import Tree
+from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax, LabelTree
+from tf_hsm.layers._initial_values import of_pairs
+
+WIDTH = 6
+COUNTS = 10**5 // np.arange(1, 54)
+TREE = Tree.huffman(COUNTS, pinned=True)
+INITIALIZERS = {
+    "kernel_initializer": keras.initializers.RandomNormal(seed=1),
+    "bias_initializer": keras.initializers.RandomNormal(seed=2),
+}
+
+
+def two_heads(tree=TREE, **options):
+    """A head on a pinned tree, and one of the same values expanded."""
+    head = HierarchicalSoftmax(tree, **{**INITIALIZERS, **options})
+    head.build([None, WIDTH])
+    other = HierarchicalSoftmax(tree.expand(), **{**INITIALIZERS, **options})
+    other.build([None, WIDTH])
+    copy_to(other, head)
+    return head, other
+
+
+def copy_to(other, head):
+    tree = head.tree
+    other.kernel.assign(tree.expand_rows(head.kernel.numpy()))
+    if head.bias is not None:
+        other.bias.assign(tree.expand_rows(head.bias.numpy()))
+
+
+def data(shape=(7,), tree=TREE, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=[*shape, WIDTH]).astype(np.float32)
+    return x, rng.integers(tree.num_classes, size=shape)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_shapes_and_answers(use_bias):
+    head, other = two_heads(use_bias=use_bias)
+    assert head.kernel.shape == (TREE.num_groups, WIDTH)
+    if use_bias:
+        assert head.bias.shape == (TREE.num_groups,)
+    assert head.count_params() * 2 == other.count_params()
+    x, labels = data((4, 3))
+    close = {"rtol": 1e-5, "atol": 1e-6}
+    np.testing.assert_allclose(head(x, labels), other(x, labels), **close)
+    for nodes in (False, True):
+        np.testing.assert_allclose(
+            head.log_probs(x, nodes), other.log_probs(x, nodes), **close
+        )
+    np.testing.assert_array_equal(head(x), other(x))
+    allowed = np.arange(0, TREE.num_classes, 3)
+    for options in ({}, {"allowed": allowed, "renormalize": True}):
+        mine, its = (h.top_k(x, 5, **options) for h in (head, other))
+        np.testing.assert_array_equal(mine.classes, its.classes)
+        np.testing.assert_allclose(mine.log_probs, its.log_probs, **close)
+    for options in ({}, {"top_p": 0.9}, {"top_k": 4}):
+        np.testing.assert_array_equal(
+            head.sample(x, 9, seed=3, **options),
+            other.sample(x, 9, seed=3, **options),
+        )
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_in_place_as_with_a_gradient(rule):
+    x, labels = data((40,))
+    options = {"tree": TREE, "counts": COUNTS}
+    own = HierarchicalSoftmax(optimizer=OPTIMIZERS[rule](), **options)
+    plain = HierarchicalSoftmax(**options)
+    losses = []
+    for head in (own, plain):
+        model = keras.Sequential([keras.Input([WIDTH]), head])
+        model.compile(OPTIMIZERS[rule](), head.loss)
+        if head is own:
+            plain.build([None, WIDTH])
+            plain.kernel.assign(own.kernel)
+        history = model.fit(x, labels, batch_size=8, epochs=2, shuffle=False)
+        losses.append(history.history["loss"])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    np.testing.assert_allclose(own.kernel, plain.kernel, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(own.bias, plain.bias, rtol=1e-4, atol=1e-6)
+    assert losses[0][1] < losses[0][0]
+
+
+def test_gradients_are_those_of_the_first_rows():
+    """Those of the second rows are as large, the other way."""
+    x, labels = data((9,))
+    head, other = two_heads()
+    gradients = []
+    for layer in (head, other):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x, labels))
+        gradients.append(tape.gradient(loss, [layer.kernel, layer.bias]))
+    for mine, its in zip(*gradients, strict=True):
+        its = tf.convert_to_tensor(its).numpy()
+        mine = tf.convert_to_tensor(mine).numpy()
+        np.testing.assert_allclose(mine, its[0::2], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(mine, -its[1::2], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_twice_the_rate_is_the_same_training(rule, own):
+    """Of two rows both move, by the same step in opposite directions."""
+    x, labels = data((40,))
+    differences = []
+    for factor, head in zip((2, 1), two_heads(), strict=True):
+        rate = {"sgd": 0.3, "lazy_adam": 0.03}.get(rule, 0.1)
+        optimizer = OPTIMIZERS[rule](factor * rate)
+        if own:
+            options = {"optimizer": optimizer, **INITIALIZERS}
+            values = [v.numpy() for v in head.row_variables()]
+            head = HierarchicalSoftmax(head.tree, **options)
+            head.build([None, WIDTH])
+            for variable, value in zip(
+                head.row_variables(), values, strict=True
+            ):
+                variable.assign(value)
+        model = keras.Sequential([keras.Input([WIDTH]), head])
+        model.compile("sgd" if own else optimizer, head.loss)
+        model.fit(x, labels, batch_size=8, epochs=3, shuffle=False, verbose=0)
+        kernel = head.kernel.numpy()
+        if not head.tree.pinned:
+            kernel = head.tree.pin_rows(kernel)
+        differences.append(kernel)
+    np.testing.assert_allclose(*differences, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "initializer",
+    [
+        keras.initializers.GlorotUniform(seed=1),
+        keras.initializers.HeNormal(seed=1),
+        keras.initializers.VarianceScaling(0.7, "fan_out", seed=1),
+        keras.initializers.RandomNormal(0.1, 0.3, seed=1),
+        keras.initializers.TruncatedNormal(0.1, 0.3, seed=1),
+        keras.initializers.RandomUniform(-0.2, 0.5, seed=1),
+    ],
+)
+def test_weights_begin_as_differences_do(initializer):
+    rows, width = 4_000, 50
+    table = initializer([2 * rows, width]).numpy()
+    differences = table[0::2] - table[1::2]
+    pairs = of_pairs(initializer, rows, width)([rows, width]).numpy()
+    assert pairs.std() == pytest.approx(differences.std(), rel=0.02)
+    assert pairs.mean() == pytest.approx(table.mean(), abs=0.005)
+
+
+def test_the_layer_begins_so():
+    tree = Tree.balanced(900, 2).pin()
+    wide = 60
+    stddevs = []
+    for each in (tree, tree.expand()):
+        layers = (
+            HierarchicalSoftmax(each),
+            AdaptiveSoftmax(903, [3], 1.0, tail=[each], use_bias=False),
+        )
+        for layer in layers:
+            layer.build([None, wide])
+        tables = layers[0].kernel.numpy(), layers[1].tail_kernels[0].numpy()
+        if not each.pinned:
+            tables = [each.pin_rows(table) for table in tables]
+        stddevs.append([table.std() for table in tables])
+    np.testing.assert_allclose(*stddevs, rtol=0.02)
+    # Values that somebody chose stay as they are.
+    head = HierarchicalSoftmax(tree, kernel_initializer="ones")
+    head.build([None, wide])
+    assert (head.kernel.numpy() == 1).all()
+
+
+def test_biases_begin_with_the_counts():
+    head = HierarchicalSoftmax(TREE, kernel_initializer="zeros", counts=COUNTS)
+    head.build([None, WIDTH])
+    x, _ = data((1,))
+    probs = np.exp(head.log_probs(x))[0]
+    np.testing.assert_allclose(probs, COUNTS / COUNTS.sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_saved_and_loaded(own, tmp_path):
+    optimizer = "rowwise_adagrad"
+    head = HierarchicalSoftmax(TREE, optimizer=optimizer if own else None)
+    model = keras.Sequential([keras.Input([WIDTH]), head])
+    model.compile(
+        "sgd" if own else tf_hsm.optimizers.RowwiseAdagrad(),
+        head.loss,
+        metrics=[tf_hsm.metrics.Perplexity(), tf_hsm.metrics.TopKAccuracy(3)],
+    )
+    x, labels = data((32,))
+    model.fit(x, labels, epochs=1, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.layers[-1].tree == TREE
+    one, other = (
+        m.evaluate(x, labels, verbose=0, return_dict=True)
+        for m in (model, loaded)
+    )
+    assert one == other and one["perplexity"] > 1
+    histories = [
+        m.fit(x, labels, shuffle=False, verbose=0).history["loss"]
+        for m in (model, loaded)
+    ]
+    assert histories[0] == histories[1]
+    assert loaded.layers[-1].kernel.shape == (TREE.num_groups, WIDTH)
+
+
+def test_exported(tmp_path):
+    head, _ = two_heads()
+    model = keras.Sequential([keras.Input([WIDTH], name="x"), head])
+    x, labels = data((5,))
+    tf_hsm.serving.export(model, tmp_path / "model", k=4)
+    served = tf.saved_model.load(tmp_path / "model")
+    found = served.serving_default(x)
+    wanted = head.top_k(x, 4)
+    np.testing.assert_array_equal(found["classes"], wanted.classes)
+    np.testing.assert_array_equal(found["log_probs"], wanted.log_probs)
+    found = served.log_prob(x, labels[:, np.newaxis])["log_probs"]
+    np.testing.assert_array_equal(
+        found, head.log_prob(labels[:, np.newaxis], x)
+    )
+    classes = served.sample(x, 7, num_samples=tf.constant(3, tf.int64))
+    np.testing.assert_array_equal(classes["classes"], head.sample(x, 3, seed=7))
+
+
+def test_masks_several_labels_and_smoothing():
+    x, labels = data((4, 3))
+    mask = np.array([[1, 1, 0]] * 4, bool)
+    head, other = two_heads(ignore_class=-1, label_smoothing=0.1)
+    labels[0, 0] = -1
+    for training in (True, False):
+        losses = [
+            h(x, labels, inputs_mask=mask, training=training).numpy()
+            for h in (head, other)
+        ]
+        np.testing.assert_allclose(*losses, rtol=1e-5)
+        assert losses[0][0, 0] == 0 and not losses[0][:, 2].any()
+    head, other = two_heads(several_labels=True)
+    labels = np.array([[3, 5, -1], [7, -1, -1]])
+    np.testing.assert_allclose(
+        head(x[0, :2], labels), other(x[0, :2], labels), rtol=1e-5
+    )
+
+
+def test_labels_at_nodes():
+    head, other = two_heads(node_labels=True)
+    rows = np.arange(TREE.num_rows)
+    x, _ = data((rows.size,))
+    np.testing.assert_allclose(
+        head(x, rows), other(x, rows), rtol=1e-5, atol=1e-6
+    )
+    classes = head.top_k(x, 3).classes
+    np.testing.assert_array_equal(
+        head.hits(classes, rows), other.hits(classes, rows)
+    )
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+def test_penalties_and_constraints_of_touched_rows(nodes):
+    head = HierarchicalSoftmax(
+        TREE,
+        kernel_regularizer=keras.regularizers.L2(0.5),
+        bias_regularizer=keras.regularizers.L1(0.25),
+        kernel_constraint=keras.constraints.MaxNorm(0.1, axis=1),
+        node_labels=nodes,
+        **INITIALIZERS,
+    )
+    x, _ = data((3,))
+    labels = np.array([1, 30, 45])
+    losses = head(x, labels)
+    rows = labels if nodes else TREE.class_rows[labels]
+    groups = set()
+    for row in rows:
+        while row >= 0:
+            groups.add(row // 2)
+            row = TREE.group_parents[row // 2]
+    groups = sorted(groups)
+    assert 3 < len(groups) < TREE.num_groups
+    wanted = (
+        losses.numpy().mean()
+        + 0.5 * (head.kernel.numpy()[groups] ** 2).sum()
+        + 0.25 * abs(head.bias.numpy()[groups]).sum()
+    )
+    assert sum(head.losses).numpy() == pytest.approx(wanted, rel=1e-5)
+    model = keras.Sequential([keras.Input([WIDTH]), head])
+    model.compile(tf_hsm.optimizers.SGD(5.0), head.loss)
+    model.fit(x, labels, verbose=0)
+    norms = np.linalg.norm(head.kernel.numpy(), axis=1)
+    assert norms[groups].max() == pytest.approx(0.1, rel=1e-4)
+
+
+@pytest.mark.parametrize("optimizer", [None, "sgd"])
+def test_tails_of_an_adaptive_softmax(optimizer, tmp_path):
+    tail = Tree.huffman(COUNTS[10:], pinned=True)
+    heads = [
+        AdaptiveSoftmax(
+            len(COUNTS),
+            [10],
+            2.0,
+            counts=COUNTS,
+            tail=[tree],
+            optimizer=optimizer,
+            name="head",
+        )
+        for tree in (tail, tail.expand())
+    ]
+    x, labels = data((12,))
+    for head in heads:
+        head.build([None, WIDTH])
+    head, other = heads
+    assert head.tail_kernels[0].shape == (tail.num_groups, 3)
+    other.tail_kernels[0].assign(tail.expand_rows(head.tail_kernels[0].numpy()))
+    other.tail_biases[0].assign(tail.expand_rows(head.tail_biases[0].numpy()))
+    other.head_kernel.assign(head.head_kernel)
+    other.projections[0].assign(head.projections[0])
+    np.testing.assert_allclose(head(x, labels), other(x, labels), rtol=1e-5)
+    np.testing.assert_allclose(
+        np.exp(head.log_probs(x) if optimizer is None else 0),
+        np.exp(other.log_probs(x) if optimizer is None else 0),
+        rtol=1e-4,
+    )
+    np.testing.assert_array_equal(
+        head.top_k(x, 20).classes, other.top_k(x, 20).classes
+    )
+    model = keras.Sequential([keras.Input([WIDTH]), head])
+    model.compile("sgd", head.loss)
+    history = model.fit(x, labels, epochs=4, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.layers[-1].clusters.tail_trees[0] == tail
+    np.testing.assert_array_equal(
+        loaded.layers[-1].tail_kernels[0], head.tail_kernels[0]
+    )
+
+
+def test_an_adaptive_softmax_that_embeds():
+    tail = Tree.huffman(COUNTS[10:], pinned=True)
+    with pytest.raises(ValueError, match=r"tail 0 is pinned.*expand\(\)"):
+        AdaptiveSoftmax(len(COUNTS), [10], tail=[tail], width=8)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_grows_to_the_expanded_tree(use_bias):
+    head, other = two_heads(use_bias=use_bias)
+    for tree in (TREE.expand(), TREE.expand().grow(3, near=[0, 5, 9])):
+        grown, wanted = (h.grow(tree) for h in (head, other))
+        assert grown.tree == tree
+        for mine, its in zip(
+            grown.row_variables(), wanted.row_variables(), strict=True
+        ):
+            np.testing.assert_array_equal(mine, its)
+    with pytest.raises(ValueError, match=r"pinned.*expand\(\)"):
+        head.grow(TREE)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_model_grows_with_its_slots(own):
+    rule = tf_hsm.optimizers.Adagrad(0.1)
+    head = HierarchicalSoftmax(TREE, optimizer=rule if own else None)
+    model = keras.Sequential([keras.Input([WIDTH]), head])
+    model.compile("sgd" if own else rule, head.loss)
+    x, labels = data((20,))
+    model.fit(x, labels, verbose=0)
+    grown = tf_hsm.grow(model, TREE.expand())
+    slots = []
+    for m, layer in ((model, head), (grown, grown.layers[-1])):
+        optimizer = layer.optimizer if own else m.optimizer
+        (slot,) = (
+            v.numpy() for v in optimizer.variables if v.shape[1:] == (WIDTH,)
+        )
+        slots.append(slot)
+    before, after = slots
+    np.testing.assert_array_equal(after[0::2], before)
+    np.testing.assert_allclose(after[1::2], 0.1)
+    np.testing.assert_allclose(
+        grown.evaluate(x, labels, verbose=0),
+        model.evaluate(x, labels, verbose=0),
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: LabelTree(TREE), "a label tree"),
+        (lambda: HierarchicalSoftmax(TREE, devices=["CPU:0"]), "a plan"),
+        (lambda: tf_hsm.distribute.plan(TREE, 2), "a plan"),
+        (
+            lambda: tf_hsm.baselines.gather_loss(
+                np.ones([52, 2]), None, [0], np.ones([1, 2]), TREE
+            ),
+            "a baseline",
+        ),
+        (
+            lambda: tf_hsm.baselines.map_fn_loss(
+                np.ones([52, 2]), None, [0], np.ones([1, 2]), TREE
+            ),
+            "a baseline",
+        ),
+    ],
+)
+def test_what_has_no_pinned_trees(make, what):
+    with pytest.raises(
+        ValueError, match=rf"pinned, but {what} has.*call tree\.expand\(\)"
+    ):
+        make()
+
+
+def test_a_tree_of_two_classes():
+    tree = Tree.balanced(2, 2, pinned=True)
+    head, other = two_heads(tree)
+    x, labels = data((6,), tree)
+    np.testing.assert_allclose(head(x, labels), other(x, labels), rtol=1e-5)
+    assert trees.CATALOGUE["two_level_2"]().pin() == tree
