@@ -163,3 +163,43 @@ def test_bad_shares(share):
             problem.inputs,
             tree,
         )
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.9, 1.0])
+def test_an_only_child_has_no_gradient(share):
+    tree = tf_hsm.Tree.from_nested([[0], [1, 2]])
+    problem = oracle.random_problem(tree, 9, 4, np.float32)
+    problem = problem.replace(labels=np.zeros(9, int))
+    result = dense(evaluate(smoothed(share), tree, problem))
+    (child,) = tree.class_rows[:1]
+    np.testing.assert_array_equal(result.dw[child], 0)
+    np.testing.assert_array_equal(result.db[child], 0)
+    variables = variables_of(problem)
+    in_place(
+        variables,
+        problem,
+        tree,
+        built("lazy_adam", variables),
+        label_smoothing=share,
+    )
+    for variable, before in zip(
+        variables, (problem.weights, problem.biases), strict=True
+    ):
+        np.testing.assert_array_equal(variable[child], before[child])
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+@pytest.mark.parametrize("fanout", [2, 3, 20])
+def test_a_row_that_is_switched_off(fanout, share):
+    """The mean of its group is minus infinity, whatever the label."""
+    tree = tf_hsm.Tree.balanced(fanout, [fanout])
+    problem = oracle.random_problem(tree, fanout, 4, np.float32)
+    biases = np.where(np.arange(fanout) == 1, -np.inf, problem.biases)
+    losses = smoothed(share)(
+        problem.weights,
+        biases.astype(np.float32),
+        np.arange(fanout),
+        problem.inputs,
+        tree,
+    )
+    np.testing.assert_array_equal(losses, np.full(fanout, np.inf))

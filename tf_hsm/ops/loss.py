@@ -51,8 +51,9 @@ def hierarchical_softmax_loss(
         each group on the path is the label's row with 1 - s and, with s, all of
         the group's rows alike (Szegedy et al., 2016: Rethinking the Inception
         Architecture for Computer Vision; here on each softmax of the path). In
-        the formula, (1 - s) z_r + s mean(z) stands for z_r. The weights must
-        not be on a GPU then.
+        the formula, (1 - s) z_r + s mean(z) stands for z_r, so that a bias of
+        minus infinity makes the losses of its whole group infinite. The weights
+        must not be on a GPU then.
       nodes: whether labels are rows, each in `[0, tree.num_rows)`, instead of
         classes: of a leaf, `tree.class_rows[c]`, or of an inner node, where no
         more than that is known. The probability of a node is that of all

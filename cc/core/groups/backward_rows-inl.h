@@ -74,7 +74,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   Products products(width);
   const int64_t* targets = Targets(plan, slice.node);
   const A* grads = args.loss_grads + node.begin;
-  const A smoothing = problem.label_smoothing;
+  const A smoothing = problem.Smoothing(node);
   const A share = smoothing / node.fanout;
   A* scratch = Scratch<A>(BackwardScratch<Products>(width));
   // [examples, rows]; of a small group as its probabilities lie.

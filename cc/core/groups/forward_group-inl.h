@@ -158,7 +158,7 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
     const A shift = Shift(max[m]), scale = 1 / total[m];
     A gap = shift - target[m];
     if (smoothing > 0) {
-      gap = (1 - smoothing) * gap + smoothing * (shift - mean[m]);
+      gap = Smoothed(smoothing, gap, shift - mean[m]);
     }
     out.loss[order[m]] += Log1(total[m]) + gap;
     const int64_t pass = node.pass_offset + begin - node.begin + m;

@@ -30,7 +30,19 @@ struct Problem {
   const A* x = nullptr;        // [examples, Padded(width)], sorted
   // The share of each group's target that is spread evenly over its rows.
   A label_smoothing = 0;
+
+  // That of one group: the target of a single row is 1, whatever its share.
+  A Smoothing(const Node& node) const {
+    return node.fanout > 1 ? label_smoothing : 0;
+  }
 };
+
+// What smoothing makes of a label's logit and the mean of its group: an infinite
+// one that has no share is left out.
+template <typename A>
+A Smoothed(A smoothing, A label, A mean) {
+  return (smoothing < 1 ? (1 - smoothing) * label : 0) + smoothing * mean;
+}
 
 // Where the forward writes; null pointers are not asked for.
 template <typename T>

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "cc/core/groups/problem.h"
 #include "cc/core/groups/small/row_prefetcher-inl.h"
 #include "cc/core/plan/plan.h"
 #include "cc/core/simd/exp_log-inl.h"
@@ -91,11 +92,12 @@ struct PairBatch {
   // Of the logits: those of the targets give up a share to the mean.
   void SmoothTargets(const Part& part, A smoothing) {
     const int fanout = static_cast<int>(part.node->fanout);
+    if (fanout == 1) return;
     const int end = part.first_pair + part.num_examples;
     for (int p = part.first_pair; p < end; ++p) {
       A sum = 0;
       for (int k = 0; k < fanout; ++k) sum += z[k][p];
-      loss[p] = (1 - smoothing) * loss[p] + smoothing * (sum / fanout);
+      loss[p] = Smoothed(smoothing, loss[p], sum / fanout);
     }
   }
 };

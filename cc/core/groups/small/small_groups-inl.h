@@ -98,7 +98,7 @@ class SoftmaxGroups {
       }
     }
     if (!updates && out.dx == nullptr) return;
-    const A smoothing = problem_.label_smoothing, share = smoothing / rows;
+    const A smoothing = problem_.Smoothing(node), share = smoothing / rows;
     for (int m = 0; m < part.num_examples; ++m) {
       const int pair = part.first_pair + m;
       batch_.z[batch_.targets[pair]][pair] -= 1 - smoothing;
