@@ -37,8 +37,8 @@ struct Problem {
   }
 };
 
-// What smoothing makes of a label's logit and the mean of its group: an infinite
-// one that has no share is left out.
+// What smoothing makes of a label's logit and the mean of its group: an
+// infinite one that has no share is left out.
 template <typename A>
 A Smoothed(A smoothing, A label, A mean) {
   return (smoothing < 1 ? (1 - smoothing) * label : 0) + smoothing * mean;
