@@ -224,6 +224,14 @@ def test_a_pinned_tree_takes_half(name, rule):
         heads.head("gather", tree.pin())
 
 
+def test_a_pinned_tail_byte_for_byte():
+    tail = tf_hsm.Tree.balanced(150, 2, pinned=True)
+    layer = tf_hsm.layers.AdaptiveSoftmax(200, [50], tail=[tail])
+    layer.build((None, 32))
+    parts = heads.of(layer).parts(setting_of(), 32)
+    assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
+
+
 def test_a_whole_model_on_a_pinned_tree():
     tree = tf_hsm.Tree.balanced(3_000, 2)
     options = {"width": 500, "batch": 8, "optimizer": "adagrad"}

@@ -141,6 +141,7 @@ def test_twice_the_rate_is_the_same_training(rule, own):
     [
         keras.initializers.GlorotUniform(seed=1),
         keras.initializers.HeNormal(seed=1),
+        keras.initializers.GlorotNormal(seed=keras.random.SeedGenerator(1)),
         keras.initializers.VarianceScaling(0.7, "fan_out", seed=1),
         keras.initializers.RandomNormal(0.1, 0.3, seed=1),
         keras.initializers.TruncatedNormal(0.1, 0.3, seed=1),

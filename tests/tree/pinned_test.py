@@ -80,7 +80,7 @@ def test_damaged_files(tmp_path):
     Tree.balanced(5, 2).pin().save(path)
     with np.load(path) as members:
         arrays = dict(members)
-    for bad in (1, "yes", [True]):
+    for bad in (1, "yes", [True], [[]]):
         np.savez(path, **{**arrays, "pinned": np.array(bad)})
         with pytest.raises(ValueError, match="must be a bool"):
             Tree.load(path)
@@ -113,6 +113,7 @@ def test_builders():
         (lambda: Tree.huffman(COUNTS, 3, pinned=True), 0, 3),
         (lambda: Tree.balanced(5, [2, 1, 3], pinned=True), 1, 1),
         (lambda: Tree.balanced(1, 2, pinned=True), 0, 1),
+        (lambda: Tree.from_embeddings(np.eye(9), pinned=True), 0, 3),
         (lambda: Tree.from_nested([0, [1, 2, 3]]).pin(), 1, 3),
         (lambda: Tree.from_nested([[0, 1, 2], 3]).pin_rows([1.0] * 5), 1, 3),
     ],

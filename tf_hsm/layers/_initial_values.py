@@ -69,10 +69,8 @@ def of_pairs(initializer, rows, width):
     if not isinstance(initializer, _INDEPENDENT):
         return initializer
     if isinstance(initializer, keras.initializers.VarianceScaling):
-        single = of_part(initializer, rows, width, 2 * rows, 0)
-        return keras.initializers.VarianceScaling(
-            2 * single.scale, single.mode, single.distribution, single.seed
-        )
+        ratio = _ratio(initializer, rows, width, 2 * rows)
+        return _scaled(initializer, 2 * ratio, initializer.seed)
     config = initializer.get_config()
     if isinstance(initializer, keras.initializers.RandomUniform):
         low, high = config["minval"], config["maxval"]
@@ -97,10 +95,20 @@ def of_part(initializer, rows, width, total_rows, number):
         return type(initializer).from_config(
             {**initializer.get_config(), "seed": seed}
         )
+    ratio = _ratio(initializer, rows, width, total_rows)
+    return _scaled(initializer, ratio, seed)
+
+
+def _ratio(initializer, rows, width, total_rows):
+    """Of the variance in `[total_rows, width]` to that in `[rows, width]`."""
     size = _SIZES[initializer.mode]
-    ratio = max(1, size(rows, width)) / max(1, size(total_rows, width))
+    return max(1, size(rows, width)) / max(1, size(total_rows, width))
+
+
+def _scaled(initializer, factor, seed):
+    """A `VarianceScaling` of so many times the variance."""
     return keras.initializers.VarianceScaling(
-        initializer.scale * ratio,
+        initializer.scale * factor,
         initializer.mode,
         initializer.distribution,
         seed,

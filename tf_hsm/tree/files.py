@@ -166,13 +166,15 @@ def _read(file):
         names = None
         if not set(_NAMES).isdisjoint(members.files):
             names = Names(*(members[field] for field in _NAMES))
-        pinned = _PINNED in members.files and members[_PINNED].tolist()
+        pinned = _PINNED in members.files and members[_PINNED][()]
         return *arrays, names, _check_pinned(pinned)
 
 
 def _check_pinned(pinned):
-    if not isinstance(pinned, bool):
-        raise ValueError(f"{_PINNED} is {str(pinned)[:20]}; it must be a bool")
+    if not isinstance(pinned, bool | np.bool_):
+        raise ValueError(
+            f"{_PINNED} is of type {type(pinned).__name__}; it must be a bool"
+        )
     return pinned
 
 

@@ -9,6 +9,7 @@ from tf_hsm import _checks
 from tf_hsm.tree.builders.balanced import balanced, two_level
 from tf_hsm.tree.builders.kind import Flag, Kind, parse_fanouts
 from tf_hsm.tree.builders.named_counts import with_names
+from tf_hsm.tree.check import check_binary
 from tf_hsm.tree.class_files import read_array
 from tf_hsm.tree.clustering import balanced_clusters
 from tf_hsm.tree.memory import check_fits
@@ -73,6 +74,9 @@ def from_embeddings(
         arrays = two_level(len(vectors))
     else:
         arrays = balanced(len(vectors), branching)
+    if pinned:
+        # Before what takes long.
+        check_binary(arrays.group_offsets)
     leaf_classes = balanced_clusters.leaf_points(
         points_of(vectors, metric),
         arrays,

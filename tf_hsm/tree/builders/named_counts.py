@@ -47,7 +47,7 @@ def split_mapping(mapping):
 
 
 def with_names(arrays, names, pinned=False):
-    """Returns what a builder returns: what `Tree` takes, if it is not empty.
+    """Returns what a builder returns: the arrays, and what else `Tree` takes.
 
     Args:
       arrays: the `TreeArrays`.
