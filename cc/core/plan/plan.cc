@@ -13,7 +13,9 @@ namespace {
 constexpr int64_t kPrefetchLeaves = 16;
 
 // Reads what the walks from a few leaves will read, level by level: the arrays
-// are read at random places, and these reads do not wait for each other.
+// are read at random places, and these reads do not wait for each other. In a
+// pinned tree a row's group is known without a look; walks check it all the
+// same.
 void PrefetchPaths(const TreeView& tree, const int64_t* leaves, int64_t count) {
   constexpr int kLevels = 24;
   int64_t rows[kPrefetchLeaves];
@@ -21,7 +23,12 @@ void PrefetchPaths(const TreeView& tree, const int64_t* leaves, int64_t count) {
   for (int level = 0; level < kLevels; ++level) {
     for (int64_t i = 0; i < count; ++i) {
       if (rows[i] < 0 || rows[i] >= tree.num_rows) continue;
-      const int64_t group = tree.row_groups[rows[i]];
+      int64_t group = rows[i] / 2;
+      if (tree.pinned) {
+        __builtin_prefetch(tree.row_groups + rows[i]);
+      } else {
+        group = tree.row_groups[rows[i]];
+      }
       if (group < 0 || group >= tree.num_groups) continue;
       __builtin_prefetch(tree.group_offsets + group);
       rows[i] = tree.group_parents[group];
