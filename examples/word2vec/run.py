@@ -189,7 +189,7 @@ class Job:
         if self.bags is None:
             return None
         settings = self.state.settings
-        rows = range(len(self.text.words), self.bags.num_rows)
+        rows = tf.range(len(self.text.words), self.bags.num_rows)
         return ngrams.Ngrams(
             min_n=settings.min_n,
             max_n=settings.max_n,
