@@ -62,12 +62,13 @@ class Answers:
         """How many words are looked at; None: all."""
         return self._values["restrict"] or None
 
-    def show(self, names, vectors):
+    def show(self, names, vectors, ngrams=None):
         """Prints neighbours and scores.
 
         Args:
             names: words, most frequent first.
             vectors: `[N, width]` float32; changed.
+            ngrams: an `ngrams.Ngrams`, for neighbours of other words.
         """
         words = neighbours.Words(names, vectors)
         sections = self._sections
@@ -83,7 +84,8 @@ class Answers:
             ]
         print("Nearest neighbours and their cosines:")
         asked = asked or words.examples(_EXAMPLES)
-        print(neighbours.table(words, asked, self._values["num_neighbours"]))
+        count = self._values["num_neighbours"]
+        print(neighbours.table(words, asked, count, ngrams))
         if sections:
             print("Analogies, questions answered right:")
             print(questions.report(questions.score(words, sections)))

@@ -25,18 +25,23 @@ class Model:
 
     Attributes:
         tree: the Huffman tree of the words; a binary one is pinned.
-        vectors: a variable `[N, width]`, what is wanted in the end.
+        vectors: a variable `[N, width]`, what is wanted in the end; with
+            bags `[N + R, width]`, whose means are wanted.
+        bags: None, or a `tf.RaggedTensor` `[N, None]`, the rows of `vectors`
+            whose mean is a word's vector.
         weights: a variable `[rows, width]`, those of the tree.
     """
 
-    def __init__(self, counts, settings):
+    def __init__(self, counts, settings, bags=None):
         """Makes the tables as word2vec.c does: small random vectors, zeros.
 
         Args:
             counts: `[N]`, how often each word occurs.
             settings: a `settings.Settings`.
+            bags: the `subwords.Bags` of the words; None: they have no n-grams.
         """
         width = settings.width
+        num_rows = len(counts) if bags is None else bags.num_rows
         self.tree = tf_hsm.Tree.huffman(
             counts, settings.branching, pinned=settings.branching == 2
         )
@@ -49,13 +54,18 @@ class Model:
             )
             self.vectors = tf.Variable(
                 tf.random.stateless_uniform(
-                    [len(counts), width],
+                    [num_rows, width],
                     [settings.seed, 0],
                     -0.5 / width,
                     0.5 / width,
                 )
             )
             self._optimizer.build([self.weights, self.vectors])
+            self.bags = (
+                None
+                if bags is None
+                else tf.RaggedTensor.from_row_splits(bags.rows, bags.splits)
+            )
         self._batch_size = settings.batch_size
         steps, num_arrays = {
             "skip_gram": (self._skip_gram_steps, 2),
@@ -90,17 +100,10 @@ class Model:
         total = tf.constant(0.0, tf.float64)
         for begin in tf.range(0, tf.size(labels), self._batch_size):
             end = begin + self._batch_size
-            losses = tf_hsm.hierarchical_softmax_embedding_train_step(
-                self.weights,
-                None,
-                labels[begin:end],
-                self.vectors,
-                contexts[begin:end],
-                self.tree,
-                self._optimizer,
-                loss_weights=1.0,
-            )
-            total += tf.reduce_sum(tf.cast(losses, tf.float64))
+            inputs = contexts[begin:end]
+            if self.bags is not None:
+                inputs = tf.gather(self.bags, inputs)
+            total += self._step(inputs, labels[begin:end])
         return total
 
     def _cbow_steps(self, contexts, splits, labels):
@@ -113,20 +116,28 @@ class Model:
         total = tf.constant(0.0, tf.float64)
         for begin in tf.range(0, tf.size(labels), self._batch_size):
             end = begin + self._batch_size
-            bounds = splits[begin : end + 1]
-            losses = tf_hsm.hierarchical_softmax_embedding_train_step(
-                self.weights,
-                None,
-                labels[begin:end],
-                self.vectors,
-                tf.RaggedTensor.from_row_splits(
-                    contexts[bounds[0] : bounds[-1]],
-                    bounds - bounds[0],
-                    validate=False,
-                ),
-                self.tree,
-                self._optimizer,
-                loss_weights=1.0,
+            bounds = tf.cast(splits[begin : end + 1], tf.int64)
+            inputs = tf.RaggedTensor.from_row_splits(
+                contexts[bounds[0] : bounds[-1]],
+                bounds - bounds[0],
+                validate=False,
             )
-            total += tf.reduce_sum(tf.cast(losses, tf.float64))
+            if self.bags is not None:
+                # As in fastText, the mean of all the words' members together.
+                inputs = tf.gather(self.bags, inputs).merge_dims(1, 2)
+            total += self._step(inputs, labels[begin:end])
         return total
+
+    def _step(self, inputs, labels):
+        """The sum of the losses of one batch, which it trains on."""
+        losses = tf_hsm.hierarchical_softmax_embedding_train_step(
+            self.weights,
+            None,
+            labels,
+            self.vectors,
+            inputs,
+            self.tree,
+            self._optimizer,
+            loss_weights=1.0,
+        )
+        return tf.reduce_sum(tf.cast(losses, tf.float64))

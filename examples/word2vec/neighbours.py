@@ -27,9 +27,20 @@ class Words:
             KeyError: there is no such word.
         """
         place = self.index[name]
-        cosines = self.unit @ self.unit[place]
-        cosines[place] = -np.inf
-        count = min(count, len(cosines) - 1)
+        return self.nearest_to(self.unit[place], count, besides=place)
+
+    def nearest_to(self, vector, count, besides=None):
+        """The same for a vector `[width]`, of any length.
+
+        Args:
+            vector: that of no word, or of the one at the place `besides`.
+            count: of words.
+            besides: the place of a word that is left out, or None.
+        """
+        cosines = self.unit @ (vector / (np.linalg.norm(vector) or 1))
+        if besides is not None:
+            cosines[besides] = -np.inf
+            count = min(count, len(cosines) - 1)
         best = np.argsort(-cosines, kind="stable")[:count]
         return [(self.names[i], float(cosines[i])) for i in best]
 
@@ -40,23 +51,28 @@ class Words:
         return list(dict.fromkeys(names[i] for i in places if i < len(names)))
 
 
-def table(words, asked, count):
+def table(words, asked, count, ngrams=None):
     """The neighbours of words, as text; the cosine is beside each.
 
     Args:
         words: a `Words`.
         asked: names.
         count: of neighbours.
+        ngrams: an `ngrams.Ngrams`, for names that are not in `words`.
     """
     lines = []
     width = max(map(len, asked), default=0)
     for name in asked:
         if name in words.index:
-            found = "  ".join(
-                f"{other} {cosine:.2f}"
-                for other, cosine in words.nearest(name, count)
-            )
+            found = _line(words.nearest(name, count))
+        elif ngrams and (vector := ngrams.vector(name)) is not None:
+            nearest = _line(words.nearest_to(vector, count))
+            found = f"(by its n-grams)  {nearest}"
         else:
             found = f"(not among these {len(words.names):,} words)"
         lines.append(f"  {name:{width}}  {found}")
     return "\n".join(lines)
+
+
+def _line(nearest):
+    return "  ".join(f"{name} {cosine:.2f}" for name, cosine in nearest)

@@ -10,7 +10,7 @@ import os
 import sys
 
 from examples.common import program
-from examples.word2vec import answers, formats, settings
+from examples.word2vec import answers, formats, ngrams, settings
 
 flags = program.Flags()
 
@@ -18,6 +18,12 @@ flags.DEFINE_string(
     "vectors",
     os.path.join(settings.FOLDER, formats.FILES["binary"]),
     "A file in word2vec's binary or text format.",
+)
+flags.DEFINE_string(
+    "ngrams",
+    "",
+    f"The file {ngrams.FILE} that training with --max_n has written beside "
+    "them: the vectors of words that are not among --vectors.",
 )
 answers.define(flags)
 
@@ -29,9 +35,24 @@ def main():
         wanted = answers.Answers(values)
         path = os.path.join(program.folder(), values["vectors"])
         names, vectors = formats.read(path, wanted.limit)
+        table = _ngrams(values["ngrams"], vectors.shape[1])
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
-    wanted.show(names, vectors)
+    wanted.show(names, vectors, table)
+
+
+def _ngrams(path, width):
+    """Reads the `ngrams.Ngrams` of a path; None if it is empty."""
+    if not path:
+        return None
+    table = ngrams.read(os.path.join(program.folder(), path))
+    if table.vectors.shape[1] != width:
+        raise ValueError(
+            f"--ngrams={path}: has vectors of {table.vectors.shape[1]} "
+            f"numbers, those of --vectors have {width}: give the file of the "
+            "same run."
+        )
+    return table
 
 
 if __name__ == "__main__":

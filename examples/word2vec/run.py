@@ -8,12 +8,16 @@ import math
 import pathlib
 import time
 
+import tensorflow as tf
+
 from examples.common import settings as settings_lib
 from examples.common.progress import Progress
 from examples.word2vec import (
     checkpoint,
     formats,
     model,
+    ngrams,
+    subwords,
     tables,
     text,
     windows,
@@ -55,7 +59,8 @@ def prepare(settings, save_dir, resume=False):
             raise ValueError(
                 f"Cannot resume the run in {save_dir}: {'; '.join(differences)}"
             )
-    trained = model.Model(words.counts, settings)
+    bags = subwords.bags(words.words, settings)
+    trained = model.Model(words.counts, settings, bags)
     if resume and is_saved:
         checkpoint.load_tables(save_dir, trained.variables)
         print(f"Resuming after {state.words_done:,} words.")
@@ -69,7 +74,7 @@ def prepare(settings, save_dir, resume=False):
         f"{trained.weights.shape.num_elements():,} in the tree, whose depth is "
         f"{trained.tree.depth}. Writing to {save_dir}"
     )
-    return Job(save_dir, words, trained, state)
+    return Job(save_dir, words, bags, trained, state)
 
 
 @dataclasses.dataclass
@@ -79,12 +84,14 @@ class Job:
     Attributes:
         save_dir: its folder.
         text: its `text.Text`.
+        bags: the `subwords.Bags` of its words, or None.
         model: its `model.Model`.
         state: the `checkpoint.Run`.
     """
 
     save_dir: pathlib.Path
     text: text.Text
+    bags: subwords.Bags | None
     model: model.Model
     state: checkpoint.Run
 
@@ -158,7 +165,10 @@ class Job:
         checkpoint.save(self.save_dir, self.state, self.model.variables)
 
     def write(self, kinds):
-        """Writes the vectors in formats of `formats.FILES`; prints where."""
+        """Writes the vectors in formats of `formats.FILES`; prints where.
+
+        And those of the n-grams, if there are such.
+        """
         for kind in kinds:
             path = self.save_dir / formats.FILES[kind]
             formats.write(
@@ -166,9 +176,27 @@ class Job:
                 path,
                 self.text.words,
                 self.text.counts,
-                tables.blocks(self.model.vectors),
+                tables.blocks(self.model.vectors, bags=self.model.bags),
             )
             print(f"Wrote {path}")
+        if found := self.ngrams():
+            path = self.save_dir / ngrams.FILE
+            ngrams.write(path, found)
+            print(f"Wrote {path}")
+
+    def ngrams(self):
+        """The `ngrams.Ngrams` as they are trained; None if there are none."""
+        if self.bags is None:
+            return None
+        settings = self.state.settings
+        rows = tf.range(len(self.text.words), self.bags.num_rows)
+        return ngrams.Ngrams(
+            min_n=settings.min_n,
+            max_n=settings.max_n,
+            num_buckets=settings.buckets,
+            buckets=self.bags.buckets,
+            vectors=tf.gather(self.model.vectors, rows).numpy(),
+        )
 
 
 def _made_ahead(make, arguments):

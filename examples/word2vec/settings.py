@@ -18,6 +18,8 @@ _ADAGRAD_RATE = 0.3
 # time per example.
 _SGD_BATCH_SIZE = 256
 _ADAGRAD_BATCH_SIZE = 4096
+# fastText's.
+_SUBWORDS = {"min_n": 3, "max_n": 6, "buckets": 2_000_000}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,9 @@ class Settings(corpus.Options):
     batch_size: int = 0
     epochs: int = 5
     seed: int = 1
+    min_n: int = 0
+    max_n: int = 0
+    buckets: int = 0
 
     def __post_init__(self):
         """Fills in what is 0; raises `ValueError` that names a bad flag."""
@@ -54,9 +59,10 @@ class Settings(corpus.Options):
             | dict.fromkeys(("min_count", "branching"), 2)
             | dict.fromkeys(
                 ("sample", "learning_rate", "batch_size", "seed"), 0
-            ),
+            )
+            | dict.fromkeys(_SUBWORDS, 0),
         )
-        filled = {}
+        filled = self._subwords()
         if not self.learning_rate:
             filled["learning_rate"] = (
                 _SGD_RATES[self.architecture]
@@ -71,3 +77,23 @@ class Settings(corpus.Options):
             )
         for name, value in filled.items():
             object.__setattr__(self, name, value)
+
+    def _subwords(self):
+        """Checks the flags of n-grams; returns what is filled in of them."""
+        if not self.max_n:
+            for name in _SUBWORDS:
+                if value := getattr(self, name):
+                    raise ValueError(
+                        f"--{name}={value}: needs --max_n too, such as "
+                        f"--max_n={_SUBWORDS['max_n']}."
+                    )
+            return {}
+        min_n = self.min_n or min(_SUBWORDS["min_n"], self.max_n)
+        if min_n > self.max_n:
+            raise ValueError(
+                f"--min_n={min_n}: must be at most --max_n, {self.max_n}."
+            )
+        return {
+            "min_n": min_n,
+            "buckets": self.buckets or _SUBWORDS["buckets"],
+        }

@@ -8,25 +8,40 @@ import tensorflow as tf
 _BLOCK = 1 << 24  # bytes
 
 
-def blocks(variable, num_rows=None):
+def blocks(variable, num_rows=None, bags=None):
     """Yields the rows of a variable in order, as arrays of some rows each.
 
     Args:
         variable: a `tf.Variable` `[N, ...]`.
         num_rows: how many of the first rows; all by default.
+        bags: a `tf.RaggedTensor` of rows, or None. The means of these bags are
+            what is yielded then.
     """
-    num_rows = variable.shape[0] if num_rows is None else num_rows
     step = _rows_of_block(variable)
+    if bags is None:
+        num_rows = variable.shape[0] if num_rows is None else num_rows
+    else:
+        num_bags = int(bags.nrows())
+        num_rows = num_bags if num_rows is None else num_rows
+        step = max(1, step * num_bags // len(bags.flat_values))
     for begin in range(0, num_rows, step):
-        rows = tf.range(begin, min(begin + step, num_rows))
-        yield tf.gather(variable, rows).numpy()
+        end = min(begin + step, num_rows)
+        if bags is None:
+            yield tf.gather(variable, tf.range(begin, end)).numpy()
+        else:
+            yield _means(variable, bags[begin:end]).numpy()
 
 
-def first_rows(variable, num_rows):
-    """Returns the first rows of a variable `[N, ...]` as an array."""
+def _means(variable, bags):
+    members = tf.gather(variable, bags.flat_values)
+    return tf.reduce_mean(bags.with_flat_values(members), axis=1)
+
+
+def first_rows(variable, num_rows, bags=None):
+    """Returns the first rows of a variable, or means, see `blocks`."""
     rows = np.empty([num_rows, *variable.shape[1:]], np.float32)
     begin = 0
-    for block in blocks(variable, num_rows):
+    for block in blocks(variable, num_rows, bags):
         rows[begin : begin + len(block)] = block
         begin += len(block)
     return rows

@@ -76,6 +76,23 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_integer("epochs", _DEFAULT.epochs, "Passes over the text.")
 flags.DEFINE_integer("seed", _DEFAULT.seed, "Seed of all random numbers.")
+flags.DEFINE_integer(
+    "max_n",
+    _DEFAULT.max_n,
+    "Characters of the longest n-grams that a word's vector is the mean of, "
+    "with one of its own, as in fastText, whose default is 6. 0: no n-grams.",
+)
+flags.DEFINE_integer(
+    "min_n",
+    _DEFAULT.min_n,
+    "Characters of the shortest n-grams. 0: 3, or --max_n if that is less.",
+)
+flags.DEFINE_integer(
+    "buckets",
+    _DEFAULT.buckets,
+    "Vectors that n-grams share by their hashes; only those that words of the "
+    "text have are in memory. 0: 2,000,000.",
+)
 flags.DEFINE_string(
     "save_dir",
     settings.FOLDER,
@@ -141,7 +158,8 @@ def main():
         sys.exit(f"\nerror: {error}")
     job.write(values["formats"])
     names = job.text.words[: wanted.limit]
-    wanted.show(names, tables.first_rows(job.model.vectors, len(names)))
+    vectors = tables.first_rows(job.model.vectors, len(names), job.model.bags)
+    wanted.show(names, vectors, job.ngrams())
     print(f"{(time.monotonic() - program.START) / 60:.1f} minutes in all.")
 
 
