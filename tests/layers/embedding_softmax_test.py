@@ -95,6 +95,25 @@ def test_in_place_as_by_gradients(kind, combiner, form):
     assert_near(*runs, 1e-5)
 
 
+def test_a_pinned_tree(tmp_path):
+    """In place as by gradients; with one vector per group; saved."""
+    tree = tf_hsm.Tree.huffman(np.arange(1, NUM_CLASSES + 1), pinned=True)
+    data = {"x": make_inputs("padded"), "y": make_labels()}
+    runs = []
+    for own in (True, False):
+        layer = make_layer(
+            tree, optimizer=OPTIMIZERS["adagrad"]() if own else None
+        )
+        model = make_model(layer, "padded", optimizer=OPTIMIZERS["adagrad"]())
+        runs.append([fit(model, data), layer.get_weights()])
+        assert layer.kernel.shape == (tree.num_groups, WIDTH)
+        model.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        assert loaded.layers[-1].tree == tree
+        assert_same(fit(loaded, data), fit(model, data))
+    assert_near(*runs, 1e-5)
+
+
 def own_layer(rule="rowwise_adagrad", **options):
     return make_layer(optimizer=OPTIMIZERS[rule](), **options)
 

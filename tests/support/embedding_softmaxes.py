@@ -17,7 +17,7 @@ PADDING = -1
 KINDS = ["ids", "padded", "ragged", "weighted", "ragged_weighted"]
 
 
-def make_layer(**options):
+def make_layer(tree=TREE, **options):
     """One whose first gradients are of no variable zero."""
     options = {
         "padding_id": PADDING,
@@ -26,7 +26,7 @@ def make_layer(**options):
         "bias_initializer": keras.initializers.RandomNormal(seed=3),
         **options,
     }
-    return EmbeddingSoftmax(TREE, COUNT, WIDTH, **options)
+    return EmbeddingSoftmax(tree, COUNT, WIDTH, **options)
 
 
 def make_inputs(kind, batch=22, seed=0, dtype=np.float32):
