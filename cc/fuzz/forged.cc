@@ -2,6 +2,8 @@
 // plan on which loss, gradients and a training step stay within their memory,
 // whatever the parameters hold.
 
+#include <numeric>
+
 #include "cc/core/api/group_scores_test_support.h"
 #include "cc/core/api/inputs.h"
 #include "cc/core/api/loss.h"
@@ -106,6 +108,29 @@ void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
   TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs, arguments);
 }
 
+// Makes all rows labels, of inner nodes too, in depth-first order.
+void LabelRows(OwnedTree* tree) {
+  const int64_t rows = tree->row_groups.size();
+  std::vector<int64_t> open;  // rows, the next one last
+  auto push = [&](int64_t group) {
+    for (int64_t row = tree->offsets[group + 1]; row > tree->offsets[group];) {
+      open.push_back(--row);
+    }
+  };
+  for (int64_t group = tree->parents.size(); group-- > 0;) {
+    if (tree->parents[group] < 0) push(group);
+  }
+  tree->ranks.assign(rows, 0);
+  for (int64_t place = 0; !open.empty(); ++place) {
+    const int64_t row = open.back();
+    open.pop_back();
+    tree->ranks[row] = place;
+    if (tree->row_below[row] >= 0) push(tree->row_below[row]);
+  }
+  tree->class_rows.resize(rows);
+  std::iota(tree->class_rows.begin(), tree->class_rows.end(), 0);
+}
+
 }  // namespace
 
 void Fuzz(Bytes* bytes) {
@@ -114,6 +139,8 @@ void Fuzz(Bytes* bytes) {
     const Case c = DrawCase(bytes);
     OwnedTree owned = RandomForest(c, bytes);
     const int64_t rows = owned.view().num_weight_rows();
+    const bool labels_rows = bytes->In(0, 3) == 0;
+    if (labels_rows) LabelRows(&owned);
     if (bytes->Coin()) Corrupt(&owned, bytes);
     for (int64_t left = bytes->In(0, 3); left > 1; --left) {
       owned.parents[(*bytes)() % owned.parents.size()] = -1;
@@ -121,7 +148,9 @@ void Fuzz(Bytes* bytes) {
     for (int64_t left = bytes->In(0, 3); left > 0; --left) {
       owned.ranks[(*bytes)() % owned.ranks.size()] = bytes->Any();
     }
-    const TreeView tree = owned.view();
+    TreeView tree = owned.view();
+    // What an op takes it for, by the sizes of the arrays.
+    if (labels_rows) tree.num_roots = tree.num_groups;
     std::vector<int64_t> labels(c.batch);
     for (int64_t& label : labels) label = (*bytes)() % tree.num_classes;
     for (int64_t left = bytes->In(0, 2); left > 0 && c.batch > 0; --left) {
