@@ -102,12 +102,16 @@ def help_text(module, command_flags):
     return "\n".join(lines)
 
 
+class _TimeIsOver(BaseException):
+    """Raised anywhere: no library may take it for an error of its own."""
+
+
 @contextlib.contextmanager
 def ends_at(deadline, message):
-    """Raises `TimeoutError` in the block at that `time.monotonic()`."""
+    """Ends the block at that `time.monotonic()`, by a `TimeoutError`."""
 
     def stop(signal_number, frame):
-        raise TimeoutError(message)
+        raise _TimeIsOver
 
     if deadline < math.inf:
         earlier = signal.signal(signal.SIGALRM, stop)
@@ -115,6 +119,8 @@ def ends_at(deadline, message):
         signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
     try:
         yield
+    except _TimeIsOver:
+        raise TimeoutError(message) from None
     finally:
         if deadline < math.inf:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,6 +1,8 @@
 """The servers of a cluster on this machine, as processes of their own."""
 
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import time
 
 _LOOK_EVERY_S = 0.2
 _END_S = 10
+_PORTS = 20_000, 32_000
 
 
 class Servers:
@@ -84,12 +87,15 @@ class Servers:
 
 
 def _free_ports(count):
-    """Ports on which nothing listens, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for listener in sockets:
-            listener.bind(("", 0))
-        return [listener.getsockname()[1] for listener in sockets]
-    finally:
-        for listener in sockets:
-            listener.close()
+    """Ports on which nothing listens, all different.
+
+    None is of those that the system gives to connections, one of which could
+    take it before the server does.
+    """
+    ports, draw = set(), random.SystemRandom()
+    while len(ports) < count:
+        port = draw.randrange(*_PORTS)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("", port))
+            ports.add(port)
+    return sorted(ports)

@@ -4,6 +4,7 @@ A server process imports TensorFlow once; each start of a command is a fork of
 it.
 """
 
+import contextlib
 import importlib
 import itertools
 import multiprocessing
@@ -310,3 +311,14 @@ def test_ctrl_c_in_generate(whole, tmp_path):
     generate.interrupt()
     generate.finish(status=130)
     assert generate.printed().endswith("\nInterrupted.\n")
+
+
+def test_time_that_ends_within_a_library():
+    """NumPy takes an OSError, as TimeoutError is, for an answer."""
+    with (
+        pytest.raises(TimeoutError, match="over"),
+        program.ends_at(time.monotonic() + 0.05, "over"),
+    ):
+        while True:
+            with contextlib.suppress(OSError, ValueError):
+                time.sleep(10)

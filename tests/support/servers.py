@@ -5,6 +5,7 @@ import functools
 import importlib
 import multiprocessing
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -26,10 +27,16 @@ threading.Event().wait()
 
 
 def free_port():
-    """A port on which nothing listens."""
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        return listener.getsockname()[1]
+    """A port on which nothing listens.
+
+    None of those that the system gives to connections, one of which could take
+    it before the server does.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("", port))
+            return port
 
 
 def start(*arguments, environment=None):
