@@ -77,8 +77,57 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
         return ops.exp(ops.divide_no_nan(self.total, self.count))
 
 
+class _OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
+    """A mean of what is found about the k most probable classes of each input.
+
+    Args:
+      k: how many classes.
+      name: the name of the metric; None: `default_name` with k in it.
+      dtype: the type of the sums.
+
+    Raises:
+      ValueError: `k` is below 1.
+    """
+
+    def __init__(self, k, name, dtype):
+        """See the class."""
+        self.k = operator.index(k)
+        if self.k < 1:
+            raise ValueError(f"k = {k} is below 1")
+        super().__init__(
+            name=name or self.default_name.format(self.k), dtype=dtype
+        )
+        self.mean = keras.metrics.Mean(name="mean", dtype=dtype)
+
+    def add(self, found, mask, sample_weight):
+        """Adds what was `found`, `[...]`, to the mean.
+
+        Args:
+          found: a number for each.
+          mask: `[...]`, which count, or None.
+          sample_weight: broadcast from the left; or None.
+        """
+        weights = _attached_head.broadcast_weights(sample_weight, found)
+        if mask is not None:
+            counts = ops.cast(mask, self.dtype)
+            weights = counts if weights is None else weights * counts
+        self.mean.update_state(found, weights)
+
+    def result(self):
+        """Returns the mean; 0 before the first batch."""
+        return self.mean.result()
+
+    def reset_state(self):
+        """Forgets all batches."""
+        self.mean.reset_state()
+
+    def get_config(self):
+        """The arguments of the constructor."""
+        return {**super().get_config(), "k": self.k}
+
+
 @keras.saving.register_keras_serializable("tf_hsm")
-class TopKAccuracy(_compiled_model.ReadsHead, keras.metrics.Metric):
+class TopKAccuracy(_OfTheBest):
     """How often the label is among the k most probable classes.
 
     A label at an inner node is among them where one of them is below it.
@@ -97,13 +146,11 @@ class TopKAccuracy(_compiled_model.ReadsHead, keras.metrics.Metric):
       ValueError: `k` is below 1.
     """
 
+    default_name = "top_{}_accuracy"
+
     def __init__(self, k=5, name=None, dtype=None):
         """See the class."""
-        self.k = operator.index(k)
-        if self.k < 1:
-            raise ValueError(f"k = {k} is below 1")
-        super().__init__(name=name or f"top_{self.k}_accuracy", dtype=dtype)
-        self.mean = keras.metrics.Mean(name="mean", dtype=dtype)
+        super().__init__(k, name, dtype)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch.
@@ -133,27 +180,11 @@ class TopKAccuracy(_compiled_model.ReadsHead, keras.metrics.Metric):
         classes = head.top_k(inputs, k).classes
         hits = ops.any(head.hits(classes, labels), -1)
         hits = ops.cast(hits, self.dtype)
-        weights = _attached_head.broadcast_weights(sample_weight, hits)
-        if mask is not None:
-            counts = ops.cast(mask, self.dtype)
-            weights = counts if weights is None else weights * counts
-        self.mean.update_state(hits, weights)
-
-    def result(self):
-        """Returns the share of the labels; 0 before the first."""
-        return self.mean.result()
-
-    def reset_state(self):
-        """Forgets all batches."""
-        self.mean.reset_state()
-
-    def get_config(self):
-        """The arguments of the constructor."""
-        return {**super().get_config(), "k": self.k}
+        self.add(hits, mask, sample_weight)
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
-class PrecisionAtK(_compiled_model.ReadsHead, keras.metrics.Metric):
+class PrecisionAtK(_OfTheBest):
     """How many of the k most probable classes are labels of their input.
 
         P@k = mean over the inputs of |labels among the k best| / k
@@ -172,13 +203,11 @@ class PrecisionAtK(_compiled_model.ReadsHead, keras.metrics.Metric):
       ValueError: `k` is below 1.
     """
 
+    default_name = "precision_at_{}"
+
     def __init__(self, k=1, name=None, dtype=None):
         """See the class."""
-        self.k = operator.index(k)
-        if self.k < 1:
-            raise ValueError(f"k = {k} is below 1")
-        super().__init__(name=name or f"precision_at_{self.k}", dtype=dtype)
-        self.mean = keras.metrics.Mean(name="mean", dtype=dtype)
+        super().__init__(k, name, dtype)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch.
@@ -209,21 +238,4 @@ class PrecisionAtK(_compiled_model.ReadsHead, keras.metrics.Metric):
         hits &= (labels != label_sets.NONE)[..., None]
         hits = ops.any(hits, -2)
         precision = ops.mean(ops.cast(hits, self.dtype), -1)
-        weights = _attached_head.broadcast_weights(sample_weight, precision)
-        mask = _attached_head.inputs_mask(y_pred)
-        if mask is not None:
-            counts = ops.cast(mask, self.dtype)
-            weights = counts if weights is None else weights * counts
-        self.mean.update_state(precision, weights)
-
-    def result(self):
-        """Returns the mean over the inputs; 0 before the first."""
-        return self.mean.result()
-
-    def reset_state(self):
-        """Forgets all batches."""
-        self.mean.reset_state()
-
-    def get_config(self):
-        """The arguments of the constructor."""
-        return {**super().get_config(), "k": self.k}
+        self.add(precision, _attached_head.inputs_mask(y_pred), sample_weight)
