@@ -1,6 +1,8 @@
-"""Texts that the example of a language model learns in seconds."""
+"""Texts from which models learn in seconds."""
 
 import random
+
+import numpy as np
 
 
 def write_sentences(path, num_lines=700):
@@ -13,3 +15,12 @@ def write_sentences(path, num_lines=700):
         if i % 10 == 0:
             lines.append(f"seen once : name{i}")
     path.write_text("\n".join(lines))
+
+
+def sentences(seed):
+    """Makes 400 in which a word tells much about its neighbours."""
+    rng = np.random.default_rng(seed)
+    starts = rng.geometric(0.08, 400)
+    return [
+        [f"wörd{s + step}" for step in rng.geometric(0.4, 7)] for s in starts
+    ]

@@ -1,35 +1,29 @@
-"""Converted models against the libraries they come from.
+"""Converted models against fastText, which trained them.
 
-The golden files were made with those libraries by
-tests/golden/converters/make.py. Where a library is installed, models are also
-trained anew.
+The golden files were made with that library by
+tests/golden/converters/make.py. Where it is installed, models are also trained
+anew.
 """
 
 import pickle
 import struct
-import types
 
-import keras
 import numpy as np
 import pytest
 
 from tests.support.converters_reference import (
     GOLDEN,
-    Words,
     check_fasttext,
-    check_gensim,
     convert,
     fasttext_bytes,
     fasttext_outputs,
     fasttext_paths,
-    gensim_paths,
-    golden_gensim,
     log_probs,
     walk,
 )
+from tests.support.texts import sentences
 from tf_hsm import converters
 from tf_hsm.converters import _fasttext_inputs
-from tf_hsm.layers import HierarchicalSoftmax
 
 
 def test_a_supervised_model_of_fasttext():
@@ -176,151 +170,6 @@ def test_a_model_can_be_pickled():
         copy.line_vector("sun 東京"), model.line_vector("sun 東京")
     )
     assert len(repr(model)) < 200
-
-
-@pytest.mark.parametrize("pinned", [True, False])
-def test_a_model_of_gensim(pinned):
-    check_gensim(*golden_gensim(), pinned=pinned)
-
-
-def of_paths(tree, paths, vectors):
-    """The vector of each group, `[G, D]`, by the paths of the classes."""
-    found = np.full([tree.num_groups, vectors.shape[1]], np.nan, vectors.dtype)
-    for c, (nodes, signs) in enumerate(paths):
-        rows = tree.path(c)
-        # The first row of a group has the logit of the vector as it is.
-        np.testing.assert_array_equal(rows % 2 == 0, signs > 0)
-        found[rows // 2] = vectors[nodes]
-    return found
-
-
-def test_pinned_weights_are_the_bits_of_the_model(tmp_path):
-    model, _ = golden_gensim()
-    converted = converters.from_gensim(model)
-    assert converted.tree.pinned
-    wanted = of_paths(converted.tree, gensim_paths(model), model.syn1)
-    assert converted.weights.tobytes() == wanted.tobytes()
-    assert sorted(map(bytes, converted.weights)) == sorted(
-        map(bytes, model.syn1[: len(converted.weights)])
-    )
-
-    golden = np.load(GOLDEN / "fasttext.npz")
-    path = GOLDEN / "supervised.bin"
-    converted = converters.from_fasttext(path)
-    outputs = fasttext_outputs(path.read_bytes(), len(converted.names), 5)
-    paths = [
-        (nodes[::-1], signs[::-1])  # From the root on.
-        for nodes, signs in fasttext_paths(golden["label_counts"].tolist())
-    ]
-    wanted = of_paths(converted.tree, paths, outputs)
-    assert converted.weights.tobytes() == wanted.tobytes()
-
-    # And stay so in a head that is saved and loaded.
-    head = HierarchicalSoftmax(converted.tree, use_bias=False)
-    keras_model = keras.Sequential([keras.Input([5]), head])
-    head.kernel.assign(converted.weights)
-    keras_model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
-    assert loaded.tree == converted.tree
-    assert loaded.kernel.numpy().tobytes() == wanted.tobytes()
-
-
-@pytest.mark.parametrize("name", ["fastText", "gensim"])
-def test_weights_of_all_rows(name):
-    if name == "gensim":
-        pinned, whole = (
-            converters.from_gensim(golden_gensim()[0], pinned=pinned)
-            for pinned in (True, False)
-        )
-    else:
-        pinned, whole = (
-            converters.from_fasttext(GOLDEN / "supervised.bin", pinned=pinned)
-            for pinned in (True, False)
-        )
-    assert pinned.tree.pinned and not whole.tree.pinned
-    assert whole.weights.nbytes == 2 * pinned.weights.nbytes
-    # The vectors of fastText are those of the second rows.
-    side = int(name == "fastText")
-    zeros = whole.weights[1 - side :: 2]
-    np.testing.assert_array_equal(zeros, np.zeros_like(zeros))
-    inputs = whole.inputs[:4]
-    np.testing.assert_allclose(
-        log_probs(pinned, inputs), log_probs(whole, inputs), rtol=1e-5
-    )
-    if name == "gensim":
-        assert pinned.tree.expand() == whole.tree
-        np.testing.assert_array_equal(
-            pinned.tree.expand_rows(pinned.weights), whole.weights
-        )
-
-
-def test_one_word_of_gensim():
-    wv = Words(["a"], np.ones([1, 3], np.float32), [[]], [[]])
-    model = converters.from_gensim(
-        types.SimpleNamespace(hs=1, syn1=np.ones([1, 3], np.float32), wv=wv)
-    )
-    np.testing.assert_array_equal(log_probs(model, model.inputs), [[0.0]])
-
-
-def sentences(seed):
-    """Sentences in which a word tells much about its neighbours."""
-    rng = np.random.default_rng(seed)
-    starts = rng.geometric(0.08, 400)
-    return [
-        [f"wörd{s + step}" for step in rng.geometric(0.4, 7)] for s in starts
-    ]
-
-
-@pytest.mark.parametrize("sg", [0, 1])
-def test_word2vec_of_gensim(sg):
-    word2vec = pytest.importorskip("gensim.models.word2vec")
-    model = word2vec.Word2Vec(
-        sentences(sg),
-        vector_size=9,
-        sg=sg,
-        hs=1,
-        negative=0,
-        min_count=2,
-        alpha=0.05,
-        epochs=10,
-        workers=1,
-    )
-    words = model.wv.index_to_key[:15]
-    scores = model.score(
-        [[first, second] for first in words for second in words]
-    )
-    check_gensim(model, scores.reshape(len(words), len(words)))
-
-
-@pytest.mark.parametrize("name", ["FastText", "Doc2Vec"])
-def test_other_classes_of_gensim(name):
-    models = pytest.importorskip("gensim.models")
-    options = {"vector_size": 5, "hs": 1, "negative": 0, "min_count": 1}
-    texts = sentences(2)
-    if name == "Doc2Vec":
-        texts = [
-            models.doc2vec.TaggedDocument(text, [number])
-            for number, text in enumerate(texts)
-        ]
-    else:
-        options["bucket"] = 100
-    model = getattr(models, name)(texts, workers=1, epochs=2, **options)
-    converted = converters.from_gensim(model)
-    np.testing.assert_allclose(
-        log_probs(converted, converted.inputs[:5]),
-        walk(gensim_paths(model), model.syn1, model.wv.vectors[:5]),
-        rtol=1e-5,
-        atol=1e-5,
-    )
-
-
-def test_models_of_gensim_that_have_no_such_tree():
-    models = pytest.importorskip("gensim.models")
-    model = models.Word2Vec(sentences(3), vector_size=5, min_count=1)
-    with pytest.raises(ValueError, match="hs=1"):
-        converters.from_gensim(model)
-    with pytest.raises(TypeError, match="not KeyedVectors"):
-        converters.from_gensim(model.wv)
 
 
 def train_fasttext(fasttext, tmp_path, kind, **options):

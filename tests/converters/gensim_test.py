@@ -1,0 +1,87 @@
+"""Converted models against gensim, which trained them.
+
+The golden files were made with that library by
+tests/golden/converters/make.py. Where it is installed, models are also trained
+anew.
+"""
+
+import types
+
+import numpy as np
+import pytest
+
+from tests.support.converters_reference import (
+    Words,
+    check_gensim,
+    gensim_paths,
+    golden_gensim,
+    log_probs,
+    walk,
+)
+from tests.support.texts import sentences
+from tf_hsm import converters
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_model_of_gensim(pinned):
+    check_gensim(*golden_gensim(), pinned=pinned)
+
+
+def test_one_word_of_gensim():
+    wv = Words(["a"], np.ones([1, 3], np.float32), [[]], [[]])
+    model = converters.from_gensim(
+        types.SimpleNamespace(hs=1, syn1=np.ones([1, 3], np.float32), wv=wv)
+    )
+    np.testing.assert_array_equal(log_probs(model, model.inputs), [[0.0]])
+
+
+@pytest.mark.parametrize("sg", [0, 1])
+def test_word2vec_of_gensim(sg):
+    word2vec = pytest.importorskip("gensim.models.word2vec")
+    model = word2vec.Word2Vec(
+        sentences(sg),
+        vector_size=9,
+        sg=sg,
+        hs=1,
+        negative=0,
+        min_count=2,
+        alpha=0.05,
+        epochs=10,
+        workers=1,
+    )
+    words = model.wv.index_to_key[:15]
+    scores = model.score(
+        [[first, second] for first in words for second in words]
+    )
+    check_gensim(model, scores.reshape(len(words), len(words)))
+
+
+@pytest.mark.parametrize("name", ["FastText", "Doc2Vec"])
+def test_other_classes_of_gensim(name):
+    models = pytest.importorskip("gensim.models")
+    options = {"vector_size": 5, "hs": 1, "negative": 0, "min_count": 1}
+    texts = sentences(2)
+    if name == "Doc2Vec":
+        texts = [
+            models.doc2vec.TaggedDocument(text, [number])
+            for number, text in enumerate(texts)
+        ]
+    else:
+        options["bucket"] = 100
+    model = getattr(models, name)(texts, workers=1, epochs=2, **options)
+    converted = converters.from_gensim(model)
+    np.testing.assert_allclose(
+        log_probs(converted, converted.inputs[:5]),
+        walk(gensim_paths(model), model.syn1, model.wv.vectors[:5]),
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+def test_models_of_gensim_that_have_no_such_tree():
+    models = pytest.importorskip("gensim.models")
+    model = models.Word2Vec(sentences(3), vector_size=5, min_count=1)
+    with pytest.raises(ValueError, match="hs=1"):
+        converters.from_gensim(model)
+    with pytest.raises(TypeError, match="not KeyedVectors"):
+        converters.from_gensim(model.wv)

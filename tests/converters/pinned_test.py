@@ -1,0 +1,87 @@
+"""Converted models on pinned trees: the vectors of the model, to the bit."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.support.converters_reference import (
+    GOLDEN,
+    fasttext_outputs,
+    fasttext_paths,
+    gensim_paths,
+    golden_gensim,
+    log_probs,
+)
+from tf_hsm import converters
+from tf_hsm.layers import HierarchicalSoftmax
+
+
+def of_paths(tree, paths, vectors):
+    """The vector of each group, `[G, D]`, by the paths of the classes."""
+    found = np.full([tree.num_groups, vectors.shape[1]], np.nan, vectors.dtype)
+    for c, (nodes, signs) in enumerate(paths):
+        rows = tree.path(c)
+        # The first row of a group has the logit of the vector as it is.
+        np.testing.assert_array_equal(rows % 2 == 0, signs > 0)
+        found[rows // 2] = vectors[nodes]
+    return found
+
+
+def test_pinned_weights_are_the_bits_of_the_model(tmp_path):
+    model, _ = golden_gensim()
+    converted = converters.from_gensim(model)
+    assert converted.tree.pinned
+    wanted = of_paths(converted.tree, gensim_paths(model), model.syn1)
+    assert converted.weights.tobytes() == wanted.tobytes()
+    assert sorted(map(bytes, converted.weights)) == sorted(
+        map(bytes, model.syn1[: len(converted.weights)])
+    )
+
+    golden = np.load(GOLDEN / "fasttext.npz")
+    path = GOLDEN / "supervised.bin"
+    converted = converters.from_fasttext(path)
+    outputs = fasttext_outputs(path.read_bytes(), len(converted.names), 5)
+    paths = [
+        (nodes[::-1], signs[::-1])  # From the root on.
+        for nodes, signs in fasttext_paths(golden["label_counts"].tolist())
+    ]
+    wanted = of_paths(converted.tree, paths, outputs)
+    assert converted.weights.tobytes() == wanted.tobytes()
+
+    # And stay so in a head that is saved and loaded.
+    head = HierarchicalSoftmax(converted.tree, use_bias=False)
+    keras_model = keras.Sequential([keras.Input([5]), head])
+    head.kernel.assign(converted.weights)
+    keras_model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
+    assert loaded.tree == converted.tree
+    assert loaded.kernel.numpy().tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("name", ["fastText", "gensim"])
+def test_weights_of_all_rows(name):
+    if name == "gensim":
+        pinned, whole = (
+            converters.from_gensim(golden_gensim()[0], pinned=pinned)
+            for pinned in (True, False)
+        )
+    else:
+        pinned, whole = (
+            converters.from_fasttext(GOLDEN / "supervised.bin", pinned=pinned)
+            for pinned in (True, False)
+        )
+    assert pinned.tree.pinned and not whole.tree.pinned
+    assert whole.weights.nbytes == 2 * pinned.weights.nbytes
+    # The vectors of fastText are those of the second rows.
+    side = int(name == "fastText")
+    zeros = whole.weights[1 - side :: 2]
+    np.testing.assert_array_equal(zeros, np.zeros_like(zeros))
+    inputs = whole.inputs[:4]
+    np.testing.assert_allclose(
+        log_probs(pinned, inputs), log_probs(whole, inputs), rtol=1e-5
+    )
+    if name == "gensim":
+        assert pinned.tree.expand() == whole.tree
+        np.testing.assert_array_equal(
+            pinned.tree.expand_rows(pinned.weights), whole.weights
+        )
