@@ -1,9 +1,6 @@
-"""tf_hsm.serving: an export answers like the head, to the bit."""
+"""The signatures of an export, what they answer, and what it stores."""
 
-import os
 import pathlib
-import subprocess
-import sys
 import threading
 
 import keras
@@ -15,229 +12,22 @@ import tf_hsm
 from tests.support.models import (
     NUM_CLASSES,
     STEPS,
-    TREE,
     WIDTH,
     compile_form,
-    endpoint_form,
     head_of,
-    hidden_layers,
     hidden_model,
-    make_data,
     make_head,
-    sampled_head,
-    sequential,
+)
+from tests.support.serving_models import (
+    OPTIONS,
+    K,
+    adaptive_form,
+    label_tree_form,
+    make_inputs,
 )
 from tf_hsm import serving
-from tf_hsm.layers import AdaptiveSoftmax, LabelTree
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden/export"
-LIBRARY = os.path.join("assets.extra", "_tf_hsm_ops.so")
-K = 4
-THRESHOLD = 0.5
-OPTIONS = {
-    "seed": 7,
-    "num_samples": 5,
-    "temperature": 0.7,
-    "top_k": 6,
-    "top_p": 0.9,
-}
-
-# Arguments: a folder with exports and data.npz, and a file for the answers.
-SERVER = """
-import os, sys
-import numpy as np
-import tensorflow as tf
-
-folder, results = sys.argv[1:]
-exports = sorted(x.path for x in os.scandir(folder) if x.is_dir())
-tf.load_op_library(exports[0] + "/assets.extra/_tf_hsm_ops.so")
-data = {k: tf.constant(v) for k, v in np.load(folder + "/data.npz").items()}
-tokens, more_of = data.pop("tokens"), {
-    "serving_default": {},
-    "log_prob": {"classes": data.pop("classes")},
-    "labels": {"threshold": data.pop("threshold")},
-    "sample": data,
-}
-answers = {}
-for export in exports:
-    model = tf.saved_model.load(export)
-    for name, signature in model.signatures.items():
-        more = more_of[name]
-        inputs, = set(signature.structured_input_signature[1]) - set(more)
-        for output, value in signature(**{inputs: tokens}, **more).items():
-            key = "/".join([os.path.basename(export), name, output])
-            answers[key] = value.numpy()
-assert "tf_hsm" not in sys.modules
-np.savez(results, **answers)
-"""
-
-# Arguments: a .keras file, tokens, and a file for the answers.
-LOADER = """
-import sys
-import keras
-import numpy as np
-import tf_hsm
-
-path, tokens, results = sys.argv[1:]
-model, tokens = keras.models.load_model(path), np.load(tokens)
-hidden = keras.Model(model.inputs, model.layers[-1].input)
-best = model.layers[-1].top_k(hidden.predict(tokens, verbose=0), 4)
-np.savez(results, *best, model.predict(tokens, verbose=0))
-"""
-
-
-def run_python(program, *arguments):
-    """Runs a program in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-def make_inputs():
-    """Tokens [B, T], and some classes [B, T, C] for each."""
-    tokens, _ = make_data()
-    rng = np.random.default_rng(0)
-    classes = rng.integers(NUM_CLASSES, size=[*tokens.shape, 3])
-    return tf.constant(tokens, tf.int32), tf.constant(classes)
-
-
-def expected_answers(below, head, tokens, classes):
-    """What the head answers for `below(tokens)`, by signature and output."""
-
-    # As in an export: TensorFlow may fuse ops below the head, in graphs only.
-    @tf.function(autograph=False)
-    def answers(tokens, classes):
-        hidden = below(tokens)
-        found = {
-            "serving_default": head.top_k(hidden, K)._asdict(),
-            "log_prob": {"log_probs": head.log_prob(classes, hidden)},
-        }
-        if isinstance(head, LabelTree):
-            best = head.top_k(hidden, K, threshold=THRESHOLD)
-            return {**found, "labels": best._asdict()}
-        return {**found, "sample": {"classes": head.sample(hidden, **OPTIONS)}}
-
-    return tf.nest.map_structure(lambda x: x.numpy(), answers(tokens, classes))
-
-
-def adaptive_form():
-    """A model of a class order of its own, with a tree for a tail."""
-    return sequential(
-        *hidden_layers(),
-        AdaptiveSoftmax(
-            NUM_CLASSES,
-            [11],
-            div_value=2,
-            counts=np.arange(NUM_CLASSES) * 7 % 11,
-            tail="two_level",
-        ),
-    )
-
-
-def tied_form():
-    """A trained one, whose head embeds and has an optimizer of its own."""
-    head = AdaptiveSoftmax(
-        NUM_CLASSES, [5, 14], 2, width=WIDTH, optimizer="adagrad"
-    )
-    tokens = keras.Input([STEPS], dtype="int32", name="inputs")
-    hidden = keras.layers.Dense(WIDTH)(head(tokens, embed=True))
-    model = keras.Model(tokens, head(hidden))
-    model.compile("sgd", loss=head.loss)
-    model.fit(*make_data(), verbose=0)
-    return model, None, keras.Model(tokens, hidden)
-
-
-def label_tree_form(**options):
-    """A label tree with many labels above a threshold, and with few."""
-    head = LabelTree(
-        TREE,
-        kernel_initializer="random_normal",
-        bias_initializer=keras.initializers.RandomNormal(1.0, 0.5, seed=2),
-        **options,
-    )
-    return sequential(*hidden_layers(dtype=options.get("dtype")), head)
-
-
-def models():
-    """By name: a model to export, its head or None, the model below it."""
-    made = {}
-    for name, options in {
-        "without_bias": {"use_bias": False, "mask_zero": False},
-        "bfloat16": {"dtype": "bfloat16"},
-        "mixed_bfloat16": {"dtype": "mixed_bfloat16"},
-        "float64": {"dtype": "float64"},
-        "in_place": {"optimizer": "sgd"},
-    }.items():
-        model = compile_form(**options)
-        made[name] = (model, None, hidden_model(model))
-    for name, model in {
-        "adaptive": adaptive_form(),
-        "sampled": compile_form(make=sampled_head),
-        "label_tree": label_tree_form(),
-        "label_tree_in_place": label_tree_form(
-            optimizer="sgd", dtype="bfloat16"
-        ),
-    }.items():
-        made[name] = (model, None, hidden_model(model))
-    made["tied_in_place"] = tied_form()
-    grown = tf_hsm.grow(
-        compile_form(
-            node_labels=True, several_labels=True, label_smoothing=0.1
-        ),
-        TREE.grow(2),
-    )
-    made["grown"] = (grown, None, hidden_model(grown))
-    model = endpoint_form()
-    head = head_of(model)
-    below = keras.Model(model.inputs[0], head.input[0])
-    return {**made, "endpoint": (below, head, below)}
-
-
-def test_fresh_process(tmp_path):
-    """A process that imports only TensorFlow answers like the layers here."""
-    tokens, classes = make_inputs()
-    np.savez(
-        tmp_path / "data.npz",
-        tokens=tokens,
-        classes=classes,
-        threshold=THRESHOLD,
-        **OPTIONS,
-    )
-    expected = {}
-    for name, (model, head, below) in models().items():
-        serving.export(model, tmp_path / name, head, K)
-        head = head or head_of(model)
-        answers = expected_answers(below, head, tokens, classes)
-        for signature, outputs in answers.items():
-            for output, value in outputs.items():
-                expected[f"{name}/{signature}/{output}"] = value
-    run_python(SERVER, tmp_path, tmp_path / "answers.npz")
-    answers = dict(np.load(tmp_path / "answers.npz"))
-    assert answers.keys() == expected.keys()
-    for name, value in expected.items():
-        assert answers[name].dtype == value.dtype
-        np.testing.assert_array_equal(answers[name], value, err_msg=name)
-    found = expected["label_tree/labels/classes"] >= 0
-    assert found.any() and not found.all()
-
-
-def test_keras_file_in_a_fresh_process(tmp_path):
-    """`.keras` files need an import of tf_hsm and nothing else."""
-    tokens, _ = make_inputs()
-    model = compile_form()
-    model.save(tmp_path / "model.keras")
-    np.save(tmp_path / "tokens.npy", tokens)
-    names = ("model.keras", "tokens.npy", "answers.npz")
-    run_python(LOADER, *(tmp_path / name for name in names))
-    hidden = hidden_model(model).predict(tokens, verbose=0)
-    best = head_of(model).top_k(hidden, K)
-    expected = (*best, model.predict(tokens, verbose=0))
-    answers = np.load(tmp_path / "answers.npz")
-    for answer, value in zip(answers.values(), expected, strict=True):
-        np.testing.assert_array_equal(answer, value)
 
 
 @pytest.fixture(scope="module")
