@@ -5,11 +5,12 @@ second row of each group. What it says of these rows nobody asks for.
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
 import tf_hsm
-from tests.support import inference_reference, oracle, trees
+from tests.support import inference_reference, oracle, training, trees
 
 TREES = {
     "two_classes": lambda: tf_hsm.Tree.balanced(2, 2).pin(),
@@ -17,12 +18,19 @@ TREES = {
     "huffman_203": lambda: trees.CATALOGUE["huffman_2ary"]().pin(),
     "chain_50": lambda: trees.chain(50).pin(),
 }
+TREE = tf_hsm.Tree.huffman(1 / np.arange(1, 61)).pin()
+
+build = functools.cache(lambda name: TREES[name]())
 
 
 def random_problem(tree, batch, dim, dtype=np.float32, seed=0):
     """As `oracle.random_problem`, with a row of weights per group."""
-    drawn = oracle.random_problem(tree, batch, dim, dtype, seed)
-    return drawn.replace(weights=drawn.weights[::2], biases=drawn.biases[::2])
+    return _per_group(oracle.random_problem(tree, batch, dim, dtype, seed))
+
+
+def wide_problem(*arguments, **options):
+    """As `training.wide_problem`, with a row of weights per group."""
+    return _per_group(training.wide_problem(*arguments, **options))
 
 
 def expanded(problem):
@@ -55,6 +63,14 @@ def log_prob_gradients(tree, problem, upstream):
 def touched_rows(tree, labels):
     """The groups on the paths of the labels, sorted."""
     return oracle.touched_rows(tree, labels)[::2] // 2
+
+
+def _per_group(problem):
+    biases = problem.biases
+    return problem.replace(
+        weights=problem.weights[::2],
+        biases=None if biases is None else biases[::2],
+    )
 
 
 def _first_rows(result):
