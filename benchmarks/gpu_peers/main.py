@@ -52,7 +52,7 @@ _CHUNKS = 3  # measured where all would take too long
 
 
 def draw_labels(sizes, kind):
-    """Draws `[_SETS, B]`, as `_workloads.draw_labels` does."""
+    """Draws `[_SETS, B]`, as `common.workloads.draw_labels` does."""
     rng, shape = np.random.default_rng(0), (_SETS, sizes.batch)
     if kind == "uniform":
         return rng.integers(sizes.num_classes, size=shape)
