@@ -25,8 +25,6 @@ from tests.support.models import (
     sequential,
 )
 from tests.support.update_rules import OPTIMIZERS
-from tf_hsm import Tree
-from tf_hsm.layers import AdaptiveSoftmax, LabelTree
 
 # Beside which new classes go, and so which labels are left out: the group has
 # no others.
@@ -153,7 +151,8 @@ def test_policy_of_the_model():
     """By which Keras scales the loss, whatever the policy is by now."""
     keras.config.set_dtype_policy("mixed_float16")
     try:
-        model = of_layers(keras.layers.Dense(WIDTH), make_head())
+        below = keras.Input([WIDTH]), keras.layers.Dense(WIDTH)
+        model = keras.Sequential([*below, make_head()])
         model.compile("adam", head_of(model).loss)
     finally:
         keras.config.set_dtype_policy("float32")
@@ -251,138 +250,6 @@ def test_embeddings(rule, padding, by_name):
         np.testing.assert_array_equal(slot.numpy()[:-4], its)
         assert np.unique(slot.numpy()[-4:]).size == 1  # as they begin
     fit(grown, {"x": x + padding + 4, "y": y + 4})
-
-
-class Subclassed(keras.Model):
-    """A model whose layers are not known before it is called."""
-
-    def __init__(self):
-        super().__init__(name="mine")
-        self.head = make_head()
-
-    def call(self, inputs):
-        return self.head(inputs)
-
-
-@keras.saving.register_keras_serializable("tests")
-class Around(keras.layers.Layer):
-    """A layer with a head of its own within."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.head = make_head(name="within")
-
-    def build(self, shape):
-        self.head.build(shape)
-
-    def call(self, inputs):
-        return self.head(inputs)
-
-    def compute_output_shape(self, shape):
-        return shape[:-1]
-
-
-def called(model):
-    model(np.zeros([1, WIDTH], "f4"))
-    return model
-
-
-def of_layers(*layers):
-    return keras.Sequential([keras.Input([WIDTH]), *layers])
-
-
-def trained(optimizer):
-    model = of_layers(make_head())
-    model.compile(optimizer, head_of(model).loss)
-    model.optimizer.build(model.trainable_variables)
-    return model
-
-
-def frozen_since():
-    model = of_layers(keras.layers.Dense(WIDTH, name="dense"), make_head())
-    model.compile("adam", head_of(model).loss)
-    model.optimizer.build(model.trainable_variables)
-    model.layers[0].trainable = False
-    return model
-
-
-def two_heads():
-    x = keras.Input([WIDTH])
-    heads = make_head(name="one"), make_head(name="two")
-    return keras.Model(x, [head(x) for head in heads])
-
-
-@pytest.mark.parametrize(
-    "make, error, message",
-    [
-        (lambda: called(Subclassed()), ValueError, "mine is neither a Sequ"),
-        (
-            lambda: of_layers(Around(name="around")),
-            ValueError,
-            "within is within a layer that only its own class can copy",
-        ),
-        (
-            lambda: of_layers(keras.layers.Dense(3)),
-            ValueError,
-            "has no head of tf_hsm.layers",
-        ),
-        (
-            lambda: of_layers(AdaptiveSoftmax(30, [5], name="adaptive")),
-            TypeError,
-            "adaptive is a AdaptiveSoftmax; only a HierarchicalSoftmax grows",
-        ),
-        (
-            lambda: of_layers(LabelTree(Tree.two_level(30), name="labels")),
-            TypeError,
-            "labels is a LabelTree; only a HierarchicalSoftmax grows",
-        ),
-        (two_heads, ValueError, "has the heads one, two; say by head="),
-        (
-            lambda: trained(keras.optimizers.Adafactor()),
-            ValueError,
-            "adafactor.* has a state of rows together",
-        ),
-        (
-            lambda: trained(keras.optimizers.Adam(use_ema=True)),
-            ValueError,
-            "adam.* has use_ema",
-        ),
-        (frozen_since, ValueError, "adam.* was built with other variables"),
-    ],
-    ids=itertools.count(),
-)
-def test_refused_models(make, error, message):
-    model = make()
-    with pytest.raises(error, match=message):
-        tf_hsm.grow(model, GROWN)
-
-
-def test_one_of_two_heads():
-    model = two_heads()
-    grown = tf_hsm.grow(model, GROWN, head=model.layers[2])
-    sizes = {x.name: x.num_classes for x in grown.layers[1:]}
-    assert sizes == {"one": NUM_CLASSES, "two": NUM_CLASSES + 4}
-
-
-@pytest.mark.parametrize(
-    "options, error, message",
-    [
-        ({"tree": 7}, TypeError, "tree must be a tf_hsm.Tree"),
-        ({"tree": Tree.two_level(29)}, ValueError, "29 classes, fewer than"),
-        ({"embeddings": ["none"]}, ValueError, "has no layer 'none'"),
-        ({"embeddings": ["dense"]}, TypeError, "dense is a Dense; embeddings"),
-        ({"embeddings": ["lora"]}, ValueError, "lora has other weights"),
-        ({"counts": [1, 2]}, ValueError, "counts has 2 entries"),
-    ],
-    ids=itertools.count(),
-)
-def test_refused_arguments(options, error, message):
-    tokens = keras.Input([STEPS], dtype="int32")
-    lora = keras.layers.Embedding(NUM_CLASSES, WIDTH, lora_rank=2, name="lora")
-    hidden = keras.layers.Dense(WIDTH, name="dense")(lora(tokens))
-    model = keras.Model(tokens, make_head()(hidden))
-    with pytest.raises(error, match=message):
-        tf_hsm.grow(model, **{"tree": GROWN, **options})
 
 
 def test_weight_decay_excludes_the_same():

@@ -1,14 +1,12 @@
 """`python -m tf_hsm tree`: what it makes, prints and refuses."""
 
 import os
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
-from tf_hsm import _start, distribute
+from tf_hsm import distribute
 from tf_hsm.cli import program, tree_command
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
@@ -366,36 +364,3 @@ def test_help_has_examples(capsys, command):
     assert (status, err) == (0, [])
     assert "  python -m tf_hsm tree inspect tree.npz --counts=words.txt" in out
     assert (not command) == (not any("huffman:K" in line for line in out))
-
-
-def test_start_up_lines_are_kept_from_commands_alone(monkeypatch):
-    for original, expected in (
-        (["python", "-m", "tf_hsm", "tree"], True),
-        (["python", "-I", "-mtf_hsm"], True),
-        (["python", "-m", "trainer"], False),
-    ):
-        monkeypatch.setattr("sys.orig_argv", original)
-        monkeypatch.setattr("sys.argv", ["-m", *original[3:]])
-        assert _start.is_command() == expected
-        # Once the module is found, and it imports more.
-        monkeypatch.setattr("sys.argv", ["__main__.py", *original[3:]])
-        assert not _start.is_command()
-
-
-def test_module(folder):
-    others = {k: v for k, v in os.environ.items() if k[:6] != "TF_CPP"}
-    result = subprocess.run(
-        [sys.executable, "-m", "tf_hsm", "tree", "inspect", "猫.npz"],
-        env={
-            **others,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            # A terminal that knows no Chinese.
-            "PYTHONIOENCODING": "ascii",
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 2 and not result.stdout
-    assert result.stderr == (
-        "python -m tf_hsm: No such file or directory: \\u732b.npz\n"
-    )

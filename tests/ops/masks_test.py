@@ -8,82 +8,26 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import forests, oracle, trees
+from tests.support import forests, trees
 from tests.support import inference_reference as reference
+from tests.support.masks import (
+    BATCH,
+    TREE,
+    check,
+    masked,
+    padded,
+    random_arguments,
+    random_mask,
+    wanted,
+)
 
 top_k = tf_hsm.hierarchical_softmax_top_k
 log_prob = tf_hsm.hierarchical_softmax_log_prob
 sample = tf_hsm.hierarchical_softmax_sample
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
-BATCH = 7
-TREE = tf_hsm.Tree.huffman(1 + np.arange(60) ** 2, branching=3)
 
 build = functools.cache(lambda name: trees.CATALOGUE[name]())
-
-
-def random_arguments(tree, batch=BATCH, dtype=np.float32):
-    problem = oracle.random_problem(tree, batch, 5, dtype)
-    return problem.weights, problem.biases, problem.inputs
-
-
-def random_mask(tree, chance, lists, seed=0):
-    """`[lists, N]` bool, which classes each list has."""
-    rng = np.random.default_rng(seed)
-    return rng.random([lists, tree.num_classes]) < chance
-
-
-def padded(mask):
-    """The classes of each list `[B, M]`, shuffled, -1 at the end."""
-    rng = np.random.default_rng(1)
-    lists = [rng.permutation(np.flatnonzero(row)) for row in mask]
-    result = np.full([len(lists), max(map(len, lists))], -1)
-    for row, classes in zip(result, lists, strict=True):
-        row[: classes.size] = classes
-    return result
-
-
-def masked(log_probs, mask, renormalize):
-    """The definition, for one example.
-
-    What is not allowed has probability zero, and the rest may be divided by
-    its sum.
-    """
-    values = np.where(mask, log_probs, -np.inf).astype(np.float64)
-    if renormalize and mask.any():
-        values -= np.log(np.exp(values).sum())
-    return values
-
-
-def wanted(tree, arguments, mask, renormalize=False):
-    """`masked` of all examples, `[B, N]`."""
-    log_probs = tf_hsm.hierarchical_softmax_log_probs(*arguments, tree).numpy()
-    mask = np.broadcast_to(mask, log_probs.shape)
-    return np.stack(
-        [
-            masked(*pair, renormalize)
-            for pair in zip(log_probs, mask, strict=True)
-        ]
-    )
-
-
-def check(found, values, mask, k, exact):
-    """The order of a sort of what is allowed; to the bit if `exact`."""
-    mask = np.broadcast_to(mask, values.shape)
-    for i, row in enumerate(values):
-        classes = reference.ranking(row)
-        classes = classes[mask[i, classes]][:k]
-        none = k - classes.size
-        np.testing.assert_array_equal(
-            found.classes[i], np.append(classes, [-1] * none)
-        )
-        expected = np.append(row[classes], [-np.inf] * none)
-        if exact:
-            np.testing.assert_array_equal(found.log_probs[i], expected)
-        else:
-            np.testing.assert_allclose(
-                found.log_probs[i], expected, rtol=1e-4, atol=1e-4
-            )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -199,34 +143,6 @@ def test_draws_of_a_seed():
     np.testing.assert_array_equal(drawn, np.full([BATCH, 3], -1))
 
 
-def test_forms_of_lists():
-    """Booleans, ids in any order and twice, padded and ragged: one answer."""
-    arguments = random_arguments(TREE)
-    mask = random_mask(TREE, 0.2, 1)
-    classes = padded(mask)[0]
-    many = np.tile(classes, [BATCH, 1])
-    forms = [
-        mask[0],
-        tf.constant(mask[0]),
-        classes.tolist(),
-        classes.astype(np.int32),
-        np.concatenate([classes[::-1], classes, [-1]]),
-        many,
-        np.pad(many, [[0, 0], [3, 2]], constant_values=-1),
-        tf.RaggedTensor.from_tensor(many),
-    ]
-    want = top_k(*arguments, TREE, 5, allowed=classes, renormalize=True)
-    for form in forms:
-        found = top_k(*arguments, TREE, 5, allowed=form, renormalize=True)
-        for one, other in zip(found, want, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-6)
-    mask = random_mask(TREE, 0.2, BATCH)
-    lists = [np.flatnonzero(row) for row in mask]
-    ragged = tf.ragged.constant(lists, dtype=tf.int64)
-    found = top_k(*arguments, TREE, 5, allowed=ragged)
-    check(found, wanted(TREE, arguments, mask), mask, 5, exact=True)
-
-
 @pytest.mark.parametrize("beam_width", [1, 3, 60])
 def test_beams_and_bounds(beam_width):
     arguments = random_arguments(TREE)
@@ -242,43 +158,6 @@ def test_beams_and_bounds(beam_width):
     found = top_k(*arguments, TREE, 4, bounds=bounds, allowed=padded(mask))
     best[:, 3] = -1
     np.testing.assert_array_equal(found.classes, best)
-
-
-@pytest.mark.parametrize("leading", [[], [0], [3, 2], [1]])
-def test_shapes_in_graphs(leading):
-    """Of any leading shape, in graphs that do not know them."""
-    batch = int(np.prod(leading))
-    weights, biases, x = random_arguments(TREE, batch)
-    mask = random_mask(TREE, 0.2, max(batch, 1))
-    classes = padded(mask)[:batch]
-    asked = np.random.default_rng(0).integers(60, size=[batch, 6])
-
-    def run(inputs, allowed, asked):
-        arguments = weights, biases, inputs, TREE
-        options = {"allowed": allowed}
-        return (
-            *top_k(*arguments, 4, **options, renormalize=True),
-            log_prob(weights, biases, asked, *arguments[2:], **options),
-            sample(*arguments, 3, seed=1, **options),
-        )
-
-    want = run(x, classes, asked)
-    rank = len(leading) + 1
-    spec = [
-        tf.TensorSpec(None),
-        tf.TensorSpec([None] * rank, tf.int64),
-        tf.TensorSpec(None, tf.int64),
-    ]
-    found = tf.function(run, input_signature=spec)(
-        x.reshape([*leading, 5]),
-        classes.reshape([*leading, classes.shape[-1]]),
-        asked.reshape([*leading, 6]),
-    )
-    for one, other in zip(found, want, strict=True):
-        assert one.shape == [*leading, other.shape[-1]]
-        np.testing.assert_allclose(
-            np.reshape(one, other.shape), other, rtol=1e-6
-        )
 
 
 @pytest.mark.parametrize("name", forests.TREES)
@@ -341,48 +220,6 @@ def test_probabilities_of_zero_and_nan():
 
 
 @pytest.mark.parametrize(
-    "allowed, error, message",
-    [
-        ([60], tf.errors.InvalidArgumentError, r"outside.*\[0, 60\)"),
-        ([3, -2], tf.errors.InvalidArgumentError, r"outside.*\[0, 60\)"),
-        ([1.5], TypeError, "allowed must be integers, but are float32"),
-        (7, ValueError, "allowed must be a list of classes"),
-        (
-            np.ones([BATCH - 1, 3], int),
-            tf.errors.InvalidArgumentError,
-            "allowed must have the shape",
-        ),
-        (
-            np.ones([59], bool),
-            tf.errors.InvalidArgumentError,
-            "allowed must have a boolean for each class",
-        ),
-        (np.ones([BATCH, 60], bool), ValueError, "allowed must have the shape"),
-    ],
-)
-def test_lists_that_are_none(allowed, error, message):
-    weights, biases, x = random_arguments(TREE)
-    with pytest.raises(error, match=message):
-        top_k(weights, biases, x, TREE, 3, allowed=allowed)
-    with pytest.raises(error, match=message):
-        sample(weights, biases, x, TREE, 3, seed=1, allowed=allowed)
-    with pytest.raises(error, match=message):
-        asked = np.zeros([BATCH, 1], int)
-        log_prob(weights, biases, asked, x, TREE, allowed=allowed)
-
-
-def test_unsigned_ragged_and_empty():
-    """Padding is no class, though 255 is one, and -1 in uint8 is 255."""
-    tree = tf_hsm.Tree.two_level(300)
-    arguments = random_arguments(tree, batch=2)
-    ragged = tf.ragged.constant([[3, 9], [7]], dtype=tf.uint8)
-    best = top_k(*arguments, tree, 3, allowed=ragged).classes.numpy()
-    assert [set(row) for row in best] == [{3, 9, -1}, {7, -1}]
-    empty = top_k(*arguments, tree, 1, allowed=[]).classes
-    np.testing.assert_array_equal(empty, [[-1], [-1]])
-
-
-@pytest.mark.parametrize(
     "options", [{"top_p": 1e-46}, {"temperature": 1e-40}, {"top_k": 1}]
 )
 def test_draws_of_the_best(options):
@@ -392,41 +229,3 @@ def test_draws_of_the_best(options):
     best = top_k(*arguments, TREE, 1, allowed=allowed).classes
     drawn = sample(*arguments, TREE, 5, seed=1, allowed=allowed, **options)
     np.testing.assert_array_equal(drawn, np.repeat(best, 5, axis=1))
-
-
-@pytest.mark.parametrize("count", [-2, 61])
-def test_a_tensor_of_too_few_or_many(count):
-    arguments = random_arguments(TREE)
-    for allowed in (None, [4, 30]):
-        with pytest.raises(
-            (tf.errors.InvalidArgumentError, ValueError),
-            match=r"outside \[1, 60\]",
-        ):
-            sample(
-                *arguments,
-                TREE,
-                3,
-                seed=1,
-                top_k=tf.constant(count),
-                allowed=allowed,
-            )
-        with pytest.raises(TypeError):
-            sample(*arguments, TREE, 2.5, seed=1, allowed=allowed)
-
-
-def test_options_that_do_not_fit():
-    weights, biases, x = random_arguments(TREE)
-    asked = np.zeros([BATCH, 1], int)
-    with pytest.raises(ValueError, match="renormalize needs allowed"):
-        top_k(weights, biases, x, TREE, 3, renormalize=True)
-    with pytest.raises(ValueError, match="one of nodes and allowed"):
-        log_prob(weights, biases, asked, x, TREE, nodes=True, allowed=[1])
-    tree = forests.TREES["binary"]()
-    forest = forests.cut(tree, forests.some_rows(tree, 1)).forest
-    arguments = random_arguments(forest)
-    with pytest.raises(ValueError, match="renormalize needs root_log_probs"):
-        top_k(*arguments, forest, 3, allowed=[1], renormalize=True)
-    with pytest.raises(ValueError, match="root_log_probs must be there"):
-        sample(*arguments, forest, 3, allowed=[1])
-    with pytest.raises(ValueError, match="top_p = 2 is not in"):
-        sample(weights, biases, x, TREE, 3, top_p=2, allowed=[1])

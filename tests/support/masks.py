@@ -1,0 +1,74 @@
+"""Random lists of allowed classes, and answers among them by brute force."""
+
+import numpy as np
+
+import tf_hsm
+from tests.support import inference_reference as reference
+from tests.support import oracle
+
+BATCH = 7
+TREE = tf_hsm.Tree.huffman(1 + np.arange(60) ** 2, branching=3)
+
+
+def random_arguments(tree, batch=BATCH, dtype=np.float32):
+    problem = oracle.random_problem(tree, batch, 5, dtype)
+    return problem.weights, problem.biases, problem.inputs
+
+
+def random_mask(tree, chance, lists, seed=0):
+    """`[lists, N]` bool, which classes each list has."""
+    rng = np.random.default_rng(seed)
+    return rng.random([lists, tree.num_classes]) < chance
+
+
+def padded(mask):
+    """The classes of each list `[B, M]`, shuffled, -1 at the end."""
+    rng = np.random.default_rng(1)
+    lists = [rng.permutation(np.flatnonzero(row)) for row in mask]
+    result = np.full([len(lists), max(map(len, lists))], -1)
+    for row, classes in zip(result, lists, strict=True):
+        row[: classes.size] = classes
+    return result
+
+
+def masked(log_probs, mask, renormalize):
+    """The definition, for one example.
+
+    What is not allowed has probability zero, and the rest may be divided by
+    its sum.
+    """
+    values = np.where(mask, log_probs, -np.inf).astype(np.float64)
+    if renormalize and mask.any():
+        values -= np.log(np.exp(values).sum())
+    return values
+
+
+def wanted(tree, arguments, mask, renormalize=False):
+    """`masked` of all examples, `[B, N]`."""
+    log_probs = tf_hsm.hierarchical_softmax_log_probs(*arguments, tree).numpy()
+    mask = np.broadcast_to(mask, log_probs.shape)
+    return np.stack(
+        [
+            masked(*pair, renormalize)
+            for pair in zip(log_probs, mask, strict=True)
+        ]
+    )
+
+
+def check(found, values, mask, k, exact):
+    """The order of a sort of what is allowed; to the bit if `exact`."""
+    mask = np.broadcast_to(mask, values.shape)
+    for i, row in enumerate(values):
+        classes = reference.ranking(row)
+        classes = classes[mask[i, classes]][:k]
+        none = k - classes.size
+        np.testing.assert_array_equal(
+            found.classes[i], np.append(classes, [-1] * none)
+        )
+        expected = np.append(row[classes], [-np.inf] * none)
+        if exact:
+            np.testing.assert_array_equal(found.log_probs[i], expected)
+        else:
+            np.testing.assert_allclose(
+                found.log_probs[i], expected, rtol=1e-4, atol=1e-4
+            )
