@@ -2,7 +2,6 @@
 
 import json
 import math
-import random
 import re
 import zipfile
 
@@ -20,10 +19,11 @@ from examples.word2vec import (
     settings,
     subwords,
     tables,
-    train,
     windows,
 )
+from tests.support import word2vec_runs
 from tests.support.word2vec_reference import Reference
+from tests.support.word2vec_runs import command, values, write_topics
 
 
 def fnv_1a(text):
@@ -82,9 +82,8 @@ def test_bags_have_rows_for_used_buckets_only():
 
 
 def make_settings(**changes):
-    """Settings for a run of seconds; unknown fields fail."""
-    small = {"width": 6, "window": 3, "sample": 0, "batch_size": 7, "epochs": 2}
-    return settings.Settings(**{"max_n": 6, **small, **changes})
+    """Those of `word2vec_runs`, with n-grams."""
+    return word2vec_runs.make_settings(**{"max_n": 6, **changes})
 
 
 @pytest.mark.parametrize("architecture", settings.ARCHITECTURES)
@@ -143,27 +142,14 @@ def test_means_are_made_in_blocks(monkeypatch):
     np.testing.assert_allclose(some, expected[:5], atol=1e-7)
 
 
-STEMS = {"a": "garden", "b": "physic", "c": "museum"}
-
-
 @pytest.fixture(scope="module")
 def corpus_file(tmp_path_factory):
     """Sentences of which each is about one of three things."""
-    rng = random.Random(0)
-    lines = []
-    for i in range(1500):
-        stem = STEMS["abc"[i % 3]]
-        words = rng.choices([f"{stem}{chr(97 + k)}" for k in range(20)], k=9)
-        lines.append(" ".join(["the", *words]))
-        if i % 50 == 0:
-            lines.append(f"rare{i}")
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(lines))
-    return path
-
-
-def command(*arguments):
-    program.run(train.main, train.flags, ["train", *arguments])
+    topics = [
+        [f"{stem}{chr(97 + k)}" for k in range(20)]
+        for stem in ("garden", "physic", "museum")
+    ]
+    return write_topics(tmp_path_factory.mktemp("text"), topics)
 
 
 @pytest.mark.parametrize("architecture", settings.ARCHITECTURES)
@@ -201,12 +187,6 @@ def check_neighbours(out):
     (line,) = re.findall(r"^  museumx  \(by its n-grams\)  (.*)$", out, re.M)
     assert re.fullmatch(r"(museum[a-t] [01]\.\d\d *){5}", line)
     assert "xyz      (not among these 61 words)" in out
-
-
-def values(job):
-    return {
-        name: variable.numpy() for name, variable in job.model.variables.items()
-    }
 
 
 @pytest.mark.parametrize("architecture", settings.ARCHITECTURES)

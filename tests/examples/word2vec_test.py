@@ -1,9 +1,6 @@
 """Training of word vectors, on texts of seconds."""
 
-import collections
-import dataclasses
 import math
-import random
 import re
 
 import numpy as np
@@ -11,7 +8,6 @@ import pytest
 
 import tf_hsm
 from examples.common import program
-from examples.corpora import corpus
 from examples.word2vec import (
     checkpoint,
     formats,
@@ -21,140 +17,16 @@ from examples.word2vec import (
     settings,
     tables,
     text,
-    train,
     windows,
 )
 from tests.support.word2vec_reference import Reference
-
-
-def make_settings(**changes):
-    """Settings for a run of seconds; unknown fields fail."""
-    small = {"width": 6, "window": 3, "sample": 0, "batch_size": 7, "epochs": 2}
-    return settings.Settings(**{**small, **changes})
-
-
-def make_text(num_tokens=500, num_words=12, seed=0):
-    """A `Text` whose classes are shuffled, with ends and rare words."""
-    rng = np.random.default_rng(seed)
-    chances = 1 / np.arange(1, num_words + 3)
-    classes = rng.choice(
-        num_words + 2, num_tokens, p=chances / chances.sum()
-    ).astype(np.int32)
-    word_of_class = np.array([0, 1, text._END, 2, text._NO_WORD])
-    word_of_class = np.append(word_of_class, np.arange(3, num_words))
-    words = word_of_class[classes]
-    return text.Text(
-        words=tuple(f"word{i}" for i in range(num_words)),
-        counts=np.bincount(words[words >= 0], minlength=num_words),
-        classes=classes,
-        word_of_class=word_of_class.astype(np.int32),
-    )
-
-
-def test_text_is_that_of_word2vec():
-    words = ["\n", "the", "<unk>", "cat", "<eof>", "\n  ", "</s>"]
-    loaded = corpus.Corpus(
-        words=tuple(words),
-        counts=np.array([9, 8, 7, 6, 5, 4, 3]),
-        train=np.array([1, 3, 0, 3, 2, 1, 5, 4, 3, 6, 1], np.int32),
-        valid=np.zeros(0, np.int32),
-        test=np.zeros(0, np.int32),
-        unknown=2,
-        digest="",
-    )
-    by_line = text.of_corpus(loaded, "line")
-    assert by_line.words == ("the", "cat")
-    assert by_line.counts.tolist() == [8, 6]
-    ids, sentences = by_line.read(0, 99)
-    assert ids.tolist() == [0, 1, 1, 0, 1, 0]
-    assert sentences.tolist() == [0, 0, 1, 1, 3, 4]
-    ids, sentences = text.of_corpus(loaded, "document").read(1, 10)
-    assert ids.tolist() == [1, 1, 0, 1]
-    assert sentences.tolist() == [0, 0, 0, 1]
-    assert by_line.digest == text.of_corpus(loaded, "line").digest
-    shorter = dataclasses.replace(by_line, classes=loaded.train[1:])
-    assert by_line.digest != shorter.digest
-
-
-def test_chances_are_those_of_word2vec():
-    chances = windows.keep_probabilities(np.array([990, 9, 1]), sample=0.01)
-    # word2vec.c: (sqrt(count / (sample * total)) + 1) * sample * total / count
-    assert chances == pytest.approx(
-        [(math.sqrt(990 / 10) + 1) * 10 / 990, 1, 1]
-    )
-    assert windows.keep_probabilities(np.array([5, 1]), 0).tolist() == [1, 1]
-
-
-def pairs_one_by_one(words, sentences, reaches):
-    """Yields (other, middle) by the definition of a window."""
-    for i, reach in enumerate(reaches):
-        for j in range(i - reach, i + reach + 1):
-            if j != i and 0 <= j < len(words) and sentences[i] == sentences[j]:
-                yield words[j], words[i]
-
-
-@pytest.mark.parametrize("num_words", [0, 1, 2, 61])
-def test_windows_against_loops(num_words):
-    rng = np.random.default_rng(num_words)
-    words = rng.integers(9, size=num_words).astype(np.int32)
-    sentences = np.sort(rng.integers(1 + num_words // 7, size=num_words))
-    reaches = rng.integers(1, 6, num_words)
-    order = rng.permutation(num_words)
-    places = windows.neighbours(sentences, reaches, order)
-    expected = collections.Counter(pairs_one_by_one(words, sentences, reaches))
-    contexts, labels = windows.skip_gram(words, *places, rng)
-    assert collections.Counter(zip(contexts, labels, strict=True)) == expected
-    contexts, splits, labels = windows.cbow(words, *places, rng)
-    assert (np.diff(splits) > 0).all()
-    assert splits[0] == 0 and splits[-1] == len(contexts)
-    bags = np.split(contexts, splits[1:-1]) if len(labels) else []
-    found = [
-        (other, label)
-        for bag, label in zip(bags, labels, strict=True)
-        for other in bag
-    ]
-    assert collections.Counter(found) == expected
-    # The middles come in the order asked for.
-    alone = [i for i in order if np.sum(sentences == sentences[i]) > 1]
-    assert labels.tolist() == words[alone].tolist()
-
-
-def test_slices_are_the_whole_text_and_repeat(tmp_path, monkeypatch):
-    monkeypatch.setattr(windows, "SLICE", 64)
-    source = make_text()
-    made_with = make_settings(sample=0.05)
-    made = windows.Windows(source, made_with)
-    slices = [made.slice(0, i) for i in range(len(made))]
-    assert len(slices) == 8
-    assert sum(s.num_words for s in slices) == source.counts.sum()
-    # Not all of a text needs to be in memory.
-    np.save(tmp_path / "ids.npy", source.classes)
-    on_disk = dataclasses.replace(
-        source, classes=np.load(tmp_path / "ids.npy", mmap_mode="r")
-    )
-    again = windows.Windows(on_disk, made_with).slice(0, 3)
-    later = made.slice(1, 3)
-    for array, same in zip(slices[3].examples, again.examples, strict=True):
-        np.testing.assert_array_equal(array, same)
-        assert array.dtype == np.int32
-    assert again.num_words == later.num_words
-    assert again.examples[0].tolist() != later.examples[0].tolist()
-
-
-def test_reaches_and_chances_are_as_often_as_said(monkeypatch):
-    """Of one word only: the sizes of the windows tell their reaches."""
-    monkeypatch.setattr(windows, "SLICE", 1 << 20)
-    classes = np.zeros(200_000, np.int32)
-    word = np.zeros(1, np.int32)
-    source = text.Text(("a",), np.array([len(classes)]), classes, word)
-    chosen = make_settings(architecture="cbow", window=4, sample=0.25)
-    piece = windows.Windows(source, chosen).slice(0, 0)
-    assert piece.num_words == len(classes)
-    sizes, counts = np.unique(np.diff(piece.examples[1]), return_counts=True)
-    shares = dict(zip(sizes.tolist(), counts / counts.sum(), strict=True))
-    for size in 2, 4, 6, 8:
-        assert shares[size] == pytest.approx(0.25, abs=0.01)
-    assert counts.sum() / len(classes) == pytest.approx(0.75, abs=0.01)
+from tests.support.word2vec_runs import (
+    command,
+    make_settings,
+    make_text,
+    values,
+    write_topics,
+)
 
 
 @pytest.mark.parametrize("optimizer", settings.OPTIMIZERS)
@@ -196,6 +68,13 @@ def test_steps_against_the_formulas(optimizer, architecture, branching):
         np.testing.assert_allclose(
             getattr(trained, name), getattr(reference, name), atol=2e-5
         )
+
+
+@pytest.fixture(scope="module")
+def corpus_file(tmp_path_factory):
+    """Sentences of which each is about one of three things."""
+    topics = [[f"{topic}{k}" for k in range(20)] for topic in "abc"]
+    return write_topics(tmp_path_factory.mktemp("text"), topics)
 
 
 @pytest.mark.parametrize("architecture", settings.ARCHITECTURES)
@@ -249,26 +128,6 @@ def test_tables_begin_as_in_word2vec():
     assert 0.008 < abs(vectors).max() <= 0.01
 
 
-@pytest.fixture(scope="module")
-def corpus_file(tmp_path_factory):
-    """Sentences of which each is about one of three things."""
-    rng = random.Random(0)
-    lines = []
-    for i in range(1500):
-        topic = "abc"[i % 3]
-        words = rng.choices([f"{topic}{k}" for k in range(20)], k=9)
-        lines.append(" ".join(["the", *words]))
-        if i % 50 == 0:
-            lines.append(f"rare{i}")
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(lines))
-    return path
-
-
-def command(*arguments):
-    program.run(train.main, train.flags, ["train", *arguments])
-
-
 @pytest.mark.parametrize("architecture", settings.ARCHITECTURES)
 @pytest.mark.parametrize("optimizer", ["sgd", "rowwise_adagrad"])
 def test_program(corpus_file, tmp_path, capsys, architecture, optimizer):
@@ -302,12 +161,6 @@ def test_program(corpus_file, tmp_path, capsys, architecture, optimizer):
         ["query", f"--vectors={tmp_path}/vectors.txt", "--neighbours=a1"],
     )
     assert re.search(r"^  a1  a\d+ [01]\.\d\d", capsys.readouterr().out, re.M)
-
-
-def values(job):
-    return {
-        name: variable.numpy() for name, variable in job.model.variables.items()
-    }
 
 
 @pytest.mark.parametrize("architecture", settings.ARCHITECTURES)

@@ -7,41 +7,18 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import trees
+from tests.support.pinned_heads import (
+    COUNTS,
+    INITIALIZERS,
+    TREE,
+    WIDTH,
+    data,
+    two_heads,
+)
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax, LabelTree
 from tf_hsm.layers._initial_values import of_pairs
-
-WIDTH = 6
-COUNTS = 10**5 // np.arange(1, 54)
-TREE = Tree.huffman(COUNTS, pinned=True)
-INITIALIZERS = {
-    "kernel_initializer": keras.initializers.RandomNormal(seed=1),
-    "bias_initializer": keras.initializers.RandomNormal(seed=2),
-}
-
-
-def two_heads(tree=TREE, **options):
-    """A head on a pinned tree, and one of the same values expanded."""
-    head = HierarchicalSoftmax(tree, **{**INITIALIZERS, **options})
-    head.build([None, WIDTH])
-    other = HierarchicalSoftmax(tree.expand(), **{**INITIALIZERS, **options})
-    other.build([None, WIDTH])
-    copy_to(other, head)
-    return head, other
-
-
-def copy_to(other, head):
-    tree = head.tree
-    other.kernel.assign(tree.expand_rows(head.kernel.numpy()))
-    if head.bias is not None:
-        other.bias.assign(tree.expand_rows(head.bias.numpy()))
-
-
-def data(shape=(7,), tree=TREE, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=[*shape, WIDTH]).astype(np.float32)
-    return x, rng.integers(tree.num_classes, size=shape)
 
 
 @pytest.mark.parametrize("use_bias", [True, False])
@@ -187,52 +164,6 @@ def test_biases_begin_with_the_counts():
     np.testing.assert_allclose(probs, COUNTS / COUNTS.sum(), rtol=1e-4)
 
 
-@pytest.mark.parametrize("own", [True, False])
-def test_saved_and_loaded(own, tmp_path):
-    optimizer = "rowwise_adagrad"
-    head = HierarchicalSoftmax(TREE, optimizer=optimizer if own else None)
-    model = keras.Sequential([keras.Input([WIDTH]), head])
-    model.compile(
-        "sgd" if own else tf_hsm.optimizers.RowwiseAdagrad(),
-        head.loss,
-        metrics=[tf_hsm.metrics.Perplexity(), tf_hsm.metrics.TopKAccuracy(3)],
-    )
-    x, labels = data((32,))
-    model.fit(x, labels, epochs=1, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.layers[-1].tree == TREE
-    one, other = (
-        m.evaluate(x, labels, verbose=0, return_dict=True)
-        for m in (model, loaded)
-    )
-    assert one == other and one["perplexity"] > 1
-    histories = [
-        m.fit(x, labels, shuffle=False, verbose=0).history["loss"]
-        for m in (model, loaded)
-    ]
-    assert histories[0] == histories[1]
-    assert loaded.layers[-1].kernel.shape == (TREE.num_groups, WIDTH)
-
-
-def test_exported(tmp_path):
-    head, _ = two_heads()
-    model = keras.Sequential([keras.Input([WIDTH], name="x"), head])
-    x, labels = data((5,))
-    tf_hsm.serving.export(model, tmp_path / "model", k=4)
-    served = tf.saved_model.load(tmp_path / "model")
-    found = served.serving_default(x)
-    wanted = head.top_k(x, 4)
-    np.testing.assert_array_equal(found["classes"], wanted.classes)
-    np.testing.assert_array_equal(found["log_probs"], wanted.log_probs)
-    found = served.log_prob(x, labels[:, np.newaxis])["log_probs"]
-    np.testing.assert_array_equal(
-        found, head.log_prob(labels[:, np.newaxis], x)
-    )
-    classes = served.sample(x, 7, num_samples=tf.constant(3, tf.int64))
-    np.testing.assert_array_equal(classes["classes"], head.sample(x, 3, seed=7))
-
-
 def test_masks_several_labels_and_smoothing():
     x, labels = data((4, 3))
     mask = np.array([[1, 1, 0]] * 4, bool)
@@ -297,97 +228,6 @@ def test_penalties_and_constraints_of_touched_rows(nodes):
     model.fit(x, labels, verbose=0)
     norms = np.linalg.norm(head.kernel.numpy(), axis=1)
     assert norms[groups].max() == pytest.approx(0.1, rel=1e-4)
-
-
-@pytest.mark.parametrize("optimizer", [None, "sgd"])
-def test_tails_of_an_adaptive_softmax(optimizer, tmp_path):
-    tail = Tree.huffman(COUNTS[10:], pinned=True)
-    heads = [
-        AdaptiveSoftmax(
-            len(COUNTS),
-            [10],
-            2.0,
-            counts=COUNTS,
-            tail=[tree],
-            optimizer=optimizer,
-            name="head",
-        )
-        for tree in (tail, tail.expand())
-    ]
-    x, labels = data((12,))
-    for head in heads:
-        head.build([None, WIDTH])
-    head, other = heads
-    assert head.tail_kernels[0].shape == (tail.num_groups, 3)
-    other.tail_kernels[0].assign(tail.expand_rows(head.tail_kernels[0].numpy()))
-    other.tail_biases[0].assign(tail.expand_rows(head.tail_biases[0].numpy()))
-    other.head_kernel.assign(head.head_kernel)
-    other.projections[0].assign(head.projections[0])
-    np.testing.assert_allclose(head(x, labels), other(x, labels), rtol=1e-5)
-    np.testing.assert_allclose(
-        np.exp(head.log_probs(x) if optimizer is None else 0),
-        np.exp(other.log_probs(x) if optimizer is None else 0),
-        rtol=1e-4,
-    )
-    np.testing.assert_array_equal(
-        head.top_k(x, 20).classes, other.top_k(x, 20).classes
-    )
-    model = keras.Sequential([keras.Input([WIDTH]), head])
-    model.compile("sgd", head.loss)
-    history = model.fit(x, labels, epochs=4, verbose=0).history["loss"]
-    assert history[-1] < history[0]
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.layers[-1].clusters.tail_trees[0] == tail
-    np.testing.assert_array_equal(
-        loaded.layers[-1].tail_kernels[0], head.tail_kernels[0]
-    )
-
-
-def test_an_adaptive_softmax_that_embeds():
-    tail = Tree.huffman(COUNTS[10:], pinned=True)
-    with pytest.raises(ValueError, match=r"tail 0 is pinned.*expand\(\)"):
-        AdaptiveSoftmax(len(COUNTS), [10], tail=[tail], width=8)
-
-
-@pytest.mark.parametrize("use_bias", [True, False])
-def test_grows_to_the_expanded_tree(use_bias):
-    head, other = two_heads(use_bias=use_bias)
-    for tree in (TREE.expand(), TREE.expand().grow(3, near=[0, 5, 9])):
-        grown, wanted = (h.grow(tree) for h in (head, other))
-        assert grown.tree == tree
-        for mine, its in zip(
-            grown.row_variables(), wanted.row_variables(), strict=True
-        ):
-            np.testing.assert_array_equal(mine, its)
-    with pytest.raises(ValueError, match=r"pinned.*expand\(\)"):
-        head.grow(TREE)
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_a_model_grows_with_its_slots(own):
-    rule = tf_hsm.optimizers.Adagrad(0.1)
-    head = HierarchicalSoftmax(TREE, optimizer=rule if own else None)
-    model = keras.Sequential([keras.Input([WIDTH]), head])
-    model.compile("sgd" if own else rule, head.loss)
-    x, labels = data((20,))
-    model.fit(x, labels, verbose=0)
-    grown = tf_hsm.grow(model, TREE.expand())
-    slots = []
-    for m, layer in ((model, head), (grown, grown.layers[-1])):
-        optimizer = layer.optimizer if own else m.optimizer
-        (slot,) = (
-            v.numpy() for v in optimizer.variables if v.shape[1:] == (WIDTH,)
-        )
-        slots.append(slot)
-    before, after = slots
-    np.testing.assert_array_equal(after[0::2], before)
-    np.testing.assert_allclose(after[1::2], 0.1)
-    np.testing.assert_allclose(
-        grown.evaluate(x, labels, verbose=0),
-        model.evaluate(x, labels, verbose=0),
-        rtol=1e-5,
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""Runs of word2vec that take seconds."""
+
+import random
+
+import numpy as np
+
+from examples.common import program
+from examples.word2vec import settings, text, train
+
+
+def make_settings(**changes):
+    """Settings for a run of seconds; unknown fields fail."""
+    small = {"width": 6, "window": 3, "sample": 0, "batch_size": 7, "epochs": 2}
+    return settings.Settings(**{**small, **changes})
+
+
+def make_text(num_tokens=500, num_words=12, seed=0):
+    """A `Text` whose classes are shuffled, with ends and rare words."""
+    rng = np.random.default_rng(seed)
+    chances = 1 / np.arange(1, num_words + 3)
+    classes = rng.choice(
+        num_words + 2, num_tokens, p=chances / chances.sum()
+    ).astype(np.int32)
+    word_of_class = np.array([0, 1, text._END, 2, text._NO_WORD])
+    word_of_class = np.append(word_of_class, np.arange(3, num_words))
+    words = word_of_class[classes]
+    return text.Text(
+        words=tuple(f"word{i}" for i in range(num_words)),
+        counts=np.bincount(words[words >= 0], minlength=num_words),
+        classes=classes,
+        word_of_class=word_of_class.astype(np.int32),
+    )
+
+
+def write_topics(folder, topics):
+    """Writes sentences of which each is about one of the topics.
+
+    Args:
+        folder: Of the file.
+        topics: Lists of words.
+
+    Returns:
+        The path of the file.
+    """
+    rng = random.Random(0)
+    lines = []
+    for i in range(1500):
+        words = rng.choices(topics[i % len(topics)], k=9)
+        lines.append(" ".join(["the", *words]))
+        if i % 50 == 0:
+            lines.append(f"rare{i}")
+    path = folder / "text.txt"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def command(*arguments):
+    """Runs the program with these flags."""
+    program.run(train.main, train.flags, ["train", *arguments])
+
+
+def values(job):
+    """The variables of a `run.Job`, by name."""
+    return {
+        name: variable.numpy() for name, variable in job.model.variables.items()
+    }
