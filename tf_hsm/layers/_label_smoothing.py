@@ -14,12 +14,13 @@ class LabelSmoothing:
     """`label_smoothing` and `smoothing_prior` of `HierarchicalSoftmax`."""
 
     def set_smoothing(self, label_smoothing, smoothing_prior):
-        """Checks and keeps the two arguments of the layer, which has a tree.
+        """Keeps the two arguments, once the layer has a tree.
 
         Raises:
           TypeError: `label_smoothing` is no number.
           ValueError: it is not in [0, 1]; the prior is not one finite number of
-            at least 0 for each class, has no mass, or there is no smoothing.
+            at least 0 for each class, or all are 0; or there is one, but no
+            smoothing.
         """
         self.label_smoothing = arguments.share(
             "label_smoothing", label_smoothing
@@ -51,9 +52,9 @@ class LabelSmoothing:
         return options
 
     def smoothing_config(self, num_classes):
-        """Those of `get_config` for this many classes: new ones have the mean.
+        """Those of `get_config` for this many classes.
 
-        That is the mean of the numbers of all others.
+        In the prior, new ones have the mean of all others.
         """
         prior = self.smoothing_prior
         if prior is not None:
