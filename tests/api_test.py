@@ -204,6 +204,7 @@ tf_hsm.Tree.row_classes
 tf_hsm.Tree.row_groups
 tf_hsm.Tree.row_of(self, names)
 tf_hsm.Tree.row_ranks
+tf_hsm.Tree.row_shares(self, counts=None)
 tf_hsm.Tree.row_spans
 tf_hsm.Tree.save(self, path)
 tf_hsm.Tree.summary(self)
@@ -308,13 +309,13 @@ tf_hsm.grow(model, tree, counts=None, embeddings=(), head=None)
 tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,
     vectors, indices, tree, optimizer, loss_weights=None, ignore_class=None,
     stochastic_rounding=None, seed=0, label_smoothing=0.0, combiner='mean',
-    index_weights=None, nodes=False)
+    index_weights=None, nodes=False, smoothing_prior=None)
 tf_hsm.hierarchical_softmax_log_prob(weights, biases, classes, inputs, tree,
     root_log_probs=None, nodes=False, allowed=None, renormalize=False)
 tf_hsm.hierarchical_softmax_log_probs(weights, biases, inputs, tree,
     nodes=False, root_log_probs=None)
 tf_hsm.hierarchical_softmax_loss(weights, biases, labels, inputs, tree,
-    ignore_class=None, label_smoothing=0.0, nodes=False)
+    ignore_class=None, label_smoothing=0.0, nodes=False, smoothing_prior=None)
 tf_hsm.hierarchical_softmax_sample(weights, biases, inputs, tree, num_samples,
     seed=None, temperature=1.0, top_k=None, top_p=None, root_log_probs=None,
     allowed=None)
@@ -323,7 +324,7 @@ tf_hsm.hierarchical_softmax_top_k(weights, biases, inputs, tree, k,
     allowed=None, renormalize=False)
 tf_hsm.hierarchical_softmax_train_step(weights, biases, labels, inputs, tree,
     optimizer, loss_weights=None, ignore_class=None, stochastic_rounding=None,
-    seed=0, label_smoothing=0.0, nodes=False)
+    seed=0, label_smoothing=0.0, nodes=False, smoothing_prior=None)
 tf_hsm.label_tree_log_prob(weights, biases, classes, inputs, tree)
 tf_hsm.label_tree_loss(weights, biases, labels, inputs, tree)
 tf_hsm.label_tree_top_k(weights, biases, inputs, tree, k, threshold=None)
@@ -341,7 +342,8 @@ tf_hsm.layers.EmbeddingSoftmax(tree, num_embeddings, width, optimizer=None,
 tf_hsm.layers.HierarchicalSoftmax(tree, use_bias=True, ignore_class=None,
     optimizer=None, stochastic_rounding=None, seed=0,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', counts=None,
-    devices=None, plan=None, node_labels=False, label_smoothing=0.0, **kwargs)
+    devices=None, plan=None, node_labels=False, label_smoothing=0.0,
+    smoothing_prior=None, **kwargs)
 tf_hsm.layers.LabelTree(tree, use_bias=True, ignore_class=None, optimizer=None,
     stochastic_rounding=None, seed=0, kernel_initializer='glorot_uniform',
     bias_initializer='zeros', counts=None, **kwargs)

@@ -1,4 +1,4 @@
-"""Hashes the results of some 240 calls, to compare two builds bit by bit.
+"""Hashes the results of some 350 calls, to compare two builds bit by bit.
 
     bazel run //tests:bits -- --output=before.txt
     bazel run //tests:bits -- --against=before.txt
@@ -33,6 +33,7 @@ _BATCH = 90
 _TREES = {
     "two_level": lambda: tf_hsm.Tree.two_level(1013),
     "binary": lambda: tf_hsm.Tree.balanced(237, 2),
+    "pinned": lambda: tf_hsm.Tree.balanced(237, 2).pin(),
     "levels": lambda: tf_hsm.Tree.balanced(590, [3, 40, 5]),
     "huffman": lambda: tf_hsm.Tree.huffman(10_000 // np.arange(1, 404), 3),
     "flat": lambda: tf_hsm.Tree.balanced(397, 397),
@@ -58,8 +59,9 @@ class _Problem:
             return tf.cast(rng.normal(size=shape), dtype)
 
         self.tree = tree
-        self.weights = tf.Variable(normal(tree.num_rows, _WIDTH) * 0.3)
-        self.biases = tf.Variable(normal(tree.num_rows))
+        rows = tree.num_weight_rows
+        self.weights = tf.Variable(normal(rows, _WIDTH) * 0.3)
+        self.biases = tf.Variable(normal(rows))
         self.labels = rng.integers(tree.num_classes, size=_BATCH)
         self.classes = rng.integers(tree.num_classes, size=(_BATCH, 3))
         self.inputs = normal(_BATCH, _WIDTH)
@@ -67,7 +69,7 @@ class _Problem:
         self.indices = rng.integers(20, size=_BATCH)
 
 
-def _on_variable(problem):
+def _on_variable(problem, **options):
     with tf.GradientTape() as tape:
         tape.watch(problem.inputs)
         loss = tf_hsm.hierarchical_softmax_loss(
@@ -76,10 +78,15 @@ def _on_variable(problem):
             problem.labels,
             problem.inputs,
             problem.tree,
+            **options,
         )
     return loss, *tape.gradient(
         loss, [problem.weights, problem.biases, problem.inputs]
     )
+
+
+def _smoothed(problem):
+    return _on_variable(problem, label_smoothing=0.3)
 
 
 def _on_tensor(problem):
@@ -142,7 +149,15 @@ def _sample(problem):
     ]
 
 
-_FUNCTIONS = (_on_variable, _on_tensor, _log_probs, _log_prob, _top_k, _sample)
+_FUNCTIONS = (
+    _on_variable,
+    _smoothed,
+    _on_tensor,
+    _log_probs,
+    _log_prob,
+    _top_k,
+    _sample,
+)
 
 
 def _train_step(problem, optimizer):
@@ -259,7 +274,7 @@ def _calls():
             lambda c=call, k=key, t=tree, d=dtype: c(_Problem(k, t, d)),
         )
     for call, rule, name, dtype in itertools.product(
-        _STEPS, _RULES, ("two_level", "huffman"), _DTYPES
+        _STEPS, _RULES, ("two_level", "huffman", "pinned"), _DTYPES
     ):
         key = f"{name} {dtype}"
         yield (

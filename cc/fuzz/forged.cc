@@ -7,6 +7,7 @@
 #include "cc/core/api/group_scores_test_support.h"
 #include "cc/core/api/inputs.h"
 #include "cc/core/api/loss.h"
+#include "cc/core/plan/smoothing_prior.h"
 #include "cc/fuzz/target.h"
 
 namespace tf_hsm {
@@ -139,6 +140,7 @@ void Fuzz(Bytes* bytes) {
     const Case c = DrawCase(bytes);
     OwnedTree owned = RandomForest(c, bytes);
     const int64_t rows = owned.view().num_weight_rows();
+    std::vector<float> prior = DrawPrior(c, owned.view(), bytes);
     const bool labels_rows = bytes->In(0, 3) == 0;
     if (labels_rows) LabelRows(&owned);
     if (bytes->Coin()) Corrupt(&owned, bytes);
@@ -173,9 +175,14 @@ void Fuzz(Bytes* bytes) {
     std::vector<Accumulator<T>> sorted(plan.num_examples() * Padded(c.width));
     PackInputs(plan.order.data(), plan.num_examples(), x.data(), c.width,
                parallel, sorted.data());
-    const Problem<T> problem = {&plan, c.width, w.data(),
-                                bytes->Coin() ? b.data() : nullptr,
-                                sorted.data()};
+    Problem<T> problem = {&plan, c.width, w.data(),
+                          bytes->Coin() ? b.data() : nullptr, sorted.data()};
+    problem.label_smoothing = static_cast<Accumulator<T>>(c.label_smoothing);
+    if (c.has_prior) {
+      MakeSpecial(bytes, &prior);
+      CheckSmoothingPrior(plan, prior.data());
+      problem.smoothing_prior = prior.data();
+    }
     if (bytes->Coin()) {
       FuzzLoss<T>(problem, isa, c.batch, rows, parallel, bytes);
     } else {

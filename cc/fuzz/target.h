@@ -55,6 +55,7 @@ inline Case DrawCase(Bytes* bytes) {
   c.trees = static_cast<int>(bytes->Coin() ? 1 : bytes->In(1, 6));
   c.pinned = kind == 2 || kind == 3;
   c.label_smoothing = bytes->In(0, 3) == 0 ? bytes->In(0, 8) / 8.0 : 0;
+  c.has_prior = c.label_smoothing > 0 && bytes->Coin();
   return c;
 }
 

@@ -48,6 +48,13 @@ absl::Status ReadSignature(InferenceContext* c, bool is_handle, BatchOf of,
   TF_RETURN_IF_ERROR(c->Add(c->Dim(parents, 0), 1, &s->groups));
   TF_RETURN_IF_ERROR(c->Merge(s->groups, c->Dim(offsets, 0), &s->groups));
   TF_RETURN_IF_ERROR(c->Merge(s->rows, c->Dim(row_groups, 0), &s->rows));
+  if (of != BatchOf::kLabelSets) {
+    std::vector<ShapeHandle> priors;
+    TF_RETURN_IF_ERROR(c->input("smoothing_prior", &priors));
+    for (const ShapeHandle prior : priors) {
+      TF_RETURN_IF_ERROR(c->Merge(prior, c->Vector(s->rows), &merged));
+    }
+  }
   return c->Merge(class_rows, ranks, &merged);
 }
 
@@ -71,9 +78,13 @@ OpDefinition& DefineBatchAttrs(OpDefinition& op) {
       .Attr("ignore_classes: list(int) = []");
 }
 
-// What the ops on softmaxes add, and not those on label trees.
-OpDefinition& DefineSoftmaxAttrs(OpDefinition* op) {
-  return op->Attr("label_smoothing: float = 0.0").Attr(kPinnedAttr);
+// What the ops on softmaxes add after their other inputs, and not those on
+// label trees.
+OpDefinition& DefineSoftmax(OpDefinition* op) {
+  return op->Input("smoothing_prior: num_smoothing_priors * float")
+      .Attr("num_smoothing_priors: int >= 0 = 0")
+      .Attr("label_smoothing: float = 0.0")
+      .Attr(kPinnedAttr);
 }
 
 // What the ops on given inputs begin with.
@@ -125,7 +136,7 @@ const OpRegistration loss(
     "TfHsmLoss", On::kTensorsAndVariables,
     [](OpDefinition* op) {
       DefineLoss(op);
-      DefineSoftmaxAttrs(op);
+      DefineSoftmax(op);
     },
     LossShape<BatchOf::kLabels>, R"doc(
 The hierarchical softmax loss -log p(label | inputs), in nats.
@@ -157,7 +168,11 @@ state: for the gradient: a scalar in host memory that holds the batch in sorted
   process and on this device, and cannot be made otherwise.
 ignore_classes: labels with loss 0 and no gradient.
 label_smoothing: in [0, 1], the share of each group's target that is spread
-  evenly over the group's rows: z_r becomes (1 - s) z_r + s mean z. Not on GPUs.
+  over the group's rows: z_r becomes (1 - s) z_r + s mean z. Not on GPUs.
+smoothing_prior: nothing, and the mean is the plain one; or one `[rows]`, also of
+  a pinned tree's rows, the weight of each row in the mean of its group, in
+  [0, 1]: those of a group sum to 1. Only the groups on the labels' paths are
+  read and checked. Needs a label_smoothing above 0.
 with_gradients: whether the outputs for the gradient are made.
 pinned: whether weights and biases have a row for each group, that of its first
   row; each group then has two, of which the second has the logit 0. Not on GPUs.
@@ -248,7 +263,7 @@ const OpRegistration train_step(
     "TfHsmTrainStep", On::kVariables,
     [](OpDefinition* op) {
       DefineTrainStep(op);
-      DefineSoftmaxAttrs(op);
+      DefineSoftmax(op);
     },
     TrainStepShape<BatchOf::kLabels>, R"doc(
 The hierarchical softmax loss, and one step of an optimizer in place.
@@ -258,7 +273,8 @@ they were, and applies an update rule to the rows of every group that a label's
 path passes: to the gradient of the sum of loss_grads * loss. Holds the exclusive
 locks of all variables meanwhile. No gradient of the weights is ever stored.
 
-Inputs as for the loss op, all parameters as variables, then:
+Inputs as for the loss op, all parameters as variables, then (smoothing_prior
+stays the last one):
 
 loss_grads: `[...]`, the weight of each loss in what is minimized.
 hyperparameters: `[4]`: the learning rate (of adam, with the correction of its
@@ -315,7 +331,7 @@ const OpRegistration embedding_train_step(
           .Attr("num_splits: int >= 0 = 0")
           .Attr("num_index_weights: int >= 0 = 0")
           .Attr("combiner: {'sum', 'mean'} = 'sum'");
-      DefineSoftmaxAttrs(op);
+      DefineSoftmax(op);
       DefineStepAttrs(*op);
     },
     EmbeddingTrainStepShape, R"doc(

@@ -16,6 +16,11 @@ OPTIONS = {
     "several_nodes": {"several_labels": True, "node_labels": True},
     "several_smoothed": {"several_labels": True, "label_smoothing": 0.3},
     "nodes_smoothed": {"node_labels": True, "label_smoothing": 0.3},
+    "several_to_prior": {
+        "several_labels": True,
+        "label_smoothing": 0.3,
+        "smoothing_prior": np.arange(NUM_CLASSES) % 5,
+    },
     "all": {
         "several_labels": True,
         "node_labels": True,
@@ -50,6 +55,9 @@ def expected_losses(head, x, labels, smoothing):
 
     The targets of each group on a label's path are smoothed.
     """
+    shares = 1 / np.diff(head.tree.group_offsets)[head.tree.row_groups]
+    if head.smoothing_prior is not None:
+        shares = head.tree.row_shares(head.smoothing_prior)
     of_nodes = head.log_probs(x, nodes=True).numpy().astype(float)
     tree = head.tree
     within = of_nodes.copy()
@@ -63,9 +71,8 @@ def expected_losses(head, x, labels, smoothing):
         while row >= 0:
             group = tree.row_groups[row]
             rows = slice(*tree.group_offsets[group : group + 2])
-            values = within[i, rows]
             total -= (1 - smoothing) * within[i, row]
-            total -= smoothing * values.mean()
+            total -= smoothing * shares[rows] @ within[i, rows]
             row = tree.group_parents[group]
         return total
 
@@ -121,7 +128,7 @@ def test_in_place_as_by_gradients(name, tmp_path):
                 model = keras.models.load_model(path)
         head = model.layers[-1]
         for option, value in OPTIONS[name].items():
-            assert getattr(head, option) == value
+            np.testing.assert_array_equal(getattr(head, option), value)
         ends.append([head.kernel.numpy(), head.bias.numpy()])
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
@@ -204,7 +211,11 @@ def test_growing(name, rule):
     tree = TREE.grow(4, near=[0, 7, 7, 29])
     grown = tf_hsm.grow(model, tree)
     other = grown.layers[-1]
-    config = {**head.get_config(), "tree": tree.get_config()}
+    config = {
+        **head.get_config(),
+        "tree": tree.get_config(),
+        **head.smoothing_config(tree.num_classes),
+    }
     assert other.get_config() == config
     rows = tree.map_rows(TREE)
     kept = rows >= 0

@@ -53,6 +53,7 @@ def test_a_handle_of_something_else():
             raw_ops.resource_tf_hsm_loss(
                 weights=handle,
                 biases=[biases],
+                smoothing_prior=[],
                 T=tf.float32,
                 Taccumulator=tf.float32,
                 **arguments,
@@ -70,6 +71,7 @@ def test_a_width_beyond_all_memory():
     with pytest.raises(tf.errors.InvalidArgumentError, match="weights"):
         raw_ops.tf_hsm_loss(
             biases=[arguments.pop("biases")],
+            smoothing_prior=[],
             Taccumulator=tf.float32,
             **arguments,
         )

@@ -240,6 +240,7 @@ def state_of(**attributes):
         labels=labels,
         inputs=inputs,
         **tree_tensors(TREE)._asdict(),
+        smoothing_prior=[],
         Taccumulator=tf.float32,
         **attributes,
     ).state

@@ -263,6 +263,7 @@ def test_unset_variable():
             labels=y,
             inputs=x,
             **tree_tensors.tree_tensors(TREE)._asdict(),
+            smoothing_prior=[],
             T=tf.float32,
             Taccumulator=tf.float32,
         )

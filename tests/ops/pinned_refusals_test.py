@@ -76,7 +76,10 @@ def test_groups_that_are_no_pairs():
     }
     with pytest.raises(tf.errors.InvalidArgumentError, match="pinned tree"):
         raw_ops.tf_hsm_loss(
-            labels=np.array([0]), **given, **tree_tensors(tree)._asdict()
+            labels=np.array([0]),
+            smoothing_prior=[],
+            **given,
+            **tree_tensors(tree)._asdict(),
         )
     down = child_tensors(tree)
     with pytest.raises(tf.errors.InvalidArgumentError, match="pinned tree"):

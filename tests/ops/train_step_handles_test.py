@@ -54,6 +54,7 @@ def call(variables, handles=None, **changes):
         "seed": tf.constant(0, tf.int64),
         "weight_slots": h[2:4],
         "bias_slots": h[4:],
+        "smoothing_prior": [],
     }
     return raw_ops.resource_tf_hsm_train_step(
         **{

@@ -262,6 +262,7 @@ def check_broken_trees(place, array, index, value, message, name="two_level_7"):
             labels=np.arange(7),
             inputs=problem.inputs,
             **arrays,
+            smoothing_prior=[],
             Taccumulator=tf.float32,
         ).loss
 
@@ -337,6 +338,7 @@ def check_states(place, name, dtype):
             labels=problem.labels[:examples],
             inputs=problem.inputs[:examples],
             **tree_tensors(tree)._asdict(),
+            smoothing_prior=[],
             Taccumulator=oracle.accumulator(dtype),
             **attributes,
         ).state

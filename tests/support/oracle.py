@@ -27,6 +27,8 @@ class Problem:
             float64 for float64 problems, float32 for all others.
         label_smoothing: the share of each group's target that is spread over
             the group.
+        smoothing_prior: `[R]`, what each row has of that, where a group's
+            numbers sum to 1; None: all alike.
     """
 
     inputs: np.ndarray
@@ -35,6 +37,7 @@ class Problem:
     biases: np.ndarray | None
     upstream: np.ndarray
     label_smoothing: float = 0.0
+    smoothing_prior: np.ndarray | None = None
 
     def replace(self, **changes):
         return dataclasses.replace(self, **changes)
@@ -93,6 +96,21 @@ def random_problem(tree, batch, dim, dtype, seed=0):
     )
 
 
+def random_prior(tree, seed=0):
+    """Draws a prior of label smoothing `[R]`, float32, with some zeros.
+
+    The numbers of each group sum to 1 exactly.
+    """
+    rng = np.random.default_rng(seed)
+    prior = np.zeros(tree.num_rows, np.float32)
+    for rows in map(slice, tree.group_offsets[:-1], tree.group_offsets[1:]):
+        parts = rng.choice([8, 2**20])
+        cuts = rng.integers(parts + 1, size=rows.stop - rows.start - 1)
+        cuts = np.concatenate([[0], np.sort(cuts), [parts]])
+        prior[rows] = np.diff(cuts) / parts
+    return prior
+
+
 def accumulator(dtype):
     """Returns the type of losses and of sums: float64, or float32."""
     return np.dtype(np.float64 if dtype == np.float64 else np.float32)
@@ -139,7 +157,8 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
         loss: the sum of e over the path's L groups, and L u (loss); and with
               label smoothing s, s K u max |z| for the mean of the logits
         dz  : e p_r + u [row is on the path], and 2 u |dz| for upstream; and
-              s (K + C) u (1/K + [row is on the path]) for the mean row
+              s (K + C) u (t + [row is on the path]) for the mean row, in which
+              the row has the share t, 1/K or the prior's
         dx, dw, db: the error of dz carried through their sums, and n u times
               the sum of the magnitudes, n = the number of terms; and half a
               unit in the last place of the problem's type.
@@ -185,7 +204,10 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
             largest = z.max()
             lse = largest + np.log(np.exp(z - largest).sum())
             p = np.exp(z - lse)
-            target = (1 - s) * on_path + s / len(z)
+            shares = np.full(len(z), 1 / len(z))
+            if problem.smoothing_prior is not None:
+                shares = problem.smoothing_prior[rows].astype(np.float64)
+            target = (1 - s) * on_path + s * shares
             dz = upstream[i] * (p - target)
             value.loss[i] += lse - target @ z
             value.dx[i] += dz @ w[rows]
@@ -200,7 +222,7 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
             dz_error += 2 * (u + v) * abs(dz)
             dz_error += 2 * v * abs(upstream[i]) * p + tiny
             mean_error = s * (size + 8) * u
-            dz_error += abs(upstream[i]) * mean_error * (on_path + 1 / size)
+            dz_error += abs(upstream[i]) * mean_error * (on_path + shares)
             terms[i] += size
             magnitude.dx[i] += abs(dz) @ abs(w[rows])
             magnitude.dw[rows] += np.outer(abs(dz), abs(x[i]))

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import forests
+from tests.support import forests, oracle
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import (
     child_tensors,
@@ -61,6 +61,7 @@ LISTS = (
     "bounds",
     "splits",
     "index_weights",
+    "smoothing_prior",
     "row_spans",
     "allowed_ranks",
     "allowed_splits",
@@ -204,8 +205,8 @@ def valid_call(
         call.arguments["labels"][0] = np.where(
             rng.integers(3, size=of_labels) == 0, integer(-1), labels
         )
-    if rng.integers(4) == 0:
-        call.attributes["label_smoothing"] = float(rng.random())
+    if not has_label_sets:
+        _add_smoothing(call, rng, tree)
     if op == "embedding_train_step":
         _add_indices(call, rng, batch, integer, accumulator)
     else:
@@ -223,6 +224,17 @@ def valid_call(
     add(loss_grads=[normal(*batch, of=accumulator)])
     _add_step(call, rng, dtype, width)
     return call
+
+
+def _add_smoothing(call, rng, tree):
+    """Often none, or none towards a prior."""
+    call.arguments["smoothing_prior"] = []
+    if rng.integers(4):
+        return
+    call.attributes["label_smoothing"] = 1 - float(rng.random())
+    if rng.integers(2):
+        prior = oracle.random_prior(tree, int(rng.integers(2**31)))
+        call.arguments["smoothing_prior"] = [prior]
 
 
 def _loss_grad(loss, loss_grads, state):

@@ -62,6 +62,7 @@ class HeadGrowth:
                 **self.get_config(),
                 "tree": tree.get_config(),
                 **self.class_weights_config(tree.num_classes),
+                **self.smoothing_config(tree.num_classes),
             }
         )
         layer.build([None, self.kernel.shape[1]])

@@ -24,7 +24,7 @@ class WholeHead:
     tree: Tree
     node_labels: bool = False
 
-    def loss(self, labels, inputs, ignored, visit, label_smoothing=0.0):
+    def loss(self, labels, inputs, ignored, visit, **options):
         """The loss per label.
 
         Args:
@@ -33,7 +33,7 @@ class WholeHead:
           ignored: the list of labels that stand for no class.
           visit: called with each tree, its weights and biases, the labels that
             it is asked for, the list of those that it ignores, and its losses.
-          label_smoothing: see `hierarchical_softmax_loss`.
+          **options: of `hierarchical_softmax_loss`.
         """
         losses = hierarchical_softmax_loss(
             self.weights,
@@ -42,8 +42,8 @@ class WholeHead:
             inputs,
             self.tree,
             ignored,
-            label_smoothing=label_smoothing,
             nodes=self.node_labels,
+            **options,
         )
         visit(self.tree, self.weights, self.biases, labels, ignored, losses)
         return losses

@@ -11,13 +11,14 @@ from tf_hsm.distribute.sharded_head import ShardedHead
 from tf_hsm.distribute.sharded_rows import ShardedRows
 from tf_hsm.layers._growth import HeadGrowth
 from tf_hsm.layers._head_layer import HeadLayer
+from tf_hsm.layers._label_smoothing import LabelSmoothing, with_prior
 from tf_hsm.layers._own_optimizer import OwnOptimizer
 from tf_hsm.layers._predictions import Predictions
 from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.layers._row_variables import RowVariables
 from tf_hsm.layers._training_loss import TrainingLoss, unpacked
 from tf_hsm.layers._whole_head import WholeHead
-from tf_hsm.runtime import arguments, row_parts
+from tf_hsm.runtime import row_parts
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.runtime.tree_tensors import mask_tensors
 from tf_hsm.tree import Tree
@@ -25,7 +26,13 @@ from tf_hsm.tree import Tree
 
 @keras.saving.register_keras_serializable("tf_hsm")
 class HierarchicalSoftmax(
-    HeadGrowth, Predictions, OwnOptimizer, RowOptions, TrainingLoss, HeadLayer
+    HeadGrowth,
+    Predictions,
+    OwnOptimizer,
+    RowOptions,
+    LabelSmoothing,
+    TrainingLoss,
+    HeadLayer,
 ):
     """A softmax over many classes whose cost is the path to the label.
 
@@ -101,6 +108,10 @@ class HierarchicalSoftmax(
       label_smoothing: in training, that of `tf_hsm.hierarchical_softmax_loss`;
         in `evaluate`, losses and perplexity are those without. Not with
         devices.
+      smoothing_prior: `[N]`, how often each class occurs, or any other numbers
+        of at least 0: label smoothing goes towards them, by their shares in
+        each group (`tree.row_shares`), instead of evenly. Saved with the layer;
+        where it grows, a new class has the mean of all others.
       **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`;
         `several_labels`: whether labels are `[..., M]`, or ragged, several for
         each input, whose loss is then the mean of theirs (negative numbers
@@ -144,6 +155,7 @@ class HierarchicalSoftmax(
         plan=None,
         node_labels=False,
         label_smoothing=0.0,
+        smoothing_prior=None,
         **kwargs,
     ):
         """See the class."""
@@ -171,9 +183,7 @@ class HierarchicalSoftmax(
                 raise ValueError("counts set the biases, but use_bias is False")
         self.plan = _plan_of(tree, devices, plan, self._counts)
         self.node_labels = bool(node_labels)
-        self.label_smoothing = arguments.share(
-            "label_smoothing", label_smoothing
-        )
+        self.set_smoothing(label_smoothing, smoothing_prior)
         for name in ("node_labels", "label_smoothing"):
             if getattr(self, name) and self.plan is not None:
                 raise ValueError(
@@ -257,11 +267,8 @@ class HierarchicalSoftmax(
 
     def training_losses(self, labels, inputs, ignored, loss_weights):
         """Returns those that are minimized."""
-        options = {}
-        if self.label_smoothing:
-            options["label_smoothing"] = self.label_smoothing
         return self.compute_losses(
-            labels, inputs, ignored, loss_weights, **options
+            labels, inputs, ignored, loss_weights, **self.smoothing_options()
         )
 
     def hits(self, classes, labels):
@@ -324,7 +331,7 @@ class HierarchicalSoftmax(
             "tree": self.tree.get_config(),
             "plan": self.plan and self.plan.get_config(),
             "node_labels": self.node_labels,
-            "label_smoothing": self.label_smoothing,
+            **self.smoothing_config(self.num_classes),
             "use_bias": self.use_bias,
             "kernel_initializer": keras.initializers.serialize(
                 self.kernel_initializer
@@ -340,7 +347,8 @@ class HierarchicalSoftmax(
         tree = Tree.from_config(config["tree"])
         plan = config.get("plan")
         plan = plan and distribute.Plan.from_config(plan, tree)
-        return cls(**unpacked({**config, "tree": tree, "plan": plan}))
+        config = with_prior(unpacked(config))
+        return cls(**{**config, "tree": tree, "plan": plan})
 
 
 def _plan_of(tree, devices, plan, counts):

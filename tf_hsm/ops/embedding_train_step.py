@@ -24,6 +24,7 @@ def hierarchical_softmax_embedding_train_step(
     combiner: str = "mean",
     index_weights=None,
     nodes: bool = False,
+    smoothing_prior=None,
 ) -> tf.Tensor:
     """Predicts labels from rows of `vectors`, and updates both in place.
 
@@ -81,6 +82,7 @@ def hierarchical_softmax_embedding_train_step(
         `[n]`. None: 1.
       nodes: whether labels are rows of the tree, of inner nodes too, instead of
         classes: see `hierarchical_softmax_loss`.
+      smoothing_prior: see `hierarchical_softmax_loss`.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -108,6 +110,7 @@ def hierarchical_softmax_embedding_train_step(
         seed=seed,
         label_smoothing=label_smoothing,
         nodes=nodes,
+        smoothing_prior=smoothing_prior,
     )
     op = step.op("tf_hsm_embedding_train_step")
     table = variable_named("vectors", vectors)

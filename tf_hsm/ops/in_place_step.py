@@ -35,6 +35,7 @@ class InPlaceStep:
     rule: typing.Any = None
     label_smoothing: float = 0.0
     nodes: bool = False
+    smoothing_prior: typing.Any = None
 
     @functools.cached_property
     def dtype(self):
@@ -118,9 +119,13 @@ class InPlaceStep:
 
     def _softmax_options(self):
         """The op's arguments that those on label trees do not have."""
-        share = arguments.share("label_smoothing", self.label_smoothing)
-        options = {"label_smoothing": share, "pinned": self.tree.pinned}
-        return {name: value for name, value in options.items() if value}
+        return {
+            "label_smoothing": arguments.share(
+                "label_smoothing", self.label_smoothing
+            ),
+            "smoothing_prior": arguments.smoothing_prior(self.smoothing_prior),
+            "pinned": self.tree.pinned,
+        }
 
     def _is_rounding_at_random(self):
         if self.stochastic_rounding is None:

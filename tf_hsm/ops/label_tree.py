@@ -244,6 +244,9 @@ class _LabelTreeStep(InPlaceStep):
             weights = tf.math.divide_no_nan(tf.ones([], dtype), count)
         return tf.broadcast_to(tf.cast(weights, dtype), shape)
 
+    def _softmax_options(self):
+        return {}
+
 
 private_tensorflow.declare_read_only("ResourceTfHsmLabelTreeLoss")
 private_tensorflow.vectorize_by_loop(

@@ -17,6 +17,7 @@ def hierarchical_softmax_loss(
     ignore_class=None,
     label_smoothing: float = 0.0,
     nodes: bool = False,
+    smoothing_prior=None,
 ) -> tf.Tensor:
     """Computes -log p(label | inputs) under a hierarchical softmax, in nats.
 
@@ -58,6 +59,12 @@ def hierarchical_softmax_loss(
         classes: of a leaf, `tree.class_rows[c]`, or of an inner node, where no
         more than that is known. The probability of a node is that of all
         classes below it together, and its path ends there.
+      smoothing_prior: None; or `[tree.num_rows]`, taken as float32: with
+        label_smoothing, the part of s that each row of a group has, as from
+        `tree.row_shares(counts)`, instead of the same for all. Mean(z) is then
+        weighted by it. The numbers of a group are in `[0, 1]` and sum to 1;
+        those of groups that are on no label's path are not looked at. Make a
+        tensor of it once: other arrays are copied at each call.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -65,8 +72,8 @@ def hierarchical_softmax_loss(
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
-        shape or a label does not fit; the message names the argument, the
-        position, the value and the legal range.
+        shape, a label or `smoothing_prior` does not fit; the message names the
+        argument, the position, the value and the legal range.
       tf.errors.UnimplementedError: a GPU holds the weights, and there is
         `label_smoothing`, `nodes` is set, or the tree is pinned.
       ValueError: `label_smoothing` is not in `[0, 1]`.
@@ -82,6 +89,7 @@ def hierarchical_softmax_loss(
             **tree_tensors(tree, weights, nodes)._asdict(),
             ignore_classes=arguments.ignored_labels(ignore_class),
             label_smoothing=arguments.share("label_smoothing", label_smoothing),
+            smoothing_prior=arguments.smoothing_prior(smoothing_prior),
             with_gradients=private_tensorflow.is_recording(),
             pinned=tree.pinned,
         ).loss

@@ -21,6 +21,7 @@ def hierarchical_softmax_train_step(
     seed=0,
     label_smoothing: float = 0.0,
     nodes: bool = False,
+    smoothing_prior=None,
 ) -> tf.Tensor:
     """Computes the losses and applies one step of an optimizer in place.
 
@@ -60,6 +61,7 @@ def hierarchical_softmax_train_step(
       label_smoothing: see `hierarchical_softmax_loss`.
       nodes: whether labels are rows of the tree, of inner nodes too, instead of
         classes: see `hierarchical_softmax_loss`.
+      smoothing_prior: see `hierarchical_softmax_loss`.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -86,6 +88,7 @@ def hierarchical_softmax_train_step(
         seed=seed,
         label_smoothing=label_smoothing,
         nodes=nodes,
+        smoothing_prior=smoothing_prior,
     )
     losses = step.losses(inputs)
     step.count(losses)

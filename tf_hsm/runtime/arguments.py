@@ -237,6 +237,11 @@ def share(name, value):
     return number
 
 
+def smoothing_prior(prior):
+    """A prior of label smoothing, or None, as the ops take it."""
+    return [] if prior is None else [tf.cast(prior, tf.float32)]
+
+
 def exponent(name, value):
     """A finite number of at least 0 as a float of Python.
 

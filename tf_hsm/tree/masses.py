@@ -38,6 +38,15 @@ def group_masses(arrays, masses):
     return result
 
 
+def row_shares(arrays, levels, row_groups, counts):
+    """See `Tree.row_shares`."""
+    masses = row_masses(arrays, levels, counts)
+    sums = np.add.reduceat(masses, arrays.group_offsets[:-1])
+    even = 1 / np.diff(arrays.group_offsets)[row_groups]
+    totals = sums[row_groups]
+    return np.divide(masses, totals, out=even, where=totals > 0)
+
+
 def log_prior(arrays, levels, row_groups, counts):
     """See `Tree.log_prior`."""
     counts = _checks.check_counts(counts, arrays.class_rows.size)

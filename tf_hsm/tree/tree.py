@@ -271,6 +271,24 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
             cost_model,
         )
 
+    def row_shares(self, counts=None) -> np.ndarray:
+        """Returns the share of each row in its group, `[R]`.
+
+        It is the probability that a label's path has the row, where it passes
+        the group: those of a group sum to 1. In a group that no label passes
+        all rows are alike. For `smoothing_prior` of the losses.
+
+        Args:
+          counts: `[N]`, how often each class is the label; all alike when
+            None.
+
+        Raises:
+          ValueError: a count is negative, infinite or NaN, or all are zero.
+        """
+        return masses.row_shares(
+            self._arrays, self._levels, self.row_groups, counts
+        )
+
     def log_prior(self, counts) -> np.ndarray:
         """Returns the log-probability of each row in its group, `[R]`.
 

@@ -191,6 +191,35 @@ void CheckNotPinned() {
          error);
 }
 
+// What a prior must be, in the groups that are touched and in no others.
+void CheckPriors() {
+  OwnedTree tree;
+  tree.parents = {-1, 0, 1};
+  tree.offsets = {0, 2, 5, 7};
+  tree.class_rows = {2, 3, 4, 5, 6};
+  tree.row_groups = {0, 0, 1, 1, 1, 2, 2};
+  tree.ranks = {0, 1, 2, 3, 4};
+  const int64_t labels[] = {1};
+  Plan plan;
+  Expect(MakePlan(tree.view(), labels, 1, {}, &plan).empty(), "plan");
+  const float right[] = {1, 0, 0.25f, 0.5f, 0.25f, NAN, 9};
+  auto check = [&](int row, float share, const std::string& want) {
+    std::vector<float> prior(right, right + 7);
+    prior[row] = share;
+    const std::string error = CheckSmoothingPrior(plan, prior.data());
+    Expect(error == want, "prior: " + error);
+  };
+  const std::string group =
+      "smoothing_prior must sum to 1 in each group, but sums to ";
+  check(6, 7, "");
+  check(2, 0.25001f, "");
+  check(2, 0.26f, group + "1.010000 in group 1, the rows 2 to 4");
+  check(0, 0, group + "0.000000 in group 0, the rows 0 to 1");
+  check(3, NAN, "smoothing_prior[3] = nan is outside [0, 1]");
+  check(3, INFINITY, "smoothing_prior[3] = inf is outside [0, 1]");
+  check(1, -0.5f, "smoothing_prior[1] = -0.500000 is outside [0, 1]");
+}
+
 }  // namespace
 }  // namespace tf_hsm
 
@@ -222,6 +251,13 @@ int main() {
                         {300, 33, 60, 40, 1, 1, 0.125},
                         {150, 77, 3, 900, 0.01, 1, 1},
                         {60, 33, 9, 20, 0.5, 5, 0.25},
+                        // Towards a prior.
+                        {33, 17, 40, 9, 0.3, 1, 0.5, false, true},
+                        {252, 50, 20, 90, 0.1, 1, 0.25, false, true},
+                        {123, 64, 300, 2, 0.9, 1, 0.25, false, true},
+                        {150, 77, 3, 900, 0.01, 1, 1, false, true},
+                        {60, 33, 9, 20, 0.5, 5, 0.25, false, true},
+                        {123, 31, 100, 2, 0.9, 1, 0.25, true, true},
                         // Pinned: one block of examples and several; a forest.
                         {1, 1, 1, 2, 0, 1, 0, true},
                         {29, 20, 90, 2, 0.7, 1, 0, true},
@@ -230,6 +266,7 @@ int main() {
                         {200, 5, 150, 2, 0, 1, 0, true},
                         {123, 31, 100, 2, 0.9, 1, 0.25, true}};
   CheckNotPinned();
+  CheckPriors();
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {
       for (bool bias : {false, true}) {

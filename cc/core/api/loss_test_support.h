@@ -12,6 +12,7 @@
 
 #include "cc/core/api/inputs.h"
 #include "cc/core/api/loss.h"
+#include "cc/core/plan/smoothing_prior.h"
 #include "cc/core/testing/reference.h"
 #include "cc/core/testing/test_support.h"
 
@@ -63,6 +64,8 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
   std::vector<int64_t> labels(c.batch);
   for (int64_t& label : labels) label = (*rng)() % (tree.num_classes + 1) - 1;
 
+  const std::vector<float> prior = DrawPrior(c, tree, rng);
+
   Plan plan;
   const std::string error = MakePlan(tree, labels.data(), c.batch, {-1}, &plan);
   Expect(error.empty(), name + " plan: " + error);
@@ -72,9 +75,16 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
              sorted.data());
   std::vector<A> grads(plan.num_examples());
   for (size_t i = 0; i < grads.size(); ++i) grads[i] = 0.5 + 0.25 * (i % 3);
-  const Problem<T> problem = {&plan,         c.width,
-                              w.data(),      with_bias ? b.data() : nullptr,
-                              sorted.data(), static_cast<A>(c.label_smoothing)};
+  if (c.has_prior) {
+    Expect(CheckSmoothingPrior(plan, prior.data()).empty(), name + " prior");
+  }
+  const Problem<T> problem = {&plan,
+                              c.width,
+                              w.data(),
+                              with_bias ? b.data() : nullptr,
+                              sorted.data(),
+                              static_cast<A>(c.label_smoothing),
+                              PriorOrNull(prior)};
   const Outputs<T> out = Run<T>(problem, isa, Serial, c.batch, grads, true);
   const Outputs<T> again = Run<T>(problem, isa, Reversed, c.batch, grads, true);
   const Outputs<T> remade = Run<T>(problem, isa, Serial, c.batch, grads, false);
@@ -90,13 +100,14 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
   for (int64_t at = 0; at < plan.num_examples(); ++at) {
     const int64_t i = plan.order[at];
     std::vector<double> unit(c.width);
-    loss[i] = ReferenceLoss(tree, c.width, w64.data(),
-                            with_bias ? b64.data() : nullptr,
-                            x64.data() + i * c.width, labels[i], grads[at],
-                            nullptr, dw.data(), db.data(), c.label_smoothing);
+    loss[i] = ReferenceLoss(
+        tree, c.width, w64.data(), with_bias ? b64.data() : nullptr,
+        x64.data() + i * c.width, labels[i], grads[at], nullptr, dw.data(),
+        db.data(), c.label_smoothing, PriorOrNull(prior));
     ReferenceLoss(tree, c.width, w64.data(), with_bias ? b64.data() : nullptr,
                   x64.data() + i * c.width, labels[i], 1,
-                  dx.data() + i * c.width, nullptr, nullptr, c.label_smoothing);
+                  dx.data() + i * c.width, nullptr, nullptr, c.label_smoothing,
+                  PriorOrNull(prior));
   }
   // A logit sums `width` products below 1/2; a path adds `depth` terms.
   int64_t depth = 1;

@@ -70,6 +70,7 @@ struct Run {
   std::vector<A> loss, dx;
   State<T, A> state;
   double label_smoothing = 0;
+  const float* smoothing_prior = nullptr;
 
   void Step(const TreeView& tree, const std::vector<int64_t>& labels,
             const std::vector<T>& x, int64_t width, const std::vector<A>& grads,
@@ -101,9 +102,10 @@ struct Run {
     }
     update.stochastic = stochastic;
     update.seed = seed;
-    const Problem<T> problem = {
-        &plan,         width,         update.weights,
-        update.biases, sorted.data(), static_cast<A>(label_smoothing)};
+    const Problem<T> problem = {&plan,          width,
+                                update.weights, update.biases,
+                                sorted.data(),  static_cast<A>(label_smoothing),
+                                smoothing_prior};
     ForwardOutputs<T> outputs;
     outputs.loss = loss.data();
     outputs.dx = dx.data();
@@ -147,12 +149,13 @@ inline void ReferenceStep(const TreeView& tree,
   run->dx.assign(batch * width, 0);
   for (int64_t i = 0; i < batch; ++i) {
     std::vector<double> dx(width);
-    run->loss[i] = ReferenceLoss(
-        tree, width, state.w.data(), b, x.data() + i * width, labels[i],
-        grads[i], nullptr, dw.data(), db.data(), run->label_smoothing);
+    run->loss[i] =
+        ReferenceLoss(tree, width, state.w.data(), b, x.data() + i * width,
+                      labels[i], grads[i], nullptr, dw.data(), db.data(),
+                      run->label_smoothing, run->smoothing_prior);
     ReferenceLoss(tree, width, state.w.data(), b, x.data() + i * width,
                   labels[i], grads[i], run->dx.data() + i * width, nullptr,
-                  nullptr, run->label_smoothing);
+                  nullptr, run->label_smoothing, run->smoothing_prior);
     for (int64_t row = tree.class_rows[labels[i]]; row >= 0;) {
       const int64_t group = tree.row_groups[row];
       for (int64_t r = tree.group_offsets[group];
@@ -209,16 +212,19 @@ void CheckTrainStep(const Case& c, Isa isa, double store, double sum,
   const std::vector<T> w = Draw<T>(rows * c.width, 32, rng);
   const std::vector<T> b = Draw<T>(with_bias ? rows : 0, 64, rng);
   constexpr int kNumWays = sizeof(kWays) / sizeof(kWays[0]);
+  const std::vector<float> prior = DrawPrior(c, tree, rng);
   Run<T> runs[kNumWays], reversed[kNumWays];
   for (int i = 0; i < kNumWays; ++i) {
     runs[i].state = MakeState<T, A>(rule, rows, c.width, w, b);
     runs[i].label_smoothing = c.label_smoothing;
+    runs[i].smoothing_prior = PriorOrNull(prior);
     reversed[i] = runs[i];
   }
   Run<double> want;
   want.state = MakeState<double, double>(rule, rows, c.width, ToDoubles(w),
                                          ToDoubles(b));
   want.label_smoothing = c.label_smoothing;
+  want.smoothing_prior = PriorOrNull(prior);
   double tolerance = sum * (16 * c.width + 256);
   for (int step = 0; step < 2; ++step) {
     const std::vector<T> x = Draw<T>(c.batch * c.width, 64, rng);

@@ -75,7 +75,8 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   const int64_t* targets = Targets(plan, slice.node);
   const A* grads = args.loss_grads + node.begin;
   const A smoothing = problem.Smoothing(node);
-  const A share = smoothing / node.fanout;
+  const float* prior = problem.Prior(node);
+  const A share = prior == nullptr ? smoothing / node.fanout : 0;
   A* scratch = Scratch<A>(BackwardScratch<Products>(width));
   // [examples, rows]; of a small group as its probabilities lie.
   const Matrix<A> dz = {scratch, node.fanout < block ? node.fanout : block};
@@ -133,6 +134,9 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
         }
         const int64_t t = targets[m0 + m] - k0;
         if (t >= 0 && t < rows) row[t] -= 1 - smoothing;
+        for (int64_t k = 0; k < rows && prior != nullptr; ++k) {
+          row[k] -= smoothing * prior[k0 + k];
+        }
         for (int64_t k = 0; k < rows; ++k) {
           row[k] = (row[k] - share) * g;
           db[k] += row[k];

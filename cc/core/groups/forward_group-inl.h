@@ -9,7 +9,8 @@
 // come from one read of W. That is allowed because exp(z - m) / s is the
 // softmax whatever m is. Cost: K width sizeof(T) bytes from memory, 4 M K width
 // FLOP with dx and 2 M K width without. With label smoothing, the label's row
-// gives up a share to the mean of all rows, which is made once for M examples.
+// gives up a share to the mean of all rows, plain or weighted by a prior, which
+// is made once for M examples.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_FORWARD_GROUP_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_FORWARD_GROUP_INL_H_
@@ -77,6 +78,27 @@ A Mean(const A* z, int64_t count, int64_t of_all) {
   return sum / of_all;
 }
 
+// A part of the mean by a prior. What has no share may be infinite.
+template <typename A>
+A WeightedSum(const A* z, const float* prior, int64_t count) {
+  A sum = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    sum += prior[k] > 0 ? prior[k] * z[k] : 0;
+  }
+  return sum;
+}
+
+// Those rows of AddRows, each with its own factor.
+template <typename T>
+void AddWeightedRows(Matrix<const T> w, int64_t rows, int64_t width,
+                     const float* prior, Accumulator<T>* sum) {
+  for (int64_t k = 0; k < rows; ++k) {
+    if (prior[k] > 0) {
+      AddRows<T>({w.row(k), width}, 1, width, prior[k], sum);
+    }
+  }
+}
+
 // Numbers of scratch beside that of the products.
 template <typename Products>
 int64_t ForwardScratch(int64_t examples, int64_t width) {
@@ -102,6 +124,7 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
   const int64_t* order = plan.order.data() + begin;
   const bool with_dx = out.dx != nullptr;
   const A smoothing = problem.label_smoothing;
+  const float* prior = problem.Prior(node);
 
   Products products(x, examples, width);
   const int64_t block = products.BlockRows();
@@ -132,7 +155,10 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
     for (int64_t m = 0; m < examples; ++m) {
       const int64_t t = targets[m] - k0;
       if (t >= 0 && t < rows) target[m] = z.row(m)[t];
-      if (smoothing > 0) mean[m] += Mean(z.row(m), rows, node.fanout);
+      if (smoothing > 0) {
+        mean[m] += prior == nullptr ? Mean(z.row(m), rows, node.fanout)
+                                    : WeightedSum(z.row(m), prior + k0, rows);
+      }
       const A block_max = Max(z.row(m), rows);
       if (block_max > max[m]) {
         const A shrink = k0 == 0 ? 0 : Exp<A>(Splat<A>(max[m] - block_max))[0];
@@ -144,7 +170,8 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
     }
     if (with_dx) products.Expect(e, w, rows, k0 > 0, sums);
     if (with_dx && smoothing > 0) {
-      AddRows(w, rows, width, A(1) / node.fanout, mean_row);
+      prior == nullptr ? AddRows(w, rows, width, A(1) / node.fanout, mean_row)
+                       : AddWeightedRows(w, rows, width, prior + k0, mean_row);
     }
   }
   if constexpr (!Products::kForInfiniteWeights) {

@@ -28,12 +28,21 @@ struct Problem {
   const T* weights = nullptr;  // [weight rows, width]
   const T* biases = nullptr;   // [weight rows], or null
   const A* x = nullptr;        // [examples, Padded(width)], sorted
-  // The share of each group's target that is spread evenly over its rows.
+  // The share of each group's target that is spread over its rows.
   A label_smoothing = 0;
+  // [rows of the tree]: what each row gets of that, which is 1 for each group
+  // together; null: evenly.
+  const float* smoothing_prior = nullptr;
 
   // That of one group: the target of a single row is 1, whatever its share.
   A Smoothing(const Node& node) const {
     return node.fanout > 1 ? label_smoothing : 0;
+  }
+
+  // The prior of one group, or null.
+  const float* Prior(const Node& node) const {
+    return smoothing_prior == nullptr ? nullptr
+                                      : smoothing_prior + node.first_row;
   }
 };
 

@@ -9,9 +9,12 @@
 // where g is the gradient of the total with respect to this example's loss.
 // With label smoothing s, each group of K rows on the path has the target
 //
-//   q_k = (1 - s) [row k is on the path] + s / K
+//   q_k = (1 - s) [row k is on the path] + s u_k,  u_k = 1 / K
 //   loss = sum over the path's groups of  lse(z) - sum_k q_k z_k
 //   dz   = g (softmax(z over the group) - q)
+//
+// Towards a prior, u_k is the prior's share of the row in its group, where the
+// shares of a group sum to 1.
 //
 // In a pinned tree (tree_view.h) every other row r has the logit z_r = 0, and
 // neither weights nor gradients; w_r is that of r's row of the weights.
@@ -44,11 +47,13 @@ inline double ReferenceLogit(const TreeView& tree, int64_t width,
 // One example: returns its loss in nats and adds its gradients, times g, to
 // dx [width], dw [weight rows, width] and db [weight rows], each of which may
 // be null. The tree must be a right one, and the label in [0, num_classes). A
-// forest's loss is that below the label's root.
+// forest's loss is that below the label's root. `prior` [rows] has the shares
+// of the prior; null: none.
 inline double ReferenceLoss(const TreeView& tree, int64_t width,
                             const double* w, const double* b, const double* x,
                             int64_t label, double g, double* dx, double* dw,
-                            double* db, double smoothing = 0) {
+                            double* db, double smoothing = 0,
+                            const float* prior = nullptr) {
   double loss = 0;
   for (int64_t row = tree.class_rows[label]; row >= 0;) {
     const int64_t group = tree.row_groups[row];
@@ -65,8 +70,8 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
     const double lse = max + std::log(sum);
     loss += lse;
     for (int64_t k = 0; k < fanout; ++k) {
-      const double q =
-          (1 - smoothing) * (first + k == row) + smoothing / fanout;
+      const double share = prior != nullptr ? prior[first + k] : 1.0 / fanout;
+      const double q = (1 - smoothing) * (first + k == row) + smoothing * share;
       if (q != 0) loss -= q * z[k];
       if (!tree.has_weights(first + k)) continue;
       const double dz = g * (std::exp(z[k] - lse) - q);

@@ -159,11 +159,38 @@ struct Case {
   int trees = 1;
   double label_smoothing = 0;
   bool pinned = false;
+  bool has_prior = false;  // of the label smoothing
 };
 
 template <typename Rng>
 OwnedTree RandomForest(const Case& c, Rng* rng) {
   return RandomForest(c.trees, c.groups, c.most, c.inner, rng, c.pinned);
+}
+
+// A prior of label smoothing [rows], many of whose shares are zero; those of a
+// group sum to 1 exactly. Empty where a case has none.
+template <typename Rng>
+std::vector<float> DrawPrior(const Case& c, const TreeView& tree, Rng* rng) {
+  std::vector<float> prior(c.has_prior ? tree.num_rows : 0);
+  for (int64_t group = 0; c.has_prior && group < tree.num_groups; ++group) {
+    const int64_t first = tree.group_offsets[group];
+    // The differences of sorted numbers from 0 to 1.
+    std::vector<float> cuts(tree.group_offsets[group + 1] - first, 1);
+    const unsigned parts = (*rng)() % 2 == 0 ? 8 : 1 << 20;
+    for (size_t k = 0; k + 1 < cuts.size(); ++k) {
+      cuts[k] = static_cast<float>((*rng)() % (parts + 1)) / parts;
+    }
+    std::sort(cuts.begin(), cuts.end());
+    for (size_t k = 0; k < cuts.size(); ++k) {
+      prior[first + k] = cuts[k] - (k == 0 ? 0 : cuts[k - 1]);
+    }
+  }
+  return prior;
+}
+
+// Null for none.
+inline const float* PriorOrNull(const std::vector<float>& prior) {
+  return prior.empty() ? nullptr : prior.data();
 }
 
 template <typename T>

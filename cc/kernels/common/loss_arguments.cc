@@ -56,6 +56,19 @@ absl::Status LossArguments::ReadIndices(OpKernelContext* context) {
                       indices->shape(), &index_weights);
 }
 
+absl::Status LossArguments::ReadSmoothingPrior(
+    OpKernelContext* context, const LossAttributes& attributes) {
+  TF_RETURN_IF_ERROR(
+      ReadOptional(context, "smoothing_prior", tensorflow::DT_FLOAT,
+                   TensorShape({tree.num_rows}), &smoothing_prior));
+  if (smoothing_prior == nullptr || attributes.label_smoothing > 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "smoothing_prior is for a label_smoothing above 0, but that is 0; set "
+      "it, or leave out the prior");
+}
+
 absl::Status LossArguments::Read(OpKernelContext* context,
                                  const LossAttributes& attributes,
                                  bool label_sets) {
@@ -116,6 +129,10 @@ absl::Status LossArguments::Read(OpKernelContext* context,
                              : "one per row of weights (the weights must be "
                                "made for this tree)",
                  &tree.row_groups));
+  // A label tree has none.
+  if (!label_sets) {
+    TF_RETURN_IF_ERROR(ReadSmoothingPrior(context, attributes));
+  }
   return CountRoots(&tree);
 }
 

@@ -38,6 +38,7 @@ struct LossArguments {
   const Tensor* indices = nullptr;        // of parameters.vectors()
   const Tensor* splits = nullptr;         // of the indices, into bags; or null
   const Tensor* index_weights = nullptr;  // of bags; or null
+  const Tensor* smoothing_prior = nullptr;  // [rows of the tree]; or null
   TensorShape batch_shape;
   int64_t num_labels = 1;  // of each example
   int64_t width = 0;
@@ -46,6 +47,9 @@ struct LossArguments {
   absl::Status Read(OpKernelContext* context, const LossAttributes& attributes,
                     bool label_sets = false);
   absl::Status ReadIndices(OpKernelContext* context);
+  // After the tree's arrays are read.
+  absl::Status ReadSmoothingPrior(OpKernelContext* context,
+                                  const LossAttributes& attributes);
 
   absl::Status ReadLossGrads(OpKernelContext* context,
                              const Tensor** loss_grads) const {

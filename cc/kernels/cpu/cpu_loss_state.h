@@ -22,13 +22,18 @@ struct CpuLossState : LossState {
         x(the_x),
         normalizers(the_normalizers),
         probs(the_probs),
-        label_smoothing(the_label_smoothing) {}
+        label_smoothing(the_label_smoothing) {
+    if (arguments.smoothing_prior != nullptr) {
+      smoothing_prior = *arguments.smoothing_prior;
+    }
+  }
 
   const Plan plan;
   const Tensor x;            // Problem::x
   const Tensor normalizers;  // as are these two, BackwardArguments' ones
   const Tensor probs;        // without elements if not kept
   const float label_smoothing;
+  Tensor smoothing_prior;  // without elements if there is none
 };
 
 }  // namespace tf_hsm

@@ -13,6 +13,7 @@
 #include "cc/core/api/sparse_update.h"
 #include "cc/core/base/parallel.h"
 #include "cc/core/plan/plan.h"
+#include "cc/core/plan/smoothing_prior.h"
 #include "cc/core/table/kernel_table.h"
 #include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/element_types.h"
@@ -53,7 +54,9 @@ class LossBatch {
     problem.weights = Data<T>(arguments.parameters.weights());
     problem.biases = biases ? Data<T>(*biases) : nullptr;
     problem.label_smoothing = attributes.label_smoothing;
-    return absl::OkStatus();
+    if (arguments.smoothing_prior == nullptr) return absl::OkStatus();
+    problem.smoothing_prior = Data<float>(*arguments.smoothing_prior);
+    return StatusOf(CheckSmoothingPrior(plan, problem.smoothing_prior));
   }
 
   // Reads the op's input loss_grads, of the labels' shape, in sorted order.

@@ -92,6 +92,9 @@ struct LossGradOp : OpAttributes {
         parameters.biases() ? Data<T>(*parameters.biases()) : nullptr;
     problem.x = Data<A>(state.x);
     problem.label_smoothing = state.label_smoothing;
+    if (state.smoothing_prior.NumElements() > 0) {
+      problem.smoothing_prior = Data<float>(state.smoothing_prior);
+    }
     BackwardArguments<T> arguments;
     arguments.loss_grads = sorted.data();
     arguments.normalizers = Data<A>(state.normalizers);

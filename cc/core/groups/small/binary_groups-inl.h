@@ -10,7 +10,8 @@
 //   dx = dz_0 d,   dW_0 = -dW_1 = dz_0 x,   db_0 = -db_1 = dz_0
 //
 // Label smoothing s adds s / 2 margin to the loss, and s / 2 to dz_0 where row
-// 0 is on the path, -s / 2 where row 1 is.
+// 0 is on the path, -s / 2 where row 1 is. Towards a prior, s / 2 becomes s
+// times the prior of the row that is not on the path.
 //
 // So there is one product of each kind where a softmax of two has two. In a
 // pinned tree (tree_view.h) w_1 and b_1 are zero for ever: nobody keeps them,
@@ -40,8 +41,10 @@ struct ChainPairs {
   A* prob;   // of row 0
   A* dz;     // of row 0
   A* scale;  // 1 / (1 + exp(-|delta|))
+  // Where there is a prior: what the target gives the row beside the path.
+  A* beside;
 
-  static constexpr int kArrays = 6;
+  static constexpr int kArrays = 7;
 
   // The size of each array: whole vectors.
   static int64_t Size(int64_t examples) { return Padded(kMaxChain * examples); }
@@ -52,9 +55,10 @@ struct ChainPairs {
         loss(memory + 2 * size),
         prob(memory + 3 * size),
         dz(memory + 4 * size),
-        scale(memory + 5 * size) {}
+        scale(memory + 5 * size),
+        beside(memory + 6 * size) {}
 
-  // The others, from delta and sign; `half` the label smoothing.
+  // Loss, prob, dz and scale, from delta and sign; `half` the label smoothing.
   void Softmax(int64_t count, A half) const {
     constexpr int lanes = kLanes<A>;
     const Vector<A> zero = {};
@@ -71,6 +75,20 @@ struct ChainPairs {
       Store(prob + p, signs > 0 ? target : other);
       Store(dz + p, -signs * (other - half));
       Store(scale + p, inverse);
+    }
+  }
+
+  // Adds label smoothing towards a prior to what Softmax made without. A margin
+  // that has no share may be infinite.
+  void Smooth(int64_t count) const {
+    const Vector<A> zero = {};
+    for (int64_t p = 0; p < count; p += kLanes<A>) {
+      const Vector<A> signs = Load(sign + p), share = Load(beside + p);
+      const Vector<A> margin = signs * Load(delta + p);
+      const Vector<A> above = share > 0 ? share * margin : zero;
+      const Vector<A> below = share < 1 ? (share - 1) * margin : zero;
+      Store(loss + p, (margin < 0 ? below : above) - Log<A>(Load(scale + p)));
+      Store(dz + p, Load(dz + p) + signs * share);
     }
   }
 };
@@ -139,7 +157,13 @@ class BinaryGroups {
     Deltas<T, pinned, nodes>(rows, x, examples_, width, &block_.prefetcher,
                              pairs_.delta);
     AddBiases<nodes>(chain);
-    pairs_.Softmax(nodes * examples_, problem_.label_smoothing / 2);
+    const bool to_prior = problem_.smoothing_prior != nullptr;
+    pairs_.Softmax(nodes * examples_,
+                   to_prior ? 0 : problem_.label_smoothing / 2);
+    if (to_prior) {
+      for (int i = 0; i < nodes; ++i) FillBeside(*chain[i], i, nodes);
+      pairs_.Smooth(nodes * examples_);
+    }
     block_.PrefetchDx();
     A* loss = block_.Loss(first_);
     for (int64_t m = 0; m < examples_; ++m) {
@@ -177,6 +201,15 @@ class BinaryGroups {
                [&](int64_t at, int64_t target) {
                  sign[(at - first_) * stride] = target == 0 ? 1 : -1;
                });
+  }
+
+  // pairs_.beside of the chain's i-th group. The prior of its first row says
+  // that of the second.
+  void FillBeside(const Node& node, int i, int nodes) const {
+    const A s = problem_.label_smoothing, share = *problem_.Prior(node);
+    for (int64_t p = i; p < nodes * examples_; p += nodes) {
+      pairs_.beside[p] = s * (pairs_.sign[p] > 0 ? 1 - share : share);
+    }
   }
 
   // The logit of one row of a group for one example.
@@ -228,7 +261,10 @@ class BinaryGroups {
       for (int64_t m = 0; m < examples_; ++m) {
         const int64_t p = m * nodes + i;
         const A sign = pairs_.sign[p];
-        const A dz = pairs_.dz[p] - sign * problem_.label_smoothing / 2;
+        const A beside = problem_.smoothing_prior == nullptr
+                             ? problem_.label_smoothing / 2
+                             : pairs_.beside[p];
+        const A dz = pairs_.dz[p] - sign * beside;
         to[2 * m] = pairs_.prob[p];
         to[2 * m + 1] = sign > 0 ? -dz : 1 - dz;
       }

@@ -49,6 +49,7 @@ struct Batch {
   std::vector<double> w, b, x;
   std::vector<int64_t> labels;
   double label_smoothing = 0;
+  std::vector<float> prior = {};  // or none
 };
 
 Results Reference(const TreeView& tree, const Batch& batch) {
@@ -62,7 +63,7 @@ Results Reference(const TreeView& tree, const Batch& batch) {
         tree, width, batch.w.data(), batch.b.empty() ? nullptr : batch.b.data(),
         batch.x.data() + i * width, batch.labels[i], 1,
         want.dx.data() + i * width, want.dw.data(), want.db.data(),
-        batch.label_smoothing));
+        batch.label_smoothing, PriorOrNull(batch.prior)));
   }
   return want;
 }
@@ -103,10 +104,13 @@ Results Run(const TreeView& tree, const Batch& batch, Isa isa, bool keep) {
   std::vector<A> dx(examples * width, AddsDx(plan, examples) ? 0 : NAN);
   std::vector<A> normalizers(2 * plan.num_passes), probs(plan.num_probs);
   std::vector<T> dw(plan.num_rows * width), db(plan.num_rows);
-  const Problem<T> problem = {
-      &plan,         width,
-      w.data(),      b.empty() ? nullptr : b.data(),
-      sorted.data(), static_cast<A>(batch.label_smoothing)};
+  const Problem<T> problem = {&plan,
+                              width,
+                              w.data(),
+                              b.empty() ? nullptr : b.data(),
+                              sorted.data(),
+                              static_cast<A>(batch.label_smoothing),
+                              PriorOrNull(batch.prior)};
   const KernelTable<T>& kernels = KernelTableFor<T>(isa);
   A* kept = keep ? probs.data() : nullptr;
   Forward<T>(problem, kernels, Serial,
@@ -157,6 +161,24 @@ void Compare(const TreeView& tree, const Batch& batch, Isa isa,
   }
 }
 
+// Without label smoothing, and with it, towards priors too that leave a row
+// without a share.
+struct Smoothing {
+  double share;
+  float prior;  // of the first row; negative: none
+};
+constexpr Smoothing kSmoothings[] = {{0, -1},   {0.25, -1}, {0.25, 0.125f},
+                                     {0.25, 0}, {0.25, 1},  {1, 0.75f},
+                                     {1, 0},    {1, 1}};
+
+std::vector<float> PriorOf(const Smoothing& smoothing, int64_t rows) {
+  std::vector<float> prior(smoothing.prior < 0 ? 0 : rows);
+  for (size_t row = 0; row < prior.size(); ++row) {
+    prior[row] = row % 2 == 0 ? smoothing.prior : 1 - smoothing.prior;
+  }
+  return prior;
+}
+
 // One group and inputs that make its margins: 0, small, and far past what exp
 // takes, which neither overflows nor loses the loss's digits.
 template <typename T>
@@ -173,8 +195,9 @@ void CheckMargins(Isa isa, bool pinned, double tolerance,
       for (int d = 0; d < 17; ++d) batch.x.push_back(d == 16 ? margin / 2 : 0);
     }
   }
-  for (double smoothing : {0.0, 0.25}) {
-    batch.label_smoothing = smoothing;
+  for (const Smoothing& smoothing : kSmoothings) {
+    batch.label_smoothing = smoothing.share;
+    batch.prior = PriorOf(smoothing, tree.num_rows);
     Compare<T>(tree, batch, isa, tolerance, true, type + " margins");
   }
 }
@@ -205,8 +228,9 @@ void CheckBiases(Isa isa, bool pinned, double tolerance,
       batch.b[tree.weight_row(4)] = special[which % 3];
       if (which == 3) batch.b[5] = -kInfinity;
       const bool is_off = which == 0;
-      for (double smoothing : {0.0, 0.25}) {
-        batch.label_smoothing = smoothing;
+      for (const Smoothing& smoothing : kSmoothings) {
+        batch.label_smoothing = smoothing.share;
+        batch.prior = PriorOf(smoothing, tree.num_rows);
         Compare<T>(tree, batch, isa, tolerance, is_off,
                    type + " bias " + std::to_string(which));
       }

@@ -45,7 +45,7 @@ struct PairBatch {
   void Clear() { num_parts = num_pairs = most_rows = 0; }
 
   // Turns logits into probabilities, and makes max, scale and loss.
-  void Softmax(A smoothing) {
+  void Softmax(const Problem<T>& problem) {
     constexpr int lanes = kLanes<A>;
     static_assert(kPairs % lanes == 0, "pairs fill vectors");
     const A lowest = -static_cast<A>(__builtin_inf());
@@ -61,8 +61,8 @@ struct PairBatch {
       for (int p = num_pairs; p % lanes != 0; ++p) z[k][p] = 0;
     }
     for (int p = 0; p < num_pairs; ++p) loss[p] = z[targets[p]][p];
-    for (int i = 0; i < num_parts && smoothing > 0; ++i) {
-      SmoothTargets(parts[i], smoothing);
+    for (int i = 0; i < num_parts && problem.label_smoothing > 0; ++i) {
+      SmoothTargets(parts[i], problem);
     }
     for (int p = 0; p < num_pairs; p += lanes) {
       Vector<A> top = Load(z[0] + p);
@@ -90,14 +90,22 @@ struct PairBatch {
 
  private:
   // Of the logits: those of the targets give up a share to the mean.
-  void SmoothTargets(const Part& part, A smoothing) {
+  void SmoothTargets(const Part& part, const Problem<T>& problem) {
     const int fanout = static_cast<int>(part.node->fanout);
     if (fanout == 1) return;
+    const A smoothing = problem.label_smoothing;
+    const float* prior = problem.Prior(*part.node);
     const int end = part.first_pair + part.num_examples;
     for (int p = part.first_pair; p < end; ++p) {
       A sum = 0;
-      for (int k = 0; k < fanout; ++k) sum += z[k][p];
-      loss[p] = Smoothed(smoothing, loss[p], sum / fanout);
+      for (int k = 0; k < fanout; ++k) {
+        if (prior == nullptr) {
+          sum += z[k][p];
+        } else if (prior[k] > 0) {  // what has no share may be infinite
+          sum += prior[k] * z[k][p];
+        }
+      }
+      loss[p] = Smoothed(smoothing, loss[p], prior ? sum : sum / fanout);
     }
   }
 };

@@ -59,7 +59,7 @@ class SoftmaxGroups {
 
   // Ends the batch.
   void Flush() {
-    batch_.Softmax(problem_.label_smoothing);
+    batch_.Softmax(problem_);
     for (int i = 0; i < batch_.num_parts; ++i) Finish(batch_.parts[i]);
     batch_.Clear();
   }
@@ -99,11 +99,12 @@ class SoftmaxGroups {
     }
     if (!updates && out.dx == nullptr) return;
     const A smoothing = problem_.Smoothing(node), share = smoothing / rows;
+    const float* prior = problem_.Prior(node);
     for (int m = 0; m < part.num_examples; ++m) {
       const int pair = part.first_pair + m;
       batch_.z[batch_.targets[pair]][pair] -= 1 - smoothing;
       for (int64_t k = 0; k < rows && share > 0; ++k) {
-        batch_.z[k][pair] -= share;
+        batch_.z[k][pair] -= prior == nullptr ? share : smoothing * prior[k];
       }
     }
     if (out.dx != nullptr) {

@@ -1,0 +1,228 @@
+"""The prior of a layer's label smoothing: trained with, saved, grown."""
+
+import keras
+import numpy as np
+import pytest
+
+import tf_hsm
+from tests.support.models import (
+    NUM_CLASSES,
+    TREE,
+    WIDTH,
+    compile_form,
+    endpoint_form,
+    head_of,
+    hidden_layers,
+    hidden_model,
+    make_data,
+    make_head,
+    sequential,
+)
+
+SHARE = 0.25
+PRIOR = np.arange(NUM_CLASSES) % 7  # some never occur
+OPTIONS = {
+    "label_smoothing": SHARE,
+    "smoothing_prior": PRIOR,
+    # So large that labels are more or less probable.
+    "kernel_initializer": "random_normal",
+    "bias_initializer": keras.initializers.RandomNormal(stddev=3.0, seed=1),
+}
+
+
+def expected_loss(model, x, y, prior=PRIOR, share=SHARE):
+    """The mean loss of the labels that count, as the op has it."""
+    head, hidden = head_of(model), hidden_model(model)(x)
+    losses = tf_hsm.hierarchical_softmax_loss(
+        head.kernel,
+        head.bias,
+        y,
+        hidden,
+        head.tree,
+        label_smoothing=share,
+        smoothing_prior=None if prior is None else head.tree.row_shares(prior),
+    )
+    return losses.numpy()[np.asarray(x) != 0].mean()
+
+
+def model_of(rate, is_in_place, tree=TREE):
+    optimizer = tf_hsm.optimizers.SGD(rate) if is_in_place else None
+    head = make_head(tree, optimizer=optimizer, **OPTIONS)
+    model = sequential(*hidden_layers(), head)
+    model.compile(keras.optimizers.SGD(rate), loss=head.loss)
+    return model
+
+
+@pytest.mark.parametrize("is_in_place", [False, True])
+def test_in_compile(is_in_place):
+    x, y = make_data()
+    model = model_of(0.0, is_in_place)
+    smoothed = expected_loss(model, x, y)
+    evenly = expected_loss(model, x, y, None)
+    assert abs(smoothed - evenly) > 0.05
+    history = model.fit(x, y, batch_size=len(x), verbose=0).history
+    np.testing.assert_allclose(history["loss"], smoothed, rtol=1e-5)
+    found = model.evaluate(x, y, verbose=0, return_dict=True)
+    plain = expected_loss(model, x, y, None, 0.0)
+    np.testing.assert_allclose(found["loss"], plain, rtol=1e-5)
+
+
+def test_as_an_endpoint():
+    x, y = make_data()
+    model = endpoint_form(keras.optimizers.SGD(0.0), **OPTIONS)
+    head = head_of(model)
+    hidden = keras.Model(model.inputs[0], head.input[0])(x)
+    losses = tf_hsm.hierarchical_softmax_loss(
+        head.kernel,
+        head.bias,
+        y,
+        hidden,
+        TREE,
+        label_smoothing=SHARE,
+        smoothing_prior=TREE.row_shares(PRIOR),
+    )
+    history = model.fit([x, y], batch_size=len(x), verbose=0).history
+    want = losses.numpy()[np.asarray(x) != 0].mean()
+    np.testing.assert_allclose(history["loss"], want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("tree", [TREE, tf_hsm.Tree.balanced(30, 2).pin()])
+def test_a_step_in_place_minimizes_it(tree):
+    x, y = make_data()
+    steps = []
+    for is_in_place in (False, True):
+        keras.utils.set_random_seed(0)
+        model = model_of(1.0, is_in_place, tree)
+        model.fit(x, y, batch_size=len(x), verbose=0)
+        steps.append([v.numpy() for v in head_of(model).row_variables()])
+    for one, other in zip(*steps, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_it_learns_the_prior():
+    """With all of the target, the labels say which groups alone."""
+    head = make_head(
+        label_smoothing=1.0, smoothing_prior=PRIOR, kernel_initializer="zeros"
+    )
+    model = keras.Sequential([keras.Input([WIDTH]), head])
+    model.compile(keras.optimizers.SGD(5.0), loss=head.loss)
+    x = np.zeros([NUM_CLASSES, WIDTH], np.float32)
+    model.fit(
+        x, np.arange(NUM_CLASSES), batch_size=NUM_CLASSES, epochs=400, verbose=0
+    )
+    probs = np.exp(head.log_probs(x[:1])[0])
+    np.testing.assert_allclose(probs, PRIOR / PRIOR.sum(), atol=5e-3)
+
+
+def test_embeddings():
+    ids = np.arange(20)
+    labels = ids % NUM_CLASSES
+    losses = []
+    for optimizer in (None, tf_hsm.optimizers.SGD(0.0)):
+        keras.utils.set_random_seed(0)
+        head = tf_hsm.layers.EmbeddingSoftmax(
+            TREE, 20, WIDTH, optimizer=optimizer, **OPTIONS
+        )
+        model = keras.Sequential([keras.Input([], dtype="int64"), head])
+        model.compile(keras.optimizers.SGD(0.0), loss=head.loss)
+        history = model.fit(ids, labels, batch_size=20, verbose=0).history
+        want = tf_hsm.hierarchical_softmax_loss(
+            head.kernel,
+            head.bias,
+            labels,
+            head.embed(ids),
+            TREE,
+            label_smoothing=SHARE,
+            smoothing_prior=TREE.row_shares(PRIOR),
+        )
+        np.testing.assert_allclose(history["loss"], np.mean(want), rtol=1e-5)
+        losses.append(history["loss"])
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+def test_labels_at_inner_nodes():
+    head = make_head(node_labels=True, **OPTIONS)
+    hidden = np.random.default_rng(0).normal(size=(4, WIDTH)).astype("f4")
+    rows = np.array([0, 1, 5, TREE.num_rows - 1])
+    want = tf_hsm.hierarchical_softmax_loss(
+        *_built(head),
+        rows,
+        hidden,
+        TREE,
+        label_smoothing=SHARE,
+        smoothing_prior=TREE.row_shares(PRIOR),
+        nodes=True,
+    )
+    got = head(hidden, rows, training=True)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def _built(head):
+    head.build([None, WIDTH])
+    return head.kernel, head.bias
+
+
+@pytest.mark.parametrize("prior", [PRIOR, PRIOR / 3, PRIOR.tolist()])
+def test_it_is_saved(tmp_path, prior):
+    model = compile_form(label_smoothing=SHARE, smoothing_prior=prior)
+    x, y = make_data()
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(head_of(loaded).smoothing_prior, prior)
+    histories = [
+        m.fit(x, y, shuffle=False, verbose=0).history["loss"]
+        for m in (model, loaded)
+    ]
+    np.testing.assert_array_equal(*histories)
+
+
+def test_a_layer_of_an_earlier_version():
+    head = make_head(label_smoothing=SHARE)
+    config = head.get_config()
+    assert config.pop("smoothing_prior") is None
+    loaded = type(head).from_config(config)
+    assert loaded.smoothing_prior is None
+    assert loaded.label_smoothing == SHARE
+
+
+@pytest.mark.parametrize("prior", [PRIOR, np.ones(NUM_CLASSES)])
+def test_it_grows(prior):
+    x, y = make_data()
+    model = compile_form(label_smoothing=SHARE, smoothing_prior=prior)
+    model.fit(x, y, verbose=0)
+    tree = TREE.grow(["a", "b", "c"])
+    grown = tf_hsm.grow(model, tree)
+    want = [*prior, *[prior.mean()] * 3]
+    np.testing.assert_array_equal(head_of(grown).smoothing_prior, want)
+    smoothed = expected_loss(grown, x, y, want)
+    grown.optimizer.learning_rate = 0.0
+    history = grown.fit(x, y, batch_size=len(x), verbose=0).history
+    np.testing.assert_allclose(history["loss"], smoothed, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        (PRIOR[:-1], "smoothing_prior: counts has 29 entries; .* 30 classes"),
+        ([], "smoothing_prior: counts is empty"),
+        (PRIOR[:, None], "smoothing_prior: counts must have rank 1"),
+        ("words", "smoothing_prior: counts must have rank 1"),
+        (PRIOR - 1, "smoothing_prior: the count of class 0 is -1"),
+        (PRIOR * np.nan, "smoothing_prior: the count of class 0 is nan"),
+        (PRIOR + np.inf, "smoothing_prior: the count of class 0 is inf"),
+        (0 * PRIOR, "smoothing_prior: all counts are zero"),
+    ],
+)
+def test_bad_priors(prior, message):
+    with pytest.raises(ValueError, match=message):
+        make_head(label_smoothing=SHARE, smoothing_prior=prior)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="smoothing_prior is for a label_smo"):
+        make_head(smoothing_prior=PRIOR)
+    with pytest.raises(ValueError, match="label_smoothing is not possible"):
+        make_head(**OPTIONS, devices=["CPU:0"])
+    with pytest.raises(ValueError, match="focal_gamma is for"):
+        make_head(**OPTIONS, focal_gamma=1.0)
