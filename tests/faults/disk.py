@@ -48,6 +48,8 @@ class SavesTree:
 class SavesExport:
     """`tf_hsm.serving.export` of a softmax beside an earlier export."""
 
+    _dtype = "float32"  # of the inputs
+
     def __init__(self):
         import keras
 
@@ -57,8 +59,6 @@ class SavesExport:
         inputs = keras.Input([3], name="inputs", dtype=self._dtype)
         self._model = keras.Model(inputs, head(inputs))
         self._export = tf_hsm.serving.export
-
-    _dtype = "float32"
 
     def _head(self, tf_hsm):
         return tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(9))
