@@ -73,9 +73,11 @@ void FuzzLoss(const Problem<T>& problem, Isa isa, int64_t batch,
 
 template <typename T>
 void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
-              int64_t rows, std::vector<T>* w, std::vector<T>* b,
-              const Parallel& parallel, Bytes* bytes) {
+              std::vector<T>* w, std::vector<T>* b,
+              std::vector<Accumulator<T>>* x, const Parallel& parallel,
+              Bytes* bytes) {
   using A = Accumulator<T>;
+  const int64_t rows = b->size();
   PlanTraining(plan, bytes->In(0, 3) == 0 ? bytes->In(0, 9) : INT64_MAX);
   Memory<T> memory(*plan, batch, problem.width);
   MakeSpecial(bytes, &memory.grads);
@@ -98,8 +100,13 @@ void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
   update.stochastic = bytes->Coin();
   update.seed = bytes->Any();
   const bool keeps = bytes->Coin();
-  const ForwardOutputs<T> outputs =
-      memory.Outputs(bytes->Coin(), !keeps, keeps);
+  ForwardOutputs<T> outputs = memory.Outputs(bytes->Coin(), !keeps, keeps);
+  std::vector<A> beside(x->size());
+  // As where the inputs are a table's.
+  if (bytes->Coin()) {
+    outputs.dx = OverwritesInputs(*plan) ? x->data() : beside.data();
+    outputs.dx_is_sorted = true;
+  }
   BackwardArguments<T> arguments;
   arguments.loss_grads = memory.grads.data();
   arguments.normalizers = outputs.normalizers;
@@ -186,7 +193,8 @@ void Fuzz(Bytes* bytes) {
     if (bytes->Coin()) {
       FuzzLoss<T>(problem, isa, c.batch, rows, parallel, bytes);
     } else {
-      FuzzStep<T>(problem, &plan, isa, c.batch, rows, &w, &b, parallel, bytes);
+      FuzzStep<T>(problem, &plan, isa, c.batch, &w, &b, &sorted, parallel,
+                  bytes);
     }
   });
 }

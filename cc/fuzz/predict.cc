@@ -1,7 +1,8 @@
 // What goes down a tree: log-probabilities and their gradient, those of given
-// classes, the search for the best ones, and draws. On valid trees they agree
-// with each other to the bit, and with the scalar reference; whatever the
-// arrays and the parameters hold, they stay within their memory.
+// classes, the search for the best ones, and draws; of label trees the second
+// and the third. On valid trees they agree with each other to the bit, and with
+// the scalar reference; whatever the arrays and the parameters hold, they stay
+// within their memory.
 
 #include <algorithm>
 #include <cmath>
@@ -83,6 +84,17 @@ std::vector<Accumulator<T>> FuzzAll(const Head<T>& head,
     }
   }
   return of_classes;
+}
+
+// Of a label tree, as the log-probabilities of given classes.
+template <typename T>
+std::vector<Accumulator<T>> AllOfLabelTree(const GroupScorer<T>& scorer) {
+  const int64_t num_classes = scorer.tree.num_classes;
+  std::vector<int64_t> classes(scorer.num_examples * num_classes);
+  for (size_t at = 0; at < classes.size(); ++at) classes[at] = at % num_classes;
+  std::vector<Accumulator<T>> values(classes.size());
+  ClassLogProbs<T>(scorer, classes.data(), num_classes, values.data());
+  return values;
 }
 
 template <typename T>
@@ -214,12 +226,14 @@ void Fuzz(Bytes* bytes) {
       MakeSpecial(bytes, &head.starts);
       head.Pack();
     }
-    const GroupScorer<T> scorer =
-        head.On(isa, bytes->Coin() ? Serial : Reversed);
+    GroupScorer<T> scorer = head.On(isa, bytes->Coin() ? Serial : Reversed);
+    const bool has_sigmoids = !scorer.tree.pinned && bytes->In(0, 3) == 0;
+    scorer.has_sigmoids = has_sigmoids;
     std::vector<Accumulator<T>> all =
-        FuzzAll(head, scorer, is_tree, is_finite, bytes);
+        has_sigmoids ? AllOfLabelTree(scorer)
+                     : FuzzAll(head, scorer, is_tree, is_finite, bytes);
     if (is_tree && is_finite) {
-      const std::vector<double> want = WantedLogProbs(head);
+      const std::vector<double> want = WantedLogProbs(head, has_sigmoids);
       const double tolerance = Tolerance(head);
       const TreeView& tree = scorer.tree;
       for (size_t at = 0; at < all.size(); ++at) {
@@ -229,7 +243,7 @@ void Fuzz(Bytes* bytes) {
       }
     }
     if (!is_tree) all.clear();
-    switch (bytes->In(0, 2)) {
+    switch (bytes->In(0, has_sigmoids ? 1 : 2)) {
       case 0:
         return FuzzClasses(head, scorer, all, bytes);
       case 1:

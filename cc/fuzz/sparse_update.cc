@@ -1,6 +1,8 @@
-// Updates of rows that a gradient names, every rule, against the scalar
+// What a step does with the rows of a table: the sums of bags of them, and the
+// updates of those that a gradient names, every rule, against the scalar
 // reference; and with numbers of any bits.
 
+#include "cc/core/api/inputs_test_support.h"
 #include "cc/core/api/sparse_update_test_support.h"
 #include "cc/fuzz/target.h"
 
@@ -51,6 +53,9 @@ void Fuzz(Bytes* bytes) {
       CheckSparseUpdate<T>(rows, width, count, rule, store, sum,
                            std::string(IsaName(isa)) + " sparse", bytes,
                            bytes->Coin());
+    }
+    if (bytes->In(0, 3) == 0) {
+      CheckSums<T>(count, bytes->In(0, 9), rows, width, sum, "bags", bytes);
     }
   });
 }

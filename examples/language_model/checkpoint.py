@@ -93,7 +93,11 @@ def load(folder):
     """
     run, values = _load_run(folder)
     recurrent.check(run.settings)
-    model = keras.models.load_model(pathlib.Path(folder) / MODEL)
+    path = pathlib.Path(folder) / MODEL
+    try:
+        model = keras.models.load_model(path)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     model_lib.add_penalties(model, run.settings)
     for variable, value in zip(_left_out(model), values, strict=True):
         variable.assign(value)
@@ -115,9 +119,10 @@ def _load_run(folder):
     with zipfile.ZipFile(path) as archive:
         if not {_RUN, _VARIABLES} <= set(archive.namelist()):
             raise ValueError(f"{path} was not saved by this program.")
-        state = json.loads(archive.read(_RUN))
-        with archive.open(_VARIABLES) as file, np.load(file) as arrays:
-            values = list(arrays.values())
+        with files.refused_if_damaged(path):
+            state = json.loads(archive.read(_RUN))
+            with archive.open(_VARIABLES) as file, np.load(file) as arrays:
+                values = list(arrays.values())
     state["settings"] = settings_lib.Settings(**state["settings"])
     state["words"] = tuple(state["words"])
     run = Run(**state)

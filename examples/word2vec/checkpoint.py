@@ -78,7 +78,7 @@ def load(folder):
         ValueError: the file is damaged or of another program.
     """
     path = pathlib.Path(folder) / FILE
-    with _archive(path) as archive:
+    with _archive(path) as archive, files.refused_if_damaged(path):
         state = json.loads(archive.read(_RUN))
     return Run(**{**state, "settings": Settings(**state["settings"])})
 
@@ -93,20 +93,16 @@ def load_tables(folder, variables):
     path = pathlib.Path(folder) / FILE
     with _archive(path) as archive:
         for key, variable in variables.items():
-            try:
-                with archive.open(f"{key}.npy") as file:
-                    tables.read(file, variable)
-            except (KeyError, ValueError, zipfile.BadZipFile) as error:
-                raise ValueError(
-                    f"{path} is damaged: {key}: {error}"
-                ) from error
+            with (
+                files.refused_if_damaged(f"{path}, {key},"),
+                archive.open(f"{key}.npy") as file,
+            ):
+                tables.read(file, variable)
 
 
 def _archive(path):
-    try:
+    with files.refused_if_damaged(path):
         archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is damaged: {error}.") from error
     if _RUN not in archive.namelist():
         archive.close()
         raise ValueError(f"{path} was not saved by this program.")

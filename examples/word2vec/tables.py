@@ -75,16 +75,23 @@ def read(file, variable):
     shape, _, dtype = np.lib.format.read_array_header_2_0(file)
     if (shape, dtype) != (tuple(variable.shape), variable.dtype.as_numpy_dtype):
         raise ValueError(f"a table is {dtype.name} {list(shape)}")
-    if not shape:
+    if shape:
+        _read_rows(file, variable, dtype)
+    else:
         variable.assign(np.frombuffer(file.read(dtype.itemsize), dtype)[0])
-        return
-    step = _rows_of_block(variable)
-    for begin in range(0, shape[0], step):
-        rows = np.arange(begin, min(begin + step, shape[0]))
+    # Only at its end does a file of an archive check its sum.
+    if file.read(1):
+        raise ValueError("there is more than a table")
+
+
+def _read_rows(file, variable, dtype):
+    step, num_rows = _rows_of_block(variable), variable.shape[0]
+    for begin in range(0, num_rows, step):
+        rows = np.arange(begin, min(begin + step, num_rows))
         block = np.frombuffer(
             file.read(len(rows) * _row_bytes(variable)), dtype
         )
-        values = block.reshape(len(rows), *shape[1:])
+        values = block.reshape(len(rows), *variable.shape[1:])
         variable.scatter_update(tf.IndexedSlices(values, rows))
 
 

@@ -26,12 +26,12 @@ _ERRORS = (errno.ENOSPC, errno.EROFS, errno.EIO)
 
 
 class SavesTree:
-    """`Tree.save` over an earlier file."""
+    """`Tree.save` of a pinned tree over an earlier file."""
 
     def __init__(self):
         import tf_hsm
 
-        self._tree = tf_hsm.Tree.huffman([9, 5, 1, 1, 7, 2])
+        self._tree = tf_hsm.Tree.huffman([9, 5, 1, 1, 7, 2], pinned=True)
         self._load = tf_hsm.Tree.load
         self._earlier = tf_hsm.Tree.two_level(50)
 
@@ -46,17 +46,22 @@ class SavesTree:
 
 
 class SavesExport:
-    """`tf_hsm.serving.export` beside an earlier one."""
+    """`tf_hsm.serving.export` of a softmax beside an earlier export."""
+
+    _dtype = "float32"  # of the inputs
 
     def __init__(self):
         import keras
 
         import tf_hsm
 
-        head = tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(9))
-        inputs = keras.Input([3], name="hidden")
+        head = self._head(tf_hsm)
+        inputs = keras.Input([3], name="inputs", dtype=self._dtype)
         self._model = keras.Model(inputs, head(inputs))
         self._export = tf_hsm.serving.export
+
+    def _head(self, tf_hsm):
+        return tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(9))
 
     def begin(self, folder):
         (folder / "earlier").mkdir()
@@ -75,8 +80,26 @@ class SavesExport:
         same = (
             extra.read_bytes() == pathlib.Path(op_library_path()).read_bytes()
         )
-        found = loaded.signatures["serving_default"](hidden=tf.zeros([2, 3]))
+        inputs = tf.zeros([2, 3], self._dtype)
+        found = loaded.signatures["serving_default"](inputs=inputs)
         return same and found["classes"].shape == (2, 3)
+
+
+class SavesLabelTree(SavesExport):
+    """That of a label tree."""
+
+    def _head(self, tf_hsm):
+        return tf_hsm.layers.LabelTree(tf_hsm.Tree.two_level(9))
+
+
+class SavesEmbeddings(SavesExport):
+    """That of embeddings and a pinned tree, from ids."""
+
+    _dtype = "int64"
+
+    def _head(self, tf_hsm):
+        tree = tf_hsm.Tree.huffman(range(1, 10), pinned=True)
+        return tf_hsm.layers.EmbeddingSoftmax(tree, 5, 4, optimizer="adagrad")
 
 
 class SavesCheckpoint:
@@ -107,10 +130,35 @@ class SavesCheckpoint:
         return run.digest == "digest"
 
 
+class SavesWordVectors:
+    """The checkpoint of word vectors over an earlier one."""
+
+    def __init__(self):
+        from examples.word2vec import checkpoint, model, settings
+
+        chosen = settings.Settings(width=3, optimizer="adagrad")
+        self._checkpoint = checkpoint
+        self._run = checkpoint.Run(chosen, "digest")
+        self._tables = model.Model(range(1, 8), chosen).variables
+
+    def begin(self, folder):
+        (folder / self._checkpoint.FILE).write_bytes(b"earlier")
+
+    def save(self, folder):
+        self._checkpoint.save(folder, self._run, self._tables)
+
+    def is_new(self, folder):
+        self._checkpoint.load_tables(folder, self._tables)
+        return self._checkpoint.load(folder) == self._run
+
+
 WRITERS = {
     "tree": SavesTree,
     "export": SavesExport,
+    "label_tree_export": SavesLabelTree,
+    "embedding_export": SavesEmbeddings,
     "checkpoint": SavesCheckpoint,
+    "word_vectors": SavesWordVectors,
 }
 
 

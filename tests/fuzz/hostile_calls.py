@@ -49,6 +49,7 @@ _FORGED = {
     "with_gradients": [True, False, 2, "yes"],
     "of_nodes": [True, False, -1],
     "pinned": [True, False, "no"],
+    "has_sigmoids": [True, False, "yes"],
     "stochastic_rounding": [True, False, None],
 }
 
@@ -183,8 +184,8 @@ def hostile_call(seed, number):
         if kind == 0:
             known = [n for n in _FORGED if n in call.attributes]
             known += ["T"] * on_variables
-            if "labels" in call.arguments:
-                known += ["ignore_classes", "label_smoothing"]
+            known += ["ignore_classes"] * ("labels" in call.arguments)
+            known += ["label_smoothing"] * (call.op in raw_calls.SMOOTHED)
             if known:
                 attribute = known[rng.integers(len(known))]
                 forged = _FORGED[attribute]

@@ -23,6 +23,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import zipfile
 
 import numpy as np
 
@@ -91,6 +92,45 @@ def _vectors(path):
     Tree.from_embeddings(vectors, verbose=False, max_iterations=2)
 
 
+def _extreme(path):
+    from tf_hsm import LabelCounts, datasets
+    from tf_hsm.tree import Tree
+
+    data = datasets.load_extreme(path)
+    data.padded_features()
+    labels = data.labels()
+    assert len(labels) == len(data)
+    if not 0 < data.num_labels < 1000:
+        return  # a header may say more than a tree of them could hold
+    tree = Tree.huffman(np.bincount(data.label_ids, minlength=data.num_labels))
+    counts = LabelCounts.of(tree, labels)
+    assert np.isfinite(counts.log_odds()).all()
+
+
+def _keras_file(path):
+    """Reads a model that is one of those saved, or does not."""
+    import keras
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Keras
+            model = keras.models.load_model(path)
+    except (zipfile.BadZipFile, KeyError) as error:  # Keras lets them pass
+        raise ValueError(f"is no model: {error}") from error
+    values = [w.tobytes() for w in model.get_weights()]
+    assert values in [weights for _, weights in _saved_models()]
+
+
+def _checkpoint(path):
+    """Reads the state of a run of word2vec that is the one saved."""
+    from examples.word2vec import checkpoint
+
+    run, variables, values = _word_vectors()
+    assert checkpoint.load(path.parent) == run
+    checkpoint.load_tables(path.parent, variables)
+    assert [v.numpy().tobytes() for v in variables.values()] == values
+
+
 # How files are read that are named so.
 _READERS = {
     "model.bin": _fasttext,
@@ -100,7 +140,12 @@ _READERS = {
     "counts.npy": _counts,
     "paths.txt": _paths,
     "vectors.npy": _vectors,
+    "extreme.txt": _extreme,
+    "model.keras": _keras_file,
+    "checkpoint.npz": _checkpoint,
 }
+# Those whose checksums must tell all damage.
+_CHECKED = ("model.keras", "checkpoint.npz")
 _TEXTS = {
     "counts.txt": [
         "60\n30\n6\n3\n1\n",
@@ -113,16 +158,65 @@ _TEXTS = {
         "animal/cat\nanimal/dog\nplant\nstone/猫/b\n",
         "a\r\nb/c\r\n",
     ],
+    "extreme.txt": [
+        "3 7 9\n4,8 3:0.5 6:1.25\n 2:7\n0\n",
+        "1,2,3 0:1 1:-2e3\n5 8:0.125\n",
+        "0 0:1\r\n \r\n",
+    ],
 }
+
+
+@functools.cache
+def _saved_models():
+    """Models with heads of each kind: bytes of a file, and of the weights."""
+    import keras
+
+    from tf_hsm import LabelCounts, layers
+    from tf_hsm.tree import Tree
+
+    tree = Tree.huffman(np.arange(1, 10), pinned=True)
+    labelled = tree.expand()
+    counts = LabelCounts.expected(labelled, np.arange(1, 10), 20)
+    heads = [
+        layers.HierarchicalSoftmax(
+            tree, label_smoothing=0.1, optimizer="adagrad", node_labels=True
+        ),
+        layers.LabelTree(labelled, counts=counts),
+        layers.EmbeddingSoftmax(tree, 5, 3, optimizer="rowwise_adagrad"),
+    ]
+    saved = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.keras"
+        for head in heads:
+            embeds = isinstance(head, layers.EmbeddingSoftmax)
+            inputs = keras.Input([3], dtype="int64" if embeds else None)
+            model = keras.Model(inputs, head(inputs))
+            model.save(path)
+            weights = [w.tobytes() for w in model.get_weights()]
+            saved.append((path.read_bytes(), weights))
+    return saved
+
+
+@functools.cache
+def _word_vectors():
+    """A run of word2vec, whose tree is pinned; its tables, and their bytes."""
+    from examples.word2vec import checkpoint, model, settings
+
+    chosen = settings.Settings(width=3, optimizer="adagrad")
+    run = checkpoint.Run(chosen, "digest", epochs_done=1)
+    variables = model.Model(np.arange(1, 8), chosen).variables
+    return run, variables, [v.numpy().tobytes() for v in variables.values()]
 
 
 @functools.cache
 def _seeds():
     """Returns whole files, a list of their bytes by name."""
+    from examples.word2vec import checkpoint
     from tf_hsm.tree import Tree
 
     trees = [
         Tree.huffman(np.arange(20)),
+        Tree.huffman(np.arange(7), pinned=True),
         Tree.from_paths([("animal", "cat"), ("animal", "猫"), ("plant",)]),
         Tree.balanced(1, 2),
     ]
@@ -140,6 +234,10 @@ def _seeds():
         for tree in trees:
             tree.save(path)
             seeds["tree.npz"].append(path.read_bytes())
+        checkpoint.save(folder, *_word_vectors()[:2])
+        path = pathlib.Path(folder) / checkpoint.FILE
+        seeds["checkpoint.npz"] = [path.read_bytes()]
+    seeds["model.keras"] = [data for data, _ in _saved_models()]
     for name, arrays in {
         "counts.npy": [np.arange(9), np.array([0.5, 2], ">f4")],
         "vectors.npy": [np.eye(5, 3), np.asfortranarray(np.ones([4, 2], "f2"))],
@@ -162,7 +260,8 @@ def read_case(case, seed, folder):
     name = [*_READERS][rng.integers(len(_READERS))]
     seeds = _seeds()[name]
     path = folder / name
-    path.write_bytes(damage(rng, seeds[rng.integers(len(seeds))], seeds))
+    data = seeds[rng.integers(len(seeds))]
+    path.write_bytes(damage(rng, data, seeds, of_bytes=name in _CHECKED))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     signal.setitimer(signal.ITIMER_PROF, _SECONDS)
     try:
@@ -198,6 +297,7 @@ def read_cases(cases, seed, folder, at=lambda case: None):
     def stop(*args):
         raise _Hang
 
+    _seeds()  # Keras warns.
     before = signal.signal(signal.SIGPROF, stop)
     try:
         with warnings.catch_warnings():

@@ -2,6 +2,11 @@
 
 import warnings
 
+import keras
+import numpy as np
+import pytest
+
+from examples.language_model import checkpoint, settings
 from tests.fuzz import readers
 
 
@@ -13,6 +18,21 @@ def test_damaged_files_are_read_or_refused(tmp_path):
 
 
 OUTCOMES = ("read", "refused")
+
+
+def test_a_table_that_begins_elsewhere(tmp_path):
+    """The header of a checkpoint's table is right, but for its length."""
+    (data,) = readers._seeds()["checkpoint.npz"]
+    begin = data.index(b"\x93NUMPY\x02\x00") + 8
+    size = int.from_bytes(data[begin : begin + 4], "little") - 3  # spaces
+    path = tmp_path / "checkpoint.npz"
+    path.write_bytes(data)
+    readers._checkpoint(path)
+    path.write_bytes(
+        data[:begin] + size.to_bytes(4, "little") + data[begin + 4 :]
+    )
+    with pytest.raises(ValueError, match="vectors, is damaged: Bad CRC-32"):
+        readers._checkpoint(path)
 
 
 def test_findings(tmp_path, monkeypatch):
@@ -41,3 +61,29 @@ def test_findings(tmp_path, monkeypatch):
         assert counts == {"paths.txt FOUND": 1}
         [[case, name, found]] = findings
         assert (case, name) == (7, "paths.txt") and text in found
+
+
+def test_checkpoints_of_language_models(tmp_path):
+    """A byte that changes is told in a sentence, or changes nothing."""
+    model = keras.Sequential([keras.Input([2]), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    run = checkpoint.Run(
+        settings.Settings(), "digest", ("a",), "code", "<eof>", []
+    )
+    checkpoint.save(tmp_path, model, run)
+    path = tmp_path / checkpoint.MODEL
+    data, refused = path.read_bytes(), 0
+    for at in range(0, len(data), len(data) // 40):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :])
+        try:
+            loaded, state = checkpoint.load(tmp_path)
+        except (ValueError, OSError) as error:
+            assert str(error)
+            refused += 1
+            continue
+        assert state == run
+        for value, right in zip(
+            loaded.get_weights(), model.get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(value, right)
+    assert refused > 30

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_hsm
 from tests.support import raw_calls
+from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime.tree_tensors import tree_tensors
 
 
 def call_of(op):
@@ -98,14 +101,17 @@ def test_optional_arguments(op):
 def test_a_group_that_is_no_root():
     """A walk up that ends at a group which is not one of the roots."""
     call = call_of("class_log_probs")
-    parents = call.arguments["group_parents"][0].copy()
-    inner = int(np.flatnonzero(parents >= 0)[0])
-    parents[inner] = -1
-    call.arguments["group_parents"] = [parents]
+    right = call.arguments["group_parents"][0]
     count = len(call.arguments["class_rows"][0])
     classes = np.broadcast_to(np.arange(count), [3, count])
     call.arguments["classes"] = [classes]
-    refused(call, rf"group_parents\[{inner}\] = -1, but .* root_groups")
+    inner = np.flatnonzero(right >= 0)
+    # Behind the first are groups of its tree; the last could be a root.
+    for group, message in [(inner[0], "a root's"), (inner[-1], "root_groups")]:
+        parents = right.copy()
+        parents[group] = -1
+        call.arguments["group_parents"] = [parents]
+        refused(call, rf"group_parents\[{group}\] = -1.*{message}")
     call = call_of("class_log_probs")
     call.arguments["classes"] = [np.full([3, 1], -2)]
     refused(call, r"classes\[0\] = -2 is outside")
@@ -131,6 +137,52 @@ def test_parents_of_another_tree():
             assert "group" in error.message or "class_ranks" in error.message
             outcomes.add("error")
     assert outcomes == {True, "error"}
+
+
+@pytest.mark.parametrize(
+    "tree, outcomes",
+    [
+        (tf_hsm.Tree.balanced(12, 2), {True, False}),
+        (tf_hsm.Tree.balanced(9, 2).pin(), {True, False}),
+        (tf_hsm.Tree.huffman(2.0 ** np.arange(9)), {True}),  # a chain
+    ],
+)
+def test_roots_where_labels_are_rows(tree, outcomes):
+    """No array counts them: a -1 is refused, or is the root of a forest."""
+    arrays = tree_tensors(tree, nodes=True)._asdict()
+    rng = np.random.default_rng(3)
+    weights = rng.normal(size=[tree.num_weight_rows, 4])
+    inputs = rng.normal(size=[1, 4])
+
+    def loss(row, **forged):
+        return raw_ops.tf_hsm_loss(
+            weights=weights,
+            biases=[],
+            labels=[row],
+            inputs=inputs,
+            pinned=tree.pinned,
+            Taccumulator=tf.float64,
+            **{**arrays, **forged},
+        ).loss[0]
+
+    found = set()
+    for group in range(1, tree.num_groups):
+        first = tree.group_offsets[group]
+        parents = tree.group_parents.copy()
+        above = loss(parents[group])
+        parents[group] = -1
+        is_forest = (parents[group + 1 : group + 2] >= first).all()
+        found.add(bool(is_forest))
+        if is_forest:
+            forged = loss(first, group_parents=parents)
+            np.testing.assert_allclose(forged, loss(first) - above, rtol=1e-9)
+        else:
+            with pytest.raises(
+                tf.errors.InvalidArgumentError,
+                match=rf"group_parents\[{group}\] = -1 is a root's, but",
+            ):
+                loss(first, group_parents=parents)
+    assert found == outcomes
 
 
 def test_too_many_roots():

@@ -26,6 +26,7 @@ INFERENCE = (
     "class_log_probs",
 )
 LOSSES = ("loss", "loss_grad", "label_tree_loss")
+SMOOTHED = ("loss", "train_step", "embedding_train_step")
 STEPS = (
     "train_step",
     "embedding_train_step",
@@ -72,6 +73,7 @@ _TREES = {
     "two_level_30": lambda: tf_hsm.Tree.two_level(30),
     "binary_12": lambda: tf_hsm.Tree.balanced(12, 2),
     "huffman_6": lambda: tf_hsm.Tree.huffman([9, 5, 1, 1, 7, 2]),
+    "pinned_9": lambda: tf_hsm.Tree.balanced(9, 2).pin(),
     "huffman_31": lambda: tf_hsm.Tree.huffman(2.0 ** np.arange(31)),
     "single": lambda: tf_hsm.Tree.two_level(1),
     "flat_70": lambda: tf_hsm.Tree.balanced(70, 70),
@@ -160,6 +162,9 @@ def valid_call(
         return values[at] if value is None else value
 
     dtype = pick(dtype, DTYPES)
+    is_gradient, any_tree = op == "loss_grad", tree is None
+    if is_gradient:
+        op = "label_tree_loss" if any_tree and rng.integers(4) == 0 else "loss"
     has_label_sets = op.startswith("label_tree")
     trees = [
         name
@@ -212,15 +217,13 @@ def valid_call(
     else:
         add(inputs=inputs)
     add(**_each(arrays["all" + of_rows]))
-    if op in ("loss", "label_tree_loss"):
+    if op in LOSSES:
+        call.attributes["Taccumulator"] = accumulator
+        if is_gradient:
+            loss_grads = normal(*batch, of=accumulator)
+            return _loss_grad(call, loss_grads, run(call).state)
         call.attributes["with_gradients"] = bool(rng.integers(2))
-        call.attributes["Taccumulator"] = accumulator
         return call
-    if op == "loss_grad":
-        call.op = "loss"
-        call.attributes["Taccumulator"] = accumulator
-        loss_grads, state = normal(*batch, of=accumulator), run(call).state
-        return _loss_grad(call, loss_grads, state)
     add(loss_grads=[normal(*batch, of=accumulator)])
     _add_step(call, rng, dtype, width)
     return call

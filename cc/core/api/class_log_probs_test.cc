@@ -68,13 +68,15 @@ void Check(const Head<T>& head, int64_t count, Isa isa, const std::string& name,
 }
 
 template <typename T>
-void CheckReference(const Head<T>& head, Isa isa, const std::string& name,
-                    std::mt19937* rng) {
+void CheckReference(const Head<T>& head, bool has_sigmoids, Isa isa,
+                    const std::string& name, std::mt19937* rng) {
   const TreeView tree = head.tree();
   constexpr int64_t kCount = 9;
   const std::vector<int64_t> classes = DrawClasses(head, kCount, rng);
-  const auto got = Run(head.On(isa), classes, kCount);
-  const std::vector<double> want = WantedLogProbs(head);
+  GroupScorer<T> scorer = head.On(isa);
+  scorer.has_sigmoids = has_sigmoids;
+  const auto got = Run(scorer, classes, kCount);
+  const std::vector<double> want = WantedLogProbs(head, has_sigmoids);
   const double tolerance = Tolerance(head);
   for (size_t at = 0; at < classes.size(); ++at) {
     if (classes[at] < 0) continue;
@@ -92,7 +94,9 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
     T* at = round % 2 == 0 ? &head.biases[(*rng)() % head.biases.size()]
                            : &head.weights[(*rng)() % head.weights.size()];
     *at = Special<T>(kSpecialValues[round / 2 % 3]);
-    CheckReference(head, isa, name + " special", rng);
+    for (bool has_sigmoids : {false, true}) {
+      CheckReference(head, has_sigmoids, isa, name + " special", rng);
+    }
   }
 }
 
@@ -145,7 +149,9 @@ struct Checks {
   static void OfHead(const Head<T>& head, Isa isa, const std::string& name,
                      bool, std::mt19937* rng) {
     for (int64_t count : {1, 7, 100}) Check(head, count, isa, name, rng);
-    CheckReference(head, isa, name, rng);
+    CheckReference(head, false, isa, name, rng);
+    if (head.owned.pinned) return;
+    CheckReference(head, true, isa, name + " label tree", rng);
   }
   template <typename T>
   static void OfType(Isa isa, const std::string& kernel, std::mt19937* rng) {

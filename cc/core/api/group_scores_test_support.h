@@ -120,16 +120,18 @@ Head<T> RandomHead(const Case& c, bool with_bias, Rng* rng) {
 
 // log p of all nodes, [batch, rows], from the scalar reference.
 template <typename T>
-std::vector<double> WantedLogProbs(const Head<T>& head) {
+std::vector<double> WantedLogProbs(const Head<T>& head,
+                                   bool has_sigmoids = false) {
   const TreeView tree = head.tree();
   const std::vector<double> w = AllToDoubles(head.weights);
   const std::vector<double> b = AllToDoubles(head.biases);
   const std::vector<double> x = AllToDoubles(head.x);
   std::vector<double> log_probs(head.batch * tree.num_rows);
   for (int64_t i = 0; i < head.batch; ++i) {
-    ReferenceLogProbs(tree, head.width, w.data(),
-                      b.empty() ? nullptr : b.data(), x.data() + i * head.width,
-                      log_probs.data() + i * tree.num_rows);
+    const auto& reference =
+        has_sigmoids ? ReferenceLabelLogProbs : ReferenceLogProbs;
+    reference(tree, head.width, w.data(), b.empty() ? nullptr : b.data(),
+              x.data() + i * head.width, log_probs.data() + i * tree.num_rows);
   }
   if (head.starts.empty()) return log_probs;
   const std::vector<int64_t> roots = RootsOfGroups(tree);

@@ -2,181 +2,18 @@
 // against the scalar reference, on random trees, label sets and ragged sizes;
 // and the same bits whatever the order in which items run.
 
-#include "cc/core/api/label_tree.h"
-
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "cc/core/api/inputs.h"
-#include "cc/core/api/loss.h"
-#include "cc/core/testing/reference.h"
+#include "cc/core/api/label_tree_test_support.h"
 #include "cc/core/testing/test_support.h"
 
 namespace tf_hsm {
 namespace {
-
-// A batch: labels [batch, count], -1 for none.
-template <typename T>
-struct Batch {
-  OwnedTree owned;
-  int64_t size, width, count;
-  std::vector<T> w, b, x;
-  std::vector<int64_t> labels;
-  std::vector<Accumulator<T>> grads;
-
-  template <typename Rng>
-  Batch(const Case& c, int64_t the_count, Rng* rng)
-      : owned(RandomTree(c.groups, c.most, c.inner, rng)),
-        size(c.batch),
-        width(c.width),
-        count(the_count) {
-    const TreeView tree = owned.view();
-    w = Draw<T>(tree.num_rows * width, 32, rng);
-    b = Draw<T>(tree.num_rows, 64, rng);
-    x = Draw<T>(size * width, 64, rng);
-    // About half of them; the same label may stand there twice.
-    for (int64_t i = 0; i < size * count; ++i) {
-      labels.push_back((*rng)() % 2 ? -1 : (*rng)() % tree.num_classes);
-    }
-    for (int64_t i = 0; i < size; ++i) grads.push_back(0.5 + 0.25 * (i % 3));
-  }
-
-  std::vector<int64_t> LabelsOf(int64_t example) const {
-    std::vector<int64_t> present;
-    for (int64_t at = example * count; at < (example + 1) * count; ++at) {
-      if (labels[at] >= 0) present.push_back(labels[at]);
-    }
-    return present;
-  }
-};
-
-template <typename T>
-struct Results {
-  std::vector<Accumulator<T>> loss, dx;
-  std::vector<T> dw, db;
-};
-
-// With an update, makes it in the place of dw and db.
-template <typename T>
-Results<T> Run(const Batch<T>& in, const LabelPlan& plan, Isa isa,
-               const Parallel& parallel, bool with_bias,
-               const Update<T>* update = nullptr) {
-  using A = Accumulator<T>;
-  std::vector<A> packed(plan.num_visits() * Padded(in.width));
-  PackInputs(plan.plan.order.data(), plan.num_visits(), in.x.data(), in.width,
-             Serial, packed.data());
-  std::vector<A> dz(plan.plan.num_probs, NAN), grads;
-  for (int64_t example : plan.plan.order) grads.push_back(in.grads[example]);
-  Results<T> out;
-  out.loss.assign(in.size, NAN);
-  out.dx.assign(in.size * in.width, NAN);
-  const Problem<T> problem = {&plan.plan, in.width, in.w.data(),
-                              with_bias ? in.b.data() : nullptr, packed.data()};
-  const auto& table = KernelTableFor<T>(isa);
-  LabelTreeForward<T>(plan, problem, table, parallel,
-                      {out.loss.data(), out.dx.data(),
-                       update ? in.grads.data() : nullptr, dz.data()});
-  BackwardArguments<T> backward;
-  backward.loss_grads = grads.data();
-  backward.probs = dz.data();
-  backward.update = update;
-  out.dw.resize(plan.plan.num_rows * in.width);
-  out.db.resize(plan.plan.num_rows);
-  backward.dw = out.dw.data();
-  backward.db = out.db.data();
-  Backward<T>(problem, table, parallel, backward);
-  return out;
-}
-
-template <typename T>
-void Check(const Case& c, int64_t count, Isa isa, double store, double sum,
-           bool with_bias, const std::string& name, std::mt19937* rng) {
-  const Batch<T> in(c, count, rng);
-  const TreeView tree = in.owned.view();
-  LabelPlan plan;
-  const std::string error =
-      MakeLabelPlan(tree, in.labels.data(), in.size, count, {-1}, &plan);
-  Expect(error.empty(), name + " plan: " + error);
-  if (!error.empty()) return;
-  const Results<T> out = Run(in, plan, isa, Serial, with_bias);
-  const Results<T> again = Run(in, plan, isa, Reversed, with_bias);
-  Expect(SameBits(out.loss, again.loss) && SameBits(out.dx, again.dx) &&
-             SameBits(out.dw, again.dw) && SameBits(out.db, again.db),
-         name + ": the order of items changes the bits");
-
-  const std::vector<double> w = ToDoubles(in.w), b = ToDoubles(in.b);
-  const std::vector<double> x = ToDoubles(in.x);
-  std::vector<double> dw(w.size()), db(b.size()), dx(x.size());
-  const double* biases = with_bias ? b.data() : nullptr;
-  // A logit sums `width` products below 1/2.
-  const double tolerance = sum * (4 * c.width + 64);
-  for (int64_t i = 0; i < in.size; ++i) {
-    const double* xi = x.data() + i * c.width;
-    const std::vector<int64_t> labels = in.LabelsOf(i);
-    const double loss =
-        ReferenceLabelLoss(tree, c.width, w.data(), biases, xi, labels, 1,
-                           dx.data() + i * c.width, nullptr, nullptr);
-    ReferenceLabelLoss(tree, c.width, w.data(), biases, xi, labels, in.grads[i],
-                       nullptr, dw.data(), db.data());
-    Near(out.loss[i], loss, tolerance, name + " loss");
-  }
-  // dx sums a row of every visit.
-  for (size_t i = 0; i < dx.size(); ++i) {
-    Near(out.dx[i], dx[i], tolerance * tree.num_groups, name + " dx");
-  }
-  std::vector<int64_t> rows(plan.plan.num_rows);
-  TouchedRows(plan.plan, rows.data());
-  std::vector<bool> touched(tree.num_rows);
-  const double total = tolerance * c.batch + store;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    Expect(i == 0 || rows[i] > rows[i - 1], name + " rows ascend");
-    touched[rows[i]] = true;
-    Near(ToDouble(out.db[i]), db[rows[i]], total, name + " db");
-    for (int d = 0; d < c.width; ++d) {
-      Near(ToDouble(out.dw[i * c.width + d]), dw[rows[i] * c.width + d], total,
-           name + " dw");
-    }
-  }
-  for (int64_t r = 0; r < tree.num_rows; ++r) {
-    if (!touched[r]) Near(db[r], 0, 0, name + " untouched row");
-  }
-}
-
-// A step in place has the loss before it, dx of the total, and the rows that
-// SGD would make of dw.
-void CheckStep(const Case& c, int64_t count, Isa isa, std::mt19937* rng) {
-  Batch<float> in(c, count, rng);
-  LabelPlan plan;
-  MakeLabelPlan(in.owned.view(), in.labels.data(), in.size, count, {-1}, &plan);
-  const Results<float> want = Run(in, plan, isa, Serial, true);
-  std::vector<float> w = in.w, b = in.b;
-  std::vector<int64_t> rows(plan.plan.num_rows);
-  TouchedRows(plan.plan, rows.data());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    b[rows[i]] -= 0.1f * want.db[i];
-    for (int64_t d = 0; d < in.width; ++d) {
-      w[rows[i] * in.width + d] -= 0.1f * want.dw[i * in.width + d];
-    }
-  }
-  Update<float> update;
-  update.hyper.learning_rate = 0.1;
-  update.weights = in.w.data();
-  update.biases = in.b.data();
-  const Results<float> got = Run(in, plan, isa, Serial, true, &update);
-  Expect(SameBits(got.loss, want.loss), "loss of a step");
-  for (size_t i = 0; i < got.dx.size(); ++i) {
-    Near(got.dx[i], want.dx[i] * in.grads[i / in.width], 1e-5, "dx of a step");
-  }
-  for (size_t i = 0; i < w.size(); ++i) {
-    Near(in.w[i], w[i], 1e-4, "weights of a step");
-  }
-  for (size_t i = 0; i < b.size(); ++i) {
-    Near(in.b[i], b[i], 1e-4, "biases of a step");
-  }
-}
 
 // Logits far out on both sides: probabilities of 0 and 1, losses of |z| and of
 // exp(-|z|), which is small but not nothing.
@@ -259,20 +96,27 @@ int main() {
       {0, 5, 3, 3, 0.5},      {6, 700, 3, 12, 0.2}, {150, 77, 3, 900, 0.01}};
   const double f32 = std::ldexp(1.0, -24), f64 = std::ldexp(1.0, -53);
   for (Isa isa : SupportedIsas()) {
+    int at = 0;
     for (const Case& c : cases) {
       for (int64_t count : {0, 1, 7}) {
         const bool bias = count != 1;
+        const UpdateRule rule =
+            kUpdateRules[at++ % std::size(kUpdateRules)].rule;
         const std::string name = std::string(IsaName(isa)) +
                                  " B=" + std::to_string(c.batch) +
                                  " D=" + std::to_string(c.width) +
                                  " M=" + std::to_string(count) + " ";
-        Check<double>(c, count, isa, f64, f64, bias, name + "double", &rng);
-        Check<float>(c, count, isa, f32, f32, bias, name + "float", &rng);
-        Check<bfloat16>(c, count, isa, std::ldexp(1.0, -8), f32, bias,
-                        name + "bfloat16", &rng);
-        Check<half>(c, count, isa, std::ldexp(1.0, -11), f32, bias,
-                    name + "half", &rng);
-        CheckStep(c, count, isa, &rng);
+        auto check = [&](auto zero, double store, double sum,
+                         const char* type) {
+          using T = decltype(zero);
+          CheckLabelTree<T>(c, count, isa, store, sum, bias, name + type, &rng);
+          CheckLabelStep<T>(c, count, isa, store, sum, rule, bias,
+                            name + type + " " + TraitsOf(rule).name, &rng);
+        };
+        check(double(), f64, f64, "double");
+        check(float(), f32, f32, "float");
+        check(bfloat16(), std::ldexp(1.0, -8), f32, "bfloat16");
+        check(half(), std::ldexp(1.0, -11), f32, "half");
       }
     }
     CheckFar(isa);

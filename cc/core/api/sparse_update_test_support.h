@@ -44,7 +44,8 @@ void CheckSparseUpdate(int64_t rows, int64_t width, int64_t count,
   for (int s = 0; s < NumSlots(rule); ++s) {
     start.slots[s].assign(rows * (of_rows ? 1 : width), A(0.5));
   }
-  const std::vector<A> values = Draw<A>(count * width, 64, rng);
+  const int64_t stride = shares_values ? Padded(width) : width;
+  const std::vector<A> values = Draw<A>(count * stride, 64, rng);
   std::vector<int64_t> indices(count);
   for (int64_t& i : indices) {
     i = (*rng)() % 3 == 0 ? rows / 2 : (*rng)() % rows;
@@ -60,6 +61,7 @@ void CheckSparseUpdate(int64_t rows, int64_t width, int64_t count,
       factor = (static_cast<int>((*rng)() % 9) - 4) / A(4);
     gradient.places = places.data();
     gradient.factors = factors.data();
+    gradient.stride = stride;
   }
   State<T> run = start, reversed = start;
   SparseUpdate<T>(run.Of(rule), gradient, Serial);
@@ -83,7 +85,7 @@ void CheckSparseUpdate(int64_t rows, int64_t width, int64_t count,
     touched[indices[i]] = true;
     for (int64_t d = 0; d < width; ++d) {
       totals[indices[i] * width + d] +=
-          ToDouble(factors[i]) * ToDouble(values[places[i] * width + d]);
+          ToDouble(factors[i]) * ToDouble(values[places[i] * stride + d]);
     }
   }
   for (int64_t r = 0; r < rows; ++r) {

@@ -52,6 +52,21 @@ bool SameState(const State<T, Accumulator<T>>& a,
   return same;
 }
 
+// What a step by the rule changes: the state.
+template <typename T>
+Update<T> UpdateOf(UpdateRule rule, State<T, Accumulator<T>>* state) {
+  Update<T> update;
+  update.rule = rule;
+  update.hyper = kHyper;
+  update.weights = state->w.data();
+  update.biases = state->b.empty() ? nullptr : state->b.data();
+  for (int s = 0; s < NumSlots(rule); ++s) {
+    update.weight_slots[s] = state->w_slots[s].data();
+    update.bias_slots[s] = state->b_slots[s].data();
+  }
+  return update;
+}
+
 // How a step is made; every way must give the same numbers.
 struct Way {
   int64_t max_partials;
@@ -91,15 +106,7 @@ struct Run {
     std::vector<A> partials(plan.num_partials * PartialStride(width), NAN);
     loss.assign(batch, 0);
     dx.assign(batch * width, AddsDx(plan, batch) ? 0 : NAN);
-    Update<T> update;
-    update.rule = rule;
-    update.hyper = kHyper;
-    update.weights = state.w.data();
-    update.biases = state.b.empty() ? nullptr : state.b.data();
-    for (int s = 0; s < NumSlots(rule); ++s) {
-      update.weight_slots[s] = state.w_slots[s].data();
-      update.bias_slots[s] = state.b_slots[s].data();
-    }
+    Update<T> update = UpdateOf(rule, &state);
     update.stochastic = stochastic;
     update.seed = seed;
     const Problem<T> problem = {&plan,          width,
@@ -134,6 +141,37 @@ struct Run {
   }
 };
 
+// Applies the rule to the touched rows, in double: dw [rows, width], db [rows].
+inline void ReferenceUpdateRows(const std::vector<bool>& touched,
+                                const std::vector<double>& dw,
+                                const std::vector<double>& db, int64_t width,
+                                UpdateRule rule, State<double, double>* state) {
+  for (int64_t r = 0; r < static_cast<int64_t>(touched.size()); ++r) {
+    if (!touched[r]) continue;
+    double mean_square = 0;
+    for (int64_t d = 0; d < width; ++d) {
+      mean_square += dw[r * width + d] * dw[r * width + d] / width;
+    }
+    double slots[2];
+    const int64_t slot_width = SlotWidth(rule, width);
+    for (int64_t d = 0; d < width; ++d) {
+      const int64_t at = r * slot_width + (slot_width == 1 ? 0 : d);
+      for (int s = 0; s < NumSlots(rule); ++s) slots[s] = state->w_slots[s][at];
+      double& value = state->w[r * width + d];
+      value = ReferenceUpdate(rule, kHyper, dw[r * width + d], mean_square,
+                              value, slots);
+      // A slot of a whole row moves once.
+      if (slot_width == 1 && d + 1 < width) continue;
+      for (int s = 0; s < NumSlots(rule); ++s) state->w_slots[s][at] = slots[s];
+    }
+    if (state->b.empty()) continue;
+    for (int s = 0; s < NumSlots(rule); ++s) slots[s] = state->b_slots[s][r];
+    state->b[r] =
+        ReferenceUpdate(rule, kHyper, db[r], db[r] * db[r], state->b[r], slots);
+    for (int s = 0; s < NumSlots(rule); ++s) state->b_slots[s][r] = slots[s];
+  }
+}
+
 // A step in double, one example and one number after another.
 inline void ReferenceStep(const TreeView& tree,
                           const std::vector<int64_t>& labels,
@@ -165,30 +203,7 @@ inline void ReferenceStep(const TreeView& tree,
       row = tree.group_parents[group];
     }
   }
-  for (int64_t r = 0; r < tree.num_weight_rows(); ++r) {
-    if (!touched[r]) continue;
-    double mean_square = 0;
-    for (int64_t d = 0; d < width; ++d) {
-      mean_square += dw[r * width + d] * dw[r * width + d] / width;
-    }
-    double slots[2];
-    const int64_t slot_width = SlotWidth(rule, width);
-    for (int64_t d = 0; d < width; ++d) {
-      const int64_t at = r * slot_width + (slot_width == 1 ? 0 : d);
-      for (int s = 0; s < NumSlots(rule); ++s) slots[s] = state.w_slots[s][at];
-      double& value = state.w[r * width + d];
-      value = ReferenceUpdate(rule, kHyper, dw[r * width + d], mean_square,
-                              value, slots);
-      // A slot of a whole row moves once.
-      if (slot_width == 1 && d + 1 < width) continue;
-      for (int s = 0; s < NumSlots(rule); ++s) state.w_slots[s][at] = slots[s];
-    }
-    if (b == nullptr) continue;
-    for (int s = 0; s < NumSlots(rule); ++s) slots[s] = state.b_slots[s][r];
-    state.b[r] =
-        ReferenceUpdate(rule, kHyper, db[r], db[r] * db[r], state.b[r], slots);
-    for (int s = 0; s < NumSlots(rule); ++s) state.b_slots[s][r] = slots[s];
-  }
+  ReferenceUpdateRows(touched, dw, db, width, rule, &state);
 }
 
 template <typename T, typename A>
@@ -197,6 +212,18 @@ void NearAll(const std::vector<T>& got, const std::vector<A>& want,
   Expect(got.size() == want.size(), what + " size");
   for (size_t i = 0; i < want.size(); ++i) {
     Near(ToDouble(got[i]), want[i], tolerance, what);
+  }
+}
+
+template <typename T>
+void NearState(const State<T, Accumulator<T>>& got,
+               const State<double, double>& want, UpdateRule rule,
+               double tolerance, const std::string& name) {
+  NearAll(got.w, want.w, tolerance, name + " weights");
+  NearAll(got.b, want.b, tolerance, name + " biases");
+  for (int s = 0; s < NumSlots(rule); ++s) {
+    NearAll(got.w_slots[s], want.w_slots[s], tolerance, name + " slots");
+    NearAll(got.b_slots[s], want.b_slots[s], tolerance, name + " bias slots");
   }
 }
 
@@ -248,14 +275,7 @@ void CheckTrainStep(const Case& c, Isa isa, double store, double sum,
              way + ": the order of items changes the bits");
       NearAll(run.loss, want.loss, tolerance, way + " loss");
       NearAll(run.dx, want.dx, tolerance, way + " dx");
-      NearAll(run.state.w, want.state.w, after, way + " weights");
-      NearAll(run.state.b, want.state.b, after, way + " biases");
-      for (int s = 0; s < NumSlots(rule); ++s) {
-        NearAll(run.state.w_slots[s], want.state.w_slots[s], after,
-                way + " slots");
-        NearAll(run.state.b_slots[s], want.state.b_slots[s], after,
-                way + " bias slots");
-      }
+      NearState(run.state, want.state, rule, after, way);
     }
     tolerance = after;
   }

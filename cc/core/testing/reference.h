@@ -150,6 +150,19 @@ inline void ReferenceLogProbs(const TreeView& tree, int64_t width,
   }
 }
 
+// Likewise of a label tree: each row adds log p_r to that of the row above it.
+inline void ReferenceLabelLogProbs(const TreeView& tree, int64_t width,
+                                   const double* w, const double* b,
+                                   const double* x, double* log_probs) {
+  for (int64_t r = 0; r < tree.num_rows; ++r) {
+    const double z = ReferenceLogit(tree, width, w, b, x, r);
+    const int64_t parent = tree.group_parents[tree.row_groups[r]];
+    const double above = parent < 0 ? 0 : log_probs[parent];
+    log_probs[r] =
+        above + (z < 0 ? z : 0) - std::log1p(std::exp(-std::fabs(z)));
+  }
+}
+
 // One step of a rule (update.h) on one number: returns its new value and
 // updates its slots. g is its gradient, `mean_square` that of its row's.
 inline double ReferenceUpdate(UpdateRule rule, const Hyperparameters& hyper,

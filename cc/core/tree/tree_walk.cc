@@ -15,6 +15,16 @@ std::string NotPinned(int64_t group, int64_t first, int64_t last) {
          "tree has the two rows 2 g and 2 g + 1";
 }
 
+// Whether the group after that of a root, whose first row is `first`, is below
+// it or another root's, since trees follow each other. So a -1 that is forged
+// makes a forest or an error, though no array says how many roots there are
+// where labels are rows.
+bool FollowsTrees(const TreeView& tree, int64_t group, int64_t first) {
+  if (group + 1 == tree.num_groups) return true;
+  const int64_t next = tree.group_parents[group + 1];
+  return next == -1 || next >= first;
+}
+
 }  // namespace
 
 std::string At(const char* array, int64_t index, int64_t value) {
@@ -55,6 +65,11 @@ std::string GroupOf(const TreeView& tree, int64_t row, int64_t below,
   const int64_t least = group == 0 || tree.num_roots > 1 ? -1 : 0;
   if (parent < least || parent >= first) {
     return OutOfRange("group_parents", group, parent, least, first);
+  }
+  if (parent < 0 && tree.num_roots > 1 && !FollowsTrees(tree, group, first)) {
+    return At("group_parents", group, parent) + " is a root's, but " +
+           At("group_parents", group + 1, tree.group_parents[group + 1]) +
+           " is no row of its tree, nor the -1 of the next root";
   }
   if (group >= below) {
     return At("row_groups", row, group) +

@@ -27,7 +27,8 @@ std::string OutOfRange(const char* array, int64_t index, int64_t value,
 
 // The group that `row` belongs to, which must come before the group `below`: a
 // walk up such groups ends. Its parent is checked too: a row before the group,
-// or -1 of a root's group. Groups of a pinned tree must have their two rows.
+// or -1 of a root's group, which no group of an earlier tree may follow. Groups
+// of a pinned tree must have their two rows.
 std::string GroupOf(const TreeView& tree, int64_t row, int64_t below,
                     GroupSpan* span);
 
