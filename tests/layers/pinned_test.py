@@ -394,8 +394,6 @@ def test_a_model_grows_with_its_slots(own):
     ("make", "what"),
     [
         (lambda: LabelTree(TREE), "a label tree"),
-        (lambda: HierarchicalSoftmax(TREE, devices=["CPU:0"]), "a plan"),
-        (lambda: tf_hsm.distribute.plan(TREE, 2), "a plan"),
         (
             lambda: tf_hsm.baselines.gather_loss(
                 np.ones([52, 2]), None, [0], np.ones([1, 2]), TREE
