@@ -125,7 +125,7 @@ tf_hsm.Estimate.tokens_per_second
 tf_hsm.Estimate.uncounted
 tf_hsm.ExpectedCost(rows_per_example, touched_rows, flops, bytes, milliseconds,
     batch, width)
-tf_hsm.Forest(group_offsets, group_parents, class_rows)
+tf_hsm.Forest(group_offsets, group_parents, class_rows, pinned=False)
 tf_hsm.Forest.class_ranks
 tf_hsm.Forest.classes_below(self, row)
 tf_hsm.Forest.depth
@@ -274,6 +274,7 @@ tf_hsm.distribute.Plan.top_rows
 tf_hsm.distribute.Plan.unit_num_rows
 tf_hsm.distribute.Plan.unit_places
 tf_hsm.distribute.Plan.unit_work
+tf_hsm.distribute.Plan.weight_rows_of(self, shard=None)
 tf_hsm.distribute.PlanCost(shards, top, largest_work, largest_rows,
     largest_by_chance, wire_bytes, wire_bytes_per_example, parameter_bytes,
     wire_milliseconds, remarks, step)

@@ -15,6 +15,7 @@ from tf_hsm.layers import HierarchicalSoftmax
 N, WIDTH, BATCH = 60, 5, 17
 TREES = {
     "huffman": lambda: Tree.huffman(1 / np.arange(1.0, N + 1)),
+    "pinned": lambda: Tree.huffman(1 / np.arange(1.0, N + 1), pinned=True),
     "two_level": lambda: Tree.two_level(N),
     "chain": lambda: chain(N - 1),
     "flat": lambda: Tree.balanced(N, N),
@@ -59,8 +60,8 @@ def test_log_probs(name, count, nodes):
         if head is one:
             kernel_gradient = gradients[0]
         else:
-            rows = [several.plan.top_rows] + [
-                several.plan.rows_of(shard)
+            rows = [several.plan.weight_rows_of()] + [
+                several.plan.weight_rows_of(shard)
                 for shard in several.plan.shards
                 if shard.num_units
             ]

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import servers as processes
+from tf_hsm import distribute
 from tf_hsm.distribute import LostServerError, connect, servers
 from tf_hsm.distribute import cluster as cluster_lib
 from tf_hsm.layers import HierarchicalSoftmax
@@ -57,6 +58,24 @@ def loss_of(parameters):
     return loss
 
 
+def check_training(tree, devices):
+    """Two steps of a head on devices have the losses of one that is here."""
+    options = {"optimizer": "adagrad", "dtype": "float64"}
+    heads = [
+        HierarchicalSoftmax(tree, devices=names, **options)
+        for names in (None, devices)
+    ]
+    for head in heads:
+        head.build((None, 5))
+    distribute.copy_weights(*heads)
+    rng = np.random.default_rng(2)
+    labels = tf.constant(rng.integers(0, tree.num_classes, 9))
+    inputs = tf.constant(rng.normal(size=(9, 5)))
+    for _ in range(2):
+        wanted, found = (head(inputs, labels, training=True) for head in heads)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
 @processes.in_new_process
 def test_two_servers_and_their_loss():
     with processes.ended([]) as started:
@@ -79,6 +98,9 @@ def test_two_servers_and_their_loss():
         top, *shards = [v.value.device for v in head.row_variables()[::2]]
         assert "/job:ps/replica:0/task:1" in top
         assert ["task:0" in d for d in shards] == [True, False]
+
+        # A pinned tree trains there as on one device.
+        check_training(Tree.balanced(70, 2, pinned=True), cluster.devices())
 
         # No error of the cluster: a step whose argument is wrong.
         with (

@@ -17,6 +17,7 @@ N, WIDTH, BATCH, STEPS = 60, 5, 12, 50
 COUNTS = 1 / np.arange(1.0, N + 1)
 TREES = {
     "huffman": lambda: Tree.huffman(COUNTS),
+    "pinned": lambda: Tree.huffman(COUNTS, pinned=True),
     "two_level": lambda: Tree.two_level(N),
     "ternary": lambda: Tree.balanced(N, 3),
     "chain": lambda: chain(N - 1),
@@ -116,7 +117,7 @@ def test_as_on_one_device(name, rule, count):
 
 
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-@pytest.mark.parametrize("name", ["huffman", "two_level"])
+@pytest.mark.parametrize("name", ["huffman", "pinned", "two_level"])
 def test_with_the_optimizer_of_a_model(name, rule):
     start, wanted = expected(name, rule, own=False)
     head = make_head(tree_named(name), 3, **options_of(rule, False))

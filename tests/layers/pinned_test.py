@@ -234,8 +234,6 @@ def test_penalties_and_constraints_of_touched_rows(nodes):
     ("make", "what"),
     [
         (lambda: LabelTree(TREE), "a label tree"),
-        (lambda: HierarchicalSoftmax(TREE, devices=["CPU:0"]), "a plan"),
-        (lambda: tf_hsm.distribute.plan(TREE, 2), "a plan"),
         (
             lambda: tf_hsm.baselines.gather_loss(
                 np.ones([52, 2]), None, [0], np.ones([1, 2]), TREE

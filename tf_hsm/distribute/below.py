@@ -10,6 +10,8 @@ from tf_hsm.tree import masses
 class Below(NamedTuple):
     """What lies below some rows, where labels are drawn by counts.
 
+    Rows below are those that have weights: of a pinned tree one of each group.
+
     Attributes:
       masses: `[...]`, the probability that a label's path has the row.
       rows: `[...]`, how many there are below it.
@@ -43,7 +45,7 @@ def below_rows(tree, counts, batch):
     """
     arrays, levels = tree._arrays, tree._levels
     offsets, parents, _ = arrays
-    fanouts = np.diff(offsets)
+    fanouts = tree._group_weight_rows
     passing = masses.row_masses(arrays, levels, counts)
     touched_groups = None
     if batch is not None:

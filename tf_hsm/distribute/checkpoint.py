@@ -108,6 +108,8 @@ class _Order(tf.train.experimental.PythonState):
             *([head.plan.unit_rows] if head.plan else []),
         ):
             digest.update(array)
+        if head.tree.pinned:
+            digest.update(b"pinned")
         self._digest = digest.hexdigest()
 
     def serialize(self):

@@ -16,7 +16,6 @@ from tf_hsm.distribute.simulation import Simulation
 from tf_hsm.distribute.step import Step
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import TreeArrays
-from tf_hsm.tree.check import check_not_pinned
 from tf_hsm.tree.forest import Forest
 from tf_hsm.tree.immutable import Immutable
 
@@ -52,7 +51,6 @@ class Plan(Immutable):
             raise TypeError(
                 f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
             )
-        check_not_pinned(tree, "a plan")
         own = self.__dict__
         own["tree"] = tree
         own["devices"] = check_devices(devices)
@@ -167,6 +165,7 @@ class Plan(Immutable):
             np.concatenate([[0], np.cumsum(fanouts)]),
             np.where(parents < 0, -1, place[parents]),
             place[self.unit_rows],
+            pinned=self.tree.pinned,
         )
 
     @functools.cached_property
@@ -215,6 +214,15 @@ class Plan(Immutable):
         """`[shard.num_rows]`, the row of the tree of each row of a shard."""
         first = shard.first_row
         return self.row_order[first : first + shard.num_rows]
+
+    def weight_rows_of(self, shard=None) -> np.ndarray:
+        """`[n]`, the rows of the tree's weights that a shard has, or the top.
+
+        They are `rows_of(shard)`, or of the top `top_rows`; of a pinned tree
+        the groups of these, as each has one row of weights.
+        """
+        rows = self.top_rows if shard is None else self.rows_of(shard)
+        return rows[::2] // 2 if self.tree.pinned else rows
 
     @functools.cached_property
     def row_places(self) -> np.ndarray:
@@ -345,6 +353,7 @@ class Plan(Immutable):
             offsets[shard.first_group : last + 1] - shard.first_row,
             np.where(parents < 0, -1, parents - shard.first_row),
             class_rows[places] - shard.first_row,
+            self.tree.pinned,
         )
 
     @functools.cached_property

@@ -17,7 +17,7 @@ class ShardCost:
       device: its name.
       subtrees: how many it has.
       classes: how many are below them.
-      rows: how many it has.
+      rows: how many rows of the weights it has.
       rows_share: their share of the rows of all shards.
       work: the rows that an example of the batch scores there, in the mean of
         all examples.
@@ -85,7 +85,7 @@ def plan_cost(plan):
     step, loads = plan.step, plan.unit_loads
     num_classes = plan.tree.num_classes
     total = {
-        "rows": plan.tree.num_rows - plan.top.num_rows,
+        "rows": plan.tree.num_weight_rows - plan.top.num_weight_rows,
         "work": loads.work.sum(),
     }
     shards = []
@@ -101,7 +101,7 @@ def plan_cost(plan):
                 device=shard.device,
                 subtrees=shard.num_units,
                 classes=shard.num_classes,
-                rows=shard.num_rows,
+                rows=plan.weight_rows_of(shard).size,
             )
         )
     top = _top_cost(plan, total)
@@ -173,12 +173,12 @@ def _top_cost(plan, total):
         device="",
         subtrees=plan.num_units - plan.num_leaf_units,
         classes=plan.num_leaf_units,
-        rows=top.num_rows,
-        rows_share=top.num_rows / plan.tree.num_rows,
+        rows=top.num_weight_rows,
+        rows_share=top.num_weight_rows / plan.tree.num_weight_rows,
         work=work,
         work_share=work / (work + total["work"]),
         examples_share=1.0,
-        bytes=None if step.dim is None else step.bytes_of(top.num_rows),
+        bytes=None if step.dim is None else step.bytes_of(top.num_weight_rows),
         touched_rows=touched,
         wire_bytes=None if milliseconds is None else 0.0,
         milliseconds=milliseconds,

@@ -64,8 +64,8 @@ def plan(
     Raises:
       TypeError: `tree` is no Tree, a name of a device is no str, or
         `cost_model` is something else.
-      ValueError: the tree is pinned; there is no device; a count is negative,
-        infinite or NaN, or all are zero; or a number is out of its range.
+      ValueError: there is no device; a count is negative, infinite or NaN, or
+        all are zero; or a number is out of its range.
     """
     if not isinstance(tree, Tree):
         raise TypeError(

@@ -16,8 +16,8 @@ class Part(typing.NamedTuple):
 
     Attributes:
       tree: the top, or the forest of a shard.
-      weights: a variable `[tree.num_rows, width]`.
-      biases: a variable `[tree.num_rows]`, or None.
+      weights: a variable `[tree.num_weight_rows, width]`.
+      biases: a variable `[tree.num_weight_rows]`, or None.
       device: the name of the shard's device; None for the top.
       units: a slice, those that are roots of the forest; of the top, those that
         are classes.

@@ -78,7 +78,7 @@ class _Counter:
     def __init__(self, plan):
         tree, units = plan.tree, plan.group_units
         self._tree = tree
-        self._fanouts = np.diff(tree.group_offsets)
+        self._fanouts = tree._group_weight_rows
         self._num_shards = len(plan.devices)
         # Shard S, which is no device, is for the top.
         shards = np.searchsorted(

@@ -11,8 +11,10 @@ class RowVariables:
     Args:
       layer: the layer.
       width: D.
-      prior: `[R]`, with which the biases begin; or None, for the layer's
-        `bias_initializer`.
+      prior: `[rows]`, as in `tree.num_weight_rows`, with which the biases
+        begin; or None, for the layer's `bias_initializer`.
+
+    Those of a pinned tree begin as differences of two rows do.
     """
 
     def __init__(self, layer, width, prior):
@@ -20,31 +22,26 @@ class RowVariables:
         self._layer = layer
         self._width = width
         self._prior = prior
+        tree = layer.tree
+        self._num_rows = tree.num_weight_rows
+        self._initializer = layer.kernel_initializer
+        if tree.pinned:
+            self._initializer = of_pairs(
+                self._initializer, tree.num_groups, width
+            )
 
     def whole(self):
-        """Returns weights `[R, D]`, and biases `[R]` or None.
-
-        Of a pinned tree they are `[G, D]` and `[G]`, and begin as differences
-        of two rows do.
-        """
-        tree = self._layer.tree
-        initializer = self._layer.kernel_initializer
-        if tree.pinned:
-            initializer = of_pairs(initializer, tree.num_groups, self._width)
-        return self._add("", initializer, tree.num_weight_rows, slice(None))
+        """Returns weights `[rows, D]`, and biases `[rows]` or None."""
+        return self._add("", self._initializer, self._num_rows, slice(None))
 
     def part(self, number, rows, device=None):
-        """Returns those of some rows of the tree, `[n]`, on a device.
+        """Returns those of some of the rows, `[n]`, on a device.
 
         Without one they are where the body's variables are made at that time.
         The parts have other values than each other, of the scale of the whole.
         """
         initializer = of_part(
-            self._layer.kernel_initializer,
-            rows.size,
-            self._width,
-            self._layer.tree.num_rows,
-            number,
+            self._initializer, rows.size, self._width, self._num_rows, number
         )
         with row_parts.on(device):
             pair = self._add(f"part_{number}_", initializer, rows.size, rows)
@@ -53,9 +50,7 @@ class RowVariables:
                 row_parts.mark(
                     variable,
                     row_parts.RowPart(
-                        (id(self._layer), name),
-                        rows,
-                        self._layer.tree.num_rows,
+                        (id(self._layer), name), rows, self._num_rows
                     ),
                 )
                 row_parts.place(variable, device)

@@ -127,7 +127,7 @@ class HierarchicalSoftmax(
 
     Attributes:
       kernel: the weights, `[tree.num_weight_rows, width]`; with a plan, those
-        of its top, `[plan.top.num_rows, width]`.
+        of its top, `[plan.top.num_weight_rows, width]`.
       bias: `[tree.num_weight_rows]`, or None; with a plan, likewise.
       shard_kernels: the weights on each device of the plan, or None where it
         has no subtree; empty without a plan.
@@ -227,9 +227,9 @@ class HierarchicalSoftmax(
     def _build_parts(self, variables):
         plan = self.plan
         check_present(plan.devices)
-        self.kernel, self.bias = top = variables.part(0, plan.top_rows)
+        self.kernel, self.bias = top = variables.part(0, plan.weight_rows_of())
         shards = [
-            variables.part(i, plan.rows_of(shard), shard.device)
+            variables.part(i, plan.weight_rows_of(shard), shard.device)
             if shard.num_units
             else (None, None)
             for i, shard in enumerate(plan.shards, 1)

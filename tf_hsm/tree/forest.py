@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from tf_hsm.tree import arrays
-from tf_hsm.tree.check import check_forest
+from tf_hsm.tree.check import check_binary, check_forest
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
 
 
@@ -28,22 +28,27 @@ class Forest(GroupArrays):
     [0, 2]
 
     A forest is immutable and its arrays are read-only. Two forests are equal,
-    and have one hash, if their three arrays are equal.
+    and have one hash, if their three arrays are equal and both or neither are
+    pinned.
 
     Attributes:
       group_offsets: `[G + 1]` int64; group g owns the rows
         `group_offsets[g]` to `group_offsets[g + 1] - 1`.
       group_parents: `[G]` int64, the row above each group, -1 for a root's.
       class_rows: `[N]` int64, the leaf row of each class.
+      pinned: a bool: whether every group has two rows, the second of which has
+        the logit 0; see `Tree.pin`.
     """
 
-    def __init__(self, group_offsets, group_parents, class_rows):
+    def __init__(self, group_offsets, group_parents, class_rows, pinned=False):
         """Checks and copies the three arrays described above.
 
         Args:
           group_offsets: `[G + 1]` integers.
           group_parents: `[G]` integers.
           class_rows: `[N]` integers.
+          pinned: whether the second row of each group, which must have two,
+            has the logit 0.
 
         Raises:
           ValueError: the arrays are not a forest; names the first group, row
@@ -51,6 +56,9 @@ class Forest(GroupArrays):
         """
         self._set_arrays(group_offsets, group_parents, class_rows)
         check_forest(*self._arrays)
+        if pinned:
+            check_binary(self.group_offsets)
+        self.__dict__["pinned"] = bool(pinned)
 
     @property
     def depth(self) -> int:
@@ -93,9 +101,10 @@ class Forest(GroupArrays):
         return (
             f"Forest(num_classes={self.num_classes}, "
             f"num_rows={self.num_rows}, num_groups={self.num_groups}, "
-            f"num_roots={self.num_roots})"
+            f"num_roots={self.num_roots}"
+            f"{', pinned=True' if self.pinned else ''})"
         )
 
     def __reduce__(self):
-        """Pickles the arrays; they are checked again when read."""
-        return type(self), tuple(self._arrays)
+        """Pickles what it is made of, which is checked again when read."""
+        return type(self), (*self._arrays, self.pinned)

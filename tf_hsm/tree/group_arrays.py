@@ -22,7 +22,7 @@ class GroupArrays(Immutable):
       group_parents: `[G]` int64, the row above each group, -1 for a root's.
       class_rows: `[N]` int64, the leaf row of each class.
       pinned: a bool: whether the second row of each group, which has two, has
-        the logit 0 and no weights. No forest is.
+        the logit 0 and no weights.
     """
 
     group_offsets: np.ndarray

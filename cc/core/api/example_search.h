@@ -107,6 +107,10 @@ class ExampleSearch {
                mass_ >= max_mass_;
   }
 
+  // Said of a node that it opened, of whose rows none passes the bound. Others
+  // may be like it, and must be opened all the same: a round has one more.
+  void AddNothing() { ++num_barren_; }
+
   // The nodes to open next; none when the search is over.
   const std::vector<Candidate<A>>& Next() {
     next_.clear();
@@ -153,7 +157,8 @@ class ExampleSearch {
   }
 
   void NextBest() {
-    int64_t wanted = widths_.before + static_cast<int64_t>(best_.size()) / 4;
+    int64_t wanted =
+        widths_.before + static_cast<int64_t>(best_.size()) / 4 + num_barren_;
     if (is_full_) {
       wanted = widths_.after;
       widths_.after = std::min(kGrowth * widths_.after, kMaxOpen);
@@ -194,6 +199,7 @@ class ExampleSearch {
   bool has_bound_ = false;
   bool is_full_ = false;
   int64_t num_opened_ = 0;
+  int64_t num_barren_ = 0;
   Widths widths_;
 };
 

@@ -116,6 +116,7 @@ std::string FindFor(
         ExampleSearch<A>& search = searches[active[at] - begin];
         for (int64_t slot = starts[at]; slot < starts[at + 1]; ++slot) {
           for (const Candidate<A>& c : found[slot]) search.Add(c);
+          if (found[slot].empty()) search.AddNothing();
         }
         if (search.Next().empty()) {
           report(active[at], search.Finish(&classes));

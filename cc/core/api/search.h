@@ -5,10 +5,11 @@
 // that belongs to the result, which is then exact. All examples of a batch are
 // searched in rounds, so that a group's weights are read once for those that
 // open it in the same round. As long as an example has too few classes, it
-// opens a node per round, and one more for every four classes found; then a
-// few, and four times as many in each round after, of those that could still
-// matter. Opening one at a time would open the fewest, in the most rounds; what
-// this opens in vain and what it saves is in docs/performance.md.
+// opens a node per round, one more for every four classes found, and one more
+// for every node of which no row passed a bound; then a few, and four times as
+// many in each round after, of those that could still matter. Opening one at a
+// time would open the fewest, in the most rounds; what this opens in vain and
+// what it saves is in docs/performance.md.
 //
 // A beam goes down the tree level by level with at most `beam_width` nodes, and
 // counts the nodes left out that could have held a better class.

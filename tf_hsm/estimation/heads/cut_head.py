@@ -57,7 +57,7 @@ class CutHead(Head):
         groups = np.unique(self.plan.tree.row_groups[rows])
         here = passed.Passed(
             rows.size - groups.size + 1,
-            rows.size,
+            int(whole.fanouts[groups].sum()),
             whole.fanouts[groups],
             np.minimum(whole.masses[groups] / max(share, 1e-300), 1),
         )

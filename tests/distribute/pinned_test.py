@@ -1,0 +1,282 @@
+"""Plans of pinned trees: half the rows of weights of the trees they stand for.
+
+That such heads train and answer as one on one device does is tested beside
+those of other trees, in training_test and predictions_test.
+"""
+
+import json
+import pickle
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import trees
+from tests.support.devices import CPUS
+from tests.support.pinned import TREES
+from tests.support.training import assert_near, assert_same
+from tf_hsm import distribute
+from tf_hsm.layers import HierarchicalSoftmax
+
+WIDTH = 6
+TREE = TREES["huffman_203"]()
+
+
+def plan_of(tree, count=3, top=8, **options):
+    ranks = 1 + np.random.default_rng(0).permutation(tree.num_classes)
+    return distribute.plan(tree, count, 1000 // ranks, top=top, **options)
+
+
+def make_head(devices=None, tree=TREE, **options):
+    """A built head on some devices of one plan, or on one without a plan."""
+    plan = None
+    if devices is not None:
+        plan = plan_of(tree, CPUS[:devices])
+    options = {"optimizer": "lazy_adam", "ignore_class": -1, **options}
+    head = HierarchicalSoftmax(tree, plan=plan, **options)
+    head.build([None, WIDTH])
+    return head
+
+
+def trained(head):
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        inputs = tf.constant(rng.normal(size=(9, WIDTH)), tf.float32)
+        labels = rng.integers(-1, head.tree.num_classes, 9)
+        head(inputs, labels, training=True)
+    return head
+
+
+def state(head):
+    """Weights, and then slots, of the rows of one matrix each."""
+    stores = {}, {}
+    head.save_own_variables(stores[0])
+    head.optimizer.save_own_variables(stores[1])
+    return [np.asarray(v) for store in stores for v in store.values()]
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_cut_as_the_expanded_tree(name, count):
+    """The same units and shards; each group, once, has a row of weights."""
+    tree = TREES[name]()
+    pinned, plain = plan_of(tree, count), plan_of(tree.expand(), count)
+    assert pinned.top.pinned and pinned.top == plain.top.pin()
+    assert pinned.shards == tuple(
+        # Work is rows of weights.
+        tf_hsm.distribute.Shard(**{**vars(s), "work": s.work / 2})
+        for s in plain.shards
+    )
+    for field in ("unit_rows", "first_units", "class_places", "row_order"):
+        np.testing.assert_array_equal(
+            getattr(pinned, field), getattr(plain, field)
+        )
+    parts = [pinned.weight_rows_of()]
+    for shard, mine, its in zip(
+        pinned.shards, pinned.forests, plain.forests, strict=True
+    ):
+        rows = pinned.weight_rows_of(shard)
+        np.testing.assert_array_equal(
+            rows, tree.row_groups[pinned.rows_of(shard)[::2]]
+        )
+        parts.append(rows)
+        if mine is None:
+            assert its is None and not rows.size
+            continue
+        assert mine.pinned and mine.num_weight_rows == rows.size
+        assert mine == tf_hsm.Forest(*its._arrays, pinned=True)
+        assert mine != its and hash(mine) != hash(its)
+        np.testing.assert_array_equal(
+            plain.weight_rows_of(shard), plain.rows_of(shard)
+        )
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate(parts)), np.arange(tree.num_groups)
+    )
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_half_the_cost(name):
+    tree = TREES[name]()
+    options = {"batch": 50, "dim": WIDTH}
+    pinned, plain = (plan_of(t, **options) for t in (tree, tree.expand()))
+    for mine, its in zip(
+        [pinned.cost.top, *pinned.cost.shards],
+        [plain.cost.top, *plain.cost.shards],
+        strict=True,
+    ):
+        for field in ("rows", "work", "touched_rows", "bytes"):
+            assert 2 * getattr(mine, field) == pytest.approx(
+                getattr(its, field)
+            )
+        for field in ("rows_share", "work_share", "wire_bytes", "classes"):
+            assert getattr(mine, field) == pytest.approx(getattr(its, field))
+        assert mine.milliseconds <= its.milliseconds
+    cost = pinned.cost
+    assert 2 * cost.parameter_bytes == pytest.approx(plain.cost.parameter_bytes)
+    assert cost.largest_by_chance == pytest.approx(plain.cost.largest_by_chance)
+    assert cost.remarks == plain.cost.remarks
+    rows = sum(part.rows for part in (cost.top, *cost.shards))
+    assert f"{rows - cost.top.rows:,} rows, " in str(pinned)
+    assert rows == tree.num_groups
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_simulation(name):
+    tree = TREES[name]()
+    labels = np.random.default_rng(0).integers(tree.num_classes, size=(4, 30))
+    mine, its = (
+        plan_of(t, dim=WIDTH).simulate(labels) for t in (tree, tree.expand())
+    )
+    for field in ("work", "touched_rows", "top_work"):
+        np.testing.assert_array_equal(
+            2 * getattr(mine, field), getattr(its, field)
+        )
+    for field in ("examples", "wire_bytes"):
+        np.testing.assert_array_equal(getattr(mine, field), getattr(its, field))
+
+
+def test_saving_a_plan():
+    plan = plan_of(TREE, batch=50, dim=WIDTH)
+    for copy in (
+        pickle.loads(pickle.dumps(plan)),
+        distribute.Plan.from_config(
+            json.loads(json.dumps(plan.get_config())), TREE
+        ),
+    ):
+        assert copy == plan and copy.forests == plan.forests
+        assert copy.cost == plan.cost
+    assert plan != plan_of(TREE.expand(), batch=50, dim=WIDTH)
+    for forest in plan.forests:
+        copy = pickle.loads(pickle.dumps(forest))
+        assert copy == forest and copy.pinned
+        assert repr(copy).endswith(f"num_roots={copy.num_roots}, pinned=True)")
+
+
+def test_a_forest_that_cannot_be_pinned():
+    with pytest.raises(ValueError, match="group 2 has 3 rows; every group"):
+        tf_hsm.Forest([0, 2, 4, 7], [-1, 1, -1], [0, 2, 3, 6, 5, 4], True)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_other_numbers_of_devices(use_bias, tmp_path):
+    """Checkpoints, files and copies, with the slots, from some to others."""
+    one = trained(make_head(use_bias=use_bias))
+    wanted = state(one)
+    head = make_head(2, use_bias=use_bias)
+    assert head.kernel.shape[0] == head.plan.top.num_groups
+    distribute.copy_weights(one, head)
+    assert_same(state(head), wanted)
+    for count in (3, 1, 2):
+        path = tf.train.Checkpoint(head=distribute.checkpoint(head)).save(
+            tmp_path / "saved"
+        )
+        head = trained(make_head(count, use_bias=use_bias))
+        with pytest.raises(AssertionError):
+            assert_same(state(head), wanted)
+        saved = tf.train.Checkpoint(head=distribute.checkpoint(head))
+        saved.restore(path).assert_consumed()
+        assert_same(state(head), wanted)
+    expanded = make_head(2, TREE.expand(), use_bias=use_bias)
+    with pytest.raises(ValueError, match="another tree"):
+        tf.train.Checkpoint(head=distribute.checkpoint(expanded)).restore(path)
+    with pytest.raises(ValueError, match="must have the same tree"):
+        distribute.copy_weights(head, expanded)
+
+
+def test_files_of_keras(tmp_path):
+    """A head of several devices is loaded by one of others, or of none."""
+    models = {}
+    for count in (None, 2, 3):
+        head = trained(make_head(count))
+        models[count] = keras.Sequential([keras.Input([WIDTH]), head])
+    models[2].save_weights(tmp_path / "model.weights.h5")
+    for count in (None, 3):
+        models[count].load_weights(tmp_path / "model.weights.h5")
+        assert_same(
+            state(models[count].layers[-1]), state(models[2].layers[-1])
+        )
+    models[3].save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
+    assert loaded.plan == models[3].layers[-1].plan and loaded.tree.pinned
+    assert_same(state(loaded), state(models[3].layers[-1]))
+
+
+def test_one_device_at_a_time():
+    """Masks and labels at nodes are answered by a copy on one device."""
+    head = trained(make_head(3))
+    one = make_head()
+    distribute.copy_weights(head, one)
+    inputs = np.random.default_rng(1).normal(size=(4, WIDTH)).astype("f4")
+    with head.on_one_device():
+        found = head.top_k(inputs, 3, allowed=[5, 9, 100, 201])
+    wanted = one.top_k(inputs, 3, allowed=[5, 9, 100, 201])
+    np.testing.assert_array_equal(found.classes, wanted.classes)
+    np.testing.assert_array_equal(found.log_probs, wanted.log_probs)
+
+
+def test_penalties_of_touched_rows():
+    """Regularizers see each touched row of weights once."""
+    labels = np.array([0, 7, 7, 150, -1])
+    inputs = np.random.default_rng(2).normal(size=(5, WIDTH))
+    options = {
+        "optimizer": None,
+        "kernel_regularizer": "l2",
+        "bias_regularizer": "l1",
+    }
+    one, several = make_head(**options), make_head(3, **options)
+    one.bias.assign(np.random.default_rng(3).normal(size=one.bias.shape))
+    distribute.copy_weights(one, several)
+    totals = []
+    for head in (one, several):
+        head(inputs, labels, training=True)
+        totals.append(float(tf.add_n(head.losses)))
+    assert_near(*totals, 1e-5)
+    kernel, bias = one.kernel.numpy(), one.bias.numpy()
+    groups = np.unique(
+        np.concatenate([TREE.row_groups[TREE.path(c)] for c in (0, 7, 150)])
+    )
+    penalty = (
+        0.01 * (kernel[groups] ** 2).sum() + 0.01 * np.abs(bias[groups]).sum()
+    )
+    losses = one(inputs, labels)[:4]
+    assert_near(totals[0], float(tf.reduce_mean(losses)) + penalty, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "initializer, deviation",
+    [
+        (keras.initializers.RandomNormal(stddev=0.5), 0.5 * 2**0.5),
+        # Of fan_avg: (2 * 202 rows + 300) / 2.
+        ("glorot_normal", (2 / (2 * 202 + 300) * 2) ** 0.5),
+    ],
+)
+def test_initial_values(initializer, deviation):
+    """Differences of two rows, of the scale of all rows together."""
+    head = HierarchicalSoftmax(
+        TREE, plan=plan_of(TREE, CPUS), kernel_initializer=initializer
+    )
+    head.build([None, 300])
+    kernels = [head.kernel, *head.shard_kernels]
+    for i, kernel in enumerate(kernels):
+        assert np.std(kernel) == pytest.approx(deviation, rel=0.1)
+        for other in kernels[:i]:
+            assert (kernel[0].numpy() != other[0].numpy()).all()
+    counts = 1 + np.arange(TREE.num_classes)
+    head = HierarchicalSoftmax(TREE, plan=head.plan, counts=counts)
+    head.build([None, 4])
+    prior = TREE.log_prior(counts)
+    np.testing.assert_allclose(
+        head.bias, prior[head.plan.weight_rows_of()], rtol=1e-6
+    )
+    for shard, bias in zip(head.plan.shards, head.shard_biases, strict=True):
+        np.testing.assert_allclose(
+            bias, prior[head.plan.weight_rows_of(shard)], rtol=1e-6
+        )
+
+
+def test_a_chain_has_one_shard():
+    plan = plan_of(trees.chain(50).pin(), 2, top=256)
+    assert plan.top.num_weight_rows == 1
+    assert [shard.num_rows for shard in plan.shards] == [98, 0]
