@@ -160,7 +160,7 @@ label_smoothing: in [0, 1], the share of each group's target that is spread
   evenly over the group's rows: z_r becomes (1 - s) z_r + s mean z. Not on GPUs.
 with_gradients: whether the outputs for the gradient are made.
 pinned: whether weights and biases have a row for each group, that of its first
-  row; each group then has two, of which the second has the logit 0. Not on GPUs.
+  row; each group then has two, of which the second has the logit 0.
 )doc");
 
 const OpRegistration label_tree_loss("TfHsmLabelTreeLoss",
