@@ -118,7 +118,7 @@ log_probs: `[..., classes]`; of each row, `[..., rows]`, with of_nodes.
 group_log_probs: `[..., groups]`, of the row above each group; for the group of
   a root, the root's.
 pinned: whether weights and biases have a row for each group, that of its first
-  row; each group then has two, of which the second has the logit 0. Not on GPUs.
+  row; each group then has two, of which the second has the logit 0.
 )doc");
 
 absl::Status LogProbsGradShape(InferenceContext* c, bool is_handle) {

@@ -175,7 +175,7 @@ smoothing_prior: nothing, and the mean is the plain one; or one `[rows]`, also o
   read and checked. Needs a label_smoothing above 0.
 with_gradients: whether the outputs for the gradient are made.
 pinned: whether weights and biases have a row for each group, that of its first
-  row; each group then has two, of which the second has the logit 0. Not on GPUs.
+  row; each group then has two, of which the second has the logit 0.
 )doc");
 
 const OpRegistration label_tree_loss("TfHsmLabelTreeLoss",

@@ -43,7 +43,9 @@ def tensor_cores(request):
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("name", ["two_level_7", "random", "only_children"])
+@pytest.mark.parametrize(
+    "name", ["two_level_7", "random", "only_children", "pinned binary_37"]
+)
 def test_loss(name, dtype):
     gpu_cases.check_loss(EMULATED, name, (5, 3), dtype)
 
@@ -104,8 +106,15 @@ def test_train_step_of_forests(rule, name, dtype):
     gpu_step_cases.check_train_step(EMULATED, rule, name, (17, 3), dtype, True)
 
 
-def test_pinned_trees_are_refused():
-    gpu_cases.check_pinned_trees_are_refused(EMULATED)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_train_step_of_pinned_trees(rule, dtype):
+    check = gpu_step_cases.check_train_step
+    check(EMULATED, rule, "pinned huffman_203", (17, 3), dtype, True)
+
+
+def test_pinned_or_not():
+    gpu_cases.check_pinned_or_not(EMULATED)
 
 
 def test_a_step_keeps_what_was_read():
@@ -126,7 +135,14 @@ def test_states(name, dtype):
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 @pytest.mark.parametrize(
-    "name", ["two_level_100", "random", "only_children", "single_class"]
+    "name",
+    [
+        "two_level_100",
+        "random",
+        "only_children",
+        "single_class",
+        "pinned huffman_203",
+    ],
 )
 def test_log_probs(name, dtype):
     check = gpu_inference_cases.check_log_probs
@@ -142,7 +158,7 @@ def test_log_probs_of_wide_groups(name):
 
 @pytest.mark.parametrize("label_dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("name", ["two_level_100", "random"])
+@pytest.mark.parametrize("name", ["two_level_100", "random", "pinned chain_50"])
 def test_given_classes(name, dtype, label_dtype):
     gpu_inference_cases.check_given_classes(
         EMULATED, name, (5, 3), dtype, 6, label_dtype
@@ -151,7 +167,9 @@ def test_given_classes(name, dtype, label_dtype):
 
 @pytest.mark.parametrize("kind", [None, "ties"])
 @pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
-@pytest.mark.parametrize("name", ["two_level_100", "random", "single_class"])
+@pytest.mark.parametrize(
+    "name", ["two_level_100", "random", "single_class", "pinned binary_37"]
+)
 def test_top_k(name, dtype, kind):
     gpu_inference_cases.check_top_k(
         EMULATED, name, (5, 3), dtype, tf.Variable, kind
@@ -160,7 +178,12 @@ def test_top_k(name, dtype, kind):
 
 @pytest.mark.parametrize("options", gpu_inference_cases.RESTRICTED)
 @pytest.mark.parametrize(
-    "name, dtype", [("two_level_100", np.float32), ("random", np.float16)]
+    "name, dtype",
+    [
+        ("two_level_100", np.float32),
+        ("random", np.float16),
+        ("pinned binary_37", np.float32),
+    ],
 )
 def test_sample(name, dtype, options):
     gpu_inference_cases.check_sample(EMULATED, name, dtype, 80, **options)

@@ -20,6 +20,7 @@ from tests.support.evaluation import assert_within, dense
 from tests.support.update_rules import OPTIMIZERS
 
 GPU = gpu_cases.Place("GPU:0")
+TREES = [*gpu_cases.trees.CATALOGUE, *gpu_cases.PINNED]
 
 
 def why_skipped():
@@ -52,9 +53,7 @@ def tensor_cores(request):
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (67, 129), (252, 50)])
-@pytest.mark.parametrize(
-    "name", [*gpu_cases.trees.CATALOGUE, *gpu_cases.FORESTS]
-)
+@pytest.mark.parametrize("name", [*TREES, *gpu_cases.FORESTS])
 def test_loss(name, shape, dtype):
     gpu_cases.check_loss(GPU, name, shape, dtype)
 
@@ -103,7 +102,14 @@ def test_two_threads_on_one_tree():
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 @pytest.mark.parametrize("has_biases", [True, False])
 @pytest.mark.parametrize(
-    "name", ["two_level_1013", "binary_37", "chain_50", "one_huge_group"]
+    "name",
+    [
+        "two_level_1013",
+        "binary_37",
+        "chain_50",
+        "one_huge_group",
+        "pinned huffman_203",
+    ],
 )
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_train_step(rule, name, has_biases, dtype):
@@ -118,8 +124,8 @@ def test_train_step_in_a_function():
     )
 
 
-def test_pinned_trees_are_refused():
-    gpu_cases.check_pinned_trees_are_refused(GPU)
+def test_pinned_or_not():
+    gpu_cases.check_pinned_or_not(GPU)
 
 
 def test_a_step_keeps_what_was_read():
@@ -141,7 +147,7 @@ def test_no_width():
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (67, 129)])
-@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+@pytest.mark.parametrize("name", TREES)
 def test_log_probs(name, shape, dtype):
     check = gpu_inference_cases.check_log_probs
     check(GPU, name, shape, dtype, nodes=False, parameter=tf.Variable)
@@ -156,7 +162,7 @@ def test_log_probs_in_a_function():
 
 @pytest.mark.parametrize("label_dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+@pytest.mark.parametrize("name", TREES)
 def test_given_classes(name, dtype, label_dtype):
     gpu_inference_cases.check_given_classes(
         GPU, name, (20, 33), dtype, 7, label_dtype
@@ -165,7 +171,7 @@ def test_given_classes(name, dtype, label_dtype):
 
 @pytest.mark.parametrize("kind", [None, "ties"])
 @pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
-@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+@pytest.mark.parametrize("name", TREES)
 def test_top_k(name, dtype, kind):
     gpu_inference_cases.check_top_k(
         GPU, name, (20, 33), dtype, tf.Variable, kind
@@ -174,12 +180,12 @@ def test_top_k(name, dtype, kind):
 
 @pytest.mark.parametrize("options", gpu_inference_cases.RESTRICTED)
 @pytest.mark.parametrize("dtype", gpu_inference_cases.SEARCHED)
-@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+@pytest.mark.parametrize("name", TREES)
 def test_sample(name, dtype, options):
     gpu_inference_cases.check_sample(GPU, name, dtype, 5000, **options)
 
 
-@pytest.mark.parametrize("name", gpu_cases.trees.CATALOGUE)
+@pytest.mark.parametrize("name", TREES)
 def test_sample_of_float64(name):
     gpu_inference_cases.check_sample(GPU, name, np.float64, 5000)
 

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import forests, oracle, trees
+from tests.support import forests, oracle, pinned, references, trees
 from tests.support.evaluation import assert_within, dense
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
@@ -37,6 +37,8 @@ for _name in (
 # Forests, each below some rows of a tree.
 FORESTS = [f"below {name}" for name in forests.TREES]
 
+PINNED = [f"pinned {name}" for name in pinned.TREES]
+
 
 @functools.cache
 def build(name):
@@ -44,6 +46,8 @@ def build(name):
     if name in FORESTS:
         tree = forests.TREES[name.removeprefix("below ")]()
         return forests.cut(tree, forests.some_rows(tree, 1), 1).forest
+    if name in PINNED:
+        return pinned.TREES[name.removeprefix("pinned ")]()
     return {**trees.CATALOGUE, **trees.DEEP}[name]()
 
 
@@ -120,9 +124,9 @@ def solve(
 def check_loss(place, name, shape, dtype, graph=False):
     """Every element within its rounding error; types; the touched rows."""
     tree = build(name)
-    problem = oracle.random_problem(tree, *shape, dtype, seed=sum(shape))
-    expected, bound = oracle.hierarchical_softmax(tree, problem)
-    rows = oracle.touched_rows(tree, problem.labels)
+    problem = references.random_problem(tree, *shape, dtype, seed=sum(shape))
+    expected, bound = references.hierarchical_softmax(tree, problem)
+    rows = references.touched_rows(tree, problem.labels)
     for parameter, label_dtype in [
         (tf.constant, np.int32),
         (tf.Variable, np.int64),
@@ -222,6 +226,30 @@ def check_trees_are_told_apart(place):
         del dying, tree
 
 
+def check_pinned_or_not(place):
+    """The same arrays, first of a tree and then of a pinned one, and back."""
+    tree = build("pinned binary_37")
+    problem = pinned.random_problem(tree, 8, 5, np.float64)
+    both = pinned.expanded(problem)
+    arrays = tree_tensors(tree)._asdict()
+    expected, bound = oracle.hierarchical_softmax(tree, both)
+    for given, is_pinned in [(both, False), (problem, True), (both, False)]:
+        losses = place.run(
+            lambda given=given, is_pinned=is_pinned: (
+                tf_hsm.runtime.library.raw_ops.tf_hsm_loss(
+                    weights=given.weights,
+                    biases=[given.biases],
+                    labels=problem.labels,
+                    inputs=problem.inputs,
+                    **arrays,
+                    pinned=is_pinned,
+                    Taccumulator=tf.float64,
+                ).loss
+            )
+        )
+        assert_close(losses, expected.loss, bound.loss, is_pinned)
+
+
 def check_two_threads(place):
     """Two threads that meet a new tree at once, each with its own batches."""
     tree = trees.CATALOGUE["two_level_100"]()
@@ -248,7 +276,7 @@ def check_two_threads(place):
 def check_broken_trees(place, array, index, value, message, name="two_level_7"):
     """An error that names the array, the position and the value."""
     tree = build(name)
-    problem = oracle.random_problem(tree, 7, 3, np.float32)
+    problem = references.random_problem(tree, 7, 3, np.float32)
     arrays = tree_tensors(tree)._asdict()
     broken = arrays[array].numpy()
     broken[index] = value
@@ -263,6 +291,7 @@ def check_broken_trees(place, array, index, value, message, name="two_level_7"):
             inputs=problem.inputs,
             **arrays,
             smoothing_prior=[],
+            pinned=tree.pinned,
             Taccumulator=tf.float32,
         ).loss
 
@@ -282,6 +311,13 @@ BROKEN_TREES = [
     ("class_ranks", 2, 2**40, r"class_ranks\[2\] = 1099511627776 is outside"),
     ("class_ranks", 2, 0, r"class_ranks\[2\] = 0 is another class's"),
     ("group_parents", 1, -1, r"group_parents\[1\] = -1 is root number 2, but"),
+    (
+        "group_offsets",
+        1,
+        3,
+        r"group_offsets\[0\] = 0 and group_offsets\[1\] = 3, but .* pinned",
+        "pinned binary_37",
+    ),
 ]
 # A forest of twelve trees, the first of 6 groups and 55 rows.
 _FOREST = "below three_levels"
@@ -387,32 +423,3 @@ def assert_close(actual, expected, bound, what):
     # Written so that a NaN fails too.
     bad = ~(error <= bound)
     assert not bad.any(), f"{what}: {bad.sum()} of {bad.size}, {error.max()}"
-
-
-def check_pinned_trees_are_refused(place):
-    """By every op on a tree, with what to do."""
-    tree = tf_hsm.Tree.balanced(6, 2).pin()
-    labels, inputs = np.array([1, 5]), np.ones([2, 3], np.float32)
-    with tf.device(place.device):
-        weights = tf.Variable(tf.zeros([tree.num_weight_rows, 3]))
-    optimizer = tf_hsm.optimizers.SGD()
-    optimizer.build([weights])
-    downward = weights, None, inputs, tree
-    for function in (
-        lambda: tf_hsm.hierarchical_softmax_loss(
-            weights, None, labels, inputs, tree
-        ),
-        lambda: tf_hsm.hierarchical_softmax_train_step(
-            weights, None, labels, inputs, tree, optimizer
-        ),
-        lambda: tf_hsm.hierarchical_softmax_log_probs(*downward),
-        lambda: tf_hsm.hierarchical_softmax_log_prob(
-            weights, None, labels[:, None], inputs, tree
-        ),
-        lambda: tf_hsm.hierarchical_softmax_top_k(*downward, 2),
-        lambda: tf_hsm.hierarchical_softmax_sample(*downward, 2, seed=1),
-    ):
-        with pytest.raises(
-            tf.errors.UnimplementedError, match=r"pinned.*tree\.expand\(\)"
-        ):
-            place.run(function)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import inference_reference as reference
-from tests.support import oracle
+from tests.support import oracle, references
 from tests.support.gpu_cases import build
 from tf_hsm.ops import top_k
 from tf_hsm.runtime.library import raw_ops
@@ -39,8 +39,8 @@ def check_log_probs(
 ):
     """Values and gradients against the reference."""
     tree = build(name)
-    problem = oracle.random_problem(tree, *shape, dtype, seed=sum(shape))
-    want, bound = reference.node_log_probs(tree, problem)
+    problem = references.random_problem(tree, *shape, dtype, seed=sum(shape))
+    want, bound = references.node_log_probs(tree, problem)
     upstream = np.random.default_rng(0).normal(size=want.shape)
     upstream = upstream.astype(oracle.accumulator(dtype))
     of_rows = upstream
@@ -66,7 +66,7 @@ def check_log_probs(
     assert values.device.endswith(place.device), values.device
     assert values.dtype == oracle.accumulator(dtype)
     reference.assert_near(values, want, bound)
-    want, bound = reference.gradients(tree, problem, of_rows)
+    want, bound = references.log_prob_gradients(tree, problem, of_rows)
     for field, actual in zip(("dx", "dw", "db"), gradients, strict=True):
         assert actual.dtype == np.dtype(dtype)
         reference.assert_near(
@@ -77,10 +77,10 @@ def check_log_probs(
 def check_given_classes(place, name, shape, dtype, count, label_dtype):
     """Those of given classes; NaN for what is none."""
     tree = build(name)
-    problem = oracle.random_problem(tree, *shape, dtype, seed=count)
+    problem = references.random_problem(tree, *shape, dtype, seed=count)
     want, bound = (
         reference.by_class(tree, a)
-        for a in reference.node_log_probs(tree, problem)
+        for a in references.node_log_probs(tree, problem)
     )
     rng = np.random.default_rng(0)
     classes = rng.integers(tree.num_classes, size=[shape[0], count])
@@ -113,10 +113,11 @@ def check_given_classes(place, name, shape, dtype, count, label_dtype):
 def check_top_k(place, name, shape, dtype, parameter=tf.constant, kind=None):
     """The bits and the order of a sort of all classes."""
     tree = build(name)
-    problem = oracle.random_problem(tree, *shape, dtype, seed=sum(shape))
+    problem = references.random_problem(tree, *shape, dtype, seed=sum(shape))
     if kind == "ties":
         rng = np.random.default_rng(0)
-        which = rng.integers(min(2, tree.num_rows), size=tree.num_rows)
+        rows = tree.num_weight_rows
+        which = rng.integers(min(2, rows), size=rows)
         problem = problem.replace(
             weights=problem.weights[which], biases=problem.biases[which]
         )
@@ -160,7 +161,7 @@ RESTRICTED = [
 def check_sample(place, name, dtype, num_samples, **options):
     """The draws of the CPU, but where rounding moves the edge of a share."""
     tree = build(name)
-    problem = oracle.random_problem(tree, 3, 5, dtype)
+    problem = references.random_problem(tree, 3, 5, dtype)
     call = functools.partial(
         tf_hsm.hierarchical_softmax_sample,
         tree=tree,
@@ -303,13 +304,20 @@ BROKEN_TREES = [
     ("row_below", 0, 77, r"row_below\[0\] = 77 is neither"),
     ("row_below", 0, -(2**40), r"row_below\[0\] = -1099511627776 is neither"),
     ("row_below", -1, -1, r"row_below\[\d+\] = -1 is a second leaf"),
+    (
+        "group_offsets",
+        1,
+        3,
+        r"group_offsets\[0\] = 0 and group_offsets\[1\] = 3, but .* pinned",
+        "pinned binary_37",
+    ),
 ]
 
 
-def check_broken_trees(place, array, index, value, message):
+def check_broken_trees(place, array, index, value, message, name="two_level_7"):
     """An error that names the array, the position and the value."""
-    tree = build("two_level_7")
-    problem = oracle.random_problem(tree, 7, 3, np.float32)
+    tree = build(name)
+    problem = references.random_problem(tree, 7, 3, np.float32)
     arrays = child_tensors(tree)._asdict()
     broken = arrays[array].numpy()
     broken[index] = value
@@ -323,6 +331,7 @@ def check_broken_trees(place, array, index, value, message):
             biases=[problem.biases],
             inputs=problem.inputs,
             **arrays,
+            pinned=tree.pinned,
             root_log_probs=[],
             Taccumulator=tf.float32,
         ).log_probs

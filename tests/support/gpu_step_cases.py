@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from tests.support import oracle, training
+from tests.support import references, training
 from tests.support.gpu_cases import assert_close, build
 from tests.support.update_rules import built, stepped
 
@@ -23,7 +23,7 @@ def check_train_step(place, rule, name, shape, dtype, has_biases, graph=False):
         problem = training.wide_problem(tree, shape, dtype, step).replace(
             weights=current[0], biases=current[1] if has_biases else None
         )
-        value, bound = oracle.hierarchical_softmax(
+        value, bound = references.hierarchical_softmax(
             tree, problem, operands=dtype
         )
         losses, dx = place.run(
@@ -40,8 +40,8 @@ def check_train_step(place, rule, name, shape, dtype, has_biases, graph=False):
         assert losses.device.endswith(place.device), losses.device
         assert_close(losses, value.loss, bound.loss, "losses")
         assert_close(dx, value.dx, bound.dx, "gradient of inputs")
-        rows = oracle.touched_rows(tree, problem.labels)
-        others = np.setdiff1d(np.arange(tree.num_rows), rows)
+        rows = references.touched_rows(tree, problem.labels)
+        others = np.setdiff1d(np.arange(tree.num_weight_rows), rows)
         for old, new, gradient, error in zip(
             before,
             training.states(optimizer, variables),

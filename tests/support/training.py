@@ -4,14 +4,14 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle
+from tests.support import oracle, references
 from tests.support.update_rules import stepped
 
 
 def wide_problem(tree, shape, dtype=np.float32, seed=0, has_biases=True):
     """A problem of numbers of `dtype`, in the type of its sums."""
     dtype = np.dtype(dtype)
-    drawn = oracle.random_problem(tree, *shape, dtype, seed)
+    drawn = references.random_problem(tree, *shape, dtype, seed)
     wide = oracle.accumulator(dtype)
     return drawn.replace(
         inputs=drawn.inputs.astype(wide),

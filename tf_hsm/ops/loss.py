@@ -1,9 +1,11 @@
 """The hierarchical softmax loss and its gradient."""
 
+import contextlib
+
 import tensorflow as tf
 
 from tf_hsm.runtime import arguments, call, gradients, private_tensorflow
-from tf_hsm.runtime.devices import cpu_only, of_tree
+from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import tree_tensors
 from tf_hsm.tree import Forest, Tree
 
@@ -75,10 +77,10 @@ def hierarchical_softmax_loss(
         shape, a label or `smoothing_prior` does not fit; the message names the
         argument, the position, the value and the legal range.
       tf.errors.UnimplementedError: a GPU holds the weights, and there is
-        `label_smoothing`, `nodes` is set, or the tree is pinned.
+        `label_smoothing`, or `nodes` is set.
       ValueError: `label_smoothing` is not in `[0, 1]`.
     """
-    place = cpu_only(weights, "nodes") if nodes else of_tree(tree, weights)
+    place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
     with place:
         return call.forward(
             "tf_hsm_loss",

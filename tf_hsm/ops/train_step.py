@@ -72,7 +72,7 @@ def hierarchical_softmax_train_step(
         shape or a label does not fit; nothing is updated then.
       TypeError: weights or biases are no variables.
       tf.errors.UnimplementedError: a GPU holds the weights, and
-        `label_smoothing` or `nodes` is set, or the tree is pinned.
+        `label_smoothing` or `nodes` is set.
       ValueError: the optimizer does what is not possible in place, or there are
         several replicas.
     """

@@ -6,7 +6,7 @@ arguments are passed by name, and what the op returns is returned.
 
 import tensorflow as tf
 
-from tf_hsm.runtime import arguments, devices, gradients
+from tf_hsm.runtime import arguments, gradients
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import child_tensors
 
@@ -51,18 +51,17 @@ def forward(name, weights, biases, inputs, optional=None, **others):
 def downward(name, weights, biases, inputs, tree, optional, **others):
     """Calls `forward` of an op that goes down a tree or a forest."""
     arrays = child_tensors(tree, near=weights)._asdict()
-    with devices.of_tree(tree, weights):
-        return forward(
-            name,
-            weights,
-            biases,
-            inputs,
-            optional,
-            root_groups=[arrays.pop("root_groups")],
-            pinned=tree.pinned,
-            **arrays,
-            **others,
-        )
+    return forward(
+        name,
+        weights,
+        biases,
+        inputs,
+        optional,
+        root_groups=[arrays.pop("root_groups")],
+        pinned=tree.pinned,
+        **arrays,
+        **others,
+    )
 
 
 def backward(name, forward_op, **others):

@@ -33,17 +33,6 @@ def cpu_only(weights, what):
     return contextlib.nullcontext()
 
 
-def of_tree(tree, weights):
-    """A scope for an op on a tree: GPUs have no pinned ones.
-
-    On weights that are a tensor, it then runs on the CPU; on a variable it runs
-    where that is, and says what to do.
-    """
-    if tree.pinned and private_tensorflow.variable_of(weights) is None:
-        return tf.device("CPU:0")
-    return contextlib.nullcontext()
-
-
 def check_present(devices):
     """Raises a ValueError unless TensorFlow has devices of these names."""
     known = [d.name for d in tf.config.list_logical_devices()]

@@ -19,6 +19,8 @@
 
 #include <cstdint>
 
+#include "cc/core/base/host_device.h"
+
 namespace tf_hsm {
 
 struct TreeView {
@@ -40,9 +42,25 @@ struct TreeView {
   bool pinned = false;
 
   // Of the parameters, and the one of a row of the tree that has any.
-  int64_t num_weight_rows() const { return pinned ? num_groups : num_rows; }
-  int64_t weight_row(int64_t row) const { return pinned ? row / 2 : row; }
-  bool has_weights(int64_t row) const { return !pinned || row % 2 == 0; }
+  TF_HSM_HOST_DEVICE int64_t num_weight_rows() const {
+    return pinned ? num_groups : num_rows;
+  }
+  TF_HSM_HOST_DEVICE int64_t weight_row(int64_t row) const {
+    return pinned ? row / 2 : row;
+  }
+  TF_HSM_HOST_DEVICE bool has_weights(int64_t row) const {
+    return !pinned || row % 2 == 0;
+  }
+  // Of a group of so many rows, the number of those that have weights: the
+  // first ones.
+  TF_HSM_HOST_DEVICE int64_t weight_rows_of(int64_t fanout) const {
+    return pinned ? fanout / 2 : fanout;
+  }
+  // Whether a group that has the rows [first, last) is one of such a tree.
+  TF_HSM_HOST_DEVICE bool allows(int64_t group, int64_t first,
+                                 int64_t last) const {
+    return !pinned || (first == 2 * group && last == 2 * group + 2);
+  }
 
   int64_t root_group(int64_t root) const {
     return root_groups == nullptr ? 0 : root_groups[root];

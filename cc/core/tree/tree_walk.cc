@@ -3,12 +3,6 @@
 namespace tf_hsm {
 namespace {
 
-// Whether a group that has the rows [first, last) may have these.
-bool FitsPinned(const TreeView& tree, int64_t group, int64_t first,
-                int64_t last) {
-  return !tree.pinned || (first == 2 * group && last == 2 * group + 2);
-}
-
 std::string NotPinned(int64_t group, int64_t first, int64_t last) {
   return At("group_offsets", group, first) + " and " +
          At("group_offsets", group + 1, last) + ", but group g of a pinned " +
@@ -53,7 +47,7 @@ std::string GroupOf(const TreeView& tree, int64_t row, int64_t below,
     return OutOfRange("group_offsets", group + 1, last, row + 1,
                       tree.num_rows + 1);
   }
-  if (!FitsPinned(tree, group, first, last)) {
+  if (!tree.allows(group, first, last)) {
     return NotPinned(group, first, last);
   }
   const int64_t parent = tree.group_parents[group];
@@ -90,7 +84,7 @@ std::string GroupAt(const TreeView& tree, int64_t group, GroupSpan* span) {
     return OutOfRange("group_offsets", group + 1, last, first + 1,
                       tree.num_rows + 1);
   }
-  if (!FitsPinned(tree, group, first, last)) {
+  if (!tree.allows(group, first, last)) {
     return NotPinned(group, first, last);
   }
   *span = {group, first, last - first};

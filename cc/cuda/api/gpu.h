@@ -57,8 +57,8 @@ struct Batch {
   // Of device pointers. row_below may be null; root_groups is not read.
   TreeView tree;
   TreeShape shape;
-  const T* weights = nullptr;  // [rows, width]
-  const T* biases = nullptr;   // [rows], or null
+  const T* weights = nullptr;  // [weight rows, width]
+  const T* biases = nullptr;   // [weight rows], or null
   int64_t width = 0;
   const void* inputs = nullptr;  // [size, width]
   ElementType input_type = kElementType<float>;
@@ -112,7 +112,8 @@ template <typename T>
 std::string FinishForward(const Batch<T>& batch, const Memory& memory,
                           const LossOutputs<T>& outputs, void* stream);
 
-// Where dw and db of the touched rows go; rows ascending and unique. At most
+// Where dw and db of the touched rows of the parameters go (tree_view.h); rows
+// ascending and unique. At most
 // `capacity` rows are written; MaxTouchedRows are always enough. Rows from the
 // count (NumTouchedRows) on are set to -1, their dw and db are left alone.
 template <typename T>

@@ -34,7 +34,7 @@ std::string MakeAllLogProbs(const Batch<T>& batch, const Levels& levels,
 // The gradients by logits, inputs and root_log_probs.
 template <typename A>
 struct LogProbsGrads {
-  A* dz = nullptr;     // [size, rows]
+  A* dz = nullptr;     // [size, weight rows]
   A* dx = nullptr;     // [size, width]
   A* roots = nullptr;  // [size, roots], or null
 };

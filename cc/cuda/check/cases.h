@@ -76,6 +76,13 @@ inline std::vector<NamedCase> SmallCases() {
   });
   add("binary", [](Rng*) { return Case(BinaryTree(4), 130, 37); });
   add("skewed", [](Rng* rng) { return Case(SkewedTree(25, rng), 21, 16); });
+  add("pinned",
+      [](Rng*) { return Case(Pinned(BinaryTree(4)), 130, 37, kCutExamples); });
+  add("pinned, skewed", [](Rng* rng) {
+    CheckCase c = Case(Pinned(SkewedTree(75, rng)), 21, 16);
+    c.only_float = true;
+    return c;
+  });
   add("chain", [](Rng*) {
     CheckCase c = Case(ChainTree(20, 3), 12, 9);
     c.biases = false;
@@ -99,6 +106,15 @@ inline std::vector<NamedCase> Forests() {
   });
   add("forest of many", [](Rng* rng) {
     CheckCase c = Case(WideForest(70, rng), 90, 12);
+    c.biases = false;
+    return c;
+  });
+  add("forest, pinned", [](Rng* rng) {
+    CheckCase c =
+        Case(JoinTrees({Pinned(BinaryTree(3)), Pinned(FlatTree(2)),
+                        Pinned(SkewedTree(20, rng)), Pinned(ChainTree(9, 2))},
+                       rng),
+             35, 21);
     c.biases = false;
     return c;
   });
@@ -143,6 +159,8 @@ inline std::vector<NamedCase> LargeCases() {
   add("large binary", [](Rng*) { return Case(BinaryTree(16), 2000, 300); });
   add("large skewed",
       [](Rng* rng) { return Case(SkewedTree(20000, rng), 1000, 129); });
+  add("large pinned",
+      [](Rng* rng) { return Case(Pinned(SkewedTree(20000, rng)), 1000, 129); });
   add("large chain", [](Rng*) { return Case(ChainTree(3000, 2), 300, 40); });
   add("large forest", [](Rng* rng) {
     return Case(JoinTrees({TwoLevelTree(20011), BinaryTree(12), FlatTree(3001),

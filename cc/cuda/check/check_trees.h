@@ -110,10 +110,18 @@ inline OwnedTree SkewedTree(int64_t groups, std::mt19937* rng) {
   });
 }
 
-// A forest of these trees, whose classes stand in any order.
+// A tree of groups of two rows, of which the second have no weights.
+inline OwnedTree Pinned(OwnedTree tree) {
+  tree.pinned = true;
+  return tree;
+}
+
+// A forest of these trees, whose classes stand in any order. All are pinned, or
+// none.
 inline OwnedTree JoinTrees(const std::vector<OwnedTree>& trees,
                            std::mt19937* rng) {
   OwnedTree forest;
+  forest.pinned = trees[0].pinned;
   for (const OwnedTree& tree : trees) {
     const int64_t groups = forest.parents.size();
     const int64_t rows = forest.row_groups.size();
@@ -185,7 +193,7 @@ struct DeviceTree {
     return {host.num_classes,  host.num_rows,  host.num_groups,
             offsets.data(),    parents.data(), class_rows.data(),
             row_groups.data(), ranks.data(),   below.data(),
-            host.num_roots,    nullptr};
+            host.num_roots,    nullptr,        host.pinned};
   }
 
   DeviceArray<int64_t> offsets, parents, class_rows, row_groups, ranks, below;

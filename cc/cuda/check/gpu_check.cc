@@ -112,6 +112,7 @@ void AddGarbage(Checks* checks) {
       [](Rng* rng) { return Case(RandomTree(20, 30, 0.2, rng), 30, 12); },
       true);
   add("binary", [](Rng*) { return Case(BinaryTree(5), 20, 5); }, false);
+  add("pinned", [](Rng*) { return Case(Pinned(BinaryTree(5)), 20, 5); }, false);
   add(
       "two_level",
       [](Rng*) {

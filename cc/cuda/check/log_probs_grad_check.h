@@ -98,7 +98,7 @@ class LogProbsGradCheck {
     std::vector<A> dz, dx, roots;
     bool same = true;
     for (int run = 0; run < 2; ++run) {
-      const DeviceArray<A> device_dz(size * rows);
+      const DeviceArray<A> device_dz(size * tree_.num_weight_rows());
       const DeviceArray<A> device_dx(size * case_.width);
       const DeviceArray<A> device_roots(size * tree_.num_roots);
       const DeviceBlock grad_scratch(LogProbsGradBytes(batch_));
@@ -137,6 +137,7 @@ class LogProbsGradCheck {
                    Errors* root_errors) const {
     const int64_t rows = tree_.num_rows;
     const int64_t columns = of_nodes ? rows : tree_.num_classes;
+    const int64_t stride = tree_.num_weight_rows();
     Errors errors;
     for (int64_t i = 0; i < batch_.size; ++i) {
       const A* own = nodes_.data() + i * rows;
@@ -158,7 +159,8 @@ class LogProbsGradCheck {
         double above = parent < 0 ? StartAt(i, RootOf(g)) : own[parent];
         if (std::isinf(above)) above = 0;
         for (int64_t r = first; r < last; ++r) {
-          errors.Add(dz[i * rows + r],
+          if (!tree_.has_weights(r)) continue;
+          errors.Add(dz[i * stride + tree_.weight_row(r)],
                      sums[r] - sum * std::exp(own[r] - above));
         }
         if (parent >= 0) sums[parent] += sum;
@@ -170,12 +172,13 @@ class LogProbsGradCheck {
   // Relative to the magnitudes that are added.
   double ProductError(const std::vector<A>& dz,
                       const std::vector<A>& dx) const {
+    const int64_t rows = tree_.num_weight_rows();
     double worst = 0;
     for (int64_t i = 0; i < batch_.size; ++i) {
       for (int64_t d = 0; d < case_.width; ++d) {
         double sum = 0, size = 1;
-        for (int64_t r = 0; r < tree_.num_rows; ++r) {
-          const double term = static_cast<double>(dz[i * tree_.num_rows + r]) *
+        for (int64_t r = 0; r < rows; ++r) {
+          const double term = static_cast<double>(dz[i * rows + r]) *
                               ToDouble(case_.w[r * case_.width + d]);
           sum += term;
           size += std::fabs(term);

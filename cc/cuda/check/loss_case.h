@@ -34,8 +34,8 @@ struct LossCase {
         tree(ViewOf(c.tree)),
         device_tree(new DeviceTree(c.tree)),
         precision(given_precision),
-        w(Draw<T>(tree.num_rows * c.width, 32, rng)),
-        b(Draw<T>(tree.num_rows, 64, rng)),
+        w(Draw<T>(tree.num_weight_rows() * c.width, 32, rng)),
+        b(Draw<T>(tree.num_weight_rows(), 64, rng)),
         x(Draw<T>(c.size * c.width, 64, rng)),
         broken(tree.num_classes) {
     const int64_t classes = c.classes > 0 ? c.classes : tree.num_classes;
@@ -66,7 +66,7 @@ struct LossCase {
     dw.assign(w.size(), 0);
     db.assign(b.size(), 0);
     rows.clear();
-    std::vector<bool> touched(tree.num_rows);
+    std::vector<bool> touched(tree.num_weight_rows());
     for (int64_t i = 0; i < size; ++i) {
       if (!Counts(i)) {
         loss[i] = labels[i] == kIgnored ? 0 : NAN;
@@ -81,12 +81,12 @@ struct LossCase {
         const int64_t g = tree.row_groups[row];
         for (int64_t r = tree.group_offsets[g]; r < tree.group_offsets[g + 1];
              ++r) {
-          touched[r] = true;
+          touched[tree.weight_row(r)] = true;
         }
         row = tree.group_parents[g];
       }
     }
-    for (int64_t r = 0; r < tree.num_rows; ++r) {
+    for (size_t r = 0; r < touched.size(); ++r) {
       if (touched[r]) rows.push_back(r);
     }
   }
@@ -127,7 +127,7 @@ struct LossCase {
   std::vector<A> grads;
   std::vector<bool> broken;  // classes without a right path on the device
   std::vector<double> loss, dx, dw, db;
-  std::vector<int64_t> rows;  // touched, ascending
+  std::vector<int64_t> rows;  // of the weights, touched, ascending
 };
 
 // The arrays of a case on the device, and the batch that they make.

@@ -72,20 +72,13 @@ class MadePlan {
     small.resize(counts.work.small_items);
   }
 
-  // Of the same bits; structures have no padding but behind a node.
+  // Of the same bits; structures have no padding.
   bool operator==(const MadePlan& o) const {
-    bool same = nodes.size() == o.nodes.size();
-    for (size_t n = 0; same && n < nodes.size(); ++n) {
-      const DeviceNode &a = nodes[n], &b = o.nodes[n];
-      same = a.group == b.group && a.first_row == b.first_row &&
-             a.fanout == b.fanout && a.logits_offset == b.logits_offset &&
-             a.level == b.level && a.begin == b.begin && a.end == b.end &&
-             a.kept_examples == b.kept_examples && a.hot == b.hot;
-    }
-    return same && error == o.error && SameBits(order, o.order) &&
-           SameBits(depths, o.depths) && SameBits(path_rows, o.path_rows) &&
-           SameBits(losses, o.losses) && SameBits(rows, o.rows) &&
-           SameBits(all, o.all) && SameBits(work, o.work) &&
+    return error == o.error && SameBits(nodes, o.nodes) &&
+           SameBits(order, o.order) && SameBits(depths, o.depths) &&
+           SameBits(path_rows, o.path_rows) && SameBits(losses, o.losses) &&
+           SameBits(rows, o.rows) && SameBits(all, o.all) &&
+           SameBits(work, o.work) &&
            std::memcmp(&counts, &o.counts, sizeof(counts)) == 0 &&
            SameBits(forward, o.forward) && SameBits(backward, o.backward) &&
            SameBits(small, o.small);
@@ -137,7 +130,7 @@ class MadePlan {
       const DeviceNode& node = nodes[item.node];
       logits[item.node] += int64_t{item.num_rows} * item.num_examples;
       if (item.row < 0 || item.example < 0 || item.num_examples < 1 ||
-          item.row + item.num_rows > node.fanout ||
+          item.row + item.num_rows > node.num_weight_rows() ||
           item.example + item.num_examples > node.population()) {
         return "an item outside of its node ";
       }
@@ -152,7 +145,7 @@ class MadePlan {
     for (size_t n = 0; n < nodes.size(); ++n) {
       const DeviceNode& node = nodes[n];
       if (node.large() != large) continue;
-      if (logits[n] != node.fanout * node.population()) {
+      if (logits[n] != node.num_weight_rows() * node.population()) {
         return "logits in no item ";
       }
     }
@@ -199,10 +192,14 @@ struct PlanCase {
 // One block and many make the same plan, of right trees and of wrong ones.
 inline void CheckTwoWays(std::mt19937* rng) {
   const std::pair<const char*, OwnedTree> trees[] = {
-      {"flat", FlatTree(203)},        {"two_level", TwoLevelTree(5000)},
-      {"binary", BinaryTree(11)},     {"skewed", SkewedTree(200, rng)},
-      {"chain", ChainTree(40, 3)},    {"ragged", RandomTree(60, 90, 0.2, rng)},
-      {"forest", WideForest(90, rng)}};
+      {"flat", FlatTree(203)},
+      {"two_level", TwoLevelTree(5000)},
+      {"binary", BinaryTree(11)},
+      {"skewed", SkewedTree(200, rng)},
+      {"chain", ChainTree(40, 3)},
+      {"ragged", RandomTree(60, 90, 0.2, rng)},
+      {"forest", WideForest(90, rng)},
+      {"pinned", Pinned(SkewedTree(200, rng))}};
   for (const auto& [name, tree] : trees) {
     int64_t wrong = 0, one = 0, many = 0;
     std::string error;

@@ -98,11 +98,11 @@ class TopKCheck {
   void CheckBounds(Batch<T> batch) const {
     std::string error;
     std::vector<T> biases = case_.b;
-    biases.resize(rows_);
-    for (int64_t r = 0; r < rows_; ++r) {
-      if (r % 7 == 4) biases[r] = Narrow<T>(-static_cast<A>(INFINITY));
+    biases.resize(case_.tree.num_weight_rows());
+    for (size_t r = 4; r < biases.size(); r += 7) {
+      biases[r] = Narrow<T>(-static_cast<A>(INFINITY));
     }
-    biases[rows_ / 2] = Narrow<T>(static_cast<A>(NAN));
+    biases[biases.size() / 2] = Narrow<T>(static_cast<A>(NAN));
     const DeviceArray<T> device_biases(biases);
     batch.biases = device_biases.data();
     const std::vector<A> all = case_.LogProbsOf(batch, false, &error);

@@ -55,8 +55,9 @@ class UpdateCheck {
     const DeviceArray<float> float_x(inputs);
     const DeviceArray<int32_t> narrow_labels(
         std::vector<int32_t>(case_.labels.begin(), case_.labels.end()));
-    const std::vector<A> start(case_.tree.num_rows * slot_width, A(0.25));
-    const std::vector<A> bias_start(case_.tree.num_rows, A(0.25));
+    const int64_t rows = case_.tree.num_weight_rows();
+    const std::vector<A> start(rows * slot_width, A(0.25));
+    const std::vector<A> bias_start(rows, A(0.25));
     const DeviceArray<A> slot_0(start), slot_1(start), bias_slot_0(bias_start),
         bias_slot_1(bias_start);
     // Other types than in LossCheck, with the same values.

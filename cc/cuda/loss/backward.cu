@@ -17,8 +17,13 @@ std::string Run(const LossLauncher<T>& launcher,
   const Buffers<T>& buffers = launcher.buffers;
   const LaunchShape& shape = launcher.shape;
   const Bounds& bounds = buffers.bounds;
-  const RowArguments<T> rows = {batch.width, batch.shape.small_fanout,
-                                loss_grads, buffers, out};
+  const RowArguments<T> rows = {
+      batch.width,
+      batch.shape.small_fanout,
+      batch.tree.weight_rows_of(batch.shape.small_fanout),
+      loss_grads,
+      buffers,
+      out};
   // Before the first launch: a step is made as a whole or not at all.
   const int64_t bytes = SmallRowsBytes(rows);
   const int warps = launcher.Warps(bytes);

@@ -24,15 +24,18 @@ template <typename T>
 std::string CheckBatch(const Batch<T>& batch) {
   constexpr int64_t kMost = int64_t{1} << 30;
   const int64_t num_rows = batch.tree.num_rows;
+  const bool pinned = batch.tree.pinned;
   const struct {
     const char* name;
     int64_t value, low, high;
-  } ranges[] = {{"size", batch.size, 0, kMost},
-                {"width", batch.width, 1, kMost},
-                {"num_ignored", batch.num_ignored, 0, kMaxIgnored},
-                {"num_groups", batch.tree.num_groups, 1, num_rows},
-                {"depth", batch.shape.depth, 1, kMost},
-                {"max_fanout", batch.shape.max_fanout, 1, num_rows}};
+  } ranges[] = {
+      {"size", batch.size, 0, kMost},
+      {"width", batch.width, 1, kMost},
+      {"num_ignored", batch.num_ignored, 0, kMaxIgnored},
+      {"num_groups", batch.tree.num_groups, pinned ? num_rows / 2 : 1,
+       pinned ? num_rows / 2 : num_rows},
+      {"depth", batch.shape.depth, 1, kMost},
+      {"max_fanout", batch.shape.max_fanout, 1, pinned ? 2 : num_rows}};
   for (const auto& [name, value, low, high] : ranges) {
     const std::string error = CheckBetween(name, value, low, high);
     if (!error.empty()) return error;

@@ -100,9 +100,11 @@ class Path {
     step.first_row = in_.tree.group_offsets[group];
     step.fanout = in_.tree.group_offsets[group + 1] - step.first_row;
     if (step.fanout > kMaxSmallFanout) return step;
+    const int64_t first = in_.tree.weight_row(step.first_row);
+    const int64_t rows = in_.tree.weight_rows_of(step.fanout);
     const char* begin =
-        reinterpret_cast<const char*>(in_.weights + step.first_row * in_.width);
-    const int64_t bytes = step.fanout * in_.width * sizeof(T);
+        reinterpret_cast<const char*>(in_.weights + first * in_.width);
+    const int64_t bytes = rows * in_.width * sizeof(T);
     for (int64_t at = 0; at < bytes; at += 128) Prefetch(begin + at);
     return step;
   }
@@ -110,21 +112,26 @@ class Path {
   TF_HSM_DEVICE void Small(const Step& step, int64_t pass, bool with_dx) {
     const int fanout = static_cast<int>(step.fanout);
     const int target = static_cast<int>(step.row - step.first_row);
-    const T* w = in_.weights + step.first_row * in_.width;
+    // Logits of rows without weights stay 0.
+    const int rows = static_cast<int>(in_.tree.weight_rows_of(step.fanout));
+    const int64_t first = in_.tree.weight_row(step.first_row);
+    const T* w = in_.weights + first * in_.width;
     A z[kMaxSmallFanout] = {};
     for (int64_t d = Lane(); d < in_.width; d += kWarp) {
       const A x = x_[d];
       TF_HSM_UNROLL
       for (int k = 0; k < kMaxSmallFanout; ++k) {
-        if (k < fanout) z[k] += Widen(w[k * in_.width + d]) * x;
+        if (k < rows) z[k] += Widen(w[k * in_.width + d]) * x;
       }
     }
     A max = -static_cast<A>(INFINITY), at_target = 0;
     TF_HSM_UNROLL
     for (int k = 0; k < kMaxSmallFanout; ++k) {
       if (k >= fanout) break;
-      z[k] = WarpSum(z[k]);
-      if (in_.biases != nullptr) z[k] += Widen(in_.biases[step.first_row + k]);
+      if (k < rows) {
+        z[k] = WarpSum(z[k]);
+        if (in_.biases != nullptr) z[k] += Widen(in_.biases[first + k]);
+      }
       max = Max(max, z[k]);
       if (k == target) at_target = z[k];
     }
@@ -151,7 +158,7 @@ class Path {
       A dx = dx_[d];
       TF_HSM_UNROLL
       for (int k = 0; k < kMaxSmallFanout; ++k) {
-        if (k < fanout) dx += z[k] * Widen(w[k * in_.width + d]);
+        if (k < rows) dx += z[k] * Widen(w[k * in_.width + d]);
       }
       dx_[d] = dx;
     }

@@ -1,10 +1,10 @@
 // dW and db of small groups, and the sums of partial ones: a warp per item.
 //
 // Small groups have kept probabilities, so that dW = dz^T x needs no weights: a
-// warp takes some of a node's examples and all of its rows, 128 columns at a
-// time, reading x once per pass. The rows are then in shared memory, written
-// out or applied as in large_backward.h. MergeRows adds the parts of rows that
-// several items shared, in the order of the examples.
+// warp takes some of a node's examples and all of its rows that have weights,
+// 128 columns at a time, reading x once per pass. The rows are then in shared
+// memory, written out or applied as in large_backward.h. MergeRows adds the
+// parts of rows that several items shared, in the order of the examples.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_ROWS_H_
 #define TF_HSM_CC_CUDA_LOSS_ROWS_H_
@@ -23,6 +23,7 @@ template <typename T>
 struct RowArguments {
   int64_t width;
   int64_t small_fanout;
+  int64_t small_rows;  // of small groups, the most that have weights
   const Accumulator<T>* loss_grads;
   Buffers<T> buffers;
   RowOutput<T> out;
@@ -37,7 +38,7 @@ TF_HSM_HOST_DEVICE int64_t RowStride(int64_t width) {
 template <typename T>
 TF_HSM_HOST_DEVICE int64_t SmallRowsBytes(const RowArguments<T>& in) {
   using A = Accumulator<T>;
-  return in.small_fanout * RowStride(in.width) * sizeof(A) +
+  return in.small_rows * RowStride(in.width) * sizeof(A) +
          kMaxSmallFanout * (sizeof(RowTerms<A>) + sizeof(A));
 }
 
@@ -50,7 +51,7 @@ TF_HSM_DEVICE Accumulator<T> SmallGradients(const RowArguments<T>& in,
   using A = Accumulator<T>;
   constexpr int kColumns = 4;  // of a lane
   const DevicePlan& plan = in.buffers.plan;
-  const int fanout = static_cast<int>(node.fanout);
+  const int count = static_cast<int>(node.num_weight_rows());
   const int64_t begin = node.begin + item.example;
   A db = 0;
   for (int64_t base = Lane(); base - Lane() < in.width;
@@ -69,7 +70,7 @@ TF_HSM_DEVICE Accumulator<T> SmallGradients(const RowArguments<T>& in,
       }
       TF_HSM_UNROLL
       for (int k = 0; k < kMaxSmallFanout; ++k) {
-        if (k >= fanout) break;
+        if (k >= count) break;
         const A dz = g * (probs[k] - (k == target ? A(1) : A(0)));
         if (base < kWarp && k == Lane()) db += dz;
         TF_HSM_UNROLL
@@ -78,7 +79,7 @@ TF_HSM_DEVICE Accumulator<T> SmallGradients(const RowArguments<T>& in,
     }
     TF_HSM_UNROLL
     for (int k = 0; k < kMaxSmallFanout; ++k) {
-      if (k >= fanout) break;
+      if (k >= count) break;
       TF_HSM_UNROLL
       for (int j = 0; j < kColumns; ++j) {
         const int64_t d = base + j * kWarp;
@@ -108,10 +109,13 @@ SmallRows(RowArguments<T> in) {
     const A db = SmallGradients(in, node, item, rows);
     if (Lane() < kMaxSmallFanout) biases[Lane()] = db;
     SyncWarp();
-    const int fanout = static_cast<int>(node.fanout);
     const int64_t before = item.node == 0 ? 0 : plan.totals[item.node - 1].rows;
-    const RowSpan<A> span = {node.first_row,      before, fanout, rows,
-                             RowStride(in.width), biases};
+    const RowSpan<A> span = {node.first_weight_row(),
+                             before,
+                             static_cast<int>(node.num_weight_rows()),
+                             rows,
+                             RowStride(in.width),
+                             biases};
     if (item.slot < 0) {
       EmitRows<kWarp>(in.out, span, in.width, terms);
     } else {
@@ -162,16 +166,18 @@ MergeRows(RowArguments<T> in) {
     const int64_t k = i - (n == 0 ? 0 : plan.work[n - 1].merge_rows);
     const int64_t pieces = plan.counts->cuts.ExamplePieces(node);
     const int64_t slot = (n == 0 ? 0 : plan.work[n - 1].merge_slots) + k;
-    if (slot + (pieces - 1) * node.fanout >= in.buffers.bounds.merge_slots) {
+    const int64_t stride = node.num_weight_rows();
+    if (slot + (pieces - 1) * stride >= in.buffers.bounds.merge_slots) {
       continue;
     }
     A* parts = in.buffers.merge + slot * PartStride(in.width);
-    AddParts(pieces, node.fanout * PartStride(in.width), in.width, parts);
+    AddParts(pieces, stride * PartStride(in.width), in.width, parts);
     SyncWarp();
     const int64_t before = n == 0 ? 0 : plan.totals[n - 1].rows;
-    EmitRows<kWarp>(
-        in.out, {node.first_row + k, before + k, 1, parts, 0, parts + in.width},
-        in.width, terms);
+    EmitRows<kWarp>(in.out,
+                    {node.first_weight_row() + k, before + k, 1, parts, 0,
+                     parts + in.width},
+                    in.width, terms);
     SyncWarp();
   }
 }

@@ -47,6 +47,7 @@ TF_HSM_DEVICE int64_t GroupOfRow(const TreeView& tree, const TreeShape& shape,
   if (first < 0 || first > row || last <= row || last > tree.num_rows) {
     return -1;
   }
+  if (!tree.allows(group, first, last)) return -1;
   const int64_t fanout = last - first;
   if (fanout > shape.max_fanout) return -1;
   if (fanout <= kMaxSmallFanout && fanout > shape.small_fanout) return -1;

@@ -25,7 +25,7 @@ TF_HSM_DEVICE void SortNode(const PlanTask& task, int64_t n) {
   node.hot = task.bounds.hot_items > 0 && node.large() &&
              node.population() > kMaxStreamExamples;
   plan.nodes[n] = node;
-  totals->rows = node.fanout;
+  totals->rows = node.num_weight_rows();
   if (!node.large()) {
     totals->small_passes = node.population();
     return;
@@ -114,8 +114,8 @@ TF_HSM_DEVICE void CutNode(const PlanTask& task, int64_t n) {
     work->small_items = pieces;
   }
   if (pieces > 1) {
-    work->merge_slots = node.fanout * pieces;
-    work->merge_rows = node.fanout;
+    work->merge_slots = node.num_weight_rows() * pieces;
+    work->merge_rows = node.num_weight_rows();
   }
 }
 
@@ -150,7 +150,8 @@ TF_HSM_DEVICE Item ItemOf(const DevicePlan& plan, ItemKind kind, int64_t i) {
                              : cuts.BackwardItems(node, true);
   const bool hot = own < of_hot;
   if (!hot) own -= of_hot;
-  int64_t row = 0, rows = node.fanout, example, examples;
+  const int64_t all_rows = node.num_weight_rows();
+  int64_t row = 0, rows = all_rows, example, examples;
   Item item;
   item.slot = -1;
   if (kind == ItemKind::kForward) {
@@ -173,12 +174,12 @@ TF_HSM_DEVICE Item ItemOf(const DevicePlan& plan, ItemKind kind, int64_t i) {
     if (cuts.Merges(node)) {
       const int64_t piece =
           own % pieces + (hot ? 0 : cuts.ExamplePieces(node, true));
-      item.slot = before.merge_slots + piece * node.fanout + row;
+      item.slot = before.merge_slots + piece * all_rows + row;
     }
   }
   item.node = static_cast<int32_t>(n);
   item.row = row;
-  item.num_rows = static_cast<int32_t>(Smaller(rows, node.fanout - row));
+  item.num_rows = static_cast<int32_t>(Smaller(rows, all_rows - row));
   item.num_examples =
       static_cast<int32_t>(Smaller(examples, node.Examples(hot) - example));
   item.example =

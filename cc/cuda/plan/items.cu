@@ -16,12 +16,14 @@ FillForwardItems(DevicePlan plan, int64_t most_slots, Item* items) {
   ListItem(plan, ItemKind::kForward, GlobalIndex(), most_slots, items);
 }
 
-// The row of each place of the list, -1 past the touched ones.
+// The row of the parameters at each place of the list, -1 past the touched
+// ones.
 TF_HSM_DEVICE int64_t TouchedRow(const DevicePlan& plan, int64_t i) {
   if (i >= plan.counts->num_rows) return -1;
   const int64_t n =
       FindSum(plan.totals, &NodeTotals::rows, plan.counts->num_nodes, i);
-  return plan.nodes[n].first_row + i - (n == 0 ? 0 : plan.totals[n - 1].rows);
+  return plan.nodes[n].first_weight_row() + i -
+         (n == 0 ? 0 : plan.totals[n - 1].rows);
 }
 
 // Three lists at once: launches count where a step is small.
@@ -55,7 +57,8 @@ Bounds BoundsOf(const TreeView& tree, const TreeShape& shape, int64_t size,
   Bounds bounds;
   bounds.passes = size * shape.depth;
   bounds.nodes = Smaller(bounds.passes, tree.num_groups);
-  bounds.rows = Smaller(tree.num_rows, bounds.passes * shape.max_fanout);
+  bounds.rows = Smaller(tree.num_weight_rows(),
+                        bounds.passes * tree.weight_rows_of(shape.max_fanout));
   bounds.one_block = FitsOneBlock(tree, size, bounds.nodes);
   const int64_t large_passes = size * shape.large_depth;
   const int64_t all_logits = large_passes * shape.max_fanout;
@@ -97,7 +100,7 @@ Bounds BoundsOf(const TreeView& tree, const TreeShape& shape, int64_t size,
   if (hot && !all_kept) bounds.merge_slots += 2 * shape.max_fanout;
   if (size > kMinSmallExamples) {
     bounds.merge_slots +=
-        shape.small_fanout *
+        tree.weight_rows_of(shape.small_fanout) *
         Smaller(2 * kTargetItems,
                 CeilDivide(2 * bounds.passes, kMinSmallExamples));
   }

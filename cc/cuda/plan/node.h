@@ -46,7 +46,15 @@ struct DeviceNode {
   int32_t end;
   int32_t kept_examples;  // the first ones, whose logits are kept
   int32_t hot;            // whether the tiles of these are hot
+  int32_t pinned;         // whether the tree is: see tree_view.h
 
+  // Those of the parameters.
+  TF_HSM_HOST_DEVICE int64_t first_weight_row() const {
+    return pinned ? group : first_row;
+  }
+  TF_HSM_HOST_DEVICE int64_t num_weight_rows() const {
+    return pinned ? 1 : fanout;
+  }
   TF_HSM_HOST_DEVICE int64_t population() const { return end - begin; }
   TF_HSM_HOST_DEVICE bool large() const { return fanout > kMaxSmallFanout; }
   TF_HSM_HOST_DEVICE bool Keeps(int64_t example) const {
@@ -73,7 +81,7 @@ TF_HSM_HOST_DEVICE int64_t TileExamples(bool hot) {
 // Sums over the nodes up to and with this one, in the order of their groups.
 // Nodes that would be hot if there were room for all their logits count apart.
 struct NodeTotals {
-  int64_t rows;
+  int64_t rows;    // of the parameters
   int64_t tiles;   // of large nodes
   int64_t logits;  // likewise
   int64_t hot_tiles;

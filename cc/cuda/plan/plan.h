@@ -47,7 +47,7 @@ struct Counts {
 struct Bounds {
   int64_t passes = 0;
   int64_t nodes = 0;
-  int64_t rows = 0;
+  int64_t rows = 0;  // of the parameters, as below
   int64_t forward_items = 0;
   int64_t forward_slots = 0;
   int64_t backward_items = 0;

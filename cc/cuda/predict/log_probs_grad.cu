@@ -71,7 +71,7 @@ struct LogitGradArguments {
   AllLogProbs<const A> forward;
   const A* grads;
   A* sums;  // [size, groups], of the levels below
-  A* dz;    // [size, rows]
+  A* dz;    // [size, weight rows]
 };
 
 template <typename A>
@@ -90,7 +90,7 @@ LogitGrads(LogitGradArguments<A> in) {
     const A* values = in.forward.values + example * stride;
     const A* grads = in.grads + example * stride;
     A* sums = in.sums + example * tree.num_groups;
-    A* dz = in.dz + example * tree.num_rows;
+    A* dz = in.dz + example * tree.num_weight_rows();
     const int64_t first = tree.group_offsets[group];
     const int64_t last = tree.group_offsets[group + 1];
     if (first < 0 || last > tree.num_rows) continue;
@@ -105,17 +105,20 @@ LogitGrads(LogitGradArguments<A> in) {
         if (of_nodes || below < 0) s = grads[of_nodes ? r : ~below];
         if (below >= 0) s += sums[below];
       }
-      dz[r] = s;
+      if (tree.has_weights(r)) dz[tree.weight_row(r)] = s;
       sum += s;
     }
     sum = WarpSum(sum);
     if (Lane() == 0) sums[group] = sum;
     for (int64_t r = first + Lane(); r < last; r += kWarp) {
       const int64_t below = tree.row_below[r];
-      if (below >= tree.num_groups || ~below >= tree.num_classes) continue;
+      if (!tree.has_weights(r) || below >= tree.num_groups ||
+          ~below >= tree.num_classes) {
+        continue;
+      }
       const A value =
           below >= 0 ? groups[below] : values[of_nodes ? r : ~below];
-      dz[r] -= sum * Exp(value - above);
+      dz[tree.weight_row(r)] -= sum * Exp(value - above);
     }
   }
 }

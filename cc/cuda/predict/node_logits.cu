@@ -12,9 +12,11 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
+// `rows` are those of the weights: of a pinned tree one per group.
 template <typename T>
 struct LogitsLaunch : NodeLogitsArguments<T> {
-  int64_t examples;  // of an item
+  const int64_t* weight_rows;  // the one at each place; null: the place
+  int64_t examples;            // of an item
   Slabs slabs;
   int weight_bytes;
   int input_bytes;
@@ -32,6 +34,11 @@ struct LogitsItem {
 };
 
 template <typename T>
+TF_HSM_DEVICE int64_t RowAt(const LogitsLaunch<T>& in, int64_t place) {
+  return in.weight_rows == nullptr ? place : in.weight_rows[place];
+}
+
+template <typename T>
 TF_HSM_DEVICE LogitsItem ItemAt(const LogitsLaunch<T>& in, int64_t i) {
   const int64_t parts = CeilDivide(in.size, in.examples);
   LogitsItem item;
@@ -46,7 +53,8 @@ TF_HSM_DEVICE LogitsItem ItemAt(const LogitsLaunch<T>& in, int64_t i) {
   const int64_t high = low + in.rows.num_groups - 1;
   auto place_of = [&](int64_t row) {
     const int64_t at = in.rows.first_row + item.first_row + row;
-    return PlaceOf(in.places, in.tree.row_groups[RowAt(in.places, at)]);
+    if (in.tree.pinned) return at;
+    return PlaceOf(in.places, in.tree.row_groups[RowAt(in, at)]);
   };
   item.first_group = Smaller(Larger(place_of(0), low), high);
   item.last_group = Smaller(Larger(place_of(item.rows - 1), low), high);
@@ -119,8 +127,8 @@ struct LogitsTile {
                               int slab, int columns) {
     const int64_t row = in.rows.first_row + item.first_row;
     const T* from = in.weights + int64_t{slab} * in.slabs.columns;
-    if (in.places.rows != nullptr) {
-      GatherRows(from, in.width, in.places.rows + row, item.rows, columns,
+    if (in.weight_rows != nullptr) {
+      GatherRows(from, in.width, in.weight_rows + row, item.rows, columns,
                  in.weight_bytes, w_stride, w);
     } else {
       LoadTile(from + row * in.width, in.width, item.rows, columns,
@@ -153,9 +161,15 @@ struct LogitsTile {
     const int64_t row = in.rows.first_row + item.first_row;
     product.ForEachLogit([&](int r, int e, typename Product::A z) {
       if (r >= item.rows || e >= count) return;
-      if (in.biases != nullptr)
-        z += Widen(in.biases[RowAt(in.places, row + r)]);
-      in.out[list[e] * in.stride + item.first_row + r] = z;
+      if (in.biases != nullptr) z += Widen(in.biases[RowAt(in, row + r)]);
+      auto* out = in.out + list[e] * in.stride;
+      const int64_t at = item.first_row + r;
+      if (in.tree.pinned) {
+        out[2 * at] = z;
+        out[2 * at + 1] = 0;
+      } else {
+        out[at] = z;
+      }
     });
   }
 };
@@ -216,6 +230,30 @@ NodeLogits(LogitsLaunch<typename Product::Weight> in) {
   }
 }
 
+// All but what the product says.
+template <typename T>
+LogitsLaunch<T> LaunchOf(const Launcher& launcher, const Batch<T>& batch,
+                         const NodeLogitsArguments<T>& arguments) {
+  LogitsLaunch<T> in;
+  static_cast<NodeLogitsArguments<T>&>(in) = arguments;
+  in.weight_rows = in.places.rows;
+  if (in.tree.pinned) {
+    in.rows.first_row = in.rows.first_group;
+    in.rows.num_rows = in.rows.num_groups;
+    in.weight_rows = in.places.groups;
+  }
+  // Few rows: several blocks share the examples.
+  const int64_t tiles = CeilDivide(in.rows.num_rows, kTile);
+  const int64_t parts =
+      Smaller(CeilDivide(int64_t{launcher.device.num_processors} * 4,
+                         Larger<int64_t>(tiles, 1)),
+              CeilDivide(in.size, kTile));
+  in.examples = RoundUp(CeilDivide(in.size, parts), kTile);
+  in.slabs = SlabsOf(batch, launcher.device);
+  in.weight_bytes = CopyBytes(in.weights, in.width);
+  return in;
+}
+
 }  // namespace
 
 template <typename T>
@@ -235,27 +273,16 @@ void PackOperands(const Launcher& launcher, const Batch<T>& batch,
 template <typename T>
 void MakeNodeLogits(const Launcher& launcher, const Batch<T>& batch,
                     const NodeLogitsArguments<T>& arguments) {
-  // Few rows: several blocks share the examples.
-  const int64_t tiles = CeilDivide(arguments.rows.num_rows, kTile);
-  const int64_t parts =
-      Smaller(CeilDivide(int64_t{launcher.device.num_processors} * 4,
-                         Larger<int64_t>(tiles, 1)),
-              CeilDivide(arguments.size, kTile));
-  const int64_t examples = RoundUp(CeilDivide(arguments.size, parts), kTile);
-  const Slabs slabs = SlabsOf(batch, launcher.device);
   WithProduct(batch, launcher.device, [&](auto name) {
     using Product = typename decltype(name)::Product;
-    LogitsLaunch<T> in;
-    static_cast<NodeLogitsArguments<T>&>(in) = arguments;
-    in.examples = examples;
-    in.slabs = slabs;
-    in.weight_bytes = CopyBytes(in.weights, in.width);
+    LogitsLaunch<T> in = LaunchOf(launcher, batch, arguments);
     in.input_bytes = CopyBytes(
         reinterpret_cast<const typename Product::Input*>(in.x), in.width);
-    const int64_t items = tiles * CeilDivide(in.size, examples);
+    const int64_t items =
+        CeilDivide(in.rows.num_rows, kTile) * CeilDivide(in.size, in.examples);
     Launch(NodeLogits<Product>, launcher.Grid(items), kTileThreads,
-           TileBytes<T>(slabs.columns) +
-               TileBytes<typename Product::Input>(slabs.columns) +
+           TileBytes<T>(in.slabs.columns) +
+               TileBytes<typename Product::Input>(in.slabs.columns) +
                (kExampleList + kItemsAtOnce + 1) * sizeof(int),
            launcher.stream, in);
   });

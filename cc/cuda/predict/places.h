@@ -20,9 +20,6 @@ TF_HSM_DEVICE int64_t PlaceOf(const Places& in, int64_t group) {
 TF_HSM_DEVICE const int64_t* OffsetsOf(const Places& in, const TreeView& tree) {
   return in.offsets == nullptr ? tree.group_offsets : in.offsets;
 }
-TF_HSM_DEVICE int64_t RowAt(const Places& in, int64_t place) {
-  return in.rows == nullptr ? place : in.rows[place];
-}
 
 // The log-probability that `example` begins with at the root at `place`, which
 // is its number: of root_log_probs [size, roots], or 0.

@@ -102,7 +102,7 @@ int64_t PiecesOf(const Batch<T>& batch, const DeviceLimits& device) {
   const int64_t tiles = Larger<int64_t>(
       CeilDivide(batch.size, kExamples) * CeilDivide(batch.width, kColumns), 1);
   return Smaller(CeilDivide(4 * int64_t{device.num_processors}, tiles),
-                 CeilDivide(batch.tree.num_rows, kMinRows));
+                 CeilDivide(batch.tree.num_weight_rows(), kMinRows));
 }
 
 template <typename T>
@@ -110,7 +110,7 @@ void MultiplyByRows(const Launcher& launcher, const Batch<T>& batch,
                     const Accumulator<T>* dz, int64_t pieces,
                     Accumulator<T>* parts, Accumulator<T>* dx) {
   using A = Accumulator<T>;
-  const int64_t rows = batch.tree.num_rows;
+  const int64_t rows = batch.tree.num_weight_rows();
   const int64_t piece_rows = RoundUp(CeilDivide(rows, pieces), kRows);
   const ProductArguments<T> in = {
       batch.weights, rows,   batch.width, dz,

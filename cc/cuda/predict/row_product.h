@@ -1,4 +1,4 @@
-// dx = dz W over all rows of a tree.
+// dx = dz W over all rows of the weights.
 
 #ifndef TF_HSM_CC_CUDA_PREDICT_ROW_PRODUCT_H_
 #define TF_HSM_CC_CUDA_PREDICT_ROW_PRODUCT_H_
@@ -15,8 +15,8 @@ namespace gpu {
 template <typename T>
 int64_t PiecesOf(const Batch<T>& batch, const DeviceLimits& device);
 
-// dz [size, rows]; dx [size, width]. With more than one piece, `parts` is
-// memory for [pieces, size, width].
+// dz [size, weight rows]; dx [size, width]. With more than one piece, `parts`
+// is memory for [pieces, size, width].
 template <typename T>
 void MultiplyByRows(const Launcher& launcher, const Batch<T>& batch,
                     const Accumulator<T>* dz, int64_t pieces,

@@ -44,28 +44,32 @@ struct SampleKernelArguments {
   int64_t* classes;
 };
 
-// Fills z [fanout] with the logits of a group's rows; returns the largest.
+// Fills z [fanout] with the logits of a group's rows, of those without weights
+// with 0; returns the largest.
 template <typename T>
 TF_HSM_DEVICE Accumulator<T> GroupLogits(const SampleKernelArguments<T>& in,
                                          const Accumulator<T>* x, int64_t first,
                                          int64_t fanout, Accumulator<T>* z) {
   using A = Accumulator<T>;
   constexpr int kRows = 4;  // at a time
-  A max = -static_cast<A>(INFINITY);
-  for (int64_t k = 0; k < fanout; k += kRows) {
+  const int64_t rows = in.tree.weight_rows_of(fanout);
+  const int64_t first_weights = in.tree.weight_row(first);
+  A max = rows < fanout ? A(0) : -static_cast<A>(INFINITY);
+  for (int64_t k = rows + Lane(); k < fanout; k += kWarp) z[k] = 0;
+  for (int64_t k = 0; k < rows; k += kRows) {
     A sums[kRows] = {};
     for (int64_t d = Lane(); d < in.width; d += kWarp) {
       TF_HSM_UNROLL
       for (int i = 0; i < kRows; ++i) {
-        const int64_t row = first + Smaller(k + i, fanout - 1);
+        const int64_t row = first_weights + Smaller(k + i, rows - 1);
         sums[i] += Widen(in.weights[row * in.width + d]) * x[d];
       }
     }
     TF_HSM_UNROLL
     for (int i = 0; i < kRows; ++i) {
       A sum = WarpSum(sums[i]);
-      if (k + i >= fanout) break;
-      if (in.biases != nullptr) sum += Widen(in.biases[first + k + i]);
+      if (k + i >= rows) break;
+      if (in.biases != nullptr) sum += Widen(in.biases[first_weights + k + i]);
       if (Lane() == 0) z[k + i] = sum;
       max = Max(max, sum);
     }

@@ -18,8 +18,7 @@ namespace tf_hsm {
 namespace gpu {
 
 // Sets all of a batch but its labels, from what LossArguments or
-// InferenceArguments have read. Refuses sizes that the core does not take, and
-// pinned trees.
+// InferenceArguments have read. Refuses sizes that the core does not take.
 // `tree` keeps what the batch points at.
 template <typename T, typename Arguments>
 absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
@@ -28,11 +27,6 @@ absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
   constexpr int64_t kMost = int64_t{1} << 30;
   const Parameters& parameters = arguments.parameters;
   const Tensor& inputs = *arguments.inputs;
-  if (arguments.tree.pinned) {
-    return absl::UnimplementedError(
-        "pinned trees are on the CPU only; keep the weights there, or call "
-        "tree.expand()");
-  }
   TF_RETURN_IF_ERROR(FindDeviceTree(context, arguments.tree, tree));
   batch->tree = (*tree)->view;
   batch->shape = (*tree)->shape;

@@ -114,7 +114,8 @@ class DeviceTrees : public tensorflow::ResourceBase {
   absl::Status Find(OpKernelContext* context, const TreeView& host,
                     std::shared_ptr<const DeviceTree>* tree) {
     Key key;
-    key.second = {host.num_groups, host.num_classes, host.num_rows};
+    key.second = {host.num_groups, host.num_classes, host.num_rows,
+                  host.pinned};
     const std::array<Array, kNumArrays> arrays = ArraysOf(host);
     for (int i = 0; i < kNumArrays; ++i) key.first[i] = host.*arrays[i].data;
     std::lock_guard<std::mutex> lock(mutex_);
@@ -132,7 +133,7 @@ class DeviceTrees : public tensorflow::ResourceBase {
 
  private:
   using Key =
-      std::pair<std::array<const int64_t*, kNumArrays>, std::array<int64_t, 3>>;
+      std::pair<std::array<const int64_t*, kNumArrays>, std::array<int64_t, 4>>;
 
   // Frees the trees that only this refers to.
   void Forget() {

@@ -1,0 +1,39 @@
+"""What the references say of any tree, pinned or not.
+
+Weights, biases and their gradients have a row for each row of the weights.
+"""
+
+from tests.support import inference_reference, oracle, pinned
+
+
+def random_problem(tree, batch, dim, dtype, seed=0):
+    """As `oracle.random_problem`."""
+    return _of(tree).random_problem(tree, batch, dim, dtype, seed)
+
+
+def hierarchical_softmax(tree, problem, **options):
+    """As `oracle.hierarchical_softmax`."""
+    return _of(tree).hierarchical_softmax(tree, problem, **options)
+
+
+def touched_rows(tree, labels):
+    """As `oracle.touched_rows`."""
+    return _of(tree).touched_rows(tree, labels)
+
+
+def node_log_probs(tree, problem):
+    """As `inference_reference.node_log_probs`, of all rows of the tree."""
+    if tree.pinned:
+        problem = pinned.expanded(problem)
+    return inference_reference.node_log_probs(tree, problem)
+
+
+def log_prob_gradients(tree, problem, upstream):
+    """As `inference_reference.gradients`."""
+    if tree.pinned:
+        return pinned.log_prob_gradients(tree, problem, upstream)
+    return inference_reference.gradients(tree, problem, upstream)
+
+
+def _of(tree):
+    return pinned if tree.pinned else oracle
