@@ -36,7 +36,7 @@ def test_label_sets(name, monkeypatch):
 
 
 def test_forms_of_labels():
-    """Ragged, with more dimensions, added, in small types, without any."""
+    """Ragged, with more dimensions, added, in small types."""
     expected = by_hand(TREE, LABELS)
     ragged = tf.RaggedTensor.from_tensor(np.sort(LABELS)[:, ::-1], padding=-1)
     sequences = np.broadcast_to(LABELS[:, np.newaxis], [5, 2, 3])
@@ -53,10 +53,23 @@ def test_forms_of_labels():
     parts = LabelCounts.of(TREE, LABELS[:2]) + LabelCounts.of(TREE, LABELS[2:])
     np.testing.assert_array_equal(parts.rows, expected)
     assert parts.examples == 5
-    for size in (0, 3):
-        nothing = LabelCounts.of(TREE, np.zeros([7, size], int) - 1)
-        assert not nothing.rows.any()
-        assert nothing.examples == (7 if size else 0)
+
+
+@pytest.mark.parametrize(
+    "labels, examples",
+    [
+        (np.full([7, 3], -1), 7),
+        (np.zeros([7, 0], int), 7),
+        (np.zeros([2, 3, 0], int), 6),
+        (np.zeros([0, 3], int), 0),
+        (tf.RaggedTensor.from_row_lengths(tf.zeros([0], tf.int64), [0] * 3), 3),
+    ],
+)
+def test_examples_without_labels(labels, examples):
+    """They count, whatever says that they have none."""
+    found = LabelCounts.of(TREE, labels)
+    assert found.examples == examples
+    assert not found.rows.any()
 
 
 def test_expected():

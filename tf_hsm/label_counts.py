@@ -1,6 +1,7 @@
 """How many examples have a label below each node of a tree."""
 
 import dataclasses
+import math
 
 import numpy as np
 import tensorflow as tf
@@ -54,8 +55,8 @@ class LabelCounts:
                 "labels must be integers, [..., M], the labels of each "
                 f"example, but are {labels.dtype} of shape {labels.shape}"
             )
-        num_labels = labels.shape[-1]
-        labels = labels.reshape([labels.size // max(num_labels, 1), num_labels])
+        *leading, num_labels = labels.shape
+        labels = labels.reshape([math.prod(leading), num_labels])
         if (labels >= tree.num_classes).any():
             example, place = np.argwhere(labels >= tree.num_classes)[0]
             raise ValueError(
