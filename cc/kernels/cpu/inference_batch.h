@@ -10,6 +10,7 @@
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/cpu/pack_inputs.h"
 #include "cc/kernels/cpu/parallel.h"
+#include "cc/kernels/cpu/parameter_pages.h"
 
 namespace tf_hsm {
 
@@ -20,6 +21,7 @@ class InferenceBatch {
   absl::Status Read(OpKernelContext* context,
                     const TreeAttributes& attributes) {
     TF_RETURN_IF_ERROR(arguments.Read(context, attributes, kDataType<T>));
+    PreferHugePages(arguments.parameters);
     const Tensor* biases = arguments.parameters.biases();
     scorer.tree = arguments.tree;
     scorer.width = arguments.width;

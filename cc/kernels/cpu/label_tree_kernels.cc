@@ -22,6 +22,7 @@
 #include "cc/kernels/cpu/pack_inputs.h"
 #include "cc/kernels/cpu/page_pool.h"
 #include "cc/kernels/cpu/parallel.h"
+#include "cc/kernels/cpu/parameter_pages.h"
 #include "cc/kernels/cpu/register.h"
 
 namespace tf_hsm {
@@ -40,6 +41,7 @@ class LabelTreeBatch {
     parallel_ = PoolParallel(context);
     TF_RETURN_IF_ERROR(
         arguments.Read(context, attributes, /*label_sets=*/true));
+    PreferHugePages(arguments.parameters);
     std::vector<int64_t> labels;
     CopyIntegers(*arguments.labels, &labels);
     TF_RETURN_IF_ERROR(StatusOf(MakeLabelPlan(

@@ -22,6 +22,7 @@
 #include "cc/kernels/common/status.h"
 #include "cc/kernels/cpu/pack_inputs.h"
 #include "cc/kernels/cpu/parallel.h"
+#include "cc/kernels/cpu/parameter_pages.h"
 
 namespace tf_hsm {
 
@@ -47,6 +48,7 @@ class LossBatch {
                        const LossAttributes& attributes) {
     parallel = PoolParallel(context);
     TF_RETURN_IF_ERROR(arguments.Read(context, attributes));
+    PreferHugePages(arguments.parameters);
     TF_RETURN_IF_ERROR(PlanAndPack(context, attributes));
     const Tensor* biases = arguments.parameters.biases();
     problem.plan = &plan;

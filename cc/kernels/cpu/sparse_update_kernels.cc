@@ -11,6 +11,7 @@
 #include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/common/variable_locks.h"
 #include "cc/kernels/cpu/parallel.h"
+#include "cc/kernels/cpu/parameter_pages.h"
 #include "cc/kernels/cpu/register.h"
 
 namespace tf_hsm {
@@ -73,6 +74,8 @@ struct SparseUpdateOp : SparseUpdateAttributes {
     TF_RETURN_IF_ERROR(context->input("hyperparameters", &hyper));
     TF_RETURN_IF_ERROR(CheckShape("hyperparameters", *hyper, TensorShape({4})));
     TF_RETURN_IF_ERROR(locks->Unshare(context));
+    PreferHugePages(**weights);
+    PreferHugePages(slots);
     const double* values = Data<double>(*hyper);
     update->rule = rule;
     update->hyper = {values[0], values[1], values[2], values[3]};
