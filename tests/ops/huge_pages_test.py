@@ -27,6 +27,8 @@ def megabytes():
 
 tree = tf_hsm.Tree.balanced(1 << 17, 2)
 weights = tf.Variable(tf.ones([tree.num_rows, 128]))
+optimizer = tf_hsm.optimizers.SGD(0.1)
+optimizer.build([weights])
 before = weights[-1].numpy(), megabytes()
 tf_hsm.hierarchical_softmax_train_step(
     weights,
@@ -34,7 +36,7 @@ tf_hsm.hierarchical_softmax_train_step(
     tf.constant([5]),
     tf.ones([1, 128]),
     tree,
-    tf_hsm.optimizers.SGD(0.1),
+    optimizer,
 )
 assert (weights[-1].numpy() == before[0]).all()
 print(megabytes() - before[1])
