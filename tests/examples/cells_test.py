@@ -112,9 +112,7 @@ def test_the_cells_are_those_of_the_papers():
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """A file of sentences whose words mostly follow from the word before."""
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    write_sentences(path, 300)
-    return path
+    return write_sentences(tmp_path_factory.mktemp("text"), 300)
 
 
 @pytest.mark.parametrize("name", ("Elman", "SCRNN"))

@@ -49,7 +49,7 @@ def train(folder, *flags):
 
 @pytest.mark.parametrize("how", ["--trainers=2", "--synchronous"])
 def test_it_learns_and_goes_on(tmp_path, how):
-    write_sentences(tmp_path / "text.txt")
+    write_sentences(tmp_path)
     lines, steps = train(tmp_path, how, "--servers=2", "--epochs=3")
     first, last = steps[0], steps[-1]
     # Without a kill each step is applied once.
@@ -68,7 +68,7 @@ def test_it_learns_and_goes_on(tmp_path, how):
 
 
 def test_on_one_core(tmp_path):
-    write_sentences(tmp_path / "text.txt")
+    write_sentences(tmp_path)
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     try:

@@ -29,9 +29,7 @@ SENTENCE = r"the noun\d+ sees a noun\d+ and verb\d+s\."
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """A file of sentences of one form."""
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    write_sentences(path, 500)
-    return str(path)
+    return str(write_sentences(tmp_path_factory.mktemp("text"), 500))
 
 
 def prepare(text, folder, **changes):

@@ -31,9 +31,7 @@ from tests.support.texts import write_sentences
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """A file of sentences whose words mostly follow from the word before."""
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    write_sentences(path)
-    return str(path)
+    return str(write_sentences(tmp_path_factory.mktemp("text")))
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,7 @@ from tests.support.training import assert_same
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """A file of sentences whose words mostly follow from the word before."""
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    write_sentences(path, 300)
-    return path
+    return write_sentences(tmp_path_factory.mktemp("text"), 300)
 
 
 @pytest.fixture(scope="module")

@@ -61,9 +61,7 @@ def short_socket_path():
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """A file of sentences whose words mostly follow from the word before."""
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    write_sentences(path)
-    return path
+    return write_sentences(tmp_path_factory.mktemp("text"))
 
 
 @pytest.fixture(scope="module")

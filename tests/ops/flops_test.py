@@ -138,8 +138,8 @@ def test_inference():
     assert count(top_k, INPUTS) == all_rows
 
 
-def test_unknown_shapes_are_not_counted():
-    tree = trees.CATALOGUE["random"]()
+def graph_of_loss(tree, *arguments):
+    """The graph of a loss of labels and inputs."""
     weights, biases = variables(tree)
 
     @tf.function
@@ -148,25 +148,22 @@ def test_unknown_shapes_are_not_counted():
             weights, biases, labels, inputs, tree
         )
 
-    graph = loss.get_concrete_function(
+    return loss.get_concrete_function(*arguments).graph
+
+
+def test_unknown_shapes_are_not_counted():
+    graph = graph_of_loss(
+        trees.CATALOGUE["random"](),
         tf.TensorSpec([None], tf.int64),
         tf.TensorSpec([None, WIDTH], tf.float64),
-    ).graph
+    )
     (operation,) = [o for o in graph.get_operations() if "TfHsm" in o.type]
     assert private_tensorflow.flops_of(operation) is None
 
 
 def test_the_profiler_counts_them():
     tree = trees.CATALOGUE["random"]()
-    weights, biases = variables(tree)
-
-    @tf.function
-    def loss(labels, inputs):
-        return tf_hsm.hierarchical_softmax_loss(
-            weights, biases, labels, inputs, tree
-        )
-
-    graph = loss.get_concrete_function(LABELS, INPUTS).graph
+    graph = graph_of_loss(tree, LABELS, INPUTS)
     profiler = tf.compat.v1.profiler
     options = profiler.ProfileOptionBuilder(
         profiler.ProfileOptionBuilder.float_operation()

@@ -14,6 +14,7 @@ from tests.support.masks import (
     BATCH,
     TREE,
     check,
+    lists_of,
     masked,
     padded,
     random_arguments,
@@ -40,7 +41,7 @@ def test_top_k(name, dtype):
     for chance, lists in [(0.0, 1), (0.05, BATCH), (0.5, 1), (1.0, BATCH)]:
         mask = random_mask(tree, chance, lists)
         values = wanted(tree, arguments, mask)
-        classes = padded(mask) if lists > 1 else padded(mask)[0]
+        classes = lists_of(mask)
         for k in sorted({1, min(5, tree.num_classes)}):
             found = top_k(*arguments, tree, k, allowed=classes)
             check(found, values, mask, k, exact=True)
@@ -57,7 +58,7 @@ def test_renormalized(name):
     for lists in (1, BATCH):
         mask = random_mask(tree, 0.4, lists)
         values = wanted(tree, arguments, mask, renormalize=True)
-        classes = padded(mask) if lists > 1 else padded(mask)[0]
+        classes = lists_of(mask)
         for k in sorted({1, tree.num_classes}):
             found = top_k(
                 *arguments, tree, k, allowed=classes, renormalize=True
@@ -78,7 +79,7 @@ def test_log_prob(name, renormalize):
     for lists in (1, BATCH):
         mask = random_mask(tree, 0.4, lists)
         values = wanted(tree, (weights, biases, x), mask, renormalize)
-        classes = padded(mask) if lists > 1 else padded(mask)[0]
+        classes = lists_of(mask)
         found = log_prob(
             weights,
             biases,

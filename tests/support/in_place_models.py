@@ -12,7 +12,7 @@ from tests.support.models import (
     make_head,
     sequential,
 )
-from tests.support.training import assert_near
+from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.layers import AdaptiveSoftmax
 
@@ -120,6 +120,19 @@ def head_state(model):
     head = head_of(model)
     variables = [*head.variables, *head.optimizer.variables]
     return [np.array(v.numpy()) for v in variables if v.name != "learning_rate"]
+
+
+def everything(model):
+    """All that training goes on from."""
+    state = [v.numpy() for v in model.optimizer.variables]
+    return [*head_state(model), *state, *weights(model)]
+
+
+def assert_goes_on(one, other, data):
+    """Models of the same state, which train to the same bits."""
+    assert_same(everything(one), everything(other))
+    assert_same(fit(one, data), fit(other, data))
+    assert_same(everything(one), everything(other))
 
 
 def random_weights(seed=1):

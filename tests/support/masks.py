@@ -11,6 +11,7 @@ TREE = tf_hsm.Tree.huffman(1 + np.arange(60) ** 2, branching=3)
 
 
 def random_arguments(tree, batch=BATCH, dtype=np.float32):
+    """Weights, biases and inputs."""
     problem = oracle.random_problem(tree, batch, 5, dtype)
     return problem.weights, problem.biases, problem.inputs
 
@@ -29,6 +30,11 @@ def padded(mask):
     for row, classes in zip(result, lists, strict=True):
         row[: classes.size] = classes
     return result
+
+
+def lists_of(mask):
+    """As `allowed` takes them: one list for all, `[M]`, or `[B, M]`."""
+    return padded(mask) if len(mask) > 1 else padded(mask)[0]
 
 
 def masked(log_probs, mask, renormalize):

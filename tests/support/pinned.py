@@ -10,7 +10,7 @@ import functools
 import numpy as np
 
 import tf_hsm
-from tests.support import inference_reference, oracle, training, trees
+from tests.support import inference_reference, oracle, trees
 
 TREES = {
     "two_classes": lambda: tf_hsm.Tree.balanced(2, 2).pin(),
@@ -25,12 +25,8 @@ build = functools.cache(lambda name: TREES[name]())
 
 def random_problem(tree, batch, dim, dtype=np.float32, seed=0):
     """As `oracle.random_problem`, with a row of weights per group."""
-    return _per_group(oracle.random_problem(tree, batch, dim, dtype, seed))
-
-
-def wide_problem(*arguments, **options):
-    """As `training.wide_problem`, with a row of weights per group."""
-    return _per_group(training.wide_problem(*arguments, **options))
+    drawn = oracle.random_problem(tree, batch, dim, dtype, seed)
+    return drawn.replace(weights=drawn.weights[::2], biases=drawn.biases[::2])
 
 
 def expanded(problem):
@@ -63,14 +59,6 @@ def log_prob_gradients(tree, problem, upstream):
 def touched_rows(tree, labels):
     """The groups on the paths of the labels, sorted."""
     return oracle.touched_rows(tree, labels)[::2] // 2
-
-
-def _per_group(problem):
-    biases = problem.biases
-    return problem.replace(
-        weights=problem.weights[::2],
-        biases=None if biases is None else biases[::2],
-    )
 
 
 def _first_rows(result):

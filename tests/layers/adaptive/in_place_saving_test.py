@@ -11,11 +11,11 @@ import tensorflow as tf
 from tests.support import in_place_models
 from tests.support.in_place_models import (
     arguments,
+    assert_goes_on,
+    everything,
     fit,
-    head_state,
     make_adaptive,
     own_variables,
-    weights,
 )
 from tests.support.models import head_of, make_data
 from tests.support.training import assert_same
@@ -24,12 +24,6 @@ from tf_hsm import optimizers
 from tf_hsm.layers import AdaptiveSoftmax
 
 make_model = functools.partial(in_place_models.make_model, make=make_adaptive)
-
-
-def everything(model):
-    """All that training goes on from."""
-    state = [v.numpy() for v in model.optimizer.variables]
-    return [*head_state(model), *state, *weights(model)]
 
 
 @pytest.mark.parametrize(
@@ -47,9 +41,7 @@ def test_loaded_model_trains_on(rule, form, tmp_path):
     fit(model, data, epochs=1)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert_same(everything(loaded), everything(model))
-    assert_same(fit(loaded, data), fit(model, data))
-    assert_same(everything(loaded), everything(model))
+    assert_goes_on(loaded, model, data)
 
 
 def test_bfloat16_goes_on_with_its_rounding(tmp_path):
@@ -59,8 +51,7 @@ def test_bfloat16_goes_on_with_its_rounding(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert head_of(loaded).seed == 5
-    assert_same(fit(loaded, data), fit(model, data))
-    assert_same(everything(loaded), everything(model))
+    assert_goes_on(loaded, model, data)
 
 
 def test_checkpoint(tmp_path):
@@ -71,9 +62,7 @@ def test_checkpoint(tmp_path):
     path = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
     other.optimizer.build(other.trainable_variables)
     tf.train.Checkpoint(model=other).restore(path).assert_consumed()
-    assert_same(everything(other), everything(model))
-    assert_same(fit(other, data), fit(model, data))
-    assert_same(everything(other), everything(model))
+    assert_goes_on(other, model, data)
 
 
 def test_files_of_heads_without_an_optimizer(tmp_path):

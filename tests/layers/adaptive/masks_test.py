@@ -14,9 +14,8 @@ from tests.support.adaptive_layers import (
     make,
     make_inputs,
 )
+from tests.support.masks import BATCH, lists_of
 from tf_hsm.layers import AdaptiveSoftmax, _adaptive_predictions
-
-BATCH = 7
 
 
 def masks(num_classes, seed=0):
@@ -25,16 +24,6 @@ def masks(num_classes, seed=0):
     for chance in (0.0, 0.1, 0.5, 1.0):
         for count in (1, BATCH):
             yield rng.random([count, num_classes]) < chance
-
-
-def lists_of(mask):
-    """As `allowed` takes them, shuffled: shared `[M]`, or `[B, M]`."""
-    rng = np.random.default_rng(1)
-    lists = [rng.permutation(np.flatnonzero(row)) for row in mask]
-    padded = np.full([len(lists), max(map(len, lists))], -1)
-    for row, its in zip(padded, lists, strict=True):
-        row[: len(its)] = its
-    return padded if len(mask) > 1 else padded[0]
 
 
 def masked(layer, x, mask, renormalize=False):
