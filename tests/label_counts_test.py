@@ -72,6 +72,23 @@ def test_examples_without_labels(labels, examples):
     assert not found.rows.any()
 
 
+def test_padding_is_no_class():
+    """In uint8 what pads ragged labels, -1, would be class 255."""
+    tree = tf_hsm.Tree.balanced(300, 4)
+    ragged = tf.ragged.constant([[1], [2, 3]], dtype=tf.uint8)
+    found = LabelCounts.of(tree, ragged)
+    np.testing.assert_array_equal(found.rows, by_hand(tree, [[1], [2, 3]]))
+
+
+def test_pinned_trees():
+    """A label tree, whom the counts are for, has none."""
+    tree = tf_hsm.Tree.balanced(5, 2, pinned=True)
+    with pytest.raises(ValueError, match="tree is pinned, but a label tree"):
+        LabelCounts.of(tree, [[1]])
+    with pytest.raises(ValueError, match="tree is pinned, but a label tree"):
+        LabelCounts.expected(tree, np.ones(5), 10)
+
+
 def test_expected():
     """The formula, and draws of labels that are independent."""
     rng = np.random.default_rng(0)

@@ -7,8 +7,10 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
+from tf_hsm.runtime import arguments
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import sum_to_root
+from tf_hsm.tree.check import check_not_pinned
 
 _BLOCK = 1 << 20  # labels that are looked at together
 
@@ -45,10 +47,12 @@ class LabelCounts:
             numbers are none; or a `tf.RaggedTensor`.
 
         Raises:
-          ValueError: they are not integers, or one is no class.
+          TypeError: ragged ones are not integers.
+          ValueError: others are not, or one is no class; or the tree is pinned.
         """
+        check_not_pinned(tree, "a label tree")
         if isinstance(labels, tf.RaggedTensor):
-            labels = labels.to_tensor(tf.constant(-1, labels.dtype))
+            labels = arguments.padded_integers(labels)
         labels = np.asarray(labels)
         if labels.dtype.kind not in "iu" or not labels.ndim:
             raise ValueError(
@@ -88,8 +92,10 @@ class LabelCounts:
           examples: E.
 
         Raises:
-          ValueError: a count is not in [0, E]; names the class.
+          ValueError: a count is not in [0, E]; names the class. Or the tree is
+            pinned.
         """
+        check_not_pinned(tree, "a label tree")
         counts = _checks.check_counts(counts, tree.num_classes)
         examples = _checks.check_int("examples", examples, 1)
         if counts.max() > examples:

@@ -113,18 +113,23 @@ def ends_at(deadline, message):
     def stop(signal_number, frame):
         raise _TimeIsOver
 
-    if deadline < math.inf:
-        earlier = signal.signal(signal.SIGALRM, stop)
-        left = deadline - time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
-    try:
+    if deadline == math.inf:
         yield
+        return
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError(message)
+    earlier = signal.signal(signal.SIGALRM, stop)
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, left)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
     except _TimeIsOver:
         raise TimeoutError(message) from None
     finally:
-        if deadline < math.inf:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, earlier)
+        signal.signal(signal.SIGALRM, earlier)
 
 
 def folder():

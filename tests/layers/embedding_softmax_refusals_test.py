@@ -105,6 +105,16 @@ def test_a_mask_of_ids_in_bags():
         layer(ids)
 
 
+def test_a_list_of_bags():
+    """Two arrays are ids and weights: integers would be taken for weights."""
+    layer = make_layer()
+    layer(np.array([1]))
+    with pytest.raises(TypeError, match="weights must be floats, but are int"):
+        layer.embed([np.array([1, 2]), np.array([3, 4])])
+    ids = np.array([1, 2, 3])
+    np.testing.assert_array_equal(layer.embed(list(ids)), layer.embed(ids))
+
+
 @pytest.mark.parametrize(
     "options, error, match",
     [

@@ -261,6 +261,9 @@ def test_threshold_of_each_input():
         counts, np.sum(np.exp(log_probs) >= thresholds[:, np.newaxis], axis=1)
     )
     assert counts[0] > counts[-1] == 0
+    single = tf.constant(thresholds, tf.float32)
+    rounded = tf_hsm.label_tree_top_k(*parameters, tree, 100, single)
+    np.testing.assert_array_equal(rounded.classes, found.classes)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -143,6 +143,14 @@ def test_rows_to_and_fro(name, dtype):
         assert value == both[2 * group] - both[2 * group + 1]
 
 
+def test_types_of_rows():
+    """In unsigned ones, a difference would be another number."""
+    tree = Tree.balanced(2, 2)
+    for dtype in (np.uint8, np.int64, bool):
+        with pytest.raises(TypeError, match="weights must be floats, but are"):
+            tree.pin_rows(np.ones(2, dtype))
+
+
 def test_rows_of_another_tree():
     tree = Tree.balanced(5, 2)
     for method, size in ((tree.pin_rows, 8), (tree.expand_rows, 4)):

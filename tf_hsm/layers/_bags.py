@@ -95,6 +95,9 @@ def parts_of(inputs):
     # A list of lists is bags.
     if not is_list or not hasattr(inputs[0], "dtype"):
         return inputs, None
+    # A list of scalars is ids.
+    if len(inputs[0].shape) == 0:
+        return inputs, None
     if len(inputs) != 2:
         raise ValueError(
             "inputs must be ids or a list [ids, weights], but are a list of "
@@ -113,7 +116,7 @@ def read(inputs, width, padding_id=None):
       padding_id: an id that stands for none; or None.
 
     Raises:
-      TypeError: ids are no integers.
+      TypeError: ids are no integers, or weights no floats.
       ValueError: there are more dimensions, or the weights have another shape
         (tf.errors.InvalidArgumentError where that is not known before).
     """
@@ -143,6 +146,12 @@ def read(inputs, width, padding_id=None):
 def _like(ids, weights):
     """Weights as a `tf.RaggedTensor` with the splits of ids."""
     weights = _ragged(weights, "weights")
+    if not weights.dtype.is_floating:
+        raise TypeError(
+            f"weights must be floats, but are {weights.dtype.name}; bags that "
+            "are several arrays of ids are given as one list of lists, or as "
+            "a tf.RaggedTensor"
+        )
     assertion = tf.debugging.assert_equal(
         tf.cast(weights.row_splits, tf.int64),
         tf.cast(ids.row_splits, tf.int64),

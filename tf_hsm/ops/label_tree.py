@@ -21,6 +21,7 @@ from tf_hsm.runtime import arguments, call, label_sets, private_tensorflow
 from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import path_tensors, tree_tensors
 from tf_hsm.tree import Tree
+from tf_hsm.tree.check import check_not_pinned
 
 
 def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
@@ -162,7 +163,7 @@ def label_tree_top_k(
     bounds = None
     if threshold is not None:
         inputs = tf.convert_to_tensor(inputs)
-        threshold = tf.convert_to_tensor(threshold, tf.float64)
+        threshold = tf.cast(tf.convert_to_tensor(threshold), tf.float64)
         threshold = arguments.checked(
             threshold,
             ~tf.reduce_any(tf.math.is_nan(threshold)),
@@ -224,11 +225,7 @@ def label_tree_log_prob(
 
 def _place(weights, tree):
     """A scope for the ops, which are those of trees that are not pinned."""
-    if tree.pinned:
-        raise ValueError(
-            "tree is pinned, but each row of a label tree has a sigmoid and "
-            "weights of its own; call tree.expand()"
-        )
+    check_not_pinned(tree, "a label tree")
     return cpu_only(weights, "a label tree")
 
 

@@ -37,9 +37,12 @@ class TreePinning:
           `[G, ...]`, in the type of `weights`.
 
         Raises:
+          TypeError: they are not floats.
           ValueError: a group does not have two rows, or there are not R.
         """
         weights = self._check_weights(weights, self.num_rows)
+        if weights.dtype.kind in "biu":
+            raise TypeError(f"weights must be floats, but are {weights.dtype}")
         return weights[0::2] - weights[1::2]
 
     def expand_rows(self, weights) -> np.ndarray:
