@@ -160,6 +160,7 @@ def test_roots_where_labels_are_rows(tree, outcomes):
             biases=[],
             labels=[row],
             inputs=inputs,
+            smoothing_prior=[],
             pinned=tree.pinned,
             Taccumulator=tf.float64,
             **{**arrays, **forged},

@@ -242,6 +242,7 @@ def check_pinned_or_not(place):
                     labels=problem.labels,
                     inputs=problem.inputs,
                     **arrays,
+                    smoothing_prior=[],
                     pinned=is_pinned,
                     Taccumulator=tf.float64,
                 ).loss

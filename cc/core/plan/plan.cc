@@ -12,20 +12,14 @@ namespace {
 // Leaves whose paths are prefetched together.
 constexpr int64_t kPrefetchLeaves = 16;
 
-// Reads what the walks from the next few leaves will read, level by level: the
-// arrays are read at random places, and these reads do not wait for each other.
-// In a pinned tree a row's group is known without a look; walks check it all
-// the same. Returns the place of the first leaf whose path is not read.
-int64_t PrefetchPaths(const TreeView& tree, const std::vector<int64_t>& leaves,
-                      int64_t at) {
+// Reads what the walks from a few leaves will read, level by level: the arrays
+// are read at random places, and these reads do not wait for each other. In a
+// pinned tree a row's group is known without a look; walks check it all the
+// same.
+void PrefetchPaths(const TreeView& tree, const int64_t* leaves, int64_t count) {
   constexpr int kLevels = 24;
-  int64_t rows[kPrefetchLeaves], count = 0;
-  const int64_t past = leaves.size();
-  for (int64_t last = -1; at < past; last = leaves[at++]) {
-    if (leaves[at] == last) continue;
-    if (count == kPrefetchLeaves) break;
-    rows[count++] = leaves[at];
-  }
+  int64_t rows[kPrefetchLeaves];
+  std::copy(leaves, leaves + count, rows);
   for (int level = 0; level < kLevels; ++level) {
     for (int64_t i = 0; i < count; ++i) {
       if (rows[i] < 0 || rows[i] >= tree.num_rows) continue;
@@ -40,7 +34,6 @@ int64_t PrefetchPaths(const TreeView& tree, const std::vector<int64_t>& leaves,
       rows[i] = tree.group_parents[group];
     }
   }
-  return at;
 }
 
 // Grows the nodes of a plan, one leaf after another in depth-first order.
@@ -206,9 +199,10 @@ std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan) {
   }
   plan->nodes.reserve(std::min(2 * count, tree.num_groups));
   NodeBuilder builder(tree, plan);
-  int64_t prefetched = 0;  // leaves whose paths are
   for (int64_t at = 0; at < count; ++at) {
-    if (at == prefetched) prefetched = PrefetchPaths(tree, leaves, at);
+    if (at % kPrefetchLeaves == 0) {
+      PrefetchPaths(tree, &leaves[at], std::min(kPrefetchLeaves, count - at));
+    }
     const int64_t label = labels[plan->order[at]];
     if (at > 0 && label == labels[plan->order[at - 1]]) {
       plan->leaf_node[at] = plan->leaf_node[at - 1];
