@@ -57,8 +57,7 @@ bool IsTimeToAsk(const void* data, size_t bytes) {
   static std::array<Asked, 64> all;
   const auto now = Clock::now();
   const std::lock_guard<std::mutex> lock(mutex);
-  Asked& last =
-      all[reinterpret_cast<uintptr_t>(data) / kHugePage % all.size()];
+  Asked& last = all[reinterpret_cast<uintptr_t>(data) / kHugePage % all.size()];
   if (last.data == data && last.bytes == bytes &&
       now - last.when < kUntilAskedAgain) {
     return false;
