@@ -1,4 +1,4 @@
-"""HierarchicalSoftmaxLoss by itself; layers_test trains with it."""
+"""HierarchicalSoftmaxLoss by itself; tests/layers trains with it."""
 
 import keras
 import numpy as np
