@@ -116,13 +116,12 @@ def _load_run(folder):
         raise FileNotFoundError(f"{path}: there is no run.")
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is damaged: not a .keras file.")
-    with zipfile.ZipFile(path) as archive:
+    with files.refused_if_damaged(path), zipfile.ZipFile(path) as archive:
         if not {_RUN, _VARIABLES} <= set(archive.namelist()):
             raise ValueError(f"{path} was not saved by this program.")
-        with files.refused_if_damaged(path):
-            state = json.loads(archive.read(_RUN))
-            with archive.open(_VARIABLES) as file, np.load(file) as arrays:
-                values = list(arrays.values())
+        state = json.loads(archive.read(_RUN))
+        with archive.open(_VARIABLES) as file, np.load(file) as arrays:
+            values = list(arrays.values())
     state["settings"] = settings_lib.Settings(**state["settings"])
     state["words"] = tuple(state["words"])
     run = Run(**state)

@@ -26,6 +26,8 @@ build = functools.cache(lambda name: {**trees.CATALOGUE, **trees.DEEP}[name]())
 class OfRows:
     """A tree as the oracle takes it, whose labels are all rows."""
 
+    pinned = False
+
     def __init__(self, tree):
         self.depth = tree.depth
         self.num_rows = self.num_classes = tree.num_rows

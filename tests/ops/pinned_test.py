@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, pinned
+from tests.support import pinned
 from tests.support.evaluation import assert_within, dense, evaluate
 from tests.support.pinned import TREE, build
 from tests.support.training import (
@@ -17,6 +17,7 @@ from tests.support.training import (
     in_place,
     states,
     variables_of,
+    wide_problem,
 )
 from tests.support.update_rules import OPTIMIZERS, built
 
@@ -87,17 +88,6 @@ def test_wide_rows_of_a_large_gradient(batch):
     expected, bound = pinned.hierarchical_softmax(tree, problem)
     result = evaluate(tf_hsm.hierarchical_softmax_loss, tree, problem)
     assert_within(dense(result), expected, bound)
-
-
-def wide_problem(tree, shape, dtype, seed=0, has_biases=True):
-    """A problem of numbers of `dtype`, in the type of its sums."""
-    problem = pinned.random_problem(tree, *shape, dtype, seed)
-    wide = oracle.accumulator(np.dtype(dtype))
-    return problem.replace(
-        inputs=problem.inputs.astype(wide),
-        weights=problem.weights.astype(wide),
-        biases=problem.biases.astype(wide) if has_biases else None,
-    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
