@@ -328,7 +328,8 @@ tf_hsm.hierarchical_softmax_train_step(weights, biases, labels, inputs, tree,
     seed=0, label_smoothing=0.0, nodes=False, smoothing_prior=None)
 tf_hsm.label_tree_log_prob(weights, biases, classes, inputs, tree)
 tf_hsm.label_tree_loss(weights, biases, labels, inputs, tree)
-tf_hsm.label_tree_top_k(weights, biases, inputs, tree, k, threshold=None)
+tf_hsm.label_tree_top_k(weights, biases, inputs, tree, k, threshold=None,
+    allowed=None)
 tf_hsm.label_tree_train_step(weights, biases, labels, inputs, tree, optimizer,
     loss_weights=None, stochastic_rounding=None, seed=0)
 tf_hsm.layers

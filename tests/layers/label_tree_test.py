@@ -221,6 +221,33 @@ def test_functional_answers(tmp_path):
         np.testing.assert_array_equal(found[1], expected.classes)
 
 
+def test_allowed_labels():
+    """Shared, of each input, and as another input of a model."""
+    x, _ = make_data()
+    head = LabelTree(TREE)
+    model = make_model(head)
+    inputs = hidden(model, x)
+    every = head.top_k(inputs, TREE.num_classes)
+    shared = [1, 5, 6, 30]
+    lists = np.random.default_rng(0).integers(
+        -1, TREE.num_classes, size=(len(x), 3)
+    )
+    symbol = keras.Input([3], dtype="int64")
+    asked = keras.Model(
+        [model.inputs[0], symbol], head.top_k(head.input, 2, allowed=symbol)
+    )
+    for found, allowed in (
+        (head.top_k(inputs, 2, allowed=shared), [shared] * len(x)),
+        (head.top_k(inputs, 2, allowed=lists), lists),
+        (asked.predict([x, lists], verbose=0), lists),
+    ):
+        for row, ranked, its in zip(
+            np.asarray(found[1]), every.classes.numpy(), allowed, strict=True
+        ):
+            wanted = ranked[np.isin(ranked, its)][:2].tolist()
+            assert row.tolist() == (wanted + [-1, -1])[:2]
+
+
 def test_ragged_labels():
     """A data set of ragged labels trains as padded ones do."""
     x, labels = make_data()

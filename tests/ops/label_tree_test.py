@@ -266,6 +266,55 @@ def test_threshold_of_each_input():
     np.testing.assert_array_equal(rounded.classes, found.classes)
 
 
+@pytest.mark.parametrize("threshold", [None, 1e-3])
+@pytest.mark.parametrize("chance", [0.0, 0.05, 0.6])
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("name", trees.CATALOGUE)
+def test_allowed_labels(name, is_shared, chance, threshold):
+    """The order of a sort of the allowed ones; nothing where none is left."""
+    tree = trees.CATALOGUE[name]()
+    parameters = random_parameters(tree)
+    expected = reference.label_log_probs(*parameters, tree)
+    rng = np.random.default_rng(1)
+    mask = rng.random(expected.shape) < chance
+    if is_shared:
+        mask[:] = mask[0]
+        allowed = mask[0]
+    else:
+        allowed = tf.ragged.constant(
+            [np.flatnonzero(row).tolist() for row in mask], dtype=tf.int64
+        )
+    wanted = mask & (np.exp(expected) >= (threshold or 0))
+    for k in {1, min(4, tree.num_classes), tree.num_classes}:
+        found = tf_hsm.label_tree_top_k(
+            *parameters, tree, k, threshold, allowed
+        )
+        for i, row in enumerate(wanted):
+            classes = np.flatnonzero(row)
+            classes = classes[np.argsort(-expected[i, classes])][:k]
+            none = k - classes.size
+            np.testing.assert_array_equal(
+                found.classes[i], np.append(classes, [-1] * none)
+            )
+            np.testing.assert_allclose(
+                found.log_probs[i],
+                np.append(expected[i, classes], [-np.inf] * none),
+                rtol=1e-10,
+            )
+
+
+def test_allowed_labels_that_are_none():
+    tree = tf_hsm.Tree.two_level(30)
+    parameters = random_parameters(tree)
+    for allowed, error, message in (
+        ([3, 30], tf.errors.InvalidArgumentError, r"outside \[0, 30\)"),
+        ([0.5], TypeError, "allowed must"),
+        ([[1, 2]], tf.errors.InvalidArgumentError, "the shape"),
+    ):
+        with pytest.raises(error, match=message):
+            tf_hsm.label_tree_top_k(*parameters, tree, 3, allowed=allowed)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_far_logits(dtype):
     """Losses and gradients stay finite where probabilities are 0 and 1."""

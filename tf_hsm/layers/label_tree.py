@@ -207,15 +207,15 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
         )
 
     @in_functional_models
-    def top_k(self, inputs, k, threshold=None):
+    def top_k(self, inputs, k, threshold=None, allowed=None):
         """The k best labels: `(log_probs, classes)`, each `[..., k]`.
 
-        With a threshold, a probability, only those that are as probable. See
-        `tf_hsm.label_tree_top_k`.
+        With a threshold, a probability, only those that are as probable; with
+        `allowed`, only these labels. See `tf_hsm.label_tree_top_k`.
         """
         self.check_built()
         return label_tree_top_k(
-            self.kernel, self.bias, inputs, self.tree, k, threshold
+            self.kernel, self.bias, inputs, self.tree, k, threshold, allowed
         )
 
     def on_one_device(self):

@@ -13,7 +13,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tf_hsm.ops.allowed import NO_MASK
+from tf_hsm.ops.allowed import NO_MASK, AllowedClasses
 from tf_hsm.ops.in_place_step import InPlaceStep
 from tf_hsm.ops.top_k import TopK
 from tf_hsm.optimizers import in_place
@@ -132,7 +132,7 @@ def label_tree_train_step(
 
 
 def label_tree_top_k(
-    weights, biases, inputs, tree: Tree, k: int, threshold=None
+    weights, biases, inputs, tree: Tree, k: int, threshold=None, allowed=None
 ) -> TopK:
     """Finds the k most probable labels, or those above a threshold, exactly.
 
@@ -147,12 +147,15 @@ def label_tree_top_k(
       k: an integer or an integer scalar, in `[1, tree.num_classes]`.
       threshold: None; or a probability, broadcast to `[...]`: only labels that
         are at least as probable are found, k at most.
+      allowed: the only labels that may be found, for all inputs or for each, as
+        for `hierarchical_softmax_top_k`; None: all. A node with none of them
+        below it is never opened.
 
     Returns:
       A named tuple `(log_probs, classes)`, each `[..., k]`, best first: in
-      nats, float64 for float64 weights, else float32; and int64. With a
-      threshold, where fewer than k labels are found, the rest have the
-      log-probability minus infinity and the class -1.
+      nats, float64 for float64 weights, else float32; and int64. With
+      `threshold` or `allowed`, where fewer than k labels are found, the rest
+      have the log-probability minus infinity and the class -1.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
@@ -170,7 +173,13 @@ def label_tree_top_k(
             "threshold = {} must not be NaN",
         )
         bounds = tf.broadcast_to(tf.math.log(threshold), tf.shape(inputs)[:-1])
+    mask = None
+    if allowed is not None:
+        mask = AllowedClasses.read(allowed, tree, inputs)
     with _place(weights, tree):
+        masked = NO_MASK
+        if mask is not None:
+            masked = mask.search_arguments(tree, weights)
         found = call.downward(
             "tf_hsm_top_k",
             weights,
@@ -178,7 +187,7 @@ def label_tree_top_k(
             inputs,
             tree,
             {"root_log_probs": None, "bounds": bounds},
-            **NO_MASK,
+            **masked,
             k=arguments.scalar(k, tf.int64),
             beam_width=tf.constant(0, tf.int64),
             has_sigmoids=True,
