@@ -143,6 +143,17 @@ def test_focal_loss_of_rounding_below_zero():
     assert abs(float(found[0])) == abs(tape.gradient(found, losses)[0]) == 0
 
 
+def test_focal_loss_of_what_cannot_be():
+    """An infinite loss has the slope 1, and spoils no other."""
+    losses = tf.Variable([1.0, 1e3, 2e4, np.inf])
+    with tf.GradientTape() as tape:
+        focal = focal_loss(losses, gamma=2.0)
+    slopes = tape.gradient(focal, losses).numpy()
+    np.testing.assert_array_equal(focal[1:], losses[1:])
+    np.testing.assert_array_equal(slopes[1:], [1, 1, 1])
+    assert 0 < slopes[0] < 1
+
+
 def test_focal_loss_is_that_of_keras():
     probs = np.random.default_rng(0).dirichlet(np.ones(4), 6).astype("f4")
     labels = np.arange(6) % 4

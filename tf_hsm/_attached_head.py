@@ -10,7 +10,7 @@ import typing
 import tensorflow as tf
 from keras import ops
 
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import label_sets, private_keras
 
 
 class Reduction(typing.NamedTuple):
@@ -99,8 +99,8 @@ def label_losses(
     Args:
       labels: `[...]` or `[..., 1]`, integers.
       outputs: what a head returned for its inputs.
-      reuse: whether the result of the last call for the same two tensors will
-        do. That spares a metric the work, and keeps its losses those from
+      reuse: whether the result of the last call for the same tensors, weights
+        included, will do. That spares a metric the work, and keeps its losses those from
         before the update. A loss wants its own: the weights may have changed,
         and another tape may be recording.
       reduction: the `Reduction` to what is minimized; None when nothing is.
@@ -117,7 +117,10 @@ def label_losses(
         return tf.zeros(tf.shape(labels)), None
     head, inputs = head_of(outputs)
     known = getattr(outputs, "_tf_hsm_losses", None)
-    if not reuse or known is None or known[0] is not labels:
+    is_known = known is not None and (
+        known[0] is labels and known[1] is label_weights
+    )
+    if not reuse or not is_known:
         if not updates_head(outputs):
             reduction = None
         losses = head.label_losses(
@@ -128,9 +131,17 @@ def label_losses(
             outputs._tf_hsm_training,
             label_weights,
         )
-        known = (labels, *losses)
+        known = (labels, label_weights, *losses)
         outputs._tf_hsm_losses = known
-    return known[1:]
+    return known[2:]
+
+
+def label_mass(labels, outputs, label_weights, dtype):
+    """The sum `[...]` of the weights of each input's labels."""
+    head, inputs = head_of(outputs)
+    labels = label_sets.read(labels, inputs, head.ignore_class)
+    given = label_sets.weights(label_weights, labels, dtype)
+    return tf.reduce_sum(given, -1)
 
 
 def is_placeholder(outputs):

@@ -39,13 +39,16 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
             losses.
           y_pred: the output of a head, `[..., width]`; or losses in nats,
             `[...]`.
-          sample_weight: broadcast from the left to the losses; or None.
+          sample_weight: broadcast from the left to the losses; or None. Of
+            several labels for each input, `[..., M]`: then the mean is over
+            their sum.
 
         Raises:
           ValueError: `y_pred` is neither.
         """
         if _attached_head.is_placeholder(y_pred):
             return
+        label_weights = None
         if _attached_head.has_head(y_pred):
             sample_weight, label_weights = _attached_head.split_weights(
                 sample_weight, y_true, y_pred
@@ -70,6 +73,10 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
                 sample_weight, losses
             )
         self.total.assign_add(ops.sum(losses * weights))
+        if label_weights is not None:
+            weights = weights * _attached_head.label_mass(
+                y_true, y_pred, label_weights, self.dtype
+            )
         self.count.assign_add(ops.sum(weights))
 
     def result(self):

@@ -102,6 +102,30 @@ def test_mass_that_is_left_out_is_no_target():
         np.testing.assert_allclose(db, 0, atol=1e-9)
 
 
+def test_perplexities():
+    """Each by the weights that it is given, whoever made the losses."""
+    rng = np.random.default_rng(4)
+    head = tf_hsm.layers.HierarchicalSoftmax(TREE, several_labels=True)
+    model = keras.Sequential([keras.Input([WIDTH]), head])
+    model.compile(
+        loss=head.loss,
+        metrics=[tf_hsm.metrics.Perplexity(name="plain")],
+        weighted_metrics=[tf_hsm.metrics.Perplexity(name="weighted")],
+    )
+    x = random_inputs(9)
+    y = np.stack([rng.permutation(NUM_CLASSES)[:3] for _ in range(9)])
+    model(x)
+    losses = -head.log_prob(y, x.astype("f4")).numpy()
+    plain = np.exp(losses.mean())
+    for weights in (np.full([9, 3], 0.1), rng.random([9, 3])):
+        found = model.evaluate(
+            x, y, sample_weight=weights, return_dict=True, verbose=0
+        )
+        weighted = np.exp(np.average(losses, weights=weights))
+        np.testing.assert_allclose(found["plain"], plain, rtol=1e-5)
+        np.testing.assert_allclose(found["weighted"], weighted, rtol=1e-5)
+
+
 def test_a_mean_is_that_of_equal_weights():
     classes, _ = make_targets()
     x = random_inputs(11)
@@ -151,7 +175,7 @@ def test_other_heads(make, in_place):
 
 @pytest.mark.parametrize("is_ragged", [False, True])
 def test_fit(is_ragged):
-    """In place and not; a perplexity of the cross-entropy, weighted or not."""
+    """In place and not; perplexities by the given mass, and without it."""
     x, (classes, probs) = random_inputs(11).astype("f4"), make_targets()
     probs = probs.astype("f4")
     data = (x, classes, probs)
@@ -171,7 +195,7 @@ def test_fit(is_ragged):
         )
         history = model.fit(data, verbose=0, epochs=3).history
         assert history["loss"][-1] < history["loss"][0]
-        assert history["weighted"] == history["perplexity"]
+        assert history["weighted"] != history["perplexity"]
         found = model.evaluate(
             *((x, classes) if not is_ragged else (data,)),
             sample_weight=None if is_ragged else probs,
@@ -179,10 +203,12 @@ def test_fit(is_ragged):
             return_dict=True,
             batch_size=None if is_ragged else 11,
         )
-        losses = head(x, classes, probs).numpy()
         counted = (classes >= 0).any(1)
-        perplexity = np.exp(losses[counted].mean())
-        for name in ("perplexity", "weighted"):
+        for name, losses, count in (
+            ("perplexity", head(x, classes), counted.sum()),
+            ("weighted", head(x, classes, probs), probs[classes >= 0].sum()),
+        ):
+            perplexity = np.exp(losses.numpy()[counted].sum() / count)
             np.testing.assert_allclose(found[name], perplexity, rtol=1e-5)
         trained.append([v.numpy() for v in (head.kernel, head.bias)])
     for one, other in zip(*trained, strict=True):

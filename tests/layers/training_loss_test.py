@@ -304,3 +304,18 @@ def test_a_plan(in_place):
 def test_wrong_arguments(error, message, options):
     with pytest.raises(error, match=message):
         make_head(**options)
+
+
+def test_an_infinite_loss_of_a_class_without_weight():
+    """A class that is switched off, and weighs nothing, spoils no other."""
+    head = built_head(class_weights={3: 0.0}, focal_gamma=2.0)
+    bias = head.bias.numpy()
+    bias[head.tree.class_rows[3]] = -np.inf
+    head.bias.assign(bias)
+    labels = np.array([3, 1, 3, 1])
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(head(random_inputs(4), labels, training=True))
+    gradients = tape.gradient(total, [head.kernel, head.bias])
+    assert np.isfinite(total)
+    for gradient in gradients:
+        assert np.isfinite(tf.convert_to_tensor(gradient)).all()

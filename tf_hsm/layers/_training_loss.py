@@ -61,7 +61,10 @@ class TrainingLoss:
             if slopes is None:
                 slopes = focal.slopes(losses, self.focal_gamma)
             losses = focal.values(losses, slopes, self.focal_gamma)
-        return losses if class_weights is None else class_weights * losses
+        if class_weights is None:
+            return losses
+        # An infinite loss of a class that does not count is none.
+        return tf.math.multiply_no_nan(losses, class_weights)
 
     def _weights_of(self, labels):
         """The weight of each label's class; any for what is no class."""

@@ -1,7 +1,7 @@
 """The focal loss (1 - p)^gamma l of losses l = -log p, and its derivative.
 
 Lin et al., 2017: Focal Loss for Dense Object Detection. Both are exact for
-small and large l, and finite at 0.
+small and large l, and finite at 0; the derivative is 1 at infinity.
 """
 
 import tensorflow as tf
@@ -20,8 +20,12 @@ def values(losses, slopes, gamma):
 
 def slopes(losses, gamma):
     """The derivatives `[...]` of the focal losses by the losses."""
-    # l p / (1 - p). Where l is 0, the factor is too, unless gamma is.
-    ratio = tf.math.divide_no_nan(losses, tf.math.expm1(losses))
+    # l p / (1 - p). Where l is 0, the factor is too, unless gamma is; where it
+    # is so large that p is 0, its size does not matter, unless it is infinite.
+    finite = tf.minimum(losses, 1e4)
+    ratio = tf.math.divide_no_nan(
+        finite * tf.exp(-finite), -tf.math.expm1(-finite)
+    )
     return _factors(losses, gamma) * (1 + gamma * ratio)
 
 
