@@ -90,6 +90,28 @@ def test_a_tree_and_counts(capsys, tmp_path):
     assert "hierarchical" in text
 
 
+def test_heads_of_a_tree(capsys, tmp_path):
+    tree, counts = tf_hsm.Tree.huffman([9, 5, 3, 2, 1]), [9, 5, 3, 2, 1]
+    tree.save(tmp_path / "tree.npz")
+    (tmp_path / "counts.txt").write_text("9\n5\n3\n2\n1\n")
+    flags = ["estimate", f"--tree={tmp_path}/tree.npz", "--width=3"]
+    flags += ["--batch=2", "--in_place=adagrad", "--json"]
+    flags += [f"--counts={tmp_path}/counts.txt"]
+    values = json.loads(run(capsys, *flags, "--heads=label_tree"))
+    head = tf_hsm.estimate.head(
+        "label_tree", tree, counts=counts, optimizer="adagrad"
+    )
+    found = tf_hsm.estimate(None, head, width=3, batch=2)
+    assert values == json.loads(json.dumps(found.to_dict()))
+    text = run(
+        capsys,
+        *(flag for flag in flags if flag != "--json"),
+        "--heads=label_tree,hierarchical",
+    )
+    assert "label_tree" in text
+    assert "hierarchical" in text
+
+
 def test_largest(capsys):
     flags = ["estimate", "--classes=1M", "--width=100", "--memory=4GB"]
     text = run(capsys, *flags, "--largest=batch")
@@ -137,6 +159,10 @@ def test_a_picture(capsys, tmp_path):
         (["--batch=4", "--model=none.keras"], "none.keras"),
         (["--batch=4", "--model=a", "--body=lstm:3"], "--model and --body"),
         (["--batch=4", "--tree=a", "--heads=full"], "--tree and --heads"),
+        (
+            ["--tree=a", "--heads=label_tree,full"],
+            "only hierarchical and label",
+        ),
         (["--batch=4", "--classes=9"], "width"),
         (["--classes=9", "--largest=batch"], "--largest needs --memory"),
         (

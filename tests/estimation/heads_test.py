@@ -88,6 +88,26 @@ def test_flops_are_those_of_the_expected_cost():
         assert flops == pytest.approx(cost.flops)
 
 
+@pytest.mark.parametrize("rule", [None, "sgd"])
+def test_focal_losses_in_place_take_a_forward_more(rule):
+    tree = trees.CATALOGUE["random"]()
+    (plain,), (focal,) = (
+        heads.of(
+            tf_hsm.layers.HierarchicalSoftmax(
+                tree, optimizer=rule, focal_gamma=gamma
+            )
+        ).parts(setting_of(), WIDTH)
+        for gamma in (0, 2)
+    )
+    one = tree.expected_cost(batch=BATCH, dim=WIDTH).flops / 3
+    more = 0 if rule is None else one
+    assert focal.forward.flops == pytest.approx(plain.forward.flops + more)
+    assert focal.backward == plain.backward
+    machine = tf_hsm.estimate.machines["nvidia-h100"]
+    ratio = focal.seconds(machine) / plain.seconds(machine)
+    assert ratio == pytest.approx(1 if rule is None else 4 / 3)
+
+
 @pytest.mark.parametrize("rule", [None, "sgd", "adagrad", "lazy_adam"])
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_a_label_tree_byte_for_byte(rule, use_bias):

@@ -15,6 +15,7 @@ from tf_hsm.tree.class_files import read_counts
 EXAMPLE = """  python -m tf_hsm estimate --classes=10M --width=300 --batch=400
   python -m tf_hsm estimate --model=model.keras --batch=64 --memory=24GB
 """
+_TREES = ("hierarchical", "label_tree")  # heads that --tree is for
 _HELP = """
 Says what training a model needs, before it is made: parameters, gradients,
 slots of the optimizer, memory at its peak, FLOPs, and time.
@@ -62,7 +63,10 @@ def _add_model(command):
         "gather, embedding_lookup, map_fn; several are compared",
     )
     model.add_argument(
-        "--tree", metavar="FILE", help="of the head, instead of --classes"
+        "--tree",
+        metavar="FILE",
+        help="of the head, instead of --classes: for hierarchical (the "
+        "default) and label_tree",
     )
     model.add_argument(
         "--counts",
@@ -197,7 +201,7 @@ def _write(flags, found, **more):
 
 def _arguments(flags):
     """Returns body, head and the other arguments of `estimate`."""
-    body, head = flags.body, None
+    body, head, names = flags.body, None, [_TREES[0]]
     if flags.model is not None:
         if body is not None:
             raise ValueError("--model and --body both say what the body is")
@@ -223,16 +227,38 @@ def _arguments(flags):
         "labels_per_example": flags.labels_per_example,
     }
     if flags.tree is not None:
-        if head is not None:
-            raise ValueError("--tree and --heads both say what the head is")
-        head = Tree.load(flags.tree)
+        _check_take_trees(names)
     if flags.counts is not None:
         arguments["counts"] = (
             "zipf" if flags.counts == "zipf" else read_counts(flags.counts)[0]
         )
+    if flags.tree is not None:
+        head = _on_tree(names, Tree.load(flags.tree), arguments)
     if flags.batch is None:
         del arguments["batch"]
     return body, head, arguments
+
+
+def _check_take_trees(names):
+    for name in names:
+        if name not in _TREES:
+            raise ValueError(
+                f"--tree and --heads: {name!r} cannot be estimated for a tree "
+                f"from a file, only {' and '.join(_TREES)}; leave it out, or "
+                "give --classes instead of --tree"
+            )
+
+
+def _on_tree(names, tree, arguments):
+    """Returns the heads of a tree; takes what is theirs out of arguments."""
+    options = {
+        "counts": arguments.pop("counts", None),
+        "optimizer": arguments.pop("in_place"),
+        "shards": arguments.pop("shards"),
+        "network": arguments["network"],
+    }
+    found = [estimate.head(name, tree, **options) for name in names]
+    return found if len(found) > 1 else found[0]
 
 
 def _machine_row(machine):

@@ -1,5 +1,7 @@
 """What heads need: softmaxes over many classes, with their losses."""
 
+import dataclasses
+
 import keras
 import numpy as np
 
@@ -151,13 +153,17 @@ def of_layer(layer, counts=None):
         )
     if isinstance(layer, HierarchicalSoftmax | LabelTree):
         make = LabelTreeHead if isinstance(layer, LabelTree) else TreeHead
-        return make(
+        found = make(
             layer.name,
             layer.tree.num_classes,
             passed.of(layer.tree, counts),
             layer.optimizer,
             layer.use_bias,
         )
+        if isinstance(layer, HierarchicalSoftmax):
+            focal = bool(layer.focal_gamma)
+            found = dataclasses.replace(found, is_focal=focal)
+        return found
     return None
 
 

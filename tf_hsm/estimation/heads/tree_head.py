@@ -29,11 +29,14 @@ class TreeHead(Head):
       rule: the optimizer of its own by which it updates itself in the pass that
         makes the losses, a name or an optimizer; None: it has gradients.
       use_bias: whether rows have biases.
+      is_focal: whether its losses are focal ones. In place it then makes a
+        forward before its step.
     """
 
     passed: Passed
     rule: object = None
     use_bias: bool = True
+    is_focal: bool = False
 
     kind = "HierarchicalSoftmax"  # of its part
 
@@ -57,8 +60,12 @@ class TreeHead(Head):
         if self.rule is not None:
             moved = 2 * setting.itemsize
             moved += 2 * part.slot_bytes / part.parameters
+        passes = self._in_place_passes() / 3 if self.rule is not None else 1
         part = dataclasses.replace(
-            part, seconds=lambda machine: _seconds(cost, passed, moved, machine)
+            part,
+            seconds=lambda machine: (
+                passes * _seconds(cost, passed, moved, machine)
+            ),
         )
         ranking = _RANKING_BYTES * passed.num_classes
         filling = max(part.filling_bytes, ranking)
@@ -101,6 +108,7 @@ class TreeHead(Head):
             kept = 2 * size * self.passed.passes(batch)
         own = table.of_slots(all_slots.of(self.rule))
         products = 2 * self.passed.logits(batch) * width
+        passes = self._in_place_passes()
         return {
             "slot_bytes": own["slot_bytes"],
             "making_bytes": own["making_bytes"],
@@ -111,8 +119,14 @@ class TreeHead(Head):
             + self._plan_bytes(batch),
             "tensor_bytes": max(size * batch * width, kept),
             "backward_bytes": size * batch * width,
-            "forward": Work(3 * products, 1.5 * cost.bytes, 1),
+            "forward": Work(
+                passes * products, passes / 2 * cost.bytes, passes - 2
+            ),
         }
+
+    def _in_place_passes(self):
+        """Forward and backward, which is two, and that of focal losses."""
+        return 4 if self.is_focal else 3
 
     def _plan_bytes(self, batch):
         return (
