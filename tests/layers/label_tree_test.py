@@ -245,7 +245,7 @@ def test_allowed_labels():
             np.asarray(found[1]), every.classes.numpy(), allowed, strict=True
         ):
             wanted = ranked[np.isin(ranked, its)][:2].tolist()
-            assert row.tolist() == (wanted + [-1, -1])[:2]
+            assert row.tolist() == [*wanted, -1, -1][:2]
 
 
 def test_ragged_labels():
