@@ -46,7 +46,7 @@ constexpr int kSets = 5;   // of labels and inputs
 constexpr int kRuns = 21;  // after two that are not counted
 
 using Names = std::vector<std::string>;
-const Names kTrees = {"2-level", "binary", "huffman"};
+const Names kTrees = {"2-level", "binary", "huffman", "pinned"};
 const Names kLabels = {"uniform", "zipf"};
 const Names kPrecisions = {"float32", "tf32", "bfloat16"};
 const Names kSteps = {"forward", "forward_backward", "step"};
@@ -100,7 +100,8 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
                                          ? "float32"
                                          : "tf32";
   if (!options.Wants(precision_name, kPrecisions)) return;
-  const TreeView host = even.view();
+  TreeView host = even.view();
+  host.pinned = load.tree == "pinned";
   const DeviceArray<int64_t> offsets(even.group_offsets),
       parents(even.group_parents), class_rows(even.class_rows),
       row_groups(even.row_groups), ranks(even.class_ranks);
@@ -115,13 +116,14 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   batch.width = load.width;
   batch.size = load.size;
   batch.precision = precision;
-  const int64_t count = host.num_rows * load.width;
-  DeviceArray<T> weights(count), biases(host.num_rows);
+  const int64_t num_rows = host.num_weight_rows();
+  const int64_t count = num_rows * load.width;
+  DeviceArray<T> weights(count), biases(num_rows);
   const int64_t grid = tiny ? 1 : FullGrid();
   Launch(FillRandom<T>, grid, kThreads, 0, nullptr, weights.data(), count, 1u,
          0.05f);
-  Launch(FillRandom<T>, grid, kThreads, 0, nullptr, biases.data(),
-         host.num_rows, 2u, 0.05f);
+  Launch(FillRandom<T>, grid, kThreads, 0, nullptr, biases.data(), num_rows, 2u,
+         0.05f);
   batch.weights = weights.data();
   batch.biases = biases.data();
   const Labels labels(load.classes, load.zipf);

@@ -21,7 +21,7 @@ struct Workload {
   int64_t classes;
   int64_t width;
   int64_t size;
-  std::string tree;  // 2-level, binary or huffman
+  std::string tree;  // 2-level, binary, huffman, or pinned: also huffman
   bool zipf;
 };
 
@@ -29,7 +29,8 @@ inline std::vector<Workload> Workloads(bool tiny) {
   if (tiny) {
     return {{"tiny", 1000, 16, 32, "2-level", true},
             {"tiny", 100, 12, 20, "binary", false},
-            {"tiny", 100, 12, 20, "huffman", true}};
+            {"tiny", 100, 12, 20, "huffman", true},
+            {"tiny", 100, 12, 20, "pinned", true}};
   }
   return {{"1m-b400", 1000000, 300, 400, "2-level", false},
           {"1m-b400", 1000000, 300, 400, "2-level", true},
@@ -42,7 +43,8 @@ inline std::vector<Workload> Workloads(bool tiny) {
           {"text8", 44371, 512, 2560, "huffman", true},
           {"deep", 1000000, 300, 8192, "binary", false},
           {"deep", 1000000, 300, 8192, "binary", true},
-          {"deep", 1000000, 300, 8192, "huffman", true}};
+          {"deep", 1000000, 300, 8192, "huffman", true},
+          {"deep", 1000000, 300, 8192, "pinned", true}};
 }
 
 // The binary Huffman tree of the counts 1 / (c + 1), of two classes or more:
@@ -106,13 +108,15 @@ inline EvenTree MakeHuffmanTree(int64_t num_classes) {
 }
 
 inline EvenTree MakeTree(const Workload& load) {
-  if (load.tree == "huffman") return MakeHuffmanTree(load.classes);
+  if (load.tree == "huffman" || load.tree == "pinned") {
+    return MakeHuffmanTree(load.classes);
+  }
   return MakeEvenTree(load.classes, load.tree == "binary"
                                         ? LevelsOf(load.classes, 2)
                                         : TwoLevels(load.classes));
 }
 
-// Logits and touched rows of each level of a batch.
+// Logits and touched rows of the weights of each level of a batch.
 struct LevelCounts {
   std::vector<double> logits, rows;
 };
@@ -136,9 +140,10 @@ inline LevelCounts CountLevels(const TreeView& tree,
     }
     for (size_t level = 0; level < path.size(); ++level) {
       const int64_t g = path[level];
-      const double fanout = tree.group_offsets[g + 1] - tree.group_offsets[g];
-      counts.logits[level] += fanout;
-      if (groups[level].insert(g).second) counts.rows[level] += fanout;
+      const double rows = tree.weight_rows_of(tree.group_offsets[g + 1] -
+                                              tree.group_offsets[g]);
+      counts.logits[level] += rows;
+      if (groups[level].insert(g).second) counts.rows[level] += rows;
     }
   }
   return counts;
