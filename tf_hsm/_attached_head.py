@@ -101,8 +101,8 @@ def label_losses(
       outputs: what a head returned for its inputs.
       reuse: whether the result of the last call for the same tensors, weights
         included, will do. That spares a metric the work, and keeps its losses
-        those from before the update. A loss wants its own: the weights may have changed,
-        and another tape may be recording.
+        those from before the update. A loss wants its own: the weights may
+        have changed, and another tape may be recording.
       reduction: the `Reduction` to what is minimized; None when nothing is.
       label_weights: of several labels for each input; None for their mean.
 
