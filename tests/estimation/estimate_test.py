@@ -88,7 +88,7 @@ def test_a_model_with_its_head():
 
 
 def test_labels_per_example():
-    """Of a label tree, by name, as a layer and in a model; of others not."""
+    """Of a label tree, by name, as a layer and in a model."""
     layer = tf_hsm.layers.LabelTree(tf_hsm.Tree.two_level(5000))
     model = keras.Sequential([keras.Input([8]), layer])
     few, many = (
@@ -110,6 +110,28 @@ def test_labels_per_example():
     for wrong in (-1, math.nan, math.inf, "3"):
         with pytest.raises(ValueError, match=f"example is {wrong!r}; it must"):
             estimate(None, layer, labels_per_example=wrong)
+
+
+@pytest.mark.parametrize("optimizer", [None, "sgd"])
+def test_labels_per_example_of_a_softmax(optimizer):
+    """So many paths, of inputs that are repeated; of other heads none."""
+    layer = tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.two_level(5000), several_labels=True, optimizer=optimizer
+    )
+    options = {"width": 8, "machine": None}
+    found = estimate(None, layer, batch=30, labels_per_example=4, **options)
+    paths = estimate(None, layer, batch=120, **options)
+    assert found.flops == paths.flops
+    assert found.parameters == paths.parameters
+    (one,), (other,) = found.parts, paths.parts
+    held = one.saved_bytes + one.forward_bytes
+    repeated = held - other.saved_bytes - other.forward_bytes
+    assert repeated == pytest.approx(120 * 8 * 4)
+    none = estimate(None, layer, batch=30, labels_per_example=0, **options)
+    assert 0 < none.flops[0] < paths.flops[0] / 100
+    for head in ("full", "adaptive", "map_fn"):
+        with pytest.raises(ValueError, match="per_example is 4, but is for"):
+            estimate(None, head, classes=50, labels_per_example=4, **options)
 
 
 def test_nothing_is_made():

@@ -126,7 +126,7 @@ def _add_step(command):
         type=float,
         default=1,
         metavar="N",
-        help="of a label tree, in the mean; %(default)s",
+        help="of a tree, in the mean; %(default)s",
     )
 
 

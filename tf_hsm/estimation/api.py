@@ -94,8 +94,9 @@ def estimate(
         `HierarchicalSoftmax(tree, devices=...)`; None: it is whole. Then the
         estimate is for a device with the body and the fullest shard.
       network: bytes a second out of each such device, and into it.
-      labels_per_example: for a label tree, how many labels an example has in
-        the mean. They are taken to be drawn independently, by the counts.
+      labels_per_example: how many labels an example has in the mean; for a
+        label tree, or a tree whose softmax has `several_labels`. They are taken
+        to be drawn independently, by the counts.
 
     Returns:
       An `Estimate`; for a list of heads a `Comparison`.
@@ -139,6 +140,12 @@ def estimate(
     labels = setting.batch * (body.vectors(steps) if body else steps)
 
     def of_head(head):
+        knows = head is None or head.takes_several_labels
+        if labels_per_example != 1 and not knows:
+            raise ValueError(
+                f"labels_per_example is {labels_per_example}, but is for label "
+                f"trees and trees that are not cut, not for {head.name!r}"
+            )
         parts, name = _parts(body, head, setting, width, labels, dtype)
         seconds = step_time.seconds(parts, machine, setting)
         if setting.slots.optimizer is None:

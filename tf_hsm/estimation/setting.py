@@ -16,8 +16,7 @@ class Setting:
       dtype: of the variables: "float32", "bfloat16", ...
       compute_dtype: of the activations: another one under a mixed policy.
       slots: what the optimizer of the model needs, a `Slots`.
-      labels_per_example: the mean number of labels that an example of a label
-        tree has.
+      labels_per_example: the mean number of labels that an example has.
     """
 
     batch: int

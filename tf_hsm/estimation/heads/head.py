@@ -18,6 +18,8 @@ class Head(abc.ABC):
     name: str
     num_classes: int
 
+    takes_several_labels = False  # knows setting.labels_per_example
+
     @abc.abstractmethod
     def parts(self, setting, width) -> list[Part]:
         """Returns its parts, for inputs `[setting.tokens, width]`."""

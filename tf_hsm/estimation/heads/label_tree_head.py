@@ -32,7 +32,7 @@ class LabelTreeHead(TreeHead):
         visiting = dataclasses.replace(
             self, passed=visited(self.passed, setting.labels_per_example)
         )
-        return super(LabelTreeHead, visiting).parts(setting, width)
+        return visiting._parts(setting, width)
 
     def _with_gradient(self, setting, width, table, cost):
         batch, size = setting.tokens, accumulator(setting)

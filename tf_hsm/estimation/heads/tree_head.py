@@ -1,6 +1,7 @@
 """A hierarchical softmax as this package computes it."""
 
 import dataclasses
+import math
 
 from tf_hsm.estimation import slots as all_slots
 from tf_hsm.estimation.heads.head import Head
@@ -24,6 +25,9 @@ _RANKING_BYTES = 40
 class TreeHead(Head):
     """`tf_hsm.layers.HierarchicalSoftmax`; docs/math.md has the formulas.
 
+    Several labels of an example are so many paths, for which its inputs are
+    repeated.
+
     Attributes:
       passed: the `Passed` of its tree.
       rule: the optimizer of its own by which it updates itself in the pass that
@@ -39,9 +43,24 @@ class TreeHead(Head):
     is_focal: bool = False
 
     kind = "HierarchicalSoftmax"  # of its part
+    takes_several_labels = True
 
     def parts(self, setting, width):
         """See `Head.parts`."""
+        labels = setting.labels_per_example
+        if labels == 1:
+            return self._parts(setting, width)
+        paths = dataclasses.replace(
+            setting, batch=max(math.ceil(setting.batch * labels), 1)
+        )
+        (part,) = self._parts(paths, width)
+        repeated = setting.compute_itemsize * paths.tokens * width
+        return [
+            dataclasses.replace(part, saved_bytes=part.saved_bytes + repeated)
+        ]
+
+    def _parts(self, setting, width):
+        """Those of a path for each token."""
         passed, tokens = self.passed, setting.tokens
         cost = passed.cost(tokens, width)
         table = Table(passed.num_rows, width, self.use_bias, setting, True)
