@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes too long for .ci/run: the C++ tests, and every op from Python, with
-# the sanitizers; then every fuzz target.
+# usual and with hostile arguments, with the sanitizers; then every fuzz target.
 #
 #   bazel/nightly.sh [SECONDS]    of each fuzz target; 300 unless given
 #
@@ -22,7 +22,7 @@ step() {
 step configure env TF_HSM_CUDA=0 ./configure.sh
 step 'asan and ubsan' bazel test --config=asan --config=ubsan //cc/... \
   //tests/ops:{every_op,hostile,hostile_forest,hostile_inference}_test \
-  //tests/ops:{embedding_bags,label_tree,masks,node_labels,pinned}_test
+  //tests/ops:{embedding_bags,label_tree,masks,node_labels,pinned,pinned_answers}_test
 step tsan bazel test --config=tsan //cc/...
 
 # New inputs are kept, and what fails is written to the folder of the target.

@@ -3,7 +3,7 @@
 from benchmarks.common import units
 from tf_hsm.estimation.result import PROCESS_BYTES
 
-# What counts as right: a ratio of the two, and bytes besides.
+# What counts as right: a ratio of the two; of peaks, plus so many bytes.
 _PEAK_SHARE, _PEAK_BYTES = 0.10, 100e6
 _TIME_SHARE = 0.25
 _SPARSE_SHARE = 0.02  # of gradients: which rows are touched is drawn
@@ -96,7 +96,7 @@ def summary(rows, processes):
         f"right of {len(rows)} models: {counts}\n"
         "right: parameters and slots byte for byte; gradients within "
         f"{_SPARSE_SHARE:.0%}, as\nlabels are drawn; peak within "
-        f"{_PEAK_SHARE:.0%} and {units.of_bytes(_PEAK_BYTES)}; ms within "
+        f"{_PEAK_SHARE:.0%} plus {units.of_bytes(_PEAK_BYTES)}; ms within "
         f"{_TIME_SHARE:.0%}; * is not\n"
         f"a process that is ready to train has {least} to {most}; "
         f"{units.of_bytes(PROCESS_BYTES)} are taken"

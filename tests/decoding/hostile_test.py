@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.support.decoding_models import Recurrent, make_head
 from tf_hsm import Tree
 from tf_hsm.decoding import Sampler, beam_search
-from tf_hsm.layers import HierarchicalSoftmax, LabelTree
+from tf_hsm.layers import EmbeddingSoftmax, HierarchicalSoftmax, LabelTree
 
 RECURRENT = Recurrent(9, batch=2, dtype="float32")
 TREE = Tree.two_level(9)
@@ -59,6 +59,11 @@ BAD = [
 ]
 BAD_SEARCH = [
     ({"head": LabelTree(TREE)}, TypeError, "LabelTree, whose labels do not"),
+    (
+        {"head": EmbeddingSoftmax(TREE, 9, 5)},
+        TypeError,
+        "EmbeddingSoftmax, whose inputs are ids, .* HierarchicalSoftmax with",
+    ),
     ({"width": 0}, ValueError, "width is 0; it must be at least 1"),
     ({"width": True}, ValueError, "width must be an integer, not True"),
     ({"min_length": 0}, ValueError, "min_length is 0; it must be at least 1"),

@@ -1,6 +1,6 @@
 """What README.md and the other documents tell a reader to type."""
 
-import itertools
+import functools
 import pathlib
 import re
 import shlex
@@ -24,7 +24,7 @@ _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 _INDENTED = re.compile(r"(?<=\n\n)(?:    .*\n)+")
 _INLINE = re.compile(r"`([^`]+)`")
 _RUN = re.compile(r"bazel run (?:-c opt )?//([\w/]*):?(\w*)(?: -- (.*))?")
-_TREE = "python -m tf_hsm "
+_MODULE = "python -m tf_hsm "
 # Of the targets of the root that are not in examples/language_model.
 _ALIASES = {
     "read": ("examples/corpora", "read"),
@@ -32,6 +32,12 @@ _ALIASES = {
 }
 # Of benchmarks whose target has another name.
 _FOLDERS = {"topk": "top_k"}
+
+
+# Every document that says `bazel run` has a command that is checked.
+NAMES_OF_RUNS = [
+    name for name in DOCUMENTS if "bazel run" in (ROOT / name).read_text()
+]
 
 
 def python_blocks(name):
@@ -59,14 +65,32 @@ def commands(name):
         yield from re.split(r"\s*&&\s*", line)
 
 
-def tree_commands(name):
-    """The arguments of `python -m tf_hsm` in a document."""
+def module_commands(name, pattern):
+    """The arguments of each `python -m tf_hsm` that match a pattern."""
     return [
-        command.removeprefix(_TREE)
+        command.removeprefix(_MODULE)
         for command in commands(name)
-        # Not "tree ..." or "build|plot", which name several; nor `serve`, which
-        # does not end.
-        if re.fullmatch(_TREE + r"tree [^|]*[^|.]", command)
+        if re.fullmatch(_MODULE + pattern, command)
+    ]
+
+
+def tree_commands(name):
+    """Those that build trees and show them."""
+    # Not "tree ..." or "build|plot", which name several.
+    return module_commands(name, r"tree [^|]*[^|.]")
+
+
+def other_commands(name):
+    """Those that measure, write a picture, or do not end."""
+    return module_commands(name, r"(?:estimate|serve) .*")
+
+
+def run_commands(name):
+    """The `bazel run` commands of a document that do not ask for help."""
+    return [
+        command
+        for command in commands(name)
+        if (match := _RUN.fullmatch(command)) and match[3] != "--help"
     ]
 
 
@@ -98,22 +122,21 @@ def test_python_blocks_run_in_order(name, folder):
         assert perplexities[-1] < 1.01
 
 
-def test_commands_have_the_flags_of_their_programs():
+@pytest.mark.parametrize("name", NAMES_OF_RUNS)
+def test_commands_have_the_flags_of_their_programs(name):
     """Each is named by `bazel run`; its values are checked too."""
-    checked = set()
-    for command in itertools.chain(*map(commands, DOCUMENTS)):
-        match = _RUN.fullmatch(command)
-        if match is None or command in checked or match[3] == "--help":
-            continue
-        checked.add(command)
-        folder, name = match[1], match[2]
-        if not folder:
-            default = "examples/language_model", name
-            folder, name = _ALIASES.get(name, default)
-        assert not wrong_flags(folder, name, shlex.split(match[3] or "")), (
-            command
-        )
-    assert len(checked) > 30
+    assert run_commands(name)
+    for command in run_commands(name):
+        assert not wrong_flags_of(command), command
+
+
+@functools.cache
+def wrong_flags_of(command):
+    """What is wrong with the flags of a `bazel run` command."""
+    folder, name, arguments = _RUN.fullmatch(command).groups()
+    if not folder:
+        folder, name = _ALIASES.get(name, ("examples/language_model", name))
+    return wrong_flags(folder, name, shlex.split(arguments or ""))
 
 
 def wrong_flags(folder, name, arguments):
@@ -152,7 +175,16 @@ def test_tree_commands_run_in_order(name, folder):
         assert program.main(shlex.split(command)) == 0, command
 
 
-def test_a_wrong_flag_is_found():
+@pytest.mark.parametrize("name", [*filter(other_commands, DOCUMENTS)])
+def test_other_commands_have_the_flags_of_the_program(name):
+    for command in other_commands(name):
+        program.parser().parse_args(shlex.split(command))
+
+
+def test_a_wrong_flag_is_found(capsys):
+    with pytest.raises(SystemExit):
+        program.parser().parse_args(["estimate", "--clases=7"])
+    assert "--clases=7" in capsys.readouterr().err
     wrong = ("--clases=7", "--labels=fair", "--repetitions=-1")
     for flag in ("--labels=zipf", *wrong):
         assert bool(wrong_flags("benchmarks", "loss", [flag])) == (

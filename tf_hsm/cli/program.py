@@ -25,7 +25,7 @@ def main(arguments=None):
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")
-    flags = _parser().parse_args(arguments)
+    flags = parser().parse_args(arguments)
     try:
         flags.run(flags)
     except OSError as error:
@@ -39,7 +39,8 @@ def main(arguments=None):
     return 0
 
 
-def _parser():
+def parser():
+    """Returns the parser of the command line, of all its commands."""
     program = Parser(
         prog="python -m tf_hsm",
         description="Builds, inspects, compares and draws the trees of "

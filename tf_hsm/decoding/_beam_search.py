@@ -45,8 +45,8 @@ def beam_search(
       step: a function `(classes, state) -> (hidden, state)` of `batch * width`
         hypotheses; see `tf_hsm.decoding`.
       state: the first state, a nest of tensors `[batch, ...]`; `()` for none.
-      head: a built layer of `tf_hsm.layers`; or what has `num_classes` and
-        their `top_k(inputs, k, bounds=bounds)`.
+      head: a built softmax of `tf_hsm.layers`, but no `EmbeddingSoftmax`; or
+        what has `num_classes` and their `top_k(inputs, k, bounds=bounds)`.
       width: how many hypotheses are kept, at least 1.
       length: how many classes a hypothesis has at most, at least 1.
       start: the class that is read first and is no part of a hypothesis, as the
@@ -65,11 +65,13 @@ def beam_search(
       counts as a probability of zero.
 
     Raises:
-      TypeError: `head` is none, or an argument of classes has no integers.
+      TypeError: `head` is none of these, or an argument of classes has no
+        integers.
       ValueError: another argument is out of range, or `step` returned something
         else; the message names it.
     """
     _sequences.check_head(head, "top_k")
+    _sequences.check_takes_vectors(head)
     width = _checks.check_int("width", width, 1)
     rules = Rules.checked(
         head, length, end, min_length, length_penalty, exclude

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.layers import LabelTree
+from tf_hsm.layers import EmbeddingSoftmax, LabelTree
 from tf_hsm.runtime import arguments
 
 # What stands behind the end of a sequence.
@@ -43,6 +43,16 @@ def check_head(head, *methods):
         raise TypeError(
             f"{head.name} is a LabelTree, whose labels do not exclude each "
             "other; sequences need a softmax"
+        )
+
+
+def check_takes_vectors(head):
+    """Raises a TypeError if `head` is one of tf_hsm.layers that takes ids."""
+    if isinstance(head, EmbeddingSoftmax):
+        raise TypeError(
+            f"{head.name} is an EmbeddingSoftmax, whose inputs are ids, but a "
+            "beam search has hidden vectors; give a HierarchicalSoftmax with "
+            "its tree, kernel and bias"
         )
 
 

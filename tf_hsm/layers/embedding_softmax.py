@@ -78,8 +78,8 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
 
     Attributes:
       embeddings: `[num_embeddings, width]`, a variable.
-      kernel: the weights, `[tree.num_rows, width]`.
-      bias: `[tree.num_rows]`, or None.
+      kernel: the weights, `[tree.num_weight_rows, width]`.
+      bias: `[tree.num_weight_rows]`, or None.
 
     Raises:
       TypeError: `tree`, `padding_id` or `optimizer` is of a wrong type.
