@@ -19,6 +19,7 @@ from tests.support.embedding_softmaxes import (
 from tests.support.in_place_models import FORMS, fit
 from tests.support.models import TREE
 from tests.support.training import assert_near, assert_same
+from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 from tf_hsm.layers import EmbeddingSoftmax
 
@@ -210,13 +211,60 @@ def test_mixed_precision(policy):
 def test_bfloat16(rule):
     """Table and tree have 16 bits; without, the same to rounding."""
     data = {"x": make_inputs("weighted"), "y": make_labels()}
-    layers = [
-        make_layer(optimizer=rule, dtype=dtype, stochastic_rounding=rounding)
-        for dtype, rounding in (("bfloat16", False), ("float32", None))
+    losses, moves = [], []
+    for dtype, rounding in (("bfloat16", False), ("float32", None)):
+        layer = make_layer(
+            optimizer=OPTIMIZERS[rule](1.0),
+            dtype=dtype,
+            stochastic_rounding=rounding,
+        )
+        model = make_model(layer, "weighted")
+        before = as_floats(layer)
+        losses.append(fit(model, data))
+        moves.append(
+            [a - b for a, b in zip(as_floats(layer), before, strict=True)]
+        )
+        assert layer.embeddings.dtype == dtype
+    assert losses[0][-1] < 0.8 * losses[0][0]
+    assert_near(*losses, 1e-3)
+    # Six roundings of numbers of about 1.
+    bound = 6 * 2.0**-8
+    for mine, its in zip(*moves, strict=True):
+        assert abs(its).max() > 3 * bound
+        np.testing.assert_allclose(mine, its, rtol=0, atol=bound)
+
+
+def as_floats(layer):
+    return [np.asarray(v, np.float32) for v in layer.get_weights()]
+
+
+@pytest.mark.parametrize("kind", ["ids", "ragged"])
+def test_rounding(kind):
+    """At random, as the seed says; or to the nearest."""
+
+    def stepped(start=None, **options):
+        layer = make_layer(optimizer=optimizers.SGD(0.5), **options)
+        layer.build()
+        if start is not None:
+            layer.set_weights(start)
+        start = as_floats(layer)
+        layer(make_inputs(kind), make_labels(), training=True)
+        return start, layer.get_weights()
+
+    start, nearest = stepped(dtype="bfloat16", stochastic_rounding=False)
+    _, exact = stepped(start)
+    assert_same(nearest, [v.astype("bfloat16") for v in exact])
+    runs = [
+        stepped(dtype="bfloat16", stochastic_rounding=rounding, seed=seed)[1]
+        for rounding, seed in ((None, 3), (True, 3), (None, 4))
     ]
-    losses = [fit(make_model(layer, "weighted"), data) for layer in layers]
-    assert layers[0].embeddings.dtype == "bfloat16"
-    assert_near(*losses, 2.0**-6)
+    assert_same(runs[0], runs[1])
+    for others in (nearest, runs[2]):
+        assert all(map(np.any, map(np.not_equal, runs[0], others)))
+    # To one of the two neighbours.
+    for found, wanted in zip(runs[0], exact, strict=True):
+        error = abs(found.astype(np.float32) - wanted)
+        assert (error <= 2.0**-7 * abs(wanted)).all()
 
 
 def test_an_estimate():

@@ -72,6 +72,29 @@ def test_config():
         copy.build()
         shapes = [v.shape for v in layer.variables]
         assert [v.shape for v in copy.variables] == shapes
+    assert (copy.combiner, copy.padding_id) == ("sum", 7)
+    assert (copy.num_embeddings, copy.width) == (COUNT, WIDTH)
+    # Its initializer has a seed.
+    assert_same(copy.embeddings.numpy(), layer.embeddings.numpy())
+
+
+@pytest.mark.parametrize("kind", ["padded", "ragged_weighted"])
+def test_loaded_answers(kind, tmp_path):
+    """Of sums, with padding: those of the layer that was saved."""
+    layer = make_layer(combiner="sum", padding_id=-3)
+    model = make_model(layer, kind)
+    data = make_inputs(kind)
+    if kind == "padded":
+        data = np.where(data < 0, -3, data)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_same(
+        *(m.predict(data, batch_size=7, verbose=0) for m in (loaded, model))
+    )
+    assert_same(layer_of(loaded).log_probs(data), layer.log_probs(data))
+    means = make_layer(padding_id=-3)
+    means.build()
+    assert np.any(means.log_probs(data) != layer.log_probs(data))
 
 
 @pytest.mark.parametrize("form", FORMS)

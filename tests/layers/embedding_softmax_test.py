@@ -187,12 +187,18 @@ def test_answers(kind):
     inputs = make_inputs(kind)
     hidden = layer.embed(inputs)
     classes = np.tile(np.arange(4), [hidden.shape[0], 1])
-    for name, options in {
-        "top_k": {"k": 4},
-        "log_probs": {},
-        "log_prob": {"classes": classes},
-        "sample": {"num_samples": 3, "seed": 1},
-    }.items():
+    allowed = {"allowed": np.arange(hidden.shape[0] * 5).reshape(-1, 5) % 29}
+    bounds = {"bounds": np.linspace(-4, -1, hidden.shape[0], dtype="f4")}
+    for name, options in (
+        ("top_k", {"k": 4}),
+        ("top_k", {"k": 4, **allowed, "renormalize": True}),
+        ("top_k", {"k": 4, **bounds}),
+        ("log_probs", {}),
+        ("log_prob", {"classes": classes}),
+        ("log_prob", {"classes": classes, **allowed}),
+        ("sample", {"num_samples": 3, "seed": 1}),
+        ("sample", {"num_samples": 3, "seed": 1, **allowed}),
+    ):
         assert_same(
             getattr(layer, name)(inputs=inputs, **options),
             getattr(head, name)(inputs=hidden, **options),
@@ -297,13 +303,31 @@ def test_only_touched_embeddings_move():
         ({"label_smoothing": 0.2}, make_labels()),
         ({"node_labels": True}, TREE.num_rows - 1 - make_labels()),
         ({"use_bias": False, "bias_initializer": "zeros"}, make_labels()),
+        ({"class_weights": np.arange(NUM_CLASSES) / 8}, make_labels()),
+        ({"focal_gamma": 1.5}, make_labels()),
     ],
-    ids=["label_smoothing", "node_labels", "no_bias"],
+    ids=[
+        "label_smoothing",
+        "node_labels",
+        "no_bias",
+        "class_weights",
+        "focal_gamma",
+    ],
 )
 def test_options_of_the_head(options, labels):
-    """They hold in place too."""
+    """They hold in place too, and are those of a HierarchicalSoftmax."""
     layers = [make_layer(**options, optimizer=own) for own in ("sgd", None)]
     inputs = make_inputs("weighted")
+    head = HierarchicalSoftmax(TREE, **options)
+    layers[1].build()
+    head.build([None, WIDTH])
+    head.set_weights(layers[1].get_weights()[1:])
+    hidden = layers[1].embed(inputs)
+    assert_near(
+        layers[1](inputs, labels, training=True),
+        head(hidden, labels, training=True),
+        1e-6,
+    )
     with tf.GradientTape() as tape:
         losses = [layer(inputs, labels, training=True) for layer in layers]
         (loss,) = layers[1].losses
@@ -314,15 +338,22 @@ def test_options_of_the_head(options, labels):
     assert_near(*(layer.get_weights() for layer in layers), 1e-6)
 
 
+@pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("is_ragged", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_several_labels(kind, is_ragged):
+def test_several_labels(kind, is_ragged, is_weighted):
     """As a HierarchicalSoftmax of the embedded ids, and in place too."""
     inputs = make_inputs(kind)
-    labels = np.stack([make_labels(), make_labels(seed=6), make_labels()], 1)
-    labels[np.arange(3) >= np.arange(22)[:, None] % 4] = -1
+    labels = np.stack([make_labels(seed=seed) for seed in (5, 6, 7)], 1)
+    weights = np.random.default_rng(8).uniform(size=labels.shape)
+    is_label = np.arange(3) < np.arange(22)[:, None] % 4
+    labels[~is_label] = -1
     if is_ragged:
-        labels = tf.ragged.boolean_mask(labels, labels >= 0)
+        labels, weights = (
+            tf.ragged.boolean_mask(values, is_label)
+            for values in (labels, weights)
+        )
+    labels = (labels, weights) if is_weighted else (labels,)
     plain, own = (
         make_layer(several_labels=True, optimizer=optimizer)
         for optimizer in (None, "sgd")
@@ -332,10 +363,10 @@ def test_several_labels(kind, is_ragged):
     head.build([None, WIDTH])
     head.set_weights(plain.get_weights()[1:])
     with tf.GradientTape() as tape:
-        losses = plain(inputs, labels)
+        losses = plain(inputs, *labels)
         (loss,) = plain.losses
-    assert_near(losses, head(plain.embed(inputs), labels), 1e-6)
-    assert_near(own(inputs, labels, training=True), losses, 1e-6)
+    assert_near(losses, head(plain.embed(inputs), *labels), 1e-6)
+    assert_near(own(inputs, *labels, training=True), losses, 1e-6)
     variables = plain.trainable_weights
     gradients = tape.gradient(loss, [v.value for v in variables])
     tf_hsm.optimizers.SGD(0.01).apply(gradients, variables)
