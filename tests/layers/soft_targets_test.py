@@ -273,3 +273,20 @@ def test_wrong_weights():
     tree = tf_hsm.layers.LabelTree(TREE)
     with pytest.raises(ValueError, match="must have one number for each input"):
         tree(x, classes, probs)
+    rows = tf.ragged.constant([[1, 2], [3]])
+    shares = tf.ragged.constant([[0.5], [0.2, 0.8]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="as many for"):
+        head(x[:2], rows, shares)
+
+
+def test_weights_of_inputs_of_a_label_tree():
+    """With a last dimension of 1, however many labels there are."""
+    x, tree = random_inputs(11), tf_hsm.layers.LabelTree(TREE)
+    weights = np.random.default_rng(5).random(11)
+    for most in (1, 4):
+        classes, _ = make_targets(most=most)
+        totals = []
+        for given in (weights, weights[:, np.newaxis]):
+            tree(x, classes, given)
+            totals.append(float(tree.losses[0]))
+        assert totals[0] == totals[1] > 0

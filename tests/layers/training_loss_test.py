@@ -286,6 +286,8 @@ def test_a_plan(in_place):
             {"class_weights": np.where(WEIGHTS == 0.375, np.nan, WEIGHTS)},
         ),
         (ValueError, "class 0 in .* is -1", {"class_weights": {0: -1}}),
+        (TypeError, "class 1 in .* is None", {"class_weights": {1: None}}),
+        (TypeError, "class 2 in .* is 'x'", {"class_weights": {2: "x"}}),
         (IndexError, "class 30 is out of range", {"class_weights": {30: 1}}),
         (
             ValueError,

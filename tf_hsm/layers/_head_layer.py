@@ -207,6 +207,7 @@ class HeadLayer(keras.layers.Layer):
         self, labels, inputs, inputs_mask, reduction, compute, label_weights
     ):
         """`label_losses` of several labels for each input."""
+        label_weights = label_sets.of_same_rows(label_weights, labels)
         labels = label_sets.read(labels, inputs, self.ignore_class, inputs_mask)
         mask = tf.reduce_any(tf.not_equal(labels, label_sets.NONE), -1)
         if label_weights is None:

@@ -1,5 +1,6 @@
 """What heads minimize in training instead of the loss itself."""
 
+import numbers
 from collections.abc import Mapping
 
 import numpy as np
@@ -110,6 +111,11 @@ def _as_array(weights, num_classes):
     if isinstance(weights, Mapping):
         array = np.ones(num_classes)
         for c, weight in weights.items():
+            if not isinstance(weight, numbers.Real):
+                raise TypeError(
+                    f"the weight of class {c} in class_weights is {weight!r}; "
+                    "it must be a number"
+                )
             array[_checks.check_class(c, num_classes)] = weight
     else:
         array = np.array(weights, np.float64)

@@ -127,6 +127,13 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
         """Returns the weights and, if there are any, the biases."""
         return [v for v in (self.kernel, self.bias) if v is not None]
 
+    def split_weights(self, sample_weight, labels):
+        """Weights `[..., 1]` are those of inputs, also of one label each."""
+        weights, label_weights = super().split_weights(sample_weight, labels)
+        if label_weights is not None and label_weights.shape[-1] == 1:
+            return label_weights, None
+        return weights, label_weights
+
     def label_losses(
         self,
         labels,

@@ -62,6 +62,28 @@ def are_weights_of(sample_weight, labels):
     )
 
 
+def of_same_rows(label_weights, labels):
+    """Ragged weights, whose use is an error where the labels' rows are others.
+
+    Padded, a row that is too short would only leave labels out.
+
+    Raises:
+      tf.errors.InvalidArgumentError: of eager tensors.
+    """
+    both = (label_weights, labels)
+    if not all(isinstance(values, tf.RaggedTensor) for values in both):
+        return label_weights
+    asserted = tf.debugging.assert_equal(
+        tf.cast(label_weights.row_splits, tf.int64),
+        tf.cast(labels.row_splits, tf.int64),
+        "sample_weight must have a number for each label: as many for each "
+        "input as it has labels",
+    )
+    with tf.control_dependencies([] if asserted is None else [asserted]):
+        flat = tf.identity(label_weights.flat_values)
+    return label_weights.with_flat_values(flat)
+
+
 def weights(label_weights, labels, dtype):
     """Weights as a tensor `[..., M]`, 0 where there is no label.
 
