@@ -48,9 +48,12 @@ class Implementation:
         self._trained = [self._weights] + [self._vectors] * spec["lookup"]
         self._optimizer = tf_hsm.optimizers.SGD(spec["learning_rate"])
         self._optimizer.build(self._trained)
-        self._step = tf.function(
+        self._step = (
             self._skip_gram_step if spec["lookup"] else self._hidden_step
         )
+        # As Keras' steps_per_execution: what Python does for a call of its own
+        # is paid once for all steps of a turn.
+        self._steps = tf.function(self._last_loss)
         self.facts = ours.facts(self._trained)
 
     def run(self, phase, turn):
@@ -60,22 +63,24 @@ class Implementation:
           RuntimeError: the loss of the last one is not finite.
         """
         del phase  # There is one.
-        numbers = range(turn * _STEPS, (turn + 1) * _STEPS)
-        batches = [
-            tf.constant(self._batches[number % len(self._batches)])
-            for number in numbers
-        ]
+        numbers = np.arange(turn * _STEPS, (turn + 1) * _STEPS)
+        batches = tf.constant(self._batches[numbers % len(self._batches)])
         start = time.perf_counter()
-        for batch in batches:
-            # All results are there once the loss is.
-            loss = self._step(batch).numpy()
+        # All results are there once the loss is.
+        loss = self._steps(batches).numpy()
         seconds = time.perf_counter() - start
         if not np.isfinite(loss):
             raise RuntimeError(f"the training diverged: its loss is {loss}")
         return {
             "seconds": seconds,
-            "pairs": sum(batch.shape[1] for batch in batches),
+            "pairs": batches.shape[0] * batches.shape[2],
         }
+
+    def _last_loss(self, batches):
+        loss = 0.0
+        for batch in batches:
+            loss = self._step(batch)
+        return loss
 
     def _skip_gram_step(self, batch):
         neighbours, labels = tf.unstack(batch)

@@ -31,12 +31,18 @@ constexpr int64_t kMaxItemProbs = 1 << 20;
 
 bool IsSmall(const Node& node) { return node.fanout <= kMaxSmallFanout; }
 
-// Whether one work item of the forward sees all of the node's examples, so that
-// a training step can update the node at the end of that item.
+// Whether the forward has all of the node's examples at once, so that a
+// training step can update the node there without what other examples give.
 bool IsUpdatedAtOnce(const Node& node) {
-  if (IsSmall(node)) return node.num_blocks() == 1;
+  if (IsSmall(node)) return node.Count(kBlockExamples) == 1;
   return node.population() <= kMaxItemExamples &&
          node.population() * node.fanout <= kMaxItemProbs;
+}
+
+// Whether one work item of the forward has, so that it updates the node.
+bool IsUpdatedByForward(const Plan& plan, const Node& node) {
+  return IsUpdatedAtOnce(node) ||
+         (node.has_partials() && node.Count(plan.span) == 1);
 }
 
 // A group's examples in even slices of at most `most`, but in kManySlices where
@@ -76,18 +82,18 @@ bool HasSmall(const Plan& plan) {
   return std::any_of(plan.nodes.begin(), plan.nodes.end(), IsSmall);
 }
 
-// Calls block(begin, end) for the examples, if there are small groups, and then
+// Calls span(begin, end) for the examples, if there are small groups, and then
 // group(slice) for the others. Needs no memory after the first call.
-template <typename Block, typename Group>
+template <typename Span, typename Group>
 void InForwardOrder(const Plan& plan, int64_t most, const Parallel& parallel,
-                    const Block& block, const Group& group) {
+                    const Span& span, const Group& group) {
   const std::vector<std::vector<Slice>> levels = ForwardLevels(plan, most);
   if (HasSmall(plan)) {
     const int64_t count = plan.num_examples();
     auto run = [&](int64_t i) {
-      block(i * kBlockExamples, std::min((i + 1) * kBlockExamples, count));
+      span(i * plan.span, std::min((i + 1) * plan.span, count));
     };
-    parallel(CeilDivide(count, kBlockExamples), std::ref(run));
+    parallel(CeilDivide(count, plan.span), std::ref(run));
   }
   for (const std::vector<Slice>& slices : levels) {
     auto run = [&](int64_t i) { group(slices[i]); };
@@ -103,10 +109,9 @@ struct BackwardItems {
 };
 
 // Those of the nodes for which `wanted` holds.
-template <typename T>
+template <typename T, typename Wanted>
 BackwardItems CutBackward(const Problem<T>& problem,
-                          const KernelTable<T>& table,
-                          bool (*wanted)(const Node&)) {
+                          const KernelTable<T>& table, const Wanted& wanted) {
   const Plan& plan = *problem.plan;
   BackwardItems items;
   auto& [large, small, batches] = items;
@@ -203,10 +208,10 @@ void PlanTraining(Plan* plan, int64_t max_partials) {
     node.partial_offset = -1;
     node.prob_offset = 0;
     if (IsUpdatedAtOnce(node)) continue;
-    const int64_t blocks = node.num_blocks();
-    if (node.fanout == 2 && blocks <= max_partials - plan->num_partials) {
+    const int64_t spans = node.Count(plan->span);
+    if (node.fanout == 2 && spans <= max_partials - plan->num_partials) {
       node.partial_offset = plan->num_partials;
-      plan->num_partials += blocks;
+      plan->num_partials += spans;
     } else {
       node.prob_offset = plan->num_probs;
       plan->num_probs += node.population() * node.fanout;
@@ -214,7 +219,7 @@ void PlanTraining(Plan* plan, int64_t max_partials) {
   }
 }
 
-bool OverwritesInputs(const Plan& plan) {
+bool ReadsVectors(const Plan& plan) {
   return std::all_of(
       plan.nodes.begin(), plan.nodes.end(), [](const Node& node) {
         return IsSmall(node) && (IsUpdatedAtOnce(node) || node.has_partials());
@@ -249,7 +254,7 @@ void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
   const Plan& plan = *problem.plan;
   ForwardOutputs<T> outputs = unscaled;
   outputs.dx_factors = arguments.loss_grads;
-  auto block = [&](int64_t begin, int64_t end) {
+  auto span = [&](int64_t begin, int64_t end) {
     table.small_groups(problem, begin, end, outputs, &arguments);
   };
   auto group = [&](const Slice& slice) {
@@ -270,8 +275,9 @@ void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
     table.backward_rows(problem, &rows, 1, backward);
   };
   const BackwardItems after = CutBackward(
-      problem, table, [](const Node& node) { return !IsUpdatedAtOnce(node); });
-  InForwardOrder(plan, table.forward_examples, parallel, block, group);
+      problem, table,
+      [&](const Node& node) { return !IsUpdatedByForward(plan, node); });
+  InForwardOrder(plan, table.forward_examples, parallel, span, group);
   RunBackward(after, problem, table, parallel, arguments);
 }
 

@@ -68,10 +68,8 @@ void Backward(const Problem<T>& problem, const KernelTable<T>& table,
 void PlanTraining(Plan* plan, int64_t max_partials);
 
 // Whether a training step of `plan` reads the inputs of a block of examples in
-// the work item of that block alone. Its dx may then take the place of x,
-// sorted (ForwardOutputs): memory that is in the cache, where another array's
-// is not.
-bool OverwritesInputs(const Plan& plan);
+// the work item of that block alone. It may then read VectorInputs.
+bool ReadsVectors(const Plan& plan);
 
 // What a training step of `plan`, and then a sparse update by its dx, ask of a
 // thread's memory.

@@ -1,7 +1,7 @@
 // The gradient of a group of two rows that several blocks of examples share,
-// from the part that each of them wrote (binary_groups-inl.h).
+// from the part that each of their spans made (binary_groups-inl.h).
 //
-// The parts are added in the order of the blocks, whichever thread made them.
+// The parts are added in the order of the spans, whichever thread made them.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_PARTIAL_GRADIENTS_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_PARTIAL_GRADIENTS_INL_H_
@@ -23,8 +23,8 @@ void UpdateByPartials(const Plan& plan, const Node& node, int64_t width,
   using A = Accumulator<T>;
   const int64_t stride = PartialStride(width);
   A* sum = args.partials + node.partial_offset * stride;
-  for (int64_t block = 1; block < node.num_blocks(); ++block) {
-    const A* part = sum + block * stride;
+  for (int64_t span = 1; span < node.Count(plan.span); ++span) {
+    const A* part = sum + span * stride;
     for (int64_t d = 0; d < stride; d += kLanes<A>) {
       Store(sum + d, Load(sum + d) + Load(part + d));
     }

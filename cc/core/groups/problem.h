@@ -10,6 +10,7 @@
 
 #include "cc/core/base/types.h"
 #include "cc/core/plan/plan.h"
+#include "cc/core/plan/vector_plan.h"
 #include "cc/core/update/update.h"
 
 namespace tf_hsm {
@@ -19,6 +20,27 @@ constexpr int64_t kMaxItemExamples = 48;
 // Most of them on tiles, where each item packs the group's weights anew.
 constexpr int64_t kMaxTileExamples = 128;
 
+// Inputs that are vectors of a table, or sums of such. A training step of small
+// groups reads them where they lie, sums their dx by vector, and updates those
+// whose sums are whole.
+template <typename T>
+struct VectorInputs {
+  using A = Accumulator<T>;
+  const VectorPlan* plan = nullptr;
+  const T* table = nullptr;  // [..., width]
+  // [examples + 1]: where an example's vectors begin. Null: it has one.
+  const int64_t* starts = nullptr;
+  const A* factors = nullptr;         // [vectors]; null: 1
+  A* sums = nullptr;                  // [plan's sums, Padded(width)]
+  const Update<T>* update = nullptr;  // of the table
+
+  int64_t Start(int64_t at) const { return starts ? starts[at] : at; }
+  A Factor(int64_t i) const { return factors ? factors[i] : A(1); }
+  const T* Row(int64_t i, int64_t width) const {
+    return table + plan->vectors[i].row * width;
+  }
+};
+
 // What forward and backward share: the sorted inputs and the weights.
 template <typename T>
 struct Problem {
@@ -27,12 +49,14 @@ struct Problem {
   int64_t width = 0;
   const T* weights = nullptr;  // [weight rows, width]
   const T* biases = nullptr;   // [weight rows], or null
-  const A* x = nullptr;        // [examples, Padded(width)], sorted
+  const A* x = nullptr;        // [examples, Padded(width)], sorted; or vectors
   // The share of each group's target that is spread over its rows.
   A label_smoothing = 0;
   // [rows of the tree]: what each row gets of that, which is 1 for each group
   // together; null: evenly.
   const float* smoothing_prior = nullptr;
+  // In place of x, where ReadsVectors (loss.h), and then in place of dx too.
+  const VectorInputs<T>* vectors = nullptr;
 
   // That of one group: the target of a single row is 1, whatever its share.
   A Smoothing(const Node& node) const {
@@ -59,8 +83,8 @@ struct ForwardOutputs {
   using A = Accumulator<T>;
   A* loss = nullptr;  // [batch], by original example; added to
   // [batch, width], by original example; with dx_is_sorted [examples,
-  // Padded(width)], by sorted one, perhaps in place of x (OverwritesInputs).
-  // Written by small_groups, added to by forward_group.
+  // Padded(width)], by sorted one. Written by small_groups, added to by
+  // forward_group.
   A* dx = nullptr;
   const A* dx_factors = nullptr;  // [examples], sorted: of dx; null: 1
   // [passes, 2]: the maximum m of the logits and 1 / sum exp(z - m); of groups
@@ -91,9 +115,9 @@ struct BackwardArguments {
   T* dw = nullptr;                    // [touched rows, width]
   T* db = nullptr;                    // [touched rows]
   bool past_cache = false;            // dw is too large for any cache
-  // [plan.num_partials, PartialStride(width)]: what each block adds to dw, and
-  // in column `width` to db, of the first rows of the groups of two that it
-  // shares with other blocks. The second rows, if they have weights, have the
+  // [plan.num_partials, PartialStride(width)]: what each span adds to dw, and
+  // in column `width` to db, of the first rows of the groups of two that
+  // several blocks share. The second rows, if they have weights, have the
   // negative.
   A* partials = nullptr;
 };

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/base/parallel.h"
 #include "cc/core/tree/tree_view.h"
 
 namespace tf_hsm {
@@ -23,8 +24,14 @@ namespace tf_hsm {
 // are scored together.
 constexpr int64_t kMaxSmallFanout = 8;
 
-// Consecutive sorted examples whose small groups are one work item: a block.
+// Consecutive sorted examples whose small groups are scored together: a block.
 constexpr int64_t kBlockExamples = 32;
+
+// Consecutive blocks are one work item, a span: few enough for what its
+// examples share to stay in the second cache, and for so many items, if there
+// are as many blocks.
+constexpr int64_t kMaxSpanBlocks = 16;
+constexpr int64_t kManySpans = 16;
 
 // A touched group and the sorted examples [begin, end) that pass it.
 struct Node {
@@ -41,22 +48,22 @@ struct Node {
   int64_t pass_offset = 0;    // of its first example among all (node, example)
   int64_t target_offset = 0;  // of its targets, unless it is small
   int64_t prob_offset = 0;    // of its [end - begin, fanout] probabilities
-  // The place of its [num_blocks] partial gradients; -1: none.
+  // The place of its partial gradients, one for each of its spans; -1: none.
   int64_t partial_offset = -1;
 
   int64_t population() const { return end - begin; }
-  // Whether each of the blocks that share the node has a partial gradient of
-  // it.
+  // Whether each of the spans that share the node has a partial gradient of it.
   bool has_partials() const { return partial_offset >= 0; }
-  // The blocks that have examples of it.
-  int64_t first_block() const { return begin / kBlockExamples; }
-  int64_t num_blocks() const {
-    return (end - 1) / kBlockExamples - first_block() + 1;
+  // The blocks, or spans, of `size` examples that have examples of it.
+  int64_t First(int64_t size) const { return begin / size; }
+  int64_t Count(int64_t size) const {
+    return (end - 1) / size - First(size) + 1;
   }
 };
 
 struct Plan {
   bool pinned = false;              // as of the tree
+  int64_t span = kBlockExamples;    // the examples of a span
   std::vector<int64_t> order;       // sorted position -> example
   std::vector<int64_t> leaf_node;   // sorted position -> node of the leaf
   std::vector<int64_t> leaf_local;  // the leaf's row, counted in its group
@@ -93,6 +100,10 @@ std::string SortExamples(const TreeView& tree, const int64_t* labels,
                          int64_t batch, const std::vector<int64_t>& ignored,
                          Plan* plan);
 std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan);
+
+// AddNodes when all parts are made (node_parts.h).
+class NodeParts;
+std::string FinishNodes(NodeParts* parts, const Parallel& parallel, Plan* plan);
 
 // Calls use(at, target) for the sorted examples [begin, end) of a node of the
 // plan, in order: the target is the row on the example's path, counted in the

@@ -24,10 +24,11 @@ struct KernelTable {
                         const ForwardOutputs<T>&);
   int64_t forward_examples;
   // Every group of at most kMaxSmallFanout rows on the paths of the sorted
-  // examples [begin, end), before their other groups. A `step` has an update:
-  // groups that no other examples pass are updated; of the others, those that
-  // the plan has places for write their partial gradients. Only groups with
-  // neither keep normalizers or probabilities.
+  // examples [begin, end), a span, before their other groups. A `step` has an
+  // update: groups that one block alone has are updated; of the others, those
+  // that the plan has places for make the span's partial gradients, and are
+  // updated if it is the only one. Only groups with neither keep normalizers or
+  // probabilities.
   void (*small_groups)(const Problem<T>&, int64_t begin, int64_t end,
                        const ForwardOutputs<T>&,
                        const BackwardArguments<T>* step);

@@ -41,7 +41,7 @@ void SparseRows(const Update<T>& update, const SparseGradient<T>& gradient,
                 const KeyAndIndex* begin, const KeyAndIndex* end) {
   using A = Accumulator<T>;
   // Rows are prefetched this many values ahead.
-  constexpr int64_t kAhead = 2;
+  constexpr int64_t kAhead = 4;
   const int64_t width = gradient.width;
   // There is nothing to change, and the values may be null.
   if (width == 0) return;

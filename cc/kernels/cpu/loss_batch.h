@@ -12,6 +12,7 @@
 #include "cc/core/api/loss.h"
 #include "cc/core/api/sparse_update.h"
 #include "cc/core/base/parallel.h"
+#include "cc/core/plan/node_parts.h"
 #include "cc/core/plan/plan.h"
 #include "cc/core/plan/smoothing_prior.h"
 #include "cc/core/table/kernel_table.h"
@@ -70,71 +71,93 @@ class LossBatch {
     return absl::OkStatus();
   }
 
+  // Where the inputs are vectors: packs them.
+  absl::Status PackVectors(OpKernelContext* context) {
+    const Tensor& table = *arguments.parameters.vectors();
+    return arguments.splits != nullptr
+               ? PackBags<A>(context, table, bags, arguments.width, parallel,
+                             &packed, &problem.x)
+               : PackTensor<A>(context, table, bags.rows.data(),
+                               plan.num_examples(), arguments.width, parallel,
+                               &packed, &problem.x);
+  }
+
+  // Or lets the step read them where they lie.
+  void ReadVectorsInPlace(const Update<T>* update, A* sums) {
+    vectors.plan = &vector_plan;
+    vectors.table = Data<T>(*arguments.parameters.vectors());
+    vectors.update = update;
+    vectors.sums = sums;
+    if (arguments.splits != nullptr) {
+      vectors.starts = bags.starts.data();
+      vectors.factors = bags.factors.data();
+    }
+    problem.vectors = &vectors;
+  }
+
   LossArguments arguments;
   Parallel parallel;
   Plan plan;
   Tensor packed;  // the memory of problem.x
   Problem<T> problem;
-  // The vectors of the sorted examples, by row (SparseGradient).
+  // Where the inputs are vectors, those of the sorted examples, by row
+  // (SparseGradient), and of bags whose each is.
   std::vector<KeyAndIndex> vector_rows;
-  // Of bags, the vectors of the sorted examples, and whose each is.
-  Bags<A> bags;
+  Bags<A> bags;  // without, only its rows
   std::vector<int64_t> bag_of;
+  VectorPlan vector_plan;
+  VectorInputs<T> vectors;
 
  private:
+  // Inputs that are vectors are not packed yet.
   absl::Status PlanAndPack(OpKernelContext* context,
                            const LossAttributes& attributes) {
-    const Tensor* inputs = arguments.inputs;
-    const bool has_indices = inputs == nullptr;
-    std::vector<int64_t> labels, indices, splits, sorted_indices;
+    std::vector<int64_t> labels;
     CopyIntegers(*arguments.labels, &labels);
-    if (has_indices) {
-      inputs = arguments.parameters.vectors();
-      TF_RETURN_IF_ERROR(
-          ReadIndices(*arguments.indices, inputs->dim_size(0), &indices));
-    }
-    if (arguments.splits != nullptr) {
-      TF_RETURN_IF_ERROR(
-          ReadSplits(*arguments.splits, indices.size(), &splits));
-    }
     TF_RETURN_IF_ERROR(
         StatusOf(SortExamples(arguments.tree, labels.data(), labels.size(),
                               attributes.ignored, &plan)));
-    if (arguments.splits != nullptr) {
-      SortBags(indices, splits, attributes.takes_means);
-      sorted_indices = bags.rows;
-    } else if (has_indices) {
-      sorted_indices.reserve(plan.num_examples());
-      for (int64_t example : plan.order) {
-        sorted_indices.push_back(indices[example]);
-      }
+    const bool has_vectors = arguments.inputs == nullptr;
+    if (has_vectors) {
+      TF_RETURN_IF_ERROR(ReadVectors(attributes.takes_means));
     }
-    // One thread makes the nodes, and one sorts the indices, while the others
-    // pack.
-    std::string error;
+    // The nodes are made beside something else.
+    NodeParts nodes(arguments.tree, labels.data(), &plan);
     auto with_nodes = [&](int64_t count,
-                          const std::function<void(int64_t)>& pack) {
-      const int64_t first = has_indices ? 2 : 1;
-      parallel(first + count, [&](int64_t i) {
-        if (i >= first) {
-          pack(i - first);
-        } else if (i == 1) {
-          vector_rows = SortRows(sorted_indices.data(), sorted_indices.size());
-        } else {
-          error = AddNodes(arguments.tree, labels.data(), &plan);
-        }
+                          const std::function<void(int64_t)>& other) {
+      parallel(nodes.count() + count, [&](int64_t i) {
+        i < nodes.count() ? nodes.Make(i) : other(i - nodes.count());
       });
     };
-    TF_RETURN_IF_ERROR(arguments.splits != nullptr
-                           ? PackBags<A>(context, *inputs, bags,
-                                         arguments.width, with_nodes, &packed,
-                                         &problem.x)
-                           : PackTensor<A>(context, *inputs,
-                                           has_indices ? sorted_indices.data()
-                                                       : plan.order.data(),
-                                           plan.num_examples(), arguments.width,
-                                           with_nodes, &packed, &problem.x));
-    return StatusOf(error);
+    if (has_vectors) {
+      with_nodes(1, [&](int64_t) {
+        vector_rows = SortRows(bags.rows.data(), bags.rows.size());
+        PlanVectors(vector_rows, arguments.splits ? bag_of.data() : nullptr,
+                    plan.num_examples(), plan.span, &vector_plan);
+      });
+    } else {
+      TF_RETURN_IF_ERROR(PackTensor<A>(
+          context, *arguments.inputs, plan.order.data(), plan.num_examples(),
+          arguments.width, with_nodes, &packed, &problem.x));
+    }
+    return StatusOf(FinishNodes(&nodes, parallel, &plan));
+  }
+
+  // The vectors of the sorted examples.
+  absl::Status ReadVectors(bool takes_means) {
+    std::vector<int64_t> indices, splits;
+    TF_RETURN_IF_ERROR(ReadIndices(*arguments.indices,
+                                   arguments.parameters.vectors()->dim_size(0),
+                                   &indices));
+    if (arguments.splits != nullptr) {
+      TF_RETURN_IF_ERROR(
+          ReadSplits(*arguments.splits, indices.size(), &splits));
+      SortBags(indices, splits, takes_means);
+      return absl::OkStatus();
+    }
+    bags.rows.reserve(plan.num_examples());
+    for (int64_t example : plan.order) bags.rows.push_back(indices[example]);
+    return absl::OkStatus();
   }
 
   void SortBags(const std::vector<int64_t>& indices,

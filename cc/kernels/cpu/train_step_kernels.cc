@@ -41,13 +41,19 @@ struct AnyTrainStepOp : TrainStepAttributes {
     update.hyper = *hyper;
     update.seed = *seed;
 
+    const bool in_place = embeds && ReadsVectors(plan);
+    if constexpr (embeds) {
+      if (!in_place) TF_RETURN_IF_ERROR(in.PackVectors(context));
+    }
     const bool with_probs = KeepsProbs<T>(plan, width, kMaxStepBytes);
     Tensor *loss, dx, kept, partials;
     ForwardOutputs<T> outputs;
     BackwardArguments<T> arguments;
     TF_RETURN_IF_ERROR(
         context->allocate_output(0, in.arguments.batch_shape, &loss));
-    TF_RETURN_IF_ERROR(AllocateDx(context, in, &dx));
+    const int64_t dx_rows =
+        in_place ? in.vector_plan.sums.size() : plan.num_examples();
+    TF_RETURN_IF_ERROR(AllocateDx(context, in, dx_rows, &dx));
     TF_RETURN_IF_ERROR(
         with_probs ? AllocateTemp(context, TensorShape({plan.num_probs}), &kept,
                                   &outputs.probs)
@@ -57,11 +63,17 @@ struct AnyTrainStepOp : TrainStepAttributes {
         context, TensorShape({plan.num_partials, PartialStride(width)}),
         &partials, &arguments.partials));
     SetZero(in.parallel, loss);
-    const int64_t dx_rows = embeds ? plan.num_examples() : loss->NumElements();
-    if (AddsDx(plan, dx_rows)) SetZero(in.parallel, &dx);
+    const int64_t batch = embeds ? plan.num_examples() : loss->NumElements();
     outputs.loss = Data<A>(*loss);
-    if (dx.NumElements() > 0) outputs.dx = Data<A>(dx);
-    outputs.dx_is_sorted = embeds;
+    Update<T> of_vectors;
+    if constexpr (embeds) of_vectors = UpdateOfVectors(update, parameters);
+    if (in_place) {
+      in.ReadVectorsInPlace(&of_vectors, Data<A>(dx));
+    } else {
+      if (AddsDx(plan, batch)) SetZero(in.parallel, &dx);
+      if (dx.NumElements() > 0) outputs.dx = Data<A>(dx);
+      outputs.dx_is_sorted = embeds;
+    }
     arguments.loss_grads = loss_grads.data();
     arguments.normalizers = outputs.normalizers;
     arguments.probs = outputs.probs;
@@ -73,32 +85,26 @@ struct AnyTrainStepOp : TrainStepAttributes {
         PoolParallel(context, [memory] { memory.Reserve(); });
     TrainStep<T>(in.problem, table, parallel, outputs, arguments);
     if constexpr (embeds) {
-      SparseGradient<T> gradient = {in.vector_rows.data(), outputs.dx,
-                                    static_cast<int64_t>(in.vector_rows.size()),
-                                    width};
+      const auto& rows = in_place ? in.vector_plan.shared : in.vector_rows;
+      SparseGradient<T> gradient = {rows.data(), Data<A>(dx),
+                                    static_cast<int64_t>(rows.size()), width};
       gradient.stride = Padded(width);
-      if (in.arguments.splits != nullptr) {
+      if (!in_place && in.arguments.splits != nullptr) {
         gradient.places = in.bag_of.data();
         gradient.factors = in.bags.factors.data();
       }
-      SparseUpdate<T>(UpdateOfVectors(update, parameters), gradient, parallel);
+      SparseUpdate<T>(of_vectors, gradient, parallel);
     }
     return absl::OkStatus();
   }
 
-  // [examples, Padded(width)], sorted, of vectors that are updated, in place of
-  // x where that can be; otherwise the op's output.
+  // [rows, Padded(width)], of vectors that are updated; otherwise the op's
+  // output.
   absl::Status AllocateDx(OpKernelContext* context, const LossBatch<T>& in,
-                          Tensor* dx) const {
+                          int64_t rows, Tensor* dx) const {
     if constexpr (embeds) {
-      if (OverwritesInputs(in.plan)) {
-        *dx = in.packed;
-        return absl::OkStatus();
-      }
-      return AllocateTemp(
-          context, kDataType<A>,
-          TensorShape({in.plan.num_examples(), Padded(in.arguments.width)}),
-          dx);
+      return AllocateTemp(context, kDataType<A>,
+                          TensorShape({rows, Padded(in.arguments.width)}), dx);
     } else {
       Tensor* output;
       TF_RETURN_IF_ERROR(AllocateOutput(

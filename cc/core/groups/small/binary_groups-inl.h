@@ -24,6 +24,7 @@
 
 #include <cstdint>
 
+#include "cc/core/groups/partial_gradients-inl.h"
 #include "cc/core/groups/small/binary_products-inl.h"
 #include "cc/core/groups/small/example_block-inl.h"
 #include "cc/core/simd/exp_log-inl.h"
@@ -154,7 +155,7 @@ class BinaryGroups {
       rows[i] = problem_.weights + FirstRow(*chain[i]) * width;
       FillSigns(*chain[i], pairs_.sign + i, nodes);
     }
-    Deltas<T, pinned, nodes>(rows, x, examples_, width, &block_.prefetcher,
+    Deltas<T, pinned, nodes>(rows, x, examples_, width, block_.prefetcher,
                              pairs_.delta);
     AddBiases<nodes>(chain);
     const bool to_prior = problem_.smoothing_prior != nullptr;
@@ -164,12 +165,12 @@ class BinaryGroups {
       for (int i = 0; i < nodes; ++i) FillBeside(*chain[i], i, nodes);
       pairs_.Smooth(nodes * examples_);
     }
-    block_.PrefetchDx();
+    block_.PrefetchNext();
     A* loss = block_.Loss(first_);
     for (int64_t m = 0; m < examples_; ++m) {
       for (int i = 0; i < nodes; ++i) loss[m] += pairs_.loss[m * nodes + i];
     }
-    if (block_.out.dx != nullptr) {
+    if (block_.MakesDx()) {
       AddChainDx<T, pinned, nodes>(rows, pairs_.dz, examples_, width,
                                    block_.Dx(first_));
     }
@@ -186,7 +187,7 @@ class BinaryGroups {
       }
     }
     updates ? UpdateChain<nodes>(chain, x, db)
-            : WritePartials<nodes>(chain, x, db);
+            : AddPartials<nodes>(chain, x, db);
   }
 
   // The group's rows of the parameters, and the first of them.
@@ -280,14 +281,22 @@ class BinaryGroups {
   }
 
   template <int nodes>
-  void WritePartials(const Node* const* chain, Matrix<const A> x, const A* db) {
+  void AddPartials(const Node* const* chain, Matrix<const A> x, const A* db) {
+    const int64_t width = problem_.width;
     A* gradients[nodes];
     for (int i = 0; i < nodes; ++i) {
       gradients[i] = block_.Partial(*chain[i]);
-      gradients[i][problem_.width] = db[i];
+      if (block_.BeginsPartial(*chain[i])) {
+        __builtin_memset(gradients[i], 0, PartialStride(width) * sizeof(A));
+      }
+      gradients[i][width] += db[i];
     }
-    ChainGradient<T, pinned, nodes, false>(
-        nullptr, nullptr, pairs_.dz, x, examples_, problem_.width, gradients);
+    ChainGradient<T, pinned, nodes, Gradient::kAdd>(
+        nullptr, nullptr, pairs_.dz, x, examples_, width, gradients);
+    for (int i = 0; i < nodes; ++i) {
+      if (!block_.EndsPartials(*chain[i])) continue;
+      UpdateByPartials(*problem_.plan, *chain[i], width, *block_.step);
+    }
   }
 
   template <int nodes>
@@ -309,13 +318,13 @@ class BinaryGroups {
           FillRates(update, FirstRow(*chain[i]), kRows, square, pairs_.dz + i,
                     0, rates + kRows * i);
         }
-        ChainGradient<T, pinned, nodes, true>(rows, rates, pairs_.dz, x,
-                                              examples_, width, nullptr);
+        ChainGradient<T, pinned, nodes, Gradient::kApply>(
+            rows, rates, pairs_.dz, x, examples_, width, nullptr);
       }
     }
     if (!scaled) {
-      ChainGradient<T, pinned, nodes, false>(nullptr, nullptr, pairs_.dz, x,
-                                             examples_, width, gradients);
+      ChainGradient<T, pinned, nodes, Gradient::kWrite>(
+          nullptr, nullptr, pairs_.dz, x, examples_, width, gradients);
     }
     for (int i = 0; i < nodes; ++i) {
       const int64_t row = FirstRow(*chain[i]);

@@ -3,7 +3,8 @@
 //
 //   Deltas: delta(m, i) = x_m . d_i                    d_i = w_i0 - w_i1
 //   AddChainDx: dx_m += sum_i dz(m, i) d_i
-//   ChainGradient: g_i = sum_m dz(m, i) x_m, applied to the rows, or written
+//   ChainGradient: g_i = sum_m dz(m, i) x_m, applied to the rows, written, or
+//                  added to what is there
 //
 // In a pinned tree (tree_view.h) d_i is w_i0, the only row that there is.
 
@@ -174,9 +175,12 @@ void AddChainDx(ChainRows<T> rows, const Accumulator<T>* dz, int64_t examples,
   ForColumns<A>(width, tile);
 }
 
-// With `linear`, where T is A: w_i0 -= rates(i, 0) g_i and, of groups that are
-// not pinned, w_i1 += rates(i, 1) g_i. Otherwise writes g_i to gradients[i].
-template <typename T, bool pinned, int nodes, bool linear>
+// What becomes of g_i. kApply, where T is A: w_i0 -= rates(i, 0) g_i and, of
+// groups that are not pinned, w_i1 += rates(i, 1) g_i.
+enum class Gradient { kWrite, kAdd, kApply };
+
+// The gradients [nodes] of kWrite and kAdd, the rows and rates of kApply.
+template <typename T, bool pinned, int nodes, Gradient use>
 void ChainGradient(T* const* rows, const Accumulator<T>* rates,
                    const Accumulator<T>* dz, Matrix<const Accumulator<T>> x,
                    int64_t examples, int64_t width,
@@ -208,7 +212,7 @@ void ChainGradient(T* const* rows, const Accumulator<T>* rates,
         auto put = [&](auto* to, auto row) __attribute__((always_inline)) {
           cut ? StorePartial(to, row, tail) : Store(to, row);
         };
-        if constexpr (linear) {
+        if constexpr (use == Gradient::kApply) {
           T* w_0 = rows[i] + at;
           auto get = [&](const T* from) __attribute__((always_inline)) {
             return cut ? LoadPartial(from, tail) : Load(from);
@@ -222,6 +226,10 @@ void ChainGradient(T* const* rows, const Accumulator<T>* rates,
             put(w_0, next_0);
             put(w_1, next_1);
           }
+        } else if constexpr (use == Gradient::kAdd) {
+          // Padded.
+          A* to = gradients[i] + at;
+          put(to, Load(to) + sums[i][v]);
         } else {
           put(gradients[i] + at, sums[i][v]);
         }

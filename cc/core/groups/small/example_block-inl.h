@@ -20,24 +20,42 @@ template <typename T>
 struct ExampleBlock {
   using A = Accumulator<T>;
 
-  // Memory of a block of `examples`, in accumulators.
+  // Memory of a block of `examples`, in accumulators: dx, loss, and x.
   static int64_t ScratchSize(int64_t examples, int64_t width) {
-    return examples * (Padded(width) + 1);
+    return Padded(examples * (Padded(width) + 1)) + examples * Padded(width);
   }
 
-  ExampleBlock(const Problem<T>& problem, int64_t first_node, int64_t begin,
-               int64_t end, const ForwardOutputs<T>& out,
-               const BackwardArguments<T>* step, A* scratch)
+  ExampleBlock(const Problem<T>& problem, int64_t begin, int64_t end,
+               const ForwardOutputs<T>& out, const BackwardArguments<T>* step,
+               RowPrefetcher<T>* prefetcher, A* scratch)
       : problem(problem),
         begin(begin),
         end(end),
         out(out),
         step(step),
-        prefetcher(problem, first_node, end),
+        prefetcher(prefetcher),
         dx{scratch, Padded(problem.width)},
         loss(scratch + (end - begin) * dx.stride) {
-    __builtin_memset(scratch, 0,
-                     ScratchSize(end - begin, problem.width) * sizeof(A));
+    const int64_t zeros = (end - begin) * (dx.stride + 1);
+    __builtin_memset(scratch, 0, zeros * sizeof(A));
+    if (problem.vectors == nullptr) {
+      x = problem.x + begin * dx.stride;
+    } else {
+      A* sums = scratch + Padded(zeros);
+      Gather(sums);
+      x = sums;
+      const int64_t count = problem.plan->num_examples();
+      const int64_t next = end + kBlockExamples;
+      next_vector = past_vectors = problem.vectors->Start(end);
+      if (end % problem.plan->span != 0 && end < count) {
+        past_vectors = problem.vectors->Start(next < count ? next : count);
+      }
+    }
+  }
+
+  // The node's first span.
+  int64_t Span(const Node& node) const {
+    return node.First(problem.plan->span);
   }
 
   // The node's examples within the block, in sorted order.
@@ -53,25 +71,44 @@ struct ExampleBlock {
     return step != nullptr && node.begin >= begin && node.end <= end;
   }
 
-  // Where the block's partial gradient of the node goes.
+  // The span's partial gradient of the node.
   A* Partial(const Node& node) const {
-    const int64_t before = begin / kBlockExamples - node.first_block();
+    const int64_t before = begin / problem.plan->span - Span(node);
     return step->partials +
            (node.partial_offset + before) * PartialStride(problem.width);
+  }
+  // Whether the block is the first one that adds to it.
+  bool BeginsPartial(const Node& node) const {
+    return node.begin >= begin || begin % problem.plan->span == 0;
+  }
+  // Whether it is the node's whole gradient after this block.
+  bool EndsPartials(const Node& node) const {
+    return node.end <= end && Span(node) == begin / problem.plan->span;
   }
 
   // From an example on.
   Matrix<const A> X(int64_t at) const {
-    const int64_t stride = Padded(problem.width);
-    return {problem.x + at * stride, stride};
+    return {x + (at - begin) * dx.stride, dx.stride};
   }
   Matrix<A> Dx(int64_t at) const { return {dx.row(at - begin), dx.stride}; }
   A* Loss(int64_t at) const { return loss + (at - begin); }
 
-  // Prefetches the next row of the output dx, which lies anywhere in memory.
-  void PrefetchDx() {
-    if (out.dx == nullptr || prefetched == end) return;
-    Prefetch<true>(out.DxRow(problem, prefetched++), problem.width);
+  bool MakesDx() const {
+    return out.dx != nullptr || problem.vectors != nullptr;
+  }
+
+  // Prefetches the next row of the output dx, or the next vector of the next
+  // block, if it is of the same span. They lie anywhere in memory.
+  void PrefetchNext() {
+    if (problem.vectors != nullptr) {
+      if (next_vector == past_vectors) return;
+      const T* row = problem.vectors->Row(next_vector++, problem.width);
+      for (int64_t d = 0; d < problem.width; d += 64 / sizeof(T)) {
+        __builtin_prefetch(row + d, 0, 2);
+      }
+    } else if (out.dx != nullptr && prefetched != end) {
+      Prefetch<true>(out.DxRow(problem, prefetched++), problem.width);
+    }
   }
 
   // Adds the losses to the outputs, and writes dx: what comes later adds to it.
@@ -80,8 +117,9 @@ struct ExampleBlock {
     const int64_t* order = problem.plan->order.data();
     for (int64_t at = begin; at < end; ++at) {
       out.loss[order[at]] += *Loss(at);
+      PrefetchNext();
+      if (problem.vectors != nullptr) AddToSums(*problem.vectors, at);
       if (out.dx == nullptr) continue;
-      PrefetchDx();
       A* to = out.DxRow(problem, at);
       const A* from = Dx(at).data;
       const A factor = out.dx_factors ? out.dx_factors[at] : 1;
@@ -89,14 +127,58 @@ struct ExampleBlock {
     }
   }
 
+  // Reads the vectors of the examples.
+  void Gather(A* to) const {
+    const VectorInputs<T>& vectors = *problem.vectors;
+    const int64_t width = problem.width;
+    for (int64_t at = begin; at < end; ++at, to += dx.stride) {
+      int64_t i = vectors.Start(at);
+      if (i == vectors.Start(at + 1)) {
+        __builtin_memset(to, 0, dx.stride * sizeof(A));
+        continue;
+      }
+      const T* from = vectors.Row(i, width);
+      A factor = vectors.Factor(i);
+      for (int64_t d = 0; d < width; ++d) {
+        to[d] = factor * ToAccumulator(from[d]);
+      }
+      for (int64_t d = width; d < dx.stride; ++d) to[d] = 0;
+      while (++i < vectors.Start(at + 1)) {
+        from = vectors.Row(i, width);
+        factor = vectors.Factor(i);
+        for (int64_t d = 0; d < width; ++d) {
+          to[d] += factor * ToAccumulator(from[d]);
+        }
+      }
+    }
+  }
+
+  // Adds dx of one example to the sums of its vectors.
+  void AddToSums(const VectorInputs<T>& vectors, int64_t at) const {
+    const A* from = Dx(at).data;
+    const A grad = out.dx_factors ? out.dx_factors[at] : 1;
+    for (int64_t i = vectors.Start(at); i < vectors.Start(at + 1); ++i) {
+      const VectorPlan::Vector& vector = vectors.plan->vectors[i];
+      const A factor = grad * vectors.Factor(i);
+      A* to = vectors.sums + vector.sum * dx.stride;
+      if (vector.is_first) {
+        for (int64_t d = 0; d < dx.stride; ++d) to[d] = from[d] * factor;
+      } else {
+        for (int64_t d = 0; d < dx.stride; ++d) to[d] += from[d] * factor;
+      }
+    }
+  }
+
   const Problem<T>& problem;
   const int64_t begin, end;
   const ForwardOutputs<T>& out;
   const BackwardArguments<T>* const step;  // or null
-  RowPrefetcher<T> prefetcher;
-  const Matrix<A> dx;          // [end - begin, width]
-  A* const loss;               // [end - begin]
-  int64_t prefetched = begin;  // examples whose row of dx is
+  RowPrefetcher<T>* const prefetcher;
+  const Matrix<A> dx;                         // [end - begin, width]
+  A* const loss;                              // [end - begin]
+  const A* x;                                 // [end - begin, width], as dx
+  int64_t prefetched = begin;                 // examples whose row of dx is
+  int64_t next_vector = 0, past_vectors = 0;  // to prefetch
 };
 
 }  // namespace TF_HSM_ISA

@@ -53,7 +53,7 @@ class SoftmaxGroups {
                 batch_.targets + pair);
     SmallLogits<T>(Weights(node), node.fanout,
                    problem_.biases ? problem_.biases + node.first_row : nullptr,
-                   block_.X(first), count, problem_.width, &block_.prefetcher,
+                   block_.X(first), count, problem_.width, block_.prefetcher,
                    {batch_.z[0] + pair, batch_.kPairs});
   }
 
@@ -75,7 +75,7 @@ class SoftmaxGroups {
     const Node& node = *part.node;
     const ForwardOutputs<T>& out = block_.out;
     const int64_t rows = node.fanout;
-    block_.PrefetchDx();
+    block_.PrefetchNext();
     A* loss = block_.Loss(part.first_example);
     for (int m = 0; m < part.num_examples; ++m) {
       loss[m] += batch_.loss[part.first_pair + m];
@@ -97,7 +97,7 @@ class SoftmaxGroups {
         }
       }
     }
-    if (!updates && out.dx == nullptr) return;
+    if (!updates && !block_.MakesDx()) return;
     const A smoothing = problem_.Smoothing(node), share = smoothing / rows;
     const float* prior = problem_.Prior(node);
     for (int m = 0; m < part.num_examples; ++m) {
@@ -107,7 +107,7 @@ class SoftmaxGroups {
         batch_.z[k][pair] -= prior == nullptr ? share : smoothing * prior[k];
       }
     }
-    if (out.dx != nullptr) {
+    if (block_.MakesDx()) {
       Outer<T, true>(
           Strided<A>{batch_.z[0] + part.first_pair, 1, batch_.kPairs},
           part.num_examples, rows, Weights(node), problem_.width,
@@ -172,26 +172,44 @@ Accumulator<T>* ReserveSmall(int64_t examples, int64_t width) {
 
 // Calls add(node) for the small groups on the paths of the block's examples:
 // those that began before the block, and then those of the nodes from `first`
-// on, in the order in which the block's prefetcher has them.
+// on, in the order in which the prefetcher has them. Returns the first node
+// past the block.
 template <typename T, typename Add>
-void ForSmallGroups(const Plan& plan, int64_t first, ExampleBlock<T>* block,
-                    const Add& add) {
+int64_t ForSmallGroups(const Plan& plan, int64_t first,
+                       const ExampleBlock<T>& block, const Add& add) {
   const int64_t num_nodes = static_cast<int64_t>(plan.nodes.size());
   // The nodes that began before, from the leaf of the first example upwards.
-  for (int64_t i = plan.leaf_node[block->begin]; i >= 0;
+  for (int64_t i = plan.leaf_node[block.begin]; i >= 0;
        i = plan.nodes[i].parent) {
     const Node& node = plan.nodes[i];
-    if (node.begin < block->begin && node.fanout <= kMaxSmallFanout) add(node);
+    if (node.begin < block.begin && node.fanout <= kMaxSmallFanout) add(node);
   }
-  for (int64_t i = first; i < num_nodes && plan.nodes[i].begin < block->end;
-       ++i) {
+  int64_t i = first;
+  for (; i < num_nodes && plan.nodes[i].begin < block.end; ++i) {
     const Node& node = plan.nodes[i];
     if (node.fanout > kMaxSmallFanout) continue;
     add(node);
-    block->prefetcher.Used(node);
+    block.prefetcher->Used(node);
+  }
+  return i;
+}
+
+// Updates the vectors whose sums the span [begin, ...) has made, and nobody
+// else adds to.
+template <typename T>
+void UpdateWholeSums(const VectorInputs<T>& vectors, int64_t span,
+                     int64_t width) {
+  const VectorPlan& plan = *vectors.plan;
+  const int64_t stride = Padded(width);
+  for (int64_t i = plan.span_starts[span]; i < plan.span_starts[span + 1];
+       ++i) {
+    if (!plan.sums[i].is_whole) continue;
+    UpdateWeights(*vectors.update, plan.sums[i].row, 1, width,
+                  vectors.sums + i * stride);
   }
 }
 
+// See kernel_table.h.
 template <typename T>
 void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
                  const ForwardOutputs<T>& out,
@@ -204,24 +222,36 @@ void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
     const int64_t middle = first + (past - first) / 2;
     plan.nodes[middle].begin < begin ? first = middle + 1 : past = middle;
   }
-  const SmallScratch<T> parts(end - begin, problem.width);
-  A* scratch = ReserveSmall<T>(end - begin, problem.width);
-  ExampleBlock<T> block(problem, first, begin, end, out, step, scratch);
-  if (plan.pinned) {
-    BinaryGroups<T, true> binary(&block, scratch + parts.of_block);
-    ForSmallGroups(plan, first, &block,
-                   [&](const Node& node) { binary.Add(node); });
-    binary.Flush();
-  } else {
-    BinaryGroups<T, false> binary(&block, scratch + parts.of_block);
-    SoftmaxGroups<T> others(&block, scratch + parts.of_block + parts.of_binary);
-    ForSmallGroups(plan, first, &block, [&](const Node& node) {
-      node.fanout == 2 ? binary.Add(node) : others.Add(node);
-    });
-    binary.Flush();
-    others.Flush();
+  const int64_t most =
+      end - begin < kBlockExamples ? end - begin : kBlockExamples;
+  A* scratch = ReserveSmall<T>(most, problem.width);
+  RowPrefetcher<T> prefetcher(problem, first, end);
+  for (int64_t at = begin; at < end; at += kBlockExamples) {
+    const int64_t past_block =
+        end - at < kBlockExamples ? end : at + kBlockExamples;
+    const SmallScratch<T> parts(past_block - at, problem.width);
+    A* of_binary = scratch + parts.of_block;
+    ExampleBlock<T> block(problem, at, past_block, out, step, &prefetcher,
+                          scratch);
+    if (plan.pinned) {
+      BinaryGroups<T, true> binary(&block, of_binary);
+      first = ForSmallGroups(plan, first, block,
+                             [&](const Node& node) { binary.Add(node); });
+      binary.Flush();
+    } else {
+      BinaryGroups<T, false> binary(&block, of_binary);
+      SoftmaxGroups<T> others(&block, of_binary + parts.of_binary);
+      first = ForSmallGroups(plan, first, block, [&](const Node& node) {
+        node.fanout == 2 ? binary.Add(node) : others.Add(node);
+      });
+      binary.Flush();
+      others.Flush();
+    }
+    block.Write();
   }
-  block.Write();
+  if (problem.vectors != nullptr) {
+    UpdateWholeSums(*problem.vectors, begin / plan.span, problem.width);
+  }
 }
 
 }  // namespace TF_HSM_ISA
