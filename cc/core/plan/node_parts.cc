@@ -134,25 +134,28 @@ NodeParts::NodeParts(const TreeView& tree, const int64_t* labels, Plan* plan)
 void NodeParts::Make(int64_t i) {
   Part& part = parts_[i];
   auto label = [&](int64_t at) { return labels_[plan_.order[at]]; };
+  // Without repeats.
   std::vector<int64_t> leaves;
   leaves.reserve(part.end - part.begin);
   for (int64_t at = part.begin; at < part.end; ++at) {
+    if (at > part.begin && label(at) == label(at - 1)) continue;
     leaves.push_back(tree_.class_rows[label(at)]);
   }
+  const int64_t num_leaves = static_cast<int64_t>(leaves.size());
   part.nodes.reserve(std::min(2 * (part.end - part.begin), tree_.num_groups));
   Builder builder(tree_, &plan_, &part);
+  int64_t next = 0;  // of the leaves
   for (int64_t at = part.begin; at < part.end; ++at) {
-    const int64_t local = at - part.begin;
-    if (local % kPrefetchLeaves == 0) {
-      PrefetchPaths(tree_, &leaves[local],
-                    std::min(kPrefetchLeaves, part.end - at));
-    }
-    if (local > 0 && label(at) == label(at - 1)) {
+    if (at > part.begin && label(at) == label(at - 1)) {
       plan_.leaf_node[at] = plan_.leaf_node[at - 1];
       plan_.leaf_local[at] = plan_.leaf_local[at - 1];
       continue;
     }
-    const int64_t row = leaves[local];
+    if (next % kPrefetchLeaves == 0) {
+      PrefetchPaths(tree_, &leaves[next],
+                    std::min(kPrefetchLeaves, num_leaves - next));
+    }
+    const int64_t row = leaves[next++];
     part.error =
         row < 0 || row >= tree_.num_rows
             ? OutOfRange("class_rows", label(at), row, 0, tree_.num_rows)

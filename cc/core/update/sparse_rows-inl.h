@@ -41,23 +41,27 @@ void SparseRows(const Update<T>& update, const SparseGradient<T>& gradient,
                 const KeyAndIndex* begin, const KeyAndIndex* end) {
   using A = Accumulator<T>;
   // Rows are prefetched this many values ahead.
-  constexpr int64_t kAhead = 4;
+  constexpr int64_t kAhead = 8;
   const int64_t width = gradient.width;
   // There is nothing to change, and the values may be null.
   if (width == 0) return;
+  auto ask = [&](const KeyAndIndex* one) {
+    if (end - one <= kAhead) return;
+    Prefetch(gradient.ValuesOf(one[kAhead]), width);
+    if (one[kAhead].key == one[kAhead - 1].key) return;
+    Prefetch(update.weights + one[kAhead].key * width, width);
+  };
   while (begin != end) {
     const int64_t row = begin->key;
     const A* value = gradient.ValuesOf(*begin);
     const A factor = gradient.FactorOf(*begin);
-    if (end - begin > kAhead) {
-      Prefetch(gradient.ValuesOf(begin[kAhead]), width);
-      Prefetch(update.weights + begin[kAhead].key * width, width);
-    }
+    ask(begin);
     ++begin;
     if (factor != 1 || (begin != end && begin->key == row)) {
       A* sum = Scratch<A>(width);
       for (int64_t d = 0; d < width; ++d) sum[d] = value[d] * factor;
       for (; begin != end && begin->key == row; ++begin) {
+        ask(begin);
         AddRow(gradient.ValuesOf(*begin), gradient.FactorOf(*begin), width,
                sum);
       }

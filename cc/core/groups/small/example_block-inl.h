@@ -102,10 +102,8 @@ struct ExampleBlock {
   void PrefetchNext() {
     if (problem.vectors != nullptr) {
       if (next_vector == past_vectors) return;
-      const T* row = problem.vectors->Row(next_vector++, problem.width);
-      for (int64_t d = 0; d < problem.width; d += 64 / sizeof(T)) {
-        __builtin_prefetch(row + d, 0, 2);
-      }
+      Prefetch(problem.vectors->Row(next_vector++, problem.width),
+               problem.width);
     } else if (out.dx != nullptr && prefetched != end) {
       Prefetch<true>(out.DxRow(problem, prefetched++), problem.width);
     }
