@@ -64,6 +64,7 @@ void SliceExamples(const Node& node, int64_t index, int64_t most,
 // of one level share no example, so their dx do not collide.
 std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan, int64_t most) {
   std::vector<std::vector<Slice>> levels;
+  if (plan.num_large == 0) return levels;
   std::vector<int64_t> level(plan.nodes.size());
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
     const Node& node = plan.nodes[i];
@@ -79,7 +80,7 @@ std::vector<std::vector<Slice>> ForwardLevels(const Plan& plan, int64_t most) {
 }
 
 bool HasSmall(const Plan& plan) {
-  return std::any_of(plan.nodes.begin(), plan.nodes.end(), IsSmall);
+  return plan.num_large < static_cast<int64_t>(plan.nodes.size());
 }
 
 // Calls span(begin, end) for the examples, if there are small groups, and then
@@ -220,10 +221,7 @@ void PlanTraining(Plan* plan, int64_t max_partials) {
 }
 
 bool ReadsVectors(const Plan& plan) {
-  return std::all_of(
-      plan.nodes.begin(), plan.nodes.end(), [](const Node& node) {
-        return IsSmall(node) && (IsUpdatedAtOnce(node) || node.has_partials());
-      });
+  return plan.num_large == 0 && plan.num_probs == 0;
 }
 
 template <typename T>
@@ -232,6 +230,7 @@ StepMemory<T>::StepMemory(const Plan& plan, int64_t width,
     : reserve_step_(table.reserve_step),
       examples_(plan.num_examples()),
       width_(width) {
+  if (plan.num_large == 0) return;
   for (const Node& node : plan.nodes) {
     if (IsSmall(node) || !IsUpdatedAtOnce(node)) continue;
     probs_ = std::max(probs_, node.population() * node.fanout);

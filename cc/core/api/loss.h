@@ -67,8 +67,9 @@ void Backward(const Problem<T>& problem, const KernelTable<T>& table,
 // plan->num_probs is what is left.
 void PlanTraining(Plan* plan, int64_t max_partials);
 
-// Whether a training step of `plan` reads the inputs of a block of examples in
-// the work item of that block alone. It may then read VectorInputs.
+// Whether a training step of `plan`, which comes from PlanTraining, reads the
+// inputs of a span of examples in the work item of that span alone. It may then
+// read VectorInputs.
 bool ReadsVectors(const Plan& plan);
 
 // What a training step of `plan`, and then a sparse update by its dx, ask of a

@@ -9,8 +9,11 @@ namespace {
 
 // Fewer examples are not worth a part of their own, and more parts are of no
 // use: each begins with a path from the root.
-constexpr int64_t kPartExamples = 512;
+constexpr int64_t kPartExamples = 1024;
 constexpr int64_t kMaxParts = 32;
+
+// Labels are known so far ahead.
+constexpr int64_t kAhead = 32;
 
 // Leaves whose paths are prefetched together.
 constexpr int64_t kPrefetchLeaves = 16;
@@ -138,6 +141,9 @@ void NodeParts::Make(int64_t i) {
   std::vector<int64_t> leaves;
   leaves.reserve(part.end - part.begin);
   for (int64_t at = part.begin; at < part.end; ++at) {
+    if (at + kAhead < part.end) {
+      __builtin_prefetch(tree_.class_rows + label(at + kAhead));
+    }
     if (at > part.begin && label(at) == label(at - 1)) continue;
     leaves.push_back(tree_.class_rows[label(at)]);
   }

@@ -10,6 +10,10 @@
 namespace tf_hsm {
 namespace {
 
+// The ranks of labels lie anywhere in memory: they are asked for so many
+// labels ahead.
+constexpr int64_t kAhead = 32;
+
 // Breadth-first numbering makes a stable sort by depth a sort by group, in each
 // tree.
 std::string SortByGroup(Plan* plan) {
@@ -67,6 +71,10 @@ std::string SortExamples(const TreeView& tree, const int64_t* labels,
   std::vector<KeyAndIndex> ranked;  // rank and example
   ranked.reserve(batch);
   for (int64_t i = 0; i < batch; ++i) {
+    if (i + kAhead < batch && labels[i + kAhead] >= 0 &&
+        labels[i + kAhead] < tree.num_classes) {
+      __builtin_prefetch(tree.class_ranks + labels[i + kAhead]);
+    }
     const int64_t label = labels[i];
     if (std::find(ignored.begin(), ignored.end(), label) != ignored.end()) {
       continue;
@@ -102,6 +110,7 @@ std::string FinishNodes(NodeParts* parts, const Parallel& parallel,
   int64_t num_targets = 0;
   for (Node& node : plan->nodes) {
     if (node.fanout > kMaxSmallFanout) {
+      ++plan->num_large;
       node.target_offset = num_targets;
       num_targets += node.population();
     }
@@ -110,6 +119,7 @@ std::string FinishNodes(NodeParts* parts, const Parallel& parallel,
     plan->num_passes += node.population();
     plan->num_probs += node.population() * node.fanout;
   }
+  if (plan->num_large == 0) return "";
   plan->targets.resize(num_targets);
   for (const Node& node : plan->nodes) {
     if (node.fanout <= kMaxSmallFanout) continue;

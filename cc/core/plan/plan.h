@@ -73,6 +73,7 @@ struct Plan {
   std::vector<int64_t> targets;
   std::vector<int64_t> by_group;  // nodes in the order of their groups
   int64_t num_rows = 0;           // touched rows of the weights
+  int64_t num_large = 0;          // nodes that are not small
   int64_t num_passes = 0;         // sum of populations
   int64_t num_probs = 0;          // sum of population x fanout
   int64_t num_partials = 0;       // partial gradients: PlanTraining

@@ -117,46 +117,45 @@ class LossBatch {
     TF_RETURN_IF_ERROR(
         StatusOf(SortExamples(arguments.tree, labels.data(), labels.size(),
                               attributes.ignored, &plan)));
-    const bool has_vectors = arguments.inputs == nullptr;
-    if (has_vectors) {
-      TF_RETURN_IF_ERROR(ReadVectors(attributes.takes_means));
-    }
-    // The nodes are made beside something else.
     NodeParts nodes(arguments.tree, labels.data(), &plan);
-    auto with_nodes = [&](int64_t count,
-                          const std::function<void(int64_t)>& other) {
-      parallel(nodes.count() + count, [&](int64_t i) {
-        i < nodes.count() ? nodes.Make(i) : other(i - nodes.count());
-      });
-    };
-    if (has_vectors) {
-      with_nodes(1, [&](int64_t) {
-        vector_rows = SortRows(bags.rows.data(), bags.rows.size());
-        PlanVectors(vector_rows, arguments.splits ? bag_of.data() : nullptr,
-                    plan.num_examples(), plan.span, &vector_plan);
+    // The nodes are made beside something else.
+    absl::Status status;
+    if (arguments.inputs == nullptr) {
+      parallel(1 + nodes.count(), [&](int64_t i) {
+        if (i > 0) return nodes.Make(i - 1);
+        status = ReadVectors(attributes.takes_means);
       });
     } else {
-      TF_RETURN_IF_ERROR(PackTensor<A>(
-          context, *arguments.inputs, plan.order.data(), plan.num_examples(),
-          arguments.width, with_nodes, &packed, &problem.x));
+      auto with_nodes = [&](int64_t count,
+                            const std::function<void(int64_t)>& pack) {
+        parallel(nodes.count() + count, [&](int64_t i) {
+          i < nodes.count() ? nodes.Make(i) : pack(i - nodes.count());
+        });
+      };
+      status = PackTensor<A>(context, *arguments.inputs, plan.order.data(),
+                             plan.num_examples(), arguments.width, with_nodes,
+                             &packed, &problem.x);
     }
+    TF_RETURN_IF_ERROR(status);
     return StatusOf(FinishNodes(&nodes, parallel, &plan));
   }
 
   // The vectors of the sorted examples.
   absl::Status ReadVectors(bool takes_means) {
+    const int64_t rows = arguments.parameters.vectors()->dim_size(0);
     std::vector<int64_t> indices, splits;
-    TF_RETURN_IF_ERROR(ReadIndices(*arguments.indices,
-                                   arguments.parameters.vectors()->dim_size(0),
-                                   &indices));
+    TF_RETURN_IF_ERROR(ReadIndices(*arguments.indices, rows, &indices));
     if (arguments.splits != nullptr) {
       TF_RETURN_IF_ERROR(
           ReadSplits(*arguments.splits, indices.size(), &splits));
       SortBags(indices, splits, takes_means);
-      return absl::OkStatus();
+    } else {
+      bags.rows.reserve(plan.num_examples());
+      for (int64_t example : plan.order) bags.rows.push_back(indices[example]);
     }
-    bags.rows.reserve(plan.num_examples());
-    for (int64_t example : plan.order) bags.rows.push_back(indices[example]);
+    vector_rows = SortRows(bags.rows.data(), bags.rows.size());
+    PlanVectors(vector_rows, arguments.splits ? bag_of.data() : nullptr,
+                plan.num_examples(), plan.span, &vector_plan);
     return absl::OkStatus();
   }
 

@@ -17,15 +17,12 @@
 // pinned tree (tree_view.h) w_1 and b_1 are zero for ever: nobody keeps them,
 // so half as many bytes are read and written. Groups that follow each other
 // down the tree with the same examples are a chain: they are taken together, so
-// that x and dx are read once for all of them. Chains wait for each other with
-// their softmaxes, to fill the lanes of vectors, but not for so many that their
-// rows would leave the first cache.
+// that x and dx are read once for all of them.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_GROUPS_INL_H_
 #define TF_HSM_CC_CORE_GROUPS_SMALL_BINARY_GROUPS_INL_H_
 
 #include <cstdint>
-#include <initializer_list>
 
 #include "cc/core/groups/partial_gradients-inl.h"
 #include "cc/core/groups/small/binary_products-inl.h"
@@ -36,11 +33,7 @@
 namespace tf_hsm {
 namespace TF_HSM_ISA {
 
-// Chains that wait for each other, and their rows of weights, about.
-constexpr int kMaxWaiting = 8;
-
-// What the pairs of a group of a chain and an example give, example by example,
-// chain after chain.
+// What the pairs of a group of a chain and an example give, example by example.
 template <typename A>
 struct ChainPairs {
   A* delta;
@@ -54,10 +47,8 @@ struct ChainPairs {
 
   static constexpr int kArrays = 7;
 
-  // The size of each array: whole vectors, of two chains at least.
-  static int64_t Size(int64_t examples) {
-    return Padded(2 * kMaxChain * examples);
-  }
+  // The size of each array: whole vectors.
+  static int64_t Size(int64_t examples) { return Padded(kMaxChain * examples); }
 
   ChainPairs(A* memory, int64_t size)
       : delta(memory),
@@ -67,15 +58,6 @@ struct ChainPairs {
         dz(memory + 4 * size),
         scale(memory + 5 * size),
         beside(memory + 6 * size) {}
-
-  ChainPairs From(int64_t pair) const {
-    ChainPairs from = *this;
-    for (A** array : {&from.delta, &from.sign, &from.loss, &from.prob, &from.dz,
-                      &from.scale, &from.beside}) {
-      *array += pair;
-    }
-    return from;
-  }
 
   // Loss, prob, dz and scale, from delta and sign; `half` the label smoothing.
   void Softmax(int64_t count, A half) const {
@@ -127,133 +109,85 @@ class BinaryGroups {
   BinaryGroups(ExampleBlock<T>* block, A* scratch)
       : block_(*block),
         problem_(block->problem),
-        size_(ChainPairs<A>::Size(block->end - block->begin)),
-        pairs_(scratch, size_),
-        dw_(scratch + ChainPairs<A>::kArrays * size_) {}
+        pairs_(scratch, ChainPairs<A>::Size(block->end - block->begin)),
+        dw_(scratch + ChainPairs<A>::kArrays *
+                          ChainPairs<A>::Size(block->end - block->begin)) {}
 
   void Add(const Node& node) {
     const int64_t first = block_.First(node), examples = block_.Count(node);
-    if (chain_.length == kMaxChain || first != chain_.first ||
-        examples != chain_.examples ||
-        (chain_.length > 0 && !AreOfOneKind(*chain_.nodes[0], node))) {
-      EndChain();
+    if (length_ == kMaxChain || first != first_ || examples != examples_ ||
+        (length_ > 0 && !AreOfOneKind(*chain_[0], node))) {
+      Flush();
     }
-    chain_.first = first;
-    chain_.examples = examples;
-    chain_.nodes[chain_.length++] = &node;
+    first_ = first;
+    examples_ = examples;
+    chain_[length_++] = &node;
   }
 
+  // Ends the chain.
   void Flush() {
-    EndChain();
-    FinishWaiting();
+    int done = 0;
+    auto part = [&](auto count) __attribute__((always_inline)) {
+      constexpr int nodes = decltype(count)::value;
+      for (; done + nodes <= length_; done += nodes) {
+        Finish<nodes>(chain_ + done);
+      }
+    };
+    if constexpr (kMaxChain >= 4) part(IntConstant<4>());
+    part(IntConstant<2>());
+    part(IntConstant<1>());
+    length_ = 0;
   }
 
  private:
-  struct Chain {
-    const Node* nodes[kMaxChain];
-    int length = 0;
-    int64_t first = 0, examples = 0;  // in sorted order
-    int64_t pair = 0;                 // its first
-  };
-
   // Whether the same becomes of two groups' gradients.
   bool AreOfOneKind(const Node& a, const Node& b) const {
     return block_.Updates(a) == block_.Updates(b) &&
            a.has_partials() == b.has_partials();
   }
 
-  // Ends the current chain, in parts whose lengths are types.
-  void EndChain() {
-    int done = 0;
-    auto part = [&](auto count) __attribute__((always_inline)) {
-      constexpr int nodes = decltype(count)::value;
-      for (; done + nodes <= chain_.length; done += nodes) {
-        Wait<nodes>(chain_.nodes + done);
-      }
-    };
-    if constexpr (kMaxChain >= 4) part(IntConstant<4>());
-    part(IntConstant<2>());
-    part(IntConstant<1>());
-    chain_.length = 0;
-  }
-
-  // Makes the deltas of some nodes of the current chain.
   template <int nodes>
-  void Wait(const Node* const* chain) {
-    const int64_t count = nodes * chain_.examples;
-    if (num_waiting_ == kMaxWaiting || waiting_rows_ + nodes > kMaxWaiting ||
-        num_pairs_ + count > size_) {
-      FinishWaiting();
-    }
-    Chain& waiting = waiting_[num_waiting_++];
-    waiting = chain_;
-    waiting.length = nodes;
-    waiting.pair = num_pairs_;
-    for (int i = 0; i < nodes; ++i) waiting.nodes[i] = chain[i];
-    const ChainPairs<A> pairs = pairs_.From(num_pairs_);
-    num_pairs_ += count;
-    waiting_rows_ += nodes;
+  void Finish(const Node* const* chain) {
     const int64_t width = problem_.width;
+    const Matrix<const A> x = block_.X(first_);
     const T* rows[nodes];
     for (int i = 0; i < nodes; ++i) {
       rows[i] = problem_.weights + FirstRow(*chain[i]) * width;
-      FillSigns(waiting, i, pairs.sign + i);
+      FillSigns(*chain[i], pairs_.sign + i, nodes);
     }
-    Deltas<T, pinned, nodes>(rows, block_.X(waiting.first), waiting.examples,
-                             width, block_.prefetcher, pairs.delta);
-    AddBiases<nodes>(waiting, pairs);
-    if (problem_.smoothing_prior == nullptr) return;
-    for (int i = 0; i < nodes; ++i) FillBeside(waiting, i, pairs);
-  }
-
-  void FinishWaiting() {
+    Deltas<T, pinned, nodes>(rows, x, examples_, width, block_.prefetcher,
+                             pairs_.delta);
+    AddBiases<nodes>(chain);
     const bool to_prior = problem_.smoothing_prior != nullptr;
-    pairs_.Softmax(num_pairs_, to_prior ? 0 : problem_.label_smoothing / 2);
-    if (to_prior) pairs_.Smooth(num_pairs_);
-    for (int i = 0; i < num_waiting_; ++i) {
-      const Chain& chain = waiting_[i];
-      if (chain.length == 1) Finish<1>(chain);
-      if (chain.length == 2) Finish<2>(chain);
-      if constexpr (kMaxChain >= 4) {
-        if (chain.length == 4) Finish<4>(chain);
-      }
+    pairs_.Softmax(nodes * examples_,
+                   to_prior ? 0 : problem_.label_smoothing / 2);
+    if (to_prior) {
+      for (int i = 0; i < nodes; ++i) FillBeside(*chain[i], i, nodes);
+      pairs_.Smooth(nodes * examples_);
     }
-    num_waiting_ = waiting_rows_ = 0;
-    num_pairs_ = 0;
-  }
-
-  template <int nodes>
-  void Finish(const Chain& chain) {
-    const int64_t width = problem_.width, examples = chain.examples;
-    const Matrix<const A> x = block_.X(chain.first);
-    const ChainPairs<A> pairs = pairs_.From(chain.pair);
     block_.PrefetchNext();
-    A* loss = block_.Loss(chain.first);
-    for (int64_t m = 0; m < examples; ++m) {
-      for (int i = 0; i < nodes; ++i) loss[m] += pairs.loss[m * nodes + i];
+    A* loss = block_.Loss(first_);
+    for (int64_t m = 0; m < examples_; ++m) {
+      for (int i = 0; i < nodes; ++i) loss[m] += pairs_.loss[m * nodes + i];
     }
     if (block_.MakesDx()) {
-      const T* rows[nodes];
-      for (int i = 0; i < nodes; ++i) {
-        rows[i] = problem_.weights + FirstRow(*chain.nodes[i]) * width;
-      }
-      AddChainDx<T, pinned, nodes>(rows, pairs.dz, examples, width,
-                                   block_.Dx(chain.first));
+      AddChainDx<T, pinned, nodes>(rows, pairs_.dz, examples_, width,
+                                   block_.Dx(first_));
     }
-    const bool updates = block_.Updates(*chain.nodes[0]);
-    if (!updates && !chain.nodes[0]->has_partials()) {
-      for (int i = 0; i < nodes; ++i) Keep(chain, i, pairs);
+    const bool updates = block_.Updates(*chain[0]);
+    if (!updates && !chain[0]->has_partials()) {
+      for (int i = 0; i < nodes; ++i) Keep(*chain[i], i, nodes);
       return;
     }
-    const A* grads = block_.step->loss_grads + chain.first;
+    const A* grads = block_.step->loss_grads + first_;
     A db[nodes] = {};  // of row 0
-    for (int64_t m = 0; m < examples; ++m) {
+    for (int64_t m = 0; m < examples_; ++m) {
       for (int i = 0; i < nodes; ++i) {
-        db[i] += pairs.dz[m * nodes + i] *= grads[m];
+        db[i] += pairs_.dz[m * nodes + i] *= grads[m];
       }
     }
-    updates ? UpdateChain<nodes>(chain, pairs.dz, x, db)
-            : AddPartials<nodes>(chain, pairs.dz, x, db);
+    updates ? UpdateChain<nodes>(chain, x, db)
+            : AddPartials<nodes>(chain, x, db);
   }
 
   // The group's rows of the parameters, and the first of them.
@@ -262,21 +196,20 @@ class BinaryGroups {
     return pinned ? node.first_row / 2 : node.first_row;
   }
 
-  // sign[m * length] of the i-th group and the chain's m-th example.
-  void FillSigns(const Chain& chain, int i, A* sign) const {
-    ForTargets(*problem_.plan, *chain.nodes[i], chain.first,
-               chain.first + chain.examples, [&](int64_t at, int64_t target) {
-                 sign[(at - chain.first) * chain.length] = target == 0 ? 1 : -1;
+  // sign[m * stride] of the chain's m-th example.
+  void FillSigns(const Node& node, A* sign, int64_t stride) const {
+    ForTargets(*problem_.plan, node, first_, first_ + examples_,
+               [&](int64_t at, int64_t target) {
+                 sign[(at - first_) * stride] = target == 0 ? 1 : -1;
                });
   }
 
-  // pairs.beside of the chain's i-th group. The prior of its first row says
+  // pairs_.beside of the chain's i-th group. The prior of its first row says
   // that of the second.
-  void FillBeside(const Chain& chain, int i, const ChainPairs<A>& pairs) const {
-    const A s = problem_.label_smoothing;
-    const A share = *problem_.Prior(*chain.nodes[i]);
-    for (int64_t p = i; p < chain.length * chain.examples; p += chain.length) {
-      pairs.beside[p] = s * (pairs.sign[p] > 0 ? 1 - share : share);
+  void FillBeside(const Node& node, int i, int nodes) const {
+    const A s = problem_.label_smoothing, share = *problem_.Prior(node);
+    for (int64_t p = i; p < nodes * examples_; p += nodes) {
+      pairs_.beside[p] = s * (pairs_.sign[p] > 0 ? 1 - share : share);
     }
   }
 
@@ -294,26 +227,26 @@ class BinaryGroups {
   // Adds b_0 - b_1. Deltas that are not finite are made again from logits: NaN
   // where one of these is NaN or plus infinity.
   template <int nodes>
-  void AddBiases(const Chain& chain, const ChainPairs<A>& pairs) {
-    const int64_t count = nodes * chain.examples;
+  void AddBiases(const Node* const* chain) {
+    const int64_t count = nodes * examples_;
     A check = 0;
     for (int i = 0; i < nodes; ++i) {
-      const int64_t row = FirstRow(*chain.nodes[i]);
+      const int64_t row = FirstRow(*chain[i]);
       A bias = problem_.biases == nullptr ? 0 : Bias(row);
       if (!pinned && problem_.biases != nullptr) bias -= Bias(row + 1);
       for (int64_t p = i; p < count; p += nodes) {
-        pairs.delta[p] += bias;
-        check += pairs.delta[p] - pairs.delta[p];
+        pairs_.delta[p] += bias;
+        check += pairs_.delta[p] - pairs_.delta[p];
       }
     }
     if (check == 0) return;
     const A infinity = static_cast<A>(__builtin_inf());
     for (int64_t p = 0; p < count; ++p) {
-      A& delta = pairs.delta[p];
+      A& delta = pairs_.delta[p];
       if (delta - delta == 0) continue;
-      const Node& node = *chain.nodes[p % nodes];
-      const A z_0 = Logit(node, 0, chain.first + p / nodes);
-      const A z_1 = Logit(node, 1, chain.first + p / nodes);
+      const Node& node = *chain[p % nodes];
+      const A z_0 = Logit(node, 0, first_ + p / nodes);
+      const A z_1 = Logit(node, 1, first_ + p / nodes);
       delta = z_0 < infinity && z_1 < infinity
                   ? z_0 - z_1
                   : static_cast<A>(__builtin_nan(""));
@@ -322,80 +255,79 @@ class BinaryGroups {
 
   // Keeps what the backward reads of the chain's i-th group: the probabilities,
   // or what it makes them from.
-  void Keep(const Chain& chain, int i, const ChainPairs<A>& pairs) const {
-    const Node& node = *chain.nodes[i];
-    const int64_t nodes = chain.length, pass = chain.first - node.begin;
+  void Keep(const Node& node, int i, int nodes) const {
+    const int64_t pass = first_ - node.begin;
     if (block_.out.probs != nullptr) {
       A* to = block_.out.probs + node.prob_offset + 2 * pass;
-      for (int64_t m = 0; m < chain.examples; ++m) {
+      for (int64_t m = 0; m < examples_; ++m) {
         const int64_t p = m * nodes + i;
-        const A sign = pairs.sign[p];
+        const A sign = pairs_.sign[p];
         const A beside = problem_.smoothing_prior == nullptr
                              ? problem_.label_smoothing / 2
-                             : pairs.beside[p];
-        const A dz = pairs.dz[p] - sign * beside;
-        to[2 * m] = pairs.prob[p];
+                             : pairs_.beside[p];
+        const A dz = pairs_.dz[p] - sign * beside;
+        to[2 * m] = pairs_.prob[p];
         to[2 * m + 1] = sign > 0 ? -dz : 1 - dz;
       }
     } else if (block_.out.normalizers != nullptr) {
       A* to = block_.out.normalizers + 2 * (node.pass_offset + pass);
-      for (int64_t m = 0; m < chain.examples; ++m) {
+      for (int64_t m = 0; m < examples_; ++m) {
         // The larger logit, to the bit as the backward makes it again.
-        const A delta = pairs.delta[m * nodes + i];
-        to[2 * m] = Logit(node, delta < 0, chain.first + m);
-        to[2 * m + 1] = pairs.scale[m * nodes + i];
+        const A delta = pairs_.delta[m * nodes + i];
+        to[2 * m] = Logit(node, delta < 0, first_ + m);
+        to[2 * m + 1] = pairs_.scale[m * nodes + i];
       }
     }
   }
 
   template <int nodes>
-  void AddPartials(const Chain& chain, A* dz, Matrix<const A> x, const A* db) {
+  void AddPartials(const Node* const* chain, Matrix<const A> x, const A* db) {
     const int64_t width = problem_.width;
     A* gradients[nodes];
     for (int i = 0; i < nodes; ++i) {
-      gradients[i] = block_.Partial(*chain.nodes[i]);
-      if (block_.BeginsPartial(*chain.nodes[i])) {
+      gradients[i] = block_.Partial(*chain[i]);
+      if (block_.BeginsPartial(*chain[i])) {
         __builtin_memset(gradients[i], 0, PartialStride(width) * sizeof(A));
       }
       gradients[i][width] += db[i];
     }
     ChainGradient<T, pinned, nodes, Gradient::kAdd>(
-        nullptr, nullptr, dz, x, chain.examples, width, gradients);
+        nullptr, nullptr, pairs_.dz, x, examples_, width, gradients);
     for (int i = 0; i < nodes; ++i) {
-      if (!block_.EndsPartials(*chain.nodes[i])) continue;
-      UpdateByPartials(*problem_.plan, *chain.nodes[i], width, *block_.step);
+      if (!block_.EndsPartials(*chain[i])) continue;
+      UpdateByPartials(*problem_.plan, *chain[i], width, *block_.step);
     }
   }
 
   template <int nodes>
-  void UpdateChain(const Chain& chain, A* dz, Matrix<const A> x, const A* db) {
+  void UpdateChain(const Node* const* chain, Matrix<const A> x, const A* db) {
     const Update<T>& update = *block_.step->update;
     const int64_t width = problem_.width;
     T* rows[nodes];
     A* gradients[nodes];
     for (int i = 0; i < nodes; ++i) {
-      rows[i] = update.weights + FirstRow(*chain.nodes[i]) * width;
+      rows[i] = update.weights + FirstRow(*chain[i]) * width;
       gradients[i] = dw_ + i * width;
     }
-    const bool scaled = IsScaledGradient(update, chain.examples);
+    const bool scaled = IsScaledGradient(update, examples_);
     if constexpr (sizeof(T) == sizeof(A)) {
       if (scaled) {
         A rates[kRows * nodes];
         const A square = InputSquare(update, x.data, width);
         for (int i = 0; i < nodes; ++i) {
-          FillRates(update, FirstRow(*chain.nodes[i]), kRows, square, dz + i, 0,
-                    rates + kRows * i);
+          FillRates(update, FirstRow(*chain[i]), kRows, square, pairs_.dz + i,
+                    0, rates + kRows * i);
         }
         ChainGradient<T, pinned, nodes, Gradient::kApply>(
-            rows, rates, dz, x, chain.examples, width, nullptr);
+            rows, rates, pairs_.dz, x, examples_, width, nullptr);
       }
     }
     if (!scaled) {
       ChainGradient<T, pinned, nodes, Gradient::kWrite>(
-          nullptr, nullptr, dz, x, chain.examples, width, gradients);
+          nullptr, nullptr, pairs_.dz, x, examples_, width, gradients);
     }
     for (int i = 0; i < nodes; ++i) {
-      const int64_t row = FirstRow(*chain.nodes[i]);
+      const int64_t row = FirstRow(*chain[i]);
       if (!scaled && pinned) UpdateWeights(update, row, 1, width, gradients[i]);
       if (!scaled && !pinned) UpdatePair(update, row, width, gradients[i]);
       const A both[] = {db[i], -db[i]};
@@ -405,13 +337,11 @@ class BinaryGroups {
 
   ExampleBlock<T>& block_;
   const Problem<T>& problem_;
-  const int64_t size_;  // of the arrays of pairs_
   const ChainPairs<A> pairs_;
   A* const dw_;  // of row 0 of each group: [kMaxChain, width]
-  Chain chain_;  // grows
-  Chain waiting_[kMaxWaiting];
-  int num_waiting_ = 0, waiting_rows_ = 0;
-  int64_t num_pairs_ = 0;
+  const Node* chain_[kMaxChain];
+  int length_ = 0;
+  int64_t first_ = 0, examples_ = 0;  // of the chain, in sorted order
 };
 
 }  // namespace TF_HSM_ISA

@@ -20,6 +20,9 @@ template <typename T>
 struct ExampleBlock {
   using A = Accumulator<T>;
 
+  // Sums that begin lie one behind the other, and are prefetched so far ahead.
+  static constexpr int64_t kSumsAhead = 8;
+
   // Memory of a block of `examples`, in accumulators: dx, loss, and x.
   static int64_t ScratchSize(int64_t examples, int64_t width) {
     return Padded(examples * (Padded(width) + 1)) + examples * Padded(width);
@@ -160,6 +163,7 @@ struct ExampleBlock {
       const A factor = grad * vectors.Factor(i);
       A* to = vectors.sums + vector.sum * dx.stride;
       if (vector.is_first) {
+        Prefetch<true>(to + kSumsAhead * dx.stride, dx.stride);
         for (int64_t d = 0; d < dx.stride; ++d) to[d] = from[d] * factor;
       } else {
         for (int64_t d = 0; d < dx.stride; ++d) to[d] += from[d] * factor;

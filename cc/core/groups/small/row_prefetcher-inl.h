@@ -64,7 +64,7 @@ class RowPrefetcher {
 
  private:
   // About as much as a second cache has room for beside the examples.
-  static constexpr int64_t kMaxBytes = int64_t{256} << 10;
+  static constexpr int64_t kMaxBytes = int64_t{96} << 10;
 
   int64_t Bytes(int64_t rows) const {
     return rows * problem_.width * static_cast<int64_t>(sizeof(T));
