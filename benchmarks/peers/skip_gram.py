@@ -77,9 +77,8 @@ class Implementation:
         }
 
     def _last_loss(self, batches):
-        loss = 0.0
-        for batch in batches:
-            loss = self._step(batch)
+        for number in range(_STEPS):
+            loss = self._step(batches[number])
         return loss
 
     def _skip_gram_step(self, batch):

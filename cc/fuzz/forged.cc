@@ -7,6 +7,7 @@
 #include "cc/core/api/group_scores_test_support.h"
 #include "cc/core/api/inputs.h"
 #include "cc/core/api/loss.h"
+#include "cc/core/api/sparse_update.h"
 #include "cc/core/plan/smoothing_prior.h"
 #include "cc/fuzz/target.h"
 
@@ -103,9 +104,27 @@ void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
   ForwardOutputs<T> outputs = memory.Outputs(bytes->Coin(), !keeps, keeps);
   std::vector<A> beside(x->size());
   // As where the inputs are a table's.
+  std::vector<T> table(3 * problem.width, T{});
+  VectorPlan vector_plan;
+  Update<T> of_table;
+  of_table.weights = table.data();
+  VectorInputs<T> vectors;
   if (bytes->Coin()) {
-    outputs.dx = OverwritesInputs(*plan) ? x->data() : beside.data();
+    outputs.dx = beside.data();
     outputs.dx_is_sorted = true;
+    if (ReadsVectors(*plan)) {
+      std::vector<int64_t> rows(plan->num_examples());
+      for (int64_t& row : rows) row = bytes->In(0, 2);
+      PlanVectors(SortRows(rows.data(), rows.size()), nullptr, rows.size(),
+                  plan->span, &vector_plan);
+      vectors.plan = &vector_plan;
+      vectors.table = table.data();
+      vectors.sums = beside.data();
+      vectors.update = &of_table;
+      problem.x = nullptr;
+      problem.vectors = &vectors;
+      outputs.dx = nullptr;
+    }
   }
   BackwardArguments<T> arguments;
   arguments.loss_grads = memory.grads.data();

@@ -38,7 +38,8 @@ def composed(variables, problem, bags, combiner, weights, optimizers):
     if weights is not None:
         factors = weights.flat_values.numpy()
     owners = bags.value_rowids().numpy()
-    totals = np.bincount(owners, factors, minlength=BATCH)
+    batch = problem.labels.size
+    totals = np.bincount(owners, factors, minlength=batch)
     if combiner == "mean":
         factors = factors / totals[owners]
     wide = np.float64 if vectors.dtype == tf.float64 else np.float32
@@ -46,7 +47,7 @@ def composed(variables, problem, bags, combiner, weights, optimizers):
         rows = tf.gather(vectors, bags.flat_values)
         tape.watch(rows)
         inputs = tf.math.unsorted_segment_sum(
-            tf.cast(rows, wide) * factors[:, None].astype(wide), owners, BATCH
+            tf.cast(rows, wide) * factors[:, None].astype(wide), owners, batch
         )
         losses = tf_hsm.hierarchical_softmax_train_step(
             w,
@@ -76,12 +77,24 @@ def composed(variables, problem, bags, combiner, weights, optimizers):
 @pytest.mark.parametrize("combiner", ["mean", "sum"])
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_as_look_up_step_and_update(rule, combiner, has_weights, dtype):
-    bags, weights = draw_bags()
+    check_step(PROBLEM, rule, combiner, has_weights, dtype)
+
+
+@pytest.mark.parametrize("combiner", ["mean", "sum"])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_many_bags(rule, combiner):
+    """Vectors of one work item, and of several."""
+    problem = wide_problem(TREE, (2100, 9))
+    check_step(problem, rule, combiner, True, np.float64)
+
+
+def check_step(problem, rule, combiner, has_weights, dtype):
+    bags, weights = draw_bags(batch=problem.labels.size)
     weights = weights if has_weights else None
-    one, several = (variables_of(PROBLEM, dtype) for _ in range(2))
+    one, several = (variables_of(problem, dtype) for _ in range(2))
     losses = step(
         one,
-        PROBLEM,
+        problem,
         bags,
         TREE,
         built(rule, one),
@@ -90,7 +103,7 @@ def test_as_look_up_step_and_update(rule, combiner, has_weights, dtype):
         stochastic_rounding=False,
     )
     optimizers = built(rule, several[:2]), built(rule, several[2:])
-    want = composed(several, PROBLEM, bags, combiner, weights, optimizers)
+    want = composed(several, problem, bags, combiner, weights, optimizers)
     tolerance = {np.float64: 1e-9, np.float32: 2e-4}.get(dtype, 3e-2)
     assert_near(
         [losses.numpy(), *(v.numpy().astype(np.float64) for v in one)],

@@ -48,8 +48,18 @@ def sums_by_row(indices, values):
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_two_steps_against_numpy(rule, name, has_biases, dtype):
+    check_two_steps(rule, build(name), has_biases, dtype, (67, 33))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_many_examples(rule, dtype):
+    """Vectors of one work item, and of several."""
+    check_two_steps(rule, TREE, True, dtype, (2100, 9))
+
+
+def check_two_steps(rule, tree, has_biases, dtype, shape):
     """Each step from where the last one ended; the other rows keep all bits."""
-    tree, shape = build(name), (67, 33)
     wide = oracle.accumulator(np.dtype(dtype))
     problem = wide_problem(tree, shape, dtype)
     variables = variables_of(problem, dtype, has_biases)
@@ -95,13 +105,14 @@ def test_two_steps_against_numpy(rule, name, has_biases, dtype):
         assert int(optimizer.iterations) == seed
 
 
+@pytest.mark.parametrize("batch", [300, 2100])
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 @pytest.mark.parametrize("name", TREES)
-def test_as_look_up_step_and_update(rule, name):
-    """Three ops with as many optimizers; several runs of examples."""
+def test_as_look_up_step_and_update(rule, name, batch):
+    """Three ops with as many optimizers; several blocks and spans."""
     tree = build(name)
-    problem = wide_problem(tree, (300, 20))
-    indices = draw_indices(300)
+    problem = wide_problem(tree, (batch, 20))
+    indices = draw_indices(batch)
     one, three = variables_of(problem), variables_of(problem)
     optimizer = built(rule, one)
     losses = step(one, problem, indices, tree, optimizer)

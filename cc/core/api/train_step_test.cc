@@ -125,7 +125,11 @@ int main() {
                         {123, 64, 300, 2, 0.9, 1, 0, true},
                         {170, 37, 40, 2, 0.5, 3, 0, true},
                         {200, 5, 150, 2, 0, 1, 0, true},
-                        {123, 31, 100, 2, 0.9, 1, 0.25, true}};
+                        {123, 31, 100, 2, 0.9, 1, 0.25, true},
+                        // Spans of several blocks.
+                        {1100, 3, 90, 2, 0.7},
+                        {1600, 2, 300, 2, 0.6, 1, 0, true},
+                        {1030, 4, 30, 5, 0.6, 2}};
   CheckPlaces(&rng);
   for (Isa isa : SupportedIsas()) {
     for (const Case& c : cases) {

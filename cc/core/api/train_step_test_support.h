@@ -12,6 +12,7 @@
 
 #include "cc/core/api/inputs.h"
 #include "cc/core/api/loss.h"
+#include "cc/core/api/sparse_update.h"
 #include "cc/core/testing/reference.h"
 #include "cc/core/testing/test_support.h"
 
@@ -71,13 +72,13 @@ Update<T> UpdateOf(UpdateRule rule, State<T, Accumulator<T>>* state) {
 struct Way {
   int64_t max_partials;
   bool keeps_probs;
-  bool sorts_dx;  // over x, if it may be
+  bool sorts_dx;
+  bool reads_vectors = false;  // from a table, if it may
 };
-constexpr Way kWays[] = {{INT64_MAX, true, false},
-                         {INT64_MAX, false, true},
-                         {0, true, false},
-                         {0, false, false},
-                         {7, true, true}};
+constexpr Way kWays[] = {
+    {INT64_MAX, true, false}, {INT64_MAX, false, true},
+    {0, true, false},         {0, false, false},
+    {7, true, true},          {INT64_MAX, true, true, true}};
 
 template <typename T>
 struct Run {
@@ -109,18 +110,36 @@ struct Run {
     Update<T> update = UpdateOf(rule, &state);
     update.stochastic = stochastic;
     update.seed = seed;
-    const Problem<T> problem = {&plan,          width,
-                                update.weights, update.biases,
-                                sorted.data(),  static_cast<A>(label_smoothing),
-                                smoothing_prior};
+    Problem<T> problem = {&plan,          width,
+                          update.weights, update.biases,
+                          sorted.data(),  static_cast<A>(label_smoothing),
+                          smoothing_prior};
     ForwardOutputs<T> outputs;
     outputs.loss = loss.data();
     outputs.dx = dx.data();
     std::vector<A> beside(sorted.size(),
                           AddsDx(plan, plan.num_examples()) ? 0 : NAN);
     if (way.sorts_dx) {
-      outputs.dx = OverwritesInputs(plan) ? sorted.data() : beside.data();
+      outputs.dx = beside.data();
       outputs.dx_is_sorted = true;
+    }
+    // Each example has a vector of its own, and so has a sum of its dx, which
+    // updates it at a rate of zero.
+    std::vector<T> table = x;
+    VectorPlan vector_plan;
+    Update<T> of_table;
+    of_table.weights = table.data();
+    VectorInputs<T> vectors;
+    if (way.reads_vectors && ReadsVectors(plan)) {
+      PlanVectors(SortRows(plan.order.data(), plan.num_examples()), nullptr,
+                  plan.num_examples(), plan.span, &vector_plan);
+      vectors.plan = &vector_plan;
+      vectors.table = table.data();
+      vectors.sums = beside.data();
+      vectors.update = &of_table;
+      problem.x = nullptr;
+      problem.vectors = &vectors;
+      outputs.dx = nullptr;
     }
     if (way.keeps_probs) {
       outputs.probs = probs.data();
@@ -135,9 +154,10 @@ struct Run {
     arguments.partials = partials.data();
     TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs, arguments);
     for (int64_t at = 0; way.sorts_dx && at < plan.num_examples(); ++at) {
-      std::copy_n(outputs.DxRow(problem, at), width,
+      std::copy_n(beside.data() + at * Padded(width), width,
                   dx.data() + plan.order[at] * width);
     }
+    Expect(SameBits(table, x), "a rate of zero changes the table");
   }
 };
 

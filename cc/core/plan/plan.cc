@@ -19,13 +19,23 @@ constexpr int64_t kAhead = 32;
 std::string SortByGroup(Plan* plan) {
   std::vector<Node>& nodes = plan->nodes;
   const int64_t num_nodes = static_cast<int64_t>(nodes.size());
+  // What is read in another order than that of the nodes fits a cache, where
+  // they would not.
+  struct Span {
+    int64_t group, first_row, fanout, depth;
+  };
+  std::vector<Span> spans;
+  spans.reserve(num_nodes);
+  for (const Node& node : nodes) {
+    spans.push_back({node.group, node.first_row, node.fanout, node.depth});
+  }
   std::vector<int64_t> starts;
   plan->by_group.resize(num_nodes);
   for (int64_t root = 0, past; root < num_nodes; root = past) {
     past = nodes[root].after;
     starts.assign(1, root);
     for (int64_t i = root; i < past; ++i) {
-      const int64_t depth = nodes[i].depth;
+      const int64_t depth = spans[i].depth;
       if (depth + 1 >= static_cast<int64_t>(starts.size())) {
         starts.resize(depth + 2);
       }
@@ -33,24 +43,24 @@ std::string SortByGroup(Plan* plan) {
     }
     std::partial_sum(starts.begin(), starts.end(), starts.begin());
     for (int64_t i = root; i < past; ++i) {
-      plan->by_group[starts[nodes[i].depth]++] = i;
+      plan->by_group[starts[spans[i].depth]++] = i;
     }
   }
   int64_t last_group = -1;
   int64_t last_row = 0;
   for (int64_t index : plan->by_group) {
-    Node& node = nodes[index];
-    if (node.group <= last_group || node.first_row < last_row) {
+    const Span& span = spans[index];
+    if (span.group <= last_group || span.first_row < last_row) {
       return "class_ranks is not the depth-first order of this tree's leaves, "
              "or its groups are not breadth-first: group " +
-             std::to_string(node.group) + " (rows from " +
-             std::to_string(node.first_row) + ") comes after group " +
+             std::to_string(span.group) + " (rows from " +
+             std::to_string(span.first_row) + ") comes after group " +
              std::to_string(last_group);
     }
-    last_group = node.group;
-    last_row = node.first_row + node.fanout;
-    node.row_offset = plan->num_rows;
-    plan->num_rows += plan->NumWeightRows(node);
+    last_group = span.group;
+    last_row = span.first_row + span.fanout;
+    nodes[index].row_offset = plan->num_rows;
+    plan->num_rows += plan->pinned ? 1 : span.fanout;
   }
   return "";
 }

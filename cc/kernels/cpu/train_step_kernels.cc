@@ -41,7 +41,10 @@ struct AnyTrainStepOp : TrainStepAttributes {
     update.hyper = *hyper;
     update.seed = *seed;
 
-    const bool in_place = embeds && ReadsVectors(plan);
+    // If the sums of dx need no more memory than copies of inputs and dx do.
+    const int64_t num_sums = in.vector_plan.sums.size();
+    const bool in_place = embeds && ReadsVectors(plan) &&
+                          num_sums <= 2 * plan.num_examples();
     if constexpr (embeds) {
       if (!in_place) TF_RETURN_IF_ERROR(in.PackVectors(context));
     }
@@ -51,8 +54,7 @@ struct AnyTrainStepOp : TrainStepAttributes {
     BackwardArguments<T> arguments;
     TF_RETURN_IF_ERROR(
         context->allocate_output(0, in.arguments.batch_shape, &loss));
-    const int64_t dx_rows =
-        in_place ? in.vector_plan.sums.size() : plan.num_examples();
+    const int64_t dx_rows = in_place ? num_sums : plan.num_examples();
     TF_RETURN_IF_ERROR(AllocateDx(context, in, dx_rows, &dx));
     TF_RETURN_IF_ERROR(
         with_probs ? AllocateTemp(context, TensorShape({plan.num_probs}), &kept,
