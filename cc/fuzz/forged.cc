@@ -115,8 +115,8 @@ void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
     if (ReadsVectors(*plan)) {
       std::vector<int64_t> rows(plan->num_examples());
       for (int64_t& row : rows) row = bytes->In(0, 2);
-      PlanVectors(SortRows(rows.data(), rows.size()), nullptr, rows.size(),
-                  plan->span, &vector_plan);
+      PlanVectors(SortRows(rows.data(), rows.size()), nullptr, plan->span,
+                  &vector_plan);
       vectors.plan = &vector_plan;
       vectors.table = table.data();
       vectors.sums = beside.data();

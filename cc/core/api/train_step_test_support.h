@@ -132,7 +132,7 @@ struct Run {
     VectorInputs<T> vectors;
     if (way.reads_vectors && ReadsVectors(plan)) {
       PlanVectors(SortRows(plan.order.data(), plan.num_examples()), nullptr,
-                  plan.num_examples(), plan.span, &vector_plan);
+                  plan.span, &vector_plan);
       vectors.plan = &vector_plan;
       vectors.table = table.data();
       vectors.sums = beside.data();
@@ -154,7 +154,9 @@ struct Run {
     arguments.partials = partials.data();
     TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs, arguments);
     for (int64_t at = 0; way.sorts_dx && at < plan.num_examples(); ++at) {
-      std::copy_n(beside.data() + at * Padded(width), width,
+      const int64_t place =
+          problem.vectors == nullptr ? at : vector_plan.vectors[at].sum;
+      std::copy_n(beside.data() + place * Padded(width), width,
                   dx.data() + plan.order[at] * width);
     }
     Expect(SameBits(table, x), "a rate of zero changes the table");

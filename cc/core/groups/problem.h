@@ -31,7 +31,7 @@ struct VectorInputs {
   // [examples + 1]: where an example's vectors begin. Null: it has one.
   const int64_t* starts = nullptr;
   const A* factors = nullptr;         // [vectors]; null: 1
-  A* sums = nullptr;                  // [plan's sums, Padded(width)]
+  A* sums = nullptr;                  // [plan->num_sums, Padded(width)]
   const Update<T>* update = nullptr;  // of the table
 
   int64_t Start(int64_t at) const { return starts ? starts[at] : at; }

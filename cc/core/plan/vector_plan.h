@@ -22,24 +22,20 @@ struct VectorPlan {
     int64_t row = 0;        // of the table
     int64_t sum = 0;        // which its example's dx is part of
     bool is_first = false;  // of the sum, in sorted order
-  };
-  // A sum of dx. They lie in the order of their first vectors.
-  struct Sum {
-    int64_t row = 0;
     bool is_whole = false;  // no other sum is of this row
   };
 
   std::vector<Vector> vectors;  // of the sorted examples
-  std::vector<Sum> sums;
-  std::vector<int64_t> span_starts;  // [spans + 1]: the first sum of each
-  std::vector<KeyAndIndex> shared;   // the sums that are not whole, by row
+  // Sums lie in the order of their rows, those of a row in that of their spans.
+  int64_t num_sums = 0;
+  std::vector<KeyAndIndex> shared;  // row and sum of each that is not whole
 };
 
 // `rows` are those of the sorted examples' vectors as SortRows
-// (sparse_update.h) returns them, of `num_examples` examples in spans of
-// `span`; examples[i] is that of the i-th vector, i where it is null.
+// (sparse_update.h) returns them, of examples in spans of `span`; examples[i]
+// is that of the i-th vector, i where it is null.
 void PlanVectors(const std::vector<KeyAndIndex>& rows, const int64_t* examples,
-                 int64_t num_examples, int64_t span, VectorPlan* plan);
+                 int64_t span, VectorPlan* plan);
 
 }  // namespace tf_hsm
 

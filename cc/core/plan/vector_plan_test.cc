@@ -35,52 +35,39 @@ void Check(int64_t examples, int64_t per_example, int64_t rows, int64_t span,
   for (int64_t i = 0; i < count; ++i) sorted[i] = {row_of[i], i};
   SortByKey(&sorted);
   VectorPlan plan;
-  PlanVectors(sorted, per_example == 1 ? nullptr : example_of.data(), examples,
-              span, &plan);
+  PlanVectors(sorted, per_example == 1 ? nullptr : example_of.data(), span,
+              &plan);
 
-  std::map<std::pair<int64_t, int64_t>, int64_t> sums;  // span, row -> sum
-  std::map<int64_t, std::set<int64_t>> spans_of;        // row -> spans
+  std::set<std::pair<int64_t, int64_t>> keys;     // row, span
+  std::map<int64_t, std::set<int64_t>> spans_of;  // row -> spans
   for (int64_t i = 0; i < count; ++i) {
+    keys.insert({row_of[i], example_of[i] / span});
     spans_of[row_of[i]].insert(example_of[i] / span);
   }
-  int64_t past = 0;
+  // They are in the order of the sums.
+  std::map<std::pair<int64_t, int64_t>, int64_t> sums;
+  std::vector<KeyAndIndex> shared;
+  for (const auto& key : keys) {
+    const int64_t sum = static_cast<int64_t>(sums.size());
+    sums[key] = sum;
+    if (spans_of[key.first].size() > 1) shared.push_back({key.first, sum});
+  }
+  Expect(plan.num_sums == static_cast<int64_t>(sums.size()), name + " sums");
+  keys.clear();
   for (int64_t i = 0; i < count; ++i) {
     const VectorPlan::Vector& vector = plan.vectors[i];
-    const auto key = std::make_pair(example_of[i] / span, row_of[i]);
-    const bool is_first = sums.count(key) == 0;
-    if (is_first) sums[key] = past++;
-    Expect(vector.row == row_of[i] && vector.is_first == is_first &&
-               vector.sum == sums[key],
+    const auto key = std::make_pair(row_of[i], example_of[i] / span);
+    Expect(vector.row == row_of[i] && vector.sum == sums[key] &&
+               vector.is_first == keys.insert(key).second &&
+               vector.is_whole == (spans_of[row_of[i]].size() == 1),
            name + " vectors");
-    Expect(plan.span_starts[key.first] <= vector.sum &&
-               vector.sum < plan.span_starts[key.first + 1],
-           name + " spans");
   }
-  Expect(static_cast<int64_t>(plan.sums.size()) == past, name + " sums");
-  Expect(plan.span_starts.front() == 0 && plan.span_starts.back() == past &&
-             static_cast<int64_t>(plan.span_starts.size()) ==
-                 (examples + span - 1) / span + 1 &&
-             std::is_sorted(plan.span_starts.begin(), plan.span_starts.end()),
-         name + " starts");
-  std::set<int64_t> shared;
-  for (const KeyAndIndex& one : plan.shared) {
-    Expect(plan.sums[one.index].row == one.key, name + " rows of shared sums");
-    shared.insert(one.index);
-  }
-  Expect(shared.size() == plan.shared.size(), name + " shared once");
-  Expect(std::is_sorted(plan.shared.begin(), plan.shared.end(),
+  Expect(plan.shared.size() == shared.size() &&
+             std::equal(shared.begin(), shared.end(), plan.shared.begin(),
                         [](const KeyAndIndex& a, const KeyAndIndex& b) {
-                          return std::make_pair(a.key, a.index) <
-                                 std::make_pair(b.key, b.index);
+                          return a.key == b.key && a.index == b.index;
                         }),
-         name + " order of shared sums");
-  for (const auto& [key, sum] : sums) {
-    const bool is_whole = spans_of[key.second].size() == 1;
-    Expect(plan.sums[sum].row == key.second &&
-               plan.sums[sum].is_whole == is_whole &&
-               shared.count(sum) == !is_whole,
-           name + " whole sums");
-  }
+         name + " shared sums");
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ class LossBatch {
     }
     vector_rows = SortRows(bags.rows.data(), bags.rows.size());
     PlanVectors(vector_rows, arguments.splits ? bag_of.data() : nullptr,
-                plan.num_examples(), plan.span, &vector_plan);
+                plan.span, &vector_plan);
     return absl::OkStatus();
   }
 

@@ -42,9 +42,9 @@ struct AnyTrainStepOp : TrainStepAttributes {
     update.seed = *seed;
 
     // If the sums of dx need no more memory than copies of inputs and dx do.
-    const int64_t num_sums = in.vector_plan.sums.size();
-    const bool in_place = embeds && ReadsVectors(plan) &&
-                          num_sums <= 2 * plan.num_examples();
+    const int64_t num_sums = in.vector_plan.num_sums;
+    const bool in_place =
+        embeds && ReadsVectors(plan) && num_sums <= 2 * plan.num_examples();
     if constexpr (embeds) {
       if (!in_place) TF_RETURN_IF_ERROR(in.PackVectors(context));
     }

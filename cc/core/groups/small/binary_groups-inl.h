@@ -229,17 +229,20 @@ class BinaryGroups {
   template <int nodes>
   void AddBiases(const Node* const* chain) {
     const int64_t count = nodes * examples_;
-    A check = 0;
-    for (int i = 0; i < nodes; ++i) {
+    for (int i = 0; i < nodes && problem_.biases != nullptr; ++i) {
       const int64_t row = FirstRow(*chain[i]);
-      A bias = problem_.biases == nullptr ? 0 : Bias(row);
-      if (!pinned && problem_.biases != nullptr) bias -= Bias(row + 1);
-      for (int64_t p = i; p < count; p += nodes) {
-        pairs_.delta[p] += bias;
-        check += pairs_.delta[p] - pairs_.delta[p];
-      }
+      const A bias = pinned ? Bias(row) : Bias(row) - Bias(row + 1);
+      for (int64_t p = i; p < count; p += nodes) pairs_.delta[p] += bias;
     }
-    if (check == 0) return;
+    Vector<A> check = {};
+    for (int64_t p = 0; p < count; p += kLanes<A>) {
+      const int64_t left = count - p;
+      const Vector<A> delta = left < kLanes<A>
+                                  ? LoadPartial(pairs_.delta + p, left)
+                                  : Load(pairs_.delta + p);
+      check += delta - delta;
+    }
+    if (SumLanes<A>(check) == 0) return;
     const A infinity = static_cast<A>(__builtin_inf());
     for (int64_t p = 0; p < count; ++p) {
       A& delta = pairs_.delta[p];

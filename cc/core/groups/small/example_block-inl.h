@@ -20,9 +20,6 @@ template <typename T>
 struct ExampleBlock {
   using A = Accumulator<T>;
 
-  // Sums that begin lie one behind the other, and are prefetched so far ahead.
-  static constexpr int64_t kSumsAhead = 8;
-
   // Memory of a block of `examples`, in accumulators: dx, loss, and x.
   static int64_t ScratchSize(int64_t examples, int64_t width) {
     return Padded(examples * (Padded(width) + 1)) + examples * Padded(width);
@@ -101,12 +98,14 @@ struct ExampleBlock {
   }
 
   // Prefetches the next row of the output dx, or the next vector of the next
-  // block, if it is of the same span. They lie anywhere in memory.
+  // block, if it is of the same span, and its sum. They lie anywhere in memory.
   void PrefetchNext() {
     if (problem.vectors != nullptr) {
       if (next_vector == past_vectors) return;
-      Prefetch(problem.vectors->Row(next_vector++, problem.width),
-               problem.width);
+      const VectorInputs<T>& vectors = *problem.vectors;
+      const int64_t sum = vectors.plan->vectors[next_vector].sum;
+      Prefetch(vectors.Row(next_vector++, problem.width), problem.width);
+      Prefetch<true>(vectors.sums + sum * dx.stride, dx.stride);
     } else if (out.dx != nullptr && prefetched != end) {
       Prefetch<true>(out.DxRow(problem, prefetched++), problem.width);
     }
@@ -163,7 +162,6 @@ struct ExampleBlock {
       const A factor = grad * vectors.Factor(i);
       A* to = vectors.sums + vector.sum * dx.stride;
       if (vector.is_first) {
-        Prefetch<true>(to + kSumsAhead * dx.stride, dx.stride);
         for (int64_t d = 0; d < dx.stride; ++d) to[d] = from[d] * factor;
       } else {
         for (int64_t d = 0; d < dx.stride; ++d) to[d] += from[d] * factor;

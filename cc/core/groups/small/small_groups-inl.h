@@ -194,18 +194,16 @@ int64_t ForSmallGroups(const Plan& plan, int64_t first,
   return i;
 }
 
-// Updates the vectors whose sums the span [begin, ...) has made, and nobody
-// else adds to.
+// Updates the vectors of the span [begin, end) whose sums are whole.
 template <typename T>
-void UpdateWholeSums(const VectorInputs<T>& vectors, int64_t span,
+void UpdateWholeSums(const VectorInputs<T>& vectors, int64_t begin, int64_t end,
                      int64_t width) {
-  const VectorPlan& plan = *vectors.plan;
   const int64_t stride = Padded(width);
-  for (int64_t i = plan.span_starts[span]; i < plan.span_starts[span + 1];
-       ++i) {
-    if (!plan.sums[i].is_whole) continue;
-    UpdateWeights(*vectors.update, plan.sums[i].row, 1, width,
-                  vectors.sums + i * stride);
+  for (int64_t i = vectors.Start(begin); i < vectors.Start(end); ++i) {
+    const VectorPlan::Vector& vector = vectors.plan->vectors[i];
+    if (!vector.is_whole || !vector.is_first) continue;
+    UpdateWeights(*vectors.update, vector.row, 1, width,
+                  vectors.sums + vector.sum * stride);
   }
 }
 
@@ -250,7 +248,7 @@ void SmallGroups(const Problem<T>& problem, int64_t begin, int64_t end,
     block.Write();
   }
   if (problem.vectors != nullptr) {
-    UpdateWholeSums(*problem.vectors, begin / plan.span, problem.width);
+    UpdateWholeSums(*problem.vectors, begin, end, problem.width);
   }
 }
 
