@@ -8,6 +8,7 @@
 #include "cc/core/api/inputs.h"
 #include "cc/core/api/loss.h"
 #include "cc/core/api/sparse_update.h"
+#include "cc/core/plan/node_parts.h"
 #include "cc/core/plan/smoothing_prior.h"
 #include "cc/fuzz/target.h"
 
@@ -189,7 +190,13 @@ void Fuzz(Bytes* bytes) {
       ignored.push_back(bytes->Any());
     }
     Plan plan;
-    if (!MakePlan(tree, labels.data(), c.batch, ignored, &plan).empty()) return;
+    if (!SortExamples(tree, labels.data(), c.batch, ignored, &plan).empty()) {
+      return;
+    }
+    NodeParts parts(tree, labels.data(), &plan, bytes->In(1, 60));
+    for (int64_t i = parts.count(); i-- > 0;) parts.Make(i);
+    if (!parts.Finish(Reversed).empty()) return;
+    plan.span = kBlockExamples * bytes->In(1, 3);
 
     std::vector<T> w = Draw<T>(rows * c.width, 32, bytes);
     std::vector<T> b = Draw<T>(rows, 64, bytes);

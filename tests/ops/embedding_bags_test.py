@@ -20,12 +20,12 @@ BATCH = 70
 PROBLEM = wide_problem(TREE, (BATCH, 20))
 
 
-def draw_bags(seed=0, batch=BATCH):
+def draw_bags(seed=0, batch=BATCH, count=COUNT):
     """Bags of 0 to 6 rows, some of them twice in a bag; and weights."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(7, size=batch)
     sizes[:1] = 0
-    ids = (COUNT * rng.random(sizes.sum()) ** 3).astype(np.int64)
+    ids = (count * rng.random(sizes.sum()) ** 3).astype(np.int64)
     bags = tf.RaggedTensor.from_row_lengths(ids, sizes)
     weights = rng.integers(1, 9, size=ids.size) / 4
     return bags, bags.with_flat_values(weights)
@@ -62,7 +62,7 @@ def composed(variables, problem, bags, combiner, weights, optimizers):
         total = tf.reduce_sum(losses * problem.upstream)
     dx = tape.gradient(total, inputs).numpy().astype(np.float64)
     # Summed in float64: what is rounded once in the op is rounded once here.
-    sums = np.zeros([COUNT, dx.shape[1]])
+    sums = np.zeros(vectors.shape)
     np.add.at(sums, bags.flat_values.numpy(), factors[:, None] * dx[owners])
     touched = np.unique(bags.flat_values)
     gradient = tf.IndexedSlices(
@@ -82,16 +82,17 @@ def test_as_look_up_step_and_update(rule, combiner, has_weights, dtype):
 
 @pytest.mark.parametrize("combiner", ["mean", "sum"])
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_many_bags(rule, combiner):
-    """Vectors of one work item, and of several."""
+@pytest.mark.parametrize("count", [COUNT, 500, 5000])
+def test_many_bags(count, rule, combiner):
+    """Vectors of several work items, of one, and too many to be summed."""
     problem = wide_problem(TREE, (2100, 9))
-    check_step(problem, rule, combiner, True, np.float64)
+    check_step(problem, rule, combiner, True, np.float64, count)
 
 
-def check_step(problem, rule, combiner, has_weights, dtype):
-    bags, weights = draw_bags(batch=problem.labels.size)
+def check_step(problem, rule, combiner, has_weights, dtype, count=COUNT):
+    bags, weights = draw_bags(batch=problem.labels.size, count=count)
     weights = weights if has_weights else None
-    one, several = (variables_of(problem, dtype) for _ in range(2))
+    one, several = (variables_of(problem, dtype, count=count) for _ in range(2))
     losses = step(
         one,
         problem,

@@ -37,8 +37,8 @@ INDICES = draw_indices(12)
 build = functools.cache(lambda name: trees.CATALOGUE[name]())
 
 
-def sums_by_row(indices, values):
-    sums = np.zeros([COUNT, values.shape[1]])
+def sums_by_row(indices, values, count):
+    sums = np.zeros([count, values.shape[1]])
     np.add.at(sums, indices, values.astype(np.float64))
     return sums
 
@@ -53,22 +53,23 @@ def test_two_steps_against_numpy(rule, name, has_biases, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_many_examples(rule, dtype):
-    """Vectors of one work item, and of several."""
-    check_two_steps(rule, TREE, True, dtype, (2100, 9))
+@pytest.mark.parametrize("count", [COUNT, 1500])
+def test_many_examples(count, rule, dtype):
+    """Vectors of several work items; vectors of one, mostly."""
+    check_two_steps(rule, TREE, True, dtype, (2100, 9), count)
 
 
-def check_two_steps(rule, tree, has_biases, dtype, shape):
+def check_two_steps(rule, tree, has_biases, dtype, shape, count=COUNT):
     """Each step from where the last one ended; the other rows keep all bits."""
     wide = oracle.accumulator(np.dtype(dtype))
     problem = wide_problem(tree, shape, dtype)
-    variables = variables_of(problem, dtype, has_biases)
+    variables = variables_of(problem, dtype, has_biases, count)
     trained = [v for v in variables if v is not None]
     optimizer = built(rule, trained)
     for seed in (1, 2):
         before = states(optimizer, trained)
         w, *b, vectors = (state[0].astype(wide) for state in before)
-        indices = draw_indices(shape[0], seed)
+        indices = draw_indices(shape[0], seed, count)
         problem = wide_problem(tree, shape, dtype, seed).replace(
             weights=w, biases=b[0] if b else None, inputs=vectors[indices]
         )
@@ -83,12 +84,12 @@ def check_two_steps(rule, tree, has_biases, dtype, shape):
         )
         assert_close(losses, value.loss, bound.loss, "losses")
         # The sums of repeated rows are made in the type of the sums.
-        repeated = np.bincount(indices, minlength=COUNT)[:, None]
-        sums = sums_by_row(indices, value.dx)
-        sums_error = sums_by_row(indices, bound.dx) + (
+        repeated = np.bincount(indices, minlength=count)[:, None]
+        sums = sums_by_row(indices, value.dx, count)
+        sums_error = sums_by_row(indices, bound.dx, count) + (
             repeated
             * oracle.unit_roundoff(wide)
-            * sums_by_row(indices, abs(value.dx) + bound.dx)
+            * sums_by_row(indices, abs(value.dx) + bound.dx, count)
         )
         rows = oracle.touched_rows(tree, problem.labels)
         gradients = [(value.dw, bound.dw, rows), (value.db, bound.db, rows)]

@@ -82,6 +82,27 @@ for i, make in enumerate(OPTIMIZERS.values()):
         (results if dtype == "float32" else rounded).extend(
             tf.cast(r, tf.float32) for r in (losses, w, v, *slots)
         )
+    # Vectors that are read in place: of many work items, and of one.
+    for tree in (
+        tf_hsm.Tree.huffman(1 / np.arange(1, 500)),
+        tf_hsm.Tree.huffman(1 / np.arange(1, 500), pinned=True),
+    ):
+        w = tf.Variable(rng.normal(size=(tree.num_weight_rows, 35)))
+        v = tf.Variable(rng.normal(size=(3000, 35)))
+        optimizer = make()
+        optimizer.build([w, v])
+        for _ in range(2):
+            losses = tf_hsm.hierarchical_softmax_embedding_train_step(
+                w,
+                None,
+                rng.integers(0, tree.num_classes, size=4000),
+                v,
+                np.minimum(*rng.integers(0, 3000, size=(2, 4000))),
+                tree,
+                optimizer,
+            )
+        slots = [s.value for one in (w, v) for s in optimizer.slots(one)]
+        results += [losses, w, v, *slots]
 np.savez(
     path,
     *[r.numpy() for r in results],

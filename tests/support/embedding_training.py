@@ -8,24 +8,24 @@ from tf_hsm import hierarchical_softmax_embedding_train_step as train_step
 COUNT = 29  # of vectors
 
 
-def draw_indices(batch, seed=0):
+def draw_indices(batch, seed=0, count=COUNT):
     """Some rows many times, some once, some never."""
     rng = np.random.default_rng(seed)
-    return (COUNT * rng.random(batch) ** 3).astype(np.int64)
+    return (count * rng.random(batch) ** 3).astype(np.int64)
 
 
-def draw_vectors(width, dtype=np.float32):
+def draw_vectors(width, dtype=np.float32, count=COUNT):
     """As large as the inputs of `oracle.random_problem`."""
     rng = np.random.default_rng(0)
-    return (rng.normal(size=(COUNT, width)) / np.sqrt(width)).astype(dtype)
+    return (rng.normal(size=(count, width)) / np.sqrt(width)).astype(dtype)
 
 
-def variables_of(problem, dtype=np.float32, has_biases=True):
+def variables_of(problem, dtype=np.float32, has_biases=True, count=COUNT):
     """Weights, biases or None, and vectors."""
     return [
         tf.Variable(problem.weights.astype(dtype)),
         tf.Variable(problem.biases.astype(dtype)) if has_biases else None,
-        tf.Variable(draw_vectors(problem.weights.shape[1], dtype)),
+        tf.Variable(draw_vectors(problem.weights.shape[1], dtype, count)),
     ]
 
 

@@ -72,8 +72,8 @@ void PlanTraining(Plan* plan, int64_t max_partials);
 // read VectorInputs.
 bool ReadsVectors(const Plan& plan);
 
-// What a training step of `plan`, and then a sparse update by its dx, ask of a
-// thread's memory.
+// What a training step of `plan`, and then a sparse update by its dx or their
+// sums, ask of a thread's memory.
 template <typename T>
 class StepMemory {
  public:
@@ -94,8 +94,10 @@ class StepMemory {
 // of a node are updated right after their part of loss and dx, while they are
 // in the cache, where few examples pass the node. `outputs` has the probs, or,
 // if they are not kept, the normalizers; these and the partials are scratch.
-// problem.plan comes from PlanTraining. Once it has changed a row, it needs no
-// memory on threads that have reserved StepMemory.
+// Where the problem has vectors, their sums take the place of dx, and those
+// that are whole are applied; the caller applies the others. problem.plan comes
+// from PlanTraining. Once it has changed a row, it needs no memory on threads
+// that have reserved StepMemory.
 template <typename T>
 void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
                const Parallel& parallel, const ForwardOutputs<T>& outputs,

@@ -7,9 +7,7 @@
 namespace tf_hsm {
 namespace {
 
-// Fewer examples are not worth a part of their own, and more parts are of no
-// use: each begins with a path from the root.
-constexpr int64_t kPartExamples = 1024;
+// More parts are of no use: each begins with a path from the root.
 constexpr int64_t kMaxParts = 32;
 
 // Labels are known so far ahead.
@@ -120,13 +118,14 @@ class NodeParts::Builder {
   int64_t leaf_local_ = 0;
 };
 
-NodeParts::NodeParts(const TreeView& tree, const int64_t* labels, Plan* plan)
+NodeParts::NodeParts(const TreeView& tree, const int64_t* labels, Plan* plan,
+                     int64_t part_examples)
     : tree_(tree), labels_(labels), plan_(*plan) {
   const int64_t examples = plan->num_examples();
   plan->leaf_node.resize(examples);
   plan->leaf_local.resize(examples);
   const int64_t count =
-      std::clamp<int64_t>(examples / kPartExamples, 1, kMaxParts);
+      std::clamp<int64_t>(examples / part_examples, 1, kMaxParts);
   parts_.resize(count);
   for (int64_t i = 0; i < count; ++i) {
     parts_[i].begin = examples * i / count;
@@ -200,17 +199,18 @@ void NodeParts::Meet(Part* part, int64_t size, std::vector<int64_t>* open,
   }
 }
 
-void NodeParts::Move(const Part& part) {
-  const int64_t count = static_cast<int64_t>(part.nodes.size());
-  for (int64_t i = part.num_shared(); i < count; ++i) {
-    Node& node = plan_.nodes[i + part.offset];
-    node = part.nodes[i];
-    node.parent = part.InPlan(node.parent);
-    node.after = part.InPlan(node.after);
+void NodeParts::Move(Part* part) {
+  const int64_t count = static_cast<int64_t>(part->nodes.size());
+  for (int64_t i = part->num_shared(); i < count; ++i) {
+    Node& node = plan_.nodes[i + part->offset];
+    node = part->nodes[i];
+    node.parent = part->InPlan(node.parent);
+    node.after = part->InPlan(node.after);
   }
-  for (int64_t at = part.begin; at < part.end; ++at) {
-    plan_.leaf_node[at] = part.InPlan(plan_.leaf_node[at]);
+  for (int64_t at = part->begin; at < part->end; ++at) {
+    plan_.leaf_node[at] = part->InPlan(plan_.leaf_node[at]);
   }
+  part->nodes = std::vector<Node>();
 }
 
 std::string NodeParts::Join(const Parallel& parallel) {
@@ -226,13 +226,18 @@ std::string NodeParts::Join(const Parallel& parallel) {
     plan_.nodes.swap(parts_[0].nodes);
   } else {
     plan_.nodes.resize(size);
-    parallel(count(), [&](int64_t i) { Move(parts_[i]); });
+    parallel(count(), [&](int64_t i) { Move(&parts_[i]); });
   }
   for (const End& end : ends_) {
     plan_.nodes[end.node].end = end.at;
     plan_.nodes[end.node].after = end.after;
   }
   return "";
+}
+
+std::string NodeParts::Finish(const Parallel& parallel) {
+  const std::string error = Join(parallel);
+  return error.empty() ? FinishNodes(&plan_) : error;
 }
 
 }  // namespace tf_hsm

@@ -18,19 +18,23 @@
 
 namespace tf_hsm {
 
-// Makes leaf_node, leaf_local and nodes of a plan that has its order; of the
-// nodes, what follows from the tree and the examples: group to end.
+// AddNodes (plan.h), the walk in parts of at least so many examples.
 class NodeParts {
  public:
-  NodeParts(const TreeView& tree, const int64_t* labels, Plan* plan);
+  // Fewer are not worth a part of their own.
+  static constexpr int64_t kPartExamples = 1024;
+
+  NodeParts(const TreeView& tree, const int64_t* labels, Plan* plan,
+            int64_t part_examples = kPartExamples);
 
   int64_t count() const { return static_cast<int64_t>(parts_.size()); }
 
   // Makes part i, on any thread.
   void Make(int64_t i);
 
-  // When all are made. Returns an empty string, or the error of MakePlan.
-  std::string Join(const Parallel& parallel);
+  // When all are made, once. Returns an empty string, or the error of MakePlan:
+  // of several, that of the first part.
+  std::string Finish(const Parallel& parallel);
 
  private:
   struct Part {
@@ -62,7 +66,9 @@ class NodeParts {
   // the part.
   void Meet(Part* part, int64_t size, std::vector<int64_t>* open,
             std::vector<int64_t>* open_groups);
-  void Move(const Part& part);
+  void Move(Part* part);
+  // Makes the plan's nodes of those of the parts.
+  std::string Join(const Parallel& parallel);
 
   const TreeView& tree_;
   const int64_t* const labels_;

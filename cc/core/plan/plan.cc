@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cc/core/base/parallel.h"
 #include "cc/core/base/radix_sort.h"
 #include "cc/core/plan/node_parts.h"
 #include "cc/core/tree/tree_walk.h"
@@ -108,14 +109,11 @@ std::string SortExamples(const TreeView& tree, const int64_t* labels,
 std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan) {
   NodeParts parts(tree, labels, plan);
   for (int64_t i = 0; i < parts.count(); ++i) parts.Make(i);
-  return FinishNodes(&parts, Serial, plan);
+  return parts.Finish(Serial);
 }
 
-std::string FinishNodes(NodeParts* parts, const Parallel& parallel,
-                        Plan* plan) {
-  std::string error = parts->Join(parallel);
-  if (!error.empty()) return error;
-  error = SortByGroup(plan);
+std::string FinishNodes(Plan* plan) {
+  const std::string error = SortByGroup(plan);
   if (!error.empty()) return error;
   int64_t num_targets = 0;
   for (Node& node : plan->nodes) {

@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/base/parallel.h"
 #include "cc/core/tree/tree_view.h"
 
 namespace tf_hsm {
@@ -28,10 +27,10 @@ constexpr int64_t kMaxSmallFanout = 8;
 constexpr int64_t kBlockExamples = 32;
 
 // Consecutive blocks are one work item, a span: few enough for what its
-// examples share to stay in the second cache, and for so many items, if there
-// are as many blocks.
+// examples share to stay in the second cache, and no more than leave kManySpans
+// items for the threads.
 constexpr int64_t kMaxSpanBlocks = 16;
-constexpr int64_t kManySpans = 16;
+constexpr int64_t kManySpans = 32;
 
 // A touched group and the sorted examples [begin, end) that pass it.
 struct Node {
@@ -102,9 +101,8 @@ std::string SortExamples(const TreeView& tree, const int64_t* labels,
                          Plan* plan);
 std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan);
 
-// AddNodes when all parts are made (node_parts.h).
-class NodeParts;
-std::string FinishNodes(NodeParts* parts, const Parallel& parallel, Plan* plan);
+// What AddNodes does when the plan has its nodes (node_parts.h).
+std::string FinishNodes(Plan* plan);
 
 // Calls use(at, target) for the sorted examples [begin, end) of a node of the
 // plan, in order: the target is the row on the example's path, counted in the

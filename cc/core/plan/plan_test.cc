@@ -100,21 +100,20 @@ void CheckCase(int64_t batch, int64_t trees, int groups, int most, double inner,
   }
   const std::string name =
       "B=" + std::to_string(batch) + " " + std::to_string(trees) + " trees";
-  Plan plan, reversed;
+  Plan plan, other;
   Expect(MakePlan(tree, labels.data(), batch, {}, &plan).empty(), name);
   CheckPlan(tree, plan, labels, name);
-  // The last part first.
-  Expect(SortExamples(tree, labels.data(), batch, {}, &reversed).empty(), name);
-  NodeParts parts(tree, labels.data(), &reversed);
+  // Of other parts, the last one first.
+  Expect(SortExamples(tree, labels.data(), batch, {}, &other).empty(), name);
+  NodeParts parts(tree, labels.data(), &other, 1 + (*rng)() % 300);
   for (int64_t i = parts.count(); i-- > 0;) parts.Make(i);
-  Expect(FinishNodes(&parts, Reversed, &reversed).empty(), name);
-  CheckPlan(tree, reversed, labels, name + " reversed");
-  Expect(plan.num_passes == reversed.num_passes &&
-             plan.by_group == reversed.by_group,
+  Expect(parts.Finish(Reversed).empty(), name);
+  CheckPlan(tree, other, labels, name + " in parts");
+  Expect(plan.num_passes == other.num_passes && plan.by_group == other.by_group,
          name + " offsets");
 }
 
-// A row that is none is found in whichever part it is, the first one first.
+// A row that is none is found in whichever part it is; of two, the first one.
 void CheckErrors(std::mt19937* rng) {
   const int64_t batch = 10000;
   OwnedTree owned = RandomTree(300, 2, 0.6, rng);
@@ -128,6 +127,8 @@ void CheckErrors(std::mt19937* rng) {
     const auto at = std::find(owned.ranks.begin(), owned.ranks.end(), rank);
     if (at == owned.ranks.end()) continue;
     const int64_t label = at - owned.ranks.begin();
+    const auto last = std::max_element(owned.ranks.begin(), owned.ranks.end());
+    forged.class_rows[last - owned.ranks.begin()] = -6;
     forged.class_rows[label] = -5;
     const std::string error =
         MakePlan(forged.view(), labels.data(), batch, {}, &plan);

@@ -5,7 +5,7 @@
 // same source is compiled once per ISA into one library: a shared inline
 // function could end up as AVX-512 code on a machine without it. For the same
 // reason the standard library's templates stay out, but for std::vector's
-// element access in Plan, which is inlined.
+// element access in Plan and VectorPlan, which is inlined.
 
 #ifndef TF_HSM_CC_CORE_SIMD_VECTOR_INL_H_
 #define TF_HSM_CC_CORE_SIMD_VECTOR_INL_H_

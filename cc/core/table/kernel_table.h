@@ -29,6 +29,8 @@ struct KernelTable {
   // that the plan has places for make the span's partial gradients, and are
   // updated if it is the only one. Only groups with neither keep normalizers or
   // probabilities.
+  // Where the problem has vectors, it makes their sums of dx, and applies those
+  // that are whole.
   void (*small_groups)(const Problem<T>&, int64_t begin, int64_t end,
                        const ForwardOutputs<T>&,
                        const BackwardArguments<T>* step);

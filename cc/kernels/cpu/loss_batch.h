@@ -15,6 +15,7 @@
 #include "cc/core/plan/node_parts.h"
 #include "cc/core/plan/plan.h"
 #include "cc/core/plan/smoothing_prior.h"
+#include "cc/core/plan/vector_plan.h"
 #include "cc/core/table/kernel_table.h"
 #include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/element_types.h"
@@ -137,7 +138,7 @@ class LossBatch {
                              &packed, &problem.x);
     }
     TF_RETURN_IF_ERROR(status);
-    return StatusOf(FinishNodes(&nodes, parallel, &plan));
+    return StatusOf(nodes.Finish(parallel));
   }
 
   // The vectors of the sorted examples.

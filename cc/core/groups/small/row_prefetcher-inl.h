@@ -19,7 +19,7 @@ TF_HSM_INLINE void PrefetchPair(const T* row, int64_t width) {
   if constexpr (!pinned) __builtin_prefetch(row + width, 0, 2);
 }
 
-// The rows of the small groups that a block of examples is still to read, in
+// The rows of the small groups that a span of examples is still to read, in
 // its order and two at a time. They lie anywhere in memory: each product of
 // rows asks for as many of these as it reads, vector by vector, since memory
 // serves few requests at once. Products with many examples get ahead of the

@@ -1,12 +1,13 @@
-// Groups of few rows, as in binary and Huffman trees, for a block of examples.
+// Groups of few rows, as in binary and Huffman trees, for a span of examples,
+// block after block.
 //
-// The examples are neighbours in depth-first order, so that they share most of
-// their paths: a node's rows are read once for all of the block's examples that
-// pass it. Groups of two rows have binary_groups-inl.h. Others are taken in
-// batches: first all their logits; then the softmaxes of all pairs of a node
-// and an example, side by side in the lanes of vectors; then dx, and in a
-// training step the update, while the rows are still in the cache. Costs one
-// read of the rows (and one write in a step) and 4 FLOP per number, row and
+// The examples of a block are neighbours in depth-first order, so that they
+// share most of their paths: a node's rows are read once for all of the block's
+// examples that pass it. Groups of two rows have binary_groups-inl.h. Others
+// are taken in batches: first all their logits; then the softmaxes of all pairs
+// of a node and an example, side by side in the lanes of vectors; then dx, and
+// in a training step the update, while the rows are still in the cache. Costs
+// one read of the rows (and one write in a step) and 4 FLOP per number, row and
 // example, 6 in a step; for two rows half as many.
 
 #ifndef TF_HSM_CC_CORE_GROUPS_SMALL_SMALL_GROUPS_INL_H_
