@@ -237,7 +237,7 @@ std::string NodeParts::Join(const Parallel& parallel) {
 
 std::string NodeParts::Finish(const Parallel& parallel) {
   const std::string error = Join(parallel);
-  return error.empty() ? FinishNodes(&plan_) : error;
+  return error.empty() ? FinishPlan(&plan_) : error;
 }
 
 }  // namespace tf_hsm

@@ -112,7 +112,7 @@ std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan) {
   return parts.Finish(Serial);
 }
 
-std::string FinishNodes(Plan* plan) {
+std::string FinishPlan(Plan* plan) {
   const std::string error = SortByGroup(plan);
   if (!error.empty()) return error;
   int64_t num_targets = 0;

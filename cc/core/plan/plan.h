@@ -102,7 +102,7 @@ std::string SortExamples(const TreeView& tree, const int64_t* labels,
 std::string AddNodes(const TreeView& tree, const int64_t* labels, Plan* plan);
 
 // What AddNodes does when the plan has its nodes (node_parts.h).
-std::string FinishNodes(Plan* plan);
+std::string FinishPlan(Plan* plan);
 
 // Calls use(at, target) for the sorted examples [begin, end) of a node of the
 // plan, in order: the target is the row on the example's path, counted in the
