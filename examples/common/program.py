@@ -35,7 +35,7 @@ class Flags:
         return functools.partial(getattr(flags, name), flag_values=self.values)
 
 
-def run(main, command_flags, argv=None, tensorflow=True):
+def run(main, command_flags, argv=None, tensorflow=True, interrupted=sys.exit):
     """Reads the flags and runs `main()`, the function of a command.
 
     A bad flag ends in one line and status 1, Ctrl-C in one line and status 130;
@@ -48,6 +48,8 @@ def run(main, command_flags, argv=None, tensorflow=True):
         command_flags: the `Flags`; set anew.
         argv: name of the program and its arguments; `sys.argv` by default.
         tensorflow: whether the command needs it, which takes seconds.
+        interrupted: ends the process with a status after Ctrl-C: `sys.exit`, or
+            `end_at_once`.
     """
     argv = sys.argv if argv is None else argv
     try:
@@ -61,11 +63,21 @@ def run(main, command_flags, argv=None, tensorflow=True):
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         print(f"\nInterrupted. {interrupt}".rstrip(), file=sys.stderr)
-        sys.exit(130)
+        interrupted(130)
     except BrokenPipeError:
         # What is left in the buffer has nowhere to go when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+def end_at_once(status):
+    """Ends the process without waiting for what TensorFlow still does.
+
+    It may do that on servers, and wait for them though they have ended.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _read_flags(values, argv):

@@ -70,6 +70,7 @@ class Training:
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(sys.path),
                 "TF_CPP_MIN_LOG_LEVEL": "3",
+                "PYTHONFAULTHANDLER": "1",
             },
             cwd=folder,
             stdout=subprocess.PIPE,
@@ -115,10 +116,19 @@ class Training:
         return "\n".join(line for _, line in self.lines)
 
     def end(self, number=None):
-        """Sends a signal, if any; returns the status at the end."""
+        """Sends a signal, if any; returns the status at the end.
+
+        Raises:
+            AssertionError: there is no end; the text has what each thread did.
+        """
         if number is not None:
             self._process.send_signal(number)
-        status = self._process.wait(_TIMEOUT_S)
+        try:
+            status = self._process.wait(_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)
+            self._thread.join(_TIMEOUT_S)
+            raise AssertionError(f"no end:\n{self.printed()}") from None
         self._thread.join(_TIMEOUT_S)
         return status
 

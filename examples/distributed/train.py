@@ -85,10 +85,12 @@ def main():
     try:
         run.run(options, os.path.join(folder, options.checkpoints))
     except (OSError, ValueError) as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        program.end_at_once(1)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("The same command goes on.") from None
+    program.end_at_once(0)
 
 
 if __name__ == "__main__":
-    program.run(main, flags)
+    program.run(main, flags, interrupted=program.end_at_once)
