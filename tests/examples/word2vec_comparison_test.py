@@ -58,6 +58,8 @@ def test_files(corpus_folder, tmp_path, architecture):
     assert sum(len(line.split()) for line in lines) == num_words
     assert {len(line.split()) for line in lines} <= {0, 12}
     assert set(" ".join(lines).split()) == set(map(str, range(30)))
+    shuffled = files.lines(tmp_path, shuffled=True).read_text().splitlines()
+    assert shuffled != lines and sorted(shuffled) == sorted(lines)
     inputs, labels = files.read_held_out(tmp_path, np.eye(30))
     np.testing.assert_allclose(inputs.sum(1), 1)
     assert inputs.shape == (len(labels), 30)
@@ -80,7 +82,7 @@ def test_table():
         runs.PEER: [runs.Run(10.0, 2.0, same), runs.Run(30.0, 4.0, same)],
         "sgd": [runs.Run(50.0, 1.0, other), runs.Run(50.0, 1.0, other)],
     }
-    _, gensim, ours = table.text(done).splitlines()
+    _, gensim, ours = table.text(done, same).splitlines()
     assert gensim.split() == ["gensim", "20", "1.00", "3.0000", "100.0%"]
     name, rate, ratio, loss, overlap = ours.split()
     assert (name, rate, ratio, loss) == ("sgd", "50", "2.50", "1.0000")

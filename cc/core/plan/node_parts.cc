@@ -16,6 +16,9 @@ constexpr int64_t kAhead = 32;
 // Leaves whose paths are prefetched together.
 constexpr int64_t kPrefetchLeaves = 16;
 
+// The first groups, near the root, are in the cache at any time.
+constexpr int64_t kCachedGroups = 1024;
+
 // Reads what the walks from a few leaves will read, level by level: the arrays
 // are read at random places, and these reads do not wait for each other. In a
 // pinned tree a row's group is known without a look; walks check it all the
@@ -33,7 +36,10 @@ void PrefetchPaths(const TreeView& tree, const int64_t* leaves, int64_t count) {
       } else {
         group = tree.row_groups[rows[i]];
       }
-      if (group < 0 || group >= tree.num_groups) continue;
+      if (group < kCachedGroups || group >= tree.num_groups) {
+        rows[i] = -1;
+        continue;
+      }
       __builtin_prefetch(tree.group_offsets + group);
       rows[i] = tree.group_parents[group];
     }
@@ -56,8 +62,10 @@ class NodeParts::Builder {
       const int64_t below =
           climb_.empty() ? tree_.num_groups : climb_.back().span.group;
       GroupSpan span;
-      std::string error = GroupOf(tree_, at_row, below, &span);
-      if (!error.empty()) return error;
+      if (!FindInnerGroup(tree_, at_row, below, &span)) {
+        std::string error = GroupOf(tree_, at_row, below, &span);
+        if (!error.empty()) return error;
+      }
       while (!open_.empty() && nodes_[open_.back()].group > span.group) {
         Close(at);
       }

@@ -117,6 +117,7 @@ std::string FinishPlan(Plan* plan) {
   if (!error.empty()) return error;
   int64_t num_targets = 0;
   for (Node& node : plan->nodes) {
+    plan->num_binary += node.fanout == 2;
     if (node.fanout > kMaxSmallFanout) {
       ++plan->num_large;
       node.target_offset = num_targets;

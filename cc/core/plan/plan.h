@@ -30,7 +30,7 @@ constexpr int64_t kBlockExamples = 32;
 // examples share to stay in the second cache, and no more than leave kManySpans
 // items for the threads.
 constexpr int64_t kMaxSpanBlocks = 16;
-constexpr int64_t kManySpans = 32;
+constexpr int64_t kManySpans = 16;
 
 // A touched group and the sorted examples [begin, end) that pass it.
 struct Node {
@@ -73,6 +73,7 @@ struct Plan {
   std::vector<int64_t> by_group;  // nodes in the order of their groups
   int64_t num_rows = 0;           // touched rows of the weights
   int64_t num_large = 0;          // nodes that are not small
+  int64_t num_binary = 0;         // nodes of two rows
   int64_t num_passes = 0;         // sum of populations
   int64_t num_probs = 0;          // sum of population x fanout
   int64_t num_partials = 0;       // partial gradients: PlanTraining

@@ -89,7 +89,7 @@ class LossBatch {
     vectors.table = Data<T>(*arguments.parameters.vectors());
     vectors.update = update;
     vectors.sums = sums;
-    if (arguments.splits != nullptr) {
+    if (arguments.splits != nullptr && !BagsAreVectors()) {
       vectors.starts = bags.starts.data();
       vectors.factors = bags.factors.data();
     }
@@ -158,6 +158,15 @@ class LossBatch {
     PlanVectors(vector_rows, arguments.splits ? bag_of.data() : nullptr,
                 plan.span, &vector_plan);
     return absl::OkStatus();
+  }
+
+  // Whether each bag is one vector, times 1: then the bits are those of indices.
+  bool BagsAreVectors() const {
+    const int64_t count = plan.num_examples();
+    for (int64_t at = 0; at < count; ++at) {
+      if (bags.starts[at + 1] != at + 1 || bags.factors[at] != 1) return false;
+    }
+    return true;
   }
 
   void SortBags(const std::vector<int64_t>& indices,

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import random
 import sys
 
 import numpy as np
@@ -13,9 +14,9 @@ _HELD_OUT = 50_000  # predictions
 _SEED = 7
 
 
-def lines(folder):
+def lines(folder, shuffled=False):
     """The text to train on: the numbers of its words, a sentence a line."""
-    return pathlib.Path(folder, "lines.txt")
+    return pathlib.Path(folder, "shuffled.txt" if shuffled else "lines.txt")
 
 
 def result(folder):
@@ -48,6 +49,10 @@ def write_text(folder, settings):
             for line in np.split(words, ends):
                 for at in range(0, len(line), _LINE):
                     print(*line[at : at + _LINE].tolist(), file=file)
+    with open(lines(folder)) as file:
+        in_order = file.readlines()
+    random.Random(_SEED).shuffle(in_order)
+    lines(folder, shuffled=True).write_text("".join(in_order))
     _write_held_out(
         folder, dataclasses.replace(train, classes=loaded.valid), settings
     )

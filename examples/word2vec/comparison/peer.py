@@ -18,7 +18,7 @@ def main(spec):
     except ModuleNotFoundError:
         sys.exit(f"{sys.executable} has no gensim: pip install gensim")
     settings = spec["settings"]
-    text = str(files.lines(spec["folder"]))
+    text = str(files.lines(spec["folder"], spec["shuffled"]))
     model = word2vec.Word2Vec(
         vector_size=settings["width"],
         window=settings["window"],

@@ -32,14 +32,14 @@ class Run(NamedTuple):
 
 
 def all_runs(values, folder):
-    """Trains each implementation with each seed.
+    """Trains the reference, then each implementation with each seed.
 
     Args:
         values: those of the flags of the command.
         folder: for files that nobody needs afterwards.
 
     Returns:
-        Names to a list of `Run`, one per seed.
+        Names to a list of `Run`, one per seed; and the vectors of the reference.
 
     Raises:
         OSError: the corpus cannot be read.
@@ -49,27 +49,39 @@ def all_runs(values, folder):
     given = {name: values[name] for name in values if name in names}
     num_words = files.write_text(folder, settings.Settings(**given))
     print(f"{num_words:,} words to train on.", flush=True)
+
+    def train(label, name, shuffled=False, **changes):
+        spec = {
+            "folder": str(folder),
+            "num_words": num_words,
+            "threads": values["threads"],
+            "shuffled": shuffled,
+            "settings": given | changes,
+        }
+        if name == PEER:
+            run = _run("peer", values["python"], spec)
+        else:
+            spec["settings"]["optimizer"] = name
+            run = _run("ours", sys.executable, spec)
+        print(
+            f"{label}: {run.words_per_s:,.0f} words/s, loss {run.loss:.4f}",
+            flush=True,
+        )
+        return run
+
+    seeds = range(1, values["seeds"] + 1)
+    reference = train(
+        "reference",
+        PEER,
+        shuffled=True,
+        seed=len(seeds) + 1,
+        epochs=values["reference_epochs"],
+    )
     done = {name: [] for name in (PEER, *_OURS)}
-    for seed in range(1, values["seeds"] + 1):
+    for seed in seeds:
         for name, runs in done.items():
-            spec = {
-                "folder": str(folder),
-                "num_words": num_words,
-                "threads": values["threads"],
-                "settings": given | {"seed": seed},
-            }
-            if name == PEER:
-                run = _run("peer", values["python"], spec)
-            else:
-                spec["settings"]["optimizer"] = name
-                run = _run("ours", sys.executable, spec)
-            runs.append(run)
-            print(
-                f"{name}, seed {seed}: {run.words_per_s:,.0f} words/s, "
-                f"loss {run.loss:.4f}",
-                flush=True,
-            )
-    return done
+            runs.append(train(f"{name}, seed {seed}", name, seed=seed))
+    return done, reference.vectors
 
 
 def _run(module, python, spec):

@@ -4,30 +4,22 @@ import statistics
 
 import numpy as np
 
-from examples.word2vec.comparison import runs
-
 _NEIGHBOURS = 10
 _FREQUENT = 1000
 
 
-def text(done):
-    """The table of `runs.all_runs`; medians of the seeds, overlaps' means."""
-    found = {
-        name: [neighbours(run.vectors) for run in of_name]
-        for name, of_name in done.items()
-    }
-    peer = found[runs.PEER]
+def text(done, reference):
+    """The table of what `runs.all_runs` returns.
+
+    It has medians over the seeds, and the mean of the overlaps.
+    """
+    near = neighbours(reference)
     lines = [f"{'':16} {'words/s':>9} {'ratio':>6} {'loss':>8} {'overlap':>8}"]
     first = None
     for name, of_name in done.items():
         rate = statistics.median(run.words_per_s for run in of_name)
         first = first or rate
-        overlaps = [
-            overlap(one, other)
-            for i, one in enumerate(found[name])
-            for j, other in enumerate(peer)
-            if i != j
-        ]
+        overlaps = [overlap(neighbours(run.vectors), near) for run in of_name]
         lines.append(
             f"{name:16} {rate:9,.0f} {rate / first:6.2f} "
             f"{statistics.median(run.loss for run in of_name):8.4f} "

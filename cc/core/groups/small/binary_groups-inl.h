@@ -170,10 +170,11 @@ class BinaryGroups {
     for (int64_t m = 0; m < examples_; ++m) {
       for (int i = 0; i < nodes; ++i) loss[m] += pairs_.loss[m * nodes + i];
     }
-    if (block_.MakesDx()) {
+    auto add_dx = [&] {
       AddChainDx<T, pinned, nodes>(rows, pairs_.dz, examples_, width,
-                                   block_.Dx(first_));
-    }
+                                   block_.DxRows(first_));
+    };
+    if (block_.MakesDx() && !block_.adds_to_sums) add_dx();
     const bool updates = block_.Updates(*chain[0]);
     if (!updates && !chain[0]->has_partials()) {
       for (int i = 0; i < nodes; ++i) Keep(*chain[i], i, nodes);
@@ -186,6 +187,7 @@ class BinaryGroups {
         db[i] += pairs_.dz[m * nodes + i] *= grads[m];
       }
     }
+    if (block_.adds_to_sums) add_dx();
     updates ? UpdateChain<nodes>(chain, x, db)
             : AddPartials<nodes>(chain, x, db);
   }

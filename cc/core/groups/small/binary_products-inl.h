@@ -132,10 +132,11 @@ void Deltas(ChainRows<T> rows, Matrix<const Accumulator<T>> x, int64_t examples,
   if (m < examples) tile(IntConstant<1>());
 }
 
-// dx_m += sum_i dz(m, i) d_i, dz [examples, nodes].
+// dx[m] += sum_i dz(m, i) d_i, dz [examples, nodes]. Rows of dx may be one and
+// the same.
 template <typename T, bool pinned, int nodes>
 void AddChainDx(ChainRows<T> rows, const Accumulator<T>* dz, int64_t examples,
-                int64_t width, Matrix<Accumulator<T>> dx) {
+                int64_t width, Accumulator<T>* const* dx) {
   using A = Accumulator<T>;
   constexpr int lanes = kLanes<A>;
   auto tile = [&](auto vectors, auto partial, int64_t column, int64_t tail) {
@@ -152,7 +153,7 @@ void AddChainDx(ChainRows<T> rows, const Accumulator<T>* dz, int64_t examples,
       }
     }
     for (int64_t m = 0; m < examples; ++m) {
-      A* to = dx.row(m) + column;
+      A* to = dx[m] + column;
       Vector<A> sums[count];
 #pragma GCC unroll 8
       for (int v = 0; v < count; ++v) {

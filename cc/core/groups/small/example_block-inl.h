@@ -34,16 +34,17 @@ struct ExampleBlock {
         out(out),
         step(step),
         prefetcher(prefetcher),
+        adds_to_sums(AddsToSums(problem)),
         dx{scratch, Padded(problem.width)},
         loss(scratch + (end - begin) * dx.stride) {
-    const int64_t zeros = (end - begin) * (dx.stride + 1);
-    __builtin_memset(scratch, 0, zeros * sizeof(A));
+    __builtin_memset(loss, 0, (end - begin) * sizeof(A));
+    adds_to_sums ? BeginSums() : BeginDx();
     if (problem.vectors == nullptr) {
       x = problem.x + begin * dx.stride;
     } else {
-      A* sums = scratch + Padded(zeros);
-      Gather(sums);
-      x = sums;
+      A* gathered = scratch + Padded((end - begin) * (dx.stride + 1));
+      Gather(gathered);
+      x = gathered;
       const int64_t count = problem.plan->num_examples();
       const int64_t next = end + kBlockExamples;
       next_vector = past_vectors = problem.vectors->Start(end);
@@ -91,10 +92,35 @@ struct ExampleBlock {
     return {x + (at - begin) * dx.stride, dx.stride};
   }
   Matrix<A> Dx(int64_t at) const { return {dx.row(at - begin), dx.stride}; }
+  A* const* DxRows(int64_t at) const { return dx_rows + (at - begin); }
   A* Loss(int64_t at) const { return loss + (at - begin); }
 
   bool MakesDx() const {
     return out.dx != nullptr || problem.vectors != nullptr;
+  }
+
+  static bool AddsToSums(const Problem<T>& problem) {
+    const Plan& plan = *problem.plan;
+    return problem.vectors != nullptr && problem.vectors->starts == nullptr &&
+           problem.vectors->factors == nullptr &&
+           plan.num_binary == static_cast<int64_t>(plan.nodes.size());
+  }
+
+  // Where dx is added to: the sums, or rows of the block.
+  void BeginSums() {
+    for (int64_t at = begin; at < end; ++at) {
+      const VectorPlan::Vector& vector = problem.vectors->plan->vectors[at];
+      A* sum = problem.vectors->sums + vector.sum * dx.stride;
+      dx_rows[at - begin] = sum;
+      if (vector.is_first) __builtin_memset(sum, 0, dx.stride * sizeof(A));
+    }
+  }
+  void BeginDx() {
+    if (!MakesDx()) return;
+    __builtin_memset(dx.data, 0, (end - begin) * dx.stride * sizeof(A));
+    for (int64_t at = begin; at < end; ++at) {
+      dx_rows[at - begin] = dx.row(at - begin);
+    }
   }
 
   // Prefetches the next row of the output dx, or the next vector of the next
@@ -118,7 +144,9 @@ struct ExampleBlock {
     for (int64_t at = begin; at < end; ++at) {
       out.loss[order[at]] += *Loss(at);
       PrefetchNext();
-      if (problem.vectors != nullptr) AddToSums(*problem.vectors, at);
+      if (problem.vectors != nullptr && !adds_to_sums) {
+        AddToSums(*problem.vectors, at);
+      }
       if (out.dx == nullptr) continue;
       A* to = out.DxRow(problem, at);
       const A* from = Dx(at).data;
@@ -174,9 +202,14 @@ struct ExampleBlock {
   const ForwardOutputs<T>& out;
   const BackwardArguments<T>* const step;  // or null
   RowPrefetcher<T>* const prefetcher;
+  // Whether the rows of dx are the sums of the vectors, so that each term of dx
+  // is to come times its example's gradient: where an example is one vector,
+  // and BinaryGroups make all of dx.
+  const bool adds_to_sums;
   const Matrix<A> dx;                         // [end - begin, width]
   A* const loss;                              // [end - begin]
   const A* x;                                 // [end - begin, width], as dx
+  A* dx_rows[kBlockExamples];                 // [end - begin], of dx or sums
   int64_t prefetched = begin;                 // examples whose row of dx is
   int64_t next_vector = 0, past_vectors = 0;  // to prefetch
 };
