@@ -39,7 +39,7 @@ def all_runs(values, folder):
         folder: for files that nobody needs afterwards.
 
     Returns:
-        Names to a list of `Run`, one per seed; and the vectors of the reference.
+        Names to a list of `Run`, one per seed; the vectors of the reference.
 
     Raises:
         OSError: the corpus cannot be read.
