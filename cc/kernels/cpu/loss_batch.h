@@ -160,7 +160,7 @@ class LossBatch {
     return absl::OkStatus();
   }
 
-  // Whether each bag is one vector, times 1: then the bits are those of indices.
+  // Whether each bag is one vector, times 1: their bits are those of indices.
   bool BagsAreVectors() const {
     const int64_t count = plan.num_examples();
     for (int64_t at = 0; at < count; ++at) {
