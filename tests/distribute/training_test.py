@@ -105,8 +105,10 @@ def options_of(rule, own):
     }
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "rule, count",
+    [("sgd", 1), ("sgd", 2), *[(r, c) for r in OPTIMIZERS for c in (3, 8)]],
+)
 @pytest.mark.parametrize("name", TREES)
 def test_as_on_one_device(name, rule, count):
     """Losses, gradients, weights and slots; also where shards are empty."""

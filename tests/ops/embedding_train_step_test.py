@@ -51,9 +51,16 @@ def test_two_steps_against_numpy(rule, name, has_biases, dtype):
     check_two_steps(rule, build(name), has_biases, dtype, (67, 33))
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "count, dtype",
+    [
+        (COUNT, np.float64),
+        (COUNT, np.float32),
+        (COUNT, ml_dtypes.bfloat16),
+        (1500, np.float32),
+    ],
+)
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-@pytest.mark.parametrize("count", [COUNT, 1500])
 def test_many_examples(count, rule, dtype):
     """Vectors of several work items; vectors of one, mostly."""
     check_two_steps(rule, TREE, True, dtype, (2100, 9), count)
