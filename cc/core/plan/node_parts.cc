@@ -62,10 +62,8 @@ class NodeParts::Builder {
       const int64_t below =
           climb_.empty() ? tree_.num_groups : climb_.back().span.group;
       GroupSpan span;
-      if (!FindInnerGroup(tree_, at_row, below, &span)) {
-        std::string error = GroupOf(tree_, at_row, below, &span);
-        if (!error.empty()) return error;
-      }
+      std::string error = GroupOf(tree_, at_row, below, &span);
+      if (!error.empty()) return error;
       while (!open_.empty() && nodes_[open_.back()].group > span.group) {
         Close(at);
       }

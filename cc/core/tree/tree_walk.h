@@ -32,24 +32,6 @@ std::string OutOfRange(const char* array, int64_t index, int64_t value,
 std::string GroupOf(const TreeView& tree, int64_t row, int64_t below,
                     GroupSpan* span);
 
-// The same without a sentence, for walks that take many steps: false where
-// GroupOf is to be asked, as anything may be wrong, or the group is a root's.
-inline bool FindInnerGroup(const TreeView& tree, int64_t row, int64_t below,
-                           GroupSpan* span) {
-  const int64_t group = tree.row_groups[row];
-  if (group <= 0 || group >= below || group >= tree.num_groups) return false;
-  const int64_t first = tree.group_offsets[group];
-  const int64_t last = tree.group_offsets[group + 1];
-  if (first < 0 || first > row || last <= row || last > tree.num_rows ||
-      !tree.allows(group, first, last)) {
-    return false;
-  }
-  const int64_t parent = tree.group_parents[group];
-  if (parent < 0 || parent >= first) return false;
-  *span = {group, first, last - first};
-  return true;
-}
-
 // Group number `group`, which must be one, found from above; likewise.
 std::string GroupAt(const TreeView& tree, int64_t group, GroupSpan* span);
 

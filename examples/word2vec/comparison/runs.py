@@ -48,7 +48,11 @@ def all_runs(values, folder):
     names = {field.name for field in dataclasses.fields(settings.Settings)}
     given = {name: values[name] for name in values if name in names}
     num_words = files.write_text(folder, settings.Settings(**given))
-    print(f"{num_words:,} words to train on.", flush=True)
+    print(
+        f"{num_words:,} words to train on. First the reference, "
+        f"{values['reference_epochs']} epochs of {PEER} ...",
+        flush=True,
+    )
 
     def train(label, name, shuffled=False, **changes):
         spec = {
