@@ -20,7 +20,6 @@
 #ifndef TF_HSM_CC_CUDA_DEVICE_EMULATE_H_
 #define TF_HSM_CC_CUDA_DEVICE_EMULATE_H_
 
-#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -100,7 +99,7 @@ enum class State { kReady, kAtBarrier, kAtWarp, kDone };
 // it; later ones jump, which needs no system call as swapcontext does.
 struct Place {
   ucontext_t start;
-  jmp_buf here;
+  void* here[5];  // of __builtin_setjmp
   bool started = false;
 };
 
@@ -112,13 +111,13 @@ inline const ucontext_t* Fresh() {
   return &fresh;
 }
 
-inline void Switch(Place* from, Place* to) {
+__attribute__((noinline)) inline void Switch(Place* from, Place* to) {
 #ifdef __SANITIZE_ADDRESS__  // does not know jumps between stacks
   swapcontext(&from->start, &to->start);
 #else
   from->started = true;
-  if (_setjmp(from->here) != 0) return;
-  if (to->started) _longjmp(to->here, 1);
+  if (__builtin_setjmp(from->here) != 0) return;
+  if (to->started) __builtin_longjmp(to->here, 1);
   to->started = true;
   setcontext(&to->start);
 #endif
@@ -216,13 +215,13 @@ class Block {
 
   void Start(int i) {
     Fiber& fiber = fibers_[i];
-    if (!fiber.stack) fiber.stack.reset(new char[kStackBytes]);
     fiber.index = i;
     fiber.state = State::kReady;
     fiber.loads.clear();
     fiber.open.clear();
     fiber.committed.clear();
-    fiber.place.started = false;
+    if (fiber.stack) return;  // it waits for the next block
+    fiber.stack.reset(new char[kStackBytes]);
     ucontext_t* start = &fiber.place.start;
     *start = *Fresh();
     start->uc_stack.ss_sp = fiber.stack.get();
@@ -245,7 +244,8 @@ class Block {
     for (int lane = 0; lane < kLanes; ++lane) {
       Fiber& fiber = fibers_[warp * kLanes + lane];
       const bool last = &fiber == current;
-      if (!last && std::strcmp(fiber.operation, operation) != 0) {
+      if (!last && fiber.operation != operation &&
+          std::strcmp(fiber.operation, operation) != 0) {
         Report(std::string("lanes meet at ") + operation + " and at " +
                fiber.operation);
       }
@@ -295,9 +295,11 @@ class Block {
 inline Block block;
 
 inline void Block::Enter() {
-  (*block.body_)();
-  block.current->state = State::kDone;
-  Switch(&block.current->place, &block.main_);
+  for (;;) {
+    (*block.body_)();
+    block.current->state = State::kDone;
+    Switch(&block.current->place, &block.main_);
+  }
 }
 
 }  // namespace emulate
