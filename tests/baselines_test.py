@@ -1,6 +1,4 @@
-"""Every baseline against the NumPy oracle, on every tree of the catalogue."""
-
-import itertools
+"""Every baseline against the NumPy oracle."""
 
 import numpy as np
 import pytest
@@ -8,6 +6,7 @@ import tensorflow as tf
 
 from tests.support import oracle, trees
 from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support.pairs import all_pairs
 from tf_hsm import baselines
 
 TREE_LOSSES = [
@@ -16,6 +15,21 @@ TREE_LOSSES = [
     baselines.map_fn_loss,
 ]
 LOSSES = [*TREE_LOSSES, baselines.full_softmax_loss]
+# Levels of one group and of many, as wide as each other and not; paths of one
+# length and not; groups of one row.
+TREES = [
+    "two_level_2",
+    "two_level_100",
+    "binary_37",
+    "balanced_per_level",
+    "huffman_4ary",
+    "chain_50",
+    "flat",
+    "single_class",
+    "only_children",
+    "random",
+    "one_huge_group",
+]
 
 
 def problem_for(loss, tree, batch, dim, dtype):
@@ -31,13 +45,20 @@ def expectation(loss, tree, problem, ignore_class=None):
     return oracle.hierarchical_softmax(tree, problem, ignore_class)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", trees.CATALOGUE)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_agrees_with_the_oracle(loss, name, dtype):
+@pytest.mark.parametrize(
+    "name, loss, shape, dtype, parameter",
+    all_pairs(
+        TREES,
+        LOSSES,
+        [(1, 1), (7, 5), (17, 33)],
+        [np.float64, np.float32],
+        [tf.Variable, tf.constant],
+    ),
+)
+def test_agrees_with_the_oracle(loss, name, shape, dtype, parameter):
     tree = trees.CATALOGUE[name]()
-    problem = problem_for(loss, tree, 7, 5, dtype)
-    actual = dense(evaluate(loss, tree, problem, parameter=tf.Variable))
+    problem = problem_for(loss, tree, *shape, dtype)
+    actual = dense(evaluate(loss, tree, problem, parameter=parameter))
     assert_within(actual, *expectation(loss, tree, problem))
 
 
@@ -55,12 +76,15 @@ def test_a_chain_of_1000_levels():
     assert (abs(loss.numpy() - expected.loss) <= bound.loss).all()
 
 
-@pytest.mark.parametrize("name", ["two_level_100", "random"])
 @pytest.mark.parametrize(
-    ("leading_shape", "has_biases"),
-    list(itertools.product([[], [5], [2, 3], [0], [3, 0]], [True, False])),
+    "leading_shape, loss, has_biases, name",
+    all_pairs(
+        [[], [5], [2, 3], [0], [3, 0]],
+        LOSSES,
+        [True, False],
+        ["two_level_100", "random"],
+    ),
 )
-@pytest.mark.parametrize("loss", LOSSES)
 def test_leading_shapes(loss, leading_shape, has_biases, name):
     tree = trees.CATALOGUE[name]()
     batch = int(np.prod(leading_shape))
@@ -120,9 +144,10 @@ def test_wrong_types(loss):
         losses([1], [["a", "b"]])
 
 
-@pytest.mark.parametrize("parameter", [tf.constant, tf.Variable])
-@pytest.mark.parametrize("name", ["two_level_100", "random"])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "loss, name, parameter",
+    all_pairs(LOSSES, ["two_level_100", "random"], [tf.constant, tf.Variable]),
+)
 def test_a_graph_gives_what_eager_gives(loss, name, parameter):
     tree = trees.CATALOGUE[name]()
     problem = problem_for(loss, tree, 5, 3, np.float32)

@@ -35,16 +35,13 @@ ROWS = GROWN.map_rows(TREE)
 
 MODEL_OPTIMIZERS = {
     "rowwise_adagrad": OPTIMIZERS["rowwise_adagrad"],
-    "momentum": lambda: tf_hsm.optimizers.SGD(0.1, momentum=0.9),
-    "schedule": lambda: tf_hsm.optimizers.Adagrad(
-        keras.optimizers.schedules.ExponentialDecay(0.3, 3, 0.5)
+    "momentum": lambda: tf_hsm.optimizers.SGD(
+        keras.optimizers.schedules.ExponentialDecay(0.1, 3, 0.5), momentum=0.9
     ),
     "scaled": lambda: tf_hsm.optimizers.LossScaleOptimizer(
         tf_hsm.optimizers.LazyAdam(0.02), dynamic_growth_steps=2
     ),
-    "keras_adam": lambda: keras.optimizers.Adam(0.02),
-    "keras_nadam": lambda: keras.optimizers.Nadam(0.02),
-    "accumulation": lambda: keras.optimizers.Adam(
+    "keras_nadam": lambda: keras.optimizers.Nadam(
         0.02, gradient_accumulation_steps=2
     ),
 }
@@ -101,7 +98,9 @@ def in_turns(names):
     return list(zip(names, itertools.cycle(FORMS), strict=False))
 
 
-@pytest.mark.parametrize("rule, form", in_turns(OPTIMIZERS))
+@pytest.mark.parametrize(
+    "rule, form", in_turns(["rowwise_adagrad", "lazy_adam"])
+)
 def test_goes_on_in_place(rule, form):
     check_goes_on(make_model(form, rule), form)
 
@@ -116,17 +115,22 @@ def test_goes_on_with_the_optimizer_of_the_model(name, form):
 def test_saved_model(own, form, tmp_path):
     """Loaded, grown, trained, saved and loaded again."""
     data = data_of(form)
-    model = make_model(form, "lazy_adam", own)
+    eagerly = {"run_eagerly": True}
+    model = make_model(form, "lazy_adam", own, compiling=eagerly)
     fit(model, data, epochs=1)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     grown = tf_hsm.grow(loaded, GROWN)
     assert_same_state(grown, model)
-    np.testing.assert_array_equal(fit(grown, data), fit(model, data))
+    np.testing.assert_array_equal(
+        fit(grown, data, epochs=1), fit(model, data, epochs=1)
+    )
     grown.save(tmp_path / "grown.keras")
     again = keras.models.load_model(tmp_path / "grown.keras")
     assert head_of(again).tree == GROWN
-    np.testing.assert_array_equal(fit(again, data), fit(grown, data))
+    np.testing.assert_array_equal(
+        fit(again, data, epochs=1), fit(grown, data, epochs=1)
+    )
 
 
 def test_sequential_model_and_metrics():

@@ -10,11 +10,14 @@ from tests.support.models import (
     WIDTH,
     compile_form,
     endpoint_form,
+    head_of,
+    hidden_model,
     make_data,
     make_head,
     sgd,
     train_graph,
 )
+from tests.support.pairs import all_pairs
 from tf_hsm.metrics import Perplexity, TopKAccuracy
 
 
@@ -84,13 +87,14 @@ def test_weighted_metrics():
     logs = model.evaluate(
         tokens, labels, sample_weight=weights, verbose=0, return_dict=True
     )
-    one_by_one = [
-        model.evaluate(tokens[i : i + 1], labels[i : i + 1], verbose=0)[0]
-        for i in range(len(tokens))
-    ]
-    counts = np.count_nonzero(tokens, axis=1)
-    for name, by in (("plain", counts), ("weighted", counts * weights)):
-        expected = np.exp(np.average(one_by_one, weights=by))
+    hidden = hidden_model(model)(tokens)
+    losses = head_of(model)(hidden, labels)
+    counts = np.where(tokens, 1.0, 0.0)
+    for name, by in (
+        ("plain", counts),
+        ("weighted", counts * weights[:, np.newaxis]),
+    ):
+        expected = np.exp(np.average(losses, weights=by))
         np.testing.assert_allclose(logs[name], expected, rtol=1e-5)
 
 
@@ -134,33 +138,34 @@ def test_alone():
     assert tf_hsm.metrics.Perplexity.from_config(metric.get_config())
 
 
-@pytest.mark.parametrize("form", ["compile", "endpoint"])
-@pytest.mark.parametrize("eager", [False, True])
 @pytest.mark.parametrize(
-    "metric",
-    [
-        "accuracy",
-        "sparse_categorical_accuracy",
-        keras.metrics.SparseTopKCategoricalAccuracy(),
-        keras.metrics.sparse_categorical_accuracy,
-    ],
-    ids=["accuracy", "name", "object", "function"],
+    "metric, form, kind, eager",
+    all_pairs(
+        [
+            "accuracy",
+            "sparse_categorical_accuracy",
+            keras.metrics.SparseTopKCategoricalAccuracy(),
+            keras.metrics.sparse_categorical_accuracy,
+        ],
+        ["compile", "endpoint"],
+        ["metrics", "weighted_metrics"],
+        [False, True],
+    ),
 )
-def test_metrics_of_keras(metric, eager, form):
+def test_metrics_of_keras(metric, form, kind, eager):
     """They would compare labels with hidden units, or with losses."""
     tokens, labels = make_data(4)
     x = tokens if form == "compile" else [tokens, labels]
     make = {"compile": compile_form, "endpoint": endpoint_form}[form]
-    for kind in ("metrics", "weighted_metrics"):
-        model = make(compiling={kind: [metric], "run_eagerly": eager})
-        before = model.get_weights()
-        for call in (model.fit, model.evaluate):
-            with pytest.raises(ValueError, match=r"TopKAccuracy\(1\)"):
-                call(x, labels, verbose=0)
-        for now, old in zip(model.get_weights(), before, strict=True):
-            np.testing.assert_array_equal(now, old)
-        if form == "compile":
-            assert len(model.predict(x, verbose=0)) == 4
+    model = make(compiling={kind: [metric], "run_eagerly": eager})
+    before = model.get_weights()
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=r"TopKAccuracy\(1\)"):
+            call(x, labels, verbose=0)
+    for now, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, old)
+    if form == "compile":
+        assert len(model.predict(x, verbose=0)) == 4
 
 
 def test_metrics_of_a_users():

@@ -77,10 +77,11 @@ def save(folder, model, run):
     """
     with files.atomic(pathlib.Path(folder) / MODEL) as name:
         model.save(name)
-        with zipfile.ZipFile(name, "a") as archive:
+        # By its name, ZipFile would make a new file where opening fails.
+        with open(name, "r+b") as file, zipfile.ZipFile(file, "a") as archive:
             archive.writestr(_RUN, json.dumps(dataclasses.asdict(run)))
-            with archive.open(_VARIABLES, "w") as file:
-                np.savez(file, *[v.numpy() for v in _left_out(model)])
+            with archive.open(_VARIABLES, "w") as member:
+                np.savez(member, *[v.numpy() for v in _left_out(model)])
 
 
 def load(folder):

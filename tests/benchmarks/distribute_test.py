@@ -1,15 +1,16 @@
 """The benchmark of a head on devices and servers, on a small head."""
 
+import contextlib
+import io
 import json
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from benchmarks.common import machine
 from benchmarks.distribute import on_servers, steps
-from tests.support.benchmarks import run_main
+from tests.support.benchmarks import run_forked, run_main
 from tf_hsm import Tree, distribute
 
 _SMALL = "--classes=2000", "--width=16", "--batch=64", "--repetitions=3"
@@ -20,25 +21,27 @@ def figures(tmp_path_factory):
     """The output and the figures of all kinds of the command."""
     folder = tmp_path_factory.mktemp("figures")
     path = folder / "figures.json"
-    run = [sys.executable, "-m", "benchmarks.distribute.main", *_SMALL]
-    result = subprocess.run(
-        [
-            *run,
+    output = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(output),
+    ):
+        patch.setattr(machine, "run_alone", run_forked)
+        run_main(
+            "distribute",
+            *_SMALL,
             "--what=devices,trace,servers,peers,large",
             "--labels=uniform,one_shard",
             "--devices=1",
             "--devices=3",
-            "--servers=2",
+            # Those of "peers" and of "large" are two.
+            "--servers=1",
             "--traced=5",
             f"--folder={folder}",
             f"--plots={folder}",
             f"--json={path}",
-        ],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return result.stdout, json.loads(path.read_text()), folder
+        )
+    return output.getvalue(), json.loads(path.read_text()), folder
 
 
 def test_devices(figures):
@@ -66,14 +69,14 @@ def test_bytes_on_the_wire_are_those_of_the_bound_and_little_more(figures):
     """Headers of calls are a good part of such small messages."""
     output, report, _ = figures
     for entry, classes in zip(report["servers"], (200, 2000), strict=True):
-        assert (entry["classes"], entry["servers"]) == (classes, 2)
+        assert (entry["classes"], entry["servers"]) == (classes, 1)
         result = entry["on_servers"]
         assert result["bound"] == 64 * (2 * 4 * 16 + 12)
         if not entry["shared_network"]:
             assert 1 < result["bytes_x_bound"] < 4
             # Of one variable, nothing travels but signs of life.
             assert entry["one"]["bytes"] < result["bytes"] / 2
-    assert "servers: 2, classes: 2,000: " in output
+    assert "servers: 1, classes: 2,000: " in output
 
 
 def test_peers(figures):

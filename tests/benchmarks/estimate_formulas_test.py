@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from benchmarks.common import machine
 from benchmarks.estimate import (
     bodies,
     largest,
@@ -15,7 +16,7 @@ from benchmarks.estimate import (
     slopes,
 )
 from tests.support.benchmarks import assert_flag_is_refused, measure_here
-from tf_hsm.estimation import machine_times
+from tf_hsm.estimation import machine_rates, machine_times
 
 SETTINGS = main.Settings((), threads=2, repetitions=2, calibrates=False)
 MEMORY = 720e6  # all but 20 MB of it is for the process
@@ -35,6 +36,22 @@ class Figures:
 def here(monkeypatch):
     measure_here(monkeypatch)
     monkeypatch.setattr(machine_times, "_NEW_BYTES", 1 << 20)
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Processes that measure the machine's rates only roughly."""
+    run_alone = machine.run_alone
+    monkeypatch.setattr(
+        machine, "run_alone", lambda *args: run_alone(roughly, *args)
+    )
+
+
+def roughly(function, *args):
+    """Calls a function in a process of its own."""
+    machine_rates.STREAM_BYTES = machine_times._NEW_BYTES = 1 << 20
+    machine_rates.MATRIX_SIZE = 64
+    return function(*args)
 
 
 def test_what_is_measured_must_be_known():
@@ -58,7 +75,7 @@ def test_a_process_of_its_own():
     assert os.environ.get(name) == before
 
 
-def test_optimizers_take_the_tables_that_are_estimated():
+def test_optimizers_take_the_tables_that_are_estimated(alone):
     """A table must be so large that malloc gives it back.
 
     How far two temporary tables overlap in time is the threads' affair.
@@ -137,7 +154,7 @@ def test_largest(here, capsys):
     ]
 
 
-def test_replicas_share_the_work_and_the_machine(capsys):
+def test_replicas_share_the_work_and_the_machine(alone, capsys):
     figures = Figures()
     sizes = replicas.Sizes(batch=6, length=3, units=4, classes=50)
     replicas.run(figures, SETTINGS, sizes)

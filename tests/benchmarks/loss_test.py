@@ -21,7 +21,7 @@ from benchmarks.common import (
     workloads,
 )
 from benchmarks.scaling import plots, report, sweeps
-from tests.support.benchmarks import measure_here, run_main
+from tests.support.benchmarks import measure_here, run_forked, run_main
 from tests.support.trees import CATALOGUE
 from tf_hsm import Tree
 
@@ -273,7 +273,7 @@ def test_results_have_the_same_bits_with_one_and_two_threads():
         pytest.skip("there is one CPU")
     cases = [_TINY, dataclasses.replace(_TINY, batch=200)]
     one, two = (
-        machine.run_alone(digest.measure, cases, threads) for threads in (1, 2)
+        run_forked(digest.measure, cases, threads) for threads in (1, 2)
     )
     assert one == two
     assert len(set(one)) == 2

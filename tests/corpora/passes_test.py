@@ -25,6 +25,7 @@ from examples.corpora import (
     tokenizer,
     workers,
 )
+from tests.support.pairs import all_pairs
 
 LETTERS = "aeiou bcdf\tgh\n\n    klé我ไ.(_1'\r\n"
 
@@ -92,15 +93,16 @@ def plain_reader(path, by_lines, tokens):
     }
 
 
-@pytest.mark.parametrize("tokens", ("words", "code"))
-@pytest.mark.parametrize("form", ("documents", "lines"))
 @pytest.mark.parametrize(
-    ("num_bytes", "chunk", "num_processes"),
-    ((300_000, 1000, 1), (2_000_000, 100_000, 2)),
+    ("tokens", "form", "sizes"),
+    all_pairs(
+        ("words", "code"),
+        ("documents", "lines"),
+        ((300_000, 1000, 1), (2_000_000, 100_000, 2)),
+    ),
 )
-def test_ids_of_a_plain_reader(
-    tmp_path, monkeypatch, tokens, form, num_bytes, chunk, num_processes
-):
+def test_ids_of_a_plain_reader(tmp_path, monkeypatch, tokens, form, sizes):
+    num_bytes, chunk, num_processes = sizes
     path = tmp_path / "text"
     write(path, num_bytes)
     monkeypatch.setattr(making, "_CHUNK", chunk)
@@ -266,7 +268,7 @@ def test_a_kill_at_any_moment_leaves_nothing_that_is_taken(tmp_path):
     files = {p.name: p.read_bytes() for p in whole.iterdir()}
     rng = random.Random(0)
     finished = 0
-    for i in range(20):
+    for i in range(10):
         # The process alone: those that it has started end by themselves.
         process = start(root / str(i % 4), 1 + i % 2)
         time.sleep(rng.uniform(0, 0.7 * duration))
@@ -278,7 +280,7 @@ def test_a_kill_at_any_moment_leaves_nothing_that_is_taken(tmp_path):
             assert {p.name: p.read_bytes() for p in folder.iterdir()} == files
             shutil.rmtree(folder)
     # Some came in time.
-    assert finished < 20
+    assert finished < 10
     for i in range(4):
         loaded = corpus.load(
             corpus.Options(str(path), tokens="words"), root / str(i)
@@ -321,7 +323,7 @@ def test_ctrl_c_ends_all_processes(tmp_path):
     )
     rng = random.Random(3)
     interrupted = 0
-    for i in range(6):
+    for i in range(3):
         process = subprocess.Popen(
             [sys.executable, script, path, tmp_path / f"cache{i}"],
             stdout=subprocess.PIPE,

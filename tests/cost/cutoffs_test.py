@@ -224,7 +224,7 @@ def test_floor_keeps_the_quadrangle_inequality():
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("div_value", [1, 1.5, 4.0])
+@pytest.mark.parametrize("div_value", [1, 4.0])
 def test_never_degenerate(model, div_value):
     rng = np.random.default_rng(1)
     for size in (1, 2, 3, 4, 5, 10, 400):

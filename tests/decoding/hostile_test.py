@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.decoding_models import Recurrent, make_head
+from tests.support.pairs import all_pairs
 from tf_hsm import Tree
 from tf_hsm.decoding import Sampler, beam_search
 from tf_hsm.layers import EmbeddingSoftmax, HierarchicalSoftmax, LabelTree
@@ -106,24 +107,27 @@ def test_options_of_a_sampler(options, error, message):
         Sampler(**options)
 
 
-@pytest.mark.parametrize("decode", [search, draw])
-@pytest.mark.parametrize("traced", [False, True])
+RETURNED = [
+    (lambda h, s: h, r"must return \(hidden, state\), but returned"),
+    (lambda h, s: (h, s, s), r"must return \(hidden, state\), but"),
+    (lambda h, s: (h[:1], s), r"shape \[sequences, width\], but for cl"),
+    (lambda h, s: (h[0], s), r"shape \[sequences, width\]"),
+    (lambda h, s: (h, ()), "state of the structure that it was given"),
+    (lambda h, s: (h, {**s, "hidden": h[:, :2]}), "shapes and types .* it"),
+    (
+        lambda h, s: (h, {**s, "hidden": tf.cast(h, "float64")}),
+        "shapes and types .* returned float64",
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    "returned, message",
-    [
-        (lambda h, s: h, r"must return \(hidden, state\), but returned"),
-        (lambda h, s: (h, s, s), r"must return \(hidden, state\), but"),
-        (lambda h, s: (h[:1], s), r"shape \[sequences, width\], but for cl"),
-        (lambda h, s: (h[0], s), r"shape \[sequences, width\]"),
-        (lambda h, s: (h, ()), "state of the structure that it was given"),
-        (lambda h, s: (h, {**s, "hidden": h[:, :2]}), "shapes and types .* it"),
-        (
-            lambda h, s: (h, {**s, "hidden": tf.cast(h, "float64")}),
-            "shapes and types .* returned float64",
-        ),
-    ],
+    "what, decode, traced",
+    all_pairs(RETURNED, [search, draw], [False, True]),
 )
-def test_what_a_step_returns(decode, traced, returned, message):
+def test_what_a_step_returns(what, decode, traced):
+    returned, message = what
+
     def step(classes, state):
         return returned(*RECURRENT.step(classes, state))
 

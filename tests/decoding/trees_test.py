@@ -15,6 +15,7 @@ from tests.support.decoding_models import (
     make_head,
     own_model,
 )
+from tests.support.pairs import all_pairs
 from tf_hsm import Tree
 from tf_hsm.decoding import beam_search
 
@@ -29,9 +30,10 @@ TREES = {
 }
 
 
-@pytest.mark.parametrize("scale", [2.0, 0.0], ids=["drawn", "ties"])
-@pytest.mark.parametrize("width", [1, 6, N + 7])
-@pytest.mark.parametrize("name", TREES)
+# Logits that are drawn, and ties.
+@pytest.mark.parametrize(
+    "name, width, scale", all_pairs(list(TREES), [1, 6, N + 7], [2.0, 0.0])
+)
 def test_is_the_beam_search_of_the_definition(name, width, scale):
     """With more classes than a beam has places, and with fewer."""
     recurrent = Recurrent(N, batch=2, seed=width)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support import trees
+from tests.support.pairs import all_pairs
 from tf_hsm.distribute import cut as cuts
 from tf_hsm.distribute.below import below_rows
 from tf_hsm.distribute.intervals import intervals
@@ -89,9 +90,10 @@ def test_below(name, kind):
     assert below_rows(tree, counts, None).touched is None
 
 
-@pytest.mark.parametrize("name", BUILT)
-@pytest.mark.parametrize("kind", ["alike", "zipf", "zeros"])
-@pytest.mark.parametrize("top", [1, 3, 16, 256])
+@pytest.mark.parametrize(
+    "name, kind, top",
+    all_pairs([*BUILT], ["alike", "zipf", "zeros"], [1, 3, 16, 256]),
+)
 def test_every_class_has_one_unit(name, kind, top):
     tree = BUILT[name]()
     units = units_of(tree, kind, top)
@@ -136,9 +138,14 @@ def test_top_stays_the_root_where_opening_gains_nothing():
     assert units_of(tree, None, 600).size > 500
 
 
-@pytest.mark.parametrize("work", MEASURES)
-@pytest.mark.parametrize("rows", ["alike", "ragged", "pareto", "zero"])
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 17, 300, 4099])
+@pytest.mark.parametrize(
+    "work, rows, size",
+    all_pairs(
+        [*MEASURES],
+        ["alike", "ragged", "pareto", "zero"],
+        [0, 1, 2, 3, 17, 300, 4099],
+    ),
+)
 def test_arrange_and_intervals(work, rows, size):
     rng = np.random.default_rng(size)
     measures = MEASURES[work](rng, size), MEASURES[rows](rng, size)

@@ -16,6 +16,7 @@ from tests.support.in_place_models import (
     random_weights,
 )
 from tests.support.models import NUM_CLASSES, TREE, WIDTH, head_of, make_data
+from tests.support.pairs import all_pairs
 from tests.support.training import assert_near
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import distribute
@@ -56,13 +57,12 @@ def assert_fits_alike(form, data, tolerance, **options):
     return one, several
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize(
-    "mask_zero, ignore_class, weighted",
-    [(False, None, False), (True, -1, True), (False, 3, False)],
+    "form, own, counts",
+    all_pairs(FORMS, [True, False], [(True, -1, True), (False, 3, False)]),
 )
-def test_what_counts(form, own, mask_zero, ignore_class, weighted):
+def test_what_counts(form, own, counts):
+    mask_zero, ignore_class, weighted = counts
     tokens, labels = make_data(seed=3)
     if ignore_class == -1:
         labels[:, 1] = -1

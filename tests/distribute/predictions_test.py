@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.devices import CPUS
+from tests.support.pairs import all_pairs
 from tests.support.training import assert_near
 from tests.support.trees import chain
 from tf_hsm import Tree, decoding, distribute
@@ -39,12 +40,11 @@ def heads(name, count, seed=0, scale=1.0):
     return one, several, tf.constant(rng.normal(size=(BATCH, WIDTH)))
 
 
-pytestmark = pytest.mark.parametrize(
-    "name, count",
-    [("huffman", 1), ("huffman", 8), *[(name, 3) for name in TREES]],
-)
+CASES = [("huffman", 1), ("huffman", 8), *[(name, 3) for name in TREES]]
+everywhere = pytest.mark.parametrize("name, count", CASES)
 
 
+@everywhere
 @pytest.mark.parametrize("nodes", [False, True])
 def test_log_probs(name, count, nodes):
     one, several, inputs = heads(name, count)
@@ -71,6 +71,7 @@ def test_log_probs(name, count, nodes):
     assert_near(*results, 1e-12)
 
 
+@everywhere
 def test_log_prob(name, count):
     one, several, inputs = heads(name, count)
     classes = np.random.default_rng(1).integers(N, size=(BATCH, 7))
@@ -81,20 +82,23 @@ def test_log_prob(name, count):
         several.log_prob([[0, 1], [2, 60]], inputs[:2])
 
 
-@pytest.mark.parametrize("scale", [0.1, 8.0])
-@pytest.mark.parametrize("k", [1, 5, 60])
-def test_top_k(name, count, k, scale):
-    one, several, inputs = heads(name, count, scale=scale)
+@pytest.mark.parametrize(
+    "case, k, scale, traced",
+    all_pairs(CASES, [1, 5, 60], [0.1, 8.0], [False, True]),
+)
+def test_top_k(case, k, scale, traced):
+    one, several, inputs = heads(*case, scale=scale)
     wanted = one.top_k(inputs, k)
-    for head in (several, tf.function(several.top_k)):
-        found = (head.top_k if head is several else head)(inputs, k)
-        assert_near(found.log_probs, wanted.log_probs, 1e-12)
-        np.testing.assert_array_equal(found.classes, wanted.classes)
+    top_k = tf.function(several.top_k) if traced else several.top_k
+    found = top_k(inputs, k)
+    assert_near(found.log_probs, wanted.log_probs, 1e-12)
+    np.testing.assert_array_equal(found.classes, wanted.classes)
     np.testing.assert_array_equal(
         several.predict_class(inputs), wanted.classes[:, 0]
     )
 
 
+@everywhere
 def test_top_k_with_bounds(name, count):
     """What is left of the best classes, also in a top that has classes."""
     one, several, inputs = heads(name, count)
@@ -122,6 +126,7 @@ def test_top_k_with_bounds(name, count):
         several.top_k(inputs, 9, bounds=bounds[1:])
 
 
+@pytest.mark.parametrize("name, count", [("huffman", 8), ("two_level", 3)])
 def test_beam_search(name, count):
     """The same sequences, eagerly and in a graph."""
     one, several, inputs = heads(name, count)
@@ -143,6 +148,9 @@ def test_beam_search(name, count):
         assert_near(found.log_probs, wanted.log_probs, 1e-12)
 
 
+@pytest.mark.parametrize(
+    "name, count", [("huffman", 8), ("chain", 3), ("flat", 3)]
+)
 def test_top_k_of_shapes(name, count):
     """Any batch, a k that is a tensor, and a beam that says what it pruned."""
     one, several, inputs = heads(name, count)
@@ -163,6 +171,7 @@ def test_top_k_of_shapes(name, count):
         np.testing.assert_array_equal(beam.classes[i], exact.classes[i])
 
 
+@everywhere
 def test_inputs_that_are_not_numbers(name, count):
     _, several, inputs = heads(name, count)
     inputs = tf.concat([inputs[:2], inputs[:1] * np.nan], 0)
@@ -171,18 +180,20 @@ def test_inputs_that_are_not_numbers(name, count):
 
 
 @pytest.mark.parametrize(
-    "options",
+    "case, options",
     [
-        {},
-        {"temperature": 0.7},
-        {"top_k": 6},
-        {"top_p": 0.8},
-        {"top_k": 9, "top_p": 0.6, "temperature": 1.5},
+        # Down the tree, from device to device.
+        *((case, {"temperature": 0.7}) for case in CASES),
+        (("huffman", 3), {}),
+        # Of the best classes.
+        (("huffman", 8), {"top_k": 6}),
+        (("pinned", 3), {"top_p": 0.8}),
+        (("flat", 3), {"top_k": 9, "top_p": 0.6, "temperature": 1.5}),
     ],
 )
-def test_samples(name, count, options):
+def test_samples(case, options):
     """As often as their probabilities say: a chi-square of each input."""
-    one, several, inputs = heads(name, count)
+    one, several, inputs = heads(*case)
     inputs, draws = inputs[:3], 4000
     classes = several.sample(inputs, draws, seed=(1, 2), **options).numpy()
     assert classes.shape == (3, draws)
@@ -203,8 +214,8 @@ def test_samples(name, count, options):
         assert chi_square < limit
 
 
-def test_samples_that_cannot_be(name, count):
-    _, several, inputs = heads(name, count)
+def test_samples_that_cannot_be():
+    _, several, inputs = heads("huffman", 3)
     for options in (
         {"temperature": 0.0, "top_k": 5},
         {"temperature": -1.0},

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support import trees
+from tests.support.pairs import all_pairs
 from tf_hsm.distribute import plan
 from tf_hsm.tree import Tree
 
@@ -178,12 +179,14 @@ def test_bad_arguments():
 
 def test_plots(tmp_path):
     pytest.importorskip("matplotlib")
-    for tree in (Tree.two_level(1000), Tree.balanced(5, 5), trees.chain(40)):
-        for count in (1, 3, 40):
-            for options in ({}, {"batch": 100, "dim": 4}):
-                p = plan(tree, count, **options)
-                p.plot()
-                p.simulate(batch=9, steps=3).plot()
+    for tree, count, options in all_pairs(
+        [Tree.two_level(1000), Tree.balanced(5, 5), trees.chain(40)],
+        [1, 3, 40],
+        [{}, {"batch": 100, "dim": 4}],
+    ):
+        p = plan(tree, count, **options)
+        p.plot()
+        p.simulate(batch=9, steps=3).plot()
     p = plan(Tree.two_level(1000), 3, batch=100, dim=4)
     pictures = []
     for name in ("a.svg", "b.svg"):

@@ -12,9 +12,7 @@ largest = tf_hsm.estimate.largest
 @pytest.mark.parametrize(
     ("what", "arguments"),
     [
-        ("batch", {"classes": "1M", "steps": 20}),
         ("batch", {"classes": "1M", "steps": 20, "in_place": "adagrad"}),
-        ("batch", {"head": "full", "classes": 10_000}),
         ("length", {"classes": 10_000, "batch": 16}),
         ("width", {"classes": 50_000, "batch": 16, "steps": 4}),
         ("classes", {"batch": 16, "steps": 4}),

@@ -115,11 +115,9 @@ def text(tmp_path_factory):
     return write_sentences(tmp_path_factory.mktemp("text"), 300)
 
 
-@pytest.mark.parametrize("name", ("Elman", "SCRNN"))
-def test_a_cell_is_trained_saved_and_asked(
-    text, tmp_path, monkeypatch, capsys, name
-):
-    chosen = small_settings(text, cell=f"{MODULE}:{name}", units="20,10")
+def test_a_cell_is_trained_saved_and_asked(text, tmp_path, monkeypatch, capsys):
+    """One of several states."""
+    chosen = small_settings(text, cell=f"{MODULE}:SCRNN", units="20,10")
     job = check_resumed(chosen, tmp_path, monkeypatch)
     last = job.state.history[-1]
     assert last["validation_perplexity"] < last["unigram_perplexity"] / 2
@@ -129,11 +127,22 @@ def test_a_cell_is_trained_saved_and_asked(
     assert "noun" in capsys.readouterr().out
 
 
+def save_and_load(text, folder, cell):
+    """Returns the cell of a model that was saved and loaded."""
+    job = run.prepare(small_settings(text, cell=cell), folder)
+    checkpoint.save(folder, job.model, job.state)
+    loaded, _ = checkpoint.load(folder)
+    return recurrent.layers(loaded)[0].cell
+
+
+def test_a_cell_of_one_state_is_loaded(text, tmp_path):
+    cell = save_and_load(text, tmp_path, f"{MODULE}:Elman")
+    assert type(cell) is cells.Elman
+
+
 def test_a_cell_of_a_file_is_loaded_from_there(text, tmp_path, file):
-    job = run.prepare(small_settings(text, cell=f"{file}:Mean"), tmp_path)
-    checkpoint.save(tmp_path, job.model, job.state)
-    loaded, _ = checkpoint.load(tmp_path)
-    assert type(recurrent.layers(loaded)[0].cell).__name__ == "Mean"
+    cell = save_and_load(text, tmp_path, f"{file}:Mean")
+    assert type(cell).__name__ == "Mean"
     file.unlink()
     own_cell._module.cache_clear()
     with pytest.raises(ValueError, match=r"--cell=.*No such file"):

@@ -120,11 +120,9 @@ def test_time_that_is_over_before_the_first_step(text, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("head", "cell"), (("adaptive", "gru"), ("full", "rnn"), ("sampled", "rnn"))
-)
-def test_other_heads_learn_too(text, tmp_path, head, cell):
-    chosen = small_settings(text, head=head, cell=cell, epochs=1)
+def test_an_adaptive_head_learns_too(text, tmp_path):
+    """The other heads learn where their runs are resumed."""
+    chosen = small_settings(text, head="adaptive", cell="gru", epochs=1)
     job = run.prepare(chosen, tmp_path)
     job.train()
     (last,) = job.state.history
@@ -205,6 +203,9 @@ def test_resumed_run_equals_the_uninterrupted_one(
     assert "nan" not in capsys.readouterr().out
     assert resumed.state.history[0]["tokens_per_s"] is None
 
+    last = resumed.state.history[-1]
+    assert last["validation_perplexity"] < last["unigram_perplexity"] / 2
+
     # The next epoch would begin as the first one did.
     for layer in resumed.model.layers:
         for state in getattr(layer, "states", ()):
@@ -223,10 +224,13 @@ def test_resumed_run_equals_the_uninterrupted_one(
         np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=a.path)
 
 
-def test_a_resumed_run_draws_the_same_classes(text, tmp_path, monkeypatch):
+def test_a_resumed_run_draws_the_same_classes(tmp_path, monkeypatch):
     """Whether the head was timed or not."""
+    text = write_sentences(tmp_path, 300)
     chosen = small_settings(text, dropout=0.2, head="sampled", cell="rnn")
     job = check_resumed(chosen, tmp_path, monkeypatch)
+    last = job.state.history[-1]
+    assert last["validation_perplexity"] < last["unigram_perplexity"] / 2
     head = job.model.get_layer("head")
     assert head.step.numpy() == 2 * len(job.windows["train"])
     kernel = head.kernel.numpy()

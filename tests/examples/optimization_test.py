@@ -171,7 +171,6 @@ def test_a_plateau_halves_the_rate(loaded):
     "options",
     (
         {"optimizer": "adagrad", "learning_rate": 0.1},
-        {"optimizer": "adagrad", "learning_rate": 0.1, **ADAPTIVE},
         {**SGD, **ADAPTIVE, "tied": True},
     ),
 )

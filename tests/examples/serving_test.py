@@ -99,13 +99,22 @@ def test_client_with_a_vocabulary(language_model):
     (
         {},
         {"body": "transformer"},
-        {"cell": "examples.language_model.cells:SCRNN", "projection": 5},
-        {"head": "adaptive", "cutoffs": "2", "tied": True},
+        {
+            "cell": "examples.language_model.cells:SCRNN",
+            "projection": 5,
+            "head": "adaptive",
+            "cutoffs": "2",
+            "tied": True,
+        },
     ),
 )
-def test_requests_do_not_touch_each_other(tmp_path, changes):
+def test_requests_do_not_touch_each_other(tmp_path, language_model, changes):
     """Each begins at the start of a text, where the trained model began."""
-    model, path = export_language_model(tmp_path, **changes)
+    model, path = (
+        export_language_model(tmp_path, **changes)
+        if changes
+        else language_model
+    )
     loaded = tf.saved_model.load(path)
     tokens = np.random.default_rng(0).integers(len(WORDS), size=[3, 4])
     hidden = model_lib.body(model)(tokens)

@@ -169,6 +169,14 @@ def _contents(folder):
     }
 
 
+def _half_written(writer, folder):
+    """What is wrong with what a save that raised nothing has written."""
+    try:
+        return None if writer.is_new(folder) else "half written"
+    except Exception as error:
+        return f"half written: {type(error).__name__}: {error}"
+
+
 def inject(writer, interposer, call, error, all_fail):
     """Lets one call of a save fail.
 
@@ -192,17 +200,16 @@ def inject(writer, interposer, call, error, all_fail):
             return ("wrong: " + failure if failure else None), count
         after = _contents(folder)
         if failure is None:
-            whole = writer.is_new(folder)
-            return ("done without" if whole else "wrong: half written"), count
+            half = _half_written(writer, folder)
+            return (f"wrong: {half}" if half else "done without"), count
         if after != before:
             left = after.keys() - before.keys()
             return f"wrong: {failure}: left {left or 'another file'}", count
         if "\n" in failure or len(failure) > 400:
             return f"wrong: no sentence: {failure[:300]!r}", count
         writer.save(folder)
-        if not writer.is_new(folder):
-            return "wrong: not saved afterwards", count
-        return "refused", count
+        half = _half_written(writer, folder)
+        return (f"wrong: afterwards {half}" if half else "refused"), count
 
 
 def make_injections(options):
@@ -213,9 +220,10 @@ def make_injections(options):
     for number, name in enumerate(options.writers):
         writer = WRITERS[name]()
         _, count = inject(writer, interposer, 0, errno.ENOSPC, False)
-        for call in range(1, count + 1, options.every):
+        for i, call in enumerate(range(1, count + 1, options.every)):
             progress.report(number, call)
-            for all_fail in (False, True):
+            kinds = (i % 2 == 1,) if options.alternate else (False, True)
+            for all_fail in kinds:
                 error = _ERRORS[(call + all_fail) % len(_ERRORS)]
                 outcome, _ = inject(writer, interposer, call, error, all_fail)
                 if outcome and outcome.startswith("wrong"):
@@ -233,14 +241,20 @@ def main(arguments=None):
     )
     parser.add_argument("--writers", nargs="*", default=list(WRITERS))
     parser.add_argument("--every", type=int, default=1, help="of the calls")
+    parser.add_argument(
+        "--alternate",
+        action="store_true",
+        help="alone and with all that follow in turn, not both for each call",
+    )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
         make_injections(options)
         return 0
+    arguments = ["--child", f"--every={options.every}"]
+    arguments += ["--alternate"] * options.alternate
     child = preloaded.run(
-        "tests.faults.disk",
-        ["--child", f"--every={options.every}", "--writers", *options.writers],
+        "tests.faults.disk", [*arguments, "--writers", *options.writers]
     )
     if child.output is None:
         print(f"CRASH at {child.progress}: {child.death}")

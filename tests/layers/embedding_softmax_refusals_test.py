@@ -219,6 +219,7 @@ def test_bfloat16(rule):
             stochastic_rounding=rounding,
         )
         model = make_model(layer, "weighted")
+        model.run_eagerly = dtype == "float32"
         before = as_floats(layer)
         losses.append(fit(model, data))
         moves.append(

@@ -78,14 +78,12 @@ def test_config():
     assert_same(copy.embeddings.numpy(), layer.embeddings.numpy())
 
 
-@pytest.mark.parametrize("kind", ["padded", "ragged_weighted"])
-def test_loaded_answers(kind, tmp_path):
+def test_loaded_answers(tmp_path):
     """Of sums, with padding: those of the layer that was saved."""
     layer = make_layer(combiner="sum", padding_id=-3)
-    model = make_model(layer, kind)
-    data = make_inputs(kind)
-    if kind == "padded":
-        data = np.where(data < 0, -3, data)
+    model = make_model(layer, "padded")
+    data = make_inputs("padded")
+    data = np.where(data < 0, -3, data)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert_same(
@@ -127,31 +125,28 @@ def test_grown(form):
     assert np.any(state(other)[0] != before[0])
 
 
-@pytest.mark.parametrize("kind", ["ids", "weighted"])
-def test_export(kind, tmp_path):
-    """A server takes ids, and answers as the layer does."""
+def test_export(tmp_path):
+    """A server takes ids and weights, and answers as the layer does."""
     layer = make_layer(optimizer="sgd")
-    model = make_model(layer, kind)
+    model = make_model(layer, "weighted")
     serving.export(model, tmp_path / "1", k=3)
     served = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
-    data = make_inputs(kind)
-    arrays = data if isinstance(data, list) else [data]
-    answers = served(
-        **dict(zip(("ids", "weights"), map(tf.constant, arrays), strict=False))
-    )
+    data = make_inputs("weighted")
+    ids, weights = map(tf.constant, data)
+    answers = served(ids=ids, weights=weights)
     expected = layer.top_k(data, 3)
     assert_same(answers["classes"], expected.classes)
     assert_same(answers["log_probs"], expected.log_probs)
 
 
 def test_export_of_an_endpoint(tmp_path):
-    """By a model of the ids alone."""
+    """By a model of the ids alone, one for each input."""
     layer = make_layer()
-    make_model(layer, "padded", "endpoint")
-    ids = symbols("padded")
+    make_model(layer, "ids", "endpoint")
+    ids = symbols("ids")
     serving.export(keras.Model(ids, layer(ids)), tmp_path / "1", k=3)
     loaded = tf.saved_model.load(tmp_path / "1")
-    data = make_inputs("padded")
+    data = make_inputs("ids")
     served = loaded.signatures["sample"](
         ids=tf.constant(data),
         seed=tf.constant(5, tf.int64),

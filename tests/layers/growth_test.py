@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
+from tests.support.pairs import all_pairs
 from tests.support.trees import CATALOGUE
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
@@ -14,6 +15,20 @@ from tf_hsm.layers import HierarchicalSoftmax
 
 WIDTH = 7
 NEW = 5
+# Of each kind one.
+TREES = [
+    "two_level_2",
+    "two_level_100",
+    "binary_37",
+    "balanced_per_level",
+    "huffman_4ary",
+    "chain_50",
+    "flat",
+    "single_class",
+    "only_children",
+    "random",
+    "one_huge_group",
+]
 
 
 def built(tree, seed=0, **options):
@@ -74,7 +89,7 @@ def group_log_probs(head, group):
 
 
 @pytest.mark.parametrize("how", ["near", "fitting", "branch"])
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", TREES)
 def test_same_bits(name, how):
     """All log-probabilities in groups of the same rows; and so on paths."""
     head = built(CATALOGUE[name]())
@@ -134,9 +149,10 @@ def counts_of(tree):
     return counts
 
 
-@pytest.mark.parametrize("with_counts", [True, False])
-@pytest.mark.parametrize("how", ["near", "fitting", "branch", "rebalance"])
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize(
+    "name, how, with_counts",
+    all_pairs(TREES, ["near", "fitting", "branch", "rebalance"], [True, False]),
+)
 def test_new_rows_take_at_most_their_share(name, how, with_counts):
     """All of it where inputs are zero; and the old rows keep their odds."""
     head = built(CATALOGUE[name]())
@@ -172,7 +188,7 @@ def test_new_rows_take_at_most_their_share(name, how, with_counts):
 
 
 @pytest.mark.parametrize("how", ["near", "fitting", "branch"])
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", TREES)
 def test_without_biases(name, how):
     """A new row is the mean of those beside it."""
     head = built(CATALOGUE[name](), use_bias=False)

@@ -1,4 +1,4 @@
-"""Large tables are filled by blocks of rows."""
+"""Initial values of tables; large ones are filled by blocks of rows."""
 
 import keras
 import numpy as np
@@ -15,14 +15,19 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(initial_values, "BLOCK_BYTES", 4 * 10 * 7)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 @pytest.mark.parametrize(
-    "initializer",
+    "initializer, dtype",
     [
-        keras.initializers.GlorotUniform(seed=3),
-        keras.initializers.HeNormal(seed=3),
-        keras.initializers.VarianceScaling(mode="fan_out", seed=3),
-        keras.initializers.RandomNormal(stddev=0.02, seed=3),
+        (keras.initializers.GlorotUniform(seed=3), "float32"),
+        (keras.initializers.GlorotUniform(seed=3), "float64"),
+        (keras.initializers.GlorotUniform(seed=3), "bfloat16"),
+        (keras.initializers.GlorotUniform(seed=3), "float16"),
+        (keras.initializers.HeNormal(seed=3), "float32"),
+        (
+            keras.initializers.VarianceScaling(mode="fan_out", seed=3),
+            "float32",
+        ),
+        (keras.initializers.RandomNormal(stddev=0.02, seed=3), "float32"),
     ],
 )
 def test_blocks_have_the_scale_of_the_whole(small_blocks, initializer, dtype):
@@ -88,3 +93,23 @@ def test_a_layer_whose_table_is_large(small_blocks):
     before = model.evaluate(x, labels, verbose=0)
     model.fit(x, labels, epochs=5, verbose=0)
     assert model.evaluate(x, labels, verbose=0) < before
+
+
+def test_an_embedding_softmax():
+    """word2vec's: small random embeddings, zeros for the tree."""
+    width = 6
+    tree = tf_hsm.Tree.two_level(30)
+    layer = tf_hsm.layers.EmbeddingSoftmax(tree, 4_000, width)
+    layer.build()
+    embeddings, kernel, bias = layer.get_weights()
+    assert not kernel.any() and not bias.any()
+    bound = 0.5 / width
+    assert -bound <= embeddings.min() < -0.99 * bound
+    assert 0.99 * bound < embeddings.max() <= bound
+    counts = 1 + np.arange(30)
+    layer = tf_hsm.layers.EmbeddingSoftmax(tree, 4, width, counts=counts)
+    layer.build()
+    prior = layer.log_probs(np.array([[]], np.int64))
+    np.testing.assert_allclose(
+        prior[0], np.log(counts / counts.sum()), rtol=1e-5, atol=1e-5
+    )

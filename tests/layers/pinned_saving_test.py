@@ -19,6 +19,7 @@ def test_saved_and_loaded(own, tmp_path):
         "sgd" if own else tf_hsm.optimizers.RowwiseAdagrad(),
         head.loss,
         metrics=[tf_hsm.metrics.Perplexity(), tf_hsm.metrics.TopKAccuracy(3)],
+        run_eagerly=True,
     )
     x, labels = data((32,))
     model.fit(x, labels, epochs=1, verbose=0)

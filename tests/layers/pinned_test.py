@@ -57,11 +57,13 @@ def test_in_place_as_with_a_gradient(rule):
     losses = []
     for head in (own, plain):
         model = keras.Sequential([keras.Input([WIDTH]), head])
-        model.compile(OPTIMIZERS[rule](), head.loss)
+        model.compile(OPTIMIZERS[rule](), head.loss, run_eagerly=head is plain)
         if head is own:
             plain.build([None, WIDTH])
             plain.kernel.assign(own.kernel)
-        history = model.fit(x, labels, batch_size=8, epochs=2, shuffle=False)
+        history = model.fit(
+            x, labels, batch_size=8, epochs=2, shuffle=False, verbose=0
+        )
         losses.append(history.history["loss"])
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
     np.testing.assert_allclose(own.kernel, plain.kernel, rtol=1e-4, atol=1e-6)
@@ -85,26 +87,15 @@ def test_gradients_are_those_of_the_first_rows():
         np.testing.assert_allclose(mine, -its[1::2], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_twice_the_rate_is_the_same_training(rule, own):
+def test_twice_the_rate_is_the_same_training(rule):
     """Of two rows both move, by the same step in opposite directions."""
     x, labels = data((40,))
     differences = []
     for factor, head in zip((2, 1), two_heads(), strict=True):
         rate = {"sgd": 0.3, "lazy_adam": 0.03}.get(rule, 0.1)
-        optimizer = OPTIMIZERS[rule](factor * rate)
-        if own:
-            options = {"optimizer": optimizer, **INITIALIZERS}
-            values = [v.numpy() for v in head.row_variables()]
-            head = HierarchicalSoftmax(head.tree, **options)
-            head.build([None, WIDTH])
-            for variable, value in zip(
-                head.row_variables(), values, strict=True
-            ):
-                variable.assign(value)
         model = keras.Sequential([keras.Input([WIDTH]), head])
-        model.compile("sgd" if own else optimizer, head.loss)
+        model.compile(OPTIMIZERS[rule](factor * rate), head.loss)
         model.fit(x, labels, batch_size=8, epochs=3, shuffle=False, verbose=0)
         kernel = head.kernel.numpy()
         if not head.tree.pinned:

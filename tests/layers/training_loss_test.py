@@ -171,7 +171,8 @@ def test_fit_on_sequences(form, tmp_path):
     """As sample weights of each label; saved and loaded."""
     tokens, labels = make_data()
     weighted = form(class_weights=WEIGHTS)
-    plain = form(**({"weighted": True} if form is endpoint_form else {}))
+    its = {"weighted": True} if form is endpoint_form else {}
+    plain = form(compiling={"run_eagerly": True}, **its)
     plain.set_weights(weighted.get_weights())
     weights = WEIGHTS[labels].astype("f4")
     if form is compile_form:
@@ -221,7 +222,11 @@ def test_keras_class_weight(own):
             optimizer=tf_hsm.optimizers.SGD(0.5) if own else None,
         )
         model = keras.Sequential([keras.Input([WIDTH]), head])
-        model.compile(keras.optimizers.SGD(0.5), head.loss)
+        model.compile(
+            keras.optimizers.SGD(0.5),
+            head.loss,
+            run_eagerly=layer_weights is not None,
+        )
         its = dict(enumerate(WEIGHTS)) if layer_weights is None else None
         losses = model.fit(
             x, labels, class_weight=its, epochs=2, shuffle=False, verbose=0

@@ -90,13 +90,7 @@ def test_both_forms_train_as_the_oracle(ignore_class, weighted):
 
 @pytest.mark.parametrize(
     "mask_zero, ignore_class, weighted",
-    [
-        (False, None, False),
-        (False, -1, False),
-        (True, None, True),
-        (True, 4, False),
-        (True, -1, True),
-    ],
+    [(False, None, False), (False, -1, False), (True, -1, True)],
 )
 def test_one_group_is_the_full_softmax(mask_zero, ignore_class, weighted):
     """A training run equals that of Dense and Keras' own cross-entropy."""
@@ -119,6 +113,7 @@ def test_one_group_is_the_full_softmax(mask_zero, ignore_class, weighted):
         loss=keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, ignore_class=ignore_class
         ),
+        jit_compile=False,
     )
     *below, kernel, bias = mine.get_weights()
     dense.set_weights([*below, kernel.T, bias])
@@ -209,14 +204,13 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
     assert set(seen) == {tf.int64}
 
 
-@pytest.mark.parametrize("form", ["compile", "endpoint"])
 @pytest.mark.parametrize(
-    "policy, variable, loss",
+    "form, policy, variable, loss",
     [
-        ("mixed_bfloat16", "float32", "float32"),
-        ("mixed_float16", "float32", "float32"),
-        ("bfloat16", "bfloat16", "float32"),
-        ("float64", "float64", "float64"),
+        ("compile", "mixed_bfloat16", "float32", "float32"),
+        ("endpoint", "mixed_float16", "float32", "float32"),
+        ("endpoint", "bfloat16", "bfloat16", "float32"),
+        ("compile", "float64", "float64", "float64"),
     ],
 )
 def test_policies(form, policy, variable, loss):
@@ -257,11 +251,10 @@ def test_kernel_is_neither_cast_nor_copied(policy):
     "optimizer",
     [
         keras.optimizers.SGD(0.5, momentum=0.9, nesterov=True),
-        keras.optimizers.SGD(0.5, global_clipnorm=1.0),
         keras.optimizers.Adam(0.05, clipnorm=1.0),
-        keras.optimizers.Adagrad(0.3),
+        keras.optimizers.Adagrad(0.3, global_clipnorm=1.0),
     ],
-    ids=["momentum", "clipped", "adam", "adagrad"],
+    ids=["momentum", "adam", "adagrad"],
 )
 def test_optimizers_reduce_the_loss(optimizer):
     """Keras' optimizers take the sparse gradients."""
@@ -282,24 +275,24 @@ def test_gradient_accumulation():
     assert_same_weights(halves, whole)
 
 
-@pytest.mark.parametrize(
-    "compiling", [{"run_eagerly": True}, {"steps_per_execution": 2}]
-)
 @pytest.mark.parametrize("form", [compile_form, endpoint_form])
-def test_ways_to_run(form, compiling):
+def test_ways_to_run(form):
     """Eagerly or several steps at a time, the run is the same."""
     tokens, labels = make_data()
     x = tokens if form is compile_form else [tokens, labels]
     y = labels if form is compile_form else None
-    model, other = form(), form(compiling=compiling)
-    other.set_weights(model.get_weights())
+    ways = [{}, {"run_eagerly": True}, {"steps_per_execution": 2}]
+    model, *others = (form(compiling=way) for way in ways)
+    for other in others:
+        other.set_weights(model.get_weights())
     options = {"shuffle": False, "verbose": 0, "epochs": 2, "batch_size": 8}
     expected = model.fit(x, y, **options).history
-    actual = other.fit(x, y, **options).history
-    assert actual.keys() == expected.keys()
-    for name in expected:
-        np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5)
-    assert_same_weights(other, model)
+    for other in others:
+        actual = other.fit(x, y, **options).history
+        assert actual.keys() == expected.keys()
+        for name in expected:
+            np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5)
+        assert_same_weights(other, model)
 
 
 def test_xla_stays_off():

@@ -12,6 +12,7 @@ import pytest
 import tf_hsm
 from tests.support import inference_reference as reference
 from tests.support import oracle, trees
+from tests.support.pairs import all_pairs
 
 top_k = tf_hsm.hierarchical_softmax_top_k
 
@@ -54,10 +55,10 @@ def masks(tree, batch, kind):
     return None, mask
 
 
-@pytest.mark.parametrize("allowed", ["all", "shared", "lists"])
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("batch", [5, 40])
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize(
+    "name, allowed, batch, ties",
+    all_pairs(list(TREES), ["all", "shared", "lists"], [5, 40], [False, True]),
+)
 def test_against_a_sort(name, batch, ties, allowed):
     tree, arguments, values = case(name, batch, ties)
     allowed, mask = masks(tree, batch, allowed)

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support.embedding_training import COUNT, step, variables_of
+from tests.support.pairs import all_pairs
 from tests.support.training import (
     assert_near,
     assert_same,
@@ -72,17 +73,23 @@ def composed(variables, problem, bags, combiner, weights, optimizers):
     return losses
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("has_weights", [False, True])
-@pytest.mark.parametrize("combiner", ["mean", "sum"])
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "rule, dtype, combiner, has_weights",
+    all_pairs(
+        list(OPTIMIZERS),
+        [np.float64, np.float32, ml_dtypes.bfloat16],
+        ["mean", "sum"],
+        [False, True],
+    ),
+)
 def test_as_look_up_step_and_update(rule, combiner, has_weights, dtype):
     check_step(PROBLEM, rule, combiner, has_weights, dtype)
 
 
-@pytest.mark.parametrize("combiner", ["mean", "sum"])
-@pytest.mark.parametrize("rule", OPTIMIZERS)
-@pytest.mark.parametrize("count", [COUNT, 500, 5000])
+@pytest.mark.parametrize(
+    "rule, count, combiner",
+    all_pairs(list(OPTIMIZERS), [COUNT, 500, 5000], ["mean", "sum"]),
+)
 def test_many_bags(count, rule, combiner):
     """Vectors of several work items, of one, and too many to be summed."""
     problem = wide_problem(TREE, (2100, 9))

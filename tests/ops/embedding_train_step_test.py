@@ -17,6 +17,7 @@ from tests.support.embedding_training import (
     step,
     variables_of,
 )
+from tests.support.pairs import all_pairs
 from tests.support.training import (
     assert_close,
     assert_near,
@@ -43,27 +44,26 @@ def sums_by_row(indices, values, count):
     return sums
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("has_biases", [True, False])
-@pytest.mark.parametrize("name", TREES)
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "name, rule, dtype, has_biases",
+    all_pairs(TREES, list(OPTIMIZERS), DTYPES, [True, False]),
+)
 def test_two_steps_against_numpy(rule, name, has_biases, dtype):
     check_two_steps(rule, build(name), has_biases, dtype, (67, 33))
 
 
+# Each rule, and each type, with both counts.
 @pytest.mark.parametrize(
-    "count, dtype",
+    "rule, count, dtype",
     [
-        (COUNT, np.float64),
-        (COUNT, np.float32),
-        (COUNT, ml_dtypes.bfloat16),
-        (1500, np.float32),
+        (rule, count, DTYPES[(i + j) % 3])
+        for i, rule in enumerate(OPTIMIZERS)
+        for j, count in enumerate([COUNT, 800])
     ],
 )
-@pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_many_examples(count, rule, dtype):
-    """Vectors of several work items; vectors of one, mostly."""
-    check_two_steps(rule, TREE, True, dtype, (2100, 9), count)
+    """Vectors of several work items, of two blocks each; of one, mostly."""
+    check_two_steps(rule, TREE, True, dtype, (1100, 9), count)
 
 
 def check_two_steps(rule, tree, has_biases, dtype, shape, count=COUNT):
@@ -113,9 +113,9 @@ def check_two_steps(rule, tree, has_biases, dtype, shape, count=COUNT):
         assert int(optimizer.iterations) == seed
 
 
-@pytest.mark.parametrize("batch", [300, 2100])
-@pytest.mark.parametrize("rule", OPTIMIZERS)
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize(
+    "name, rule, batch", all_pairs(TREES, list(OPTIMIZERS), [300, 2100])
+)
 def test_as_look_up_step_and_update(rule, name, batch):
     """Three ops with as many optimizers; several blocks and spans."""
     tree = build(name)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import raw_calls
+from tests.support.pairs import all_pairs
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.runtime.library import library_version, raw_ops
 
@@ -43,9 +44,10 @@ def batch(tree, rng):
     return labels, tf.constant(rng.normal(size=(BATCH, WIDTH)), tf.float32)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("name", TREES)
-@pytest.mark.parametrize("make", [tf.identity, tf.Variable])
+@pytest.mark.parametrize(
+    "make, name, dtype",
+    all_pairs([tf.identity, tf.Variable], list(TREES), ["float32", "bfloat16"]),
+)
 def test_forward_and_backward(make, name, dtype):
     """The answers agree with the loss, and its gradient with theirs."""
     tree, rng = TREES[name], np.random.default_rng(3)

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import forests, oracle, training
 from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support.pairs import all_pairs
 from tests.support.update_rules import OPTIMIZERS, built
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
@@ -27,10 +28,12 @@ def cut(name, seed):
     return forests.cut(tree, forests.some_rows(tree, seed), seed)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(0, 3), (7, 5), (67, 33)])
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("name", forests.TREES)
+@pytest.mark.parametrize(
+    "name, dtype, shape, seed",
+    all_pairs(
+        list(forests.TREES), DTYPES, [(0, 3), (7, 5), (67, 33)], range(2)
+    ),
+)
 def test_loss_and_gradients(name, seed, shape, dtype):
     """With variables and tensors, in a graph and out of one."""
     forest = cut(name, seed).forest
@@ -83,12 +86,13 @@ def test_a_cut_tree_has_the_loss_of_the_tree(name, seed):
     assert_within(total, expected, bound)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape, has_biases", [((5, 3), True), ((67, 33), 0)])
-@pytest.mark.parametrize("name", forests.TREES)
-@pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_training_steps(rule, name, shape, has_biases, dtype):
+@pytest.mark.parametrize(
+    "name, rule, dtype, has_biases",
+    all_pairs(list(forests.TREES), list(OPTIMIZERS), DTYPES, [True, False]),
+)
+def test_training_steps(rule, name, has_biases, dtype):
     """Each rule on the touched rows; the others keep all bits."""
+    shape = (5, 3) if has_biases else (67, 33)
     forest = cut(name, 1).forest
     problem = training.wide_problem(forest, shape, dtype, 0, has_biases)
     variables = training.variables_of(problem, dtype)
@@ -111,7 +115,7 @@ def test_training_steps(rule, name, shape, has_biases, dtype):
         1,
         before,
         training.states(optimizer, variables),
-        gradients[: 1 + bool(has_biases)],
+        gradients[: 1 + has_biases],
         np.dtype(dtype),
     )
 

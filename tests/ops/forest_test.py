@@ -13,13 +13,15 @@ import tensorflow as tf
 
 from tests.support import forests, oracle
 from tests.support import inference_reference as reference
+from tests.support.pairs import all_pairs
 from tf_hsm import hierarchical_softmax_log_prob as log_prob
 from tf_hsm import hierarchical_softmax_log_probs as log_probs
 from tf_hsm import hierarchical_softmax_sample as sample
 from tf_hsm import hierarchical_softmax_top_k as top_k
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
-CUTS = [(name, seed) for name in forests.TREES for seed in range(2)]
+NAMES = list(forests.TREES)
+CUTS = [(name, seed) for name in NAMES for seed in range(2)]
 
 
 @functools.cache
@@ -49,9 +51,10 @@ def below(name, seed, batch=9, dtype=np.float32):
     )
 
 
-@pytest.mark.parametrize("parameter", [tf.constant, tf.Variable])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name, seed", CUTS)
+@pytest.mark.parametrize(
+    "name, dtype, seed, parameter",
+    all_pairs(NAMES, DTYPES, range(2), [tf.constant, tf.Variable]),
+)
 def test_log_probs_of_a_cut_tree(name, seed, dtype, parameter):
     """Values and all gradients are those of the tree."""
     tree, parts = cut(name, seed)
@@ -154,14 +157,11 @@ def test_log_prob_of_given_classes(name, seed, dtype):
 
 
 def ranked(values, k, bounds=None):
-    """The k best classes and their log-probabilities, as top_k returns them."""
+    """What top_k returns: best log-probabilities, and classes; NaN is -inf."""
     classes = reference.ranking(values)[..., :k]
     found = np.take_along_axis(values, classes, -1)
     if bounds is not None:
-        is_left = (
-            np.where(np.isnan(found), -np.inf, found)
-            >= np.where(np.isnan(bounds), -np.inf, bounds)[..., np.newaxis]
-        )
+        is_left = np.fmax(found, -np.inf) >= np.fmax(bounds, -np.inf)[..., None]
         found = np.where(is_left, found, -np.inf)
         classes = np.where(is_left, classes, -1)
     return found, classes
@@ -172,9 +172,9 @@ def assert_found(result, wanted):
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("batch", [3, 40])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name, seed", CUTS)
+@pytest.mark.parametrize(
+    "name, dtype, seed, batch", all_pairs(NAMES, DTYPES, range(2), [3, 40])
+)
 def test_top_k(name, seed, dtype, batch):
     """The best of all, to the bit, with and without starts and bounds."""
     forest, arguments, starts = below(name, seed, batch, dtype)

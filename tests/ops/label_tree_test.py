@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import label_tree_reference as reference
 from tests.support import trees
+from tests.support.pairs import all_pairs
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.runtime import devices
 
@@ -266,10 +267,10 @@ def test_threshold_of_each_input():
     np.testing.assert_array_equal(rounded.classes, found.classes)
 
 
-@pytest.mark.parametrize("threshold", [None, 1e-3])
-@pytest.mark.parametrize("chance", [0.0, 0.05, 0.6])
-@pytest.mark.parametrize("is_shared", [True, False])
-@pytest.mark.parametrize("name", trees.CATALOGUE)
+@pytest.mark.parametrize(
+    "name, chance, is_shared, threshold",
+    all_pairs([*trees.CATALOGUE], [0, 0.05, 0.6], [True, False], [None, 1e-3]),
+)
 def test_allowed_labels(name, is_shared, chance, threshold):
     """The order of a sort of the allowed ones; nothing where none is left."""
     tree = trees.CATALOGUE[name]()

@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import inference_reference as reference
 from tests.support import oracle, trees
+from tests.support.pairs import all_pairs
 
 log_probs = tf_hsm.hierarchical_softmax_log_probs
 log_prob = tf_hsm.hierarchical_softmax_log_prob
@@ -69,9 +70,9 @@ def check(tree, problem, nodes, parameter):
         )
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", trees.CATALOGUE)
+@pytest.mark.parametrize(
+    "name, dtype, shape", all_pairs(list(trees.CATALOGUE), DTYPES, SHAPES)
+)
 def test_values_and_gradients(name, shape, dtype):
     problem = problem_on(name, shape, dtype)
     check(build(name), problem, False, tf.constant)
@@ -156,22 +157,25 @@ def test_finite_differences(name, argument, nodes):
     assert error <= 1e-6 * np.linalg.norm(analytic)
 
 
-@pytest.mark.parametrize("graph", [False, True])
-@pytest.mark.parametrize("kind", ["tensor", "variable", "keras"])
 @pytest.mark.parametrize(
-    "leading, width, has_biases",
-    [
-        ([], 7, True),
-        ([0], 7, True),
-        ([3, 2], 7, True),
-        ([3, 2], 7, False),
-        ([6], 0, True),
-        ([6], 0, False),
-        ([2, 3], 1, True),
-    ],
+    "form, kind, graph",
+    all_pairs(
+        [
+            ([], 7, True),
+            ([0], 7, True),
+            ([3, 2], 7, True),
+            ([3, 2], 7, False),
+            ([6], 0, True),
+            ([6], 0, False),
+            ([2, 3], 1, True),
+        ],
+        ["tensor", "variable", "keras"],
+        [False, True],
+    ),
 )
-def test_shapes(leading, width, has_biases, kind, graph):
+def test_shapes(form, kind, graph):
     """Any leading shape and width, in graphs that do not know them."""
+    leading, width, has_biases = form
     batch = int(np.prod(leading))
     problem = oracle.random_problem(TREE, batch, width, np.float32)
     if not has_biases:

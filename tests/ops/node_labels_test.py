@@ -14,8 +14,14 @@ from tests.support.evaluation import assert_within, dense, evaluate
 from tests.support.training import wide_problem
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
-# (B, D), of each type; and one of many examples.
-CASES = [((17, 3), dtype) for dtype in DTYPES] + [((252, 50), np.float32)]
+# Few examples of each tree, whose type goes on at every second one; and many.
+CASES = [
+    (name, (17, 3), DTYPES[i // 2 % 4])
+    for i, name in enumerate(trees.CATALOGUE)
+] + [
+    (name, (252, 50), np.float32)
+    for name in ("two_level_1013", "huffman_4ary", "random", "one_huge_group")
+]
 
 loss = functools.partial(tf_hsm.hierarchical_softmax_loss, nodes=True)
 log_prob = tf_hsm.hierarchical_softmax_log_prob
@@ -83,8 +89,7 @@ def test_places_of_rows_of_a_forest(name):
         )
 
 
-@pytest.mark.parametrize("shape, dtype", CASES)
-@pytest.mark.parametrize("name", trees.CATALOGUE)
+@pytest.mark.parametrize("name, shape, dtype", CASES)
 def test_loss_and_gradients(name, shape, dtype):
     tree, rows = build(name), OfRows(build(name))
     problem = oracle.random_problem(rows, *shape, dtype, seed=sum(shape))

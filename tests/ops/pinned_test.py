@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import pinned
 from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support.pairs import all_pairs
 from tests.support.pinned import TREE, build
 from tests.support.training import (
     assert_close,
@@ -90,9 +91,9 @@ def test_wide_rows_of_a_large_gradient(batch):
     assert_within(dense(result), expected, bound)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", pinned.TREES)
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "name, rule, dtype", all_pairs(list(pinned.TREES), list(OPTIMIZERS), DTYPES)
+)
 def test_two_train_steps(rule, name, dtype):
     tree = build(name)
     for shape, share in zip(SHAPES, (0.25, 0.0), strict=True):
@@ -132,9 +133,10 @@ def test_two_train_steps(rule, name, dtype):
             )
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("name", ["huffman_203", "chain_50"])
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "rule, dtype, name",
+    all_pairs(list(OPTIMIZERS), DTYPES[:3], ["huffman_203", "chain_50"]),
+)
 def test_an_embedding_step_is_three_ops(rule, name, dtype):
     """A look-up, a train step and an update, for skip-gram and CBOW."""
     tree = build(name)

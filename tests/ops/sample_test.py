@@ -1,8 +1,6 @@
 """Draws, against the probabilities of the float64 reference."""
 
 import functools
-import subprocess
-import sys
 
 import keras
 import ml_dtypes
@@ -383,56 +381,3 @@ def test_masked_classes_are_never_drawn():
                 weights, biases, inputs, tree, 2_000, 1, temperature, **options
             )
             np.testing.assert_array_equal(np.unique(draws), [0, 2, 3, 5, 6])
-
-
-PROGRAM = """
-import sys
-import numpy as np
-import tensorflow as tf
-import tf_hsm
-
-tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
-rng = np.random.default_rng(0)
-results = []
-for tree in (
-    tf_hsm.Tree.two_level(2000),
-    tf_hsm.Tree.huffman(1 / np.arange(1, 900), 3),
-):
-    w = tf.Variable(rng.normal(size=(tree.num_rows, 40)).astype(np.float32))
-    x = tf.constant(0.2 * rng.normal(size=(150, 40)).astype(np.float32))
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        values = tf_hsm.hierarchical_softmax_log_probs(w, None, x, tree)
-    upstream = rng.normal(size=values.shape).astype(np.float32)
-    results += [values, *tape.gradient(values, [x, w], upstream)]
-    classes = rng.integers(tree.num_classes, size=(150, 20))
-    results.append(
-        tf_hsm.hierarchical_softmax_log_prob(w, None, classes, x, tree)
-    )
-    for beam in (None, 20):
-        results += tf_hsm.hierarchical_softmax_top_k(w, None, x, tree, 9, beam)
-    for options in ({}, {"top_k": 50}, {"top_p": 0.5}):
-        results.append(
-            tf_hsm.hierarchical_softmax_sample(
-                w, None, x, tree, 100, seed=1, **options
-            )
-        )
-np.savez(sys.argv[2], *[r.numpy() for r in results])
-"""
-
-
-def test_one_thread_and_two(tmp_path):
-    """All that a trained tree gives is the same bits for any thread count."""
-    results = []
-    for threads in ("1", "2"):
-        path = str(tmp_path / f"{threads}.npz")
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, threads, path],
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        with np.load(path) as file:
-            results.append(dict(file))
-    for name, array in results[0].items():
-        np.testing.assert_array_equal(array, results[1][name])

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import oracle, trees
+from tests.support.pairs import all_pairs
 from tests.support.training import (
     assert_close,
     assert_near,
@@ -42,13 +43,14 @@ TREE = tf_hsm.Tree.two_level(50)
 build = functools.cache(lambda name: trees.CATALOGUE[name]())
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape, has_biases", SHAPES)
-@pytest.mark.parametrize("name", TREES)
-@pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_two_steps_against_numpy(rule, name, shape, has_biases, dtype):
+@pytest.mark.parametrize(
+    "name, rule, dtype, form",
+    all_pairs(TREES, list(OPTIMIZERS), DTYPES, SHAPES),
+)
+def test_two_steps_against_numpy(rule, name, form, dtype):
     """Each step from where the last one ended; the other rows keep all bits."""
     tree = build(name)
+    shape, has_biases = form
     problem = wide_problem(tree, shape, dtype, 0, has_biases)
     variables = variables_of(problem, dtype)
     optimizer = built(rule, variables)

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.optimizers_reference import EPSILON, RATE, RULES, Reference
+from tests.support.pairs import all_pairs
 from tf_hsm import optimizers
 
 N, WIDTH, STEPS = 23, 5, 4
@@ -66,9 +67,10 @@ def assert_close(actual, expected, tolerance=1e-5):
     )
 
 
-@every_rule
-@pytest.mark.parametrize("shape", [(N, WIDTH), (N,), (N, 2, 3)])
-@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize(
+    "rule, shape, graph",
+    all_pairs(list(RULES), [(N, WIDTH), (N,), (N, 2, 3)], [False, True]),
+)
 def test_touched_rows_follow_the_rule_and_no_other_moves(rule, shape, graph):
     table = make_table(shape)
     variable = keras.Variable(table)
@@ -183,19 +185,21 @@ def test_rowwise_adagrad_of_dense_gradients(shape):
     assert_close(optimizer.slots(variable)[0], reference.slots[0])
 
 
-@every_rule
-@pytest.mark.parametrize("sparse", [False, True])
+TOLERANCES = {
+    "bfloat16": (1e-5, 2**-8),
+    "float16": (1e-5, 2**-10),
+    # Keras' learning rate is a float32.
+    "float64": (1e-7, 1e-7),
+}
+
+
 @pytest.mark.parametrize(
-    "dtype, slot_tolerance, tolerance",
-    [
-        ("bfloat16", 1e-5, 2**-8),
-        ("float16", 1e-5, 2**-10),
-        # Keras' learning rate is a float32.
-        ("float64", 1e-7, 1e-7),
-    ],
+    "rule, dtype, sparse",
+    all_pairs(list(RULES), list(TOLERANCES), [False, True]),
 )
-def test_dtypes(rule, sparse, dtype, slot_tolerance, tolerance):
+def test_dtypes(rule, sparse, dtype):
     """16 bits are computed in float32 and rounded once, when written."""
+    slot_tolerance, tolerance = TOLERANCES[dtype]
     store = tf.as_dtype(dtype).as_numpy_dtype
     table = make_table().astype(store)
     variable = keras.Variable(table, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Exports and saved models in a process of their own, to the bit."""
+"""Exports in a process of their own, to the bit."""
 
 import subprocess
 import sys
@@ -60,19 +60,6 @@ for export in exports:
 assert "tf_hsm" not in sys.modules
 np.savez(results, **answers)
 """
-# Arguments: a .keras file, tokens, and a file for the answers.
-LOADER = """
-import sys
-import keras
-import numpy as np
-import tf_hsm
-
-path, tokens, results = sys.argv[1:]
-model, tokens = keras.models.load_model(path), np.load(tokens)
-hidden = keras.Model(model.inputs, model.layers[-1].input)
-best = model.layers[-1].top_k(hidden.predict(tokens, verbose=0), 4)
-np.savez(results, *best, model.predict(tokens, verbose=0))
-"""
 
 
 def run_python(program, *arguments):
@@ -121,21 +108,20 @@ def models():
     """By name: a model to export, its head or None, the model below it."""
     made = {}
     for name, options in {
-        "without_bias": {"use_bias": False, "mask_zero": False},
-        "bfloat16": {"dtype": "bfloat16"},
+        "without_bias": {
+            "use_bias": False,
+            "mask_zero": False,
+            "dtype": "float64",
+        },
         "mixed_bfloat16": {"dtype": "mixed_bfloat16"},
-        "float64": {"dtype": "float64"},
-        "in_place": {"optimizer": "sgd"},
+        "in_place": {"optimizer": "sgd", "dtype": "bfloat16"},
     }.items():
         model = compile_form(**options)
         made[name] = (model, None, hidden_model(model))
     for name, model in {
         "adaptive": adaptive_form(),
         "sampled": compile_form(make=sampled_head),
-        "label_tree": label_tree_form(),
-        "label_tree_in_place": label_tree_form(
-            optimizer="sgd", dtype="bfloat16"
-        ),
+        "label_tree": label_tree_form(optimizer="sgd", dtype="bfloat16"),
     }.items():
         made[name] = (model, None, hidden_model(model))
     made["tied_in_place"] = tied_form()
@@ -178,19 +164,3 @@ def test_fresh_process(tmp_path):
         np.testing.assert_array_equal(answers[name], value, err_msg=name)
     found = expected["label_tree/labels/classes"] >= 0
     assert found.any() and not found.all()
-
-
-def test_keras_file_in_a_fresh_process(tmp_path):
-    """`.keras` files need an import of tf_hsm and nothing else."""
-    tokens, _ = make_inputs()
-    model = compile_form()
-    model.save(tmp_path / "model.keras")
-    np.save(tmp_path / "tokens.npy", tokens)
-    names = ("model.keras", "tokens.npy", "answers.npz")
-    run_python(LOADER, *(tmp_path / name for name in names))
-    hidden = hidden_model(model).predict(tokens, verbose=0)
-    best = head_of(model).top_k(hidden, K)
-    expected = (*best, model.predict(tokens, verbose=0))
-    answers = np.load(tmp_path / "answers.npz")
-    for answer, value in zip(answers.values(), expected, strict=True):
-        np.testing.assert_array_equal(answer, value)

@@ -29,9 +29,10 @@ class Reference:
     def apply(self, rows, values):
         """One step for values `[U, ...]` of rows `[U]`, any repeated."""
         self._steps += 1
-        pairs = list(zip(rows, np.asarray(values, np.float64), strict=True))
-        for row in np.unique(rows):
-            gradient = sum(v for r, v in pairs if r == row)
+        sums = {}
+        for row, value in zip(rows, np.asarray(values, float), strict=True):
+            sums[row] = sums.get(row, 0) + value
+        for row, gradient in sums.items():
             state = [slot[row] for slot in self.slots]
             change, state = self._rule(gradient, state, self.rate, self._steps)
             weights = self.table[row] * (1 - self.rate * self._decay)

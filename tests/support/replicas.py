@@ -1,5 +1,5 @@
-"""Three CPUs for replicas, to be imported before TensorFlow runs anything."""
+"""Two CPUs for replicas, to be imported before TensorFlow runs anything."""
 
 from tests.support import logical_cpus
 
-CPUS = logical_cpus.divided(3)
+CPUS = logical_cpus.divided(2)

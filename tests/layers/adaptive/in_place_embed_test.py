@@ -52,10 +52,13 @@ def loss_and_gradients(layer, body, tokens, labels):
     return total, of_body, of_losses, of_vectors
 
 
-@pytest.mark.parametrize("cutoffs", [[], [5, 17]])
 @pytest.mark.parametrize(
-    "rule, dtype",
-    [*((rule, "float32") for rule in OPTIMIZERS), ("lazy_adam", "float64")],
+    "rule, dtype, cutoffs",
+    [
+        *((rule, "float32", [5, 17]) for rule in OPTIMIZERS),
+        ("lazy_adam", "float64", [5, 17]),
+        ("lazy_adam", "float32", []),
+    ],
 )
 def test_both_steps(rule, dtype, cutoffs):
     """By hand: that of the losses, then that of the vectors, of one rate."""
@@ -127,35 +130,33 @@ def test_sgd_is_one_step_by_the_sum(cutoffs, compiling):
     assert_near(*(own_variables(head_of(m)) for m in models), 1e-5)
 
 
-@pytest.mark.parametrize("rule", ["sgd", "lazy_adam"])
-def test_tied_model(rule, tmp_path):
+def test_tied_model(tmp_path):
     """It learns; and what comes back from a file goes on to the same bits."""
     tokens, labels = make_data()
-    model = make_model(rule)
+    model = make_model("lazy_adam")
     losses = train(model, tokens, labels, epochs=4)
     assert losses[-1] < 0.95 * losses[0]
     model.save(tmp_path / "tied.keras")
     loaded = keras.models.load_model(tmp_path / "tied.keras")
-    for _ in range(2):
-        assert_same(head_state(loaded), head_state(model))
-        train(model, tokens, labels)
-        train(loaded, tokens, labels)
+    assert_same(head_state(loaded), head_state(model))
+    train(model, tokens, labels)
+    train(loaded, tokens, labels)
+    assert_same(head_state(loaded), head_state(model))
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-def test_what_makes_no_step(frozen):
+def test_what_makes_no_step():
     """Neither evaluation nor a frozen head; an optimizer has steps to count."""
     tokens, labels = make_data()
     model = make_model("lazy_adam")
     train(model, tokens, labels, epochs=1)
     assert int(head_of(model).optimizer.iterations) == 3
     before = head_state(model)
-    if frozen:
-        head_of(model).trainable = False
-        model.compile("sgd", loss=model.loss)
-        train(model, tokens, labels)
     model.evaluate(tokens, labels, verbose=0)
     model.predict(tokens, verbose=0)
+    assert_same(head_state(model), before)
+    head_of(model).trainable = False
+    model.compile("sgd", loss=model.loss)
+    train(model, tokens, labels)
     assert_same(head_state(model), before)
 
 

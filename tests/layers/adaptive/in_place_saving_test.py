@@ -17,27 +17,21 @@ from tests.support.in_place_models import (
     make_adaptive,
     own_variables,
 )
-from tests.support.models import head_of, make_data
+from tests.support.models import WIDTH, head_of, make_data
 from tests.support.training import assert_same
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import optimizers
 from tf_hsm.layers import AdaptiveSoftmax
 
 make_model = functools.partial(in_place_models.make_model, make=make_adaptive)
+# A few steps take less time than their graph.
+EAGERLY = {"run_eagerly": True}
 
 
-@pytest.mark.parametrize(
-    "rule, form",
-    [
-        ("sgd", "compile"),
-        ("rowwise_adagrad", "endpoint"),
-        ("lazy_adam", "compile"),
-    ],
-)
-def test_loaded_model_trains_on(rule, form, tmp_path):
+def test_loaded_model_trains_on(tmp_path):
     """To the same bits as without the interruption."""
-    data = arguments(form, *make_data())
-    model = make_model(form, rule)
+    data = arguments("compile", *make_data())
+    model = make_model("compile", "rowwise_adagrad")
     fit(model, data, epochs=1)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -46,7 +40,8 @@ def test_loaded_model_trains_on(rule, form, tmp_path):
 
 def test_bfloat16_goes_on_with_its_rounding(tmp_path):
     data = arguments("endpoint", *make_data())
-    model = make_model("endpoint", "lazy_adam", dtype="bfloat16", seed=5)
+    options = {"dtype": "bfloat16", "seed": 5, "compiling": EAGERLY}
+    model = make_model("endpoint", "lazy_adam", **options)
     fit(model, data, epochs=1)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -57,7 +52,9 @@ def test_bfloat16_goes_on_with_its_rounding(tmp_path):
 def test_checkpoint(tmp_path):
     """tf.train.Checkpoint of the model holds the head's slots too."""
     data = arguments("compile", *make_data())
-    model, other = (make_model("compile", "lazy_adam") for _ in range(2))
+    model, other = (
+        make_model("compile", "lazy_adam", compiling=EAGERLY) for _ in range(2)
+    )
     fit(model, data, epochs=1)
     path = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
     other.optimizer.build(other.trainable_variables)
@@ -68,20 +65,18 @@ def test_checkpoint(tmp_path):
 def test_files_of_heads_without_an_optimizer(tmp_path):
     """Each kind reads the weights of the other, although Keras sorts them."""
     plain, own = make_model("compile", own=False), make_model("compile")
-    data = arguments("compile", *make_data())
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=[30, WIDTH]).astype("f4")
     path = tmp_path / "model.weights.h5"
     for source, target in ((plain, own), (own, plain)):
-        fit(source, data, epochs=1)
+        for variable in head_of(source).weights:
+            variable.assign(rng.normal(size=variable.shape))
         # Without the optimizers, which have other variables.
         keras.Model(source.inputs, source.outputs).save_weights(path)
         keras.Model(target.inputs, target.outputs).load_weights(path)
-        assert_same(
-            own_variables(head_of(target)), own_variables(head_of(source))
-        )
-        assert_same(
-            target.evaluate(**data, verbose=0),
-            source.evaluate(**data, verbose=0),
-        )
+        heads = [head_of(target), head_of(source)]
+        assert_same(*map(own_variables, heads))
+        assert_same(*(head(inputs, np.arange(30)) for head in heads))
 
 
 def test_weights_of_another_shape_are_refused():
@@ -98,10 +93,10 @@ def test_weights_of_another_shape_are_refused():
 def test_clone():
     """A clone has a fresh optimizer of the same kind, for itself."""
     data = arguments("compile", *make_data())
-    model = make_model("compile", "lazy_adam")
+    model = make_model("compile", "lazy_adam", compiling=EAGERLY)
     fit(model, data, epochs=1)
     clone = keras.models.clone_model(model)
-    clone.compile(OPTIMIZERS["lazy_adam"](), loss=model.loss)
+    clone.compile(OPTIMIZERS["lazy_adam"](), loss=model.loss, **EAGERLY)
     one, other = head_of(model).optimizer, head_of(clone).optimizer
     assert one is not other and int(other.iterations) == 0
     assert one.get_config() == other.get_config()

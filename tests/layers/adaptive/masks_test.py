@@ -15,15 +15,16 @@ from tests.support.adaptive_layers import (
     make_inputs,
 )
 from tests.support.masks import BATCH, lists_of
+from tests.support.pairs import all_pairs
 from tf_hsm.layers import AdaptiveSoftmax, _adaptive_predictions
 
+# The chance of a class, and the number of lists; some lists have none.
+MASKS = [(0.0, 1), (0.0, BATCH), (0.1, BATCH), (0.5, 1), (0.5, BATCH), (1.0, 1)]
 
-def masks(num_classes, seed=0):
-    """Masks `[1 or B, N]`, of few classes to all; some lists have none."""
-    rng = np.random.default_rng(seed)
-    for chance in (0.0, 0.1, 0.5, 1.0):
-        for count in (1, BATCH):
-            yield rng.random([count, num_classes]) < chance
+
+def drawn_mask(num_classes, chance, count):
+    """A mask `[count, N]`."""
+    return np.random.default_rng(0).random([count, num_classes]) < chance
 
 
 def masked(layer, x, mask, renormalize=False):
@@ -41,42 +42,47 @@ def sharpened(x):
     return x * np.linspace(0.1, 5, len(x), dtype="f4")[:, np.newaxis]
 
 
-@pytest.mark.parametrize("renormalize", [False, True])
-@pytest.mark.parametrize("name", LAYERS)
-def test_top_k(name, renormalize):
+@pytest.mark.parametrize(
+    "name, drawn, renormalize, k",
+    all_pairs([*LAYERS], MASKS, [False, True], [1, 6, 40]),
+)
+def test_top_k(name, drawn, renormalize, k):
     """A sort of what is allowed; the rest is -1."""
     layer, x = make(name), sharpened(make_inputs(BATCH))
-    for mask in masks(layer.num_classes):
-        values = masked(layer, x, mask, renormalize)
-        order = np.argsort(-values, kind="stable")
-        order[np.isinf(np.take_along_axis(values, order, 1))] = -1
-        ordered = -np.sort(-values)
-        for k in sorted({1, min(6, layer.num_classes), layer.num_classes}):
-            found = layer.top_k(
-                x, k, allowed=lists_of(mask), renormalize=renormalize
-            )
-            np.testing.assert_array_equal(found.classes, order[:, :k])
-            assert_close(found.log_probs, ordered[:, :k])
-
-
-@pytest.mark.parametrize("renormalize", [False, True])
-@pytest.mark.parametrize("name", LAYERS)
-def test_log_prob(name, renormalize):
-    layer, x = make(name), make_inputs(BATCH)
-    rng = np.random.default_rng(2)
-    asked = rng.integers(layer.num_classes, size=[BATCH, 9])
-    for mask in masks(layer.num_classes):
-        found = layer.log_prob(
-            asked, x, allowed=lists_of(mask), renormalize=renormalize
-        )
-        values = masked(layer, x, mask, renormalize)
-        assert_close(found, np.take_along_axis(values, asked, 1))
+    k = min(k, layer.num_classes)
+    mask = drawn_mask(layer.num_classes, *drawn)
+    values = masked(layer, x, mask, renormalize)
+    order = np.argsort(-values, kind="stable")
+    order[np.isinf(np.take_along_axis(values, order, 1))] = -1
+    found = layer.top_k(x, k, allowed=lists_of(mask), renormalize=renormalize)
+    np.testing.assert_array_equal(found.classes, order[:, :k])
+    assert_close(found.log_probs, -np.sort(-values)[:, :k])
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"temperature": 1.7}, {"top_k": 4}, {"top_p": 0.7}]
+    "name, drawn, renormalize", all_pairs([*LAYERS], MASKS, [False, True])
 )
-@pytest.mark.parametrize("name", SOME)
+def test_log_prob(name, drawn, renormalize):
+    layer, x = make(name), make_inputs(BATCH)
+    rng = np.random.default_rng(2)
+    asked = rng.integers(layer.num_classes, size=[BATCH, 9])
+    mask = drawn_mask(layer.num_classes, *drawn)
+    found = layer.log_prob(
+        asked, x, allowed=lists_of(mask), renormalize=renormalize
+    )
+    values = masked(layer, x, mask, renormalize)
+    assert_close(found, np.take_along_axis(values, asked, 1))
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        *((name, {}) for name in SOME),
+        ("permuted", {"temperature": 1.7}),
+        ("permuted", {"top_k": 4}),
+        ("permuted", {"top_p": 0.7}),
+    ],
+)
 def test_draws(name, options):
     """By the probabilities given that a class is allowed."""
     layer, x = make(name), make_inputs(3)
@@ -96,25 +102,23 @@ def test_draws(name, options):
     np.testing.assert_array_equal(nothing, np.full([3, 2], -1))
 
 
-@pytest.mark.parametrize("traced", [False, True])
-def test_forms_and_shapes(traced):
-    """Booleans, ragged lists, sequences, one input, none; in graphs too."""
+def test_forms_and_shapes():
+    """Booleans, ragged lists, sequences, one input, none."""
     layer, x = make(), make_inputs(2, 3)
     mask = np.random.default_rng(0).random([6, 40]) < 0.3
     lists = lists_of(mask).reshape(2, 3, -1)
-    top_k = tf.function(layer.top_k) if traced else layer.top_k
-    found = top_k(x, 5, allowed=lists)
+    found = layer.top_k(x, 5, allowed=lists)
     flat = layer.top_k(x.reshape(6, -1), 5, allowed=lists.reshape(6, -1))
     for one, other in zip(found, flat, strict=True):
         assert one.shape == [2, 3, 5]
         np.testing.assert_array_equal(np.reshape(one, [6, 5]), other)
-    single = top_k(x[1, 2], 5, allowed=lists[1, 2])
+    single = layer.top_k(x[1, 2], 5, allowed=lists[1, 2])
     np.testing.assert_array_equal(single.classes, found.classes[1, 2])
     ragged = tf.ragged.constant([np.flatnonzero(row) for row in mask])
-    same = top_k(x.reshape(6, -1), 5, allowed=ragged)
+    same = layer.top_k(x.reshape(6, -1), 5, allowed=ragged)
     np.testing.assert_array_equal(same.classes, flat.classes)
     shared = [
-        top_k(x, 5, allowed=allowed).classes
+        layer.top_k(x, 5, allowed=allowed).classes
         for allowed in (
             mask[0],
             np.flatnonzero(mask[0]),
@@ -123,29 +127,44 @@ def test_forms_and_shapes(traced):
     ]
     for other in shared[1:]:
         np.testing.assert_array_equal(other, shared[0])
-    assert top_k(x[:0], 2, allowed=[1]).classes.shape == [0, 3, 2]
+    assert layer.top_k(x[:0], 2, allowed=[1]).classes.shape == [0, 3, 2]
 
 
 def test_graphs_of_unknown_shapes():
-    layer, x = make(), make_inputs(BATCH)
-    mask = np.random.default_rng(0).random([BATCH, 40]) < 0.3
-    for lists in (lists_of(mask), lists_of(mask[:1])):
+    """Lists, booleans and ragged lists: as without a graph."""
+    layer, x = make(), make_inputs(2, 3)
+    mask = np.random.default_rng(0).random([6, 40]) < 0.3
+    ragged = tf.ragged.constant([np.flatnonzero(row) for row in mask])
 
-        def answers(inputs, allowed):
-            return (
-                *layer.top_k(inputs, 5, allowed=allowed, renormalize=True),
-                layer.sample(inputs, 3, seed=1, allowed=allowed),
-            )
+    def answers(inputs, lists, shared, booleans, ragged):
+        flat = tf.reshape(inputs, [-1, 12])
+        return (
+            *layer.top_k(inputs, 5, allowed=lists, renormalize=True),
+            *layer.top_k(inputs, 5, allowed=booleans),
+            *layer.top_k(flat, 5, allowed=ragged),
+            layer.sample(inputs, 3, seed=1, allowed=lists),
+            layer.sample(inputs, 3, seed=1, allowed=shared),
+        )
 
-        found = tf.function(
-            answers,
-            input_signature=[
-                tf.TensorSpec([None, 12]),
-                tf.TensorSpec([None] * lists.ndim, tf.int64),
-            ],
-        )(x, lists)
-        for one, other in zip(found, answers(x, lists), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-5)
+    function = tf.function(
+        answers,
+        input_signature=[
+            tf.TensorSpec([None, None, 12]),
+            tf.TensorSpec([None, None, None], tf.int64),
+            tf.TensorSpec([None], tf.int64),
+            tf.TensorSpec([None], tf.bool),
+            tf.RaggedTensorSpec([None, None], ragged.dtype),
+        ],
+    )
+    given = (
+        x,
+        lists_of(mask).reshape(2, 3, -1),
+        np.flatnonzero(mask[0]),
+        mask[0],
+        ragged,
+    )
+    for one, other in zip(function(*given), answers(*given), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
 @pytest.mark.parametrize("allowed", [[0, 1, 2], [[3], [35], [-1]]])

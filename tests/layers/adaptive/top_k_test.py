@@ -42,8 +42,9 @@ def test_top_k(name):
     np.testing.assert_array_equal(layer.predict_class(x[1, 2]), order[1, 2, 0])
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(
+    "name, traced", [*((name, False) for name in LAYERS), ("permuted", True)]
+)
 def test_top_k_with_bounds(name, traced):
     """Those of the best classes that pass them."""
     layer, x = make(name), make_inputs(4, 3)

@@ -36,20 +36,11 @@ def make_model(optimizer="sgd", endpoint=False, metrics=(), **options):
     return model, head
 
 
-@pytest.mark.parametrize(
-    "make_optimizer",
-    [
-        lambda: keras.optimizers.SGD(1.0, momentum=0.5),
-        lambda: keras.optimizers.Adam(0.05),
-        lambda: tf_hsm.optimizers.LazyAdam(0.05),
-    ],
-    ids=["sgd", "adam", "lazy_adam"],
-)
-def test_training(make_optimizer):
+def test_training():
     """Both forms make the same steps, and learn the labels."""
     tokens, labels = make_data()
-    model, _ = make_model(make_optimizer())
-    other, _ = make_model(make_optimizer(), endpoint=True)
+    model, _ = make_model(tf_hsm.optimizers.LazyAdam(0.05))
+    other, _ = make_model(tf_hsm.optimizers.LazyAdam(0.05), endpoint=True)
     other.set_weights(model.get_weights())
     losses = train(model, tokens, labels, epochs=9)
     np.testing.assert_allclose(
@@ -59,11 +50,12 @@ def test_training(make_optimizer):
 
 
 def test_metrics_and_predictions():
-    """Masked positions do not count."""
+    """Masked positions do not count; by an optimizer of Keras it learns too."""
     tokens, labels = make_data()
     metrics = [tf_hsm.metrics.Perplexity(), tf_hsm.metrics.TopKAccuracy(3)]
     model, head = make_model(keras.optimizers.Adam(0.05), metrics=metrics)
-    train(model, tokens, labels)
+    losses = train(model, tokens, labels, epochs=9)
+    assert losses[-1] < 0.8 * losses[0]
     logs = model.evaluate(tokens, labels, batch_size=22, verbose=0)
     hidden = keras.Model(model.inputs, head.input).predict(tokens, verbose=0)
     counts = tokens != 0
@@ -81,8 +73,9 @@ def test_metrics_and_predictions():
     )
 
 
-@pytest.mark.parametrize("endpoint", [False, True])
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy, endpoint", [("mixed_bfloat16", False), ("mixed_float16", True)]
+)
 def test_mixed_precision(policy, endpoint):
     tokens, labels = make_data()
     model, head = make_model(keras.optimizers.SGD(0.5), endpoint, dtype=policy)

@@ -5,10 +5,17 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support.pairs import all_pairs
 from tf_hsm.layers import SampledSoftmax
 
 N, WIDTH, BATCH = 37, 5, 13
 COUNTS = 1000 // (1 + np.arange(N)[::-1])
+TOLERANCES = {
+    "float32": 1e-5,
+    "float64": 1e-12,
+    "bfloat16": 0.02,
+    "mixed_bfloat16": 0.02,
+}
 
 
 def make(num_sampled=11, sampler="log_uniform", **options):
@@ -78,19 +85,15 @@ def compare(actual, expected, tolerance):
         )
 
 
-@pytest.mark.parametrize("use_bias", [True, False])
-@pytest.mark.parametrize("sampler", ["log_uniform", "uniform", "counts"])
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"),
-    [
-        ("float32", 1e-5),
-        ("float64", 1e-12),
-        ("bfloat16", 0.02),
-        ("mixed_bfloat16", 0.02),
-    ],
+    ("dtype", "sampler", "use_bias"),
+    all_pairs(
+        [*TOLERANCES], ["log_uniform", "uniform", "counts"], [True, False]
+    ),
 )
-def test_it_is_that_of_tensorflow(sampler, dtype, tolerance, use_bias):
+def test_it_is_that_of_tensorflow(dtype, sampler, use_bias):
     """Given the same classes; with labels that are drawn too, and twice."""
+    tolerance = TOLERANCES[dtype]
     head = make(sampler=sampler, use_bias=use_bias, dtype=dtype)
     inputs, labels = make_data(head.compute_dtype)
     sampled = head._draws.draw(5, 0)
@@ -138,15 +141,14 @@ def test_outside_training_it_is_the_full_softmax():
     compare(gradients, tape.gradient(total, variables), 1e-5)
 
 
-@pytest.mark.parametrize("sampler", ["log_uniform", "counts"])
-def test_the_gradient_approaches_that_of_the_full_softmax(sampler):
+def test_the_gradient_approaches_that_of_the_full_softmax():
     """The mean over draws, by the number of samples."""
     inputs, labels = make_data("float64")
     full = losses_and_gradients(make(dtype="float64"), inputs, labels)[1]
     sizes = [float(tf.norm(tf.convert_to_tensor(g))) for g in full]
     errors = []
     for num_sampled in (4, 12, 24, 34):
-        head = make(num_sampled, sampler, dtype="float64")
+        head = make(num_sampled, "counts", dtype="float64")
 
         @tf.function
         def mean_gradients(head=head):

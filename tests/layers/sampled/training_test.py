@@ -26,13 +26,6 @@ from tests.support.training import assert_same
 from tf_hsm import optimizers
 from tf_hsm.layers import SampledSoftmax
 
-OPTIMIZERS = {
-    "sgd": lambda: optimizers.SGD(0.5, momentum=0.9),
-    "lazy_adam": lambda: optimizers.LazyAdam(0.05),
-    "adagrad": lambda: optimizers.Adagrad(0.3),
-    "rowwise_adagrad": lambda: optimizers.RowwiseAdagrad(0.3),
-}
-
 
 def model_of(form=compile_form, **options):
     return form(make=sampled_head, **options)
@@ -46,15 +39,13 @@ def everything(model):
     return [v.numpy() for v in model.variables + model.optimizer.variables]
 
 
-@pytest.mark.parametrize("ignore_class", [None, -1])
-def test_both_forms_train_alike(ignore_class):
+def test_both_forms_train_alike():
     """The perplexity of fit is that of its losses, of evaluate the true one."""
     tokens, labels = make_data()
-    if ignore_class is not None:
-        labels[:4, 0] = ignore_class
+    labels[:4, 0] = -1
     weights = np.random.default_rng(1).uniform(size=tokens.shape).astype("f4")
-    fitted = model_of(ignore_class=ignore_class)
-    endpoint = model_of(endpoint_form, ignore_class=ignore_class, weighted=True)
+    fitted = model_of(ignore_class=-1)
+    endpoint = model_of(endpoint_form, ignore_class=-1, weighted=True)
     endpoint.set_weights(fitted.get_weights())
     losses = train(fitted, tokens, labels, sample_weight=weights)
     np.testing.assert_allclose(
@@ -79,11 +70,10 @@ def test_both_forms_train_alike(ignore_class):
     assert history["loss"][0] < 0.95 * loss
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
-def test_it_learns(optimizer):
+def test_it_learns():
     keras.utils.set_random_seed(1)
     tokens, labels = make_data()
-    model = model_of(optimizer=OPTIMIZERS[optimizer](), mask_zero=False)
+    model = model_of(optimizer=optimizers.Adagrad(0.3), mask_zero=False)
     labels = tokens * 7 % NUM_CLASSES
     before = model.evaluate(tokens, labels, verbose=0)[1]
     train(model, tokens, labels, epochs=15)
@@ -93,16 +83,14 @@ def test_it_learns(optimizer):
 @pytest.mark.parametrize(
     ("way", "form", "optimizer"),
     [
-        ("keras", compile_form, "lazy_adam"),
-        ("keras", endpoint_form, "rowwise_adagrad"),
-        ("checkpoint", compile_form, "rowwise_adagrad"),
-        ("checkpoint", endpoint_form, "lazy_adam"),
+        ("keras", endpoint_form, optimizers.RowwiseAdagrad),
+        ("checkpoint", compile_form, optimizers.LazyAdam),
     ],
 )
 def test_resumed_training_has_the_same_bits(way, form, optimizer, tmp_path):
     """The draws go on from where they were, and so does all else."""
     data = arguments(form, *make_data())
-    whole = model_of(form, optimizer=OPTIMIZERS[optimizer]())
+    whole = model_of(form, optimizer=optimizer(0.1))
     train(whole, *data, epochs=1)
     if way == "keras":
         whole.save(tmp_path / "model.keras")
@@ -113,7 +101,7 @@ def test_resumed_training_has_the_same_bits(way, form, optimizer, tmp_path):
     if way == "keras":
         resumed = keras.models.load_model(tmp_path / "model.keras")
     else:
-        resumed = model_of(form, optimizer=OPTIMIZERS[optimizer]())
+        resumed = model_of(form, optimizer=optimizer(0.1))
         resumed.optimizer.build(resumed.trainable_variables)
         restored = tf.train.Checkpoint(
             model=resumed, optimizer=resumed.optimizer
@@ -144,9 +132,12 @@ def test_nothing_has_the_size_of_the_kernel(policy):
                 assert list(tensor.shape[:1]) != [NUM_CLASSES], op.name
 
 
-@pytest.mark.parametrize("form", [compile_form, endpoint_form])
 @pytest.mark.parametrize(
-    "compiling", [{"run_eagerly": True}, {"steps_per_execution": 2}]
+    ("form", "compiling"),
+    [
+        (compile_form, {"run_eagerly": True}),
+        (endpoint_form, {"steps_per_execution": 2}),
+    ],
 )
 def test_ways_to_run(form, compiling):
     data = arguments(form, *make_data())
@@ -158,9 +149,7 @@ def test_ways_to_run(form, compiling):
     assert_same_weights(other, model)
 
 
-@pytest.mark.parametrize(
-    "policy", ["mixed_bfloat16", "mixed_float16", "bfloat16", "float64"]
-)
+@pytest.mark.parametrize("policy", ["mixed_float16", "bfloat16"])
 def test_policies(policy):
     tokens, labels = make_data()
     model = model_of(dtype=policy)
