@@ -205,7 +205,7 @@ def inject(writer, interposer, call, error, all_fail):
         if after != before:
             left = after.keys() - before.keys()
             return f"wrong: {failure}: left {left or 'another file'}", count
-        if "\n" in failure or len(failure) > 400:
+        if "\n" in failure or len(failure.replace(name, "")) > 400:
             return f"wrong: no sentence: {failure[:300]!r}", count
         writer.save(folder)
         half = _half_written(writer, folder)

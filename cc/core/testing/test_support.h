@@ -256,7 +256,7 @@ inline void Near(double got, double want, double tolerance,
   ++checks;
   if (std::fabs(got - want) <= tolerance * (1 + std::fabs(want))) return;
   if (++failures < 20) {
-    std::printf("FAILED %s: got %.9g, want %.9g\n", what.c_str(), got, want);
+    std::printf("FAILED %s: got %.17g, want %.17g\n", what.c_str(), got, want);
   }
 }
 
