@@ -187,9 +187,6 @@ def hsm_cuda_library(name, srcs, deps, **kwargs):
         **kwargs
     )
 
-# The emulation jumps between stacks, which the checks of longjmp do not allow.
-EMULATION_COPTS = ["-U_FORTIFY_SOURCE"]
-
 def hsm_cuda_folder(name, deps = []):
     """The .h and .cu files of a folder.
 
@@ -225,7 +222,6 @@ def hsm_cuda_folder(name, deps = []):
     hsm_cc_library(
         name = name + "_emulated",
         srcs = emulated,
-        copts = EMULATION_COPTS,
         deps = [":" + name],
     )
 

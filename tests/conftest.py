@@ -1,6 +1,14 @@
 """What all tests have in common."""
 
+import gc
+
 import pytest
+
+
+def pytest_collection_finish(session):
+    """The modules of TensorFlow are not searched for garbage all the time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session, exitstatus):

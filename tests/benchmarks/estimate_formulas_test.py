@@ -48,7 +48,7 @@ def alone(monkeypatch):
 
 
 def roughly(function, *args):
-    """Calls a function in a process of its own."""
+    """Calls a function after it has made all that is measured small."""
     machine_rates.STREAM_BYTES = machine_times._NEW_BYTES = 1 << 20
     machine_rates.MATRIX_SIZE = 64
     return function(*args)

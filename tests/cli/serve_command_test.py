@@ -47,10 +47,17 @@ def test_it_serves_until_a_signal(ending):
 
 
 def test_a_port_that_is_taken():
-    """TensorFlow would not say so."""
+    """By a server as TensorFlow's, beside which it would listen too."""
     port = servers.free_port()
-    with socket.create_server(("", port)):
-        process = servers.serve("ps", 1, port)
+    with (
+        socket.create_server(
+            ("", port),
+            family=socket.AF_INET6,
+            dualstack_ipv6=True,
+            reuse_port=True,
+        ),
+        servers.ended([servers.serve("ps", 1, port)]) as (process,),
+    ):
         out, err = process.communicate(timeout=TIMEOUT_S)
     assert (process.returncode, out) == (2, "")
     assert err == (

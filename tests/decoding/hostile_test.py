@@ -122,11 +122,11 @@ RETURNED = [
 
 
 @pytest.mark.parametrize(
-    "what, decode, traced",
+    "case, decode, traced",
     all_pairs(RETURNED, [search, draw], [False, True]),
 )
-def test_what_a_step_returns(what, decode, traced):
-    returned, message = what
+def test_what_a_step_returns(case, decode, traced):
+    returned, message = case
 
     def step(classes, state):
         return returned(*RECURRENT.step(classes, state))

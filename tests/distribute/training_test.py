@@ -108,6 +108,7 @@ def options_of(rule, own):
 
 # Each tree has one rule, and each rule both numbers of devices below.
 RULES = dict(zip(TREES, itertools.cycle(OPTIMIZERS), strict=False))
+RULES["flat"] = "lazy_adam"
 
 
 @pytest.mark.parametrize(

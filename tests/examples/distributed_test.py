@@ -83,11 +83,15 @@ def kill_one_of_each(folder, monkeypatch):
 
     real_end, rng = real.end, random.Random(0)
     monkeypatch.setattr(kill, "Training", start)
-    with monkeypatch.context() as patch:
-        patch.setattr(real, "end", end)
-        came = [kill.servers(folder, 1, rng)]
-    monkeypatch.setattr(kill, "Training", lambda _: trainings[-1])
-    came.append(kill.trainers(folder, 1, rng))
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(real, "end", end)
+            came = [kill.servers(folder, 1, rng)]
+        monkeypatch.setattr(kill, "Training", lambda _: trainings[-1])
+        came.append(kill.trainers(folder, 1, rng))
+    finally:
+        for training in trainings:
+            training._process.kill()
     return trainings, came
 
 

@@ -117,7 +117,9 @@ def test_requests_do_not_touch_each_other(tmp_path, language_model, changes):
     )
     loaded = tf.saved_model.load(path)
     tokens = np.random.default_rng(0).integers(len(WORDS), size=[3, 4])
+    model_lib.reset_states(model)
     hidden = model_lib.body(model)(tokens)
+    model_lib.reset_states(model)
     expected = model.get_layer("head").top_k(hidden, 5)
     for _ in range(2):
         answer = loaded.signatures["serving_default"](

@@ -170,7 +170,7 @@ def _contents(folder):
 
 
 def _half_written(writer, folder):
-    """What is wrong with what a save that raised nothing has written."""
+    """What is wrong with what was written; None: nothing."""
     try:
         return None if writer.is_new(folder) else "half written"
     except Exception as error:

@@ -200,7 +200,7 @@ def test_top_k_accuracy_is_of_one_label():
 
 @pytest.mark.parametrize(
     "name, rule",
-    [*zip(OPTIONS, itertools.cycle([*OPTIMIZERS, None]), strict=False)],
+    [*zip(OPTIONS, itertools.cycle([None, *OPTIMIZERS]), strict=False)],
 )
 def test_growing(name, rule):
     """Options, learned rows, slots and steps go on; new classes train."""

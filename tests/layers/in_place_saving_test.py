@@ -26,7 +26,7 @@ EAGERLY = {"run_eagerly": True}
 
 
 @pytest.mark.parametrize(
-    "rule, form", [*zip(OPTIMIZERS, 2 * FORMS, strict=True)]
+    "rule, form", [*zip(OPTIMIZERS, 2 * FORMS[::-1], strict=True)]
 )
 def test_loaded_model_trains_on(rule, form, tmp_path):
     """To the same bits as without the interruption."""

@@ -113,7 +113,7 @@ def test_one_group_is_the_full_softmax(mask_zero, ignore_class, weighted):
         loss=keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, ignore_class=ignore_class
         ),
-        jit_compile=False,
+        jit_compile=False,  # that takes seconds
     )
     *below, kernel, bias = mine.get_weights()
     dense.set_weights([*below, kernel.T, bias])

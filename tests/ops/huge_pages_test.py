@@ -1,6 +1,5 @@
 """Huge pages under variables that a step writes."""
 
-import gc
 import os
 import pathlib
 import re
@@ -8,39 +7,52 @@ import subprocess
 import sys
 
 import pytest
+
+_THP = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+# A step on few rows of a variable of 128 MB, whose pages are small before.
+_PROGRAM = """
+import pathlib
+import re
+
 import tensorflow as tf
 
 import tf_hsm
 
-_THP = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
-
-def _megabytes():
+def megabytes():
     text = pathlib.Path("/proc/self/smaps_rollup").read_text()
-    return int(re.search(r"AnonHugePages: +(\d+) kB", text)[1]) // 1024
+    return int(re.search(r"AnonHugePages: +(\\d+) kB", text)[1]) // 1024
 
 
-def gained():
-    """The huge pages, in MB, that a step on few rows of 128 MB has given.
+tree = tf_hsm.Tree.balanced(1 << 17, 2)
+weights = tf.Variable(tf.ones([tree.num_rows, 128]))
+optimizer = tf_hsm.optimizers.SGD(0.1)
+optimizer.build([weights])
+before = weights[-1].numpy(), megabytes()
+tf_hsm.hierarchical_softmax_train_step(
+    weights,
+    None,
+    tf.constant([5]),
+    tf.ones([1, 128]),
+    tree,
+    optimizer,
+)
+assert (weights[-1].numpy() == before[0]).all()
+print(megabytes() - before[1])
+"""
 
-    The pages of the variable are small before.
-    """
-    tree = tf_hsm.Tree.balanced(1 << 17, 2)
-    weights = tf.Variable(tf.ones([tree.num_rows, 128]))
-    optimizer = tf_hsm.optimizers.SGD(0.1)
-    optimizer.build([weights])
-    gc.collect()
-    before = weights[-1].numpy(), _megabytes()
-    tf_hsm.hierarchical_softmax_train_step(
-        weights,
-        None,
-        tf.constant([5]),
-        tf.ones([1, 128]),
-        tree,
-        optimizer,
+
+def _gained(**environment):
+    """The huge pages, in MB, that the step of the program has given."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
     )
-    assert (weights[-1].numpy() == before[0]).all()
-    return _megabytes() - before[1]
+    return int(done.stdout)
 
 
 @pytest.mark.skipif(
@@ -51,18 +63,5 @@ def gained():
 )
 def test_variables_move_to_huge_pages():
     """Nearly all of 128 MB, unless the user does not want it."""
-    assert gained() > 100
-    # A process asks for the user's wish once.
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from tests.ops import huge_pages_test; "
-            "print(huge_pages_test.gained())",
-        ],
-        env=os.environ | {"TF_HSM_HUGE_PAGES": "0"},
-        stdout=subprocess.PIPE,
-        check=True,
-        text=True,
-    )
-    assert int(done.stdout) < 20
+    assert _gained() > 100
+    assert _gained(TF_HSM_HUGE_PAGES="0") < 20

@@ -35,10 +35,7 @@ def smoothed(share):
     )
 
 
-@pytest.mark.parametrize(
-    "name, dtype",
-    [(name, DTYPES[i % 4]) for i, name in enumerate(trees.CATALOGUE)],
-)
+@pytest.mark.parametrize("name, dtype", trees.typed(DTYPES))
 def test_loss_and_gradients(name, dtype):
     tree = build(name)
     for i, (shape, share) in enumerate(CASES):

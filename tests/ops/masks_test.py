@@ -31,10 +31,7 @@ DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 build = functools.cache(lambda name: trees.CATALOGUE[name]())
 
 
-@pytest.mark.parametrize(
-    "name, dtype",
-    [(name, DTYPES[i % 4]) for i, name in enumerate(trees.CATALOGUE)],
-)
+@pytest.mark.parametrize("name, dtype", trees.typed(DTYPES))
 def test_top_k(name, dtype):
     """Shared and of each example, few classes to all, tensors and variables."""
     tree = build(name)

@@ -50,9 +50,7 @@ def with_prior(problem, tree, share, seed=0):
     )
 
 
-@pytest.mark.parametrize(
-    "name, dtype", [(n, DTYPES[i % 4]) for i, n in enumerate(trees.CATALOGUE)]
-)
+@pytest.mark.parametrize("name, dtype", trees.typed(DTYPES))
 def test_loss_and_gradients(name, dtype):
     tree = build(name)
     for i, (shape, share) in enumerate(CASES):

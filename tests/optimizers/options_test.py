@@ -160,13 +160,12 @@ CONSTRAINTS = [
 ]
 
 
-# Rules whose step is one op have all constraints, and so have the others.
 @pytest.mark.parametrize(
     "make, constraint",
     [
-        (functools.partial(make, 0.1), CONSTRAINTS[(i + j) % 3])
-        for i, make in enumerate(ALL.values())
-        for j in range(2)
+        (functools.partial(make, 0.1), constraint)
+        for make in ALL.values()
+        for constraint in CONSTRAINTS
     ],
 )
 def test_constraints_are_applied_to_touched_rows(make, constraint):

@@ -52,7 +52,11 @@ def measure_here(monkeypatch):
 
 
 def run_forked(function, *args):
-    """As `machine.run_alone`, but TensorFlow is imported once for all calls."""
+    """As `machine.run_alone`, but TensorFlow is imported once for all calls.
+
+    For functions that read nothing from the environment, which is that of the
+    first call.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tf_hsm"])
     with (

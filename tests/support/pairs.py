@@ -20,13 +20,13 @@ def all_pairs(*parameters):
     """
     indices = [range(len(values)) for values in parameters]
     size = min(2, len(parameters))
-    rest = [
+    product = [
         (case, set(itertools.combinations(enumerate(case), size)))
         for case in itertools.product(*indices)
     ]
     chosen, covered = [], set()
-    while rest:
-        case, pairs = max(rest, key=lambda entry: len(entry[1] - covered))
+    while True:
+        case, pairs = max(product, key=lambda entry: len(entry[1] - covered))
         if chosen and pairs <= covered:
             break
         chosen.append(

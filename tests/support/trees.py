@@ -62,6 +62,21 @@ CATALOGUE = {
     "one_huge_group": _one_huge_group,
 }
 
+
+def typed(dtypes):
+    """Pairs of a name and a type: of wide groups all, of others one each.
+
+    A list of wide groups: the catalogue's order would give each of them the
+    same type.
+    """
+    wide = ["two_level_1013", "flat", "one_huge_group"]
+    others = [name for name in CATALOGUE if name not in wide]
+    return [
+        *((name, dtypes[i % len(dtypes)]) for i, name in enumerate(others)),
+        *((name, dtype) for name in wide for dtype in dtypes),
+    ]
+
+
 # Slow for anything that does one thing per level.
 DEEP = {"chain_10000": lambda: chain(10_000)}
 
