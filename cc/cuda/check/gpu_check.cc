@@ -5,10 +5,10 @@
 //       $(find cc/cuda -name '*.cu') -o gpu_check && ./gpu_check
 //
 // Every kernel, element type, precision and shape of tree or forest, at ragged
-// sizes (on the emulation each shape has one of the two types of 16 bits); wrong arrays of trees; stochastic rounding. Outputs and scratch hold
-// NaN before, between guards; each run is made twice, and both must have the
-// same bits. One line per run, at once; the exit status is not 0 after a
-// failure.
+// sizes (on the emulation each shape has one of the two types of 16 bits);
+// wrong arrays of trees; stochastic rounding. Outputs and scratch hold NaN
+// before, between guards; each run is made twice, and both must have the same
+// bits. One line per run, at once; the exit status is not 0 after a failure.
 //
 //   --small      without the checks that only a GPU does quickly: the test of
 //                the emulation (emulate.h) runs the others
