@@ -15,21 +15,6 @@ TREE_LOSSES = [
     baselines.map_fn_loss,
 ]
 LOSSES = [*TREE_LOSSES, baselines.full_softmax_loss]
-# Levels of one group and of many, as wide as each other and not; paths of one
-# length and not; groups of one row.
-TREES = [
-    "two_level_2",
-    "two_level_100",
-    "binary_37",
-    "balanced_per_level",
-    "huffman_4ary",
-    "chain_50",
-    "flat",
-    "single_class",
-    "only_children",
-    "random",
-    "one_huge_group",
-]
 
 
 def problem_for(loss, tree, batch, dim, dtype):
@@ -48,7 +33,7 @@ def expectation(loss, tree, problem, ignore_class=None):
 @pytest.mark.parametrize(
     "name, loss, shape, dtype, parameter",
     all_pairs(
-        TREES,
+        trees.KINDS,
         LOSSES,
         [(1, 1), (7, 5), (17, 33)],
         [np.float64, np.float32],

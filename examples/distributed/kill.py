@@ -139,7 +139,11 @@ def _kill(pid):
 
 def trainers(folder, kills, rng):
     """Kills one trainer after the other; returns what came of it."""
-    training = Training(folder)
+    return kill_trainers(Training(folder), kills, rng)
+
+
+def kill_trainers(training, kills, rng):
+    """Kills those of a `Training`, and ends it; returns what came of it."""
     for i in range(kills):
         training.wait_for("saved step", len(training.lines))
         time.sleep(rng.uniform(0, 0.5))
@@ -162,7 +166,14 @@ def servers(folder, kills, rng, within=math.inf):
 
     The sentence must come within so many seconds of each kill.
     """
-    training, seconds = Training(folder), []
+    training, came = kill_servers(Training(folder), folder, kills, rng, within)
+    training.end(signal.SIGINT)
+    return came
+
+
+def kill_servers(training, folder, kills, rng, within=math.inf):
+    """As `servers`, from a `Training` on; returns the last one too, running."""
+    seconds = []
     for i in range(kills):
         training.wait_for("saved step", len(training.lines))
         time.sleep(rng.uniform(0, 0.5))
@@ -174,10 +185,9 @@ def servers(folder, kills, rng, within=math.inf):
         if training.end() != 1:
             raise AssertionError(training.printed())
         training = _again(folder, training)
-    training.end(signal.SIGINT)
     if max(seconds) > within:
         raise AssertionError(f"a sentence took {max(seconds):.1f} s")
-    return (
+    return training, (
         f"a sentence after {max(seconds):.2f} s at most; every start went on "
         f"from the last checkpoint, one for each {_SAVE_EVERY} steps"
     )

@@ -64,37 +64,6 @@ def steps_of(lines):
     ]
 
 
-def kill_one_of_each(folder, monkeypatch):
-    """A server, and then a trainer of the training that goes on.
-
-    Returns:
-        The `kill.Training` of both starts, and what came of each kill.
-    """
-    trainings = []
-    real = kill.Training
-
-    def start(folder):
-        trainings.append(real(folder))
-        return trainings[-1]
-
-    def end(self, number=None):
-        # Ctrl-C is not yet for the training that is taken over below.
-        return None if number else real_end(self)
-
-    real_end, rng = real.end, random.Random(0)
-    monkeypatch.setattr(kill, "Training", start)
-    try:
-        with monkeypatch.context() as patch:
-            patch.setattr(real, "end", end)
-            came = [kill.servers(folder, 1, rng)]
-        monkeypatch.setattr(kill, "Training", lambda _: trainings[-1])
-        came.append(kill.trainers(folder, 1, rng))
-    finally:
-        for training in trainings:
-            training._process.kill()
-    return trainings, came
-
-
 @contextlib.contextmanager
 def one_core():
     """Processes that start in the block have one."""
@@ -107,16 +76,17 @@ def one_core():
 
 
 # Of a save, `bazel run //examples/distributed:kill` does it.
-def test_it_goes_on_after_kills(tmp_path, monkeypatch):
+def test_it_goes_on_after_kills(tmp_path):
     write_sentences(tmp_path, num_lines=740)
-    trainings, came = kill_one_of_each(tmp_path, monkeypatch)
-    assert "went on from the last checkpoint" in came[0]
-    assert "no error" in came[1]
-    first, *_ = steps_of(line for _, line in trainings[0].lines)
+    rng, training = random.Random(0), kill.Training(tmp_path)
+    again, came = kill.kill_servers(training, tmp_path, 1, rng)
+    assert "went on from the last checkpoint" in came
+    assert "no error" in kill.kill_trainers(again, 1, rng)
+    first, *_ = steps_of(line for _, line in training.lines)
     # Else checkpoints were not so far apart as `kill` takes them to be.
     assert first[1] == 1e6 * EPOCH
     # On other servers: the checkpoint is that of any number of them.
-    saved = trainings[1].last(re.compile(r"saved step ([\d,]+)"))[1]
+    saved = again.last(re.compile(r"saved step ([\d,]+)"))[1]
     saved = int(saved.replace(",", ""))
     epochs = saved // EPOCH + 2
     with one_core():

@@ -8,27 +8,13 @@ import pytest
 
 import tf_hsm
 from tests.support.pairs import all_pairs
-from tests.support.trees import CATALOGUE
+from tests.support.trees import CATALOGUE, KINDS
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
 from tf_hsm.layers import HierarchicalSoftmax
 
 WIDTH = 7
 NEW = 5
-# Of each kind one.
-TREES = [
-    "two_level_2",
-    "two_level_100",
-    "binary_37",
-    "balanced_per_level",
-    "huffman_4ary",
-    "chain_50",
-    "flat",
-    "single_class",
-    "only_children",
-    "random",
-    "one_huge_group",
-]
 
 
 def built(tree, seed=0, **options):
@@ -89,7 +75,7 @@ def group_log_probs(head, group):
 
 
 @pytest.mark.parametrize("how", ["near", "fitting", "branch"])
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", KINDS)
 def test_same_bits(name, how):
     """All log-probabilities in groups of the same rows; and so on paths."""
     head = built(CATALOGUE[name]())
@@ -151,7 +137,7 @@ def counts_of(tree):
 
 @pytest.mark.parametrize(
     "name, how, with_counts",
-    all_pairs(TREES, ["near", "fitting", "branch", "rebalance"], [True, False]),
+    all_pairs(KINDS, ["near", "fitting", "branch", "rebalance"], [True, False]),
 )
 def test_new_rows_take_at_most_their_share(name, how, with_counts):
     """All of it where inputs are zero; and the old rows keep their odds."""
@@ -188,7 +174,7 @@ def test_new_rows_take_at_most_their_share(name, how, with_counts):
 
 
 @pytest.mark.parametrize("how", ["near", "fitting", "branch"])
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", KINDS)
 def test_without_biases(name, how):
     """A new row is the mean of those beside it."""
     head = built(CATALOGUE[name](), use_bias=False)

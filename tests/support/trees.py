@@ -62,12 +62,28 @@ CATALOGUE = {
     "one_huge_group": _one_huge_group,
 }
 
+# One of each kind: levels of one group and of many, as wide as each other and
+# not; paths of one length and not; groups of one row.
+KINDS = [
+    "two_level_2",
+    "two_level_100",
+    "binary_37",
+    "balanced_per_level",
+    "huffman_4ary",
+    "chain_50",
+    "flat",
+    "single_class",
+    "only_children",
+    "random",
+    "one_huge_group",
+]
+
 
 def typed(dtypes):
-    """Pairs of a name and a type: of wide groups all, of others one each.
+    """Pairs of a name and a type: wide groups have all types, others one each.
 
-    A list of wide groups: the catalogue's order would give each of them the
-    same type.
+    Types in turn over the whole catalogue would leave wide groups without most
+    of them.
     """
     wide = ["two_level_1013", "flat", "one_huge_group"]
     others = [name for name in CATALOGUE if name not in wide]
