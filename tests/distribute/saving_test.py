@@ -72,7 +72,7 @@ def checkpoint_of(model):
     ],
 )
 def test_other_numbers_of_devices(rule, own, counts, tmp_path):
-    """The same bits from 2 to 3, to 1, to 8 devices and back."""
+    """The same bits from 2 devices to others, one after the other."""
     model = trained(make_model(2, rule, own))
     wanted = rows(model)
     path = checkpoint_of(model).save(tmp_path / "first")

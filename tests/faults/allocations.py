@@ -50,26 +50,25 @@ class Case:
         import numpy as np
         import tensorflow as tf
 
-        from tests.support import raw_calls
+        from tests.support import op_calls, random_calls
 
-        self._raw_calls = raw_calls
-        op, on_variables = raw_calls.OPS[number % len(raw_calls.OPS)]
-        number //= len(raw_calls.OPS)
+        op, on_variables = random_calls.OPS[number % len(random_calls.OPS)]
+        number //= len(random_calls.OPS)
         self.mode = MODES[number % len(MODES)]
         rng = np.random.default_rng([seed, number])
         is_large = number % 16 == 5 and op in ("loss", "train_step")
         sizes = _LARGE if is_large else {}
-        self._call = raw_calls.valid_call(op, on_variables, rng, **sizes)
-        self.name = f"{raw_calls.raw_name(op, on_variables)} ({self.mode})"
-        self._held = raw_calls.variables(self._call)
-        self._given = raw_calls.tensors(self._call)
+        self._call = random_calls.valid_call(op, on_variables, rng, **sizes)
+        self.name = f"{op_calls.raw_name(op, on_variables)} ({self.mode})"
+        self._held = self._call.variables()
+        self._given = self._call.tensors()
         if self.mode == "function":
             self._function = tf.function(self._trace, autograph=False)
         self.before = self.reset()
         self.right = self.state(self.run())
 
     def _run_eagerly(self):
-        return self._raw_calls.run(self._call, self._held, self._given)
+        return self._call.run(self._held, self._given)
 
     def run(self):
         """Makes the call; returns its outputs."""
@@ -123,11 +122,11 @@ class Case:
                     tf.raw_ops.VarHandleOp(dtype=v.dtype, shape=v.shape)
                     for v in values
                 ]
-            self._raw_calls.run(self._call, {}, arguments)
+            self._call.run({}, arguments)
 
     def reset(self):
         """Gives the variables their first values again; returns these."""
-        self._held = self._raw_calls.variables(self._call)
+        self._held = self._call.variables()
         return self.variables()
 
     def variables(self):

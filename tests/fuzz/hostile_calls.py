@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
-from tests.support import raw_calls
+from tests.support import op_calls, random_calls
 
 # What a caller must get, if anything. An OpError has a subclass per code.
 ERRORS = (tf.errors.OpError, ValueError, TypeError, OverflowError)
@@ -128,8 +128,8 @@ def _forged_state(rng, state):
     """Something else in place of what a loss keeps for its gradient."""
     kind = rng.integers(10)
     if kind < 4:  # Of another batch, tree, type or width, or of all these.
-        op = raw_calls.OPS[rng.integers(len(raw_calls.OPS))]
-        other = raw_calls.valid_call("loss_grad", op[1], rng)
+        op = random_calls.OPS[rng.integers(len(random_calls.OPS))]
+        other = random_calls.valid_call("loss_grad", op[1], rng)
         return other.arguments["state"][0]
     if kind == 4:
         # The second one lies where no aligned allocation begins.
@@ -152,9 +152,9 @@ def _forged_state(rng, state):
 
 @functools.lru_cache(maxsize=1)
 def _right_call(seed, number):
-    op, on_variables = raw_calls.OPS[number % len(raw_calls.OPS)]
+    op, on_variables = random_calls.OPS[number % len(random_calls.OPS)]
     rng = np.random.default_rng([seed, number])
-    return raw_calls.valid_call(op, on_variables, rng)
+    return random_calls.valid_call(op, on_variables, rng)
 
 
 def hostile_call(seed, number):
@@ -179,13 +179,13 @@ def hostile_call(seed, number):
         name = names[rng.integers(len(names))]
         values = call.arguments[name] = list(call.arguments[name])
         at = rng.integers(len(values))
-        is_variable = on_variables and name in raw_calls.PARAMETERS
+        is_variable = on_variables and name in op_calls.PARAMETERS
         kind = rng.integers(12)
         if kind == 0:
             known = [n for n in _FORGED if n in call.attributes]
             known += ["T"] * on_variables
             known += ["ignore_classes"] * ("labels" in call.arguments)
-            known += ["label_smoothing"] * (call.op in raw_calls.SMOOTHED)
+            known += ["label_smoothing"] * (call.op in random_calls.SMOOTHED)
             if known:
                 attribute = known[rng.integers(len(known))]
                 forged = _FORGED[attribute]
@@ -194,11 +194,11 @@ def hostile_call(seed, number):
             handles, _ = _other_handles()
             values[at] = handles[rng.integers(len(handles))]
         elif kind == 2 and is_variable:
-            other = [n for n in names if n in raw_calls.PARAMETERS]
+            other = [n for n in names if n in op_calls.PARAMETERS]
             other = other[rng.integers(len(other))]
             index = rng.integers(len(call.arguments[other]))
             aliases.append(((name, at), (other, index)))
-        elif kind == 3 and name in raw_calls.LISTS:
+        elif kind == 3 and name in op_calls.LISTS:
             # One too many or one too few, where that is possible.
             values[at : at + rng.integers(2)] = values[: rng.integers(3)]
         elif name == "state":
@@ -220,12 +220,12 @@ def try_call(seed, number):
         return _try_in_graph(call)
     held = before = None
     try:
-        held = raw_calls.variables(call)
+        held = call.variables()
         for (name, at), (other, index) in aliases:
             if at < len(held[name]) and index < len(held[other]):
                 held[name][at] = held[other][index]
         before = _contents(held)
-        result = raw_calls.run(call, held)
+        result = call.run(held)
     except ERRORS as error:
         if held is None or before is None:
             return "refused"  # by TensorFlow, before any op of ours
@@ -239,7 +239,7 @@ def try_call(seed, number):
     problem = _problem(call, result, is_valid)
     if problem:
         return problem
-    if is_valid and call.op in raw_calls.STEPS and not _all_finite(held):
+    if is_valid and call.op in random_calls.STEPS and not _all_finite(held):
         return "wrong: a right step made parameters that are not finite"
     return "right" if is_valid else "accepted"
 
@@ -312,12 +312,12 @@ def _try_in_graph(call):
         try:
             arguments = {}
             for name, values in call.arguments.items():
-                is_parameter = name in raw_calls.PARAMETERS
+                is_parameter = name in op_calls.PARAMETERS
                 arguments[name] = [
                     _symbol(value, call.on_variables and is_parameter)
                     for value in values
                 ]
-            raw_calls.run(call, {}, arguments)
+            call.run({}, arguments)
         except ERRORS:
             return "refused in a graph"
     return "accepted in a graph"

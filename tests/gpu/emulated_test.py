@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tests.support import (
     gpu_cases,
+    gpu_error_cases,
     gpu_forest_cases,
     gpu_inference_cases,
     gpu_step_cases,
@@ -69,7 +70,7 @@ def test_shapes(has_biases, leading_shape):
 
 @pytest.mark.parametrize("label_dtype", [np.int32, np.int64])
 def test_bad_labels(label_dtype):
-    gpu_cases.check_bad_labels(EMULATED, np.float32, label_dtype)
+    gpu_error_cases.check_bad_labels(EMULATED, np.float32, label_dtype)
 
 
 @pytest.mark.parametrize("ignore_class", [-1, 3])
@@ -77,9 +78,9 @@ def test_ignored(ignore_class):
     gpu_cases.check_ignored(EMULATED, np.float32, ignore_class)
 
 
-@pytest.mark.parametrize("case", gpu_cases.BROKEN_TREES)
+@pytest.mark.parametrize("case", gpu_error_cases.BROKEN_TREES)
 def test_broken_trees(case):
-    gpu_cases.check_broken_trees(EMULATED, *case)
+    gpu_error_cases.check_broken_trees(EMULATED, *case)
 
 
 def test_trees_are_told_apart():
@@ -130,7 +131,7 @@ def test_a_step_keeps_what_was_read():
     ],
 )
 def test_states(name, dtype):
-    gpu_cases.check_states(EMULATED, name, dtype)
+    gpu_error_cases.check_states(EMULATED, name, dtype)
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
@@ -207,7 +208,7 @@ def test_refusals():
 
 
 def test_no_width():
-    gpu_cases.check_no_width(EMULATED)
+    gpu_error_cases.check_no_width(EMULATED)
     gpu_inference_cases.check_no_width(EMULATED)
 
 

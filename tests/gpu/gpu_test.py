@@ -11,6 +11,7 @@ from tensorflow.python.framework import kernels
 import tf_hsm
 from tests.support import (
     gpu_cases,
+    gpu_error_cases,
     gpu_forest_cases,
     gpu_inference_cases,
     gpu_step_cases,
@@ -77,7 +78,7 @@ def test_shapes(has_biases, leading_shape):
 @pytest.mark.parametrize("label_dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 def test_bad_labels(dtype, label_dtype):
-    gpu_cases.check_bad_labels(GPU, dtype, label_dtype)
+    gpu_error_cases.check_bad_labels(GPU, dtype, label_dtype)
 
 
 @pytest.mark.parametrize("ignore_class", [-1, 3])
@@ -86,9 +87,9 @@ def test_ignored(dtype, ignore_class):
     gpu_cases.check_ignored(GPU, dtype, ignore_class)
 
 
-@pytest.mark.parametrize("case", gpu_cases.BROKEN_TREES)
+@pytest.mark.parametrize("case", gpu_error_cases.BROKEN_TREES)
 def test_broken_trees(case):
-    gpu_cases.check_broken_trees(GPU, *case)
+    gpu_error_cases.check_broken_trees(GPU, *case)
 
 
 def test_trees_are_told_apart():
@@ -137,11 +138,11 @@ def test_a_step_keeps_what_was_read():
     "name", ["random", "two_level_100", "two_level_1013", "one_huge_group"]
 )
 def test_states(name, dtype):
-    gpu_cases.check_states(GPU, name, dtype)
+    gpu_error_cases.check_states(GPU, name, dtype)
 
 
 def test_no_width():
-    gpu_cases.check_no_width(GPU)
+    gpu_error_cases.check_no_width(GPU)
     gpu_inference_cases.check_no_width(GPU)
 
 

@@ -148,7 +148,7 @@ def test_a_sequential_model_without_an_input():
         model.compile(sgd(), head.loss, metrics=[Perplexity()])
     losses = model.fit(tokens, labels, epochs=3, verbose=0).history["loss"]
     assert losses[2] < losses[0]
-    model.predict(tokens, verbose=0)
+    assert len(model.predict(tokens, verbose=0)) == len(tokens)
 
 
 def test_a_batch_in_which_no_label_counts():

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import raw_calls
+from tests.support import random_calls
 from tests.support.pairs import all_pairs
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm.runtime.library import library_version, raw_ops
@@ -186,13 +186,13 @@ def test_label_trees(name):
     assert np.mean(run(loss, inputs)[0]) < np.mean(before)
 
 
-@pytest.mark.parametrize("op, on_variables", raw_calls.OPS)
+@pytest.mark.parametrize("op, on_variables", random_calls.OPS)
 def test_options(op, on_variables):
     """Pinned trees, smoothing, masks, bags, ... on small random problems."""
     for seed in range(16):
         rng = np.random.default_rng(seed)
-        call = raw_calls.valid_call(op, on_variables, rng)
-        losses = getattr(raw_calls.run(call), "loss", tf.zeros([]))
+        call = random_calls.valid_call(op, on_variables, rng)
+        losses = getattr(call.run(), "loss", tf.zeros([]))
         assert np.isfinite(losses).all()
 
 

@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import raw_calls
+from tests.support import random_calls
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
 
 def call_of(op):
-    return raw_calls.valid_call(
+    return random_calls.valid_call(
         op,
         False,
         np.random.default_rng(0),
@@ -27,10 +27,10 @@ def call_of(op):
 
 def refused(call, message):
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        raw_calls.run(call)
+        call.run()
 
 
-@pytest.mark.parametrize("op", raw_calls.INFERENCE)
+@pytest.mark.parametrize("op", random_calls.INFERENCE)
 def test_root_groups(op):
     """Each value is checked: ascending from 0, and groups."""
     call = call_of(op)
@@ -79,7 +79,7 @@ def test_groups_that_are_no_roots():
         refused(call, message)
 
 
-@pytest.mark.parametrize("op", raw_calls.INFERENCE)
+@pytest.mark.parametrize("op", random_calls.INFERENCE)
 def test_optional_arguments(op):
     """At most one of each, of the accumulator's type and the right shape."""
     names = ["root_log_probs"] + ["bounds"] * (op == "top_k")
@@ -116,7 +116,7 @@ def test_a_group_that_is_no_root():
     call.arguments["classes"] = [np.full([3, 1], -2)]
     refused(call, r"classes\[0\] = -2 is outside")
     call.arguments["classes"] = [np.full([3, 1], -1)]
-    assert (raw_calls.run(call).numpy() == -np.inf).all()
+    assert (call.run().numpy() == -np.inf).all()
 
 
 def test_parents_of_another_tree():
@@ -131,7 +131,7 @@ def test_parents_of_another_tree():
             parents[rng.integers(parents.size)] = rng.choice(values)
         call.arguments["group_parents"] = [parents]
         try:
-            loss = raw_calls.run(call).loss
+            loss = call.run().loss
             outcomes.add(bool(np.isfinite(loss).all()))
         except tf.errors.InvalidArgumentError as error:
             assert "group" in error.message or "class_ranks" in error.message

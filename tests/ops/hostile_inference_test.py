@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, raw_calls
+from tests.support import oracle, random_calls
 from tf_hsm import hierarchical_softmax_log_prob as log_prob
 from tf_hsm import hierarchical_softmax_log_probs as log_probs
 from tf_hsm import hierarchical_softmax_sample as sample
@@ -22,7 +22,7 @@ ERRORS = (
 
 
 def right_call(op, on_variables=False):
-    return raw_calls.valid_call(
+    return random_calls.valid_call(
         op,
         on_variables,
         np.random.default_rng(0),
@@ -33,7 +33,7 @@ def right_call(op, on_variables=False):
     )
 
 
-@pytest.mark.parametrize("op", raw_calls.INFERENCE)
+@pytest.mark.parametrize("op", random_calls.INFERENCE)
 def test_a_handle_of_something_else(op):
     """A handle that is no variable's, or of one of another type."""
     call = right_call(op, on_variables=True)
@@ -43,10 +43,10 @@ def test_a_handle_of_something_else(op):
     for handle in (table.resource_handle, double.handle, unset):
         call.arguments["weights"] = [handle]
         with pytest.raises(ERRORS, match="weights"):
-            raw_calls.run(call)
+            call.run()
 
 
-@pytest.mark.parametrize("op", raw_calls.INFERENCE)
+@pytest.mark.parametrize("op", random_calls.INFERENCE)
 def test_a_width_beyond_all_memory(op):
     """No rows of any width take no memory, and no product may overflow."""
     call = right_call(op)
@@ -58,7 +58,7 @@ def test_a_width_beyond_all_memory(op):
         row_below=[np.zeros(0, np.int64)],
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match="weights"):
-        raw_calls.run(call)
+        call.run()
 
 
 @pytest.mark.parametrize("op", ["top_k", "sample"])
@@ -93,7 +93,7 @@ def test_a_group_below_two_rows(op):
             top_p=[np.array(0.9)],
         )
     with pytest.raises(tf.errors.InvalidArgumentError, match="row_below"):
-        raw_calls.run(call)
+        call.run()
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_masks(changes, message):
         "allowed_splits": np.array([0, 4]),
     }
     call.arguments.update({k: [v] for k, v in right.items()})
-    raw_calls.run(call)
+    call.run()
     call.arguments.update({k: [v] for k, v in changes.items()})
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        raw_calls.run(call)
+        call.run()
     call.arguments.update({k: [v, v] for k, v in right.items()})
     with pytest.raises(tf.errors.InvalidArgumentError, match="at most one"):
-        raw_calls.run(call)
+        call.run()
 
 
 TREE = tf_hsm.Tree.huffman(1 + np.arange(60) ** 2, branching=3)

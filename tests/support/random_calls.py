@@ -6,11 +6,10 @@ import itertools
 
 import ml_dtypes
 import numpy as np
-import tensorflow as tf
 
 import tf_hsm
 from tests.support import forests, oracle
-from tf_hsm.runtime.library import raw_ops
+from tests.support.op_calls import Call
 from tf_hsm.runtime.tree_tensors import (
     child_tensors,
     mask_tensors,
@@ -41,32 +40,6 @@ OPS = [
 DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16, np.float64)
 # Slots per parameter.
 RULES = {"sgd": 0, "adagrad": 1, "rowwise_adagrad": 1, "adam": 2}
-# Arguments that are variables, where an op takes any.
-PARAMETERS = (
-    "weights",
-    "biases",
-    "slots",
-    "weight_slots",
-    "bias_slots",
-    "vectors",
-    "vector_slots",
-)
-LISTS = (
-    "biases",
-    "slots",
-    "weight_slots",
-    "bias_slots",
-    "vector_slots",
-    "root_groups",
-    "root_log_probs",
-    "bounds",
-    "splits",
-    "index_weights",
-    "smoothing_prior",
-    "row_spans",
-    "allowed_ranks",
-    "allowed_splits",
-)
 # Groups of 1, 2, few and many rows; even and ragged; one level and 30. The
 # last ones take the most time and come up the least.
 _TREES = {
@@ -89,32 +62,6 @@ _WIDTHS = [0, 1, 3, 8, 17, 33, 64]
 
 def _below_top(tree):
     return forests.cut(tree, forests.some_rows(tree, 1)).forest
-
-
-@dataclasses.dataclass
-class Call:
-    """The arguments of one raw op.
-
-    Attributes:
-        op: Its name, without the prefixes.
-        on_variables: Whether its parameters are variables.
-        arguments: Name -> list of arrays, of one unless the op takes a list.
-            An element may be a tensor, which is then passed as it is.
-        attributes: Name -> value.
-    """
-
-    op: str
-    on_variables: bool
-    arguments: dict
-    attributes: dict
-
-    @property
-    def raw_op(self):
-        return getattr(raw_ops, raw_name(self.op, self.on_variables))
-
-
-def raw_name(op, on_variables):
-    return f"{'resource_' * on_variables}tf_hsm_{op}"
 
 
 @functools.cache
@@ -221,7 +168,7 @@ def valid_call(
         call.attributes["Taccumulator"] = accumulator
         if is_gradient:
             loss_grads = normal(*batch, of=accumulator)
-            return _loss_grad(call, loss_grads, run(call).state)
+            return _loss_grad(call, loss_grads, call.run().state)
         call.attributes["with_gradients"] = bool(rng.integers(2))
         return call
     add(loss_grads=[normal(*batch, of=accumulator)])
@@ -274,7 +221,7 @@ def _add_inference(call, rng, tree, arrays, batch, accumulator):
     if op == "log_probs_grad":
         forward = dataclasses.replace(call, op="log_probs")
         forward.attributes = {**call.attributes, "Taccumulator": accumulator}
-        made = run(forward)
+        made = forward.run()
         add(
             log_probs=[made.log_probs.numpy()],
             group_log_probs=[made.group_log_probs.numpy()],
@@ -393,63 +340,3 @@ def _add_sparse_update(call, rng, dtype, width):
         values=[values],
         hyperparameters=_hyperparameters(),
     )
-
-
-@functools.cache
-def _variable(dtype, number):
-    zero = tf.zeros([], dtype)
-    return tf.Variable(zero, shape=tf.TensorShape(None))
-
-
-def variables(call):
-    """Puts the call's parameters into variables that live on, if any.
-
-    Returns:
-        Name of an argument -> list of variables, or of what is a tensor.
-    """
-    if not call.on_variables:
-        return {}
-    made, number = {}, itertools.count()
-    for name in PARAMETERS:
-        if name not in call.arguments:
-            continue
-        made[name] = []
-        for value in call.arguments[name]:
-            if not isinstance(value, tf.Tensor):
-                array = value
-                value = _variable(tf.as_dtype(array.dtype), next(number))
-                value.assign(array, read_value=False)
-            made[name].append(value)
-    return made
-
-
-def tensors(call):
-    """The call's other arguments as tensors, likewise."""
-    given = {
-        name: values
-        for name, values in call.arguments.items()
-        if not (call.on_variables and name in PARAMETERS)
-    }
-    return {k: [tf.convert_to_tensor(v) for v in vs] for k, vs in given.items()}
-
-
-def run(call, held=None, given=None):
-    """Calls the op.
-
-    Args:
-        call: A Call.
-        held: What `variables` has made of it; by default made here.
-        given: What `tensors` has made of it; by default what it would make.
-
-    Returns:
-        What the op returns.
-    """
-    held = variables(call) if held is None else held
-    arguments = dict(call.arguments) if given is None else dict(given)
-    for name, values in held.items():
-        arguments[name] = [
-            v if isinstance(v, tf.Tensor) else v.handle for v in values
-        ]
-    for name in arguments.keys() - LISTS:
-        arguments[name] = arguments[name][0]
-    return call.raw_op(**arguments, **call.attributes)

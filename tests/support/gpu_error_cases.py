@@ -1,0 +1,192 @@
+"""What the ops must refuse on a GPU, and what they must do instead.
+
+Like `gpu_cases`, for labels, trees and states that are wrong.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import oracle, references
+from tests.support.evaluation import assert_within, dense
+from tests.support.gpu_cases import build, solve
+from tf_hsm.runtime.tree_tensors import tree_tensors
+
+
+def check_no_width(place):
+    """Rows of no numbers, which the CPU takes, are refused."""
+    tree = build("random")
+    problem = oracle.random_problem(tree, 2, 0, np.float32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the width 0"):
+        solve(place, tree, problem)
+
+
+def check_bad_labels(place, dtype, label_dtype):
+    """NaN losses and no gradients for them; the others as if alone."""
+    tree = build("two_level_100")
+    problem = oracle.random_problem(tree, 20, 9, dtype)
+    problem.labels[::4] = np.resize([100, -1, 2**31 - 1, -(2**31)], 5)
+    good = np.arange(20) % 4 > 0
+    alone = problem.replace(
+        inputs=problem.inputs[good],
+        labels=problem.labels[good],
+        upstream=problem.upstream[good],
+    )
+    result = solve(place, tree, problem, label_dtype=label_dtype)
+    expected, bound = oracle.hierarchical_softmax(tree, alone)
+    actual = dense(result)
+    assert np.isnan(actual.loss[~good]).all()
+    assert not actual.dx[~good].any()
+    kept = oracle.Result(
+        actual.loss[good], actual.dx[good], actual.dw, actual.db
+    )
+    assert_within(kept, expected, bound)
+    np.testing.assert_array_equal(
+        result.dw.indices, oracle.touched_rows(tree, alone.labels)
+    )
+
+
+def check_broken_trees(place, array, index, value, message, name="two_level_7"):
+    """An error that names the array, the position and the value."""
+    tree = build(name)
+    problem = references.random_problem(tree, 7, 3, np.float32)
+    arrays = tree_tensors(tree)._asdict()
+    broken = arrays[array].numpy()
+    broken[index] = value
+    with tf.device("CPU"):
+        arrays[array] = tf.constant(broken)
+
+    def run():
+        return tf_hsm.runtime.library.raw_ops.tf_hsm_loss(
+            weights=problem.weights,
+            biases=[problem.biases],
+            labels=np.arange(7),
+            inputs=problem.inputs,
+            **arrays,
+            smoothing_prior=[],
+            pinned=tree.pinned,
+            Taccumulator=tf.float32,
+        ).loss
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        place.run(run)
+
+
+# Arguments of check_broken_trees.
+BROKEN_TREES = [
+    ("group_offsets", 1, 99, r"group_offsets\[1\] = 99 is outside"),
+    ("group_offsets", 1, 0, r"group_offsets\[1\] = 0 is outside"),
+    ("group_parents", 0, 5, r"group_parents\[0\] = 5, but"),
+    ("group_parents", 1, 2**40, r"group_parents\[1\] = 1099511627776 is"),
+    ("row_groups", -1, 77, r"row_groups\[\d+\] = 77, but group"),
+    ("class_rows", 2, -5, r"class_rows\[2\] = -5 is outside"),
+    ("class_rows", 2, 2**40, r"class_rows\[2\] = 1099511627776 is outside"),
+    ("class_ranks", 2, 2**40, r"class_ranks\[2\] = 1099511627776 is outside"),
+    ("class_ranks", 2, 0, r"class_ranks\[2\] = 0 is another class's"),
+    ("group_parents", 1, -1, r"group_parents\[1\] = -1 is root number 2, but"),
+    (
+        "group_offsets",
+        1,
+        3,
+        r"group_offsets\[0\] = 0 and group_offsets\[1\] = 3, but .* pinned",
+        "pinned binary_37",
+    ),
+]
+# A forest of twelve trees, the first of 6 groups and 55 rows.
+_FOREST = "below three_levels"
+BROKEN_TREES += [
+    (
+        "group_parents",
+        7,
+        3,
+        r"group_parents\[7\] = 3 is outside \[55, 60\), the rows of its tree",
+        _FOREST,
+    ),
+    (
+        "group_parents",
+        6,
+        54,
+        "has 11 times the -1 of a root, but .* are those of 12 trees",
+        _FOREST,
+    ),
+    (
+        "group_parents",
+        8,
+        -1,
+        r"group_parents\[9\] = 57 is outside \[70, 80\)",
+        _FOREST,
+    ),
+    # Trees in the reverse order.
+    (
+        "class_ranks",
+        slice(None),
+        239 - build(_FOREST).class_ranks,
+        r"class_ranks is not the .*, below group_parents\[\d+\] = -1",
+        _FOREST,
+    ),
+]
+
+
+def check_states(place, name, dtype):
+    """A state is good for any number of gradients of its loss, and no other."""
+    tree = build(name)
+    problem = oracle.random_problem(tree, 70, 9, dtype)
+    wider = oracle.random_problem(tree, 70, 10, dtype)
+    other_dtype = np.float32 if dtype == np.float64 else np.float64
+    raw_ops = tf_hsm.runtime.library.raw_ops
+
+    def parameters(of, dtype=dtype):
+        return {
+            "weights": of.weights.astype(dtype),
+            "biases": [of.biases.astype(dtype)],
+        }
+
+    def state(examples=70, **attributes):
+        return raw_ops.tf_hsm_loss(
+            **parameters(problem),
+            labels=problem.labels[:examples],
+            inputs=problem.inputs[:examples],
+            **tree_tensors(tree)._asdict(),
+            smoothing_prior=[],
+            Taccumulator=oracle.accumulator(dtype),
+            **attributes,
+        ).state
+
+    def gradients(state, factor=1, dtype=dtype, **others):
+        upstream = factor * problem.upstream.astype(oracle.accumulator(dtype))
+        arguments = {**parameters(problem, dtype), **others}
+        return raw_ops.tf_hsm_loss_grad(
+            **arguments, loss_grads=upstream, state=state
+        )
+
+    def several():
+        kept = state()
+        return [gradients(kept, factor) for factor in (1, 2, 1)]
+
+    one, double, again = place.run(several)
+    rows = oracle.touched_rows(tree, problem.labels)
+    for found in (one, double, again):
+        np.testing.assert_array_equal(found.rows, rows)
+    for name in ("weight_grads", "bias_grads"):
+        values = getattr(one, name).numpy()
+        assert np.any(values)
+        np.testing.assert_array_equal(values, getattr(again, name))
+        np.testing.assert_array_equal(2 * values, getattr(double, name))
+
+    for message, call in {
+        r"but is that of one of \w+ weights of shape \[\d+,9\]": lambda: (
+            gradients(state(), **parameters(wider))
+        ),
+        r"that of a loss of \w+ weights": lambda: gradients(
+            state(), dtype=other_dtype
+        ),
+        "without biases, but": lambda: gradients(state(), biases=[]),
+        "loss_grads must have the shape of labels": lambda: gradients(
+            state(examples=35)
+        ),
+        "but is empty": lambda: gradients(state(with_gradients=False)),
+        "a variant of the type": lambda: gradients(tf.raw_ops.OptionalNone()),
+    }.items():
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            place.run(call)

@@ -1,0 +1,120 @@
+"""Calls of raw ops: what they are given, and how they run."""
+
+import dataclasses
+import functools
+import itertools
+
+import tensorflow as tf
+
+from tf_hsm.runtime.library import raw_ops
+
+# Arguments that are variables, where an op takes any.
+PARAMETERS = (
+    "weights",
+    "biases",
+    "slots",
+    "weight_slots",
+    "bias_slots",
+    "vectors",
+    "vector_slots",
+)
+LISTS = (
+    "biases",
+    "slots",
+    "weight_slots",
+    "bias_slots",
+    "vector_slots",
+    "root_groups",
+    "root_log_probs",
+    "bounds",
+    "splits",
+    "index_weights",
+    "smoothing_prior",
+    "row_spans",
+    "allowed_ranks",
+    "allowed_splits",
+)
+
+
+def raw_name(op, on_variables):
+    return f"{'resource_' * on_variables}tf_hsm_{op}"
+
+
+@functools.cache
+def _variable(dtype, number):
+    zero = tf.zeros([], dtype)
+    return tf.Variable(zero, shape=tf.TensorShape(None))
+
+
+@dataclasses.dataclass
+class Call:
+    """The arguments of one raw op.
+
+    Attributes:
+        op: Its name, without the prefixes.
+        on_variables: Whether its parameters are variables.
+        arguments: Name -> list of arrays, of one unless the op takes a list.
+            An element may be a tensor, which is then passed as it is.
+        attributes: Name -> value.
+    """
+
+    op: str
+    on_variables: bool
+    arguments: dict
+    attributes: dict
+
+    @property
+    def raw_op(self):
+        return getattr(raw_ops, raw_name(self.op, self.on_variables))
+
+    def variables(self):
+        """Puts the parameters into variables that live on, if any.
+
+        Returns:
+            Name of an argument -> list of variables, or of what is a tensor.
+        """
+        if not self.on_variables:
+            return {}
+        made, number = {}, itertools.count()
+        for name in PARAMETERS:
+            if name not in self.arguments:
+                continue
+            made[name] = []
+            for value in self.arguments[name]:
+                if not isinstance(value, tf.Tensor):
+                    array = value
+                    value = _variable(tf.as_dtype(array.dtype), next(number))
+                    value.assign(array, read_value=False)
+                made[name].append(value)
+        return made
+
+    def tensors(self):
+        """The other arguments as tensors, likewise."""
+        given = {
+            name: values
+            for name, values in self.arguments.items()
+            if not (self.on_variables and name in PARAMETERS)
+        }
+        return {
+            k: [tf.convert_to_tensor(v) for v in vs] for k, vs in given.items()
+        }
+
+    def run(self, held=None, given=None):
+        """Calls the op.
+
+        Args:
+            held: What `variables` has made of it; by default made here.
+            given: What `tensors` has made of it; by default what it would make.
+
+        Returns:
+            What the op returns.
+        """
+        held = self.variables() if held is None else held
+        arguments = dict(self.arguments) if given is None else dict(given)
+        for name, values in held.items():
+            arguments[name] = [
+                v if isinstance(v, tf.Tensor) else v.handle for v in values
+            ]
+        for name in arguments.keys() - LISTS:
+            arguments[name] = arguments[name][0]
+        return self.raw_op(**arguments, **self.attributes)
