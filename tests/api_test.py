@@ -4,6 +4,9 @@ import importlib
 import inspect
 import textwrap
 
+import keras
+import pytest
+
 import tf_hsm
 
 MODULES = (
@@ -82,6 +85,9 @@ def public_api():
     )
 
 
+@pytest.mark.skipif(
+    keras.__version__ < "3.15", reason="optimizers inherit other defaults"
+)
 def test_public_api():
     """What this test finds, users find too: CHANGELOG.md tells them."""
     assert public_api() == API.strip()

@@ -153,10 +153,15 @@ def test_what_needs_all_rows_is_refused(make, options, of_variable, name):
     assert optimizer.iterations == 0
 
 
+class Eighths(keras.constraints.Constraint):
+    def __call__(self, w):
+        return tf.round(8 * w) / 8
+
+
 CONSTRAINTS = [
     keras.constraints.NonNeg(),
     keras.constraints.MaxNorm(1.5, axis=1),
-    lambda w: tf.round(8 * w) / 8,
+    Eighths(),
 ]
 
 
