@@ -46,7 +46,10 @@ def test_top_k(name):
     "name, traced", [*((name, False) for name in LAYERS), ("permuted", True)]
 )
 def test_top_k_with_bounds(name, traced):
-    """Those of the best classes that pass them."""
+    """Those of the best classes that pass them.
+
+    With fewer rows in a tail, tf.matmul may round otherwise.
+    """
     layer, x = make(name), make_inputs(4, 3)
     x *= np.array([0.1, 1, 5], "f4")[:, np.newaxis]
     for k in {1, min(7, layer.num_classes), layer.num_classes}:
@@ -60,9 +63,8 @@ def test_top_k_with_bounds(name, traced):
         np.testing.assert_array_equal(
             found.classes, np.where(is_left, best.classes, -1)
         )
-        np.testing.assert_array_equal(
-            found.log_probs, np.where(is_left, best.log_probs, -np.inf)
-        )
+        wanted = np.where(is_left, best.log_probs, -np.inf)
+        np.testing.assert_allclose(found.log_probs, wanted, rtol=1e-6)
         one = layer.top_k(x[1, 1], k, bounds=bounds[1, 1])
         np.testing.assert_array_equal(one.classes, found.classes[1, 1])
     with pytest.raises(tf.errors.InvalidArgumentError, match="bounds must"):
