@@ -62,7 +62,7 @@ venv_test = rule(
     test = True,
 )
 
-def venv_tests(deps = [], exclude = [], alone = []):
+def venv_tests(deps = [], exclude = [], alone = [], shards = None):
     """The tests of the folder: all in one process, which imports TensorFlow once.
 
     A target `all_tests` runs every file `*_test.py`. The targets with the names
@@ -73,6 +73,8 @@ def venv_tests(deps = [], exclude = [], alone = []):
       exclude: files that are left out.
       alone: files that run by themselves always, as those which set what a
         process can set once.
+      shards: how many processes share the files of `all_tests`, where one would
+        still run when all other tests have ended.
     """
     sources = native.glob(["*_test.py"], exclude = exclude)
     deps = deps + [
@@ -90,6 +92,7 @@ def venv_tests(deps = [], exclude = [], alone = []):
     venv_test(
         name = "all_tests",
         timeout = "eternal",
+        shard_count = shards,
         srcs = [source for source in sources if source not in alone],
         deps = deps,
     )
