@@ -16,6 +16,14 @@ def check_int(name, value, minimum):
     return number
 
 
+def as_integer(name, value):
+    """Returns `value` as an int; TypeError unless it is an integer."""
+    number = _as_int(value)
+    if number is None:
+        raise TypeError(f"{name} must be an integer, but is {value!r}")
+    return number
+
+
 def check_class(c, num_classes):
     """Returns `c` as an int; IndexError unless it is in [0, N)."""
     return _check_index("class", "classes", c, num_classes)

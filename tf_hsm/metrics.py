@@ -1,11 +1,9 @@
 """Keras metrics."""
 
-import operator
-
 import keras
 from keras import ops
 
-from tf_hsm import _attached_head, _compiled_model
+from tf_hsm import _attached_head, _checks, _compiled_model
 from tf_hsm.runtime import label_sets
 
 
@@ -98,7 +96,7 @@ class _OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
 
     def __init__(self, k, name, dtype):
         """See the class."""
-        self.k = operator.index(k)
+        self.k = _checks.as_integer("k", k)
         if self.k < 1:
             raise ValueError(f"k = {k} is below 1")
         super().__init__(

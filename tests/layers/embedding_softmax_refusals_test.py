@@ -124,7 +124,7 @@ def test_a_list_of_bags():
         ({"plan": "two"}, ValueError, "plan is not possible"),
         ({"num_embeddings": 0}, ValueError, "num_embeddings"),
         ({"width": 0}, ValueError, "width"),
-        ({"padding_id": 1.5}, TypeError, "integer"),
+        ({"padding_id": 1.5}, TypeError, "padding_id must be an integer"),
         ({"tree": 3}, TypeError, "tree must be a tf_hsm.Tree"),
         ({"optimizer": keras.optimizers.SGD()}, TypeError, "optimizer must"),
         (

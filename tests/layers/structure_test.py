@@ -153,7 +153,9 @@ def test_frozen_head(form):
     [
         ({"tree": 30}, "tree must be a tf_hsm.Tree, but is int"),
         ({"tree": [[0, 1], 2]}, "tree must be a tf_hsm.Tree, but is list"),
-        ({"ignore_class": 1.5}, "integer"),
+        ({"ignore_class": 1.5}, "^ignore_class must be an integer, but is 1.5"),
+        ({"ignore_class": True}, "^ignore_class must be an integer"),
+        ({"seed": "7"}, "^seed must be an integer"),
     ],
 )
 def test_wrong_arguments(options, message):

@@ -3,6 +3,8 @@
 These are chosen; `tests/fuzz` has random ones.
 """
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -188,6 +190,34 @@ def test_class_out_of_range(label):
         match=rf"classes\[5\] = {label} is outside \[0, 60\)",
     ):
         log_prob(PROBLEM.weights, None, classes, PROBLEM.inputs, TREE)
+
+
+@pytest.mark.parametrize(
+    "value", [2.0, np.float64(2.7), tf.constant(2.7), "2", True, 2**70]
+)
+@pytest.mark.parametrize(
+    "name, function",
+    [
+        ("k", top_k),
+        ("beam_width", functools.partial(top_k, k=2)),
+        ("num_samples", sample),
+        ("seed", functools.partial(sample, num_samples=2)),
+        ("top_k", functools.partial(sample, num_samples=2)),
+        ("k", tf_hsm.label_tree_top_k),
+    ],
+)
+def test_numbers_must_be_integers(name, function, value):
+    """NumPy's floats too, of which TensorFlow would make integers."""
+    arguments = PROBLEM.weights, PROBLEM.biases, PROBLEM.inputs, TREE
+    with pytest.raises(TypeError, match=f"^{name} must be of the type int64"):
+        function(*arguments, **{name: value})
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p"])
+def test_numbers_must_be_numbers(name):
+    arguments = PROBLEM.weights, PROBLEM.biases, PROBLEM.inputs, TREE
+    with pytest.raises(TypeError, match=f"^{name} must be of the type float64"):
+        sample(*arguments, 2, **{name: "1"})
 
 
 def test_classes_must_be_integers():

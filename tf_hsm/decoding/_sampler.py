@@ -1,7 +1,6 @@
 """Sequences that are drawn."""
 
 import math
-import operator
 
 import keras
 import numpy as np
@@ -54,7 +53,7 @@ class Sampler:
             top_k = _checks.check_int("top_k", top_k, 1)
         self.top_k = top_k
         self.top_p = top_p
-        self.seed = None if seed is None else operator.index(seed)
+        self.seed = None if seed is None else _checks.as_integer("seed", seed)
 
     def __call__(self, step, state, head, length, start=0, end=None):
         """Draws a sequence for each entry of the batch.

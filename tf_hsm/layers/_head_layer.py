@@ -1,12 +1,11 @@
 """What the heads of this package have in common as Keras layers."""
 
 import functools
-import operator
 
 import keras
 import tensorflow as tf
 
-from tf_hsm import _attached_head, _compiled_model
+from tf_hsm import _attached_head, _checks, _compiled_model
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
 from tf_hsm.runtime import arguments, label_sets, private_keras
 
@@ -41,7 +40,9 @@ class HeadLayer(keras.layers.Layer):
         self.several_labels = bool(several_labels)
         # A Python integer, which JSON can hold.
         self.ignore_class = (
-            None if ignore_class is None else operator.index(ignore_class)
+            None
+            if ignore_class is None
+            else _checks.as_integer("ignore_class", ignore_class)
         )
         self.supports_masking = True
         # XLA has no such op; Keras would turn it on where there is a GPU.

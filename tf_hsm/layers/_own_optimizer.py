@@ -1,10 +1,9 @@
 """The optimizer of a head's own, which trains its rows in place."""
 
-import operator
-
 import keras
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.ops.part_steps import PartSteps
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import gradients, private_keras
@@ -45,7 +44,7 @@ class OwnOptimizer:
         if self.optimizer is not None:
             self.check_no_row_options()
         self.stochastic_rounding = stochastic_rounding
-        self.seed = operator.index(seed)
+        self.seed = _checks.as_integer("seed", seed)
 
     def build_optimizer(self):
         """Makes the optimizer's state, if there is one."""

@@ -1,7 +1,5 @@
 """A table of embeddings and a hierarchical softmax as one Keras layer."""
 
-import operator
-
 import keras
 import tensorflow as tf
 
@@ -121,7 +119,9 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
         self.width = _checks.check_int("width", width, 1)
         self.combiner = combiner
         self.padding_id = (
-            None if padding_id is None else operator.index(padding_id)
+            None
+            if padding_id is None
+            else _checks.as_integer("padding_id", padding_id)
         )
         if embeddings_initializer is None:
             embeddings_initializer = keras.initializers.RandomUniform(

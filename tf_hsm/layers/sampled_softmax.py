@@ -1,7 +1,6 @@
 """The sampled softmax as a Keras layer."""
 
 import contextlib
-import operator
 
 import keras
 import numpy as np
@@ -128,7 +127,7 @@ class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
             )
         self.sampler = sampler
         self.power = arguments.exponent("power", power)
-        self.seed = operator.index(seed)
+        self.seed = _checks.as_integer("seed", seed)
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)

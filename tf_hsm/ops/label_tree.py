@@ -162,6 +162,7 @@ def label_tree_top_k(
         out of range, or a shape does not fit; the message names the argument.
       tf.errors.UnimplementedError: a GPU holds the weights.
       ValueError: the tree is pinned.
+      TypeError: `k` is no integer.
     """
     bounds = None
     if threshold is not None:
@@ -188,7 +189,7 @@ def label_tree_top_k(
             tree,
             {"root_log_probs": None, "bounds": bounds},
             **masked,
-            k=arguments.scalar(k, tf.int64),
+            k=arguments.scalar("k", k, tf.int64),
             beam_width=tf.constant(0, tf.int64),
             has_sigmoids=True,
         )

@@ -78,6 +78,7 @@ def hierarchical_softmax_sample(
         is given and they are float64.
       ValueError: `top_k` is below 1; or, with `allowed`, another argument is
         out of range.
+      TypeError: an argument is not of its type; the message names it.
     """
     if allowed is not None:
         return _sample_allowed(
@@ -100,11 +101,13 @@ def hierarchical_softmax_sample(
         inputs,
         tree,
         {"root_log_probs": root_log_probs},
-        num_samples=arguments.scalar(num_samples, tf.int64),
+        num_samples=arguments.scalar("num_samples", num_samples, tf.int64),
         seed=seed_pair(seed),
-        temperature=arguments.scalar(temperature, tf.float64),
+        temperature=arguments.scalar("temperature", temperature, tf.float64),
         top_k=arguments.count_or_zero("top_k", top_k),
-        top_p=arguments.scalar(1.0 if top_p is None else top_p, tf.float64),
+        top_p=arguments.scalar(
+            "top_p", 1.0 if top_p is None else top_p, tf.float64
+        ),
     )
 
 
@@ -114,7 +117,7 @@ def seed_pair(seed):
         return tf.random.uniform(
             [2], minval=tf.int64.min, maxval=tf.int64.max, dtype=tf.int64
         )
-    seed = arguments.scalar(seed, tf.int64)
+    seed = arguments.scalar("seed", seed, tf.int64)
     return tf.stack([seed, tf.zeros_like(seed)]) if seed.ndim == 0 else seed
 
 
@@ -160,13 +163,13 @@ def draw_of_best(found, num_samples, seed, temperature, top_p):
     log_probs = tf.cast(found.log_probs, tf.float64)
     # The best is 0 at every temperature.
     logits = log_probs - log_probs[:, :1]
-    logits /= arguments.scalar(temperature, tf.float64)
+    logits /= arguments.scalar("temperature", temperature, tf.float64)
     if top_p is not None:
         top_p = arguments.checked(
             top_p, (top_p > 0) & (top_p <= 1), "top_p = {} is not in (0, 1]"
         )
         before = tf.cumsum(tf.exp(log_probs), axis=1, exclusive=True)
-        is_in = before < arguments.scalar(top_p, tf.float64)
+        is_in = before < arguments.scalar("top_p", top_p, tf.float64)
         logits = tf.where(is_in, logits, -float("inf"))
     drawn = tf.random.stateless_categorical(logits, num_samples, seed)
     # Where no class is possible, it draws one past the last.
@@ -204,7 +207,9 @@ def draw_of_allowed(
     classes = tf.gather(classes, best.indices, batch_dims=1)
     return draw_of_best(
         TopK(best.values[:, :k], classes[:, :k]),
-        tf.saturate_cast(arguments.scalar(num_samples, tf.int64), tf.int32),
+        tf.saturate_cast(
+            arguments.scalar("num_samples", num_samples, tf.int64), tf.int32
+        ),
         seed,
         temperature,
         top_p,

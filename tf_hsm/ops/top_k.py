@@ -110,6 +110,7 @@ def hierarchical_softmax_top_k(
         1,024, `beam_width` or `allowed` is given, or they are float64.
       ValueError: `beam_width` is below 1; `renormalize` without `allowed`, or
         of a forest of several trees without root_log_probs.
+      TypeError: `k` or `beam_width` is no integer.
     """
     check_mask_options(tree, root_log_probs, allowed, renormalize)
     mask = None
@@ -168,7 +169,7 @@ def _search(weights, biases, inputs, tree, k, beam_width, optional, mask=None):
             inputs,
             tree,
             optional,
-            k=arguments.scalar(k, tf.int64),
+            k=arguments.scalar("k", k, tf.int64),
             beam_width=arguments.count_or_zero("beam_width", beam_width),
             **allowed,
         )

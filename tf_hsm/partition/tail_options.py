@@ -4,10 +4,9 @@ A tail is given as "flat", "two_level", the branching of a balanced tree, or a
 `Tree`; or as a list with one of these for each.
 """
 
-import operator
-
 import numpy as np
 
+from tf_hsm import _checks
 from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
 from tf_hsm.tree import Tree
 from tf_hsm.tree.memory import check_fits
@@ -75,7 +74,7 @@ def serialize_tail(tail):
     if isinstance(tail, Tree):
         return tail.get_config()
     # A branching as a Python integer, which JSON can hold.
-    return tail if isinstance(tail, str) else operator.index(tail)
+    return tail if isinstance(tail, str) else _checks.as_integer("tail", tail)
 
 
 def deserialize_tail(tail):

@@ -2,10 +2,11 @@
 
 import math
 import numbers
-import operator
 
+import numpy as np
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.runtime import private_tensorflow
 
 
@@ -88,7 +89,7 @@ def ignored_labels(ignore_class):
         return []
     if not isinstance(ignore_class, (list, tuple)):
         ignore_class = [ignore_class]
-    return [operator.index(label) for label in ignore_class]
+    return [_checks.as_integer("ignore_class", c) for c in ignore_class]
 
 
 def counted(labels, ignore_class):
@@ -169,15 +170,20 @@ def flat_inputs(inputs, width, shape, name):
         return tf.reshape(inputs, [-1, width])
 
 
-def scalar(value, dtype):
+def scalar(name, value, dtype):
     """A number as a scalar of `dtype`: Python's floats keep all their digits.
 
     Raises:
-      TypeError: `dtype` is an integer type and `value` no integer.
+      TypeError: it is no number, or no integer where `dtype` is of integers.
     """
-    if tf.is_tensor(value):
-        return tf.cast(value, dtype)
-    return tf.constant(value, dtype)
+    is_tensor = tf.is_tensor(value)
+    given = tf.as_dtype(value.dtype if is_tensor else np.asarray(value).dtype)
+    # TensorFlow would round NumPy's floats and those of tensors.
+    if not (given.is_integer or (given.is_floating and dtype.is_floating)):
+        raise TypeError(
+            f"{name} must be of the type {dtype.name}, but is {value!r}"
+        )
+    return tf.cast(value, dtype) if is_tensor else tf.constant(value, dtype)
 
 
 def flat_bounds(bounds, shape, dtype):
@@ -211,12 +217,14 @@ def count_or_zero(name, count):
 
     Raises:
       ValueError: the number is below 1.
+      TypeError: it is no integer.
     """
     if count is None:
         return tf.constant(0, tf.int64)
+    result = scalar(name, count, tf.int64)
     if not tf.is_tensor(count) and count < 1:
         raise ValueError(f"{name} = {count} is below 1")
-    return scalar(count, tf.int64)
+    return result
 
 
 def share(name, value):
