@@ -169,7 +169,7 @@ def bad_arguments(kind):
         w = b = tf.Variable(PROBLEM.weights)
         match = "different variables|biases"
     elif kind == "loss_weights":
-        weights, match = np.ones(5), "Incompatible shapes|shape"
+        weights, match = np.ones(5), r"loss_weights must .* has the shape \[5\]"
     return (w, b, y, x), weights, match
 
 

@@ -148,7 +148,8 @@ class InPlaceStep:
                 else tf.cast(counted, tf.float64)
             )
             weights = tf.math.divide_no_nan(counted, tf.reduce_sum(counted))
-        return tf.broadcast_to(
+        return arguments.broadcast(
+            "loss_weights",
             tf.cast(weights, arguments.accumulator(self.dtype)),
             tf.shape(labels),
         )

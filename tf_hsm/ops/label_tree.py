@@ -173,7 +173,9 @@ def label_tree_top_k(
             ~tf.reduce_any(tf.math.is_nan(threshold)),
             "threshold = {} must not be NaN",
         )
-        bounds = tf.broadcast_to(tf.math.log(threshold), tf.shape(inputs)[:-1])
+        bounds = arguments.broadcast(
+            "threshold", tf.math.log(threshold), tf.shape(inputs)[:-1]
+        )
     mask = None
     if allowed is not None:
         mask = AllowedClasses.read(allowed, tree, inputs)
@@ -249,7 +251,9 @@ class _LabelTreeStep(InPlaceStep):
         if weights is None:
             count = tf.cast(tf.reduce_prod(shape), dtype)
             weights = tf.math.divide_no_nan(tf.ones([], dtype), count)
-        return tf.broadcast_to(tf.cast(weights, dtype), shape)
+        return arguments.broadcast(
+            "loss_weights", tf.cast(weights, dtype), shape
+        )
 
     def _softmax_options(self):
         return {}

@@ -186,6 +186,24 @@ def scalar(name, value, dtype):
     return tf.cast(value, dtype) if is_tensor else tf.constant(value, dtype)
 
 
+def broadcast(name, values, shape):
+    """A tensor broadcast to a shape.
+
+    Raises:
+      tf.errors.InvalidArgumentError: that is not possible; says so of `name`
+        where no graph is traced.
+    """
+    try:
+        return tf.broadcast_to(values, shape)
+    except tf.errors.InvalidArgumentError as error:
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            f"{name} must broadcast to the shape {shape.numpy().tolist()}, but "
+            f"has the shape {values.shape.as_list()}",
+        ) from error
+
+
 def flat_bounds(bounds, shape, dtype):
     """The bounds of a top-k for inputs `[..., width]`, as `[B]`.
 
