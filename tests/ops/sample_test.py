@@ -146,14 +146,17 @@ def test_independent():
 
 def test_seeds():
     """The same one, however it is given, and the draws are the same."""
-    problem = problem_on(HUFFMAN, 4)
+    arguments = *arguments_of(problem_on(HUFFMAN, 4)), HUFFMAN, 50
 
     def draw(seed):
-        return sample(*arguments_of(problem), HUFFMAN, 50, seed=seed).numpy()
+        return sample(*arguments, seed=seed).numpy()
 
     same = [5, (5, 0), np.int32(5), tf.constant([5, 0]), tf.constant(5)]
     for seed in same:
         np.testing.assert_array_equal(draw(seed), draw(5))
+    # One of them from the graph, as a step is.
+    traced = tf.function(lambda step: sample(*arguments, seed=[step, 0]))
+    np.testing.assert_array_equal(traced(tf.constant(5)), draw(5))
     others = [draw(s).tobytes() for s in (5, 6, -5, 5 + 2**32, (5, 1), (0, 5))]
     others += [draw(s).tobytes() for s in (-(2**63), 2**63 - 1, (5, 2**32))]
     assert len(set(others)) == len(others)

@@ -117,6 +117,8 @@ def seed_pair(seed):
         return tf.random.uniform(
             [2], minval=tf.int64.min, maxval=tf.int64.max, dtype=tf.int64
         )
+    if isinstance(seed, (list, tuple)):
+        return tf.stack([arguments.scalar("seed", s, tf.int64) for s in seed])
     seed = arguments.scalar("seed", seed, tf.int64)
     return tf.stack([seed, tf.zeros_like(seed)]) if seed.ndim == 0 else seed
 
