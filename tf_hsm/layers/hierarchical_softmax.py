@@ -69,10 +69,10 @@ class HierarchicalSoftmax(
     pass over them that makes the losses: no gradient of them is ever stored.
     Its variables are then not trainable ones of the model, whose optimizer
     trains the rest. They move whenever the layer is called for training with
-    labels (in `fit`: once per step), by the gradient of the layer's own loss:
-    loss scaling, accumulation of gradients, several replicas and a gradient of
-    `log_probs` are refused.
-    `trainable=False` stops that too.
+    labels (in `fit`: once per step, or once for each call where a model calls
+    it several times), by the gradient of the layer's own loss: loss scaling,
+    accumulation of gradients, several replicas and a gradient of `log_probs`
+    are refused. `trainable=False` stops that too.
 
     >>> head = tf_hsm.layers.HierarchicalSoftmax(
     ...     tree, optimizer=tf_hsm.optimizers.RowwiseAdagrad(0.1))
