@@ -7,9 +7,13 @@ import pytest
 
 
 def pytest_collection_finish(session):
-    """The modules of TensorFlow are not searched for garbage all the time."""
+    """Garbage is not searched for all the time, in TensorFlow's modules never.
+
+    Each trace of a function makes hundreds of thousands of objects that stay.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 def pytest_sessionfinish(session, exitstatus):
