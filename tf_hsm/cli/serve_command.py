@@ -2,18 +2,16 @@
 
 import errno
 import os
-import signal
 import socket
-import threading
 
 import tensorflow as tf
 
+from tf_hsm.cli import ending
 from tf_hsm.cli.parser import add_command
 from tf_hsm.runtime import cluster
 from tf_hsm.runtime.library import cpu_isa, library_version
 from tf_hsm.tree.memory import memory_bytes
 
-_PARENT_S = 0.5  # between two looks for the parent
 EXAMPLE = """  python -m tf_hsm serve --job=ps --task=0 --port=2222
 """
 _HELP = """
@@ -70,7 +68,7 @@ def run(flags):
       OSError: the port cannot be had.
     """
     job, index, jobs = _task(flags)
-    ending = _endings(flags.with_parent)
+    wait = ending.prepare(flags.with_parent)
     _check_port(jobs[job][index])
     try:
         # Never ended: TensorFlow cannot, and aborts when it is asked to.
@@ -87,7 +85,7 @@ def run(flags):
         f"{name}: process {os.getpid()}, tf_hsm {library_version()}, "
         f"TensorFlow {tf.__version__}, {_machine()}"
     )
-    _say(f"{name} ends: {ending()}")
+    _say(f"{name} ends: {wait()}")
     os._exit(0)
 
 
@@ -148,27 +146,6 @@ def _task(flags):
         )
     cluster.check_task(job, index, jobs, "the task to serve")
     return job, index, jobs
-
-
-def _endings(with_parent):
-    """Returns a function that waits until it is time to end, and says why."""
-    received, names = threading.Event(), []
-    parent = os.getppid()
-
-    def receive(number, frame):
-        names.append(signal.Signals(number).name)
-        received.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, receive)
-
-    def wait():
-        while not received.wait(_PARENT_S if with_parent else None):
-            if os.getppid() != parent:
-                return "the process that has started it has ended"
-        return names[0]
-
-    return wait
 
 
 def _check_port(address):
