@@ -5,6 +5,9 @@ import os
 
 import pytest
 
+# What is imported stays.
+gc.disable()
+
 
 def pytest_collection_finish(session):
     """Garbage is not searched for all the time, in TensorFlow's modules never.
@@ -13,6 +16,7 @@ def pytest_collection_finish(session):
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(100_000, 50, 100)
 
 

@@ -12,10 +12,10 @@ from benchmarks.common import (
     floors,
     implementations,
     limits,
-    machine,
     workloads,
 )
 from benchmarks.train_step import memory, report, step_floors, steps
+from tests.support import forked
 from tests.support.benchmarks import measure_here, run_main
 from tf_hsm import Tree
 
@@ -70,9 +70,7 @@ def test_it_prints_a_table_measures_memory_and_writes_json(
 
 
 def test_memory_is_measured_in_a_process_of_its_own():
-    measured = machine.run_alone(
-        memory.measure, _case(), "lazy_adam", _IN_PLACE, 1
-    )
+    measured = forked.run(memory.measure, _case(), "lazy_adam", _IN_PLACE, 1)
     # What TensorFlow has for any step, and nothing of this process.
     assert 0 < measured["extra"] < 1e9
 

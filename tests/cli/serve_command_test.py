@@ -10,14 +10,14 @@ import sys
 import pytest
 
 from tests.support import servers
-from tf_hsm.cli import program
+from tf_hsm.cli import ending, program
 
 TIMEOUT_S = 120
 CLUSTER = {"ps": ["localhost:2222", "localhost:2223"], "worker": ["w:2224"]}
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_a_signal(ending):
+def test_it_serves_until_a_signal():
+    """As from Ctrl-C; that of distribute/servers_test ends by SIGTERM."""
     port = servers.free_port()
     address = f"localhost:{port}"
     config = {
@@ -40,30 +40,10 @@ def test_it_serves_until_a_signal(ending):
         assert first.startswith(begin), process.communicate()
         assert first.endswith(" GB of memory\n")
         socket.create_connection(("localhost", port), TIMEOUT_S).close()
-        process.send_signal(ending)
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT_S)
-        assert out == f"ps task 1 at {address} ends: {ending.name}\n"
+        assert out == f"ps task 1 at {address} ends: SIGINT\n"
         assert (process.returncode, err) == (0, "")
-
-
-def test_a_port_that_is_taken():
-    """By a server as TensorFlow's, beside which it would listen too."""
-    port = servers.free_port()
-    with (
-        socket.create_server(
-            ("", port),
-            family=socket.AF_INET6,
-            dualstack_ipv6=True,
-            reuse_port=True,
-        ),
-        servers.ended([servers.serve("ps", 1, port)]) as (process,),
-    ):
-        out, err = process.communicate(timeout=TIMEOUT_S)
-    assert (process.returncode, out) == (2, "")
-    assert err == (
-        f"python -m tf_hsm: port {port} cannot be served: another process "
-        "listens there\n"
-    )
 
 
 def test_it_ends_with_its_parent():
@@ -95,6 +75,25 @@ def run(capsys, *arguments):
         status = error.code
     out, err = capsys.readouterr()
     return status, out.splitlines(), err.splitlines()
+
+
+def test_a_port_that_is_taken(capsys, monkeypatch):
+    """By a server as TensorFlow's, beside which it would listen too."""
+    # It would take the signals of this process.
+    monkeypatch.setattr(ending, "prepare", lambda with_parent: None)
+    port = servers.free_port()
+    with socket.create_server(
+        ("", port),
+        family=socket.AF_INET6,
+        dualstack_ipv6=True,
+        reuse_port=True,
+    ):
+        status, out, err = run(capsys, "--job=ps", "--task=1", f"--port={port}")
+    assert (status, out) == (2, [])
+    assert err == [
+        f"python -m tf_hsm: port {port} cannot be served: another process "
+        "listens there"
+    ]
 
 
 @pytest.mark.parametrize(

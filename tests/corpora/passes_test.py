@@ -98,7 +98,7 @@ def plain_reader(path, by_lines, tokens):
     all_pairs(
         ("words", "code"),
         ("documents", "lines"),
-        ((300_000, 1000, 1), (2_000_000, 100_000, 2)),
+        ((300_000, 1000, 1), (1_000_000, 50_000, 2)),
     ),
 )
 def test_ids_of_a_plain_reader(tmp_path, monkeypatch, tokens, form, sizes):
@@ -123,10 +123,10 @@ def test_ids_of_a_plain_reader(tmp_path, monkeypatch, tokens, form, sizes):
         )
 
 
-def test_20_mb(tmp_path):
-    """As it is used: in chunks of megabytes."""
+def test_chunks_of_megabytes(tmp_path):
+    """As it is used."""
     path = tmp_path / "text"
-    write(path, 20_000_000)
+    write(path, 10_000_000)
     options = corpus.Options(str(path), tokens="words", format="lines")
     loaded = corpus.load(options, tmp_path / "cache", num_processes=2)
     words, ids = plain_reader(path, True, "words")
@@ -238,11 +238,11 @@ def test_what_fails_leaves_nothing(tmp_path):
 
 def test_a_kill_at_any_moment_leaves_nothing_that_is_taken(tmp_path):
     path = tmp_path / "text"
-    write(path, 1_500_000)
+    write(path, 600_000)
     root = tmp_path / "cache"
     program = (
         "import sys; from examples.corpora import corpus, making\n"
-        "making._CHUNK = 100_000\n"
+        "making._CHUNK = 40_000\n"
         "if __name__ == '__main__':\n"
         "    print('begin', flush=True)\n"
         "    options = corpus.Options(sys.argv[1], tokens='words')\n"
@@ -261,27 +261,32 @@ def test_a_kill_at_any_moment_leaves_nothing_that_is_taken(tmp_path):
         process.stdout.readline()
         return process
 
-    begin = time.monotonic()
-    assert start(tmp_path / "whole", 2).wait() == 0
-    duration = time.monotonic() - begin
-    (whole,) = (tmp_path / "whole").glob("[!.]*")
-    files = {p.name: p.read_bytes() for p in whole.iterdir()}
+    durations = {}
+    for number in 1, 2:
+        process = start(tmp_path / f"whole{number}", number)
+        begin = time.monotonic()
+        assert process.wait() == 0
+        durations[number] = time.monotonic() - begin
+        (whole,) = (tmp_path / f"whole{number}").glob("[!.]*")
+        files = {p.name: p.read_bytes() for p in whole.iterdir()}
     rng = random.Random(0)
     finished = 0
-    for i in range(10):
+    # Twice into each folder, one by one process and one by two.
+    for i in range(6):
         # The process alone: those that it has started end by themselves.
-        process = start(root / str(i % 4), 1 + i % 2)
-        time.sleep(rng.uniform(0, 0.7 * duration))
+        number = 1 + i % 2
+        process = start(root / str(i % 3), number)
+        time.sleep(rng.uniform(0, 0.9 * durations[number]))
         process.kill()
         process.wait()
         process.stdout.close()
-        for folder in (root / str(i % 4)).glob("[!.]*"):
+        for folder in (root / str(i % 3)).glob("[!.]*"):
             finished += 1
             assert {p.name: p.read_bytes() for p in folder.iterdir()} == files
             shutil.rmtree(folder)
     # Some came in time.
-    assert finished < 10
-    for i in range(4):
+    assert finished < 6
+    for i in range(3):
         loaded = corpus.load(
             corpus.Options(str(path), tokens="words"), root / str(i)
         )

@@ -1,5 +1,7 @@
 """Beam search, against an enumeration of all sequences and in plain Python."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -35,24 +37,35 @@ OPTIONS = [
 ]
 
 
+@functools.cache
+def searched(tree, batch, seed, starts):
+    """A step with its state and head, and the models of all entries.
+
+    They keep what they have said, for all options.
+    """
+    recurrent = Recurrent(tree.num_classes, batch=batch, seed=seed)
+    head = make_head(tree, dtype="float64")
+    models = [
+        reference_model(recurrent, head, entry, start)
+        for entry, start in enumerate(starts)
+    ]
+    return (recurrent.step, recurrent.state, head), models
+
+
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("name", TREES)
 def test_is_exhaustive_search_where_nothing_is_left_out(name, options):
     """Each hypothesis of each entry, in order; then there are no more."""
-    recurrent = Recurrent(5, batch=2, seed=len(name))
-    head = make_head(TREES[name](), dtype="float64")
-    length, starts = 3, [3, 1]
+    length, starts = 3, (3, 1)
+    model, references = searched(TREES[name](), 2, len(name), starts)
     # All, and some places more.
     width = 5**length + 3
-    found = beam_search(
-        recurrent.step, recurrent.state, head, width, length, starts, **options
-    )
+    found = beam_search(*model, width, length, starts, **options)
     assert found.classes.shape == (2, width, length)
     assert found.classes.dtype == tf.int64
     assert found.log_probs.dtype == tf.float64
-    for entry, start in enumerate(starts):
-        model = reference_model(recurrent, head, entry, start)
-        wanted = reference.exhaustive_search(model, length, **options)
+    for entry, one in enumerate(references):
+        wanted = reference.exhaustive_search(one, length, **options)
         assert_same(as_pairs(found, entry), wanted)
         assert np.isneginf(found.log_probs[entry, len(wanted) :]).all()
         if not options.keys() & {"exclude", "min_length"}:
@@ -65,14 +78,10 @@ def test_is_exhaustive_search_where_nothing_is_left_out(name, options):
 def test_is_the_beam_search_of_the_definition(width, options):
     """Over a tree of more classes, where most are left out."""
     tree = Tree.huffman(1 + np.arange(40) ** 2, branching=3)
-    recurrent = Recurrent(40, batch=3, seed=width)
-    head = make_head(tree, dtype="float64")
-    found = beam_search(
-        recurrent.step, recurrent.state, head, width, 6, **options
-    )
-    for entry in range(3):
-        model = reference_model(recurrent, head, entry)
-        wanted = reference.beam_search(model, width, 6, **options)
+    model, references = searched(tree, 3, width, (0, 0, 0))
+    found = beam_search(*model, width, 6, **options)
+    for entry, one in enumerate(references):
+        wanted = reference.beam_search(one, width, 6, **options)
         assert_same(as_pairs(found, entry), wanted)
 
 

@@ -50,14 +50,17 @@ def trained(devices, eagerly=False, **options):
 
 
 @pytest.mark.parametrize(
-    "rule, own",
-    [("adagrad", False), ("lazy_adam", True), ("rowwise_adagrad", True)],
+    "rule, own, eagerly",
+    [
+        ("adagrad", False, False),
+        ("lazy_adam", True, False),
+        ("rowwise_adagrad", True, True),
+    ],
 )
-def test_as_without_devices(rule, own):
+def test_as_without_devices(rule, own, eagerly):
     """By the optimizer of the model, or by the layer's own, in place."""
-    one, several = (
-        trained(devices, rule=rule, own=own) for devices in (None, DEVICES)
-    )
+    one = trained(None, eagerly=True, rule=rule, own=own)
+    several = trained(DEVICES, eagerly, rule=rule, own=own)
     assert several[2][-1] < several[2][0]
     assert_near(several[2], one[2], 1e-5)
     assert_near(several[0].get_weights(), one[0].get_weights(), 1e-4)
@@ -76,7 +79,7 @@ def test_as_without_devices(rule, own):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_everything_of_a_tail_is_on_its_device(own):
-    model, head, _ = trained(DEVICES, own=own)
+    model, head, _ = trained(DEVICES, eagerly=True, own=own)
     rows = head.optimizer if own else model.optimizer
     for number, device in enumerate(["CPU:3", "CPU:1", "CPU:3"]):
         projection = head.projections[number]

@@ -1,6 +1,7 @@
 """A head cut over devices answers as one on one device does."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -42,6 +43,11 @@ def heads(name, count, seed=0, scale=1.0):
 
 CASES = [("huffman", 1), ("huffman", 8), *[(name, 3) for name in TREES]]
 everywhere = pytest.mark.parametrize("name, count", CASES)
+
+
+def alternately_traced(cases):
+    """Each case with whether it runs in a graph, as every other one does."""
+    return list(zip(cases, itertools.cycle([True, False]), strict=False))
 
 
 @everywhere
@@ -98,10 +104,11 @@ def test_top_k(case, k, scale, traced):
     )
 
 
-@everywhere
-def test_top_k_with_bounds(name, count):
+@pytest.mark.parametrize("case, traced", alternately_traced(CASES))
+def test_top_k_with_bounds(case, traced):
     """What is left of the best classes, also in a top that has classes."""
-    one, several, inputs = heads(name, count)
+    one, several, inputs = heads(*case)
+    top_k = tf.function(several.top_k) if traced else several.top_k
     wanted = one.top_k(inputs, 9)
     bounds = wanted.log_probs.numpy()[np.arange(BATCH), np.arange(BATCH) % 9]
     # Between two classes: the parts round them each in their own way.
@@ -109,8 +116,7 @@ def test_top_k_with_bounds(name, count):
     bounds[:3] = -np.inf, np.inf, np.nan
     for found in (
         one.top_k(inputs, 9, bounds=bounds),
-        several.top_k(inputs, 9, bounds=bounds),
-        tf.function(several.top_k)(inputs, 9, bounds=bounds),
+        top_k(inputs, 9, bounds=bounds),
     ):
         bound = np.where(np.isnan(bounds), -np.inf, bounds)[:, np.newaxis]
         is_left = wanted.log_probs.numpy() >= bound
@@ -126,8 +132,10 @@ def test_top_k_with_bounds(name, count):
         several.top_k(inputs, 9, bounds=bounds[1:])
 
 
-@pytest.mark.parametrize("name, count", [("huffman", 8), ("two_level", 3)])
-def test_beam_search(name, count):
+@pytest.mark.parametrize(
+    "name, count, traced", [("huffman", 8, False), ("two_level", 3, True)]
+)
+def test_beam_search(name, count, traced):
     """The same sequences, eagerly and in a graph."""
     one, several, inputs = heads(name, count)
 
@@ -143,9 +151,9 @@ def test_beam_search(name, count):
         )
 
     wanted = search(one)
-    for found in (search(several), tf.function(lambda: search(several))()):
-        np.testing.assert_array_equal(found.classes, wanted.classes)
-        assert_near(found.log_probs, wanted.log_probs, 1e-12)
+    found = (tf.function(search) if traced else search)(several)
+    np.testing.assert_array_equal(found.classes, wanted.classes)
+    assert_near(found.log_probs, wanted.log_probs, 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -180,29 +188,29 @@ def test_inputs_that_are_not_numbers(name, count):
 
 
 @pytest.mark.parametrize(
-    "case, options",
-    [
-        # Down the tree, from device to device.
-        *((case, {"temperature": 0.7}) for case in CASES),
-        (("huffman", 3), {}),
-        # Of the best classes.
-        (("huffman", 8), {"top_k": 6}),
-        (("pinned", 3), {"top_p": 0.8}),
-        (("flat", 3), {"top_k": 9, "top_p": 0.6, "temperature": 1.5}),
-    ],
+    "sampling, traced",
+    alternately_traced(
+        [
+            # Down the tree, from device to device.
+            *((case, {"temperature": 0.7}) for case in CASES),
+            (("huffman", 3), {}),
+            # Of the best classes.
+            (("huffman", 8), {"top_k": 6}),
+            (("pinned", 3), {"top_p": 0.8}),
+            (("flat", 3), {"top_k": 9, "top_p": 0.6, "temperature": 1.5}),
+        ]
+    ),
 )
-def test_samples(case, options):
+def test_samples(sampling, traced):
     """As often as their probabilities say: a chi-square of each input."""
+    case, options = sampling
     one, several, inputs = heads(*case)
     inputs, draws = inputs[:3], 4000
     classes = several.sample(inputs, draws, seed=(1, 2), **options).numpy()
     assert classes.shape == (3, draws)
-    again = several.sample(inputs, draws, seed=(1, 2), **options)
+    sample = tf.function(several.sample) if traced else several.sample
+    again = sample(inputs, tf.constant(draws, tf.int64), seed=(1, 2), **options)
     np.testing.assert_array_equal(again, classes)
-    traced = tf.function(several.sample)(
-        inputs, tf.constant(draws, tf.int64), seed=(1, 2), **options
-    )
-    np.testing.assert_array_equal(traced, classes)
     for i, probs in enumerate(_probabilities(one, inputs, **options)):
         counts = np.bincount(classes[i], minlength=N)
         assert not counts[probs == 0].any()

@@ -1,6 +1,7 @@
 """`tf_hsm.distribute.connect`, and what it says of servers that are missing.
 
-The servers are processes, and so is each test that connects to them.
+The servers are processes, and so is each test that connects to them. Most are
+forks; one is `python -m tf_hsm serve`.
 """
 
 import time
@@ -28,7 +29,7 @@ def start(started, job, num_tasks):
     """Starts the tasks of a job; returns their addresses."""
     ports = [processes.free_port() for _ in range(num_tasks)]
     for index, port in enumerate(ports):
-        started.append(processes.serve(job, index, port))
+        started.append(processes.serve_in_fork(job, index, port))
     return [f"localhost:{port}" for port in ports]
 
 
@@ -136,6 +137,10 @@ def test_two_servers_and_their_loss():
             cluster.explained(),
         ):
             loss()
+        started[-1].terminate()
+        out, err = started[-1].communicate(timeout=TIMEOUT_S)
+        assert out == f"ps task 1 at {addresses[1]} ends: SIGTERM\n"
+        assert (started[-1].returncode, err) == (0, "")
 
 
 @processes.in_new_process
@@ -183,7 +188,13 @@ def test_a_worker_may_be_lost_but_no_server():
 def test_servers_that_do_not_answer():
     with processes.ended([]) as started:
         (good,) = start(started, "ps", 1)
-        started[0].stdout.readline()
+        with pytest.raises(ConnectionError) as caught:
+            connect({"worker": [good]}, timeout=TIMEOUT_S)
+        assert str(caught.value) == (
+            f"worker task 0 at {good} is another task, "
+            "/job:ps/replica:0/task:0: correct its address, or start it as "
+            "the task that it is here"
+        )
         address = f"localhost:{processes.free_port()}"
         begin = time.monotonic()
         with pytest.raises(ConnectionError) as caught:
@@ -192,13 +203,6 @@ def test_servers_that_do_not_answer():
         assert str(caught.value) == (
             f"ps task 1 at {address} does not answer within 2 s: start it by "
             "`python -m tf_hsm serve`, or correct its address"
-        )
-        with pytest.raises(ConnectionError) as caught:
-            connect({"worker": [good]}, timeout=TIMEOUT_S)
-        assert str(caught.value) == (
-            f"worker task 0 at {good} is another task, "
-            "/job:ps/replica:0/task:0: correct its address, or start it as "
-            "the task that it is here"
         )
         # Nothing of this connects. What does, does so once.
         connect([good])

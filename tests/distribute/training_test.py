@@ -126,7 +126,13 @@ def test_as_on_one_device(name, count):
 
 @pytest.mark.parametrize(
     "name, rule",
-    zip(["huffman", "two_level", "pinned", "pinned"], OPTIMIZERS, strict=True),
+    [
+        *zip(
+            ["huffman", "two_level", "pinned", "pinned"],
+            OPTIMIZERS,
+            strict=True,
+        )
+    ],
 )
 def test_with_the_optimizer_of_a_model(name, rule):
     start, wanted = expected(name, rule, own=False)

@@ -167,6 +167,7 @@ def test_a_transformer_goes_on_after_a_kill_and_writes(
         dropout=0.2,
         head="adaptive",
         tied=True,
+        epochs=1,
     )
     job = check_resumed(chosen, tmp_path, monkeypatch)
     last = job.state.history[-1]

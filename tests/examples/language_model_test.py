@@ -24,7 +24,12 @@ from examples.language_model import (
     train,
     trees,
 )
-from tests.support.language_models import check_resumed, small_settings
+from tests.support.language_models import (
+    check_resumed,
+    check_same_state,
+    check_same_variables,
+    small_settings,
+)
 from tests.support.texts import write_sentences
 
 
@@ -90,23 +95,26 @@ def test_a_check_on_part_of_the_text_says_so(trained, monkeypatch, capsys):
 
 
 def test_validation_within_an_epoch_changes_nothing(text, tmp_path):
-    jobs = [
-        run.prepare(small_settings(text, cell="gru", epochs=1), tmp_path / name)
-        for name in ("plain", "validated")
-    ]
-    jobs[0].train()
-    jobs[1].train(validate_every=0.05)
-    for a, b in zip(
-        *(job.model.variables + job.model.optimizer.variables for job in jobs),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=a.path)
-    (plain,), (*within, end) = (job.state.history for job in jobs)
+    """Of an adaptive head; the others learn where their runs are resumed."""
+    chosen = small_settings(text, head="adaptive", cell="gru", epochs=1)
+    plain, validated = (
+        run.prepare(chosen, tmp_path / name) for name in ("plain", "validated")
+    )
+    plain.train()
+    validated.train(validate_every=0.05)
+    check_same_variables(validated, plain)
+    (last,), (*within, end) = (job.state.history for job in (plain, validated))
     assert within and not any(entry["ends_epoch"] for entry in within)
     assert all(0 < entry["epoch"] <= 1 for entry in within)
     for key in ("train_perplexity", "validation_perplexity"):
-        assert plain[key] == end[key]
+        assert last[key] == end[key]
     assert list((tmp_path / "validated" / "tensorboard").iterdir())
+    assert last["validation_perplexity"] < last["unigram_perplexity"] / 2
+    reloaded, _ = checkpoint.load(tmp_path / "plain")
+    loss, _ = plain.loss("valid", reloaded)
+    assert np.exp(loss) == pytest.approx(
+        last["validation_perplexity"], rel=1e-5
+    )
 
 
 def test_time_that_is_over_before_the_first_step(text, tmp_path):
@@ -118,20 +126,6 @@ def test_time_that_is_over_before_the_first_step(text, tmp_path):
             train.main, train.flags, ["train", *arguments, "--max_minutes=1e-9"]
         )
     assert not list(tmp_path.iterdir())
-
-
-def test_an_adaptive_head_learns_too(text, tmp_path):
-    """The other heads learn where their runs are resumed."""
-    chosen = small_settings(text, head="adaptive", cell="gru", epochs=1)
-    job = run.prepare(chosen, tmp_path)
-    job.train()
-    (last,) = job.state.history
-    assert last["validation_perplexity"] < last["unigram_perplexity"] / 2
-    reloaded, _ = checkpoint.load(tmp_path)
-    loss, _ = job.loss("valid", reloaded)
-    assert np.exp(loss) == pytest.approx(
-        last["validation_perplexity"], rel=1e-5
-    )
 
 
 def test_every_tree_has_the_classes_of_the_text(text):
@@ -162,48 +156,43 @@ def test_log_probs_are_the_loss(text, tmp_path, head):
 def test_resumed_run_equals_the_uninterrupted_one(
     text, tmp_path, monkeypatch, capsys
 ):
-    """Whether an exception, or the end of its time, interrupted it."""
-    chosen = small_settings(text, dropout=0.2, head="full", cell="rnn")
+    """The end of its time interrupted it twice, and checkpoints did not."""
+    chosen = small_settings(
+        text, dropout=0.2, head="full", cell="rnn", epochs=1
+    )
     whole = run.prepare(chosen, tmp_path / "whole")
     whole.train()
+    num_steps = len(whole.windows["train"])
 
-    save = checkpoint.save
-    steps = []
-
-    def save_twice(folder, trained, state):
-        steps.append(int(trained.optimizer.iterations))
-        if len(steps) > 2:
-            raise InterruptedError
-        save(folder, trained, state)
-
-    resumed = run.prepare(chosen, tmp_path / "resumed")
-    with monkeypatch.context() as patch, pytest.raises(InterruptedError):
-        patch.setattr(checkpoint, "save", save_twice)
-        resumed.train(save_every=50)
-    assert steps == [50, 100, 150]
-
-    # One step in the time there is; then all, but no validation; then the rest.
     def resume(steps_done):
         job = run.prepare(chosen, tmp_path / "resumed", resume=True)
         assert job.steps_done == steps_done
         return job
 
-    capsys.readouterr()
-    resume(100).train(deadline=1e-9)
+    # One step in the time there is; then all, but no validation; then that.
+    resume(0).train(deadline=1e-9)
     said = capsys.readouterr().out
-    assert "\n--max_minutes is over, 101 steps into epoch 1. The run is" in said
+    assert "\n--max_minutes is over, 1 steps into epoch 1. The run is" in said
+
+    save, steps = checkpoint.save, []
+
+    def record(folder, trained, state):
+        steps.append(int(trained.optimizer.iterations))
+        save(folder, trained, state)
+
     with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", record)
         patch.setattr(run.Job, "_validation_ends_after", lambda *_: True)
-        resume(101).train()
+        resume(1).train(save_every=50)
+    assert steps == [51, 101, 151, num_steps]
     assert not checkpoint.load_run(tmp_path / "resumed").history
-    resumed = resume(len(whole.windows["train"]))
+    resumed = resume(num_steps)
     capsys.readouterr()
     resumed.train()
     # What was not measured is not shown.
     assert "nan" not in capsys.readouterr().out
-    assert resumed.state.history[0]["tokens_per_s"] is None
-
-    last = resumed.state.history[-1]
+    (last,) = resumed.state.history
+    assert last["tokens_per_s"] is None
     assert last["validation_perplexity"] < last["unigram_perplexity"] / 2
 
     # The next epoch would begin as the first one did.
@@ -211,32 +200,24 @@ def test_resumed_run_equals_the_uninterrupted_one(
         for state in getattr(layer, "states", ()):
             assert not state.numpy().any()
     assert not np.any([v.numpy() for v in resumed.model.metrics_variables])
-
-    for key in ("train_perplexity", "validation_perplexity"):
-        assert [entry[key] for entry in resumed.state.history] == [
-            entry[key] for entry in whole.state.history
-        ]
-    for a, b in zip(
-        resumed.model.variables + resumed.model.optimizer.variables,
-        whole.model.variables + whole.model.optimizer.variables,
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=a.path)
+    check_same_state(resumed, whole)
 
 
 def test_a_resumed_run_draws_the_same_classes(tmp_path, monkeypatch):
     """Whether the head was timed or not."""
     text = write_sentences(tmp_path, 300)
-    chosen = small_settings(text, dropout=0.2, head="sampled", cell="rnn")
+    chosen = small_settings(
+        text, dropout=0.2, head="sampled", cell="rnn", epochs=1
+    )
     job = check_resumed(chosen, tmp_path, monkeypatch)
     last = job.state.history[-1]
     assert last["validation_perplexity"] < last["unigram_perplexity"] / 2
     head = job.model.get_layer("head")
-    assert head.step.numpy() == 2 * len(job.windows["train"])
+    assert head.step.numpy() == len(job.windows["train"])
     kernel = head.kernel.numpy()
     share = head_share.head_share(job.model, *job.windows["train"][0], 1e3)
     assert 0 < share < 1
-    assert head.step.numpy() == 2 * len(job.windows["train"])
+    assert head.step.numpy() == len(job.windows["train"])
     np.testing.assert_array_equal(head.kernel, kernel)
 
 

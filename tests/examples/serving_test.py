@@ -98,8 +98,9 @@ def test_client_with_a_vocabulary(language_model):
     "changes",
     (
         {},
-        {"body": "transformer"},
+        {"body": "transformer", "layers": 1},
         {
+            "layers": 1,
             "cell": "examples.language_model.cells:SCRNN",
             "projection": 5,
             "head": "adaptive",

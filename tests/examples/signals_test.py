@@ -25,7 +25,7 @@ from examples.language_model import checkpoint
 from tests.support.texts import write_sentences
 
 EPOCHS = 2
-SAVE_EVERY = 25
+SAVE_EVERY = 12
 FLAGS = (
     "--cell=rnn",
     "--branching=8",
@@ -45,7 +45,6 @@ KILLS = (
     (0, "at the first step", 0),
     (RNG.randint(1, 5), "later", RNG.uniform(0, 0.3)),
     (RNG.randint(0, 4), "into the next", RNG.uniform(0, 0.01)),
-    (RNG.randint(0, 4), "into the next", RNG.uniform(0, 0.01)),
 )
 ATTEMPTS = 4
 
@@ -61,7 +60,7 @@ def short_socket_path():
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """A file of sentences whose words mostly follow from the word before."""
-    return write_sentences(tmp_path_factory.mktemp("text"))
+    return write_sentences(tmp_path_factory.mktemp("text"), 300)
 
 
 @pytest.fixture(scope="module")

@@ -220,9 +220,10 @@ def make_injections(options):
     for number, name in enumerate(options.writers):
         writer = WRITERS[name]()
         _, count = inject(writer, interposer, 0, errno.ENOSPC, False)
-        for i, call in enumerate(range(1, count + 1, options.every)):
+        every = options.every_of_export if "export" in name else 1
+        for i, call in enumerate(range(1, count + 1, every)):
             progress.report(number, call)
-            kinds = (i % 2 == 1,) if options.alternate else (False, True)
+            kinds = (False, True) if every == 1 else (i % 2 == 1,)
             for all_fail in kinds:
                 error = _ERRORS[(call + all_fail) % len(_ERRORS)]
                 outcome, _ = inject(writer, interposer, call, error, all_fail)
@@ -230,7 +231,9 @@ def make_injections(options):
                     outcome = (
                         f"WRONG: {name}, call {call} of {count}: {outcome}"
                     )
-                outcomes[outcome or "fewer calls"] += 1
+                else:
+                    outcome = f"{name}: {outcome or 'fewer calls'}"
+                outcomes[outcome] += 1
         outcomes[f"{name}: calls"] = count
     print(json.dumps(outcomes))
 
@@ -240,19 +243,19 @@ def main(arguments=None):
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--writers", nargs="*", default=list(WRITERS))
-    parser.add_argument("--every", type=int, default=1, help="of the calls")
     parser.add_argument(
-        "--alternate",
-        action="store_true",
-        help="alone and with all that follow in turn, not both for each call",
+        "--every_of_export",
+        type=int,
+        default=1,
+        help="more than 1: so many of the calls of an export are one, which\n"
+        "fails alone or with all that follow in turn, not both",
     )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
         make_injections(options)
         return 0
-    arguments = ["--child", f"--every={options.every}"]
-    arguments += ["--alternate"] * options.alternate
+    arguments = ["--child", f"--every_of_export={options.every_of_export}"]
     child = preloaded.run(
         "tests.faults.disk", [*arguments, "--writers", *options.writers]
     )

@@ -1,21 +1,20 @@
 """On which device ops and their gradients run, seen with two CPUs.
 
-A GPU is not needed for it: TensorFlow makes two devices of one CPU, in a
-process of its own, and rules are the same for all kinds of devices.
+A GPU is not needed for it: TensorFlow makes two devices of one CPU, and rules
+are the same for all kinds of devices.
 """
 
-import subprocess
-import sys
-
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_hsm
 from tests.support import oracle
+from tests.support.replicas import CPUS
 
 TREE = tf_hsm.Tree.two_level(30)
 PROBLEM = oracle.random_problem(TREE, 4, 3, np.float32)
-OTHER = "CPU:1"
+OTHER = CPUS[1]
 
 
 def loss(weights, biases, inputs):
@@ -26,6 +25,11 @@ def loss(weights, biases, inputs):
 
 def log_probs(weights, biases, inputs):
     return tf_hsm.hierarchical_softmax_log_probs(weights, biases, inputs, TREE)
+
+
+every_function = pytest.mark.parametrize(
+    "function, op_type", [(loss, "TfHsmLoss"), (log_probs, "TfHsmLogProb")]
+)
 
 
 def made_of(parameter, device):
@@ -41,7 +45,8 @@ def values_of(gradient):
     return getattr(gradient, "values", gradient)
 
 
-def check_gradients_follow(function):
+@every_function
+def test_gradients_follow(function, op_type):
     """A gradient that is asked for outside runs where the op has run."""
     sources = made_of(tf.constant, OTHER)
     with tf.GradientTape() as tape:
@@ -54,7 +59,8 @@ def check_gradients_follow(function):
         assert device.endswith(OTHER), (function, device)
 
 
-def check_variables(function):
+@every_function
+def test_variables(function, op_type):
     """An op runs where its variable is, whatever the scope, and its gradient.
 
     The op library's kernel could not read it elsewhere.
@@ -76,7 +82,8 @@ def placed_ops(graph, suffix):
     return devices
 
 
-def check_graphs(function, op_type):
+@every_function
+def test_graphs(function, op_type):
     """In a graph a gradient asks for what its op asked for, or for nothing."""
     sources = made_of(tf.constant, "CPU:0")
 
@@ -99,7 +106,7 @@ def check_graphs(function, op_type):
             assert device == wanted, (of_op, of_gradient, device)
 
 
-def check_beams():
+def test_beams():
     """With weights that are a tensor a beam asks for a CPU."""
     sources = made_of(tf.constant, "CPU:0")
     variables = made_of(tf.Variable, "CPU:0")
@@ -122,30 +129,3 @@ def check_beams():
         )
         for device in placed_ops(graph, "TfHsmTopK"):
             assert f"/device:{wanted}" in device, device
-
-
-def main():
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(
-        cpu, [tf.config.LogicalDeviceConfiguration()] * 2
-    )
-    for function, op_type in [(loss, "TfHsmLoss"), (log_probs, "TfHsmLogProb")]:
-        check_gradients_follow(function)
-        check_variables(function)
-        check_graphs(function, op_type)
-    check_beams()
-    print("done")
-
-
-def test_placement():
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.gpu.placement_test"],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    assert run.stdout.strip() == "done"
-
-
-if __name__ == "__main__":
-    main()

@@ -35,46 +35,52 @@ def check_refused(model, form, match, error=ValueError):
     assert_same(head_state(model), before)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "optimizer, match",
-    [
-        (
-            lambda: optimizers.SGD(0.1, gradient_accumulation_steps=2),
-            "gradient_accumulation_steps",
-        ),
-        (lambda: keras.optimizers.SGD(0.1, loss_scale_factor=8), "loss_scale"),
-        (lambda: keras.optimizers.SGD(0.1, clipnorm=1), "where clipnorm of"),
-        (lambda: optimizers.SGD(0.1, global_clipnorm=1), "global_clipnorm"),
-        (lambda: optimizers.SGD(0.1, clipvalue=1), "clipvalue"),
-        (lambda: keras.optimizers.SGD(0.1, use_ema=True), "use_ema"),
-        (lambda: keras.optimizers.AdamW(0.1), "exclude_from_weight_decay"),
-        (
-            lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
-            "LossScaleOptimizer",
-        ),
-        (
-            lambda: keras.optimizers.LossScaleOptimizer(
-                keras.optimizers.Adam(0.1)
-            ),
-            "LossScaleOptimizer",
-        ),
-    ],
-    ids=[
-        "accumulation",
-        "loss_scale_factor",
-        "clipnorm",
+# Optimizers that do more than a step per batch by the loss as it is, and what
+# the error says.
+REFUSED = {
+    "accumulation": (
+        lambda: optimizers.SGD(0.1, gradient_accumulation_steps=2),
+        "gradient_accumulation_steps",
+    ),
+    "loss_scale_factor": (
+        lambda: keras.optimizers.SGD(0.1, loss_scale_factor=8),
+        "loss_scale",
+    ),
+    "clipnorm": (
+        lambda: keras.optimizers.SGD(0.1, clipnorm=1),
+        "where clipnorm of",
+    ),
+    "global_clipnorm": (
+        lambda: optimizers.SGD(0.1, global_clipnorm=1),
         "global_clipnorm",
-        "clipvalue",
-        "use_ema",
-        "weight_decay",
-        "ours",
-        "of_keras",
-    ],
-)
-def test_optimizers_of_the_model(optimizer, match, form):
-    """Those that do more than a step per batch by the loss as it is."""
-    check_refused(make_model(form, optimizer=optimizer()), form, match)
+    ),
+    "clipvalue": (lambda: optimizers.SGD(0.1, clipvalue=1), "clipvalue"),
+    "use_ema": (lambda: keras.optimizers.SGD(0.1, use_ema=True), "use_ema"),
+    "weight_decay": (
+        lambda: keras.optimizers.AdamW(0.1),
+        "exclude_from_weight_decay",
+    ),
+    "ours": (
+        lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
+        "LossScaleOptimizer",
+    ),
+    "of_keras": (
+        lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.1)),
+        "LossScaleOptimizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", REFUSED)
+def test_optimizers_of_the_model(name, form):
+    """Each in a graph in one form, and eagerly in the other."""
+    optimizer, match = REFUSED[name]
+    eager = ([*REFUSED].index(name) + FORMS.index(form)) % 2 == 1
+    model = make_model(
+        form, optimizer=optimizer(), compiling={"run_eagerly": eager}
+    )
+    check_refused(model, form, match)
 
 
 def test_weight_decay_of_the_rest():
@@ -87,7 +93,11 @@ def test_weight_decay_of_the_rest():
             optimizer.exclude_from_weight_decay(head_of(model).variables)
         else:
             head_of(model).trainable = False
-            model.compile(keras.optimizers.AdamW(0.1), head_of(model).loss)
+            model.compile(
+                keras.optimizers.AdamW(0.1),
+                head_of(model).loss,
+                run_eagerly=True,
+            )
         losses = fit(model, data)
         assert losses[1] < losses[0]
 
@@ -98,7 +108,8 @@ def test_loss_scaling_by_policy(form):
     keras.config.set_dtype_policy("mixed_float16")
     try:
         check_refused(make_model(form, "sgd"), form, "auto_scale_loss=False")
-        model = make_model(form, "sgd", compiling={"auto_scale_loss": False})
+        compiling = {"auto_scale_loss": False, "run_eagerly": form == "compile"}
+        model = make_model(form, "sgd", compiling=compiling)
         losses = fit(model, arguments(form, *make_data()))
     finally:
         keras.config.set_dtype_policy("float32")
@@ -126,7 +137,9 @@ def test_loss_weights_of_several_outputs(as_list):
         weights = {"head": weight, "value": 0.25}
         if as_list:
             loss, weights = list(loss.values()), list(weights.values())
-        model.compile("sgd", loss=loss, loss_weights=weights)
+        model.compile(
+            "sgd", loss=loss, loss_weights=weights, run_eagerly=as_list
+        )
         if weight != 1:
             with pytest.raises(ValueError, match=r"loss_weights=\[0.5\]"):
                 fit(model, data)
@@ -173,13 +186,18 @@ def test_an_optimizer_for_two_heads():
         other(x, labels, training=True)
 
 
-def in_place_and_eager(form, rule, **options):
-    """A head with its own optimizer, and one that the eager model trains."""
+def in_place_and_eager(form, rule, eager=False, **options):
+    """A head with its own optimizer, and one that the eager model trains.
+
+    The first one is in a graph, unless it is `eager` too.
+    """
     return same_start(
-        make_model(form, rule, own=True, **options),
-        make_model(
-            form, rule, own=False, compiling={"run_eagerly": True}, **options
-        ),
+        *(
+            make_model(
+                form, rule, own, compiling={"run_eagerly": way}, **options
+            )
+            for own, way in ((True, eager), (False, True))
+        )
     )
 
 
@@ -191,7 +209,11 @@ def test_policies(policy, rule, form):
     """Trains as the model's optimizer does, to rounding of the weights."""
     data = arguments(form, *make_data())
     models = in_place_and_eager(
-        form, rule, dtype=policy, stochastic_rounding=False
+        form,
+        rule,
+        eager=policy == "float64",
+        dtype=policy,
+        stochastic_rounding=False,
     )
     tolerance = {"bfloat16": 2.0**-6, "float64": 1e-12}[policy]
     assert_near(*[fit(model, data) for model in models], tolerance)

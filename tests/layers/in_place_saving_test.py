@@ -52,7 +52,9 @@ def test_bfloat16_goes_on_with_its_rounding(tmp_path):
 def test_checkpoint(tmp_path):
     """tf.train.Checkpoint of the model holds the head's slots too."""
     data = arguments("compile", *make_data())
-    model, other = (make_model("compile", "lazy_adam") for _ in range(2))
+    model, other = (
+        make_model("compile", "lazy_adam", compiling=EAGERLY) for _ in range(2)
+    )
     fit(model, data, epochs=1)
     path = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
     other.optimizer.build(other.trainable_variables)
@@ -63,7 +65,7 @@ def test_checkpoint(tmp_path):
 def test_weights_file(tmp_path):
     """As `.keras`, without the architecture."""
     data = arguments("compile", *make_data())
-    model, other = make_model("compile"), make_model("compile")
+    model, other = (make_model("compile", compiling=EAGERLY) for _ in range(2))
     fit(model, data, epochs=1)
     model.save_weights(tmp_path / "model.weights.h5")
     other.optimizer.build(other.trainable_variables)

@@ -57,10 +57,15 @@ def numpy_training(weights, tokens, labels, sample_weight, ignore_class):
 
 
 @pytest.mark.parametrize(
-    "ignore_class, weighted",
-    [(None, False), (None, True), (4, True), (-1, False)],
+    "ignore_class, weighted, eager",
+    [
+        (None, False, True),
+        (None, True, True),
+        (4, True, False),
+        (-1, False, False),
+    ],
 )
-def test_both_forms_train_as_the_oracle(ignore_class, weighted):
+def test_both_forms_train_as_the_oracle(ignore_class, weighted, eager):
     """Masked and ignored labels count neither in the sum nor in the mean."""
     tokens, labels = make_data()
     if ignore_class == -1:
@@ -72,6 +77,7 @@ def test_both_forms_train_as_the_oracle(ignore_class, weighted):
     fitted = compile_form(ignore_class=ignore_class)
     endpoint = endpoint_form(ignore_class=ignore_class, weighted=weighted)
     endpoint.set_weights(fitted.get_weights())
+    fitted.run_eagerly = endpoint.run_eagerly = eager
     means, expected = numpy_training(
         fitted.get_weights(),
         tokens,
@@ -113,7 +119,7 @@ def test_one_group_is_the_full_softmax(mask_zero, ignore_class, weighted):
         loss=keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, ignore_class=ignore_class
         ),
-        jit_compile=False,  # that takes seconds
+        run_eagerly=True,
     )
     *below, kernel, bias = mine.get_weights()
     dense.set_weights([*below, kernel.T, bias])
@@ -137,7 +143,7 @@ def test_evaluate_and_predict():
     tokens, labels = make_data()
     fitted, endpoint = compile_form(), endpoint_form()
     endpoint.set_weights(fitted.get_weights())
-    hidden = hidden_model(fitted).predict(tokens, verbose=0)
+    hidden = hidden_model(fitted)(tokens)
     head = head_of(fitted)
     classes = fitted.predict(tokens, verbose=0)
     assert classes.dtype == np.int64
@@ -205,21 +211,22 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "form, policy, variable, loss",
+    "form, policy, variable, loss, eager",
     [
-        ("compile", "mixed_bfloat16", "float32", "float32"),
-        ("endpoint", "mixed_float16", "float32", "float32"),
-        ("endpoint", "bfloat16", "bfloat16", "float32"),
-        ("compile", "float64", "float64", "float64"),
+        ("compile", "mixed_bfloat16", "float32", "float32", False),
+        ("endpoint", "mixed_float16", "float32", "float32", False),
+        ("endpoint", "bfloat16", "bfloat16", "float32", True),
+        ("compile", "float64", "float64", "float64", True),
     ],
 )
-def test_policies(form, policy, variable, loss):
+def test_policies(form, policy, variable, loss, eager):
     """The kernel has the variables' type; losses are float32 at least."""
     tokens, labels = make_data()
+    options = {"dtype": policy, "compiling": {"run_eagerly": eager}}
     if form == "compile":
-        model, x, y = compile_form(dtype=policy), tokens, labels
+        model, x, y = compile_form(**options), tokens, labels
     else:
-        model, x, y = endpoint_form(dtype=policy), [tokens, labels], None
+        model, x, y = endpoint_form(**options), [tokens, labels], None
         assert model.output.dtype == loss
         assert model.predict(x, verbose=0).dtype == loss
     head = head_of(model)
@@ -248,17 +255,18 @@ def test_kernel_is_neither_cast_nor_copied(policy):
 
 
 @pytest.mark.parametrize(
-    "optimizer",
+    "optimizer, eager",
     [
-        keras.optimizers.SGD(0.5, momentum=0.9, nesterov=True),
-        keras.optimizers.Adam(0.05, clipnorm=1.0),
-        keras.optimizers.Adagrad(0.3, global_clipnorm=1.0),
+        (keras.optimizers.SGD(0.5, momentum=0.9, nesterov=True), True),
+        (keras.optimizers.Adam(0.05, clipnorm=1.0), False),
+        (keras.optimizers.Adagrad(0.3, global_clipnorm=1.0), False),
     ],
     ids=["momentum", "adam", "adagrad"],
 )
-def test_optimizers_reduce_the_loss(optimizer):
+def test_optimizers_reduce_the_loss(optimizer, eager):
     """Keras' optimizers take the sparse gradients."""
-    losses = train(compile_form(optimizer=optimizer), *make_data(), epochs=4)
+    model = compile_form(optimizer, {"run_eagerly": eager})
+    losses = train(model, *make_data(), epochs=4)
     assert losses[-1] < 0.9 * losses[0]
 
 
@@ -267,7 +275,7 @@ def test_gradient_accumulation():
     _, labels = make_data()
     tokens = labels + 0
     tokens[tokens == 0] = 1
-    whole = compile_form()
+    whole = compile_form(compiling={"run_eagerly": True})
     halves = compile_form(optimizer=sgd(gradient_accumulation_steps=2))
     halves.set_weights(whole.get_weights())
     train(whole, tokens, labels, batch_size=22)
@@ -281,18 +289,16 @@ def test_ways_to_run(form):
     tokens, labels = make_data()
     x = tokens if form is compile_form else [tokens, labels]
     y = labels if form is compile_form else None
-    ways = [{}, {"run_eagerly": True}, {"steps_per_execution": 2}]
-    model, *others = (form(compiling=way) for way in ways)
-    for other in others:
-        other.set_weights(model.get_weights())
+    ways = [{"run_eagerly": True}, {"steps_per_execution": 2}]
+    model, other = (form(compiling=way) for way in ways)
+    other.set_weights(model.get_weights())
     options = {"shuffle": False, "verbose": 0, "epochs": 2, "batch_size": 8}
     expected = model.fit(x, y, **options).history
-    for other in others:
-        actual = other.fit(x, y, **options).history
-        assert actual.keys() == expected.keys()
-        for name in expected:
-            np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5)
-        assert_same_weights(other, model)
+    actual = other.fit(x, y, **options).history
+    assert actual.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5)
+    assert_same_weights(other, model)
 
 
 def test_xla_stays_off():
@@ -316,18 +322,22 @@ def test_masked_labels_may_be_anything():
 
 
 @pytest.mark.parametrize(
-    "loss",
-    ["mse", keras.losses.MeanSquaredError(), keras.losses.mean_squared_error],
+    "loss, eager",
+    [
+        ("mse", False),
+        (keras.losses.MeanSquaredError(), True),
+        (keras.losses.mean_squared_error, True),
+    ],
     ids=["name", "object", "function"],
 )
-def test_losses_of_keras(loss):
+def test_losses_of_keras(loss, eager):
     """They would compare labels with the layer's inputs, and train the body."""
     tokens, labels = make_data(4)
     model = compile_form()
     before = model.get_weights()
     functional = keras.Model(model.inputs, model.outputs)
     for either in (model, functional):
-        either.compile(sgd(), loss=loss)
+        either.compile(sgd(), loss=loss, run_eagerly=eager)
         with pytest.raises(ValueError, match=r"use the layer's own, loss=head"):
             either.fit(tokens, labels, verbose=0)
         assert len(either.predict(tokens, verbose=0)) == 4

@@ -49,7 +49,7 @@ def sums_by_row(indices, values, count):
     all_pairs(TREES, list(OPTIMIZERS), DTYPES, [True, False]),
 )
 def test_two_steps_against_numpy(rule, name, has_biases, dtype):
-    check_two_steps(rule, build(name), has_biases, dtype, (67, 33))
+    check_steps(2, rule, build(name), has_biases, dtype, (67, 33))
 
 
 # Each rule, and each type, with both counts.
@@ -63,17 +63,17 @@ def test_two_steps_against_numpy(rule, name, has_biases, dtype):
 )
 def test_many_examples(count, rule, dtype):
     """Vectors of several work items, of two blocks each; of one, mostly."""
-    check_two_steps(rule, TREE, True, dtype, (1100, 9), count)
+    check_steps(1, rule, TREE, True, dtype, (1100, 9), count)
 
 
-def check_two_steps(rule, tree, has_biases, dtype, shape, count=COUNT):
+def check_steps(number, rule, tree, has_biases, dtype, shape, count=COUNT):
     """Each step from where the last one ended; the other rows keep all bits."""
     wide = oracle.accumulator(np.dtype(dtype))
     problem = wide_problem(tree, shape, dtype)
     variables = variables_of(problem, dtype, has_biases, count)
     trained = [v for v in variables if v is not None]
     optimizer = built(rule, trained)
-    for seed in (1, 2):
+    for seed in range(1, number + 1):
         before = states(optimizer, trained)
         w, *b, vectors = (state[0].astype(wide) for state in before)
         indices = draw_indices(shape[0], seed, count)

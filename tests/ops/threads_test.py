@@ -5,168 +5,155 @@ and all that a trained tree gives.
 """
 
 import functools
-import os
 import re
-import subprocess
-import sys
-import tempfile
 
 import numpy as np
 import pytest
-
-PROGRAM = """
-import sys
-import numpy as np
 import tensorflow as tf
+
 import tf_hsm
+from tests.support import forked
 from tests.support.update_rules import OPTIMIZERS
 
-threads, path = int(sys.argv[1]), sys.argv[2]
-tf.config.threading.set_intra_op_parallelism_threads(threads)
-rng = np.random.default_rng(0)
-results = []
-for tree in (
-    tf_hsm.Tree.two_level(3000),
-    tf_hsm.Tree.balanced(700, 2),
-    tf_hsm.Tree.huffman(1 / np.arange(1, 2000), 3),
-    tf_hsm.Tree.balanced(4000, [3, 1000, 2]),
-):
-    w = tf.Variable(rng.normal(size=(tree.num_rows, 70)).astype(np.float32))
-    x = tf.constant(rng.normal(size=(300, 70)).astype(np.float32))
-    y = rng.integers(0, tree.num_classes, size=300)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        losses = tf_hsm.hierarchical_softmax_loss(w, None, y, x, tree)
-    dw, dx = tape.gradient(losses, [w, x])
-    results += [losses, dw.indices, dw.values, dx]
-rounded = []
-trees = [
-    tf_hsm.Tree.two_level(2000),
-    tf_hsm.Tree.balanced(700, [2, 350]),
-    tf_hsm.Tree.huffman(1 / np.arange(1, 500), 3),
-]
-for i, make in enumerate(OPTIMIZERS.values()):
-    # Each rule with each tree, and each type with both.
-    for j, tree in enumerate(trees):
-        dtype = ["float32", "bfloat16"][(i + j) % 2]
-        rows, optimizer = tree.num_rows, make()
-        w = tf.Variable(tf.cast(rng.normal(size=(rows, 35)), dtype))
-        b = tf.Variable(tf.zeros(rows, w.dtype))
-        optimizer.build([w, b])
-        for _ in range(2):
-            x = tf.constant(rng.normal(size=(200, 35)).astype(np.float32))
-            y = rng.integers(0, tree.num_classes, size=200)
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                losses = tf_hsm.hierarchical_softmax_train_step(
-                    w, b, y, x, tree, optimizer, 1.0, seed=3
-                )
-            dx = tape.gradient(losses, x)
-        slots = [s.value for v in (w, b) for s in optimizer.slots(v)]
-        (results if dtype == "float32" else rounded).extend(
-            tf.cast(r, tf.float32) for r in (losses, dx, w, b, *slots)
-        )
-        v = tf.Variable(tf.cast(rng.normal(size=(150, 35)), dtype))
-        optimizer = make()
-        optimizer.build([w, v])
-        for _ in range(2):
-            losses = tf_hsm.hierarchical_softmax_embedding_train_step(
-                w,
-                None,
-                rng.integers(0, tree.num_classes, size=4000),
-                v,
-                rng.integers(0, 150, size=4000),
-                tree,
-                optimizer,
-                seed=3,
-            )
-        slots = [s.value for one in (w, v) for s in optimizer.slots(one)]
-        (results if dtype == "float32" else rounded).extend(
-            tf.cast(r, tf.float32) for r in (losses, w, v, *slots)
-        )
-    # Vectors that are read in place: of many work items, and of one.
+
+def measure(threads):
+    """All results by name, and the ISA; in a process of its own."""
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    rng = np.random.default_rng(0)
+    results = []
     for tree in (
-        tf_hsm.Tree.huffman(1 / np.arange(1, 500)),
-        tf_hsm.Tree.huffman(1 / np.arange(1, 500), pinned=True),
+        tf_hsm.Tree.two_level(3000),
+        tf_hsm.Tree.balanced(700, 2),
+        tf_hsm.Tree.huffman(1 / np.arange(1, 2000), 3),
+        tf_hsm.Tree.balanced(4000, [3, 1000, 2]),
     ):
-        w = tf.Variable(rng.normal(size=(tree.num_weight_rows, 35)))
-        v = tf.Variable(rng.normal(size=(3000, 35)))
-        optimizer = make()
-        optimizer.build([w, v])
-        for _ in range(2):
-            losses = tf_hsm.hierarchical_softmax_embedding_train_step(
-                w,
-                None,
-                rng.integers(0, tree.num_classes, size=4000),
-                v,
-                np.minimum(*rng.integers(0, 3000, size=(2, 4000))),
-                tree,
-                optimizer,
+        w = tf.Variable(rng.normal(size=(tree.num_rows, 70)).astype(np.float32))
+        x = tf.constant(rng.normal(size=(300, 70)).astype(np.float32))
+        y = rng.integers(0, tree.num_classes, size=300)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            losses = tf_hsm.hierarchical_softmax_loss(w, None, y, x, tree)
+        dw, dx = tape.gradient(losses, [w, x])
+        results += [losses, dw.indices, dw.values, dx]
+    rounded = []
+    trees = [
+        tf_hsm.Tree.two_level(2000),
+        tf_hsm.Tree.balanced(700, [2, 350]),
+        tf_hsm.Tree.huffman(1 / np.arange(1, 500), 3),
+    ]
+    for i, make in enumerate(OPTIMIZERS.values()):
+        # Each rule with each tree, and each type with both.
+        for j, tree in enumerate(trees):
+            dtype = ["float32", "bfloat16"][(i + j) % 2]
+            rows, optimizer = tree.num_rows, make()
+            w = tf.Variable(tf.cast(rng.normal(size=(rows, 35)), dtype))
+            b = tf.Variable(tf.zeros(rows, w.dtype))
+            optimizer.build([w, b])
+            for _ in range(2):
+                x = tf.constant(rng.normal(size=(200, 35)).astype(np.float32))
+                y = rng.integers(0, tree.num_classes, size=200)
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    losses = tf_hsm.hierarchical_softmax_train_step(
+                        w, b, y, x, tree, optimizer, 1.0, seed=3
+                    )
+                dx = tape.gradient(losses, x)
+            slots = [s.value for v in (w, b) for s in optimizer.slots(v)]
+            (results if dtype == "float32" else rounded).extend(
+                tf.cast(r, tf.float32) for r in (losses, dx, w, b, *slots)
             )
-        slots = [s.value for one in (w, v) for s in optimizer.slots(one)]
-        results += [losses, w, v, *slots]
-answers = []
-for tree in (
-    tf_hsm.Tree.two_level(2000),
-    tf_hsm.Tree.huffman(1 / np.arange(1, 900), 3),
-):
-    w = tf.Variable(rng.normal(size=(tree.num_rows, 40)).astype(np.float32))
-    x = tf.constant(0.2 * rng.normal(size=(150, 40)).astype(np.float32))
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        values = tf_hsm.hierarchical_softmax_log_probs(w, None, x, tree)
-    upstream = rng.normal(size=values.shape).astype(np.float32)
-    answers += [values, *tape.gradient(values, [x, w], upstream)]
-    classes = rng.integers(tree.num_classes, size=(150, 20))
-    answers.append(
-        tf_hsm.hierarchical_softmax_log_prob(w, None, classes, x, tree)
-    )
-    for beam in (None, 20):
-        answers += tf_hsm.hierarchical_softmax_top_k(w, None, x, tree, 9, beam)
-    for options in ({}, {"top_k": 50}, {"top_p": 0.5}):
+            v = tf.Variable(tf.cast(rng.normal(size=(150, 35)), dtype))
+            optimizer = make()
+            optimizer.build([w, v])
+            for _ in range(2):
+                losses = tf_hsm.hierarchical_softmax_embedding_train_step(
+                    w,
+                    None,
+                    rng.integers(0, tree.num_classes, size=4000),
+                    v,
+                    rng.integers(0, 150, size=4000),
+                    tree,
+                    optimizer,
+                    seed=3,
+                )
+            slots = [s.value for one in (w, v) for s in optimizer.slots(one)]
+            (results if dtype == "float32" else rounded).extend(
+                tf.cast(r, tf.float32) for r in (losses, w, v, *slots)
+            )
+        # Vectors that are read in place: of many work items, and of one.
+        for tree in (
+            tf_hsm.Tree.huffman(1 / np.arange(1, 500)),
+            tf_hsm.Tree.huffman(1 / np.arange(1, 500), pinned=True),
+        ):
+            w = tf.Variable(rng.normal(size=(tree.num_weight_rows, 35)))
+            v = tf.Variable(rng.normal(size=(3000, 35)))
+            optimizer = make()
+            optimizer.build([w, v])
+            for _ in range(2):
+                losses = tf_hsm.hierarchical_softmax_embedding_train_step(
+                    w,
+                    None,
+                    rng.integers(0, tree.num_classes, size=4000),
+                    v,
+                    np.minimum(*rng.integers(0, 3000, size=(2, 4000))),
+                    tree,
+                    optimizer,
+                )
+            slots = [s.value for one in (w, v) for s in optimizer.slots(one)]
+            results += [losses, w, v, *slots]
+    answers = []
+    for tree in (
+        tf_hsm.Tree.two_level(2000),
+        tf_hsm.Tree.huffman(1 / np.arange(1, 900), 3),
+    ):
+        w = tf.Variable(rng.normal(size=(tree.num_rows, 40)).astype(np.float32))
+        x = tf.constant(0.2 * rng.normal(size=(150, 40)).astype(np.float32))
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            values = tf_hsm.hierarchical_softmax_log_probs(w, None, x, tree)
+        upstream = rng.normal(size=values.shape).astype(np.float32)
+        answers += [values, *tape.gradient(values, [x, w], upstream)]
+        classes = rng.integers(tree.num_classes, size=(150, 20))
         answers.append(
-            tf_hsm.hierarchical_softmax_sample(
-                w, None, x, tree, 100, seed=1, **options
-            )
+            tf_hsm.hierarchical_softmax_log_prob(w, None, classes, x, tree)
         )
-np.savez(
-    path,
-    *[r.numpy() for r in results],
-    **{f"rounded_{i}": r.numpy() for i, r in enumerate(rounded)},
-    **{f"answer_{i}": r.numpy() for i, r in enumerate(answers)},
-    isa=tf_hsm.cpu_isa(),
-)
-"""
+        for beam in (None, 20):
+            answers += tf_hsm.hierarchical_softmax_top_k(
+                w, None, x, tree, 9, beam
+            )
+        for options in ({}, {"top_k": 50}, {"top_p": 0.5}):
+            answers.append(
+                tf_hsm.hierarchical_softmax_sample(
+                    w, None, x, tree, 100, seed=1, **options
+                )
+            )
+    named = {
+        **{f"result_{i}": r.numpy() for i, r in enumerate(results)},
+        **{f"rounded_{i}": r.numpy() for i, r in enumerate(rounded)},
+        **{f"answer_{i}": r.numpy() for i, r in enumerate(answers)},
+    }
+    return named | {"isa": tf_hsm.cpu_isa()}
 
 
 @functools.cache
 def run(threads, isa=""):
-    """Runs PROGRAM in a fresh process; returns what it saved."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "results.npz")
-        done = start(isa, PROGRAM, str(threads), path)
-        assert done.returncode == 0, done.stderr[-3000:]
-        with np.load(path) as file:
-            return dict(file)
+    """Calls `measure` in a process that runs an ISA, by default the best."""
+    return forked.run(measure, threads, environment={"TF_HSM_CPU_ISA": isa})
 
 
-def start(isa, program, *arguments):
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        env={**os.environ, "TF_HSM_CPU_ISA": isa},
-        capture_output=True,
-        text=True,
-    )
+def refusal():
+    """The error of the ISA that the environment has."""
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        tf_hsm.cpu_isa()
+    return str(error.value)
 
 
 @functools.cache
 def names():
     """The ISAs of this machine, as the answer to a wrong name has them."""
-    done = start("mmx", "import tf_hsm; tf_hsm.cpu_isa()")
-    found = re.search(
-        r"'mmx', but this machine can run: (\w+(, \w+)*)", done.stderr
-    )
-    assert found, done.stderr[-3000:]
+    answer = forked.run(refusal, environment={"TF_HSM_CPU_ISA": "mmx"})
+    found = re.search(r"'mmx', but this machine can run: (\w+(, \w+)*)", answer)
+    assert found, answer
     return found[1].split(", ")
 
 

@@ -39,8 +39,10 @@ def assert_same_state(one, other):
 @every_optimizer
 def test_files_and_checkpoints_train_on_exactly(name, tmp_path):
     tokens, labels = make_data()
-    model = compile_form(optimizer=MAKERS[name]())
-    train(model, tokens, labels)
+    is_traced = name in ("RowwiseAdagrad", "LossScaleOptimizer")
+    options = {"compiling": {"run_eagerly": not is_traced}}
+    model = compile_form(optimizer=MAKERS[name](), **options)
+    train(model, tokens, labels, epochs=1)
     model.save(tmp_path / "model.keras")
     path = tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(
         tmp_path / "checkpoint"
@@ -48,7 +50,7 @@ def test_files_and_checkpoints_train_on_exactly(name, tmp_path):
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert type(loaded.optimizer) is getattr(optimizers, name)
     assert loaded.optimizer.get_config() == model.optimizer.get_config()
-    restored = compile_form(optimizer=MAKERS[name]())
+    restored = compile_form(optimizer=MAKERS[name](), **options)
     restored.optimizer.build(restored.trainable_variables)
     status = tf.train.Checkpoint(
         model=restored, optimizer=restored.optimizer
@@ -56,12 +58,12 @@ def test_files_and_checkpoints_train_on_exactly(name, tmp_path):
     status.assert_existing_objects_matched()
     for copy in (loaded, restored):
         assert_same_state(copy, model)
-        assert copy.optimizer.iterations == 6
+        assert copy.optimizer.iterations == 3
     for one in (model, loaded, restored):
-        train(one, tokens, labels)
+        train(one, tokens, labels, epochs=1)
     for copy in (loaded, restored):
         assert_same_state(copy, model)
-        assert copy.optimizer.iterations == 12
+        assert copy.optimizer.iterations == 6
 
 
 @every_optimizer

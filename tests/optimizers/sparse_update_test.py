@@ -1,8 +1,6 @@
 """The op that updates rows in place, and when the optimizers take it."""
 
 import concurrent.futures
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -156,74 +154,6 @@ def test_indices_of_no_rows():
     variable = tf.Variable(tf.zeros([0, 2**62]))
     with pytest.raises(tf.errors.InvalidArgumentError):
         step(variable, [0, 0, 0, 0], np.ones([4, 1], np.float32))
-
-
-TWO_DEVICES = """
-import keras, numpy as np, tensorflow as tf
-from tf_hsm import optimizers
-
-(cpu,) = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(
-    cpu, [tf.config.LogicalDeviceConfiguration()] * 2
-)
-
-# The slots of an optimizer that a function builds are where it runs.
-with tf.device("CPU:1"):
-    variable = tf.Variable(tf.ones([4, 3]))
-adagrad = optimizers.Adagrad(0.1)
-
-@tf.function
-def step(values):
-    adagrad.apply([tf.IndexedSlices(values, [0, 2], [4, 3])], [variable])
-
-step(tf.ones([2, 3]))
-assert (variable.numpy()[[0, 2]] < 1).all(), variable
-np.testing.assert_array_equal(variable.numpy()[[1, 3]], 1)
-
-# Two replicas have slices of the same variable, with a row in common.
-strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
-values = np.random.default_rng(0).normal(size=[2, 3, 2]).astype(np.float32)
-rows = np.array([[1, 4, 1], [4, 0, 2]])
-summed = np.zeros([6, 2], np.float32)
-np.add.at(summed, rows.ravel(), values.reshape(6, 2))
-for make, stock in [
-    (optimizers.LazyAdam, keras.optimizers.Adam),
-    (optimizers.Adagrad, keras.optimizers.Adagrad),
-    (optimizers.SGD, keras.optimizers.SGD),
-]:
-    with strategy.scope():
-        variable = keras.Variable(np.ones([6, 2]))
-        optimizer = make(0.1, weight_decay=0.01)
-        optimizer.build([variable])
-
-    def step():
-        i = tf.distribute.get_replica_context().replica_id_in_sync_group
-        gradient = tf.IndexedSlices(
-            tf.gather(values, i), tf.gather(rows, i), tf.constant([6, 2])
-        )
-        optimizer.apply([gradient], [variable])
-
-    run = tf.function(lambda: strategy.run(step))
-    single = keras.Variable(np.ones([6, 2]))
-    reference = stock(0.1, weight_decay=0.01)
-    for _ in range(3):
-        run()
-        reference.apply([tf.constant(summed)], [single])
-    for value in strategy.experimental_local_results(variable.value):
-        touched = np.unique(rows)
-        np.testing.assert_allclose(
-            value.numpy()[touched], single.numpy()[touched], rtol=1e-5
-        )
-        np.testing.assert_array_equal(value.numpy()[[3, 5]], 1)
-"""
-
-
-def test_slots_on_another_device_and_replicas():
-    """The replicas sum the rows that they have in common."""
-    run = subprocess.run(
-        [sys.executable, "-c", TWO_DEVICES], capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
 
 
 def test_one_variable_twice_is_an_error():

@@ -16,9 +16,12 @@ from tests.support.models import (
     compile_form,
     endpoint_form,
     head_of,
+    hidden_layers,
     hidden_model,
     make_data,
+    make_head,
     sampled_head,
+    sequential,
 )
 from tests.support.serving_models import (
     OPTIONS,
@@ -74,21 +77,18 @@ def run_python(program, *arguments):
 
 def expected_answers(below, head, tokens, classes):
     """What the head answers for `below(tokens)`, by signature and output."""
-
     # As in an export: TensorFlow may fuse ops below the head, in graphs only.
-    @tf.function(autograph=False)
-    def answers(tokens, classes):
-        hidden = below(tokens)
-        found = {
-            "serving_default": head.top_k(hidden, K)._asdict(),
-            "log_prob": {"log_probs": head.log_prob(classes, hidden)},
-        }
-        if isinstance(head, LabelTree):
-            best = head.top_k(hidden, K, threshold=THRESHOLD)
-            return {**found, "labels": best._asdict()}
-        return {**found, "sample": {"classes": head.sample(hidden, **OPTIONS)}}
-
-    return tf.nest.map_structure(lambda x: x.numpy(), answers(tokens, classes))
+    hidden = tf.function(below, autograph=False)(tokens)
+    found = {
+        "serving_default": head.top_k(hidden, K)._asdict(),
+        "log_prob": {"log_probs": head.log_prob(classes, hidden)},
+    }
+    if isinstance(head, LabelTree):
+        best = head.top_k(hidden, K, threshold=THRESHOLD)
+        found["labels"] = best._asdict()
+    else:
+        found["sample"] = {"classes": head.sample(hidden, **OPTIONS)}
+    return tf.nest.map_structure(lambda x: x.numpy(), found)
 
 
 def tied_form():
@@ -99,7 +99,7 @@ def tied_form():
     tokens = keras.Input([STEPS], dtype="int32", name="inputs")
     hidden = keras.layers.Dense(WIDTH)(head(tokens, embed=True))
     model = keras.Model(tokens, head(hidden))
-    model.compile("sgd", loss=head.loss)
+    model.compile("sgd", loss=head.loss, run_eagerly=True)
     model.fit(*make_data(), verbose=0)
     return model, None, keras.Model(tokens, hidden)
 
@@ -107,32 +107,28 @@ def tied_form():
 def models():
     """By name: a model to export, its head or None, the model below it."""
     made = {}
-    for name, options in {
-        "without_bias": {
-            "use_bias": False,
-            "mask_zero": False,
-            "dtype": "float64",
-        },
-        "mixed_bfloat16": {"dtype": "mixed_bfloat16"},
-        "in_place": {"optimizer": "sgd", "dtype": "bfloat16"},
-    }.items():
-        model = compile_form(**options)
-        made[name] = (model, None, hidden_model(model))
-    for name, model in {
-        "adaptive": adaptive_form(),
-        "sampled": compile_form(make=sampled_head),
-        "label_tree": label_tree_form(optimizer="sgd", dtype="bfloat16"),
-    }.items():
-        made[name] = (model, None, hidden_model(model))
-    made["tied_in_place"] = tied_form()
     grown = tf_hsm.grow(
         compile_form(
-            node_labels=True, several_labels=True, label_smoothing=0.1
+            node_labels=True,
+            several_labels=True,
+            label_smoothing=0.1,
+            dtype="mixed_bfloat16",
         ),
         TREE.grow(2),
     )
-    made["grown"] = (grown, None, hidden_model(grown))
-    model = endpoint_form()
+    for name, model in {
+        "in_place": sequential(
+            *hidden_layers(dtype="bfloat16"),
+            make_head(optimizer="sgd", dtype="bfloat16"),
+        ),
+        "adaptive": adaptive_form(),
+        "sampled": compile_form(make=sampled_head),
+        "label_tree": label_tree_form(optimizer="sgd", dtype="bfloat16"),
+        "grown": grown,
+    }.items():
+        made[name] = (model, None, hidden_model(model))
+    made["tied_in_place"] = tied_form()
+    model = endpoint_form(use_bias=False, mask_zero=False, dtype="float64")
     head = head_of(model)
     below = keras.Model(model.inputs[0], head.input[0])
     return {**made, "endpoint": (below, head, below)}

@@ -1,11 +1,7 @@
 """What the tests of the benchmarks share."""
 
-import concurrent.futures
 import importlib
 import json
-import multiprocessing
-import tempfile
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -49,22 +45,6 @@ def measure_here(monkeypatch):
     monkeypatch.setattr(peer_process, "Process", PeerHere)
     monkeypatch.setattr(machine_rates, "STREAM_BYTES", 1 << 20)
     monkeypatch.setattr(machine_rates, "MATRIX_SIZE", 64)
-
-
-def run_forked(function, *args):
-    """As `machine.run_alone`, but TensorFlow is imported once for all calls.
-
-    For functions that read nothing from the environment, which is that of the
-    first call.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tf_hsm"])
-    with (
-        # TMPDIR may have a longer path than a socket may.
-        mock.patch.object(tempfile, "tempdir", "/tmp"),
-        concurrent.futures.ProcessPoolExecutor(1, context) as executor,
-    ):
-        return executor.submit(function, *args).result()
 
 
 def run_main(command, *arguments):

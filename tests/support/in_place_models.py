@@ -143,12 +143,13 @@ def random_weights(seed=1):
 def assert_trains_the_same(form, rule, data, tolerance=1e-5, **options):
     """The head by itself, and by the model's optimizer of the same rule.
 
-    `options` are those of `make_model`.
+    The second one always eagerly. `options` are those of `make_model`.
     """
     models = same_start(
         make_model(form, rule, own=True, **options),
         make_model(form, rule, own=False, **options),
     )
+    models[1].run_eagerly = True
     losses = [fit(model, data) for model in models]
     assert losses[0][-1] < losses[0][0]
     assert_near(*losses, tolerance)

@@ -1,9 +1,10 @@
 """Runs of the language model example that take seconds."""
 
-import numpy as np
-import pytest
+import shutil
 
-from examples.language_model import checkpoint, run, settings
+import numpy as np
+
+from examples.language_model import checkpoint, plot, run, settings
 
 _SMALL = {
     "branching": 8,
@@ -24,26 +25,28 @@ def small_settings(text, **changes):
 def check_resumed(chosen, folder, monkeypatch):
     """Checks that a run goes on after a kill as if there had been none.
 
-    It is killed within its last epoch, after a checkpoint in its middle.
+    A kill leaves the folder as it is at that moment. What is resumed is a copy
+    of the folder within the last epoch, after a checkpoint in its middle; the
+    run that is copied goes on to its end.
 
     Returns:
         The resumed `run.Job`, at its end.
     """
+    # The pictures are another test's.
+    monkeypatch.setattr(plot, "training_curve", lambda *_: None)
     whole = run.prepare(chosen, folder / "whole")
-    whole.train()
     middle = len(whole.windows["train"]) // 2 + 1
     save, saves = checkpoint.save, []
 
-    def save_or_stop(*arguments):
+    def save_or_copy(*arguments):
         saves.append(arguments)
         if len(saves) == 2 * chosen.epochs:
-            raise InterruptedError
+            shutil.copytree(folder / "whole", folder / "resumed")
         save(*arguments)
 
-    job = run.prepare(chosen, folder / "resumed")
-    with monkeypatch.context() as patch, pytest.raises(InterruptedError):
-        patch.setattr(checkpoint, "save", save_or_stop)
-        job.train(save_every=middle)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", save_or_copy)
+        whole.train(save_every=middle)
     job = run.prepare(chosen, folder / "resumed", resume=True)
     assert (len(job.state.history), job.steps_done) == (
         chosen.epochs - 1,
@@ -60,6 +63,11 @@ def check_same_state(a, b):
         assert [entry[key] for entry in a.state.history] == [
             entry[key] for entry in b.state.history
         ]
+    check_same_variables(a, b)
+
+
+def check_same_variables(a, b):
+    """Checks that the models and optimizers of two `run.Job` are the same."""
     for x, y in zip(variables(a.model), variables(b.model), strict=True):
         np.testing.assert_array_equal(x.numpy(), y.numpy(), err_msg=x.path)
 

@@ -13,6 +13,8 @@ import tempfile
 import traceback
 from unittest import mock
 
+from tf_hsm.cli import program
+
 TIMEOUT_S = 300
 
 PLAIN = """
@@ -52,8 +54,24 @@ def start(*arguments, environment=None):
 
 def serve(job, index, port):
     """Starts `python -m tf_hsm serve`."""
-    task = f"--job={job}", f"--task={index}", f"--port={port}"
-    return start("-m", "tf_hsm", "serve", *task)
+    return start("-m", "tf_hsm", *_arguments(job, index, port))
+
+
+def serve_in_fork(job, index, port):
+    """Forks this process to run what `python -m tf_hsm serve` does.
+
+    That saves the seconds of its imports. This process must not have run
+    anything of TensorFlow, whose threads a fork has not.
+    """
+    arguments = [*_arguments(job, index, port), "--with_parent"]
+    forks = multiprocessing.get_context("fork")
+    process = forks.Process(target=program.main, args=(arguments,))
+    process.start()
+    return process
+
+
+def _arguments(job, index, port):
+    return "serve", f"--job={job}", f"--task={index}", f"--port={port}"
 
 
 @contextlib.contextmanager
@@ -65,7 +83,10 @@ def ended(processes):
         for process in processes:
             process.kill()
         for process in processes:
-            process.communicate()
+            if isinstance(process, subprocess.Popen):
+                process.communicate()
+            else:
+                process.join()
 
 
 def in_new_process(test):

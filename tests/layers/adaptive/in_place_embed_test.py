@@ -124,6 +124,7 @@ def test_sgd_is_one_step_by_the_sum(cutoffs, compiling):
             for own in (True, False)
         )
     )
+    models[1].run_eagerly = True
     tokens, labels = make_data()
     losses = [train(model, tokens, labels) for model in models]
     assert_near(*losses, 1e-5)
@@ -155,7 +156,7 @@ def test_what_makes_no_step():
     model.predict(tokens, verbose=0)
     assert_same(head_state(model), before)
     head_of(model).trainable = False
-    model.compile("sgd", loss=model.loss)
+    model.compile("sgd", loss=model.loss, run_eagerly=True)
     train(model, tokens, labels)
     assert_same(head_state(model), before)
 

@@ -28,9 +28,13 @@ from tf_hsm import optimizers
 from tf_hsm.layers import AdaptiveSoftmax
 
 make_model = functools.partial(in_place_models.make_model, make=make_adaptive)
+# Faster where a graph would show nothing more.
+EAGERLY = {"run_eagerly": True}
 
 
-@pytest.mark.parametrize("rule, form", zip(OPTIMIZERS, 2 * FORMS, strict=True))
+@pytest.mark.parametrize(
+    "rule, form", list(zip(OPTIMIZERS, 2 * FORMS, strict=True))
+)
 def test_every_rule(rule, form):
     """Masked, ignored and weighted labels among them; of a tail, a class."""
     data = arguments(form, *make_data(), random_weights())
@@ -52,6 +56,7 @@ def test_what_counts(form, mask_zero, ignore_class):
         form,
         "adagrad",
         arguments(form, tokens, labels),
+        compiling=EAGERLY,
         mask_zero=mask_zero,
         ignore_class=ignore_class,
         make=make_adaptive,
@@ -59,12 +64,20 @@ def test_what_counts(form, mask_zero, ignore_class):
 
 
 @pytest.mark.parametrize(
-    "policy, tolerance",
-    [("bfloat16", 2.0**-5), ("float64", 1e-12), ("mixed_bfloat16", 1e-2)],
+    "policy, tolerance, compiling",
+    [
+        ("bfloat16", 2.0**-5, {}),
+        ("float64", 1e-12, EAGERLY),
+        ("mixed_bfloat16", 1e-2, {}),
+    ],
 )
-def test_policies(policy, tolerance):
+def test_policies(policy, tolerance, compiling):
     """Trains as the model's optimizer does, to rounding of the weights."""
-    options = {"dtype": policy, "stochastic_rounding": False}
+    options = {
+        "dtype": policy,
+        "stochastic_rounding": False,
+        "compiling": compiling,
+    }
     data = arguments("compile", *make_data())
     assert_trains_the_same(
         "compile", "lazy_adam", data, tolerance, make=make_adaptive, **options
@@ -191,7 +204,7 @@ def test_a_wrong_number_of_labels_moves_nothing():
 
 def test_variables_are_not_the_models():
     """Its optimizer keeps nothing of their size, but has the projections."""
-    model = make_model("compile", "lazy_adam")
+    model = make_model("compile", "lazy_adam", compiling=EAGERLY)
     head = head_of(model)
     assert [v.shape for v in head.trainable_weights] == [(6, 4), (6, 2)]
     fit(model, arguments("compile", *make_data()), epochs=1)
@@ -210,25 +223,24 @@ def test_evaluate_and_a_frozen_head_change_nothing():
     model.predict(data["x"], verbose=0)
     assert_same(head_state(model), before)
     head_of(model).trainable = False
-    model.compile(optimizers.SGD(0.3), loss=model.loss)
+    model.compile(optimizers.SGD(0.3), loss=model.loss, **EAGERLY)
     fit(model, data)
     assert_same(head_state(model), before)
     head_of(model).trainable = True
-    model.compile(optimizers.SGD(0.3), loss=model.loss)
+    model.compile(optimizers.SGD(0.3), loss=model.loss, **EAGERLY)
     fit(model, data)
     assert all(map(np.any, map(np.not_equal, head_state(model), before)))
 
 
 @pytest.mark.parametrize(
     "form, compiling",
-    [
-        ("compile", {"run_eagerly": True}),
-        ("endpoint", {"steps_per_execution": 2}),
-    ],
+    [("compile", {}), ("endpoint", {"steps_per_execution": 2})],
 )
 def test_ways_to_run(form, compiling):
+    """One step or several at a time, as eagerly."""
     data = arguments(form, *make_data())
-    models = same_start(make_model(form), make_model(form, compiling=compiling))
+    ways = (EAGERLY, compiling)
+    models = same_start(*(make_model(form, compiling=way) for way in ways))
     fit(models[0], data), fit(models[1], data)
     assert_near(*map(weights, models), 1e-5)
 

@@ -1,5 +1,7 @@
 """Answers of an AdaptiveSoftmax among allowed classes, by brute force."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -20,6 +22,9 @@ from tf_hsm.layers import AdaptiveSoftmax, _adaptive_predictions
 
 # The chance of a class, and the number of lists; some lists have none.
 MASKS = [(0.0, 1), (0.0, BATCH), (0.1, BATCH), (0.5, 1), (0.5, BATCH), (1.0, 1)]
+
+# For tests that leave the weights as they are.
+made = functools.cache(make)
 
 
 def drawn_mask(num_classes, chance, count):
@@ -48,7 +53,7 @@ def sharpened(x):
 )
 def test_top_k(name, drawn, renormalize, k):
     """A sort of what is allowed; the rest is -1."""
-    layer, x = make(name), sharpened(make_inputs(BATCH))
+    layer, x = made(name), sharpened(make_inputs(BATCH))
     k = min(k, layer.num_classes)
     mask = drawn_mask(layer.num_classes, *drawn)
     values = masked(layer, x, mask, renormalize)
@@ -63,7 +68,7 @@ def test_top_k(name, drawn, renormalize, k):
     "name, drawn, renormalize", all_pairs([*LAYERS], MASKS, [False, True])
 )
 def test_log_prob(name, drawn, renormalize):
-    layer, x = make(name), make_inputs(BATCH)
+    layer, x = made(name), make_inputs(BATCH)
     rng = np.random.default_rng(2)
     asked = rng.integers(layer.num_classes, size=[BATCH, 9])
     mask = drawn_mask(layer.num_classes, *drawn)
@@ -85,7 +90,7 @@ def test_log_prob(name, drawn, renormalize):
 )
 def test_draws(name, options):
     """By the probabilities given that a class is allowed."""
-    layer, x = make(name), make_inputs(3)
+    layer, x = made(name), make_inputs(3)
     mask = np.random.default_rng(0).random([3, layer.num_classes]) < 0.4
     draws = layer.sample(
         x, 20_000, seed=5, allowed=lists_of(mask), **options

@@ -41,6 +41,7 @@ def test_training():
     tokens, labels = make_data()
     model, _ = make_model(tf_hsm.optimizers.LazyAdam(0.05))
     other, _ = make_model(tf_hsm.optimizers.LazyAdam(0.05), endpoint=True)
+    other.run_eagerly = True
     other.set_weights(model.get_weights())
     losses = train(model, tokens, labels, epochs=9)
     np.testing.assert_allclose(
@@ -57,7 +58,7 @@ def test_metrics_and_predictions():
     losses = train(model, tokens, labels, epochs=9)
     assert losses[-1] < 0.8 * losses[0]
     logs = model.evaluate(tokens, labels, batch_size=22, verbose=0)
-    hidden = keras.Model(model.inputs, head.input).predict(tokens, verbose=0)
+    hidden = keras.Model(model.inputs, head.input)(tokens)
     counts = tokens != 0
     losses = head(hidden, labels).numpy()[counts]
     log_probs = head.log_probs(hidden).numpy()[counts]
@@ -79,6 +80,7 @@ def test_metrics_and_predictions():
 def test_mixed_precision(policy, endpoint):
     tokens, labels = make_data()
     model, head = make_model(keras.optimizers.SGD(0.5), endpoint, dtype=policy)
+    model.run_eagerly = not endpoint
     data = ([tokens, labels],) if endpoint else (tokens, labels)
     losses = train(model, *data, epochs=4)
     assert losses[-1] < losses[0]

@@ -46,6 +46,7 @@ def test_both_forms_train_alike():
     weights = np.random.default_rng(1).uniform(size=tokens.shape).astype("f4")
     fitted = model_of(ignore_class=-1)
     endpoint = model_of(endpoint_form, ignore_class=-1, weighted=True)
+    endpoint.run_eagerly = True
     endpoint.set_weights(fitted.get_weights())
     losses = train(fitted, tokens, labels, sample_weight=weights)
     np.testing.assert_allclose(
@@ -61,7 +62,7 @@ def test_both_forms_train_alike():
     )
     loss, perplexity = fitted.evaluate(tokens, labels, **whole)
     assert head_of(fitted).step.numpy() == 7
-    hidden = hidden_model(fitted).predict(tokens, verbose=0)
+    hidden = hidden_model(fitted)(tokens)
     log_probs = head_of(fitted).log_probs(hidden).numpy()
     own = np.take_along_axis(log_probs, np.maximum(labels, 0)[..., None], -1)
     counts = (tokens != 0) & (labels != -1)
@@ -81,16 +82,19 @@ def test_it_learns():
 
 
 @pytest.mark.parametrize(
-    ("way", "form", "optimizer"),
+    ("way", "form", "optimizer", "eager"),
     [
-        ("keras", endpoint_form, optimizers.RowwiseAdagrad),
-        ("checkpoint", compile_form, optimizers.LazyAdam),
+        ("keras", endpoint_form, optimizers.RowwiseAdagrad, False),
+        ("checkpoint", compile_form, optimizers.LazyAdam, True),
     ],
 )
-def test_resumed_training_has_the_same_bits(way, form, optimizer, tmp_path):
+def test_resumed_training_has_the_same_bits(
+    way, form, optimizer, eager, tmp_path
+):
     """The draws go on from where they were, and so does all else."""
     data = arguments(form, *make_data())
     whole = model_of(form, optimizer=optimizer(0.1))
+    whole.run_eagerly = eager
     train(whole, *data, epochs=1)
     if way == "keras":
         whole.save(tmp_path / "model.keras")
@@ -107,6 +111,7 @@ def test_resumed_training_has_the_same_bits(way, form, optimizer, tmp_path):
             model=resumed, optimizer=resumed.optimizer
         )
         restored.read(path).assert_existing_objects_matched()
+    resumed.run_eagerly = eager
     assert head_of(resumed).step.numpy() == 3
     np.testing.assert_array_equal(train(resumed, *data, epochs=2), expected)
     assert_same(everything(resumed), everything(whole))
@@ -134,14 +139,13 @@ def test_nothing_has_the_size_of_the_kernel(policy):
 
 @pytest.mark.parametrize(
     ("form", "compiling"),
-    [
-        (compile_form, {"run_eagerly": True}),
-        (endpoint_form, {"steps_per_execution": 2}),
-    ],
+    [(compile_form, {}), (endpoint_form, {"steps_per_execution": 2})],
 )
 def test_ways_to_run(form, compiling):
+    """One step or several at a time, as eagerly."""
     data = arguments(form, *make_data())
-    model, other = model_of(form), model_of(form, compiling=compiling)
+    ways = ({"run_eagerly": True}, compiling)
+    model, other = (model_of(form, compiling=way) for way in ways)
     other.set_weights(model.get_weights())
     np.testing.assert_allclose(
         train(other, *data), train(model, *data), rtol=1e-5
@@ -149,10 +153,12 @@ def test_ways_to_run(form, compiling):
     assert_same_weights(other, model)
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "bfloat16"])
-def test_policies(policy):
+@pytest.mark.parametrize(
+    ("policy", "eager"), [("mixed_float16", False), ("bfloat16", True)]
+)
+def test_policies(policy, eager):
     tokens, labels = make_data()
-    model = model_of(dtype=policy)
+    model = model_of(dtype=policy, compiling={"run_eagerly": eager})
     head = head_of(model)
     assert head.kernel.dtype == head.bias.dtype == head.variable_dtype
     assert head.step.dtype == "int64"
@@ -253,7 +259,7 @@ def test_saving(counts, tmp_path):
     assert SampledSoftmax.from_config(config).get_config() == config
     inputs = keras.Input([WIDTH])
     model = keras.Model(inputs, head(inputs))
-    model.compile(sgd(), head.loss)
+    model.compile(sgd(), head.loss, run_eagerly=True)
     x = np.random.default_rng(0).normal(size=[6, WIDTH]).astype("f4")
     model.fit(x, np.arange(6), verbose=0)
     model.save(tmp_path / "model.keras")
