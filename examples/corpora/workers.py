@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import threading
 from multiprocessing import resource_tracker
 
 
@@ -51,21 +52,41 @@ def _process(start, arguments):
     process = context.Process(
         target=_work, args=(theirs, start, arguments), daemon=True
     )
-    # Ctrl-C goes to all processes; those that are started here keep it blocked,
-    # and this one ends them. What starts now would unblock it.
-    resource_tracker.ensure_running()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    theirs.close()
-    try:
+        # What starts now would unblock Ctrl-C.
+        resource_tracker.ensure_running()
+        with _delayed_ctrl_c():
+            process.start()
+        theirs.close()
         yield ours
     finally:
         ours.close()
-        process.kill()
-        process.join()
+        if process.pid is not None:
+            process.kill()
+            process.join()
+
+
+@contextlib.contextmanager
+def _delayed_ctrl_c():
+    """Ctrl-C counts at the end; processes that start here have it blocked.
+
+    It goes to all processes, and this one ends the others. The block is one of
+    this thread: another may get the signal, for whose sake the main thread has
+    another handler.
+    """
+    came = []
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main:
+        earlier = signal.signal(signal.SIGINT, lambda *_: came.append(True))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        if is_main:
+            signal.signal(signal.SIGINT, earlier)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _map(pipes, function, tasks):
