@@ -82,10 +82,9 @@ def test_leading_shapes(loss, leading_shape, has_biases, name):
     assert_within(dense(result), *expectation(loss, tree, problem))
 
 
-@pytest.mark.parametrize(
-    "loss, name, ignore_class",
-    all_pairs(LOSSES, ["two_level_7", "random"], [-1, 3]),
-)
+@pytest.mark.parametrize("ignore_class", [-1, 3])
+@pytest.mark.parametrize("name", ["two_level_7", "random"])
+@pytest.mark.parametrize("loss", LOSSES)
 def test_ignored_examples_count_for_nothing(loss, name, ignore_class):
     tree = trees.CATALOGUE[name]()
     problem = problem_for(loss, tree, 6, 4, np.float64)

@@ -1,71 +1,20 @@
 """The benchmark of a head on devices and servers, on a small head."""
 
 import contextlib
-import ctypes
-import importlib
 import io
 import json
 import pathlib
-from unittest import mock
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from absl import flags
-from absl.testing import flagsaver
 
 from benchmarks.common import machine
-from benchmarks.distribute import network, on_servers, servers, steps
-from tests.support import forked, programs
+from benchmarks.distribute import on_servers, steps
+from tests.support import forked
 from tests.support.benchmarks import run_main
 from tf_hsm import Tree, distribute
 
 _SMALL = "--classes=2000", "--width=16", "--batch=64", "--repetitions=3"
-# CLONE_NEWUSER | CLONE_NEWNET; see unshare(2).
-_ALONE = 0x10000000 | 0x40000000
-
-
-class ServersHere:
-    """`servers.Servers` within the process that trains, by the same network."""
-
-    def __init__(self, count):
-        addresses = [f"localhost:{servers._free_port()}" for _ in range(count)]
-        self._servers = [
-            tf.distribute.Server({"ps": {i: address}}, "ps", i)
-            for i, address in enumerate(addresses)
-        ]
-        tf.config.experimental_connect_to_cluster(
-            tf.train.ClusterSpec({"ps": addresses})
-        )
-        self.devices = [f"/job:ps/task:{i}" for i in range(count)]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-
-def run_on_network(module, **spec):
-    """`network.run` without an import of TensorFlow, but for large heads.
-
-    These are of processes, whose memory is measured.
-    """
-    if module == "distribute.large":
-        return network.run(module, **spec)
-    is_alone = network._can_be_alone()
-    result = forked.run(measure_on_network, module, spec, is_alone)
-    return result | {"shared_network": not is_alone}
-
-
-def measure_on_network(module, spec, is_alone):
-    """Measures in this process, with a loopback interface of its own."""
-    if is_alone:
-        assert ctypes.CDLL(None).unshare(_ALONE) == 0
-        network._start_loopback()
-    measure = importlib.import_module(f"benchmarks.{module}").measure
-    with mock.patch.object(servers, "Servers", ServersHere):
-        return measure(**spec)
 
 
 @pytest.fixture(scope="module")
@@ -75,30 +24,24 @@ def figures(tmp_path_factory):
     path = folder / "figures.json"
     output = io.StringIO()
     with (
-        programs.program("benchmarks.distribute.main") as main,
         pytest.MonkeyPatch.context() as patch,
-        flagsaver.flagsaver(),
         contextlib.redirect_stdout(output),
     ):
         patch.setattr(machine, "run_alone", forked.run)
-        patch.setattr(main.network, "run", run_on_network)
-        flags.FLAGS(
-            [
-                "distribute",
-                *_SMALL,
-                "--what=devices,trace,servers,peers,large",
-                "--labels=uniform,one_shard",
-                "--devices=1",
-                "--devices=3",
-                # Those of "peers" and of "large" are two.
-                "--servers=1",
-                "--traced=5",
-                f"--folder={folder}",
-                f"--plots={folder}",
-                f"--json={path}",
-            ]
+        run_main(
+            "distribute",
+            *_SMALL,
+            "--what=devices,trace,servers,peers,large",
+            "--labels=uniform,one_shard",
+            "--devices=1",
+            "--devices=3",
+            # Those of "peers" and of "large" are two.
+            "--servers=1",
+            "--traced=5",
+            f"--folder={folder}",
+            f"--plots={folder}",
+            f"--json={path}",
         )
-        main.main(None)
     return output.getvalue(), json.loads(path.read_text()), folder
 
 

@@ -1,7 +1,6 @@
 """Estimates of small models, against their variables and gradients."""
 
 import pytest
-import tensorflow as tf
 
 from benchmarks.estimate import bodies, estimated, heads, report, trained
 from benchmarks.estimate.models import Model
@@ -55,19 +54,6 @@ CASES = [
 ]
 
 
-# A layer and a function, whose steps are traced.
-TRACED = ["in place", "gather"]
-
-
-@pytest.fixture
-def functions(head):
-    """Runs functions eagerly, of most heads."""
-    tf.config.run_functions_eagerly(head not in TRACED)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
-@pytest.mark.usefixtures("functions")
 @pytest.mark.parametrize(("body", "head", "optimizer"), CASES)
 def test_variables_slots_and_gradients(body, head, optimizer):
     make, vocabulary, width = BODIES[body]

@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tf_hsm.estimation import report
+from tests.support.estimates import estimate
 from tf_hsm.estimation.result import PROCESS_BYTES
-
-MACHINE = {"flops": 1e11, "read_write": 1e10, "memory": 16e9, "op": 1e-6}
-
-
-def estimate(*args, **kwargs):
-    return tf_hsm.estimate(*args, **{"machine": MACHINE, "batch": 8, **kwargs})
 
 
 def test_the_question_that_began_it():
@@ -288,69 +282,10 @@ def test_a_scaled_loss_has_the_slots_of_its_optimizer():
     assert found.uncounted == ()
 
 
-def test_tables():
-    found = estimate("lstm:2x16", classes="1M", steps=5, corpus_tokens=1e6)
-    text = str(found)
-    for what in ("lstm_2", "hierarchical", "total", "peak memory", "fits in"):
-        assert what in text
-    # Right columns end at one place.
-    ends = {len(line) for line in text.splitlines()[1:5]}
-    assert len(ends) == 1
-    assert "hours" in text
-    many = estimate(
-        None, ["full", "sampled", "map_fn"], classes=500, width=4, memory="1kB"
-    )
-    lines = str(many).splitlines()
-    assert len(lines) == 5
-    assert lines[1].startswith("full") and lines[1].endswith("no")
-    assert len(many) == 3 and many[1].name == "sampled"
-    kinds = report.table([{"a": "x", "kind": "y", "n": "1"}])
-    assert kinds == ["a  kind  n", "x  y     1"]
-
-
-def test_parts_that_are_alike_share_a_row():
-    found = estimate("transformer:9x32:2", classes=50, steps=4)
-    lines = str(found).splitlines()
-    assert len(lines) < 20 < len(found.parts)
-    (line,) = [x for x in lines if x.startswith("attention_1 (x 9)")]
-    one = next(p for p in found.parts if p.name == "attention_1")
-    assert f"{9 * one.parameters:,}" in line
-    few = estimate("transformer:2x32:2", classes=50, steps=4)
-    assert "attention_2 " in str(few)
-
-
-def test_dicts_are_for_json():
-    found = estimate("gru:16", classes=50, steps=5, replicas=2)
-    values = json.loads(json.dumps(found.to_dict()))
-    assert values["parameters"] == found.parameters
-    assert values["replicas"] == 2
-    assert len(values["parts"]) == len(found.parts)
-    assert sum(
-        part["milliseconds"]["forward"] for part in values["parts"]
-    ) == pytest.approx(1000 * sum(s[0] for s in found.seconds))
-    several = estimate(None, ["full", "sampled"], classes=9, width=2)
-    assert len(json.loads(json.dumps(several.to_dict()))["estimates"]) == 2
-
-
 def test_what_cannot_be_counted_is_listed():
     found = estimate("lstm:8", steps=3, optimizer="ftrl")
     assert "Ftrl" in found.uncounted[0]
     assert "not counted: lstm" in str(found)
-
-
-def test_pictures(tmp_path):
-    pytest.importorskip("matplotlib")
-    found = estimate("lstm:2x16", classes=100, steps=5)
-    found.plot(tmp_path / "one.svg")
-    text = (tmp_path / "one.svg").read_text()
-    assert "lstm_2" in text and "roofline" in text
-    many = estimate(None, ["full", "sampled"], classes=50, width=4)
-    many.plot(tmp_path / "many.svg")
-    assert "sampled" in (tmp_path / "many.svg").read_text()
-    large = estimate("transformer:9x32:2", steps=4)
-    large.plot(tmp_path / "large.png")
-    with pytest.raises(ValueError, match="xyz"):
-        found.plot(tmp_path / "one.xyz")
 
 
 @pytest.mark.parametrize(

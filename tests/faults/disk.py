@@ -247,8 +247,8 @@ def main(arguments=None):
         "--every_of_export",
         type=int,
         default=1,
-        help="more than 1: so many of the calls of an export are one, which\n"
-        "fails alone or with all that follow in turn, not both",
+        help="more than 1: of an export, which takes long, only every such\n"
+        "call fails, and in turn alone and with all that follow",
     )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -10,8 +10,6 @@ same seed reads that file again. Exits with 1 after a finding.
 
 import argparse
 import collections
-import functools
-import io
 import json
 import mmap
 import os
@@ -27,13 +25,13 @@ import zipfile
 
 import numpy as np
 
+from tests.fuzz import seeds
 from tests.fuzz.mutations import damage
 
 # Cases of one child process, which then gives its memory back.
 _CASES_PER_CHILD = 25_000
 _SECONDS = 10  # of CPU that a case may take
 _BYTES = 1 << 30  # that a case may take
-_GOLDEN = pathlib.Path(__file__).parents[1] / "golden/converters"
 
 
 class _Hang(BaseException):
@@ -118,14 +116,14 @@ def _keras_file(path):
     except (zipfile.BadZipFile, KeyError) as error:  # Keras lets them pass
         raise ValueError(f"is no model: {error}") from error
     values = [w.tobytes() for w in model.get_weights()]
-    assert values in [weights for _, weights in _saved_models()]
+    assert values in [weights for _, weights in seeds.saved_models()]
 
 
 def _checkpoint(path):
     """Reads the state of a run of word2vec that is the one saved."""
     from examples.word2vec import checkpoint
 
-    run, variables, values = _word_vectors()
+    run, variables, values = seeds.word_vectors()
     assert checkpoint.load(path.parent) == run
     checkpoint.load_tables(path.parent, variables)
     assert [v.numpy().tobytes() for v in variables.values()] == values
@@ -146,108 +144,6 @@ _READERS = {
 }
 # Those whose checksums must tell all damage.
 _CHECKED = ("model.keras", "checkpoint.npz")
-_TEXTS = {
-    "counts.txt": [
-        "60\n30\n6\n3\n1\n",
-        "the 60\nof 30\nNew York 6\n猫 1.5\n",
-        "the\t6\r\nof\t3e2\r\n\r\n",
-        "     60 the\n     30 of\n      6 17\n      1 \n",
-        "\ufeff5 6\n7 8\n",
-    ],
-    "paths.txt": [
-        "animal/cat\nanimal/dog\nplant\nstone/猫/b\n",
-        "a\r\nb/c\r\n",
-    ],
-    "extreme.txt": [
-        "3 7 9\n4,8 3:0.5 6:1.25\n 2:7\n0\n",
-        "1,2,3 0:1 1:-2e3\n5 8:0.125\n",
-        "0 0:1\r\n \r\n",
-    ],
-}
-
-
-@functools.cache
-def _saved_models():
-    """Models with heads of each kind: bytes of a file, and of the weights."""
-    import keras
-
-    from tf_hsm import LabelCounts, layers
-    from tf_hsm.tree import Tree
-
-    tree = Tree.huffman(np.arange(1, 10), pinned=True)
-    labelled = tree.expand()
-    counts = LabelCounts.expected(labelled, np.arange(1, 10), 20)
-    heads = [
-        layers.HierarchicalSoftmax(
-            tree, label_smoothing=0.1, optimizer="adagrad", node_labels=True
-        ),
-        layers.LabelTree(labelled, counts=counts),
-        layers.EmbeddingSoftmax(tree, 5, 3, optimizer="rowwise_adagrad"),
-    ]
-    saved = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "model.keras"
-        for head in heads:
-            embeds = isinstance(head, layers.EmbeddingSoftmax)
-            inputs = keras.Input([3], dtype="int64" if embeds else None)
-            model = keras.Model(inputs, head(inputs))
-            model.save(path)
-            weights = [w.tobytes() for w in model.get_weights()]
-            saved.append((path.read_bytes(), weights))
-    return saved
-
-
-@functools.cache
-def _word_vectors():
-    """A run of word2vec, whose tree is pinned; its tables, and their bytes."""
-    from examples.word2vec import checkpoint, model, settings
-
-    chosen = settings.Settings(width=3, optimizer="adagrad")
-    run = checkpoint.Run(chosen, "digest", epochs_done=1)
-    variables = model.Model(np.arange(1, 8), chosen).variables
-    return run, variables, [v.numpy().tobytes() for v in variables.values()]
-
-
-@functools.cache
-def _seeds():
-    """Returns whole files, a list of their bytes by name."""
-    from examples.word2vec import checkpoint
-    from tf_hsm.tree import Tree
-
-    trees = [
-        Tree.huffman(np.arange(20)),
-        Tree.huffman(np.arange(7), pinned=True),
-        Tree.from_paths([("animal", "cat"), ("animal", "猫"), ("plant",)]),
-        Tree.balanced(1, 2),
-    ]
-    seeds = {
-        name: [t.encode() for t in texts] for name, texts in _TEXTS.items()
-    }
-    seeds["model.bin"] = [
-        (_GOLDEN / name).read_bytes()
-        for name in ("supervised.bin", "skip_gram.bin", "quantized.ftz")
-    ]
-    seeds["config.json"] = [json.dumps(t.get_config()).encode() for t in trees]
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "tree.npz"
-        seeds["tree.npz"] = []
-        for tree in trees:
-            tree.save(path)
-            seeds["tree.npz"].append(path.read_bytes())
-        checkpoint.save(folder, *_word_vectors()[:2])
-        path = pathlib.Path(folder) / checkpoint.FILE
-        seeds["checkpoint.npz"] = [path.read_bytes()]
-    seeds["model.keras"] = [data for data, _ in _saved_models()]
-    for name, arrays in {
-        "counts.npy": [np.arange(9), np.array([0.5, 2], ">f4")],
-        "vectors.npy": [np.eye(5, 3), np.asfortranarray(np.ones([4, 2], "f2"))],
-    }.items():
-        seeds[name] = []
-        for array in arrays:
-            file = io.BytesIO()
-            np.save(file, array)
-            seeds[name].append(file.getvalue())
-    return seeds
 
 
 def read_case(case, seed, folder):
@@ -258,10 +154,10 @@ def read_case(case, seed, folder):
     """
     rng = np.random.default_rng([seed, case])
     name = [*_READERS][rng.integers(len(_READERS))]
-    seeds = _seeds()[name]
+    whole = seeds.files()[name]
     path = folder / name
-    data = seeds[rng.integers(len(seeds))]
-    path.write_bytes(damage(rng, data, seeds, of_bytes=name in _CHECKED))
+    data = whole[rng.integers(len(whole))]
+    path.write_bytes(damage(rng, data, whole, of_bytes=name in _CHECKED))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     signal.setitimer(signal.ITIMER_PROF, _SECONDS)
     try:
@@ -297,7 +193,7 @@ def read_cases(cases, seed, folder, at=lambda case: None):
     def stop(*args):
         raise _Hang
 
-    _seeds()  # Keras warns.
+    seeds.files()  # Keras warns.
     before = signal.signal(signal.SIGPROF, stop)
     try:
         with warnings.catch_warnings():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from examples.language_model import checkpoint, settings
-from tests.fuzz import readers
+from tests.fuzz import readers, seeds
 
 
 def test_damaged_files_are_read_or_refused(tmp_path):
@@ -22,7 +22,7 @@ OUTCOMES = ("read", "refused")
 
 def test_a_table_that_begins_elsewhere(tmp_path):
     """The header of a checkpoint's table is right, but for its length."""
-    (data,) = readers._seeds()["checkpoint.npz"]
+    (data,) = seeds.files()["checkpoint.npz"]
     begin = data.index(b"\x93NUMPY\x02\x00") + 8
     size = int.from_bytes(data[begin : begin + 4], "little") - 3  # spaces
     path = tmp_path / "checkpoint.npz"

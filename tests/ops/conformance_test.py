@@ -137,10 +137,9 @@ def test_leading_shapes(implementation, has_biases, leading_shape, graph):
     assert_within(dense(result), expected, bound)
 
 
-@pytest.mark.parametrize(
-    "dtype, implementation, ignore_class",
-    all_pairs(DTYPES, list(OPS), [-1, 3]),
-)
+@pytest.mark.parametrize("ignore_class", [-1, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("implementation", OPS)
 def test_ignored_examples_count_for_nothing(
     implementation, dtype, ignore_class
 ):
@@ -163,12 +162,9 @@ def test_ignored_examples_count_for_nothing(
     )
 
 
-@pytest.mark.parametrize(
-    "several, implementation, graph",
-    all_pairs(
-        [[-1, 3], (7, -(2**63), 2**40), [3], []], list(OPS), [False, True]
-    ),
-)
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("several", [[-1, 3], (7, -(2**63), 2**40), [3], []])
+@pytest.mark.parametrize("implementation", OPS)
 def test_several_labels_are_ignored(implementation, several, graph):
     """As one label in the place of all of them would be."""
     loss, parameter = OPS[implementation]
@@ -207,10 +203,9 @@ def test_ignored_labels_are_integers(implementation):
             evaluate(loss, tree, problem, ignore_class=wrong)
 
 
-@pytest.mark.parametrize(
-    "implementation, name, scale",
-    all_pairs(list(OPS), ["two_level_100", "huffman_2ary"], [100.0, 1e4]),
-)
+@pytest.mark.parametrize("scale", [100.0, 1e4])
+@pytest.mark.parametrize("name", ["two_level_100", "huffman_2ary"])
+@pytest.mark.parametrize("implementation", OPS)
 def test_large_logits(implementation, name, scale):
     loss, parameter = OPS[implementation]
     tree = build(name)

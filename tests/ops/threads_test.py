@@ -20,6 +20,22 @@ def measure(threads):
     """All results by name, and the ISA; in a process of its own."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     rng = np.random.default_rng(0)
+    steps, rounded = trained(rng)
+    groups = {
+        "result": gradients(rng) + steps,
+        "rounded": rounded,
+        "answer": answers(rng),
+    }
+    named = {
+        f"{name}_{i}": array.numpy()
+        for name, arrays in groups.items()
+        for i, array in enumerate(arrays)
+    }
+    return named | {"isa": tf_hsm.cpu_isa()}
+
+
+def gradients(rng):
+    """Losses and gradients of several trees."""
     results = []
     for tree in (
         tf_hsm.Tree.two_level(3000),
@@ -35,7 +51,12 @@ def measure(threads):
             losses = tf_hsm.hierarchical_softmax_loss(w, None, y, x, tree)
         dw, dx = tape.gradient(losses, [w, x])
         results += [losses, dw.indices, dw.values, dx]
-    rounded = []
+    return results
+
+
+def trained(rng):
+    """What steps in place give: of float32 and float64, and of bfloat16."""
+    results, rounded = [], []
     trees = [
         tf_hsm.Tree.two_level(2000),
         tf_hsm.Tree.balanced(700, [2, 350]),
@@ -45,40 +66,15 @@ def measure(threads):
         # Each rule with each tree, and each type with both.
         for j, tree in enumerate(trees):
             dtype = ["float32", "bfloat16"][(i + j) % 2]
-            rows, optimizer = tree.num_rows, make()
-            w = tf.Variable(tf.cast(rng.normal(size=(rows, 35)), dtype))
-            b = tf.Variable(tf.zeros(rows, w.dtype))
-            optimizer.build([w, b])
-            for _ in range(2):
-                x = tf.constant(rng.normal(size=(200, 35)).astype(np.float32))
-                y = rng.integers(0, tree.num_classes, size=200)
-                with tf.GradientTape() as tape:
-                    tape.watch(x)
-                    losses = tf_hsm.hierarchical_softmax_train_step(
-                        w, b, y, x, tree, optimizer, 1.0, seed=3
-                    )
-                dx = tape.gradient(losses, x)
-            slots = [s.value for v in (w, b) for s in optimizer.slots(v)]
-            (results if dtype == "float32" else rounded).extend(
-                tf.cast(r, tf.float32) for r in (losses, dx, w, b, *slots)
-            )
+            initial = rng.normal(size=(tree.num_rows, 35))
+            w = tf.Variable(tf.cast(initial, dtype))
+            found = steps_of_layer(rng, tree, make(), w)
             v = tf.Variable(tf.cast(rng.normal(size=(150, 35)), dtype))
-            optimizer = make()
-            optimizer.build([w, v])
-            for _ in range(2):
-                losses = tf_hsm.hierarchical_softmax_embedding_train_step(
-                    w,
-                    None,
-                    rng.integers(0, tree.num_classes, size=4000),
-                    v,
-                    rng.integers(0, 150, size=4000),
-                    tree,
-                    optimizer,
-                    seed=3,
-                )
-            slots = [s.value for one in (w, v) for s in optimizer.slots(one)]
+            found += embedding_steps(
+                tree, make(), w, v, rng, lambda: rng.integers(0, 150, size=4000)
+            )
             (results if dtype == "float32" else rounded).extend(
-                tf.cast(r, tf.float32) for r in (losses, w, v, *slots)
+                tf.cast(r, tf.float32) for r in found
             )
         # Vectors that are read in place: of many work items, and of one.
         for tree in (
@@ -87,21 +83,56 @@ def measure(threads):
         ):
             w = tf.Variable(rng.normal(size=(tree.num_weight_rows, 35)))
             v = tf.Variable(rng.normal(size=(3000, 35)))
-            optimizer = make()
-            optimizer.build([w, v])
-            for _ in range(2):
-                losses = tf_hsm.hierarchical_softmax_embedding_train_step(
-                    w,
-                    None,
-                    rng.integers(0, tree.num_classes, size=4000),
-                    v,
-                    np.minimum(*rng.integers(0, 3000, size=(2, 4000))),
-                    tree,
-                    optimizer,
-                )
-            slots = [s.value for one in (w, v) for s in optimizer.slots(one)]
-            results += [losses, w, v, *slots]
-    answers = []
+            results += embedding_steps(
+                tree,
+                make(),
+                w,
+                v,
+                rng,
+                lambda: np.minimum(*rng.integers(0, 3000, size=(2, 4000))),
+            )
+    return results, rounded
+
+
+def steps_of_layer(rng, tree, optimizer, w):
+    """Two steps; losses and gradient of the last, variables and slots."""
+    b = tf.Variable(tf.zeros(tree.num_rows, w.dtype))
+    optimizer.build([w, b])
+    for _ in range(2):
+        x = tf.constant(rng.normal(size=(200, 35)).astype(np.float32))
+        y = rng.integers(0, tree.num_classes, size=200)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            losses = tf_hsm.hierarchical_softmax_train_step(
+                w, b, y, x, tree, optimizer, 1.0, seed=3
+            )
+        dx = tape.gradient(losses, x)
+    # Of the weights, which go on changing, a copy.
+    slots = [s.value for one in (w, b) for s in optimizer.slots(one)]
+    return [losses, dx, tf.identity(w), b, *slots]
+
+
+def embedding_steps(tree, optimizer, w, v, rng, draw):
+    """Two steps on the vectors that are drawn; as `steps_of_layer`."""
+    optimizer.build([w, v])
+    for _ in range(2):
+        losses = tf_hsm.hierarchical_softmax_embedding_train_step(
+            w,
+            None,
+            rng.integers(0, tree.num_classes, size=4000),
+            v,
+            draw(),
+            tree,
+            optimizer,
+            seed=3,
+        )
+    slots = [s.value for one in (w, v) for s in optimizer.slots(one)]
+    return [losses, w, v, *slots]
+
+
+def answers(rng):
+    """What a trained tree is asked for."""
+    results = []
     for tree in (
         tf_hsm.Tree.two_level(2000),
         tf_hsm.Tree.huffman(1 / np.arange(1, 900), 3),
@@ -112,27 +143,22 @@ def measure(threads):
             tape.watch(x)
             values = tf_hsm.hierarchical_softmax_log_probs(w, None, x, tree)
         upstream = rng.normal(size=values.shape).astype(np.float32)
-        answers += [values, *tape.gradient(values, [x, w], upstream)]
+        results += [values, *tape.gradient(values, [x, w], upstream)]
         classes = rng.integers(tree.num_classes, size=(150, 20))
-        answers.append(
+        results.append(
             tf_hsm.hierarchical_softmax_log_prob(w, None, classes, x, tree)
         )
         for beam in (None, 20):
-            answers += tf_hsm.hierarchical_softmax_top_k(
+            results += tf_hsm.hierarchical_softmax_top_k(
                 w, None, x, tree, 9, beam
             )
         for options in ({}, {"top_k": 50}, {"top_p": 0.5}):
-            answers.append(
+            results.append(
                 tf_hsm.hierarchical_softmax_sample(
                     w, None, x, tree, 100, seed=1, **options
                 )
             )
-    named = {
-        **{f"result_{i}": r.numpy() for i, r in enumerate(results)},
-        **{f"rounded_{i}": r.numpy() for i, r in enumerate(rounded)},
-        **{f"answer_{i}": r.numpy() for i, r in enumerate(answers)},
-    }
-    return named | {"isa": tf_hsm.cpu_isa()}
+    return results
 
 
 @functools.cache

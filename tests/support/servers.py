@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from unittest import mock
 
+from tests.support import forked
 from tf_hsm.cli import program
 
 TIMEOUT_S = 300
@@ -92,20 +92,17 @@ def ended(processes):
 def in_new_process(test):
     """Decorates a test without arguments, which connects to a cluster.
 
-    A process does that once. Each is a fork of one that has imported tf_hsm.
+    A process does that once.
     """
 
     @functools.wraps(test)
     def run():
         with (
-            # TMPDIR may have a longer path than a socket may.
-            mock.patch.object(tempfile, "tempdir", "/tmp"),
+            forked.forks() as context,
             tempfile.TemporaryDirectory() as folder,
         ):
             log = os.path.join(folder, "log")
-            forks = multiprocessing.get_context("forkserver")
-            forks.set_forkserver_preload(["tf_hsm"])
-            process = forks.Process(
+            process = context.Process(
                 target=_call, args=(test.__module__, test.__name__, log)
             )
             process.start()
