@@ -3,9 +3,32 @@
 It is checked in the first step of `fit` or `evaluate`, before anything moved.
 """
 
+import contextlib
+
 import keras
 
 from tf_hsm.runtime import private_keras
+
+
+@contextlib.contextmanager
+def loss_of_values_told(model):
+    """Says in errors if they leave variables of a model without values.
+
+    Args:
+      model: the compiled model that is running, or None.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if model is not None and private_keras.has_variables_without_values(
+            model
+        ):
+            error.args = (
+                f"{error}\nThe model must be made anew too: its variables were "
+                "made in this first step, and Keras leaves them without values "
+                "where that fails",
+            )
+        raise
 
 
 class ReadsHead:
@@ -39,7 +62,7 @@ def check_loss(model, loss, head, updates):
             f"{head.name}: compile has the metrics {_names(wrong)}, which "
             "would compare labels with the layer's inputs; use those of "
             "tf_hsm.metrics, for an accuracy weighted_metrics=["
-            "tf_hsm.metrics.TopKAccuracy(1)]"
+            f"tf_hsm.metrics.TopKAccuracy(1)]{_unless_kept(model)}"
         )
 
 
@@ -76,8 +99,15 @@ def check_endpoint(model, head):
             f"{head.name}: compile has the metrics {_names(wrong)}, which "
             "would compare labels with the losses that the layer returns; use "
             "those of tf_hsm.metrics, for an accuracy metrics=["
-            "tf_hsm.metrics.TopKAccuracy(1)]"
+            f"tf_hsm.metrics.TopKAccuracy(1)]{_unless_kept(model)}"
         )
+
+
+def _unless_kept(model):
+    """What else helps where the metrics are those of an earlier `compile`."""
+    if private_keras.is_compiled_with_metrics(model):
+        return ""
+    return ", or metrics=[]: Keras keeps those of an earlier compile"
 
 
 def _is_of_keras(given):

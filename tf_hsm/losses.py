@@ -92,8 +92,13 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
           ValueError: `y_pred` is not the output of a tf_hsm head; or `compile`
             has metrics or loss weights that do not fit it.
         """
-        reduce = self._reduce
         model = _attached_head.model_of(y_pred)
+        with _compiled_model.loss_of_values_told(model):
+            return self._total(model, y_true, y_pred, sample_weight)
+
+    def _total(self, model, y_true, y_pred, sample_weight):
+        """Returns what a compiled model, or None, is to minimize."""
+        reduce = self._reduce
         if model is not None:
             head, _ = _attached_head.head_of(y_pred)
             updates = _attached_head.updates_head(y_pred)

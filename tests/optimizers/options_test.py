@@ -131,7 +131,7 @@ REFUSED = [
     (
         {},
         {"constraint": keras.constraints.MaxNorm(1.0, axis=0)},
-        "a constraint of rows together",
+        r"a constraint of rows together \(.* axis=1\)",
     ),
 ]
 

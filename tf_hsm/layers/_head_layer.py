@@ -107,19 +107,33 @@ class HeadLayer(keras.layers.Layer):
           training, where they would only cost time, the inputs. Either way the
           losses and metrics of tf_hsm find the inputs on it.
         """
-        updates = self.updates_itself(training)
         model = private_keras.compiled_model(self)
-        if labels is None:
-            if model is not None and training:
-                _compiled_model.check_output(model, self)
-            outputs = (
-                self.pass_through(inputs)
-                if training
-                else self.predict_class(inputs)
+        with _compiled_model.loss_of_values_told(model):
+            if labels is None:
+                return self._attached(model, inputs, training)
+            return self._added_losses(
+                model, inputs, labels, sample_weight, inputs_mask, training
             )
-            return _attached_head.attach_head(
-                outputs, self, inputs, updates, bool(training)
-            )
+
+    def _attached(self, model, inputs, training):
+        """Returns what losses and metrics find the head on."""
+        updates = self.updates_itself(training)
+        if model is not None and training:
+            _compiled_model.check_output(model, self)
+        outputs = (
+            self.pass_through(inputs)
+            if training
+            else self.predict_class(inputs)
+        )
+        return _attached_head.attach_head(
+            outputs, self, inputs, updates, bool(training)
+        )
+
+    def _added_losses(
+        self, model, inputs, labels, sample_weight, inputs_mask, training
+    ):
+        """Returns the losses, whose mean is added to those of the model."""
+        updates = self.updates_itself(training)
         if model is not None:
             _compiled_model.check_endpoint(model, self)
         reduce = functools.partial(mean_loss, model=model)

@@ -153,7 +153,7 @@ class RowOptimizer:
         asked = {
             "use_ema": self.use_ema,
             "gradient_accumulation_steps": self.gradient_accumulation_steps,
-            "a constraint of rows together": (
+            "a constraint of rows together (Keras' are of each with axis=1)": (
                 not _row_constraint.is_possible(variable)
             ),
         }

@@ -115,6 +115,22 @@ def metrics_of_output(model, name):
     return _metrics(model, names, places)
 
 
+def is_compiled_with_metrics(model):
+    """Whether the last `compile` was given metrics; else earlier ones stay."""
+    config = model._compile_config.config
+    given = (config["metrics"], config["weighted_metrics"])
+    return any(metrics is not None for metrics in given)
+
+
+def has_variables_without_values(model):
+    """Whether weights of a model were made in a graph that has not run yet."""
+    with tf.init_scope():
+        return tf.executing_eagerly() and not all(
+            weight._value is None or weight._value.is_initialized()
+            for weight in model.weights
+        )
+
+
 def _metrics(model, names, places):
     compiled = model._compile_metrics
     metrics = []

@@ -244,7 +244,7 @@ def test_nested_names(nested, lists, names):
     ("nested", "message"),
     [
         ({}, "an empty dict"),
-        ({"a": {}}, "an empty dict"),
+        ({"a": {}}, "an empty dict for 'a'; .* or None in a dict"),
         ({"a": []}, "an empty list"),
         ({0: [1]}, "the key 0; a key is a name, a str"),
         ({"a": 0, "b": None}, "the leaf 'b' among leaves of the other kind"),

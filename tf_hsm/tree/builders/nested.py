@@ -38,7 +38,11 @@ def from_nested(nested_lists):
         if item is _END:
             if node == len(parents) - 1:
                 kind = "dict" if isinstance(items, dict) else "list"
-                raise ValueError(f"nested_lists holds an empty {kind}")
+                owner = f" for {names[node]!r}" if names[node] else ""
+                raise ValueError(
+                    f"nested_lists holds an empty {kind}{owner}; a leaf is its "
+                    "class, or None in a dict"
+                )
             stack.pop()
             open_lists.remove(id(items))
             continue
