@@ -49,6 +49,40 @@ def test_reductions(ignore_class, masked):
         )
 
 
+@pytest.mark.parametrize("form", ["compile", "endpoint", "replica"])
+def test_float64(form):
+    """The mean of float64 losses is none of rounded ones, nor its gradient."""
+    head = make_head(dtype="float64", ignore_class=4)
+    rng = np.random.default_rng(0)
+    inputs = tf.constant(rng.normal(size=[*LABELS.shape, WIDTH]))
+    weights = rng.uniform(size=LABELS.shape)  # no float32 numbers
+    head.build(inputs.shape)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(inputs)
+        losses = head(inputs, LABELS)
+        if form == "endpoint":
+            head(inputs, LABELS, weights)
+            (loss,) = head.losses
+        elif form == "compile":
+            loss = head.loss(LABELS, head(inputs, training=True), weights)
+        else:
+            loss = head.loss._mean(losses, LABELS != 4, weights, None)
+        expected = tf.reduce_sum(losses * weights) / (LABELS != 4).sum()
+    sources = [inputs, head.bias.value]
+    for found, true in (
+        (loss, expected),
+        *zip(
+            tape.gradient(loss, sources),
+            tape.gradient(expected, sources),
+            strict=True,
+        ),
+    ):
+        assert found.dtype == tf.float64
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(found), tf.convert_to_tensor(true), rtol=1e-14
+        )
+
+
 def test_no_label_counts():
     """The mean over nothing is 0, not NaN."""
     head, outputs, _ = make_outputs(ignore_class=-1)
@@ -109,9 +143,12 @@ def test_outputs_of_no_head():
 
 def test_config():
     """The loss of a loaded model is that of the saved one."""
-    loss = HierarchicalSoftmaxLoss("sum", name="nats")
-    config = keras.losses.serialize(loss)
-    assert keras.losses.deserialize(config).get_config() == loss.get_config()
+    for dtype in (None, "float16"):
+        loss = HierarchicalSoftmaxLoss("sum", name="nats", dtype=dtype)
+        config = keras.losses.serialize(loss)
+        again = keras.losses.deserialize(config)
+        assert again.get_config() == loss.get_config()
+        assert again.dtype == loss.dtype == (dtype or "float32")
 
 
 @pytest.mark.parametrize("gamma", [0, 0.5, 1, 2, 5.5])

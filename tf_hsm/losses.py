@@ -13,11 +13,23 @@ from tf_hsm.runtime import arguments, focal, private_keras
 class _LabelLoss(keras.losses.Loss):
     """Keras' weighting, masking and reduction of losses made elsewhere."""
 
+    def __init__(self, dtype=None, **kwargs):
+        super().__init__(dtype=dtype, **kwargs)
+        self._given_dtype = dtype
+
     def call(self, y_true, y_pred):
         return y_pred
 
+    def _type_for(self, losses):
+        """The type of sums and weights, whose rounding gradients have too."""
+        if self._given_dtype is None and losses.dtype == tf.float64:
+            return "float64"
+        return self.dtype
+
     def _reduce(self, losses, mask, sample_weight):
-        return super().__call__(
+        dtype = self._type_for(losses)
+        typed = _LabelLoss(dtype, name=self.name, reduction=self.reduction)
+        return typed(
             losses,
             _attached_head.set_mask(losses, mask),
             _attached_head.broadcast_weights(sample_weight, losses),
@@ -29,10 +41,10 @@ class _LabelLoss(keras.losses.Loss):
         Keras' `_reduce` divides it by the number of replicas, and takes no
         other replicas' labels into account.
         """
-        losses = ops.cast(losses, self.dtype)
+        losses = ops.cast(losses, self._type_for(losses))
         counts = ops.ones_like(losses)
         if mask is not None:
-            counts = ops.cast(mask, self.dtype)
+            counts = ops.cast(mask, losses.dtype)
         weights = counts
         if sample_weight is not None:
             weights = counts * _attached_head.broadcast_weights(
@@ -69,7 +81,8 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
     Args:
       reduction: as for every Keras loss; "none" gives one loss per label.
       name: the name of the loss.
-      dtype: the type in which losses are averaged, float32 by default.
+      dtype: the type in which losses are averaged; by default float64 for
+        losses of that type, else Keras' `floatx`, float32.
     """
 
     def __init__(
@@ -79,7 +92,12 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
         dtype=None,
     ):
         """See the class."""
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        super().__init__(dtype, name=name, reduction=reduction)
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        dtype = None if self._given_dtype is None else self.dtype
+        return {**super().get_config(), "dtype": dtype}
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Reduces the losses of labels `y_true` [...] or [..., 1].
