@@ -1,10 +1,8 @@
 """Checkpoints of heads, and copies, whatever devices they are on."""
 
-import hashlib
-
 import tensorflow as tf
 
-from tf_hsm.runtime import private_tensorflow, row_parts
+from tf_hsm.runtime import private_tensorflow, row_order, row_parts
 
 
 def checkpoint(head, optimizer=None) -> tf.train.Checkpoint:
@@ -42,7 +40,7 @@ def checkpoint(head, optimizer=None) -> tf.train.Checkpoint:
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     optimizer = head.optimizer or optimizer
     variables = head.row_variables()
-    items = {"order": _Order(head), **_items("weights", variables)}
+    items = {"order": _order(head), **_items("weights", variables)}
     if optimizer is not None:
         items["iterations"] = private_tensorflow.variable_of(
             optimizer.iterations
@@ -96,34 +94,15 @@ def copy_weights(source, target) -> None:
             row_parts.copy(one, other)
 
 
-class _Order(tf.train.experimental.PythonState):
+def _order(head):
     """What the order of the rows depends on: the tree, and where it is cut."""
-
-    def __init__(self, head):
-        digest = hashlib.blake2b(digest_size=16)
-        for array in (
-            head.tree.group_offsets,
-            head.tree.group_parents,
-            head.tree.class_rows,
-            *([head.plan.unit_rows] if head.plan else []),
-        ):
-            digest.update(array)
-        if head.tree.pinned:
-            digest.update(b"pinned")
-        self._digest = digest.hexdigest()
-
-    def serialize(self):
-        """The text that is saved."""
-        return self._digest
-
-    def deserialize(self, string_value):
-        """Checks the text that is read."""
-        if tf.compat.as_str(string_value) != self._digest:
-            raise ValueError(
-                "the checkpoint is of a head with another tree, or with a plan "
-                "that cuts it elsewhere: make the head with plan.on(devices), "
-                "for the plan of the one that was saved"
-            )
+    units = [head.plan.unit_rows] if head.plan else []
+    return row_order.RowOrder(
+        lambda: [*row_order.arrays_of([head.tree]), *units],
+        "the checkpoint is of a head with another tree, or with a plan "
+        "that cuts it elsewhere: make the head with plan.on(devices), "
+        "for the plan of the one that was saved",
+    )
 
 
 def _slots(optimizer, variable):

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tf_hsm.ops.loss import hierarchical_softmax_loss
-from tf_hsm.runtime import arguments, row_parts
+from tf_hsm.runtime import arguments, row_order, row_parts
 
 
 class AdaptiveTraining:
@@ -73,12 +73,20 @@ class AdaptiveTraining:
         pairs = [(self.head_kernel, self.head_bias), *tails]
         return [v for pair in pairs for v in pair if v is not None]
 
-    def save_own_variables(self, store):
-        """Writes the variables, in one order whoever trains them; see Keras."""
+    def row_order_arrays(self):
+        """The arrays of all trees; None before `build` chooses them."""
+        if self.clusters is None:
+            return None
+        trees = [self.clusters.shortlist_tree, *self.clusters.tail_trees]
+        order = self.clusters.order
+        return row_order.arrays_of(trees if order is None else [order, *trees])
+
+    def write_variables(self, store):
+        """Writes the variables, in one order whoever trains them."""
         row_parts.save(self._saved(), store)
 
-    def load_own_variables(self, store):
-        """Reads the variables; see Keras."""
+    def read_variables(self, store):
+        """Reads the variables."""
         row_parts.load(self._saved(), store)
 
     def _saved(self):

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tf_hsm import _attached_head, _checks, _compiled_model
+from tf_hsm.layers._saved_rows import SavedRows
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
 from tf_hsm.runtime import arguments, label_sets, private_keras
 
@@ -13,7 +14,7 @@ from tf_hsm.runtime import arguments, label_sets, private_keras
 _MASKED = -(2**63)
 
 
-class HeadLayer(keras.layers.Layer):
+class HeadLayer(SavedRows, keras.layers.Layer):
     """A layer that takes inputs, and labels or none, to losses or classes.
 
     A subclass has `predict_class(inputs)`, and

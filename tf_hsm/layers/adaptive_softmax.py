@@ -218,6 +218,7 @@ class AdaptiveSoftmax(
         width = self.width or self.width_of(inputs_shape)
         if self.clusters is None:
             self._make_clusters(self.cutoffs_for(width))
+            self.check_row_order()
         check_present(self.devices or ())
         widths = self.widths_for(width, len(self.cutoffs))
         counts = self._counts_of_groups()
@@ -247,6 +248,7 @@ class AdaptiveSoftmax(
                     counts[number],
                 )
             self.place_tail(number - 1, projection, kernel, bias)
+            self.add_to_checkpoints([projection, kernel, bias])
             self.projections.append(projection)
             self.tail_kernels.append(kernel)
             self.tail_biases.append(bias)

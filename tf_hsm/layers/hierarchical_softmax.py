@@ -18,7 +18,7 @@ from tf_hsm.layers._row_options import RowOptions
 from tf_hsm.layers._row_variables import RowVariables
 from tf_hsm.layers._training_loss import TrainingLoss, unpacked
 from tf_hsm.layers._whole_head import WholeHead
-from tf_hsm.runtime import row_parts
+from tf_hsm.runtime import row_order, row_parts
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.runtime.tree_tensors import mask_tensors
 from tf_hsm.tree import Tree
@@ -237,6 +237,7 @@ class HierarchicalSoftmax(
         self.shard_kernels, self.shard_biases = map(
             list, zip(*shards, strict=True)
         )
+        self.add_to_checkpoints([*self.shard_kernels, *self.shard_biases])
         self._head = ShardedHead(ShardedRows(plan, top, shards))
 
     def row_variables(self):
@@ -306,17 +307,27 @@ class HierarchicalSoftmax(
         finally:
             self._head = own
 
-    def save_own_variables(self, store):
-        """Writes the weights, with a plan as those of one device; see Keras."""
+    def row_order_arrays(self):
+        """The arrays of the tree."""
+        return row_order.arrays_of([self.tree])
+
+    def part_order_arrays(self):
+        """Those, and how the plan cuts the tree."""
+        plan = self.plan
+        cuts = [plan.unit_rows, plan.first_units] if plan else []
+        return [*self.row_order_arrays(), *cuts]
+
+    def write_variables(self, store):
+        """Writes the weights, with a plan as those of one device."""
         if self.plan is None:
-            super().save_own_variables(store)
+            super().write_variables(store)
         else:
             row_parts.save(self._saved(), store)
 
-    def load_own_variables(self, store):
-        """Reads the weights, whatever devices they were on; see Keras."""
+    def read_variables(self, store):
+        """Reads the weights, whatever devices they were on."""
         if self.plan is None:
-            super().load_own_variables(store)
+            super().read_variables(store)
         else:
             row_parts.load(self._saved(), store)
 

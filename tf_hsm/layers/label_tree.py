@@ -17,7 +17,7 @@ from tf_hsm.ops.label_tree import (
     label_tree_top_k,
     label_tree_train_step,
 )
-from tf_hsm.runtime import label_sets
+from tf_hsm.runtime import label_sets, row_order
 from tf_hsm.tree import Tree
 from tf_hsm.tree.check import check_not_pinned
 
@@ -122,6 +122,10 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
         prior = None if self._counts is None else self._counts.log_odds()
         self.kernel, self.bias = RowVariables(self, width, prior).whole()
         self.build_optimizer()
+
+    def row_order_arrays(self):
+        """The arrays of the tree."""
+        return row_order.arrays_of([self.tree])
 
     def row_variables(self):
         """Returns the weights and, if there are any, the biases."""

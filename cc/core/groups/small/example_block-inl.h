@@ -112,7 +112,9 @@ struct ExampleBlock {
       const VectorPlan::Vector& vector = problem.vectors->plan->vectors[at];
       A* sum = problem.vectors->sums + vector.sum * dx.stride;
       dx_rows[at - begin] = sum;
-      if (vector.is_first) __builtin_memset(sum, 0, dx.stride * sizeof(A));
+      if (!vector.is_first) continue;
+      // No memset: without a width there are no sums, a null pointer.
+      for (int64_t d = 0; d < dx.stride; ++d) sum[d] = 0;
     }
   }
   void BeginDx() {

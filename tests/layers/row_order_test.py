@@ -1,0 +1,126 @@
+"""Weights are not loaded into a head whose rows stand for other classes."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_hsm import Tree, distribute, layers
+
+COUNTS = 1 + np.arange(40) ** 2
+TREES = Tree.huffman(COUNTS, 2), Tree.huffman(COUNTS[::-1], 2)
+
+
+def embedding(tree):
+    return layers.EmbeddingSoftmax(tree, 9, 3)
+
+
+def adaptive(counts):
+    return layers.AdaptiveSoftmax(
+        40, cutoffs=[5, 20], div_value=2, counts=counts
+    )
+
+
+def planned(devices):
+    """Heads of one tree, which is cut in one place and the other."""
+    tree = Tree.two_level(64)
+    plan = distribute.plan(tree, ["CPU:0"] * 2)
+    first = [0, *devices, plan.num_units]
+    plan = distribute.Plan(
+        tree, plan.devices, plan.unit_rows, plan.unit_loads, first
+    )
+    return layers.HierarchicalSoftmax(tree, plan=plan)
+
+
+HEADS = {
+    "hierarchical": (layers.HierarchicalSoftmax, TREES),
+    "pinned": (layers.HierarchicalSoftmax, [t.pin() for t in TREES]),
+    "in_place": (
+        lambda tree: layers.HierarchicalSoftmax(tree, optimizer="adagrad"),
+        TREES,
+    ),
+    "label_tree": (layers.LabelTree, TREES),
+    "embedding": (embedding, TREES),
+    "adaptive": (adaptive, (COUNTS, COUNTS[::-1])),
+    "adaptive_in_order": (adaptive, (None, COUNTS)),
+}
+
+
+def model_of(head):
+    embeds = isinstance(head, layers.EmbeddingSoftmax)
+    inputs = keras.Input([], dtype="int64") if embeds else keras.Input([12])
+    return keras.Model(inputs, head(inputs))
+
+
+def check_same(one, other):
+    for its, theirs in zip(one.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(its, theirs)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_files_of_weights(name, tmp_path):
+    make, (its, another) = HEADS[name]
+    path = tmp_path / "model.weights.h5"
+    model, same, other = (model_of(make(x)) for x in (its, its, another))
+    assert [w.shape for w in model.weights] == [w.shape for w in other.weights]
+    model.save_weights(path)
+    same.load_weights(path)
+    check_same(model, same)
+    before = other.get_weights()
+    with pytest.raises(ValueError, match="of a head with another tree"):
+        other.load_weights(path)
+    with pytest.warns(UserWarning, match="of a head with another tree"):
+        other.load_weights(path, skip_mismatch=True)
+    for now, old in zip(other.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, old)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_checkpoints(name, tmp_path):
+    make, (its, another) = HEADS[name]
+    model, same, other = (model_of(make(x)) for x in (its, its, another))
+    path = tf.train.Checkpoint(model=model).save(tmp_path / "saved")
+    restored = tf.train.Checkpoint(model=same).restore(path)
+    restored.assert_consumed()
+    check_same(model, same)
+    with pytest.raises(ValueError, match="of a head with another tree"):
+        tf.train.Checkpoint(model=other).restore(path)
+
+
+def test_checkpoints_of_other_cuts(tmp_path):
+    """A file of weights is for each cut, TensorFlow's checkpoint for one."""
+    model, same, other = (model_of(planned([cut])) for cut in (3, 3, 5))
+    path = tf.train.Checkpoint(model=model).save(tmp_path / "saved")
+    tf.train.Checkpoint(model=same).restore(path).assert_consumed()
+    check_same(model, same)
+    with pytest.raises(ValueError, match="of a head with another tree"):
+        tf.train.Checkpoint(model=other).restore(path)
+    model.save_weights(tmp_path / "model.weights.h5")
+    other.load_weights(tmp_path / "model.weights.h5")
+
+
+def test_files_that_do_not_say():
+    """Those of the versions before have the variables alone."""
+    model, other = (model_of(HEADS["hierarchical"][0](t)) for t in TREES)
+    store = {}
+    model.layers[-1].save_own_variables(store)
+    del store["row_order"]
+    other.layers[-1].load_own_variables(store)
+    check_same(model, other)
+
+
+@pytest.mark.parametrize("cutoffs", [[20], 1])
+def test_checkpoints_before_build(cutoffs, tmp_path):
+    """Where cutoffs are still to be chosen, the order is checked then."""
+    saved, head, other = (
+        layers.AdaptiveSoftmax(40, cutoffs=cutoffs, counts=counts)
+        for counts in (COUNTS, COUNTS, COUNTS[::-1])
+    )
+    model_of(saved)
+    path = tf.train.Checkpoint(head=saved).save(tmp_path / "saved")
+    tf.train.Checkpoint(head=head).restore(path).expect_partial()
+    model_of(head)
+    check_same(saved, head)
+    with pytest.raises(ValueError, match="of a head with another tree"):
+        tf.train.Checkpoint(head=other).restore(path).expect_partial()
+        model_of(other)
