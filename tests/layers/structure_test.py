@@ -40,6 +40,23 @@ def test_symbolic_outputs():
     assert losses.shape == (None,)
     assert head.kernel.shape == (TREE.num_rows, WIDTH)
     assert head.bias is None and len(head.weights) == 1
+    assert head.compute_output_shape([None, STEPS, WIDTH]) == (None, STEPS)
+    embeds = tf_hsm.layers.EmbeddingSoftmax(TREE, 9, 3)
+    for shape in ([None], [None, 4], [(None, 4), (None, 4)]):
+        assert embeds.compute_output_shape(shape) == (None,)
+
+
+def test_time_distributed():
+    """It predicts; its outputs are copies, where no loss finds the head."""
+    head = make_head()
+    model = keras.Sequential(
+        [keras.Input([STEPS, WIDTH]), keras.layers.TimeDistributed(head)]
+    )
+    x = np.random.default_rng(0).normal(size=[3, STEPS, WIDTH])
+    np.testing.assert_array_equal(model.predict(x, verbose=0), head(x))
+    model.compile(sgd(), head.loss)
+    with pytest.raises(ValueError, match="not come from a tf_hsm head"):
+        model.fit(x, np.zeros([3, STEPS], int), verbose=0)
 
 
 def test_two_heads():

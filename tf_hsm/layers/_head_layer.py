@@ -306,6 +306,11 @@ class HeadLayer(SavedRows, keras.layers.Layer):
         check_integers(labels, "labels")
         return keras.KerasTensor(inputs.shape[:-1], dtype=self.loss_dtype)
 
+    def compute_output_shape(self, inputs_shape, labels_shape=None):
+        """The shape `[...]` of classes and losses."""
+        del labels_shape
+        return tuple(inputs_shape[:-1])
+
     def get_config(self):
         """Returns the arguments of the constructor."""
         return {

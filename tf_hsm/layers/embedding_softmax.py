@@ -204,6 +204,14 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
             _attached_head.attach_head(outputs, self, inputs)
         return outputs
 
+    def compute_output_shape(self, inputs_shape, labels_shape=None):
+        """The shape `[batch]` of classes and losses."""
+        del labels_shape
+        ids_shape = inputs_shape
+        if isinstance(ids_shape[0], (list, tuple)):  # and that of weights
+            ids_shape = ids_shape[0]
+        return tuple(ids_shape[:1])
+
     def compute_mask(self, inputs, previous_mask):
         """The mask `[batch]` of what `call` returns: that of the inputs."""
         del inputs

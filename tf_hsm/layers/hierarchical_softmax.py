@@ -84,7 +84,10 @@ class HierarchicalSoftmax(
       ignore_class: a label whose loss is 0 and does not count, or None.
       optimizer: None; or one that `tf_hsm.optimizers` says can step in place,
         or its name there, for this layer alone. See
-        `tf_hsm.hierarchical_softmax_train_step`.
+        `tf_hsm.hierarchical_softmax_train_step`. A layer that is called twice
+        in a model makes two steps, one after the other. Callbacks that set the
+        learning rate of the model's optimizer do not set this one's, which
+        may be a schedule.
       stochastic_rounding: with `optimizer`, whether bfloat16 weights are
         rounded at random such that the mean is kept; None: yes.
       seed: of stochastic_rounding, an integer.
