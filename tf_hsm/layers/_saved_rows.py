@@ -36,8 +36,8 @@ class SavedRows:
     def _other_order(self):
         return (
             f"{self.name}: what was saved is of a head with another tree, and "
-            "its weights would stand for other classes here; make the head with "
-            "that tree, or load the whole model, which has it"
+            "its weights would stand for other classes here; make the head "
+            "with that tree, or load the whole model, which has it"
         )
 
     def save_own_variables(self, store):
