@@ -184,23 +184,6 @@ def test_metrics_of_an_earlier_compile():
     model.fit(tokens, labels, verbose=0)
 
 
-@pytest.mark.parametrize("built", [False, True])
-def test_a_first_step_that_fails(built):
-    """What it takes from a model that was not built is told."""
-    for wrong in ({"metrics": ["accuracy"]}, {"loss": "mse"}):
-        head = make_head()
-        model = keras.Sequential([keras.layers.Dense(WIDTH), head])
-        model.compile(**{"optimizer": sgd(), "loss": head.loss, **wrong})
-        if built:
-            model.build([None, 5])
-        with pytest.raises(ValueError) as error:
-            model.fit(np.ones([4, 5]), np.arange(4), verbose=0)
-        told = str(error.value).count("The model must be made anew too")
-        assert told == (0 if built else 1)
-        has_values = model.layers[0].kernel.value.is_initialized()
-        assert bool(has_values) == built
-
-
 def test_metrics_of_a_users():
     """They may take losses, but not what `fit` has for a head's output."""
 

@@ -10,7 +10,7 @@ import typing
 import tensorflow as tf
 from keras import ops
 
-from tf_hsm.runtime import label_sets, private_keras
+from tf_hsm.runtime import first_step, label_sets, private_keras
 
 
 class Reduction(typing.NamedTuple):
@@ -45,7 +45,7 @@ def attach_head(outputs, head, inputs, updates=False, training=False):
     outputs._tf_hsm_inputs = inputs
     outputs._tf_hsm_updates = updates
     outputs._tf_hsm_training = training
-    outputs._tf_hsm_model = private_keras.compiled_model(head)
+    outputs._tf_hsm_model = private_keras.compiled_model()
     return outputs
 
 
@@ -57,6 +57,14 @@ def has_head(outputs):
 def model_of(outputs):
     """The compiled model whose call made a head's `outputs`, or None."""
     return getattr(outputs, "_tf_hsm_model", None)
+
+
+def lost_values_told(outputs):
+    """See `first_step.lost_values_told`; of the model of a head's `outputs`."""
+    model = model_of(outputs)
+    return first_step.lost_values_told(
+        lambda: [] if model is None else model.weights
+    )
 
 
 def updates_head(outputs):

@@ -3,32 +3,9 @@
 It is checked in the first step of `fit` or `evaluate`, before anything moved.
 """
 
-import contextlib
-
 import keras
 
 from tf_hsm.runtime import private_keras
-
-
-@contextlib.contextmanager
-def loss_of_values_told(model):
-    """Says in errors if they leave variables of a model without values.
-
-    Args:
-      model: the compiled model that is running, or None.
-    """
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if model is not None and private_keras.has_variables_without_values(
-            model
-        ):
-            error.args = (
-                f"{error}\nThe model must be made anew too: its variables were "
-                "made in this first step, and Keras leaves them without values "
-                "where that fails",
-            )
-        raise
 
 
 class ReadsHead:

@@ -21,7 +21,7 @@ class _LabelLoss(keras.losses.Loss):
         return y_pred
 
     def _type_for(self, losses):
-        """The type of sums and weights, whose rounding gradients have too."""
+        """The type of sums and weights; gradients would have their rounding."""
         if self._given_dtype is None and losses.dtype == tf.float64:
             return "float64"
         return self.dtype
@@ -110,13 +110,13 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
           ValueError: `y_pred` is not the output of a tf_hsm head; or `compile`
             has metrics or loss weights that do not fit it.
         """
-        model = _attached_head.model_of(y_pred)
-        with _compiled_model.loss_of_values_told(model):
-            return self._total(model, y_true, y_pred, sample_weight)
+        with _attached_head.lost_values_told(y_pred):
+            return self._total(y_true, y_pred, sample_weight)
 
-    def _total(self, model, y_true, y_pred, sample_weight):
-        """Returns what a compiled model, or None, is to minimize."""
+    def _total(self, y_true, y_pred, sample_weight):
+        """Returns what is to be minimized."""
         reduce = self._reduce
+        model = _attached_head.model_of(y_pred)
         if model is not None:
             head, _ = _attached_head.head_of(y_pred)
             updates = _attached_head.updates_head(y_pred)

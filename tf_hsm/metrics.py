@@ -1,10 +1,23 @@
 """Keras metrics."""
 
+import functools
+
 import keras
 from keras import ops
 
 from tf_hsm import _attached_head, _checks, _compiled_model
 from tf_hsm.runtime import label_sets
+
+
+def _telling_lost_values(update_state):
+    """Decorates a metric's `update_state`."""
+
+    @functools.wraps(update_state)
+    def update(self, y_true, y_pred, sample_weight=None):
+        with _attached_head.lost_values_told(y_pred):
+            update_state(self, y_true, y_pred, sample_weight)
+
+    return update
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -29,6 +42,7 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
         self.total = self.add_weight(name="total", initializer="zeros")
         self.count = self.add_weight(name="count", initializer="zeros")
 
+    @_telling_lost_values
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch.
 
@@ -157,6 +171,7 @@ class TopKAccuracy(_OfTheBest):
         """See the class."""
         super().__init__(k, name, dtype)
 
+    @_telling_lost_values
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch.
 
@@ -214,6 +229,7 @@ class PrecisionAtK(_OfTheBest):
         """See the class."""
         super().__init__(k, name, dtype)
 
+    @_telling_lost_values
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch.
 

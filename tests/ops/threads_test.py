@@ -20,9 +20,10 @@ def measure(threads):
     """All results by name, and the ISA; in a process of its own."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     rng = np.random.default_rng(0)
+    results = gradients(rng)
     steps, rounded = trained(rng)
     groups = {
-        "result": gradients(rng) + steps,
+        "result": results + steps,
         "rounded": rounded,
         "answer": answers(rng),
     }
@@ -68,7 +69,7 @@ def trained(rng):
             dtype = ["float32", "bfloat16"][(i + j) % 2]
             initial = rng.normal(size=(tree.num_rows, 35))
             w = tf.Variable(tf.cast(initial, dtype))
-            found = steps_of_layer(rng, tree, make(), w)
+            found = train_steps(tree, make(), w, rng)
             v = tf.Variable(tf.cast(rng.normal(size=(150, 35)), dtype))
             found += embedding_steps(
                 tree, make(), w, v, rng, lambda: rng.integers(0, 150, size=4000)
@@ -94,7 +95,7 @@ def trained(rng):
     return results, rounded
 
 
-def steps_of_layer(rng, tree, optimizer, w):
+def train_steps(tree, optimizer, w, rng):
     """Two steps; losses and gradient of the last, variables and slots."""
     b = tf.Variable(tf.zeros(tree.num_rows, w.dtype))
     optimizer.build([w, b])
@@ -113,7 +114,7 @@ def steps_of_layer(rng, tree, optimizer, w):
 
 
 def embedding_steps(tree, optimizer, w, v, rng, draw):
-    """Two steps on the vectors that are drawn; as `steps_of_layer`."""
+    """Two steps on the vectors that are drawn; as `train_steps`."""
     optimizer.build([w, v])
     for _ in range(2):
         losses = tf_hsm.hierarchical_softmax_embedding_train_step(

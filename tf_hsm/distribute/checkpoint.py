@@ -95,13 +95,16 @@ def copy_weights(source, target) -> None:
 
 
 def _order(head):
-    """What the order of the rows depends on: the tree, and where it is cut."""
-    units = [head.plan.unit_rows] if head.plan else []
+    """The tree, and where it is cut: the devices may be others."""
     return row_order.RowOrder(
-        lambda: [*row_order.arrays_of([head.tree]), *units],
-        "the checkpoint is of a head with another tree, or with a plan "
-        "that cuts it elsewhere: make the head with plan.on(devices), "
-        "for the plan of the one that was saved",
+        lambda: row_order.parts_of(
+            head.tree, [head.plan.unit_rows] if head.plan else []
+        ),
+        lambda: (
+            "the checkpoint is of a head with another tree, or with a plan "
+            "that cuts it elsewhere: make the head with plan.on(devices), "
+            "for the plan of the one that was saved"
+        ),
     )
 
 

@@ -73,13 +73,14 @@ class AdaptiveTraining:
         pairs = [(self.head_kernel, self.head_bias), *tails]
         return [v for pair in pairs for v in pair if v is not None]
 
-    def row_order_arrays(self):
-        """The arrays of all trees; None before `build` chooses them."""
+    def row_order(self):
+        """All trees; None before `build` chooses them."""
         if self.clusters is None:
             return None
         trees = [self.clusters.shortlist_tree, *self.clusters.tail_trees]
-        order = self.clusters.order
-        return row_order.arrays_of(trees if order is None else [order, *trees])
+        if self.clusters.order is not None:
+            trees.append(self.clusters.order)
+        return [part for tree in trees for part in row_order.parts_of(tree)]
 
     def write_variables(self, store):
         """Writes the variables, in one order whoever trains them."""

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tf_hsm import _attached_head, _checks, _compiled_model
 from tf_hsm.layers._saved_rows import SavedRows
 from tf_hsm.losses import HierarchicalSoftmaxLoss, mean_loss
-from tf_hsm.runtime import arguments, label_sets, private_keras
+from tf_hsm.runtime import arguments, first_step, label_sets, private_keras
 
 # The label of masked positions: no class's, and no ignore_class of anybody's.
 _MASKED = -(2**63)
@@ -108,8 +108,8 @@ class HeadLayer(SavedRows, keras.layers.Layer):
           training, where they would only cost time, the inputs. Either way the
           losses and metrics of tf_hsm find the inputs on it.
         """
-        model = private_keras.compiled_model(self)
-        with _compiled_model.loss_of_values_told(model):
+        model = private_keras.compiled_model()
+        with first_step.lost_values_told(private_keras.called_weights):
             if labels is None:
                 return self._attached(model, inputs, training)
             return self._added_losses(
@@ -148,11 +148,18 @@ class HeadLayer(SavedRows, keras.layers.Layer):
             bool(training),
             label_weights,
         )
-        self.add_loss(reduction.total(losses, mask))
+        self.add_to_losses(reduction.total(losses, mask))
         losses = _attached_head.set_mask(losses, mask)
         return _attached_head.mark_as_losses(
             losses, self, inputs, labels, inputs_mask
         )
+
+    def add_to_losses(self, loss):
+        """Adds to the losses of the model, which Keras wants in one type.
+
+        Its gradient is that of the loss before it is rounded, to the last bit.
+        """
+        self.add_loss(tf.cast(loss, keras.config.floatx()))
 
     def pass_through(self, inputs):
         """Returns what a call for training does, as a tensor of its own."""

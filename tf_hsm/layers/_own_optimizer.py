@@ -114,7 +114,7 @@ def _check_fit(layer):
             f"but there are {replicas} replicas; leave out the layer's "
             "optimizer"
         )
-    optimizer = private_keras.optimizer_of_model(layer)
+    optimizer = private_keras.optimizer_of_model()
     for name in (
         "gradient_accumulation_steps",
         "loss_scale_factor",

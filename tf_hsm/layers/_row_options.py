@@ -108,7 +108,7 @@ class RowOptions:
         ]
 
     def _add_penalty(self, regularizer, values):
-        self.add_loss(regularizer(tf.cast(values, self.loss_dtype)))
+        self.add_to_losses(regularizer(tf.cast(values, self.loss_dtype)))
 
     def get_config(self):
         """Returns the arguments of the constructor."""

@@ -15,37 +15,48 @@ class SavedRows:
         super().__init__(*args, **kwargs)
         # For tf.train.Checkpoint.
         self._row_order = row_order.RowOrder(
-            self.part_order_arrays, self._other_order()
+            self.variable_order, self.other_variables
         )
 
-    def row_order_arrays(self):
+    def row_order(self):
         """What says which classes the rows of the weights stand for, a list.
 
         None where it is not known yet.
         """
         return []
 
-    def part_order_arrays(self):
+    def variable_order(self):
         """Likewise of the variables, which may be parts of the weights."""
-        return self.row_order_arrays()
+        return self.row_order()
 
-    def check_row_order(self):
-        """Raises a ValueError where a checkpoint was read of another order."""
-        self._row_order.check()
-
-    def _other_order(self):
+    def other_order(self):
+        """What is said of a file of Keras with another order."""
         return (
             f"{self.name}: what was saved is of a head with another tree, and "
             "its weights would stand for other classes here; make the head "
             "with that tree, or load the whole model, which has it"
         )
 
+    def other_variables(self):
+        """What is said of a `tf.train.Checkpoint` with another order."""
+        return self.other_order()
+
+    def add_weight(self, *args, **kwargs):
+        """Makes a variable, as Keras does.
+
+        Raises:
+          ValueError: a checkpoint was restored, whose values it would get and
+            whose rows stand for other classes.
+        """
+        self._row_order.check()
+        return super().add_weight(*args, **kwargs)
+
     def save_own_variables(self, store):
         """Writes the variables and what their rows stand for; see Keras."""
         self.write_variables(store)
-        arrays = self.row_order_arrays()
-        if arrays:
-            row_order.save(arrays, store)
+        order = self.row_order()
+        if order:
+            row_order.save(order, store)
 
     def load_own_variables(self, store):
         """Reads what `save_own_variables` wrote; see Keras.
@@ -53,9 +64,8 @@ class SavedRows:
         Raises:
           ValueError: it wrote that for another tree, or other shapes.
         """
-        arrays = self.row_order_arrays()
         self.read_variables(
-            row_order.checked(arrays, store, self._other_order())
+            row_order.checked(self.row_order(), store, self.other_order())
         )
 
     def write_variables(self, store):

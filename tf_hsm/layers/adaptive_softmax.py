@@ -218,7 +218,6 @@ class AdaptiveSoftmax(
         width = self.width or self.width_of(inputs_shape)
         if self.clusters is None:
             self._make_clusters(self.cutoffs_for(width))
-            self.check_row_order()
         check_present(self.devices or ())
         widths = self.widths_for(width, len(self.cutoffs))
         counts = self._counts_of_groups()

@@ -310,15 +310,26 @@ class HierarchicalSoftmax(
         finally:
             self._head = own
 
-    def row_order_arrays(self):
-        """The arrays of the tree."""
-        return row_order.arrays_of([self.tree])
+    def row_order(self):
+        """The tree."""
+        return row_order.parts_of(self.tree)
 
-    def part_order_arrays(self):
-        """Those, and how the plan cuts the tree."""
+    def variable_order(self):
+        """The tree, and what each device of the plan has of it."""
         plan = self.plan
-        cuts = [plan.unit_rows, plan.first_units] if plan else []
-        return [*self.row_order_arrays(), *cuts]
+        return row_order.parts_of(
+            self.tree, [plan.unit_rows, plan.first_units] if plan else []
+        )
+
+    def other_variables(self):
+        """What is said of a `tf.train.Checkpoint` with another order."""
+        if self.plan is None:
+            return self.other_order()
+        return (
+            f"{self.name}: the checkpoint is of a head with another tree, or "
+            "whose devices had other parts of it; make the head with that "
+            "plan, or see tf_hsm.distribute.checkpoint"
+        )
 
     def write_variables(self, store):
         """Writes the weights, with a plan as those of one device."""

@@ -123,9 +123,9 @@ class LabelTree(OwnOptimizer, RowOptions, HeadLayer):
         self.kernel, self.bias = RowVariables(self, width, prior).whole()
         self.build_optimizer()
 
-    def row_order_arrays(self):
-        """The arrays of the tree."""
-        return row_order.arrays_of([self.tree])
+    def row_order(self):
+        """The tree."""
+        return row_order.parts_of(self.tree)
 
     def row_variables(self):
         """Returns the weights and, if there are any, the biases."""

@@ -23,7 +23,7 @@ from tf_hsm.optimizers._unique_slices import (
     wide_dtype,
     widen,
 )
-from tf_hsm.runtime import row_parts
+from tf_hsm.runtime import first_step, row_parts
 from tf_hsm.runtime.private_tensorflow import variable_of
 
 
@@ -124,13 +124,15 @@ class RowOptimizer:
         grads = list(grads)
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
-        for gradient, variable in zip(
-            grads,
-            trainable_variables or self._trainable_variables,
-            strict=False,  # Keras says what is wrong with their numbers.
-        ):
-            if isinstance(gradient, tf.IndexedSlices):
-                self._check_sparse(variable)
+        variables = trainable_variables or self._trainable_variables
+        with first_step.lost_values_told(lambda: variables):
+            for gradient, variable in zip(
+                grads,
+                variables,
+                strict=False,  # Keras says what is wrong with their numbers.
+            ):
+                if isinstance(gradient, tf.IndexedSlices):
+                    self._check_sparse(variable)
         if self._looks_at_gradients():
             grads = [
                 sum_repeated(g) if isinstance(g, tf.IndexedSlices) else g

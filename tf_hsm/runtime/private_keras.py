@@ -29,10 +29,22 @@ def in_symbolic_scope():
     return symbolic_scope.in_symbolic_scope()
 
 
-def compiled_model(layer):
-    """The compiled model that is calling `layer`, or None."""
-    model = layer._get_call_context().entry_layer
+def compiled_model():
+    """The compiled model that is being called, or None."""
+    model = _called()
     return model if getattr(model, "compiled", False) else None
+
+
+def called_weights():
+    """The weights of the model or layer that is being called, a list."""
+    called = _called()
+    return [] if called is None else called.weights
+
+
+def _called():
+    """The model or layer that the user, or `fit`, is calling, or None."""
+    context = global_state.get_global_attribute("current_call_ctx")
+    return None if context is None else context.entry_layer
 
 
 def layers_of(model):
@@ -54,9 +66,9 @@ def kept_losses(model):
         layer._losses[:] = added
 
 
-def optimizer_of_model(layer):
-    """The optimizer of the compiled model that is calling `layer`, or None."""
-    return getattr(layer._get_call_context().entry_layer, "optimizer", None)
+def optimizer_of_model():
+    """The optimizer of the compiled model that is being called, or None."""
+    return getattr(compiled_model(), "optimizer", None)
 
 
 def decays(optimizer, variables):
@@ -122,12 +134,12 @@ def is_compiled_with_metrics(model):
     return any(metrics is not None for metrics in given)
 
 
-def has_variables_without_values(model):
-    """Whether weights of a model were made in a graph that has not run yet."""
+def lack_values(variables):
+    """Whether some variables were made in a graph that has not run yet."""
     with tf.init_scope():
         return tf.executing_eagerly() and not all(
-            weight._value is None or weight._value.is_initialized()
-            for weight in model.weights
+            variable._value is None or variable._value.is_initialized()
+            for variable in variables
         )
 
 

@@ -17,9 +17,9 @@ class RowOrder(tf.train.experimental.PythonState):
     """What a `tf.train.Checkpoint` has of it, and checks when it is restored.
 
     Args:
-      find: returns the arrays that the order depends on, a list; None where
-        they are not known yet, and `check` is to be called later.
-      message: of the ValueError where the order was another.
+      find: returns what the order depends on, a list; None where that is not
+        known yet, and `check` is to be called later.
+      message: returns that of the ValueError where the order was another.
     """
 
     def __init__(self, find, message):
@@ -31,8 +31,8 @@ class RowOrder(tf.train.experimental.PythonState):
 
     def serialize(self):
         """The text that is saved."""
-        arrays = self._find()
-        return "" if arrays is None else _digest(arrays).hex()
+        parts = self._find()
+        return "" if parts is None else _digest(parts).hex()
 
     def deserialize(self, string_value):
         """Checks the text that is read."""
@@ -41,46 +41,54 @@ class RowOrder(tf.train.experimental.PythonState):
 
     def check(self):
         """Raises a ValueError where what was read is of another order."""
-        own = self.serialize()
-        if self._read and own and self._read != own:
-            raise ValueError(self._message)
+        if self._read and self.serialize() not in ("", self._read):
+            raise ValueError(self._message())
 
 
-def save(arrays, store):
-    """Writes the order of rows, by its arrays, to Keras' `store`."""
-    store[_KEY] = np.frombuffer(_digest(arrays), np.uint8)
+def save(parts, store):
+    """Writes the order of rows, by what it depends on, to Keras' `store`."""
+    store[_KEY] = np.frombuffer(_digest(parts), np.uint8)
 
 
-def checked(arrays, store, message):
-    """Returns what else Keras' `store` has, a dict.
+def checked(parts, store, message):
+    """Returns Keras' `store` without the order.
 
     Raises:
       ValueError: the order was another; with this message.
     """
-    keys = store.keys()
-    own = None if arrays is None else _digest(arrays)
+    keys, own = store.keys(), None if parts is None else _digest(parts)
     if own and _KEY in keys and bytes(np.asarray(store[_KEY])) != own:
         raise ValueError(message)
-    return {key: store[key] for key in keys if key != _KEY}
+    return _Others(store)
 
 
-def arrays_of(trees):
-    """The arrays that the order of the rows of trees depends on, a list."""
-    return [
-        array
-        for tree in trees
-        for array in (
-            tree.group_offsets,
-            tree.group_parents,
-            tree.class_rows,
-            np.array([tree.pinned]),
-        )
-    ]
+class _Others:
+    """The entries of a store but the order, read when they are asked for."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def keys(self):
+        keys = self._store.keys()  # Keras' stores cannot be iterated over.
+        return [key for key in keys if key != _KEY]
+
+    def __getitem__(self, key):
+        return self._store[key]
 
 
-def _digest(arrays):
+def parts_of(tree, cuts=()):
+    """What the order of a tree's rows depends on, a list.
+
+    Args:
+      tree: a `Tree`.
+      cuts: arrays that say where it is cut.
+    """
+    arrays = [tree.group_offsets, tree.group_parents, tree.class_rows, *cuts]
+    return [*arrays, b"pinned"] if tree.pinned else arrays
+
+
+def _digest(parts):
     found = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        found.update(str(array.shape).encode())
-        found.update(array)
+    for part in parts:
+        found.update(part)
     return found.digest()

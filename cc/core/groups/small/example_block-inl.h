@@ -112,9 +112,10 @@ struct ExampleBlock {
       const VectorPlan::Vector& vector = problem.vectors->plan->vectors[at];
       A* sum = problem.vectors->sums + vector.sum * dx.stride;
       dx_rows[at - begin] = sum;
-      if (!vector.is_first) continue;
-      // No memset: without a width there are no sums, a null pointer.
-      for (int64_t d = 0; d < dx.stride; ++d) sum[d] = 0;
+      // Without a width there are no sums, but a null pointer.
+      if (vector.is_first && dx.stride > 0) {
+        __builtin_memset(sum, 0, dx.stride * sizeof(A));
+      }
     }
   }
   void BeginDx() {
