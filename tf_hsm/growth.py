@@ -11,7 +11,7 @@ from tf_hsm.layers import (
     LabelTree,
     SampledSoftmax,
 )
-from tf_hsm.runtime import kept_rows, private_keras
+from tf_hsm.runtime import kept_rows, layer_copies, private_keras
 
 _HEADS = (AdaptiveSoftmax, HierarchicalSoftmax, LabelTree, SampledSoftmax)
 
@@ -68,6 +68,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
         grown = keras.models.clone_model(
             model, clone_function=copy_of, recursive=True
         )
+        private_keras.compile_without_scaling(model, grown)
     missing = [x.name for x in (head, *tables) if id(x) not in copies]
     if missing:
         raise ValueError(
@@ -81,11 +82,29 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
     for old, new in zip(model.variables, grown.variables, strict=True):
         if id(old) not in kept:
             new.assign(old.value)
+    pairs = zip(*map(private_keras.layers_of, (model, grown)), strict=True)
+    for old, new in pairs:
+        if old is not head and not any(old is table for table in tables):
+            _copy_state(old, new)
     # A class with a `compile` of its own is not compiled here; Keras says so.
     old, new = (getattr(x, "optimizer", None) for x in (model, grown))
-    if old is not None and old.built and new is not None:
-        kept_rows.copy_optimizer(old, new, kept)
+    if old is not None and new is not None:
+        if old.built:
+            kept_rows.copy_optimizer(old, new, kept)
+        pairs = zip(model.variables, grown.variables, strict=True)
+        private_keras.copy_decay_exclusions(old, new, pairs)
     return grown
+
+
+def _copy_state(layer, copy):
+    """Copies what a layer has besides variables that its model names."""
+    if not isinstance(layer, _HEADS):
+        layer_copies.copy_state(layer, copy)
+        return
+    optimizer = getattr(layer, "optimizer", None)
+    if optimizer is not None and optimizer.built:
+        copy.build_optimizer()
+        kept_rows.copy_optimizer(optimizer, copy.optimizer, {})
 
 
 def _head_of(model, head):

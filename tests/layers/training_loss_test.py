@@ -326,3 +326,10 @@ def test_an_infinite_loss_of_a_class_without_weight():
     assert np.isfinite(total)
     for gradient in gradients:
         assert np.isfinite(tf.convert_to_tensor(gradient)).all()
+
+
+def test_class_weights_cannot_be_set():
+    """Graphs have them: others would have no effect."""
+    head = make_head(class_weights={3: 2.0})
+    with pytest.raises(AttributeError, match="class_weights"):
+        head.class_weights = np.ones(NUM_CLASSES)

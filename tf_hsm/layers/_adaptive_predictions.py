@@ -153,7 +153,7 @@ class AdaptivePredictions:
             below = _finite(
                 found.log_probs + tf.gather(in_tail, route.examples)
             )
-            below = tf.where(found.classes < 0, -float("inf"), below)
+            below = tf.where(found.classes >= 0, below, -float("inf"))
             all_values = tf.concat([route.take(values), below], 1)
             all_ranks = tf.concat(
                 [route.take(ranks), cutoff + found.classes], 1

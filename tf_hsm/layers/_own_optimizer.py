@@ -47,10 +47,37 @@ class OwnOptimizer:
         self.seed = _checks.as_integer("seed", seed)
 
     def build_optimizer(self):
-        """Makes the optimizer's state, if there is one."""
+        """Makes the optimizer's state, if there is one and it has none yet.
+
+        Raises:
+          ValueError: it is the optimizer of another layer.
+        """
         # On placeholders, variables are made once the layer is.
-        if self.optimizer is not None and not private_keras.in_symbolic_scope():
-            self.optimizer.build(self.row_variables())
+        if self.optimizer is None or private_keras.in_symbolic_scope():
+            return
+        variables = self.row_variables()
+        if not self.optimizer.built:
+            self.optimizer.build(variables)
+        elif not self.optimizer.knows(variables):
+            raise ValueError(
+                f"{self.name}: its optimizer is that of another layer already; "
+                "give each layer one of its own"
+            )
+
+    def save_own_variables(self, store):
+        """Writes the variables; see Keras, which saves the optimizer next."""
+        self._complete()
+        super().save_own_variables(store)
+
+    def load_own_variables(self, store):
+        """Reads the variables; see Keras, which loads the optimizer next."""
+        self._complete()
+        super().load_own_variables(store)
+
+    def _complete(self):
+        """Makes the state that Keras' way to build a model has left out."""
+        if self.built:
+            self.build_optimizer()
 
     def steps_in_loss_alone(self):
         """Whether the layer has an optimizer of its own, which trains it."""
@@ -58,13 +85,15 @@ class OwnOptimizer:
 
     def updates_itself(self, training):
         """Whether a call makes a step of the layer's own optimizer."""
-        updates = bool(training) and self.optimizer is not None
-        if updates:
-            _check_fit(self)
-            if not self.optimizer.built:
-                with tf.init_scope():
-                    self.optimizer.build(self.row_variables())
-        return updates
+        if not training or self.optimizer is None:
+            return False
+        _check_fit(self)
+        if private_keras.in_symbolic_scope():
+            return False
+        if not self.optimizer.built:
+            with tf.init_scope():
+                self.build_optimizer()
+        return True
 
     def part_steps(self):
         """The `PartSteps` of the next step."""

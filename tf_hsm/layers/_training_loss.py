@@ -31,8 +31,13 @@ class TrainingLoss:
     def __init__(self, *args, class_weights=None, focal_gamma=0.0, **kwargs):
         """See the class."""
         super().__init__(*args, **kwargs)
-        self.class_weights = class_weights
+        self._class_weights = class_weights
         self.focal_gamma = arguments.exponent("focal_gamma", focal_gamma)
+
+    @property
+    def class_weights(self):
+        """`[N]` float64, or None. Graphs have them: they cannot be set."""
+        return self._class_weights
 
     def check_training_loss(self):
         """Makes an array of the class weights.
@@ -43,7 +48,9 @@ class TrainingLoss:
           ValueError: they are not one for each class, finite and at least 0.
         """
         if self.class_weights is not None:
-            self.class_weights = _as_array(self.class_weights, self.num_classes)
+            self._class_weights = _as_array(
+                self.class_weights, self.num_classes
+            )
 
     def minimized_losses(self, labels, inputs, ignored, loss_weights):
         """Returns what is minimized for each label; see `HeadLayer`."""

@@ -194,7 +194,8 @@ def draw_of_allowed(
       top_k: None, or how many of the classes.
       top_p: None, or a share of their sum.
     """
-    log_probs = tf.where(tf.math.is_nan(log_probs), -float("inf"), log_probs)
+    is_number = ~tf.math.is_nan(log_probs)
+    log_probs = tf.where(is_number, log_probs, -float("inf"))
     log_probs = renormalized(log_probs, log_probs)
     count = tf.shape(log_probs)[1]
     best = tf.math.top_k(log_probs, count)

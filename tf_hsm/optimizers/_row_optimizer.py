@@ -62,6 +62,11 @@ class RowOptimizer:
         index = self._get_variable_index(variable)
         return [slots[index] for slots in self._slot_lists()]
 
+    def knows(self, variables):
+        """Whether the optimizer was built with these variables."""
+        own = {id(variable) for variable in self._trainable_variables}
+        return self.built and all(id(v) in own for v in variables)
+
     def _rule(self, rate):
         """The `_sparse_update.Rule` of the next step, or None if there is none.
 

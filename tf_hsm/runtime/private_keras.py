@@ -326,23 +326,42 @@ def outputs_of(model):
     return list((getattr(model, "_functional", None) or model).outputs)
 
 
-def copy_decay_exclusions(source, target):
+def copy_decay_exclusions(source, target, pairs=None):
     """Excludes from weight decay what another optimizer excludes.
 
     Args:
-      source: a built Keras optimizer.
-      target: another one, built with variables that stand in the same order.
+      source: a Keras optimizer.
+      target: another one.
+      pairs: variables of the one and the other, in pairs; None: those that they
+        were built with, which stand in the same order.
     """
     one, other = (getattr(x, "inner_optimizer", x) for x in (source, target))
-    pairs = zip(
-        one._trainable_variables, other._trainable_variables, strict=True
-    )
+    if pairs is None:
+        pairs = zip(
+            one._trainable_variables, other._trainable_variables, strict=True
+        )
     other._exclude_from_weight_decay = {
         other._var_key(theirs)
         for its, theirs in pairs
         if not one._use_weight_decay(its)
     }
     other._exclude_from_weight_decay_cache = {}
+
+
+def compile_without_scaling(model, copy):
+    """Compiles a model's copy with no scaling of the loss where it has none.
+
+    Keras forgets `auto_scale_loss=False`.
+    """
+    scales = [
+        isinstance(
+            getattr(x, "optimizer", None), keras.optimizers.LossScaleOptimizer
+        )
+        for x in (model, copy)
+    ]
+    if scales == [False, True]:
+        config = model.get_compile_config()
+        copy.compile_from_config({**config, "auto_scale_loss": False})
 
 
 def slot_owners(optimizer):

@@ -1,0 +1,104 @@
+"""What a grown model has of other layers than its head, and of `compile`."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tf_hsm import Tree, layers
+
+X = np.random.default_rng(0).normal(100, 10, [64, 8]).astype("f4")
+Y = np.arange(64) % 20
+
+
+def grown_alike(model, **options):
+    """A model that has grown by nothing."""
+    head = options.get("head", model.layers[-1])
+    return tf_hsm.grow(model, head.tree, **options)
+
+
+def test_normalization():
+    """What it makes of its variables."""
+    norm = keras.layers.Normalization()
+    norm.adapt(X)
+    head = layers.HierarchicalSoftmax(Tree.two_level(20))
+    inner = keras.Sequential([keras.Input([8]), norm])
+    model = keras.Sequential([keras.Input([8]), inner, head])
+    model.compile("sgd", head.loss)
+    model.fit(X, Y, verbose=0)
+    grown = grown_alike(model)
+    assert grown.evaluate(X, Y, verbose=0) == model.evaluate(X, Y, verbose=0)
+
+
+def test_vocabulary():
+    """That of a layer which has read texts."""
+    texts = tf.constant([["a b c"], ["c d"], ["b"]])
+    read = keras.layers.TextVectorization(output_sequence_length=4)
+    read.adapt(texts)
+    model = keras.Sequential(
+        [
+            keras.Input([1], dtype="string"),
+            read,
+            keras.layers.Embedding(9, 5),
+            keras.layers.Flatten(),
+            layers.HierarchicalSoftmax(Tree.two_level(20)),
+        ]
+    )
+    grown = grown_alike(model)
+    np.testing.assert_array_equal(
+        grown.predict(texts, verbose=0), model.predict(texts, verbose=0)
+    )
+
+
+def test_the_optimizer_of_another_head():
+    inputs = keras.Input([8])
+    one, other = (
+        layers.HierarchicalSoftmax(Tree.two_level(20), name=name, **options)
+        for name, options in (("one", {}), ("other", {"optimizer": "adagrad"}))
+    )
+    model = keras.Model(inputs, [one(inputs), other(inputs)])
+    model.compile("sgd", [one.loss, other.loss])
+    model.fit(X, [Y, Y], verbose=0)
+    grown = grown_alike(model, head=one)
+    found = grown.get_layer("other").optimizer
+    assert found.iterations == other.optimizer.iterations == 2
+    for its, old in zip(
+        found.variables, other.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(its, old)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_what_the_model_must_not_decay(trained):
+    """Rows that a head trains itself are not the model optimizer's."""
+    head = layers.HierarchicalSoftmax(Tree.two_level(20), optimizer="sgd")
+    model = keras.Sequential([keras.Input([8]), keras.layers.Dense(6), head])
+    optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.1)
+    optimizer.exclude_from_weight_decay(head.non_trainable_variables)
+    model.compile(optimizer, head.loss)
+    if trained:
+        model.fit(X, Y, verbose=0)
+    grown_alike(model).fit(X, Y, verbose=0)
+
+
+def test_a_loss_that_is_not_scaled():
+    """Keras forgets that it was asked not to."""
+    head = layers.HierarchicalSoftmax(Tree.two_level(20), optimizer="sgd")
+    options = {"dtype": "mixed_float16"}
+    model = keras.Sequential(
+        [keras.Input([8]), keras.layers.Dense(6, **options), head]
+    )
+    own = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = keras.Sequential(model.layers)
+    finally:
+        keras.config.set_dtype_policy(own)
+    optimizer = tf_hsm.optimizers.LazyAdam(0.01)
+    model.compile(optimizer, head.loss, auto_scale_loss=False)
+    model.fit(X, Y, verbose=0)
+    grown = grown_alike(model)
+    assert grown.dtype_policy.name == "mixed_float16"
+    assert grown.optimizer.iterations == model.optimizer.iterations
+    grown.fit(X, Y, verbose=0)

@@ -1,0 +1,107 @@
+"""Models of a user's class, whose layers Keras builds on placeholders."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_hsm import Tree, layers, optimizers
+
+X = np.arange(48) % 12
+Y = X * 2
+MAKE = {
+    "hierarchical": lambda **options: layers.HierarchicalSoftmax(
+        Tree.two_level(30), **options
+    ),
+    "adaptive": lambda **options: layers.AdaptiveSoftmax(
+        30, cutoffs=[6], **options
+    ),
+    "label_tree": lambda **options: layers.LabelTree(
+        Tree.two_level(30), **options
+    ),
+}
+
+
+@keras.saving.register_keras_serializable("tests")
+class Model(keras.Model):
+    """A head on an embedding."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.body = keras.layers.Embedding(12, 8)
+        self.head = MAKE[kind](optimizer=optimizers.RowwiseAdagrad(0.5))
+
+    def call(self, x, training=False):
+        return self.head(self.body(x), training=training)
+
+    def get_config(self):
+        return {"kind": self.kind}
+
+
+def trained(name):
+    model = Model(name)
+    model.compile("sgd", model.head.loss)
+    labels = Y[:, None] if name == "label_tree" else Y
+    model.fit(X, labels, epochs=3, verbose=0)
+    return model, labels
+
+
+def check_same(model, other):
+    for one, two in zip(
+        [*model.variables, *model.head.optimizer.variables],
+        [*other.variables, *other.head.optimizer.variables],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_files(name, tmp_path):
+    """They load with all weights, and go on with the head's own optimizer."""
+    model, labels = trained(name)
+    path = tmp_path / "model.keras"
+    model.save(path)
+    loaded = keras.models.load_model(path)
+    assert len(model.weights) > 2
+    check_same(model, loaded)
+    model.save_weights(tmp_path / "model.weights.h5")
+    other = Model(name)
+    other.compile("sgd", other.head.loss)
+    other(X[:1])
+    other.load_weights(tmp_path / "model.weights.h5")
+    check_same(model, other)
+    for one in (model, loaded, other):
+        one.fit(X, labels, shuffle=False, verbose=0)
+    check_same(model, loaded)
+    check_same(model, other)
+
+
+def test_a_step_in_a_layer_of_a_users():
+    """Its losses and steps are those of the model without."""
+
+    class Outer(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.head = MAKE["hierarchical"](optimizer="sgd")
+
+        def call(self, x, training=False):
+            return self.head(x, training=training)
+
+    outer = Outer()
+    model = keras.Sequential(
+        [keras.Input([], dtype="int32"), keras.layers.Embedding(12, 8), outer]
+    )
+    model.compile("sgd", outer.head.loss)
+    kernel = outer.head.kernel.numpy()
+    model.fit(X, Y, verbose=0)
+    assert (outer.head.kernel.numpy() != kernel).any()
+    assert outer.head.optimizer.iterations == 2
+
+
+def test_an_optimizer_of_two_heads():
+    optimizer = optimizers.SGD(0.1)
+    first, second = (MAKE["hierarchical"](optimizer=optimizer) for _ in "ab")
+    first(tf.zeros([2, 8]))
+    with pytest.raises(ValueError, match="that of another layer already"):
+        second(tf.zeros([2, 8]))
