@@ -35,16 +35,20 @@ class Reduction(typing.NamedTuple):
         return tf.stop_gradient(tape.gradient(total, losses))
 
 
-def attach_head(outputs, head, inputs, updates=False, training=False):
+def attach_head(
+    outputs, head, inputs, updates=False, training=False, best=None
+):
     """Attaches `head` to its `outputs` for `inputs` [..., width].
 
     `updates` is whether the loss makes a step of the head, `training` whether
-    it is that of training. Returns the outputs.
+    it is that of training, `best` the most probable classes before that, or
+    None. Returns the outputs.
     """
     outputs._tf_hsm_head = head
     outputs._tf_hsm_inputs = inputs
     outputs._tf_hsm_updates = updates
     outputs._tf_hsm_training = training
+    outputs._tf_hsm_best = best
     outputs._tf_hsm_model = private_keras.compiled_model()
     return outputs
 
@@ -125,28 +129,59 @@ def label_losses(
         return tf.zeros(tf.shape(labels)), None
     head, inputs = head_of(outputs)
     known = getattr(outputs, "_tf_hsm_losses", None)
-    is_known = known is not None and (
-        known[0] is labels and known[1] is label_weights
+    if reuse and known is not None and known[0] is labels:
+        if known[1] is label_weights:
+            return known[2:]
+        each = getattr(known[2], "_tf_hsm_each", None)
+        if label_weights is None and each is not None:
+            return mean_of_each(*each), known[3]
+    updates = updates_head(outputs)
+    losses, mask = head.label_losses(
+        labels,
+        inputs,
+        get_mask(outputs),
+        reduction if updates else None,
+        outputs._tf_hsm_training,
+        label_weights,
     )
-    if not reuse or not is_known:
-        if not updates_head(outputs):
-            reduction = None
-        losses = head.label_losses(
-            labels,
-            inputs,
-            get_mask(outputs),
-            reduction,
-            outputs._tf_hsm_training,
-            label_weights,
-        )
-        known = (labels, label_weights, *losses)
-        outputs._tf_hsm_losses = known
-    return known[2:]
+    if not updates:
+        losses = head.outside_steps(losses)
+    outputs._tf_hsm_losses = labels, label_weights, losses, mask
+    return losses, mask
 
 
-def label_mass(labels, outputs, label_weights, dtype):
+def sum_of_each(losses, labels, shares):
+    """Losses `[...]` of inputs, the sums of those of each label times a share.
+
+    Args:
+      losses: `[..., M]`, of each label.
+      labels: `[..., M]`, of `label_sets.read`.
+      shares: `[..., M]`.
+    """
+    total = tf.reduce_sum(shares * losses, -1)
+    total._tf_hsm_each = losses, labels
+    return total
+
+
+def mean_of_each(losses, labels):
+    """As `sum_of_each`, with labels that count alike."""
+    shares = label_sets.shares(labels, losses.dtype)
+    return tf.reduce_sum(shares * losses, -1)
+
+
+def best_classes(outputs, head, inputs, k):
+    """The k most probable classes `[..., k]` for what a head returned.
+
+    In training they are those from before the step.
+    """
+    best = getattr(outputs, "_tf_hsm_best", None)
+    if best is None or best.shape[-1] < k:
+        best = head.top_k(inputs, k).classes
+    return best[..., :k]
+
+
+def label_mass(head, inputs, labels, label_weights, dtype):
     """The sum `[...]` of the weights of each input's labels."""
-    head, inputs = head_of(outputs)
     labels = label_sets.read(labels, inputs, head.ignore_class)
     given = label_sets.weights(label_weights, labels, dtype)
     return tf.reduce_sum(given, -1)
@@ -157,12 +192,25 @@ def is_placeholder(outputs):
     return private_keras.in_symbolic_scope() and not has_head(outputs)
 
 
-def mark_as_losses(losses, head, inputs, labels, inputs_mask):
-    """Notes on losses [...] that a head returned them; returns them."""
+def mark_as_losses(
+    losses, head, inputs, labels, inputs_mask, best=None, mass=None
+):
+    """Notes on losses [...] that a head returned them; returns them.
+
+    `best` are the most probable classes before a step, or None; `mass` is the
+    sum `[...]` of the weights of each input's labels, None for 1.
+    """
     losses._tf_hsm_is_loss = True
     losses._tf_hsm_made_of = (head, inputs, labels)
     losses._tf_hsm_inputs_mask = inputs_mask
+    losses._tf_hsm_best = best
+    losses._tf_hsm_mass = mass
     return losses
+
+
+def mass_of(losses):
+    """The `mass` of `mark_as_losses`, or None."""
+    return getattr(losses, "_tf_hsm_mass", None)
 
 
 def inputs_mask(outputs):

@@ -5,7 +5,7 @@ It is checked in the first step of `fit` or `evaluate`, before anything moved.
 
 import keras
 
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import private_compile, private_keras
 
 
 class ReadsHead:
@@ -25,7 +25,7 @@ def check_loss(model, loss, head, updates):
       ValueError: a metric of the output is not one of `tf_hsm.metrics`; or the
         head makes a step of its own and the loss has a weight other than 1.
     """
-    weights, metrics = private_keras.compiled_with_loss(model, loss)
+    weights, metrics = private_compile.compiled_with_loss(model, loss)
     weights = [w for w in weights if w not in (None, 1)]
     if updates and head.trainable and weights:
         raise ValueError(
@@ -43,6 +43,28 @@ def check_loss(model, loss, head, updates):
         )
 
 
+def check_training(model, head):
+    """Checks that a model tells its layers when it trains.
+
+    Raises:
+      ValueError: its `call` has no argument `training`, and the head makes a
+        step of its own in training alone.
+    """
+    if not private_keras.takes_training(model):
+        raise ValueError(
+            f"{head.name}: its own optimizer makes a step in a call with "
+            f"training=True, but {type(model).__name__}.call takes no argument "
+            "training, so that it would never make any; give it one, "
+            "call(self, x, training=False)"
+        )
+
+
+def num_classes_asked_for(model, head):
+    """How many of the most probable classes the metrics of `compile` want."""
+    metrics = private_compile.metrics_perhaps_of_output(model, head.name)
+    return max([m.k for m in metrics if hasattr(m, "k")], default=0)
+
+
 def check_output(model, head):
     """Checks the loss of a head's output, that of training.
 
@@ -51,7 +73,7 @@ def check_output(model, head):
     Raises:
       ValueError: the loss is one of Keras'.
     """
-    losses = private_keras.losses_of_output(model, head.name)
+    losses = private_compile.losses_of_output(model, head.name)
     wrong = [loss for loss in losses if _is_of_keras(loss)]
     if wrong:
         raise ValueError(
@@ -69,7 +91,7 @@ def check_endpoint(model, head):
     Raises:
       ValueError: a metric is one of Keras'.
     """
-    metrics = private_keras.metrics_of_output(model, head.name)
+    metrics = private_compile.metrics_of_output(model, head.name)
     wrong = [m for m in metrics if _is_of_keras(m)]
     if wrong:
         raise ValueError(
@@ -82,7 +104,7 @@ def check_endpoint(model, head):
 
 def _unless_kept(model):
     """What else helps where the metrics are those of an earlier `compile`."""
-    if private_keras.is_compiled_with_metrics(model):
+    if private_compile.is_compiled_with_metrics(model):
         return ""
     return ", or metrics=[]: Keras keeps those of an earlier compile"
 

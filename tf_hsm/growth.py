@@ -11,7 +11,12 @@ from tf_hsm.layers import (
     LabelTree,
     SampledSoftmax,
 )
-from tf_hsm.runtime import kept_rows, layer_copies, private_keras
+from tf_hsm.runtime import (
+    kept_rows,
+    layer_copies,
+    private_compile,
+    private_keras,
+)
 
 _HEADS = (AdaptiveSoftmax, HierarchicalSoftmax, LabelTree, SampledSoftmax)
 
@@ -68,7 +73,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
         grown = keras.models.clone_model(
             model, clone_function=copy_of, recursive=True
         )
-        private_keras.compile_without_scaling(model, grown)
+        private_compile.compile_without_scaling(model, grown)
     missing = [x.name for x in (head, *tables) if id(x) not in copies]
     if missing:
         raise ValueError(

@@ -60,7 +60,7 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
         """
         if _attached_head.is_placeholder(y_pred):
             return
-        label_weights = None
+        mass = None
         if _attached_head.has_head(y_pred):
             sample_weight, label_weights = _attached_head.split_weights(
                 sample_weight, y_true, y_pred
@@ -68,8 +68,16 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
             losses, mask = _attached_head.label_losses(
                 y_true, y_pred, reuse=True, label_weights=label_weights
             )
+            if label_weights is not None:
+                mass = _attached_head.label_mass(
+                    *_attached_head.head_of(y_pred),
+                    y_true,
+                    label_weights,
+                    self.dtype,
+                )
         elif _attached_head.is_losses(y_pred, y_true):
             losses, mask = y_pred, _attached_head.get_mask(y_pred)
+            mass = _attached_head.mass_of(y_pred)
         else:
             raise ValueError(
                 f"y_pred, of shape {tuple(y_pred.shape)}, is neither the "
@@ -85,10 +93,8 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
                 sample_weight, losses
             )
         self.total.assign_add(ops.sum(losses * weights))
-        if label_weights is not None:
-            weights = weights * _attached_head.label_mass(
-                y_true, y_pred, label_weights, self.dtype
-            )
+        if mass is not None:
+            weights = weights * ops.cast(mass, self.dtype)
         self.count.assign_add(ops.sum(weights))
 
     def result(self):
@@ -153,8 +159,8 @@ class TopKAccuracy(_OfTheBest):
 
     The classes are found by exact search through the tree
     (`tf_hsm.hierarchical_softmax_top_k`), so that it costs more than a loss: in
-    `model.compile(weighted_metrics=[...])` it runs at each training step too.
-    Ignored and masked labels do not count.
+    `model.compile(weighted_metrics=[...])` it runs at each training step too,
+    before the head has changed. Ignored and masked labels do not count.
 
     Args:
       k: how many classes, at least 1; where the tree has fewer, all.
@@ -197,7 +203,7 @@ class TopKAccuracy(_OfTheBest):
             labels, inputs, _attached_head.get_mask(y_pred)
         )
         k = min(self.k, head.num_classes)
-        classes = head.top_k(inputs, k).classes
+        classes = _attached_head.best_classes(y_pred, head, inputs, k)
         hits = ops.any(head.hits(classes, labels), -1)
         hits = ops.cast(hits, self.dtype)
         self.add(hits, mask, sample_weight)
@@ -251,10 +257,12 @@ class PrecisionAtK(_OfTheBest):
                 f"{self.name}: k = {self.k}, but {head.name} has "
                 f"{head.num_classes} classes"
             )
+        # Weights of labels are none of inputs, which count alike then.
+        sample_weight, _ = head.split_weights(sample_weight, labels)
         labels = ops.cast(
             label_sets.read(labels, inputs, head.ignore_class), "int64"
         )
-        found = head.top_k(inputs, self.k).classes
+        found = _attached_head.best_classes(y_pred, head, inputs, self.k)
         hits = head.hits(found[..., None, :], labels)
         hits &= (labels != label_sets.NONE)[..., None]
         hits = ops.any(hits, -2)

@@ -282,3 +282,21 @@ def test_rounding(kind):
 def test_an_estimate():
     with pytest.raises(ValueError, match="EmbeddingSoftmax, which cannot be"):
         tf_hsm.estimate(make_model(make_layer(), "ids"), batch=8)
+
+
+def test_weights_of_bags_that_are_learned():
+    """In place they would not be; other weights have no gradient to refuse."""
+    ids = keras.Input([3], dtype="int64")
+    learned = keras.layers.Reshape([3])(keras.layers.Embedding(9, 1)(ids))
+    x, y = np.arange(12).reshape(4, 3) % 9, np.arange(4)
+    for options in ({"optimizer": "sgd"}, {}):
+        head = tf_hsm.layers.EmbeddingSoftmax(
+            tf_hsm.Tree.two_level(9), 9, 4, **options
+        )
+        model = keras.Model(ids, head([ids, learned]))
+        model.compile("sgd", head.loss)
+        if options:
+            with pytest.raises(LookupError, match="gradient of index_weights"):
+                model.fit(x, y, verbose=0)
+        else:
+            model.fit(x, y, verbose=0)

@@ -105,3 +105,44 @@ def test_an_optimizer_of_two_heads():
     first(tf.zeros([2, 8]))
     with pytest.raises(ValueError, match="that of another layer already"):
         second(tf.zeros([2, 8]))
+
+
+class Untold(Model):
+    """Does not tell its layers when it trains."""
+
+    def call(self, x):
+        return self.head(self.body(x))
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_models_that_do_not_tell_when_they_train(kind):
+    """The head would never make a step."""
+    model = Untold(kind)
+    model.compile("sgd", model.head.loss)
+    labels = Y[:, None] if kind == "label_tree" else Y
+    with pytest.raises(ValueError, match=r"Untold\.call takes no argument"):
+        model.fit(X, labels, verbose=0)
+    model = Untold(kind)
+    model.compile("sgd")
+    model.predict(X, verbose=0)
+
+
+@pytest.mark.parametrize("form", ["endpoint", "loss"])
+@pytest.mark.parametrize("kind", MAKE)
+def test_losses_outside_training_train_nothing(kind, form):
+    """A gradient of them is refused; of a frozen head it is not."""
+    x = tf.constant(np.random.default_rng(0).normal(size=[4, 8]), tf.float32)
+    y = np.arange(4)[:, None] if kind == "label_tree" else np.arange(4)
+    for trainable in (True, False):
+        head = MAKE[kind](optimizer="sgd", trainable=trainable)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            given = (x, y) if form == "endpoint" else (x,)
+            losses = head(*given)
+            if form == "loss":
+                losses = head.loss(y, losses)
+        if trainable:
+            with pytest.raises(LookupError, match="with training=True"):
+                tape.gradient(losses, x)
+        elif form == "endpoint":
+            assert tape.gradient(losses, x) is not None

@@ -121,14 +121,27 @@ class HeadLayer(SavedRows, keras.layers.Layer):
         updates = self.updates_itself(training)
         if model is not None and training:
             _compiled_model.check_output(model, self)
+        best = self._best_before_step(model, inputs, training)
         outputs = (
             self.pass_through(inputs)
             if training
             else self.predict_class(inputs)
         )
         return _attached_head.attach_head(
-            outputs, self, inputs, updates, bool(training)
+            outputs, self, inputs, updates, bool(training), best
         )
+
+    def _best_before_step(self, model, inputs, training):
+        """The classes that the metrics of a model ask for, or None.
+
+        Keras asks the metrics after the step, where the layer has other rows.
+        """
+        if model is None or not training or private_keras.in_symbolic_scope():
+            return None
+        k = _compiled_model.num_classes_asked_for(model, self)
+        if not k:
+            return None
+        return self.top_k(inputs, min(k, self.num_classes)).classes
 
     def _added_losses(
         self, model, inputs, labels, sample_weight, inputs_mask, training
@@ -137,9 +150,12 @@ class HeadLayer(SavedRows, keras.layers.Layer):
         updates = self.updates_itself(training)
         if model is not None:
             _compiled_model.check_endpoint(model, self)
+            if self.steps_in_loss_alone():
+                _compiled_model.check_training(model, self)
         reduce = functools.partial(mean_loss, model=model)
         sample_weight, label_weights = self.split_weights(sample_weight, labels)
         reduction = _attached_head.Reduction(reduce, sample_weight)
+        best = self._best_before_step(model, inputs, training)
         losses, mask = self.label_losses(
             labels,
             inputs,
@@ -148,11 +164,27 @@ class HeadLayer(SavedRows, keras.layers.Layer):
             bool(training),
             label_weights,
         )
+        if not updates:
+            losses = self.outside_steps(losses)
         self.add_to_losses(reduction.total(losses, mask))
-        losses = _attached_head.set_mask(losses, mask)
+        mass = None
+        if label_weights is not None:
+            mass = _attached_head.label_mass(
+                self, inputs, labels, label_weights, self.loss_dtype
+            )
         return _attached_head.mark_as_losses(
-            losses, self, inputs, labels, inputs_mask
+            _attached_head.set_mask(losses, mask),
+            self,
+            inputs,
+            labels,
+            inputs_mask,
+            best,
+            mass,
         )
+
+    def outside_steps(self, losses):
+        """Returns losses that no step of an optimizer of the layer's made."""
+        return losses
 
     def add_to_losses(self, loss):
         """Adds to the losses of the model, which Keras wants in one type.
@@ -247,7 +279,7 @@ class HeadLayer(SavedRows, keras.layers.Layer):
             [label_sets.NONE],
             loss_weights,
         )
-        return tf.reduce_sum(shares * losses, -1), mask
+        return _attached_head.sum_of_each(losses, labels, shares), mask
 
     def of_labels(self, inputs, labels):
         """Returns the inputs `[..., M, width]` of each of labels `[..., M]`."""

@@ -95,6 +95,15 @@ class OwnOptimizer:
                 self.build_optimizer()
         return True
 
+    def outside_steps(self, losses):
+        """Returns losses, whose gradient would not train the layer."""
+        return without_gradient(
+            self,
+            losses,
+            "losses outside training",
+            "call the layer, or the model, with training=True; ",
+        )
+
     def part_steps(self):
         """The `PartSteps` of the next step."""
         return PartSteps(self.optimizer, self.stochastic_rounding, self.seed)

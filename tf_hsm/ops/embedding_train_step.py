@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tf_hsm.ops.in_place_step import InPlaceStep, variable_named
 from tf_hsm.optimizers import in_place
-from tf_hsm.runtime import arguments
+from tf_hsm.runtime import arguments, gradients
 from tf_hsm.tree import Forest, Tree
 
 
@@ -86,7 +86,8 @@ def hierarchical_softmax_embedding_train_step(
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
-      float32. It has no gradient: everything has been updated.
+      float32. It has no gradient: everything has been updated but
+      index_weights, for which a gradient is a LookupError.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
@@ -157,9 +158,18 @@ def _bags(indices, combiner, weights, table):
         "splits": [splits],
         "index_weights": []
         if weights is None
-        else [tf.cast(weights, arguments.accumulator(dtype))],
+        else [_fixed(tf.cast(weights, arguments.accumulator(dtype)))],
         "combiner": combiner,
     }
+
+
+def _fixed(index_weights):
+    return gradients.refused(
+        index_weights,
+        "a step in place has no gradient of index_weights: take tf.gather and "
+        "hierarchical_softmax_train_step, or an EmbeddingSoftmax without an "
+        "optimizer of its own",
+    )
 
 
 def _check_device(name, variable):
@@ -173,4 +183,10 @@ def _check_device(name, variable):
         )
 
 
-tf.no_gradient("ResourceTfHsmEmbeddingTrainStep")
+@tf.RegisterGradient("ResourceTfHsmEmbeddingTrainStep")
+def _gradient(op, *unused_grads):
+    """None; but weights of bags are asked, and refuse it."""
+    weights = gradients.inputs_of(op)["index_weights"]
+    if not weights:
+        return [None] * len(op.inputs)
+    return gradients.in_order(op, index_weights=tf.zeros_like(weights[0]))

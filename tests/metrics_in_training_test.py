@@ -1,0 +1,161 @@
+"""Metrics of a training step are those from before it, and change nothing."""
+
+import keras
+import numpy as np
+import pytest
+
+from tf_hsm import Tree, layers, metrics, optimizers
+
+N, WIDTH = 30, 6
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=[40, WIDTH]).astype("f4")
+Y = RNG.integers(N, size=40)
+SEVERAL = RNG.permuted(np.tile(np.arange(N), [40, 1]), axis=1)[:, :3]
+SHARES = RNG.uniform(0.1, 0.4, size=[40, 3]).astype("f4")
+TREE = Tree.balanced(N, [5, 6])
+
+HEADS = {
+    "hierarchical": lambda **options: layers.HierarchicalSoftmax(
+        TREE, **options
+    ),
+    "adaptive": lambda **options: layers.AdaptiveSoftmax(
+        N, cutoffs=[6, 15], div_value=2, **options
+    ),
+    "sampled": lambda **options: layers.SampledSoftmax(N, 8, **options),
+    "label_tree": lambda **options: layers.LabelTree(TREE, **options),
+}
+
+
+def make_model(head, form, own, labels_shape, **compiling):
+    inputs, labels = (
+        keras.Input([WIDTH]),
+        keras.Input(labels_shape, dtype="int32"),
+    )
+    shares = keras.Input(labels_shape)
+    if form == "compile":
+        model = keras.Model(inputs, head(inputs))
+        compiling["loss"] = head.loss
+    elif form == "endpoint":
+        model = keras.Model([inputs, labels], head(inputs, labels))
+    else:
+        outputs = head(inputs, labels, shares)
+        model = keras.Model([inputs, labels, shares], outputs)
+    optimizer = "sgd" if own else keras.optimizers.SGD(20.0)
+    model.compile(optimizer, **compiling)
+    return model
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("form", ["compile", "endpoint"])
+@pytest.mark.parametrize("name", HEADS)
+def test_the_most_probable_classes(name, form, own):
+    """One step, which is so long that it changes them."""
+    if name == "sampled" and own:
+        pytest.skip("has no optimizer of its own")
+    options = {"optimizer": optimizers.SGD(20.0)} if own else {}
+    head = HEADS[name](**options)
+    metric, y = metrics.TopKAccuracy(3), Y
+    if name == "label_tree":
+        metric, y = metrics.PrecisionAtK(3), SEVERAL
+    model = make_model(head, form, own, y.shape[1:], weighted_metrics=[metric])
+    x = X if form == "compile" else [X, y]
+    options = {"verbose": 0, "batch_size": 40}
+    before = model.evaluate(x, y, return_dict=True, **options)
+    found = model.fit(x, y, **options).history
+    after = model.evaluate(x, y, return_dict=True, **options)
+    (key,) = [key for key in before if "loss" not in key]
+    assert found[key] == [pytest.approx(before[key], abs=1e-6)]
+    assert abs(after[key] - before[key]) > 0.1
+
+
+def test_outputs_with_other_names_than_the_heads():
+    head = HEADS["hierarchical"]()
+    inputs = keras.Input([WIDTH])
+    value = keras.layers.Dense(1)(inputs)
+    model = keras.Model(inputs, {"word": head(inputs), "value": value})
+    model.compile(
+        keras.optimizers.SGD(20.0),
+        {"word": head.loss, "value": "mse"},
+        weighted_metrics={"word": [metrics.TopKAccuracy(3)]},
+    )
+    y = {"word": Y, "value": np.zeros(40)}
+    options = {"verbose": 0, "batch_size": 40}
+    before = model.evaluate(X, y, return_dict=True, **options)
+    found = model.fit(X, y, **options).history
+    key = "word_top_3_accuracy"
+    assert found[key] == [pytest.approx(before[key], abs=1e-6)]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_perplexity_of_labels_that_count_alike(own):
+    """`metrics=` get no weights of labels."""
+    options = {"optimizer": optimizers.SGD(20.0)} if own else {}
+    head = HEADS["hierarchical"](several_labels=True, **options)
+    model = make_model(
+        head, "compile", own, [3], metrics=[metrics.Perplexity()]
+    )
+    options = {"verbose": 0, "batch_size": 40, "sample_weight": SHARES}
+    before = model.evaluate(X, SEVERAL, return_dict=True, **options)
+    found = model.fit(X, SEVERAL, **options).history
+    np.testing.assert_allclose(
+        found["perplexity"][0], before["perplexity"], rtol=1e-5
+    )
+    alike = head(X, SEVERAL)  # after the step, as evaluate
+    after = model.evaluate(X, SEVERAL, return_dict=True, **options)
+    np.testing.assert_allclose(
+        after["perplexity"], np.exp(np.mean(alike)), rtol=1e-5
+    )
+
+
+def test_a_metric_draws_no_classes():
+    """A sampled softmax trains with it as without."""
+    found = []
+    for compiling in ({}, {"metrics": [metrics.Perplexity()]}):
+        keras.utils.set_random_seed(0)
+        head = HEADS["sampled"](several_labels=True, seed=1)
+        model = make_model(head, "compile", False, [3], **compiling)
+        model.fit(
+            X,
+            SEVERAL,
+            sample_weight=SHARES,
+            batch_size=10,
+            shuffle=False,
+            verbose=0,
+        )
+        found.append(model.get_weights())
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_perplexity_of_an_endpoint_with_weights_of_labels():
+    """It is divided by their sum, as in `weighted_metrics`."""
+    head = HEADS["hierarchical"](several_labels=True)
+    model = make_model(
+        head, "weighted", False, [3], metrics=[metrics.Perplexity()]
+    )
+    logs = model.evaluate(
+        [X, SEVERAL, SHARES], batch_size=40, return_dict=True, verbose=0
+    )
+    losses = -np.take_along_axis(head.log_probs(X).numpy(), SEVERAL, 1)
+    mean = (losses * SHARES).sum() / SHARES.sum()
+    np.testing.assert_allclose(logs["perplexity"], np.exp(mean), rtol=1e-5)
+
+
+def test_precision_with_weights_of_labels():
+    """Those are none of inputs, which count alike."""
+    found = []
+    for options in ({}, {"sample_weight": SHARES}):
+        keras.utils.set_random_seed(0)
+        head = HEADS["hierarchical"](several_labels=True)
+        model = make_model(
+            head,
+            "compile",
+            False,
+            [3],
+            weighted_metrics=[metrics.PrecisionAtK(2)],
+        )
+        logs = model.evaluate(
+            X, SEVERAL, return_dict=True, verbose=0, **options
+        )
+        found.append(logs["precision_at_2"])
+    assert found[0] == found[1]
