@@ -53,11 +53,16 @@ def metrics_of_output(model, name):
 
 
 def metrics_perhaps_of_output(model, name):
-    """As `metrics_of_output`; all metrics where the output has another name."""
+    """As `metrics_of_output`; all where `compile` names outputs otherwise.
+
+    As it does those of a model that returns a dict.
+    """
     names = getattr(model, "output_names", None) or [name]
-    if len(names) == 1 or name in names:
+    given = _given_metrics(model)
+    keys = {key for some in given if isinstance(some, dict) for key in some}
+    if len(names) == 1 or (name in names and keys <= set(names)):
         return metrics_of_output(model, name)
-    return _metrics(model, names, range(len(names)))
+    return _flat(given)
 
 
 def is_compiled_with_metrics(model):
@@ -84,12 +89,18 @@ def compile_without_scaling(model, copy):
 
 
 def _metrics(model, names, places):
+    lists = [_per_output(some, names) for some in _given_metrics(model)]
+    return _flat([some[i] for some in lists for i in places])
+
+
+def _given_metrics(model):
     compiled = model._compile_metrics
-    metrics = []
-    for attribute in ("_user_metrics", "_user_weighted_metrics"):
-        given = _per_output(getattr(compiled, attribute, None), names)
-        metrics += keras.tree.flatten([given[i] for i in places])
-    return [metric for metric in metrics if metric is not None]
+    attributes = ("_user_metrics", "_user_weighted_metrics")
+    return [getattr(compiled, attribute, None) for attribute in attributes]
+
+
+def _flat(metrics):
+    return [one for one in keras.tree.flatten(metrics) if one is not None]
 
 
 def _per_output(given, names):
