@@ -51,6 +51,51 @@ def test_vocabulary():
     )
 
 
+def test_a_vocabulary_that_keras_does_not_save():
+    """Its tokens would have other ids."""
+    read = keras.layers.StringLookup()
+    read.adapt(tf.constant(["", "a", "a"]))
+    model = keras.Sequential(
+        [
+            keras.Input([1], dtype="string"),
+            read,
+            keras.layers.Embedding(9, 5),
+            keras.layers.Flatten(),
+            layers.HierarchicalSoftmax(Tree.two_level(20)),
+        ]
+    )
+    with pytest.raises(ValueError, match="tokens that Keras does not save"):
+        grown_alike(model)
+
+
+def test_adapters():
+    """Those of LoRA train on; Keras' files have them in the kernel."""
+    dense = keras.layers.Dense(8, lora_rank=2)
+    table = keras.layers.Embedding(20, 8, lora_rank=2)
+    head = layers.HierarchicalSoftmax(Tree.two_level(20))
+    model = keras.Sequential([keras.Input([]), table, dense, head])
+    model.compile("sgd", head.loss)
+    model.fit(Y, Y, verbose=0)
+    grown = grown_alike(model)
+    for its, old in zip(grown.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(its, old)
+    assert np.any(grown.layers[1].lora_kernel_a)
+
+
+def test_layers_beside_the_graph():
+    """They are not the copy's."""
+    head = layers.HierarchicalSoftmax(Tree.two_level(20))
+    inputs = keras.Input([8])
+    dense = keras.layers.Dense(6)
+    model = keras.Model(inputs, head(dense(inputs)))
+    model.before = keras.layers.Rescaling(0.1)
+    model.body = keras.Sequential([keras.Input([8]), dense])
+    model.compile("sgd", head.loss)
+    model.fit(X, Y, verbose=0)
+    grown = grown_alike(model, head=head)
+    assert grown.evaluate(X, Y, verbose=0) == model.evaluate(X, Y, verbose=0)
+
+
 def test_the_optimizer_of_another_head():
     inputs = keras.Input([8])
     one, other = (

@@ -69,22 +69,45 @@ def test_the_most_probable_classes(name, form, own):
     assert abs(after[key] - before[key]) > 0.01
 
 
-def test_outputs_with_other_names_than_the_heads():
+class TwoOutputs(keras.Model):
+    """As the functional one."""
+
+    def __init__(self, head):
+        super().__init__()
+        self.head = head
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, x, training=False):
+        word = self.head(x, training=training)
+        return {"word": word, "value": self.dense(x)}
+
+
+@pytest.mark.parametrize("kind", ["one", "two", "subclassed"])
+def test_outputs_with_other_names_than_the_heads(kind):
+    keras.utils.set_random_seed(0)
     head = HEADS["hierarchical"]()
     inputs = keras.Input([WIDTH])
-    value = keras.layers.Dense(1)(inputs)
-    model = keras.Model(inputs, {"word": head(inputs), "value": value})
+    y, losses = {"word": Y}, {"word": head.loss}
+    if kind == "one":
+        model = keras.Model(inputs, {"word": head(inputs)})
+    else:
+        y["value"], losses["value"] = np.zeros(40), "mse"
+        value = keras.layers.Dense(1)(inputs)
+        model = keras.Model(inputs, {"word": head(inputs), "value": value})
+    if kind == "subclassed":
+        model = TwoOutputs(head)
     model.compile(
         keras.optimizers.SGD(20.0),
-        {"word": head.loss, "value": "mse"},
+        losses,
         weighted_metrics={"word": [metrics.TopKAccuracy(3)]},
     )
-    y = {"word": Y, "value": np.zeros(40)}
-    options = {"verbose": 0, "batch_size": 40}
-    before = model.evaluate(X, y, return_dict=True, **options)
-    found = model.fit(X, y, **options).history
-    key = "word_top_3_accuracy"
+    options = {"verbose": 0, "batch_size": 40, "return_dict": True}
+    before = model.evaluate(X, y, **options)
+    found = model.fit(X, y, batch_size=40, verbose=0).history
+    after = model.evaluate(X, y, **options)
+    (key,) = [key for key in before if "top_3" in key]
     assert found[key] == [pytest.approx(before[key], abs=1e-6)]
+    assert abs(after[key] - before[key]) > 0.01
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -160,3 +183,24 @@ def test_precision_with_weights_of_labels():
         )
         found.append(logs["precision_at_2"])
     assert found[0] == found[1]
+
+
+def test_precision_with_one_weight_of_one_label():
+    """It is that of the input too."""
+    found = []
+    for shape in ([40], [40, 1]):
+        keras.utils.set_random_seed(0)
+        head = HEADS["hierarchical"](several_labels=True)
+        model = make_model(
+            head,
+            "compile",
+            False,
+            [1],
+            weighted_metrics=[metrics.PrecisionAtK(9)],
+        )
+        weights = np.arange(40.0).reshape(shape)
+        logs = model.evaluate(
+            X, Y[:, None], sample_weight=weights, return_dict=True, verbose=0
+        )
+        found.append(logs["precision_at_9"])
+    assert found[0] == found[1] > 0

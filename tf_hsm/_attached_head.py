@@ -145,7 +145,9 @@ def label_losses(
         label_weights,
     )
     if not updates:
+        each = getattr(losses, "_tf_hsm_each", None)
         losses = head.outside_steps(losses)
+        losses._tf_hsm_each = each
     outputs._tf_hsm_losses = labels, label_weights, losses, mask
     return losses, mask
 

@@ -5,7 +5,7 @@ It is checked in the first step of `fit` or `evaluate`, before anything moved.
 
 import keras
 
-from tf_hsm.runtime import private_compile, private_keras
+from tf_hsm.runtime import private_compile, private_keras, private_tensorflow
 
 
 class ReadsHead:
@@ -43,14 +43,16 @@ def check_loss(model, loss, head, updates):
         )
 
 
-def check_training(model, head):
-    """Checks that a model tells its layers when it trains.
+def check_untold_training(model, head):
+    """Checks that losses without a step of the head's are not those of `fit`.
 
     Raises:
-      ValueError: its `call` has no argument `training`, and the head makes a
-        step of its own in training alone.
+      ValueError: they are; the model's `call` has no argument `training`, and
+        the head makes a step of its own in training alone.
     """
-    if not private_keras.takes_training(model):
+    if private_tensorflow.has_tape() and not (
+        private_keras.takes_training(model)
+    ):
         raise ValueError(
             f"{head.name}: its own optimizer makes a step in a call with "
             f"training=True, but {type(model).__name__}.call takes no argument "
@@ -62,7 +64,10 @@ def check_training(model, head):
 def num_classes_asked_for(model, head):
     """How many of the most probable classes the metrics of `compile` want."""
     metrics = private_compile.metrics_perhaps_of_output(model, head.name)
-    return max([m.k for m in metrics if hasattr(m, "k")], default=0)
+    return max(
+        [m.k for m in metrics if isinstance(m, ReadsHead) and hasattr(m, "k")],
+        default=0,
+    )
 
 
 def check_output(model, head):

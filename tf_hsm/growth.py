@@ -56,7 +56,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
     grown_head = head.grow(tree, counts)
     num_new = tree.num_classes - head.num_classes
     tables = [_embedding_of(model, table) for table in embeddings]
-    copies = {}
+    copies, pairs = {}, []
 
     def copy_of(layer):
         if layer is head:
@@ -67,6 +67,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
                 config["input_dim"] += num_new
             copy = type(layer).from_config(config)
         copies[id(layer)] = copy
+        pairs.append((layer, copy))
         return copy
 
     with _policy(model.dtype_policy):
@@ -84,13 +85,12 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
     kept = head.kept_by(rows)
     for table in tables:
         kept[id(table.embeddings)] = _copy_rows(table, copies[id(table)])
-    for old, new in zip(model.variables, grown.variables, strict=True):
-        if id(old) not in kept:
-            new.assign(old.value)
-    pairs = zip(*map(private_keras.layers_of, (model, grown)), strict=True)
     for old, new in pairs:
         if old is not head and not any(old is table for table in tables):
             _copy_state(old, new)
+    for old, new in zip(model.variables, grown.variables, strict=True):
+        if id(old) not in kept:
+            new.assign(old.value)
     # A class with a `compile` of its own is not compiled here; Keras says so.
     old, new = (getattr(x, "optimizer", None) for x in (model, grown))
     if old is not None and new is not None:
@@ -103,13 +103,18 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
 
 def _copy_state(layer, copy):
     """Copies what a layer has besides variables that its model names."""
-    if not isinstance(layer, _HEADS):
-        layer_copies.copy_state(layer, copy)
-        return
-    optimizer = getattr(layer, "optimizer", None)
-    if optimizer is not None and optimizer.built:
-        copy.build_optimizer()
-        kept_rows.copy_optimizer(optimizer, copy.optimizer, {})
+    pairs = [(layer, copy)]
+    within = [private_keras.layers_of(x) for x in (layer, copy)]
+    if len(within[0]) == len(within[1]):
+        pairs = zip(*within, strict=True)
+    for old, new in pairs:
+        if not isinstance(old, _HEADS):
+            layer_copies.copy_state(old, new)
+            continue
+        optimizer = getattr(old, "optimizer", None)
+        if optimizer is not None and optimizer.built:
+            new.build_optimizer()
+            kept_rows.copy_optimizer(optimizer, new.optimizer, {})
 
 
 def _head_of(model, head):

@@ -121,8 +121,8 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
             head, _ = _attached_head.head_of(y_pred)
             updates = _attached_head.updates_head(y_pred)
             _compiled_model.check_loss(model, self, head, updates)
-            if head.steps_in_loss_alone():
-                _compiled_model.check_training(model, head)
+            if head.steps_in_loss_alone() and not updates:
+                _compiled_model.check_untold_training(model, head)
         model = _if_on_replicas(model)
         if model is not None and self.reduction not in ("sum", "none", None):
             reduce = functools.partial(self._share_of_mean, model=model)

@@ -257,8 +257,10 @@ class PrecisionAtK(_OfTheBest):
                 f"{self.name}: k = {self.k}, but {head.name} has "
                 f"{head.num_classes} classes"
             )
-        # Weights of labels are none of inputs, which count alike then.
-        sample_weight, _ = head.split_weights(sample_weight, labels)
+        weights, of_labels = head.split_weights(sample_weight, labels)
+        # Of several labels they are none of inputs, which count alike then.
+        if of_labels is None or of_labels.shape[-1] != 1:
+            sample_weight = weights
         labels = ops.cast(
             label_sets.read(labels, inputs, head.ignore_class), "int64"
         )

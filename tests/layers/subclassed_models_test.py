@@ -122,9 +122,35 @@ def test_models_that_do_not_tell_when_they_train(kind):
     labels = Y[:, None] if kind == "label_tree" else Y
     with pytest.raises(ValueError, match=r"Untold\.call takes no argument"):
         model.fit(X, labels, verbose=0)
-    model = Untold(kind)
-    model.compile("sgd")
+    model.evaluate(X, labels, verbose=0)
     model.predict(X, verbose=0)
+
+
+class TellsHead(Model):
+    """The head trains, whatever the model is told."""
+
+    def call(self, x):
+        return self.head(self.body(x), training=True)
+
+
+class TellsItself(Untold):
+    """Keras passes it on to the layers."""
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(y=y, y_pred=self(x, training=True))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        return {"loss": loss}
+
+
+@pytest.mark.parametrize("tells", [TellsHead, TellsItself])
+def test_other_ways_to_tell(tells):
+    model = tells("hierarchical")
+    model.compile("sgd", model.head.loss)
+    model.fit(X, Y, verbose=0)
+    assert model.head.optimizer.iterations == 2
 
 
 @pytest.mark.parametrize("form", ["endpoint", "loss"])
@@ -144,5 +170,5 @@ def test_losses_outside_training_train_nothing(kind, form):
         if trainable:
             with pytest.raises(LookupError, match="with training=True"):
                 tape.gradient(losses, x)
-        elif form == "endpoint":
+        else:
             assert tape.gradient(losses, x) is not None

@@ -333,3 +333,5 @@ def test_class_weights_cannot_be_set():
     head = make_head(class_weights={3: 2.0})
     with pytest.raises(AttributeError, match="class_weights"):
         head.class_weights = np.ones(NUM_CLASSES)
+    with pytest.raises(ValueError, match="read-only"):
+        head.class_weights[3] = 5.0

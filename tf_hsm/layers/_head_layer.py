@@ -150,8 +150,8 @@ class HeadLayer(SavedRows, keras.layers.Layer):
         updates = self.updates_itself(training)
         if model is not None:
             _compiled_model.check_endpoint(model, self)
-            if self.steps_in_loss_alone():
-                _compiled_model.check_training(model, self)
+            if self.steps_in_loss_alone() and not updates:
+                _compiled_model.check_untold_training(model, self)
         reduce = functools.partial(mean_loss, model=model)
         sample_weight, label_weights = self.split_weights(sample_weight, labels)
         reduction = _attached_head.Reduction(reduce, sample_weight)

@@ -101,7 +101,8 @@ class OwnOptimizer:
             self,
             losses,
             "losses outside training",
-            "call the layer, or the model, with training=True; ",
+            "call the layer, or the model, with training=True, or take "
+            "tf.stop_gradient of what is only looked at; ",
         )
 
     def part_steps(self):

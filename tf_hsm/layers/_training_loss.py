@@ -138,4 +138,5 @@ def _as_array(weights, num_classes):
             f"the weight of class {c} in class_weights is {array[c]}; it must "
             "be finite and not negative"
         )
+    array.setflags(write=False)
     return array

@@ -166,7 +166,8 @@ def _bags(indices, combiner, weights, table):
 def _fixed(index_weights):
     return gradients.refused(
         index_weights,
-        "a step in place has no gradient of index_weights: take tf.gather and "
+        "a step in place has no gradient of index_weights: take "
+        "tf.stop_gradient of them if they are not learned, else tf.gather and "
         "hierarchical_softmax_train_step, or an EmbeddingSoftmax without an "
         "optimizer of its own",
     )

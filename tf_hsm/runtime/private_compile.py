@@ -60,7 +60,7 @@ def metrics_perhaps_of_output(model, name):
     names = getattr(model, "output_names", None) or [name]
     given = _given_metrics(model)
     keys = {key for some in given if isinstance(some, dict) for key in some}
-    if len(names) == 1 or (name in names and keys <= set(names)):
+    if keys <= set(names) and (len(names) == 1 or name in names):
         return metrics_of_output(model, name)
     return _flat(given)
 

@@ -16,6 +16,11 @@ from tensorflow.python.ops import control_flow_util, resource_variable_ops
 from tensorflow.python.ops.parallel_for import pfor
 
 
+def has_tape():
+    """Whether there is a tape, as in a step of training."""
+    return record.could_possibly_record()
+
+
 def variable_of(value):
     """The resource variable behind `value`, or None if there is none.
 
