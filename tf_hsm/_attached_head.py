@@ -134,7 +134,8 @@ def label_losses(
             return known[2:]
         each = getattr(known[2], "_tf_hsm_each", None)
         if label_weights is None and each is not None:
-            return mean_of_each(*each), known[3]
+            shares = label_sets.shares(each[1], each[0].dtype)
+            return sum_of_each(*each, shares), known[3]
     updates = updates_head(outputs)
     losses, mask = head.label_losses(
         labels,
@@ -163,12 +164,6 @@ def sum_of_each(losses, labels, shares):
     total = tf.reduce_sum(shares * losses, -1)
     total._tf_hsm_each = losses, labels
     return total
-
-
-def mean_of_each(losses, labels):
-    """As `sum_of_each`, with labels that count alike."""
-    shares = label_sets.shares(labels, losses.dtype)
-    return tf.reduce_sum(shares * losses, -1)
 
 
 def best_classes(outputs, head, inputs, k):

@@ -77,6 +77,32 @@ def test_files(name, tmp_path):
     check_same(model, other)
 
 
+class Stop(keras.callbacks.Callback):
+    """Interrupts before the third epoch."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+
+def test_back_up_and_restore(tmp_path):
+    """What was interrupted ends as what was not."""
+    models = [Model("hierarchical") for _ in range(3)]
+    for model in models:
+        model.compile("sgd", model.head.loss)
+        model(X[:1])
+        model.set_weights(models[0].get_weights())
+    whole, interrupted, resumed = models
+    options = {"epochs": 4, "shuffle": False, "verbose": 0}
+    whole.fit(X, Y, **options)
+    back_up = keras.callbacks.BackupAndRestore(tmp_path / "states")
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.fit(X, Y, callbacks=[back_up, Stop()], **options)
+    back_up = keras.callbacks.BackupAndRestore(tmp_path / "states")
+    resumed.fit(X, Y, callbacks=[back_up], **options)
+    check_same(whole, resumed)
+
+
 def test_a_step_in_a_layer_of_a_users():
     """Its losses and steps are those of the model without."""
 

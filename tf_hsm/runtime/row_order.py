@@ -27,12 +27,14 @@ class RowOrder(tf.train.experimental.PythonState):
         super().__init__()
         self._find = find
         self._message = message
-        self._read = ""
+        self._own = self._read = ""
 
     def serialize(self):
         """The text that is saved."""
-        parts = self._find()
-        return "" if parts is None else _digest(parts).hex()
+        if not self._own:
+            parts = self._find()
+            self._own = "" if parts is None else _digest(parts).hex()
+        return self._own
 
     def deserialize(self, string_value):
         """Checks the text that is read."""

@@ -1,7 +1,7 @@
 // Log-probabilities of all classes and nodes, and their gradient: every ISA and
 // element type against the scalar reference, on random trees and ragged sizes;
 // the same bits whatever the order in which items run and whatever the other
-// examples; infinite and NaN parameters; and trees that are none.
+// examples; and infinite and NaN parameters.
 
 #include "cc/core/api/log_probs.h"
 
@@ -14,41 +14,12 @@
 #include <vector>
 
 #include "cc/core/api/group_scores_test_support.h"
+#include "cc/core/api/log_probs_test_support.h"
 #include "cc/core/testing/reference.h"
 #include "cc/core/testing/test_support.h"
 
 namespace tf_hsm {
 namespace {
-
-template <typename A>
-struct Outputs {
-  std::vector<A> values, groups, dz, dx, roots;
-};
-
-// Without `grads`, the forward only.
-template <typename T>
-Outputs<Accumulator<T>> Run(const GroupScorer<T>& scorer, bool of_nodes,
-                            const std::vector<Accumulator<T>>& grads) {
-  using A = Accumulator<T>;
-  const TreeView& tree = scorer.tree;
-  const int64_t examples = scorer.num_examples;
-  std::vector<int64_t> levels;
-  const std::string error = FindLevels(tree, &levels);
-  Expect(error.empty(), error);
-  Outputs<A> out;
-  out.values.assign(examples * (of_nodes ? tree.num_rows : tree.num_classes),
-                    NAN);
-  out.groups.assign(examples * tree.num_groups, NAN);
-  LogProbs<T>(scorer, levels, {of_nodes, out.values.data(), out.groups.data()});
-  if (grads.empty()) return out;
-  out.dz.assign(examples * tree.num_weight_rows(), NAN);
-  out.dx.assign(examples * scorer.width, NAN);
-  out.roots.assign(examples * tree.num_roots, NAN);
-  LogProbsGrad<T>(scorer, levels,
-                  {of_nodes, out.values.data(), out.groups.data()},
-                  grads.data(), out.dz.data(), out.dx.data(), out.roots.data());
-  return out;
-}
 
 // The gradient by the chain rule over the paths to all targets, the leaves of
 // the classes or all rows: log p is the negative of a loss.
@@ -82,21 +53,6 @@ Outputs<double> WantedGrads(const Head<T>& head, bool of_nodes,
     }
   }
   return want;
-}
-
-// A gradient for every target, multiples of 1/64; all but about 16 of an
-// example are zero, since each costs the reference a path.
-template <typename T>
-std::vector<Accumulator<T>> RandomGrads(const Head<T>& head, bool of_nodes,
-                                        std::mt19937* rng) {
-  const TreeView tree = head.tree();
-  const int64_t targets = of_nodes ? tree.num_rows : tree.num_classes;
-  std::vector<Accumulator<T>> grads =
-      Draw<Accumulator<T>>(head.batch * targets, 64, rng);
-  for (auto& grad : grads) {
-    if (static_cast<int64_t>((*rng)() % targets) >= 16) grad = 0;
-  }
-  return grads;
 }
 
 template <typename A>
@@ -307,99 +263,6 @@ void CheckSpecial(Isa isa, const std::string& name, std::mt19937* rng) {
   }
 }
 
-void CheckSays(const OwnedTree& tree, const std::string& part) {
-  std::vector<int64_t> levels;
-  const std::string error = FindLevels(tree.view(), &levels);
-  Expect(error.find(part) != std::string::npos,
-         "'" + error + "' should say '" + part + "'");
-}
-
-// The root's group has the rows 0 to 2; group 1 lies below row 1, group 2 below
-// row 3.
-OwnedTree SmallTree() {
-  OwnedTree tree;
-  tree.offsets = {0, 3, 5, 7};
-  tree.parents = {-1, 1, 3};
-  tree.row_groups = {0, 0, 0, 1, 1, 2, 2};
-  tree.class_rows = {0, 2, 4, 5, 6};
-  tree.row_below = {~0, 1, ~1, 2, ~2, ~3, ~4};
-  return tree;
-}
-
-void CheckLevels(std::mt19937* rng) {
-  std::vector<int64_t> levels;
-  const OwnedTree right = SmallTree();
-  Expect(FindLevels(right.view(), &levels).empty() &&
-             levels == std::vector<int64_t>({0, 1, 2, 3}),
-         "the levels of a small tree");
-  auto says = [&](std::vector<int64_t> OwnedTree::* array, int64_t at,
-                  int64_t value, const std::string& part) {
-    OwnedTree tree = right;
-    (tree.*array)[at] = value;
-    CheckSays(tree, part);
-  };
-  says(&OwnedTree::offsets, 0, 1, "group_offsets[0] = 1 is outside [0, 1)");
-  says(&OwnedTree::offsets, 1, 0, "group_offsets[1] = 0 is outside [1, 8)");
-  says(&OwnedTree::offsets, 2, 8, "group_offsets[2] = 8 is outside [4, 8)");
-  says(&OwnedTree::offsets, 3, 6, "group_offsets[3] = 6 is not the number of");
-  says(&OwnedTree::row_below, 0, ~1, "row_below[2] = -2 is a second leaf");
-  says(&OwnedTree::row_below, 0, ~5, "row_below[0] = -6 is neither");
-  says(&OwnedTree::row_below, 3, 1, "row_below[3] = 1 is neither");
-  says(&OwnedTree::row_below, 3, 3, "row_below[3] = 3 is neither");
-  says(&OwnedTree::row_below, 1, 2, "row_below[1] = 2, but groups stand");
-  says(&OwnedTree::row_below, 1, ~2, "no row has group 1 below it");
-  says(&OwnedTree::row_below, 3, INT64_MIN, "row_below[3] = -9223372036854775");
-
-  // Runs of groups that are not below each other, of two trees and of four.
-  OwnedTree two = right;
-  two.offsets = {0, 3, 5, 7, 9, 10};
-  two.parents = {-1, 1, 3, -1, 7};
-  two.row_groups = {0, 0, 0, 1, 1, 2, 2, 3, 3, 4};
-  two.class_rows = {0, 2, 4, 5, 6, 8, 9};
-  two.row_below = {~0, 1, ~1, 2, ~2, ~3, ~4, 4, ~5, ~6};
-  two.roots = {0, 3};
-  Expect(FindLevels(two.view(), &levels).empty() &&
-             levels == std::vector<int64_t>({0, 1, 2, 4, 5}),
-         "the levels of two trees");
-  two.roots = {0, 2};
-  CheckSays(two,
-            "row_below[3] = 2, but that group is a root's: root_groups[1]");
-  two.roots = {0, 4};
-  CheckSays(two, "row_below: no row has group 3 below it");
-  two.roots = {};
-  CheckSays(two, "row_below: no row has group 3 below it");
-  const OwnedTree four = RandomForest(4, 1, 5, 0, rng);
-  Expect(FindLevels(four.view(), &levels).empty() &&
-             levels == std::vector<int64_t>({0, 4}),
-         "the level of trees of one group");
-
-  // What is accepted is a tree, or a forest.
-  int64_t accepted = 0;
-  for (int i = 0; i < 3000; ++i) {
-    const int trees = 1 + i % 3;
-    Head<float> head =
-        RandomHead<float>({2, 3, 9 / trees, 4, 0.5, trees}, false, rng);
-    head.starts.clear();
-    Corrupt(&head.owned, rng);
-    if (!FindLevels(head.tree(), &levels).empty()) continue;
-    ++accepted;
-    const TreeView tree = head.tree();
-    const Outputs<float> out = Run<float>(head.On(Isa::kBaseline), false,
-                                          RandomGrads(head, false, rng));
-    for (int64_t at = 0; at < head.batch * tree.num_rows; ++at) {
-      Expect(std::isfinite(out.dz[at]), "dz of a tree that was accepted");
-    }
-    for (int64_t i = 0; i < head.batch; ++i) {
-      double mass = 0;
-      for (int64_t c = 0; c < tree.num_classes; ++c) {
-        mass += std::exp(out.values[i * tree.num_classes + c]);
-      }
-      Near(mass, trees, 1e-5, "the mass of trees that were accepted");
-    }
-  }
-  Expect(accepted > 100 && accepted < 2500, "corrupted trees that are refused");
-}
-
 // What RunChecks calls.
 struct Checks {
   template <typename T>
@@ -416,7 +279,6 @@ struct Checks {
       CheckDifferences(isa, rng);
       CheckWide(isa, rng);
     }
-    CheckLevels(rng);
   }
 };
 
