@@ -23,6 +23,7 @@ from tf_hsm.cost.model import CostModel
 from tf_hsm.estimation import Comparison, Estimate, Machine, estimate
 from tf_hsm.estimation.machine_calibration import calibrate
 from tf_hsm.growth import grow
+from tf_hsm.heads.tree import TreeHead
 from tf_hsm.label_counts import LabelCounts
 from tf_hsm.ops import flops  # noqa: F401, for tf.profiler
 from tf_hsm.ops.embedding_train_step import (
@@ -56,6 +57,7 @@ __all__ = [
     "LabelCounts",
     "Machine",
     "Tree",
+    "TreeHead",
     "baselines",
     "calibrate",
     "converters",

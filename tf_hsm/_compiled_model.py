@@ -4,6 +4,7 @@ It is checked in the first step of `fit` or `evaluate`, before anything moved.
 """
 
 import keras
+import tensorflow as tf
 
 from tf_hsm.runtime import private_compile, private_keras, private_tensorflow
 
@@ -58,6 +59,52 @@ def check_untold_training(model, head):
             f"training=True, but {type(model).__name__}.call takes no argument "
             "training, so that it would never make any; give it one, "
             "call(self, x, training=False)"
+        )
+
+
+def check_in_place(head):
+    """Checks that the model trains as a step in place of the head can follow.
+
+    Raises:
+      ValueError: there are several replicas; or the model's optimizer clips,
+        averages, accumulates, scales the loss, or decays the head's rows.
+    """
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if replicas > 1:
+        raise ValueError(
+            f"{head.name}: its own optimizer updates one copy of the weights, "
+            f"but there are {replicas} replicas; leave out the layer's "
+            "optimizer"
+        )
+    optimizer = private_keras.optimizer_of_model()
+    for name in (
+        "gradient_accumulation_steps",
+        "loss_scale_factor",
+        "clipnorm",
+        "global_clipnorm",
+        "clipvalue",
+        "use_ema",
+    ):
+        if getattr(optimizer, name, None):
+            raise ValueError(
+                f"{head.name}: its own optimizer makes its steps in place, "
+                f"where {name} of the model's optimizer has no effect; leave "
+                "that out, or the layer's optimizer"
+            )
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise ValueError(
+            f"{head.name}: its own optimizer takes the loss as it is, but the "
+            "model's is a LossScaleOptimizer; compile with auto_scale_loss="
+            "False, or leave out the layer's optimizer"
+        )
+    variables = head.row_variables()
+    if optimizer is not None and private_keras.decays(optimizer, variables):
+        raise ValueError(
+            f"{head.name}: its own optimizer makes its steps in place, where "
+            "weight_decay of the model's optimizer has no effect; say that "
+            "it is not meant by optimizer.exclude_from_weight_decay("
+            f"{head.name}.non_trainable_variables) before compile, or leave "
+            "it out"
         )
 
 

@@ -5,20 +5,14 @@ import contextlib
 import keras
 import numpy as np
 
-from tf_hsm.layers import (
-    AdaptiveSoftmax,
-    HierarchicalSoftmax,
-    LabelTree,
-    SampledSoftmax,
-)
+from tf_hsm.layers.growth import kept_by, weight_rows
+from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime import (
     kept_rows,
     layer_copies,
     private_compile,
     private_keras,
 )
-
-_HEADS = (AdaptiveSoftmax, HierarchicalSoftmax, LabelTree, SampledSoftmax)
 
 
 def grow(model, tree, counts=None, embeddings=(), head=None):
@@ -47,8 +41,8 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
       head: the layer to grow, where the model has several heads.
 
     Raises:
-      TypeError: `tree` is not a `tf_hsm.Tree`, the head is no
-        `HierarchicalSoftmax`, or one of `embeddings` no `Embedding`.
+      TypeError: `tree` is not a `tf_hsm.Tree`, the head is one
+        that does not grow, or one of `embeddings` no `Embedding`.
       ValueError: the model has no head, or several; is one whose layers are not
         known; or has an optimizer with a state of all rows together.
     """
@@ -81,8 +75,8 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
             f"{missing[0]} is within a layer that only its own class can copy; "
             "make the model anew with what grow returns of the head"
         )
-    rows = head.kept_weights(tree.map_rows(head.tree))
-    kept = head.kept_by(rows)
+    rows = weight_rows(head.tree, tree.map_rows(head.tree))
+    kept = kept_by(head, rows)
     for table in tables:
         kept[id(table.embeddings)] = _copy_rows(table, copies[id(table)])
     for old, new in pairs:
@@ -108,24 +102,24 @@ def _copy_state(layer, copy):
     if len(within[0]) == len(within[1]):
         pairs = zip(*within, strict=True)
     for old, new in pairs:
-        if not isinstance(old, _HEADS):
+        if not isinstance(old, HeadLayer):
             layer_copies.copy_state(old, new)
             continue
         optimizer = getattr(old, "optimizer", None)
         if optimizer is not None and optimizer.built:
-            new.build_optimizer()
+            new.in_place.build(new)
             kept_rows.copy_optimizer(optimizer, new.optimizer, {})
 
 
 def _head_of(model, head):
-    """Returns the `HierarchicalSoftmax` of a model, built."""
+    """Returns the head of a model that grows."""
     if private_keras.calls_of(model) is None:
         raise ValueError(
             f"{model.name} is neither a Sequential nor a functional model, or "
             "not built; put head.grow(tree) in the place of its head yourself"
         )
     layers = private_keras.layers_of(model) if head is None else [head]
-    heads = [x for x in layers if isinstance(x, _HEADS)]
+    heads = [x for x in layers if isinstance(x, HeadLayer)]
     if not heads:
         raise ValueError(f"{model.name} has no head of tf_hsm.layers")
     if len(heads) > 1:
@@ -133,10 +127,10 @@ def _head_of(model, head):
         raise ValueError(
             f"{model.name} has the heads {names}; say by head=... which grows"
         )
-    if not isinstance(heads[0], HierarchicalSoftmax):
+    if not hasattr(heads[0], "grow"):
         raise TypeError(
-            f"{heads[0].name} is a {type(heads[0]).__name__}; only a "
-            "HierarchicalSoftmax grows"
+            f"{heads[0].name} is a {type(heads[0]).__name__}, which does not "
+            "grow"
         )
     return heads[0]
 

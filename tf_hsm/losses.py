@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from tf_hsm import _attached_head, _compiled_model
+from tf_hsm import _compiled_model, _head_output
 from tf_hsm.runtime import arguments, focal, private_keras
 
 
@@ -31,8 +31,8 @@ class _LabelLoss(keras.losses.Loss):
         typed = _LabelLoss(dtype, name=self.name, reduction=self.reduction)
         return typed(
             losses,
-            _attached_head.set_mask(losses, mask),
-            _attached_head.broadcast_weights(sample_weight, losses),
+            _head_output.set_mask(losses, mask),
+            _head_output.broadcast_weights(sample_weight, losses),
         )
 
     def _mean(self, losses, mask, sample_weight, model):
@@ -47,7 +47,7 @@ class _LabelLoss(keras.losses.Loss):
             counts = ops.cast(mask, losses.dtype)
         weights = counts
         if sample_weight is not None:
-            weights = counts * _attached_head.broadcast_weights(
+            weights = counts * _head_output.broadcast_weights(
                 sample_weight, losses
             )
         if self.reduction == "mean_with_sample_weight":
@@ -63,31 +63,35 @@ class _LabelLoss(keras.losses.Loss):
         return ops.divide_no_nan(total, count)
 
 
-@keras.saving.register_keras_serializable("tf_hsm")
-class HierarchicalSoftmaxLoss(_LabelLoss):
-    """The mean loss of a head, in nats, for `model.compile(loss=...)`.
+# The registered name is that of files from before.
+@keras.saving.register_keras_serializable("tf_hsm", "HierarchicalSoftmaxLoss")
+class HeadLoss(_LabelLoss):
+    """The loss of every head of `tf_hsm.layers`, for `model.compile(loss=...)`.
 
-    The model's output must be `layer(inputs)` of a head of `tf_hsm.layers`,
-    whose weights the loss finds on it.
-    Ignored and masked labels count neither in the sum nor in the mean. Labels
-    keep their integer type: Keras' own losses make them float32, exact only
-    to 2^24.
+    >>> model.compile("adam", loss=head.loss)
 
-    On several replicas (`tf.distribute`) a mean is that over the labels of all
-    of them, however many each has, in `fit` and `evaluate`. In a training loop
-    by hand it is, as for every Keras loss, that over the replica's labels,
-    divided by the number of replicas.
+    `head.loss` is a `HeadLoss`. The output of the model must be `head(inputs)`,
+    on which the loss finds the head and its inputs. The loss of a label is in
+    nats. Ignored and masked labels count neither in the sum nor in the mean.
+    Labels keep their integer type: Keras' own losses make them float32, which
+    is exact only to 2^24.
+
+    On several replicas (`tf.distribute`), `fit` and `evaluate` take the mean
+    over the labels of all replicas, however many each replica has. In a
+    training loop of your own, each replica takes the mean over its own labels
+    and divides it by the number of replicas, as every Keras loss does.
 
     Args:
-      reduction: as for every Keras loss; "none" gives one loss per label.
+      reduction: as for every Keras loss; "none" gives one loss for each label.
       name: the name of the loss.
       dtype: the type in which losses are averaged; by default float64 for
-        losses of that type, else Keras' `floatx`, float32.
+        float64 losses, else Keras' `floatx`, float32.
     """
 
     def __init__(
         self,
         reduction="sum_over_batch_size",
+        *,
         name="hierarchical_softmax_loss",
         dtype=None,
     ):
@@ -100,40 +104,39 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
         return {**super().get_config(), "dtype": dtype}
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        """Reduces the losses of labels `y_true` [...] or [..., 1].
+        """Reduces the losses of labels `y_true` `[...]` or `[..., 1]`.
 
         `sample_weight` is broadcast from the left to the losses, `[...]`. Where
         the head takes several labels, `[..., M]`, it may have a number for
-        each: see `several_labels` of `tf_hsm.layers.HierarchicalSoftmax`.
+        each label: see `several_labels` of `tf_hsm.layers.HierarchicalSoftmax`.
 
         Raises:
-          ValueError: `y_pred` is not the output of a tf_hsm head; or `compile`
-            has metrics or loss weights that do not fit it.
+          ValueError: `y_pred` is not the output of a head; or `compile` has
+            metrics or loss weights that do not fit the head.
         """
-        with _attached_head.lost_values_told(y_pred):
-            return self._total(y_true, y_pred, sample_weight)
+        with _head_output.lost_values_told(y_pred):
+            if _head_output.is_placeholder(y_pred):
+                losses = tf.zeros(tf.shape(y_true))
+                return self._reduce(losses, None, sample_weight)
+            output = _head_output.require(y_pred)
+            layer, model = output.layer, output.model
+            if model is not None:
+                _compiled_model.check_loss(model, self, layer, output.updates)
+                layer.check_trains(output)
+            sample_weight, label_weights = layer.objective.split_weights(
+                sample_weight, y_true
+            )
+            reduction = _head_output.Reduction(
+                self._reduction_for(_if_on_replicas(model)), sample_weight
+            )
+            found = layer.label_losses(output, y_true, label_weights, reduction)
+            return reduction.total(found.losses, found.mask)
 
-    def _total(self, y_true, y_pred, sample_weight):
-        """Returns what is to be minimized."""
-        reduce = self._reduce
-        model = _attached_head.model_of(y_pred)
-        if model is not None:
-            head, _ = _attached_head.head_of(y_pred)
-            updates = _attached_head.updates_head(y_pred)
-            _compiled_model.check_loss(model, self, head, updates)
-            if head.steps_in_loss_alone() and not updates:
-                _compiled_model.check_untold_training(model, head)
-        model = _if_on_replicas(model)
-        if model is not None and self.reduction not in ("sum", "none", None):
-            reduce = functools.partial(self._share_of_mean, model=model)
-        sample_weight, label_weights = _attached_head.split_weights(
-            sample_weight, y_true, y_pred
-        )
-        reduction = _attached_head.Reduction(reduce, sample_weight)
-        losses, mask = _attached_head.label_losses(
-            y_true, y_pred, reduction=reduction, label_weights=label_weights
-        )
-        return reduction.total(losses, mask)
+    def _reduction_for(self, model):
+        """Returns what reduces losses; for a model, over all its replicas."""
+        if model is None or self.reduction in ("sum", "none", None):
+            return self._reduce
+        return functools.partial(self._share_of_mean, model=model)
 
     def _share_of_mean(self, losses, mask, sample_weight, model):
         """One of as many equal parts as there are replicas, as Keras wants."""
@@ -144,8 +147,8 @@ class HierarchicalSoftmaxLoss(_LabelLoss):
 def focal_loss(losses, gamma=2.0):
     """Weighs losses down where the label is probable already.
 
-    With l = -log p(label), it is (1 - p)^gamma l (Lin et al., 2017: Focal Loss
-    for Dense Object Detection), for each by itself:
+    With l = -log p(label), the focal loss of a label is (1 - p)^gamma l (Lin et
+    al., 2017: Focal Loss for Dense Object Detection):
 
     >>> losses = tf_hsm.hierarchical_softmax_loss(w, b, labels, inputs, tree)
     >>> loss = tf.reduce_mean(tf_hsm.losses.focal_loss(losses))

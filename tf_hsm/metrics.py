@@ -5,7 +5,7 @@ import functools
 import keras
 from keras import ops
 
-from tf_hsm import _attached_head, _checks, _compiled_model
+from tf_hsm import _checks, _compiled_model, _head_output
 from tf_hsm.runtime import label_sets
 
 
@@ -14,7 +14,7 @@ def _telling_lost_values(update_state):
 
     @functools.wraps(update_state)
     def update(self, y_true, y_pred, sample_weight=None):
-        with _attached_head.lost_values_told(y_pred):
+        with _head_output.lost_values_told(y_pred):
             update_state(self, y_true, y_pred, sample_weight)
 
     return update
@@ -29,16 +29,13 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
     masked labels do not count.
 
     Args:
-      head: not needed, since the head is found on the model's output; taken so
-        that the metric can say which head it belongs to.
       name: the name of the metric.
       dtype: the type of the sums, float32 by default.
     """
 
-    def __init__(self, head=None, name="perplexity", dtype=None):
+    def __init__(self, *, name="perplexity", dtype=None):
         """See the class."""
         super().__init__(name=name, dtype=dtype)
-        del head
         self.total = self.add_weight(name="total", initializer="zeros")
         self.count = self.add_weight(name="count", initializer="zeros")
 
@@ -58,26 +55,24 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
         Raises:
           ValueError: `y_pred` is neither.
         """
-        if _attached_head.is_placeholder(y_pred):
+        if _head_output.is_placeholder(y_pred):
             return
-        mass = None
-        if _attached_head.has_head(y_pred):
-            sample_weight, label_weights = _attached_head.split_weights(
-                sample_weight, y_true, y_pred
+        output, mass = _head_output.find(y_pred), None
+        if output is not None and output.labels is None:
+            objective = output.layer.objective
+            sample_weight, label_weights = objective.split_weights(
+                sample_weight, y_true
             )
-            losses, mask = _attached_head.label_losses(
-                y_true, y_pred, reuse=True, label_weights=label_weights
+            losses, mask, *_ = output.layer.label_losses(
+                output, y_true, label_weights, reuse=True
             )
             if label_weights is not None:
-                mass = _attached_head.label_mass(
-                    *_attached_head.head_of(y_pred),
-                    y_true,
-                    label_weights,
-                    self.dtype,
+                mass = objective.label_mass(
+                    y_true, output.inputs, label_weights, self.dtype
                 )
-        elif _attached_head.is_losses(y_pred, y_true):
-            losses, mask = y_pred, _attached_head.get_mask(y_pred)
-            mass = _attached_head.mass_of(y_pred)
+        elif output is not None or _are_losses(y_pred, y_true):
+            losses, mask = y_pred, _head_output.get_mask(y_pred)
+            mass = getattr(output, "label_mass", None)
         else:
             raise ValueError(
                 f"y_pred, of shape {tuple(y_pred.shape)}, is neither the "
@@ -89,7 +84,7 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
         if mask is not None:
             weights = weights * ops.cast(mask, self.dtype)
         if sample_weight is not None:
-            weights = weights * _attached_head.broadcast_weights(
+            weights = weights * _head_output.broadcast_weights(
                 sample_weight, losses
             )
         self.total.assign_add(ops.sum(losses * weights))
@@ -100,6 +95,14 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
     def result(self):
         """Returns the perplexity; 1 before the first label."""
         return ops.exp(ops.divide_no_nan(self.total, self.count))
+
+
+def _are_losses(y_pred, labels):
+    """Returns whether `y_pred` without a head may be losses of labels.
+
+    Scores, `[..., classes]`, have a dimension more than labels, `[...]`.
+    """
+    return labels is None or len(y_pred.shape) <= len(labels.shape)
 
 
 class _OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
@@ -132,7 +135,7 @@ class _OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
           mask: `[...]`, which count, or None.
           sample_weight: broadcast from the left; or None.
         """
-        weights = _attached_head.broadcast_weights(sample_weight, found)
+        weights = _head_output.broadcast_weights(sample_weight, found)
         if mask is not None:
             counts = ops.cast(mask, self.dtype)
             weights = counts if weights is None else weights * counts
@@ -173,7 +176,7 @@ class TopKAccuracy(_OfTheBest):
 
     default_name = "top_{}_accuracy"
 
-    def __init__(self, k=5, name=None, dtype=None):
+    def __init__(self, k=5, *, name=None, dtype=None):
         """See the class."""
         super().__init__(k, name, dtype)
 
@@ -191,20 +194,22 @@ class TopKAccuracy(_OfTheBest):
           ValueError: `y_pred` did not come from a head, or from one whose
             inputs have several labels.
         """
-        if _attached_head.is_placeholder(y_pred):
+        if _head_output.is_placeholder(y_pred):
             return
-        head, inputs, labels = _attached_head.labelled(y_true, y_pred)
-        if head.several_labels:
+        output = _head_output.require(y_pred)
+        layer = output.layer
+        if layer.several_labels:
             raise ValueError(
-                f"{self.name} is for one label per input, but {head.name} has "
+                f"{self.name} is for one label per input, but {layer.name} has "
                 "several labels: take tf_hsm.metrics.PrecisionAtK"
             )
-        labels, mask = head.read_labels(
-            labels, inputs, _attached_head.get_mask(y_pred)
+        labels, mask = layer.objective.read_one(
+            y_true if output.labels is None else output.labels,
+            output.inputs,
+            _head_output.get_mask(y_pred),
         )
-        k = min(self.k, head.num_classes)
-        classes = _attached_head.best_classes(y_pred, head, inputs, k)
-        hits = ops.any(head.hits(classes, labels), -1)
+        classes = output.best_classes(min(self.k, layer.num_classes))
+        hits = ops.any(layer.hits(classes, labels), -1)
         hits = ops.cast(hits, self.dtype)
         self.add(hits, mask, sample_weight)
 
@@ -231,7 +236,7 @@ class PrecisionAtK(_OfTheBest):
 
     default_name = "precision_at_{}"
 
-    def __init__(self, k=1, name=None, dtype=None):
+    def __init__(self, k=1, *, name=None, dtype=None):
         """See the class."""
         super().__init__(k, name, dtype)
 
@@ -249,24 +254,29 @@ class PrecisionAtK(_OfTheBest):
           ValueError: `y_pred` did not come from a head, or its classes are
             fewer than k.
         """
-        if _attached_head.is_placeholder(y_pred):
+        if _head_output.is_placeholder(y_pred):
             return
-        head, inputs, labels = _attached_head.labelled(y_true, y_pred)
-        if self.k > head.num_classes:
+        output = _head_output.require(y_pred)
+        layer = output.layer
+        if self.k > layer.num_classes:
             raise ValueError(
-                f"{self.name}: k = {self.k}, but {head.name} has "
-                f"{head.num_classes} classes"
+                f"{self.name}: k = {self.k}, but {layer.name} has "
+                f"{layer.num_classes} classes"
             )
-        weights, of_labels = head.split_weights(sample_weight, labels)
-        # Of several labels they are none of inputs, which count alike then.
+        labels = y_true if output.labels is None else output.labels
+        weights, of_labels = layer.objective.split_weights(
+            sample_weight, labels
+        )
+        # Weights of labels are not weights of inputs: every input counts once.
         if of_labels is None or of_labels.shape[-1] != 1:
             sample_weight = weights
         labels = ops.cast(
-            label_sets.read(labels, inputs, head.ignore_class), "int64"
+            label_sets.read(labels, output.inputs, layer.ignore_class), "int64"
         )
-        found = _attached_head.best_classes(y_pred, head, inputs, self.k)
-        hits = head.hits(found[..., None, :], labels)
+        found = output.best_classes(self.k)
+        hits = layer.hits(found[..., None, :], labels)
         hits &= (labels != label_sets.NONE)[..., None]
         hits = ops.any(hits, -2)
         precision = ops.mean(ops.cast(hits, self.dtype), -1)
-        self.add(precision, _attached_head.inputs_mask(y_pred), sample_weight)
+        # The mask of losses leaves out the inputs without a label too.
+        self.add(precision, output.inputs_mask, sample_weight)

@@ -7,19 +7,14 @@ import re
 import keras
 import tensorflow as tf
 
-from tf_hsm import _attached_head
-from tf_hsm.layers import (
-    AdaptiveSoftmax,
-    HierarchicalSoftmax,
-    LabelTree,
-    SampledSoftmax,
-)
+from tf_hsm import _head_output
+from tf_hsm.layers import LabelTree
+from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime import private_keras, tree_tensors
 from tf_hsm.runtime.library import op_library_path
 
 __all__ = ["export", "op_library_path"]
 
-_HEADS = (HierarchicalSoftmax, SampledSoftmax, AdaptiveSoftmax, LabelTree)
 # What the signatures take beside the model's inputs; all but the first scalars.
 _DTYPES = {
     "classes": tf.int64,
@@ -87,7 +82,7 @@ def export(model, path, head=None, k=10):
             f"path = {path!r} exists already; give each export a new folder"
         )
     if head is not None:
-        _check_head("head", head)
+        _check_head(head)
     inputs = _input_specs(model)
     # It finds the variables that the functions use. Told of a model, it would
     # write each of its weights twice.
@@ -99,19 +94,18 @@ def export(model, path, head=None, k=10):
         scopes.enter_context(tree_tensors.kept_in_variables())
         layers = {id(x): x for x in [*private_keras.layers_of(model), head]}
         for layer in layers.values():
-            if isinstance(layer, _HEADS):
+            if isinstance(layer, HeadLayer):
                 scopes.enter_context(layer.on_one_device())
         _add_signatures(archive, inputs, _HeadOf(model, head), k)
         _write(archive, path)
 
 
-def _check_head(what, layer):
-    """Raises a TypeError unless `layer` answers as the signatures do."""
-    if not isinstance(layer, _HEADS):
-        *names, last = (head.__name__ for head in _HEADS)
+def _check_head(head):
+    """Raises a TypeError unless `head` is a layer of `tf_hsm.layers`."""
+    if not isinstance(head, HeadLayer):
         raise TypeError(
-            f"{what} must be a {', '.join(names)} or {last} of tf_hsm.layers, "
-            f"but is a {type(layer).__name__}"
+            "head must be a layer of tf_hsm.layers, but is a "
+            f"{type(head).__name__}"
         )
 
 
@@ -168,21 +162,21 @@ class _HeadOf:
         outputs = self._model(inputs)
         if self._is_given:
             return self.layer, outputs
-        if not _attached_head.has_head(outputs):
+        output = _head_output.find(outputs)
+        if output is None:
             raise ValueError(
                 f"the output of {self._model.name} is not that of a tf_hsm "
                 "head: make head(hidden), unchanged, the output of the model, "
                 "or export one whose output is hidden and give the head"
             )
-        self.layer, hidden = _attached_head.head_of(outputs)
-        _check_head(f"the head of {self._model.name}", self.layer)
-        return self.layer, hidden
+        self.layer = output.layer
+        return self.layer, output.inputs
 
 
 def _functions(head_of, k):
     """The functions behind the signatures, in the order of `export`."""
 
-    def best(inputs, *threshold):
+    def best(inputs, threshold=None):
         layer, hidden = head_of(inputs)
         num_classes = layer.num_classes
         if not 1 <= k <= num_classes:
@@ -190,7 +184,7 @@ def _functions(head_of, k):
                 f"k = {k} is outside [1, {num_classes}]; the upper end is the "
                 "number of classes"
             )
-        return layer.top_k(hidden, k, *threshold)._asdict()
+        return layer.top_k(hidden, k, threshold=threshold)._asdict()
 
     def top_k(inputs):
         return best(inputs)
@@ -209,8 +203,15 @@ def _functions(head_of, k):
         top_p=tf.constant(1.0, tf.float64),  # noqa: B008
     ):
         layer, hidden = head_of(inputs)
-        options = (num_samples, seed, temperature, top_k, top_p)
-        return {"classes": layer.sample(hidden, *options)}
+        drawn = layer.sample(
+            hidden,
+            num_samples,
+            seed=seed,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+        )
+        return {"classes": drawn}
 
     def labels(inputs, threshold=tf.constant(0.5, tf.float64)):  # noqa: B008
         return best(inputs, threshold)

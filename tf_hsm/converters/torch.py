@@ -19,13 +19,13 @@ def from_torch(layer_type, module, **kwargs):
     for name in _OF_THE_MODULE:
         if name in kwargs:
             raise ValueError(
-                f"{name} is what the module has it to be; leave it out"
+                f"{name} is taken from the PyTorch module; do not pass it"
             )
     has_bias = module.head.bias is not None
     layer = layer_type(
         num_classes,
-        cutoffs,
-        module.div_value,
+        cutoffs=cutoffs,
+        div_value=module.div_value,
         use_bias="head" if has_bias else False,
         **kwargs,
     )
@@ -70,7 +70,7 @@ def to_torch(layer):
         layer.head_kernel.shape[1],
         layer.num_classes,
         layer.cutoffs,
-        layer.div_value,
+        layer.spec.div_value,
         head_bias=layer.head_bias is not None,
     )
 

@@ -35,11 +35,10 @@ def checkpoint(head, optimizer=None) -> tf.train.Checkpoint:
       TypeError: `optimizer` is not of `tf_hsm.optimizers`.
       ValueError: the head or the optimizer is not built.
     """
-    head.check_built()
+    variables = head.row_variables()
     # A LossScaleOptimizer has another within.
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     optimizer = head.optimizer or optimizer
-    variables = head.row_variables()
     items = {"order": _order(head), **_items("weights", variables)}
     if optimizer is not None:
         items["iterations"] = private_tensorflow.variable_of(
@@ -66,11 +65,9 @@ def copy_weights(source, target) -> None:
       ValueError: a head is not built, or the heads do not have the same tree,
         width, and biases or none.
     """
-    for head in (source, target):
-        head.check_built()
+    pairs = [source.row_variables(), target.row_variables()]
     if source.tree != target.tree:
         raise ValueError("source and target must have the same tree")
-    pairs = [source.row_variables(), target.row_variables()]
     if source.optimizer and type(source.optimizer) is type(target.optimizer):
         for variables, head in zip(pairs, (source, target), strict=True):
             variables += head.optimizer.variables

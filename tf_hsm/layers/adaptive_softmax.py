@@ -1,48 +1,33 @@
 """The adaptive softmax as a Keras layer."""
 
-import dataclasses
-import math
-import numbers
+import functools
 
 import keras
-import numpy as np
+import tensorflow as tf
 
-from tf_hsm import _checks
 from tf_hsm.converters import torch
-from tf_hsm.cost.model import CostModel
-from tf_hsm.layers._adaptive_embedding import AdaptiveEmbedding, fresh
-from tf_hsm.layers._adaptive_predictions import AdaptivePredictions
-from tf_hsm.layers._adaptive_training import AdaptiveTraining
-from tf_hsm.layers._head_layer import HeadLayer
-from tf_hsm.layers._own_optimizer import OwnOptimizer
-from tf_hsm.layers._row_options import RowOptions
-from tf_hsm.layers._tail_devices import TailDevices
-from tf_hsm.layers._training_loss import TrainingLoss, unpacked
-from tf_hsm.partition.frequency_clusters import FrequencyClusters, by_frequency
-from tf_hsm.partition.tail_options import (
-    choose_cutoffs,
-    deserialize_tail,
-    serialize_tail,
-    tail_widths,
-)
+from tf_hsm.distribute.devices import check_devices
+from tf_hsm.heads.cluster_vectors import vectors
+from tf_hsm.heads.clusters import ClusterHead, Tail
+from tf_hsm.heads.tree import TreeHead
+from tf_hsm.layers.arguments import documented
+from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
+from tf_hsm.layers.objective import Objective
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec, fresh
+from tf_hsm.ops.in_place_step import rule_of
+from tf_hsm.ops.rows_step import gather_to_step
+from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
 from tf_hsm.runtime import row_parts
 from tf_hsm.runtime.devices import check_present
-from tf_hsm.tree import Tree
 
 _USE_BIAS = (True, False, "head")
 
 
+@documented
 @keras.saving.register_keras_serializable("tf_hsm")
-class AdaptiveSoftmax(
-    AdaptivePredictions,
-    AdaptiveEmbedding,
-    AdaptiveTraining,
-    TailDevices,
-    OwnOptimizer,
-    RowOptions,
-    TrainingLoss,
-    HeadLayer,
-):
+class AdaptiveSoftmax(HeadLayer):
     """A softmax whose rare classes lie in clusters of narrower vectors.
 
     The most frequent classes are the shortlist, which also has one row for each
@@ -81,206 +66,329 @@ class AdaptiveSoftmax(
     that embed make a step by that gradient too, in the backward pass: see
     `call`.
 
+    The shortlist is what `head_kernel`, `head_bias` and `use_bias="head"` name.
+
     Args:
       num_classes: N.
       cutoffs: ascending, from 1 to N - 1: tail j holds the classes from cutoff
         j on; `[]` is a flat softmax. Or how many tails there are, or "auto":
-        then `build` chooses those that take the least time by the cost model,
-        for `batch` examples as frequent as the counts say.
+        then `build` chooses the cutoffs that take the least time by the cost
+        model, for `batch` examples as frequent as the counts say.
       div_value: how much narrower each tail is than the one before; at least 1.
       counts: `[N]`, how often each class occurs, which the biases begin with;
         None: the classes are numbered by falling frequency, which follows
         Zipf's law.
       tail: "flat" if a tail is one group; "two_level", or the branching of a
         balanced tree; or a list with one of these, or a `tf_hsm.Tree`, for each
-        tail, whose classes are those of the tail by falling frequency. It may
-        be pinned, but not where the layer embeds.
-      use_bias: whether each row has a bias; "head": only the shortlist's rows.
-      ignore_class: a label whose loss is 0 and does not count, or None.
-      width: that of the inputs, which the layer must be told of to embed; else
+        tail, whose classes are the classes of the tail by falling frequency. A
+        tree may be pinned, but not where the layer embeds.
+      width: the width of the inputs, which the layer must know to embed; else
         None.
       batch: the examples in a step, for which cutoffs are chosen.
-      cost_model: a `tf_hsm.CostModel`, by which they are chosen; None: that of
-        a machine of two cores.
+      cost_model: the `tf_hsm.CostModel` by which cutoffs are chosen; None: the
+        model of a machine of two cores.
+      use_bias: whether each row has a bias; "head": only the shortlist's rows.
       kernel_initializer: for the rows; None: uniform in +-1 / sqrt(their
         width).
       projection_initializer: for the projections `[width, width of the tail]`.
       bias_initializer: for the biases, where there are no counts.
-      optimizer: None; or that of the rows, and of nothing else, as for
-        `HierarchicalSoftmax`.
-      stochastic_rounding: with `optimizer`, as for `HierarchicalSoftmax`.
-      seed: likewise.
-      **kwargs: `devices`, a list of names as for `HierarchicalSoftmax`: tail j
-        has rows and projection on number j of them, or in turn where there are
-        fewer, the shortlist stays with the body of the model; as for every
-        Keras layer: `name`, `dtype`, `trainable`; `several_labels`,
-        `class_weights` and `focal_gamma`, as for `HierarchicalSoftmax`; and
-        `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
-        `bias_constraint`, which are for the rows that a batch touches: see
-        `tf_hsm.layers`. Projections have none, and with an `optimizer` there
-        are none.
-
-    The shortlist is what `head_kernel`, `head_bias` and `use_bias="head"` name.
+      {labels}
+      {smoothing}
+      {loss}
+      {in_place}
+      devices: a list of names of devices as for `HierarchicalSoftmax`: tail j
+        has its rows and its projection on device number j, or in turn where
+        there are fewer devices; the shortlist stays with the body of the model.
+      {row_options}
 
     Attributes:
-      cutoffs: those in use, once the layer is built.
-      clusters: the trees of the shortlist and the tails, likewise.
+      cutoffs: the cutoffs in use, once the layer is built.
+      clusters: the trees of the shortlist and the tails, once it is built.
       head_kernel: `[n + J, width]`, for n classes in the shortlist and J tails.
       head_bias: `[n + J]`, or None.
-      projections: for each tail `[width, its width]`, or None.
+      projections: for each tail `[width, its width]`, or None. Projections have
+        no regularizers and no constraints.
       tail_kernels: for each tail `[rows, its width]`.
       tail_biases: for each tail `[rows]`, or None.
 
     Raises:
-      TypeError: `optimizer` is not of `tf_hsm.optimizers`.
-      ValueError: an argument is out of range; names it. `build` raises it where
-        a tail would have no width left.
+      TypeError: an argument is of a wrong type; the message names it.
+      ValueError: an argument is out of range; the message names it. `build`
+        raises it where a tail would have no width left.
     """
 
     def __init__(
         self,
         num_classes,
+        *,
         cutoffs="auto",
         div_value=4.0,
         counts=None,
         tail="flat",
-        use_bias=True,
-        ignore_class=None,
         width=None,
         batch=1024,
         cost_model=None,
+        use_bias=True,
         kernel_initializer=None,
         projection_initializer="glorot_uniform",
         bias_initializer="zeros",
+        ignore_class=None,
+        several_labels=False,
+        label_smoothing=0.0,
+        smoothing_prior=None,
+        class_weights=None,
+        focal_gamma=0.0,
         optimizer=None,
         stochastic_rounding=None,
         seed=0,
+        devices=None,
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
         **kwargs,
     ):
         """See the class."""
-        super().__init__(
-            ignore_class,
-            optimizer=optimizer,
-            stochastic_rounding=stochastic_rounding,
-            seed=seed,
-            **kwargs,
+        spec = ClusterSpec(
+            num_classes,
+            cutoffs,
+            div_value,
+            counts,
+            tail,
+            width,
+            batch,
+            cost_model,
         )
-        self.num_classes = _checks.check_int("num_classes", num_classes, 1)
-        self.check_training_loss()
-        is_real = isinstance(div_value, numbers.Real)
-        if not is_real or not 1 <= div_value < math.inf:
-            raise ValueError(
-                f"div_value is {div_value!r}; it must be a number of at least 1"
-            )
         if use_bias not in _USE_BIAS:
             raise ValueError(
                 f"use_bias is {use_bias!r}; it must be one of {_USE_BIAS}"
             )
-        self.div_value = float(div_value)
-        # What equals a bool, such as NumPy's, is one.
-        self.use_bias = use_bias if use_bias == "head" else bool(use_bias)
-        self.tail = tail
-        self.width = width
-        if width is not None:
-            self.width = _checks.check_int("width", width, 1)
-        self.batch = _checks.check_int("batch", batch, 1)
-        self.cost_model = cost_model
-        self.kernel_initializer = keras.initializers.get(
-            kernel_initializer
-            or keras.initializers.VarianceScaling(
+        if kernel_initializer is None:
+            kernel_initializer = keras.initializers.VarianceScaling(
                 1 / 3, mode="fan_out", distribution="uniform"
             )
+        super().__init__(
+            spec.num_classes,
+            spec.trees,
+            Objective(
+                spec.num_classes,
+                ignore_class,
+                several_labels,
+                label_smoothing=label_smoothing,
+                smoothing_prior=smoothing_prior,
+                class_weights=class_weights,
+                focal_gamma=focal_gamma,
+            ),
+            RowSpec(
+                # What equals a bool, such as NumPy's, is one.
+                use_bias if use_bias == "head" else bool(use_bias),
+                kernel_initializer,
+                bias_initializer,
+            ),
+            RowOptions(
+                kernel_regularizer,
+                bias_regularizer,
+                kernel_constraint,
+                bias_constraint,
+            ),
+            InPlace(optimizer, stochastic_rounding, seed),
+            **kwargs,
         )
+        self.devices = None if devices is None else check_devices(devices)
+        self.spec = spec
         self.projection_initializer = keras.initializers.get(
             projection_initializer
         )
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self._counts = self._order = self._ranked_counts = None
-        if counts is not None:
-            self._counts = _checks.check_counts(counts, self.num_classes)
-            self._ranked_counts, self._order = by_frequency(self._counts)
-        self.cutoffs = cutoffs
-        self.clusters = None
-        if isinstance(cutoffs, numbers.Integral):
-            self.cutoffs = _checks.check_int("cutoffs", cutoffs, 0)
-        elif not isinstance(cutoffs, str):
-            self._make_clusters(cutoffs)
-        elif cutoffs != "auto":
-            raise ValueError(
-                f"cutoffs is {cutoffs!r}; it must be 'auto', how many tails "
-                "there are, or a list"
-            )
-        self.head_bias = None
+        self.head_kernel = self.head_bias = None
 
-    def build(self, inputs_shape, labels_shape=None):
-        """Makes the variables for inputs `[..., width]`."""
-        del labels_shape
-        width = self.width or self.width_of(inputs_shape)
-        if self.clusters is None:
-            self._make_clusters(self.cutoffs_for(width))
+    @property
+    def clusters(self):
+        """The `FrequencyClusters`; None before `build` has chosen them."""
+        return self.spec.clusters
+
+    @property
+    def cutoffs(self):
+        """The cutoffs: in use, once the layer is built."""
+        return self.spec.cutoffs
+
+    @property
+    def width(self):
+        """The width of the inputs of a layer that embeds; or None."""
+        return self.spec.width
+
+    def _make_head(self, width):
+        width = self.width or width
+        self.spec.choose(width)
         check_present(self.devices or ())
-        widths = self.widths_for(width, len(self.cutoffs))
-        counts = self._counts_of_groups()
-        self.head_kernel, self.head_bias = self._add_rows(
-            "head",
+        widths = self.spec.widths_for(width, len(self.cutoffs))
+        counts = [None] * len(widths)
+        if self.spec.ranked_counts is not None:
+            counts = self.clusters.split(self.spec.ranked_counts)
+        shortlist = self._make_part(
+            "head_",
             self.clusters.shortlist_tree,
             width,
             bool(self.use_bias),
             counts[0],
         )
+        self.head_kernel, self.head_bias = shortlist.weights, shortlist.biases
         self.tail_kernels, self.tail_biases, self.projections = [], [], []
-        for number, tree in enumerate(self.clusters.tail_trees, 1):
-            narrow, projection = widths[number], None
-            with row_parts.on(self.device_of(number - 1)):
-                if narrow < width:
-                    projection = self.add_weight(
-                        name=f"projection_{number}",
-                        shape=(width, narrow),
-                        initializer=fresh(self.projection_initializer),
-                        autocast=False,
-                    )
-                kernel, bias = self._add_rows(
-                    f"tail_{number}",
-                    tree,
-                    narrow,
-                    self.use_bias is True,
-                    counts[number],
+        tails = [
+            self._make_tail(number, tree, width, widths[number], counts[number])
+            for number, tree in enumerate(self.clusters.tail_trees, 1)
+        ]
+        return ClusterHead(self.clusters, shortlist, tuple(tails))
+
+    def _make_part(self, prefix, tree, width, use_bias, counts):
+        """Makes the `TreeHead` of a cluster."""
+        prior = None if counts is None else tree.log_prior(counts)
+        rows = self.rows.copy(use_bias)
+        return TreeHead(*rows.make(self, tree, width, prior, prefix), tree)
+
+    def _make_tail(self, number, tree, width, narrow, counts):
+        """Makes a `Tail`, numbered from 1, on its device."""
+        device = self.devices and self.devices[(number - 1) % len(self.devices)]
+        projection = None
+        with row_parts.on(device):
+            if narrow < width:
+                projection = self.add_weight(
+                    name=f"projection_{number}",
+                    shape=(width, narrow),
+                    initializer=fresh(self.projection_initializer),
+                    autocast=False,
                 )
-            self.place_tail(number - 1, projection, kernel, bias)
-            self.add_to_checkpoints([projection, kernel, bias])
-            self.projections.append(projection)
-            self.tail_kernels.append(kernel)
-            self.tail_biases.append(bias)
-        self.build_optimizer()
+            head = self._make_part(
+                f"tail_{number}_", tree, narrow, self.use_bias is True, counts
+            )
+        for variable in (projection, *head.variables()):
+            if variable is not None:
+                row_parts.place(variable, device)
+        self._add_to_checkpoints([projection, *head.variables()])
+        self.projections.append(projection)
+        self.tail_kernels.append(head.weights)
+        self.tail_biases.append(head.biases)
+        begin = self.cutoffs[number - 1]
+        return Tail(head, projection, device, begin)
 
-    def cutoffs_for(self, width):
-        """Returns the cutoffs for inputs of a width; `build` takes them."""
-        if self.clusters is not None:
-            return list(self.cutoffs)
-        return choose_cutoffs(
-            self._counts,
-            self.num_classes,
-            self.cutoffs,
-            self.tail,
-            batch=self.batch,
-            width=width,
-            div_value=self.div_value,
-            cost_model=self.cost_model,
-        )
+    def call(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+        embed=False,
+    ):
+        """Takes inputs to classes or to losses; or classes to vectors.
 
-    def widths_for(self, width, num_tails):
-        """Returns the widths of the shortlist and of the tails.
+        Args:
+          inputs: `[..., width]`; with `embed`, classes `[...]`.
+          labels: see `HierarchicalSoftmax.call`.
+          sample_weight: the weights of the losses in the mean.
+          inputs_mask: `[...]` bool, the inputs that count.
+          training: whether the layer's own optimizer, if there is one, makes a
+            step, and classes are not asked for.
+          embed: whether to return the vectors `[..., width]` of classes, as
+            `embed` does.
+
+        With an optimizer of the layer's own, vectors for training get their
+        step in the backward pass, whenever a gradient is asked for: a step of
+        its own, on the rows that were looked up, by their gradient, with the
+        rule and the rate of the step that comes next. (The losses leave no
+        gradient to which this one could be added.) For SGD both together are
+        one step by the sum of the gradients. Adagrad adds the square of each
+        gradient; LazyAdam moves the moments of a row twice that is in both. The
+        step is made on CPUs, and bfloat16 rows are rounded to nearest.
 
         Raises:
-          ValueError: one would have none.
+          ValueError: `embed` in training, on rows that are not on a CPU, or in
+            bfloat16 with stochastic rounding.
         """
-        return tail_widths(width, self.div_value, num_tails)
+        if not embed:
+            return super().call(
+                inputs, labels, sample_weight, inputs_mask, training
+            )
+        if self.in_place.updates(self, training) and self.trainable:
+            return self._vectors(inputs, self._look_up_to_step())
+        return self.embed(inputs)
+
+    def compute_output_spec(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+        embed=False,
+    ):
+        """Returns the shape and type of what `call` returns."""
+        if embed:
+            self._check_width()
+            return keras.KerasTensor(
+                (*inputs.shape, self.width), dtype=self.compute_dtype
+            )
+        return super().compute_output_spec(
+            inputs, labels, sample_weight, inputs_mask, training
+        )
+
+    def embed(self, classes):
+        """Returns the vectors `[..., width]` of classes `[...]`.
+
+        The vector of a class is its row: in the shortlist as it is; in a tail,
+        which is narrower, multiplied by the transposed projection. Only the
+        rows of the given classes are read. For training, an `optimizer` of the
+        layer's own needs a call of the layer instead: see `call`.
+
+        Raises:
+          tf.errors.InvalidArgumentError: a class is not in [0, num_classes).
+          TypeError: classes are not integers.
+          ValueError: the layer was made without `width`, or is not built.
+        """
+        found = self._vectors(
+            classes, lambda table, rows: tf.gather(table.value, rows)
+        )
+        return self.in_place.without_gradient(
+            self,
+            found,
+            "embed",
+            "call it with embed=True and training=True, ",
+        )
+
+    def _vectors(self, classes, look_up):
+        self._check_width()
+        self._check_built()
+        return tf.cast(
+            vectors(self._head, classes, look_up), self.compute_dtype
+        )
+
+    def _look_up_to_step(self):
+        """Returns a look-up whose rows make a step in the backward pass."""
+        if self.variable_dtype == "bfloat16" and (
+            self.stochastic_rounding is not False
+        ):
+            raise ValueError(
+                f"{self.name}: bfloat16 rows that embed are rounded to nearest "
+                "in their step; say stochastic_rounding=False, or leave out "
+                "the layer's optimizer"
+            )
+        return functools.partial(
+            gather_to_step,
+            optimizer=self.optimizer,
+            rule=rule_of(self.optimizer),
+        )
+
+    def _check_width(self):
+        if self.width is None:
+            raise ValueError(
+                f"{self.name} embeds classes only if it is made with width, "
+                "that of its inputs"
+            )
 
     @classmethod
     def from_torch(cls, module, **kwargs):
         """Makes the layer of a `torch.nn.AdaptiveLogSoftmaxWithLoss`.
 
-        It has copies of the module's weights, and the same losses and
+        The layer has copies of the module's weights, and the same losses and
         log-probabilities. A tail as wide as the inputs has no projection here:
         its product with the rows is taken instead.
 
@@ -292,7 +400,7 @@ class AdaptiveSoftmax(
           The layer, built.
 
         Raises:
-          ValueError: `kwargs` has what the module decides.
+          ValueError: `kwargs` has an argument that the module decides.
         """
         return torch.from_torch(cls, module, **kwargs)
 
@@ -304,78 +412,44 @@ class AdaptiveSoftmax(
           ValueError: there is no such module: classes are not numbered by
             frequency, a tail is a tree, tails have biases, or there is none.
         """
-        self.check_built()
+        self._check_built()
         return torch.to_torch(self)
+
+    def _saved_variables(self):
+        """Returns all variables in the order in which `build` makes them.
+
+        Keras' order, which a subclass may have added to, has the variables
+        first that the model trains.
+        """
+        variables = super()._saved_variables()
+        if not self.built:
+            return variables
+        tails = zip(
+            self.projections, self.tail_kernels, self.tail_biases, strict=True
+        )
+        own = [self.head_kernel, self.head_bias, *(v for t in tails for v in t)]
+        own = [v for v in own if v is not None]
+        known = {id(v) for v in own}
+        return own + [v for v in variables if id(v) not in known]
 
     def get_config(self):
         """Returns the arguments, cutoffs as in use, as JSON can hold them."""
         config = {
             **super().get_config(),
-            "num_classes": self.num_classes,
-            "cutoffs": self.cutoffs,
-            "div_value": self.div_value,
-            "tail": serialize_tail(self.tail),
-            "use_bias": self.use_bias,
-            "width": self.width,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
+            **self.spec.get_config(),
             "projection_initializer": keras.initializers.serialize(
                 self.projection_initializer
             ),
-            "bias_initializer": keras.initializers.serialize(
-                self.bias_initializer
-            ),
+            "devices": self.devices and list(self.devices),
         }
-        if self.clusters is None:
-            # The cutoffs are still to be chosen.
-            config["batch"] = self.batch
-            config["cost_model"] = self.cost_model and dataclasses.asdict(
-                self.cost_model
-            )
-            if self._counts is not None:
-                config["counts"] = self._counts.tolist()
-        elif self._order is not None:
-            config["order"] = self._order.get_config()
+        del config["node_labels"]
         return config
 
     @classmethod
     def from_config(cls, config):
         """Makes the layer that `get_config` described."""
-        config = dict(config)
-        order = config.pop("order", None)
-        if order is not None:
-            # Any counts that give this order.
-            ranks = Tree.from_config(order).class_rows
-            config["counts"] = ranks.size - ranks
-        if config.get("cost_model") is not None:
-            config["cost_model"] = CostModel(**config["cost_model"])
-        config["tail"] = deserialize_tail(config["tail"])
-        layer = cls(**unpacked(config))
-        if order is not None:
-            layer._ranked_counts = None
+        layer = super().from_config(unpacked(config))
+        if "order" in config:
+            # The counts were made up to have that order.
+            layer.spec.ranked_counts = None
         return layer
-
-    def _counts_of_groups(self):
-        """The counts of the shortlist's rows and of each tail's; or Nones.
-
-        Tail j is at place j.
-        """
-        if self._ranked_counts is None:
-            return [None] * (1 + len(self.cutoffs))
-        first, *tails = np.split(self._ranked_counts, self.cutoffs)
-        return [np.append(first, [tail.sum() for tail in tails]), *tails]
-
-    def _make_clusters(self, cutoffs):
-        self.clusters = FrequencyClusters.make(
-            self.num_classes, cutoffs, self._order, self.tail
-        )
-        # Python integers, which JSON can hold.
-        self.cutoffs = list(self.clusters.cutoffs)
-        pinned = [tree.pinned for tree in self.clusters.tail_trees]
-        if self.width is not None and any(pinned):
-            raise ValueError(
-                f"the tree of tail {pinned.index(True)} is pinned, and every "
-                "other class has no row to embed; call expand() of the tree, "
-                "or leave out width"
-            )

@@ -3,23 +3,27 @@
 import keras
 import tensorflow as tf
 
-from tf_hsm import _attached_head, _checks
-from tf_hsm.layers import _bags
-from tf_hsm.layers._head_answer import in_functional_models
-from tf_hsm.layers._head_layer import check_integers
-from tf_hsm.layers._initial_values import by_blocks
-from tf_hsm.layers._own_optimizer import without_gradient
-from tf_hsm.layers.hierarchical_softmax import HierarchicalSoftmax
-from tf_hsm.ops.embedding_train_step import (
-    hierarchical_softmax_embedding_train_step,
-)
+from tf_hsm import _checks, _head_output
+from tf_hsm.heads import bags
+from tf_hsm.heads.tree import TreeHead
+from tf_hsm.layers import growth
+from tf_hsm.layers.arguments import check_counts, check_tree, documented
+from tf_hsm.layers.head_answer import in_functional_models
+from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.in_place import InPlace
+from tf_hsm.layers.initial_values import by_blocks
+from tf_hsm.layers.labels import as_label, check_integers
+from tf_hsm.layers.objective import Objective
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import row_parts
 
 _COMBINERS = ("mean", "sum")
 
 
+@documented
 @keras.saving.register_keras_serializable("tf_hsm")
-class EmbeddingSoftmax(HierarchicalSoftmax):
+class EmbeddingSoftmax(HeadLayer):
     """A hierarchical softmax whose inputs are embeddings of ids, its own.
 
     It stands for an `Embedding`, the mean or sum of each bag of them, and a
@@ -37,9 +41,9 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
     >>> model.compile(loss=head.loss, metrics=[tf_hsm.metrics.Perplexity()])
     >>> model.fit(word_ids, context_ids)
 
-    All of `HierarchicalSoftmax` is there too, with ids in the place of inputs:
-    `head(ids, labels)` as an endpoint, `predict`, `top_k`, `log_prob`, `sample`
-    and `log_probs`. `inputs` are
+    The layer does what `HierarchicalSoftmax` does on one device, with ids in
+    the place of inputs: `head(ids, labels)` as an endpoint, `predict`, `top_k`,
+    `log_prob`, `sample`, `log_probs` and `grow`. `inputs` are
 
     - ids `[batch]`, one for each label;
     - `[batch, n]`, a bag in each row, where `padding_id` fills the shorter
@@ -62,17 +66,25 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
       tree: a `tf_hsm.Tree`.
       num_embeddings: how many ids there are.
       width: D, of an embedding.
-      optimizer: None: table and tree are trained by the optimizer of the model,
-        from sparse gradients; or one for this layer alone, which updates both
-        in place, on the CPU: see `HierarchicalSoftmax`.
       combiner: of bags, "mean" or "sum".
       padding_id: an id, of any number, that stands for none and is left out; or
         None.
       embeddings_initializer: for the embeddings; None: uniform in
         [-0.5 / width, 0.5 / width), as in word2vec.
-      kernel_initializer: for the kernel, `[rows, width]`.
-      **kwargs: as for `HierarchicalSoftmax`, but for `devices` and `plan`. Its
-        regularizers and constraints are for the rows of the tree.
+      counts: `[N]`, how often each class occurs, with which the biases begin;
+        None: not known.
+      {rows}
+      {labels}
+      node_labels: whether labels are rows of the tree: see
+        `HierarchicalSoftmax`.
+      {smoothing}
+      {loss}
+      {in_place}
+        Table and tree are updated together, on the CPU.
+      {row_options}
+
+    Regularizers and constraints are for the rows of the tree, not for the
+    embeddings.
 
     Attributes:
       embeddings: `[num_embeddings, width]`, a variable.
@@ -80,49 +92,83 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
       bias: `[tree.num_weight_rows]`, or None.
 
     Raises:
-      TypeError: `tree`, `padding_id` or `optimizer` is of a wrong type.
-      ValueError: an argument is out of range or not possible here; names it.
+      TypeError: an argument is of a wrong type; the message names it.
+      ValueError: an argument is out of its range, or two exclude each other;
+        the message names them.
     """
 
     def __init__(
         self,
         tree,
+        *,
         num_embeddings,
         width,
-        optimizer=None,
         combiner="mean",
         padding_id=None,
         embeddings_initializer=None,
+        counts=None,
+        use_bias=True,
         kernel_initializer="zeros",
+        bias_initializer="zeros",
+        ignore_class=None,
+        several_labels=False,
+        node_labels=False,
+        label_smoothing=0.0,
+        smoothing_prior=None,
+        class_weights=None,
+        focal_gamma=0.0,
+        optimizer=None,
+        stochastic_rounding=None,
+        seed=0,
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
         **kwargs,
     ):
         """See the class."""
+        check_tree(tree)
+        if combiner not in _COMBINERS:
+            raise ValueError(
+                f"combiner must be 'mean' or 'sum', but is {combiner!r}"
+            )
         for name in ("devices", "plan"):
-            if kwargs.get(name):
+            if kwargs.pop(name, None):
                 raise ValueError(
                     f"{name} is not possible with a table of embeddings; leave "
                     "it out, or put an Embedding before a HierarchicalSoftmax"
                 )
         super().__init__(
-            tree,
-            optimizer=optimizer,
-            kernel_initializer=kernel_initializer,
+            tree.num_classes,
+            lambda: [tree],
+            Objective(
+                tree.num_classes,
+                ignore_class,
+                several_labels,
+                node_labels,
+                label_smoothing,
+                smoothing_prior,
+                class_weights,
+                focal_gamma,
+            ),
+            RowSpec(use_bias, kernel_initializer, bias_initializer),
+            RowOptions(
+                kernel_regularizer,
+                bias_regularizer,
+                kernel_constraint,
+                bias_constraint,
+            ),
+            InPlace(optimizer, stochastic_rounding, seed),
             **kwargs,
         )
-        if combiner not in _COMBINERS:
-            raise ValueError(
-                f"combiner must be 'mean' or 'sum', but is {combiner!r}"
-            )
+        self.tree = tree
+        self._counts = check_counts(counts, tree.num_classes, use_bias)
         self.num_embeddings = _checks.check_int(
             "num_embeddings", num_embeddings, 1
         )
         self.width = _checks.check_int("width", width, 1)
         self.combiner = combiner
-        self.padding_id = (
-            None
-            if padding_id is None
-            else _checks.as_integer("padding_id", padding_id)
-        )
+        self.padding_id = as_label("padding_id", padding_id)
         if embeddings_initializer is None:
             embeddings_initializer = keras.initializers.RandomUniform(
                 -0.5 / self.width, 0.5 / self.width
@@ -130,12 +176,18 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
         self.embeddings_initializer = keras.initializers.get(
             embeddings_initializer
         )
-        self.embeddings = None
+        self.embeddings = self.kernel = self.bias = None
 
     def build(self, inputs_shape=None, labels_shape=None):
         """Makes the variables, for inputs of any shape."""
         del inputs_shape, labels_shape
-        # The op of the step runs there.
+        super().build([None, self.width])
+
+    def _make_head(self, width):
+        prior = None
+        if self._counts is not None:
+            prior = self.tree.log_prior(self._counts)
+        # The op of a step in place runs there.
         device = None if self.optimizer is None else "CPU:0"
         with row_parts.on(device):
             self.embeddings = self.add_weight(
@@ -146,13 +198,19 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
                 # A cast would copy all of them.
                 autocast=False,
             )
-            super().build([None, self.width])
-        for variable in self.row_variables():
+            self.kernel, self.bias = self.rows.make(
+                self, self.tree, width, prior
+            )
+        head = bags.BagHead(
+            self.embeddings,
+            TreeHead(self.kernel, self.bias, self.tree),
+            self.combiner,
+            self.padding_id,
+            self.loss_dtype,
+        )
+        for variable in head.variables():
             row_parts.place(variable, device)
-
-    def row_variables(self):
-        """Returns the weights, the biases if any, and the embeddings."""
-        return [*super().row_variables(), self.embeddings]
+        return head
 
     def call(
         self,
@@ -180,7 +238,7 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
           training, where they would only cost time, -1.
         """
         return super().call(
-            self._read(inputs),
+            bags.read(inputs, self.width, self.padding_id),
             labels,
             sample_weight,
             _mask_of(inputs_mask),
@@ -195,17 +253,17 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
         inputs_mask=None,
         training=False,
     ):
-        """The shape and type of what `call` returns."""
-        ids, _ = _bags.parts_of(inputs)
+        """Returns the shape and type of what `call` returns."""
+        ids, _ = bags.parts_of(inputs)
         check_integers(ids, "ids")
         vectors = keras.KerasTensor([ids.shape[0], self.width])
         outputs = super().compute_output_spec(vectors, labels)
         if labels is None:
-            _attached_head.attach_head(outputs, self, inputs)
+            _head_output.HeadOutput(self, inputs).attach(outputs)
         return outputs
 
     def compute_output_shape(self, inputs_shape, labels_shape=None):
-        """The shape `[batch]` of classes and losses."""
+        """Returns the shape `[batch]` of classes and losses."""
         del labels_shape
         ids_shape = inputs_shape
         if isinstance(ids_shape[0], (list, tuple)):  # and that of weights
@@ -213,57 +271,13 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
         return tuple(ids_shape[:1])
 
     def compute_mask(self, inputs, previous_mask):
-        """The mask `[batch]` of what `call` returns: that of the inputs."""
+        """Returns the mask `[batch]` of the inputs, for what `call` returns."""
         del inputs
         return _mask_of(previous_mask)
 
-    def pass_through(self, inputs):
+    def _pass_through(self, inputs):
         """Returns `[batch]`: no classes."""
         return tf.fill([inputs.count], tf.constant(-1, tf.int64))
-
-    def of_labels(self, inputs, labels):
-        """Returns those of each of labels `[batch, M]`, `batch` * M bags."""
-        return inputs.repeated(tf.shape(labels)[1])
-
-    def compute_losses(self, labels, inputs, ignored, loss_weights, **options):
-        """Returns the loss per label; with `loss_weights`, makes a step."""
-        if labels.shape.rank == 2:
-            shape, labels = tf.shape(labels), tf.reshape(labels, [-1])
-            if loss_weights is not None:
-                loss_weights = tf.reshape(loss_weights, [-1])
-            losses = self.compute_losses(
-                labels, inputs, ignored, loss_weights, **options
-            )
-            return tf.reshape(losses, shape)
-        if loss_weights is None:
-            vectors = self.hidden(inputs)
-            return super().compute_losses(
-                labels, vectors, ignored, None, **options
-            )
-        return hierarchical_softmax_embedding_train_step(
-            self.kernel,
-            self.bias,
-            labels,
-            self.embeddings,
-            inputs.ids,
-            self.tree,
-            self.optimizer,
-            loss_weights=loss_weights,
-            ignore_class=ignored,
-            stochastic_rounding=self.stochastic_rounding,
-            seed=self.seed,
-            combiner=self.combiner,
-            index_weights=inputs.weights,
-            nodes=self.node_labels,
-            **options,
-        )
-
-    def hidden(self, inputs):
-        """The vectors `[batch, width]` of ids or bags."""
-        self.check_built()
-        return self._read(inputs).combined(
-            self.embeddings, self.combiner, self.loss_dtype
-        )
 
     @in_functional_models
     def embed(self, inputs):
@@ -274,22 +288,24 @@ class EmbeddingSoftmax(HierarchicalSoftmax):
           TypeError: ids are not integers.
           ValueError: the layer is not built.
         """
-        vectors = tf.cast(self.hidden(inputs), self.compute_dtype)
-        return without_gradient(self, vectors, "embed")
+        self._check_built()
+        vectors = tf.cast(self._head.hidden(inputs), self.compute_dtype)
+        return self.in_place.without_gradient(self, vectors, "embed")
 
     def grow(self, tree, counts=None):
-        """See `HierarchicalSoftmax.grow`; the embeddings stay as they are."""
-        layer = super().grow(tree, counts)
+        """Returns a layer with another tree, and the same embeddings.
+
+        See `HierarchicalSoftmax.grow` for arguments and errors.
+        """
+        layer = growth.grow(self, tree, counts)
         layer.embeddings.assign(self.embeddings.value)
         return layer
-
-    def _read(self, inputs):
-        return _bags.read(inputs, self.width, self.padding_id)
 
     def get_config(self):
         """Returns the arguments, the tree in full, as JSON can hold them."""
         return {
             **super().get_config(),
+            "tree": self.tree.get_config(),
             "num_embeddings": self.num_embeddings,
             "width": self.width,
             "combiner": self.combiner,

@@ -1,25 +1,24 @@
 """The sampled softmax as a Keras layer."""
 
-import contextlib
-
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.layers._class_sampler import SAMPLERS, ClassSampler
-from tf_hsm.layers._head_layer import HeadLayer
-from tf_hsm.layers._predictions import Predictions
-from tf_hsm.layers._row_options import RowOptions
-from tf_hsm.layers._row_variables import RowVariables
-from tf_hsm.layers._training_loss import TrainingLoss, unpacked
-from tf_hsm.layers._whole_head import WholeHead
+from tf_hsm.heads.class_sampler import SAMPLERS, ClassSampler
+from tf_hsm.heads.sampled import SampledHead
+from tf_hsm.layers import growth
+from tf_hsm.layers.arguments import check_tree, documented
+from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.objective import Objective
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments
 from tf_hsm.tree import Tree, files
 
 
+@documented
 @keras.saving.register_keras_serializable("tf_hsm")
-class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
+class SampledSoftmax(HeadLayer):
     """A flat softmax that is trained on a sample of the classes.
 
     In training, an example is scored against its label and S other classes,
@@ -32,14 +31,15 @@ class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
     Target Vocabulary for Neural Machine Translation; Bengio and Senecal, 2008:
     Adaptive Importance Sampling to Accelerate Training of a Neural
     Probabilistic Language Model). Its cost is that of S + 1 classes, and its
-    gradients are sparse: `tf.IndexedSlices` with unique rows, those of the
-    labels and of the drawn classes. With S = N its value is that of the full
-    softmax; with fewer it is another loss, with a lower value.
+    gradients are sparse: `tf.IndexedSlices` with the unique rows of the labels
+    and of the drawn classes. With S = N its value is that of the full softmax;
+    with fewer it is another loss, with a lower value.
 
     Otherwise, in `evaluate` and in a call that is not for training, the loss is
     that of the full softmax, over all N classes. So are `log_probs`,
     `log_prob`, `top_k`, `sample` and `predict`. `tf_hsm.metrics.Perplexity`
-    thus tells that of the sampled loss in `fit`, the true one in `evaluate`.
+    thus is the perplexity of the sampled loss in `fit`, and the true one in
+    `evaluate`.
 
     It is used as `tf_hsm.layers.HierarchicalSoftmax` is: in `compile(loss=
     head.loss)`, or with labels as an input of the model.
@@ -65,16 +65,13 @@ class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
         then begin at the log-frequencies. Saved only with sampler="counts".
       power: of the counts, at least 0: 1 is their own law, 0 the uniform one.
       seed: of the draws, an integer.
-      use_bias: whether each class has a bias.
-      ignore_class: a label whose loss is 0 and does not count, or None.
-      kernel_initializer: for the kernel, `[N, width]`.
-      bias_initializer: for the bias, `[N]`, where there are no counts.
-      **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`;
-        `several_labels`, `class_weights` and `focal_gamma`, as for
-        `HierarchicalSoftmax`, of the loss in training; and
-        `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
-        `bias_constraint`, which in training are for the rows of the labels and
-        of the drawn classes: see `tf_hsm.layers`.
+      {rows}
+      {labels}
+      {loss}
+      {row_options}
+
+    In training, regularizers and constraints are for the rows of the labels and
+    of the drawn classes.
 
     Attributes:
       kernel: the weights, `[N, width]`.
@@ -84,37 +81,59 @@ class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
 
     Raises:
       TypeError: `ignore_class` or `seed` is no integer.
-      ValueError: an argument is out of range; names it.
+      ValueError: an argument is out of range; the message names it.
     """
-
-    # It has none of its own: what is drawn has a small gradient.
-    optimizer = None
 
     def __init__(
         self,
         num_classes,
+        *,
         num_sampled,
         sampler="log_uniform",
         counts=None,
         power=0.75,
         seed=0,
         use_bias=True,
-        ignore_class=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
+        ignore_class=None,
+        several_labels=False,
+        class_weights=None,
+        focal_gamma=0.0,
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
         **kwargs,
     ):
         """See the class."""
-        super().__init__(ignore_class, **kwargs)
-        self.num_classes = _checks.check_int("num_classes", num_classes, 1)
-        self.num_sampled = _checks.check_int("num_sampled", num_sampled, 1)
-        self.check_training_loss()
+        num_classes = _checks.check_int("num_classes", num_classes, 1)
+        num_sampled = _checks.check_int("num_sampled", num_sampled, 1)
+        super().__init__(
+            num_classes,
+            list,
+            Objective(
+                num_classes,
+                ignore_class,
+                several_labels,
+                class_weights=class_weights,
+                focal_gamma=focal_gamma,
+            ),
+            RowSpec(use_bias, kernel_initializer, bias_initializer),
+            RowOptions(
+                kernel_regularizer,
+                bias_regularizer,
+                kernel_constraint,
+                bias_constraint,
+            ),
+            **kwargs,
+        )
         if sampler not in SAMPLERS:
             raise ValueError(
                 f"sampler is {sampler!r}; it must be one of {SAMPLERS}"
             )
         if counts is not None:
-            counts = _checks.check_counts(counts, self.num_classes)
+            counts = _checks.check_counts(counts, num_classes)
             if not use_bias and sampler != "counts":
                 raise ValueError(
                     f"counts set the biases, but use_bias is False; with "
@@ -125,31 +144,34 @@ class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
                 "sampler is 'counts', but there are none; give counts=, how "
                 "often each class occurs"
             )
-        self.sampler = sampler
-        self.power = arguments.exponent("power", power)
-        self.seed = _checks.as_integer("seed", seed)
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.tree = Tree.balanced(self.num_classes, [self.num_classes])
+        self.num_sampled = num_sampled
+        self.tree = _flat_tree(num_classes)
+        self.kernel = self.bias = None
         self._counts = counts
+        self._draw_seed = _checks.as_integer("seed", seed)
         self._draws = ClassSampler(
             sampler,
-            self.num_classes,
-            min(self.num_sampled, self.num_classes),
+            num_classes,
+            min(num_sampled, num_classes),
             counts,
-            self.power,
+            arguments.exponent("power", power),
         )
-        self.bias = None
 
-    def build(self, inputs_shape, labels_shape=None):
-        """Makes the variables for inputs `[..., width]`."""
-        del labels_shape
+    @property
+    def seed(self):
+        """Read-only: the seed of the draws."""
+        return self._draw_seed
+
+    @property
+    def sampler(self):
+        """Read-only: the law of the draws."""
+        return self._draws.sampler
+
+    def _make_head(self, width):
         prior = None
         if self._counts is not None and self.use_bias:
             prior = self.tree.log_prior(self._counts)
-        variables = RowVariables(self, self.width_of(inputs_shape), prior)
-        self.kernel, self.bias = variables.whole()
+        self.kernel, self.bias = self.rows.make(self, self.tree, width, prior)
         # Every replica counts for itself, and so alike.
         self.step = self.add_weight(
             name="step",
@@ -158,77 +180,49 @@ class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
             initializer="zeros",
             trainable=False,
         )
-        self._head = WholeHead(self.kernel, self.bias, self.tree)
+        return SampledHead(
+            self.kernel,
+            self.bias,
+            self.tree,
+            self._draws,
+            self.seed,
+            self.step,
+        )
 
-    def compute_losses(self, labels, inputs, ignored, loss_weights):
-        """Returns the loss per label, over all classes."""
-        del loss_weights
-        return self._head.loss(labels, inputs, ignored, self.add_penalties)
+    def grow(self, tree, counts=None):
+        """Returns a layer for more classes that has learned what this one has.
 
-    def training_losses(self, labels, inputs, ignored, loss_weights):
-        """Returns the loss per label, over those that are drawn for it."""
-        del loss_weights
-        inputs = arguments.floats(inputs, self.variable_dtype)
-        width = self.kernel.shape[1]
-        if inputs.shape[-1] not in (None, width):
+        The old classes keep their weights and biases, and their odds against
+        each other. A new class begins with the mean weights and its share of
+        the counts. The draws go on from the same step. See
+        `HierarchicalSoftmax.grow`.
+
+        Args:
+          tree: a `tf_hsm.Tree` of one group, as from `layer.tree.grow(100)`.
+          counts: how often each class of `tree` occurs, also for a sampler
+            "counts"; all alike when None, where that sampler keeps the counts
+            of the old classes and takes their mean for a new one.
+
+        Raises:
+          TypeError: `tree` is not a `tf_hsm.Tree`.
+          ValueError: the layer is not built; the tree has several groups or
+            fewer classes; or the counts are not one for each class.
+        """
+        check_tree(tree)
+        if tree != _flat_tree(tree.num_classes):
             raise ValueError(
-                f"inputs, of shape {inputs.shape}, must have {width} as the "
-                "last dimension, as the kernel has"
+                f"{self.name}: the tree must be one group, whose rows are its "
+                f"classes in order, but has {tree.num_groups} groups; use "
+                "layer.tree.grow(number of new classes)"
             )
-        flat = tf.reshape(tf.cast(labels, tf.int64), [-1])
-        kept = tf.where(
-            arguments.kept_classes(
-                flat,
-                self.num_classes,
-                "labels",
-                arguments.counted(flat, ignored),
+        config = {"num_classes": tree.num_classes}
+        if self.sampler == "counts":
+            config["counts"] = _packed(
+                _grown_counts(self._counts, tree.num_classes, counts)
             )
-        )
-        losses = self._sampled_losses(
-            tf.gather_nd(flat, kept),
-            tf.gather_nd(tf.reshape(inputs, [-1, width]), kept),
-        )
-        losses = tf.scatter_nd(kept, losses, tf.shape(flat, tf.int64))
-        return tf.reshape(losses, tf.shape(labels))
-
-    def _sampled_losses(self, labels, inputs):
-        """The losses `[B]` of labels `[B]`, which are classes."""
-        sampled = self._draws.draw(self.seed, self.step.value, self.kernel)
-        self.step.assign_add(1)
-        dtype = tf.as_dtype(self.loss_dtype)
-        inputs = tf.cast(inputs, dtype)
-        classes = tf.concat([labels, sampled], 0)
-        # Each row once, in order: what optimizers want of a gradient.
-        rows = tf.sort(tf.unique(classes).y)
-        places, batch = tf.searchsorted(rows, classes), tf.size(labels)
-        of_labels, of_sampled = places[:batch], places[batch:]
-        weights = tf.gather(self.kernel.value, rows)
-        biases = None
-        if self.bias is not None:
-            biases = tf.gather(self.bias.value, rows)
-        self.add_penalties_of(weights, biases)
-        offsets = -tf.math.log(self._draws.expected(rows, self.kernel))
-        offsets = tf.cast(offsets, dtype)
-        if biases is not None:
-            offsets += tf.cast(biases, dtype)
-        weights = tf.cast(weights, dtype)
-        label_logits = tf.reduce_sum(
-            inputs * tf.gather(weights, of_labels), -1
-        ) + tf.gather(offsets, of_labels)
-        logits = tf.matmul(
-            inputs, tf.gather(weights, of_sampled), transpose_b=True
-        ) + tf.gather(offsets, of_sampled)
-        # The label itself, drawn by chance, is no other class.
-        is_label = labels[:, tf.newaxis] == sampled
-        logits = tf.where(is_label, tf.constant(dtype.min, dtype), logits)
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels=tf.zeros_like(labels),
-            logits=tf.concat([label_logits[:, tf.newaxis], logits], 1),
-        )
-
-    def on_one_device(self):
-        """Within, the head answers from one device, as it always does."""
-        return contextlib.nullcontext()
+        layer = growth.grow(self, tree, counts, config)
+        layer.step.assign(self.step.value)
+        return layer
 
     def get_config(self):
         """Returns the arguments of the constructor, as JSON can hold them."""
@@ -237,21 +231,19 @@ class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
             "num_classes": self.num_classes,
             "num_sampled": self.num_sampled,
             "sampler": self.sampler,
-            "power": self.power,
+            "power": self._draws.power,
             "seed": self.seed,
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-            "bias_initializer": keras.initializers.serialize(
-                self.bias_initializer
-            ),
         }
         if self.sampler == "counts":
-            config["counts"] = {
-                "is_float": self._counts.dtype.kind == "f",
-                **files.pack(self._counts.view(np.int64)),
-            }
+            config["counts"] = _packed(self._counts)
+        for name in (
+            "node_labels",
+            "label_smoothing",
+            "smoothing_prior",
+            "optimizer",
+            "stochastic_rounding",
+        ):
+            del config[name]
         return config
 
     @classmethod
@@ -261,4 +253,24 @@ class SampledSoftmax(Predictions, RowOptions, TrainingLoss, HeadLayer):
         if counts is not None:
             dtype = np.float64 if counts["is_float"] else np.int64
             counts = files.unpack(counts).view(dtype)
-        return cls(**unpacked({**config, "counts": counts}))
+        return super().from_config({**config, "counts": counts})
+
+
+def _flat_tree(num_classes):
+    return Tree.balanced(num_classes, [num_classes])
+
+
+def _packed(counts):
+    """Returns counts as JSON can hold them."""
+    return {
+        "is_float": counts.dtype.kind == "f",
+        **files.pack(counts.view(np.int64)),
+    }
+
+
+def _grown_counts(counts, num_classes, given):
+    """Returns the counts `[num_classes]` of the sampler of a larger layer."""
+    if given is not None:
+        return _checks.check_counts(given, num_classes)
+    new = np.full(num_classes - counts.size, counts.mean())
+    return np.append(counts.astype(np.float64), new)

@@ -16,6 +16,7 @@ def hierarchical_softmax_embedding_train_step(
     indices,
     tree: Tree | Forest,
     optimizer,
+    *,
     loss_weights=None,
     ignore_class=None,
     stochastic_rounding: bool | None = None,
@@ -98,7 +99,6 @@ def hierarchical_softmax_embedding_train_step(
         several replicas; `combiner` is neither of the two, or there are
         `index_weights` but no bags.
     """
-    bags = _bags(indices, combiner, index_weights, weights)
     step = InPlaceStep(
         weights=weights,
         biases=biases,
@@ -113,17 +113,34 @@ def hierarchical_softmax_embedding_train_step(
         nodes=nodes,
         smoothing_prior=smoothing_prior,
     )
+    losses = embedding_losses(step, vectors, indices, combiner, index_weights)
+    step.count(losses)
+    return losses
+
+
+def embedding_losses(step, vectors, indices, combiner, index_weights):
+    """Makes an `InPlaceStep` on a tree and on the embeddings of its inputs.
+
+    Args:
+      step: the step on the weights of the tree.
+      vectors: see `hierarchical_softmax_embedding_train_step`.
+      indices: `[...]`, or bags.
+      combiner: of bags, "mean" or "sum".
+      index_weights: of bags, or None.
+
+    Returns:
+      The losses `[...]`. The step is not counted yet.
+    """
+    bags = _bags(indices, combiner, index_weights, step.weights)
     op = step.op("tf_hsm_embedding_train_step")
     table = variable_named("vectors", vectors)
-    _check_device("weights", variable_named("weights", weights))
+    _check_device("weights", variable_named("weights", step.weights))
     _check_device("vectors", table)
-    losses = op(
+    return op(
         vectors=table.handle,
         vector_slots=step.slots("vectors", vectors),
         **bags,
     )
-    step.count(losses)
-    return losses
 
 
 def _bags(indices, combiner, weights, table):

@@ -80,6 +80,7 @@ def label_tree_train_step(
     inputs,
     tree: Tree,
     optimizer,
+    *,
     loss_weights=None,
     stochastic_rounding: bool | None = None,
     seed=0,
@@ -114,7 +115,7 @@ def label_tree_train_step(
         in place, or there are several replicas.
     """
     inputs = tf.convert_to_tensor(inputs)
-    step = _LabelTreeStep(
+    step = LabelTreeStep(
         weights=weights,
         biases=biases,
         labels=label_sets.read(labels, inputs),
@@ -125,14 +126,21 @@ def label_tree_train_step(
         stochastic_rounding=stochastic_rounding,
         seed=seed,
     )
-    with _place(weights, tree):
-        losses = step.losses(inputs, "tf_hsm_label_tree_train_step")
+    losses = step.losses(inputs)
     step.count(losses)
     return losses
 
 
 def label_tree_top_k(
-    weights, biases, inputs, tree: Tree, k: int, threshold=None, allowed=None
+    weights,
+    biases,
+    inputs,
+    tree: Tree,
+    k: int,
+    *,
+    threshold=None,
+    bounds=None,
+    allowed=None,
 ) -> TopK:
     """Finds the k most probable labels, or those above a threshold, exactly.
 
@@ -147,6 +155,7 @@ def label_tree_top_k(
       k: an integer or an integer scalar, in `[1, tree.num_classes]`.
       threshold: None; or a probability, broadcast to `[...]`: only labels that
         are at least as probable are found, k at most.
+      bounds: None; or the logarithm of a threshold, `[...]`, in its place.
       allowed: the only labels that may be found, for all inputs or for each, as
         for `hierarchical_softmax_top_k`; None: all. A node with none of them
         below it is never opened.
@@ -161,21 +170,11 @@ def label_tree_top_k(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
         out of range, or a shape does not fit; the message names the argument.
       tf.errors.UnimplementedError: a GPU holds the weights.
-      ValueError: the tree is pinned.
+      ValueError: the tree is pinned, or there are a threshold and bounds.
       TypeError: `k` is no integer.
     """
-    bounds = None
     if threshold is not None:
-        inputs = tf.convert_to_tensor(inputs)
-        threshold = tf.cast(tf.convert_to_tensor(threshold), tf.float64)
-        threshold = arguments.checked(
-            threshold,
-            ~tf.reduce_any(tf.math.is_nan(threshold)),
-            "threshold = {} must not be NaN",
-        )
-        bounds = arguments.broadcast(
-            "threshold", tf.math.log(threshold), tf.shape(inputs)[:-1]
-        )
+        bounds = arguments.bounds_of(threshold, bounds, inputs)
     mask = None
     if allowed is not None:
         mask = AllowedClasses.read(allowed, tree, inputs)
@@ -242,7 +241,14 @@ def _place(weights, tree):
 
 
 @dataclasses.dataclass(frozen=True)
-class _LabelTreeStep(InPlaceStep):
+class LabelTreeStep(InPlaceStep):
+    """An `InPlaceStep` by the loss of label sets `[..., M]`."""
+
+    def losses(self, inputs):
+        """Makes the step; returns the losses `[...]`."""
+        with _place(self.weights, self.tree):
+            return super().losses(inputs, "tf_hsm_label_tree_train_step")
+
     def weights_of_losses(self, labels):
         """The weight `[...]` of each loss in the sum that is minimized."""
         shape = tf.shape(labels)[:-1]

@@ -16,6 +16,7 @@ def hierarchical_softmax_log_probs(
     biases,
     inputs,
     tree: Tree | Forest,
+    *,
     nodes: bool = False,
     root_log_probs=None,
 ) -> tf.Tensor:
@@ -71,8 +72,9 @@ def hierarchical_softmax_log_prob(
     classes,
     inputs,
     tree: Tree | Forest,
-    root_log_probs=None,
+    *,
     nodes: bool = False,
+    root_log_probs=None,
     allowed=None,
     renormalize: bool = False,
 ) -> tf.Tensor:
@@ -133,13 +135,26 @@ def hierarchical_softmax_log_prob(
     if allowed is None:
         return log_probs
     mask = AllowedClasses.read(allowed, tree, inputs)
+    of_allowed = None
     if renormalize:
-        log_probs = renormalized(
-            log_probs,
-            allowed_log_probs(
-                weights, biases, inputs, tree, root_log_probs, mask
-            ),
+        of_allowed = allowed_log_probs(
+            weights, biases, inputs, tree, root_log_probs, mask
         )
+    return masked(log_probs, classes, mask, of_allowed)
+
+
+def masked(log_probs, classes, mask, of_allowed=None):
+    """Log-probabilities of classes, minus infinity where a mask has them not.
+
+    Args:
+      log_probs: `[..., C]`.
+      classes: `[..., C]`.
+      mask: the `AllowedClasses`.
+      of_allowed: `[B, M]`, the log-probabilities of all allowed classes, by
+        which the others are renormalized; or None.
+    """
+    if of_allowed is not None:
+        log_probs = renormalized(log_probs, of_allowed)
     return tf.where(mask.contain(classes), log_probs, -float("inf"))
 
 
@@ -167,7 +182,12 @@ def allowed_log_probs(weights, biases, inputs, tree, root_log_probs, mask):
 
     def log_prob(classes):
         return hierarchical_softmax_log_prob(
-            weights, biases, classes, flat, tree, root_log_probs
+            weights,
+            biases,
+            classes,
+            flat,
+            tree,
+            root_log_probs=root_log_probs,
         )
 
     return mask.log_probs(log_prob, tf.shape(flat)[0])

@@ -16,6 +16,7 @@ def hierarchical_softmax_loss(
     labels,
     inputs,
     tree: Tree | Forest,
+    *,
     ignore_class=None,
     label_smoothing: float = 0.0,
     nodes: bool = False,

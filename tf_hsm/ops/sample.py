@@ -17,6 +17,7 @@ def hierarchical_softmax_sample(
     inputs,
     tree: Tree | Forest,
     num_samples: int,
+    *,
     seed=None,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -181,7 +182,7 @@ def draw_of_best(found, num_samples, seed, temperature, top_p):
 
 
 def draw_of_allowed(
-    log_probs, mask, num_samples, seed, temperature, top_k, top_p
+    log_probs, mask, num_samples, *, seed, temperature, top_k, top_p
 ):
     """Draws classes `[B, num_samples]` among those of a mask.
 
@@ -246,10 +247,10 @@ def _sample_allowed(
         log_probs,
         mask,
         num_samples,
-        seed_pair(seed),
-        temperature,
-        top_k,
-        top_p,
+        seed=seed_pair(seed),
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
     )
     shape = [tf.shape(inputs)[:-1], tf.shape(drawn)[1:]]
     return tf.reshape(drawn, tf.concat(shape, 0))

@@ -49,9 +49,11 @@ def hierarchical_softmax_top_k(
     inputs,
     tree: Tree | Forest,
     k: int,
+    *,
     beam_width: int | None = None,
     return_pruned: bool = False,
     root_log_probs=None,
+    threshold=None,
     bounds=None,
     allowed=None,
     renormalize: bool = False,
@@ -80,6 +82,9 @@ def hierarchical_softmax_top_k(
       beam_width: None for the exact answer; or at least 1.
       return_pruned: whether to return what a beam left out too.
       root_log_probs: see `hierarchical_softmax_log_probs`.
+      threshold: a probability, broadcast to `[...]`: only classes that are at
+        least as probable are wanted; None: k classes are wanted. It stands for
+        bounds.
       bounds: `[...]`, in nats: only classes whose log-probability is at least
         the bound are wanted, as those of one part of a tree where others have
         better ones. Nothing of probability zero is opened for them. NaN stands
@@ -100,19 +105,21 @@ def hierarchical_softmax_top_k(
       `(log_probs, classes, num_pruned)`, the last `[...]` int64. NaN counts as
       a probability of zero; among classes of probability zero, which come only
       where there are fewer than k others, the choice is not specified. With
-      `bounds` or `allowed`, where fewer than k classes are left, the rest have
-      the log-probability minus infinity and the class -1.
+      `threshold`, `bounds` or `allowed`, where fewer than k classes are left,
+      the rest have the log-probability minus infinity and the class -1.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
         out of range, or a shape does not fit; the message names the argument.
       tf.errors.UnimplementedError: a GPU holds the weights, and k is above
         1,024, `beam_width` or `allowed` is given, or they are float64.
-      ValueError: `beam_width` is below 1; `renormalize` without `allowed`, or
+      ValueError: `beam_width` is below 1; `threshold` is NaN, or stands beside
+        `bounds`; `renormalize` without `allowed`, or
         of a forest of several trees without root_log_probs.
       TypeError: `k` or `beam_width` is no integer.
     """
     check_mask_options(tree, root_log_probs, allowed, renormalize)
+    bounds = arguments.bounds_of(threshold, bounds, inputs)
     mask = None
     if allowed is not None:
         mask = AllowedClasses.read(allowed, tree, inputs)

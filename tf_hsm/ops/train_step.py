@@ -15,6 +15,7 @@ def hierarchical_softmax_train_step(
     inputs,
     tree: Tree | Forest,
     optimizer,
+    *,
     loss_weights=None,
     ignore_class=None,
     stochastic_rounding: bool | None = None,

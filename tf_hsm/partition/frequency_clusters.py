@@ -97,6 +97,19 @@ class FrequencyClusters:
         """n, the number of classes in the shortlist."""
         return self.shortlist_tree.num_classes - len(self.cutoffs)
 
+    def split(self, counts):
+        """Returns the counts of the shortlist's rows, and of each tail.
+
+        Args:
+          counts: `[N]`, how often the class of each rank occurs.
+
+        Returns:
+          A list of arrays: first `[n + J]`, where the row of a tail has the sum
+          of its classes' counts; then one for each tail.
+        """
+        first, *tails = np.split(counts, self.cutoffs)
+        return [np.append(first, [tail.sum() for tail in tails]), *tails]
+
     def ranks(self, classes, name, counted=None):
         """Returns the ranks, int64, of classes of any shape.
 

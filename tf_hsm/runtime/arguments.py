@@ -230,6 +230,34 @@ def flat_bounds(bounds, shape, dtype):
     return tf.where(tf.math.is_nan(flat), none, flat)
 
 
+def bounds_of(threshold, bounds, inputs):
+    """The bounds of a top-k that a threshold, a probability, stands for.
+
+    Args:
+      threshold: broadcast to `[...]`; or None.
+      bounds: bounds `[...]` in nats, which a caller gives instead; or None.
+      inputs: `[..., width]`.
+
+    Raises:
+      ValueError: the threshold is NaN, or both are given.
+    """
+    if threshold is None:
+        return bounds
+    if bounds is not None:
+        raise ValueError(
+            "threshold and bounds are both given; bounds are the logarithms of "
+            "thresholds, so leave out one of them"
+        )
+    threshold = tf.cast(tf.convert_to_tensor(threshold), tf.float64)
+    threshold = checked(
+        threshold,
+        ~tf.reduce_any(tf.math.is_nan(threshold)),
+        "threshold = {} must not be NaN",
+    )
+    shape = tf.shape(tf.convert_to_tensor(inputs))[:-1]
+    return broadcast("threshold", tf.math.log(threshold), shape)
+
+
 def count_or_zero(name, count):
     """A positive number as an int64 scalar; None as 0, which ops take for it.
 

@@ -7,6 +7,7 @@ devices have saved, one or others load.
 import contextlib
 import typing
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -30,25 +31,42 @@ class RowPart(typing.NamedTuple):
     num_rows: int
 
 
-def mark(variable, part):
-    """Notes on a Keras variable which `RowPart` it is."""
-    variable._tf_hsm_part = part
+class Placement(typing.NamedTuple):
+    """What is known of a Keras variable that holds rows of a head.
+
+    Attributes:
+      device: the name of the device that it is made on, or None.
+      part: the `RowPart` that it is, or None for a whole matrix.
+    """
+
+    device: str | None = None
+    part: RowPart | None = None
 
 
-def part_of(variable):
-    """The `RowPart` that a Keras variable is, or None."""
-    return getattr(variable, "_tf_hsm_part", None)
-
-
-def place(variable, device):
-    """Notes on a Keras variable the name of the device that it is made on."""
-    variable._tf_hsm_device = device
+def place(variable, device, part=None):
+    """Notes the `Placement` of a Keras variable, which is made there."""
+    variable._tf_hsm_placement = Placement(device, part)
     private_keras.initialize_on(variable, device)
 
 
+def mark(variable, part):
+    """Notes on a Keras variable that exists which `RowPart` it is."""
+    variable._tf_hsm_placement = Placement(part=part)
+
+
+def placement_of(variable):
+    """Returns the `Placement` of a Keras variable."""
+    return getattr(variable, "_tf_hsm_placement", Placement())
+
+
+def part_of(variable):
+    """Returns the `RowPart` that a Keras variable is, or None."""
+    return placement_of(variable).part
+
+
 def beside(variable):
-    """A scope of the device of a variable, where `place` has noted one."""
-    return on(getattr(variable, "_tf_hsm_device", None))
+    """Returns a scope of the device of a variable, where one is noted."""
+    return on(placement_of(variable).device)
 
 
 def on(device):
@@ -117,6 +135,20 @@ def copy(sources, targets):
                         found = tf.gather(source.value, local[wanted[mine]])
                     values[mine] = found.numpy()
             _assign(target, block, values)
+
+
+def joined(parts):
+    """Returns a new variable with the matrix that some variables make."""
+    part = part_of(parts[0])
+    whole = keras.Variable(
+        "zeros",
+        shape=(part.num_rows, *parts[0].shape[1:]),
+        dtype=parts[0].dtype,
+        trainable=False,
+        autocast=False,
+    )
+    copy(parts, [whole])
+    return whole
 
 
 def _rows(variable):

@@ -195,8 +195,8 @@ def of(value):
 
 
 def _adaptive(layer, counts):
-    if counts is None and layer._ranked_counts is not None:
-        counts = layer._ranked_counts
+    if counts is None and layer.spec.ranked_counts is not None:
+        counts = layer.spec.ranked_counts
     elif counts is None or isinstance(counts, str):
         counts = passed.zipf(layer.num_classes, counts)
     else:

@@ -10,7 +10,6 @@ from tf_hsm.estimation.heads.table import Table
 from tf_hsm.estimation.heads.tree_head import TreeHead
 from tf_hsm.estimation.part import Part, Work
 from tf_hsm.layers import AdaptiveSoftmax
-from tf_hsm.partition.frequency_clusters import FrequencyClusters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,13 +28,9 @@ class AdaptiveHead(Head):
         """See `Head.parts`."""
         layer = self.layer
         width = layer.width or width
-        cutoffs = layer.cutoffs_for(width)
-        widths = layer.widths_for(width, len(cutoffs))
-        clusters = FrequencyClusters.make(
-            self.num_classes, cutoffs, None, layer.tail
-        )
-        first, *tails = np.split(self.counts, cutoffs)
-        groups = np.append(first, [tail.sum() for tail in tails])
+        clusters = layer.spec.clusters_for(width)
+        widths = layer.spec.widths_for(width, len(clusters.cutoffs))
+        groups, *tails = clusters.split(self.counts)
         shortlist = TreeHead(
             f"{self.name} shortlist",
             groups.size,

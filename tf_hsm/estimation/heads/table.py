@@ -3,7 +3,7 @@
 import dataclasses
 
 from tf_hsm.estimation.part import INITIAL_COPIES, NO_WORK
-from tf_hsm.layers._initial_values import BLOCK_BYTES, MOST_AT_ONCE
+from tf_hsm.layers.initial_values import BLOCK_BYTES, MOST_AT_ONCE
 
 
 @dataclasses.dataclass(frozen=True)

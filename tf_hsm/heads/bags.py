@@ -1,10 +1,12 @@
-"""Ids and bags of ids, as what a layer with a table of vectors takes."""
+"""Ids, bags of ids, and a head whose inputs are their embeddings."""
 
 import dataclasses
 import typing
 
 import tensorflow as tf
 
+from tf_hsm.heads.tree import TreeHead
+from tf_hsm.ops.embedding_train_step import embedding_losses
 from tf_hsm.runtime import arguments
 
 
@@ -83,6 +85,105 @@ class Bags:
         if combiner == "sum":
             return sums
         return tf.math.divide_no_nan(sums, totals)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BagHead:
+    """A table of embeddings, whose rows are the inputs of a `TreeHead`.
+
+    Its inputs are ids, bags of ids or `Bags`: see `read`.
+
+    Attributes:
+      table: a variable `[count, width]`.
+      head: the `TreeHead`.
+      combiner: how the embeddings of a bag become an input: "mean" or "sum".
+      padding_id: an id that `read` leaves out, or None.
+      dtype: of sums of embeddings.
+    """
+
+    table: typing.Any
+    head: TreeHead
+    combiner: str
+    padding_id: int | None
+    dtype: str
+
+    @property
+    def num_classes(self):
+        """N, the number of classes."""
+        return self.head.num_classes
+
+    def hidden(self, inputs):
+        """Returns the vectors `[B, width]` of ids or bags."""
+        bags = read(inputs, self.table.shape[1], self.padding_id)
+        return bags.combined(self.table, self.combiner, self.dtype)
+
+    def losses(self, batch):
+        """See `tf_hsm.heads.head.Head`."""
+        if batch.labels.shape.rank == 2:  # `[B, M]`, for B * M bags
+            shape = tf.shape(batch.labels)
+            flat = batch.replace(labels=tf.reshape(batch.labels, [-1]))
+            if batch.loss_weights is not None:
+                weights = tf.reshape(batch.loss_weights, [-1])
+                flat = flat.replace(loss_weights=weights)
+            return tf.reshape(self.losses(flat), shape)
+        if batch.step is None:
+            vectors = self.hidden(batch.inputs)
+            return self.head.losses(batch.replace(inputs=vectors))
+        return embedding_losses(
+            self.head.step_part(batch),
+            self.table,
+            batch.inputs.ids,
+            self.combiner,
+            batch.inputs.weights,
+        )
+
+    def prior(self, counts):
+        """See `tf_hsm.heads.head.Head`."""
+        return self.head.prior(counts)
+
+    def log_probs(self, inputs, **options):
+        """See `TreeHead.log_probs`."""
+        return self.head.log_probs(self.hidden(inputs), **options)
+
+    def log_prob(self, classes, inputs, **options):
+        """See `TreeHead.log_prob`."""
+        return self.head.log_prob(classes, self.hidden(inputs), **options)
+
+    def top_k(self, inputs, k, **options):
+        """See `TreeHead.top_k`."""
+        return self.head.top_k(self.hidden(inputs), k, **options)
+
+    def best_class(self, inputs):
+        """See `TreeHead.best_class`."""
+        return self.head.best_class(self.hidden(inputs))
+
+    def sample(self, inputs, num_samples, **options):
+        """See `TreeHead.sample`."""
+        return self.head.sample(self.hidden(inputs), num_samples, **options)
+
+    def variables(self):
+        """Returns the weights, the biases if any, and the embeddings."""
+        return [*self.head.variables(), self.table]
+
+    def on_one_device(self):
+        """Returns this head, whose rows are on one device."""
+        return self
+
+
+def repeated(inputs, labels):
+    """Returns the input of each of several labels `[..., M]`.
+
+    Args:
+      inputs: `[..., width]`, or `Bags` of `[B, width]`.
+      labels: the labels.
+
+    Returns:
+      `[..., M, width]`, or `Bags` of `[B * M, width]`.
+    """
+    if isinstance(inputs, Bags):
+        return inputs.repeated(tf.shape(labels)[1])
+    shape = tf.concat([tf.shape(labels), tf.shape(inputs)[-1:]], 0)
+    return tf.broadcast_to(inputs[..., tf.newaxis, :], shape)
 
 
 def parts_of(inputs):

@@ -1,35 +1,31 @@
-"""The rows of a tree that is cut, and which examples go to which of them."""
+"""The parts of a tree that is cut, and which examples go to which part."""
 
 import typing
 
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm.ops.log_probs import hierarchical_softmax_log_probs
+from tf_hsm.heads.tree import TreeHead
 from tf_hsm.runtime import arguments, tree_tensors
-from tf_hsm.tree import Tree
-from tf_hsm.tree.forest import Forest
 
 
 class Part(typing.NamedTuple):
-    """The top, or what one device has, as the functions of one tree take it.
+    """The top, or the shard of one device.
 
     Attributes:
-      tree: the top, or the forest of a shard.
-      weights: a variable `[tree.num_weight_rows, width]`.
-      biases: a variable `[tree.num_weight_rows]`, or None.
+      head: the `TreeHead` of the top, or of the shard's forest.
       device: the name of the shard's device; None for the top.
-      units: a slice, those that are roots of the forest; of the top, those that
-        are classes.
-      places: a slice, those of its classes.
+      units: a slice, the units that are roots of the forest; for the top, the
+        units that are classes.
+      places: a slice, the places of its classes.
+      tree_rows: `[n]`, the row of the whole tree of each of its rows.
     """
 
-    tree: Tree | Forest
-    weights: typing.Any
-    biases: typing.Any
+    head: TreeHead
     device: str | None
     units: slice
     places: slice
+    tree_rows: np.ndarray
 
 
 class Routes:
@@ -94,14 +90,16 @@ class ShardedRows:
         """
         self.plan = plan
         leaves = slice(0, plan.num_leaf_units)
-        self.top = Part(plan.top, *top, None, leaves, leaves)
+        self.top = Part(
+            TreeHead(*top, plan.top), None, leaves, leaves, plan.top_rows
+        )
         self.shards = [
             Part(
-                forest,
-                *pair,
+                TreeHead(*pair, forest),
                 shard.device,
                 slice(shard.first_unit, shard.first_unit + shard.num_units),
                 slice(shard.first_place, shard.first_place + shard.num_classes),
+                plan.rows_of(shard),
             )
             for shard, forest, pair in zip(
                 plan.shards, plan.forests, shards, strict=True
@@ -128,7 +126,7 @@ class ShardedRows:
     @property
     def _table_device(self):
         """The first CPU of the task that has the top."""
-        return tree_tensors.cpu_of(self.top.weights)
+        return tree_tensors.cpu_of(self.top.head.weights)
 
     def route(self, labels, ignored):
         """Returns the `Routing` of labels `[B]`.
@@ -213,7 +211,7 @@ class ShardedRows:
         Raises:
           tf.errors.InvalidArgumentError: it is not that of the inputs.
         """
-        width = self.top.weights.shape[1]
+        width = self.top.head.weights.shape[1]
         return arguments.flat_inputs(inputs, width, shape, name)
 
     def top_log_probs(self, inputs, nodes=False, temperature=1.0):
@@ -221,16 +219,15 @@ class ShardedRows:
 
         Those of the temperature are of logits divided by it.
         """
-        weights, biases = self.top.weights, self.top.biases
+        head = self.top.head
         if tf.is_tensor(temperature) or temperature != 1:
             # A copy, but of a few rows.
             weights, biases = (
                 None if v is None else _divided(v, temperature)
-                for v in (weights, biases)
+                for v in (head.weights, head.biases)
             )
-        return hierarchical_softmax_log_probs(
-            weights, biases, inputs, self.top.tree, nodes
-        )
+            head = TreeHead(weights, biases, head.tree)
+        return head.log_probs(inputs, nodes=nodes)
 
 
 def _divided(variable, number):

@@ -6,16 +6,15 @@ units, so that what it finds is of the whole tree.
 
 import tensorflow as tf
 
-from tf_hsm.distribute.best_of_shards import best_classes
-from tf_hsm.ops.log_probs import (
-    hierarchical_softmax_log_prob,
-    hierarchical_softmax_log_probs,
-)
+from tf_hsm.heads.allowed_places import AllowedPlaces
+from tf_hsm.heads.best_of_shards import best_classes
+from tf_hsm.ops.allowed import AllowedClasses
+from tf_hsm.ops.log_probs import masked
 from tf_hsm.ops.sample import (
     checked_temperature,
+    draw_of_allowed,
     draw_of_best,
     draw_restricted,
-    hierarchical_softmax_sample,
     seed_pair,
 )
 from tf_hsm.ops.top_k import TopK
@@ -28,7 +27,7 @@ _FIRST_CLASSES = 64
 _MORE_CLASSES = 4
 
 
-def log_probs(rows, inputs, nodes=False):
+def log_probs(rows, inputs, nodes):
     """As `hierarchical_softmax_log_probs`, on `ShardedRows`."""
     of_nodes = rows.top_log_probs(inputs, nodes=True)
     starts = tf.gather(of_nodes, rows.plan.top.class_rows, axis=-1)
@@ -36,24 +35,50 @@ def log_probs(rows, inputs, nodes=False):
     for part in rows.shards:
         with tf.device(part.device):
             values.append(
-                hierarchical_softmax_log_probs(
-                    part.weights,
-                    part.biases,
+                part.head.log_probs(
                     inputs,
-                    part.tree,
-                    nodes,
+                    nodes=nodes,
                     root_log_probs=starts[..., part.units],
                 )
             )
     return tf.gather(tf.concat(values, -1), rows.order(nodes), axis=-1)
 
 
-def log_prob(rows, classes, inputs):
+def log_prob(rows, classes, inputs, allowed, renormalize):
     """As `hierarchical_softmax_log_prob`, on `ShardedRows`."""
     classes = arguments.integers(classes, "classes")
     shape = tf.shape(classes)
-    classes = tf.reshape(classes, [-1, shape[-1]])
-    inputs = rows.flat(inputs, shape[:-1], "classes")
+    flat = rows.flat(inputs, shape[:-1], "classes")
+    pairs = tf.reshape(classes, [-1, shape[-1]])
+    result = tf.reshape(_log_prob(rows, pairs, flat), shape)
+    if allowed is None:
+        return result
+    mask = AllowedClasses.read(allowed, rows.plan.tree, inputs)
+    of_allowed = None
+    if renormalize:
+        of_allowed = allowed_log_probs(rows, mask, flat)
+    return masked(result, classes, mask, of_allowed)
+
+
+def allowed_places(rows, allowed, inputs):
+    """Returns the `AllowedPlaces` of what users pass as `allowed`."""
+    mask = AllowedClasses.read(allowed, rows.plan.tree, inputs)
+    lists, size = mask.lists, rows.plan.tree.num_classes
+    is_class = lists < size
+    places, _ = rows.find(tf.where(is_class, lists, 0), "allowed")
+    places = tf.where(is_class, tf.cast(places, tf.int64), -1)
+    return AllowedPlaces(mask, places)
+
+
+def allowed_log_probs(rows, mask, inputs):
+    """Log-probabilities `[B, M]` of the lists of a mask, for `[B, width]`."""
+    return mask.log_probs(
+        lambda classes: _log_prob(rows, classes, inputs), tf.shape(inputs)[0]
+    )
+
+
+def _log_prob(rows, classes, inputs):
+    """Log-probabilities of classes `[B, C]` for inputs `[B, width]`."""
     starts = rows.top_log_probs(inputs)
     places, units = rows.find(classes, "classes")
     result = tf.gather(starts, units, batch_dims=1)
@@ -62,32 +87,34 @@ def log_prob(rows, classes, inputs):
         route = routing.route((places >= begin) & (places < end))
         local = route.own(route.take(places) - begin, -1)
         with tf.device(part.device):
-            found = hierarchical_softmax_log_prob(
-                part.weights,
-                part.biases,
+            found = part.head.log_prob(
                 local,
                 route.take(inputs),
-                part.tree,
                 root_log_probs=route.take(starts[:, part.units]),
             )
         result = route.replace(result, found)
-    return tf.reshape(result, shape)
+    return result
 
 
 def sample(
     rows,
     inputs,
     num_samples,
-    seed=None,
-    temperature=1.0,
-    top_k=None,
-    top_p=None,
+    *,
+    seed,
+    temperature,
+    top_k,
+    top_p,
+    allowed,
 ):
     """As `hierarchical_softmax_sample`, on `ShardedRows`.
 
     Other classes are drawn for a seed than by a head on one device.
     """
     shape = tf.shape(inputs)[:-1]
+    mask = None
+    if allowed is not None:
+        mask = AllowedClasses.read(allowed, rows.plan.tree, inputs)
     inputs = rows.flat(inputs, shape, "inputs")
     seeds = tf.unstack(tf.random.split(seed_pair(seed), len(rows.shards) + 2))
     num_samples = tf.saturate_cast(num_samples, tf.int32)
@@ -104,9 +131,20 @@ def sample(
         checked = checked_temperature(temperature)
         return _draw(rows, inputs, num_samples, seeds, checked)
 
-    classes = draw_restricted(
-        rows.plan.tree.num_classes, top_k, top_p, of_best, of_all
-    )
+    if mask is None:
+        classes = draw_restricted(
+            rows.plan.tree.num_classes, top_k, top_p, of_best, of_all
+        )
+    else:
+        classes = draw_of_allowed(
+            allowed_log_probs(rows, mask, inputs),
+            mask,
+            num_samples,
+            seed=seeds[0],
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+        )
     return tf.reshape(classes, tf.concat([shape, [num_samples]], 0))
 
 
@@ -125,14 +163,11 @@ def _draw(rows, inputs, num_samples, seeds, temperature):
     routes = routing.routes(chosen, len(rows.shards), first=1)
     for part, route, seed in zip(rows.shards, routes, seeds[2:], strict=True):
         with tf.device(part.device):
-            drawn = hierarchical_softmax_sample(
-                part.weights,
-                part.biases,
+            drawn = part.head.sample(
                 route.take(inputs),
-                part.tree,
                 num_samples,
-                seed,
-                temperature,
+                seed=seed,
+                temperature=temperature,
                 root_log_probs=route.take(starts[:, part.units]),
             )
             found = tf.gather(rows.classes_of(part), tf.maximum(drawn, 0))

@@ -9,13 +9,13 @@ look for nothing below it.
 
 import tensorflow as tf
 
-from tf_hsm.distribute.sharded_rows import Routes
-from tf_hsm.ops.top_k import BeamTopK, hierarchical_softmax_top_k
+from tf_hsm.heads.sharded_rows import Routes
+from tf_hsm.ops.top_k import BeamTopK
 from tf_hsm.partition import routing
 from tf_hsm.runtime import arguments
 
 
-def best_classes(rows, inputs, k, beam_width=None, least=None):
+def best_classes(rows, inputs, k, *, beam_width=None, least=None, mask=None):
     """As `hierarchical_softmax_top_k`, on `ShardedRows`.
 
     Args:
@@ -24,6 +24,7 @@ def best_classes(rows, inputs, k, beam_width=None, least=None):
       k: an integer or a scalar.
       beam_width: of each shard's search; or None.
       least: `[B]`, the log-probabilities that are wanted at least; or None.
+      mask: the `AllowedPlaces` of the classes that may be found; or None.
 
     Returns:
       A `BeamTopK`. Where fewer than k classes have a positive probability,
@@ -41,7 +42,7 @@ def best_classes(rows, inputs, k, beam_width=None, least=None):
         "classes",
     )
     starts = rows.top_log_probs(inputs)
-    best = _of_top(rows, starts, k)
+    best = _of_top(rows, starts, k, mask)
     if not rows.shards:
         return best if least is None else _of_least(best, least)
     none = tf.constant(-float("inf"), starts.dtype)
@@ -49,18 +50,28 @@ def best_classes(rows, inputs, k, beam_width=None, least=None):
     home = tf.stack(
         [tf.reduce_max(known[:, part.units], -1) for part in rows.shards], -1
     )
+    if mask is not None:
+        may_have = tf.stack([mask.any_in(*_ends(p)) for p in rows.shards], -1)
+        home = tf.where(may_have, home, none)
     at_home = tf.argmax(home, -1, tf.int32)
     routes = Routes(at_home + 1, len(rows.shards))
     bounds_at_home = [None] * len(rows.shards)
     if least is not None:
         bounds_at_home = routes.split(least)
+    lists = [None] * len(rows.shards)
+    if mask is not None:
+        lists = [
+            mask.of_part(*_ends(part), routing.route(tf.equal(at_home, i)))
+            for i, part in enumerate(rows.shards)
+        ]
     found = [
-        _search(rows, part, x, start, k, beam_width, bounds)
-        for part, x, start, bounds in zip(
+        _search(rows, part, x, start, k, beam_width, bounds, allowed)
+        for part, x, start, bounds, allowed in zip(
             rows.shards,
             routes.split(inputs),
             routes.split(starts),
             bounds_at_home,
+            lists,
             strict=True,
         )
     ]
@@ -82,6 +93,7 @@ def best_classes(rows, inputs, k, beam_width=None, least=None):
             k,
             beam_width,
             route.take(bounds),
+            None if mask is None else mask.of_part(*_ends(part), route),
         )
         others.append(_spread(found, route, tf.size(bounds)))
     best = _merge(others, k)
@@ -97,30 +109,39 @@ def _of_least(found, least):
     )
 
 
-def _of_top(rows, starts, k):
+def _ends(part):
+    """The first place of a part, and one past its last."""
+    return part.places.start, part.places.stop
+
+
+def _of_top(rows, starts, k, mask):
     """The best of those units that are classes; `[B, k]` and padding."""
     classes = rows.classes_of(rows.top)
     order = tf.argsort(classes, stable=True)
-    log_probs = tf.gather(starts[:, rows.top.units], order, axis=-1)
-    classes = tf.broadcast_to(tf.gather(classes, order), tf.shape(log_probs))
+    log_probs = starts[:, rows.top.units]
+    is_allowed = tf.ones_like(log_probs, tf.bool)
+    if mask is not None:
+        is_allowed &= mask.contain(tf.range(*_ends(rows.top), dtype=tf.int64))
+        log_probs = tf.where(is_allowed, log_probs, -float("inf"))
+    log_probs = tf.gather(log_probs, order, axis=-1)
+    is_allowed = tf.gather(is_allowed, order, axis=-1)
+    classes = tf.where(is_allowed, tf.gather(classes, order), -1)
     pruned = tf.zeros(tf.shape(starts)[:1], tf.int64)
     return _merge([BeamTopK(log_probs, classes, pruned)], k)
 
 
-def _search(rows, part, inputs, starts, k, beam_width, bounds=None):
+def _search(rows, part, inputs, starts, k, beam_width, bounds, allowed):
     """What a shard finds for inputs `[b, width]`: `[b, k]` and padding."""
-    least = tf.minimum(tf.cast(k, tf.int64), part.tree.num_classes)
+    least = tf.minimum(tf.cast(k, tf.int64), part.head.num_classes)
     with tf.device(part.device):
-        found = hierarchical_softmax_top_k(
-            part.weights,
-            part.biases,
+        found = part.head.top_k(
             inputs,
-            part.tree,
             least,
-            beam_width,
+            beam_width=beam_width,
             return_pruned=True,
             root_log_probs=starts[:, part.units],
             bounds=bounds,
+            allowed=allowed,
         )
         classes = tf.gather(rows.classes_of(part), tf.maximum(found.classes, 0))
         classes = tf.where(found.classes < 0, found.classes, classes)

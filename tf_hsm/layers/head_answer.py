@@ -6,7 +6,7 @@ import inspect
 import keras
 import numpy as np
 
-from tf_hsm import _attached_head
+from tf_hsm import _head_output
 from tf_hsm.runtime import private_keras
 
 _TENSORS = {"inputs", "classes", "allowed"}
@@ -66,9 +66,9 @@ class HeadAnswer(keras.layers.Layer):
 
 def _tensors_of(outputs, classes, allowed):
     """A head, and the arguments of its methods that are tensors."""
-    head, inputs = _attached_head.head_of(outputs)
-    tensors = {"inputs": inputs, "classes": classes, "allowed": allowed}
-    return head, {k: v for k, v in tensors.items() if v is not None}
+    output = _head_output.require(outputs)
+    tensors = {"inputs": output.inputs, "classes": classes, "allowed": allowed}
+    return output.layer, {k: v for k, v in tensors.items() if v is not None}
 
 
 def in_functional_models(method):

@@ -1,0 +1,7 @@
+"""Heads as plain objects on rows of weights, without Keras.
+
+Every head has the methods of `tf_hsm.heads.head.Head`. `TreeHead` is the
+hierarchical softmax over one tree. The other heads are made of it: a
+`ShardedHead` of a top and of one `TreeHead` for each device, a `ClusterHead` of
+a shortlist and tails, a `BagHead` of a table of embeddings and a `TreeHead`.
+"""

@@ -1,0 +1,52 @@
+"""Which classes an answer may name, for a head made of parts."""
+
+import tensorflow as tf
+
+from tf_hsm.ops.allowed import AllowedClasses
+
+
+class AllowedPlaces:
+    """Allowed classes by their places, of which each part has an interval.
+
+    Attributes:
+      classes: the `AllowedClasses`.
+
+    Args:
+      classes: see above.
+      places: `[1 or B, M]` int64, the place of each class of `classes.lists`;
+        -1 where the list has none.
+    """
+
+    def __init__(self, classes, places):
+        """See the class."""
+        self.classes = classes
+        self._places = places
+
+    def contain(self, places):
+        """Returns which of places `[n]` are allowed, `[1 or B, n]` bool."""
+        none = tf.constant(tf.int64.max, tf.int64)
+        lists = tf.sort(tf.where(self._places < 0, none, self._places), -1)
+        count = tf.shape(lists)[0]
+        return AllowedClasses(lists, tf.int64.max).contain(
+            tf.broadcast_to(places, [count, tf.size(places)])
+        )
+
+    def any_in(self, begin, end):
+        """Returns whether places from `begin` to `end` have one, `[1 or B]`."""
+        return tf.reduce_any(self._within(begin, end) >= 0, -1)
+
+    def of_part(self, begin, end, route):
+        """Returns what a part takes as `allowed`.
+
+        Args:
+          begin: its first place.
+          end: one past its last place.
+          route: the `Route` of the examples to the part.
+        """
+        within = self._within(begin, end)
+        return within[0] if within.shape[0] == 1 else route.take(within)
+
+    def _within(self, begin, end):
+        """The places in an interval, from 0 on; -1 for others."""
+        is_in = (self._places >= begin) & (self._places < end)
+        return tf.where(is_in, self._places - begin, -1)

@@ -1,0 +1,259 @@
+"""What a trained adaptive softmax answers: only the tails that matter score.
+
+All functions take a `ClusterHead` and inputs `[..., width]`.
+"""
+
+import tensorflow as tf
+
+from tf_hsm.heads.allowed_places import AllowedPlaces
+from tf_hsm.ops.allowed import AllowedClasses
+from tf_hsm.ops.log_probs import check_mask_options, masked, renormalized
+from tf_hsm.ops.sample import (
+    draw_of_allowed,
+    draw_of_best,
+    draw_restricted,
+    seed_pair,
+)
+from tf_hsm.ops.top_k import BeamTopK, TopK
+from tf_hsm.partition import routing
+from tf_hsm.runtime import arguments
+
+
+def log_probs(head, inputs):
+    """See `ClusterHead.log_probs`."""
+    inputs, shape = _flat(inputs)
+    shortlist = head.shortlist.log_probs(inputs)
+    size = head.clusters.shortlist_size
+    parts = [shortlist[:, :size]]
+    for row, tail in enumerate(head.tails, size):
+        within = tail.head.log_probs(tail.project(inputs))
+        parts.append(shortlist[:, row : row + 1] + within)
+    result = tf.concat(parts, 1)
+    ranks = head.clusters.all_ranks()
+    if ranks is not None:
+        result = tf.gather(result, ranks, axis=1)
+    return tf.reshape(result, [*shape, head.num_classes])
+
+
+def log_prob(head, classes, inputs, allowed, renormalize):
+    """See `ClusterHead.log_prob`."""
+    check_mask_options(head.shortlist.tree, None, allowed, renormalize)
+    classes = arguments.integers(classes, "classes")
+    if not classes.shape[:-1].is_compatible_with(inputs.shape[:-1]):
+        raise ValueError(
+            f"classes, of shape {classes.shape}, must have the shape of "
+            f"inputs, {inputs.shape}, but for the last dimension"
+        )
+    flat, shape = _flat(inputs)
+    count = tf.shape(classes)[-1]
+    result = _log_prob(head, tf.reshape(classes, [-1, count]), flat)
+    result = tf.reshape(result, [*shape, count])
+    if allowed is not None:
+        mask = AllowedClasses.read(allowed, head.clusters, inputs)
+        of_allowed = _allowed_log_probs(head, mask, flat, renormalize)
+        result = masked(result, classes, mask, of_allowed)
+    return tf.ensure_shape(result, classes.shape)
+
+
+def top_k(
+    head,
+    inputs,
+    k,
+    *,
+    beam_width,
+    return_pruned,
+    bounds,
+    allowed,
+    renormalize,
+):
+    """See `ClusterHead.top_k`."""
+    check_mask_options(head.shortlist.tree, None, allowed, renormalize)
+    if tf.is_tensor(k):
+        k = tf.cast(k, tf.int32)
+    last = head.num_classes
+    k = arguments.checked(
+        k, (k >= 1) & (k <= last), f"k = {{}} is not in [1, {last}]"
+    )
+    mask = None
+    if allowed is not None:
+        mask = _allowed_ranks(head.clusters, allowed, inputs)
+    inputs, shape = _flat(inputs)
+    shortlist = _finite(head.shortlist.log_probs(inputs))
+    least = arguments.flat_bounds(bounds, shape, shortlist.dtype)
+    pruned = tf.zeros(tf.shape(inputs)[:1], tf.int64)
+    size = head.clusters.shortlist_size
+    found_so_far = _smaller(k, size)
+    in_shortlist = shortlist[:, :size]
+    if mask is not None:
+        is_allowed = mask.contain(tf.range(size, dtype=tf.int64))
+        in_shortlist = tf.where(is_allowed, in_shortlist, -float("inf"))
+    best = tf.math.top_k(in_shortlist, found_so_far)
+    values, ranks = best.values, tf.cast(best.indices, tf.int64)
+    for row, tail in enumerate(head.tails, size):
+        in_tail = shortlist[:, row]
+        is_short = found_so_far < k
+        could_matter = is_short | (in_tail > values[:, -1])
+        could_matter &= in_tail >= least
+        if mask is not None:
+            could_matter &= mask.any_in(tail.begin, tail.end)
+        route = routing.route(could_matter)
+        in_list = None
+        if mask is not None:
+            in_list = mask.of_part(tail.begin, tail.end, route)
+        found = tail.head.top_k(
+            tail.project(route.take(inputs)),
+            _smaller(k, tail.head.num_classes),
+            beam_width=beam_width,
+            return_pruned=True,
+            allowed=in_list,
+        )
+        if beam_width is not None:
+            pruned = route.add(pruned, found.num_pruned)
+        below = _finite(found.log_probs + tf.gather(in_tail, route.examples))
+        below = tf.where(found.classes >= 0, below, -float("inf"))
+        all_values = tf.concat([route.take(values), below], 1)
+        all_ranks = tf.concat(
+            [route.take(ranks), tail.begin + found.classes], 1
+        )
+        # Where there are more classes by now, the only examples that are not on
+        # the route want none of them.
+        more = _smaller(k, found_so_far + tail.head.num_classes)
+        padding = [[0, 0], [0, more - found_so_far]]
+        found_so_far = more
+        # The first of equal values is that of the smaller rank.
+        best = tf.math.top_k(all_values, found_so_far)
+        best_ranks = tf.gather(all_ranks, best.indices, batch_dims=1)
+        values = tf.pad(values, padding, constant_values=-float("inf"))
+        values = route.replace(values, best.values)
+        ranks = tf.pad(ranks, padding, constant_values=-1)
+        ranks = route.replace(ranks, best_ranks)
+    is_found = values > -float("inf")
+    ranks = tf.where(is_found & (values >= least[:, tf.newaxis]), ranks, -1)
+    is_positive = (ranks >= 0) & (values > values.dtype.min)
+    values = tf.where(is_positive, values, -float("inf"))
+    if renormalize:
+        values = renormalized(
+            values, _allowed_log_probs(head, mask.classes, inputs)
+        )
+    values = tf.reshape(values, [*shape, k])
+    classes = tf.reshape(head.clusters.classes(ranks), [*shape, k])
+    if return_pruned:
+        return BeamTopK(values, classes, tf.reshape(pruned, shape))
+    return TopK(values, classes)
+
+
+def sample(
+    head, inputs, num_samples, *, seed, temperature, top_k, top_p, allowed
+):
+    """See `ClusterHead.sample`."""
+    mask = None
+    if allowed is not None:
+        mask = AllowedClasses.read(allowed, head.clusters, inputs)
+    inputs, shape = _flat(inputs)
+    seed = seed_pair(seed)
+    if tf.is_tensor(num_samples):
+        num_samples = tf.saturate_cast(num_samples, tf.int32)
+
+    def of_best(k):
+        best = head.top_k(inputs, head.num_classes if k is None else k)
+        return draw_of_best(best, num_samples, seed, temperature, top_p)
+
+    def of_all():
+        return _draw_of_all(head, inputs, num_samples, seed, temperature)
+
+    if mask is None:
+        drawn = draw_restricted(head.num_classes, top_k, top_p, of_best, of_all)
+    else:
+        drawn = draw_of_allowed(
+            _allowed_log_probs(head, mask, inputs),
+            mask,
+            num_samples,
+            seed=seed,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+        )
+    return tf.reshape(drawn, [*shape, num_samples])
+
+
+def _log_prob(head, classes, inputs):
+    """Log-probabilities of classes `[B, C]` for inputs `[B, width]`."""
+    ranks = head.clusters.ranks(classes, "classes")
+    tails = head.clusters.tails(ranks)
+    rows = head.clusters.shortlist_rows(ranks, tails)
+    result = head.shortlist.log_prob(rows, inputs)
+    routes = routing.routes(tails, len(head.tails))
+    for tail, route in zip(head.tails, routes, strict=True):
+        narrow = tail.project(route.take(inputs))
+        within = route.own(route.take(ranks) - tail.begin)
+        result = route.add(result, tail.head.log_prob(within, narrow))
+    return result
+
+
+def _allowed_ranks(clusters, allowed, inputs):
+    """The `AllowedPlaces` of what users pass as `allowed`, by their ranks."""
+    classes = AllowedClasses.read(allowed, clusters, inputs)
+    lists = classes.lists
+    is_class = lists < clusters.num_classes
+    return AllowedPlaces(classes, clusters.ranks(lists, "allowed", is_class))
+
+
+def _allowed_log_probs(head, mask, inputs, is_needed=True):
+    """Log-probabilities `[B, M]` of the lists of a mask, for `[B, width]`."""
+    if not is_needed:
+        return None
+    return mask.log_probs(
+        lambda classes: _log_prob(head, classes, inputs), tf.shape(inputs)[0]
+    )
+
+
+def _draw_of_all(head, inputs, num_samples, seed, temperature):
+    """Draws classes `[B, num_samples]` for inputs `[B, width]`, on paths."""
+    rows = head.shortlist.sample(
+        inputs, num_samples, seed=seed, temperature=temperature
+    )
+    ranks = rows
+    size = head.clusters.shortlist_size
+    routes = routing.routes(rows, len(head.tails), size)
+    for number, (tail, route) in enumerate(
+        zip(head.tails, routes, strict=True), 1
+    ):
+        drawn = tail.head.sample(
+            tail.project(route.take(inputs)),
+            num_samples,
+            seed=tf.random.fold_in(seed, number),
+            temperature=temperature,
+        )
+        # A tail alone may have NaN, and no draw.
+        drawn = tf.where(drawn < 0, drawn, tail.begin + drawn)
+        ranks = route.replace(ranks, drawn)
+    return head.clusters.classes(ranks)
+
+
+def _flat(inputs):
+    """Returns inputs `[B, width]`, and the dimensions before the width.
+
+    The list of these has integers where they are known, so that results have
+    shapes.
+    """
+    shape = [
+        tf.shape(inputs)[i] if size is None else size
+        for i, size in enumerate(inputs.shape[:-1])
+    ]
+    return tf.reshape(inputs, [-1, inputs.shape[-1]]), shape
+
+
+def _smaller(a, b):
+    """The smaller of two integers, a scalar tensor where `a` or `b` is one."""
+    if tf.is_tensor(a) or tf.is_tensor(b):
+        return tf.minimum(a, b)
+    return min(a, b)
+
+
+def _finite(log_probs):
+    """Probabilities of zero, and NaN, as the lowest finite number.
+
+    Classes with that number stand before minus infinity, which is no class.
+    """
+    lowest = tf.constant(log_probs.dtype.min, log_probs.dtype)
+    return tf.where(log_probs > lowest, log_probs, lowest)

@@ -1,0 +1,236 @@
+"""A head of a shortlist of frequent classes, and of narrower tails."""
+
+import dataclasses
+import typing
+
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm.heads import cluster_answers
+from tf_hsm.heads.tree import RowShares, TreeHead
+from tf_hsm.partition import routing
+from tf_hsm.partition.frequency_clusters import FrequencyClusters
+from tf_hsm.runtime import arguments, private_tensorflow, row_parts
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tail:
+    """One tail: a `TreeHead` on inputs that a projection makes narrower.
+
+    Attributes:
+      head: the `TreeHead`.
+      projection: a variable `[width, width of the tail]`, or None.
+      device: the name of the device of the rows and the products, or None.
+      begin: the rank of its first class.
+    """
+
+    head: TreeHead
+    projection: typing.Any
+    device: str | None
+    begin: int
+
+    @property
+    def end(self):
+        """One past the rank of its last class."""
+        return self.begin + self.head.num_classes
+
+    def project(self, inputs):
+        """Takes inputs `[..., width]` to inputs of the tail.
+
+        The products are made in float32, for float64 weights in float64.
+        """
+        if self.projection is None:
+            return inputs
+        dtype = arguments.accumulator(arguments.dtype_of(self.head.weights))
+        product = tf.matmul if self.device is None else _matmul_on(self.device)
+        with row_parts.on(self.device):
+            return product(
+                tf.cast(inputs, dtype), tf.cast(self.projection.value, dtype)
+            )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClusterHead:
+    """An adaptive softmax (Grave et al., 2016), a `TreeHead` for each cluster.
+
+    Attributes:
+      clusters: the `FrequencyClusters`.
+      shortlist: the `TreeHead` of the frequent classes, with a row for each
+        tail after them.
+      tails: the `Tail`s.
+    """
+
+    clusters: FrequencyClusters
+    shortlist: TreeHead
+    tails: tuple[Tail, ...]
+
+    @property
+    def num_classes(self):
+        """N, the number of classes."""
+        return self.clusters.num_classes
+
+    def losses(self, batch):
+        """See `tf_hsm.heads.head.Head`: the shortlist's losses, and a tail's.
+
+        The labels and shapes are checked before the first part makes a step.
+        """
+        flat = tf.reshape(tf.cast(batch.labels, tf.int64), [-1])
+        shape = tf.shape(batch.labels)
+        inputs = arguments.flat_inputs(
+            batch.inputs, batch.inputs.shape[-1], shape, "labels"
+        )
+        counted = arguments.counted(flat, batch.ignored)
+        ranks = self.clusters.ranks(flat, "labels", counted)
+        tails = self.clusters.tails(ranks)
+        loss_weights = batch.loss_weights
+        if loss_weights is not None:
+            loss_weights = tf.reshape(loss_weights, [-1])
+        losses = self.shortlist.losses(
+            batch.replace(
+                labels=self.clusters.shortlist_rows(ranks, tails),
+                inputs=inputs,
+                ignored=[-1],
+                path=batch.path.of_part(0),
+                loss_weights=loss_weights,
+            )
+        )
+        routes = routing.routes(tails, len(self.tails))
+        for number, (tail, route) in enumerate(
+            zip(self.tails, routes, strict=True), 1
+        ):
+            weights = loss_weights
+            if weights is not None:
+                weights = route.take(weights)
+            of_tail = batch.replace(
+                labels=route.take(ranks) - tail.begin,
+                inputs=tail.project(route.take(inputs)),
+                ignored=[],
+                path=batch.path.of_part(number),
+                loss_weights=weights,
+            )
+            losses = route.add(losses, tail.head.losses(of_tail))
+        return tf.reshape(losses, shape)
+
+    def prior(self, counts):
+        """See `tf_hsm.heads.head.Head`."""
+        counts = np.asarray(counts, np.float64)
+        order = self.clusters.order
+        if order is not None:
+            by_rank = np.empty_like(counts)
+            by_rank[order.class_rows] = counts
+            counts = by_rank
+        parts = self.clusters.split(counts)
+        trees = [self.shortlist.tree, *(tail.head.tree for tail in self.tails)]
+        return [
+            # Where no class of a tail occurs, no label gets there.
+            RowShares(tree.row_shares(of_part if of_part.any() else None))
+            for tree, of_part in zip(trees, parts, strict=True)
+        ]
+
+    def log_probs(self, inputs):
+        """See `TreeHead.log_probs`."""
+        return cluster_answers.log_probs(self, self._floats(inputs))
+
+    def log_prob(self, classes, inputs, *, allowed=None, renormalize=False):
+        """See `TreeHead.log_prob`."""
+        return cluster_answers.log_prob(
+            self, classes, self._floats(inputs), allowed, renormalize
+        )
+
+    def top_k(
+        self,
+        inputs,
+        k,
+        *,
+        beam_width=None,
+        return_pruned=False,
+        threshold=None,
+        bounds=None,
+        allowed=None,
+        renormalize=False,
+    ):
+        """See `TreeHead.top_k`; equal probabilities by falling frequency.
+
+        A tail is searched only for those inputs for which it could hold one of
+        the k best classes: all of its classes together are as probable as its
+        row in the shortlist.
+        """
+        inputs = self._floats(inputs)
+        return cluster_answers.top_k(
+            self,
+            inputs,
+            k,
+            beam_width=beam_width,
+            return_pruned=return_pruned,
+            bounds=arguments.bounds_of(threshold, bounds, inputs),
+            allowed=allowed,
+            renormalize=renormalize,
+        )
+
+    def best_class(self, inputs):
+        """See `TreeHead.best_class`."""
+        return private_tensorflow.call_if_used(
+            lambda x: self.top_k(x, 1).classes[..., 0], self._floats(inputs)
+        )
+
+    def sample(
+        self,
+        inputs,
+        num_samples,
+        *,
+        seed=None,
+        temperature=1.0,
+        top_k=None,
+        top_p=None,
+        allowed=None,
+    ):
+        """See `TreeHead.sample`.
+
+        A draw is one in the shortlist, and if that is a tail's row, one in that
+        tail. Without `top_k` and `top_p` the temperature divides the logits of
+        the shortlist and those of the tails.
+        """
+        return cluster_answers.sample(
+            self,
+            self._floats(inputs),
+            num_samples,
+            seed=seed,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            allowed=allowed,
+        )
+
+    def variables(self):
+        """Returns the weights and biases of the shortlist and of the tails."""
+        heads = [self.shortlist, *(tail.head for tail in self.tails)]
+        return [v for head in heads for v in head.variables()]
+
+    def on_one_device(self):
+        """Returns a head whose products are made on the default device."""
+        tails = [dataclasses.replace(tail, device=None) for tail in self.tails]
+        return dataclasses.replace(self, tails=tuple(tails))
+
+    def _floats(self, inputs):
+        dtype = arguments.dtype_of(self.shortlist.weights)
+        return arguments.floats(inputs, dtype)
+
+
+def _matmul_on(device):
+    """Returns a product whose gradients are made on a device, as it is itself.
+
+    TensorFlow could otherwise send the matrix to the gradient's device.
+    """
+
+    @tf.custom_gradient
+    def product(x, matrix):
+        def gradient(grads):
+            with tf.device(device):
+                return (
+                    tf.matmul(grads, matrix, transpose_b=True),
+                    tf.matmul(x, grads, transpose_a=True),
+                )
+
+        return tf.matmul(x, matrix), gradient
+
+    return product

@@ -1,0 +1,104 @@
+"""What every head is, and what the losses of labels are asked with."""
+
+import dataclasses
+import typing
+
+from tf_hsm.ops.step import Step
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PathOptions:
+    """Options of the loss along the path of a label.
+
+    A new option of all heads is a field here, an argument of
+    `tf_hsm.ops.loss.hierarchical_softmax_loss` and of `InPlaceStep`, and a line
+    in `TreeHead.losses`.
+
+    Attributes:
+      label_smoothing: see `tf_hsm.hierarchical_softmax_loss`.
+      smoothing_prior: what `Head.prior` returned, or None for an even prior.
+      nodes: whether labels are rows of the tree instead of classes.
+    """
+
+    label_smoothing: float = 0.0
+    smoothing_prior: typing.Any = None
+    nodes: bool = False
+
+    def of_part(self, number):
+        """Returns the options for part `number` of a head made of parts."""
+        if self.smoothing_prior is None:
+            return self
+        prior = self.smoothing_prior[number]
+        return dataclasses.replace(self, smoothing_prior=prior)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batch:
+    """Labels whose losses are asked for.
+
+    Attributes:
+      labels: `[...]`, integers; `[..., M]` for a label tree.
+      inputs: `[..., width]`; ids or `Bags` for a head with embeddings.
+      ignored: a list of labels that stand for no class; their loss is 0.
+      path: the `PathOptions`.
+      training: whether these are the losses that training minimizes, in which a
+        `SampledHead` looks at a sample of the classes.
+      step: the `Step` of an optimizer that the losses make in place, or None.
+      loss_weights: with a step, `[...]`, the weight of each loss in the total
+        that the step minimizes.
+      penalties: None; or what penalizes the rows that labels touch, by its
+        methods `of_paths(head, batch, losses)` and `of_rows(weights, biases)`.
+    """
+
+    labels: typing.Any
+    inputs: typing.Any
+    ignored: typing.Sequence[int] = ()
+    path: PathOptions = PathOptions()
+    training: bool = False
+    step: Step | None = None
+    loss_weights: typing.Any = None
+    penalties: typing.Any = None
+
+    def replace(self, **fields):
+        """Returns a batch with other values of some fields."""
+        return dataclasses.replace(self, **fields)
+
+
+class Head(typing.Protocol):
+    """Rows of weights that score the classes of a tree.
+
+    Attributes:
+      num_classes: N.
+    """
+
+    num_classes: int
+
+    def losses(self, batch):
+        """Returns the loss `[...]` of each label of a `Batch`, in nats.
+
+        With `batch.step`, the losses also update the rows in place.
+        """
+
+    def prior(self, counts):
+        """Returns the `PathOptions.smoothing_prior` for counts `[N]`."""
+
+    def log_prob(self, classes, inputs, **options):
+        """Returns log-probabilities `[..., C]` of given classes, in nats."""
+
+    def top_k(self, inputs, k, **options):
+        """Returns the k best classes, a `TopK` of `[..., k]` each."""
+
+    def best_class(self, inputs):
+        """Returns the most probable class of each input, `[...]` int64."""
+
+    def log_probs(self, inputs, **options):
+        """Returns log-probabilities `[..., N]` of all classes, in nats."""
+
+    def sample(self, inputs, num_samples, **options):
+        """Draws classes `[..., num_samples]` by their probabilities."""
+
+    def variables(self):
+        """Returns the weights and biases of all parts, a list."""
+
+    def on_one_device(self):
+        """Returns the same head with all rows on the default device."""

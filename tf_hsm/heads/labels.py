@@ -1,0 +1,101 @@
+"""A probabilistic label tree: any number of labels for each input."""
+
+import dataclasses
+import typing
+
+import tensorflow as tf
+
+from tf_hsm.ops.label_tree import (
+    LabelTreeStep,
+    label_tree_log_prob,
+    label_tree_loss,
+    label_tree_top_k,
+)
+from tf_hsm.tree import Tree
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LabelTreeHead:
+    """The functions `tf_hsm.label_tree_*` for one tree and its weights.
+
+    Attributes:
+      weights: `[tree.num_rows, width]`, a tensor or a variable.
+      biases: `[tree.num_rows]`, or None.
+      tree: a `tf_hsm.Tree`, whose classes are the labels.
+    """
+
+    weights: typing.Any
+    biases: typing.Any
+    tree: Tree
+
+    @property
+    def num_classes(self):
+        """N, the number of labels."""
+        return self.tree.num_classes
+
+    def losses(self, batch):
+        """Returns the loss `[...]` of each label set `[..., M]`, in nats."""
+        if batch.step is not None:
+            step = batch.step.part(
+                LabelTreeStep,
+                weights=self.weights,
+                biases=self.biases,
+                labels=batch.labels,
+                tree=self.tree,
+                loss_weights=batch.loss_weights,
+                ignore_class=batch.ignored,
+            )
+            return step.losses(tf.convert_to_tensor(batch.inputs))
+        losses = label_tree_loss(
+            self.weights, self.biases, batch.labels, batch.inputs, self.tree
+        )
+        if batch.penalties is not None:
+            batch.penalties.of_paths(self, batch, losses)
+        return losses
+
+    def log_probs(self, inputs):
+        """Returns log-probabilities `[..., N]` of all labels, in nats.
+
+        They have no gradient.
+        """
+        inputs = tf.convert_to_tensor(inputs)
+        shape = tf.concat([tf.shape(inputs)[:-1], [self.num_classes]], 0)
+        classes = tf.broadcast_to(tf.range(self.num_classes), shape)
+        return self.log_prob(classes, inputs)
+
+    def log_prob(self, classes, inputs):
+        """Returns log-probabilities of given labels `[..., C]`, in nats.
+
+        See `tf_hsm.label_tree_log_prob`.
+        """
+        return label_tree_log_prob(
+            self.weights, self.biases, classes, inputs, self.tree
+        )
+
+    def top_k(self, inputs, k, *, threshold=None, bounds=None, allowed=None):
+        """Returns the k best labels, `(log_probs, classes)` of `[..., k]`.
+
+        See `tf_hsm.label_tree_top_k`.
+        """
+        return label_tree_top_k(
+            self.weights,
+            self.biases,
+            inputs,
+            self.tree,
+            k,
+            threshold=threshold,
+            bounds=bounds,
+            allowed=allowed,
+        )
+
+    def best_class(self, inputs):
+        """Returns the most probable label of each input, `[...]` int64."""
+        return self.top_k(inputs, 1).classes[..., 0]
+
+    def variables(self):
+        """Returns the weights and, if there are any, the biases."""
+        return [v for v in (self.weights, self.biases) if v is not None]
+
+    def on_one_device(self):
+        """Returns this head, whose rows are on one device."""
+        return self

@@ -1,0 +1,318 @@
+"""What a head layer is made of, what it answers, and what files hold of it."""
+
+import contextlib
+import inspect
+
+import keras
+
+from tf_hsm.layers.class_arrays import unpacked
+from tf_hsm.layers.head_answer import in_functional_models
+from tf_hsm.layers.in_place import InPlace
+from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.saved_rows import SavedRows
+from tf_hsm.tree import Tree
+
+
+def _option(owner, name):
+    """A read-only attribute of a layer: graphs that were traced hold it."""
+
+    def read(layer):
+        return getattr(getattr(layer, owner), name)
+
+    return property(read, doc=f"Read-only: `{name}` of the constructor.")
+
+
+class AnsweringLayer(keras.layers.Layer):
+    """A Keras layer that holds a head and passes it questions.
+
+    The layer is Keras' view of four objects and a head, and does no
+    mathematics:
+
+    - `objective` reads labels, and says what training minimizes;
+    - `rows` says how the variables are made, `row_options` what penalizes and
+      constrains them;
+    - `in_place` is the optimizer of the layer's own, if it has one;
+    - a head of `tf_hsm.heads`, which `build` makes, computes.
+
+    A subclass has the method `_make_head(width)`, which makes the variables and
+    returns the head.
+
+    Args:
+      num_classes: N.
+      trees: returns the trees whose order the rows follow: see `SavedRows`.
+      objective: an `Objective`, or another class with its methods.
+      rows: a `RowSpec`.
+      row_options: a `RowOptions`; None: none.
+      in_place: an `InPlace`; None: the optimizer of the model trains the rows.
+      cuts: arrays that say where a plan cuts the tree.
+      **kwargs: as for every Keras layer.
+    """
+
+    ignore_class = _option("objective", "ignore_class")
+    several_labels = _option("objective", "several_labels")
+    node_labels = _option("objective", "node_labels")
+    label_smoothing = _option("objective", "label_smoothing")
+    smoothing_prior = _option("objective", "smoothing_prior")
+    class_weights = _option("objective", "class_weights")
+    focal_gamma = _option("objective", "focal_gamma")
+    use_bias = _option("rows", "use_bias")
+    kernel_initializer = _option("rows", "kernel_initializer")
+    bias_initializer = _option("rows", "bias_initializer")
+    kernel_regularizer = _option("row_options", "kernel_regularizer")
+    bias_regularizer = _option("row_options", "bias_regularizer")
+    kernel_constraint = _option("row_options", "kernel_constraint")
+    bias_constraint = _option("row_options", "bias_constraint")
+    stochastic_rounding = _option("in_place", "stochastic_rounding")
+    seed = _option("in_place", "seed")
+
+    def __init__(
+        self,
+        num_classes,
+        trees,
+        objective,
+        rows,
+        row_options=None,
+        in_place=None,
+        cuts=(),
+        **kwargs,
+    ):
+        """See the class."""
+        super().__init__(**kwargs)
+        self._saved = SavedRows(self, trees, cuts)
+        # Keras tracks attributes for tf.train.Checkpoint.
+        self._row_order = self._saved.for_checkpoints
+        self.num_classes = num_classes
+        self.objective = objective
+        self.rows = rows
+        self.row_options = row_options or RowOptions()
+        self.in_place = in_place or InPlace()
+        if self.in_place.optimizer is not None:
+            self.row_options.check_none()
+        # Keras saves the state of an optimizer that is an attribute.
+        self.optimizer = self.in_place.optimizer
+        self.supports_masking = True
+        # XLA has no such ops; Keras would turn it on where there is a GPU.
+        self.supports_jit = False
+        self._head = None
+
+    @property
+    def loss_dtype(self):
+        """The type of losses and log-probabilities."""
+        return "float64" if self.variable_dtype == "float64" else "float32"
+
+    def build(self, inputs_shape, labels_shape=None):
+        """Makes the variables for inputs `[..., width]`."""
+        del labels_shape
+        width = inputs_shape[-1]
+        if width is None:
+            raise ValueError(
+                "the last dimension of inputs must be known, but their shape "
+                f"is {tuple(inputs_shape)}"
+            )
+        self._head = self._make_head(width)
+        self.in_place.build(self)
+
+    @in_functional_models
+    def log_probs(self, inputs, *, nodes=False):
+        """Returns log-probabilities `[..., num_classes]` of all classes.
+
+        In nats; see `tf_hsm.hierarchical_softmax_log_probs`.
+        """
+        found = self._ask("log_probs", inputs, nodes=nodes)
+        return self.in_place.without_gradient(self, found, "log_probs")
+
+    @in_functional_models
+    def log_prob(
+        self, classes, inputs, *, nodes=False, allowed=None, renormalize=False
+    ):
+        """Returns log-probabilities of given classes `[..., C]`, in nats.
+
+        See `tf_hsm.hierarchical_softmax_log_prob`.
+        """
+        return self._ask(
+            "log_prob",
+            classes,
+            inputs,
+            nodes=nodes,
+            allowed=allowed,
+            renormalize=renormalize,
+        )
+
+    @in_functional_models
+    def top_k(
+        self,
+        inputs,
+        k,
+        *,
+        threshold=None,
+        beam_width=None,
+        return_pruned=False,
+        bounds=None,
+        allowed=None,
+        renormalize=False,
+    ):
+        """Returns the k best classes, `(log_probs, classes)` of `[..., k]`.
+
+        See `tf_hsm.hierarchical_softmax_top_k`.
+        """
+        return self._ask(
+            "top_k",
+            inputs,
+            k,
+            threshold=threshold,
+            beam_width=beam_width,
+            return_pruned=return_pruned,
+            bounds=bounds,
+            allowed=allowed,
+            renormalize=renormalize,
+        )
+
+    @in_functional_models
+    def sample(
+        self,
+        inputs,
+        num_samples,
+        *,
+        seed=None,
+        temperature=1.0,
+        top_k=None,
+        top_p=None,
+        allowed=None,
+    ):
+        """Draws classes `[..., num_samples]` by their probabilities.
+
+        See `tf_hsm.hierarchical_softmax_sample`.
+        """
+        return self._ask(
+            "sample",
+            inputs,
+            num_samples,
+            seed=seed,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            allowed=allowed,
+        )
+
+    def predict_class(self, inputs):
+        """Returns the most probable class of each input, `[...]` int64."""
+        return self._ask("best_class", inputs)
+
+    def _ask(self, method, *arguments, **options):
+        """Asks the head, which may not know every option.
+
+        Raises:
+          ValueError: the layer is not built, or its head cannot answer that.
+        """
+        self._check_built()
+        function = getattr(self._head, method, None)
+        given = {
+            name: value
+            for name, value in options.items()
+            if value is not None and value is not False
+        }
+        if function is None:
+            raise ValueError(self._refusal(method))
+        known = inspect.signature(function).parameters.values()
+        if not any(p.kind is p.VAR_KEYWORD for p in known):
+            unknown = given.keys() - {p.name for p in known}
+            if unknown:
+                raise ValueError(self._refusal(min(unknown)))
+        return function(*arguments, **given)
+
+    def _refusal(self, what):
+        text = f"{self.name}: {what} is not possible for {type(self).__name__}"
+        if getattr(self, "plan", None) is not None:
+            text += " with a plan; ask within `with head.on_one_device():`"
+        return text
+
+    @contextlib.contextmanager
+    def on_one_device(self):
+        """Within, a head on several devices answers from the default device.
+
+        A head with a plan answers from a copy of its rows.
+
+        Raises:
+          ValueError: the layer is not built.
+        """
+        self._check_built()
+        own, self._head = self._head, self._head.on_one_device()
+        try:
+            yield
+        finally:
+            self._head = own
+
+    def _check_built(self):
+        if self._head is None:
+            raise ValueError(
+                f"{self.name} has no weights yet: call it, or a model with it, "
+                "on inputs first"
+            )
+
+    def row_variables(self):
+        """Returns the weights and biases of all rows, a list."""
+        self._check_built()
+        return self._head.variables()
+
+    def add_weight(self, *args, **kwargs):
+        """Makes a variable, as Keras does.
+
+        Raises:
+          ValueError: a checkpoint was restored, whose values it would get and
+            whose rows stand for other classes.
+        """
+        self._saved.check()
+        return super().add_weight(*args, **kwargs)
+
+    def save_own_variables(self, store):
+        """Writes the variables, and what their rows stand for; see Keras."""
+        self._complete()
+        self._saved.write(self._saved_variables(), store)
+
+    def load_own_variables(self, store):
+        """Reads what `save_own_variables` wrote; see Keras.
+
+        Raises:
+          ValueError: the store has variables of another tree or other shapes.
+        """
+        self._complete()
+        self._saved.read(self._saved_variables(), store)
+
+    def _complete(self):
+        """Makes the state that Keras' way to build a model has left out."""
+        if self.built:
+            self.in_place.build(self)
+
+    def _saved_variables(self):
+        """Returns all variables in the order of files, which is Keras' order.
+
+        A subclass may have added variables.
+        """
+        return [*self._trainable_variables, *self._non_trainable_variables]
+
+    def _add_to_checkpoints(self, variables):
+        """Lets a `tf.train.Checkpoint` have variables that are in lists.
+
+        It sees the attributes of a layer, but no list of Keras'.
+        """
+        for variable in variables:
+            if variable is not None:
+                setattr(self, f"_{variable.name}", variable)
+
+    def get_config(self):
+        """Returns the arguments of the constructor, as JSON can hold them."""
+        return {
+            **super().get_config(),
+            **self.objective.get_config(),
+            **self.rows.get_config(),
+            **self.row_options.get_config(),
+            **self.in_place.get_config(),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the layer that `get_config` described."""
+        config = unpacked(config)
+        if "tree" in config:
+            config["tree"] = Tree.from_config(config["tree"])
+        return cls(**config)

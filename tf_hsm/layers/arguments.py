@@ -1,0 +1,103 @@
+"""What the constructors of the layers share: arguments and their texts."""
+
+import textwrap
+
+from tf_hsm import _checks
+from tf_hsm.tree import Tree
+
+# The texts of arguments, by the name of a placeholder in a class's docstring.
+_TEXTS = {
+    "rows": """
+        use_bias: whether each row has a bias.
+        kernel_initializer: for the weights `[rows, width]`. A row of a pinned
+          tree stands for the difference of two rows: Keras' random initializers
+          then have sqrt(2) times their standard deviation.
+        bias_initializer: for the biases `[rows]`, where no counts set them.
+        """,
+    "row_options": """
+        kernel_regularizer: a Keras regularizer for the weights of the rows that
+          a batch touches: see `tf_hsm.layers`. Regularizers and constraints are
+          not possible with an `optimizer`.
+        bias_regularizer: the same for their biases.
+        kernel_constraint: a Keras constraint for these weights, of each row by
+          itself.
+        bias_constraint: the same for the biases.
+        **kwargs: as for every Keras layer: `name`, `dtype`, `trainable`.
+        """,
+    "in_place": """
+        optimizer: None: the optimizer of the model trains the rows. Or an
+          optimizer for this layer alone, which updates the rows in the pass
+          that makes their losses: one that `tf_hsm.optimizers` says can step in
+          place, or its name there. Callbacks that set the learning rate of the
+          model's optimizer do not set the rate of this one, which may be a
+          schedule. See `tf_hsm.hierarchical_softmax_train_step`.
+        stochastic_rounding: with `optimizer`, whether bfloat16 weights are
+          rounded up or down at random such that the mean is kept; None: yes.
+        seed: of stochastic_rounding, an integer.
+        """,
+    "labels": """
+        ignore_class: a label whose loss is 0 and does not count, or None.
+        several_labels: whether labels are `[..., M]`, or ragged, several for
+          each input. The loss of an input is the mean of its labels' losses;
+          with `sample_weight` `[..., M]`, the probabilities of a teacher for
+          example, it is their weighted sum. Negative numbers are no labels, and
+          an input without labels does not count.
+        """,
+    "smoothing": """
+        label_smoothing: in training, the share of the target that each group on
+          the label's path spreads over all its rows, in [0, 1]: see
+          `tf_hsm.hierarchical_softmax_loss`. In `evaluate`, losses and
+          perplexity are not smoothed.
+        smoothing_prior: `[N]`, how often each class occurs, or other numbers of
+          at least 0: label smoothing goes towards them, by their shares in each
+          group (`tree.row_shares`), instead of evenly. It is saved with the
+          layer. Where the layer grows, a new class has the mean of all others.
+        """,
+    "loss": """
+        class_weights: `[N]`, or a dictionary of classes in which missing
+          classes have 1: in training, the loss of a label is multiplied by the
+          weight of its class.
+        focal_gamma: in training, the exponent of `tf_hsm.losses.focal_loss`;
+          not possible with label_smoothing.
+        """,
+}
+
+
+def documented(layer):
+    """Decorates a class: writes shared texts into its docstring.
+
+    A line `{name}` in the docstring becomes the text of that name.
+    """
+    lines = []
+    for line in layer.__doc__.split("\n"):
+        name = line.strip()[1:-1]
+        if line.strip() == f"{{{name}}}" and name in _TEXTS:
+            indent = line[: len(line) - len(line.lstrip())]
+            text = textwrap.dedent(_TEXTS[name]).strip()
+            line = textwrap.indent(text, indent)
+        lines.append(line)
+    layer.__doc__ = "\n".join(lines)
+    return layer
+
+
+def check_tree(tree):
+    """Returns a `tf_hsm.Tree`; a TypeError if it is something else."""
+    if not isinstance(tree, Tree):
+        raise TypeError(
+            f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
+        )
+    return tree
+
+
+def check_counts(counts, num_classes, use_bias):
+    """Returns counts `[N]` with which biases begin, or None.
+
+    Raises:
+      ValueError: counts are not usable, or there are no biases for them.
+    """
+    if counts is None:
+        return None
+    counts = _checks.check_counts(counts, num_classes)
+    if not use_bias:
+        raise ValueError("counts set the biases, but use_bias is False")
+    return counts

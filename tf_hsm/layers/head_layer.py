@@ -1,0 +1,219 @@
+"""How Keras calls a head: for classes, for losses, in training."""
+
+import functools
+
+import keras
+import tensorflow as tf
+
+from tf_hsm import _compiled_model, _head_output
+from tf_hsm.heads.head import Batch
+from tf_hsm.layers.answering_layer import AnsweringLayer
+from tf_hsm.layers.labels import check_integers
+from tf_hsm.layers.row_options import Penalties
+from tf_hsm.losses import HeadLoss, mean_loss
+from tf_hsm.runtime import first_step, private_keras
+from tf_hsm.runtime.tree_tensors import mask_tensors
+
+
+class HeadLayer(AnsweringLayer):
+    """A Keras layer that takes inputs to classes or, with labels, to losses.
+
+    See `AnsweringLayer` for what it is made of.
+    """
+
+    @property
+    def loss(self):
+        """The loss for `model.compile`."""
+        return HeadLoss()
+
+    def call(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+    ):
+        """Takes inputs to classes or, with labels, to losses.
+
+        Args:
+          inputs: `[..., width]`.
+          labels: `[...]` or `[..., 1]`, integers; `[..., M]` where an input has
+            several; or None.
+          sample_weight: weights of the losses in the mean that the layer adds
+            to the model's losses; broadcast from the left. Or `[..., M]`, the
+            weight of each of several labels in the loss of their input.
+          inputs_mask: `[...]` bool, the inputs that count.
+          training: whether the layer's own optimizer, if there is one, makes a
+            step, and classes are not asked for.
+
+        Returns:
+          With labels, `[...]`: the loss of each, in nats, 0 where ignored or
+          masked. Without labels, the most probable classes, `[...]` int64; in
+          training, which has no use for them, the inputs.
+        """
+        output = _head_output.HeadOutput(
+            self,
+            inputs,
+            labels,
+            inputs_mask,
+            training=bool(training),
+            model=private_keras.compiled_model(),
+        )
+        with first_step.lost_values_told(private_keras.called_weights):
+            output.updates = self.in_place.updates(self, training)
+            if labels is None:
+                if output.model is not None and training:
+                    _compiled_model.check_output(output.model, self)
+                output.best = self._best_before_step(output)
+                answer = self._pass_through if training else self.predict_class
+                return output.attach(answer(inputs))
+            if output.model is not None:
+                _compiled_model.check_endpoint(output.model, self)
+                self.check_trains(output)
+            return self._added_losses(output, sample_weight)
+
+    def _added_losses(self, output, sample_weight):
+        """Returns losses, whose mean is added to the losses of the model."""
+        reduce = functools.partial(mean_loss, model=output.model)
+        sample_weight, label_weights = self.objective.split_weights(
+            sample_weight, output.labels
+        )
+        reduction = _head_output.Reduction(reduce, sample_weight)
+        output.best = self._best_before_step(output)
+        losses, mask, *_ = self.label_losses(
+            output, output.labels, label_weights, reduction
+        )
+        self._add_to_losses(reduction.total(losses, mask))
+        if label_weights is not None:
+            output.label_mass = self.objective.label_mass(
+                output.labels, output.inputs, label_weights, self.loss_dtype
+            )
+        return output.attach(_head_output.set_mask(losses, mask))
+
+    def _best_before_step(self, output):
+        """Returns the classes that the metrics of a model ask for, or None.
+
+        Keras asks the metrics after the step, which changes the answer.
+        """
+        model = output.model
+        if model is None or not output.training:
+            return None
+        if private_keras.in_symbolic_scope():
+            return None
+        k = _compiled_model.num_classes_asked_for(model, self)
+        if not k:
+            return None
+        return self.top_k(output.inputs, min(k, self.num_classes)).classes
+
+    def _pass_through(self, inputs):
+        """Returns what a call for training does, as a tensor of its own."""
+        return tf.identity(inputs)
+
+    def _add_to_losses(self, loss):
+        """Adds to the losses of the model, which Keras wants in one type.
+
+        The gradient is that of the loss before it is rounded, to the last bit.
+        """
+        self.add_loss(tf.cast(loss, keras.config.floatx()))
+
+    def compute_output_spec(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        inputs_mask=None,
+        training=False,
+    ):
+        """Returns the shape and type of what `call` returns."""
+        del sample_weight, inputs_mask
+        if labels is None:
+            spec = (
+                keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
+                if training
+                else keras.KerasTensor(inputs.shape[:-1], dtype="int64")
+            )
+            return _head_output.HeadOutput(self, inputs).attach(spec)
+        # Here already, since the model casts what it is given to this type.
+        check_integers(labels, "labels")
+        return keras.KerasTensor(inputs.shape[:-1], dtype=self.loss_dtype)
+
+    def compute_output_shape(self, inputs_shape, labels_shape=None):
+        """Returns the shape `[...]` of classes and losses."""
+        del labels_shape
+        return tuple(inputs_shape[:-1])
+
+    def label_losses(
+        self, output, labels, label_weights=None, reduction=None, reuse=False
+    ):
+        """Returns the `LabelLosses` of labels, for losses and metrics.
+
+        Args:
+          output: the `HeadOutput` of the layer.
+          labels: `[...]` or `[..., 1]` integers, `[..., M]` or ragged.
+          label_weights: of several labels for each input; None for their mean.
+          reduction: the `Reduction` to what is minimized; None when nothing is.
+            With one, an optimizer of the layer's own makes a step.
+          reuse: whether the result of the last call for the same tensors will
+            do. A metric spares the work, and has the losses from before a step.
+        """
+        if reuse:
+            known = output.reusable(labels, label_weights)
+            if known is not None:
+                return known
+        step = None
+        if output.updates and reduction is not None and self.trainable:
+            step = self.in_place.step()
+        batch = Batch(
+            labels,
+            output.inputs,
+            training=output.training,
+            step=step,
+            penalties=self._penalties(),
+        )
+        found = self.objective.losses(
+            self._head, batch, output.inputs_mask, label_weights, reduction
+        )
+        if step is not None:
+            step.count(found.losses)
+        if not output.updates:
+            losses = self.in_place.without_gradient(
+                self,
+                found.losses,
+                "losses outside training",
+                "call the layer, or the model, with training=True, or take "
+                "tf.stop_gradient of what is only looked at; ",
+            )
+            found = found._replace(losses=losses)
+        output.known = labels, label_weights, found
+        return found
+
+    def check_trains(self, output):
+        """Raises a ValueError if losses that train nothing are those of `fit`.
+
+        Args:
+          output: the `HeadOutput` of a call by a compiled model.
+        """
+        if self.in_place.trains(self) and not output.updates:
+            _compiled_model.check_untold_training(output.model, self)
+
+    def hits(self, classes, labels):
+        """Returns which classes `[..., k]` are right for labels `[...]`, bool.
+
+        A class below the inner node that is the label is right.
+        """
+        labels = tf.cast(labels, tf.int64)[..., tf.newaxis]
+        if not self.node_labels:
+            return tf.equal(classes, labels)
+        class_ranks, row_spans = mask_tensors(self.tree, self.kernel)
+        # Ignored labels may be anything.
+        rows = tf.clip_by_value(labels, 0, self.tree.num_rows - 1)
+        spans = tf.gather(row_spans, rows)
+        ranks = tf.gather(class_ranks, classes)
+        return (ranks >= spans[..., 0]) & (ranks < spans[..., 1])
+
+    def _penalties(self):
+        """Returns what penalizes the rows that labels touch, or None."""
+        if not self.trainable:
+            return None
+        return Penalties(self.row_options, self._add_to_losses, self.loss_dtype)

@@ -1,0 +1,72 @@
+"""How a label tree reads labels, and what its training minimizes."""
+
+import tensorflow as tf
+
+from tf_hsm._head_output import LabelLosses
+from tf_hsm.layers.labels import as_label, loss_dtype, split_weights
+from tf_hsm.runtime import label_sets
+
+
+class LabelSetObjective:
+    """The losses of a label tree: one for all labels `[..., M]` of an input.
+
+    Attributes:
+      ignore_class: a number that stands for no label, beside the negative ones;
+        or None.
+    """
+
+    several_labels = True
+    node_labels = False
+
+    def __init__(self, ignore_class):
+        """See the class."""
+        self.ignore_class = as_label("ignore_class", ignore_class)
+
+    def losses(self, head, batch, inputs_mask, label_weights, reduction):
+        """See `Objective.losses`.
+
+        Masked inputs are removed, because an input without labels has a loss.
+
+        Raises:
+          ValueError: there are `label_weights`.
+        """
+        if label_weights is not None:
+            raise ValueError(
+                "a label tree has one loss for all labels of an input; "
+                "sample_weight must have one number for each input"
+            )
+        labels = label_sets.read(batch.labels, batch.inputs, self.ignore_class)
+        mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
+        weights = None
+        if batch.step is not None:
+            weights = reduction.loss_weights(
+                tf.reduce_any(labels >= 0, -1), mask, loss_dtype(head)
+            )
+        batch = batch.replace(
+            labels=labels, loss_weights=weights, ignored=[label_sets.NONE]
+        )
+        if mask is None:
+            return LabelLosses(head.losses(batch), None)
+        kept = tf.where(mask)
+        if weights is not None:
+            weights = tf.gather_nd(weights, kept)
+        losses = head.losses(
+            batch.replace(
+                labels=tf.gather_nd(labels, kept),
+                inputs=tf.gather_nd(batch.inputs, kept),
+                loss_weights=weights,
+            )
+        )
+        shape = tf.shape(mask, out_type=kept.dtype)
+        return LabelLosses(tf.scatter_nd(kept, losses, shape), mask)
+
+    def split_weights(self, sample_weight, labels):
+        """See `Objective.split_weights`; weights `[..., 1]` are of inputs."""
+        weights, label_weights = split_weights(sample_weight, labels)
+        if label_weights is not None and label_weights.shape[-1] == 1:
+            return label_weights, None
+        return weights, label_weights
+
+    def get_config(self):
+        """Returns the options as JSON can hold them."""
+        return {"ignore_class": self.ignore_class}

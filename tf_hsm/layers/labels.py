@@ -1,0 +1,44 @@
+"""Labels and their weights, as users pass them to a layer."""
+
+import tensorflow as tf
+
+from tf_hsm import _checks
+from tf_hsm.runtime import arguments, label_sets
+
+
+def loss_dtype(head):
+    """The type of the losses of a head."""
+    return arguments.accumulator(arguments.dtype_of(head.variables()[0]))
+
+
+def split_weights(sample_weight, labels):
+    """Returns weights of inputs, or of several labels `[..., M]`, in a pair."""
+    if sample_weight is None:
+        return None, None
+    if not isinstance(sample_weight, tf.RaggedTensor):
+        sample_weight = tf.convert_to_tensor(sample_weight)
+    if not isinstance(labels, tf.RaggedTensor):
+        labels = tf.convert_to_tensor(labels)
+    if label_sets.are_weights_of(sample_weight, labels):
+        return None, sample_weight
+    return sample_weight, None
+
+
+def as_label(name, value):
+    """Returns a label that stands for no class, an int, or None.
+
+    Raises:
+      TypeError: the value is neither.
+    """
+    # A Python integer, which JSON can hold.
+    return None if value is None else _checks.as_integer(name, value)
+
+
+def check_integers(values, name):
+    """Raises a TypeError unless values, which `name` says, are integers."""
+    dtype = tf.as_dtype(values.dtype)
+    if not dtype.is_integer:
+        raise TypeError(
+            f"{name} must be integers, but are {dtype.name}; as an input of a "
+            'model, make them a keras.Input(..., dtype="int64")'
+        )

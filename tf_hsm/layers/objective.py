@@ -1,0 +1,293 @@
+"""How a head reads labels, and what its training minimizes.
+
+An objective takes labels and a `tf_hsm.heads` head to losses. It knows no Keras
+layer. In training it minimizes
+
+    class weight of the label * focal loss of (the smoothed loss of the label)
+
+and outside training the loss itself.
+"""
+
+import dataclasses
+import typing
+
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm._head_output import LabelLosses
+from tf_hsm.heads.bags import repeated
+from tf_hsm.heads.head import PathOptions
+from tf_hsm.layers.class_arrays import (
+    PACKED,
+    as_class_weights,
+    as_prior,
+    pack,
+)
+from tf_hsm.layers.labels import (
+    as_label,
+    check_integers,
+    loss_dtype,
+    split_weights,
+)
+from tf_hsm.runtime import arguments, focal, label_sets
+from tf_hsm.runtime.tree_tensors import array_tensors, cpu_of
+
+# The label of masked positions: no class, and nobody's ignore_class.
+_MASKED = -(2**63)
+
+
+@dataclasses.dataclass(eq=False)
+class Objective:
+    """The losses of one label for each input, or of several.
+
+    Attributes:
+      num_classes: N.
+      ignore_class: a label whose loss is 0 and does not count, or None.
+      several_labels: whether labels are `[..., M]`, or ragged: several for each
+        input.
+      node_labels: whether labels are rows of the tree instead of classes.
+      label_smoothing: the share of the target that is spread, in [0, 1].
+      smoothing_prior: `[N]` float64, the counts by which label smoothing
+        spreads its share; None: evenly.
+      class_weights: `[N]` float64, by which the losses of each class are
+        multiplied; or None.
+      focal_gamma: the exponent of the focal loss, at least 0.
+    """
+
+    num_classes: int
+    ignore_class: int | None = None
+    several_labels: bool = False
+    node_labels: bool = False
+    label_smoothing: float = 0.0
+    smoothing_prior: typing.Any = None
+    class_weights: typing.Any = None
+    focal_gamma: float = 0.0
+    # What the head made of the smoothing prior.
+    _shares: typing.Any = dataclasses.field(default=None, init=False)
+
+    def __post_init__(self):
+        """Checks the options, and which of them exclude each other.
+
+        Raises:
+          IndexError: a class of a dictionary of class weights is out of range.
+          TypeError: an option is not of its type.
+          ValueError: an option is out of its range, or two exclude each other.
+        """
+        self.several_labels = bool(self.several_labels)
+        self.node_labels = bool(self.node_labels)
+        self.ignore_class = as_label("ignore_class", self.ignore_class)
+        self.label_smoothing = arguments.share(
+            "label_smoothing", self.label_smoothing
+        )
+        self.focal_gamma = arguments.exponent("focal_gamma", self.focal_gamma)
+        if self.smoothing_prior is not None:
+            self.smoothing_prior = as_prior(
+                self.smoothing_prior, self.num_classes
+            )
+        if self.class_weights is not None:
+            self.class_weights = as_class_weights(
+                self.class_weights, self.num_classes
+            )
+        for is_wrong, message in (
+            (
+                self.smoothing_prior is not None and not self.label_smoothing,
+                "smoothing_prior is for a label_smoothing above 0, but that is "
+                "0; set label_smoothing, or leave out the prior",
+            ),
+            (
+                self.focal_gamma and self.label_smoothing,
+                "focal_gamma needs the label's probability, which a smoothed "
+                "loss does not give; leave out focal_gamma or label_smoothing",
+            ),
+            (
+                self.class_weights is not None and self.node_labels,
+                "class_weights are for classes, but with node_labels a label "
+                "may be an inner node; give sample weights instead",
+            ),
+        ):
+            if is_wrong:
+                raise ValueError(message)
+
+    def losses(self, head, batch, inputs_mask, label_weights, reduction):
+        """Returns the `LabelLosses` of a batch of labels.
+
+        Args:
+          head: the head, as in `tf_hsm.heads`.
+          batch: a `Batch` whose labels are `[...]` or `[..., 1]` integers; with
+            `several_labels` `[..., M]` or ragged.
+          inputs_mask: `[...]` bool, the inputs that count; None when all do.
+          label_weights: with `several_labels`, the weight of each label in the
+            loss of its input; None for their mean.
+          reduction: with `batch.step`, the `Reduction` by which the losses
+            become the total that the step minimizes.
+        """
+        batch = batch.replace(path=self._path(head, batch.training))
+        if self.several_labels:
+            return self._losses_of_several(
+                head, batch, inputs_mask, label_weights, reduction
+            )
+        batch, mask = self._read_masked(batch, inputs_mask)
+        if batch.step is not None:
+            dtype = loss_dtype(head)
+            weights = reduction.loss_weights(batch.labels, mask, dtype)
+            batch = batch.replace(loss_weights=weights)
+        return LabelLosses(self._minimized(head, batch), mask)
+
+    def _losses_of_several(
+        self, head, batch, inputs_mask, label_weights, reduction
+    ):
+        dtype = loss_dtype(head)
+        label_weights = label_sets.of_same_rows(label_weights, batch.labels)
+        labels = label_sets.read(
+            batch.labels, batch.inputs, self.ignore_class, inputs_mask
+        )
+        mask = tf.reduce_any(tf.not_equal(labels, label_sets.NONE), -1)
+        if label_weights is None:
+            shares = label_sets.shares(labels, dtype)
+        else:
+            shares = label_sets.weights(label_weights, labels, dtype)
+        batch = batch.replace(
+            labels=labels,
+            inputs=repeated(batch.inputs, labels),
+            ignored=[label_sets.NONE],
+        )
+        if batch.step is not None:
+            weights = reduction.loss_weights(mask, mask, dtype)
+            weights = shares * weights[..., tf.newaxis]
+            batch = batch.replace(loss_weights=weights)
+        each = self._minimized(head, batch)
+        losses = tf.reduce_sum(shares * each, -1)
+        return LabelLosses(losses, mask, each, labels)
+
+    def _path(self, head, training):
+        """The `PathOptions`; evaluation has no label smoothing."""
+        if not training or not self.label_smoothing:
+            return PathOptions(nodes=self.node_labels)
+        if self.smoothing_prior is not None and self._shares is None:
+            self._shares = head.prior(self.smoothing_prior)
+        return PathOptions(self.label_smoothing, self._shares, self.node_labels)
+
+    def _read_masked(self, batch, inputs_mask):
+        """Returns a batch with one label for each input, and their mask."""
+        labels, mask = self.read_one(batch.labels, batch.inputs, inputs_mask)
+        ignored = arguments.ignored_labels(self.ignore_class)
+        if inputs_mask is not None:
+            # A masked input may have any label, whose loss is 0.
+            labels = tf.where(
+                tf.cast(inputs_mask, tf.bool),
+                tf.cast(labels, tf.int64),
+                _MASKED,
+            )
+            ignored.append(_MASKED)
+        return batch.replace(labels=labels, ignored=ignored), mask
+
+    def _minimized(self, head, batch):
+        """The losses of a batch; in training, what is minimized for each."""
+        if not batch.training:
+            return head.losses(batch)
+        class_weights = slopes = None
+        weights = batch.loss_weights
+        if self.class_weights is not None:
+            class_weights = self._weights_of(batch.labels, head)
+            if weights is not None:
+                weights *= class_weights
+        if self.focal_gamma and weights is not None:
+            # A step needs to know how the focal losses are about to change.
+            before = head.losses(batch.replace(step=None, loss_weights=None))
+            slopes = focal.slopes(before, self.focal_gamma)
+            weights *= slopes
+        losses = head.losses(batch.replace(loss_weights=weights))
+        if self.focal_gamma:
+            if slopes is None:
+                slopes = focal.slopes(losses, self.focal_gamma)
+            losses = focal.values(losses, slopes, self.focal_gamma)
+        if class_weights is None:
+            return losses
+        # A class weight of 0 cancels even an infinite loss.
+        return tf.math.multiply_no_nan(losses, class_weights)
+
+    def _weights_of(self, labels, head):
+        """The weight of each label's class; any number for no class."""
+        near = head.variables()[0]
+        with tf.device(cpu_of(near)):
+            (weights,) = array_tensors(self, ["class_weights"], near)
+            classes = tf.clip_by_value(
+                tf.cast(labels, tf.int64), 0, self.num_classes - 1
+            )
+            return tf.cast(tf.gather(weights, classes), loss_dtype(head))
+
+    def read_one(self, labels, inputs, inputs_mask=None):
+        """Returns labels `[...]`, and which of them count, bool or None.
+
+        Args:
+          labels: `[...]` or `[..., 1]`, integers.
+          inputs: `[..., width]`.
+          inputs_mask: `[...]` bool, the inputs that count; or None.
+
+        Raises:
+          TypeError: labels are not integers.
+          ValueError: labels and inputs do not fit.
+        """
+        labels = tf.convert_to_tensor(labels)
+        check_integers(labels, "labels")
+        labels = arguments.integers(labels)
+        if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
+            labels = tf.squeeze(labels, -1)
+        if not labels.shape.is_compatible_with(inputs.shape[:-1]):
+            raise ValueError(
+                f"labels, of shape {labels.shape}, must have the shape of "
+                f"inputs, {inputs.shape}, without the last dimension"
+            )
+        mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
+        counted = arguments.counted(labels, self.ignore_class)
+        if counted is not None:
+            mask = counted if mask is None else tf.logical_and(mask, counted)
+        return labels, mask
+
+    def split_weights(self, sample_weight, labels):
+        """Returns the weights of losses, and the weights of several labels.
+
+        One of the two is None; both are where `sample_weight` is None.
+
+        Args:
+          sample_weight: the weights of inputs or, where each input has several
+            labels, of these; or None.
+          labels: the labels.
+        """
+        if not self.several_labels:
+            return sample_weight, None
+        return split_weights(sample_weight, labels)
+
+    def label_mass(self, labels, inputs, label_weights, dtype):
+        """Returns the sum `[...]` of the weights of each input's labels."""
+        labels = label_sets.read(labels, inputs, self.ignore_class)
+        given = label_sets.weights(label_weights, labels, dtype)
+        return tf.reduce_sum(given, -1)
+
+    def for_classes(self, num_classes):
+        """Returns the objective for more classes.
+
+        A new class has the class weight 1, and the mean of the smoothing prior.
+        """
+        more = num_classes - self.num_classes
+        options = {**self._options(), "num_classes": num_classes}
+        if self.class_weights is not None:
+            options["class_weights"] = np.append(
+                self.class_weights, np.ones(more)
+            )
+        if self.smoothing_prior is not None:
+            mean = self.smoothing_prior.mean()
+            options["smoothing_prior"] = np.append(
+                self.smoothing_prior, np.full(more, mean)
+            )
+        return Objective(**options)
+
+    def get_config(self):
+        """Returns the options as JSON can hold them, without the classes."""
+        config = self._options()
+        del config["num_classes"]
+        return {**config, **{name: pack(config[name]) for name in PACKED}}
+
+    def _options(self):
+        names = [f.name for f in dataclasses.fields(self) if f.init]
+        return {name: getattr(self, name) for name in names}

@@ -1,0 +1,142 @@
+"""How the variables of a head's rows are made."""
+
+import dataclasses
+import typing
+
+import keras
+import tensorflow as tf
+
+from tf_hsm.layers.initial_values import by_blocks, of_pairs, of_part
+from tf_hsm.runtime import row_parts
+
+
+@dataclasses.dataclass(eq=False)
+class RowSpec:
+    """The options of the weights and the biases of rows.
+
+    The kernel of a pinned tree begins as differences of two rows do.
+
+    Attributes:
+      use_bias: whether each row has a bias.
+      kernel_initializer: for the weights `[rows, width]`.
+      bias_initializer: for the biases `[rows]`, where no prior sets them.
+    """
+
+    use_bias: typing.Any = True
+    kernel_initializer: typing.Any = "glorot_uniform"
+    bias_initializer: typing.Any = "zeros"
+
+    def __post_init__(self):
+        """Makes objects of names and configs."""
+        get = keras.initializers.get
+        self.kernel_initializer = get(self.kernel_initializer)
+        self.bias_initializer = get(self.bias_initializer)
+
+    def copy(self, use_bias):
+        """Returns a spec whose initializers draw other numbers.
+
+        Keras' initializers draw the same numbers at each call.
+        """
+        return RowSpec(
+            use_bias,
+            fresh(self.kernel_initializer),
+            fresh(self.bias_initializer),
+        )
+
+    def make(self, layer, tree, width, prior=None, prefix=""):
+        """Returns weights `[rows, width]`, and biases `[rows]` or None.
+
+        Args:
+          layer: the layer, which gets the variables.
+          tree: the tree; rows as in `tree.num_weight_rows`.
+          width: of a row.
+          prior: `[rows]`, with which the biases begin; or None.
+          prefix: of the variables' names.
+        """
+        kernel = self._kernel_for(tree, width)
+        return self._add(
+            layer, prefix, kernel, (tree.num_weight_rows, width), prior
+        )
+
+    def make_part(self, layer, number, tree, width, prior, rows, device=None):
+        """Returns weights and biases of some of a tree's rows.
+
+        The parts have other values than each other, of the scale of the whole.
+
+        Args:
+          layer: the layer, which gets the variables.
+          number: the number of the part.
+          tree: the whole tree.
+          width: of a row.
+          prior: `[rows]` for the whole tree, or None.
+          rows: `[n]`, the rows of the weights that the part has.
+          device: the name of the device of the variables; None for the device
+            on which the body's variables are made at that time.
+        """
+        total = tree.num_weight_rows
+        initializer = of_part(
+            self._kernel_for(tree, width), rows.size, width, total, number
+        )
+        with row_parts.on(device):
+            pair = self._add(
+                layer,
+                f"part_{number}_",
+                initializer,
+                (rows.size, width),
+                None if prior is None else prior[rows],
+            )
+        for name, variable in zip(("kernel", "bias"), pair, strict=True):
+            if variable is not None:
+                part = row_parts.RowPart((id(layer), name), rows, total)
+                row_parts.place(variable, device, part)
+        return pair
+
+    def _kernel_for(self, tree, width):
+        if tree.pinned:
+            return of_pairs(self.kernel_initializer, tree.num_groups, width)
+        return self.kernel_initializer
+
+    def _add(self, layer, prefix, kernel_initializer, shape, prior):
+        # With autocast, a call would copy the weights of all classes.
+        options = {
+            "trainable": layer.in_place.optimizer is None,
+            "autocast": False,
+        }
+        kernel = layer.add_weight(
+            name=f"{prefix}kernel",
+            shape=shape,
+            initializer=by_blocks(kernel_initializer),
+            constraint=layer.row_options.kernel_constraint,
+            **options,
+        )
+        if not self.use_bias:
+            return kernel, None
+        initializer = self.bias_initializer
+        if prior is not None:
+
+            def initializer(shape, dtype):
+                return tf.cast(tf.reshape(prior, shape), dtype)
+
+        bias = layer.add_weight(
+            name=f"{prefix}bias",
+            shape=shape[:1],
+            initializer=initializer,
+            constraint=layer.row_options.bias_constraint,
+            **options,
+        )
+        return kernel, bias
+
+    def get_config(self):
+        """Returns the options as JSON can hold them."""
+        serialize = keras.initializers.serialize
+        return {
+            "use_bias": self.use_bias,
+            "kernel_initializer": serialize(self.kernel_initializer),
+            "bias_initializer": serialize(self.bias_initializer),
+        }
+
+
+def fresh(initializer):
+    """Returns a copy of an initializer, which draws other numbers."""
+    clone = getattr(initializer, "clone", None)
+    return clone() if clone else initializer

@@ -1,0 +1,51 @@
+"""One step of an optimizer in place, on one or several parts of a head."""
+
+from tf_hsm.ops.in_place_step import InPlaceStep, rule_of
+
+
+class Step:
+    """A step of an optimizer on several weights, each by labels of its own.
+
+    All parts use the learning rate of the same step, which counts once:
+
+    >>> step = Step(optimizer)
+    >>> losses = step.part(weights=..., labels=..., ...).losses(inputs)
+    >>> step.count(losses)
+
+    Attributes:
+      optimizer: one that can step in place, built with all variables.
+
+    Args:
+      optimizer: see above.
+      stochastic_rounding: see `hierarchical_softmax_train_step`.
+      seed: of the rounding, an integer. Each part rounds by other numbers.
+    """
+
+    def __init__(self, optimizer, stochastic_rounding=None, seed=0):
+        """See the class."""
+        self.optimizer = optimizer
+        self._stochastic_rounding = stochastic_rounding
+        self._seed = seed
+        self._rule = rule_of(optimizer)
+        self._parts = []
+
+    def part(self, kind=InPlaceStep, **arguments):
+        """Returns an `InPlaceStep` on one part.
+
+        Args:
+          kind: the class of the step.
+          **arguments: the other arguments of that class.
+        """
+        part = kind(
+            optimizer=self.optimizer,
+            stochastic_rounding=self._stochastic_rounding,
+            seed=self._seed + (len(self._parts) << 32),
+            rule=self._rule,
+            **arguments,
+        )
+        self._parts.append(part)
+        return part
+
+    def count(self, losses):
+        """Counts the step once the losses of all parts are there."""
+        self._parts[0].count(losses)

@@ -1,0 +1,172 @@
+"""How an adaptive softmax is cut into clusters, and how wide they are."""
+
+import dataclasses
+import math
+import numbers
+
+from tf_hsm import _checks
+from tf_hsm.cost.model import CostModel
+from tf_hsm.partition.frequency_clusters import FrequencyClusters, by_frequency
+from tf_hsm.partition.tail_options import (
+    choose_cutoffs,
+    deserialize_tail,
+    serialize_tail,
+    tail_widths,
+)
+from tf_hsm.tree import Tree
+
+
+class ClusterSpec:
+    """The arguments of `tf_hsm.layers.AdaptiveSoftmax` that make its clusters.
+
+    Attributes:
+      cutoffs: as given, and once `choose` was called, a list.
+      clusters: the `FrequencyClusters`; None until they are known.
+      ranked_counts: `[N]`, the counts in falling order; None where they are not
+        known.
+
+    Args:
+      num_classes: see `AdaptiveSoftmax` for this and the other arguments.
+      cutoffs: ascending, their number, or "auto".
+      div_value: how much narrower each tail is than the one before.
+      counts: `[N]`, or None.
+      tail: of what the tails are.
+      width: the width of inputs, for a layer that embeds; else None.
+      batch: the examples in a step.
+      cost_model: a `CostModel`, or None.
+
+    Raises:
+      ValueError: an argument is out of range; the message names it.
+    """
+
+    def __init__(
+        self,
+        num_classes,
+        cutoffs="auto",
+        div_value=4.0,
+        counts=None,
+        tail="flat",
+        width=None,
+        batch=1024,
+        cost_model=None,
+    ):
+        """See the class."""
+        self.num_classes = _checks.check_int("num_classes", num_classes, 1)
+        is_real = isinstance(div_value, numbers.Real)
+        if not is_real or not 1 <= div_value < math.inf:
+            raise ValueError(
+                f"div_value is {div_value!r}; it must be a number of at least 1"
+            )
+        self.div_value = float(div_value)
+        self.tail = tail
+        self.width = width
+        if width is not None:
+            self.width = _checks.check_int("width", width, 1)
+        self.batch = _checks.check_int("batch", batch, 1)
+        self.cost_model = cost_model
+        self._counts = self._order = self.ranked_counts = None
+        if counts is not None:
+            self._counts = _checks.check_counts(counts, self.num_classes)
+            self.ranked_counts, self._order = by_frequency(self._counts)
+        self.cutoffs = cutoffs
+        self.clusters = None
+        if isinstance(cutoffs, numbers.Integral):
+            self.cutoffs = _checks.check_int("cutoffs", cutoffs, 0)
+        elif not isinstance(cutoffs, str):
+            self.clusters = self._make(cutoffs)
+            self._keep_cutoffs()
+        elif cutoffs != "auto":
+            raise ValueError(
+                f"cutoffs is {cutoffs!r}; it must be 'auto', how many tails "
+                "there are, or a list"
+            )
+
+    def choose(self, width):
+        """Chooses the cutoffs for inputs of a width, unless they are known."""
+        if self.clusters is None:
+            self.clusters = self.clusters_for(width)
+            self._keep_cutoffs()
+
+    def clusters_for(self, width):
+        """Returns the `FrequencyClusters` for inputs of a width."""
+        if self.clusters is not None:
+            return self.clusters
+        cutoffs = choose_cutoffs(
+            self._counts,
+            self.num_classes,
+            self.cutoffs,
+            self.tail,
+            batch=self.batch,
+            width=width,
+            div_value=self.div_value,
+            cost_model=self.cost_model,
+        )
+        return self._make(cutoffs)
+
+    def widths_for(self, width, num_tails):
+        """Returns the widths of the shortlist and of the tails.
+
+        Raises:
+          ValueError: a tail would have none.
+        """
+        return tail_widths(width, self.div_value, num_tails)
+
+    def trees(self):
+        """Returns the trees of the rows; None while they are not known."""
+        if self.clusters is None:
+            return None
+        trees = [self.clusters.shortlist_tree, *self.clusters.tail_trees]
+        order = self.clusters.order
+        return trees if order is None else [*trees, order]
+
+    def get_config(self):
+        """Returns the arguments, cutoffs as in use, as JSON can hold them."""
+        config = {
+            "num_classes": self.num_classes,
+            "cutoffs": self.cutoffs,
+            "div_value": self.div_value,
+            "tail": serialize_tail(self.tail),
+            "width": self.width,
+        }
+        if self.clusters is None:
+            # The cutoffs are still to be chosen.
+            config["batch"] = self.batch
+            config["cost_model"] = self.cost_model and dataclasses.asdict(
+                self.cost_model
+            )
+            if self._counts is not None:
+                config["counts"] = self._counts.tolist()
+        elif self._order is not None:
+            config["order"] = self._order.get_config()
+        return config
+
+    def _make(self, cutoffs):
+        clusters = FrequencyClusters.make(
+            self.num_classes, cutoffs, self._order, self.tail
+        )
+        pinned = [tree.pinned for tree in clusters.tail_trees]
+        if self.width is not None and any(pinned):
+            raise ValueError(
+                f"the tree of tail {pinned.index(True)} is pinned, and every "
+                "other class has no row to embed; call expand() of the tree, "
+                "or leave out width"
+            )
+        return clusters
+
+    def _keep_cutoffs(self):
+        # Python integers, which JSON can hold.
+        self.cutoffs = list(self.clusters.cutoffs)
+
+
+def unpacked(config):
+    """Returns a config of `ClusterSpec.get_config` as arguments."""
+    config = dict(config)
+    order = config.pop("order", None)
+    if order is not None:
+        # Any counts that give this order.
+        ranks = Tree.from_config(order).class_rows
+        config["counts"] = ranks.size - ranks
+    if config.get("cost_model") is not None:
+        config["cost_model"] = CostModel(**config["cost_model"])
+    config["tail"] = deserialize_tail(config["tail"])
+    return config
