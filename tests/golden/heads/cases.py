@@ -234,6 +234,12 @@ CASES = {
         adam,
         classes_or_none,
     ),
+    "adaptive_embed_own": Case(
+        _adaptive(width=WIDTH, counts=COUNTS, optimizer=rowwise),
+        bodies.tied,
+        adam,
+        classes,
+    ),
     "embedding_own": Case(
         _embedding(optimizer=rowwise, combiner="sum"), bodies.bags, sgd, classes
     ),
