@@ -24,7 +24,13 @@ from tf_hsm.optimizers import SGD, Adagrad, LazyAdam, RowwiseAdagrad
 
 NUM_EMBEDDINGS = 17
 COUNTS = 1 + np.arange(NUM_CLASSES) * 7 % 23
-HEADS = (AdaptiveSoftmax, HierarchicalSoftmax, LabelTree, SampledSoftmax)
+HEADS = (
+    AdaptiveSoftmax,
+    EmbeddingSoftmax,
+    HierarchicalSoftmax,
+    LabelTree,
+    SampledSoftmax,
+)
 
 
 @dataclasses.dataclass(frozen=True)
