@@ -16,6 +16,7 @@ from tf_hsm.runtime import (
     layer_copies,
     private_compile,
     private_keras,
+    private_optimizer,
 )
 
 _HEADS = (AdaptiveSoftmax, HierarchicalSoftmax, LabelTree, SampledSoftmax)
@@ -97,7 +98,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
         if old.built:
             kept_rows.copy_optimizer(old, new, kept)
         pairs = zip(model.variables, grown.variables, strict=True)
-        private_keras.copy_decay_exclusions(old, new, pairs)
+        private_optimizer.copy_decay_exclusions(old, new, pairs)
     return grown
 
 
