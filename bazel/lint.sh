@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks format and lint of every Python and C++ file, what may import what, and
-# links and targets in the documents; with --fix, repairs format and lint.
+# Checks format and lint of every Python and C++ file, what may import what, where
+# private interfaces are used, and links and targets in the documents; with --fix,
+# repairs format and lint.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -26,5 +27,6 @@ status=0
 find cc benchmarks examples tests -name '*.cc' -o -name '*.cu' -o -name '*.h' | sort |
   xargs .venv/bin/clang-format "${clang[@]}" || status=1
 .venv/bin/python bazel/check_layers.py || status=1
+.venv/bin/python bazel/check_private.py || status=1
 .venv/bin/python bazel/check_documents.py || status=1
 exit "$status"

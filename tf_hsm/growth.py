@@ -12,6 +12,7 @@ from tf_hsm.runtime import (
     layer_copies,
     private_compile,
     private_keras,
+    private_optimizer,
 )
 
 
@@ -91,7 +92,7 @@ def grow(model, tree, counts=None, embeddings=(), head=None):
         if old.built:
             kept_rows.copy_optimizer(old, new, kept)
         pairs = zip(model.variables, grown.variables, strict=True)
-        private_keras.copy_decay_exclusions(old, new, pairs)
+        private_optimizer.copy_decay_exclusions(old, new, pairs)
     return grown
 
 

@@ -103,12 +103,8 @@ class Keras(Splitter):
 
         model = keras.models.load_model(path, compile=False)
         kinds = keras.layers.TextVectorization, keras.layers.StringLookup
-        layers = [
-            layer
-            for layer in model._flatten_layers()
-            if isinstance(layer, kinds)
-        ]
-        # A TextVectorization has a StringLookup within.
+        layers = {id(x): x for x in _layers(model) if isinstance(x, kinds)}
+        layers = list(layers.values())
         vectorizations = [x for x in layers if isinstance(x, kinds[0])]
         layers = vectorizations or layers
         if len(layers) != 1:
@@ -145,6 +141,13 @@ class Keras(Splitter):
             ids = self._vectorize(lines[begin : begin + _LINES_AT_ONCE])
             result += [[self._words[i] for i in row] for row in ids.to_list()]
         return result
+
+
+def _layers(model):
+    """Yields a Keras model, and the layers within it and its models."""
+    yield model
+    for layer in getattr(model, "layers", ()):
+        yield from _layers(layer)
 
 
 class SentencePiece(Splitter):

@@ -94,6 +94,14 @@ def test_a_string_lookup(tmp_path):
     assert loaded.counts[loaded.words.index("cat")] == words.count("cat")
 
 
+def test_layers_within_layers(tmp_path):
+    lookup = keras.layers.StringLookup(vocabulary=["the", "cat"])
+    inner = keras.Sequential([keras.Input((), dtype="string"), lookup])
+    for layer in (inner, keras.layers.Pipeline([lookup])):
+        splitter = splitters.named(save(tmp_path, layer))
+        assert splitter.vocabulary == ["<unk>", "the", "cat"]
+
+
 def test_models_that_are_none(tmp_path):
     path = tmp_path / "model.keras"
     keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]).save(path)

@@ -1,7 +1,6 @@
 """The bodies of the language model: recurrent layers and Transformer blocks."""
 
 import math
-import sys
 import types
 
 import keras
@@ -17,6 +16,7 @@ from examples.language_model import (
     recurrent,
     transformer,
 )
+from tests.support import private
 from tests.support.language_models import check_resumed, small_settings
 from tests.support.texts import write_sentences
 
@@ -192,8 +192,7 @@ def test_it_says_how_steps_are_computed(monkeypatch):
         assert f"{loop}for LSTM and GRU only)" in path(layer)
     assert path(keras.layers.Dense(3)) == ""
     # Keras' own conditions, where there is a GPU.
-    rnn = sys.modules["keras.src.backend.tensorflow.rnn"]
-    monkeypatch.setattr(rnn, "_is_gpu_available", lambda: True)
+    private.let_recurrent_layers_see_gpu(monkeypatch)
     for kind in (keras.layers.LSTM, keras.layers.GRU):
         assert "cuDNN, all steps of a window in one call" in path(kind(3))
         assert "in a loop" in path(kind(3, activation="relu"))

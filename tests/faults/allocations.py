@@ -78,9 +78,9 @@ class Case:
             return self._build()
         if self.mode == "eager":
             return self._run_eagerly()
-        from tensorflow.python.eager import context
+        from tests.support import private
 
-        context.context().clear_kernel_cache()
+        private.forget_kernels()
         ended = []
 
         def body():

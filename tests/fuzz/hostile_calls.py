@@ -6,9 +6,8 @@ import functools
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import tensor_pb2
 
-from tests.support import op_calls, random_calls
+from tests.support import op_calls, private, random_calls
 
 # What a caller must get, if anything. An OpError has a subclass per code.
 ERRORS = (tf.errors.OpError, ValueError, TypeError, OverflowError)
@@ -118,7 +117,7 @@ def _other_handles():
 
 
 def _empty_variant():
-    proto = tensor_pb2.TensorProto(dtype=tf.variant.as_datatype_enum)
+    proto = private.tensor_proto(dtype=tf.variant.as_datatype_enum)
     proto.tensor_shape.SetInParent()
     proto.variant_val.add()
     return tf.io.parse_tensor(proto.SerializeToString(), tf.variant)

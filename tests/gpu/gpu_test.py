@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.framework import kernels
 
 import tf_hsm
 from tests.support import (
@@ -16,6 +15,7 @@ from tests.support import (
     gpu_inference_cases,
     gpu_step_cases,
     oracle,
+    private,
 )
 from tests.support.evaluation import assert_within, dense
 from tests.support.update_rules import OPTIMIZERS
@@ -26,8 +26,7 @@ TREES = [*gpu_cases.trees.CATALOGUE, *gpu_cases.PINNED]
 
 def why_skipped():
     """Returns a sentence, or None where the GPU kernels can run."""
-    registered = kernels.get_registered_kernels_for_op("TfHsmLoss").kernel
-    if not any(kernel.device_type == "GPU" for kernel in registered):
+    if "GPU" not in private.kernel_devices("TfHsmLoss"):
         return "this build has no GPU kernels: configure.sh found no nvcc"
     if not tf.config.list_physical_devices("GPU"):
         return "TensorFlow sees no GPU on this machine"

@@ -10,7 +10,8 @@ import time
 
 import grpc
 import tensorflow as tf
-from tensorflow.core.framework import device_attributes_pb2
+
+from tf_hsm.runtime import private_tensorflow
 
 _METHOD = "/tensorflow.WorkerService/GetStatus"
 _OPTIONS = [
@@ -73,7 +74,7 @@ def _status(call, deadline):
     # `GetStatusResponse { repeated DeviceAttributes device_attributes = 1; }`,
     # which TensorFlow does not have in Python, reads like a list of bytes.
     devices = [
-        device_attributes_pb2.DeviceAttributes.FromString(device)
+        private_tensorflow.device_attributes(device)
         for device in tf.train.BytesList.FromString(answer).value
     ]
     if not devices:

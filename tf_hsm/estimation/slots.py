@@ -13,7 +13,7 @@ from tf_hsm import optimizers
 from tf_hsm.estimation.memory import GIVEN_BACK
 from tf_hsm.estimation.part import NO_WORK, Work
 from tf_hsm.estimation.setting import BYTES
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import private_optimizer
 
 # Sizes of a small variable, whose slots tell those of a large one.
 _SIZES = (11, 13, 17, 19, 23, 29)
@@ -188,7 +188,7 @@ def of(optimizer):
             f"{type(optimizer).__name__}"
         )
     # Another one, which has no variables yet.
-    copy = private_keras.copy_of(optimizer)
+    copy = private_optimizer.copy_of(optimizer)
     return Slots(type(optimizer).__name__, copy)
 
 
@@ -225,7 +225,7 @@ def _slots_of(optimizer, rank, dtype):
 
 def _built(optimizer, shape, dtype):
     """Returns the variables of a copy, built on one variable or on none."""
-    copy = private_keras.copy_of(optimizer)
+    copy = private_optimizer.copy_of(optimizer)
     variables = []
     if shape is not None:
         variables = [keras.Variable(np.zeros(shape), dtype=dtype)]

@@ -1,7 +1,7 @@
 """What the optimizers share: a step on the touched rows, or on all.
 
-The overrides of Keras' private methods are all in this file. They replace what
-Keras does with a sparse gradient, mostly on the whole variable:
+The class replaces what Keras does with a sparse gradient, mostly on the whole
+variable:
 
     sparse gradient             Keras                    here
     repeated rows               never summed             summed first
@@ -23,11 +23,11 @@ from tf_hsm.optimizers._unique_slices import (
     wide_dtype,
     widen,
 )
-from tf_hsm.runtime import first_step, row_parts
+from tf_hsm.runtime import first_step, private_optimizer, row_parts
 from tf_hsm.runtime.private_tensorflow import variable_of
 
 
-class RowOptimizer:
+class RowOptimizer(private_optimizer.ApplySteps):
     """To be named before a Keras optimizer among the bases of a class.
 
     The class adds two methods:
@@ -58,13 +58,12 @@ class RowOptimizer:
         Raises:
           ValueError: the optimizer was not built with `variable`.
         """
-        self._check_variables_are_known([variable])
-        index = self._get_variable_index(variable)
+        index = private_optimizer.index_of(self, variable)
         return [slots[index] for slots in self._slot_lists()]
 
     def knows(self, variables):
         """Whether the optimizer was built with these variables."""
-        own = {id(variable) for variable in self._trainable_variables}
+        own = {id(v) for v in private_optimizer.built_variables(self)}
         return self.built and all(id(v) in own for v in variables)
 
     def _rule(self, rate):
@@ -129,7 +128,9 @@ class RowOptimizer:
         grads = list(grads)
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
-        variables = trainable_variables or self._trainable_variables
+        variables = trainable_variables or private_optimizer.built_variables(
+            self
+        )
         with first_step.lost_values_told(lambda: variables):
             for gradient, variable in zip(
                 grads,
@@ -172,10 +173,10 @@ class RowOptimizer:
                     f"{variable.shape[0]:,} rows at every step"
                 )
 
-    def _clip_gradients(self, grads):
+    def _clipped(self, grads):
         if not self._looks_at_gradients():
             return grads
-        values = super()._clip_gradients(
+        values = super()._clipped(
             [widen(g.values if _is_sparse(g) else g) for g in grads]
         )
         return [
@@ -183,26 +184,20 @@ class RowOptimizer:
             for g, v in zip(grads, values, strict=True)
         ]
 
-    def _backend_apply_gradients(self, grads, trainable_variables):
-        super()._backend_apply_gradients(grads, trainable_variables)
-        # Keras goes on with the constraints of the variables in its list, on
-        # all rows. Those of the touched rows have been applied.
-        trainable_variables[:] = [
+    def _left_to_constrain(self, grads, variables):
+        # `update_step` has constrained the touched rows of the others.
+        return [
             variable
-            for gradient, variable in zip(
-                grads, trainable_variables, strict=True
-            )
+            for gradient, variable in zip(grads, variables, strict=True)
             if not isinstance(gradient, tf.IndexedSlices)
         ]
 
-    def _apply_weight_decay(self, variables):
-        """Does nothing: `update_step` does it, knowing the rows."""
-
     def update_step(self, gradient, variable, learning_rate):
         """Updates a variable `[N, ...]`, or the rows that `gradient` names."""
-        index = self._get_variable_index(variable)
-        constraint = self._trainable_variables[index].constraint
-        with row_parts.beside(self._trainable_variables[index]):
+        index = private_optimizer.index_of(self, variable)
+        own = private_optimizer.built_variables(self)[index]
+        constraint = own.constraint
+        with row_parts.beside(own):
             variable = variable_of(variable)
             self._update(gradient, variable, learning_rate)
             if constraint is None or not isinstance(gradient, tf.IndexedSlices):
@@ -213,9 +208,7 @@ class RowOptimizer:
 
     def _update(self, gradient, variable, learning_rate):
         dtype = wide_dtype(variable.dtype)
-        decays = self.weight_decay is not None and self._use_weight_decay(
-            variable
-        )
+        decays = private_optimizer.lets_decay(self, variable)
         rows = None
         if isinstance(gradient, tf.IndexedSlices):
             rule = self._rule(tf.cast(learning_rate, dtype))

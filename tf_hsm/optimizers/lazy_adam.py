@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tf_hsm.optimizers._row_optimizer import RowOptimizer
 from tf_hsm.optimizers._sparse_update import Rule
+from tf_hsm.runtime import private_optimizer
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -40,8 +41,7 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
     _rule_name = "adam"
 
     def _slot_lists(self):
-        lists = [self._momentums, self._velocities]
-        return [*lists, self._velocity_hats] if self.amsgrad else lists
+        return private_optimizer.adam_slots(self)
 
     def _rule(self, rate):
         if self.amsgrad:

@@ -4,7 +4,7 @@ import math
 
 import tensorflow as tf
 
-from tf_hsm.runtime import private_keras, row_parts
+from tf_hsm.runtime import private_optimizer, row_parts
 
 
 def copy(source, target, rows, start=None):
@@ -49,13 +49,13 @@ def copy_optimizer(source, target, kept):
             f"{inner.name} has use_ema, whose averages know nothing of new "
             "rows; compile the model without, and grow it then"
         )
-    owners = private_keras.slot_owners(source)
+    owners = private_optimizer.slot_owners(source)
     if len(owners) != len(target.variables):
         raise ValueError(
             f"{source.name} was built with other variables than those that the "
             "model trains now; compile the model, and grow it then"
         )
-    private_keras.copy_decay_exclusions(source, target)
+    private_optimizer.copy_decay_exclusions(source, target)
     for one, other, owner in zip(
         source.variables, target.variables, owners, strict=True
     ):

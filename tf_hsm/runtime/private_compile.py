@@ -1,4 +1,9 @@
-"""What `compile` was given, which no public interface of Keras tells."""
+"""What `compile` was given, which no public interface of Keras tells.
+
+`model.get_compile_config` returns configs, so that no loss can be told from
+another of its class, and raises an error where an object has no config.
+`model.loss` is a copy of a list.
+"""
 
 import keras
 

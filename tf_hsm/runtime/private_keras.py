@@ -1,6 +1,11 @@
-"""Every use of a Keras interface that is not public but those of `compile`."""
+"""The private interfaces of Keras that this package needs.
+
+private_compile.py has the interfaces of `compile`, and private_optimizer.py has
+those that optimizers and copies of optimizers need.
+"""
 
 import contextlib
+import inspect
 from typing import Any, NamedTuple
 
 import keras
@@ -47,8 +52,31 @@ def _called():
     return None if context is None else context.entry_layer
 
 
+def mask_of(tensor):
+    """The Keras mask of a tensor, or None."""
+    return backend.get_keras_mask(tensor)
+
+
+def set_mask(tensor, mask):
+    """Gives a tensor a Keras mask."""
+    backend.set_keras_mask(tensor, mask)
+
+
+def own_variables(layer):
+    """The variables of a layer itself, without those of layers within.
+
+    Keras saves them in this order.
+    """
+    return layer._trainable_variables + layer._non_trainable_variables
+
+
 def layers_of(model):
-    """All layers of a model, also those within others."""
+    """All layers of a model, also those within others.
+
+    `model.layers` leaves out the layers within a layer that is no model. And
+    `tf.train.TrackableView` finds no layers in lists, and none of a Sequential
+    model before it is built.
+    """
     return list(model._flatten_layers())
 
 
@@ -78,9 +106,9 @@ def decays(optimizer, variables):
     )
 
 
-def takes_training(model):
-    """Whether a model's `call` has an argument `training`."""
-    return model._call_has_context_arg.get("training", False)
+def takes_training(layer):
+    """Whether a layer's or model's `call` has an argument `training`."""
+    return "training" in inspect.signature(layer.call).parameters
 
 
 def lack_values(variables):
@@ -123,7 +151,7 @@ def without_values():
     )
     known = waiting[:]
     try:
-        with backend.StatelessScope(initialize_variables=False):
+        with keras.StatelessScope(initialize_variables=False):
             yield
     finally:
         waiting = global_state.get_global_attribute(_WITHOUT_VALUES, [])
@@ -203,7 +231,7 @@ def build_shapes_of(layer):
 def output_shape_of(model):
     """The shape of what a built model or layer returns, or of its first."""
     if calls_of(model) is not None:
-        return outputs_of(model)[0].shape
+        return model.outputs[0].shape
     shapes = build_shapes_of(model)
     # Nothing tells whether it takes numbers or ids.
     for dtype in ("float32", "int32"):
@@ -231,84 +259,3 @@ def output_shapes_of(call, shapes):
     args, kwargs = call.filled(inputs)
     outputs = call.operation.compute_output_spec(*args, **kwargs)
     return [tuple(t.shape) for t in keras.tree.flatten(outputs)]
-
-
-def copy_of(optimizer):
-    """Another optimizer of the same arguments, but for the learning rate.
-
-    A schedule may be of a class that cannot be made again.
-    """
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    rate, inner._learning_rate = inner._learning_rate, 1e-3
-    try:
-        config = optimizer.get_config()
-    finally:
-        inner._learning_rate = rate
-    return type(optimizer).from_config(config)
-
-
-def inputs_of(model):
-    """The KerasTensors that a Functional or Sequential model takes."""
-    return list((getattr(model, "_functional", None) or model).inputs)
-
-
-def outputs_of(model):
-    """The KerasTensors that a Functional or Sequential model returns."""
-    return list((getattr(model, "_functional", None) or model).outputs)
-
-
-def copy_decay_exclusions(source, target, pairs=None):
-    """Excludes from weight decay what another optimizer excludes.
-
-    Args:
-      source: a Keras optimizer.
-      target: another one.
-      pairs: variables of the one and the other, in pairs; None: those that they
-        were built with, which stand in the same order.
-    """
-    one, other = (getattr(x, "inner_optimizer", x) for x in (source, target))
-    if pairs is None:
-        pairs = zip(
-            one._trainable_variables, other._trainable_variables, strict=True
-        )
-    other._exclude_from_weight_decay = {
-        other._var_key(theirs)
-        for its, theirs in pairs
-        if not one._use_weight_decay(its)
-    }
-    other._exclude_from_weight_decay_cache = {}
-
-
-def slot_owners(optimizer):
-    """The variables of the model that an optimizer's variables are slots of.
-
-    Args:
-      optimizer: a built Keras optimizer.
-
-    Returns:
-      A list for `optimizer.variables`, with None for those that belong to none,
-      as the number of steps does.
-    """
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    variables = inner._trainable_variables
-    # Another optimizer tells what it adds, for small variables of that rank.
-    copy = type(optimizer).from_config(optimizer.get_config())
-    copied = getattr(copy, "inner_optimizer", copy)
-    add = copied.add_variable_from_reference
-    stand_ins = [
-        keras.Variable(
-            "zeros", shape=[1] * len(v.shape), dtype=v.dtype, name=v.name
-        )
-        for v in variables
-    ]
-    places = {id(v): place for place, v in enumerate(stand_ins)}
-    owners = {}
-
-    def add_and_note(reference_variable, *args, **kwargs):
-        slot = add(reference_variable, *args, **kwargs)
-        owners[id(slot)] = variables[places[id(reference_variable)]]
-        return slot
-
-    copied.add_variable_from_reference = add_and_note
-    copy.build(stand_ins)
-    return [owners.get(id(v)) for v in copy.variables]

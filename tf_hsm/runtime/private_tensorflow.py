@@ -4,7 +4,7 @@ import atexit
 
 import keras
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2
+from tensorflow.core.framework import device_attributes_pb2
 from tensorflow.python.distribute import sharded_variable
 from tensorflow.python.eager import record, tape
 from tensorflow.python.framework import (
@@ -133,10 +133,10 @@ def call_if_used(function, tensor):
         args=arguments, Tout=[o.dtype for o in inner.outputs], f=inner
     )
     handles = [i for i, a in enumerate(arguments) if a.dtype == tf.resource]
-    read_only = attr_value_pb2.AttrValue.ListValue(i=handles)
+    read_only = tf.compat.v1.AttrValue.ListValue(i=handles)
     output.op._set_attr(
         "_read_only_resource_inputs",
-        attr_value_pb2.AttrValue(list=read_only),
+        tf.compat.v1.AttrValue(list=read_only),
     )
     return tf.ensure_shape(output, inner.outputs[0].shape)
 
@@ -160,6 +160,11 @@ def shape_of(tensor):
         return tensor.shape
     data = resource_variable_ops.get_eager_safe_handle_data(tensor)
     return tf.TensorShape(data.shape_and_type[0].shape)
+
+
+def device_attributes(serialized):
+    """The `DeviceAttributes` that a server has sent of a device, as bytes."""
+    return device_attributes_pb2.DeviceAttributes.FromString(serialized)
 
 
 def flops_of(operation):

@@ -15,16 +15,16 @@ _KEPT, _MOMENT = 3, 2
 
 def multi_head(layer, shapes, setting):
     """Vaswani et al. (2017)."""
-    value_width = layer._value_dim or layer._key_dim
+    config = layer.get_config()
     return _attention(
         shapes,
         setting,
-        heads=layer._num_heads,
-        groups=layer._num_heads,
-        key_width=layer._key_dim,
-        value_width=value_width,
-        width=layer._output_shape or shapes[0][-1],
-        dropout=layer._dropout,
+        heads=config["num_heads"],
+        groups=config["num_heads"],
+        key_width=config["key_dim"],
+        value_width=config["value_dim"] or config["key_dim"],
+        width=config["output_shape"] or shapes[0][-1],
+        dropout=config["dropout"],
     )
 
 

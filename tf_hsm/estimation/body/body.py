@@ -87,7 +87,7 @@ def of(value):
 def _shape_of_vectors(model):
     """The shape of its output, or, of a model with a head, of its inputs."""
     for call in private_keras.calls_of(model) or ():
-        is_last = call.outputs[0] is private_keras.outputs_of(model)[0]
+        is_last = call.outputs[0] is model.outputs[0]
         if is_last and heads.of_layer(call.operation) is not None:
             return call.inputs[0].shape
     return private_keras.output_shape_of(model)
@@ -97,7 +97,7 @@ def _length(model):
     """The size of the second dimension of a model's first input."""
     if private_keras.calls_of(model) is None:
         return None
-    tensor = private_keras.inputs_of(model)[0]
+    tensor = model.inputs[0]
     shape = tensor.shape
     is_sequence = len(shape) == 3 or (len(shape) == 2 and "int" in tensor.dtype)
     return shape[1] if is_sequence else None

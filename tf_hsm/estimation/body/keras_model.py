@@ -47,11 +47,9 @@ class _Walk:
         """Returns the parts of a model for inputs of some shapes."""
         shape_of = {
             id(tensor): shape
-            for tensor, shape in zip(
-                private_keras.inputs_of(model), shapes, strict=True
-            )
+            for tensor, shape in zip(model.inputs, shapes, strict=True)
         }
-        ends = {id(t) for t in private_keras.outputs_of(model)}
+        ends = {id(t) for t in model.outputs}
         found = []
         for call in private_keras.calls_of(model):
             layer = call.operation
@@ -121,7 +119,7 @@ def _whole(model, shapes, setting, prefix):
     inner = [
         f"{layer.name}: a head within a model whose calls are not known; its "
         "ops are counted, its own optimizer is not"
-        for layer in model._flatten_layers()
+        for layer in private_keras.layers_of(model)
         if heads.of_layer(layer) is not None
     ]
     formula = dataclasses.replace(

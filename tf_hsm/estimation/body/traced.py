@@ -103,4 +103,4 @@ def _placeholder(variable):
 
 
 def _training(layer):
-    return {"training": True} if layer._call_has_training_arg else {}
+    return {"training": True} if private_keras.takes_training(layer) else {}

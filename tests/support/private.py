@@ -1,0 +1,30 @@
+"""The private modules of TensorFlow and Keras that tests need."""
+
+import importlib
+
+from tensorflow.core.framework import tensor_pb2
+from tensorflow.python.eager import context
+from tensorflow.python.framework import kernels
+
+
+def tensor_proto(**fields):
+    """A `TensorProto` of these fields, perhaps one that no tensor has."""
+    return tensor_pb2.TensorProto(**fields)
+
+
+def forget_kernels():
+    """Lets the next eager call of each op make a new kernel."""
+    context.context().clear_kernel_cache()
+
+
+def kernel_devices(op_name):
+    """The device types that have a kernel of an op, a set."""
+    registered = kernels.get_registered_kernels_for_op(op_name).kernel
+    return {kernel.device_type for kernel in registered}
+
+
+def let_recurrent_layers_see_gpu(monkeypatch):
+    """Lets Keras' recurrent layers act as on a machine with a GPU."""
+    # The package has a function of the module's name.
+    rnn = importlib.import_module("keras.src.backend.tensorflow.rnn")
+    monkeypatch.setattr(rnn, "_is_gpu_available", lambda: True)
