@@ -359,7 +359,7 @@ tf_hsm.layers.SampledSoftmax(num_classes, num_sampled, sampler='log_uniform',
     counts=None, power=0.75, seed=0, use_bias=True, ignore_class=None,
     kernel_initializer='glorot_uniform', bias_initializer='zeros', **kwargs)
 tf_hsm.losses
-tf_hsm.losses.HierarchicalSoftmaxLoss(reduction='sum_over_batch_size',
+tf_hsm.losses.HeadLoss(reduction='sum_over_batch_size',
     name='hierarchical_softmax_loss', dtype=None)
 tf_hsm.losses.focal_loss(losses, gamma=2.0)
 tf_hsm.losses.mean_loss(losses, mask, sample_weight, model)

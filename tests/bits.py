@@ -251,13 +251,13 @@ def _layers(tree):
             tree, optimizer="lazy_adam", dtype="bfloat16", use_bias=False
         ),
         "adaptive": lambda: layers.AdaptiveSoftmax(
-            tree.num_classes, [20, 80], div_value=2.0, counts=counts
+            tree.num_classes, cutoffs=[20, 80], div_value=2.0, counts=counts
         ),
         "sampled": lambda: layers.SampledSoftmax(
-            tree.num_classes, 20, "counts", counts
+            tree.num_classes, num_sampled=20, sampler="counts", counts=counts
         ),
         "adaptive_trees": lambda: layers.AdaptiveSoftmax(
-            tree.num_classes, [40], tail="two_level", width=_WIDTH
+            tree.num_classes, cutoffs=[40], tail="two_level", width=_WIDTH
         ),
     }
 

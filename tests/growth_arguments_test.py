@@ -95,7 +95,9 @@ def two_heads():
             "has no head of tf_hsm.layers",
         ),
         (
-            lambda: of_layers(AdaptiveSoftmax(30, [5], name="adaptive")),
+            lambda: of_layers(
+                AdaptiveSoftmax(30, cutoffs=[5], name="adaptive")
+            ),
             TypeError,
             "adaptive is a AdaptiveSoftmax; only a HierarchicalSoftmax grows",
         ),

@@ -1,4 +1,4 @@
-"""HierarchicalSoftmaxLoss by itself; tests/layers trains with it."""
+"""HeadLoss by itself; tests/layers trains with it."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ from tests.support.models import (
     sequential,
     train,
 )
-from tf_hsm.losses import HierarchicalSoftmaxLoss, focal_loss
+from tf_hsm.losses import HeadLoss, focal_loss
 
 LABELS = np.array([[3, 4, 5], [6, 7, 4]])
 
@@ -43,7 +43,7 @@ def test_reductions(ignore_class, masked):
         "sum": (losses * weights)[kept].sum(),
         "none": losses * weights * kept,
     }.items():
-        loss = HierarchicalSoftmaxLoss(reduction)
+        loss = HeadLoss(reduction)
         np.testing.assert_allclose(
             loss(LABELS, outputs, weights), expected, rtol=1e-5
         )
@@ -168,7 +168,7 @@ def test_outputs_of_no_head():
 def test_config():
     """The loss of a loaded model is that of the saved one."""
     for dtype in (None, "float16"):
-        loss = HierarchicalSoftmaxLoss("sum", name="nats", dtype=dtype)
+        loss = HeadLoss("sum", name="nats", dtype=dtype)
         config = keras.losses.serialize(loss)
         again = keras.losses.deserialize(config)
         assert again.get_config() == loss.get_config()

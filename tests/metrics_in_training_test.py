@@ -21,7 +21,9 @@ HEADS = {
     "adaptive": lambda **options: layers.AdaptiveSoftmax(
         N, cutoffs=[6, 15], div_value=2, **options
     ),
-    "sampled": lambda **options: layers.SampledSoftmax(N, 8, **options),
+    "sampled": lambda **options: layers.SampledSoftmax(
+        N, num_sampled=8, **options
+    ),
     "label_tree": lambda **options: layers.LabelTree(TREE, **options),
 }
 

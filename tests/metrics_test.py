@@ -132,7 +132,7 @@ def test_alone():
     """Without a loss in the same step, the metric computes the losses."""
     tokens, labels = make_data()
     model = compile_form(compiling={"run_eagerly": True})
-    metric = Perplexity(model.layers[-1], name="ppl")
+    metric = Perplexity(name="ppl")
     metric.update_state(labels, model(tokens))
     expected = model.evaluate(tokens, labels, batch_size=22, verbose=0)[1]
     np.testing.assert_allclose(metric.result(), expected, rtol=1e-5)

@@ -126,7 +126,7 @@ def find(tensor):
     output = getattr(tensor, "_tf_hsm_output", None)
     if output is not None and output.labels is None:
         # Keras gives an output its mask when the call of the layer has ended.
-        output.inputs_mask = get_mask(tensor)
+        output.inputs_mask = private_keras.mask_of(tensor)
     return output
 
 
@@ -181,15 +181,3 @@ def broadcast_weights(sample_weight, losses):
     elif missing > 0:
         weights = ops.reshape(weights, ops.shape(weights) + (1,) * missing)
     return ops.broadcast_to(weights, ops.shape(losses))
-
-
-def get_mask(tensor):
-    """Returns the Keras mask of a tensor, or None."""
-    return getattr(tensor, "_keras_mask", None)
-
-
-def set_mask(tensor, mask):
-    """Gives a tensor a Keras mask, unless that is None; returns the tensor."""
-    if mask is not None:
-        tensor._keras_mask = mask
-    return tensor

@@ -31,7 +31,7 @@ class _LabelLoss(keras.losses.Loss):
         typed = _LabelLoss(dtype, name=self.name, reduction=self.reduction)
         return typed(
             losses,
-            _head_output.set_mask(losses, mask),
+            private_keras.set_mask(losses, mask),
             _head_output.broadcast_weights(sample_weight, losses),
         )
 

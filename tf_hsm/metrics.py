@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from tf_hsm import _checks, _compiled_model, _head_output
-from tf_hsm.runtime import label_sets
+from tf_hsm.runtime import label_sets, private_keras
 
 
 def _telling_lost_values(update_state):
@@ -71,7 +71,7 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
                     y_true, output.inputs, label_weights, self.dtype
                 )
         elif output is not None or _are_losses(y_pred, y_true):
-            losses, mask = y_pred, _head_output.get_mask(y_pred)
+            losses, mask = y_pred, private_keras.mask_of(y_pred)
             mass = getattr(output, "label_mass", None)
         else:
             raise ValueError(
@@ -206,7 +206,7 @@ class TopKAccuracy(_OfTheBest):
         labels, mask = layer.objective.read_one(
             y_true if output.labels is None else output.labels,
             output.inputs,
-            _head_output.get_mask(y_pred),
+            private_keras.mask_of(y_pred),
         )
         classes = output.best_classes(min(self.k, layer.num_classes))
         hits = ops.any(layer.hits(classes, labels), -1)

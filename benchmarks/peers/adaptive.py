@@ -24,9 +24,9 @@ class Implementation:
         counts = workloads.zipf_counts(spec["num_classes"])
         self._layer = tf_hsm.layers.AdaptiveSoftmax(
             spec["num_classes"],
-            spec["cutoffs"],
-            spec["div_value"],
-            counts,
+            cutoffs=spec["cutoffs"],
+            div_value=spec["div_value"],
+            counts=counts,
             use_bias=False,
             batch=batch,
             cost_model=model,

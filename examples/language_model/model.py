@@ -89,7 +89,7 @@ def make_head(settings, text, learning_rate):
         # Log-uniform: class ids are in order of falling frequency.
         return tf_hsm.layers.SampledSoftmax(
             num_classes,
-            settings.num_sampled,
+            num_sampled=settings.num_sampled,
             counts=counts,
             seed=settings.seed,
             kernel_regularizer=penalty,
@@ -102,7 +102,9 @@ def make_head(settings, text, learning_rate):
         # Without counts: class ids are in order of falling frequency.
         return tf_hsm.layers.AdaptiveSoftmax(
             num_classes,
-            "auto" if settings.cutoffs is None else list(settings.cutoffs),
+            cutoffs="auto"
+            if settings.cutoffs is None
+            else list(settings.cutoffs),
             counts=counts,
             tail=settings.tail,
             width=settings.head_width if settings.tied else None,

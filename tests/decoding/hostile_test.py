@@ -61,7 +61,7 @@ BAD = [
 BAD_SEARCH = [
     ({"head": LabelTree(TREE)}, TypeError, "LabelTree, whose labels do not"),
     (
-        {"head": EmbeddingSoftmax(TREE, 9, 5)},
+        {"head": EmbeddingSoftmax(TREE, num_embeddings=9, width=5)},
         TypeError,
         "EmbeddingSoftmax, whose inputs are ids, .* HierarchicalSoftmax with",
     ),

@@ -21,7 +21,7 @@ def make_model(devices, rule="lazy_adam", own=False, **options):
         options["optimizer"] = OPTIMIZERS[rule]()
     head = AdaptiveSoftmax(
         N,
-        [10, 20, 40],
+        cutoffs=[10, 20, 40],
         div_value=2,
         tail=["flat", "two_level", 2],
         devices=devices,
@@ -94,7 +94,7 @@ def test_everything_of_a_tail_is_on_its_device(own):
     def gradient(inputs):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            total = tf.reduce_sum(head.project(0, inputs))
+            total = tf.reduce_sum(head._head.tails[0].project(inputs))
         return tape.gradient(total, [inputs, head.projections[0].value])
 
     graph = gradient.get_concrete_function(tf.zeros([3, WIDTH])).graph
@@ -119,7 +119,9 @@ def test_files(tmp_path, own):
 def test_export(tmp_path):
     """It is served from one device."""
     keras.utils.set_random_seed(0)
-    head = AdaptiveSoftmax(N, [10, 20, 40], div_value=2, devices=DEVICES)
+    head = AdaptiveSoftmax(
+        N, cutoffs=[10, 20, 40], div_value=2, devices=DEVICES
+    )
     model = keras.Sequential([keras.Input([WIDTH]), head])
     serving.export(model, str(tmp_path / "served"), k=4)
     served = tf.saved_model.load(str(tmp_path / "served"))
@@ -136,8 +138,8 @@ def test_export(tmp_path):
 
 def test_bad_devices():
     with pytest.raises(TypeError, match="devices must be a list"):
-        AdaptiveSoftmax(N, [10], devices="CPU:1")
-    head = AdaptiveSoftmax(N, [10], devices=["CPU:1", *CPUS, "GPU:9"])
+        AdaptiveSoftmax(N, cutoffs=[10], devices="CPU:1")
+    head = AdaptiveSoftmax(N, cutoffs=[10], devices=["CPU:1", *CPUS, "GPU:9"])
     with pytest.raises(
         ValueError, match=r"devices\[9\] = 'GPU:9' is not there"
     ):

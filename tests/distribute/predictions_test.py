@@ -58,7 +58,7 @@ def test_log_probs(name, count, nodes):
     for head in (one, several):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            log_probs = head.log_probs(inputs, nodes)
+            log_probs = head.log_probs(inputs, nodes=nodes)
             total = tf.reduce_sum(tf.sin(log_probs))
         sources = [inputs, *head.row_variables()]
         dx, *gradients = tape.gradient(total, sources)

@@ -212,7 +212,7 @@ def test_a_pinned_tree_takes_half(name, rule):
 
 def test_a_pinned_tail_byte_for_byte():
     tail = tf_hsm.Tree.balanced(150, 2, pinned=True)
-    layer = tf_hsm.layers.AdaptiveSoftmax(200, [50], tail=[tail])
+    layer = tf_hsm.layers.AdaptiveSoftmax(200, cutoffs=[50], tail=[tail])
     layer.build((None, 32))
     parts = heads.of(layer).parts(setting_of(), 32)
     assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
@@ -273,7 +273,9 @@ def test_a_sampled_softmax_by_hand():
 
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_a_sampled_softmax_as_a_layer(use_bias):
-    layer = tf_hsm.layers.SampledSoftmax(1000, 50, use_bias=use_bias)
+    layer = tf_hsm.layers.SampledSoftmax(
+        1000, num_sampled=50, use_bias=use_bias
+    )
     layer.build((None, WIDTH))
     (part,) = heads.of(layer).parts(setting_of(), WIDTH)
     assert part.parameter_bytes == bytes_of(layer.trainable_variables)
@@ -282,7 +284,10 @@ def test_a_sampled_softmax_as_a_layer(use_bias):
     assert part.gradient_bytes == other.gradient_bytes
     assert (part.forward, part.backward) == (other.forward, other.backward)
     # No more are drawn than there are.
-    assert heads.of(tf_hsm.layers.SampledSoftmax(5, 9)).num_sampled == 5
+    assert (
+        heads.of(tf_hsm.layers.SampledSoftmax(5, num_sampled=9)).num_sampled
+        == 5
+    )
 
 
 @pytest.mark.parametrize("tail", ["flat", "two_level"])

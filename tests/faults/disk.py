@@ -99,7 +99,9 @@ class SavesEmbeddings(SavesExport):
 
     def _head(self, tf_hsm):
         tree = tf_hsm.Tree.huffman(range(1, 10), pinned=True)
-        return tf_hsm.layers.EmbeddingSoftmax(tree, 5, 4, optimizer="adagrad")
+        return tf_hsm.layers.EmbeddingSoftmax(
+            tree, num_embeddings=5, width=4, optimizer="adagrad"
+        )
 
 
 class SavesCheckpoint:

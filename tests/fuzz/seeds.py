@@ -46,7 +46,9 @@ def saved_models():
             tree, label_smoothing=0.1, optimizer="adagrad", node_labels=True
         ),
         layers.LabelTree(labelled, counts=counts),
-        layers.EmbeddingSoftmax(tree, 5, 3, optimizer="rowwise_adagrad"),
+        layers.EmbeddingSoftmax(
+            tree, num_embeddings=5, width=3, optimizer="rowwise_adagrad"
+        ),
     ]
     saved = []
     with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,9 @@ HEADS = {
     "adaptive": lambda dtype: layers.AdaptiveSoftmax(
         30, cutoffs=[6, 15], div_value=2, dtype=dtype
     ),
-    "sampled": lambda dtype: layers.SampledSoftmax(30, 8, dtype=dtype),
+    "sampled": lambda dtype: layers.SampledSoftmax(
+        30, num_sampled=8, dtype=dtype
+    ),
 }
 ANSWERS = {
     "classes": lambda head, x: head(x),

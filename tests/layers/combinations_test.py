@@ -223,10 +223,11 @@ def test_growing(name, rule):
     tree = TREE.grow(4, near=[0, 7, 7, 29])
     grown = tf_hsm.grow(model, tree)
     other = grown.layers[-1]
+    objective = head.objective.for_classes(tree.num_classes)
     config = {
         **head.get_config(),
         "tree": tree.get_config(),
-        **head.smoothing_config(tree.num_classes),
+        **objective.get_config(),
     }
     assert other.get_config() == config
     rows = tree.map_rows(TREE)

@@ -291,7 +291,7 @@ def test_weights_of_bags_that_are_learned():
     x, y = np.arange(12).reshape(4, 3) % 9, np.arange(4)
     for options in ({"optimizer": "sgd"}, {}):
         head = tf_hsm.layers.EmbeddingSoftmax(
-            tf_hsm.Tree.two_level(9), 9, 4, **options
+            tf_hsm.Tree.two_level(9), num_embeddings=9, width=4, **options
         )
         model = keras.Model(ids, head([ids, learned]))
         model.compile("sgd", head.loss)

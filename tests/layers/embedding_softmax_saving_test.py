@@ -57,7 +57,7 @@ def test_loaded_model_trains_on(kind, form, rule, dtype, eager, tmp_path):
 def test_config():
     """It survives JSON, and makes the same layer."""
     for layer in (
-        EmbeddingSoftmax(make_layer().tree, 9, 4),
+        EmbeddingSoftmax(make_layer().tree, num_embeddings=9, width=4),
         make_layer(
             optimizer=tf_hsm.optimizers.Adagrad(0.3, epsilon=0.1),
             combiner="sum",

@@ -388,7 +388,7 @@ def test_schedule_and_sum():
         model = make_model(layer, "ragged")
         model.compile(
             "sgd" if own else optimizer,
-            loss=tf_hsm.losses.HierarchicalSoftmaxLoss("sum"),
+            loss=tf_hsm.losses.HeadLoss("sum"),
             run_eagerly=not own,
         )
         runs.append([fit(model, data), layer.get_weights()])

@@ -80,7 +80,7 @@ def test_ways_to_run(form):
 def test_reductions(reduction):
     """What is minimized is what the loss of `compile` makes of the losses."""
     data = arguments("compile", *make_data(), random_weights())
-    loss = tf_hsm.losses.HierarchicalSoftmaxLoss(reduction)
+    loss = tf_hsm.losses.HeadLoss(reduction)
     models = same_start(
         *(make_model("compile", own=own, mask_zero=False) for own in (1, 0))
     )

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tf_hsm.layers import _initial_values as initial_values
+from tf_hsm.layers import initial_values
 
 
 @pytest.fixture
@@ -99,7 +99,9 @@ def test_an_embedding_softmax():
     """word2vec's: small random embeddings, zeros for the tree."""
     width = 6
     tree = tf_hsm.Tree.two_level(30)
-    layer = tf_hsm.layers.EmbeddingSoftmax(tree, 4_000, width)
+    layer = tf_hsm.layers.EmbeddingSoftmax(
+        tree, num_embeddings=4_000, width=width
+    )
     layer.build()
     embeddings, kernel, bias = layer.get_weights()
     assert not kernel.any() and not bias.any()
@@ -107,7 +109,9 @@ def test_an_embedding_softmax():
     assert -bound <= embeddings.min() < -0.99 * bound
     assert 0.99 * bound < embeddings.max() <= bound
     counts = 1 + np.arange(30)
-    layer = tf_hsm.layers.EmbeddingSoftmax(tree, 4, width, counts=counts)
+    layer = tf_hsm.layers.EmbeddingSoftmax(
+        tree, num_embeddings=4, width=width, counts=counts
+    )
     layer.build()
     prior = layer.log_probs(np.array([[]], np.int64))
     np.testing.assert_allclose(

@@ -18,7 +18,7 @@ from tests.support.pinned_heads import (
 from tests.support.update_rules import OPTIMIZERS
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax, LabelTree
-from tf_hsm.layers._initial_values import of_pairs
+from tf_hsm.layers.initial_values import of_pairs
 
 
 @pytest.mark.parametrize("use_bias", [True, False])
@@ -33,7 +33,9 @@ def test_shapes_and_answers(use_bias):
     np.testing.assert_allclose(head(x, labels), other(x, labels), **close)
     for nodes in (False, True):
         np.testing.assert_allclose(
-            head.log_probs(x, nodes), other.log_probs(x, nodes), **close
+            head.log_probs(x, nodes=nodes),
+            other.log_probs(x, nodes=nodes),
+            **close,
         )
     np.testing.assert_array_equal(head(x), other(x))
     allowed = np.arange(0, TREE.num_classes, 3)
@@ -136,7 +138,9 @@ def test_the_layer_begins_so():
     for each in (tree, tree.expand()):
         layers = (
             HierarchicalSoftmax(each),
-            AdaptiveSoftmax(903, [3], 1.0, tail=[each], use_bias=False),
+            AdaptiveSoftmax(
+                903, cutoffs=[3], div_value=1.0, tail=[each], use_bias=False
+            ),
         )
         for layer in layers:
             layer.build([None, wide])

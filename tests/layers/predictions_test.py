@@ -67,7 +67,7 @@ def test_without_weights():
 
 def adaptive_head(**options):
     return tf_hsm.layers.AdaptiveSoftmax(
-        NUM_CLASSES, [4], div_value=2, **options
+        NUM_CLASSES, cutoffs=[4], div_value=2, **options
     )
 
 

@@ -22,7 +22,7 @@ from tests.support.models import (
 )
 from tf_hsm import Tree, optimizers
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
-from tf_hsm.layers._row_options import touched_rows
+from tf_hsm.layers.row_options import touched_rows
 
 OPTIONS = {
     "kernel_regularizer": keras.regularizers.L2(0.03),
@@ -120,7 +120,7 @@ def test_an_adaptive_softmax(use_bias):
     counts = np.arange(30) % 7
     head = AdaptiveSoftmax(
         30,
-        [4, 11],
+        cutoffs=[4, 11],
         div_value=2,
         counts=counts,
         tail=["flat", "two_level"],
@@ -165,7 +165,7 @@ def test_an_adaptive_softmax(use_bias):
 
 
 def adaptive_head(**options):
-    return AdaptiveSoftmax(30, [4], div_value=2, **options)
+    return AdaptiveSoftmax(30, cutoffs=[4], div_value=2, **options)
 
 
 @pytest.mark.parametrize("make", [make_head, adaptive_head, sampled_head])

@@ -12,7 +12,7 @@ TREES = Tree.huffman(COUNTS, 2), Tree.huffman(COUNTS[::-1], 2)
 
 
 def embedding(tree):
-    return layers.EmbeddingSoftmax(tree, 9, 3)
+    return layers.EmbeddingSoftmax(tree, num_embeddings=9, width=3)
 
 
 def adaptive(counts):

@@ -21,7 +21,7 @@ from tests.support.models import (
     sgd,
     train,
 )
-from tf_hsm.losses import HierarchicalSoftmaxLoss
+from tf_hsm.losses import HeadLoss
 
 # Argument: a folder. Prints what is computed there by what is loaded there.
 FRESH_PROCESS = """
@@ -91,7 +91,7 @@ def test_loaded_model_trains_on(trained_pair, tmp_path):
     model, _, tokens, labels = trained_pair
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert isinstance(loaded.loss, HierarchicalSoftmaxLoss)
+    assert isinstance(loaded.loss, HeadLoss)
     head = head_of(loaded)
     assert head.tree == TREE and head.ignore_class == -1
     for _ in range(2):

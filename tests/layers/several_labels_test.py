@@ -42,8 +42,8 @@ def make_model(head, compiling=None):
 def some_heads():
     return [
         make_head(several_labels=True),
-        AdaptiveSoftmax(NUM_CLASSES, [10], several_labels=True),
-        SampledSoftmax(NUM_CLASSES, 9, several_labels=True),
+        AdaptiveSoftmax(NUM_CLASSES, cutoffs=[10], several_labels=True),
+        SampledSoftmax(NUM_CLASSES, num_sampled=9, several_labels=True),
         make_head(several_labels=True, devices=["CPU:0"] * 2, name="cut"),
     ]
 

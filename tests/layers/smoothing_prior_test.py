@@ -128,7 +128,7 @@ def test_embeddings():
     for optimizer in (None, tf_hsm.optimizers.SGD(0.0)):
         keras.utils.set_random_seed(0)
         head = tf_hsm.layers.EmbeddingSoftmax(
-            TREE, 20, WIDTH, optimizer=optimizer, **OPTIONS
+            TREE, num_embeddings=20, width=WIDTH, optimizer=optimizer, **OPTIONS
         )
         model = keras.Sequential([keras.Input([], dtype="int64"), head])
         model.compile(keras.optimizers.SGD(0.0), loss=head.loss)

@@ -41,7 +41,7 @@ def test_symbolic_outputs():
     assert head.kernel.shape == (TREE.num_rows, WIDTH)
     assert head.bias is None and len(head.weights) == 1
     assert head.compute_output_shape([None, STEPS, WIDTH]) == (None, STEPS)
-    embeds = tf_hsm.layers.EmbeddingSoftmax(TREE, 9, 3)
+    embeds = tf_hsm.layers.EmbeddingSoftmax(TREE, num_embeddings=9, width=3)
     for shape in ([None], [None, 4], [(None, 4), (None, 4)]):
         assert embeds.compute_output_shape(shape) == (None,)
 
@@ -198,7 +198,7 @@ def test_float_labels():
 
 def adaptive_head(**options):
     return tf_hsm.layers.AdaptiveSoftmax(
-        TREE.num_classes, [4, 11], div_value=2, **options
+        TREE.num_classes, cutoffs=[4, 11], div_value=2, **options
     )
 
 

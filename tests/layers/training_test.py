@@ -25,7 +25,7 @@ from tests.support.models import (
     train_graph,
 )
 from tf_hsm import Tree
-from tf_hsm.layers import _whole_head as layer_module
+from tf_hsm.heads import tree as head_module
 
 
 def numpy_training(weights, tokens, labels, sample_weight, ignore_class):
@@ -197,7 +197,7 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
         tf.debugging.assert_equal(labels[counted], tf.constant(label, tf.int64))
         return tf.reduce_sum(inputs * weights[0], -1)
 
-    monkeypatch.setattr(layer_module, "hierarchical_softmax_loss", spy)
+    monkeypatch.setattr(head_module, "hierarchical_softmax_loss", spy)
     tokens, labels = make_data()
     labels = np.full_like(labels, label)
     compiling = {"run_eagerly": eager}

@@ -119,7 +119,13 @@ def test_steps(rule, dtype):
 
     def in_place(inputs):
         return tf_hsm.hierarchical_softmax_train_step(
-            weights, biases, labels, inputs, tree, optimizers[0], 1.0
+            weights,
+            biases,
+            labels,
+            inputs,
+            tree,
+            optimizers[0],
+            loss_weights=1.0,
         )
 
     def by_gradient(inputs):

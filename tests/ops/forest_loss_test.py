@@ -152,7 +152,7 @@ def test_embedding_training_step(name):
 
 def test_touched_rows():
     """Those of the groups on paths, each once."""
-    from tf_hsm.layers._row_options import touched_rows
+    from tf_hsm.layers.row_options import touched_rows
 
     forest = cut("huffman_3", 1).forest
     labels = np.array([3, 0, 3, forest.num_classes - 1])

@@ -105,7 +105,7 @@ def train_steps(tree, optimizer, w, rng):
         with tf.GradientTape() as tape:
             tape.watch(x)
             losses = tf_hsm.hierarchical_softmax_train_step(
-                w, b, y, x, tree, optimizer, 1.0, seed=3
+                w, b, y, x, tree, optimizer, loss_weights=1.0, seed=3
             )
         dx = tape.gradient(losses, x)
     # Of the weights, which go on changing, a copy.
@@ -151,7 +151,7 @@ def answers(rng):
         )
         for beam in (None, 20):
             results += tf_hsm.hierarchical_softmax_top_k(
-                w, None, x, tree, 9, beam
+                w, None, x, tree, 9, beam_width=beam
             )
         for options in ({}, {"top_k": 50}, {"top_p": 0.5}):
             results.append(

@@ -94,7 +94,11 @@ def expected_answers(below, head, tokens, classes):
 def tied_form():
     """A trained one, whose head embeds and has an optimizer of its own."""
     head = AdaptiveSoftmax(
-        NUM_CLASSES, [5, 14], 2, width=WIDTH, optimizer="adagrad"
+        NUM_CLASSES,
+        cutoffs=[5, 14],
+        div_value=2,
+        width=WIDTH,
+        optimizer="adagrad",
     )
     tokens = keras.Input([STEPS], dtype="int32", name="inputs")
     hidden = keras.layers.Dense(WIDTH)(head(tokens, embed=True))

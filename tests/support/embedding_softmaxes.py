@@ -26,7 +26,7 @@ def make_layer(tree=TREE, **options):
         "bias_initializer": keras.initializers.RandomNormal(seed=3),
         **options,
     }
-    return EmbeddingSoftmax(tree, COUNT, WIDTH, **options)
+    return EmbeddingSoftmax(tree, num_embeddings=COUNT, width=WIDTH, **options)
 
 
 def make_inputs(kind, batch=22, seed=0, dtype=np.float32):

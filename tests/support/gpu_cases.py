@@ -110,7 +110,7 @@ def solve(
         with tf.GradientTape() as tape:
             tape.watch(sources)
             loss = tf_hsm.hierarchical_softmax_loss(
-                weights, biases, labels, inputs, tree, ignore_class
+                weights, biases, labels, inputs, tree, ignore_class=ignore_class
             )
         return loss, *tape.gradient(loss, sources, output_gradients=upstream)
 

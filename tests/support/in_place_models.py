@@ -23,8 +23,8 @@ def make_adaptive(**options):
     """An adaptive head with an order of the classes, and a tree for a tail."""
     return AdaptiveSoftmax(
         NUM_CLASSES,
-        [5, 14],
-        1.5,
+        cutoffs=[5, 14],
+        div_value=1.5,
         counts=np.arange(NUM_CLASSES) * 7 % 11,
         tail=["flat", 3],
         **options,

@@ -29,7 +29,7 @@ def make_head(tree=TREE, **options):
 
 def sampled_head(**options):
     options = {"kernel_initializer": "random_normal", "seed": 3, **options}
-    return SampledSoftmax(NUM_CLASSES, NUM_SAMPLED, **options)
+    return SampledSoftmax(NUM_CLASSES, num_sampled=NUM_SAMPLED, **options)
 
 
 def hidden_layers(mask_zero=True, dtype=None):

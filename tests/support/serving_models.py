@@ -38,7 +38,7 @@ def adaptive_form():
         *hidden_layers(),
         AdaptiveSoftmax(
             NUM_CLASSES,
-            [11],
+            cutoffs=[11],
             div_value=2,
             counts=np.arange(NUM_CLASSES) * 7 % 11,
             tail="two_level",

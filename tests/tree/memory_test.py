@@ -47,7 +47,7 @@ from tf_hsm.tree.builders import balanced, embeddings
             "num_classes is 9999999",
         ),
         (
-            lambda: layers.SampledSoftmax(10**12, 10),
+            lambda: layers.SampledSoftmax(10**12, num_sampled=10),
             "num_classes is 1000000000000; ",
         ),
     ],

@@ -10,6 +10,7 @@ from tf_hsm.layers.head_answer import in_functional_models
 from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.saved_rows import SavedRows
+from tf_hsm.runtime import private_keras
 from tf_hsm.tree import Tree
 
 
@@ -288,7 +289,7 @@ class AnsweringLayer(keras.layers.Layer):
 
         A subclass may have added variables.
         """
-        return [*self._trainable_variables, *self._non_trainable_variables]
+        return private_keras.own_variables(self)
 
     def _add_to_checkpoints(self, variables):
         """Lets a `tf.train.Checkpoint` have variables that are in lists.

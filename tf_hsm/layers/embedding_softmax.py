@@ -57,7 +57,7 @@ class EmbeddingSoftmax(HeadLayer):
 
     The optimizer steps by what the model minimizes: with `head.loss`, the mean
     over the batch. word2vec makes a step of its own size for each example
-    instead; so does `tf_hsm.losses.HierarchicalSoftmaxLoss("sum")`, which SGD
+    instead; so does `tf_hsm.losses.HeadLoss("sum")`, which SGD
     and the Adagrads want, since few examples of a batch share an id. Where the
     layer trains itself and there is no other, Keras warns that "the model does
     not have any trainable weights": none that the model's optimizer trains.

@@ -89,7 +89,7 @@ class HeadLayer(AnsweringLayer):
             output.label_mass = self.objective.label_mass(
                 output.labels, output.inputs, label_weights, self.loss_dtype
             )
-        return output.attach(_head_output.set_mask(losses, mask))
+        return output.attach(private_keras.set_mask(losses, mask))
 
     def _best_before_step(self, output):
         """Returns the classes that the metrics of a model ask for, or None.

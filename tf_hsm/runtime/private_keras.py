@@ -58,8 +58,10 @@ def mask_of(tensor):
 
 
 def set_mask(tensor, mask):
-    """Gives a tensor a Keras mask."""
-    backend.set_keras_mask(tensor, mask)
+    """Gives a tensor a Keras mask, unless it is None; returns the tensor."""
+    if mask is not None:
+        backend.set_keras_mask(tensor, mask)
+    return tensor
 
 
 def own_variables(layer):

@@ -29,7 +29,9 @@ def test_automatic_cutoffs():
     assert (len(chosen["three"]), chosen["none"]) == (3, [])
     assert len(chosen["calls"]) == 1 < len(chosen["default"])
     tree = Tree.adaptive(counts, 2, batch=64, width=32)
-    layer = AdaptiveSoftmax(20_000, 2, 1, counts, batch=64)
+    layer = AdaptiveSoftmax(
+        20_000, cutoffs=2, div_value=1, counts=counts, batch=64
+    )
     layer.build([None, 32])
     assert layer.head_kernel.shape[0] == tree.group_offsets[1]
 

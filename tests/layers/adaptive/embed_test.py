@@ -78,7 +78,7 @@ def test_bad_classes():
 
 
 def test_no_weights_yet():
-    unbuilt = AdaptiveSoftmax(9, [3], width=4, name="words")
+    unbuilt = AdaptiveSoftmax(9, cutoffs=[3], width=4, name="words")
     with pytest.raises(ValueError, match="words has no weights yet"):
         unbuilt.embed([1])
 
@@ -87,7 +87,12 @@ def tied_model(optimizer):
     """Predicts tokens from tokens, through one matrix of vectors."""
     counts = np.random.default_rng(0).integers(9, size=NUM_CLASSES)
     head = AdaptiveSoftmax(
-        NUM_CLASSES, [4, 11], 2, counts=counts, width=8, name="words"
+        NUM_CLASSES,
+        cutoffs=[4, 11],
+        div_value=2,
+        counts=counts,
+        width=8,
+        name="words",
     )
     tokens = keras.Input([STEPS], dtype="int32")
     hidden = keras.layers.Dense(8, "tanh")(head(tokens, embed=True))
@@ -123,4 +128,6 @@ def test_file_of_a_tied_model(tmp_path):
 
 def test_unknown_width():
     with pytest.raises(ValueError, match="other embeds classes only if"):
-        AdaptiveSoftmax(9, [3], name="other")(keras.Input([5]), embed=True)
+        AdaptiveSoftmax(9, cutoffs=[3], name="other")(
+            keras.Input([5]), embed=True
+        )

@@ -22,8 +22,8 @@ def make_model(rule, own=True, compiling=None, cutoffs=(4, 11), **options):
     """Predicts tokens from tokens, through one matrix of vectors."""
     head = AdaptiveSoftmax(
         NUM_CLASSES,
-        list(cutoffs),
-        2,
+        cutoffs=list(cutoffs),
+        div_value=2,
         counts=np.arange(NUM_CLASSES) * 7 % 11,
         width=8,
         tail=3,

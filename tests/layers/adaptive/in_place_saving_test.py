@@ -110,8 +110,8 @@ def test_config_of_a_head(cutoffs):
     """It survives JSON; one without the arguments is that of a plain head."""
     head = AdaptiveSoftmax(
         30,
-        cutoffs,
-        1.5,
+        cutoffs=cutoffs,
+        div_value=1.5,
         optimizer=optimizers.LazyAdam(0.02, beta_1=0.7, epsilon=1e-3),
         stochastic_rounding=True,
         seed=np.int64(9),

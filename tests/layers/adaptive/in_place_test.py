@@ -311,7 +311,7 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="kernel_regularizer is not possible"):
         make_adaptive(optimizer="sgd", kernel_regularizer="l2")
     one, other = (
-        AdaptiveSoftmax(40, [5], counts=COUNTS, optimizer=shared)
+        AdaptiveSoftmax(40, cutoffs=[5], counts=COUNTS, optimizer=shared)
         for shared in [optimizers.Adagrad(0.1)] * 2
     )
     x, labels = np.ones([3, WIDTH], "f4"), np.arange(3)

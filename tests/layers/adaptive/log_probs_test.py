@@ -83,6 +83,6 @@ def test_bad_classes():
 
 
 def test_no_weights_yet():
-    unbuilt = AdaptiveSoftmax(9, [3], width=4, name="words")
+    unbuilt = AdaptiveSoftmax(9, cutoffs=[3], width=4, name="words")
     with pytest.raises(ValueError, match="words has no weights yet"):
         unbuilt.log_probs(make_inputs(2, 3))

@@ -226,7 +226,7 @@ def test_in_a_functional_model(tmp_path):
     """What is allowed is an input of the model, or the same for all inputs."""
     inputs = keras.Input([12])
     allowed = keras.Input([None], dtype="int64")
-    head = AdaptiveSoftmax(40, [5, 9, 21], 2)
+    head = AdaptiveSoftmax(40, cutoffs=[5, 9, 21], div_value=2)
     answers = {
         "own": head.top_k(inputs, 3, allowed=allowed, renormalize=True).classes,
         "drawn": head.sample(inputs, 4, seed=1, allowed=[1, 8, 30]),
@@ -260,4 +260,4 @@ def test_bad_arguments():
     with pytest.raises(TypeError, match="allowed must be integers"):
         layer.sample(x, 2, allowed=[0.5])
     with pytest.raises(ValueError, match="no weights yet"):
-        AdaptiveSoftmax(9, [3]).sample(x, 2, allowed=[1])
+        AdaptiveSoftmax(9, cutoffs=[3]).sample(x, 2, allowed=[1])

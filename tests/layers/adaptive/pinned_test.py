@@ -15,8 +15,8 @@ def test_tails_of_an_adaptive_softmax(optimizer, tmp_path):
     heads = [
         AdaptiveSoftmax(
             len(COUNTS),
-            [10],
-            2.0,
+            cutoffs=[10],
+            div_value=2.0,
             counts=COUNTS,
             tail=[tree],
             optimizer=optimizer,
@@ -55,4 +55,4 @@ def test_tails_of_an_adaptive_softmax(optimizer, tmp_path):
 def test_an_adaptive_softmax_that_embeds():
     tail = Tree.huffman(COUNTS[10:], pinned=True)
     with pytest.raises(ValueError, match=r"tail 0 is pinned.*expand\(\)"):
-        AdaptiveSoftmax(len(COUNTS), [10], tail=[tail], width=8)
+        AdaptiveSoftmax(len(COUNTS), cutoffs=[10], tail=[tail], width=8)

@@ -20,9 +20,9 @@ def test_saving(cutoffs, built, tmp_path):
     counts = np.random.default_rng(0).integers(1, 99, size=NUM_CLASSES)
     head = AdaptiveSoftmax(
         NUM_CLASSES,
-        cutoffs,
-        np.float32(1.5),
-        counts,
+        cutoffs=cutoffs,
+        div_value=np.float32(1.5),
+        counts=counts,
         tail=np.int64(3),
         batch=np.int64(64),
         ignore_class=np.int64(-1),

@@ -107,8 +107,8 @@ def test_to_torch(div_value, use_bias, dtype):
     cutoffs = CUTOFFS if div_value < 3 else CUTOFFS[:2]
     layer = AdaptiveSoftmax(
         NUM_CLASSES,
-        cutoffs,
-        div_value,
+        cutoffs=cutoffs,
+        div_value=div_value,
         use_bias=use_bias,
         dtype=dtype,
         kernel_initializer="random_normal",
@@ -133,7 +133,9 @@ def test_rows_of_a_tail_in_another_order():
     """PyTorch's rows are in the order of the classes."""
     order = np.random.default_rng(0).permutation(NUM_CLASSES - 9)
     tail = Tree([0, order.size], [-1], order)
-    layer = AdaptiveSoftmax(NUM_CLASSES, [9], 2, tail=[tail], use_bias=False)
+    layer = AdaptiveSoftmax(
+        NUM_CLASSES, cutoffs=[9], div_value=2, tail=[tail], use_bias=False
+    )
     layer.build([None, WIDTH])
     x, _ = make_data()
     log_probs = layer.to_torch().log_prob(torch.tensor(x))
@@ -222,7 +224,7 @@ def test_without_torch(monkeypatch):
             raise ImportError("No module named 'torch'")
         return find(name, *arguments, **options)
 
-    layer = AdaptiveSoftmax(NUM_CLASSES, [9], use_bias="head")
+    layer = AdaptiveSoftmax(NUM_CLASSES, cutoffs=[9], use_bias="head")
     layer.build([None, WIDTH])
     monkeypatch.setattr(builtins, "__import__", find_no_torch)
     with pytest.raises(ImportError, match="PyTorch, which is not installed"):

@@ -109,7 +109,9 @@ def test_kernels_are_neither_cast_nor_copied(policy):
 def test_graph_holds_no_arrays_of_classes():
     """They are captured, not copied in as constants."""
     counts = np.random.default_rng(0).integers(99, size=3000)
-    layer = AdaptiveSoftmax(3000, [500, 1400], 2, counts)
+    layer = AdaptiveSoftmax(
+        3000, cutoffs=[500, 1400], div_value=2, counts=counts
+    )
     x, labels = make_inputs(31), np.arange(31)
     layer.build(x.shape)
     function = tf.function(lambda *a: (layer(*a), layer(a[0])))
@@ -124,7 +126,7 @@ def test_graph_holds_no_arrays_of_classes():
 
 def test_initial_values():
     """Rows are uniform in +-1 / sqrt(their width), no two matrices alike."""
-    layer = AdaptiveSoftmax(900, [300, 600], div_value=1)
+    layer = AdaptiveSoftmax(900, cutoffs=[300, 600], div_value=1)
     layer.build([None, 64])
     kernels = [layer.head_kernel, *layer.tail_kernels]
     kernels = [k.numpy()[:300].ravel() for k in kernels]

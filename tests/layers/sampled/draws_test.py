@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_hsm.layers._class_sampler import SAMPLERS, ClassSampler
+from tf_hsm.heads.class_sampler import SAMPLERS, ClassSampler
 
 COUNTS = np.array([3, 0, 50, 1, 7, 7, 20, 0, 2, 900, 4, 6, 1, 1, 12, 30, 2])
 

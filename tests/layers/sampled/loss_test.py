@@ -21,7 +21,14 @@ TOLERANCES = {
 def make(num_sampled=11, sampler="log_uniform", **options):
     """A head with random weights."""
     counts = COUNTS if sampler == "counts" else None
-    head = SampledSoftmax(N, num_sampled, sampler, counts, seed=5, **options)
+    head = SampledSoftmax(
+        N,
+        num_sampled=num_sampled,
+        sampler=sampler,
+        counts=counts,
+        seed=5,
+        **options,
+    )
     head.build([None, WIDTH])
     rng = np.random.default_rng(0)
     for variable in head.trainable_weights:
@@ -277,4 +284,4 @@ def test_wrong_arguments(options, message):
 def test_arguments_of_a_wrong_type():
     for name in ("seed", "ignore_class"):
         with pytest.raises(TypeError, match="integer"):
-            SampledSoftmax(9, 4, **{name: 1.5})
+            SampledSoftmax(9, num_sampled=4, **{name: 1.5})

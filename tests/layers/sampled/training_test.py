@@ -247,10 +247,10 @@ def test_saving(counts, tmp_path):
     """The law is saved with the layer, and a clone has it too."""
     head = SampledSoftmax(
         np.int64(NUM_CLASSES),
-        np.int64(NUM_SAMPLED),
-        "log_uniform" if counts is None else "counts",
-        counts,
-        np.float32(0.5),
+        num_sampled=np.int64(NUM_SAMPLED),
+        sampler="log_uniform" if counts is None else "counts",
+        counts=counts,
+        power=np.float32(0.5),
         seed=np.int64(7),
         ignore_class=np.int64(-1),
         name="words",
@@ -282,11 +282,19 @@ def test_saving(counts, tmp_path):
 def test_biases_begin_with_the_counts():
     counts = np.arange(1, 31)
     for sampler in ("log_uniform", "counts"):
-        head = SampledSoftmax(NUM_CLASSES, 4, sampler, counts)
+        head = SampledSoftmax(
+            NUM_CLASSES, num_sampled=4, sampler=sampler, counts=counts
+        )
         log_probs = head(tf.zeros([1, 4])) and head.log_probs(tf.zeros([1, 4]))
         np.testing.assert_allclose(
             np.exp(log_probs[0]), counts / counts.sum(), rtol=1e-5
         )
-    head = SampledSoftmax(NUM_CLASSES, 4, "counts", counts, use_bias=False)
+    head = SampledSoftmax(
+        NUM_CLASSES,
+        num_sampled=4,
+        sampler="counts",
+        counts=counts,
+        use_bias=False,
+    )
     head.build([None, 4])
     assert head.bias is None and len(head.trainable_weights) == 1
