@@ -13,10 +13,8 @@ from tests.support.evaluation import assert_within, dense, evaluate
 from tests.support.pairs import all_pairs
 from tests.support.pinned import TREE, build
 from tests.support.training import (
-    assert_close,
-    assert_stepped,
+    check_steps,
     in_place,
-    states,
     variables_of,
     wide_problem,
 )
@@ -95,42 +93,8 @@ def test_wide_rows_of_a_large_gradient(batch):
     "name, rule, dtype", all_pairs(list(pinned.TREES), list(OPTIMIZERS), DTYPES)
 )
 def test_two_train_steps(rule, name, dtype):
-    tree = build(name)
     for shape, share in zip(SHAPES, (0.25, 0.0), strict=True):
-        has_biases = share > 0
-        problem = wide_problem(tree, shape, dtype, has_biases=has_biases)
-        variables = variables_of(problem, dtype)
-        optimizer = built(rule, variables)
-        wide = problem.weights.dtype
-        for step in (1, 2):
-            before = states(optimizer, variables)
-            w, *b = (state[0].astype(wide) for state in before)
-            problem = wide_problem(tree, shape, dtype, step).replace(
-                weights=w,
-                biases=b[0] if b else None,
-                label_smoothing=share,
-            )
-            value, bound = pinned.hierarchical_softmax(tree, problem)
-            losses, dx = in_place(
-                variables,
-                problem,
-                tree,
-                optimizer,
-                label_smoothing=share,
-                stochastic_rounding=False,
-            )
-            assert_close(losses, value.loss, bound.loss, "losses")
-            assert_close(dx, value.dx, bound.dx, "dx")
-            rows = pinned.touched_rows(tree, problem.labels)
-            gradients = [(value.dw, bound.dw, rows), (value.db, bound.db, rows)]
-            assert_stepped(
-                optimizer,
-                step,
-                before,
-                states(optimizer, variables),
-                gradients[: 1 + has_biases],
-                np.dtype(dtype),
-            )
+        check_steps(rule, build(name), shape, dtype, share > 0, share)
 
 
 @pytest.mark.parametrize(
