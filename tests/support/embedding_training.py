@@ -51,6 +51,7 @@ def check_as_in_two(tree, problem, **options):
         problem: An `oracle.Problem`.
         **options: Options that the loss op takes too.
     """
+    problem = problem.replace(upstream=np.ones_like(problem.upstream))
     indices = np.arange(len(problem.inputs))
     ways = []
     for in_one in (True, False):
@@ -60,13 +61,7 @@ def check_as_in_two(tree, problem, **options):
         optimizer = built("sgd", variables)
         if in_one:
             losses = step(
-                variables,
-                problem,
-                indices,
-                tree,
-                optimizer,
-                loss_weights=1.0,
-                **options,
+                variables, problem, indices, tree, optimizer, **options
             )
         else:
             with tf.GradientTape() as tape:

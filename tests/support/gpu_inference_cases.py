@@ -323,13 +323,12 @@ def check_broken_trees(place, array, index, value, message, name="two_level_7"):
     problem = references.random_problem(tree, 7, 3, np.float32)
 
     def run(arrays):
-        roots = [arrays.pop("root_groups")]
+        arrays = {**arrays, "root_groups": [arrays["root_groups"]]}
         return raw_ops.tf_hsm_log_probs(
             weights=problem.weights,
             biases=[problem.biases],
             inputs=problem.inputs,
             **arrays,
-            root_groups=roots,
             pinned=tree.pinned,
             root_log_probs=[],
             Taccumulator=tf.float32,
