@@ -1,7 +1,5 @@
 """Losses and steps on pinned trees: a row of weights per group of two rows."""
 
-import functools
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,7 +7,12 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import pinned
-from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support.evaluation import (
+    assert_within,
+    check_loss,
+    dense,
+    evaluate,
+)
 from tests.support.pairs import all_pairs
 from tests.support.pinned import TREE, build
 from tests.support.training import (
@@ -23,12 +26,6 @@ from tests.support.update_rules import OPTIMIZERS, built
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 # One block of examples and several; widths that no vector divides.
 SHAPES = [(5, 3), (130, 33)]
-
-
-def smoothed(share):
-    return functools.partial(
-        tf_hsm.hierarchical_softmax_loss, label_smoothing=share
-    )
 
 
 def test_the_loss_is_that_of_sigmoids():
@@ -58,16 +55,7 @@ def test_loss_and_gradients(name, dtype):
         problem = problem.replace(label_smoothing=share)
         if i == 0:
             problem = problem.replace(biases=None)
-        expected, bound = pinned.hierarchical_softmax(tree, problem)
-        for parameter in (tf.constant, tf.Variable):
-            result = evaluate(
-                smoothed(share), tree, problem, parameter=parameter
-            )
-            assert_within(dense(result), expected, bound)
-            np.testing.assert_array_equal(
-                result.dw.indices, pinned.touched_rows(tree, problem.labels)
-            )
-            assert tuple(result.dw.dense_shape) == problem.weights.shape
+        check_loss(tree, problem)
 
 
 def test_in_a_graph():

@@ -10,7 +10,12 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import embedding_training, forests, oracle, pinned, trees
-from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support.evaluation import (
+    assert_within,
+    check_loss,
+    dense,
+    evaluate,
+)
 from tests.support.pairs import all_pairs
 from tests.support.training import (
     assert_near,
@@ -57,12 +62,7 @@ def test_loss_and_gradients(name, dtype):
         problem = oracle.random_problem(tree, *shape, dtype, seed=i)
         if i == 0:
             problem = problem.replace(biases=None)
-        problem = with_prior(problem, tree, share, i)
-        expected, bound = oracle.hierarchical_softmax(tree, problem)
-        loss = smoothed(problem.smoothing_prior, share)
-        for parameter in (tf.constant, tf.Variable):
-            result = evaluate(loss, tree, problem, parameter=parameter)
-            assert_within(dense(result), expected, bound)
+        check_loss(tree, with_prior(problem, tree, share, i))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -71,10 +71,7 @@ def test_a_pinned_tree(name, dtype):
     tree = pinned.TREES[name]()
     for i, (shape, share) in enumerate(CASES):
         problem = pinned.random_problem(tree, *shape, dtype, seed=i)
-        problem = with_prior(problem, tree, share, i)
-        expected, bound = pinned.hierarchical_softmax(tree, problem)
-        loss = smoothed(problem.smoothing_prior, share)
-        assert_within(dense(evaluate(loss, tree, problem)), expected, bound)
+        check_loss(tree, with_prior(problem, tree, share, i))
 
 
 @pytest.mark.parametrize("batch", [40, 3000])
