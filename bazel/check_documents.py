@@ -1,8 +1,9 @@
 """Checks that what the documents name is there: files, and Bazel's targets.
 
-A relative link names a file, and the part after # one of its headings. The
-labels of `bazel build`, `run` and `test` name targets. What such a command does
-is checked by tests/package/documents_test.py.
+A relative link names a file, and the part after # one of its headings. A test's
+name in backquotes behind a link to a file names a test of that file. The labels
+of `bazel build`, `run` and `test` name targets. What such a command does is
+checked by tests/package/documents_test.py.
 """
 
 import pathlib
@@ -10,9 +11,16 @@ import re
 import sys
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_DOCUMENTS = ("*.md", "docs/*.md", "benchmarks/*.md", "examples/*/*.md")
+_DOCUMENTS = (
+    "*.md",
+    "docs/*.md",
+    "benchmarks/*.md",
+    "examples/*/*.md",
+    "tests/*.md",
+)
 _CODE = re.compile(r"^```.*?^```$|`[^`]*`", re.M | re.S)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_TEST = re.compile(r"\]\(([^)\s]+\.py)\) `(test_\w+)`")
 _BAZEL = re.compile(r"bazel (?:build|run|test)((?: +[-/][^\s`]*|(?<=-c) opt)+)")
 
 
@@ -28,6 +36,10 @@ def _complaints(path):
             yield f"there is no {target}"
         elif heading and heading not in _anchors(file.read_text()):
             yield f"{file.name} has no heading #{heading}"
+    for name, test in _TEST.findall(text):
+        file = path.parent / name
+        if file.exists() and f"def {test}(" not in file.read_text():
+            yield f"{name} has no {test}"
     for arguments in _BAZEL.findall(text):
         for label in re.findall(r"//\S*", arguments.split(" -- ")[0]):
             if not _is_target(label):

@@ -9,22 +9,18 @@ benchmarks/README.md says what is timed.
 from absl import app, flags
 
 from benchmarks.adaptive_step import steps
-from benchmarks.common import command, machine, units
+from benchmarks.common import command, count_flags, machine, units
 
 _CLASSES = flags.DEFINE_integer(
     "classes", 793_471, "Classes, drawn by Zipf's law.", lower_bound=2
 )
-_WIDTH = flags.DEFINE_integer(
-    "width", 512, "Numbers in an input of the head.", lower_bound=1
-)
-_BATCH = flags.DEFINE_integer(
-    "batch", 2560, "Examples in a step.", lower_bound=1
-)
+_WIDTH = count_flags.define("width", 512, "Numbers in an input of the head.")
+_BATCH = count_flags.define("batch", 2560, "Examples in a step.")
 _OPTIMIZER = flags.DEFINE_enum(
     "optimizer", "RowwiseAdagrad", steps.RULES, "The update rule."
 )
-_REPETITIONS = flags.DEFINE_integer(
-    "repetitions", 15, "Steps timed for each figure.", lower_bound=1
+_REPETITIONS = count_flags.define(
+    "repetitions", 15, "Steps timed for each figure."
 )
 
 

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 import tf_hsm
 from benchmarks.common import implementations
+from benchmarks.heads import best_classes
 
 OURS = "beam_search"
 TOP_K = "top_k"
@@ -125,25 +126,9 @@ def _search(head, inputs, k, **options):
     )
 
 
-def _log_probs(head, inputs, k):
-    return _best(
-        tf_hsm.hierarchical_softmax_log_probs(
-            *head.parameters, inputs, head.tree
-        ),
-        k,
-    )
-
-
-def _full(parameters, inputs, k):
-    weights, biases = parameters
-    logits = tf.matmul(inputs, weights, transpose_b=True) + biases
-    return _best(tf.nn.log_softmax(logits), k)
-
-
-def _best(log_probs, k):
-    values, classes = tf.math.top_k(log_probs, k)
-    return values, tf.cast(classes, tf.int64)
-
-
 # Of a `heads.Head`, or parameters; inputs `[B, D]`; and k.
-_BEST = {TOP_K: _search, LOG_PROBS: _log_probs, FULL: _full}
+_BEST = {
+    TOP_K: _search,
+    LOG_PROBS: best_classes.of_tree,
+    FULL: best_classes.of_full,
+}

@@ -7,17 +7,16 @@
 benchmarks/README.md says what is asked, and how it is measured.
 """
 
-from absl import app, flags
+from absl import app
 
 from benchmarks.beam_search import report, timing
+from benchmarks.common import count_flags
 from benchmarks.heads import head_flags
 
-_BEAM_WIDTH = flags.DEFINE_integer(
-    "beam_width", 8, "How many hypotheses are kept.", lower_bound=1
+_BEAM_WIDTH = count_flags.define(
+    "beam_width", 8, "How many hypotheses are kept."
 )
-_LENGTH = flags.DEFINE_integer(
-    "length", 10, "How many steps a call makes.", lower_bound=1
-)
+_LENGTH = count_flags.define("length", 10, "How many steps a call makes.")
 
 
 def main(_):

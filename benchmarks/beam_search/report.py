@@ -12,8 +12,6 @@ def text(source, question, result):
       question: a `timing.Question`.
       result: what `timing.measure` returned.
     """
-    if "refused" in result:
-        return f"{source}: refused: {result['refused']}"
     lines = [
         call_report.head_text(source, result["head"]),
         call_report.clarity_text(result["clarity"]),

@@ -5,11 +5,9 @@ import pathlib
 
 from absl import flags
 
-from benchmarks.common import machine, units
+from benchmarks.common import count_flags, machine, units
 
-_THREADS = flags.DEFINE_integer(
-    "threads", None, "CPUs to use; all by default.", lower_bound=1
-)
+_THREADS = count_flags.define("threads", None, "CPUs to use; all by default.")
 _JSON = flags.DEFINE_string("json", None, "Also writes all figures here.")
 
 

@@ -22,12 +22,9 @@ def measure(sizes, count, repetitions):
     tree = sizes.tree
     with servers.Servers(count) as cluster:
         plan = distribute.plan(tree, cluster.devices)
-        functions = {
-            name: steps.make_step(
-                steps.make_head(tree, sizes.width, of, "sgd"), sizes
-            )
-            for name, of in (("one", None), ("servers", plan))
-        }
+        functions = steps.make_steps(
+            tree, sizes, {"one": None, "servers": plan}, "sgd"
+        )
         functions["fetching"] = _Fetching(tree, sizes.width, cluster.devices)
         labels = steps.draw_labels(
             "uniform", plan, on_servers.WARM_UP + repetitions, sizes.batch

@@ -11,7 +11,7 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.common import command, limits, machine, name_flags
+from benchmarks.common import command, count_flags, limits, machine, name_flags
 from benchmarks.distribute import (
     devices,
     mirrored,
@@ -35,7 +35,7 @@ _CLASSES = flags.DEFINE_integer(
     "a fifth.",
     lower_bound=100,
 )
-_WIDTH = flags.DEFINE_integer("width", 128, "Weights in a row.", lower_bound=1)
+_WIDTH = count_flags.define("width", 128, "Weights in a row.")
 _BATCH = flags.DEFINE_integer(
     "batch", 2_048, "Examples in a batch, an even number.", lower_bound=2
 )
@@ -50,11 +50,11 @@ _DEVICES = flags.DEFINE_multi_integer(
 _SERVERS = flags.DEFINE_multi_integer(
     "servers", [1, 2, 4], "Numbers of servers.", lower_bound=1
 )
-_TRACED = flags.DEFINE_integer(
-    "traced", 64, "Devices of the head that is traced.", lower_bound=1
+_TRACED = count_flags.define(
+    "traced", 64, "Devices of the head that is traced."
 )
-_REPETITIONS = flags.DEFINE_integer(
-    "repetitions", 15, "Steps timed for each figure.", lower_bound=1
+_REPETITIONS = count_flags.define(
+    "repetitions", 15, "Steps timed for each figure."
 )
 _FOLDER = flags.DEFINE_string(
     "folder", None, "Where large writes its checkpoint; all servers see it."

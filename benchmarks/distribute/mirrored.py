@@ -28,13 +28,8 @@ def measure(sizes, repetitions, threads):
     cpus = machine.use_cpus(_REPLICAS)
     tree = sizes.tree
     plan = distribute.plan(tree, cpus)
-    functions = {
-        name: steps.make_step(
-            steps.make_head(tree, sizes.width, of, "sgd"), sizes
-        )
-        for name, of in (("one", None), ("shards", plan))
-    }
-    functions |= {
+    plans = {"one": None, "shards": plan}
+    functions = steps.make_steps(tree, sizes, plans, "sgd") | {
         f"mirrored, {kind}": _Mirrored(tree, sizes, cpus, kind)
         for kind in ("sparse", "dense")
     }

@@ -28,12 +28,9 @@ def measure(sizes, count, repetitions, optimizer="rowwise_adagrad"):
     tree = sizes.tree
     with servers.Servers(count) as cluster:
         plan = distribute.plan(tree, cluster.devices)
-        functions = {
-            name: steps.make_step(
-                steps.make_head(tree, sizes.width, of, optimizer), sizes
-            )
-            for name, of in (("one", None), ("on_servers", plan))
-        }
+        functions = steps.make_steps(
+            tree, sizes, {"one": None, "on_servers": plan}, optimizer
+        )
         labels = steps.draw_labels(
             "uniform", plan, WARM_UP + repetitions, sizes.batch
         )

@@ -2,6 +2,8 @@
 
 import pathlib
 
+from benchmarks.common import pictures
+
 _BLUE, _ORANGE, _GREEN, _GREY = "#0b5fa5", "#d1661c", "#3c8d40", "#555555"
 _KINDS = {
     "uniform": ("uniform labels", _BLUE),
@@ -13,42 +15,23 @@ _KINDS = {
 def draw(folder, sizes, entries):
     """Writes `measured.svg` with a panel for each question.
 
-    The background is opaque, and the same figures make the same file.
-
     Args:
-      folder: made if it is not there.
+      folder: where to write it.
       sizes: `steps.Sizes` of devices and servers.
       entries: kind -> the list of entries of the JSON file.
 
     Returns:
       The path; or None, where matplotlib is not installed.
     """
-    try:
-        import matplotlib
-        from matplotlib import figure as figures
-    except ImportError:
-        return None
 
-    path = pathlib.Path(folder, "measured.svg")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    style = {
-        "font.size": 9,
-        # Letters as text: a tenth of the size.
-        "svg.fonttype": "none",
-        "svg.hashsalt": "measured",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-    }
-    with matplotlib.rc_context(style):
-        figure = figures.Figure(
-            figsize=(10, 3.4), layout="constrained", facecolor="white"
-        )
+    def draw_panels(figure):
         time, wire, peers = figure.subplots(1, 3)
         _draw_devices(time, entries["devices"])
         _draw_servers(wire, entries["servers"], sizes)
         _draw_peers(peers, entries["peers"][0])
-        figure.savefig(path, metadata={"Creator": None, "Date": None})
-    return path
+
+    path = pathlib.Path(folder, "measured.svg")
+    return pictures.write(path, (10, 3.4), draw_panels)
 
 
 def _draw_devices(axes, entries):

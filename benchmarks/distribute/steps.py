@@ -60,6 +60,14 @@ def make_step(head, sizes):
     )
 
 
+def make_steps(tree, sizes, plans, optimizer):
+    """Returns a step on `tree` for each plan, by the names of the plans."""
+    return {
+        name: make_step(make_head(tree, sizes.width, plan, optimizer), sizes)
+        for name, plan in plans.items()
+    }
+
+
 def counts_of(kind, tree):
     """What the plan is told of how often classes occur."""
     return workloads.zipf_counts(tree.num_classes) if kind == "zipf" else None

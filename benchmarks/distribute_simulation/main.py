@@ -11,7 +11,7 @@ model, with the rates of the flags. docs/distribution.md says how to read them.
 
 from absl import app, flags
 
-from benchmarks.common import name_flags, units
+from benchmarks.common import count_flags, name_flags, units
 from benchmarks.distribute_simulation import drawn, on_paper, plots
 from tf_hsm import distribute
 from tf_hsm.cost.model import CostModel
@@ -22,24 +22,22 @@ _CLASSES = flags.DEFINE_integer(
 _FANOUT = flags.DEFINE_integer(
     "fanout", 100, "Of its groups; 0 is for two levels.", lower_bound=0
 )
-_TOP = flags.DEFINE_integer(
-    "top", 1024, "About how many subtrees it is cut into.", lower_bound=1
+_TOP = count_flags.define(
+    "top", 1024, "About how many subtrees it is cut into."
 )
 _PAPER_CLASSES = flags.DEFINE_integer(
     "paper_classes", 1_000_000_000, "Classes on paper.", lower_bound=8
 )
-_WIDTH = flags.DEFINE_integer(
-    "width", 300, "That of the inputs.", lower_bound=1
-)
+_WIDTH = count_flags.define("width", 300, "That of the inputs.")
 _BATCHES = flags.DEFINE_list(
     "batches", ["400", "4096", "40000"], "Examples in a step."
 )
 _LABELS = name_flags.define(
     "labels", drawn.LABELS, "Labels; the worst are all in one shard."
 )
-_STEPS = flags.DEFINE_integer("steps", 20, "Steps to simulate.", lower_bound=1)
-_MAX_SHARDS = flags.DEFINE_integer(
-    "max_shards", 1024, "Where the powers of 2 end.", lower_bound=1
+_STEPS = count_flags.define("steps", 20, "Steps to simulate.")
+_MAX_SHARDS = count_flags.define(
+    "max_shards", 1024, "Where the powers of 2 end."
 )
 _SLOTS = flags.DEFINE_integer(
     "slots", 0, "Numbers of an optimizer for each weight.", lower_bound=0

@@ -1,6 +1,6 @@
 """The picture: how long devices wait, and what a step costs on paper."""
 
-import pathlib
+from benchmarks.common import pictures
 
 _COLOURS = {"uniform": "#0b5fa5", "zipf": "#d1661c", "worst": "#777777"}
 _STYLES = ("-", "--", ":")
@@ -18,32 +18,15 @@ def draw(path, waitings, points):
     """Writes the picture; the same numbers make the same file.
 
     Args:
-      path: its folder is made if it is not there.
+      path: the file to write.
       waitings: `Waiting`s.
       points: depth -> list of `Point`s.
 
     Returns:
       The path; or None, where matplotlib is not installed.
     """
-    try:
-        import matplotlib
-        from matplotlib import figure as figures
-    except ImportError:
-        return None
 
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    style = {
-        "font.size": 9,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "distribute_simulation",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-    }
-    with matplotlib.rc_context(style):
-        figure = figures.Figure(
-            figsize=(10.5, 4.4), layout="constrained", facecolor="white"
-        )
+    def draw_panels(figure):
         left, *others = figure.subplots(1, 1 + len(points))
         _draw_waiting(left, waitings)
         for axes, (depth, of_depth) in zip(others, points.items(), strict=True):
@@ -58,11 +41,8 @@ def draw(path, waitings, points):
         )
         # It may reach below the next panel.
         legend.set_in_layout(False)
-        metadata = (
-            {"Creator": None, "Date": None} if path.suffix == ".svg" else None
-        )
-        figure.savefig(path, metadata=metadata)
-    return path
+
+    return pictures.write(path, (10.5, 4.4), draw_panels)
 
 
 def _draw_waiting(axes, waitings):

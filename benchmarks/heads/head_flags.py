@@ -70,7 +70,8 @@ def measure_all(measure, question, text, wrong):
       measure: called with a source, `question` and `timing.Settings`, in a
         process of its own; returns a dict.
       question: what is asked, a named tuple.
-      text: called with a source, `question` and that dict for what to print.
+      text: called with a source, `question` and that dict, unless it has the
+        key "refused"; returns what to print.
       wrong: called with that dict: whether a result is wrong, which ends the
         command with status 1 when all is done.
     """
@@ -87,7 +88,10 @@ def measure_all(measure, question, text, wrong):
             result = machine.run_alone(measure, source, question, settings)
         except (OSError, ValueError) as error:
             sys.exit(f"error: {error}")
-        print(text(source, question, result), flush=True)
+        if "refused" in result:
+            print(f"{source}: refused: {result['refused']}", flush=True)
+        else:
+            print(text(source, question, result), flush=True)
         figures.add("heads", source.description() | {"result": result})
         any_wrong |= wrong(result)
     if any_wrong:

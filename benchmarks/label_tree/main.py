@@ -12,7 +12,7 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.common import command, machine
+from benchmarks.common import command, count_flags, machine
 from benchmarks.label_tree import compared, in_place, report
 
 _WHAT = flags.DEFINE_enum(
@@ -24,14 +24,10 @@ _WHAT = flags.DEFINE_enum(
 _LABELS = flags.DEFINE_integer(
     "labels", 500_000, "Labels of the tree that is trained.", lower_bound=2
 )
-_WIDTH = flags.DEFINE_integer("width", 64, "Width of inputs.", lower_bound=1)
-_BATCH = flags.DEFINE_integer(
-    "batch", 1_000, "Examples of a step.", lower_bound=1
-)
-_MOST = flags.DEFINE_integer(
-    "most", 5, "Labels that an example has at most.", lower_bound=1
-)
-_STEPS = flags.DEFINE_integer("steps", 500, "Steps.", lower_bound=1)
+_WIDTH = count_flags.define("width", 64, "Width of inputs.")
+_BATCH = count_flags.define("batch", 1_000, "Examples of a step.")
+_MOST = count_flags.define("most", 5, "Labels that an example has at most.")
+_STEPS = count_flags.define("steps", 500, "Steps.")
 _PYTHON = flags.DEFINE_string(
     "python", sys.executable, "The interpreter that has napkinXC."
 )

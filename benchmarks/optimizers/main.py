@@ -10,23 +10,19 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.common import command, machine
+from benchmarks.common import command, count_flags, machine
 from benchmarks.optimizers import report, steps
 
-_ROWS = flags.DEFINE_integer(
-    "rows", 1_000_000, "Rows of the table.", lower_bound=1
-)
-_WIDTH = flags.DEFINE_integer("width", 32, "Weights in a row.", lower_bound=1)
-_TOUCHED = flags.DEFINE_integer(
-    "touched", 256, "Rows that a step changes.", lower_bound=1
-)
+_ROWS = count_flags.define("rows", 1_000_000, "Rows of the table.")
+_WIDTH = count_flags.define("width", 32, "Weights in a row.")
+_TOUCHED = count_flags.define("touched", 256, "Rows that a step changes.")
 flags.register_multi_flags_validator(
     ["rows", "touched"],
     lambda values: values["touched"] <= values["rows"],
     "--touched must be at most --rows",
 )
-_REPETITIONS = flags.DEFINE_integer(
-    "repetitions", 15, "Steps timed for each figure.", lower_bound=1
+_REPETITIONS = count_flags.define(
+    "repetitions", 15, "Steps timed for each figure."
 )
 
 

@@ -13,7 +13,7 @@ import tempfile
 
 from absl import app, flags
 
-from benchmarks.common import command, name_flags, peer_process
+from benchmarks.common import command, count_flags, name_flags, peer_process
 from benchmarks.peers import comparisons, report
 
 _WORKLOAD = name_flags.define(
@@ -36,8 +36,8 @@ _PINNED = flags.DEFINE_boolean(
     True,
     "Whether ours runs on a pinned tree too, in deep: one vector per node.",
 )
-_REPETITIONS = flags.DEFINE_integer(
-    "repetitions", 5, "Turns timed for each figure.", lower_bound=1
+_REPETITIONS = count_flags.define(
+    "repetitions", 5, "Turns timed for each figure."
 )
 _PYTHON = flags.DEFINE_string(
     "python",

@@ -9,6 +9,7 @@ benchmarks/README.md says what is asked, and how it is measured.
 
 from absl import app, flags
 
+from benchmarks.common import count_flags
 from benchmarks.heads import head_flags
 from benchmarks.sample import report, timing
 
@@ -16,9 +17,7 @@ _NUM_SAMPLES = flags.DEFINE_list(
     "num_samples", ["1", "100"], "How many draws of each input."
 )
 head_flags.whole_numbers("num_samples")
-_TOP_K = flags.DEFINE_integer(
-    "top_k", 50, "Draw among so many best classes.", lower_bound=1
-)
+_TOP_K = count_flags.define("top_k", 50, "Draw among so many best classes.")
 _TOP_P = flags.DEFINE_float(
     "top_p",
     0.9,

@@ -13,8 +13,6 @@ def text(source, question, result):
       result: what `timing.measure` returned.
     """
     del question  # The tables say it.
-    if "refused" in result:
-        return f"{source}: refused: {result['refused']}"
     found = ", ".join(
         f"{name}: {size:,.0f}" for name, size in result["found"].items()
     )

@@ -13,7 +13,13 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.common import command, name_flags, step_flags, workloads
+from benchmarks.common import (
+    command,
+    count_flags,
+    name_flags,
+    step_flags,
+    workloads,
+)
 from benchmarks.scaling import plots, report, sweeps
 
 _WHAT = name_flags.define(
@@ -39,11 +45,10 @@ _MAX_CLASSES = flags.DEFINE_integer(
     "Where classes end; at 10,000,000 the weights alone take 12 GB.",
     lower_bound=2,
 )
-_MAX_BATCH = flags.DEFINE_integer(
+_MAX_BATCH = count_flags.define(
     "max_batch",
     8_192,
     "Where the batch ends; threads are also varied at this one.",
-    lower_bound=1,
 )
 _PLOTS = flags.DEFINE_string(
     "plots",

@@ -2,6 +2,7 @@
 
 import pathlib
 
+from benchmarks.common import pictures
 from benchmarks.scaling import report, sweeps
 
 # Name in the results -> (name in the legend, colour, line, marker).
@@ -19,10 +20,8 @@ _MARKERS = "oDvP"
 def draw(folder, name, sweep, case, points):
     """Writes `<name>.svg` with one panel for each phase.
 
-    The background is opaque, and the same points make the same file.
-
     Args:
-      folder: made if it is not there.
+      folder: where to write it.
       name: the name of the sweep.
       sweep: a `Sweep`.
       case: the `Case` that is varied.
@@ -31,26 +30,8 @@ def draw(folder, name, sweep, case, points):
     Returns:
       The path; or None, where matplotlib is not installed.
     """
-    try:
-        import matplotlib
-        from matplotlib import figure as figures
-    except ImportError:
-        return None
 
-    path = pathlib.Path(folder, f"{name}.svg")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    style = {
-        "font.size": 9,
-        # Letters as text: a tenth of the size.
-        "svg.fonttype": "none",
-        "svg.hashsalt": name,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-    }
-    with matplotlib.rc_context(style):
-        figure = figures.Figure(
-            figsize=(8, 3.6), layout="constrained", facecolor="white"
-        )
+    def draw_panels(figure):
         panels = figure.subplots(1, len(sweeps.PHASES), sharey=True)
         for axes, phase in zip(panels, sweeps.PHASES, strict=True):
             _draw_panel(axes, phase, sweep, points)
@@ -64,8 +45,9 @@ def draw(folder, name, sweep, case, points):
             ncols=3 if points[0].curve else 5,
             frameon=False,
         )
-        figure.savefig(path, metadata={"Creator": None, "Date": None})
-    return path
+
+    path = pathlib.Path(folder, f"{name}.svg")
+    return pictures.write(path, (8, 3.6), draw_panels)
 
 
 def _draw_panel(axes, phase, sweep, points):

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 import tf_hsm
 from benchmarks.common import implementations
+from benchmarks.heads import best_classes
 
 EXACT = "exact"
 LOG_PROBS = "log_probs + top_k"
@@ -99,9 +100,9 @@ def make(name, head, k, batch, full_parameters=None):
       third one, `[B]`: how many nodes were left out that could have mattered.
     """
     if name == FULL:
-        function = functools.partial(_full, full_parameters, k)
+        function = functools.partial(best_classes.of_full, full_parameters, k=k)
     elif name == LOG_PROBS:
-        function = functools.partial(_log_probs, head, k)
+        function = functools.partial(best_classes.of_tree, head, k=k)
     else:
         width = int(name.removeprefix(_BEAM)) if is_beam(name) else None
         mask = allowed_classes(name, head.tree.num_classes, k)
@@ -123,23 +124,3 @@ def make(name, head, k, batch, full_parameters=None):
     return tf.function(function).get_concrete_function(
         tf.TensorSpec([batch, head.sizes.width], head.dtype)
     )
-
-
-def _log_probs(head, k, inputs):
-    return _best(
-        tf_hsm.hierarchical_softmax_log_probs(
-            *head.parameters, inputs, head.tree
-        ),
-        k,
-    )
-
-
-def _full(parameters, k, inputs):
-    weights, biases = parameters
-    logits = tf.matmul(inputs, weights, transpose_b=True) + biases
-    return _best(tf.nn.log_softmax(logits), k)
-
-
-def _best(log_probs, k):
-    values, classes = tf.math.top_k(log_probs, k)
-    return values, tf.cast(classes, tf.int64)

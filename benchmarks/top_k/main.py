@@ -11,10 +11,11 @@ import sys
 
 from absl import app, flags
 
+from benchmarks.common import count_flags
 from benchmarks.heads import head_flags
 from benchmarks.top_k import report, timing
 
-_K = flags.DEFINE_integer("k", 10, "How many classes.", lower_bound=1)
+_K = count_flags.define("k", 10, "How many classes.")
 _BEAM = flags.DEFINE_list("beam", ["4", "16", "64"], "The widths of beams.")
 head_flags.whole_numbers("beam")
 _ALLOWED = flags.DEFINE_list(

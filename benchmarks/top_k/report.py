@@ -13,8 +13,6 @@ def text(source, question, result):
       question: a `timing.Question`.
       result: what `timing.measure` returned.
     """
-    if "refused" in result:
-        return f"{source}: refused: {result['refused']}"
     head, needs, rates = result["head"], result["needs"], result["rates"]
     lines = [
         call_report.head_text(source, head) + f"; k={question.k}",

@@ -30,6 +30,10 @@ class Flags:
         """Begins without a flag."""
         self.values = flags.FlagValues()
 
+    def define_count(self, name, default, description):
+        """Defines a flag whose value is an integer of at least 1."""
+        return self.DEFINE_integer(name, default, description, lower_bound=1)
+
     def __getattr__(self, name):
         """A function of `absl.flags`, such as `DEFINE_string`."""
         return functools.partial(getattr(flags, name), flag_values=self.values)
@@ -116,6 +120,28 @@ def help_text(module, command_flags):
 
 class _TimeIsOver(BaseException):
     """Raised anywhere: no library may take it for an error of its own."""
+
+
+@contextlib.contextmanager
+def starts_within(minutes):
+    """Ends the block where it takes longer than --max_minutes from `START`.
+
+    Args:
+        minutes: the value of --max_minutes; 0: no limit.
+
+    Yields:
+        The `time.monotonic()` at which the minutes are over.
+
+    Raises:
+        TimeoutError: they are over within the block.
+    """
+    deadline = START + 60 * minutes if minutes else math.inf
+    message = (
+        f"--max_minutes={minutes:g} is over before the first step: give more "
+        "minutes, or less text."
+    )
+    with ends_at(deadline, message):
+        yield deadline
 
 
 @contextlib.contextmanager

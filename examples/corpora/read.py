@@ -20,11 +20,10 @@ from examples.corpora import text_flags
 flags = program.Flags()
 
 text_flags.define(flags)
-_PROCESSES = flags.DEFINE_integer(
+_PROCESSES = flags.define_count(
     "processes",
     None,
     "How many read; by default as many as processors, one for a small text.",
-    lower_bound=1,
 )
 _SHOWN = 12
 

@@ -31,9 +31,7 @@ from examples.common import program
 
 flags = program.Flags()
 
-_KILLS = flags.DEFINE_integer(
-    "kills", 20, "How often each is killed.", lower_bound=1
-)
+_KILLS = flags.define_count("kills", 20, "How often each is killed.")
 _WHAT = flags.DEFINE_list(
     "what", ["trainers", "servers", "saves"], "What is killed."
 )

@@ -23,12 +23,8 @@ from examples.corpora import sources
 
 flags = program.Flags()
 
-flags.DEFINE_integer(
-    "servers", 2, "Tasks that hold the variables.", lower_bound=1
-)
-flags.DEFINE_integer(
-    "trainers", 2, "Tasks that compute the steps.", lower_bound=1
-)
+flags.define_count("servers", 2, "Tasks that hold the variables.")
+flags.define_count("trainers", 2, "Tasks that compute the steps.")
 flags.DEFINE_string(
     "cluster",
     "",
@@ -51,17 +47,11 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "branching", 256, "Of the Huffman tree of the classes.", lower_bound=2
 )
-flags.DEFINE_integer(
-    "units", 128, "Width of the embedding and of the LSTM.", lower_bound=1
-)
-flags.DEFINE_integer("batch_size", 64, "Texts in a step.", lower_bound=1)
-flags.DEFINE_integer(
-    "steps", 32, "Tokens of each text in a step.", lower_bound=1
-)
-flags.DEFINE_integer("epochs", 1, "Passes over the text.", lower_bound=1)
-flags.DEFINE_integer(
-    "save_every", 100, "Steps between two checkpoints.", lower_bound=1
-)
+flags.define_count("units", 128, "Width of the embedding and of the LSTM.")
+flags.define_count("batch_size", 64, "Texts in a step.")
+flags.define_count("steps", 32, "Tokens of each text in a step.")
+flags.define_count("epochs", 1, "Passes over the text.")
+flags.define_count("save_every", 100, "Steps between two checkpoints.")
 flags.DEFINE_integer(
     "held_out",
     10,

@@ -37,11 +37,8 @@ HEADS = {
 _MINUTES = flags.DEFINE_float(
     "minutes", 2.0, "How long each head is trained.", lower_bound=0.01
 )
-_SEEDS = flags.DEFINE_integer(
-    "seeds",
-    1,
-    "How often each head is trained, from other random numbers.",
-    lower_bound=1,
+_SEEDS = flags.define_count(
+    "seeds", 1, "How often each head is trained, from other random numbers."
 )
 _RESUME = flags.DEFINE_bool(
     "resume", False, "Keep what the same command in --save_dir has done."

@@ -26,12 +26,10 @@ _MODEL = flags.DEFINE_string(
 _PROMPT = flags.DEFINE_string(
     "prompt", "", "Where the text begins; if empty, at the start of a document."
 )
-_LENGTH = flags.DEFINE_integer(
-    "length", 200, "Tokens to write; a text may end sooner.", lower_bound=1
+_LENGTH = flags.define_count(
+    "length", 200, "Tokens to write; a text may end sooner."
 )
-_NUM_SAMPLES = flags.DEFINE_integer(
-    "num_samples", 1, "Texts to write.", lower_bound=1
-)
+_NUM_SAMPLES = flags.define_count("num_samples", 1, "Texts to write.")
 _SEED = flags.DEFINE_integer(
     "seed",
     1,
@@ -46,11 +44,10 @@ _TEMPERATURE = flags.DEFINE_float(
     "and no --top_k, the hierarchical head applies it at each node of the "
     "tree, which is not the same as to all words at once.",
 )
-_TOP_K = flags.DEFINE_integer(
+_TOP_K = flags.define_count(
     "top_k",
     None,
     "Draw among so many most probable words; 1: always take the best.",
-    lower_bound=1,
 )
 _TOP_P = flags.DEFINE_float(
     "top_p",
@@ -58,13 +55,12 @@ _TOP_P = flags.DEFINE_float(
     "Draw among the fewest most probable words that have this probability "
     "together; 1: among all.",
 )
-_BEAM_WIDTH = flags.DEFINE_integer(
+_BEAM_WIDTH = flags.define_count(
     "beam_width",
     None,
     "Draw nothing: write the --num_samples most probable texts that a beam "
     "search of this width finds. The flags of a draw have no effect then: "
     "--temperature, --top_k, --top_p, --seed.",
-    lower_bound=1,
 )
 flags.register_validator(
     "temperature", lambda t: 0 < t < float("inf"), "must be above 0"

@@ -12,7 +12,6 @@ the last of these checkpoints and reaches the same result, to the last bit.
 """
 
 import dataclasses
-import math
 import os
 import sys
 import time
@@ -80,14 +79,8 @@ def main():
     text_flags.absolute(values)
     if ".py:" in values["cell"]:
         values["cell"] = os.path.join(folder, values["cell"])
-    minutes = values["max_minutes"]
-    deadline = program.START + 60 * minutes if minutes else math.inf
-    message = (
-        f"--max_minutes={minutes:g} is over before the first step: give more "
-        "minutes, or less text."
-    )
     try:
-        with program.ends_at(deadline, message):
+        with program.starts_within(values["max_minutes"]) as deadline:
             job = run.prepare(
                 _settings(values, save_dir), save_dir, resume=values["resume"]
             )

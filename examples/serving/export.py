@@ -18,7 +18,7 @@ _MODEL = flags.DEFINE_string(
     "Folder of a run, the --save_dir of //:train; if empty, a toy is trained.",
 )
 _PATH = flags.DEFINE_string("path", "served_model", "Folder to make.")
-_K = flags.DEFINE_integer("k", 10, "Classes in an answer.", lower_bound=1)
+_K = flags.define_count("k", 10, "Classes in an answer.")
 _CLASSES = flags.DEFINE_integer(
     "classes", 100_000, "Classes of the toy.", lower_bound=1_000
 )

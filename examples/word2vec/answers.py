@@ -16,9 +16,7 @@ def define(flags):
         "Words, with commas between them, whose nearest neighbours (by cosine) "
         "are shown; by default those of some frequent words.",
     )
-    flags.DEFINE_integer(
-        "num_neighbours", 8, "Neighbours of each word.", lower_bound=1
-    )
+    flags.define_count("num_neighbours", 8, "Neighbours of each word.")
     flags.DEFINE_string(
         "questions",
         "",

@@ -9,7 +9,6 @@ nearest neighbours of some words. After a kill at any moment, the same command
 with --resume continues from the last checkpoint.
 """
 
-import math
 import os
 import sys
 import time
@@ -17,7 +16,7 @@ import time
 from examples.common import program
 from examples.common import settings as settings_lib
 from examples.corpora import text_flags
-from examples.word2vec import answers, formats, settings
+from examples.word2vec import answers, formats, model_flags, settings
 
 flags = program.Flags()
 
@@ -31,26 +30,7 @@ flags.DEFINE_enum(
     "What ends a sentence, past which no window reaches: a line break, as in "
     "word2vec, or only the end of a document, for text with broken lines.",
 )
-flags.DEFINE_enum(
-    "architecture",
-    _DEFAULT.architecture,
-    settings.ARCHITECTURES,
-    "skip_gram: each word of a window predicts the word in the middle. cbow: "
-    "their mean does.",
-)
-flags.DEFINE_integer("width", _DEFAULT.width, "Numbers in a vector.")
-flags.DEFINE_integer(
-    "window",
-    _DEFAULT.window,
-    "Words on either side of the middle, at most: each window has a random "
-    "size up to this.",
-)
-flags.DEFINE_float(
-    "sample",
-    _DEFAULT.sample,
-    "Share of the text from which on the occurrences of a word are left out at "
-    "random; 0: none.",
-)
+model_flags.define(flags, _DEFAULT)
 flags.DEFINE_integer(
     "branching",
     _DEFAULT.branching,
@@ -133,16 +113,10 @@ def main():
     values = flags.values.flag_values_dict()
     save_dir = os.path.join(program.folder(), values["save_dir"])
     text_flags.absolute(values)
-    minutes = values["max_minutes"]
-    deadline = program.START + 60 * minutes if minutes else math.inf
-    message = (
-        f"--max_minutes={minutes:g} is over before the first step: give more "
-        "minutes, or less text."
-    )
     try:
         formats.check(values["formats"])
         wanted = answers.Answers(values)
-        with program.ends_at(deadline, message):
+        with program.starts_within(values["max_minutes"]) as deadline:
             job = run.prepare(
                 _settings(values, save_dir), save_dir, values["resume"]
             )

@@ -29,9 +29,7 @@ _TREES = flags.DEFINE_multi_enum(
 _PLOT = flags.DEFINE_string(
     "plot", "", "Where to draw the taxonomy: a .png, .svg or .pdf."
 )
-_WIDTH = flags.DEFINE_integer(
-    "width", 64, "Size of an embedding.", lower_bound=1
-)
+_WIDTH = flags.define_count("width", 64, "Size of an embedding.")
 _DROPOUT = flags.DEFINE_float(
     "dropout",
     0.3,
@@ -39,11 +37,9 @@ _DROPOUT = flags.DEFINE_float(
     lower_bound=0,
     upper_bound=0.99,
 )
-_EPOCHS = flags.DEFINE_integer(
-    "epochs", 6, "Passes over the glosses.", lower_bound=1
-)
-_BATCH_SIZE = flags.DEFINE_integer(
-    "batch_size", 1024, "Glosses in a training step.", lower_bound=1
+_EPOCHS = flags.define_count("epochs", 6, "Passes over the glosses.")
+_BATCH_SIZE = flags.define_count(
+    "batch_size", 1024, "Glosses in a training step."
 )
 _LEARNING_RATE = flags.DEFINE_float(
     "learning_rate",

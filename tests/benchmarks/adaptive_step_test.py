@@ -1,25 +1,21 @@
 """The benchmark of an adaptive softmax' steps, on a small one."""
 
-import json
-
 from benchmarks.adaptive_step import steps
-from tests.support.benchmarks import measure_here, run_main
+from tests.support.benchmarks import figures_of, measure_here
 
 
 def test_it_prints_a_table_and_writes_json(tmp_path, monkeypatch, capsys):
     measure_here(monkeypatch)
-    path = tmp_path / "figures.json"
-    run_main(
+    report = figures_of(
         "adaptive_step",
+        tmp_path,
         "--classes=3000",
         "--width=16",
         "--batch=20",
         "--optimizer=LazyAdam",
         "--repetitions=3",
-        f"--json={path}",
     )
     output = capsys.readouterr().out
-    report = json.loads(path.read_text())
     names = [steps.IN_PLACE, steps.THEN_OPTIMIZER]
     assert [entry["step"] for entry in report["steps"]] == names
     for entry in report["steps"]:

@@ -1,7 +1,5 @@
 """The label trees' benchmark at a small size."""
 
-import json
-
 import numpy as np
 import pytest
 from absl import flags
@@ -16,17 +14,15 @@ TREE = tf_hsm.Tree.balanced(50, [5, 10])
 def test_in_place(tmp_path, monkeypatch, capsys):
     """It learns, and visits what it says."""
     benchmarks.measure_here(monkeypatch)
-    path = tmp_path / "figures.json"
-    benchmarks.run_main(
+    figures = benchmarks.figures_of(
         "label_tree",
+        tmp_path,
         "--labels=300",
         "--width=16",
         "--batch=50",
         "--steps=60",
-        f"--json={path}",
     )
     output = capsys.readouterr().out
-    figures = json.loads(path.read_text())
     (result,) = figures["in_place"]
     assert figures["sizes"]["labels"] == 300
     assert result["ms"] == np.median(result["samples_ms"])

@@ -1,6 +1,5 @@
 """The optimizers' benchmark on a small table."""
 
-import json
 import subprocess
 import sys
 
@@ -8,22 +7,20 @@ import pytest
 from absl import flags
 
 from benchmarks.common import update_rules
-from tests.support.benchmarks import measure_here, run_main
+from tests.support.benchmarks import figures_of, measure_here, run_main
 
 
 def test_it_prints_a_table_and_writes_json(tmp_path, monkeypatch, capsys):
     measure_here(monkeypatch)
-    path = tmp_path / "figures.json"
-    run_main(
+    report = figures_of(
         "optimizers",
+        tmp_path,
         "--rows=1000",
         "--width=4",
         "--touched=10",
         "--repetitions=3",
-        f"--json={path}",
     )
     output = capsys.readouterr().out
-    report = json.loads(path.read_text())
     assert [entry["rule"] for entry in report["rules"]] == list(
         update_rules.RULES
     )

@@ -1,7 +1,6 @@
 """The comparison with peers; each peer is tested where it is installed."""
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 import tf_hsm
 from benchmarks.common import machine, peer_process
 from benchmarks.peers import comparisons, skip_gram
-from tests.support.benchmarks import PeerHere, measure_here, run_main
+from tests.support.benchmarks import PeerHere, figures_of, measure_here
 
 
 @pytest.fixture(autouse=True)
@@ -38,10 +37,8 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(
     measure_here(monkeypatch)
     model = tf_hsm.CostModel.calibrate(16, repetitions=1)
     monkeypatch.setattr(tf_hsm.CostModel, "calibrate", lambda width: model)
-    path = tmp_path / "figures.json"
-    run_main("peers", "--workload=tiny", "--repetitions=2", f"--json={path}")
+    report = figures_of("peers", tmp_path, "--workload=tiny", "--repetitions=2")
     output = capsys.readouterr().out
-    report = json.loads(path.read_text())
     assert report["machine"]["threads"] >= 1
     assert "TensorFlow" in output.splitlines()[0]
     (comparison,) = report["comparisons"]

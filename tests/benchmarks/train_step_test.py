@@ -1,6 +1,5 @@
 """The benchmark of whole training steps, on small sizes."""
 
-import json
 import math
 
 import numpy as np
@@ -16,7 +15,7 @@ from benchmarks.common import (
 )
 from benchmarks.train_step import memory, report, step_floors, steps
 from tests.support import forked
-from tests.support.benchmarks import measure_here, run_main
+from tests.support.benchmarks import figures_of, measure_here, run_main
 from tf_hsm import Tree
 
 _IN_PLACE, _THEN_OPTIMIZER, _GATHER_STOCK = steps.IMPLEMENTATIONS
@@ -30,9 +29,8 @@ def _case(num_classes=1000, batch=32, dtype="float32"):
 
 def _measure(folder, capsys, *arguments):
     """Returns the one case of the JSON file, and what was printed."""
-    path = folder / "figures.json"
-    run_main("train_step", "--workload=tiny", f"--json={path}", *arguments)
-    (case,) = json.loads(path.read_text())["cases"]
+    figures = figures_of("train_step", folder, "--workload=tiny", *arguments)
+    (case,) = figures["cases"]
     return case, capsys.readouterr().out
 
 

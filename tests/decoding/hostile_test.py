@@ -16,27 +16,23 @@ RECURRENT = Recurrent(9, batch=2, dtype="float32")
 TREE = Tree.two_level(9)
 
 
-def search(**changes):
-    arguments = {
+def arguments(**changes):
+    """Arguments of either decoder."""
+    return {
         "step": RECURRENT.step,
         "state": RECURRENT.state,
         "head": make_head(TREE),
-        "width": 3,
         "length": 4,
         **changes,
     }
-    return beam_search(**arguments)
+
+
+def search(width=3, **changes):
+    return beam_search(width=width, **arguments(**changes))
 
 
 def draw(**changes):
-    arguments = {
-        "step": RECURRENT.step,
-        "state": RECURRENT.state,
-        "head": make_head(TREE),
-        "length": 4,
-        **changes,
-    }
-    return Sampler(seed=1)(**arguments)
+    return Sampler(seed=1)(**arguments(**changes))
 
 
 BAD = [

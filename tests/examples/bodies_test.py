@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 
-from examples.corpora import corpus
 from examples.language_model import (
     cells,
     model,
@@ -16,21 +15,10 @@ from examples.language_model import (
     recurrent,
     transformer,
 )
-from tests.support import private
+from tests.support import language_models, private
 from tests.support.language_models import check_resumed, small_settings
-from tests.support.texts import write_sentences
 
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    """A file of sentences whose words mostly follow from the word before."""
-    return write_sentences(tmp_path_factory.mktemp("text"), 300)
-
-
-@pytest.fixture(scope="module")
-def loaded(text):
-    """The same, read."""
-    return corpus.load(corpus.Options(str(text)))
+text, loaded = language_models.text, language_models.loaded
 
 
 def build(loaded, **changes):

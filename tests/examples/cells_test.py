@@ -15,8 +15,8 @@ from examples.language_model import (
     settings,
     train,
 )
+from tests.support import language_models
 from tests.support.language_models import check_resumed, small_settings
-from tests.support.texts import write_sentences
 
 MODULE = "examples.language_model.cells"
 
@@ -109,10 +109,7 @@ def test_the_cells_are_those_of_the_papers():
         )
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    """A file of sentences whose words mostly follow from the word before."""
-    return write_sentences(tmp_path_factory.mktemp("text"), 300)
+text = language_models.text
 
 
 def test_a_cell_is_trained_saved_and_asked(text, tmp_path, monkeypatch, capsys):

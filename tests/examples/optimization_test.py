@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from examples.corpora import corpus
 from examples.language_model import (
     batches,
     head_share,
@@ -15,21 +14,11 @@ from examples.language_model import (
     optimization,
     settings,
 )
+from tests.support import language_models
 from tests.support.language_models import check_resumed, small_settings
-from tests.support.texts import write_sentences
 from tests.support.training import assert_same
 
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    """A file of sentences whose words mostly follow from the word before."""
-    return write_sentences(tmp_path_factory.mktemp("text"), 300)
-
-
-@pytest.fixture(scope="module")
-def loaded(text):
-    """The same, read."""
-    return corpus.load(corpus.Options(str(text)))
+text, loaded = language_models.text, language_models.loaded
 
 
 def build(loaded, **changes):

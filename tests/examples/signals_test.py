@@ -22,7 +22,7 @@ import pytest
 
 from examples.common import program
 from examples.language_model import checkpoint
-from tests.support.texts import write_sentences
+from tests.support import language_models
 
 EPOCHS = 2
 SAVE_EVERY = 12
@@ -57,10 +57,7 @@ def short_socket_path():
         yield
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    """A file of sentences whose words mostly follow from the word before."""
-    return write_sentences(tmp_path_factory.mktemp("text"), 300)
+text = language_models.text
 
 
 @pytest.fixture(scope="module")

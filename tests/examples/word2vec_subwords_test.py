@@ -22,8 +22,13 @@ from examples.word2vec import (
     windows,
 )
 from tests.support import word2vec_runs
-from tests.support.word2vec_reference import Reference
-from tests.support.word2vec_runs import command, values, write_topics
+from tests.support.word2vec_runs import (
+    assert_near,
+    check_resumed,
+    command,
+    random_model,
+    write_topics,
+)
 
 
 def fnv_1a(text):
@@ -95,16 +100,8 @@ def test_steps_against_the_formulas(architecture, optimizer):
     )
     made = subwords.bags(words, chosen)
     counts = np.array([9, 5, 4, 2, 2])
-    trained = model.Model(counts, chosen, made)
-    rng = np.random.default_rng(1)
-    for table in trained.vectors, trained.weights:
-        table.assign(rng.normal(size=table.shape).astype(np.float32))
-    reference = Reference(
-        trained.tree,
-        trained.vectors.numpy(),
-        trained.weights.numpy(),
-        optimizer,
-    )
+    trained, reference = random_model(counts, chosen, made)
+    rng = np.random.default_rng(2)
     labels = rng.integers(5, size=10).astype(np.int32)  # a batch of 7, one of 3
     sizes = rng.integers(1, 4, 10) if architecture == "cbow" else np.ones(10)
     splits = np.append(0, np.cumsum(sizes)).astype(np.int32)
@@ -120,10 +117,7 @@ def test_steps_against_the_formulas(architecture, optimizer):
     if architecture == "cbow":
         examples.insert(1, splits)
     assert trained.train(examples, 0.05) == pytest.approx(sum(losses), rel=1e-5)
-    for name in "vectors", "weights":
-        np.testing.assert_allclose(
-            getattr(trained, name), getattr(reference, name), atol=2e-5
-        )
+    assert_near(trained, reference)
 
 
 def test_means_are_made_in_blocks(monkeypatch):
@@ -200,16 +194,7 @@ def test_resumed_run_ends_with_the_same_bits(
     chosen = make_settings(
         corpus=str(corpus_file), architecture=architecture, batch_size=300
     )
-    whole = run.prepare(chosen, tmp_path / "whole")
-    whole.train()
-    while True:
-        job = run.prepare(chosen, tmp_path / "parts", resume=True)
-        if job.state.epochs_done == chosen.epochs:
-            break
-        job.train(deadline=-math.inf)  # stops after a slice
-    assert job.state == whole.state
-    for name, value in values(whole).items():
-        np.testing.assert_array_equal(values(job)[name], value)
+    job = check_resumed(chosen, tmp_path)
     # What is written are the means, and the vectors of n-grams.
     job.write(["text"])
     members = np.split(job.bags.rows, job.bags.splits[1:-1])

@@ -19,11 +19,13 @@ from examples.word2vec import (
     text,
     windows,
 )
-from tests.support.word2vec_reference import Reference
 from tests.support.word2vec_runs import (
+    assert_near,
+    check_resumed,
     command,
     make_settings,
     make_text,
+    random_model,
     values,
     write_topics,
 )
@@ -38,16 +40,7 @@ def test_steps_against_the_formulas(optimizer, architecture, branching):
     chosen = make_settings(
         optimizer=optimizer, architecture=architecture, branching=branching
     )
-    trained = model.Model(source.counts, chosen)
-    rng = np.random.default_rng(1)
-    for table in trained.vectors, trained.weights:
-        table.assign(rng.normal(size=table.shape).astype(np.float32))
-    reference = Reference(
-        trained.tree,
-        trained.vectors.numpy(),
-        trained.weights.numpy(),
-        optimizer,
-    )
+    trained, reference = random_model(source.counts, chosen)
     contexts, *splits, labels = (
         windows.Windows(source, chosen).slice(0, 0).examples
     )
@@ -64,10 +57,7 @@ def test_steps_against_the_formulas(optimizer, architecture, branching):
         batch = slice(i, i + chosen.batch_size)
         losses += reference.step(bags[batch], labels[batch], 0.05)
     assert trained.train(examples, 0.05) == pytest.approx(sum(losses), rel=1e-5)
-    for name in "vectors", "weights":
-        np.testing.assert_allclose(
-            getattr(trained, name), getattr(reference, name), atol=2e-5
-        )
+    assert_near(trained, reference)
 
 
 @pytest.fixture(scope="module")
@@ -174,23 +164,11 @@ def test_resumed_run_ends_with_the_same_bits(
     chosen = make_settings(
         corpus=str(corpus_file), architecture=architecture, batch_size=300
     )
-    whole = run.prepare(chosen, tmp_path / "whole")
-    whole.train()
-    assert whole.state.epochs_done == chosen.epochs
-    num_slices = len(windows.Windows(whole.text, chosen))
-    for _ in range(chosen.epochs * num_slices):
-        job = run.prepare(chosen, tmp_path / "parts", resume=True)
-        job.train(deadline=-math.inf)  # stops after a slice
-    assert num_slices > 2
-    assert job.state == whole.state
-    for name, value in values(whole).items():
-        np.testing.assert_array_equal(values(job)[name], value)
+    before = values(check_resumed(chosen, tmp_path))
     # A finished run is as it was.
     job = run.prepare(chosen, tmp_path / "parts", resume=True)
     job.train()
-    np.testing.assert_array_equal(
-        job.model.vectors.numpy(), whole.model.vectors.numpy()
-    )
+    np.testing.assert_array_equal(job.model.vectors.numpy(), before["vectors"])
 
 
 def test_interrupted_save_leaves_the_earlier_run(

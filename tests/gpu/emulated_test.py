@@ -4,7 +4,6 @@ All that lies between TensorFlow and the core's kernels is the same code as on a
 GPU, but for the stream and the copies of memory.
 """
 
-import contextlib
 import pathlib
 
 import numpy as np
@@ -17,7 +16,6 @@ from tests.support import (
     gpu_forest_cases,
     gpu_inference_cases,
     gpu_step_cases,
-    oracle,
 )
 from tests.support.update_rules import OPTIMIZERS
 
@@ -30,17 +28,7 @@ def kernels():
     tf.load_library(str(library))
 
 
-@pytest.fixture(autouse=True, params=[False, True], ids=["exact", "tf32"])
-def tensor_cores(request):
-    """Every case on both products, within the bounds of each."""
-    enabled = tf.config.experimental.tensor_float_32_execution_enabled()
-    tf.config.experimental.enable_tensor_float_32_execution(request.param)
-    bounds = (
-        oracle.rounded_operands if request.param else contextlib.nullcontext
-    )
-    with bounds():
-        yield
-    tf.config.experimental.enable_tensor_float_32_execution(enabled)
+tensor_cores = gpu_cases.tensor_cores
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)

@@ -1,7 +1,5 @@
 """The ops on a GPU against the NumPy oracle; skipped where there is none."""
 
-import contextlib
-
 import keras
 import numpy as np
 import pytest
@@ -38,17 +36,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(autouse=True, params=[False, True], ids=["exact", "tf32"])
-def tensor_cores(request):
-    """Every case on both products, within the bounds of each."""
-    enabled = tf.config.experimental.tensor_float_32_execution_enabled()
-    tf.config.experimental.enable_tensor_float_32_execution(request.param)
-    bounds = (
-        oracle.rounded_operands if request.param else contextlib.nullcontext
-    )
-    with bounds():
-        yield
-    tf.config.experimental.enable_tensor_float_32_execution(enabled)
+tensor_cores = gpu_cases.tensor_cores
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)

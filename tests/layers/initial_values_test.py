@@ -6,6 +6,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import oracle
+from tests.support.training import assert_close
 from tf_hsm.layers import initial_values
 
 
@@ -81,18 +83,46 @@ def test_parts_have_other_values_than_each_other(initializer):
 
 
 def test_a_layer_whose_table_is_large(small_blocks):
-    """It trains in place: the table is the variable's own."""
+    """The layer fills its table by blocks, and trains it without a copy."""
     tree = tf_hsm.Tree.two_level(1000)
-    layer = tf_hsm.layers.HierarchicalSoftmax(tree, optimizer="sgd")
-    x = np.random.default_rng(0).normal(size=(64, 7)).astype(np.float32)
-    labels = np.arange(64)
+    initializer = keras.initializers.GlorotUniform(seed=3)
+    layer = tf_hsm.layers.HierarchicalSoftmax(
+        tree,
+        optimizer=tf_hsm.optimizers.SGD(0.5),
+        kernel_initializer=initializer,
+    )
+    problem = oracle.random_problem(tree, 64, 7, np.float32)
+    problem = problem.replace(
+        labels=np.arange(64), upstream=np.full(64, 1 / 64, np.float32)
+    )
     inputs = keras.Input((7,))
     model = keras.Model(inputs, layer(inputs))
-    layer.optimizer.learning_rate = 0.5
     model.compile("sgd", layer.loss)
-    before = model.evaluate(x, labels, verbose=0)
-    model.fit(x, labels, epochs=5, verbose=0)
-    assert model.evaluate(x, labels, verbose=0) < before
+    before = layer.kernel.numpy()
+    blocks = initial_values.by_blocks(initializer)(before.shape)
+    np.testing.assert_array_equal(before, blocks)
+    assert not np.allclose(before, initializer(before.shape))
+    address = _address(layer.kernel)
+    model.train_on_batch(problem.inputs, problem.labels)
+    assert _address(layer.kernel) == address
+
+    problem = problem.replace(
+        weights=before, biases=np.zeros(tree.num_rows, np.float32)
+    )
+    gradients, bounds = oracle.hierarchical_softmax(tree, problem)
+    expected = before - 0.5 * gradients.dw
+    rounding = 2 * oracle.unit_roundoff(np.float32) * abs(expected)
+    assert_close(layer.kernel, expected, 0.5 * bounds.dw + rounding, "weights")
+    touched = oracle.touched_rows(tree, problem.labels)
+    others = np.setdiff1d(np.arange(tree.num_rows), touched)
+    assert others.size > 800
+    after = layer.kernel.numpy()
+    np.testing.assert_array_equal(after[others], before[others])
+
+
+def _address(variable):
+    """Where the numbers of a variable are in memory."""
+    return np.asarray(memoryview(variable.value.read_value())).ctypes.data
 
 
 def test_an_embedding_softmax():

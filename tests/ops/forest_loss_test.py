@@ -15,7 +15,7 @@ import tf_hsm
 from tests.support import forests, oracle, training
 from tests.support.evaluation import assert_within, dense, evaluate
 from tests.support.pairs import all_pairs
-from tests.support.update_rules import OPTIMIZERS, built
+from tests.support.update_rules import OPTIMIZERS
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 
@@ -91,33 +91,8 @@ def test_a_cut_tree_has_the_loss_of_the_tree(name, seed):
     all_pairs(list(forests.TREES), list(OPTIMIZERS), DTYPES, [True, False]),
 )
 def test_training_steps(rule, name, has_biases, dtype):
-    """Each rule on the touched rows; the others keep all bits."""
     shape = (5, 3) if has_biases else (67, 33)
-    forest = cut(name, 1).forest
-    problem = training.wide_problem(forest, shape, dtype, 0, has_biases)
-    variables = training.variables_of(problem, dtype)
-    optimizer = built(rule, variables)
-    before = training.states(optimizer, variables)
-    current = [state[0].astype(problem.weights.dtype) for state in before]
-    problem = problem.replace(
-        weights=current[0], biases=current[1] if has_biases else None
-    )
-    value, bound = oracle.hierarchical_softmax(forest, problem)
-    losses, dx = training.in_place(
-        variables, problem, forest, optimizer, stochastic_rounding=False
-    )
-    training.assert_close(losses, value.loss, bound.loss, "losses")
-    training.assert_close(dx, value.dx, bound.dx, "gradient of inputs")
-    rows = oracle.touched_rows(forest, problem.labels)
-    gradients = [(value.dw, bound.dw, rows), (value.db, bound.db, rows)]
-    training.assert_stepped(
-        optimizer,
-        1,
-        before,
-        training.states(optimizer, variables),
-        gradients[: 1 + has_biases],
-        np.dtype(dtype),
-    )
+    training.check_steps(rule, cut(name, 1).forest, shape, dtype, has_biases)
 
 
 @pytest.mark.parametrize("name", forests.TREES)

@@ -14,15 +14,7 @@ from tf_hsm.runtime.tree_tensors import tree_tensors
 
 
 def call_of(op):
-    return random_calls.valid_call(
-        op,
-        False,
-        np.random.default_rng(0),
-        dtype=np.float32,
-        tree="forest_33",
-        batch=(3,),
-        width=4,
-    )
+    return random_calls.small_call(op, "forest_33")
 
 
 def refused(call, message):

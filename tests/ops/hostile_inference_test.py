@@ -23,22 +23,10 @@ ERRORS = (
 )
 
 
-def right_call(op, on_variables=False):
-    return random_calls.valid_call(
-        op,
-        on_variables,
-        np.random.default_rng(0),
-        dtype=np.float32,
-        tree="two_level_30",
-        batch=(3,),
-        width=4,
-    )
-
-
 @pytest.mark.parametrize("op", random_calls.INFERENCE)
 def test_a_handle_of_something_else(op):
     """A handle that is no variable's, or of one of another type."""
-    call = right_call(op, on_variables=True)
+    call = random_calls.small_call(op, on_variables=True)
     table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
     double = tf.Variable(np.zeros((3, 2)))
     unset = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[3, 2])
@@ -51,7 +39,7 @@ def test_a_handle_of_something_else(op):
 @pytest.mark.parametrize("op", random_calls.INFERENCE)
 def test_a_width_beyond_all_memory(op):
     """No rows of any width take no memory, and no product may overflow."""
-    call = right_call(op)
+    call = random_calls.small_call(op)
     call.arguments.update(
         group_offsets=[np.zeros(2, np.int64)],
         weights=[tf.zeros([0, 2**63 - 1])],
@@ -69,7 +57,7 @@ def test_a_group_below_two_rows(op):
     groups = 12
     below = np.repeat(np.arange(1, groups + 1), 2)
     below[-2:] = -1, -2
-    call = right_call(op)
+    call = random_calls.small_call(op)
     call.arguments.update(
         weights=[np.zeros([2 * groups, 1], np.float32)],
         biases=[np.zeros(2 * groups, np.float32)],
@@ -131,7 +119,7 @@ def test_a_group_below_two_rows(op):
 )
 def test_masks(changes, message):
     """Sizes and lists are checked; what a row's span says, is not."""
-    call = right_call("top_k")
+    call = random_calls.small_call("top_k")
     tree = tf_hsm.Tree.two_level(30)
     right = {
         "row_spans": tree.row_spans,

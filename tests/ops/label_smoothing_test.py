@@ -6,14 +6,17 @@ import keras
 import ml_dtypes
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, trees
-from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support import embedding_training, oracle, trees
+from tests.support.evaluation import (
+    check_loss,
+    dense,
+    evaluate,
+)
 from tests.support.pairs import all_pairs
 from tests.support.training import (
-    assert_near,
+    check_as_in_two,
     in_place,
     variables_of,
     wide_problem,
@@ -42,13 +45,7 @@ def test_loss_and_gradients(name, dtype):
         problem = oracle.random_problem(tree, *shape, dtype, seed=i)
         if i == 0:
             problem = problem.replace(biases=None)
-        problem = problem.replace(label_smoothing=share)
-        expected, bound = oracle.hierarchical_softmax(tree, problem)
-        for parameter in (tf.constant, tf.Variable):
-            result = evaluate(
-                smoothed(share), tree, problem, parameter=parameter
-            )
-            assert_within(dense(result), expected, bound)
+        check_loss(tree, problem.replace(label_smoothing=share))
 
 
 def test_the_gradient_is_that_of_the_loss():
@@ -93,65 +90,13 @@ def test_one_group_is_keras_categorical_crossentropy():
     ),
 )
 def test_a_step_is_that_of_loss_and_optimizer(rule, name, shape, dtype):
-    tree = build(name)
-    problem = wide_problem(tree, shape, dtype)
-    ways = []
-    for make in (in_place, _in_two):
-        variables = variables_of(problem, dtype)
-        optimizer = built(rule, variables)
-        options = {} if make is _in_two else {"stochastic_rounding": False}
-        losses, dx = make(
-            variables, problem, tree, optimizer, label_smoothing=0.25, **options
-        )
-        numbers = [v.numpy().astype(np.float64) for v in variables]
-        ways.append([losses.numpy(), dx.numpy(), *numbers])
-    tolerance = {np.float64: 1e-9, np.float32: 2e-4}.get(dtype, 3e-2)
-    assert_near(ways[0], ways[1], tolerance)
-
-
-def _in_two(variables, problem, tree, optimizer, label_smoothing):
-    inputs = tf.convert_to_tensor(problem.inputs)
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        losses = smoothed(label_smoothing)(
-            *variables, problem.labels, inputs, tree
-        )
-        total = tf.reduce_sum(losses * problem.upstream)
-    dx, *gradients = tape.gradient(total, [inputs, *variables])
-    optimizer.apply(gradients, variables)
-    return losses, dx
+    check_as_in_two(rule, build(name), shape, dtype, label_smoothing=0.25)
 
 
 def test_a_step_of_embeddings():
     tree = build("huffman_2ary")
     problem = wide_problem(tree, (20, 7))
-    ways = []
-    for in_one in (True, False):
-        vectors = tf.Variable(problem.inputs)
-        variables = variables_of(problem)
-        optimizer = built("sgd", [*variables, vectors])
-        if in_one:
-            losses = tf_hsm.hierarchical_softmax_embedding_train_step(
-                *variables,
-                problem.labels,
-                vectors,
-                np.arange(20),
-                tree,
-                optimizer,
-                loss_weights=1.0,
-                label_smoothing=0.5,
-            )
-        else:
-            with tf.GradientTape() as tape:
-                losses = smoothed(0.5)(
-                    *variables, problem.labels, tf.identity(vectors), tree
-                )
-            gradients = tape.gradient(losses, [*variables, vectors])
-            optimizer.apply(gradients, [*variables, vectors])
-        ways.append(
-            [losses.numpy(), *(v.numpy() for v in (*variables, vectors))]
-        )
-    assert_near(*ways, 1e-5)
+    embedding_training.check_as_in_two(tree, problem, label_smoothing=0.5)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), "much", None])

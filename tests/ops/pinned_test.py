@@ -1,7 +1,5 @@
 """Losses and steps on pinned trees: a row of weights per group of two rows."""
 
-import functools
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,14 +7,17 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import pinned
-from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support.evaluation import (
+    assert_within,
+    check_loss,
+    dense,
+    evaluate,
+)
 from tests.support.pairs import all_pairs
 from tests.support.pinned import TREE, build
 from tests.support.training import (
-    assert_close,
-    assert_stepped,
+    check_steps,
     in_place,
-    states,
     variables_of,
     wide_problem,
 )
@@ -25,12 +26,6 @@ from tests.support.update_rules import OPTIMIZERS, built
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 # One block of examples and several; widths that no vector divides.
 SHAPES = [(5, 3), (130, 33)]
-
-
-def smoothed(share):
-    return functools.partial(
-        tf_hsm.hierarchical_softmax_loss, label_smoothing=share
-    )
 
 
 def test_the_loss_is_that_of_sigmoids():
@@ -60,16 +55,7 @@ def test_loss_and_gradients(name, dtype):
         problem = problem.replace(label_smoothing=share)
         if i == 0:
             problem = problem.replace(biases=None)
-        expected, bound = pinned.hierarchical_softmax(tree, problem)
-        for parameter in (tf.constant, tf.Variable):
-            result = evaluate(
-                smoothed(share), tree, problem, parameter=parameter
-            )
-            assert_within(dense(result), expected, bound)
-            np.testing.assert_array_equal(
-                result.dw.indices, pinned.touched_rows(tree, problem.labels)
-            )
-            assert tuple(result.dw.dense_shape) == problem.weights.shape
+        check_loss(tree, problem)
 
 
 def test_in_a_graph():
@@ -95,42 +81,8 @@ def test_wide_rows_of_a_large_gradient(batch):
     "name, rule, dtype", all_pairs(list(pinned.TREES), list(OPTIMIZERS), DTYPES)
 )
 def test_two_train_steps(rule, name, dtype):
-    tree = build(name)
     for shape, share in zip(SHAPES, (0.25, 0.0), strict=True):
-        has_biases = share > 0
-        problem = wide_problem(tree, shape, dtype, has_biases=has_biases)
-        variables = variables_of(problem, dtype)
-        optimizer = built(rule, variables)
-        wide = problem.weights.dtype
-        for step in (1, 2):
-            before = states(optimizer, variables)
-            w, *b = (state[0].astype(wide) for state in before)
-            problem = wide_problem(tree, shape, dtype, step).replace(
-                weights=w,
-                biases=b[0] if b else None,
-                label_smoothing=share,
-            )
-            value, bound = pinned.hierarchical_softmax(tree, problem)
-            losses, dx = in_place(
-                variables,
-                problem,
-                tree,
-                optimizer,
-                label_smoothing=share,
-                stochastic_rounding=False,
-            )
-            assert_close(losses, value.loss, bound.loss, "losses")
-            assert_close(dx, value.dx, bound.dx, "dx")
-            rows = pinned.touched_rows(tree, problem.labels)
-            gradients = [(value.dw, bound.dw, rows), (value.db, bound.db, rows)]
-            assert_stepped(
-                optimizer,
-                step,
-                before,
-                states(optimizer, variables),
-                gradients[: 1 + has_biases],
-                np.dtype(dtype),
-            )
+        check_steps(rule, build(name), shape, dtype, share > 0, share)
 
 
 @pytest.mark.parametrize(

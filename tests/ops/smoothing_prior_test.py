@@ -9,14 +9,19 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import forests, oracle, pinned, trees
-from tests.support.evaluation import assert_within, dense, evaluate
+from tests.support import embedding_training, forests, oracle, pinned, trees
+from tests.support.evaluation import (
+    assert_within,
+    check_loss,
+    dense,
+    evaluate,
+)
 from tests.support.pairs import all_pairs
 from tests.support.training import (
     assert_near,
+    check_as_in_two,
     in_place,
     variables_of,
-    wide_problem,
 )
 from tests.support.update_rules import OPTIMIZERS, built
 
@@ -57,12 +62,7 @@ def test_loss_and_gradients(name, dtype):
         problem = oracle.random_problem(tree, *shape, dtype, seed=i)
         if i == 0:
             problem = problem.replace(biases=None)
-        problem = with_prior(problem, tree, share, i)
-        expected, bound = oracle.hierarchical_softmax(tree, problem)
-        loss = smoothed(problem.smoothing_prior, share)
-        for parameter in (tf.constant, tf.Variable):
-            result = evaluate(loss, tree, problem, parameter=parameter)
-            assert_within(dense(result), expected, bound)
+        check_loss(tree, with_prior(problem, tree, share, i))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -71,10 +71,7 @@ def test_a_pinned_tree(name, dtype):
     tree = pinned.TREES[name]()
     for i, (shape, share) in enumerate(CASES):
         problem = pinned.random_problem(tree, *shape, dtype, seed=i)
-        problem = with_prior(problem, tree, share, i)
-        expected, bound = pinned.hierarchical_softmax(tree, problem)
-        loss = smoothed(problem.smoothing_prior, share)
-        assert_within(dense(evaluate(loss, tree, problem)), expected, bound)
+        check_loss(tree, with_prior(problem, tree, share, i))
 
 
 @pytest.mark.parametrize("batch", [40, 3000])
@@ -155,43 +152,14 @@ def test_labels_of_the_prior_are_smoothed_as_flatly(name):
 )
 def test_a_step_is_that_of_loss_and_optimizer(rule, name, shape, dtype):
     tree = build(name)
-    problem = wide_problem(tree, shape, dtype)
-    options = {
-        "label_smoothing": 0.25,
-        "smoothing_prior": oracle.random_prior(tree),
-    }
-    ways = []
-    for is_in_place in (True, False):
-        variables = variables_of(problem, dtype)
-        optimizer = built(rule, variables)
-        if is_in_place:
-            results = in_place(
-                variables,
-                problem,
-                tree,
-                optimizer,
-                stochastic_rounding=False,
-                **options,
-            )
-        else:
-            results = _in_two(variables, problem, tree, optimizer, options)
-        numbers = [v.numpy().astype(np.float64) for v in (*results, *variables)]
-        ways.append(numbers)
-    tolerance = {np.float64: 1e-9, np.float32: 2e-4}.get(dtype, 3e-2)
-    assert_near(*ways, tolerance)
-
-
-def _in_two(variables, problem, tree, optimizer, options):
-    inputs = tf.convert_to_tensor(problem.inputs)
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        losses = tf_hsm.hierarchical_softmax_loss(
-            *variables, problem.labels, inputs, tree, **options
-        )
-        total = tf.reduce_sum(losses * problem.upstream)
-    dx, *gradients = tape.gradient(total, [inputs, *variables])
-    optimizer.apply(gradients, variables)
-    return losses, dx
+    check_as_in_two(
+        rule,
+        tree,
+        shape,
+        dtype,
+        label_smoothing=0.25,
+        smoothing_prior=oracle.random_prior(tree),
+    )
 
 
 @pytest.mark.parametrize("is_pinned", [False, True])
@@ -199,42 +167,12 @@ def test_a_step_of_embeddings(is_pinned):
     tree = build("huffman_2ary")
     tree = tree.pin() if is_pinned else tree
     draw = pinned.random_problem if is_pinned else oracle.random_problem
-    problem = draw(tree, 40, 7, np.float32)
-    options = {
-        "label_smoothing": 0.5,
-        "smoothing_prior": tf.constant(oracle.random_prior(tree)),
-    }
-    ways = []
-    for in_one in (True, False):
-        vectors = tf.Variable(problem.inputs)
-        variables = variables_of(problem)
-        optimizer = built("sgd", [*variables, vectors])
-        if in_one:
-            losses = tf_hsm.hierarchical_softmax_embedding_train_step(
-                *variables,
-                problem.labels,
-                vectors,
-                np.arange(40),
-                tree,
-                optimizer,
-                loss_weights=1.0,
-                **options,
-            )
-        else:
-            with tf.GradientTape() as tape:
-                losses = tf_hsm.hierarchical_softmax_loss(
-                    *variables,
-                    problem.labels,
-                    tf.identity(vectors),
-                    tree,
-                    **options,
-                )
-            gradients = tape.gradient(losses, [*variables, vectors])
-            optimizer.apply(gradients, [*variables, vectors])
-        ways.append(
-            [losses.numpy(), *(v.numpy() for v in (*variables, vectors))]
-        )
-    assert_near(*ways, 1e-5)
+    embedding_training.check_as_in_two(
+        tree,
+        draw(tree, 40, 7, np.float32),
+        label_smoothing=0.5,
+        smoothing_prior=tf.constant(oracle.random_prior(tree)),
+    )
 
 
 def test_a_forest():

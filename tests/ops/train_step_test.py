@@ -8,13 +8,12 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, trees
+from tests.support import trees
 from tests.support.pairs import all_pairs
 from tests.support.training import (
-    assert_close,
     assert_near,
     assert_same,
-    assert_stepped,
+    check_steps,
     in_place,
     in_two,
     states,
@@ -48,35 +47,8 @@ build = functools.cache(lambda name: trees.CATALOGUE[name]())
     all_pairs(TREES, list(OPTIMIZERS), DTYPES, SHAPES),
 )
 def test_two_steps_against_numpy(rule, name, form, dtype):
-    """Each step from where the last one ended; the other rows keep all bits."""
-    tree = build(name)
     shape, has_biases = form
-    problem = wide_problem(tree, shape, dtype, 0, has_biases)
-    variables = variables_of(problem, dtype)
-    optimizer = built(rule, variables)
-    for seed in (1, 2):
-        before = states(optimizer, variables)
-        current = [state[0].astype(problem.weights.dtype) for state in before]
-        problem = wide_problem(tree, shape, dtype, seed).replace(
-            weights=current[0], biases=current[1] if has_biases else None
-        )
-        value, bound = oracle.hierarchical_softmax(tree, problem)
-        losses, dx = in_place(
-            variables, problem, tree, optimizer, stochastic_rounding=False
-        )
-        assert_close(losses, value.loss, bound.loss, "losses")
-        assert_close(dx, value.dx, bound.dx, "gradient of inputs")
-        rows = oracle.touched_rows(tree, problem.labels)
-        gradients = [(value.dw, bound.dw, rows), (value.db, bound.db, rows)]
-        assert_stepped(
-            optimizer,
-            seed,
-            before,
-            states(optimizer, variables),
-            gradients[: 1 + has_biases],
-            np.dtype(dtype),
-        )
-        assert int(optimizer.iterations) == seed
+    check_steps(rule, build(name), shape, dtype, has_biases)
 
 
 @pytest.mark.parametrize("rule", OPTIMIZERS)

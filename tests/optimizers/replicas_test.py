@@ -10,18 +10,35 @@ from tf_hsm import optimizers
 
 
 def test_slots_on_another_device():
-    """Those of an optimizer that a function builds are where it runs."""
+    """An optimizer built in a function has its slots where the function runs.
+
+    Two steps on a variable of another device still follow the rule.
+    """
     with tf.device(CPUS[1]):
         variable = tf.Variable(tf.ones([4, 3]))
-    adagrad = optimizers.Adagrad(0.1)
+    rate, start, epsilon = 0.1, 0.3, 0.01
+    adagrad = optimizers.Adagrad(rate, start, epsilon)
+    rows = [0, 2]
 
     @tf.function
     def step(values):
-        adagrad.apply([tf.IndexedSlices(values, [0, 2], [4, 3])], [variable])
+        adagrad.apply([tf.IndexedSlices(values, rows, [4, 3])], [variable])
 
-    step(tf.ones([2, 3]))
-    assert (variable.numpy()[[0, 2]] < 1).all()
+    weights, accumulator = np.ones([4, 3]), np.full([4, 3], start)
+    for seed in range(2):
+        values = np.random.default_rng(seed).normal(size=[2, 3])
+        step(values.astype(np.float32))
+        accumulator[rows] += values**2
+        root = np.sqrt(accumulator[rows] + epsilon)
+        weights[rows] -= rate * values / root
+    (slot,) = adagrad.slots(variable)
+    assert variable.device.endswith(CPUS[1])
+    assert slot.value.device.endswith(CPUS[0])
+    # Two float32 steps round each number about ten times.
+    np.testing.assert_allclose(variable, weights, rtol=1e-6)
+    np.testing.assert_allclose(slot, accumulator, rtol=1e-6)
     np.testing.assert_array_equal(variable.numpy()[[1, 3]], 1)
+    np.testing.assert_array_equal(slot.numpy()[[1, 3]], np.float32(start))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,13 @@ from tf_hsm.cli import program
 ROOT = pathlib.Path().resolve()
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
-    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "examples/*/*.md")
+    for pattern in (
+        "*.md",
+        "docs/*.md",
+        "benchmarks/*.md",
+        "examples/*/*.md",
+        "tests/*.md",
+    )
     for path in ROOT.glob(pattern)
 )
 # Languages other than Python are not run; a block says its language.

@@ -8,21 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.models import (
-    NUM_CLASSES,
-    STEPS,
-    TREE,
-    WIDTH,
-    compile_form,
-    endpoint_form,
-    head_of,
-    hidden_layers,
-    hidden_model,
-    make_data,
-    make_head,
-    sampled_head,
-    sequential,
-)
+from tests.support import models
 from tests.support.serving_models import (
     OPTIONS,
     K,
@@ -94,46 +80,48 @@ def expected_answers(below, head, tokens, classes):
 def tied_form():
     """A trained one, whose head embeds and has an optimizer of its own."""
     head = AdaptiveSoftmax(
-        NUM_CLASSES,
+        models.NUM_CLASSES,
         cutoffs=[5, 14],
         div_value=2,
-        width=WIDTH,
+        width=models.WIDTH,
         optimizer="adagrad",
     )
-    tokens = keras.Input([STEPS], dtype="int32", name="inputs")
-    hidden = keras.layers.Dense(WIDTH)(head(tokens, embed=True))
+    tokens = keras.Input([models.STEPS], dtype="int32", name="inputs")
+    hidden = keras.layers.Dense(models.WIDTH)(head(tokens, embed=True))
     model = keras.Model(tokens, head(hidden))
     model.compile("sgd", loss=head.loss, run_eagerly=True)
-    model.fit(*make_data(), verbose=0)
+    model.fit(*models.make_data(), verbose=0)
     return model, None, keras.Model(tokens, hidden)
 
 
-def models():
+def make_models():
     """By name: a model to export, its head or None, the model below it."""
     made = {}
     grown = tf_hsm.grow(
-        compile_form(
+        models.compile_form(
             node_labels=True,
             several_labels=True,
             label_smoothing=0.1,
             dtype="mixed_bfloat16",
         ),
-        TREE.grow(2),
+        models.TREE.grow(2),
     )
     for name, model in {
-        "in_place": sequential(
-            *hidden_layers(dtype="bfloat16"),
-            make_head(optimizer="sgd", dtype="bfloat16"),
+        "in_place": models.sequential(
+            *models.hidden_layers(dtype="bfloat16"),
+            models.make_head(optimizer="sgd", dtype="bfloat16"),
         ),
         "adaptive": adaptive_form(),
-        "sampled": compile_form(make=sampled_head),
+        "sampled": models.compile_form(make=models.sampled_head),
         "label_tree": label_tree_form(optimizer="sgd", dtype="bfloat16"),
         "grown": grown,
     }.items():
-        made[name] = (model, None, hidden_model(model))
+        made[name] = (model, None, models.hidden_model(model))
     made["tied_in_place"] = tied_form()
-    model = endpoint_form(use_bias=False, mask_zero=False, dtype="float64")
-    head = head_of(model)
+    model = models.endpoint_form(
+        use_bias=False, mask_zero=False, dtype="float64"
+    )
+    head = models.head_of(model)
     below = keras.Model(model.inputs[0], head.input[0])
     return {**made, "endpoint": (below, head, below)}
 
@@ -149,9 +137,9 @@ def test_fresh_process(tmp_path):
         **OPTIONS,
     )
     expected = {}
-    for name, (model, head, below) in models().items():
+    for name, (model, head, below) in make_models().items():
         serving.export(model, tmp_path / name, head, K)
-        head = head or head_of(model)
+        head = head or models.head_of(model)
         answers = expected_answers(below, head, tokens, classes)
         for signature, outputs in answers.items():
             for output, value in outputs.items():

@@ -52,6 +52,13 @@ def run_main(command, *arguments):
     programs.run(f"benchmarks.{command}.main", *arguments)
 
 
+def figures_of(command, folder, *arguments):
+    """Runs a command as `run_main`; returns what it writes as JSON."""
+    path = folder / "figures.json"
+    run_main(command, *arguments, f"--json={path}")
+    return json.loads(path.read_text())
+
+
 def run_command(module, path, *arguments):
     """Calls a command; returns the result for its only head."""
     with flagsaver.flagsaver():

@@ -3,7 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
+from tests.support import training
+from tests.support.update_rules import built
 from tf_hsm import hierarchical_softmax_embedding_train_step as train_step
+from tf_hsm import hierarchical_softmax_loss
 
 COUNT = 29  # of vectors
 
@@ -36,3 +39,36 @@ def step(variables, problem, indices, tree, optimizer, **options):
     return train_step(
         w, b, problem.labels, vectors, indices, tree, optimizer, **options
     )
+
+
+def check_as_in_two(tree, problem, **options):
+    """Asserts that a step by SGD is that of the loss and the optimizer.
+
+    Each example has a vector of its own: its row of `problem.inputs`.
+
+    Args:
+        tree: A `tf_hsm.Tree`.
+        problem: An `oracle.Problem`.
+        **options: Options that the loss op takes too.
+    """
+    problem = problem.replace(upstream=np.ones_like(problem.upstream))
+    indices = np.arange(len(problem.inputs))
+    ways = []
+    for in_one in (True, False):
+        vectors = tf.Variable(problem.inputs)
+        w, b = training.variables_of(problem)
+        variables = [w, b, vectors]
+        optimizer = built("sgd", variables)
+        if in_one:
+            losses = step(
+                variables, problem, indices, tree, optimizer, **options
+            )
+        else:
+            with tf.GradientTape() as tape:
+                losses = hierarchical_softmax_loss(
+                    w, b, problem.labels, tf.identity(vectors), tree, **options
+                )
+            gradients = tape.gradient(losses, variables)
+            optimizer.apply(gradients, variables)
+        ways.append([losses.numpy(), *(v.numpy() for v in variables)])
+    training.assert_near(*ways, 1e-5)

@@ -4,11 +4,13 @@ Stands between the TensorFlow functions under test and the NumPy oracle.
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 import tensorflow as tf
 
-from tests.support import oracle
+import tf_hsm
+from tests.support import oracle, references
 
 
 def evaluate(
@@ -74,6 +76,26 @@ def evaluate(
         )
     loss, (dx, dw, *db) = run(labels, inputs, upstream)
     return oracle.Result(loss, dx, dw, db[0] if db else None)
+
+
+def check_loss(tree, problem):
+    """Asserts that the loss op and its gradients are those of the references.
+
+    The problem's label smoothing and prior are the op's options. The weights
+    are a tensor once, and a variable once.
+    """
+    loss = functools.partial(
+        tf_hsm.hierarchical_softmax_loss,
+        label_smoothing=problem.label_smoothing,
+        smoothing_prior=problem.smoothing_prior,
+    )
+    expected, bound = references.hierarchical_softmax(tree, problem)
+    rows = references.touched_rows(tree, problem.labels)
+    for parameter in (tf.constant, tf.Variable):
+        result = evaluate(loss, tree, problem, parameter=parameter)
+        assert_within(dense(result), expected, bound)
+        np.testing.assert_array_equal(result.dw.indices, rows)
+        assert tuple(result.dw.dense_shape) == problem.weights.shape
 
 
 def dense(result):

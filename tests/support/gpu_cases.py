@@ -4,6 +4,7 @@
 on the CPU, above an emulation of CUDA.
 """
 
+import contextlib
 import dataclasses
 import functools
 import threading
@@ -11,6 +12,7 @@ from concurrent import futures
 
 import ml_dtypes
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_hsm
@@ -37,6 +39,19 @@ for _name in (
 FORESTS = [f"below {name}" for name in forests.TREES]
 
 PINNED = [f"pinned {name}" for name in pinned.TREES]
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["exact", "tf32"])
+def tensor_cores(request):
+    """Every case on both products, within the bounds of each."""
+    enabled = tf.config.experimental.tensor_float_32_execution_enabled()
+    tf.config.experimental.enable_tensor_float_32_execution(request.param)
+    bounds = (
+        oracle.rounded_operands if request.param else contextlib.nullcontext
+    )
+    with bounds():
+        yield
+    tf.config.experimental.enable_tensor_float_32_execution(enabled)
 
 
 @functools.cache

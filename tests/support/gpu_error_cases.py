@@ -51,13 +51,8 @@ def check_broken_trees(place, array, index, value, message, name="two_level_7"):
     """An error that names the array, the position and the value."""
     tree = build(name)
     problem = references.random_problem(tree, 7, 3, np.float32)
-    arrays = tree_tensors(tree)._asdict()
-    broken = arrays[array].numpy()
-    broken[index] = value
-    with tf.device("CPU"):
-        arrays[array] = tf.constant(broken)
 
-    def run():
+    def run(arrays):
         return tf_hsm.runtime.library.raw_ops.tf_hsm_loss(
             weights=problem.weights,
             biases=[problem.biases],
@@ -69,8 +64,29 @@ def check_broken_trees(place, array, index, value, message, name="two_level_7"):
             Taccumulator=tf.float32,
         ).loss
 
+    change = array, index, value
+    check_broken_tensors(place, tree_tensors(tree), *change, message, run)
+
+
+def check_broken_tensors(place, tensors, array, index, value, message, run):
+    """An op refuses a tree's tensors of which one number is another.
+
+    Args:
+        place: A `Place`.
+        tensors: A named tuple.
+        array: The field of it that is changed.
+        index: The position there.
+        value: The new number.
+        message: A pattern of the error's message.
+        run: Calls the op; its argument is a dictionary of the tensors.
+    """
+    arrays = tensors._asdict()
+    broken = arrays[array].numpy()
+    broken[index] = value
+    with tf.device("CPU"):
+        arrays[array] = tf.constant(broken)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        place.run(run)
+        place.run(lambda: run(arrays))
 
 
 # Arguments of check_broken_trees.

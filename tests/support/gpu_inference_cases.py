@@ -14,6 +14,7 @@ import tf_hsm
 from tests.support import inference_reference as reference
 from tests.support import oracle, references
 from tests.support.gpu_cases import build
+from tests.support.gpu_error_cases import check_broken_tensors
 from tf_hsm.ops import top_k
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
@@ -320,14 +321,9 @@ def check_broken_trees(place, array, index, value, message, name="two_level_7"):
     """An error that names the array, the position and the value."""
     tree = build(name)
     problem = references.random_problem(tree, 7, 3, np.float32)
-    arrays = child_tensors(tree)._asdict()
-    broken = arrays[array].numpy()
-    broken[index] = value
-    with tf.device("CPU"):
-        arrays[array] = tf.constant(broken)
-    arrays["root_groups"] = [arrays["root_groups"]]
 
-    def run():
+    def run(arrays):
+        arrays = {**arrays, "root_groups": [arrays["root_groups"]]}
         return raw_ops.tf_hsm_log_probs(
             weights=problem.weights,
             biases=[problem.biases],
@@ -338,8 +334,8 @@ def check_broken_trees(place, array, index, value, message, name="two_level_7"):
             Taccumulator=tf.float32,
         ).log_probs
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        place.run(run)
+    change = array, index, value
+    check_broken_tensors(place, child_tensors(tree), *change, message, run)
 
 
 def check_forged_paths(place):

@@ -3,8 +3,11 @@
 import shutil
 
 import numpy as np
+import pytest
 
+from examples.corpora import corpus
 from examples.language_model import checkpoint, plot, run, settings
+from tests.support.texts import write_sentences
 
 _SMALL = {
     "branching": 8,
@@ -15,6 +18,18 @@ _SMALL = {
     "epochs": 2,
     "learning_rate": 0.02,
 }
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A file of sentences whose words mostly follow from the word before."""
+    return write_sentences(tmp_path_factory.mktemp("text"), 300)
+
+
+@pytest.fixture(scope="module")
+def loaded(text):
+    """The corpus of that file."""
+    return corpus.load(corpus.Options(str(text)))
 
 
 def small_settings(text, **changes):

@@ -85,6 +85,19 @@ def _accumulator(dtype):
     return np.float64 if dtype == np.float64 else np.float32
 
 
+def small_call(op, tree="two_level_30", on_variables=False):
+    """Makes a `valid_call` that is always the same: a batch of 3, width 4."""
+    return valid_call(
+        op,
+        on_variables,
+        np.random.default_rng(0),
+        dtype=np.float32,
+        tree=tree,
+        batch=(3,),
+        width=4,
+    )
+
+
 def valid_call(
     op, on_variables, rng, dtype=None, tree=None, batch=None, width=None
 ):

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import oracle, references
-from tests.support.update_rules import stepped
+from tests.support.update_rules import built, stepped
 
 
 def wide_problem(tree, shape, dtype=np.float32, seed=0, has_biases=True):
@@ -62,19 +62,85 @@ def in_place(variables, problem, tree, optimizer, **options):
     return losses, tape.gradient(total, inputs)
 
 
-def in_two(variables, problem, tree, optimizer, ignore_class=None):
+def in_two(variables, problem, tree, optimizer, **options):
     """Makes the step by the loss op, its gradient and `optimizer.apply`."""
     inputs = tf.convert_to_tensor(problem.inputs)
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         losses = tf_hsm.hierarchical_softmax_loss(
-            *variables, problem.labels, inputs, tree, ignore_class
+            *variables, problem.labels, inputs, tree, **options
         )
         total = tf.reduce_sum(losses * problem.upstream)
     variables = [v for v in variables if v is not None]
     dx, *gradients = tape.gradient(total, [inputs, *variables])
     optimizer.apply(gradients, variables)
     return losses, dx
+
+
+def check_steps(rule, tree, shape, dtype, has_biases, label_smoothing=0.0):
+    """Asserts that two steps in place are NumPy's, on touched rows alone.
+
+    The second step begins where the first one ends.
+    """
+    problem = wide_problem(tree, shape, dtype, 0, has_biases)
+    variables = variables_of(problem, dtype)
+    optimizer = built(rule, variables)
+    for step in (1, 2):
+        before = states(optimizer, variables)
+        w, *b = (state[0].astype(problem.weights.dtype) for state in before)
+        problem = wide_problem(tree, shape, dtype, step).replace(
+            weights=w,
+            biases=b[0] if b else None,
+            label_smoothing=label_smoothing,
+        )
+        value, bound = references.hierarchical_softmax(tree, problem)
+        losses, dx = in_place(
+            variables,
+            problem,
+            tree,
+            optimizer,
+            label_smoothing=label_smoothing,
+            stochastic_rounding=False,
+        )
+        assert_close(losses, value.loss, bound.loss, "losses")
+        assert_close(dx, value.dx, bound.dx, "gradient of inputs")
+        rows = references.touched_rows(tree, problem.labels)
+        gradients = [(value.dw, bound.dw, rows), (value.db, bound.db, rows)]
+        assert_stepped(
+            optimizer,
+            step,
+            before,
+            states(optimizer, variables),
+            gradients[: 1 + has_biases],
+            np.dtype(dtype),
+        )
+        assert int(optimizer.iterations) == step
+
+
+def check_as_in_two(rule, tree, shape, dtype, **options):
+    """Asserts that a step in place is that of the loss and the optimizer.
+
+    Args:
+        rule: One of OPTIMIZERS.
+        tree: A `tf_hsm.Tree`.
+        shape: The batch and the width of a problem with biases.
+        dtype: The type of the variables.
+        **options: Options that the loss op takes too.
+    """
+    problem = wide_problem(tree, shape, dtype)
+    ways = []
+    steps = [(in_place, {"stochastic_rounding": False}), (in_two, {})]
+    for make, rounding in steps:
+        variables = variables_of(problem, dtype)
+        optimizer = built(rule, variables)
+        results = make(
+            variables, problem, tree, optimizer, **options, **rounding
+        )
+        ways.append(
+            [v.numpy().astype(np.float64) for v in (*results, *variables)]
+        )
+    tolerance = {np.float64: 1e-9, np.float32: 2e-4}.get(dtype, 3e-2)
+    assert_near(*ways, tolerance)
 
 
 def assert_same(one, other):

@@ -1,11 +1,13 @@
 """Runs of word2vec that take seconds."""
 
+import math
 import random
 
 import numpy as np
 
 from examples.common import program
-from examples.word2vec import settings, text, train
+from examples.word2vec import model, run, settings, text, train, windows
+from tests.support.word2vec_reference import Reference
 
 
 def make_settings(**changes):
@@ -57,6 +59,46 @@ def write_topics(folder, topics):
 def command(*arguments):
     """Runs the program with these flags."""
     program.run(train.main, train.flags, ["train", *arguments])
+
+
+def random_model(counts, chosen, bags=None):
+    """Makes a `model.Model` with random numbers, and a `Reference` of it."""
+    trained = model.Model(counts, chosen, bags)
+    rng = np.random.default_rng(1)
+    for table in trained.vectors, trained.weights:
+        table.assign(rng.normal(size=table.shape).astype(np.float32))
+    vectors, weights = trained.vectors.numpy(), trained.weights.numpy()
+    reference = Reference(trained.tree, vectors, weights, chosen.optimizer)
+    return trained, reference
+
+
+def assert_near(trained, reference):
+    """Asserts that a `model.Model` has the numbers of a `Reference`."""
+    for name in "vectors", "weights":
+        np.testing.assert_allclose(
+            getattr(trained, name), getattr(reference, name), atol=2e-5
+        )
+
+
+def check_resumed(chosen, folder):
+    """Checks that a run that stops after each slice ends with the same bits.
+
+    Returns:
+        The resumed `run.Job`, at its end.
+    """
+    whole = run.prepare(chosen, folder / "whole")
+    whole.train()
+    assert whole.state.epochs_done == chosen.epochs
+    num_slices = len(windows.Windows(whole.text, chosen))
+    assert num_slices > 2
+    for _ in range(chosen.epochs * num_slices):
+        job = run.prepare(chosen, folder / "parts", resume=True)
+        assert job.state.epochs_done < chosen.epochs
+        job.train(deadline=-math.inf)
+    assert job.state == whole.state
+    for name, value in values(whole).items():
+        np.testing.assert_array_equal(values(job)[name], value)
+    return job
 
 
 def values(job):

@@ -18,46 +18,26 @@ import tempfile
 
 from examples.common import program
 from examples.corpora import text_flags
-from examples.word2vec import settings
+from examples.word2vec import model_flags, settings
 
 flags = program.Flags()
 
 _DEFAULT = settings.Settings(epochs=1)
 
 text_flags.define(flags, _DEFAULT)
-flags.DEFINE_enum(
-    "architecture",
-    _DEFAULT.architecture,
-    settings.ARCHITECTURES,
-    "skip_gram: each word of a window predicts the word in the middle. cbow: "
-    "their mean does.",
-)
-flags.DEFINE_integer("width", _DEFAULT.width, "Numbers in a vector.")
-flags.DEFINE_integer(
-    "window", _DEFAULT.window, "Words on either side of the middle, at most."
-)
-flags.DEFINE_float(
-    "sample",
-    _DEFAULT.sample,
-    "Share of the text from which on the occurrences of a word are left out at "
-    "random; 0: none.",
-)
+model_flags.define(flags, _DEFAULT)
 flags.DEFINE_integer("epochs", _DEFAULT.epochs, "Passes over the text.")
-flags.DEFINE_integer(
+flags.define_count(
     "reference_epochs",
     20,
     "Passes of gensim's, with whose neighbours all are compared.",
-    lower_bound=1,
 )
-flags.DEFINE_integer(
-    "seeds", 2, "Runs of each, with a seed of its own.", lower_bound=1
-)
-flags.DEFINE_integer(
+flags.define_count("seeds", 2, "Runs of each, with a seed of its own.")
+flags.define_count(
     "threads",
     1,
     "Processors for each. With more than one, gensim is given lines by Python "
     "instead of a file: its threads would lower the learning rate too slowly.",
-    lower_bound=1,
 )
 flags.DEFINE_string(
     "python", sys.executable, "The interpreter that has gensim, and NumPy."

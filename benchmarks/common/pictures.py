@@ -1,0 +1,43 @@
+"""Pictures of figures, in one style."""
+
+import pathlib
+
+_STYLE = {
+    "font.size": 9,
+    # Letters as text: a tenth of the size.
+    "svg.fonttype": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def write(path, size, draw):
+    """Draws and writes a picture.
+
+    The background is opaque, and the same figures make the same file.
+
+    Args:
+      path: the file to write. Its folder is made if it does not exist.
+      size: the width and the height in inches.
+      draw: a function that draws on a `matplotlib.figure.Figure`.
+
+    Returns:
+      The path; or None if matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+        from matplotlib import figure as figures
+    except ImportError:
+        return None
+
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(_STYLE | {"svg.hashsalt": path.stem}):
+        figure = figures.Figure(
+            figsize=size, layout="constrained", facecolor="white"
+        )
+        draw(figure)
+        is_svg = path.suffix == ".svg"
+        metadata = {"Creator": None, "Date": None} if is_svg else None
+        figure.savefig(path, metadata=metadata)
+    return path
