@@ -117,7 +117,7 @@ def test_wrong_types(loss):
     weights = np.ones([tree.num_rows, 2])
 
     def losses(labels, inputs=((1.0, 2.0),)):
-        return loss(weights, None, labels, inputs, tree, -1)
+        return loss(weights, None, labels, inputs, tree, ignore_class=-1)
 
     np.testing.assert_array_equal(losses(np.uint64([3])), losses([3]))
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"{2**63 - 1}"):

@@ -108,5 +108,5 @@ def test_errors():
         head.top_k(x, 2, renormalize=True)
     with pytest.raises(tf.errors.InvalidArgumentError, match="outside"):
         head.top_k(x, 2, allowed=[1, N])
-    with pytest.raises(ValueError, match="nodes is not possible .* a plan"):
+    with pytest.raises(ValueError, match=r"nodes is not possible .* a plan"):
         head.log_prob(np.zeros([BATCH, 1], int), x, nodes=True)

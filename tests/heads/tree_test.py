@@ -106,6 +106,6 @@ def test_of_tensors():
             found.inputs, found.labels, found.weights, None, found.upstream
         ),
     )
-    losses = head.loss(found.labels, found.inputs)
+    losses = head.loss(found.labels, found.inputs).numpy()
     assert (abs(losses - wanted.loss) <= bound.loss).all()
     assert len(head.variables()) == 1 and head.on_one_device() is head

@@ -154,7 +154,7 @@ def test_ignored_labels_and_empty_bags():
     before = variables[2].numpy()
     inputs = np.stack([before[3], 0 * before[3], before[5], before[6]])
     want = tf_hsm.hierarchical_softmax_loss(
-        *variables[:2], problem.labels, inputs, TREE, ignored
+        *variables[:2], problem.labels, inputs, TREE, ignore_class=ignored
     ).numpy()
     optimizer = built("sgd", variables)
     losses = step(

@@ -258,13 +258,18 @@ def test_roots_of_no_probability():
     assert (result.log_probs.numpy()[:, left.size :] == -np.inf).all()
     for options in ({}, {"top_k": n}, {"top_p": 0.9}):
         draws = sample(
-            *arguments, forest, 300, 1, root_log_probs=starts, **options
+            *arguments, forest, 300, seed=1, root_log_probs=starts, **options
         )
         assert (parts.root_of_class[draws.numpy().ravel()] != 0).all()
         starts_of_none = np.full_like(starts, -np.inf)
         starts_of_none[1] = np.nan
         draws = sample(
-            *arguments, forest, 3, 1, root_log_probs=starts_of_none, **options
+            *arguments,
+            forest,
+            3,
+            seed=1,
+            root_log_probs=starts_of_none,
+            **options,
         )
         assert (draws.numpy() == -1).all()
 
@@ -314,12 +319,12 @@ def test_draws(name, options, dtype):
             + shifted[0, parts.root_of_class]
         )
     draws = sample(
-        w, b, x, forest, 20_000, 3, root_log_probs=starts, **options
+        w, b, x, forest, 20_000, seed=3, root_log_probs=starts, **options
     ).numpy()
     assert reference.p_value(draws, p / p.sum()) > 1e-4
     # Whatever the roots' sum is.
     again = sample(
-        w, b, x, forest, 20_000, 3, root_log_probs=starts + 4, **options
+        w, b, x, forest, 20_000, seed=3, root_log_probs=starts + 4, **options
     )
     assert (draws == again.numpy()).mean() > 0.999
 
@@ -331,7 +336,7 @@ def test_several_roots_must_have_log_probs():
             tf.errors.InvalidArgumentError,
             match=f"root_log_probs .*forest of {forest.num_roots} trees",
         ):
-            sample(*arguments, forest, 3, 1, **options)
+            sample(*arguments, forest, 3, seed=1, **options)
 
 
 def test_one_root_may_have_log_probs():
@@ -348,7 +353,7 @@ def test_one_root_may_have_log_probs():
     )
     result = top_k(*arguments, tree, 3, bounds=np.full(5, -1.0))
     assert_found(result, ranked(values, 3, np.full(5, -1.0)))
-    draws = sample(*arguments, tree, 9, 1, root_log_probs=starts)
+    draws = sample(*arguments, tree, 9, seed=1, root_log_probs=starts)
     assert (draws.numpy() >= 0).all()
 
 

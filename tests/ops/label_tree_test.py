@@ -179,7 +179,12 @@ def test_steps_in_place(rule, dtype):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
             losses = tf_hsm.label_tree_train_step(
-                *variables[0], labels, inputs, tree, optimizers[0], upstream
+                *variables[0],
+                labels,
+                inputs,
+                tree,
+                optimizers[0],
+                loss_weights=upstream,
             )
             total = tf.reduce_sum(upstream * losses)
         dx = tape.gradient(total, inputs)
@@ -213,7 +218,12 @@ def test_weights_of_losses():
         optimizer = OPTIMIZERS["sgd"]()
         optimizer.build(variables)
         tf_hsm.label_tree_train_step(
-            *variables, labels, start[2], tree, optimizer, loss_weights
+            *variables,
+            labels,
+            start[2],
+            tree,
+            optimizer,
+            loss_weights=loss_weights,
         )
         ends.append(variables[0].numpy())
     assert np.abs(ends[0] - start[0]).max() > 1e-3
@@ -243,7 +253,7 @@ def test_predictions(name):
     # Between two probabilities, not at one, whose logarithm rounds.
     threshold = np.exp(np.median(given)) * (1 - 1e-9)
     found = tf_hsm.label_tree_top_k(
-        *parameters, tree, tree.num_classes, threshold
+        *parameters, tree, tree.num_classes, threshold=threshold
     )
     for row, log_probs in zip(found.classes.numpy(), given, strict=True):
         above = np.flatnonzero(np.exp(log_probs) >= threshold)
@@ -255,7 +265,9 @@ def test_threshold_of_each_input():
     tree = trees.CATALOGUE["two_level_100"]()
     parameters = random_parameters(tree, np.float32)
     thresholds = np.geomspace(1e-6, 1, 9)
-    found = tf_hsm.label_tree_top_k(*parameters, tree, 100, thresholds)
+    found = tf_hsm.label_tree_top_k(
+        *parameters, tree, 100, threshold=thresholds
+    )
     counts = np.sum(found.classes.numpy() >= 0, axis=1)
     log_probs = reference.label_log_probs(*parameters, tree)
     np.testing.assert_array_equal(
@@ -263,7 +275,7 @@ def test_threshold_of_each_input():
     )
     assert counts[0] > counts[-1] == 0
     single = tf.constant(thresholds, tf.float32)
-    rounded = tf_hsm.label_tree_top_k(*parameters, tree, 100, single)
+    rounded = tf_hsm.label_tree_top_k(*parameters, tree, 100, threshold=single)
     np.testing.assert_array_equal(rounded.classes, found.classes)
 
 
@@ -288,7 +300,7 @@ def test_allowed_labels(name, is_shared, chance, threshold):
     wanted = mask & (np.exp(expected) >= (threshold or 0))
     for k in {1, min(4, tree.num_classes), tree.num_classes}:
         found = tf_hsm.label_tree_top_k(
-            *parameters, tree, k, threshold, allowed
+            *parameters, tree, k, threshold=threshold, allowed=allowed
         )
         for i, row in enumerate(wanted):
             classes = np.flatnonzero(row)
@@ -332,7 +344,10 @@ def test_a_threshold_that_is_no_number():
     tree = tf_hsm.Tree.two_level(30)
     with pytest.raises(tf.errors.InvalidArgumentError, match="must not be NaN"):
         tf_hsm.label_tree_top_k(
-            *random_parameters(tree), tree, 3, [0.5, np.nan, *[0.5] * 7]
+            *random_parameters(tree),
+            tree,
+            3,
+            threshold=[0.5, np.nan, *[0.5] * 7],
         )
 
 

@@ -381,12 +381,13 @@ def test_no_copy_after_a_sparse_update():
     weights.scatter_sub(tf.IndexedSlices(tf.ones([1, 200]), [0]))
     size = 4 * tree.num_rows * 200
     inputs = tf.ones([2, 200])
+    sample = tf_hsm.hierarchical_softmax_sample
     for function, arguments in [
         (log_probs, (inputs, tree)),
         (log_prob, ([[3], [5]], inputs, tree)),
         (tf_hsm.hierarchical_softmax_top_k, (inputs, tree, 5)),
-        (tf_hsm.hierarchical_softmax_sample, (inputs, tree, 5)),
-        (tf_hsm.hierarchical_softmax_sample, (inputs, tree, 5, 1, 1.0, 3)),
+        (sample, (inputs, tree, 5)),
+        (functools.partial(sample, seed=1, top_k=3), (inputs, tree, 5)),
     ]:
         call = functools.partial(function, weights, None, *arguments)
         assert peak_growth(call) < 0.5 * size, function

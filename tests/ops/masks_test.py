@@ -148,7 +148,14 @@ def test_beams_and_bounds(beam_width):
     arguments = random_arguments(TREE)
     mask = random_mask(TREE, 0.3, BATCH)
     values = wanted(TREE, arguments, mask)
-    beam = top_k(*arguments, TREE, 4, beam_width, True, allowed=padded(mask))
+    beam = top_k(
+        *arguments,
+        TREE,
+        4,
+        beam_width=beam_width,
+        return_pruned=True,
+        allowed=padded(mask),
+    )
     is_exact = beam.num_pruned.numpy() == 0
     assert is_exact.all() or beam_width < 60
     best = reference.ranking(values)[:, :4]

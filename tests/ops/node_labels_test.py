@@ -129,7 +129,7 @@ def test_leaves_are_their_classes():
     is_leaf = rng.random(60) < 0.5
     rows[is_leaf] = tree.class_rows[classes[is_leaf]]
     rows[::7] = -1
-    mixed = loss(weights, biases, rows, x, tree, -1).numpy()
+    mixed = loss(weights, biases, rows, x, tree, ignore_class=-1).numpy()
     of_classes = tf_hsm.hierarchical_softmax_loss(
         weights, biases, classes, x, tree
     ).numpy()

@@ -208,12 +208,14 @@ def test_temperature(name, temperature):
         weights=problem.weights / np.float32(temperature),
         biases=problem.biases / np.float32(temperature),
     )
-    draws = sample(*arguments_of(problem), tree, 100_000, 1, temperature)
+    draws = sample(
+        *arguments_of(problem), tree, 100_000, seed=1, temperature=temperature
+    )
     probs = class_probs(tree, scaled)[0]
     assert is_drawn_from(draws.numpy(), probs)
     assert p_value(draws.numpy(), class_probs(tree, problem)[0]) < LEAST
     if temperature != 0.7:  # By a power of two nothing is rounded.
-        same = sample(*arguments_of(scaled), tree, 100_000, 1)
+        same = sample(*arguments_of(scaled), tree, 100_000, seed=1)
         np.testing.assert_array_equal(draws, same)
 
 
@@ -276,7 +278,7 @@ def test_ties():
         ({"top_k": 50, "top_p": 0.1}, 7),
         ({"top_k": 64}, 64),
     ]:
-        draws = sample(weights, None, inputs, tree, 2_000, 1, **options)
+        draws = sample(weights, None, inputs, tree, 2_000, seed=1, **options)
         np.testing.assert_array_equal(np.unique(draws), np.arange(count))
 
 
@@ -304,7 +306,7 @@ def test_top_p_keeps_its_digits():
     tree = tf_hsm.Tree.balanced(2, 2)
     weights = np.log([[0.6 + 1e-9], [0.4 - 1e-9]])
     assert float(np.float32(0.6)) > 0.6 + 1e-9
-    draws = sample(weights, None, [1.0], tree, 100, 1, top_p=0.6)
+    draws = sample(weights, None, [1.0], tree, 100, seed=1, top_p=0.6)
     assert not draws.numpy().any()
 
 
@@ -314,7 +316,9 @@ def test_temperatures_beyond_float32(dtype, temperature):
     """At their ends the best child of each node, or any of them."""
     tree = tf_hsm.Tree.balanced(4, 4)
     weights = np.array([[0], [2], [1], [-1]], dtype)
-    draws = sample(weights, None, [1.0], tree, 100, 1, temperature).numpy()
+    draws = sample(
+        weights, None, [1.0], tree, 100, seed=1, temperature=temperature
+    ).numpy()
     want = [1] if temperature < 1 else [0, 1, 2, 3]
     np.testing.assert_array_equal(np.unique(draws), want)
 
@@ -338,7 +342,9 @@ def test_shapes(leading, width, graph, dtype, options):
     weights, biases = keras.Variable(weights.astype("f")), biases.astype("f")
 
     def run(inputs, count, seed):
-        return sample(weights, biases, inputs, HUFFMAN, count, seed, **options)
+        return sample(
+            weights, biases, inputs, HUFFMAN, count, seed=seed, **options
+        )
 
     spec = [
         tf.TensorSpec(None, dtype),
@@ -381,6 +387,13 @@ def test_masked_classes_are_never_drawn():
     for options in ({}, {"top_k": 7}, {"top_p": 0.99999}):
         for temperature in (0.5, 1.0, 50.0):
             draws = sample(
-                weights, biases, inputs, tree, 2_000, 1, temperature, **options
+                weights,
+                biases,
+                inputs,
+                tree,
+                2_000,
+                seed=1,
+                temperature=temperature,
+                **options,
             )
             np.testing.assert_array_equal(np.unique(draws), [0, 2, 3, 5, 6])

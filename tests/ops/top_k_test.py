@@ -145,10 +145,11 @@ def test_shapes(leading, width, graph, beam_width):
     batch = int(np.prod(leading))
     weights, biases, inputs = random_arguments(TREE, batch, width)
     weights = keras.Variable(weights)
-    want = top_k(weights, biases, inputs, TREE, 4, beam_width, True)
+    options = {"beam_width": beam_width, "return_pruned": True}
+    want = top_k(weights, biases, inputs, TREE, 4, **options)
 
     def run(inputs, k):
-        return top_k(weights, biases, inputs, TREE, k, beam_width, True)
+        return top_k(weights, biases, inputs, TREE, k, **options)
 
     if graph:
         spec = [tf.TensorSpec(None), tf.TensorSpec(None, tf.int32)]
@@ -174,7 +175,15 @@ def test_static_shapes():
     )
     def run(inputs, k):
         return (
-            *top_k(weights, biases, inputs, TREE, 3, 2, return_pruned=True),
+            *top_k(
+                weights,
+                biases,
+                inputs,
+                TREE,
+                3,
+                beam_width=2,
+                return_pruned=True,
+            ),
             *top_k(variable, None, inputs, TREE, k),
         )
 
@@ -203,13 +212,14 @@ def test_the_rest_of_the_batch_does_not_matter(beam_width):
     tree = build("huffman_4ary")
     weights, biases, inputs = random_arguments(tree, batch=2100)
     inputs[1::2] *= 0.1
-    want = top_k(weights, biases, inputs, tree, 9, beam_width, True)
+    options = {"beam_width": beam_width, "return_pruned": True}
+    want = top_k(weights, biases, inputs, tree, 9, **options)
     order = np.random.default_rng(0).permutation(2100)
-    other = top_k(weights, biases, inputs[order], tree, 9, beam_width, True)
+    other = top_k(weights, biases, inputs[order], tree, 9, **options)
     for one, all_of in zip(other, want, strict=True):
         np.testing.assert_array_equal(one, all_of.numpy()[order])
     for i in (0, 1, 1024, 2099):
-        single = top_k(weights, biases, inputs[i], tree, 9, beam_width, True)
+        single = top_k(weights, biases, inputs[i], tree, 9, **options)
         for one, all_of in zip(single, want, strict=True):
             np.testing.assert_array_equal(one, all_of[i])
 
@@ -239,7 +249,9 @@ def test_nan(name, kind, beam_width):
     arguments = spoil(kind, tree, *random_arguments(tree))
     values = all_log_probs(arguments, tree)
     for k in some_k(tree):
-        found = top_k(*arguments, tree, k, beam_width, return_pruned=True)
+        found = top_k(
+            *arguments, tree, k, beam_width=beam_width, return_pruned=True
+        )
         classes = found.classes.numpy()
         assert (np.diff(np.sort(classes)) > 0).all()
         assert classes.min() >= 0 and classes.max() < tree.num_classes
@@ -269,7 +281,9 @@ def test_beams(name, ties, beam_width):
         arguments = [np.round(array) for array in arguments]
     nodes = all_log_probs(arguments, tree, nodes=True)
     for k in some_k(tree):
-        found = top_k(*arguments, tree, k, beam_width, return_pruned=True)
+        found = top_k(
+            *arguments, tree, k, beam_width=beam_width, return_pruned=True
+        )
         for i, row in enumerate(nodes):
             classes, pruned = reference.beam_search(tree, row, k, beam_width)
             np.testing.assert_array_equal(found.classes[i], classes)
@@ -286,7 +300,9 @@ def test_nothing_pruned_is_exact(k):
     weights, biases, inputs = random_arguments(tree, batch=300)
     exact = top_k(weights, biases, inputs, tree, k, return_pruned=True)
     assert not exact.num_pruned.numpy().any()
-    beam = top_k(weights, biases, inputs, tree, k, 1, return_pruned=True)
+    beam = top_k(
+        weights, biases, inputs, tree, k, beam_width=1, return_pruned=True
+    )
     is_same = (beam.classes.numpy() == exact.classes.numpy()).all(1)
     is_whole = beam.num_pruned.numpy() == 0
     assert is_whole.any() and not is_same.all()
@@ -301,7 +317,9 @@ def test_wide_beams_are_exact(name):
     k = min(tree.num_classes, 6)
     for beam_width in (width, 2**62, tf.constant(width)):
         check(arguments, tree, k, beam_width=beam_width)
-        beam = top_k(*arguments, tree, k, beam_width, return_pruned=True)
+        beam = top_k(
+            *arguments, tree, k, beam_width=beam_width, return_pruned=True
+        )
         assert not beam.num_pruned.numpy().any()
 
 
@@ -324,6 +342,6 @@ def test_arguments_that_do_not_fit():
     with pytest.raises(tf.errors.InvalidArgumentError, match="k must be a sc"):
         top_k(*arguments, TREE, [2])
     with pytest.raises(tf.errors.InvalidArgumentError, match="beam_width"):
-        top_k(*arguments, TREE, 2, tf.constant(-3))
+        top_k(*arguments, TREE, 2, beam_width=tf.constant(-3))
     with pytest.raises(tf.errors.InvalidArgumentError, match="row_below"):
         top_k(*arguments, tf_hsm.Tree.two_level(60), 2)

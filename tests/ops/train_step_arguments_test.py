@@ -193,7 +193,7 @@ def test_arguments_that_do_not_fit(rule, kind):
     optimizer = built(rule, [w] if w is b else [w, b])
     before = states(optimizer, [w, b])
     with pytest.raises(tf.errors.InvalidArgumentError, match=match):
-        train_step(w, b, y, x, TREE, optimizer, loss_weights)
+        train_step(w, b, y, x, TREE, optimizer, loss_weights=loss_weights)
     assert_same(states(optimizer, [w, b]), before)
     assert int(optimizer.iterations) == 0
 
@@ -264,7 +264,7 @@ def test_gradient_of_the_same_total(graph):
                 x,
                 TREE,
                 optimizer,
-                loss_weights,
+                loss_weights=loss_weights,
             )
             halves = tf.cast(loss_weights / 2, tf.float32)
             total = tf.reduce_sum(losses * halves) + tf.tensordot(

@@ -136,7 +136,7 @@ def test_the_default_minimizes_the_mean(ignore_class):
             problem.inputs.reshape(2, 12, 20),
             TREE,
             built("sgd", variables),
-            loss_weights
+            loss_weights=loss_weights
             if loss_weights is None
             else loss_weights.reshape(2, 12),
             ignore_class=ignore_class,

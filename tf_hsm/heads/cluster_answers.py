@@ -1,6 +1,7 @@
 """What a trained adaptive softmax answers: only the tails that matter score.
 
-All functions take a `ClusterHead` and inputs `[..., width]`.
+The public functions are methods of `ClusterHead`, and answer as the methods of
+`TreeHead` do.
 """
 
 import tensorflow as tf
@@ -20,8 +21,8 @@ from tf_hsm.runtime import arguments
 
 
 def log_probs(head, inputs):
-    """See `ClusterHead.log_probs`."""
-    inputs, shape = _flat(inputs)
+    """Returns log-probabilities `[..., N]` of all classes, in nats."""
+    inputs, shape = _flat(head.floats(inputs))
     shortlist = head.shortlist.log_probs(inputs)
     size = head.clusters.shortlist_size
     parts = [shortlist[:, :size]]
@@ -35,8 +36,9 @@ def log_probs(head, inputs):
     return tf.reshape(result, [*shape, head.num_classes])
 
 
-def log_prob(head, classes, inputs, allowed, renormalize):
-    """See `ClusterHead.log_prob`."""
+def log_prob(head, classes, inputs, *, allowed=None, renormalize=False):
+    """Returns log-probabilities of given classes `[..., C]`, in nats."""
+    inputs = head.floats(inputs)
     check_mask_options(head.shortlist.tree, None, allowed, renormalize)
     classes = arguments.integers(classes, "classes")
     if not classes.shape[:-1].is_compatible_with(inputs.shape[:-1]):
@@ -60,13 +62,21 @@ def top_k(
     inputs,
     k,
     *,
-    beam_width,
-    return_pruned,
-    bounds,
-    allowed,
-    renormalize,
+    threshold=None,
+    beam_width=None,
+    return_pruned=False,
+    bounds=None,
+    allowed=None,
+    renormalize=False,
 ):
-    """See `ClusterHead.top_k`."""
+    """Returns the k best classes; equal probabilities by falling frequency.
+
+    A tail is searched only for those inputs for which it could hold one of the
+    k best classes: all of its classes together are as probable as its row in
+    the shortlist.
+    """
+    inputs = head.floats(inputs)
+    bounds = arguments.bounds_of(threshold, bounds, inputs)
     check_mask_options(head.shortlist.tree, None, allowed, renormalize)
     if tf.is_tensor(k):
         k = tf.cast(k, tf.int32)
@@ -143,9 +153,23 @@ def top_k(
 
 
 def sample(
-    head, inputs, num_samples, *, seed, temperature, top_k, top_p, allowed
+    head,
+    inputs,
+    num_samples,
+    *,
+    seed=None,
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+    allowed=None,
 ):
-    """See `ClusterHead.sample`."""
+    """Draws classes `[..., num_samples]` by their probabilities.
+
+    A draw is one in the shortlist and, if that is a tail's row, one in that
+    tail. Without `top_k` and `top_p` the temperature divides the logits of the
+    shortlist and of the tails.
+    """
+    inputs = head.floats(inputs)
     mask = None
     if allowed is not None:
         mask = AllowedClasses.read(allowed, head.clusters, inputs)

@@ -127,78 +127,15 @@ class ClusterHead:
             for tree, of_part in zip(trees, parts, strict=True)
         ]
 
-    def log_probs(self, inputs):
-        """See `TreeHead.log_probs`."""
-        return cluster_answers.log_probs(self, self._floats(inputs))
-
-    def log_prob(self, classes, inputs, *, allowed=None, renormalize=False):
-        """See `TreeHead.log_prob`."""
-        return cluster_answers.log_prob(
-            self, classes, self._floats(inputs), allowed, renormalize
-        )
-
-    def top_k(
-        self,
-        inputs,
-        k,
-        *,
-        beam_width=None,
-        return_pruned=False,
-        threshold=None,
-        bounds=None,
-        allowed=None,
-        renormalize=False,
-    ):
-        """See `TreeHead.top_k`; equal probabilities by falling frequency.
-
-        A tail is searched only for those inputs for which it could hold one of
-        the k best classes: all of its classes together are as probable as its
-        row in the shortlist.
-        """
-        inputs = self._floats(inputs)
-        return cluster_answers.top_k(
-            self,
-            inputs,
-            k,
-            beam_width=beam_width,
-            return_pruned=return_pruned,
-            bounds=arguments.bounds_of(threshold, bounds, inputs),
-            allowed=allowed,
-            renormalize=renormalize,
-        )
+    log_probs = cluster_answers.log_probs
+    log_prob = cluster_answers.log_prob
+    top_k = cluster_answers.top_k
+    sample = cluster_answers.sample
 
     def best_class(self, inputs):
         """See `TreeHead.best_class`."""
         return private_tensorflow.call_if_used(
-            lambda x: self.top_k(x, 1).classes[..., 0], self._floats(inputs)
-        )
-
-    def sample(
-        self,
-        inputs,
-        num_samples,
-        *,
-        seed=None,
-        temperature=1.0,
-        top_k=None,
-        top_p=None,
-        allowed=None,
-    ):
-        """See `TreeHead.sample`.
-
-        A draw is one in the shortlist, and if that is a tail's row, one in that
-        tail. Without `top_k` and `top_p` the temperature divides the logits of
-        the shortlist and those of the tails.
-        """
-        return cluster_answers.sample(
-            self,
-            self._floats(inputs),
-            num_samples,
-            seed=seed,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            allowed=allowed,
+            lambda x: self.top_k(x, 1).classes[..., 0], self.floats(inputs)
         )
 
     def variables(self):
@@ -211,7 +148,8 @@ class ClusterHead:
         tails = [dataclasses.replace(tail, device=None) for tail in self.tails]
         return dataclasses.replace(self, tails=tuple(tails))
 
-    def _floats(self, inputs):
+    def floats(self, inputs):
+        """Returns inputs as floats: integers take the type of the rows."""
         dtype = arguments.dtype_of(self.shortlist.weights)
         return arguments.floats(inputs, dtype)
 

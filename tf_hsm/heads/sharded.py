@@ -9,11 +9,9 @@ import dataclasses
 
 import tensorflow as tf
 
-from tf_hsm.heads import best_of_shards, sharded_answers
+from tf_hsm.heads import sharded_answers
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import RowShares, TreeHead
-from tf_hsm.ops.log_probs import check_mask_options, renormalized
-from tf_hsm.ops.top_k import TopK
 from tf_hsm.runtime import arguments, private_tensorflow, row_parts
 
 # What AutoGraph would look for is not in it, and takes long to look for.
@@ -40,7 +38,7 @@ class ShardedHead:
         """See `tf_hsm.heads.head.Head`."""
         rows, shape = self.rows, tf.shape(batch.labels)
         labels = tf.reshape(batch.labels, [-1])
-        inputs = rows.flat(self._floats(batch.inputs), shape, "labels")
+        inputs = rows.flat(self.floats(batch.inputs), shape, "labels")
         routing = rows.route(labels, batch.ignored)
         loss_weights, weights = None, [None] * len(rows.shards)
         if batch.loss_weights is not None:
@@ -85,91 +83,16 @@ class ShardedHead:
         shares = self.rows.plan.tree.row_shares(counts)
         return [RowShares(shares[part.tree_rows]) for part in self.rows.parts]
 
-    @_as_written
-    def log_probs(self, inputs, *, nodes=False):
-        """See `TreeHead.log_probs`."""
-        inputs = self._floats(inputs)
-        return sharded_answers.log_probs(self.rows, inputs, nodes)
-
-    @_as_written
-    def log_prob(self, classes, inputs, *, allowed=None, renormalize=False):
-        """See `TreeHead.log_prob`."""
-        check_mask_options(self.rows.plan.tree, None, allowed, renormalize)
-        inputs = self._floats(inputs)
-        return sharded_answers.log_prob(
-            self.rows, classes, inputs, allowed, renormalize
-        )
-
-    @_as_written
-    def top_k(
-        self,
-        inputs,
-        k,
-        *,
-        beam_width=None,
-        return_pruned=False,
-        threshold=None,
-        bounds=None,
-        allowed=None,
-        renormalize=False,
-    ):
-        """See `TreeHead.top_k`."""
-        check_mask_options(self.rows.plan.tree, None, allowed, renormalize)
-        inputs = self._floats(inputs)
-        bounds = arguments.bounds_of(threshold, bounds, inputs)
-        shape = tf.shape(inputs)[:-1]
-        mask = None
-        if allowed is not None:
-            mask = sharded_answers.allowed_places(self.rows, allowed, inputs)
-        flat = self.rows.flat(inputs, shape, "inputs")
-        if bounds is not None:
-            dtype = arguments.accumulator(self._dtype)
-            bounds = arguments.flat_bounds(bounds, shape, dtype)
-        best = best_of_shards.best_classes(
-            self.rows, flat, k, beam_width=beam_width, least=bounds, mask=mask
-        )
-        log_probs = best.log_probs
-        if renormalize:
-            of_allowed = sharded_answers.allowed_log_probs(
-                self.rows, mask.classes, flat
-            )
-            log_probs = renormalized(log_probs, of_allowed)
-        best = best._replace(
-            log_probs=_unflat(log_probs, shape),
-            classes=_unflat(best.classes, shape),
-            num_pruned=tf.reshape(best.num_pruned, shape),
-        )
-        return best if return_pruned else TopK(best.log_probs, best.classes)
+    log_probs = _as_written(sharded_answers.log_probs)
+    log_prob = _as_written(sharded_answers.log_prob)
+    top_k = _as_written(sharded_answers.top_k)
+    sample = _as_written(sharded_answers.sample)
 
     @_as_written
     def best_class(self, inputs):
         """See `TreeHead.best_class`."""
         return private_tensorflow.call_if_used(
             lambda x: self.top_k(x, 1).classes[..., 0], inputs
-        )
-
-    @_as_written
-    def sample(
-        self,
-        inputs,
-        num_samples,
-        *,
-        seed=None,
-        temperature=1.0,
-        top_k=None,
-        top_p=None,
-        allowed=None,
-    ):
-        """See `TreeHead.sample`."""
-        return sharded_answers.sample(
-            self.rows,
-            self._floats(inputs),
-            num_samples,
-            seed=seed,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            allowed=allowed,
         )
 
     def variables(self):
@@ -186,12 +109,10 @@ class ShardedHead:
         return TreeHead(weights, biases, self.rows.plan.tree)
 
     @property
-    def _dtype(self):
+    def dtype(self):
+        """The `tf.DType` of the rows."""
         return arguments.dtype_of(self.rows.top.head.weights)
 
-    def _floats(self, inputs):
-        return arguments.floats(inputs, self._dtype)
-
-
-def _unflat(values, shape):
-    return tf.reshape(values, tf.concat([shape, tf.shape(values)[1:]], 0))
+    def floats(self, inputs):
+        """Returns inputs as floats: integers take the type of the rows."""
+        return arguments.floats(inputs, self.dtype)

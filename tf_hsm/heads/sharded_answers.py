@@ -1,4 +1,4 @@
-"""What a trained head on several devices answers: log-probabilities, samples.
+"""What a trained head on several devices answers: the methods of `ShardedHead`.
 
 The top gives each unit its log-probability. A shard goes on from those of its
 units, so that what it finds is of the whole tree.
@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_hsm.heads.allowed_places import AllowedPlaces
 from tf_hsm.heads.best_of_shards import best_classes
 from tf_hsm.ops.allowed import AllowedClasses
-from tf_hsm.ops.log_probs import masked
+from tf_hsm.ops.log_probs import check_mask_options, masked, renormalized
 from tf_hsm.ops.sample import (
     checked_temperature,
     draw_of_allowed,
@@ -17,7 +17,7 @@ from tf_hsm.ops.sample import (
     draw_restricted,
     seed_pair,
 )
-from tf_hsm.ops.top_k import TopK
+from tf_hsm.ops.top_k import BeamTopK, TopK
 from tf_hsm.partition import routing
 from tf_hsm.runtime import arguments
 
@@ -27,8 +27,9 @@ _FIRST_CLASSES = 64
 _MORE_CLASSES = 4
 
 
-def log_probs(rows, inputs, nodes):
-    """As `hierarchical_softmax_log_probs`, on `ShardedRows`."""
+def log_probs(head, inputs, *, nodes=False):
+    """See `TreeHead.log_probs`."""
+    rows, inputs = head.rows, head.floats(inputs)
     of_nodes = rows.top_log_probs(inputs, nodes=True)
     starts = tf.gather(of_nodes, rows.plan.top.class_rows, axis=-1)
     values = [of_nodes if nodes else starts[..., rows.top.units]]
@@ -44,8 +45,10 @@ def log_probs(rows, inputs, nodes):
     return tf.gather(tf.concat(values, -1), rows.order(nodes), axis=-1)
 
 
-def log_prob(rows, classes, inputs, allowed, renormalize):
-    """As `hierarchical_softmax_log_prob`, on `ShardedRows`."""
+def log_prob(head, classes, inputs, *, allowed=None, renormalize=False):
+    """See `TreeHead.log_prob`."""
+    rows, inputs = head.rows, head.floats(inputs)
+    check_mask_options(rows.plan.tree, None, allowed, renormalize)
     classes = arguments.integers(classes, "classes")
     shape = tf.shape(classes)
     flat = rows.flat(inputs, shape[:-1], "classes")
@@ -56,11 +59,52 @@ def log_prob(rows, classes, inputs, allowed, renormalize):
     mask = AllowedClasses.read(allowed, rows.plan.tree, inputs)
     of_allowed = None
     if renormalize:
-        of_allowed = allowed_log_probs(rows, mask, flat)
+        of_allowed = _allowed_log_probs(rows, mask, flat)
     return masked(result, classes, mask, of_allowed)
 
 
-def allowed_places(rows, allowed, inputs):
+def top_k(
+    head,
+    inputs,
+    k,
+    *,
+    threshold=None,
+    beam_width=None,
+    return_pruned=False,
+    bounds=None,
+    allowed=None,
+    renormalize=False,
+):
+    """See `TreeHead.top_k`."""
+    rows, inputs = head.rows, head.floats(inputs)
+    check_mask_options(rows.plan.tree, None, allowed, renormalize)
+    bounds = arguments.bounds_of(threshold, bounds, inputs)
+    shape = tf.shape(inputs)[:-1]
+    mask = None
+    if allowed is not None:
+        mask = _allowed_places(rows, allowed, inputs)
+    flat = rows.flat(inputs, shape, "inputs")
+    if bounds is not None:
+        dtype = arguments.accumulator(head.dtype)
+        bounds = arguments.flat_bounds(bounds, shape, dtype)
+    best = best_classes(
+        rows, flat, k, beam_width=beam_width, least=bounds, mask=mask
+    )
+    found = best.log_probs
+    if renormalize:
+        of_allowed = _allowed_log_probs(rows, mask.classes, flat)
+        found = renormalized(found, of_allowed)
+    result = TopK(_unflat(found, shape), _unflat(best.classes, shape))
+    if return_pruned:
+        return BeamTopK(*result, tf.reshape(best.num_pruned, shape))
+    return result
+
+
+def _unflat(values, shape):
+    return tf.reshape(values, tf.concat([shape, tf.shape(values)[1:]], 0))
+
+
+def _allowed_places(rows, allowed, inputs):
     """Returns the `AllowedPlaces` of what users pass as `allowed`."""
     mask = AllowedClasses.read(allowed, rows.plan.tree, inputs)
     lists, size = mask.lists, rows.plan.tree.num_classes
@@ -70,7 +114,7 @@ def allowed_places(rows, allowed, inputs):
     return AllowedPlaces(mask, places)
 
 
-def allowed_log_probs(rows, mask, inputs):
+def _allowed_log_probs(rows, mask, inputs):
     """Log-probabilities `[B, M]` of the lists of a mask, for `[B, width]`."""
     return mask.log_probs(
         lambda classes: _log_prob(rows, classes, inputs), tf.shape(inputs)[0]
@@ -97,20 +141,21 @@ def _log_prob(rows, classes, inputs):
 
 
 def sample(
-    rows,
+    head,
     inputs,
     num_samples,
     *,
-    seed,
-    temperature,
-    top_k,
-    top_p,
-    allowed,
+    seed=None,
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+    allowed=None,
 ):
-    """As `hierarchical_softmax_sample`, on `ShardedRows`.
+    """See `TreeHead.sample`.
 
-    Other classes are drawn for a seed than by a head on one device.
+    A seed draws other classes than from a head on one device.
     """
+    rows, inputs = head.rows, head.floats(inputs)
     shape = tf.shape(inputs)[:-1]
     mask = None
     if allowed is not None:
@@ -137,7 +182,7 @@ def sample(
         )
     else:
         classes = draw_of_allowed(
-            allowed_log_probs(rows, mask, inputs),
+            _allowed_log_probs(rows, mask, inputs),
             mask,
             num_samples,
             seed=seeds[0],

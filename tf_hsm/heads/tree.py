@@ -1,6 +1,8 @@
 """A hierarchical softmax over one tree: weights, losses and answers."""
 
 import dataclasses
+import functools
+import inspect
 import typing
 
 import numpy as np
@@ -15,6 +17,33 @@ from tf_hsm.ops.top_k import best_class, hierarchical_softmax_top_k
 from tf_hsm.ops.train_step import hierarchical_softmax_train_step
 from tf_hsm.runtime.tree_tensors import array_tensors
 from tf_hsm.tree import Forest, Tree
+
+
+def _method(function):
+    """A method of `TreeHead` that passes its weights, biases and tree.
+
+    Args:
+      function: takes `weights`, `biases` and `tree` among its first arguments.
+    """
+    signature = inspect.signature(function)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    others = [
+        parameter
+        for name, parameter in signature.parameters.items()
+        if name not in ("weights", "biases", "tree")
+    ]
+    signature = signature.replace(parameters=[own, *others])
+
+    @functools.wraps(function)
+    def method(self, *args, **kwargs):
+        given = signature.bind(self, *args, **kwargs).arguments
+        del given["self"]
+        return function(
+            weights=self.weights, biases=self.biases, tree=self.tree, **given
+        )
+
+    method.__signature__ = signature
+    return method
 
 
 class RowShares:
@@ -46,9 +75,9 @@ class TreeHead:
     ...     loss = tf.reduce_mean(head.loss(labels, inputs))
     >>> log_probs, classes = head.top_k(inputs, 10)
 
-    Each method is the function `tf_hsm.hierarchical_softmax_*` of its name, for
-    the weights, biases and tree of the head. The function documents arguments
-    and errors.
+    `loss`, `train_step`, `log_probs`, `log_prob`, `top_k` and `sample` are the
+    functions `tf_hsm.hierarchical_softmax_*` of these names, less the arguments
+    `weights`, `biases` and `tree`.
 
     Attributes:
       weights: `[tree.num_weight_rows, width]`, a tensor or a variable.
@@ -65,65 +94,12 @@ class TreeHead:
         """N, the number of classes."""
         return self.tree.num_classes
 
-    def loss(
-        self,
-        labels,
-        inputs,
-        *,
-        ignore_class=None,
-        label_smoothing=0.0,
-        smoothing_prior=None,
-        nodes=False,
-    ):
-        """Returns -log p(label | inputs), `[...]`, in nats.
-
-        See `tf_hsm.hierarchical_softmax_loss`.
-        """
-        return hierarchical_softmax_loss(
-            self.weights,
-            self.biases,
-            labels,
-            inputs,
-            self.tree,
-            ignore_class=ignore_class,
-            label_smoothing=label_smoothing,
-            nodes=nodes,
-            smoothing_prior=smoothing_prior,
-        )
-
-    def train_step(
-        self,
-        labels,
-        inputs,
-        optimizer,
-        *,
-        loss_weights=None,
-        ignore_class=None,
-        stochastic_rounding=None,
-        seed=0,
-        label_smoothing=0.0,
-        smoothing_prior=None,
-        nodes=False,
-    ):
-        """Returns the losses `[...]` in nats, and updates the weights in place.
-
-        See `tf_hsm.hierarchical_softmax_train_step`.
-        """
-        return hierarchical_softmax_train_step(
-            self.weights,
-            self.biases,
-            labels,
-            inputs,
-            self.tree,
-            optimizer,
-            loss_weights=loss_weights,
-            ignore_class=ignore_class,
-            stochastic_rounding=stochastic_rounding,
-            seed=seed,
-            label_smoothing=label_smoothing,
-            nodes=nodes,
-            smoothing_prior=smoothing_prior,
-        )
+    loss = _method(hierarchical_softmax_loss)
+    train_step = _method(hierarchical_softmax_train_step)
+    log_probs = _method(hierarchical_softmax_log_probs)
+    log_prob = _method(hierarchical_softmax_log_prob)
+    top_k = _method(hierarchical_softmax_top_k)
+    sample = _method(hierarchical_softmax_sample)
 
     def losses(self, batch):
         """See `tf_hsm.heads.head.Head`."""
@@ -163,111 +139,9 @@ class TreeHead:
         """See `tf_hsm.heads.head.Head`."""
         return RowShares(self.tree.row_shares(counts))
 
-    def log_probs(self, inputs, *, nodes=False, root_log_probs=None):
-        """Returns log-probabilities `[..., N]` of all classes, in nats.
-
-        See `tf_hsm.hierarchical_softmax_log_probs`.
-        """
-        return hierarchical_softmax_log_probs(
-            self.weights,
-            self.biases,
-            inputs,
-            self.tree,
-            nodes=nodes,
-            root_log_probs=root_log_probs,
-        )
-
-    def log_prob(
-        self,
-        classes,
-        inputs,
-        *,
-        nodes=False,
-        allowed=None,
-        renormalize=False,
-        root_log_probs=None,
-    ):
-        """Returns log-probabilities of given classes `[..., C]`, in nats.
-
-        See `tf_hsm.hierarchical_softmax_log_prob`.
-        """
-        return hierarchical_softmax_log_prob(
-            self.weights,
-            self.biases,
-            classes,
-            inputs,
-            self.tree,
-            root_log_probs=root_log_probs,
-            nodes=nodes,
-            allowed=allowed,
-            renormalize=renormalize,
-        )
-
-    def top_k(
-        self,
-        inputs,
-        k,
-        *,
-        beam_width=None,
-        return_pruned=False,
-        threshold=None,
-        bounds=None,
-        allowed=None,
-        renormalize=False,
-        root_log_probs=None,
-    ):
-        """Returns the k best classes, `(log_probs, classes)` of `[..., k]`.
-
-        See `tf_hsm.hierarchical_softmax_top_k`.
-        """
-        return hierarchical_softmax_top_k(
-            self.weights,
-            self.biases,
-            inputs,
-            self.tree,
-            k,
-            beam_width=beam_width,
-            return_pruned=return_pruned,
-            root_log_probs=root_log_probs,
-            threshold=threshold,
-            bounds=bounds,
-            allowed=allowed,
-            renormalize=renormalize,
-        )
-
     def best_class(self, inputs):
         """Returns the most probable class of each input, `[...]` int64."""
         return best_class(self.weights, self.biases, inputs, self.tree)
-
-    def sample(
-        self,
-        inputs,
-        num_samples,
-        *,
-        seed=None,
-        temperature=1.0,
-        top_k=None,
-        top_p=None,
-        allowed=None,
-        root_log_probs=None,
-    ):
-        """Returns classes drawn by their probabilities, `[..., num_samples]`.
-
-        See `tf_hsm.hierarchical_softmax_sample`.
-        """
-        return hierarchical_softmax_sample(
-            self.weights,
-            self.biases,
-            inputs,
-            self.tree,
-            num_samples,
-            seed=seed,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            root_log_probs=root_log_probs,
-            allowed=allowed,
-        )
 
     def variables(self):
         """Returns the weights and, if there are any, the biases."""

@@ -10,16 +10,14 @@ from tf_hsm.distribute.devices import check_devices
 from tf_hsm.heads.cluster_vectors import vectors
 from tf_hsm.heads.clusters import ClusterHead, Tail
 from tf_hsm.heads.tree import TreeHead
+from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.arguments import documented
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.in_place import InPlace
-from tf_hsm.layers.objective import Objective
-from tf_hsm.layers.row_options import RowOptions
-from tf_hsm.layers.rows import RowSpec, fresh
+from tf_hsm.layers.rows import fresh
 from tf_hsm.ops.in_place_step import rule_of
 from tf_hsm.ops.rows_step import gather_to_step
 from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
-from tf_hsm.runtime import row_parts
+from tf_hsm.runtime import private_keras, row_parts
 from tf_hsm.runtime.devices import check_present
 
 _USE_BIAS = (True, False, "head")
@@ -117,6 +115,10 @@ class AdaptiveSoftmax(HeadLayer):
         raises it where a tail would have no width left.
     """
 
+    clusters = option("spec", "clusters")
+    cutoffs = option("spec", "cutoffs")
+    width = option("spec", "width")
+
     def __init__(
         self,
         num_classes,
@@ -149,6 +151,7 @@ class AdaptiveSoftmax(HeadLayer):
         **kwargs,
     ):
         """See the class."""
+        given = locals()
         spec = ClusterSpec(
             num_classes,
             cutoffs,
@@ -163,37 +166,13 @@ class AdaptiveSoftmax(HeadLayer):
             raise ValueError(
                 f"use_bias is {use_bias!r}; it must be one of {_USE_BIAS}"
             )
+        # What equals a bool, such as NumPy's, is one.
+        given["use_bias"] = use_bias if use_bias == "head" else bool(use_bias)
         if kernel_initializer is None:
-            kernel_initializer = keras.initializers.VarianceScaling(
+            given["kernel_initializer"] = keras.initializers.VarianceScaling(
                 1 / 3, mode="fan_out", distribution="uniform"
             )
-        super().__init__(
-            spec.num_classes,
-            spec.trees,
-            Objective(
-                spec.num_classes,
-                ignore_class,
-                several_labels,
-                label_smoothing=label_smoothing,
-                smoothing_prior=smoothing_prior,
-                class_weights=class_weights,
-                focal_gamma=focal_gamma,
-            ),
-            RowSpec(
-                # What equals a bool, such as NumPy's, is one.
-                use_bias if use_bias == "head" else bool(use_bias),
-                kernel_initializer,
-                bias_initializer,
-            ),
-            RowOptions(
-                kernel_regularizer,
-                bias_regularizer,
-                kernel_constraint,
-                bias_constraint,
-            ),
-            InPlace(optimizer, stochastic_rounding, seed),
-            **kwargs,
-        )
+        super().__init__(spec.num_classes, spec.trees, given, **kwargs)
         self.devices = None if devices is None else check_devices(devices)
         self.spec = spec
         self.projection_initializer = keras.initializers.get(
@@ -201,24 +180,10 @@ class AdaptiveSoftmax(HeadLayer):
         )
         self.head_kernel = self.head_bias = None
 
-    @property
-    def clusters(self):
-        """The `FrequencyClusters`; None before `build` has chosen them."""
-        return self.spec.clusters
-
-    @property
-    def cutoffs(self):
-        """The cutoffs: in use, once the layer is built."""
-        return self.spec.cutoffs
-
-    @property
-    def width(self):
-        """The width of the inputs of a layer that embeds; or None."""
-        return self.spec.width
-
     def _make_head(self, width):
         width = self.width or width
         self.spec.choose(width)
+        self._saved.check()
         check_present(self.devices or ())
         widths = self.spec.widths_for(width, len(self.cutoffs))
         counts = [None] * len(widths)
@@ -421,7 +386,7 @@ class AdaptiveSoftmax(HeadLayer):
         Keras' order, which a subclass may have added to, has the variables
         first that the model trains.
         """
-        variables = super()._saved_variables()
+        variables = private_keras.own_variables(self)
         if not self.built:
             return variables
         tails = zip(
@@ -432,24 +397,15 @@ class AdaptiveSoftmax(HeadLayer):
         known = {id(v) for v in own}
         return own + [v for v in variables if id(v) not in known]
 
-    def get_config(self):
-        """Returns the arguments, cutoffs as in use, as JSON can hold them."""
-        config = {
-            **super().get_config(),
+    def _own_config(self):
+        return {
             **self.spec.get_config(),
             "projection_initializer": keras.initializers.serialize(
                 self.projection_initializer
             ),
             "devices": self.devices and list(self.devices),
         }
-        del config["node_labels"]
-        return config
 
     @classmethod
-    def from_config(cls, config):
-        """Makes the layer that `get_config` described."""
-        layer = super().from_config(unpacked(config))
-        if "order" in config:
-            # The counts were made up to have that order.
-            layer.spec.ranked_counts = None
-        return layer
+    def _arguments_of(cls, config):
+        return unpacked(config)

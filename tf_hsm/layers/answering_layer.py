@@ -5,17 +5,25 @@ import inspect
 
 import keras
 
+from tf_hsm.layers.arguments import of_arguments
 from tf_hsm.layers.class_arrays import unpacked
 from tf_hsm.layers.head_answer import in_functional_models
 from tf_hsm.layers.in_place import InPlace
+from tf_hsm.layers.objective import Objective
 from tf_hsm.layers.row_options import RowOptions
+from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.saved_rows import SavedRows
 from tf_hsm.runtime import private_keras
 from tf_hsm.tree import Tree
 
 
-def _option(owner, name):
-    """A read-only attribute of a layer: graphs that were traced hold it."""
+def option(owner, name):
+    """A read-only attribute of a layer: graphs that were traced hold it.
+
+    Args:
+      owner: the attribute of the layer that has it.
+      name: its name there.
+    """
 
     def read(layer):
         return getattr(getattr(layer, owner), name)
@@ -41,41 +49,33 @@ class AnsweringLayer(keras.layers.Layer):
     Args:
       num_classes: N.
       trees: returns the trees whose order the rows follow: see `SavedRows`.
-      objective: an `Objective`, or another class with its methods.
-      rows: a `RowSpec`.
-      row_options: a `RowOptions`; None: none.
-      in_place: an `InPlace`; None: the optimizer of the model trains the rows.
+      given: the arguments of the constructor by name, among which each of the
+        four objects finds its own.
+      objective: an object with the methods of `Objective`; None: an `Objective`
+        of the given arguments.
       cuts: arrays that say where a plan cuts the tree.
       **kwargs: as for every Keras layer.
     """
 
-    ignore_class = _option("objective", "ignore_class")
-    several_labels = _option("objective", "several_labels")
-    node_labels = _option("objective", "node_labels")
-    label_smoothing = _option("objective", "label_smoothing")
-    smoothing_prior = _option("objective", "smoothing_prior")
-    class_weights = _option("objective", "class_weights")
-    focal_gamma = _option("objective", "focal_gamma")
-    use_bias = _option("rows", "use_bias")
-    kernel_initializer = _option("rows", "kernel_initializer")
-    bias_initializer = _option("rows", "bias_initializer")
-    kernel_regularizer = _option("row_options", "kernel_regularizer")
-    bias_regularizer = _option("row_options", "bias_regularizer")
-    kernel_constraint = _option("row_options", "kernel_constraint")
-    bias_constraint = _option("row_options", "bias_constraint")
-    stochastic_rounding = _option("in_place", "stochastic_rounding")
-    seed = _option("in_place", "seed")
+    ignore_class = option("objective", "ignore_class")
+    several_labels = option("objective", "several_labels")
+    node_labels = option("objective", "node_labels")
+    label_smoothing = option("objective", "label_smoothing")
+    smoothing_prior = option("objective", "smoothing_prior")
+    class_weights = option("objective", "class_weights")
+    focal_gamma = option("objective", "focal_gamma")
+    use_bias = option("rows", "use_bias")
+    kernel_initializer = option("rows", "kernel_initializer")
+    bias_initializer = option("rows", "bias_initializer")
+    kernel_regularizer = option("row_options", "kernel_regularizer")
+    bias_regularizer = option("row_options", "bias_regularizer")
+    kernel_constraint = option("row_options", "kernel_constraint")
+    bias_constraint = option("row_options", "bias_constraint")
+    stochastic_rounding = option("in_place", "stochastic_rounding")
+    seed = option("in_place", "seed")
 
     def __init__(
-        self,
-        num_classes,
-        trees,
-        objective,
-        rows,
-        row_options=None,
-        in_place=None,
-        cuts=(),
-        **kwargs,
+        self, num_classes, trees, given, objective=None, cuts=(), **kwargs
     ):
         """See the class."""
         super().__init__(**kwargs)
@@ -83,10 +83,13 @@ class AnsweringLayer(keras.layers.Layer):
         # Keras tracks attributes for tf.train.Checkpoint.
         self._row_order = self._saved.for_checkpoints
         self.num_classes = num_classes
-        self.objective = objective
-        self.rows = rows
-        self.row_options = row_options or RowOptions()
-        self.in_place = in_place or InPlace()
+        self._given = frozenset(given)
+        self.objective = objective or of_arguments(
+            Objective, given, num_classes=num_classes
+        )
+        self.rows = of_arguments(RowSpec, given)
+        self.row_options = of_arguments(RowOptions, given)
+        self.in_place = of_arguments(InPlace, given)
         if self.in_place.optimizer is not None:
             self.row_options.check_none()
         # Keras saves the state of an optimizer that is an attribute.
@@ -97,21 +100,26 @@ class AnsweringLayer(keras.layers.Layer):
         self._head = None
 
     @property
-    def loss_dtype(self):
+    def _loss_dtype(self):
         """The type of losses and log-probabilities."""
         return "float64" if self.variable_dtype == "float64" else "float32"
 
     def build(self, inputs_shape, labels_shape=None):
         """Makes the variables for inputs `[..., width]`."""
         del labels_shape
+        width = self._width_of(inputs_shape)
+        self._saved.check()
+        self._head = self._make_head(width)
+        self.in_place.build(self)
+
+    def _width_of(self, inputs_shape):
         width = inputs_shape[-1]
         if width is None:
             raise ValueError(
                 "the last dimension of inputs must be known, but their shape "
                 f"is {tuple(inputs_shape)}"
             )
-        self._head = self._make_head(width)
-        self.in_place.build(self)
+        return width
 
     @in_functional_models
     def log_probs(self, inputs, *, nodes=False):
@@ -255,16 +263,6 @@ class AnsweringLayer(keras.layers.Layer):
         self._check_built()
         return self._head.variables()
 
-    def add_weight(self, *args, **kwargs):
-        """Makes a variable, as Keras does.
-
-        Raises:
-          ValueError: a checkpoint was restored, whose values it would get and
-            whose rows stand for other classes.
-        """
-        self._saved.check()
-        return super().add_weight(*args, **kwargs)
-
     def save_own_variables(self, store):
         """Writes the variables, and what their rows stand for; see Keras."""
         self._complete()
@@ -302,18 +300,27 @@ class AnsweringLayer(keras.layers.Layer):
 
     def get_config(self):
         """Returns the arguments of the constructor, as JSON can hold them."""
-        return {
-            **super().get_config(),
+        options = {
             **self.objective.get_config(),
             **self.rows.get_config(),
             **self.row_options.get_config(),
             **self.in_place.get_config(),
         }
+        options = {k: v for k, v in options.items() if k in self._given}
+        return {**super().get_config(), **options, **self._own_config()}
+
+    def _own_config(self):
+        """Returns the arguments that none of the four objects has."""
+        return {}
 
     @classmethod
     def from_config(cls, config):
         """Makes the layer that `get_config` described."""
-        config = unpacked(config)
+        return cls(**cls._arguments_of(unpacked(config)))
+
+    @classmethod
+    def _arguments_of(cls, config):
+        """Returns the arguments of the constructor for a config."""
         if "tree" in config:
-            config["tree"] = Tree.from_config(config["tree"])
-        return cls(**config)
+            config = {**config, "tree": Tree.from_config(config["tree"])}
+        return config

@@ -1,5 +1,6 @@
 """What the constructors of the layers share: arguments and their texts."""
 
+import dataclasses
 import textwrap
 
 from tf_hsm import _checks
@@ -78,6 +79,19 @@ def documented(layer):
         lines.append(line)
     layer.__doc__ = "\n".join(lines)
     return layer
+
+
+def of_arguments(kind, given, **others):
+    """Returns a dataclass made of those arguments that are its fields.
+
+    Args:
+      kind: the dataclass.
+      given: arguments by name, some of which are fields.
+      **others: other fields.
+    """
+    names = {field.name for field in dataclasses.fields(kind) if field.init}
+    own = {name: given[name] for name in names & given.keys()}
+    return kind(**{**own, **others})
 
 
 def check_tree(tree):

@@ -10,12 +10,8 @@ from tf_hsm.layers import growth
 from tf_hsm.layers.arguments import check_counts, check_tree, documented
 from tf_hsm.layers.head_answer import in_functional_models
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.initial_values import by_blocks
 from tf_hsm.layers.labels import as_label, check_integers
-from tf_hsm.layers.objective import Objective
-from tf_hsm.layers.row_options import RowOptions
-from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import row_parts
 
 _COMBINERS = ("mean", "sum")
@@ -127,6 +123,7 @@ class EmbeddingSoftmax(HeadLayer):
         **kwargs,
     ):
         """See the class."""
+        given = locals()
         check_tree(tree)
         if combiner not in _COMBINERS:
             raise ValueError(
@@ -138,29 +135,7 @@ class EmbeddingSoftmax(HeadLayer):
                     f"{name} is not possible with a table of embeddings; leave "
                     "it out, or put an Embedding before a HierarchicalSoftmax"
                 )
-        super().__init__(
-            tree.num_classes,
-            lambda: [tree],
-            Objective(
-                tree.num_classes,
-                ignore_class,
-                several_labels,
-                node_labels,
-                label_smoothing,
-                smoothing_prior,
-                class_weights,
-                focal_gamma,
-            ),
-            RowSpec(use_bias, kernel_initializer, bias_initializer),
-            RowOptions(
-                kernel_regularizer,
-                bias_regularizer,
-                kernel_constraint,
-                bias_constraint,
-            ),
-            InPlace(optimizer, stochastic_rounding, seed),
-            **kwargs,
-        )
+        super().__init__(tree.num_classes, lambda: [tree], given, **kwargs)
         self.tree = tree
         self._counts = check_counts(counts, tree.num_classes, use_bias)
         self.num_embeddings = _checks.check_int(
@@ -178,10 +153,9 @@ class EmbeddingSoftmax(HeadLayer):
         )
         self.embeddings = self.kernel = self.bias = None
 
-    def build(self, inputs_shape=None, labels_shape=None):
-        """Makes the variables, for inputs of any shape."""
-        del inputs_shape, labels_shape
-        super().build([None, self.width])
+    def _width_of(self, inputs_shape):
+        del inputs_shape
+        return self.width
 
     def _make_head(self, width):
         prior = None
@@ -206,7 +180,7 @@ class EmbeddingSoftmax(HeadLayer):
             TreeHead(self.kernel, self.bias, self.tree),
             self.combiner,
             self.padding_id,
-            self.loss_dtype,
+            self._loss_dtype,
         )
         for variable in head.variables():
             row_parts.place(variable, device)
@@ -254,13 +228,14 @@ class EmbeddingSoftmax(HeadLayer):
         training=False,
     ):
         """Returns the shape and type of what `call` returns."""
+        del sample_weight, inputs_mask, training
         ids, _ = bags.parts_of(inputs)
         check_integers(ids, "ids")
-        vectors = keras.KerasTensor([ids.shape[0], self.width])
-        outputs = super().compute_output_spec(vectors, labels)
         if labels is None:
-            _head_output.HeadOutput(self, inputs).attach(outputs)
-        return outputs
+            spec = keras.KerasTensor(ids.shape[:1], dtype="int64")
+            return _head_output.HeadOutput(self, inputs).attach(spec)
+        check_integers(labels, "labels")
+        return keras.KerasTensor(ids.shape[:1], dtype=self._loss_dtype)
 
     def compute_output_shape(self, inputs_shape, labels_shape=None):
         """Returns the shape `[batch]` of classes and losses."""
@@ -301,10 +276,8 @@ class EmbeddingSoftmax(HeadLayer):
         layer.embeddings.assign(self.embeddings.value)
         return layer
 
-    def get_config(self):
-        """Returns the arguments, the tree in full, as JSON can hold them."""
+    def _own_config(self):
         return {
-            **super().get_config(),
             "tree": self.tree.get_config(),
             "num_embeddings": self.num_embeddings,
             "width": self.width,

@@ -9,10 +9,6 @@ from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import growth
 from tf_hsm.layers.arguments import check_counts, check_tree, documented
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.in_place import InPlace
-from tf_hsm.layers.objective import Objective
-from tf_hsm.layers.row_options import RowOptions
-from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
 
@@ -128,6 +124,7 @@ class HierarchicalSoftmax(HeadLayer):
         **kwargs,
     ):
         """See the class."""
+        given = locals()
         check_tree(tree)
         counts = check_counts(counts, tree.num_classes, use_bias)
         plan = _plan_of(tree, devices, plan, counts)
@@ -139,24 +136,7 @@ class HierarchicalSoftmax(HeadLayer):
         super().__init__(
             tree.num_classes,
             lambda: [tree],
-            Objective(
-                tree.num_classes,
-                ignore_class,
-                several_labels,
-                node_labels,
-                label_smoothing,
-                smoothing_prior,
-                class_weights,
-                focal_gamma,
-            ),
-            RowSpec(use_bias, kernel_initializer, bias_initializer),
-            RowOptions(
-                kernel_regularizer,
-                bias_regularizer,
-                kernel_constraint,
-                bias_constraint,
-            ),
-            InPlace(optimizer, stochastic_rounding, seed),
+            given,
             cuts=[plan.unit_rows, plan.first_units] if plan else [],
             **kwargs,
         )
@@ -236,22 +216,17 @@ class HierarchicalSoftmax(HeadLayer):
         """
         return growth.grow(self, tree, counts)
 
-    def get_config(self):
-        """Returns the arguments, the tree in full, as JSON can hold them."""
+    def _own_config(self):
         return {
-            **super().get_config(),
             "tree": self.tree.get_config(),
             "plan": self.plan and self.plan.get_config(),
         }
 
     @classmethod
-    def from_config(cls, config):
-        """Makes the layer that `get_config` described."""
-        plan = config.get("plan")
-        if plan is not None:
-            tree = Tree.from_config(config["tree"])
-            plan = distribute.Plan.from_config(plan, tree)
-        return super().from_config({**config, "plan": plan})
+    def _arguments_of(cls, config):
+        tree, plan = Tree.from_config(config["tree"]), config.get("plan")
+        plan = plan and distribute.Plan.from_config(plan, tree)
+        return {**config, "tree": tree, "plan": plan}
 
 
 def _plan_of(tree, devices, plan, counts):

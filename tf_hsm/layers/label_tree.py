@@ -6,10 +6,7 @@ from tf_hsm.heads.labels import LabelTreeHead
 from tf_hsm.label_counts import LabelCounts
 from tf_hsm.layers.arguments import check_tree, documented
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.in_place import InPlace
 from tf_hsm.layers.label_set_objective import LabelSetObjective
-from tf_hsm.layers.row_options import RowOptions
-from tf_hsm.layers.rows import RowSpec
 from tf_hsm.tree.check import check_not_pinned
 
 
@@ -74,21 +71,15 @@ class LabelTree(HeadLayer):
         **kwargs,
     ):
         """See the class."""
+        given = locals()
         check_tree(tree)
         check_not_pinned(tree, "a label tree")
         _check_counts(counts, tree, use_bias)
         super().__init__(
             tree.num_classes,
             lambda: [tree],
+            given,
             LabelSetObjective(ignore_class),
-            RowSpec(use_bias, kernel_initializer, bias_initializer),
-            RowOptions(
-                kernel_regularizer,
-                bias_regularizer,
-                kernel_constraint,
-                bias_constraint,
-            ),
-            InPlace(optimizer, stochastic_rounding, seed),
             **kwargs,
         )
         self.tree = tree
@@ -100,9 +91,8 @@ class LabelTree(HeadLayer):
         self.kernel, self.bias = self.rows.make(self, self.tree, width, prior)
         return LabelTreeHead(self.kernel, self.bias, self.tree)
 
-    def get_config(self):
-        """Returns the arguments, the tree in full, as JSON can hold them."""
-        return {**super().get_config(), "tree": self.tree.get_config()}
+    def _own_config(self):
+        return {"tree": self.tree.get_config()}
 
 
 def _check_counts(counts, tree, use_bias):

@@ -7,11 +7,9 @@ from tf_hsm import _checks
 from tf_hsm.heads.class_sampler import SAMPLERS, ClassSampler
 from tf_hsm.heads.sampled import SampledHead
 from tf_hsm.layers import growth
+from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.arguments import check_tree, documented
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.objective import Objective
-from tf_hsm.layers.row_options import RowOptions
-from tf_hsm.layers.rows import RowSpec
 from tf_hsm.runtime import arguments
 from tf_hsm.tree import Tree, files
 
@@ -84,6 +82,8 @@ class SampledSoftmax(HeadLayer):
       ValueError: an argument is out of range; the message names it.
     """
 
+    sampler = option("_draws", "sampler")
+
     def __init__(
         self,
         num_classes,
@@ -107,27 +107,10 @@ class SampledSoftmax(HeadLayer):
         **kwargs,
     ):
         """See the class."""
+        given = locals()
         num_classes = _checks.check_int("num_classes", num_classes, 1)
         num_sampled = _checks.check_int("num_sampled", num_sampled, 1)
-        super().__init__(
-            num_classes,
-            list,
-            Objective(
-                num_classes,
-                ignore_class,
-                several_labels,
-                class_weights=class_weights,
-                focal_gamma=focal_gamma,
-            ),
-            RowSpec(use_bias, kernel_initializer, bias_initializer),
-            RowOptions(
-                kernel_regularizer,
-                bias_regularizer,
-                kernel_constraint,
-                bias_constraint,
-            ),
-            **kwargs,
-        )
+        super().__init__(num_classes, list, given, **kwargs)
         if sampler not in SAMPLERS:
             raise ValueError(
                 f"sampler is {sampler!r}; it must be one of {SAMPLERS}"
@@ -148,7 +131,6 @@ class SampledSoftmax(HeadLayer):
         self.tree = _flat_tree(num_classes)
         self.kernel = self.bias = None
         self._counts = counts
-        self._draw_seed = _checks.as_integer("seed", seed)
         self._draws = ClassSampler(
             sampler,
             num_classes,
@@ -156,16 +138,6 @@ class SampledSoftmax(HeadLayer):
             counts,
             arguments.exponent("power", power),
         )
-
-    @property
-    def seed(self):
-        """Read-only: the seed of the draws."""
-        return self._draw_seed
-
-    @property
-    def sampler(self):
-        """Read-only: the law of the draws."""
-        return self._draws.sampler
 
     def _make_head(self, width):
         prior = None
@@ -224,36 +196,24 @@ class SampledSoftmax(HeadLayer):
         layer.step.assign(self.step.value)
         return layer
 
-    def get_config(self):
-        """Returns the arguments of the constructor, as JSON can hold them."""
+    def _own_config(self):
         config = {
-            **super().get_config(),
             "num_classes": self.num_classes,
             "num_sampled": self.num_sampled,
             "sampler": self.sampler,
             "power": self._draws.power,
-            "seed": self.seed,
         }
         if self.sampler == "counts":
             config["counts"] = _packed(self._counts)
-        for name in (
-            "node_labels",
-            "label_smoothing",
-            "smoothing_prior",
-            "optimizer",
-            "stochastic_rounding",
-        ):
-            del config[name]
         return config
 
     @classmethod
-    def from_config(cls, config):
-        """Makes the layer that `get_config` described."""
+    def _arguments_of(cls, config):
         counts = config.get("counts")
         if counts is not None:
             dtype = np.float64 if counts["is_float"] else np.int64
             counts = files.unpack(counts).view(dtype)
-        return super().from_config({**config, "counts": counts})
+        return {**config, "counts": counts}
 
 
 def _flat_tree(num_classes):

@@ -29,7 +29,8 @@ class ClusterSpec:
       num_classes: see `AdaptiveSoftmax` for this and the other arguments.
       cutoffs: ascending, their number, or "auto".
       div_value: how much narrower each tail is than the one before.
-      counts: `[N]`, or None.
+      counts: `[N]`, or None; or a tree of one group, in which the row of a
+        class is its rank, where a file has the order of counts alone.
       tail: of what the tails are.
       width: the width of inputs, for a layer that embeds; else None.
       batch: the examples in a step.
@@ -65,7 +66,9 @@ class ClusterSpec:
         self.batch = _checks.check_int("batch", batch, 1)
         self.cost_model = cost_model
         self._counts = self._order = self.ranked_counts = None
-        if counts is not None:
+        if isinstance(counts, Tree):
+            self._order = counts
+        elif counts is not None:
             self._counts = _checks.check_counts(counts, self.num_classes)
             self.ranked_counts, self._order = by_frequency(self._counts)
         self.cutoffs = cutoffs
@@ -163,9 +166,7 @@ def unpacked(config):
     config = dict(config)
     order = config.pop("order", None)
     if order is not None:
-        # Any counts that give this order.
-        ranks = Tree.from_config(order).class_rows
-        config["counts"] = ranks.size - ranks
+        config["counts"] = Tree.from_config(order)
     if config.get("cost_model") is not None:
         config["cost_model"] = CostModel(**config["cost_model"])
     config["tail"] = deserialize_tail(config["tail"])

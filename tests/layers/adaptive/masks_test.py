@@ -18,7 +18,8 @@ from tests.support.adaptive_layers import (
 )
 from tests.support.masks import BATCH, lists_of
 from tests.support.pairs import all_pairs
-from tf_hsm.layers import AdaptiveSoftmax, _adaptive_predictions
+from tf_hsm.heads.tree import TreeHead
+from tf_hsm.layers import AdaptiveSoftmax
 
 # The chance of a class, and the number of lists; some lists have none.
 MASKS = [(0.0, 1), (0.0, BATCH), (0.1, BATCH), (0.5, 1), (0.5, BATCH), (1.0, 1)]
@@ -177,14 +178,12 @@ def test_tails_without_an_allowed_class_are_not_searched(allowed, monkeypatch):
     """Nor are they for those inputs of a batch that may have none of it."""
     searched = []
 
-    def spy(weights, biases, inputs, tree, *args, **options):
+    def spy(head, inputs, *args, **options):
         searched.append(len(inputs))
-        return search(weights, biases, inputs, tree, *args, **options)
+        return search(head, inputs, *args, **options)
 
-    search = _adaptive_predictions.hierarchical_softmax_top_k
-    monkeypatch.setattr(
-        _adaptive_predictions, "hierarchical_softmax_top_k", spy
-    )
+    search = TreeHead.top_k
+    monkeypatch.setattr(TreeHead, "top_k", spy)
     # A shortlist of 5, and tails of 4, 12 and 19 classes.
     make("narrow").top_k(make_inputs(3), 4, allowed=allowed)
     assert searched == ([0, 0, 0] if allowed[0] == 0 else [0, 0, 1])
