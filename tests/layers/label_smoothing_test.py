@@ -104,8 +104,6 @@ def test_it_is_saved(tmp_path):
 def test_refusals():
     with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1"):
         make_head(label_smoothing=2)
-    with pytest.raises(ValueError, match="label_smoothing is not possible"):
-        make_head(label_smoothing=SHARE, devices=["CPU:0"])
 
 
 def test_several_labels():

@@ -195,17 +195,12 @@ def test_masks_in_a_functional_model(tmp_path):
 
 def test_a_head_with_a_plan_refuses():
     """And answers from one device."""
+    with pytest.raises(ValueError, match="node_labels is not possible with"):
+        make_head(devices=["CPU:0", "CPU:0"], node_labels=True)
     head = make_head(devices=["CPU:0", "CPU:0"])
     x = np.random.default_rng(0).normal(size=[3, WIDTH]).astype("f4")
     head.build(x.shape)
-    for ask in (
-        lambda: head.top_k(x, 2, allowed=[1, 2]),
-        lambda: head.sample(x, 2, seed=1, allowed=[1, 2]),
-        lambda: head.log_prob([[1], [2], [3]], x, allowed=[1, 2]),
-    ):
-        with pytest.raises(ValueError, match="allowed is not possible for a"):
-            ask()
-        with head.on_one_device():
-            ask()
-    with pytest.raises(ValueError, match="nodes is not possible for a head"):
+    with pytest.raises(ValueError, match=r"nodes is not possible .* a plan"):
+        head.log_prob([[1], [2], [3]], x, nodes=True)
+    with head.on_one_device():
         head.log_prob([[1], [2], [3]], x, nodes=True)

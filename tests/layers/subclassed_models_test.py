@@ -129,7 +129,7 @@ def test_an_optimizer_of_two_heads():
     optimizer = optimizers.SGD(0.1)
     first, second = (MAKE["hierarchical"](optimizer=optimizer) for _ in "ab")
     first(tf.zeros([2, 8]))
-    with pytest.raises(ValueError, match="that of another layer already"):
+    with pytest.raises(ValueError, match="belongs to another layer already"):
         second(tf.zeros([2, 8]))
 
 

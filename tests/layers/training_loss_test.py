@@ -296,14 +296,14 @@ def test_a_plan(in_place):
         (IndexError, "class 30 is out of range", {"class_weights": {30: 1}}),
         (
             ValueError,
-            "not those of inner nodes",
+            "label may be an inner node",
             {"class_weights": WEIGHTS, "node_labels": True},
         ),
         (ValueError, "focal_gamma is -1; it must", {"focal_gamma": -1}),
         (ValueError, "focal_gamma is 'x'; it must", {"focal_gamma": "x"}),
         (
             ValueError,
-            "with label_smoothing does not tell",
+            "which a smoothed loss does not give",
             {"focal_gamma": 1, "label_smoothing": 0.1},
         ),
     ],

@@ -25,7 +25,7 @@ from tests.support.models import (
     train_graph,
 )
 from tf_hsm import Tree
-from tf_hsm.heads import tree as head_module
+from tf_hsm.heads.tree import TreeHead
 
 
 def numpy_training(weights, tokens, labels, sample_weight, ignore_class):
@@ -191,13 +191,14 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
     label = 2**53 + 1
     seen = []
 
-    def spy(weights, biases, labels, inputs, tree, ignored, **options):
+    def spy(head, batch):
+        labels = batch.labels
         seen.append(labels.dtype)
-        counted = tf.reduce_all(labels[..., tf.newaxis] != ignored, -1)
+        counted = tf.reduce_all(labels[..., tf.newaxis] != batch.ignored, -1)
         tf.debugging.assert_equal(labels[counted], tf.constant(label, tf.int64))
-        return tf.reduce_sum(inputs * weights[0], -1)
+        return tf.reduce_sum(batch.inputs * head.weights[0], -1)
 
-    monkeypatch.setattr(head_module, "hierarchical_softmax_loss", spy)
+    monkeypatch.setattr(TreeHead, "losses", spy)
     tokens, labels = make_data()
     labels = np.full_like(labels, label)
     compiling = {"run_eagerly": eager}

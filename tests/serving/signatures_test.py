@@ -169,7 +169,7 @@ def test_signatures_of_a_label_tree(exported, tmp_path):
         ((tf.constant(0.0, tf.float64),), 0.0),
     ):
         found = loaded.labels(tokens, *arguments)
-        expected = head.top_k(hidden, K, beam_width=threshold)
+        expected = head.top_k(hidden, K, threshold=threshold)
         np.testing.assert_array_equal(found["classes"], expected.classes)
         np.testing.assert_allclose(
             found["log_probs"], expected.log_probs, rtol=1e-6

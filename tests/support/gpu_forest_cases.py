@@ -229,7 +229,7 @@ def check_no_starts(place):
             *arguments,
             forest,
             3,
-            1,
+            seed=1,
             **options,
         )
         with pytest.raises(

@@ -93,10 +93,10 @@ def copy_weights(source, target) -> None:
 
 def _order(head):
     """The tree, and where it is cut: the devices may be others."""
+    plan = getattr(head, "plan", None)
+    cuts = [] if plan is None else [plan.unit_rows]
     return row_order.RowOrder(
-        lambda: row_order.parts_of(
-            head.tree, [head.plan.unit_rows] if head.plan else []
-        ),
+        lambda: row_order.parts_of(head.tree, cuts),
         lambda: (
             "the checkpoint is of a head with another tree, or with a plan "
             "that cuts it elsewhere: make the head with plan.on(devices), "

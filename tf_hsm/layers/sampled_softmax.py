@@ -83,6 +83,7 @@ class SampledSoftmax(HeadLayer):
     """
 
     sampler = option("_draws", "sampler")
+    power = option("_draws", "power")
 
     def __init__(
         self,
@@ -201,7 +202,7 @@ class SampledSoftmax(HeadLayer):
             "num_classes": self.num_classes,
             "num_sampled": self.num_sampled,
             "sampler": self.sampler,
-            "power": self._draws.power,
+            "power": self.power,
         }
         if self.sampler == "counts":
             config["counts"] = _packed(self._counts)
