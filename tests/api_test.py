@@ -175,7 +175,7 @@ tf_hsm.Tree.classes_below(self, row)
 tf_hsm.Tree.depth
 tf_hsm.Tree.expand(self)
 tf_hsm.Tree.expand_rows(self, weights)
-tf_hsm.Tree.expected_cost(self, counts=None, batch=None, dim=None,
+tf_hsm.Tree.expected_cost(self, counts=None, batch=None, width=None,
     cost_model=None)
 tf_hsm.Tree.from_config(config)
 tf_hsm.Tree.from_counts(counts, names=None, branching=256)
@@ -245,8 +245,8 @@ tf_hsm.decoding.Sampler.from_config(config)
 tf_hsm.decoding.Sampler.get_config(self)
 tf_hsm.decoding.Sampler.next_classes(self, head, hidden, position)
 tf_hsm.decoding.Sequences(classes, log_probs, lengths)
-tf_hsm.decoding.beam_search(step, state, head, width, length, start=0, end=None,
-    min_length=1, length_penalty=0.0, exclude=())
+tf_hsm.decoding.beam_search(step, state, head, beam_width, length, start=0,
+    end=None, min_length=1, length_penalty=0.0, exclude=())
 tf_hsm.distribute
 tf_hsm.distribute.Cluster(servers, coordinator=None)
 tf_hsm.distribute.Cluster.coordinator
@@ -290,13 +290,13 @@ tf_hsm.distribute.ShardCost(device, subtrees, classes, rows, rows_share, work,
     work_share, examples_share, bytes, touched_rows, wire_bytes, milliseconds)
 tf_hsm.distribute.Simulation(devices, batches, examples, work, touched_rows,
     top_work, wire_bytes, milliseconds, top_milliseconds, step)
-tf_hsm.distribute.Step(batch=None, dim=None, slots=1, dtype='float32',
+tf_hsm.distribute.Step(batch=None, width=None, slots=1, dtype='float32',
     network=1250000000.0, cost_model=<factory>)
 tf_hsm.distribute.checkpoint(head, optimizer=None)
 tf_hsm.distribute.connect(cluster=None, *, coordinator=False, timeout=60.0)
 tf_hsm.distribute.copy_weights(source, target)
-tf_hsm.distribute.plan(tree, devices, counts=None, batch=None, dim=None,
-    top=256, *, slots=1, dtype='float32', network=1250000000.0, memory=None,
+tf_hsm.distribute.plan(tree, devices, counts=None, batch=None, width=None,
+    top=256, *, slots=1, dtype='float32', network=1250000000.0, bandwidth=None,
     cost_model=None)
 tf_hsm.estimate(body=None, head=None, *, batch, steps=None, width=None,
     classes=None, counts=None, vocabulary=None, dtype=None, optimizer='adam',

@@ -50,8 +50,8 @@ _NETWORK = flags.DEFINE_float(
     "Bytes a second into, and likewise out of, the device of the body.",
     lower_bound=1.0,
 )
-_MEMORY = flags.DEFINE_float(
-    "memory",
+_BANDWIDTH = flags.DEFINE_float(
+    "bandwidth",
     6e9,
     "Bytes a second that a device reads or writes.",
     lower_bound=1.0,
@@ -74,7 +74,7 @@ def _step_options():
     return {
         "slots": _SLOTS.value,
         "network": _NETWORK.value,
-        "memory": _MEMORY.value,
+        "bandwidth": _BANDWIDTH.value,
         "cost_model": CostModel(
             model.call,
             0.0,
@@ -155,7 +155,7 @@ def _on_paper(batch):
     for depth in (2, 3):
         fanout = on_paper.fanout_of(_PAPER_CLASSES.value, depth)
         step = distribute.Step.of(
-            batch=batch, dim=_WIDTH.value, dtype="float32", **_step_options()
+            batch=batch, width=_WIDTH.value, dtype="float32", **_step_options()
         )
         points = [
             on_paper.point(fanout, depth, count, step) for count in _shards()

@@ -223,7 +223,7 @@ def test_entries_of_a_batch_do_not_meet():
     """Each is as by itself; none is one more batch."""
     recurrent = Recurrent(30, batch=7)
     head = make_head(Tree.two_level(30), dtype="float64")
-    options = {"width": 3, "length": 5, "end": 1}
+    options = {"beam_width": 3, "length": 5, "end": 1}
     whole = beam_search(recurrent.step, recurrent.state, head, **options)
     for entry in range(7):
         state = tf.nest.map_structure(

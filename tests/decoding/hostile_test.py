@@ -21,7 +21,7 @@ def search(**changes):
         "step": RECURRENT.step,
         "state": RECURRENT.state,
         "head": make_head(TREE),
-        "width": 3,
+        "beam_width": 3,
         "length": 4,
         **changes,
     }
@@ -65,8 +65,12 @@ BAD_SEARCH = [
         TypeError,
         "EmbeddingSoftmax, whose inputs are ids, .* HierarchicalSoftmax with",
     ),
-    ({"width": 0}, ValueError, "width is 0; it must be at least 1"),
-    ({"width": True}, ValueError, "width must be an integer, not True"),
+    ({"beam_width": 0}, ValueError, "beam_width is 0; it must be at least 1"),
+    (
+        {"beam_width": True},
+        ValueError,
+        "beam_width must be an integer, not True",
+    ),
     ({"min_length": 0}, ValueError, "min_length is 0; it must be at least 1"),
     ({"min_length": 2}, ValueError, "nothing ends a sequence .* give `end`"),
     ({"min_length": 5, "end": 1}, ValueError, "is 5, but length is 4"),

@@ -99,7 +99,7 @@ def test_cut_as_the_expanded_tree(name, count):
 @pytest.mark.parametrize("name", TREES)
 def test_half_the_cost(name):
     tree = TREES[name]()
-    options = {"batch": 50, "dim": WIDTH}
+    options = {"batch": 50, "width": WIDTH}
     pinned, plain = (plan_of(t, **options) for t in (tree, tree.expand()))
     for mine, its in zip(
         [pinned.cost.top, *pinned.cost.shards],
@@ -127,7 +127,7 @@ def test_simulation(name):
     tree = TREES[name]()
     labels = np.random.default_rng(0).integers(tree.num_classes, size=(4, 30))
     mine, its = (
-        plan_of(t, dim=WIDTH).simulate(labels) for t in (tree, tree.expand())
+        plan_of(t, width=WIDTH).simulate(labels) for t in (tree, tree.expand())
     )
     for field in ("work", "touched_rows", "top_work"):
         np.testing.assert_array_equal(
@@ -138,7 +138,7 @@ def test_simulation(name):
 
 
 def test_saving_a_plan():
-    plan = plan_of(TREE, batch=50, dim=WIDTH)
+    plan = plan_of(TREE, batch=50, width=WIDTH)
     for copy in (
         pickle.loads(pickle.dumps(plan)),
         distribute.Plan.from_config(
@@ -147,7 +147,7 @@ def test_saving_a_plan():
     ):
         assert copy == plan and copy.forests == plan.forests
         assert copy.cost == plan.cost
-    assert plan != plan_of(TREE.expand(), batch=50, dim=WIDTH)
+    assert plan != plan_of(TREE.expand(), batch=50, width=WIDTH)
     for forest in plan.forests:
         copy = pickle.loads(pickle.dumps(forest))
         assert copy == forest and copy.pinned

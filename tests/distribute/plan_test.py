@@ -148,11 +148,11 @@ def test_bad_arguments():
     for name, bad in (
         ("top", 0),
         ("batch", 0),
-        ("dim", 1.5),
+        ("width", 1.5),
         ("slots", -1),
         ("dtype", "int8"),
         ("network", 0),
-        ("memory", float("nan")),
+        ("bandwidth", float("nan")),
         ("counts", [1, 2]),
         ("counts", np.zeros(100)),
     ):
@@ -189,7 +189,7 @@ def test_bad_arguments():
 @pytest.mark.parametrize("name", [*trees.CATALOGUE, *trees.DEEP])
 @pytest.mark.parametrize("batch", [None, 32])
 def test_saving(name, batch):
-    p = plan_of(name, 3, batch=batch, dim=7, memory=1e9)
+    p = plan_of(name, 3, batch=batch, width=7, bandwidth=1e9)
     copies = (
         pickle.loads(pickle.dumps(p)),
         Plan.from_config(json.loads(json.dumps(p.get_config())), p.tree),
@@ -228,7 +228,7 @@ def test_bad_configs():
 @pytest.mark.parametrize("zipf", [False, True])
 def test_cost_adds_up(name, zipf):
     """Top and shards are together what `Tree.expected_cost` says."""
-    p = plan_of(name, 3, zipf=zipf, batch=50, dim=6)
+    p = plan_of(name, 3, zipf=zipf, batch=50, width=6)
     tree, cost = p.tree, p.cost
     ranks = 1 + np.random.default_rng(0).permutation(tree.num_classes)
     whole = tree.expected_cost(1000 // ranks if zipf else None, 50, 6)
@@ -263,11 +263,11 @@ def test_cost_of_a_known_tree():
         ["a", "b"],
         counts=[3, 0, 1, 0],
         batch=2,
-        dim=3,
+        width=3,
         slots=2,
         dtype="bfloat16",
         network=1e3,
-        memory=1e6,
+        bandwidth=1e6,
         cost_model=CostModel(0.5, 0.0, 1.0, 0.25, 0.125),
     )
     first, second = sorted(p.cost.shards, key=lambda s: -s.work)
@@ -323,7 +323,7 @@ def test_remarks():
 
 
 def test_text():
-    p = plan(Tree.two_level(10_000), 40, batch=400, dim=8)
+    p = plan(Tree.two_level(10_000), 40, batch=400, width=8)
     text = str(p)
     assert "Plan of 10,000 classes over 40 devices" in text
     assert "100 rows, 7.2 kB; 100.0 rows per example, 50% of the work" in text

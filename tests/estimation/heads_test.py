@@ -80,7 +80,7 @@ def test_a_tree_moves_what_it_touches():
 
 def test_flops_are_those_of_the_expected_cost():
     tree, counts = trees.CATALOGUE["huffman_4ary"](), np.arange(1, 152)
-    cost = tree.expected_cost(counts, batch=BATCH, dim=WIDTH)
+    cost = tree.expected_cost(counts, batch=BATCH, width=WIDTH)
     for rule in (None, "sgd"):
         head = heads.head(tree, counts=counts, optimizer=rule)
         (part,) = head.parts(setting_of(), WIDTH)
@@ -99,7 +99,7 @@ def test_focal_losses_in_place_take_a_forward_more(rule):
         ).parts(setting_of(), WIDTH)
         for gamma in (0, 2)
     )
-    one = tree.expected_cost(batch=BATCH, dim=WIDTH).flops / 3
+    one = tree.expected_cost(batch=BATCH, width=WIDTH).flops / 3
     more = 0 if rule is None else one
     assert focal.forward.flops == pytest.approx(plain.forward.flops + more)
     assert focal.backward == plain.backward

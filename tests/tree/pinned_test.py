@@ -179,7 +179,7 @@ def test_half_the_rows_cost_half():
     pinned = tree.pin()
     assert pinned.expected_cost(COUNTS) == tree.expected_cost(COUNTS) / 2
     whole, half = (
-        t.expected_cost(COUNTS, batch=64, dim=30) for t in (tree, pinned)
+        t.expected_cost(COUNTS, batch=64, width=30) for t in (tree, pinned)
     )
     assert half.touched_rows == pytest.approx(whole.touched_rows / 2)
     assert half.flops == pytest.approx(whole.flops / 2)

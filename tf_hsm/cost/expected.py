@@ -67,11 +67,11 @@ def expected_cost(fanouts, masses, batch, width, cost_model):
         return rows
     if batch is None or width is None:
         raise ValueError(
-            f"batch is {batch} and dim is {width}; a step has both, and a "
+            f"batch is {batch} and width is {width}; a step has both, and a "
             "cost_model predicts a step"
         )
     batch = _check_size("batch", batch)
-    width = _check_size("dim", width)
+    width = _check_size("width", width)
     if cost_model is None:
         cost_model = CostModel()
     if not isinstance(cost_model, CostModel):

@@ -25,7 +25,7 @@ class Sampler:
     Args:
       temperature: see `tf_hsm.hierarchical_softmax_sample`; so are top_k and
         top_p. Or 0: the most probable class is taken each time, as by a
-        `beam_search` of width 1.
+        `beam_search` with `beam_width=1`.
       top_k: draw among the k most probable classes; None: among all.
       top_p: draw among the fewest most probable classes whose probabilities
         reach this sum, in (0, 1]; None: among all.

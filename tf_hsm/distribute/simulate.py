@@ -25,7 +25,7 @@ def simulate(plan, batches, counts, batch, steps, seed):
     )
     step = plan.step
     wire = milliseconds = top_milliseconds = None
-    if step.dim is not None:
+    if step.width is not None:
         wire = step.wire_bytes(examples, plan.tree.num_classes)
         milliseconds = np.where(
             examples > 0, step.milliseconds(work, touched), 0.0

@@ -242,11 +242,13 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         """
         return [name_of_row(self._names, row) for row in self.path(c)]
 
-    def expected_cost(self, counts=None, batch=None, dim=None, cost_model=None):
+    def expected_cost(
+        self, counts=None, batch=None, width=None, cost_model=None
+    ):
         """Returns the mean number of rows that one example scores, a float.
 
         An example scores all rows of each group on its label's path; of a
-        pinned tree, the one that has weights. With `batch` and `dim`, returns
+        pinned tree, the one that has weights. With `batch` and `width`, returns
         what a step of the loss and its gradients costs, an `ExpectedCost`: its
         `rows_per_example`, `touched_rows`, `flops`, `bytes` and `milliseconds`.
 
@@ -254,20 +256,20 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
           counts: `[N]`, how often each class is the label; all alike when
             None. Labels are drawn by them, independently.
           batch: the examples in a step.
-          dim: D, the width of the inputs.
+          width: D, the width of the inputs.
           cost_model: a `tf_hsm.CostModel`, for the milliseconds; by default
             that of a machine of two cores.
 
         Raises:
           ValueError: a count is negative, infinite or NaN, or all are zero;
-            or one of `batch` and `dim` is missing or not positive.
+            or one of `batch` and `width` is missing or not positive.
         """
         row_masses = masses.row_masses(self._arrays, self._levels, counts)
         return expected.expected_cost(
             self._group_weight_rows,
             masses.group_masses(self._arrays, row_masses),
             batch,
-            dim,
+            width,
             cost_model,
         )
 

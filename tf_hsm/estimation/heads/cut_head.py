@@ -69,7 +69,7 @@ class CutHead(Head):
     def _wire(self, examples, setting, width):
         """What travels for the examples whose labels are below the top."""
         step = distribute.Step(
-            dim=width, dtype=setting.compute_dtype, network=self.network
+            width=width, dtype=setting.compute_dtype, network=self.network
         )
         sent = step.wire_bytes(examples, self.num_classes)
         return Part(
