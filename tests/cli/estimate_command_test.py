@@ -26,7 +26,7 @@ def fail(capsys, *flags):
 
 
 def test_a_head(capsys):
-    text = run(capsys, *HEAD, "--memory=24GB", "--in_place=adagrad")
+    text = run(capsys, *HEAD, "--memory=24GB", "--head_optimizer=adagrad")
     assert "fits in 24 GB: yes" in text
     assert "hierarchical" in text
 
@@ -95,7 +95,7 @@ def test_heads_of_a_tree(capsys, tmp_path):
     tree.save(tmp_path / "tree.npz")
     (tmp_path / "counts.txt").write_text("9\n5\n3\n2\n1\n")
     flags = ["estimate", f"--tree={tmp_path}/tree.npz", "--width=3"]
-    flags += ["--batch=2", "--in_place=adagrad", "--json"]
+    flags += ["--batch=2", "--head_optimizer=adagrad", "--json"]
     flags += [f"--counts={tmp_path}/counts.txt"]
     values = json.loads(run(capsys, *flags, "--heads=label_tree"))
     head = tf_hsm.estimate.head(

@@ -39,7 +39,7 @@ def test_the_question_that_began_it():
         width=300,
         batch=400,
         steps=100,
-        in_place=True,
+        head_optimizer="rowwise_adagrad",
         memory="24GB",
     )
     assert in_place.fits
@@ -302,7 +302,21 @@ def test_what_cannot_be_counted_is_listed():
         (("lstm:8",), {"machine": "abacus"}, "machine is 'abacus'"),
         (("lstm:8",), {"network": "x"}, "network is 'x'"),
         (("lstm:8",), {"counts": "zipf"}, "counts is given, but no head"),
-        (("lstm:8",), {"in_place": True}, "in_place is given, but no head"),
+        (
+            ("lstm:8",),
+            {"head_optimizer": "sgd"},
+            "head_optimizer is given, but no head",
+        ),
+        (
+            (None,),
+            {"classes": 9, "width": 3, "head_optimizer": True},
+            "head_optimizer: optimizer must be a .* but is bool",
+        ),
+        (
+            (None,),
+            {"classes": 9, "width": 3, "head_optimizer": "adam"},
+            "head_optimizer: optimizer must be one of .* but is 'adam'",
+        ),
         (("lstm:8",), {"shards": 2}, "shards is given, but no head"),
         (("lstmm:8",), {}, "the body 'lstmm:8' has another form"),
         (("lstm:0",), {}, "has width 0"),
@@ -328,8 +342,8 @@ def test_what_cannot_be_counted_is_listed():
         (("lstm:8",), {"classes": 9, "counts": "zip"}, "counts is 'zip'"),
         (
             ("lstm:8", keras.layers.Dense(9)),
-            {"in_place": True},
-            "in_place is for a head given by name",
+            {"head_optimizer": "sgd"},
+            "head_optimizer is for a head given by name",
         ),
         (
             ("lstm:8", tf_hsm.Tree.two_level(8)),

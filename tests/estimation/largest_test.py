@@ -12,7 +12,7 @@ largest = tf_hsm.estimate.largest
 @pytest.mark.parametrize(
     ("what", "arguments"),
     [
-        ("batch", {"classes": "1M", "steps": 20, "in_place": "adagrad"}),
+        ("batch", {"classes": "1M", "steps": 20, "head_optimizer": "adagrad"}),
         ("length", {"classes": 10_000, "batch": 16, "optimizer": "sgd"}),
         ("width", {"classes": 50_000, "batch": 16, "steps": 4}),
         ("classes", {"batch": 16, "steps": 4, "optimizer": "sgd"}),

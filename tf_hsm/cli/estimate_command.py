@@ -98,10 +98,10 @@ def _add_step(command):
         help="of the model: adam, sgd, lazy_adam, ...; %(default)s",
     )
     step.add_argument(
-        "--in_place",
-        metavar="RULE",
-        help="a tree's head, or an adaptive one, updates itself: sgd, adagrad, "
-        "rowwise_adagrad or lazy_adam",
+        "--head_optimizer",
+        metavar="NAME",
+        help="with which a tree's head, or an adaptive one, updates its own "
+        "weights in place: sgd, adagrad, rowwise_adagrad or lazy_adam",
     )
     step.add_argument(
         "--replicas",
@@ -217,7 +217,7 @@ def _arguments(flags):
         "vocabulary": flags.vocabulary,
         "dtype": flags.dtype,
         "optimizer": None if flags.optimizer == "none" else flags.optimizer,
-        "in_place": flags.in_place,
+        "head_optimizer": flags.head_optimizer,
         "corpus_tokens": flags.corpus,
         "memory": flags.memory,
         "machine": flags.machine,
@@ -253,7 +253,7 @@ def _on_tree(names, tree, arguments):
     """Returns the heads of a tree; takes what is theirs out of arguments."""
     options = {
         "counts": arguments.pop("counts", None),
-        "optimizer": arguments.pop("in_place"),
+        "optimizer": arguments.pop("head_optimizer"),
         "shards": arguments.pop("shards"),
         "network": arguments["network"],
     }

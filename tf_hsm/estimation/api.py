@@ -12,6 +12,7 @@ from tf_hsm.estimation import machine as machines
 from tf_hsm.estimation.replicas import spread
 from tf_hsm.estimation.result import Comparison, Estimate
 from tf_hsm.estimation.setting import BYTES, Setting
+from tf_hsm.optimizers import in_place
 
 _MIXED = "mixed_"
 _DEFAULT_HEAD = "hierarchical"
@@ -29,7 +30,7 @@ def estimate(
     vocabulary=None,
     dtype=None,
     optimizer="adam",
-    in_place=None,
+    head_optimizer=None,
     corpus_tokens=None,
     memory=None,
     machine=None,
@@ -77,11 +78,11 @@ def estimate(
         bits beside variables of 32. None: that of a Keras model; else float32.
       optimizer: of the model: a name such as "adam", a Keras optimizer or one
         of `tf_hsm.optimizers`; or None, which trains nothing.
-      in_place: the rule by which a tree's head, or an adaptive one, updates
-        itself, in the pass that makes the losses: "sgd", "adagrad",
-        "rowwise_adagrad" or "lazy_adam"; True for "rowwise_adagrad"; None or
-        False: it has gradients, and the optimizer of the model. For heads given
-        by name or as a tree.
+      head_optimizer: the optimizer with which a tree's head, or an adaptive
+        one, updates its own weights in the pass that computes the losses:
+        "sgd", "adagrad", "rowwise_adagrad", "lazy_adam" or one of
+        `tf_hsm.optimizers`. None: the head has gradients, which the optimizer
+        of the model applies. For heads given by name or as a tree.
       corpus_tokens: labels in an epoch, or a text such as "100M".
       memory: bytes that there are, or a text such as "24GB"; None: those of the
         machine, if they are known.
@@ -164,7 +165,7 @@ def estimate(
         )
 
     several = isinstance(head, list | tuple)
-    options = {"counts": counts, "optimizer": _rule(in_place)}
+    options = {"counts": counts, "optimizer": _head_optimizer(head_optimizer)}
     if shards is not None:
         options |= {"shards": shards, "network": network}
     found = [_head(h, classes, options) for h in (head if several else [head])]
@@ -205,9 +206,14 @@ def _steps(steps, body):
     return steps
 
 
-def _rule(in_place):
-    """Returns the rule of a head that updates itself, or None."""
-    return "rowwise_adagrad" if in_place is True else in_place or None
+def _head_optimizer(optimizer):
+    """Returns the optimizer of a head that updates its own weights, or None."""
+    if optimizer is None:
+        return None
+    try:
+        return in_place.get(optimizer)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"head_optimizer: {error}") from error
 
 
 def _head(head, classes, options):
@@ -215,7 +221,7 @@ def _head(head, classes, options):
     if head is None and classes is not None:
         head = _DEFAULT_HEAD
     given = [
-        "in_place" if name == "optimizer" else name
+        "head_optimizer" if name == "optimizer" else name
         for name, value in options.items()
         if value is not None
     ]

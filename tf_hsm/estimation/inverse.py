@@ -14,7 +14,8 @@ def largest(body=None, head=None, *, memory, what="batch", **arguments):
     """Returns the largest batch, length, width or N whose training fits.
 
     >>> tf_hsm.estimate.largest("lstm:2x2048", classes="10M", steps=100,
-    ...                         memory="24GB", in_place=True)
+    ...                         memory="24GB",
+    ...                         head_optimizer="rowwise_adagrad")
 
     Args:
       body: as for `estimate`. For another width: None, or a text such as

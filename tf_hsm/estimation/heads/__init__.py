@@ -51,8 +51,9 @@ def head(
       counts: how often each class is a label: None for all alike; "zipf" if
         class c occurs 1 / (c + 1) times as often as class 0; or `[N]`. An
         adaptive head without counts has "zipf", for which it is made.
-      optimizer: of a tree of this package, or of "adaptive": what updates it in
-        place, a name or one of `tf_hsm.optimizers`; None: it has a gradient.
+      optimizer: for a tree of this package, or "adaptive": the optimizer with
+        which the head updates its own weights in place, a name or one of
+        `tf_hsm.optimizers`; None: the head has gradients.
       shards: of a tree of this package: devices over which it is cut by subtree
         (docs/distribution.md); None: it is whole.
       network: bytes a second between these, in each direction.
@@ -96,7 +97,7 @@ def head(
         )
     own = None if what in ("adaptive", *_TREES) else optimizer
     for value, cannot in (
-        (own, "makes no step in place; leave out in_place"),
+        (own, "cannot update its own weights; leave out its optimizer"),
         (shards, "is not cut over devices; leave out shards"),
     ):
         if value is not None:
