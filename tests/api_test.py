@@ -298,11 +298,12 @@ tf_hsm.distribute.copy_weights(source, target)
 tf_hsm.distribute.plan(tree, devices, counts=None, batch=None, width=None,
     top=256, *, slots=1, dtype='float32', network=1250000000.0, bandwidth=None,
     cost_model=None)
-tf_hsm.estimate(body=None, head=None, *, batch, steps=None, width=None,
-    classes=None, counts=None, vocabulary=None, dtype=None, optimizer='adam',
-    head_optimizer=None, corpus_tokens=None, memory=None, machine=None,
-    replicas=1, shards=None, network=1250000000.0, labels_per_example=1)
-tf_hsm.estimate.head(what, classes=None, *, counts=None, optimizer=None,
+tf_hsm.estimate(body=None, head=None, *, batch, length=None, width=None,
+    num_classes=None, counts=None, vocabulary=None, dtype=None,
+    optimizer='adam', head_optimizer=None, corpus_tokens=None, memory=None,
+    machine=None, replicas=1, shards=None, network=1250000000.0,
+    labels_per_example=1)
+tf_hsm.estimate.head(what, num_classes=None, *, counts=None, optimizer=None,
     shards=None, network=1250000000.0, **options)
 tf_hsm.estimate.largest(body=None, head=None, *, memory, what='batch',
     **arguments)

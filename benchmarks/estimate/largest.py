@@ -72,8 +72,8 @@ def answer(memory, sizes):
     return tf_hsm.estimate.largest(
         f"gru:{sizes.units}",
         "full",
-        classes=sizes.classes,
-        steps=sizes.length,
+        num_classes=sizes.classes,
+        length=sizes.length,
         optimizer="adam",
         memory=memory,
     )

@@ -8,7 +8,7 @@ import pytest
 import tf_hsm
 from tf_hsm.cli import program
 
-HEAD = ["estimate", "--classes=10k", "--width=30", "--batch=8"]
+HEAD = ["estimate", "--num_classes=10k", "--width=30", "--batch=8"]
 
 
 def run(capsys, *flags):
@@ -48,7 +48,7 @@ def test_a_body_and_heads(capsys):
         "--vocabulary=1k",
         "--length=5",
         "--heads=full,sampled,adaptive",
-        "--corpus=1M",
+        "--corpus_tokens=1M",
         "--counts=zipf",
     )
     assert len([x for x in text.splitlines() if x.startswith("lstm 32")]) == 3
@@ -58,7 +58,7 @@ def test_a_body_and_heads(capsys):
 def test_json_is_that_of_the_function(capsys):
     values = json.loads(run(capsys, *HEAD, "--json", "--optimizer=sgd"))
     found = tf_hsm.estimate(
-        None, classes=10_000, width=30, batch=8, optimizer="sgd"
+        None, num_classes=10_000, width=30, batch=8, optimizer="sgd"
     )
     assert values == json.loads(json.dumps(found.to_dict()))
 
@@ -113,11 +113,11 @@ def test_heads_of_a_tree(capsys, tmp_path):
 
 
 def test_largest(capsys):
-    flags = ["estimate", "--classes=1M", "--width=100", "--memory=4GB"]
+    flags = ["estimate", "--num_classes=1M", "--width=100", "--memory=4GB"]
     text = run(capsys, *flags, "--largest=batch")
     value = int(text.split()[4].replace(",", ""))
     assert value == tf_hsm.estimate.largest(
-        classes="1M", width=100, memory="4GB"
+        num_classes="1M", width=100, memory="4GB"
     )
     values = json.loads(run(capsys, *flags, "--largest=batch", "--json"))
     assert values["largest"] == values["batch"] == value
@@ -163,13 +163,16 @@ def test_a_picture(capsys, tmp_path):
             ["--tree=a", "--heads=label_tree,full"],
             "only hierarchical and label",
         ),
-        (["--batch=4", "--classes=9"], "width"),
-        (["--classes=9", "--largest=batch"], "--largest needs --memory"),
+        (["--batch=4", "--num_classes=9"], "width"),
+        (["--num_classes=9", "--largest=batch"], "--largest needs --memory"),
         (
             ["--body=lstm:8", "--largest=length", "--memory=1GB"],
             "--batch is missing",
         ),
-        (["--classes=9", "--width=2", "--batch=4", "--machine=x"], "machine"),
+        (
+            ["--num_classes=9", "--width=2", "--batch=4", "--machine=x"],
+            "machine",
+        ),
     ],
 )
 def test_bad_flags(capsys, flags, message):

@@ -323,7 +323,7 @@ def test_adaptive_in_place_byte_for_byte(rule):
         assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
         assert total(parts, "slot_bytes") == expected
         assert total(parts, "gradient_bytes") == bytes_of(layer.projections)
-    with pytest.raises(ValueError, match="'full' makes no step in place"):
+    with pytest.raises(ValueError, match="'full' cannot update its own weights"):
         heads.head("full", 500, optimizer=rule)
 
 
@@ -379,7 +379,7 @@ def test_a_head_on_devices_byte_for_byte(rule, shards):
         ),
         (lambda: heads.head("hierarchical", 3, shards=0), "shards is 0"),
         (lambda: heads.head("soft", 3), "head is 'soft'; it must be"),
-        (lambda: heads.head("full", 0), "classes is 0"),
+        (lambda: heads.head("full", 0), "num_classes is 0"),
         (lambda: heads.head("full", 3, optimizer="sgd"), "cannot update"),
         (lambda: heads.head("hierarchical", 3, counts="x"), "counts is 'x'"),
         (lambda: heads.head("hierarchical", 3, optimizer="x"), "optimizer"),

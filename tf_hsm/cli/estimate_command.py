@@ -12,7 +12,8 @@ from tf_hsm.estimation.report import table
 from tf_hsm.tree import Tree
 from tf_hsm.tree.class_files import read_counts
 
-EXAMPLE = """  python -m tf_hsm estimate --classes=10M --width=300 --batch=400
+EXAMPLE = """\
+  python -m tf_hsm estimate --num_classes=10M --width=300 --batch=400
   python -m tf_hsm estimate --model=model.keras --batch=64 --memory=24GB
 """
 _TREES = ("hierarchical", "label_tree")  # heads that --tree is for
@@ -54,7 +55,7 @@ def _add_model(command):
         help="rows of an embedding before the body; none by default",
     )
     model.add_argument(
-        "--classes", metavar="N", help="of the head, such as 10M"
+        "--num_classes", metavar="N", help="of the head, such as 10M"
     )
     model.add_argument(
         "--heads",
@@ -65,7 +66,7 @@ def _add_model(command):
     model.add_argument(
         "--tree",
         metavar="FILE",
-        help="of the head, instead of --classes: for hierarchical (the "
+        help="of the head, instead of --num_classes: for hierarchical (the "
         "default) and label_tree",
     )
     model.add_argument(
@@ -141,11 +142,13 @@ def _add_answer(command):
         "some seconds; by default what was measured here earlier",
     )
     answer.add_argument(
-        "--corpus", metavar="N", help="labels in an epoch, such as 100M"
+        "--corpus_tokens",
+        metavar="N",
+        help="labels in an epoch, such as 100M",
     )
     answer.add_argument(
         "--largest",
-        choices=["batch", "length", "width", "classes"],
+        choices=["batch", "length", "width", "num_classes"],
         help="find the largest that fits into --memory, instead of giving it",
     )
     answer.add_argument(
@@ -211,14 +214,14 @@ def _arguments(flags):
         head = names if len(names) > 1 else names[0]
     arguments = {
         "batch": flags.batch,
-        "steps": flags.length,
+        "length": flags.length,
         "width": flags.width,
-        "classes": flags.classes,
+        "num_classes": flags.num_classes,
         "vocabulary": flags.vocabulary,
         "dtype": flags.dtype,
         "optimizer": None if flags.optimizer == "none" else flags.optimizer,
         "head_optimizer": flags.head_optimizer,
-        "corpus_tokens": flags.corpus,
+        "corpus_tokens": flags.corpus_tokens,
         "memory": flags.memory,
         "machine": flags.machine,
         "replicas": flags.replicas,
@@ -245,7 +248,7 @@ def _check_take_trees(names):
             raise ValueError(
                 f"--tree and --heads: {name!r} cannot be estimated for a tree "
                 f"from a file, only {' and '.join(_TREES)}; leave it out, or "
-                "give --classes instead of --tree"
+                "give --num_classes instead of --tree"
             )
 
 

@@ -23,9 +23,9 @@ def estimate(
     head=None,
     *,
     batch,
-    steps=None,
+    length=None,
     width=None,
-    classes=None,
+    num_classes=None,
     counts=None,
     vocabulary=None,
     dtype=None,
@@ -44,11 +44,11 @@ def estimate(
     Nothing is made and nothing runs: 10 million classes are answered as fast as
     ten.
 
-    >>> print(tf_hsm.estimate("lstm:2x2048", classes=10_000_000, width=300,
-    ...                       batch=400, steps=100, memory="24GB"))
-    >>> print(tf_hsm.estimate(model, batch=64, steps=35, optimizer="adam"))
+    >>> print(tf_hsm.estimate("lstm:2x2048", num_classes=10_000_000, width=300,
+    ...                       batch=400, length=100, memory="24GB"))
+    >>> print(tf_hsm.estimate(model, batch=64, length=35, optimizer="adam"))
     >>> print(tf_hsm.estimate(
-    ...     None, ["full", "gather", "hierarchical"], classes=1_000_000,
+    ...     None, ["full", "gather", "hierarchical"], num_classes=1_000_000,
     ...     width=300, batch=400))
 
     Args:
@@ -60,16 +60,16 @@ def estimate(
         its head.
       head: a `tf_hsm.Tree`; a Keras layer (`HierarchicalSoftmax`,
         `LabelTree`, `AdaptiveSoftmax`, `SampledSoftmax`, `Dense`); what
-        `estimate.head` returns; or, together with `classes`, one of
+        `estimate.head` returns; or, together with `num_classes`, one of
         "hierarchical" or "label_tree" (of two levels), "adaptive", "full",
         "sampled", "gather", "embedding_lookup" and "map_fn". Several of them in
-        a list are compared. None: "hierarchical" where `classes` is given; else
-        `body` has its head, or there is none.
+        a list are compared. None: "hierarchical" where `num_classes` is given;
+        else `body` has its head, or there is none.
       batch: sequences in a step, or examples.
-      steps: the length of a sequence; None: that of the body, or 1.
+      length: T, the length of a sequence; None: that of the body, or 1.
       width: D, the width of the head's inputs. A body of another width has a
         Dense layer after it. None: that of the body.
-      classes: N, or a text such as "10M".
+      num_classes: N, or a text such as "10M".
       counts: how often each class occurs: None for all alike, "zipf", or `[N]`.
       vocabulary: for a body given as text, the rows of an embedding before it;
         None: none.
@@ -108,14 +108,14 @@ def estimate(
     """
     batch = _checks.check_int("batch", batch, 1)
     replicas = _checks.check_int("replicas", replicas, 1)
-    if steps is not None:
-        steps = _checks.check_int("steps", steps, 1)
+    if length is not None:
+        length = _checks.check_int("length", length, 1)
     if width is not None:
         width = _checks.check_int("width", width, 1)
-    if classes is not None:
-        amount = read_amount("classes", classes)
-        classes = int(amount) if amount == int(amount) else amount
-        classes = _checks.check_int("classes", classes, 1)
+    if num_classes is not None:
+        amount = read_amount("num_classes", num_classes)
+        num_classes = int(amount) if amount == int(amount) else amount
+        num_classes = _checks.check_int("num_classes", num_classes, 1)
     is_real = isinstance(labels_per_example, numbers.Real)
     if not is_real or not 0 <= labels_per_example < math.inf:
         raise ValueError(
@@ -124,21 +124,21 @@ def estimate(
         )
     if corpus_tokens is not None:
         corpus_tokens = read_amount("corpus_tokens", corpus_tokens)
-    body = _body(body, steps, vocabulary)
-    steps = _steps(steps, body)
+    body = _body(body, length, vocabulary)
+    length = _length(length, body)
     machine = machines.of(machine)
     memory = (
         machine.memory if memory is None else read_amount("memory", memory, "B")
     )
     setting = Setting(
         math.ceil(batch / replicas),
-        steps,
+        length,
         *_dtypes(dtype, body),
         slots.of(optimizer),
         labels_per_example,
     )
 
-    labels = setting.batch * (body.vectors(steps) if body else steps)
+    labels = setting.batch * (body.vectors(length) if body else length)
 
     def of_head(head):
         knows = head is None or head.takes_several_labels
@@ -168,7 +168,9 @@ def estimate(
     options = {"counts": counts, "optimizer": _head_optimizer(head_optimizer)}
     if shards is not None:
         options |= {"shards": shards, "network": network}
-    found = [_head(h, classes, options) for h in (head if several else [head])]
+    found = [
+        _head(h, num_classes, options) for h in (head if several else [head])
+    ]
     if several and not found:
         raise ValueError("head is empty; it must name a head, or several")
     if several:
@@ -176,12 +178,12 @@ def estimate(
     return of_head(found[0])
 
 
-def _body(body, steps, vocabulary):
+def _body(body, length, vocabulary):
     """Returns a `Body`, or None."""
     if vocabulary is not None:
         vocabulary = int(read_amount("vocabulary", vocabulary))
     if isinstance(body, str):
-        return body_text.parse(body).make(steps or 1, vocabulary)
+        return body_text.parse(body).make(length or 1, vocabulary)
     if vocabulary is not None:
         raise ValueError(
             f"vocabulary is {vocabulary}, but is for a body given as text; "
@@ -190,20 +192,22 @@ def _body(body, steps, vocabulary):
     return None if body is None else bodies.of(body)
 
 
-def _steps(steps, body):
-    """Returns the steps of a sequence, 1 without sequences."""
+def _length(length, body):
+    """Returns the length of a sequence, 1 without sequences."""
     known = body and body.length
-    if steps is None:
+    if length is None:
         is_model = body is not None and body.dtypes is not None
         if known is None and is_model and None in body.leading:
             raise ValueError(
-                f"steps is missing, as {body.name!r} takes sequences of any "
+                f"length is missing, as {body.name!r} takes sequences of any "
                 "length"
             )
         return known or 1
-    if known is not None and known != steps:
-        raise ValueError(f"steps is {steps}, but the body's length is {known}")
-    return steps
+    if known is not None and known != length:
+        raise ValueError(
+            f"length is {length}, but the body's length is {known}"
+        )
+    return length
 
 
 def _head_optimizer(optimizer):
@@ -216,9 +220,9 @@ def _head_optimizer(optimizer):
         raise type(error)(f"head_optimizer: {error}") from error
 
 
-def _head(head, classes, options):
+def _head(head, num_classes, options):
     """Returns a `Head`, or None where nothing names one."""
-    if head is None and classes is not None:
+    if head is None and num_classes is not None:
         head = _DEFAULT_HEAD
     given = [
         "head_optimizer" if name == "optimizer" else name
@@ -230,12 +234,12 @@ def _head(head, classes, options):
             raise ValueError(f"{given[0]} is given, but no head that it is for")
         return None
     if isinstance(head, str):
-        if classes is None:
+        if num_classes is None:
             raise ValueError(
                 f"head is {head!r}, which needs the number of its classes: "
-                "give classes"
+                "give num_classes"
             )
-        return heads.head(head, classes, **options)
+        return heads.head(head, num_classes, **options)
     if isinstance(head, heads.Tree):
         found = heads.head(head, **options)
     elif given:
@@ -245,9 +249,9 @@ def _head(head, classes, options):
         )
     else:
         found = heads.of(head)
-    if classes not in (None, found.num_classes):
+    if num_classes not in (None, found.num_classes):
         raise ValueError(
-            f"classes is {classes}, but head has {found.num_classes}"
+            f"num_classes is {num_classes}, but head has {found.num_classes}"
         )
     return found
 
@@ -272,11 +276,11 @@ def _parts(body, head, setting, width, labels, dtype):
     """Returns the parts of the model, and its name."""
     if body is None and head is None:
         raise ValueError(
-            "there is nothing to estimate: give a body, or a head, by classes "
-            "or by head"
+            "there is nothing to estimate: give a body, or a head, by "
+            "num_classes or by head"
         )
     parts, names = [], []
-    of_labels = dataclasses.replace(setting, batch=labels, steps=1)
+    of_labels = dataclasses.replace(setting, batch=labels, length=1)
     if body is not None:
         own = None if dtype is None else setting.dtype
         parts += body.parts(setting, head is None, own)

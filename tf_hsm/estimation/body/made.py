@@ -39,7 +39,7 @@ def transformer(
       d_model: width.
       heads: of the attention; must divide `d_model`.
       d_ff: width between the two dense layers; None: 4 d_model.
-      length: T, steps of a sequence; None: as `tf_hsm.estimate` is told.
+      length: T, of a sequence; None: the `length` of `tf_hsm.estimate`.
       vocabulary: rows of an embedding before it; None: none.
       kv_heads: heads of keys and values, which must divide `heads` (grouped
         queries: Ainslie et al., 2023); None: as many as `heads`.
@@ -110,7 +110,7 @@ def recurrent(cell, units, width=None, vocabulary=None, length=None):
       units: of each layer, a list; or one number.
       width: of the inputs; None: as the first layer's units.
       vocabulary: rows of an embedding before it, of that width; None: none.
-      length: T, steps of a sequence; None: as `tf_hsm.estimate` is told.
+      length: T, of a sequence; None: the `length` of `tf_hsm.estimate`.
 
     Returns:
       A body for `tf_hsm.estimate`.
@@ -148,7 +148,7 @@ def embedding(vocabulary, width, length=None):
 
 def dense(inputs, units, setting):
     """Returns the part of a Dense layer on `[setting.tokens, inputs]`."""
-    shape = (setting.batch, setting.steps, inputs)
+    shape = (setting.batch, setting.length, inputs)
     formula = dense_of(shape, units, True, "linear", setting)
     variables = [
         ((inputs, units), setting.dtype, True),

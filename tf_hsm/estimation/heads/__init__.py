@@ -33,7 +33,7 @@ __all__ = ["NAMES", "Head", "Tree", "head", "of", "of_layer"]
 
 def head(
     what,
-    classes=None,
+    num_classes=None,
     *,
     counts=None,
     optimizer=None,
@@ -45,9 +45,9 @@ def head(
 
     Args:
       what: a `tf_hsm.Tree`; or "hierarchical", "label_tree", "gather",
-        "embedding_lookup" or "map_fn" (a tree, `two_level` if `classes` is a
-        number), "adaptive", "full", or "sampled".
-      classes: N; for a name that stands for a tree also a `Tree`.
+        "embedding_lookup" or "map_fn" (a tree, `two_level` if `num_classes`
+        is a number), "adaptive", "full", or "sampled".
+      num_classes: N; for a name that stands for a tree also a `Tree`.
       counts: how often each class is a label: None for all alike; "zipf" if
         class c occurs 1 / (c + 1) times as often as class 0; or `[N]`. An
         adaptive head without counts has "zipf", for which it is made.
@@ -67,6 +67,7 @@ def head(
       TypeError: an option is unknown.
       ValueError: an argument is out of its range.
     """
+    classes = num_classes
     if isinstance(what, Tree):
         what, classes = "hierarchical", what
     if what not in NAMES:
@@ -75,7 +76,7 @@ def head(
             f"{', '.join(NAMES)}"
         )
     if not isinstance(classes, Tree):
-        classes = _checks.check_int("classes", classes, 1)
+        classes = _checks.check_int("num_classes", classes, 1)
     elif what in ("adaptive", "full", "sampled"):
         classes = classes.num_classes
     if what in _TREES and optimizer is not None:

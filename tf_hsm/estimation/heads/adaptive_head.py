@@ -49,7 +49,7 @@ class AdaptiveHead(Head):
         ):
             share = counts.sum() / self.counts.sum()
             routed = dataclasses.replace(
-                setting, batch=max(round(setting.tokens * share), 1), steps=1
+                setting, batch=max(round(setting.tokens * share), 1), length=1
             )
             name = f"{self.name} tail {number}"
             if widths[number] < width:

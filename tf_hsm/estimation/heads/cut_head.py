@@ -64,7 +64,7 @@ class CutHead(Head):
         examples = max(round(setting.tokens * share), 1)
         return TreeHead(
             f"{self.name} {name}", 0, here, self.rule, self.use_bias
-        ).parts(dataclasses.replace(setting, batch=examples, steps=1), width)
+        ).parts(dataclasses.replace(setting, batch=examples, length=1), width)
 
     def _wire(self, examples, setting, width):
         """What travels for the examples whose labels are below the top."""
