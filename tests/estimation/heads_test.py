@@ -323,7 +323,9 @@ def test_adaptive_in_place_byte_for_byte(rule):
         assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
         assert total(parts, "slot_bytes") == expected
         assert total(parts, "gradient_bytes") == bytes_of(layer.projections)
-    with pytest.raises(ValueError, match="'full' cannot update its own weights"):
+    with pytest.raises(
+        ValueError, match="'full' cannot update its own weights"
+    ):
         heads.head("full", 500, optimizer=rule)
 
 

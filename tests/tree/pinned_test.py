@@ -206,7 +206,8 @@ def test_a_pinned_tree_grows_expanded():
     assert (
         grown.map_rows(tree).tolist() == grown.map_rows(tree.expand()).tolist()
     )
-    better, rows = tree.expand().rebalance([1, 2, 3])
+    better = tree.expand().rebalance([1, 2, 3])
+    rows = better.map_rows(tree.expand())
     assert better.pin().map_rows(tree).tolist() == rows.tolist()
 
 

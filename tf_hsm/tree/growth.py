@@ -79,14 +79,14 @@ class TreeGrowth:
         )
 
     def rebalance(self, counts, branching=None):
-        """Returns the Huffman tree of new counts, and how its rows came about.
+        """Returns the Huffman tree of new counts for the same classes.
 
         Classes keep their numbers and names, and frequent ones get the short
-        paths. Any other tree of the same classes will do as well:
-        `better.map_rows(tree)` is the map then.
+        paths. `better.map_rows(tree)` then names the old row from which each
+        row of the better tree goes on.
 
         >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
-        >>> better, rows = tree.rebalance({"cat": 9, "the": 7, "of": 1})
+        >>> better = tree.rebalance({"cat": 9, "the": 7, "of": 1})
 
         Args:
           counts: `[N]`, how often each class occurs now; or a mapping from
@@ -95,8 +95,7 @@ class TreeGrowth:
             most 256.
 
         Returns:
-          The tree, and `[R]` int64, for each of its rows the one of this tree
-          that it goes on from, or -1; see `map_rows`.
+          A tree.
 
         Raises:
           KeyError: no class has one of the names.
@@ -111,11 +110,11 @@ class TreeGrowth:
             largest = int(np.diff(self.group_offsets).max())
             branching = min(max(2, largest), _LARGEST_FANOUT)
         tree = type(self)(*huffman(counts, branching))
-        rows = tree.map_rows(self)
         if self._names is not None:
+            rows = tree.map_rows(self)
             names = np.where(rows < 0, "", self.names[rows])
             tree = type(self)(*tree._arrays, names)
-        return tree, rows
+        return tree
 
     def map_rows(self, before):
         """Returns the row of an earlier tree that each row goes on from, `[R]`.
