@@ -2,6 +2,8 @@
 
 import importlib
 import inspect
+import pkgutil
+import sys
 import textwrap
 
 import keras
@@ -16,6 +18,7 @@ MODULES = (
     "tf_hsm.datasets",
     "tf_hsm.decoding",
     "tf_hsm.distribute",
+    "tf_hsm.estimation",
     "tf_hsm.layers",
     "tf_hsm.losses",
     "tf_hsm.metrics",
@@ -24,15 +27,15 @@ MODULES = (
 )
 # Those whose other public methods are listed too.
 CLASSES = (
-    tf_hsm.Comparison,
     tf_hsm.CostModel,
-    tf_hsm.Estimate,
     tf_hsm.ExpectedCost,
     tf_hsm.LabelCounts,
-    tf_hsm.Machine,
     tf_hsm.decoding.Sampler,
     tf_hsm.distribute.Cluster,
     tf_hsm.distribute.Plan,
+    tf_hsm.estimation.Comparison,
+    tf_hsm.estimation.Estimate,
+    tf_hsm.estimation.Machine,
     tf_hsm.Forest,
     tf_hsm.Tree,
 )
@@ -71,8 +74,6 @@ def lines_of(name, value):
 def public_api():
     """One line per public name, in order."""
     lines = []
-    for name, value in vars(tf_hsm.estimate).items():
-        lines += lines_of(f"tf_hsm.estimate.{name}", value)
     for module_name in MODULES:
         module = importlib.import_module(module_name)
         for name in public_names(module):
@@ -93,13 +94,23 @@ def test_public_api():
     assert public_api() == API.strip()
 
 
+def test_no_name_hides_a_module():
+    """What `import tf_hsm.x.y` imports is the attribute y of `tf_hsm.x`."""
+    found = [
+        info.name
+        for info in pkgutil.walk_packages(tf_hsm.__path__, "tf_hsm.")
+        if info.name not in ("tf_hsm.__main__", "tf_hsm._tf_hsm_ops")
+    ]
+    assert "tf_hsm.distribute.cut_plan" in found
+    for name in found:
+        module = importlib.import_module(name)
+        package, _, last = name.rpartition(".")
+        assert getattr(sys.modules[package], last) is module, name
+
+
 API = """
-tf_hsm.Comparison(estimates)
-tf_hsm.Comparison.plot(self, path=None)
-tf_hsm.Comparison.to_dict(self)
 tf_hsm.CostModel(call=0.4, floor=0.0, weight=1.3e-06, logit=1.4e-06,
     product=3.1e-08)
-tf_hsm.CostModel.calibrate(width=512, repetitions=5)
 tf_hsm.CostModel.call
 tf_hsm.CostModel.floor
 tf_hsm.CostModel.logit
@@ -108,27 +119,6 @@ tf_hsm.CostModel.product
 tf_hsm.CostModel.products(self, rows, examples, width)
 tf_hsm.CostModel.weight
 tf_hsm.CostModel.weights(self, rows, width)
-tf_hsm.Estimate(name, parts, seconds, setting, labels, machine, memory=None,
-    corpus_tokens=None, replicas=None)
-tf_hsm.Estimate.corpus_tokens
-tf_hsm.Estimate.fits
-tf_hsm.Estimate.flops
-tf_hsm.Estimate.gradient_bytes
-tf_hsm.Estimate.hours_per_epoch
-tf_hsm.Estimate.memory
-tf_hsm.Estimate.milliseconds
-tf_hsm.Estimate.parameter_bytes
-tf_hsm.Estimate.parameters
-tf_hsm.Estimate.peak_bytes
-tf_hsm.Estimate.plot(self, path=None)
-tf_hsm.Estimate.replicas
-tf_hsm.Estimate.saved_bytes
-tf_hsm.Estimate.slot_bytes
-tf_hsm.Estimate.spare_bytes
-tf_hsm.Estimate.temporary_bytes
-tf_hsm.Estimate.to_dict(self)
-tf_hsm.Estimate.tokens_per_second
-tf_hsm.Estimate.uncounted
 tf_hsm.ExpectedCost(rows_per_example, touched_rows, flops, bytes, milliseconds,
     batch, width)
 tf_hsm.Forest(group_offsets, group_parents, class_rows, pinned=False)
@@ -151,19 +141,6 @@ tf_hsm.LabelCounts(tree, rows, examples)
 tf_hsm.LabelCounts.expected(tree, counts, examples)
 tf_hsm.LabelCounts.log_odds(self)
 tf_hsm.LabelCounts.of(tree, labels)
-tf_hsm.Machine(name, flops, read, read_write, memory=None, op=1e-05, fresh=None,
-    transpose=0.0, softmax=0.0, half=8.0, cost_model=None)
-tf_hsm.Machine.cost_model
-tf_hsm.Machine.fresh
-tf_hsm.Machine.from_dict(values)
-tf_hsm.Machine.half
-tf_hsm.Machine.memory
-tf_hsm.Machine.op
-tf_hsm.Machine.product(self, product, dtype)
-tf_hsm.Machine.rate(self, dtype)
-tf_hsm.Machine.softmax
-tf_hsm.Machine.to_dict(self)
-tf_hsm.Machine.transpose
 tf_hsm.Tree(group_offsets, group_parents, class_rows, names=None, pinned=False)
 tf_hsm.Tree.adaptive(counts, num_clusters='auto', batch=1024, width=512,
     tail='flat', min_head=None, cost_model=None, cutoffs=None)
@@ -226,7 +203,6 @@ tf_hsm.baselines.gather_loss(weights, biases, labels, inputs, tree,
 tf_hsm.baselines.map_fn_loss(weights, biases, labels, inputs, tree,
     ignore_class=None)
 tf_hsm.baselines.peak_bytes(name, tree, batch, width, itemsize, gradient=True)
-tf_hsm.calibrate(refresh=False, verbose=False)
 tf_hsm.converters
 tf_hsm.converters.ConvertedModel(tree, weights, names, inputs, input_names,
     biases=None)
@@ -303,16 +279,62 @@ tf_hsm.estimate(body=None, head=None, *, batch, length=None, width=None,
     optimizer='adam', head_optimizer=None, corpus_tokens=None, memory=None,
     machine=None, replicas=1, shards=None, network=1250000000.0,
     labels_per_example=1)
-tf_hsm.estimate.head(what, num_classes=None, *, counts=None, optimizer=None,
+tf_hsm.estimation
+tf_hsm.estimation.Comparison(estimates)
+tf_hsm.estimation.Comparison.plot(self, path=None)
+tf_hsm.estimation.Comparison.to_dict(self)
+tf_hsm.estimation.Estimate(name, parts, seconds, setting, labels, machine,
+    memory=None, corpus_tokens=None, replicas=None)
+tf_hsm.estimation.Estimate.corpus_tokens
+tf_hsm.estimation.Estimate.fits
+tf_hsm.estimation.Estimate.flops
+tf_hsm.estimation.Estimate.gradient_bytes
+tf_hsm.estimation.Estimate.hours_per_epoch
+tf_hsm.estimation.Estimate.memory
+tf_hsm.estimation.Estimate.milliseconds
+tf_hsm.estimation.Estimate.parameter_bytes
+tf_hsm.estimation.Estimate.parameters
+tf_hsm.estimation.Estimate.peak_bytes
+tf_hsm.estimation.Estimate.plot(self, path=None)
+tf_hsm.estimation.Estimate.replicas
+tf_hsm.estimation.Estimate.saved_bytes
+tf_hsm.estimation.Estimate.slot_bytes
+tf_hsm.estimation.Estimate.spare_bytes
+tf_hsm.estimation.Estimate.temporary_bytes
+tf_hsm.estimation.Estimate.to_dict(self)
+tf_hsm.estimation.Estimate.tokens_per_second
+tf_hsm.estimation.Estimate.uncounted
+tf_hsm.estimation.Machine(name, flops, read, read_write, memory=None, op=1e-05,
+    fresh=None, transpose=0.0, softmax=0.0, half=8.0, cost_model=None)
+tf_hsm.estimation.Machine.cost_model
+tf_hsm.estimation.Machine.fresh
+tf_hsm.estimation.Machine.from_dict(values)
+tf_hsm.estimation.Machine.half
+tf_hsm.estimation.Machine.memory
+tf_hsm.estimation.Machine.op
+tf_hsm.estimation.Machine.product(self, product, dtype)
+tf_hsm.estimation.Machine.rate(self, dtype)
+tf_hsm.estimation.Machine.softmax
+tf_hsm.estimation.Machine.to_dict(self)
+tf_hsm.estimation.Machine.transpose
+tf_hsm.estimation.calibrate(refresh=False, verbose=False)
+tf_hsm.estimation.calibrate_cost_model(width=512, repetitions=5)
+tf_hsm.estimation.estimate(body=None, head=None, *, batch, length=None,
+    width=None, num_classes=None, counts=None, vocabulary=None, dtype=None,
+    optimizer='adam', head_optimizer=None, corpus_tokens=None, memory=None,
+    machine=None, replicas=1, shards=None, network=1250000000.0,
+    labels_per_example=1)
+tf_hsm.estimation.head(what, num_classes=None, *, counts=None, optimizer=None,
     shards=None, network=1250000000.0, **options)
-tf_hsm.estimate.largest(body=None, head=None, *, memory, what='batch',
+tf_hsm.estimation.largest(body=None, head=None, *, memory, what='batch',
     **arguments)
-tf_hsm.estimate.machines
-tf_hsm.estimate.recurrent(cell, units, width=None, vocabulary=None, length=None)
-tf_hsm.estimate.transformer(layers=6, d_model=512, heads=8, d_ff=None,
+tf_hsm.estimation.machines
+tf_hsm.estimation.recurrent(cell, units, width=None, vocabulary=None,
+    length=None)
+tf_hsm.estimation.transformer(layers=6, d_model=512, heads=8, d_ff=None,
     length=None, vocabulary=None, kv_heads=None, causal=True, dropout=0.0,
     activation='relu')
-tf_hsm.estimate.without_values()
+tf_hsm.estimation.without_values()
 tf_hsm.grow(model, tree, counts=None, embeddings=(), head=None)
 tf_hsm.hierarchical_softmax_embedding_train_step(weights, biases, labels,
     vectors, indices, tree, optimizer, loss_weights=None, ignore_class=None,

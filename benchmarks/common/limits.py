@@ -28,7 +28,7 @@ def estimated(what, tree, case, optimizer, rule=None):
     """Estimates a step of a head.
 
     Args:
-      what: its name, for `tf_hsm.estimate.head`.
+      what: its name, for `tf_hsm.estimation.head`.
       tree: the tree of the case.
       case: a `Case`.
       optimizer: of the model, a name or a Keras optimizer.

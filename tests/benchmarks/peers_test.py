@@ -36,8 +36,10 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(
     monkeypatch, tmp_path, capsys
 ):
     measure_here(monkeypatch)
-    model = tf_hsm.CostModel.calibrate(16, repetitions=1)
-    monkeypatch.setattr(tf_hsm.CostModel, "calibrate", lambda width: model)
+    model = tf_hsm.estimation.calibrate_cost_model(16, repetitions=1)
+    monkeypatch.setattr(
+        tf_hsm.estimation, "calibrate_cost_model", lambda width: model
+    )
     path = tmp_path / "figures.json"
     run_main("peers", "--workload=tiny", "--repetitions=2", f"--json={path}")
     output = capsys.readouterr().out

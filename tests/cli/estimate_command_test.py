@@ -98,7 +98,7 @@ def test_heads_of_a_tree(capsys, tmp_path):
     flags += ["--batch=2", "--head_optimizer=adagrad", "--json"]
     flags += [f"--counts={tmp_path}/counts.txt"]
     values = json.loads(run(capsys, *flags, "--heads=label_tree"))
-    head = tf_hsm.estimate.head(
+    head = tf_hsm.estimation.head(
         "label_tree", tree, counts=counts, optimizer="adagrad"
     )
     found = tf_hsm.estimate(None, head, width=3, batch=2)
@@ -116,7 +116,7 @@ def test_largest(capsys):
     flags = ["estimate", "--num_classes=1M", "--width=100", "--memory=4GB"]
     text = run(capsys, *flags, "--largest=batch")
     value = int(text.split()[4].replace(",", ""))
-    assert value == tf_hsm.estimate.largest(
+    assert value == tf_hsm.estimation.largest(
         num_classes="1M", width=100, memory="4GB"
     )
     values = json.loads(run(capsys, *flags, "--largest=batch", "--json"))

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from tf_hsm import distribute
+from tf_hsm import distribute, estimation
 from tf_hsm.cli import program, tree_command
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
@@ -215,7 +215,7 @@ def test_calibrate(capsys, monkeypatch):
         widths.append(width)
         return CostModel(call=1234.0)
 
-    monkeypatch.setattr(CostModel, "calibrate", calibrate)
+    monkeypatch.setattr(estimation, "calibrate_cost_model", calibrate)
     flags = ["--num_classes=9", "--width=5", "--calibrate"]
     out = run(capsys, "inspect", "two_level", *flags)[1]
     assert "about 1,234 ms" in out[-1] and widths == [5]

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from tf_hsm import calibration
 from tf_hsm.cost import cutoffs as cost_cutoffs
 from tf_hsm.cost.clusters import ClusterCosts
 from tf_hsm.cost.cutoffs import cutoffs
@@ -342,8 +341,3 @@ def test_bad_arguments(changes, message):
 def test_cost_model_must_be_one():
     with pytest.raises(TypeError, match="cost_model must be a CostModel"):
         cutoffs([2, 1, 1], batch=8, width=8, cost_model={"call": 1})
-
-
-def test_nothing_is_timed_unless_asked(monkeypatch):
-    monkeypatch.delattr(calibration, "_median_milliseconds")
-    assert cutoffs([3, 2, 1], batch=8, width=8) == [2]

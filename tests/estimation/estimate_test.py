@@ -91,7 +91,7 @@ def test_labels_per_example():
         [
             estimate(*what, width=width, labels_per_example=labels)
             for what, width in (
-                ((None, tf_hsm.estimate.head("label_tree", layer.tree)), 8),
+                ((None, tf_hsm.estimation.head("label_tree", layer.tree)), 8),
                 ((None, layer), 8),
                 ((model,), None),
             )
@@ -134,7 +134,7 @@ def test_labels_per_example_of_a_softmax(optimizer):
 
 def test_nothing_is_made():
     found = estimate(
-        tf_hsm.estimate.transformer(layers=96, d_model=12_288, heads=96),
+        tf_hsm.estimation.transformer(layers=96, d_model=12_288, heads=96),
         "full",
         num_classes=50_257,
         batch=1,
@@ -197,7 +197,7 @@ def test_replicas_save_time_not_flops():
 
 def test_numbers_of_numpy():
     found = estimate(
-        tf_hsm.estimate.recurrent("lstm", [np.int64(8)]),
+        tf_hsm.estimation.recurrent("lstm", [np.int64(8)]),
         num_classes=np.int64(50),
         batch=np.int32(4),
         length=np.int64(3),
@@ -342,7 +342,7 @@ def test_what_cannot_be_counted_is_listed():
         (("embedding:8",), {}, "vocabulary"),
         ((3,), {}, "body must be a Keras model"),
         (
-            (tf_hsm.estimate.transformer(layers=1, length=9),),
+            (tf_hsm.estimation.transformer(layers=1, length=9),),
             {"length": 7},
             "length is 7, but the body's length is 9",
         ),

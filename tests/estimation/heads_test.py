@@ -103,7 +103,7 @@ def test_focal_losses_in_place_take_a_forward_more(rule):
     more = 0 if rule is None else one
     assert focal.forward.flops == pytest.approx(plain.forward.flops + more)
     assert focal.backward == plain.backward
-    machine = tf_hsm.estimate.machines["nvidia-h100"]
+    machine = tf_hsm.estimation.machines["nvidia-h100"]
     ratio = focal.seconds(machine) / plain.seconds(machine)
     assert ratio == pytest.approx(1 if rule is None else 4 / 3)
 

@@ -1,4 +1,4 @@
-"""`tf_hsm.estimate.largest`: the answer fits, a tenth more does not."""
+"""`tf_hsm.estimation.largest`: the answer fits, a tenth more does not."""
 
 import keras
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import tf_hsm
 from tf_hsm.estimation import inverse
 
-largest = tf_hsm.estimate.largest
+largest = tf_hsm.estimation.largest
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_more_may_fit_beyond_the_first_limit(monkeypatch):
         (("lstm:8",), {"batch": 3}, "batch is 3, but is what is looked for"),
         (("lstm:8", ["full"]), {}, "head is a list"),
         (
-            (tf_hsm.estimate.recurrent("gru", 8, length=9),),
+            (tf_hsm.estimation.recurrent("gru", 8, length=9),),
             {"what": "length"},
             "the length of the body is 9 already",
         ),

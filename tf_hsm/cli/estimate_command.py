@@ -4,9 +4,9 @@ import json
 import os
 import sys
 
+from tf_hsm import estimation
 from tf_hsm._units import of_bytes, short
 from tf_hsm.cli.parser import add_command
-from tf_hsm.estimation import estimate
 from tf_hsm.estimation.inverse import find
 from tf_hsm.estimation.report import table
 from tf_hsm.tree import Tree
@@ -168,7 +168,7 @@ def run(flags):
       ImportError: `--plot` without matplotlib.
     """
     if flags.machine == "list":
-        print("\n".join(table(map(_machine_row, estimate.machines.values()))))
+        print("\n".join(table(map(_machine_row, estimation.machines.values()))))
         return
     body, head, arguments = _arguments(flags)
     if flags.largest:
@@ -176,7 +176,7 @@ def run(flags):
         return
     if flags.batch is None:
         raise ValueError("--batch is missing")
-    found = estimate(body, head, **arguments)
+    found = estimation.estimate(body, head, **arguments)
     _write(flags, found)
 
 
@@ -260,7 +260,7 @@ def _on_tree(names, tree, arguments):
         "shards": arguments.pop("shards"),
         "network": arguments["network"],
     }
-    found = [estimate.head(name, tree, **options) for name in names]
+    found = [estimation.head(name, tree, **options) for name in names]
     return found if len(found) > 1 else found[0]
 
 

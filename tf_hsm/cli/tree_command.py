@@ -6,9 +6,8 @@ import sys
 import threading
 import time
 
-from tf_hsm import distribute
+from tf_hsm import distribute, estimation
 from tf_hsm._units import digits
-from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders.kind import Options
 from tf_hsm.tree.class_files import read_counts
@@ -39,7 +38,7 @@ def _options(flags):
             counts, words = read_counts(flags.counts)
     if flags.calibrate:
         with _progress("timing the loss"):
-            cost_model = CostModel.calibrate(flags.width)
+            cost_model = estimation.calibrate_cost_model(flags.width)
     return Options(
         counts=counts,
         words=words,

@@ -22,7 +22,7 @@ class CostModel:
     """Predicts the time of the loss and its gradients, forward and backward.
 
     The defaults are rounded from two cores with AVX-512 and float32 weights.
-    Nothing is timed unless `calibrate` is called.
+    `tf_hsm.estimation.calibrate_cost_model` times this machine instead.
 
     Attributes:
       call: ms of a call of the op, whatever its arguments; the paper's c.
@@ -86,22 +86,3 @@ class CostModel:
             + self.weights(rows, width)
             + self.products(rows, examples, width)
         )
-
-    @classmethod
-    def calibrate(cls, width=512, repetitions=5):
-        """Times the loss and its gradients here, and fits the constants.
-
-        It takes a few seconds, on the threads that TensorFlow uses.
-
-        Args:
-          width: the largest D that is timed; the other is an eighth of it.
-          repetitions: each case counts with the median of so many calls.
-
-        Raises:
-          ValueError: an argument is not a positive integer.
-        """
-        return cls._calibrator(width, repetitions)
-
-    # Timing needs the ops and `Tree`, and these need this module. So
-    # `tf_hsm.calibration` sets it, which `import tf_hsm` imports.
-    _calibrator = None

@@ -3,7 +3,7 @@
 from tf_hsm import _checks
 from tf_hsm.distribute.below import below_rows
 from tf_hsm.distribute.cut import cut
-from tf_hsm.distribute.plan import Plan
+from tf_hsm.distribute.cut_plan import Plan
 from tf_hsm.distribute.step import Step
 from tf_hsm.tree import Tree
 

@@ -53,14 +53,14 @@ def estimate(
 
     Args:
       body: what makes the inputs of the head: a built Keras model or layer (one
-        that is too large, within `estimate.without_values()`); what
-        `estimate.transformer` or `estimate.recurrent` returns; a text such as
-        "lstm:2x2048", "gru:512", "transformer:6x512:8" (layers, width, heads)
-        or "embedding:300"; or None, for a head alone. A Keras model may contain
-        its head.
+        that is too large, within `estimation.without_values()`); what
+        `estimation.transformer` or `estimation.recurrent` returns; a text such
+        as "lstm:2x2048", "gru:512", "transformer:6x512:8" (layers, width,
+        heads) or "embedding:300"; or None, for a head alone. A Keras model may
+        contain its head.
       head: a `tf_hsm.Tree`; a Keras layer (`HierarchicalSoftmax`,
         `LabelTree`, `AdaptiveSoftmax`, `SampledSoftmax`, `Dense`); what
-        `estimate.head` returns; or, together with `num_classes`, one of
+        `estimation.head` returns; or, together with `num_classes`, one of
         "hierarchical" or "label_tree" (of two levels), "adaptive", "full",
         "sampled", "gather", "embedding_lookup" and "map_fn". Several of them in
         a list are compared. None: "hierarchical" where `num_classes` is given;
@@ -86,9 +86,10 @@ def estimate(
       corpus_tokens: labels in an epoch, or a text such as "100M".
       memory: bytes that there are, or a text such as "24GB"; None: those of the
         machine, if they are known.
-      machine: a `Machine`; a name in `estimate.machines`; "here", which
-        measures (see `tf_hsm.calibrate`); a dict of its numbers; or None: what
-        `tf_hsm.calibrate` has found here earlier, else a CPU of two cores.
+      machine: a `Machine`; a name in `estimation.machines`; "here", which
+        measures (see `estimation.calibrate`); a dict of its numbers; or None:
+        what `estimation.calibrate` has found here earlier, else a CPU of two
+        cores.
       replicas: devices that train copies of the model, each on its part of the
         batch (data parallel).
       shards: devices over which a tree's head is cut by subtree, as by

@@ -1,4 +1,4 @@
-"""`estimate.largest`: the inverse of `estimate`."""
+"""`tf_hsm.estimation.largest`: the inverse of `estimate`."""
 
 import dataclasses
 
@@ -13,9 +13,9 @@ _WHAT = ("batch", "length", "width", "num_classes")
 def largest(body=None, head=None, *, memory, what="batch", **arguments):
     """Returns the largest batch, length, width or N whose training fits.
 
-    >>> tf_hsm.estimate.largest("lstm:2x2048", num_classes="10M",
-    ...                         length=100, memory="24GB",
-    ...                         head_optimizer="rowwise_adagrad")
+    >>> tf_hsm.estimation.largest(
+    ...     "lstm:2x2048", num_classes="10M", length=100, memory="24GB",
+    ...     head_optimizer="rowwise_adagrad")
 
     Args:
       body: as for `estimate`. For another width: None, or a text such as

@@ -60,8 +60,9 @@ def of(value):
         return value
     if not isinstance(value, keras.layers.Layer):
         raise TypeError(
-            "body must be a Keras model, a text, what estimate.transformer or "
-            f"estimate.recurrent returns, or None, not {type(value).__name__}"
+            "body must be a Keras model, a text, what "
+            "tf_hsm.estimation.transformer or recurrent returns, or None, not "
+            f"{type(value).__name__}"
         )
     if private_keras.calls_of(value) is None and not value.built:
         raise ValueError(

@@ -10,7 +10,7 @@ from tf_hsm._units import read_amount
 from tf_hsm.estimation.heads import baseline_heads, cut_head, passed
 from tf_hsm.estimation.heads.adaptive_head import AdaptiveHead
 from tf_hsm.estimation.heads.flat_heads import FullHead, SampledHead
-from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.label_tree_head import LabelTreeHead
 from tf_hsm.estimation.heads.tree_head import TreeHead
 from tf_hsm.layers import (
@@ -192,7 +192,8 @@ def of(value):
         return head("hierarchical", value)
     raise TypeError(
         "head must be a Tree, a layer of tf_hsm or Dense, a number of classes, "
-        f"a name, or what estimate.head returns, not {type(value).__name__}"
+        "a name, or what tf_hsm.estimation.head returns, not "
+        f"{type(value).__name__}"
     )
 
 

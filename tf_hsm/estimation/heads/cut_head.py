@@ -6,7 +6,7 @@ import numpy as np
 
 from tf_hsm import distribute
 from tf_hsm.estimation.heads import passed
-from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.tree_head import TreeHead
 from tf_hsm.estimation.part import Part, Work
 
