@@ -117,7 +117,7 @@ def test_wrong_types(loss):
     weights = np.ones([tree.num_rows, 2])
 
     def losses(labels, inputs=((1.0, 2.0),)):
-        return loss(weights, None, labels, inputs, tree, -1)
+        return loss(weights, None, labels, inputs, tree, ignore_class=-1)
 
     np.testing.assert_array_equal(losses(np.uint64([3])), losses([3]))
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"{2**63 - 1}"):
@@ -201,9 +201,16 @@ def test_the_gradient_of_a_variable_is_sparse():
 )
 def test_peak_bytes(name, gradient, expected):
     tree = trees.CATALOGUE["two_level_100"]()
-    assert baselines.peak_bytes(name, tree, 5, 3, 8, gradient) == 8 * expected
+    assert (
+        baselines.peak_bytes(
+            name, tree, batch=5, width=3, itemsize=8, gradient=gradient
+        )
+        == 8 * expected
+    )
 
 
 def test_peak_bytes_refuses_an_unknown_name():
     with pytest.raises(ValueError, match="'scatter'"):
-        baselines.peak_bytes("scatter", trees.CATALOGUE["flat"](), 1, 1, 4)
+        baselines.peak_bytes(
+            "scatter", trees.CATALOGUE["flat"](), batch=1, width=1, itemsize=4
+        )

@@ -76,11 +76,11 @@ def _step_options():
         "network": _NETWORK.value,
         "bandwidth": _BANDWIDTH.value,
         "cost_model": CostModel(
-            model.call,
-            0.0,
-            model.weight,
-            model.logit / _SPEED.value,
-            model.product / _SPEED.value,
+            call=model.call,
+            floor=0.0,
+            weight=model.weight,
+            logit=model.logit / _SPEED.value,
+            product=model.product / _SPEED.value,
         ),
     }
 
@@ -99,10 +99,10 @@ def _simulate(batches):
             plan = distribute.plan(
                 tree,
                 1,
-                counts,
-                batch,
-                _WIDTH.value,
-                _TOP.value,
+                counts=counts,
+                batch=batch,
+                width=_WIDTH.value,
+                top=_TOP.value,
                 **_step_options(),
             )
             results += [

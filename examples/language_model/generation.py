@@ -128,8 +128,8 @@ def search(model, run, prompt=(), length=100, beam_width=8):
         # One prompt; the search repeats it.
         tf.nest.map_structure(lambda x: x[:1], state),
         model.get_layer("head"),
-        beam_width,
-        length,
+        beam_width=beam_width,
+        length=length,
         start=last,
         end=words.index(END_OF_DOCUMENT) if END_OF_DOCUMENT in words else None,
         exclude=[words.index(UNKNOWN)],

@@ -14,7 +14,9 @@ from tf_hsm.tree import Tree
 @pytest.mark.parametrize("batch", [5, 3000])
 def test_formulae_are_those_of_a_plan(fanout, depth, count, batch):
     tree = Tree.balanced(fanout**depth, fanout)
-    plan = distribute.plan(tree, count, None, batch, 7, 1, bandwidth=1e9)
+    plan = distribute.plan(
+        tree, count, counts=None, batch=batch, width=7, top=1, bandwidth=1e9
+    )
     assert plan.num_units == fanout
     point = on_paper.point(fanout, depth, count, plan.step)
     cost = plan.cost

@@ -36,7 +36,7 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(
     monkeypatch, tmp_path, capsys
 ):
     measure_here(monkeypatch)
-    model = tf_hsm.estimation.calibrate_cost_model(16, repetitions=1)
+    model = tf_hsm.estimation.calibrate_cost_model(width=16, repetitions=1)
     monkeypatch.setattr(
         tf_hsm.estimation, "calibrate_cost_model", lambda width: model
     )

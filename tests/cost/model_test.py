@@ -20,8 +20,12 @@ def test_bad_constants(name, value):
 
 
 def test_milliseconds_broadcast():
-    model = CostModel(1.0, 10.0, 0.5, 0.25, 0.125)
-    assert model.milliseconds(2, 3, 4) == 1 + 0.5 * 8 + 10
-    assert model.milliseconds(20, 3, 4) == 1 + 0.5 * 80 + 60 * (0.25 + 0.5)
-    ms = model.milliseconds(np.array([2, 20])[:, np.newaxis], [3, 0], 4)
+    model = CostModel(
+        call=1.0, floor=10.0, weight=0.5, logit=0.25, product=0.125
+    )
+    assert model.milliseconds(2, 3, width=4) == 1 + 0.5 * 8 + 10
+    assert model.milliseconds(20, 3, width=4) == 1 + 0.5 * 80 + 60 * (
+        0.25 + 0.5
+    )
+    ms = model.milliseconds(np.array([2, 20])[:, np.newaxis], [3, 0], width=4)
     np.testing.assert_array_equal(ms, [[15, 15], [86, 51]])

@@ -26,7 +26,9 @@ TREE = TREES["huffman_203"]()
 
 def plan_of(tree, count=3, top=8, **options):
     ranks = 1 + np.random.default_rng(0).permutation(tree.num_classes)
-    return distribute.plan(tree, count, 1000 // ranks, top=top, **options)
+    return distribute.plan(
+        tree, count, counts=1000 // ranks, top=top, **options
+    )
 
 
 def make_head(devices=None, tree=TREE, **options):
@@ -156,7 +158,9 @@ def test_saving_a_plan():
 
 def test_a_forest_that_cannot_be_pinned():
     with pytest.raises(ValueError, match="group 2 has 3 rows; every group"):
-        tf_hsm.Forest([0, 2, 4, 7], [-1, 1, -1], [0, 2, 3, 6, 5, 4], True)
+        tf_hsm.Forest(
+            [0, 2, 4, 7], [-1, 1, -1], [0, 2, 3, 6, 5, 4], pinned=True
+        )
 
 
 @pytest.mark.parametrize("use_bias", [True, False])

@@ -21,7 +21,7 @@ def plan_of(name, devices, top=8, zipf=True, **options):
     tree = {**trees.CATALOGUE, **trees.DEEP}[name]()
     ranks = 1 + np.random.default_rng(0).permutation(tree.num_classes)
     counts = 1000 // ranks if zipf else None
-    return plan(tree, devices, counts, top=top, **options)
+    return plan(tree, devices, counts=counts, top=top, **options)
 
 
 def scored_rows(tree, c):
@@ -231,7 +231,9 @@ def test_cost_adds_up(name, zipf):
     p = plan_of(name, 3, zipf=zipf, batch=50, width=6)
     tree, cost = p.tree, p.cost
     ranks = 1 + np.random.default_rng(0).permutation(tree.num_classes)
-    whole = tree.expected_cost(1000 // ranks if zipf else None, 50, 6)
+    whole = tree.expected_cost(
+        1000 // ranks if zipf else None, batch=50, width=6
+    )
     parts = [cost.top, *cost.shards]
     total = {
         field: sum(getattr(part, field) for part in parts)
@@ -268,7 +270,9 @@ def test_cost_of_a_known_tree():
         dtype="bfloat16",
         network=1e3,
         bandwidth=1e6,
-        cost_model=CostModel(0.5, 0.0, 1.0, 0.25, 0.125),
+        cost_model=CostModel(
+            call=0.5, floor=0.0, weight=1.0, logit=0.25, product=0.125
+        ),
     )
     first, second = sorted(p.cost.shards, key=lambda s: -s.work)
     assert (first.work, second.work) == (1.5, 0.5)
@@ -295,7 +299,7 @@ def test_cost_of_a_known_tree():
 
 
 def remarks(tree, devices, counts=None):
-    return " ".join(plan(tree, devices, counts).cost.remarks)
+    return " ".join(plan(tree, devices, counts=counts).cost.remarks)
 
 
 def test_remarks():

@@ -57,8 +57,8 @@ def test_against_paths(name, count):
         for j in range(count):
             expected = 0.0
             if examples[j]:
-                expected = model.call + model.weights(touched[j], 5)
-                expected += model.products(work[j], 1, 5)
+                expected = model.call + model.weights(touched[j], width=5)
+                expected += model.products(work[j], 1, width=5)
             assert result.milliseconds[i, j] == pytest.approx(expected)
         wire = result.wire_bytes[i].sum() / 2 / 1.25e9 * 1e3
         assert result.step_milliseconds[i] == pytest.approx(
@@ -82,7 +82,7 @@ def test_drawn_batches_are_as_the_plan_expects(kind, count):
     counts = None
     if kind == "zipf":
         counts = 1 / (1 + np.random.default_rng(0).permutation(10_000))
-    p = plan(tree, count, counts, batch=2000, width=4)
+    p = plan(tree, count, counts=counts, batch=2000, width=4)
     result = p.simulate(counts=counts, steps=200)
     means = result.work.mean(0) / 2000
     np.testing.assert_allclose(means, [s.work for s in p.cost.shards], rtol=0.1)

@@ -236,7 +236,9 @@ def test_copies_are_those_of_the_baselines(name, function):
     (part,) = heads.head(function, tree).parts(setting_of("sgd"), WIDTH)
     biases = part.gradient_bytes * 1 / WIDTH
     found = part.saved_bytes + part.backward_bytes + part.gradient_bytes
-    expected = baselines.peak_bytes(function, tree, BATCH, WIDTH, 4)
+    expected = baselines.peak_bytes(
+        function, tree, batch=BATCH, width=WIDTH, itemsize=4
+    )
     # The gradient has biases and numbers of rows beside the copies.
     assert expected <= found <= expected + 4 * biases
     assert part.parameters == tree.num_rows * (WIDTH + 1)
@@ -246,7 +248,9 @@ def test_map_fn_makes_dense_gradients():
     tree = trees.CATALOGUE["random"]()
     (part,) = heads.head("map_fn", tree).parts(setting_of("sgd"), WIDTH)
     found = part.saved_bytes + part.backward_bytes + part.gradient_bytes
-    expected = baselines.peak_bytes("map_fn", tree, BATCH, WIDTH, 4)
+    expected = baselines.peak_bytes(
+        "map_fn", tree, batch=BATCH, width=WIDTH, itemsize=4
+    )
     assert found == pytest.approx(expected, rel=0.05)
 
 

@@ -42,7 +42,7 @@ def test_numbers():
     assert own.rate("float64") == 5e11
     assert (own.read, own.memory) == (1e11, 8e9)
     # 6 FLOPs for each product, 12 bytes for each touched weight.
-    ms = own.cost_model.milliseconds(1000, 100, 300)
+    ms = own.cost_model.milliseconds(1000, 100, width=300)
     beside_call = ms - own.cost_model.call
     by_hand = 6 * 1000 * 100 * 300 / 1e12
     by_hand += (12 * 1000 * 300 + 8 * 1000 * 100) / 1e11

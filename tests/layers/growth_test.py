@@ -113,7 +113,7 @@ def test_same_bits(name, how):
     "tree, near",
     [
         (Tree.two_level(400), [0, 1, 399]),
-        (Tree.huffman(1 + np.arange(200) ** 2, 4), [0, 3]),
+        (Tree.huffman(1 + np.arange(200) ** 2, branching=4), [0, 3]),
         (Tree.balanced(81, 3), [80]),
     ],
     ids=["two_level", "huffman", "balanced"],

@@ -58,7 +58,7 @@ def test_branch(name, size):
     largest = max(2, fanouts(tree).max())
     counts = np.arange(size) ** 2
     for max_fanout in (None, 3):
-        below = Tree.huffman(counts, max_fanout or largest)
+        below = Tree.huffman(counts, branching=max_fanout or largest)
         new = nested_of(below) if size > 1 else 0
 
         def renumbered(item):
@@ -204,10 +204,12 @@ def test_rebalance(name):
     counts = np.random.default_rng(0).permutation(tree.num_classes) ** 3 + 1
     better = tree.rebalance(counts)
     branching = min(256, max(2, fanouts(tree).max()))
-    assert better == Tree.huffman(counts, branching)
+    assert better == Tree.huffman(counts, branching=branching)
     rows = better.map_rows(tree)
     np.testing.assert_array_equal(rows[better.class_rows], tree.class_rows)
-    assert tree.rebalance(counts, branching=3) == Tree.huffman(counts, 3)
+    assert tree.rebalance(counts, branching=3) == Tree.huffman(
+        counts, branching=3
+    )
 
 
 def test_rebalance_costs_less():
@@ -343,8 +345,10 @@ NAMED = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
     ids=itertools.count(),
 )
 def test_hostile_growth(arguments, message):
+    classes, *others = arguments
+    options = dict(zip(("near", "branch", "max_fanout"), others, strict=False))
     with pytest.raises(ValueError, match=message):
-        NAMED.grow(*arguments)
+        NAMED.grow(classes, **options)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +359,11 @@ def test_hostile_growth(arguments, message):
         (lambda: NAMED.rebalance({"dog": 2}), KeyError, "no class is named"),
         (lambda: NAMED.rebalance({"of": -2}), ValueError, "class 0 is -2"),
         (lambda: NAMED.rebalance({0: 1}), TypeError, "is a str, not 0"),
-        (lambda: NAMED.rebalance([1, 2, 3], 1), ValueError, "branching is 1"),
+        (
+            lambda: NAMED.rebalance([1, 2, 3], branching=1),
+            ValueError,
+            "branching is 1",
+        ),
         (
             lambda: Tree.two_level(3).rebalance({"of": 1}),
             ValueError,

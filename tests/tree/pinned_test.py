@@ -110,7 +110,7 @@ def test_builders():
 @pytest.mark.parametrize(
     ("build", "group", "rows"),
     [
-        (lambda: Tree.huffman(COUNTS, 3, pinned=True), 0, 3),
+        (lambda: Tree.huffman(COUNTS, branching=3, pinned=True), 0, 3),
         (lambda: Tree.balanced(5, [2, 1, 3], pinned=True), 1, 1),
         (lambda: Tree.balanced(1, 2, pinned=True), 0, 1),
         (lambda: Tree.from_embeddings(np.eye(9), pinned=True), 0, 3),

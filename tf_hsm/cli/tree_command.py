@@ -38,7 +38,7 @@ def _options(flags):
             counts, words = read_counts(flags.counts)
     if flags.calibrate:
         with _progress("timing the loss"):
-            cost_model = estimation.calibrate_cost_model(flags.width)
+            cost_model = estimation.calibrate_cost_model(width=flags.width)
     return Options(
         counts=counts,
         words=words,
@@ -102,7 +102,7 @@ def _compare(flags, options):
 def _plot(flags, options):
     tree = _make(flags.tree, options)
     with _progress(f"drawing {flags.output}"):
-        tree.plot(options.counts, flags.output)
+        tree.plot(options.counts, path=flags.output)
     print(f"{flags.output}: {tree}")
 
 
@@ -112,10 +112,10 @@ def _plan(flags, options):
         result = distribute.plan(
             tree,
             flags.devices,
-            options.counts,
-            options.batch,
-            options.width,
-            flags.top,
+            counts=options.counts,
+            batch=options.batch,
+            width=options.width,
+            top=flags.top,
             slots=flags.slots,
             network=flags.network,
             cost_model=options.cost_model,
@@ -150,7 +150,7 @@ def _make(text, options):
         if kind is not None:
             if kind.needs and not value:
                 raise ValueError(f"{name} needs {kind.needs}")
-            tree = Tree(*kind.build(value, options))
+            tree = Tree._of(*kind.build(value, options))
         elif text.endswith(".npz") or os.path.exists(text):
             tree = Tree.load(text)
         else:
@@ -171,7 +171,10 @@ def _make(text, options):
 
 def _cost(tree, options):
     return tree.expected_cost(
-        options.counts, options.batch, options.width, options.cost_model
+        options.counts,
+        batch=options.batch,
+        width=options.width,
+        cost_model=options.cost_model,
     )
 
 

@@ -24,8 +24,8 @@ def from_torch(layer_type, module, **kwargs):
     has_bias = module.head.bias is not None
     layer = layer_type(
         num_classes,
-        cutoffs,
-        module.div_value,
+        cutoffs=cutoffs,
+        div_value=module.div_value,
         use_bias="head" if has_bias else False,
         **kwargs,
     )

@@ -85,8 +85,8 @@ def expected_cost(fanouts, masses, batch, width, cost_model):
     # The examples of a touched group are taken to be as many as their mean.
     with np.errstate(invalid="ignore"):  # 0 / 0: a group that none passes
         examples = np.where(touched > 0, batch * masses / touched, 0)
-    products = cost_model.products(fanouts, examples, width)
-    ms = cost_model.call + cost_model.weights(touched_rows, width)
+    products = cost_model.products(fanouts, examples, width=width)
+    ms = cost_model.call + cost_model.weights(touched_rows, width=width)
     return ExpectedCost(
         rows_per_example=rows,
         touched_rows=touched_rows,

@@ -17,7 +17,7 @@ import numpy as np
 _MAX_CONSTANT = 1e9
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CostModel:
     """Predicts the time of the loss and its gradients, forward and backward.
 
@@ -51,7 +51,7 @@ class CostModel:
                     f"number from 0 to {_MAX_CONSTANT:g}"
                 )
 
-    def weights(self, rows, width):
+    def weights(self, rows, *, width):
         """Returns the milliseconds to read and write touched rows.
 
         All arguments may be numbers, or arrays that broadcast.
@@ -62,7 +62,7 @@ class CostModel:
         """
         return self.weight * width * rows
 
-    def products(self, rows, examples, width):
+    def products(self, rows, examples, *, width):
         """Returns the milliseconds to score rows, beside those of `weights`.
 
         Args:
@@ -73,7 +73,7 @@ class CostModel:
         logit = self.logit + self.product * width
         return np.maximum(self.floor, logit * rows * examples)
 
-    def milliseconds(self, rows, examples, width):
+    def milliseconds(self, rows, examples, *, width):
         """Returns the milliseconds of a call on one group.
 
         Args:
@@ -83,6 +83,6 @@ class CostModel:
         """
         return (
             self.call
-            + self.weights(rows, width)
-            + self.products(rows, examples, width)
+            + self.weights(rows, width=width)
+            + self.products(rows, examples, width=width)
         )

@@ -11,6 +11,7 @@ def beam_search(
     step,
     state,
     head,
+    *,
     beam_width: int,
     length: int,
     start=0,

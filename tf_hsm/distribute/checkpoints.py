@@ -5,7 +5,7 @@ import tensorflow as tf
 from tf_hsm.runtime import private_tensorflow, row_order, row_parts
 
 
-def checkpoint(head, optimizer=None) -> tf.train.Checkpoint:
+def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     """Returns what TensorFlow saves of a head: weights, slots, steps.
 
     Each device writes the rows that it has, and reads those that it is to have:

@@ -41,7 +41,14 @@ class Plan(Immutable):
     """
 
     def __init__(
-        self, tree, devices, unit_rows, unit_loads, first_units=None, step=None
+        self,
+        tree,
+        devices,
+        *,
+        unit_rows,
+        unit_loads,
+        first_units=None,
+        step=None,
     ):
         """Checks and copies what the class describes.
 
@@ -72,7 +79,12 @@ class Plan(Immutable):
           devices: as in `tf_hsm.distribute.plan`.
         """
         return Plan(
-            self.tree, devices, self.unit_rows, self.unit_loads, None, self.step
+            self.tree,
+            devices,
+            unit_rows=self.unit_rows,
+            unit_loads=self.unit_loads,
+            first_units=None,
+            step=self.step,
         )
 
     @functools.cached_property
@@ -81,7 +93,7 @@ class Plan(Immutable):
         return plan_cost(self)
 
     def simulate(
-        self, batches=None, counts=None, batch=None, steps=None, seed=0
+        self, batches=None, *, counts=None, batch=None, steps=None, seed=0
     ) -> Simulation:
         """Returns what each device would do in some steps, and how it waits.
 
@@ -284,14 +296,14 @@ class Plan(Immutable):
 
     def __reduce__(self):
         """Pickles what the constructor takes."""
-        return type(self), (
-            self.tree,
-            self.devices,
-            self.unit_rows,
-            self.unit_loads,
-            self.first_units,
-            self.step,
+        make = functools.partial(
+            type(self),
+            unit_rows=self.unit_rows,
+            unit_loads=self.unit_loads,
+            first_units=self.first_units,
+            step=self.step,
         )
+        return make, (self.tree, self.devices)
 
     @functools.cached_property
     def num_leaf_units(self) -> int:
@@ -353,7 +365,7 @@ class Plan(Immutable):
             offsets[shard.first_group : last + 1] - shard.first_row,
             np.where(parents < 0, -1, parents - shard.first_row),
             class_rows[places] - shard.first_row,
-            self.tree.pinned,
+            pinned=self.tree.pinned,
         )
 
     @functools.cached_property

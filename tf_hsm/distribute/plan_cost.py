@@ -165,7 +165,7 @@ def _top_cost(plan, total):
     masses = plan.unit_loads.masses
     work, touched, milliseconds = top.expected_cost(masses), None, None
     if step.batch is not None:
-        cost = top.expected_cost(masses, step.batch, 1)
+        cost = top.expected_cost(masses, batch=step.batch, width=1)
         touched = cost.touched_rows
         if step.width is not None:
             milliseconds = float(step.milliseconds(step.batch * work, touched))

@@ -12,10 +12,10 @@ def plan(
     tree,
     devices,
     counts=None,
+    *,
     batch=None,
     width=None,
     top=256,
-    *,
     slots=1,
     dtype="float32",
     network=1.25e9,
@@ -84,4 +84,4 @@ def plan(
     below = below_rows(tree, counts, step.batch)
     units = cut(tree, below.rows, below.work, top)
     loads = below.map(lambda values: values[units])
-    return Plan(tree, devices, units, loads, step=step)
+    return Plan(tree, devices, unit_rows=units, unit_loads=loads, step=step)

@@ -10,7 +10,7 @@ from tf_hsm.cost.model import CostModel
 _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Step:
     """What a plan takes a step to be.
 
@@ -86,8 +86,8 @@ class Step:
         model = self.cost_model
         return (
             model.call
-            + model.weights(touched_rows, self.width)
-            + model.products(rows, 1, self.width)
+            + model.weights(touched_rows, width=self.width)
+            + model.products(rows, 1, width=self.width)
         )
 
     def wire_milliseconds(self, wire_bytes):

@@ -24,7 +24,7 @@ _FIT_GAIN = 0.9
 _FIT_ROUNDING = 1e-9
 
 
-def calibrate_cost_model(width=512, repetitions=5):
+def calibrate_cost_model(*, width=512, repetitions=5):
     """Times the loss and its gradients on this machine; fits a `CostModel`.
 
     It takes a few seconds, on the threads that TensorFlow uses.
@@ -80,8 +80,17 @@ def fit(rows, examples, width, ms):
                 ]
             )
             # Relative errors of cases that were disturbed, and slow, are small.
-            model = CostModel(*_non_negative_solution(terms / ms))
-            predicted = model.milliseconds(rows, examples, width)
+            call, floor, weight, logit, product = _non_negative_solution(
+                terms / ms
+            )
+            model = CostModel(
+                call=call,
+                floor=floor,
+                weight=weight,
+                logit=logit,
+                product=product,
+            )
+            predicted = model.milliseconds(rows, examples, width=width)
             error = np.abs(predicted / ms - 1).sum()
             if error + _FIT_ROUNDING < _FIT_GAIN * least:
                 best, least = model, error

@@ -28,7 +28,7 @@ def test_automatic_cutoffs():
     assert chosen["shuffled"] == chosen["default"] != chosen["large"]
     assert (len(chosen["three"]), chosen["none"]) == (3, [])
     assert len(chosen["calls"]) == 1 < len(chosen["default"])
-    tree = Tree.adaptive(counts, 2, batch=64, width=32)
+    tree = Tree.adaptive(counts, num_clusters=2, batch=64, width=32)
     layer = AdaptiveSoftmax(20_000, 2, 1, counts, batch=64)
     layer.build([None, 32])
     assert layer.head_kernel.shape[0] == tree.group_offsets[1]

@@ -17,6 +17,7 @@ _CELLS["simple_rnn"] = keras.layers.SimpleRNN
 
 
 def transformer(
+    *,
     layers=6,
     d_model=512,
     heads=8,
@@ -102,7 +103,7 @@ def transformer(
     return _body(name, stack, length, vocabulary, d_model)
 
 
-def recurrent(cell, units, width=None, vocabulary=None, length=None):
+def recurrent(cell, units, *, width=None, vocabulary=None, length=None):
     """Describes recurrent layers of Keras, for `tf_hsm.estimate`.
 
     Args:
@@ -141,7 +142,7 @@ def recurrent(cell, units, width=None, vocabulary=None, length=None):
     )
 
 
-def embedding(vocabulary, width, length=None):
+def embedding(vocabulary, width, *, length=None):
     """Describes an embedding alone; as `recurrent`."""
     return _body(f"embedding {width}", lambda x: x, length, vocabulary, width)
 

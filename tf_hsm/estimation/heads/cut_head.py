@@ -88,5 +88,5 @@ def of(name, tree, shards, counts=None, network=1.25e9, **options):
       ValueError: counts or `shards` are out of their range.
     """
     counts = passed.counts_of(counts, tree.num_classes)
-    plan = distribute.plan(tree, shards, counts)
+    plan = distribute.plan(tree, shards, counts=counts)
     return CutHead(name, tree.num_classes, plan, counts, network, **options)
