@@ -236,28 +236,14 @@ tf_hsm.distribute.Cluster.lost(self)
 tf_hsm.distribute.LostServerError
 tf_hsm.distribute.Plan(tree, devices, *, unit_rows, unit_loads,
     first_units=None, step=None)
-tf_hsm.distribute.Plan.class_places
 tf_hsm.distribute.Plan.cost
-tf_hsm.distribute.Plan.forests
 tf_hsm.distribute.Plan.from_config(config, tree)
 tf_hsm.distribute.Plan.get_config(self)
-tf_hsm.distribute.Plan.group_units
-tf_hsm.distribute.Plan.num_leaf_units
-tf_hsm.distribute.Plan.num_units
 tf_hsm.distribute.Plan.on(self, devices)
-tf_hsm.distribute.Plan.place_classes
 tf_hsm.distribute.Plan.plot(self, path=None)
-tf_hsm.distribute.Plan.row_order
-tf_hsm.distribute.Plan.row_places
-tf_hsm.distribute.Plan.rows_of(self, shard)
 tf_hsm.distribute.Plan.shards
 tf_hsm.distribute.Plan.simulate(self, batches=None, *, counts=None, batch=None,
     steps=None, seed=0)
-tf_hsm.distribute.Plan.top
-tf_hsm.distribute.Plan.top_rows
-tf_hsm.distribute.Plan.unit_num_rows
-tf_hsm.distribute.Plan.unit_places
-tf_hsm.distribute.Plan.unit_work
 tf_hsm.distribute.Plan.weight_rows_of(self, shard=None)
 tf_hsm.distribute.PlanCost(shards, top, largest_work, largest_rows,
     largest_by_chance, wire_bytes, wire_bytes_per_example, parameter_bytes,
@@ -273,7 +259,7 @@ tf_hsm.distribute.Step(*, batch=None, width=None, slots=1, dtype='float32',
 tf_hsm.distribute.checkpoint(head, *, optimizer=None)
 tf_hsm.distribute.connect(cluster=None, *, coordinator=False, timeout=60.0)
 tf_hsm.distribute.copy_weights(source, target)
-tf_hsm.distribute.plan(tree, devices, counts=None, *, batch=None, width=None,
+tf_hsm.distribute.plan(tree, devices, *, counts=None, batch=None, width=None,
     top=256, slots=1, dtype='float32', network=1250000000.0, bandwidth=None,
     cost_model=None)
 tf_hsm.estimate(body=None, head=None, *, batch, length=None, width=None,

@@ -111,8 +111,8 @@ def _simulate(batches):
             ]
     print(
         f"{tree}, width {_WIDTH.value};\n"
-        f"the top has {plan.top.num_rows:,} rows, "
-        f"{plan.num_units - plan.num_leaf_units:,} subtrees are spread"
+        f"the top has {plan._layout.top.num_rows:,} rows, "
+        f"{plan.cost.top.subtrees:,} subtrees are spread"
     )
     _print_table(
         "the share of the time in which the mean shard waits, by shards",

@@ -38,29 +38,33 @@ def test_each_class_scores_the_same_rows(name, count):
     """Top and shard together are the tree: row by row, on every path."""
     p = plan_of(name, count)
     tree = p.tree
-    places = p.class_places
+    places = p._layout.class_places
     np.testing.assert_array_equal(np.sort(places), np.arange(tree.num_classes))
     np.testing.assert_array_equal(
-        p.place_classes[places], np.arange(tree.num_classes)
+        p._layout.place_classes[places], np.arange(tree.num_classes)
     )
     np.testing.assert_array_equal(
-        np.sort(np.concatenate([p.top_rows, p.row_order])),
+        np.sort(np.concatenate([p._layout.top_rows, p._layout.row_order])),
         np.arange(tree.num_rows),
     )
     whole = np.concatenate(
-        [p.top_rows, *(p.rows_of(shard) for shard in p.shards)]
+        [p._layout.top_rows, *(p._layout.rows_of(shard) for shard in p.shards)]
     )
-    np.testing.assert_array_equal(whole[p.row_places], np.arange(tree.num_rows))
-    units = np.searchsorted(p.unit_places, places, side="right") - 1
+    np.testing.assert_array_equal(
+        whole[p._layout.row_places], np.arange(tree.num_rows)
+    )
+    units = np.searchsorted(p._layout.unit_places, places, side="right") - 1
     for c in range(tree.num_classes):
-        paths = [p.top_rows[p.top.path(units[c])]]
-        rows = [p.top_rows[r] for r in scored_rows(p.top, units[c])]
-        for shard, forest in zip(p.shards, p.forests, strict=True):
+        paths = [p._layout.top_rows[p._layout.top.path(units[c])]]
+        rows = [
+            p._layout.top_rows[r] for r in scored_rows(p._layout.top, units[c])
+        ]
+        for shard, forest in zip(p.shards, p._layout.forests, strict=True):
             local = places[c] - shard.first_place
             if not 0 <= local < shard.num_classes:
                 continue
             path, row = [], forest.class_rows[local]
-            order = p.row_order[shard.first_row :]
+            order = p._layout.row_order[shard.first_row :]
             below = []
             while row >= 0:
                 group = forest.row_groups[row]
@@ -79,11 +83,13 @@ def test_each_class_scores_the_same_rows(name, count):
 @pytest.mark.parametrize("count", COUNTS)
 def test_shards_follow_each_other(name, count):
     p = plan_of(name, count)
-    assert len(p.shards) == len(p.forests) == count
+    assert len(p.shards) == len(p._layout.forests) == count
     first = p.shards[0]
-    assert (first.first_unit, first.first_place) == (p.num_leaf_units,) * 2
+    assert (first.first_unit, first.first_place) == (
+        p._layout.num_leaf_units,
+    ) * 2
     assert (first.first_row, first.first_group) == (0, 0)
-    ends = (p.num_units, p.tree.num_classes, p.row_order.size)
+    ends = (p._layout.num_units, p.tree.num_classes, p._layout.row_order.size)
     for shard, after in itertools.zip_longest(p.shards, p.shards[1:]):
         nexts = (
             (after.first_unit, after.first_place, after.first_row)
@@ -96,9 +102,9 @@ def test_shards_follow_each_other(name, count):
             shard.first_row + shard.num_rows,
         )
     assert sum(s.num_groups for s in p.shards) == (
-        p.tree.num_groups - p.top.num_groups
+        p.tree.num_groups - p._layout.top.num_groups
     )
-    for shard, forest in zip(p.shards, p.forests, strict=True):
+    for shard, forest in zip(p.shards, p._layout.forests, strict=True):
         if not shard.num_units:
             assert forest is None
             continue
@@ -116,9 +122,9 @@ def test_order_does_not_depend_on_devices(name):
         other = plan_of(name, count)
         for field in ("unit_rows", "row_order", "class_places", "top_rows"):
             np.testing.assert_array_equal(
-                getattr(p, field), getattr(other, field)
+                getattr(p._layout, field), getattr(other._layout, field)
             )
-        assert p.top == other.top
+        assert p._layout.top == other._layout.top
         assert p.on(other.devices) == other
         assert p.on(count).on(["device:0"]) == p
 
@@ -165,17 +171,20 @@ def test_bad_arguments():
     def changed(**fields):
         config = {
             "devices": p.devices,
-            "unit_rows": p.unit_rows,
-            "unit_loads": p.unit_loads,
+            "unit_rows": p._layout.unit_rows,
+            "unit_loads": p._layout.unit_loads,
         }
         return Plan(tree, **{**config, **fields})
 
     for rows, message in (
-        (p.unit_rows[:-1], "path of class"),
-        (np.append(p.unit_rows[:-1], p.unit_rows[0]), "twice"),
-        (p.unit_rows + 1000, r"rows of the tree, in \[0, 110\)"),
-        (np.append(p.unit_rows[:-1], 109), "below another|path of class"),
-        (np.append(p.unit_rows, tree.class_rows[0]), "below another"),
+        (p._layout.unit_rows[:-1], "path of class"),
+        (np.append(p._layout.unit_rows[:-1], p._layout.unit_rows[0]), "twice"),
+        (p._layout.unit_rows + 1000, r"rows of the tree, in \[0, 110\)"),
+        (
+            np.append(p._layout.unit_rows[:-1], 109),
+            "below another|path of class",
+        ),
+        (np.append(p._layout.unit_rows, tree.class_rows[0]), "below another"),
     ):
         with pytest.raises(ValueError, match=message):
             changed(unit_rows=rows)
@@ -183,7 +192,7 @@ def test_bad_arguments():
         with pytest.raises(ValueError, match="first_units must ascend"):
             changed(first_units=starts)
     with pytest.raises(ValueError, match="work of unit_loads have shape"):
-        changed(unit_loads=p.unit_loads._replace(work=np.ones(3)))
+        changed(unit_loads=p._layout.unit_loads._replace(work=np.ones(3)))
 
 
 @pytest.mark.parametrize("name", [*trees.CATALOGUE, *trees.DEEP])
@@ -204,7 +213,7 @@ def test_saving(name, batch):
     with pytest.raises(AttributeError, match="immutable"):
         p.tree = None
     with pytest.raises(ValueError, match="read-only"):
-        p.class_places[0] = 1
+        p._layout.class_places[0] = 1
 
 
 def test_bad_configs():

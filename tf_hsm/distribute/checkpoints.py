@@ -98,7 +98,7 @@ def _order(head):
     """The tree, and where it is cut: the devices may be others."""
     return row_order.RowOrder(
         lambda: row_order.parts_of(
-            head.tree, [head.plan.unit_rows] if head.plan else []
+            head.tree, [head.plan._layout.unit_rows] if head.plan else []
         ),
         lambda: (
             "the checkpoint is of a head with another tree, or with a plan "

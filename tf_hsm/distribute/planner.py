@@ -11,8 +11,8 @@ from tf_hsm.tree import Tree
 def plan(
     tree,
     devices,
-    counts=None,
     *,
+    counts=None,
     batch=None,
     width=None,
     top=256,

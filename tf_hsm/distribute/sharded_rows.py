@@ -93,8 +93,8 @@ class ShardedRows:
             for one without units.
         """
         self.plan = plan
-        leaves = slice(0, plan.num_leaf_units)
-        self.top = Part(plan.top, *top, None, leaves, leaves)
+        leaves = slice(0, plan._layout.num_leaf_units)
+        self.top = Part(plan._layout.top, *top, None, leaves, leaves)
         self.shards = [
             Part(
                 forest,
@@ -104,18 +104,20 @@ class ShardedRows:
                 slice(shard.first_place, shard.first_place + shard.num_classes),
             )
             for shard, forest, pair in zip(
-                plan.shards, plan.forests, shards, strict=True
+                plan.shards, plan._layout.forests, shards, strict=True
             )
             if pair[0] is not None
         ]
         self._tables = {}
         with tf.init_scope(), tf.device(self._table_device):
-            places = plan.class_places
+            places = plan._layout.class_places
             if plan.tree.num_classes < 2**31:
                 places = places.astype(np.int32)
             self._class_places = tf.constant(places)
             # The first place of each unit, and of each shard.
-            self._unit_places = tf.constant(plan.unit_places[1:], places.dtype)
+            self._unit_places = tf.constant(
+                plan._layout.unit_places[1:], places.dtype
+            )
             self._first_places = tf.constant(
                 [part.places.start for part in self.shards], places.dtype
             )
@@ -184,7 +186,7 @@ class ShardedRows:
         return self._table(
             (part.device, part.places.start),
             part.device,
-            lambda: self.plan.place_classes[part.places],
+            lambda: self.plan._layout.place_classes[part.places],
         )
 
     def order(self, nodes):
@@ -192,7 +194,11 @@ class ShardedRows:
         return self._table(
             nodes,
             self._table_device,
-            lambda: self.plan.row_places if nodes else self.plan.class_places,
+            lambda: (
+                self.plan._layout.row_places
+                if nodes
+                else self.plan._layout.class_places
+            ),
         )
 
     def _table(self, key, device, make):

@@ -130,7 +130,7 @@ class HierarchicalSoftmax(
 
     Attributes:
       kernel: the weights, `[tree.num_weight_rows, width]`; with a plan, those
-        of its top, `[plan.top.num_weight_rows, width]`.
+        of its top, `[plan.weight_rows_of().size, width]`.
       bias: `[tree.num_weight_rows]`, or None; with a plan, likewise.
       shard_kernels: the weights on each device of the plan, or None where it
         has no subtree; empty without a plan.
@@ -318,7 +318,8 @@ class HierarchicalSoftmax(
         """The tree, and what each device of the plan has of it."""
         plan = self.plan
         return row_order.parts_of(
-            self.tree, [plan.unit_rows, plan.first_units] if plan else []
+            self.tree,
+            [plan._layout.unit_rows, plan._layout.first_units] if plan else [],
         )
 
     def other_variables(self):
@@ -381,7 +382,7 @@ def _plan_of(tree, devices, plan, counts):
     if devices is not None:
         if plan is not None:
             raise ValueError("give devices or a plan, not both")
-        return distribute.plan(tree, devices, counts)
+        return distribute.plan(tree, devices, counts=counts)
     if plan is not None and not isinstance(plan, distribute.Plan):
         raise TypeError(
             "plan must be a tf_hsm.distribute.Plan, but is "

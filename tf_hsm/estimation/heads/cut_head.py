@@ -38,11 +38,13 @@ class CutHead(Head):
         whole = passed.of_tree(plan.tree, self.counts)
         fullest = max(plan.shards, key=lambda shard: shard.num_rows)
         share = costs[plan.shards.index(fullest)].examples_share
-        parts = self._part("top", whole, plan.top_rows, 1.0, setting, width)
+        parts = self._part(
+            "top", whole, plan._layout.top_rows, 1.0, setting, width
+        )
         parts += self._part(
             f"shard of {len(costs)}",
             whole,
-            plan.rows_of(fullest),
+            plan._layout.rows_of(fullest),
             share,
             setting,
             width,
