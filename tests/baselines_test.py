@@ -201,9 +201,16 @@ def test_the_gradient_of_a_variable_is_sparse():
 )
 def test_peak_bytes(name, gradient, expected):
     tree = trees.CATALOGUE["two_level_100"]()
-    assert baselines.peak_bytes(name, tree, 5, 3, 8, gradient) == 8 * expected
+    assert (
+        baselines.peak_bytes(
+            name, tree, batch=5, width=3, itemsize=8, gradient=gradient
+        )
+        == 8 * expected
+    )
 
 
 def test_peak_bytes_refuses_an_unknown_name():
     with pytest.raises(ValueError, match="'scatter'"):
-        baselines.peak_bytes("scatter", trees.CATALOGUE["flat"](), 1, 1, 4)
+        baselines.peak_bytes(
+            "scatter", trees.CATALOGUE["flat"](), batch=1, width=1, itemsize=4
+        )

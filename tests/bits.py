@@ -35,7 +35,9 @@ _TREES = {
     "binary": lambda: tf_hsm.Tree.balanced(237, 2),
     "pinned": lambda: tf_hsm.Tree.balanced(237, 2).pin(),
     "levels": lambda: tf_hsm.Tree.balanced(590, [3, 40, 5]),
-    "huffman": lambda: tf_hsm.Tree.huffman(10_000 // np.arange(1, 404), 3),
+    "huffman": lambda: tf_hsm.Tree.huffman(
+        10_000 // np.arange(1, 404), branching=3
+    ),
     "flat": lambda: tf_hsm.Tree.balanced(397, 397),
     "ragged": lambda: tf_hsm.Tree.from_nested(
         [[*range(30)], 30, [31, [32, [*range(33, 150)]]], [150, 151]]

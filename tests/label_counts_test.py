@@ -86,7 +86,7 @@ def test_pinned_trees():
     with pytest.raises(ValueError, match="tree is pinned, but a label tree"):
         LabelCounts.of(tree, [[1]])
     with pytest.raises(ValueError, match="tree is pinned, but a label tree"):
-        LabelCounts.expected(tree, np.ones(5), 10)
+        LabelCounts.expected(tree, np.ones(5), examples=10)
 
 
 def test_expected():
@@ -96,7 +96,7 @@ def test_expected():
     draws = rng.random([40_000, 10]) < chances
     labels = np.where(draws, np.arange(10), -1)
     counts = draws.sum(0)
-    found = LabelCounts.expected(TREE, counts, len(draws))
+    found = LabelCounts.expected(TREE, counts, examples=len(draws))
     for row in range(TREE.num_rows):
         below = TREE.classes_below(row)
         without = np.prod(1 - counts[below] / len(draws))
@@ -110,7 +110,7 @@ def test_expected():
     row = TREE.path(2)[-2]
     assert together.rows[row] == 3
     counts = together.rows[leaves]
-    assert LabelCounts.expected(TREE, counts, 8).rows[row] > 4
+    assert LabelCounts.expected(TREE, counts, examples=8).rows[row] > 4
 
 
 def test_log_odds():
@@ -133,11 +133,14 @@ def test_log_odds():
         (lambda: LabelCounts.of(TREE, [[0.0]]), "must be integers.* float64"),
         (lambda: LabelCounts.of(TREE, 3), r"of shape \(\)"),
         (
-            lambda: LabelCounts.expected(TREE, [1, 9] + [0] * 8, 8),
+            lambda: LabelCounts.expected(TREE, [1, 9] + [0] * 8, examples=8),
             "count of class 1 is 9; it must be at most examples, 8",
         ),
-        (lambda: LabelCounts.expected(TREE, [1], 8), "has 1 entries"),
-        (lambda: LabelCounts.expected(TREE, [1] * 10, 0), "examples is 0"),
+        (lambda: LabelCounts.expected(TREE, [1], examples=8), "has 1 entries"),
+        (
+            lambda: LabelCounts.expected(TREE, [1] * 10, examples=0),
+            "examples is 0",
+        ),
         (
             lambda: (
                 LabelCounts.of(TREE, LABELS)

@@ -7,11 +7,11 @@ number of classes, as a TensorFlow op that never copies a parameter.
 from tf_hsm import (
     _start,  # noqa: F401, before TensorFlow
     baselines,
-    calibration,  # noqa: F401, for CostModel.calibrate
     converters,
     datasets,
     decoding,
     distribute,
+    estimation,
     layers,
     losses,
     metrics,
@@ -20,8 +20,7 @@ from tf_hsm import (
 )
 from tf_hsm.cost.expected import ExpectedCost
 from tf_hsm.cost.model import CostModel
-from tf_hsm.estimation import Comparison, Estimate, Machine, estimate
-from tf_hsm.estimation.machine_calibration import calibrate
+from tf_hsm.estimation.api import estimate
 from tf_hsm.growth import grow
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.label_counts import LabelCounts
@@ -49,23 +48,20 @@ from tf_hsm.tree import Forest, Tree
 __version__ = "0.1.0"
 
 __all__ = [
-    "Comparison",
     "CostModel",
-    "Estimate",
     "ExpectedCost",
     "Forest",
     "LabelCounts",
-    "Machine",
     "Tree",
     "TreeHead",
     "baselines",
-    "calibrate",
     "converters",
     "cpu_isa",
     "datasets",
     "decoding",
     "distribute",
     "estimate",
+    "estimation",
     "grow",
     "hierarchical_softmax_embedding_train_step",
     "hierarchical_softmax_log_prob",

@@ -24,7 +24,7 @@ from tf_hsm.tree.check import check_not_pinned
 from tf_hsm.tree.levels import tree_levels
 
 
-def gather_loss(weights, biases, labels, inputs, tree, ignore_class=None):
+def gather_loss(weights, biases, labels, inputs, tree, *, ignore_class=None):
     """Computes the loss from copied groups, `tf.gather` of `[B, K, D]`.
 
     Args:
@@ -54,7 +54,7 @@ def gather_loss(weights, biases, labels, inputs, tree, ignore_class=None):
 
 
 def embedding_lookup_loss(
-    weights, biases, labels, inputs, tree, ignore_class=None
+    weights, biases, labels, inputs, tree, *, ignore_class=None
 ):
     """As `gather_loss`, through `tf.nn.embedding_lookup`."""
 
@@ -66,7 +66,7 @@ def embedding_lookup_loss(
     return _over_examples(batch_loss, weights, labels, inputs, ignore_class)
 
 
-def map_fn_loss(weights, biases, labels, inputs, tree, ignore_class=None):
+def map_fn_loss(weights, biases, labels, inputs, tree, *, ignore_class=None):
     """As `gather_loss`, but `tf.map_fn` slices `weights` for each example.
 
     Nothing is padded. The gradient of `weights` is dense, and each slice of
@@ -115,7 +115,7 @@ def map_fn_loss(weights, biases, labels, inputs, tree, ignore_class=None):
 
 
 def full_softmax_loss(
-    weights, biases, labels, inputs, tree=None, ignore_class=None
+    weights, biases, labels, inputs, tree=None, *, ignore_class=None
 ):
     """Computes the loss of one softmax over all classes, O(N D) per example.
 
@@ -141,7 +141,7 @@ def full_softmax_loss(
     return _over_examples(batch_loss, weights, labels, inputs, ignore_class)
 
 
-def peak_bytes(name, tree, batch, width, itemsize, gradient=True):
+def peak_bytes(name, tree, *, batch, width, itemsize, gradient=True):
     """Estimates the memory that a baseline needs beside its arguments.
 
     Counts the large arrays that are alive at once in one call; results of an

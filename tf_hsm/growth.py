@@ -16,7 +16,7 @@ from tf_hsm.runtime import (
 )
 
 
-def grow(model, tree, counts=None, embeddings=(), head=None):
+def grow(model, tree, *, counts=None, embeddings=(), head=None):
     """Returns a copy of a model whose head has another tree.
 
     The head is `head.grow(tree, counts)`. All other weights are copied, and so

@@ -33,6 +33,7 @@ class LabelCounts:
 
     tree: Tree
     rows: np.ndarray
+    _: dataclasses.KW_ONLY
     examples: int
 
     @classmethod
@@ -72,10 +73,10 @@ class LabelCounts:
         size = max(_BLOCK // max(num_labels, 1), 1)
         for begin in range(0, len(labels), size):
             rows += _positives(tree, labels[begin : begin + size])
-        return cls(tree, rows, len(labels))
+        return cls(tree, rows, examples=len(labels))
 
     @classmethod
-    def expected(cls, tree, counts, examples):
+    def expected(cls, tree, counts, *, examples):
         """What is expected where only the counts of single labels are known.
 
         If labels are independent of each other, then of E examples there are
@@ -108,7 +109,7 @@ class LabelCounts:
         with np.errstate(divide="ignore"):  # log 0: all have the label
             without[tree.class_rows] = np.log1p(-counts / examples)
         sum_to_root(without, tree._arrays, tree._levels)
-        return cls(tree, -examples * np.expm1(without), examples)
+        return cls(tree, -examples * np.expm1(without), examples=examples)
 
     def __add__(self, other):
         """Returns the counts of both, of the same tree."""
@@ -117,7 +118,9 @@ class LabelCounts:
         if self.tree != other.tree:
             raise ValueError("the counts are those of different trees")
         return LabelCounts(
-            self.tree, self.rows + other.rows, self.examples + other.examples
+            self.tree,
+            self.rows + other.rows,
+            examples=self.examples + other.examples,
         )
 
     def log_odds(self):

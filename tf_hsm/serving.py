@@ -27,7 +27,7 @@ _DTYPES = {
 }
 
 
-def export(model, path, head=None, k=10):
+def export(model, path, *, head=None, k=10):
     """Writes a model with its head as a SavedModel with three signatures.
 
     All take the model's inputs by their names, in batches of any size:

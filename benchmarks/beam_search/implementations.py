@@ -76,7 +76,12 @@ def make(name, head, batch, width, length, full_parameters=None):
             best = functools.partial(_BEST[name], source)
             return _plain(best, step, starts, places, width, length)
         found = tf_hsm.decoding.beam_search(
-            step, places, _Head(head), width, length, starts
+            step,
+            places,
+            _Head(head),
+            beam_width=width,
+            length=length,
+            start=starts,
         )
         return found.log_probs, found.classes
 

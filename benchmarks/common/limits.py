@@ -28,7 +28,7 @@ def estimated(what, tree, case, optimizer, rule=None):
     """Estimates a step of a head.
 
     Args:
-      what: its name, for `tf_hsm.estimate.head`.
+      what: its name, for `tf_hsm.estimation.head`.
       tree: the tree of the case.
       case: a `Case`.
       optimizer: of the model, a name or a Keras optimizer.
@@ -56,9 +56,9 @@ def step_seconds(part, rates, dtype):
     """Returns what a step takes at least, at `machine_rates.Rates`."""
     here = Machine(
         "here",
-        {"float32": rates.flops},
-        rates.read,
-        rates.read_write,
+        flops={"float32": rates.flops},
+        read=rates.read,
+        read_write=rates.read_write,
         op=0.0,
         half=0.0,
     )

@@ -34,7 +34,7 @@ def measure(sizes, kind, counts, repetitions, threads):
     machine.use_threads(threads)
     cpus = machine.use_cpus(max(counts))
     tree = sizes.tree
-    whole = distribute.plan(tree, cpus, steps.counts_of(kind, tree))
+    whole = distribute.plan(tree, cpus, counts=steps.counts_of(kind, tree))
     plans = {count: whole.on(cpus[:count]) for count in counts}
     trees = {"one": tree, "top": whole.top} | dict.fromkeys(counts, tree)
     functions = {

@@ -48,8 +48,8 @@ _NETWORK = flags.DEFINE_float(
     "Bytes a second into, and likewise out of, the device of the body.",
     lower_bound=1.0,
 )
-_MEMORY = flags.DEFINE_float(
-    "memory",
+_BANDWIDTH = flags.DEFINE_float(
+    "bandwidth",
     6e9,
     "Bytes a second that a device reads or writes.",
     lower_bound=1.0,
@@ -72,13 +72,13 @@ def _step_options():
     return {
         "slots": _SLOTS.value,
         "network": _NETWORK.value,
-        "memory": _MEMORY.value,
+        "bandwidth": _BANDWIDTH.value,
         "cost_model": CostModel(
-            model.call,
-            0.0,
-            model.weight,
-            model.logit / _SPEED.value,
-            model.product / _SPEED.value,
+            call=model.call,
+            floor=0.0,
+            weight=model.weight,
+            logit=model.logit / _SPEED.value,
+            product=model.product / _SPEED.value,
         ),
     }
 
@@ -97,10 +97,10 @@ def _simulate(batches):
             plan = distribute.plan(
                 tree,
                 1,
-                counts,
-                batch,
-                _WIDTH.value,
-                _TOP.value,
+                counts=counts,
+                batch=batch,
+                width=_WIDTH.value,
+                top=_TOP.value,
                 **_step_options(),
             )
             results += [
@@ -109,8 +109,8 @@ def _simulate(batches):
             ]
     print(
         f"{tree}, width {_WIDTH.value};\n"
-        f"the top has {plan.top.num_rows:,} rows, "
-        f"{plan.num_units - plan.num_leaf_units:,} subtrees are spread"
+        f"the top has {plan._layout.top.num_rows:,} rows, "
+        f"{plan.cost.top.subtrees:,} subtrees are spread"
     )
     _print_table(
         "the share of the time in which the mean shard waits, by shards",
@@ -153,7 +153,7 @@ def _on_paper(batch):
     for depth in (2, 3):
         fanout = on_paper.fanout_of(_PAPER_CLASSES.value, depth)
         step = distribute.Step.of(
-            batch=batch, dim=_WIDTH.value, dtype="float32", **_step_options()
+            batch=batch, width=_WIDTH.value, dtype="float32", **_step_options()
         )
         points = [
             on_paper.point(fanout, depth, count, step) for count in _shards()

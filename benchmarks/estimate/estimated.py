@@ -36,7 +36,7 @@ def estimate(name, threads, values):
     model = models.MODELS[name]
     setting = Setting(
         model.batch,
-        model.steps,
+        model.length or 1,
         "float32",
         "float32",
         slots.of(optimizer_of(model)),

@@ -1,4 +1,4 @@
-"""`tf_hsm.estimate.largest`: whether the largest batch fits, and a larger not.
+"""`tf_hsm.estimation.largest`: whether the batch fits, and a larger one not.
 
 A GRU on vectors and a softmax over all classes, with Adam.
 """
@@ -69,11 +69,11 @@ def line(entry):
 
 def answer(memory, sizes):
     """The largest batch for so many bytes."""
-    return tf_hsm.estimate.largest(
+    return tf_hsm.estimation.largest(
         f"gru:{sizes.units}",
         "full",
-        classes=sizes.classes,
-        steps=sizes.length,
+        num_classes=sizes.classes,
+        length=sizes.length,
         optimizer="adam",
         memory=memory,
     )

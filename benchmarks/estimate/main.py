@@ -44,7 +44,7 @@ _CALIBRATE = flags.DEFINE_bool(
     "calibrate",
     True,
     "Measures the machine again beside models and replicas, which takes ten "
-    "seconds each; else takes what tf_hsm.calibrate() measured before.",
+    "seconds each; else takes what tf_hsm.estimation.calibrate() found before.",
 )
 
 

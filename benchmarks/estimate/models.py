@@ -31,11 +31,6 @@ class Model(NamedTuple):
     optimizer: str = "adam"
     width: int | None = None
 
-    @property
-    def steps(self):
-        """Labels of an example."""
-        return self.length or 1
-
     def make_body(self):
         """Makes the Keras model of the body."""
         inputs = self.inputs()

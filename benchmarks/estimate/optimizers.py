@@ -162,9 +162,9 @@ def _moments(step, make_gradient, threads, repetitions):
         rates = probe.sample()
         here = Machine(
             "here",
-            {"float32": rates.flops},
-            rates.read,
-            rates.read_write,
+            flops={"float32": rates.flops},
+            read=rates.read,
+            read_write=rates.read_write,
             op=0.0,
             fresh=machine_times.fresh(rates.read_write),
         )

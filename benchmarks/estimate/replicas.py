@@ -80,9 +80,9 @@ def compare(sizes, result):
         found = tf_hsm.estimate(
             f"lstm:{sizes.units}",
             "full",
-            classes=sizes.classes,
+            num_classes=sizes.classes,
             batch=sizes.batch,
-            steps=sizes.length,
+            length=sizes.length,
             optimizer="sgd",
             machine=_share_of(whole, count),
             replicas=count,

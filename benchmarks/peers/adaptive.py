@@ -20,7 +20,7 @@ class Implementation:
         """Makes weights and inputs, both random, and predicts the time."""
         machine.use_threads(spec["threads"])
         width, batch = spec["width"], spec["batch"]
-        model = tf_hsm.CostModel.calibrate(width)
+        model = tf_hsm.estimation.calibrate_cost_model(width=width)
         counts = workloads.zipf_counts(spec["num_classes"])
         self._layer = tf_hsm.layers.AdaptiveSoftmax(
             spec["num_classes"],

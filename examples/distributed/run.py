@@ -37,7 +37,7 @@ def run(options, folder):
     train = batches.Windows(text.train, *window, "training text")
     held_out = batches.Windows(text.valid, *window, "held-out text")
     held_out = held_out.stacked(range(min(options.held_out, len(held_out))))
-    tree = tf_hsm.Tree.huffman(text.counts, options.branching)
+    tree = tf_hsm.Tree.huffman(text.counts, branching=options.branching)
     # TensorFlow writes pages about each loss, which the run says in a line.
     tf.get_logger().setLevel("CRITICAL")
     with _addresses(options) as addresses:

@@ -102,7 +102,7 @@ def draw(
         hidden, state = step(classes, state)
 
 
-def search(model, run, prompt=(), length=100, width=8):
+def search(model, run, prompt=(), length=100, beam_width=8):
     """Returns the most probable texts that a beam search finds, best first.
 
     They begin and end as those of `draw`, and have no `<unk>` either.
@@ -112,24 +112,24 @@ def search(model, run, prompt=(), length=100, width=8):
         run: the `checkpoint.Run` of the model.
         prompt: tokens.
         length: tokens to write.
-        width: how many texts the search goes on with after each token, and
-            returns.
+        beam_width: how many texts the search goes on with after each token,
+            and returns.
 
     Returns:
         A list of lists of tokens; fewer if there are fewer texts.
     """
     words = run.words
-    step, state = reading.reader(model_lib.body(model), width)
+    step, state = reading.reader(model_lib.body(model), beam_width)
     *before, last = _first(run, prompt)
     for c in before:
-        _, state = step(tf.fill([width], c), state)
+        _, state = step(tf.fill([beam_width], c), state)
     found = tf_hsm.decoding.beam_search(
         step,
         # One prompt; the search repeats it.
         tf.nest.map_structure(lambda x: x[:1], state),
         model.get_layer("head"),
-        width,
-        length,
+        beam_width=beam_width,
+        length=length,
         start=last,
         end=words.index(END_OF_DOCUMENT) if END_OF_DOCUMENT in words else None,
         exclude=[words.index(UNKNOWN)],

@@ -17,7 +17,7 @@ def _shuffled(text, branching, seed):
 
 def _clustered(text, branching, seed):
     vectors = word_vectors.following(text.train, len(text.counts))
-    return tf_hsm.Tree.from_embeddings(vectors, branching, seed)
+    return tf_hsm.Tree.from_embeddings(vectors, branching=branching, seed=seed)
 
 
 # From the text, the branching and a seed; classes are in order of falling
@@ -28,7 +28,9 @@ TREES = {
     "clustered": _clustered,
     "balanced": lambda text, k, seed: tf_hsm.Tree.balanced(len(text.counts), k),
     "binary": lambda text, k, seed: tf_hsm.Tree.balanced(len(text.counts), 2),
-    "huffman": lambda text, k, seed: tf_hsm.Tree.huffman(text.counts, k),
+    "huffman": lambda text, k, seed: tf_hsm.Tree.huffman(
+        text.counts, branching=k
+    ),
     "flat": lambda text, k, seed: tf_hsm.Tree.balanced(
         len(text.counts), [len(text.counts)]
     ),

@@ -43,7 +43,7 @@ class Model:
         width = settings.width
         num_rows = len(counts) if bags is None else bags.num_rows
         self.tree = tf_hsm.Tree.huffman(
-            counts, settings.branching, pinned=settings.branching == 2
+            counts, branching=settings.branching, pinned=settings.branching == 2
         )
         self._optimizer = _OPTIMIZERS[settings.optimizer](
             settings.learning_rate

@@ -36,7 +36,7 @@ def build(synsets):
         parents[tops] = parents.size
         parents, classes = np.append(parents, -1), np.append(classes, -1)
         names.append("")
-    return tf_hsm.Tree.from_parents(parents, classes, names)
+    return tf_hsm.Tree.from_parents(parents, classes=classes, names=names)
 
 
 def paths(tree):

@@ -14,8 +14,10 @@ from tf_hsm.tree import Tree
 @pytest.mark.parametrize("batch", [5, 3000])
 def test_formulae_are_those_of_a_plan(fanout, depth, count, batch):
     tree = Tree.balanced(fanout**depth, fanout)
-    plan = distribute.plan(tree, count, None, batch, 7, 1, memory=1e9)
-    assert plan.num_units == fanout
+    plan = distribute.plan(
+        tree, count, counts=None, batch=batch, width=7, top=1, bandwidth=1e9
+    )
+    assert plan._layout.num_units == fanout
     point = on_paper.point(fanout, depth, count, plan.step)
     cost = plan.cost
     assert point.num_bytes == pytest.approx(max(s.bytes for s in cost.shards))

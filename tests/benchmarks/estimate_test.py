@@ -75,7 +75,7 @@ def test_variables_slots_and_gradients(body, head, optimizer):
     training.step(*batch)
     setting = Setting(
         BATCH,
-        model.steps,
+        model.length or 1,
         "float32",
         "float32",
         slots.of(trained.optimizer_of(model)),

@@ -35,8 +35,10 @@ def test_it_measures_ours_and_says_which_peers_are_not_installed(
     monkeypatch, tmp_path, capsys
 ):
     measure_here(monkeypatch)
-    model = tf_hsm.CostModel.calibrate(16, repetitions=1)
-    monkeypatch.setattr(tf_hsm.CostModel, "calibrate", lambda width: model)
+    model = tf_hsm.estimation.calibrate_cost_model(width=16, repetitions=1)
+    monkeypatch.setattr(
+        tf_hsm.estimation, "calibrate_cost_model", lambda width: model
+    )
     report = figures_of("peers", tmp_path, "--workload=tiny", "--repetitions=2")
     output = capsys.readouterr().out
     assert report["machine"]["threads"] >= 1

@@ -8,7 +8,7 @@ import pytest
 import tf_hsm
 from tf_hsm.cli import program
 
-HEAD = ["estimate", "--classes=10k", "--width=30", "--batch=8"]
+HEAD = ["estimate", "--num_classes=10k", "--width=30", "--batch=8"]
 
 
 def run(capsys, *flags):
@@ -26,7 +26,7 @@ def fail(capsys, *flags):
 
 
 def test_a_head(capsys):
-    text = run(capsys, *HEAD, "--memory=24GB", "--in_place=adagrad")
+    text = run(capsys, *HEAD, "--memory=24GB", "--head_optimizer=adagrad")
     assert "fits in 24 GB: yes" in text
     assert "hierarchical" in text
 
@@ -48,7 +48,7 @@ def test_a_body_and_heads(capsys):
         "--vocabulary=1k",
         "--length=5",
         "--heads=full,sampled,adaptive",
-        "--corpus=1M",
+        "--corpus_tokens=1M",
         "--counts=zipf",
     )
     assert len([x for x in text.splitlines() if x.startswith("lstm 32")]) == 3
@@ -58,7 +58,7 @@ def test_a_body_and_heads(capsys):
 def test_json_is_that_of_the_function(capsys):
     values = json.loads(run(capsys, *HEAD, "--json", "--optimizer=sgd"))
     found = tf_hsm.estimate(
-        None, classes=10_000, width=30, batch=8, optimizer="sgd"
+        None, num_classes=10_000, width=30, batch=8, optimizer="sgd"
     )
     assert values == json.loads(json.dumps(found.to_dict()))
 
@@ -95,10 +95,10 @@ def test_heads_of_a_tree(capsys, tmp_path):
     tree.save(tmp_path / "tree.npz")
     (tmp_path / "counts.txt").write_text("9\n5\n3\n2\n1\n")
     flags = ["estimate", f"--tree={tmp_path}/tree.npz", "--width=3"]
-    flags += ["--batch=2", "--in_place=adagrad", "--json"]
+    flags += ["--batch=2", "--head_optimizer=adagrad", "--json"]
     flags += [f"--counts={tmp_path}/counts.txt"]
     values = json.loads(run(capsys, *flags, "--heads=label_tree"))
-    head = tf_hsm.estimate.head(
+    head = tf_hsm.estimation.head(
         "label_tree", tree, counts=counts, optimizer="adagrad"
     )
     found = tf_hsm.estimate(None, head, width=3, batch=2)
@@ -113,11 +113,11 @@ def test_heads_of_a_tree(capsys, tmp_path):
 
 
 def test_largest(capsys):
-    flags = ["estimate", "--classes=1M", "--width=100", "--memory=4GB"]
+    flags = ["estimate", "--num_classes=1M", "--width=100", "--memory=4GB"]
     text = run(capsys, *flags, "--largest=batch")
     value = int(text.split()[4].replace(",", ""))
-    assert value == tf_hsm.estimate.largest(
-        classes="1M", width=100, memory="4GB"
+    assert value == tf_hsm.estimation.largest(
+        num_classes="1M", width=100, memory="4GB"
     )
     values = json.loads(run(capsys, *flags, "--largest=batch", "--json"))
     assert values["largest"] == values["batch"] == value
@@ -163,13 +163,16 @@ def test_a_picture(capsys, tmp_path):
             ["--tree=a", "--heads=label_tree,full"],
             "only hierarchical and label",
         ),
-        (["--batch=4", "--classes=9"], "width"),
-        (["--classes=9", "--largest=batch"], "--largest needs --memory"),
+        (["--batch=4", "--num_classes=9"], "width"),
+        (["--num_classes=9", "--largest=batch"], "--largest needs --memory"),
         (
             ["--body=lstm:8", "--largest=length", "--memory=1GB"],
             "--batch is missing",
         ),
-        (["--classes=9", "--width=2", "--batch=4", "--machine=x"], "machine"),
+        (
+            ["--num_classes=9", "--width=2", "--batch=4", "--machine=x"],
+            "machine",
+        ),
     ],
 )
 def test_bad_flags(capsys, flags, message):

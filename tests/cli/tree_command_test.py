@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from tf_hsm import distribute
+from tf_hsm import distribute, estimation
 from tf_hsm.cli import program, tree_command
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
@@ -51,7 +51,7 @@ BUILT = {
     "balanced:2": lambda: Tree.balanced(5, 2),
     "balanced:2,3": lambda: Tree.balanced(5, [2, 3]),
     "huffman": lambda: Tree.huffman(COUNTS),
-    "huffman:3": lambda: Tree.huffman(COUNTS, 3),
+    "huffman:3": lambda: Tree.huffman(COUNTS, branching=3),
     "adaptive": lambda: Tree.adaptive(COUNTS),
     "adaptive:2,4": lambda: Tree.adaptive(COUNTS, cutoffs=[2, 4]),
     "embeddings:vectors.npy": lambda: Tree.from_embeddings(VECTORS),
@@ -105,7 +105,7 @@ def test_classes_that_are_alike(capsys):
     for kind, tree in (
         ("two_level", Tree.two_level(50)),
         ("balanced:7", Tree.balanced(50, 7)),
-        ("huffman:3", Tree.huffman(np.ones(50), 3)),
+        ("huffman:3", Tree.huffman(np.ones(50), branching=3)),
         ("huffman:pinned", Tree.huffman(np.ones(50), pinned=True)),
         ("adaptive", Tree.adaptive(np.ones(50))),
     ):
@@ -121,7 +121,7 @@ def test_inspect(capsys):
     status, out, err = run(capsys, "inspect", "tree.npz", *flags)
     assert (status, err) == (0, [])
     text = tree.summary().splitlines()
-    cost = str(tree.expected_cost(None, 10, 4)).splitlines()
+    cost = str(tree.expected_cost(None, batch=10, width=4)).splitlines()
     assert out == [
         *text,
         "Cost by all classes alike",
@@ -129,7 +129,7 @@ def test_inspect(capsys):
     ]
     flags.append("--counts=words.txt")
     out = run(capsys, "inspect", "tree.npz", *flags)[1]
-    cost = str(tree.expected_cost(COUNTS, 10, 4)).splitlines()
+    cost = str(tree.expected_cost(COUNTS, batch=10, width=4)).splitlines()
     assert out == [*text, "Cost by words.txt", *(f"  {x}" for x in cost)]
 
 
@@ -193,7 +193,7 @@ def test_plan(capsys):
     assert (status, err) == (0, [])
     tree = Tree.two_level(5).with_class_names(NAMES)
     options = {"top": 3, "slots": 2, "network": 1e6}
-    plan = distribute.plan(tree, 2, COUNTS, 64, 8, **options)
+    plan = distribute.plan(tree, 2, counts=COUNTS, batch=64, width=8, **options)
     assert out == str(plan).splitlines()
     for arguments, message in (
         ("plan two_level --num_classes=9 --devices=0", "devices is 0;"),
@@ -215,7 +215,7 @@ def test_calibrate(capsys, monkeypatch):
         widths.append(width)
         return CostModel(call=1234.0)
 
-    monkeypatch.setattr(CostModel, "calibrate", calibrate)
+    monkeypatch.setattr(estimation, "calibrate_cost_model", calibrate)
     flags = ["--num_classes=9", "--width=5", "--calibrate"]
     out = run(capsys, "inspect", "two_level", *flags)[1]
     assert "about 1,234 ms" in out[-1] and widths == [5]

@@ -1,12 +1,12 @@
 """The cutoffs against all cutoffs."""
 
+import dataclasses
 import itertools
 import math
 
 import numpy as np
 import pytest
 
-from tf_hsm import calibration
 from tf_hsm.cost import cutoffs as cost_cutoffs
 from tf_hsm.cost.clusters import ClusterCosts
 from tf_hsm.cost.cutoffs import cutoffs
@@ -14,14 +14,20 @@ from tf_hsm.cost.model import CostModel
 
 MODELS = {
     "default": CostModel(),
-    "paper": CostModel(0.01, 0.02, 0, 0, 1e-7),
-    "no_floor": CostModel(0, 0, 0, 1e-6, 0),
-    "floor": CostModel(0.1, 1.0, 1e-6, 1e-5, 1e-7),
-    "weights_only": CostModel(0, 0, 1e-6, 0, 0),
-    "zero": CostModel(0, 0, 0, 0, 0),
-    "huge_call": CostModel(1e9, 0, 1e-7, 1e-6, 1e-8),
-    "huge_floor": CostModel(0, 1e9, 1e-7, 1e-6, 1e-8),
-    "huge": CostModel(1e9, 1e9, 1e9, 1e9, 1e9),
+    "paper": CostModel(call=0.01, floor=0.02, weight=0, logit=0, product=1e-7),
+    "no_floor": CostModel(call=0, floor=0, weight=0, logit=1e-6, product=0),
+    "floor": CostModel(
+        call=0.1, floor=1.0, weight=1e-6, logit=1e-5, product=1e-7
+    ),
+    "weights_only": CostModel(call=0, floor=0, weight=1e-6, logit=0, product=0),
+    "zero": CostModel(call=0, floor=0, weight=0, logit=0, product=0),
+    "huge_call": CostModel(
+        call=1e9, floor=0, weight=1e-7, logit=1e-6, product=1e-8
+    ),
+    "huge_floor": CostModel(
+        call=0, floor=1e9, weight=1e-7, logit=1e-6, product=1e-8
+    ),
+    "huge": CostModel(call=1e9, floor=1e9, weight=1e9, logit=1e9, product=1e9),
 }
 
 
@@ -91,7 +97,9 @@ def random_counts(rng, size):
 def draw_setting(rng, tail="flat"):
     model = MODELS[rng.choice([*MODELS])]
     if rng.random() < 0.5:
-        model = CostModel(*10.0 ** rng.uniform(-8, 0, 5))
+        names = [field.name for field in dataclasses.fields(CostModel)]
+        constants = 10.0 ** rng.uniform(-8, 0, len(names))
+        model = CostModel(**dict(zip(names, constants, strict=True)))
     batch, width = (int(n) for n in rng.integers(1, [3000, 600]))
     return batch, width, float(rng.choice([1, 1.5, 4])), tail, model
 
@@ -342,8 +350,3 @@ def test_bad_arguments(changes, message):
 def test_cost_model_must_be_one():
     with pytest.raises(TypeError, match="cost_model must be a CostModel"):
         cutoffs([2, 1, 1], batch=8, width=8, cost_model={"call": 1})
-
-
-def test_nothing_is_timed_unless_asked(monkeypatch):
-    monkeypatch.delattr(calibration, "_median_milliseconds")
-    assert cutoffs([3, 2, 1], batch=8, width=8) == [2]

@@ -39,7 +39,7 @@ def test_batches_that_are_drawn(name, batch):
     ]
     rows, scored = np.mean(draws, axis=0)
     error_of_rows, error_of_scored = np.std(draws, axis=0) / repeats**0.5
-    cost = tree.expected_cost(counts, batch, 10)
+    cost = tree.expected_cost(counts, batch=batch, width=10)
     # What is too rare to be drawn may be missing.
     assert abs(cost.touched_rows - rows) < 4 * error_of_rows + 0.01
     assert abs(cost.rows_per_example * batch - scored) < (
@@ -60,7 +60,9 @@ def test_formulas(counts):
     rows = sum(2 * m for m in masses)
     touched_rows = sum(2 * (1 - (1 - m) ** batch) for m in masses)
     model = CostModel(call=5, floor=0, weight=0.25, logit=0.5, product=0.125)
-    cost = tree.expected_cost(counts, batch, width, model)
+    cost = tree.expected_cost(
+        counts, batch=batch, width=width, cost_model=model
+    )
     assert isinstance(cost, ExpectedCost)
     assert cost.rows_per_example == pytest.approx(rows)
     assert cost.touched_rows == pytest.approx(touched_rows)
@@ -74,8 +76,10 @@ def test_formulas(counts):
         5 + 0.25 * weights + batch * rows * (0.5 + 0.125 * width)
     )
     assert (cost.batch, cost.width) == (3, 6)
-    assert cost == tree.expected_cost(counts, batch, width, model)
-    assert cost != tree.expected_cost(counts, batch, width)
+    assert cost == tree.expected_cost(
+        counts, batch=batch, width=width, cost_model=model
+    )
+    assert cost != tree.expected_cost(counts, batch=batch, width=width)
     for value in (cost.flops, cost.bytes, cost.milliseconds):
         assert type(value) is float
 
@@ -84,11 +88,15 @@ def test_formulas(counts):
 def test_agrees_with_the_costs_that_adaptive_minimizes(floor):
     """Where a batch touches every group, as these take for granted."""
     counts = np.sort(skewed(500))[::-1] + 5
-    model = CostModel(0.5, floor, 1e-5, 1e-5, 1e-6)
+    model = CostModel(
+        call=0.5, floor=floor, weight=1e-5, logit=1e-5, product=1e-6
+    )
     costs = ClusterCosts.of(counts, 4000, 64, 1, "flat", model)
     for cutoffs in ([30], [20, 200], [5, 40, 300]):
         tree = Tree.adaptive(counts, cutoffs=cutoffs)
-        cost = tree.expected_cost(counts, 4000, 64, model)
+        cost = tree.expected_cost(
+            counts, batch=4000, width=64, cost_model=model
+        )
         assert cost.touched_rows == pytest.approx(tree.num_rows)
         assert cost.milliseconds == pytest.approx(costs.milliseconds(cutoffs))
 
@@ -99,31 +107,31 @@ def test_extremes():
     one[7] = 5e-324
     path = np.diff(tree.group_offsets)[tree.row_groups[tree.path(7)]]
     for batch in (1, 10**12):
-        cost = tree.expected_cost(one, batch, 4)
+        cost = tree.expected_cost(one, batch=batch, width=4)
         assert cost.touched_rows == path.sum() == cost.rows_per_example
     # So many labels that each class occurs, however rare.
-    cost = tree.expected_cost(np.geomspace(1e-9, 1, 100), 10**15, 4)
+    cost = tree.expected_cost(np.geomspace(1e-9, 1, 100), batch=10**15, width=4)
     assert cost.touched_rows == pytest.approx(tree.num_rows)
     rare = np.full(100, 1.0)
     rare[0] = 1e-300
     pair = Tree.from_nested([[0], [*range(1, 100)]])
-    cost = pair.expected_cost(rare, 10, 4)
+    cost = pair.expected_cost(rare, batch=10, width=4)
     assert cost.touched_rows == pytest.approx(2 + 99)
     chain = Tree.from_parents(np.arange(-1, 5000))
-    assert chain.expected_cost(None, 3, 2).touched_rows == 5000
+    assert chain.expected_cost(None, batch=3, width=2).touched_rows == 5000
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_masses_are_not_rounded_above_one(seed):
     counts = np.random.default_rng(seed).random(7 + seed)
     tree = Tree.from_nested([[*range(counts.size)]])
-    cost = tree.expected_cost(counts, 2, 3)
+    cost = tree.expected_cost(counts, batch=2, width=3)
     assert cost.touched_rows == pytest.approx(1 + counts.size)
 
 
 def test_a_million_classes():
     tree = Tree.two_level(10**6)
-    cost = tree.expected_cost(None, 1000, 300)
+    cost = tree.expected_cost(None, batch=1000, width=300)
     p = 1 - (1 - 1e-3) ** 1000
     assert cost.rows_per_example == pytest.approx(2000)
     assert cost.touched_rows == pytest.approx(1000 + 10**6 * p)
@@ -135,7 +143,7 @@ def test_text():
         "2,000.0 rows per example; a batch of 1,000 touches 633,305 rows",
         "a step at width 300: 3.6 GFLOP, 1.53 GB moved, about 1,234 ms",
     ]
-    small = Tree.two_level(2).expected_cost(None, 1, 1)
+    small = Tree.two_level(2).expected_cost(None, batch=1, width=1)
     assert "12 FLOP" in str(small) and " 44 B moved" in str(small)
     with pytest.raises(AttributeError):
         cost.flops = 1
@@ -144,16 +152,16 @@ def test_text():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"batch": 3}, ValueError, "batch is 3 and dim is None"),
-        ({"dim": 3}, ValueError, "batch is None and dim is 3"),
-        ({"cost_model": CostModel()}, ValueError, "batch is None and dim"),
-        ({"batch": 0, "dim": 3}, ValueError, "batch is 0"),
-        ({"batch": 1.5, "dim": 3}, ValueError, "batch must be an integer"),
-        ({"batch": 1, "dim": -1}, ValueError, "dim is -1"),
-        ({"batch": 2**63, "dim": 1}, ValueError, r"below 2\*\*63"),
-        ({"batch": 1, "dim": 10**400}, ValueError, r"below 2\*\*63"),
+        ({"batch": 3}, ValueError, "batch is 3 and width is None"),
+        ({"width": 3}, ValueError, "batch is None and width is 3"),
+        ({"cost_model": CostModel()}, ValueError, "batch is None and width"),
+        ({"batch": 0, "width": 3}, ValueError, "batch is 0"),
+        ({"batch": 1.5, "width": 3}, ValueError, "batch must be an integer"),
+        ({"batch": 1, "width": -1}, ValueError, "width is -1"),
+        ({"batch": 2**63, "width": 1}, ValueError, r"below 2\*\*63"),
+        ({"batch": 1, "width": 10**400}, ValueError, r"below 2\*\*63"),
         (
-            {"batch": 1, "dim": 1, "cost_model": 0.5},
+            {"batch": 1, "width": 1, "cost_model": 0.5},
             TypeError,
             "must be a CostModel, not float",
         ),

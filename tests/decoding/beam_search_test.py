@@ -60,7 +60,9 @@ def test_is_exhaustive_search_where_nothing_is_left_out(name, options):
     model, references = searched(TREES[name](), 2, len(name), starts)
     # All, and some places more.
     width = 5**length + 3
-    found = beam_search(*model, width, length, starts, **options)
+    found = beam_search(
+        *model, beam_width=width, length=length, start=starts, **options
+    )
     assert found.classes.shape == (2, width, length)
     assert found.classes.dtype == tf.int64
     assert found.log_probs.dtype == tf.float64
@@ -79,7 +81,7 @@ def test_is_the_beam_search_of_the_definition(width, options):
     """Over a tree of more classes, where most are left out."""
     tree = Tree.huffman(1 + np.arange(40) ** 2, branching=3)
     model, references = searched(tree, 3, width, (0, 0, 0))
-    found = beam_search(*model, width, 6, **options)
+    found = beam_search(*model, beam_width=width, length=6, **options)
     for entry, one in enumerate(references):
         wanted = reference.beam_search(one, width, 6, **options)
         assert_same(as_pairs(found, entry), wanted)
@@ -92,7 +94,9 @@ def test_a_wider_beam_is_not_worse_here_and_finds_the_best():
     (best, *_) = reference.exhaustive_search(
         own_model(recurrent, head), 5, end=1
     )
-    found = beam_search(recurrent.step, recurrent.state, head, 30, 5, end=1)
+    found = beam_search(
+        recurrent.step, recurrent.state, head, beam_width=30, length=5, end=1
+    )
     assert as_pairs(found)[0][0] == best[0]
 
 
@@ -103,7 +107,9 @@ def test_element_types(dtype):
     recurrent = Recurrent(30, batch=2, dtype="float32")
     head = make_head(tree, dtype=dtype)
     options = {"end": 7, "length_penalty": 0.6}
-    found = beam_search(recurrent.step, recurrent.state, head, 4, 5, **options)
+    found = beam_search(
+        recurrent.step, recurrent.state, head, beam_width=4, length=5, **options
+    )
     assert found.log_probs.dtype == tf.float32
     for entry in range(2):
         model = own_model(recurrent, head, entry)
@@ -131,7 +137,13 @@ def test_adaptive_softmax(name, width):
 
     options = {"end": 0, "length_penalty": 0.5}
     found = beam_search(
-        step, tf.zeros([1, 12]), head, width, 4, start=3, **options
+        step,
+        tf.zeros([1, 12]),
+        head,
+        beam_width=width,
+        length=4,
+        start=3,
+        **options,
     )
     wanted = reference.beam_search(model, width, 4, **options)
     assert_same(as_pairs(found), wanted, 1e-5)
@@ -141,7 +153,9 @@ def test_scores_again():
     """Log-probabilities are sums of those that the head gives its classes."""
     head = make_head(Tree.balanced(300, 7))
     recurrent = Recurrent(300, batch=2, dtype="float32")
-    found = beam_search(recurrent.step, recurrent.state, head, 5, 8, end=11)
+    found = beam_search(
+        recurrent.step, recurrent.state, head, beam_width=5, length=8, end=11
+    )
     sums = np.zeros([2, 5])
     for rank in range(5):
         state, last = recurrent.state, tf.zeros([2], tf.int64)
@@ -169,11 +183,11 @@ def test_the_state_may_be_nothing():
         hidden = table[(start, *classes)[-1], tf.newaxis]
         return np.float64(head.log_probs(hidden)[0])
 
-    found = beam_search(step, (), head, 3, 4, start=[8, 0, 5])
+    found = beam_search(step, (), head, beam_width=3, length=4, start=[8, 0, 5])
     for entry, start in enumerate([8, 0, 5]):
         wanted = reference.beam_search(lambda c, s=start: model(s, c), 3, 4)
         assert_same(as_pairs(found, entry), wanted, 1e-5)
-    alone = beam_search(step, (), head, 3, 4, start=8)
+    alone = beam_search(step, (), head, beam_width=3, length=4, start=8)
     assert as_pairs(alone) == as_pairs(found)
 
 
@@ -184,11 +198,11 @@ def test_equal_scores():
     def step(classes, state):
         return tf.zeros([tf.size(classes), 5]), state
 
-    found = beam_search(step, (), head, 6, 2)
+    found = beam_search(step, (), head, beam_width=6, length=2)
     pairs = [classes for classes, _ in as_pairs(found)]
     assert pairs == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
     # (2,) scores log(1 / 4), as all of its length; longer ones less.
-    found = beam_search(step, (), head, 3, 2, end=2)
+    found = beam_search(step, (), head, beam_width=3, length=2, end=2)
     assert [c for c, _ in as_pairs(found)] == [(2,), (0, 0), (0, 1)]
 
 
@@ -205,7 +219,15 @@ def test_in_a_function(batch):
 
     @tf.function(input_signature=[spec, tf.TensorSpec([batch], tf.int64)])
     def search(state, start):
-        return beam_search(recurrent.step, state, head, 4, 6, start, **options)
+        return beam_search(
+            recurrent.step,
+            state,
+            head,
+            beam_width=4,
+            length=6,
+            start=start,
+            **options,
+        )
 
     starts = tf.constant([1, 9], tf.int64)
     found = search(recurrent.state, starts)
@@ -213,7 +235,13 @@ def test_in_a_function(batch):
     assert traced.classes.shape.as_list() == [batch, 4, 6]
     assert traced.log_probs.shape.as_list() == [batch, 4]
     wanted = beam_search(
-        recurrent.step, recurrent.state, head, 4, 6, starts, **options
+        recurrent.step,
+        recurrent.state,
+        head,
+        beam_width=4,
+        length=6,
+        start=starts,
+        **options,
     )
     for mine, its in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(mine, its)
@@ -223,7 +251,7 @@ def test_entries_of_a_batch_do_not_meet():
     """Each is as by itself; none is one more batch."""
     recurrent = Recurrent(30, batch=7)
     head = make_head(Tree.two_level(30), dtype="float64")
-    options = {"width": 3, "length": 5, "end": 1}
+    options = {"beam_width": 3, "length": 5, "end": 1}
     whole = beam_search(recurrent.step, recurrent.state, head, **options)
     for entry in range(7):
         state = tf.nest.map_structure(
@@ -247,7 +275,7 @@ def test_it_stops_when_all_have_ended():
         return tf.zeros([tf.size(classes), 5]), state
 
     def search():
-        return beam_search(step, (), head, 2, 50, end=3)
+        return beam_search(step, (), head, beam_width=2, length=50, end=3)
 
     for function in (search, tf.function(search)):
         calls.assign(0)
@@ -263,13 +291,17 @@ def test_what_is_impossible_or_nan_is_no_candidate():
     bias = head.bias.numpy()
     bias[[1, 2, 4]] = -np.inf
     head.bias.assign(bias)
-    found = beam_search(recurrent.step, recurrent.state, head, 20, 2)
+    found = beam_search(
+        recurrent.step, recurrent.state, head, beam_width=20, length=2
+    )
     for entry in range(2):
         pairs = as_pairs(found, entry)
         assert {c for classes, _ in pairs for c in classes} == {0, 3, 5}
         assert len(pairs) == 9
     recurrent.hidden[1] = np.nan
-    found = beam_search(recurrent.step, recurrent.state, head, 20, 2)
+    found = beam_search(
+        recurrent.step, recurrent.state, head, beam_width=20, length=2
+    )
     assert len(as_pairs(found, 0)) == 9
     assert as_pairs(found, 1) == []
     assert np.isneginf(found.log_probs[1]).all()
@@ -308,8 +340,8 @@ def test_the_bound_changes_nothing(dtype):
                     recurrent.step,
                     recurrent.state,
                     head,
-                    6,
-                    7,
+                    beam_width=6,
+                    length=7,
                     end=199,
                     length_penalty=penalty,
                 )
@@ -333,7 +365,15 @@ def test_in_a_saved_model(tmp_path):
         state = tf.nest.map_structure(
             lambda x: tf.repeat(x, tf.size(start), 0), recurrent.state
         )
-        found = beam_search(recurrent.step, state, head, 3, 5, start, end=1)
+        found = beam_search(
+            recurrent.step,
+            state,
+            head,
+            beam_width=3,
+            length=5,
+            start=start,
+            end=1,
+        )
         return found._asdict()
 
     module.search = search
@@ -356,7 +396,9 @@ def test_with_keras_states():
     def step(classes, state):
         return cell(embedding(classes), state)
 
-    found = beam_search(step, [tf.zeros([1, 5])] * 2, head, 3, 5, start=2)
+    found = beam_search(
+        step, [tf.zeros([1, 5])] * 2, head, beam_width=3, length=5, start=2
+    )
     for classes, log_prob in as_pairs(found):
         hidden = body(embedding(tf.constant([[2, *classes[:-1]]])))
         given = head.log_prob(tf.constant(classes)[:, tf.newaxis], hidden[0])
@@ -367,6 +409,8 @@ def test_bfloat16_inputs():
     """A body of another type than the head."""
     recurrent = Recurrent(30, dtype="bfloat16")
     head = make_head(Tree.two_level(30))
-    found = beam_search(recurrent.step, recurrent.state, head, 3, 5)
+    found = beam_search(
+        recurrent.step, recurrent.state, head, beam_width=3, length=5
+    )
     assert len(as_pairs(found)) == 3
     assert isinstance(found, tf_hsm.decoding.Sequences)

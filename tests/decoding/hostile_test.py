@@ -27,8 +27,8 @@ def arguments(**changes):
     }
 
 
-def search(width=3, **changes):
-    return beam_search(width=width, **arguments(**changes))
+def search(beam_width=3, **changes):
+    return beam_search(beam_width=beam_width, **arguments(**changes))
 
 
 def draw(**changes):
@@ -61,8 +61,12 @@ BAD_SEARCH = [
         TypeError,
         "EmbeddingSoftmax, whose inputs are ids, .* HierarchicalSoftmax with",
     ),
-    ({"width": 0}, ValueError, "width is 0; it must be at least 1"),
-    ({"width": True}, ValueError, "width must be an integer, not True"),
+    ({"beam_width": 0}, ValueError, "beam_width is 0; it must be at least 1"),
+    (
+        {"beam_width": True},
+        ValueError,
+        "beam_width must be an integer, not True",
+    ),
     ({"min_length": 0}, ValueError, "min_length is 0; it must be at least 1"),
     ({"min_length": 2}, ValueError, "nothing ends a sequence .* give `end`"),
     ({"min_length": 5, "end": 1}, ValueError, "is 5, but length is 4"),

@@ -29,7 +29,7 @@ def test_sequences_are_drawn_by_their_probabilities():
     recurrent, end = Recurrent(4), 2
     head = make_head(Tree.huffman([1, 2, 3, 4]), dtype="float64", scale=1.0)
     found = Sampler(seed=3)(
-        recurrent.step, repeated(recurrent, 20_000), head, 3, end=end
+        recurrent.step, repeated(recurrent, 20_000), head, length=3, end=end
     )
     wanted = all_hypotheses(reference_model(recurrent, head), 3, end)
     number_of = {classes: i for i, (classes, _) in enumerate(wanted)}
@@ -59,7 +59,9 @@ def test_each_class_is_a_draw_of_the_head(options, traced):
     sampler = Sampler(**options, seed=7)
 
     def run(state):
-        return sampler(recurrent.step, state, head, 6, start=[1, 2, 3, 4])
+        return sampler(
+            recurrent.step, state, head, length=6, start=[1, 2, 3, 4]
+        )
 
     found = (tf.function(run) if traced else run)(recurrent.state)
     assert found.classes.shape == (4, 6)
@@ -80,7 +82,9 @@ def test_seeds():
 
     def draw(seed):
         sampler = Sampler(seed=seed)
-        return sampler(recurrent.step, recurrent.state, head, 5).classes.numpy()
+        return sampler(
+            recurrent.step, recurrent.state, head, length=5
+        ).classes.numpy()
 
     np.testing.assert_array_equal(draw(1), draw(1))
     for one, other in ((1, 2), (None, None)):
@@ -92,9 +96,9 @@ def test_greedy_is_a_beam_of_one(end):
     recurrent = Recurrent(30, batch=3)
     head = make_head(Tree.two_level(30), dtype="float64")
     arguments = recurrent.step, recurrent.state, head
-    greedy = Sampler(temperature=0)(*arguments, 9, end=end)
-    beam = beam_search(*arguments, 1, 9, end=end)
-    best = Sampler(top_k=1)(*arguments, 9, end=end)
+    greedy = Sampler(temperature=0)(*arguments, length=9, end=end)
+    beam = beam_search(*arguments, beam_width=1, length=9, end=end)
+    best = Sampler(top_k=1)(*arguments, length=9, end=end)
     for one, other, third in zip(greedy, beam, best, strict=True):
         np.testing.assert_allclose(one, other[:, 0], rtol=1e-12)
         np.testing.assert_array_equal(one, third)
@@ -111,7 +115,7 @@ def test_it_stops_when_all_have_ended():
         calls.append(classes)
         return tf.zeros([tf.size(classes), 5]), state
 
-    found = Sampler(seed=1)(step, (), head, 90, start=[0] * 5, end=2)
+    found = Sampler(seed=1)(step, (), head, length=90, start=[0] * 5, end=2)
     assert len(calls) == found.lengths.numpy().max() < 10
     assert found.classes.shape == (5, 90)
 
@@ -121,8 +125,8 @@ def test_nan_ends_a_sequence(temperature):
     recurrent = Recurrent(30, batch=2)
     recurrent.hidden[1] = np.nan
     head = make_head(Tree.two_level(30), dtype="float64")
-    found = Sampler(temperature, seed=1)(
-        recurrent.step, recurrent.state, head, 4
+    found = Sampler(temperature=temperature, seed=1)(
+        recurrent.step, recurrent.state, head, length=4
     )
     np.testing.assert_array_equal(found.lengths, [4, 0])
     np.testing.assert_array_equal(np.isnan(found.log_probs), [False, True])
@@ -138,7 +142,7 @@ def test_adaptive_softmax():
     def step(classes, state):
         return tf.gather(table, classes), state
 
-    found = Sampler(top_p=0.8, seed=2)(step, (), head, 5, start=[1] * 9)
+    found = Sampler(top_p=0.8, seed=2)(step, (), head, length=5, start=[1] * 9)
     read = tf.concat(
         [tf.fill([9, 1], tf.constant(1, tf.int64)), found.classes[:, :-1]], 1
     )
@@ -174,7 +178,7 @@ def test_a_rule_of_ones_own():
 
     recurrent = Recurrent(30, batch=2)
     head = make_head(Tree.two_level(30), dtype="float64")
-    found = Second()(recurrent.step, recurrent.state, head, 3)
+    found = Second()(recurrent.step, recurrent.state, head, length=3)
     hidden, _ = recurrent.step(tf.zeros([2], tf.int64), recurrent.state)
     np.testing.assert_array_equal(
         found.classes[:, 0], head.top_k(hidden, 2).classes[:, 1]

@@ -40,7 +40,12 @@ def test_is_the_beam_search_of_the_definition(name, width, scale):
     head = make_head(TREES[name](), scale=scale, dtype="float64")
     options = {"end": 5, "length_penalty": 0.7, "exclude": [0, 9]}
     found = beam_search(
-        recurrent.step, recurrent.state, head, width, 3, **options
+        recurrent.step,
+        recurrent.state,
+        head,
+        beam_width=width,
+        length=3,
+        **options,
     )
     for entry in range(2):
         model = own_model(recurrent, head, entry)
@@ -53,7 +58,9 @@ def test_is_exhaustive_search_where_nothing_is_left_out(name):
     recurrent = Recurrent(N, batch=1)
     head = make_head(TREES[name](), dtype="float64")
     width = N * N + 1
-    found = beam_search(recurrent.step, recurrent.state, head, width, 2, end=3)
+    found = beam_search(
+        recurrent.step, recurrent.state, head, beam_width=width, length=2, end=3
+    )
     wanted = reference.exhaustive_search(own_model(recurrent, head), 2, end=3)
     assert_same(as_pairs(found), wanted)
     assert len(wanted) == 1 + (N - 1) * N

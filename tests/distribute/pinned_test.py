@@ -26,7 +26,9 @@ TREE = TREES["huffman_203"]()
 
 def plan_of(tree, count=3, top=8, **options):
     ranks = 1 + np.random.default_rng(0).permutation(tree.num_classes)
-    return distribute.plan(tree, count, 1000 // ranks, top=top, **options)
+    return distribute.plan(
+        tree, count, counts=1000 // ranks, top=top, **options
+    )
 
 
 def make_head(devices=None, tree=TREE, **options):
@@ -63,7 +65,10 @@ def test_cut_as_the_expanded_tree(name, count):
     """The same units and shards; each group, once, has a row of weights."""
     tree = TREES[name]()
     pinned, plain = plan_of(tree, count), plan_of(tree.expand(), count)
-    assert pinned.top.pinned and pinned.top == plain.top.pin()
+    assert (
+        pinned._layout.top.pinned
+        and pinned._layout.top == plain._layout.top.pin()
+    )
     assert pinned.shards == tuple(
         # Work is rows of weights.
         tf_hsm.distribute.Shard(**{**vars(s), "work": s.work / 2})
@@ -71,15 +76,18 @@ def test_cut_as_the_expanded_tree(name, count):
     )
     for field in ("unit_rows", "first_units", "class_places", "row_order"):
         np.testing.assert_array_equal(
-            getattr(pinned, field), getattr(plain, field)
+            getattr(pinned._layout, field), getattr(plain._layout, field)
         )
     parts = [pinned.weight_rows_of()]
     for shard, mine, its in zip(
-        pinned.shards, pinned.forests, plain.forests, strict=True
+        pinned.shards,
+        pinned._layout.forests,
+        plain._layout.forests,
+        strict=True,
     ):
         rows = pinned.weight_rows_of(shard)
         np.testing.assert_array_equal(
-            rows, tree.row_groups[pinned.rows_of(shard)[::2]]
+            rows, tree.row_groups[pinned._layout.rows_of(shard)[::2]]
         )
         parts.append(rows)
         if mine is None:
@@ -89,7 +97,7 @@ def test_cut_as_the_expanded_tree(name, count):
         assert mine == tf_hsm.Forest(*its._arrays, pinned=True)
         assert mine != its and hash(mine) != hash(its)
         np.testing.assert_array_equal(
-            plain.weight_rows_of(shard), plain.rows_of(shard)
+            plain.weight_rows_of(shard), plain._layout.rows_of(shard)
         )
     np.testing.assert_array_equal(
         np.sort(np.concatenate(parts)), np.arange(tree.num_groups)
@@ -99,7 +107,7 @@ def test_cut_as_the_expanded_tree(name, count):
 @pytest.mark.parametrize("name", TREES)
 def test_half_the_cost(name):
     tree = TREES[name]()
-    options = {"batch": 50, "dim": WIDTH}
+    options = {"batch": 50, "width": WIDTH}
     pinned, plain = (plan_of(t, **options) for t in (tree, tree.expand()))
     for mine, its in zip(
         [pinned.cost.top, *pinned.cost.shards],
@@ -127,7 +135,7 @@ def test_simulation(name):
     tree = TREES[name]()
     labels = np.random.default_rng(0).integers(tree.num_classes, size=(4, 30))
     mine, its = (
-        plan_of(t, dim=WIDTH).simulate(labels) for t in (tree, tree.expand())
+        plan_of(t, width=WIDTH).simulate(labels) for t in (tree, tree.expand())
     )
     for field in ("work", "touched_rows", "top_work"):
         np.testing.assert_array_equal(
@@ -138,17 +146,17 @@ def test_simulation(name):
 
 
 def test_saving_a_plan():
-    plan = plan_of(TREE, batch=50, dim=WIDTH)
+    plan = plan_of(TREE, batch=50, width=WIDTH)
     for copy in (
         pickle.loads(pickle.dumps(plan)),
         distribute.Plan.from_config(
             json.loads(json.dumps(plan.get_config())), TREE
         ),
     ):
-        assert copy == plan and copy.forests == plan.forests
+        assert copy == plan and copy._layout.forests == plan._layout.forests
         assert copy.cost == plan.cost
-    assert plan != plan_of(TREE.expand(), batch=50, dim=WIDTH)
-    for forest in plan.forests:
+    assert plan != plan_of(TREE.expand(), batch=50, width=WIDTH)
+    for forest in plan._layout.forests:
         copy = pickle.loads(pickle.dumps(forest))
         assert copy == forest and copy.pinned
         assert repr(copy).endswith(f"num_roots={copy.num_roots}, pinned=True)")
@@ -156,7 +164,9 @@ def test_saving_a_plan():
 
 def test_a_forest_that_cannot_be_pinned():
     with pytest.raises(ValueError, match="group 2 has 3 rows; every group"):
-        tf_hsm.Forest([0, 2, 4, 7], [-1, 1, -1], [0, 2, 3, 6, 5, 4], True)
+        tf_hsm.Forest(
+            [0, 2, 4, 7], [-1, 1, -1], [0, 2, 3, 6, 5, 4], pinned=True
+        )
 
 
 @pytest.mark.parametrize("use_bias", [True, False])
@@ -165,7 +175,7 @@ def test_other_numbers_of_devices(use_bias, tmp_path):
     one = trained(make_head(use_bias=use_bias))
     wanted = state(one)
     head = make_head(2, use_bias=use_bias)
-    assert head.kernel.shape[0] == head.plan.top.num_groups
+    assert head.kernel.shape[0] == head.plan._layout.top.num_groups
     distribute.copy_weights(one, head)
     assert_same(state(head), wanted)
     for count in (3, 1, 2):
@@ -278,5 +288,5 @@ def test_initial_values(initializer, deviation):
 
 def test_a_chain_has_one_shard():
     plan = plan_of(trees.chain(50).pin(), 2, top=256)
-    assert plan.top.num_weight_rows == 1
+    assert plan._layout.top.num_weight_rows == 1
     assert [shard.num_rows for shard in plan.shards] == [98, 0]

@@ -21,7 +21,7 @@ def plan_of(name, devices, top=8, zipf=True, **options):
     tree = {**trees.CATALOGUE, **trees.DEEP}[name]()
     ranks = 1 + np.random.default_rng(0).permutation(tree.num_classes)
     counts = 1000 // ranks if zipf else None
-    return plan(tree, devices, counts, top=top, **options)
+    return plan(tree, devices, counts=counts, top=top, **options)
 
 
 def scored_rows(tree, c):
@@ -38,29 +38,33 @@ def test_each_class_scores_the_same_rows(name, count):
     """Top and shard together are the tree: row by row, on every path."""
     p = plan_of(name, count)
     tree = p.tree
-    places = p.class_places
+    places = p._layout.class_places
     np.testing.assert_array_equal(np.sort(places), np.arange(tree.num_classes))
     np.testing.assert_array_equal(
-        p.place_classes[places], np.arange(tree.num_classes)
+        p._layout.place_classes[places], np.arange(tree.num_classes)
     )
     np.testing.assert_array_equal(
-        np.sort(np.concatenate([p.top_rows, p.row_order])),
+        np.sort(np.concatenate([p._layout.top_rows, p._layout.row_order])),
         np.arange(tree.num_rows),
     )
     whole = np.concatenate(
-        [p.top_rows, *(p.rows_of(shard) for shard in p.shards)]
+        [p._layout.top_rows, *(p._layout.rows_of(shard) for shard in p.shards)]
     )
-    np.testing.assert_array_equal(whole[p.row_places], np.arange(tree.num_rows))
-    units = np.searchsorted(p.unit_places, places, side="right") - 1
+    np.testing.assert_array_equal(
+        whole[p._layout.row_places], np.arange(tree.num_rows)
+    )
+    units = np.searchsorted(p._layout.unit_places, places, side="right") - 1
     for c in range(tree.num_classes):
-        paths = [p.top_rows[p.top.path(units[c])]]
-        rows = [p.top_rows[r] for r in scored_rows(p.top, units[c])]
-        for shard, forest in zip(p.shards, p.forests, strict=True):
+        paths = [p._layout.top_rows[p._layout.top.path(units[c])]]
+        rows = [
+            p._layout.top_rows[r] for r in scored_rows(p._layout.top, units[c])
+        ]
+        for shard, forest in zip(p.shards, p._layout.forests, strict=True):
             local = places[c] - shard.first_place
             if not 0 <= local < shard.num_classes:
                 continue
             path, row = [], forest.class_rows[local]
-            order = p.row_order[shard.first_row :]
+            order = p._layout.row_order[shard.first_row :]
             below = []
             while row >= 0:
                 group = forest.row_groups[row]
@@ -79,11 +83,13 @@ def test_each_class_scores_the_same_rows(name, count):
 @pytest.mark.parametrize("count", COUNTS)
 def test_shards_follow_each_other(name, count):
     p = plan_of(name, count)
-    assert len(p.shards) == len(p.forests) == count
+    assert len(p.shards) == len(p._layout.forests) == count
     first = p.shards[0]
-    assert (first.first_unit, first.first_place) == (p.num_leaf_units,) * 2
+    assert (first.first_unit, first.first_place) == (
+        p._layout.num_leaf_units,
+    ) * 2
     assert (first.first_row, first.first_group) == (0, 0)
-    ends = (p.num_units, p.tree.num_classes, p.row_order.size)
+    ends = (p._layout.num_units, p.tree.num_classes, p._layout.row_order.size)
     for shard, after in itertools.zip_longest(p.shards, p.shards[1:]):
         nexts = (
             (after.first_unit, after.first_place, after.first_row)
@@ -96,9 +102,9 @@ def test_shards_follow_each_other(name, count):
             shard.first_row + shard.num_rows,
         )
     assert sum(s.num_groups for s in p.shards) == (
-        p.tree.num_groups - p.top.num_groups
+        p.tree.num_groups - p._layout.top.num_groups
     )
-    for shard, forest in zip(p.shards, p.forests, strict=True):
+    for shard, forest in zip(p.shards, p._layout.forests, strict=True):
         if not shard.num_units:
             assert forest is None
             continue
@@ -116,9 +122,9 @@ def test_order_does_not_depend_on_devices(name):
         other = plan_of(name, count)
         for field in ("unit_rows", "row_order", "class_places", "top_rows"):
             np.testing.assert_array_equal(
-                getattr(p, field), getattr(other, field)
+                getattr(p._layout, field), getattr(other._layout, field)
             )
-        assert p.top == other.top
+        assert p._layout.top == other._layout.top
         assert p.on(other.devices) == other
         assert p.on(count).on(["device:0"]) == p
 
@@ -148,11 +154,11 @@ def test_bad_arguments():
     for name, bad in (
         ("top", 0),
         ("batch", 0),
-        ("dim", 1.5),
+        ("width", 1.5),
         ("slots", -1),
         ("dtype", "int8"),
         ("network", 0),
-        ("memory", float("nan")),
+        ("bandwidth", float("nan")),
         ("counts", [1, 2]),
         ("counts", np.zeros(100)),
     ):
@@ -165,17 +171,20 @@ def test_bad_arguments():
     def changed(**fields):
         config = {
             "devices": p.devices,
-            "unit_rows": p.unit_rows,
-            "unit_loads": p.unit_loads,
+            "unit_rows": p._layout.unit_rows,
+            "unit_loads": p._layout.unit_loads,
         }
         return Plan(tree, **{**config, **fields})
 
     for rows, message in (
-        (p.unit_rows[:-1], "path of class"),
-        (np.append(p.unit_rows[:-1], p.unit_rows[0]), "twice"),
-        (p.unit_rows + 1000, r"rows of the tree, in \[0, 110\)"),
-        (np.append(p.unit_rows[:-1], 109), "below another|path of class"),
-        (np.append(p.unit_rows, tree.class_rows[0]), "below another"),
+        (p._layout.unit_rows[:-1], "path of class"),
+        (np.append(p._layout.unit_rows[:-1], p._layout.unit_rows[0]), "twice"),
+        (p._layout.unit_rows + 1000, r"rows of the tree, in \[0, 110\)"),
+        (
+            np.append(p._layout.unit_rows[:-1], 109),
+            "below another|path of class",
+        ),
+        (np.append(p._layout.unit_rows, tree.class_rows[0]), "below another"),
     ):
         with pytest.raises(ValueError, match=message):
             changed(unit_rows=rows)
@@ -183,13 +192,13 @@ def test_bad_arguments():
         with pytest.raises(ValueError, match="first_units must ascend"):
             changed(first_units=starts)
     with pytest.raises(ValueError, match="work of unit_loads have shape"):
-        changed(unit_loads=p.unit_loads._replace(work=np.ones(3)))
+        changed(unit_loads=p._layout.unit_loads._replace(work=np.ones(3)))
 
 
 @pytest.mark.parametrize("name", [*trees.CATALOGUE, *trees.DEEP])
 @pytest.mark.parametrize("batch", [None, 32])
 def test_saving(name, batch):
-    p = plan_of(name, 3, batch=batch, dim=7, memory=1e9)
+    p = plan_of(name, 3, batch=batch, width=7, bandwidth=1e9)
     copies = (
         pickle.loads(pickle.dumps(p)),
         Plan.from_config(json.loads(json.dumps(p.get_config())), p.tree),
@@ -204,7 +213,7 @@ def test_saving(name, batch):
     with pytest.raises(AttributeError, match="immutable"):
         p.tree = None
     with pytest.raises(ValueError, match="read-only"):
-        p.class_places[0] = 1
+        p._layout.class_places[0] = 1
 
 
 def test_bad_configs():
@@ -228,10 +237,12 @@ def test_bad_configs():
 @pytest.mark.parametrize("zipf", [False, True])
 def test_cost_adds_up(name, zipf):
     """Top and shards are together what `Tree.expected_cost` says."""
-    p = plan_of(name, 3, zipf=zipf, batch=50, dim=6)
+    p = plan_of(name, 3, zipf=zipf, batch=50, width=6)
     tree, cost = p.tree, p.cost
     ranks = 1 + np.random.default_rng(0).permutation(tree.num_classes)
-    whole = tree.expected_cost(1000 // ranks if zipf else None, 50, 6)
+    whole = tree.expected_cost(
+        1000 // ranks if zipf else None, batch=50, width=6
+    )
     parts = [cost.top, *cost.shards]
     total = {
         field: sum(getattr(part, field) for part in parts)
@@ -263,12 +274,14 @@ def test_cost_of_a_known_tree():
         ["a", "b"],
         counts=[3, 0, 1, 0],
         batch=2,
-        dim=3,
+        width=3,
         slots=2,
         dtype="bfloat16",
         network=1e3,
-        memory=1e6,
-        cost_model=CostModel(0.5, 0.0, 1.0, 0.25, 0.125),
+        bandwidth=1e6,
+        cost_model=CostModel(
+            call=0.5, floor=0.0, weight=1.0, logit=0.25, product=0.125
+        ),
     )
     first, second = sorted(p.cost.shards, key=lambda s: -s.work)
     assert (first.work, second.work) == (1.5, 0.5)
@@ -295,7 +308,7 @@ def test_cost_of_a_known_tree():
 
 
 def remarks(tree, devices, counts=None):
-    return " ".join(plan(tree, devices, counts).cost.remarks)
+    return " ".join(plan(tree, devices, counts=counts).cost.remarks)
 
 
 def test_remarks():
@@ -323,7 +336,7 @@ def test_remarks():
 
 
 def test_text():
-    p = plan(Tree.two_level(10_000), 40, batch=400, dim=8)
+    p = plan(Tree.two_level(10_000), 40, batch=400, width=8)
     text = str(p)
     assert "Plan of 10,000 classes over 40 devices" in text
     assert "100 rows, 7.2 kB; 100.0 rows per example, 50% of the work" in text

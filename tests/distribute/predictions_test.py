@@ -144,7 +144,7 @@ def test_beam_search(name, count, traced):
             lambda classes, state: (tf.gather(inputs, classes % BATCH), state),
             (),
             head,
-            width=4,
+            beam_width=4,
             length=3,
             start=[5, 2],
             end=7,

@@ -57,7 +57,9 @@ def rows(model):
 
 
 def checkpoint_of(model):
-    head = distribute.checkpoint(model.layers[-1], optimizer_of(model))
+    head = distribute.checkpoint(
+        model.layers[-1], optimizer=optimizer_of(model)
+    )
     return tf.train.Checkpoint(head=head)
 
 
@@ -154,7 +156,7 @@ def test_another_cut_is_refused(tmp_path):
     other = distribute.plan(
         TREE, CPUS[:2], counts=1 + np.arange(30) ** 3, top=6
     )
-    assert other.top.num_rows == PLAN.top.num_rows
+    assert other._layout.top.num_rows == PLAN._layout.top.num_rows
     head = HierarchicalSoftmax(TREE, plan=other, optimizer="lazy_adam")
     head.build([None, WIDTH])
     with pytest.raises(ValueError, match="a plan that cuts it elsewhere"):
@@ -164,6 +166,8 @@ def test_another_cut_is_refused(tmp_path):
 def test_checkpoints_that_cannot_be():
     model = trained(make_model(2, own=False))
     with pytest.raises(TypeError, match="must be one of tf_hsm"):
-        distribute.checkpoint(model.layers[-1], keras.optimizers.Adam())
+        distribute.checkpoint(
+            model.layers[-1], optimizer=keras.optimizers.Adam()
+        )
     with pytest.raises(ValueError, match="no weights yet"):
         distribute.checkpoint(HierarchicalSoftmax(TREE))

@@ -17,7 +17,7 @@ def by_paths(p, labels):
     fanouts = np.diff(tree.group_offsets)
     shard_of_row = np.full(tree.num_rows, count)
     for i, shard in enumerate(p.shards):
-        shard_of_row[p.rows_of(shard)] = i
+        shard_of_row[p._layout.rows_of(shard)] = i
     examples, work, touched = np.zeros([3, count + 1], np.int64)
     seen = set()
     for c in labels:
@@ -36,7 +36,7 @@ def by_paths(p, labels):
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_against_paths(name, count):
     tree = trees.CATALOGUE[name]()
-    p = plan(tree, count, top=8, dim=5)
+    p = plan(tree, count, top=8, width=5)
     rng = np.random.default_rng(0)
     batches = [
         rng.integers(tree.num_classes, size=size) for size in (1, 40, 0, 7)
@@ -57,8 +57,8 @@ def test_against_paths(name, count):
         for j in range(count):
             expected = 0.0
             if examples[j]:
-                expected = model.call + model.weights(touched[j], 5)
-                expected += model.products(work[j], 1, 5)
+                expected = model.call + model.weights(touched[j], width=5)
+                expected += model.products(work[j], 1, width=5)
             assert result.milliseconds[i, j] == pytest.approx(expected)
         wire = result.wire_bytes[i].sum() / 2 / 1.25e9 * 1e3
         assert result.step_milliseconds[i] == pytest.approx(
@@ -82,7 +82,7 @@ def test_drawn_batches_are_as_the_plan_expects(kind, count):
     counts = None
     if kind == "zipf":
         counts = 1 / (1 + np.random.default_rng(0).permutation(10_000))
-    p = plan(tree, count, counts, batch=2000, dim=4)
+    p = plan(tree, count, counts=counts, batch=2000, width=4)
     result = p.simulate(counts=counts, steps=200)
     means = result.work.mean(0) / 2000
     np.testing.assert_allclose(means, [s.work for s in p.cost.shards], rtol=0.1)
@@ -108,7 +108,7 @@ def test_classes_without_counts_are_not_drawn():
     shards = [
         int(np.searchsorted([s.first_place for s in p.shards], place, "right"))
         - 1
-        for place in p.class_places[[3, 77]]
+        for place in p._layout.class_places[[3, 77]]
     ]
     assert busy.tolist() == sorted(shards)
     assert result.examples[:, shards[1]].sum() == pytest.approx(9000, rel=0.05)
@@ -117,8 +117,8 @@ def test_classes_without_counts_are_not_drawn():
 def test_the_worst_labels():
     """All in one shard: the others wait all the time."""
     tree = Tree.two_level(10_000)
-    p = plan(tree, 8, dim=300)
-    c = int(p.place_classes[p.shards[2].first_place])
+    p = plan(tree, 8, width=300)
+    c = int(p._layout.place_classes[p.shards[2].first_place])
     result = p.simulate(np.full([3, 50], c))
     assert result.largest_work == 8
     assert result.waiting == pytest.approx(7 / 8)
@@ -130,7 +130,7 @@ def test_the_worst_labels():
 
 
 def test_nothing_below_the_top():
-    p = plan(Tree.balanced(9, 9), 2, batch=4, dim=3)
+    p = plan(Tree.balanced(9, 9), 2, batch=4, width=3)
     result = p.simulate(steps=2)
     assert (result.work == 0).all()
     assert result.waiting == 0
@@ -182,12 +182,12 @@ def test_plots(tmp_path):
     for tree, count, options in all_pairs(
         [Tree.two_level(1000), Tree.balanced(5, 5), trees.chain(40)],
         [1, 3, 40],
-        [{}, {"batch": 100, "dim": 4}],
+        [{}, {"batch": 100, "width": 4}],
     ):
         p = plan(tree, count, **options)
         p.plot()
         p.simulate(batch=9, steps=3).plot()
-    p = plan(Tree.two_level(1000), 3, batch=100, dim=4)
+    p = plan(Tree.two_level(1000), 3, batch=100, width=4)
     pictures = []
     for name in ("a.svg", "b.svg"):
         p.plot(tmp_path / name)

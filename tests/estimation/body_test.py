@@ -123,7 +123,7 @@ def test_bodies_without_values_have_no_memory():
 
 
 def test_models_of_users_without_values():
-    with tf_hsm.estimate.without_values():
+    with tf_hsm.estimation.without_values():
         inputs = keras.Input((STEPS,), dtype="int32")
         x = layers.Embedding(10_000_000, 3_000)(inputs)
         head = tf_hsm.layers.HierarchicalSoftmax(tf_hsm.Tree.two_level(5000))

@@ -17,10 +17,10 @@ def test_the_question_that_began_it():
     found = estimate(
         None,
         ["hierarchical", "gather", "full"],
-        classes="10M",
+        num_classes="10M",
         width=300,
         batch=400,
-        steps=100,
+        length=100,
         optimizer="sgd",
         memory="24GB",
     )
@@ -35,11 +35,11 @@ def test_the_question_that_began_it():
     assert full.peak_bytes > 4 * 40_000 * 10_000_000
     in_place = estimate(
         None,
-        classes="10M",
+        num_classes="10M",
         width=300,
         batch=400,
-        steps=100,
-        in_place=True,
+        length=100,
+        head_optimizer="rowwise_adagrad",
         memory="24GB",
     )
     assert in_place.fits
@@ -49,7 +49,9 @@ def test_the_question_that_began_it():
 
 
 def test_totals_are_sums_of_parts():
-    found = estimate("lstm:2x16", classes=100, vocabulary=50, steps=5, width=9)
+    found = estimate(
+        "lstm:2x16", num_classes=100, vocabulary=50, length=5, width=9
+    )
     for name in ("parameters", "parameter_bytes", "slot_bytes", "saved_bytes"):
         parts = sum(getattr(p, name) for p in found.parts)
         assert getattr(found, name) == parts
@@ -73,11 +75,11 @@ def test_a_model_with_its_head():
     found = estimate(model)
     weights = sum(int(np.prod(v.shape)) for v in model.weights)
     assert found.parameters == weights
-    assert found.setting.steps == 5
+    assert found.setting.length == 5
     assert found.parts[-1].kind == "HierarchicalSoftmax"
     assert found.labels == 8 * 5
     # The same, put together.
-    other = estimate("gru:7", head.tree, steps=5, vocabulary=50)
+    other = estimate("gru:7", head.tree, length=5, vocabulary=50)
     assert other.parts[-1].parameters == found.parts[-1].parameters
 
 
@@ -89,7 +91,7 @@ def test_labels_per_example():
         [
             estimate(*what, width=width, labels_per_example=labels)
             for what, width in (
-                ((None, tf_hsm.estimate.head("label_tree", layer.tree)), 8),
+                ((None, tf_hsm.estimation.head("label_tree", layer.tree)), 8),
                 ((None, layer), 8),
                 ((model,), None),
             )
@@ -125,14 +127,16 @@ def test_labels_per_example_of_a_softmax(optimizer):
     assert 0 < none.flops[0] < paths.flops[0] / 100
     for head in ("full", "adaptive", "map_fn"):
         with pytest.raises(ValueError, match="per_example is 4, but is for"):
-            estimate(None, head, classes=50, labels_per_example=4, **options)
+            estimate(
+                None, head, num_classes=50, labels_per_example=4, **options
+            )
 
 
 def test_nothing_is_made():
     found = estimate(
-        tf_hsm.estimate.transformer(layers=96, d_model=12_288, heads=96),
+        tf_hsm.estimation.transformer(layers=96, d_model=12_288, heads=96),
         "full",
-        classes=50_257,
+        num_classes=50_257,
         batch=1,
     )
     # GPT-3's layers (Brown et al., 2020): 175 billion with its embedding.
@@ -140,17 +144,17 @@ def test_nothing_is_made():
 
 
 def test_epochs_and_memory():
-    found = estimate(None, classes=1000, width=8, corpus_tokens="10M")
+    found = estimate(None, num_classes=1000, width=8, corpus_tokens="10M")
     hours = 1e7 / found.tokens_per_second / 3600
     assert found.hours_per_epoch == pytest.approx(hours)
     assert found.memory == 16e9
     assert found.fits
     spare = 16e9 - found.peak_bytes - PROCESS_BYTES
     assert found.spare_bytes == pytest.approx(spare)
-    small = estimate(None, classes=1000, width=8, memory="1MB")
+    small = estimate(None, num_classes=1000, width=8, memory="1MB")
     assert not small.fits
     unknown = estimate(
-        None, classes=1000, width=8, machine={"flops": 1, "read_write": 1}
+        None, num_classes=1000, width=8, machine={"flops": 1, "read_write": 1}
     )
     assert unknown.fits is None
     assert unknown.spare_bytes is None
@@ -158,9 +162,14 @@ def test_epochs_and_memory():
 
 
 def test_replicas_save_time_not_flops():
-    one = estimate("lstm:64", classes=1000, batch=64, steps=10)
+    one = estimate("lstm:64", num_classes=1000, batch=64, length=10)
     four = estimate(
-        "lstm:64", classes=1000, batch=64, steps=10, replicas=4, network="1TB"
+        "lstm:64",
+        num_classes=1000,
+        batch=64,
+        length=10,
+        replicas=4,
+        network="1TB",
     )
     assert four.setting.batch == 16
     assert four.parameter_bytes == one.parameter_bytes
@@ -168,7 +177,12 @@ def test_replicas_save_time_not_flops():
     assert 4 * work == pytest.approx(sum(one.flops[:2]), rel=0.02)
     assert four.tokens_per_second > 2 * one.tokens_per_second
     slow = estimate(
-        "lstm:64", classes=1000, batch=64, steps=10, replicas=4, network="1MB"
+        "lstm:64",
+        num_classes=1000,
+        batch=64,
+        length=10,
+        replicas=4,
+        network="1MB",
     )
     assert slow.tokens_per_second < one.tokens_per_second
     dense = [p for p in four.parts if p.kind == "LSTM"]
@@ -183,17 +197,17 @@ def test_replicas_save_time_not_flops():
 
 def test_numbers_of_numpy():
     found = estimate(
-        tf_hsm.estimate.recurrent("lstm", [np.int64(8)]),
-        classes=np.int64(50),
+        tf_hsm.estimation.recurrent("lstm", [np.int64(8)]),
+        num_classes=np.int64(50),
         batch=np.int32(4),
-        steps=np.int64(3),
+        length=np.int64(3),
         memory=np.float32(1e9),
     )
     json.dumps(found.to_dict())
 
 
 def test_a_head_cut_over_devices_fits():
-    options = {"classes": "1M", "width": 300, "batch": 400, "memory": "2GB"}
+    options = {"num_classes": "1M", "width": 300, "batch": 400, "memory": "2GB"}
     whole = estimate(None, **options)
     cut = estimate(None, shards=8, network="10GB", **options)
     assert not whole.fits and cut.fits
@@ -207,7 +221,7 @@ def test_a_head_cut_over_devices_fits():
 
 def test_an_adaptive_optimizer_costs_memory():
     sgd, adam, none = (
-        estimate("lstm:256", steps=10, optimizer=name)
+        estimate("lstm:256", length=10, optimizer=name)
         for name in ("sgd", "adam", None)
     )
     assert sgd.slot_bytes == 0
@@ -224,9 +238,9 @@ def test_types():
         ("bfloat16", 2, 0.5),
         ("mixed_bfloat16", 4, 0.5),
     ):
-        found = estimate("lstm:32", steps=4, dtype=dtype)
+        found = estimate("lstm:32", length=4, dtype=dtype)
         assert found.parameter_bytes == size * found.parameters
-        reference = estimate("lstm:32", steps=4)
+        reference = estimate("lstm:32", length=4)
         assert found.saved_bytes == saved * reference.saved_bytes
 
 
@@ -236,7 +250,7 @@ def test_a_body_with_one_output_for_a_sequence():
     x = keras.layers.Embedding(50, 6)(inputs)
     for every in (False, True):
         y = keras.layers.GRU(7, return_sequences=every)(x)
-        found = estimate(keras.Model(inputs, y), "full", classes=9)
+        found = estimate(keras.Model(inputs, y), "full", num_classes=9)
         labels = 8 * (5 if every else 1)
         assert found.labels == labels
         assert found.parts[-1].forward.softmax == labels * 9
@@ -263,7 +277,7 @@ def test_frozen_layers_have_no_backward():
 def test_a_type_for_all_variables_of_a_model():
     inputs = keras.Input((6,))
     model = keras.Model(inputs, keras.layers.Dense(5)(inputs))
-    found = estimate(model, "full", classes=9, dtype="float64")
+    found = estimate(model, "full", num_classes=9, dtype="float64")
     assert found.parameter_bytes == 8 * found.parameters
 
 
@@ -271,19 +285,19 @@ def test_images_are_no_sequences():
     inputs = keras.Input((12, 12, 1))
     x = keras.layers.Flatten()(keras.layers.Conv2D(3, 3)(inputs))
     found = estimate(keras.Model(inputs, keras.layers.Dense(4)(x)))
-    assert found.setting.steps == 1
+    assert found.setting.length == 1
     assert "8 examples" in str(found)
 
 
 def test_a_scaled_loss_has_the_slots_of_its_optimizer():
     scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam())
-    found = estimate("lstm:8", steps=3, optimizer=scaled)
+    found = estimate("lstm:8", length=3, optimizer=scaled)
     assert found.slot_bytes == 2 * found.parameter_bytes
     assert found.uncounted == ()
 
 
 def test_what_cannot_be_counted_is_listed():
-    found = estimate("lstm:8", steps=3, optimizer="ftrl")
+    found = estimate("lstm:8", length=3, optimizer="ftrl")
     assert "Ftrl" in found.uncounted[0]
     assert "not counted: lstm" in str(found)
 
@@ -292,9 +306,13 @@ def test_what_cannot_be_counted_is_listed():
     ("args", "kwargs", "message"),
     [
         ((), {}, "nothing to estimate"),
-        ((), {"classes": 9}, "width, that of the head's inputs, is missing"),
+        (
+            (),
+            {"num_classes": 9},
+            "width, that of the head's inputs, is missing",
+        ),
         (("lstm:8",), {"batch": 0}, "batch is 0"),
-        (("lstm:8",), {"steps": 0}, "steps is 0"),
+        (("lstm:8",), {"length": 0}, "length is 0"),
         (("lstm:8",), {"replicas": 0}, "replicas is 0"),
         (("lstm:8",), {"optimizer": "adamm"}, "optimizer is 'adamm'"),
         (("lstm:8",), {"dtype": "int8"}, "dtype is 'int8'"),
@@ -302,7 +320,21 @@ def test_what_cannot_be_counted_is_listed():
         (("lstm:8",), {"machine": "abacus"}, "machine is 'abacus'"),
         (("lstm:8",), {"network": "x"}, "network is 'x'"),
         (("lstm:8",), {"counts": "zipf"}, "counts is given, but no head"),
-        (("lstm:8",), {"in_place": True}, "in_place is given, but no head"),
+        (
+            ("lstm:8",),
+            {"head_optimizer": "sgd"},
+            "head_optimizer is given, but no head",
+        ),
+        (
+            (None,),
+            {"num_classes": 9, "width": 3, "head_optimizer": True},
+            "head_optimizer: optimizer must be a .* but is bool",
+        ),
+        (
+            (None,),
+            {"num_classes": 9, "width": 3, "head_optimizer": "adam"},
+            "head_optimizer: optimizer must be one of .* but is 'adam'",
+        ),
         (("lstm:8",), {"shards": 2}, "shards is given, but no head"),
         (("lstmm:8",), {}, "the body 'lstmm:8' has another form"),
         (("lstm:0",), {}, "has width 0"),
@@ -310,31 +342,35 @@ def test_what_cannot_be_counted_is_listed():
         (("embedding:8",), {}, "vocabulary"),
         ((3,), {}, "body must be a Keras model"),
         (
-            (tf_hsm.estimate.transformer(layers=1, length=9),),
-            {"steps": 7},
-            "steps is 7, but the body's length is 9",
+            (tf_hsm.estimation.transformer(layers=1, length=9),),
+            {"length": 7},
+            "length is 7, but the body's length is 9",
         ),
         (
             (keras.Sequential([keras.Input((None, 3)), keras.layers.GRU(3)]),),
-            {"steps": 0},
-            "steps is 0",
+            {"length": 0},
+            "length is 0",
         ),
-        ((None,), {"classes": 9.5, "width": 3}, "classes must be an integer"),
+        (
+            (None,),
+            {"num_classes": 9.5, "width": 3},
+            "num_classes must be an integer",
+        ),
         (("lstm:8", "full"), {}, "which needs the number of its classes"),
-        (("lstm:8", "ful"), {"classes": 9}, "head is 'ful'"),
-        (("lstm:8", []), {"classes": 9}, "head is empty"),
+        (("lstm:8", "ful"), {"num_classes": 9}, "head is 'ful'"),
+        (("lstm:8", []), {"num_classes": 9}, "head is empty"),
         (("lstm:8", 3.5), {}, "head must be a Tree"),
-        (("lstm:8",), {"classes": "lots"}, "classes is 'lots'"),
-        (("lstm:8",), {"classes": 9, "counts": "zip"}, "counts is 'zip'"),
+        (("lstm:8",), {"num_classes": "lots"}, "num_classes is 'lots'"),
+        (("lstm:8",), {"num_classes": 9, "counts": "zip"}, "counts is 'zip'"),
         (
             ("lstm:8", keras.layers.Dense(9)),
-            {"in_place": True},
-            "in_place is for a head given by name",
+            {"head_optimizer": "sgd"},
+            "head_optimizer is for a head given by name",
         ),
         (
             ("lstm:8", tf_hsm.Tree.two_level(8)),
-            {"classes": 9},
-            "classes is 9, but head has 8",
+            {"num_classes": 9},
+            "num_classes is 9, but head has 8",
         ),
         (
             (keras.layers.Dense(3),),

@@ -80,7 +80,7 @@ def test_a_tree_moves_what_it_touches():
 
 def test_flops_are_those_of_the_expected_cost():
     tree, counts = trees.CATALOGUE["huffman_4ary"](), np.arange(1, 152)
-    cost = tree.expected_cost(counts, batch=BATCH, dim=WIDTH)
+    cost = tree.expected_cost(counts, batch=BATCH, width=WIDTH)
     for rule in (None, "sgd"):
         head = heads.head(tree, counts=counts, optimizer=rule)
         (part,) = head.parts(setting_of(), WIDTH)
@@ -99,11 +99,11 @@ def test_focal_losses_in_place_take_a_forward_more(rule):
         ).parts(setting_of(), WIDTH)
         for gamma in (0, 2)
     )
-    one = tree.expected_cost(batch=BATCH, dim=WIDTH).flops / 3
+    one = tree.expected_cost(batch=BATCH, width=WIDTH).flops / 3
     more = 0 if rule is None else one
     assert focal.forward.flops == pytest.approx(plain.forward.flops + more)
     assert focal.backward == plain.backward
-    machine = tf_hsm.estimate.machines["nvidia-h100"]
+    machine = tf_hsm.estimation.machines["nvidia-h100"]
     ratio = focal.seconds(machine) / plain.seconds(machine)
     assert ratio == pytest.approx(1 if rule is None else 4 / 3)
 
@@ -236,7 +236,9 @@ def test_copies_are_those_of_the_baselines(name, function):
     (part,) = heads.head(function, tree).parts(setting_of("sgd"), WIDTH)
     biases = part.gradient_bytes * 1 / WIDTH
     found = part.saved_bytes + part.backward_bytes + part.gradient_bytes
-    expected = baselines.peak_bytes(function, tree, BATCH, WIDTH, 4)
+    expected = baselines.peak_bytes(
+        function, tree, batch=BATCH, width=WIDTH, itemsize=4
+    )
     # The gradient has biases and numbers of rows beside the copies.
     assert expected <= found <= expected + 4 * biases
     assert part.parameters == tree.num_rows * (WIDTH + 1)
@@ -246,7 +248,9 @@ def test_map_fn_makes_dense_gradients():
     tree = trees.CATALOGUE["random"]()
     (part,) = heads.head("map_fn", tree).parts(setting_of("sgd"), WIDTH)
     found = part.saved_bytes + part.backward_bytes + part.gradient_bytes
-    expected = baselines.peak_bytes("map_fn", tree, BATCH, WIDTH, 4)
+    expected = baselines.peak_bytes(
+        "map_fn", tree, batch=BATCH, width=WIDTH, itemsize=4
+    )
     assert found == pytest.approx(expected, rel=0.05)
 
 
@@ -328,7 +332,9 @@ def test_adaptive_in_place_byte_for_byte(rule):
         assert total(parts, "parameter_bytes") == bytes_of(layer.weights)
         assert total(parts, "slot_bytes") == expected
         assert total(parts, "gradient_bytes") == bytes_of(layer.projections)
-    with pytest.raises(ValueError, match="'full' makes no step in place"):
+    with pytest.raises(
+        ValueError, match="'full' cannot update its own weights"
+    ):
         heads.head("full", 500, optimizer=rule)
 
 
@@ -384,8 +390,8 @@ def test_a_head_on_devices_byte_for_byte(rule, shards):
         ),
         (lambda: heads.head("hierarchical", 3, shards=0), "shards is 0"),
         (lambda: heads.head("soft", 3), "head is 'soft'; it must be"),
-        (lambda: heads.head("full", 0), "classes is 0"),
-        (lambda: heads.head("full", 3, optimizer="sgd"), "no step in place"),
+        (lambda: heads.head("full", 0), "num_classes is 0"),
+        (lambda: heads.head("full", 3, optimizer="sgd"), "cannot update"),
         (lambda: heads.head("hierarchical", 3, counts="x"), "counts is 'x'"),
         (lambda: heads.head("hierarchical", 3, optimizer="x"), "optimizer"),
         (lambda: heads.head("hierarchical", 3, counts=[1, 2]), "counts"),

@@ -1,4 +1,4 @@
-"""`tf_hsm.estimate.largest`: the answer fits, a tenth more does not."""
+"""`tf_hsm.estimation.largest`: the answer fits, a tenth more does not."""
 
 import keras
 import pytest
@@ -6,31 +6,33 @@ import pytest
 import tf_hsm
 from tf_hsm.estimation import inverse
 
-largest = tf_hsm.estimate.largest
+largest = tf_hsm.estimation.largest
 
 
 @pytest.mark.parametrize(
     ("what", "arguments"),
     [
-        ("batch", {"classes": "1M", "steps": 20, "in_place": "adagrad"}),
-        ("length", {"classes": 10_000, "batch": 16, "optimizer": "sgd"}),
-        ("width", {"classes": 50_000, "batch": 16, "steps": 4}),
-        ("classes", {"batch": 16, "steps": 4, "optimizer": "sgd"}),
-        ("classes", {"batch": 16, "head": "gather", "optimizer": "sgd"}),
+        (
+            "batch",
+            {"num_classes": "1M", "length": 20, "head_optimizer": "adagrad"},
+        ),
+        ("length", {"num_classes": 10_000, "batch": 16, "optimizer": "sgd"}),
+        ("width", {"num_classes": 50_000, "batch": 16, "length": 4}),
+        ("num_classes", {"batch": 16, "length": 4, "optimizer": "sgd"}),
+        ("num_classes", {"batch": 16, "head": "gather", "optimizer": "sgd"}),
     ],
 )
 def test_the_next_does_not_fit(what, arguments):
     arguments = {"memory": "4GB", "head": "hierarchical", **arguments}
     head = arguments.pop("head")
     value = largest("gru:64", head, what=what, **arguments)
-    name = "steps" if what == "length" else what
 
     def fits(value):
         if what == "width":
             found = tf_hsm.estimate(f"gru:{value}", head, **arguments)
         else:
             found = tf_hsm.estimate(
-                "gru:64", head, **arguments, **{name: value}
+                "gru:64", head, **arguments, **{what: value}
             )
         return found.fits
 
@@ -44,7 +46,7 @@ def test_the_next_does_not_fit(what, arguments):
 @pytest.mark.parametrize(("text", "unit"), [(":8", 8), ("", 64)])
 def test_a_transformer_keeps_whole_heads(text, unit):
     options = {
-        "steps": 32,
+        "length": 32,
         "batch": 4,
         "memory": "1GB",
         "optimizer": "sgd",
@@ -58,7 +60,7 @@ def test_a_transformer_keeps_whole_heads(text, unit):
 
 def test_a_width_without_a_body():
     options = {"memory": "1GB", "optimizer": "sgd"}
-    value = largest(classes=1000, batch=4, what="width", **options)
+    value = largest(num_classes=1000, batch=4, what="width", **options)
     assert value > 1000
 
 
@@ -82,7 +84,7 @@ def test_more_may_fit_beyond_the_first_limit(monkeypatch):
         (("lstm:8",), {"batch": 3}, "batch is 3, but is what is looked for"),
         (("lstm:8", ["full"]), {}, "head is a list"),
         (
-            (tf_hsm.estimate.recurrent("gru", 8, length=9),),
+            (tf_hsm.estimation.recurrent("gru", 8, length=9),),
             {"what": "length"},
             "the length of the body is 9 already",
         ),
@@ -95,7 +97,7 @@ def test_more_may_fit_beyond_the_first_limit(monkeypatch):
         ),
         (
             ("lstm:8", tf_hsm.Tree.two_level(9)),
-            {"what": "classes"},
+            {"what": "num_classes"},
             "the classes of a Tree cannot be changed",
         ),
         (

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.machines import quick_machine
 from tf_hsm.cost.model import CostModel
-from tf_hsm.estimation import machine, machine_calibration, machines
+from tf_hsm.estimation import machine, machine_calibration, machine_sheets
 from tf_hsm.estimation.part import Product
 
 
@@ -18,10 +18,10 @@ def _cache(tmp_path, monkeypatch):
 
 
 def test_without_a_calibration_none_is_the_default():
-    assert machine.of() is machines.MACHINES[machines.DEFAULT]
+    assert machine.of() is machine_sheets.MACHINES[machine_sheets.DEFAULT]
 
 
-@pytest.mark.parametrize("name", machines.MACHINES)
+@pytest.mark.parametrize("name", machine_sheets.MACHINES)
 def test_a_name_is_one_of_the_table(name):
     known = machine.of(name)
     assert known.rate("bfloat16") <= known.rate("float16")
@@ -42,7 +42,7 @@ def test_numbers():
     assert own.rate("float64") == 5e11
     assert (own.read, own.memory) == (1e11, 8e9)
     # 6 FLOPs for each product, 12 bytes for each touched weight.
-    ms = own.cost_model.milliseconds(1000, 100, 300)
+    ms = own.cost_model.milliseconds(1000, 100, width=300)
     beside_call = ms - own.cost_model.call
     by_hand = 6 * 1000 * 100 * 300 / 1e12
     by_hand += (12 * 1000 * 300 + 8 * 1000 * 100) / 1e11

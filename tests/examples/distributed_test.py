@@ -116,7 +116,7 @@ def test_synchronous(tmp_path):
 
 
 def test_a_synchronous_checkpoint_is_all_of_the_model(tmp_path):
-    tree = tf_hsm.Tree.huffman(range(1, 21), 4)
+    tree = tf_hsm.Tree.huffman(range(1, 21), branching=4)
     here = types.SimpleNamespace(devices=lambda: ["CPU:0"])
     text = np.random.default_rng(0).integers(20, size=(2, 6, 4, 8))
     models = []

@@ -217,7 +217,7 @@ def test_a_beam_finds_the_most_probable_texts(text, tmp_path, changes):
         exclude=[words.index("<unk>")],
     )
     found = generation.search(
-        job.model, job.state, ["the", "noun3"], length=4, width=3
+        job.model, job.state, ["the", "noun3"], length=4, beam_width=3
     )
     assert found == [[words[c] for c in classes] for classes, _ in wanted]
 
@@ -267,7 +267,7 @@ def test_command_with_a_beam(trained, capsys):
         "--num_samples=2",
     )
     best, second, _ = generation.search(
-        trained.model, trained.state, ["the", "noun1"], length=6, width=3
+        trained.model, trained.state, ["the", "noun1"], length=6, beam_width=3
     )
     shown = capsys.readouterr().out
     assert shown == (

@@ -99,7 +99,11 @@ def test_a_vector_per_inner_node_learns_as_much_as_two(
     with monkeypatch.context() as patch:
         build = tf_hsm.Tree.huffman
         patch.setattr(
-            tf_hsm.Tree, "huffman", lambda counts, k, pinned: build(counts, k)
+            tf_hsm.Tree,
+            "huffman",
+            lambda counts, branching, pinned: build(
+                counts, branching=branching
+            ),
         )
         whole = model.Model(source.counts, chosen)
     assert whole.tree == pinned.tree.expand()

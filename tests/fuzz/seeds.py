@@ -40,7 +40,7 @@ def saved_models():
 
     tree = Tree.huffman(np.arange(1, 10), pinned=True)
     labelled = tree.expand()
-    counts = LabelCounts.expected(labelled, np.arange(1, 10), 20)
+    counts = LabelCounts.expected(labelled, np.arange(1, 10), examples=20)
     heads = [
         layers.HierarchicalSoftmax(
             tree, label_smoothing=0.1, optimizer="adagrad", node_labels=True

@@ -12,7 +12,7 @@ HEADS = {
         Tree.two_level(30), dtype=dtype
     ),
     "pinned": lambda dtype: layers.HierarchicalSoftmax(
-        Tree.huffman(np.arange(1, 31), 2).pin(), dtype=dtype
+        Tree.huffman(np.arange(1, 31), branching=2).pin(), dtype=dtype
     ),
     "adaptive": lambda dtype: layers.AdaptiveSoftmax(
         30, cutoffs=[6, 15], div_value=2, dtype=dtype

@@ -113,7 +113,7 @@ def test_same_bits(name, how):
     "tree, near",
     [
         (Tree.two_level(400), [0, 1, 399]),
-        (Tree.huffman(1 + np.arange(200) ** 2, 4), [0, 3]),
+        (Tree.huffman(1 + np.arange(200) ** 2, branching=4), [0, 3]),
         (Tree.balanced(81, 3), [80]),
     ],
     ids=["two_level", "huffman", "balanced"],
@@ -143,7 +143,7 @@ def test_new_rows_take_at_most_their_share(name, how, with_counts):
     """All of it where inputs are zero; and the old rows keep their odds."""
     head = built(CATALOGUE[name]())
     if how == "rebalance":
-        new, _ = head.tree.rebalance(counts_of(head.tree))
+        new = head.tree.rebalance(counts_of(head.tree))
     else:
         new = grown_tree(head.tree, how)
     counts = counts_of(new) if with_counts else None
@@ -217,7 +217,7 @@ def test_slots_of_its_own_optimizer(how, rule):
         head(inputs(64), labels, training=True)
     head.optimizer.learning_rate = 0.0625
     if how == "rebalance":
-        new, _ = head.tree.rebalance(counts_of(head.tree))
+        new = head.tree.rebalance(counts_of(head.tree))
     else:
         new = grown_tree(head.tree, how)
     grown = head.grow(new)

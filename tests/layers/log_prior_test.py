@@ -14,7 +14,7 @@ TREES = {
     "flat": Tree.balanced(10, [10]),
     "two_level": Tree.two_level(10),
     "binary": Tree.balanced(10, 2),
-    "huffman": Tree.huffman(COUNTS, 3),
+    "huffman": Tree.huffman(COUNTS, branching=3),
     "uneven": Tree.from_nested([0, [1, [2, 3, 4], [5, [6, 7]]], [8, 9]]),
 }
 
@@ -127,7 +127,9 @@ def test_a_label_tree_with_counts_learns_from_a_lower_loss():
     for name, counts in {
         "none": None,
         "exact": LabelCounts.of(tree, labels),
-        "expected": LabelCounts.expected(tree, (labels >= 0).sum(0), 256),
+        "expected": LabelCounts.expected(
+            tree, (labels >= 0).sum(0), examples=256
+        ),
     }.items():
         keras.utils.set_random_seed(0)
         head = LabelTree(tree, counts=counts, optimizer=Adagrad(0.05))

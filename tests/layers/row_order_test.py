@@ -8,7 +8,10 @@ import tensorflow as tf
 from tf_hsm import Tree, distribute, layers
 
 COUNTS = 1 + np.arange(40) ** 2
-TREES = Tree.huffman(COUNTS, 2), Tree.huffman(COUNTS[::-1], 2)
+TREES = (
+    Tree.huffman(COUNTS, branching=2),
+    Tree.huffman(COUNTS[::-1], branching=2),
+)
 
 
 def embedding(tree):
@@ -25,9 +28,13 @@ def planned(devices):
     """Heads of one tree, which is cut in one place and the other."""
     tree = Tree.two_level(64)
     plan = distribute.plan(tree, ["CPU:0"] * 2)
-    first = [0, *devices, plan.num_units]
+    first = [0, *devices, plan._layout.num_units]
     plan = distribute.Plan(
-        tree, plan.devices, plan.unit_rows, plan.unit_loads, first
+        tree,
+        plan.devices,
+        unit_rows=plan._layout.unit_rows,
+        unit_loads=plan._layout.unit_loads,
+        first_units=first,
     )
     return layers.HierarchicalSoftmax(tree, plan=plan)
 

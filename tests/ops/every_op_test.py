@@ -17,7 +17,7 @@ from tf_hsm.runtime.library import library_version, raw_ops
 
 BATCH, WIDTH = 70, 19
 TREES = {
-    "huffman": tf_hsm.Tree.huffman(1 / np.arange(1, 200), 2),
+    "huffman": tf_hsm.Tree.huffman(1 / np.arange(1, 200), branching=2),
     "mixed": tf_hsm.Tree.balanced(600, [3, 50, 4]),
 }
 CALLED = set()

@@ -176,7 +176,7 @@ def test_a_step_of_embeddings(is_pinned):
 
 
 def test_a_forest():
-    tree = tf_hsm.Tree.huffman(range(1, 49), 3)
+    tree = tf_hsm.Tree.huffman(range(1, 49), branching=3)
     cut = forests.cut(tree, forests.some_rows(tree, 1))
     problem = oracle.random_problem(cut.forest, 30, 5, np.float64)
     problem = with_prior(problem, cut.forest, 0.25)

@@ -41,7 +41,7 @@ def gradients(rng):
     for tree in (
         tf_hsm.Tree.two_level(3000),
         tf_hsm.Tree.balanced(700, 2),
-        tf_hsm.Tree.huffman(1 / np.arange(1, 2000), 3),
+        tf_hsm.Tree.huffman(1 / np.arange(1, 2000), branching=3),
         tf_hsm.Tree.balanced(4000, [3, 1000, 2]),
     ):
         w = tf.Variable(rng.normal(size=(tree.num_rows, 70)).astype(np.float32))
@@ -61,7 +61,7 @@ def trained(rng):
     trees = [
         tf_hsm.Tree.two_level(2000),
         tf_hsm.Tree.balanced(700, [2, 350]),
-        tf_hsm.Tree.huffman(1 / np.arange(1, 500), 3),
+        tf_hsm.Tree.huffman(1 / np.arange(1, 500), branching=3),
     ]
     for i, make in enumerate(OPTIMIZERS.values()):
         # Each rule with each tree, and each type with both.
@@ -136,7 +136,7 @@ def answers(rng):
     results = []
     for tree in (
         tf_hsm.Tree.two_level(2000),
-        tf_hsm.Tree.huffman(1 / np.arange(1, 900), 3),
+        tf_hsm.Tree.huffman(1 / np.arange(1, 900), branching=3),
     ):
         w = tf.Variable(rng.normal(size=(tree.num_rows, 40)).astype(np.float32))
         x = tf.constant(0.2 * rng.normal(size=(150, 40)).astype(np.float32))

@@ -138,7 +138,7 @@ def test_fresh_process(tmp_path):
     )
     expected = {}
     for name, (model, head, below) in make_models().items():
-        serving.export(model, tmp_path / name, head, K)
+        serving.export(model, tmp_path / name, head=head, k=K)
         head = head or models.head_of(model)
         answers = expected_answers(below, head, tokens, classes)
         for signature, outputs in answers.items():

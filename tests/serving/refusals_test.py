@@ -41,8 +41,8 @@ def model_with_input(name):
 
 
 REFUSED = {
-    "k = 0 is outside .1, 30.": lambda: (compile_form(), None, 0),
-    "k = 31 is outside .1, 30.": lambda: (compile_form(), None, 31),
+    "k = 0 is outside .1, 30.": lambda: (compile_form(), {"k": 0}),
+    "k = 31 is outside .1, 30.": lambda: (compile_form(), {"k": 31}),
     "not that of a tf_hsm head": lambda: (hidden_model(compile_form()),),
     "not that of a .* give the head": lambda: (endpoint_form(),),
     "has a state that each call changes": lambda: (stateful_model(),),
@@ -56,9 +56,9 @@ REFUSED = {
 @pytest.mark.parametrize("message", REFUSED)
 def test_refusals(message, tmp_path):
     """What cannot be served is refused in a sentence, and nothing written."""
-    model, *rest = REFUSED[message]()
+    model, options = (*REFUSED[message](), {})[:2]
     with pytest.raises(ValueError, match=message):
-        serving.export(model, tmp_path / "1", *rest)
+        serving.export(model, tmp_path / "1", **options)
     assert not list(tmp_path.iterdir())
 
 
@@ -66,7 +66,7 @@ def test_the_head_must_be_one(tmp_path):
     """Another layer does not know about classes."""
     dense = keras.layers.Dense(3)
     with pytest.raises(TypeError, match=r"or LabelTree of.* is a Dense$"):
-        serving.export(hidden_model(compile_form()), tmp_path / "1", dense)
+        serving.export(hidden_model(compile_form()), tmp_path / "1", head=dense)
 
 
 def test_the_folder_must_be_new(tmp_path):

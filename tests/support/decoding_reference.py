@@ -48,7 +48,7 @@ def exhaustive_search(
 
 def beam_search(
     model,
-    width,
+    beam_width,
     length,
     end=None,
     min_length=1,
@@ -69,5 +69,5 @@ def beam_search(
                 candidates.append(((*classes, c), log_prob + next_ones[c]))
         # Sorting keeps the order of equal ones.
         candidates.sort(key=lambda h: -score(h, length_penalty))
-        beam = candidates[:width]
+        beam = candidates[:beam_width]
     return beam

@@ -50,7 +50,12 @@ def evaluate(
         with tf.GradientTape() as tape:
             tape.watch([inputs, *sources])
             loss = loss_function(
-                weights, biases, labels, inputs, tree, ignore_class=ignore_class
+                weights,
+                biases,
+                labels,
+                inputs,
+                tree,
+                ignore_class=ignore_class,
             )
         gradients = tape.gradient(
             loss,

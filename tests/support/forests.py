@@ -12,7 +12,9 @@ TREES = {
     "binary": lambda: tf_hsm.Tree.balanced(45, 2),
     "three_levels": lambda: tf_hsm.Tree.balanced(300, [6, 5, 10]),
     "huffman": lambda: tf_hsm.Tree.huffman(1.5 ** np.arange(40)),
-    "huffman_3": lambda: tf_hsm.Tree.huffman(1 + np.arange(60) ** 2, 3),
+    "huffman_3": lambda: tf_hsm.Tree.huffman(
+        1 + np.arange(60) ** 2, branching=3
+    ),
     "ragged": lambda: tf_hsm.Tree.from_nested(
         [[0], 1, [[2, 3, [4]], [5, 6]], [[[7]], [8, 9, 10]], [11, 12]]
     ),

@@ -1,7 +1,11 @@
 """A machine that is measured in a moment."""
 
 from tf_hsm.cost.model import CostModel
-from tf_hsm.estimation import machine_rates, machine_times
+from tf_hsm.estimation import (
+    machine_calibration,
+    machine_rates,
+    machine_times,
+)
 
 
 def quick_machine(monkeypatch):
@@ -22,5 +26,5 @@ def quick_machine(monkeypatch):
         ("_WIDE", 64),
     ):
         monkeypatch.setattr(machine_times, name, value)
-    monkeypatch.setattr(CostModel, "_calibrator", cost_model)
+    monkeypatch.setattr(machine_calibration, "calibrate_cost_model", cost_model)
     return calls

@@ -53,7 +53,9 @@ _TREES = {
     "pinned_40": lambda: tf_hsm.Tree.huffman(range(1, 41)).pin(),
     "wide_2100": lambda: tf_hsm.Tree.balanced(2100, [35, 60]),
     # Not of label trees, as are the pinned ones.
-    "forest_33": lambda: _below_top(tf_hsm.Tree.huffman(range(1, 49), 3)),
+    "forest_33": lambda: _below_top(
+        tf_hsm.Tree.huffman(range(1, 49), branching=3)
+    ),
     "forest_of_leaves": lambda: _below_top(tf_hsm.Tree.two_level(30)),
 }
 _BATCHES = [(), (0,), (1,), (5,), (1,), (5,), (2, 3), (40,)]

@@ -55,7 +55,7 @@ NESTED_CYCLE.append([1, NESTED_CYCLE])
             r"less than 2\*\*63",
         ),
         (lambda: Tree.huffman([1e308, 1e308]), "more than a float64"),
-        (lambda: Tree.huffman([1, 2], 1), "branching is 1"),
+        (lambda: Tree.huffman([1, 2], branching=1), "branching is 1"),
         (lambda: Tree.from_parents([]), "parents is empty"),
         (lambda: Tree.from_parents([-1]), "node 0 is the root and has no"),
         (lambda: Tree.from_parents([[0]]), "must have rank 1"),
@@ -79,13 +79,28 @@ NESTED_CYCLE.append([1, NESTED_CYCLE])
             lambda: Tree.from_parents([-1, 0, *range(3, 20), 2]),
             r"ancestor: 2 -> 3 -> .* -> \.\.\.$",
         ),
-        (lambda: Tree.from_parents([-1, 0], [0]), "classes has 1 entries"),
-        (lambda: Tree.from_parents([-1, 0], [0, 0]), "node 0 has class 0"),
-        (lambda: Tree.from_parents([-1, 0], [-1, -1]), "node 1 .* is a leaf"),
-        (lambda: Tree.from_parents([-1, 0], [-2, 0]), "node 0 .* children"),
-        (lambda: Tree.from_parents([-1, 0], [-1, 1]), "node 1 has class 1"),
         (
-            lambda: Tree.from_parents([-1, 0, 0, 0], [-1, 1, 0, 1]),
+            lambda: Tree.from_parents([-1, 0], classes=[0]),
+            "classes has 1 entries",
+        ),
+        (
+            lambda: Tree.from_parents([-1, 0], classes=[0, 0]),
+            "node 0 has class 0",
+        ),
+        (
+            lambda: Tree.from_parents([-1, 0], classes=[-1, -1]),
+            "node 1 .* is a leaf",
+        ),
+        (
+            lambda: Tree.from_parents([-1, 0], classes=[-2, 0]),
+            "node 0 .* children",
+        ),
+        (
+            lambda: Tree.from_parents([-1, 0], classes=[-1, 1]),
+            "node 1 has class 1",
+        ),
+        (
+            lambda: Tree.from_parents([-1, 0, 0, 0], classes=[-1, 1, 0, 1]),
             "node 1 and node 3 both have class 1",
         ),
         (lambda: Tree.from_paths([]), "paths is empty"),
@@ -220,7 +235,7 @@ def test_builders_are_class_methods():
     parameters = inspect.signature(Tree.balanced).parameters
     assert list(parameters) == ["num_classes", "branching", "pinned"]
     assert str(inspect.signature(Tree.from_parents)) == (
-        "(parents, classes=None, names=None)"
+        "(parents, *, classes=None, names=None)"
     )
     with pytest.raises(TypeError, match=r"balanced\(\) missing 1"):
         Tree.balanced(3)

@@ -58,7 +58,7 @@ def test_branch(name, size):
     largest = max(2, fanouts(tree).max())
     counts = np.arange(size) ** 2
     for max_fanout in (None, 3):
-        below = Tree.huffman(counts, max_fanout or largest)
+        below = Tree.huffman(counts, branching=max_fanout or largest)
         new = nested_of(below) if size > 1 else 0
 
         def renumbered(item):
@@ -202,19 +202,21 @@ def test_map_to_itself():
 def test_rebalance(name):
     tree = build(name)
     counts = np.random.default_rng(0).permutation(tree.num_classes) ** 3 + 1
-    better, rows = tree.rebalance(counts)
+    better = tree.rebalance(counts)
     branching = min(256, max(2, fanouts(tree).max()))
-    assert better == Tree.huffman(counts, branching)
-    np.testing.assert_array_equal(rows, better.map_rows(tree))
+    assert better == Tree.huffman(counts, branching=branching)
+    rows = better.map_rows(tree)
     np.testing.assert_array_equal(rows[better.class_rows], tree.class_rows)
-    assert tree.rebalance(counts, branching=3)[0] == Tree.huffman(counts, 3)
+    assert tree.rebalance(counts, branching=3) == Tree.huffman(
+        counts, branching=3
+    )
 
 
 def test_rebalance_costs_less():
     counts = 1e6 / np.arange(1, 1001)
     tree = Tree.from_counts(counts)
     now = counts[np.random.default_rng(0).permutation(1000)]
-    better, _ = tree.rebalance(now)
+    better = tree.rebalance(now)
     assert better.expected_cost(now) < 0.8 * tree.expected_cost(now)
 
 
@@ -222,7 +224,7 @@ def test_rebalance_keeps_names():
     tree = Tree.from_paths(
         [("pet", "cat"), ("pet", "dog"), ("tree", "oak"), ("tree", "elm")]
     )
-    better, rows = tree.rebalance({"cat": 5, "dog": 5, "elm": 9, "oak": 8})
+    better = tree.rebalance({"cat": 5, "dog": 5, "elm": 9, "oak": 8})
     assert better.class_of(["cat", "dog", "oak", "elm"]).tolist() == [
         0,
         1,
@@ -232,9 +234,9 @@ def test_rebalance_keeps_names():
     # Both are binary trees in which cat and dog, and oak and elm, are together.
     assert sorted(better.names) == sorted(tree.names)
     assert better.path_names(0) == ["pet", "cat"]
-    assert sorted(rows) == list(range(6))
-    same, _ = tree.rebalance({"oak": 1})
-    assert same == tree.rebalance([0, 0, 1, 0])[0]
+    assert sorted(better.map_rows(tree)) == list(range(6))
+    same = tree.rebalance({"oak": 1})
+    assert same == tree.rebalance([0, 0, 1, 0])
 
 
 @pytest.mark.parametrize("at_a_time", [1 << 24, 70])
@@ -343,8 +345,10 @@ NAMED = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
     ids=itertools.count(),
 )
 def test_hostile_growth(arguments, message):
+    classes, *others = arguments
+    options = dict(zip(("near", "branch", "max_fanout"), others, strict=False))
     with pytest.raises(ValueError, match=message):
-        NAMED.grow(*arguments)
+        NAMED.grow(classes, **options)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +359,11 @@ def test_hostile_growth(arguments, message):
         (lambda: NAMED.rebalance({"dog": 2}), KeyError, "no class is named"),
         (lambda: NAMED.rebalance({"of": -2}), ValueError, "class 0 is -2"),
         (lambda: NAMED.rebalance({0: 1}), TypeError, "is a str, not 0"),
-        (lambda: NAMED.rebalance([1, 2, 3], 1), ValueError, "branching is 1"),
+        (
+            lambda: NAMED.rebalance([1, 2, 3], branching=1),
+            ValueError,
+            "branching is 1",
+        ),
         (
             lambda: Tree.two_level(3).rebalance({"of": 1}),
             ValueError,

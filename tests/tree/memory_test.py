@@ -108,7 +108,7 @@ def test_what_builders_say_that_they_need(monkeypatch):
         lambda: Tree.balanced(size, [size // 2, 1, 1, 1, 2]),
         lambda: Tree.two_level(size),
         lambda: Tree.huffman(counts),
-        lambda: Tree.huffman(counts, 300),
+        lambda: Tree.huffman(counts, branching=300),
         lambda: Tree.adaptive(counts, num_clusters=2),
         lambda: Tree.from_parents(np.append(-1, parents)),
     ):

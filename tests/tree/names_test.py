@@ -57,7 +57,7 @@ def test_from_parents_names_every_node(seed):
     unnamed = Tree.from_parents(parents)
     assert unnamed.names is None
     assert tree.names.shape == (tree.num_rows,)
-    assert Tree(*unnamed._arrays, tree.names).names.tolist() == (
+    assert Tree(*unnamed._arrays, names=tree.names).names.tolist() == (
         tree.names.tolist()
     )
 
@@ -89,7 +89,7 @@ def test_names_are_read_only():
     with pytest.raises(AttributeError, match="immutable"):
         tree.names = None
     mine = np.array(["a", "b"], object)
-    tree = Tree([0, 2], [-1], [0, 1], mine)
+    tree = Tree([0, 2], [-1], [0, 1], names=mine)
     mine[0] = "changed"
     assert tree.names.tolist() == ["a", "b"]
 
@@ -188,7 +188,7 @@ def packed(utf8=b"ab\xc3\xa9", offsets=(0, 1, 4)):
 )
 def test_bad_stored_names(names, message):
     with pytest.raises(ValueError, match=message):
-        Tree([0, 2], [-1], [0, 1], names)
+        Tree([0, 2], [-1], [0, 1], names=names)
 
 
 def test_damaged_files_and_configs(tmp_path):
@@ -250,7 +250,7 @@ def test_damaged_files_and_configs(tmp_path):
             r"name of class 0 must be a str, not \['a'\]",
         ),
         (
-            lambda: Tree([0, 2], [-1], [0, 1], ["a", None]),
+            lambda: Tree([0, 2], [-1], [0, 1], names=["a", None]),
             "name of row 1 must be a str, not None",
         ),
         (lambda: Tree.two_level(3).class_name(0), "the tree has no names"),

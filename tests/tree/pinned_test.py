@@ -110,7 +110,7 @@ def test_builders():
 @pytest.mark.parametrize(
     ("build", "group", "rows"),
     [
-        (lambda: Tree.huffman(COUNTS, 3, pinned=True), 0, 3),
+        (lambda: Tree.huffman(COUNTS, branching=3, pinned=True), 0, 3),
         (lambda: Tree.balanced(5, [2, 1, 3], pinned=True), 1, 1),
         (lambda: Tree.balanced(1, 2, pinned=True), 0, 1),
         (lambda: Tree.from_embeddings(np.eye(9), pinned=True), 0, 3),
@@ -179,7 +179,7 @@ def test_half_the_rows_cost_half():
     pinned = tree.pin()
     assert pinned.expected_cost(COUNTS) == tree.expected_cost(COUNTS) / 2
     whole, half = (
-        t.expected_cost(COUNTS, batch=64, dim=30) for t in (tree, pinned)
+        t.expected_cost(COUNTS, batch=64, width=30) for t in (tree, pinned)
     )
     assert half.touched_rows == pytest.approx(whole.touched_rows / 2)
     assert half.flops == pytest.approx(whole.flops / 2)
@@ -206,7 +206,8 @@ def test_a_pinned_tree_grows_expanded():
     assert (
         grown.map_rows(tree).tolist() == grown.map_rows(tree.expand()).tolist()
     )
-    better, rows = tree.expand().rebalance([1, 2, 3])
+    better = tree.expand().rebalance([1, 2, 3])
+    rows = better.map_rows(tree.expand())
     assert better.pin().map_rows(tree).tolist() == rows.tolist()
 
 

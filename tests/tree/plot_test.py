@@ -90,7 +90,9 @@ def test_sketch_opens_the_heaviest():
 
 def test_names_and_shares_are_shown(tmp_path):
     paths = [("animal", "cat"), ("plant",), ("animal", "dog"), ("$x_1$",)]
-    figure = Tree.from_paths(paths).plot([5, 2, 1, 2], tmp_path / "tree.png")
+    figure = Tree.from_paths(paths).plot(
+        [5, 2, 1, 2], path=tmp_path / "tree.png"
+    )
     shown = texts(figure)
     for text in (
         *("all", "animal  60%", "cat  50%", "dog  10%", "plant  20%"),

@@ -36,7 +36,7 @@ def test_by_hand():
 
 
 def test_where_all_occur_they_are_the_log_prior():
-    tree = Tree.huffman(range(1, 30), 3)
+    tree = Tree.huffman(range(1, 30), branching=3)
     counts = np.arange(1, 30) ** 2.5
     np.testing.assert_allclose(
         np.log(tree.row_shares(counts)), tree.log_prior(counts), atol=1e-12

@@ -25,12 +25,12 @@ def test_random_trees(seed):
     nested = to_nested(parents, classes)
     tree = Tree.from_parents(parents)
     check(tree, nested)
-    assert Tree.from_parents(parents.astype(np.int32), classes) == tree
+    assert Tree.from_parents(parents.astype(np.int32), classes=classes) == tree
     assert Tree.from_nested(nested) == tree
 
     classes[leaves] = np.random.default_rng(seed).permutation(leaves.size)
     nested = to_nested(parents, classes)
-    tree = Tree.from_parents(parents.tolist(), classes.tolist())
+    tree = Tree.from_parents(parents.tolist(), classes=classes.tolist())
     check(tree, nested)
     assert Tree.from_nested(nested) == tree
 
@@ -190,7 +190,7 @@ def huffman_counts():
 def test_huffman_is_optimal(k):
     for counts in huffman_counts():
         n = len(counts)
-        tree = Tree.huffman(counts, k)
+        tree = Tree.huffman(counts, branching=k)
         lengths = [len(tree.path(c)) for c in range(n)]
         total = sum(
             w * length for w, length in zip(counts, lengths, strict=True)
@@ -213,7 +213,7 @@ def test_huffman_of_floats(k):
             np.exp(rng.uniform(-600, 600, n)),
             5e-324 * rng.integers(0, 4, n),
         ):
-            tree = Tree.huffman(counts, k)
+            tree = Tree.huffman(counts, branching=k)
             weights = counts.astype(np.float64)
             lengths = [len(tree.path(c)) for c in range(n)]
             np.testing.assert_allclose(
@@ -229,7 +229,9 @@ def test_huffman_shapes():
     check(Tree.huffman([1, 1, 1]), [[1, 2], 0])
     check(Tree.huffman([8, 1, 4, 2]), [0, [2, [3, 1]]])
     # Six classes by threes: one row is missing, in the deepest group.
-    check(Tree.huffman([32, 16, 8, 4, 2, 1], 3), [0, 1, [2, 3, [4, 5]]])
+    check(
+        Tree.huffman([32, 16, 8, 4, 2, 1], branching=3), [0, 1, [2, 3, [4, 5]]]
+    )
     assert Tree.huffman(np.ones(64)) == Tree.balanced(64, 2)
     assert Tree.huffman([2, 2, 1, 1]) == Tree.huffman((2.0, 2.0, 1.0, 1.0))
 

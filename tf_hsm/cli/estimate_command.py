@@ -4,15 +4,16 @@ import json
 import os
 import sys
 
+from tf_hsm import estimation
 from tf_hsm._units import of_bytes, short
 from tf_hsm.cli.parser import add_command
-from tf_hsm.estimation import estimate
 from tf_hsm.estimation.inverse import find
 from tf_hsm.estimation.report import table
 from tf_hsm.tree import Tree
 from tf_hsm.tree.class_files import read_counts
 
-EXAMPLE = """  python -m tf_hsm estimate --classes=10M --width=300 --batch=400
+EXAMPLE = """\
+  python -m tf_hsm estimate --num_classes=10M --width=300 --batch=400
   python -m tf_hsm estimate --model=model.keras --batch=64 --memory=24GB
 """
 _TREES = ("hierarchical", "label_tree")  # heads that --tree is for
@@ -54,7 +55,7 @@ def _add_model(command):
         help="rows of an embedding before the body; none by default",
     )
     model.add_argument(
-        "--classes", metavar="N", help="of the head, such as 10M"
+        "--num_classes", metavar="N", help="of the head, such as 10M"
     )
     model.add_argument(
         "--heads",
@@ -65,7 +66,7 @@ def _add_model(command):
     model.add_argument(
         "--tree",
         metavar="FILE",
-        help="of the head, instead of --classes: for hierarchical (the "
+        help="of the head, instead of --num_classes: for hierarchical (the "
         "default) and label_tree",
     )
     model.add_argument(
@@ -98,10 +99,10 @@ def _add_step(command):
         help="of the model: adam, sgd, lazy_adam, ...; %(default)s",
     )
     step.add_argument(
-        "--in_place",
-        metavar="RULE",
-        help="a tree's head, or an adaptive one, updates itself: sgd, adagrad, "
-        "rowwise_adagrad or lazy_adam",
+        "--head_optimizer",
+        metavar="NAME",
+        help="with which a tree's head, or an adaptive one, updates its own "
+        "weights in place: sgd, adagrad, rowwise_adagrad or lazy_adam",
     )
     step.add_argument(
         "--replicas",
@@ -141,11 +142,13 @@ def _add_answer(command):
         "some seconds; by default what was measured here earlier",
     )
     answer.add_argument(
-        "--corpus", metavar="N", help="labels in an epoch, such as 100M"
+        "--corpus_tokens",
+        metavar="N",
+        help="labels in an epoch, such as 100M",
     )
     answer.add_argument(
         "--largest",
-        choices=["batch", "length", "width", "classes"],
+        choices=["batch", "length", "width", "num_classes"],
         help="find the largest that fits into --memory, instead of giving it",
     )
     answer.add_argument(
@@ -165,7 +168,7 @@ def run(flags):
       ImportError: `--plot` without matplotlib.
     """
     if flags.machine == "list":
-        print("\n".join(table(map(_machine_row, estimate.machines.values()))))
+        print("\n".join(table(map(_machine_row, estimation.machines.values()))))
         return
     body, head, arguments = _arguments(flags)
     if flags.largest:
@@ -173,7 +176,7 @@ def run(flags):
         return
     if flags.batch is None:
         raise ValueError("--batch is missing")
-    found = estimate(body, head, **arguments)
+    found = estimation.estimate(body, head, **arguments)
     _write(flags, found)
 
 
@@ -211,14 +214,14 @@ def _arguments(flags):
         head = names if len(names) > 1 else names[0]
     arguments = {
         "batch": flags.batch,
-        "steps": flags.length,
+        "length": flags.length,
         "width": flags.width,
-        "classes": flags.classes,
+        "num_classes": flags.num_classes,
         "vocabulary": flags.vocabulary,
         "dtype": flags.dtype,
         "optimizer": None if flags.optimizer == "none" else flags.optimizer,
-        "in_place": flags.in_place,
-        "corpus_tokens": flags.corpus,
+        "head_optimizer": flags.head_optimizer,
+        "corpus_tokens": flags.corpus_tokens,
         "memory": flags.memory,
         "machine": flags.machine,
         "replicas": flags.replicas,
@@ -245,7 +248,7 @@ def _check_take_trees(names):
             raise ValueError(
                 f"--tree and --heads: {name!r} cannot be estimated for a tree "
                 f"from a file, only {' and '.join(_TREES)}; leave it out, or "
-                "give --classes instead of --tree"
+                "give --num_classes instead of --tree"
             )
 
 
@@ -253,11 +256,11 @@ def _on_tree(names, tree, arguments):
     """Returns the heads of a tree; takes what is theirs out of arguments."""
     options = {
         "counts": arguments.pop("counts", None),
-        "optimizer": arguments.pop("in_place"),
+        "optimizer": arguments.pop("head_optimizer"),
         "shards": arguments.pop("shards"),
         "network": arguments["network"],
     }
-    found = [estimate.head(name, tree, **options) for name in names]
+    found = [estimation.head(name, tree, **options) for name in names]
     return found if len(found) > 1 else found[0]
 
 

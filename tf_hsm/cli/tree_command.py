@@ -6,9 +6,8 @@ import sys
 import threading
 import time
 
-from tf_hsm import distribute
+from tf_hsm import distribute, estimation
 from tf_hsm._units import digits
-from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders.kind import Options
 from tf_hsm.tree.class_files import read_counts
@@ -39,7 +38,7 @@ def _options(flags):
             counts, words = read_counts(flags.counts)
     if flags.calibrate:
         with _progress("timing the loss"):
-            cost_model = CostModel.calibrate(flags.width)
+            cost_model = estimation.calibrate_cost_model(width=flags.width)
     return Options(
         counts=counts,
         words=words,
@@ -103,7 +102,7 @@ def _compare(flags, options):
 def _plot(flags, options):
     tree = _make(flags.tree, options)
     with _progress(f"drawing {flags.output}"):
-        tree.plot(options.counts, flags.output)
+        tree.plot(options.counts, path=flags.output)
     print(f"{flags.output}: {tree}")
 
 
@@ -113,10 +112,10 @@ def _plan(flags, options):
         result = distribute.plan(
             tree,
             flags.devices,
-            options.counts,
-            options.batch,
-            options.width,
-            flags.top,
+            counts=options.counts,
+            batch=options.batch,
+            width=options.width,
+            top=flags.top,
             slots=flags.slots,
             network=flags.network,
             cost_model=options.cost_model,
@@ -151,7 +150,7 @@ def _make(text, options):
         if kind is not None:
             if kind.needs and not value:
                 raise ValueError(f"{name} needs {kind.needs}")
-            tree = Tree(*kind.build(value, options))
+            tree = Tree._of(*kind.build(value, options))
         elif text.endswith(".npz") or os.path.exists(text):
             tree = Tree.load(text)
         else:
@@ -172,7 +171,10 @@ def _make(text, options):
 
 def _cost(tree, options):
     return tree.expected_cost(
-        options.counts, options.batch, options.width, options.cost_model
+        options.counts,
+        batch=options.batch,
+        width=options.width,
+        cost_model=options.cost_model,
     )
 
 

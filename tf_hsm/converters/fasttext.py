@@ -24,7 +24,7 @@ class FastTextModel(ConvertedModel):
     line_vector: _fasttext_inputs.LineVectors | None = None
 
 
-def from_fasttext(path, pinned=True) -> FastTextModel:
+def from_fasttext(path, *, pinned=True) -> FastTextModel:
     """Converts a .bin file that fastText wrote with the loss hs.
 
     The classes are the labels of a supervised model, and the words of a

@@ -6,7 +6,7 @@ from tf_hsm.converters import _binary_tree
 from tf_hsm.converters._converted_model import ConvertedModel
 
 
-def from_gensim(model, pinned=True) -> ConvertedModel:
+def from_gensim(model, *, pinned=True) -> ConvertedModel:
     """Converts a gensim model that was trained with `hs=1`.
 
     The class of a word is its index in `model.wv`, and `inputs` are the word

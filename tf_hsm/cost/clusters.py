@@ -75,7 +75,7 @@ class ClusterCosts:
         """Returns what a class costs alone: 0 is the shortlist, else a tail."""
         if number and self.tail != "flat":
             return 0.0  # its weights are among its products
-        return self.model.weights(1, self.tail_width(number))
+        return self.model.weights(1, width=self.tail_width(number))
 
     def fixed(self, num_tails):
         """Returns what the cutoffs do not change."""
@@ -85,13 +85,15 @@ class ClusterCosts:
         for number in range(1, num_tails + 1):
             width = self.tail_width(number)
             if width < self.width:
-                ms += self.model.weights(width, self.width)
+                ms += self.model.weights(width, width=self.width)
                 num_calls += 2
         return ms + self.model.call * num_calls
 
     def shortlist(self, size, num_tails):
         """Returns the cost of a shortlist of `size` classes, beside weights."""
-        return self.model.products(size + num_tails, self.batch, self.width)
+        return self.model.products(
+            size + num_tails, self.batch, width=self.width
+        )
 
     def tail_of(self, number, begin, end):
         """Returns the cost of tail `number`, [begin, end), beside weights.
@@ -104,11 +106,11 @@ class ClusterCosts:
         examples = self.batch * np.maximum(examples, 0)
         width, ms = self.tail_width(number), 0.0
         if width < self.width:
-            ms = self.model.products(width, examples, self.width)
+            ms = self.model.products(width, examples, width=self.width)
         if self.tail != "flat":
             size, touched = _tree_rows(self.tail, size, examples)
-            ms = ms + self.model.weights(touched, width)
-        return ms + self.model.products(size, examples, width)
+            ms = ms + self.model.weights(touched, width=width)
+        return ms + self.model.products(size, examples, width=width)
 
     def milliseconds(self, cutoffs):
         """Returns the cost of a step."""

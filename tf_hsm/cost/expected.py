@@ -67,11 +67,11 @@ def expected_cost(fanouts, masses, batch, width, cost_model):
         return rows
     if batch is None or width is None:
         raise ValueError(
-            f"batch is {batch} and dim is {width}; a step has both, and a "
+            f"batch is {batch} and width is {width}; a step has both, and a "
             "cost_model predicts a step"
         )
     batch = _check_size("batch", batch)
-    width = _check_size("dim", width)
+    width = _check_size("width", width)
     if cost_model is None:
         cost_model = CostModel()
     if not isinstance(cost_model, CostModel):
@@ -85,8 +85,8 @@ def expected_cost(fanouts, masses, batch, width, cost_model):
     # The examples of a touched group are taken to be as many as their mean.
     with np.errstate(invalid="ignore"):  # 0 / 0: a group that none passes
         examples = np.where(touched > 0, batch * masses / touched, 0)
-    products = cost_model.products(fanouts, examples, width)
-    ms = cost_model.call + cost_model.weights(touched_rows, width)
+    products = cost_model.products(fanouts, examples, width=width)
+    ms = cost_model.call + cost_model.weights(touched_rows, width=width)
     return ExpectedCost(
         rows_per_example=rows,
         touched_rows=touched_rows,

@@ -17,12 +17,12 @@ import numpy as np
 _MAX_CONSTANT = 1e9
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CostModel:
     """Predicts the time of the loss and its gradients, forward and backward.
 
     The defaults are rounded from two cores with AVX-512 and float32 weights.
-    Nothing is timed unless `calibrate` is called.
+    `tf_hsm.estimation.calibrate_cost_model` times this machine instead.
 
     Attributes:
       call: ms of a call of the op, whatever its arguments; the paper's c.
@@ -51,7 +51,7 @@ class CostModel:
                     f"number from 0 to {_MAX_CONSTANT:g}"
                 )
 
-    def weights(self, rows, width):
+    def weights(self, rows, *, width):
         """Returns the milliseconds to read and write touched rows.
 
         All arguments may be numbers, or arrays that broadcast.
@@ -62,7 +62,7 @@ class CostModel:
         """
         return self.weight * width * rows
 
-    def products(self, rows, examples, width):
+    def products(self, rows, examples, *, width):
         """Returns the milliseconds to score rows, beside those of `weights`.
 
         Args:
@@ -73,7 +73,7 @@ class CostModel:
         logit = self.logit + self.product * width
         return np.maximum(self.floor, logit * rows * examples)
 
-    def milliseconds(self, rows, examples, width):
+    def milliseconds(self, rows, examples, *, width):
         """Returns the milliseconds of a call on one group.
 
         Args:
@@ -83,25 +83,6 @@ class CostModel:
         """
         return (
             self.call
-            + self.weights(rows, width)
-            + self.products(rows, examples, width)
+            + self.weights(rows, width=width)
+            + self.products(rows, examples, width=width)
         )
-
-    @classmethod
-    def calibrate(cls, width=512, repetitions=5):
-        """Times the loss and its gradients here, and fits the constants.
-
-        It takes a few seconds, on the threads that TensorFlow uses.
-
-        Args:
-          width: the largest D that is timed; the other is an eighth of it.
-          repetitions: each case counts with the median of so many calls.
-
-        Raises:
-          ValueError: an argument is not a positive integer.
-        """
-        return cls._calibrator(width, repetitions)
-
-    # Timing needs the ops and `Tree`, and these need this module. So
-    # `tf_hsm.calibration` sets it, which `import tf_hsm` imports.
-    _calibrator = None

@@ -11,7 +11,8 @@ def beam_search(
     step,
     state,
     head,
-    width: int,
+    *,
+    beam_width: int,
     length: int,
     start=0,
     end: int | None = None,
@@ -30,24 +31,24 @@ def beam_search(
 
     For each entry of the batch the search begins with the empty hypothesis.
     Then, `length` times, the candidates are all hypotheses that have ended, and
-    all others with any one class more; the `width` best of them become the
+    all others with any one class more; the `beam_width` best of them become the
     hypotheses. It stops sooner where all have ended. Of equal scores that of a
     hypothesis that has ended comes first, then that of the better hypothesis
     before, then that of the class that the head has first. So the result is
-    exact where nothing is left out: with a `width` of at least the number of
-    hypotheses. It is no function of the rest of the batch.
+    exact where nothing is left out: with a `beam_width` of at least the number
+    of hypotheses. It is no function of the rest of the batch.
 
     The candidates come from the head's search for the best classes. The
     search is told what each hypothesis needs to get among the best, and opens
     no group of the tree that has no such class.
 
     Args:
-      step: a function `(classes, state) -> (hidden, state)` of `batch * width`
-        hypotheses; see `tf_hsm.decoding`.
+      step: a function `(classes, state) -> (hidden, state)` of
+        `batch * beam_width` hypotheses; see `tf_hsm.decoding`.
       state: the first state, a nest of tensors `[batch, ...]`; `()` for none.
       head: a built softmax of `tf_hsm.layers`, but no `EmbeddingSoftmax`; or
         what has `num_classes` and their `top_k(inputs, k, bounds=bounds)`.
-      width: how many hypotheses are kept, at least 1.
+      beam_width: how many hypotheses are kept, at least 1.
       length: how many classes a hypothesis has at most, at least 1.
       start: the class that is read first and is no part of a hypothesis, as the
         last one of a prompt that `state` has read: an integer, or `[batch]`.
@@ -59,10 +60,10 @@ def beam_search(
         anew; nor is it by `min_length`.
 
     Returns:
-      `Sequences`, best first: classes `[batch, width, length]`, log_probs and
-      lengths `[batch, width]`. Where there are fewer hypotheses than `width`,
-      the last have the log-probability minus infinity and the length 0. NaN
-      counts as a probability of zero.
+      `Sequences`, best first: classes `[batch, beam_width, length]`, log_probs
+      and lengths `[batch, beam_width]`. Where there are fewer hypotheses than
+      `beam_width`, the last have the log-probability minus infinity and the
+      length 0. NaN counts as a probability of zero.
 
     Raises:
       TypeError: `head` is none of these, or an argument of classes has no
@@ -72,11 +73,11 @@ def beam_search(
     """
     _sequences.check_head(head, "top_k")
     _sequences.check_takes_vectors(head)
-    width = _checks.check_int("width", width, 1)
+    beam_width = _checks.check_int("beam_width", beam_width, 1)
     rules = Rules.checked(
         head, length, end, min_length, length_penalty, exclude
     )
-    k = min(width + rules.most_out, head.num_classes)
+    k = min(beam_width + rules.most_out, head.num_classes)
 
     def extend(length, hypotheses, state):
         def best(hidden, bounds):
@@ -90,7 +91,7 @@ def beam_search(
         hidden, state = _sequences.read(step, classes, state)
         log_probs, classes = _candidates.find(
             best,
-            tf.reshape(hidden, [-1, width, hidden.shape[1]]),
+            tf.reshape(hidden, [-1, beam_width, hidden.shape[1]]),
             hypotheses.of_live(),
             hypotheses.of_ended() / rules.penalty(hypotheses.lengths),
             rules.penalty(length),
@@ -106,8 +107,8 @@ def beam_search(
         extend,
         (
             tf.constant(1),
-            _hypotheses.empty(first, width, rules.length),
-            tf.nest.map_structure(lambda x: tf.repeat(x, width, 0), state),
+            _hypotheses.empty(first, beam_width, rules.length),
+            tf.nest.map_structure(lambda x: tf.repeat(x, beam_width, 0), state),
         ),
         maximum_iterations=rules.length,
     )

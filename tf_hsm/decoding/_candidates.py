@@ -24,28 +24,29 @@ def find(best, hidden, live, ended, penalty):
       best: a function from inputs `[..., D]` and bounds `[...]`, as those of
         `tf_hsm.hierarchical_softmax_top_k`, to the log-probabilities and the
         classes `[..., k]` of the best classes.
-      hidden: `[batch, width, D]`.
-      live: `[batch, width]`, the log-probabilities of the hypotheses that go
-        on; minus infinity for the others.
-      ended: `[batch, width]`, the scores of those that have ended; minus
+      hidden: `[batch, beam_width, D]`.
+      live: `[batch, beam_width]`, the log-probabilities of the hypotheses that
+        go on; minus infinity for the others.
+      ended: `[batch, beam_width]`, the scores of those that have ended; minus
         infinity for the others.
       penalty: a log-probability over this number is a score.
 
     Returns:
       Log-probabilities of the candidates, and their last classes, both
-      `[batch, width, k]`. Minus infinity stands for those that are left out.
+      `[batch, beam_width, k]`. Minus infinity stands for those that are left
+      out.
     """
-    width = live.shape[1]
+    beam_width = live.shape[1]
     first = tf.argmax(live, 1)
     largest = tf.reduce_max(live, 1)
     log_probs, classes = best(
         tf.gather(hidden, first, batch_dims=1), _bounds(largest, NEVER)
     )
     scores = (largest[:, tf.newaxis] + log_probs) / penalty
-    known = tf.math.top_k(tf.concat([ended, scores], 1), width).values
+    known = tf.math.top_k(tf.concat([ended, scores], 1), beam_width).values
     least = known[:, -1:] * penalty
     slack = _SLACK * (tf.abs(least) + tf.abs(live))
-    is_first = tf.one_hot(first, width, True, False)
+    is_first = tf.one_hot(first, beam_width, True, False)
     rest = tf.where(is_first, NEVER, live)
     others = best(hidden, _bounds(rest, least - live - slack))
     is_first = is_first[..., tf.newaxis]

@@ -11,11 +11,13 @@ class Hypotheses(typing.NamedTuple):
     """Those of each entry of the batch, best first.
 
     Attributes:
-      classes: `[batch, width, length]`.
-      last: `[batch, width]`, the class to read next; any where it has ended.
-      log_probs: `[batch, width]`, float64; minus infinity for no hypothesis.
-      lengths: `[batch, width]`.
-      is_live: `[batch, width]`, whether it is one that has not ended.
+      classes: `[batch, beam_width, length]`.
+      last: `[batch, beam_width]`, the class to read next; any where it has
+        ended.
+      log_probs: `[batch, beam_width]`, float64; minus infinity for no
+        hypothesis.
+      lengths: `[batch, beam_width]`.
+      is_live: `[batch, beam_width]`, whether it is one that has not ended.
     """
 
     classes: tf.Tensor
@@ -42,13 +44,15 @@ class Hypotheses(typing.NamedTuple):
         )
 
 
-def empty(first, width, length):
+def empty(first, beam_width, length):
     """One hypothesis of no classes for each of the first classes `[batch]`."""
-    is_first = tf.repeat(tf.range(width)[tf.newaxis] == 0, tf.size(first), 0)
-    is_first = tf.ensure_shape(is_first, [first.shape[0], width])
+    is_first = tf.repeat(
+        tf.range(beam_width)[tf.newaxis] == 0, tf.size(first), 0
+    )
+    is_first = tf.ensure_shape(is_first, [first.shape[0], beam_width])
     return Hypotheses(
-        classes=_sequences.empty([tf.size(first), width], length),
-        last=tf.repeat(first[:, tf.newaxis], width, 1),
+        classes=_sequences.empty([tf.size(first), beam_width], length),
+        last=tf.repeat(first[:, tf.newaxis], beam_width, 1),
         log_probs=tf.where(
             is_first, tf.constant(0, tf.float64), _sequences.NEVER
         ),
@@ -62,26 +66,26 @@ def best(hypotheses, log_probs, classes, length, rules):
 
     Args:
       hypotheses: the `Hypotheses` so far.
-      log_probs: `[batch, width, k]`, with each of k classes more.
-      classes: `[batch, width, k]`, these classes.
+      log_probs: `[batch, beam_width, k]`, with each of k classes more.
+      classes: `[batch, beam_width, k]`, these classes.
       length: how many classes those with one more have.
       rules: the `Rules`.
 
     Returns:
       The new `Hypotheses`, and which of the old ones each goes on from, or is,
-      `[batch, width]`.
+      `[batch, beam_width]`.
     """
     ended = hypotheses.of_ended()
-    width = ended.shape[1]
+    beam_width = ended.shape[1]
     # Of equal ones the first are taken.
     scores = _joined(
         ended / rules.penalty(hypotheses.lengths),
         log_probs / rules.penalty(length),
     )
-    chosen = tf.math.top_k(scores, width).indices
-    is_longer = chosen >= width
+    chosen = tf.math.top_k(scores, beam_width).indices
+    is_longer = chosen >= beam_width
     before = tf.where(
-        is_longer, (chosen - width) // tf.shape(classes)[2], chosen
+        is_longer, (chosen - beam_width) // tf.shape(classes)[2], chosen
     )
     none = tf.fill(tf.shape(ended), _sequences.NONE)
     last = _take(_joined(none, classes), chosen)
@@ -99,9 +103,9 @@ def best(hypotheses, log_probs, classes, length, rules):
 
 
 def reorder(state, before):
-    """Tensors `[batch * width, ...]` of the hypotheses that each was before."""
-    batch, width = tf.shape(before)[0], before.shape[1]
-    entries = tf.range(batch)[:, tf.newaxis] * width
+    """Returns a state `[batch * beam_width, ...]` in the order of `before`."""
+    batch, beam_width = tf.shape(before)[0], before.shape[1]
+    entries = tf.range(batch)[:, tf.newaxis] * beam_width
     rows = tf.reshape(entries + before, [-1])
     return tf.nest.map_structure(
         lambda x: tf.ensure_shape(tf.gather(x, rows), x.shape), state
@@ -109,7 +113,7 @@ def reorder(state, before):
 
 
 def _joined(ended, longer):
-    """`[batch, width]` and `[batch, width, k]` as `[batch, width (1 + k)]`."""
+    """Joins `[batch, beam_width]` and `[batch, beam_width, k]` along axis 1."""
     size = ended.shape[1] * tf.shape(longer)[2]
     return tf.concat([ended, tf.reshape(longer, [-1, size])], 1)
 

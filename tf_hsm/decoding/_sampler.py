@@ -25,7 +25,7 @@ class Sampler:
     Args:
       temperature: see `tf_hsm.hierarchical_softmax_sample`; so are top_k and
         top_p. Or 0: the most probable class is taken each time, as by a
-        `beam_search` of width 1.
+        `beam_search` with `beam_width=1`.
       top_k: draw among the k most probable classes; None: among all.
       top_p: draw among the fewest most probable classes whose probabilities
         reach this sum, in (0, 1]; None: among all.
@@ -37,7 +37,7 @@ class Sampler:
       ValueError: another argument is out of range.
     """
 
-    def __init__(self, temperature=1.0, top_k=None, top_p=None, seed=None):
+    def __init__(self, *, temperature=1.0, top_k=None, top_p=None, seed=None):
         """See the class."""
         if not 0 <= temperature < math.inf:
             raise ValueError(
@@ -55,7 +55,7 @@ class Sampler:
         self.top_p = top_p
         self.seed = None if seed is None else _checks.as_integer("seed", seed)
 
-    def __call__(self, step, state, head, length, start=0, end=None):
+    def __call__(self, step, state, head, *, length, start=0, end=None):
         """Draws a sequence for each entry of the batch.
 
         Args:

@@ -16,9 +16,9 @@ is for `tf.train.Checkpoint`, where each device writes and reads its own rows.
 `python -m tf_hsm serve` runs.
 """
 
-from tf_hsm.distribute.checkpoint import checkpoint, copy_weights
+from tf_hsm.distribute.checkpoints import checkpoint, copy_weights
 from tf_hsm.distribute.cluster import Cluster, LostServerError
-from tf_hsm.distribute.plan import Plan
+from tf_hsm.distribute.cut_plan import Plan
 from tf_hsm.distribute.plan_cost import PlanCost, ShardCost
 from tf_hsm.distribute.planner import plan
 from tf_hsm.distribute.servers import connect

@@ -58,6 +58,7 @@ class Cluster:
     """
 
     servers: tuple[Server, ...]
+    _: dataclasses.KW_ONLY
     coordinator: Any = None
 
     def devices(self, job: str = "ps") -> list[str]:

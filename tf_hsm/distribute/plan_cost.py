@@ -82,10 +82,10 @@ class PlanCost:
 
 def plan_cost(plan):
     """Returns the `PlanCost` of a plan."""
-    step, loads = plan.step, plan.unit_loads
+    step, loads = plan.step, plan._layout.unit_loads
     num_classes = plan.tree.num_classes
     total = {
-        "rows": plan.tree.num_weight_rows - plan.top.num_weight_rows,
+        "rows": plan.tree.num_weight_rows - plan._layout.top.num_weight_rows,
         "work": loads.work.sum(),
     }
     shards = []
@@ -112,7 +112,7 @@ def plan_cost(plan):
         largest = expected_largest(means, step.batch * squares)
         chance = _over_mean(largest, means.sum(), len(shards))
     wire = fetched = per_example = wire_ms = None
-    if step.batch is not None and step.dim is not None:
+    if step.batch is not None and step.width is not None:
         wire = sum(s.wire_bytes for s in shards)
         per_example = step.wire_bytes(1, num_classes)
         fetched = step.parameter_bytes(sum(s.touched_rows for s in shards))
@@ -139,7 +139,7 @@ def plan_cost(plan):
 def _cost(step, here, total, num_classes, **facts):
     """Returns a `ShardCost`, of the sums of the loads of a shard."""
     wire = milliseconds = None
-    if step.batch is not None and step.dim is not None:
+    if step.batch is not None and step.width is not None:
         wire = step.wire_bytes(step.batch * here.masses, num_classes)
         milliseconds = 0.0
         if here.work > 0:
@@ -151,7 +151,7 @@ def _cost(step, here, total, num_classes, **facts):
         work=here.work,
         work_share=here.work / total["work"] if total["work"] > 0 else 0.0,
         examples_share=here.masses,
-        bytes=None if step.dim is None else step.bytes_of(facts["rows"]),
+        bytes=None if step.width is None else step.bytes_of(facts["rows"]),
         touched_rows=here.touched,
         wire_bytes=wire,
         milliseconds=milliseconds,
@@ -161,24 +161,26 @@ def _cost(step, here, total, num_classes, **facts):
 
 def _top_cost(plan, total):
     """Returns the `ShardCost` of the top."""
-    step, top = plan.step, plan.top
-    masses = plan.unit_loads.masses
+    step, top = plan.step, plan._layout.top
+    masses = plan._layout.unit_loads.masses
     work, touched, milliseconds = top.expected_cost(masses), None, None
     if step.batch is not None:
-        cost = top.expected_cost(masses, step.batch, 1)
+        cost = top.expected_cost(masses, batch=step.batch, width=1)
         touched = cost.touched_rows
-        if step.dim is not None:
+        if step.width is not None:
             milliseconds = float(step.milliseconds(step.batch * work, touched))
     return ShardCost(
         device="",
-        subtrees=plan.num_units - plan.num_leaf_units,
-        classes=plan.num_leaf_units,
+        subtrees=plan._layout.num_units - plan._layout.num_leaf_units,
+        classes=plan._layout.num_leaf_units,
         rows=top.num_weight_rows,
         rows_share=top.num_weight_rows / plan.tree.num_weight_rows,
         work=work,
         work_share=work / (work + total["work"]),
         examples_share=1.0,
-        bytes=None if step.dim is None else step.bytes_of(top.num_weight_rows),
+        bytes=None
+        if step.width is None
+        else step.bytes_of(top.num_weight_rows),
         touched_rows=touched,
         wire_bytes=None if milliseconds is None else 0.0,
         milliseconds=milliseconds,
@@ -188,7 +190,7 @@ def _top_cost(plan, total):
 def _sums(plan, values):
     """Returns the sum of what the units of each shard have, `[S]`."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    return np.diff(sums[plan.first_units])
+    return np.diff(sums[plan._layout.first_units])
 
 
 def _over_mean(largest, total, count):

@@ -64,7 +64,7 @@ def _shard_table(cost):
         "of work": [_percent(s.work_share) for s in shown],
         "of labels": [_percent(s.examples_share) for s in shown],
     }
-    if cost.step.dim is not None:
+    if cost.step.width is not None:
         columns["bytes"] = [of_bytes(s.bytes) for s in shown]
     if cost.wire_bytes is not None:
         columns["wire"] = [of_bytes(s.wire_bytes) for s in shown]

@@ -3,7 +3,7 @@
 from tf_hsm import _checks
 from tf_hsm.distribute.below import below_rows
 from tf_hsm.distribute.cut import cut
-from tf_hsm.distribute.plan import Plan
+from tf_hsm.distribute.cut_plan import Plan
 from tf_hsm.distribute.step import Step
 from tf_hsm.tree import Tree
 
@@ -11,15 +11,15 @@ from tf_hsm.tree import Tree
 def plan(
     tree,
     devices,
+    *,
     counts=None,
     batch=None,
-    dim=None,
+    width=None,
     top=256,
-    *,
     slots=1,
     dtype="float32",
     network=1.25e9,
-    memory=None,
+    bandwidth=None,
     cost_model=None,
 ) -> Plan:
     """Cuts a tree into subtrees of like size, and spreads them over devices.
@@ -44,7 +44,7 @@ def plan(
         each shard; or how many there are, to plan on paper.
       counts: `[N]`, how often each class is the label; all alike when None.
       batch: the examples in a step.
-      dim: D, the width of the inputs.
+      width: D, the width of the inputs.
       top: about how many subtrees there are to spread, if the tree has so many.
         Those with more than 1 / top of the work or of the rows are cut, as far
         as that keeps the top, which all examples pass, below `16 top` rows or
@@ -53,8 +53,8 @@ def plan(
         for Adagrad, 2 for LazyAdam; 0 is near for RowwiseAdagrad.
       dtype: of weights and inputs.
       network: bytes a second into, and likewise out of, the device of the body.
-      memory: bytes a second that each device reads or writes; that of the cost
-        model when None.
+      bandwidth: bytes a second that each device reads from its memory or writes
+        to it; None for the rate of the cost model.
       cost_model: a `tf_hsm.CostModel` of one device; by default that of two
         cores.
 
@@ -73,10 +73,10 @@ def plan(
         )
     top = _checks.check_int("top", top, 1)
     step = Step.of(
-        memory,
+        bandwidth,
         cost_model,
         batch=batch,
-        dim=dim,
+        width=width,
         slots=slots,
         dtype=dtype,
         network=network,
@@ -84,4 +84,4 @@ def plan(
     below = below_rows(tree, counts, step.batch)
     units = cut(tree, below.rows, below.work, top)
     loads = below.map(lambda values: values[units])
-    return Plan(tree, devices, units, loads, step=step)
+    return Plan(tree, devices, unit_rows=units, unit_loads=loads, step=step)

@@ -74,7 +74,7 @@ def connect(
             tf.train.ClusterSpec(jobs), job_name=_CHIEF
         )
     _check_versions(servers)
-    return Cluster(servers, made)
+    return Cluster(servers, coordinator=made)
 
 
 def _jobs(cluster):

@@ -25,7 +25,7 @@ def simulate(plan, batches, counts, batch, steps, seed):
     )
     step = plan.step
     wire = milliseconds = top_milliseconds = None
-    if step.dim is not None:
+    if step.width is not None:
         wire = step.wire_bytes(examples, plan.tree.num_classes)
         milliseconds = np.where(
             examples > 0, step.milliseconds(work, touched), 0.0
@@ -76,13 +76,13 @@ class _Counter:
     """Counts what the devices do with one batch of labels."""
 
     def __init__(self, plan):
-        tree, units = plan.tree, plan.group_units
+        tree, units = plan.tree, plan._layout.group_units
         self._tree = tree
         self._fanouts = tree._group_weight_rows
         self._num_shards = len(plan.devices)
         # Shard S, which is no device, is for the top.
         shards = np.searchsorted(
-            plan.first_units, np.arange(plan.num_units), "right"
+            plan._layout.first_units, np.arange(plan._layout.num_units), "right"
         )
         shards = np.where(shards, shards - 1, self._num_shards)
         self._group_shards = np.where(

@@ -10,13 +10,13 @@ from tf_hsm.cost.model import CostModel
 _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Step:
     """What a plan takes a step to be.
 
     Attributes:
       batch: the examples in it, or None.
-      dim: D, the width of the inputs, or None.
+      width: D, the width of the inputs, or None.
       slots: how many numbers an optimizer has for each weight.
       dtype: of weights and inputs; slots of 16-bit ones have 32 bits.
       network: bytes a second into, and likewise out of, the device of the body.
@@ -27,7 +27,7 @@ class Step:
     """
 
     batch: int | None = None
-    dim: int | None = None
+    width: int | None = None
     slots: int = 1
     dtype: str = "float32"
     network: float = 1.25e9
@@ -35,7 +35,7 @@ class Step:
 
     def __post_init__(self):
         """Checks all of it."""
-        for name, minimum in (("batch", 1), ("dim", 1), ("slots", 0)):
+        for name, minimum in (("batch", 1), ("width", 1), ("slots", 0)):
             value = getattr(self, name)
             if name == "slots" or value is not None:
                 value = _checks.check_int(name, value, minimum)
@@ -56,7 +56,7 @@ class Step:
     def bytes_of(self, rows):
         """Returns the bytes of weights, biases and slots of some rows."""
         size = _BYTES[self.dtype]
-        return rows * (self.dim + 1) * (size + self.slots * max(size, 4))
+        return rows * (self.width + 1) * (size + self.slots * max(size, 4))
 
     def wire_bytes(self, examples, num_classes):
         """Returns the bytes that go to a shard and come back.
@@ -70,11 +70,11 @@ class Step:
         """
         size = _BYTES[self.dtype]
         label = 4 if num_classes < 2**31 else 8
-        return examples * (2 * self.dim * size + label + 2 * max(size, 4))
+        return examples * (2 * self.width * size + label + 2 * max(size, 4))
 
     def parameter_bytes(self, touched_rows):
         """Returns the bytes of touched rows that are fetched, and of dW."""
-        return 2 * touched_rows * (self.dim + 1) * _BYTES[self.dtype]
+        return 2 * touched_rows * (self.width + 1) * _BYTES[self.dtype]
 
     def milliseconds(self, rows, touched_rows):
         """Returns the milliseconds of a call, forward and backward.
@@ -86,8 +86,8 @@ class Step:
         model = self.cost_model
         return (
             model.call
-            + model.weights(touched_rows, self.dim)
-            + model.products(rows, 1, self.dim)
+            + model.weights(touched_rows, width=self.width)
+            + model.products(rows, 1, width=self.width)
         )
 
     def wire_milliseconds(self, wire_bytes):
@@ -105,12 +105,12 @@ class Step:
         return cls(**{**config, "cost_model": model})
 
     @classmethod
-    def of(cls, memory, cost_model, **options):
-        """Makes a step; `memory` is None, or replaces the model's rate.
+    def of(cls, bandwidth, cost_model, **options):
+        """Makes a step; `bandwidth` replaces the rate of the cost model.
 
         Args:
-          memory: bytes of weights, or of their gradient, that a device reads or
-            writes in a second.
+          bandwidth: bytes of weights, or of their gradient, that a device reads
+            or writes in a second; None for the rate of the cost model.
           cost_model: a `CostModel`, or None for the default one.
           **options: the other attributes.
         """
@@ -118,10 +118,10 @@ class Step:
             cost_model=CostModel() if cost_model is None else cost_model,
             **options,
         )
-        if memory is None:
+        if bandwidth is None:
             return step
         # A touched row is read, and written.
-        weight = 2e3 * _BYTES[step.dtype] / check_rate("memory", memory)
+        weight = 2e3 * _BYTES[step.dtype] / check_rate("bandwidth", bandwidth)
         model = dataclasses.replace(step.cost_model, weight=weight)
         return dataclasses.replace(step, cost_model=model)
 

@@ -12,6 +12,7 @@ from tf_hsm.estimation import machine as machines
 from tf_hsm.estimation.replicas import spread
 from tf_hsm.estimation.result import Comparison, Estimate
 from tf_hsm.estimation.setting import BYTES, Setting
+from tf_hsm.optimizers import in_place
 
 _MIXED = "mixed_"
 _DEFAULT_HEAD = "hierarchical"
@@ -22,14 +23,14 @@ def estimate(
     head=None,
     *,
     batch,
-    steps=None,
+    length=None,
     width=None,
-    classes=None,
+    num_classes=None,
     counts=None,
     vocabulary=None,
     dtype=None,
     optimizer="adam",
-    in_place=None,
+    head_optimizer=None,
     corpus_tokens=None,
     memory=None,
     machine=None,
@@ -43,32 +44,32 @@ def estimate(
     Nothing is made and nothing runs: 10 million classes are answered as fast as
     ten.
 
-    >>> print(tf_hsm.estimate("lstm:2x2048", classes=10_000_000, width=300,
-    ...                       batch=400, steps=100, memory="24GB"))
-    >>> print(tf_hsm.estimate(model, batch=64, steps=35, optimizer="adam"))
+    >>> print(tf_hsm.estimate("lstm:2x2048", num_classes=10_000_000, width=300,
+    ...                       batch=400, length=100, memory="24GB"))
+    >>> print(tf_hsm.estimate(model, batch=64, length=35, optimizer="adam"))
     >>> print(tf_hsm.estimate(
-    ...     None, ["full", "gather", "hierarchical"], classes=1_000_000,
+    ...     None, ["full", "gather", "hierarchical"], num_classes=1_000_000,
     ...     width=300, batch=400))
 
     Args:
       body: what makes the inputs of the head: a built Keras model or layer (one
-        that is too large, within `estimate.without_values()`); what
-        `estimate.transformer` or `estimate.recurrent` returns; a text such as
-        "lstm:2x2048", "gru:512", "transformer:6x512:8" (layers, width, heads)
-        or "embedding:300"; or None, for a head alone. A Keras model may contain
-        its head.
+        that is too large, within `estimation.without_values()`); what
+        `estimation.transformer` or `estimation.recurrent` returns; a text such
+        as "lstm:2x2048", "gru:512", "transformer:6x512:8" (layers, width,
+        heads) or "embedding:300"; or None, for a head alone. A Keras model may
+        contain its head.
       head: a `tf_hsm.Tree`; a Keras layer (`HierarchicalSoftmax`,
         `LabelTree`, `AdaptiveSoftmax`, `SampledSoftmax`, `Dense`); what
-        `estimate.head` returns; or, together with `classes`, one of
+        `estimation.head` returns; or, together with `num_classes`, one of
         "hierarchical" or "label_tree" (of two levels), "adaptive", "full",
         "sampled", "gather", "embedding_lookup" and "map_fn". Several of them in
-        a list are compared. None: "hierarchical" where `classes` is given; else
-        `body` has its head, or there is none.
+        a list are compared. None: "hierarchical" where `num_classes` is given;
+        else `body` has its head, or there is none.
       batch: sequences in a step, or examples.
-      steps: the length of a sequence; None: that of the body, or 1.
+      length: T, the length of a sequence; None: that of the body, or 1.
       width: D, the width of the head's inputs. A body of another width has a
         Dense layer after it. None: that of the body.
-      classes: N, or a text such as "10M".
+      num_classes: N, or a text such as "10M".
       counts: how often each class occurs: None for all alike, "zipf", or `[N]`.
       vocabulary: for a body given as text, the rows of an embedding before it;
         None: none.
@@ -77,17 +78,18 @@ def estimate(
         bits beside variables of 32. None: that of a Keras model; else float32.
       optimizer: of the model: a name such as "adam", a Keras optimizer or one
         of `tf_hsm.optimizers`; or None, which trains nothing.
-      in_place: the rule by which a tree's head, or an adaptive one, updates
-        itself, in the pass that makes the losses: "sgd", "adagrad",
-        "rowwise_adagrad" or "lazy_adam"; True for "rowwise_adagrad"; None or
-        False: it has gradients, and the optimizer of the model. For heads given
-        by name or as a tree.
+      head_optimizer: the optimizer with which a tree's head, or an adaptive
+        one, updates its own weights in the pass that computes the losses:
+        "sgd", "adagrad", "rowwise_adagrad", "lazy_adam" or one of
+        `tf_hsm.optimizers`. None: the head has gradients, which the optimizer
+        of the model applies. For heads given by name or as a tree.
       corpus_tokens: labels in an epoch, or a text such as "100M".
       memory: bytes that there are, or a text such as "24GB"; None: those of the
         machine, if they are known.
-      machine: a `Machine`; a name in `estimate.machines`; "here", which
-        measures (see `tf_hsm.calibrate`); a dict of its numbers; or None: what
-        `tf_hsm.calibrate` has found here earlier, else a CPU of two cores.
+      machine: a `Machine`; a name in `estimation.machines`; "here", which
+        measures (see `estimation.calibrate`); a dict of its numbers; or None:
+        what `estimation.calibrate` has found here earlier, else a CPU of two
+        cores.
       replicas: devices that train copies of the model, each on its part of the
         batch (data parallel).
       shards: devices over which a tree's head is cut by subtree, as by
@@ -107,14 +109,14 @@ def estimate(
     """
     batch = _checks.check_int("batch", batch, 1)
     replicas = _checks.check_int("replicas", replicas, 1)
-    if steps is not None:
-        steps = _checks.check_int("steps", steps, 1)
+    if length is not None:
+        length = _checks.check_int("length", length, 1)
     if width is not None:
         width = _checks.check_int("width", width, 1)
-    if classes is not None:
-        amount = read_amount("classes", classes)
-        classes = int(amount) if amount == int(amount) else amount
-        classes = _checks.check_int("classes", classes, 1)
+    if num_classes is not None:
+        amount = read_amount("num_classes", num_classes)
+        num_classes = int(amount) if amount == int(amount) else amount
+        num_classes = _checks.check_int("num_classes", num_classes, 1)
     is_real = isinstance(labels_per_example, numbers.Real)
     if not is_real or not 0 <= labels_per_example < math.inf:
         raise ValueError(
@@ -123,21 +125,21 @@ def estimate(
         )
     if corpus_tokens is not None:
         corpus_tokens = read_amount("corpus_tokens", corpus_tokens)
-    body = _body(body, steps, vocabulary)
-    steps = _steps(steps, body)
+    body = _body(body, length, vocabulary)
+    length = _length(length, body)
     machine = machines.of(machine)
     memory = (
         machine.memory if memory is None else read_amount("memory", memory, "B")
     )
     setting = Setting(
         math.ceil(batch / replicas),
-        steps,
+        length,
         *_dtypes(dtype, body),
         slots.of(optimizer),
         labels_per_example,
     )
 
-    labels = setting.batch * (body.vectors(steps) if body else steps)
+    labels = setting.batch * (body.vectors(length) if body else length)
 
     def of_head(head):
         knows = head is None or head.takes_several_labels
@@ -164,10 +166,12 @@ def estimate(
         )
 
     several = isinstance(head, list | tuple)
-    options = {"counts": counts, "optimizer": _rule(in_place)}
+    options = {"counts": counts, "optimizer": _head_optimizer(head_optimizer)}
     if shards is not None:
         options |= {"shards": shards, "network": network}
-    found = [_head(h, classes, options) for h in (head if several else [head])]
+    found = [
+        _head(h, num_classes, options) for h in (head if several else [head])
+    ]
     if several and not found:
         raise ValueError("head is empty; it must name a head, or several")
     if several:
@@ -175,12 +179,12 @@ def estimate(
     return of_head(found[0])
 
 
-def _body(body, steps, vocabulary):
+def _body(body, length, vocabulary):
     """Returns a `Body`, or None."""
     if vocabulary is not None:
         vocabulary = int(read_amount("vocabulary", vocabulary))
     if isinstance(body, str):
-        return body_text.parse(body).make(steps or 1, vocabulary)
+        return body_text.parse(body).make(length or 1, vocabulary)
     if vocabulary is not None:
         raise ValueError(
             f"vocabulary is {vocabulary}, but is for a body given as text; "
@@ -189,33 +193,40 @@ def _body(body, steps, vocabulary):
     return None if body is None else bodies.of(body)
 
 
-def _steps(steps, body):
-    """Returns the steps of a sequence, 1 without sequences."""
+def _length(length, body):
+    """Returns the length of a sequence, 1 without sequences."""
     known = body and body.length
-    if steps is None:
+    if length is None:
         is_model = body is not None and body.dtypes is not None
         if known is None and is_model and None in body.leading:
             raise ValueError(
-                f"steps is missing, as {body.name!r} takes sequences of any "
+                f"length is missing, as {body.name!r} takes sequences of any "
                 "length"
             )
         return known or 1
-    if known is not None and known != steps:
-        raise ValueError(f"steps is {steps}, but the body's length is {known}")
-    return steps
+    if known is not None and known != length:
+        raise ValueError(
+            f"length is {length}, but the body's length is {known}"
+        )
+    return length
 
 
-def _rule(in_place):
-    """Returns the rule of a head that updates itself, or None."""
-    return "rowwise_adagrad" if in_place is True else in_place or None
+def _head_optimizer(optimizer):
+    """Returns the optimizer of a head that updates its own weights, or None."""
+    if optimizer is None:
+        return None
+    try:
+        return in_place.get(optimizer)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"head_optimizer: {error}") from error
 
 
-def _head(head, classes, options):
+def _head(head, num_classes, options):
     """Returns a `Head`, or None where nothing names one."""
-    if head is None and classes is not None:
+    if head is None and num_classes is not None:
         head = _DEFAULT_HEAD
     given = [
-        "in_place" if name == "optimizer" else name
+        "head_optimizer" if name == "optimizer" else name
         for name, value in options.items()
         if value is not None
     ]
@@ -224,12 +235,12 @@ def _head(head, classes, options):
             raise ValueError(f"{given[0]} is given, but no head that it is for")
         return None
     if isinstance(head, str):
-        if classes is None:
+        if num_classes is None:
             raise ValueError(
                 f"head is {head!r}, which needs the number of its classes: "
-                "give classes"
+                "give num_classes"
             )
-        return heads.head(head, classes, **options)
+        return heads.head(head, num_classes, **options)
     if isinstance(head, heads.Tree):
         found = heads.head(head, **options)
     elif given:
@@ -239,9 +250,9 @@ def _head(head, classes, options):
         )
     else:
         found = heads.of(head)
-    if classes not in (None, found.num_classes):
+    if num_classes not in (None, found.num_classes):
         raise ValueError(
-            f"classes is {classes}, but head has {found.num_classes}"
+            f"num_classes is {num_classes}, but head has {found.num_classes}"
         )
     return found
 
@@ -266,11 +277,11 @@ def _parts(body, head, setting, width, labels, dtype):
     """Returns the parts of the model, and its name."""
     if body is None and head is None:
         raise ValueError(
-            "there is nothing to estimate: give a body, or a head, by classes "
-            "or by head"
+            "there is nothing to estimate: give a body, or a head, by "
+            "num_classes or by head"
         )
     parts, names = [], []
-    of_labels = dataclasses.replace(setting, batch=labels, steps=1)
+    of_labels = dataclasses.replace(setting, batch=labels, length=1)
     if body is not None:
         own = None if dtype is None else setting.dtype
         parts += body.parts(setting, head is None, own)

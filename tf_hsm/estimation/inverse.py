@@ -1,4 +1,4 @@
-"""`estimate.largest`: the inverse of `estimate`."""
+"""`tf_hsm.estimation.largest`: the inverse of `estimate`."""
 
 import dataclasses
 
@@ -7,14 +7,15 @@ from tf_hsm.estimation import body_text
 from tf_hsm.estimation.api import estimate
 
 _MOST = 2**40
-_WHAT = ("batch", "length", "width", "classes")
+_WHAT = ("batch", "length", "width", "num_classes")
 
 
 def largest(body=None, head=None, *, memory, what="batch", **arguments):
     """Returns the largest batch, length, width or N whose training fits.
 
-    >>> tf_hsm.estimate.largest("lstm:2x2048", classes="10M", steps=100,
-    ...                         memory="24GB", in_place=True)
+    >>> tf_hsm.estimation.largest(
+    ...     "lstm:2x2048", num_classes="10M", length=100, memory="24GB",
+    ...     head_optimizer="rowwise_adagrad")
 
     Args:
       body: as for `estimate`. For another width: None, or a text such as
@@ -22,7 +23,7 @@ def largest(body=None, head=None, *, memory, what="batch", **arguments):
       head: as for `estimate`, but one. For another number of classes: None, or
         the name of a head.
       memory: bytes, or a text such as "24GB".
-      what: "batch"; "length", which is `steps`; "width"; or "classes".
+      what: "batch", "length", "width" or "num_classes".
       **arguments: as for `estimate`, without the one that is looked for.
 
     Returns:
@@ -41,10 +42,9 @@ def find(body, head, memory, what, arguments):
         raise ValueError(
             f"what is {what!r}; it must be one of {', '.join(_WHAT)}"
         )
-    name = "steps" if what == "length" else what
-    if arguments.get(name) is not None:
+    if arguments.get(what) is not None:
         raise ValueError(
-            f"{name} is {arguments[name]!r}, but is what is looked for"
+            f"{what} is {arguments[what]!r}, but is what is looked for"
         )
     if isinstance(head, list | tuple):
         raise ValueError("head is a list; one head has a largest " + what)
@@ -53,8 +53,10 @@ def find(body, head, memory, what, arguments):
     memory = read_amount("memory", memory, "B")
     # It is not measured, and no other is looked at.
     arguments = {"batch": 1, **arguments, "memory": memory}
-    vary = {"width": _by_width, "classes": _by_classes}.get(what, _by_argument)
-    make, unit = vary(body, head, arguments, name)
+    vary = {"width": _by_width, "num_classes": _by_num_classes}.get(
+        what, _by_argument
+    )
+    make, unit = vary(body, head, arguments, what)
 
     def fits(value):
         return make(value * unit).fits
@@ -123,7 +125,7 @@ def _by_width(body, head, arguments, name):
     return make, text.unit
 
 
-def _by_classes(body, head, arguments, name):
+def _by_num_classes(body, head, arguments, name):
     if head is not None and not isinstance(head, str):
         raise ValueError(
             f"the classes of a {type(head).__name__} cannot be changed; give "

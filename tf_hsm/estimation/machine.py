@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tf_hsm.estimation import machine_calibration, machines
+from tf_hsm.estimation import machine_calibration, machine_sheets
 from tf_hsm.estimation.machine_type import Machine
 
 __all__ = ["Machine", "of"]
@@ -12,9 +12,9 @@ def of(value=None):
     """Returns the `Machine` that a value stands for.
 
     Args:
-      value: None for the one that `tf_hsm.calibrate` measured here, if it did,
-        else for two cores with AVX-512; "here" to measure this one now, unless
-        it was; a name in `machines.MACHINES`; a dict of numbers as
+      value: None for the one that `calibrate` measured here, if it did, else
+        for two cores with AVX-512; "here" to measure this one now, unless it
+        was; a name in `machine_sheets.MACHINES`; a dict of numbers as
         `Machine.from_dict` takes; or a `Machine`.
 
     Raises:
@@ -22,7 +22,7 @@ def of(value=None):
       TypeError: it is something else.
     """
     if value is None:
-        default = machines.MACHINES[machines.DEFAULT]
+        default = machine_sheets.MACHINES[machine_sheets.DEFAULT]
         return machine_calibration.cached() or default
     if isinstance(value, Machine):
         return value
@@ -35,9 +35,9 @@ def of(value=None):
         )
     if value == "here":
         return machine_calibration.calibrate()
-    if value not in machines.MACHINES:
+    if value not in machine_sheets.MACHINES:
         raise ValueError(
             f"machine is {value!r}; it must be 'here' or one of "
-            f"{', '.join(machines.MACHINES)}"
+            f"{', '.join(machine_sheets.MACHINES)}"
         )
-    return machines.MACHINES[value]
+    return machine_sheets.MACHINES[value]

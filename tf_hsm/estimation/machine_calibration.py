@@ -10,17 +10,17 @@ import tempfile
 
 import tensorflow as tf
 
-from tf_hsm.cost.model import CostModel
 from tf_hsm.estimation import machine_rates, machine_times
+from tf_hsm.estimation.cost_model_calibration import calibrate_cost_model
 from tf_hsm.estimation.machine_type import Machine
 
 _FILE = pathlib.Path("tf_hsm") / "machine.json"
 _SAMPLES = 5  # of the rates; their medians count
-_COST_WIDTH = 256  # of `CostModel.calibrate`
+_COST_WIDTH = 256  # of `calibrate_cost_model`
 _COST_REPETITIONS = 3
 
 
-def calibrate(refresh=False, verbose=False):
+def calibrate(*, refresh=False, verbose=False):
     """Measures what the CPU of this machine does in a second.
 
     It takes about ten seconds, on the threads that TensorFlow uses, and should
@@ -66,7 +66,9 @@ def _measure(say):
         say("kernels, and memory that is new")
         times = machine_times.measure(rates.flops, rates.read_write)
         say("trees")
-        cost_model = CostModel.calibrate(_COST_WIDTH, _COST_REPETITIONS)
+        cost_model = calibrate_cost_model(
+            width=_COST_WIDTH, repetitions=_COST_REPETITIONS
+        )
     machine = Machine(
         name=f"{_cpu()}, {threads} threads",
         flops=flops,

@@ -41,6 +41,7 @@ class Machine:
     """
 
     name: str
+    _: dataclasses.KW_ONLY
     flops: Mapping[str, float] = dataclasses.field(hash=False)
     read: float
     read_write: float

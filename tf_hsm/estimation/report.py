@@ -38,7 +38,7 @@ def to_dict(estimate):
     return {
         "name": estimate.name,
         "batch": setting.batch,
-        "steps": setting.steps,
+        "length": setting.length,
         "labels": estimate.labels,
         "dtype": setting.dtype,
         "compute_dtype": setting.compute_dtype,
@@ -141,10 +141,10 @@ def _title(estimate):
     dtype = setting.dtype
     if setting.compute_dtype != dtype:
         dtype = f"{dtype}, activations {setting.compute_dtype}"
-    if setting.steps == 1:
+    if setting.length == 1:
         step = f"{setting.batch:,} examples"
     else:
-        step = f"{setting.batch:,} sequences x {setting.steps:,} steps"
+        step = f"{setting.batch:,} sequences of length {setting.length:,}"
     if estimate.replicas:
         step += f" on each of {estimate.replicas.count:,} devices"
     return (

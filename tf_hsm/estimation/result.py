@@ -43,7 +43,7 @@ class Estimate:
       name: of the model: its body and its head.
       parts: a `Part` for each layer, in the order of the forward.
       seconds: for each part, `(forward, backward, update)`.
-      setting: the step: `batch`, `steps` and types. With replicas, what one of
+      setting: the step: `batch`, `length` and types. With replicas, what one of
         them has.
       labels: in a step of one device.
       machine: the `Machine` that times are for.

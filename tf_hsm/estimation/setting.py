@@ -12,7 +12,7 @@ class Setting:
 
     Attributes:
       batch: sequences, or examples, in a step.
-      steps: the length of a sequence; 1 for examples without one.
+      length: the length of a sequence; 1 for examples without one.
       dtype: of the variables: "float32", "bfloat16", ...
       compute_dtype: of the activations: another one under a mixed policy.
       slots: what the optimizer of the model needs, a `Slots`.
@@ -20,7 +20,7 @@ class Setting:
     """
 
     batch: int
-    steps: int
+    length: int
     dtype: str
     compute_dtype: str
     slots: Any
@@ -29,7 +29,7 @@ class Setting:
     @property
     def tokens(self):
         """Labels in a step: B of the formulas of a head."""
-        return self.batch * self.steps
+        return self.batch * self.length
 
     @property
     def itemsize(self):

@@ -89,9 +89,14 @@ class ShardedRows:
             for one without units.
         """
         self.plan = plan
-        leaves = slice(0, plan.num_leaf_units)
+        layout = plan._layout
+        leaves = slice(0, layout.num_leaf_units)
         self.top = Part(
-            TreeHead(*top, plan.top), None, leaves, leaves, plan.top_rows
+            TreeHead(*top, layout.top),
+            None,
+            leaves,
+            leaves,
+            layout.top_rows,
         )
         self.shards = [
             Part(
@@ -99,21 +104,23 @@ class ShardedRows:
                 shard.device,
                 slice(shard.first_unit, shard.first_unit + shard.num_units),
                 slice(shard.first_place, shard.first_place + shard.num_classes),
-                plan.rows_of(shard),
+                layout.rows_of(shard),
             )
             for shard, forest, pair in zip(
-                plan.shards, plan.forests, shards, strict=True
+                plan.shards, layout.forests, shards, strict=True
             )
             if pair[0] is not None
         ]
         self._tables = {}
         with tf.init_scope(), tf.device(self._table_device):
-            places = plan.class_places
+            places = layout.class_places
             if plan.tree.num_classes < 2**31:
                 places = places.astype(np.int32)
             self._class_places = tf.constant(places)
             # The first place of each unit, and of each shard.
-            self._unit_places = tf.constant(plan.unit_places[1:], places.dtype)
+            self._unit_places = tf.constant(
+                layout.unit_places[1:], places.dtype
+            )
             self._first_places = tf.constant(
                 [part.places.start for part in self.shards], places.dtype
             )
@@ -182,7 +189,7 @@ class ShardedRows:
         return self._table(
             (part.device, part.places.start),
             part.device,
-            lambda: self.plan.place_classes[part.places],
+            lambda: self.plan._layout.place_classes[part.places],
         )
 
     def order(self, nodes):
@@ -190,7 +197,11 @@ class ShardedRows:
         return self._table(
             nodes,
             self._table_device,
-            lambda: self.plan.row_places if nodes else self.plan.class_places,
+            lambda: (
+                self.plan._layout.row_places
+                if nodes
+                else self.plan._layout.class_places
+            ),
         )
 
     def _table(self, key, device, make):

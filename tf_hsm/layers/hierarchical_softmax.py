@@ -85,7 +85,7 @@ class HierarchicalSoftmax(HeadLayer):
 
     Attributes:
       kernel: the weights, `[tree.num_weight_rows, width]`; with a plan, the
-        weights of its top, `[plan.top.num_weight_rows, width]`.
+        weights of its top, `[plan.weight_rows_of().size, width]`.
       bias: the biases of the same rows, or None.
       shard_kernels: the weights on each device of the plan, or None where it
         has no subtree; empty without a plan.
@@ -137,7 +137,9 @@ class HierarchicalSoftmax(HeadLayer):
             tree.num_classes,
             lambda: [tree],
             given,
-            cuts=[plan.unit_rows, plan.first_units] if plan else [],
+            cuts=[plan._layout.unit_rows, plan._layout.first_units]
+            if plan
+            else [],
             **kwargs,
         )
         self.tree = tree
@@ -234,7 +236,7 @@ def _plan_of(tree, devices, plan, counts):
     if devices is not None:
         if plan is not None:
             raise ValueError("give devices or a plan, not both")
-        return distribute.plan(tree, devices, counts)
+        return distribute.plan(tree, devices, counts=counts)
     if plan is not None and not isinstance(plan, distribute.Plan):
         raise TypeError(
             "plan must be a tf_hsm.distribute.Plan, but is "

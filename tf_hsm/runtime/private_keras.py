@@ -144,7 +144,7 @@ def without_values():
 
     For models that are too large to be made, and are never to run:
 
-    >>> with tf_hsm.estimate.without_values():
+    >>> with tf_hsm.estimation.without_values():
     ...     model = make_model()
     >>> tf_hsm.estimate(model, batch=32)
     """

@@ -33,7 +33,7 @@ class Constructor(classmethod, Generic[_Arguments]):
 
         @functools.wraps(build)
         def construct(cls, *args, **kwargs):
-            return cls(*build(*args, **kwargs))
+            return cls._of(*build(*args, **kwargs))
 
         construct.__qualname__ = f"Tree.{build.__name__}"
         signature = inspect.signature(build)

@@ -40,7 +40,9 @@ class Forest(GroupArrays):
         the logit 0; see `Tree.pin`.
     """
 
-    def __init__(self, group_offsets, group_parents, class_rows, pinned=False):
+    def __init__(
+        self, group_offsets, group_parents, class_rows, *, pinned=False
+    ):
         """Checks and copies the three arrays described above.
 
         Args:
@@ -107,4 +109,5 @@ class Forest(GroupArrays):
 
     def __reduce__(self):
         """Pickles what it is made of, which is checked again when read."""
-        return type(self), (*self._arrays, self.pinned)
+        make = functools.partial(type(self), pinned=self.pinned)
+        return make, tuple(self._arrays)

@@ -20,7 +20,7 @@ _LARGEST_FANOUT = 256
 class TreeGrowth:
     """The methods of `Tree` that make a tree for more classes, or better."""
 
-    def grow(self, classes, near=None, branch=False, max_fanout=None):
+    def grow(self, classes, *, near=None, branch=False, max_fanout=None):
         """Returns a tree with new classes beside those of this one.
 
         Old classes keep their numbers 0 to N - 1, their names and their paths,
@@ -72,21 +72,21 @@ class TreeGrowth:
             self.num_rows + 2 * added.size,
             _NODE_BYTES,
         )
-        return type(self)(
+        return self._of(
             *_with_nodes(
                 self, added, *_places(self, added, near, branch, max_fanout)
             )
         )
 
-    def rebalance(self, counts, branching=None):
-        """Returns the Huffman tree of new counts, and how its rows came about.
+    def rebalance(self, counts, *, branching=None):
+        """Returns the Huffman tree of new counts for the same classes.
 
         Classes keep their numbers and names, and frequent ones get the short
-        paths. Any other tree of the same classes will do as well:
-        `better.map_rows(tree)` is the map then.
+        paths. `better.map_rows(tree)` then names the old row from which each
+        row of the better tree goes on.
 
         >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
-        >>> better, rows = tree.rebalance({"cat": 9, "the": 7, "of": 1})
+        >>> better = tree.rebalance({"cat": 9, "the": 7, "of": 1})
 
         Args:
           counts: `[N]`, how often each class occurs now; or a mapping from
@@ -95,8 +95,7 @@ class TreeGrowth:
             most 256.
 
         Returns:
-          The tree, and `[R]` int64, for each of its rows the one of this tree
-          that it goes on from, or -1; see `map_rows`.
+          A tree.
 
         Raises:
           KeyError: no class has one of the names.
@@ -110,12 +109,12 @@ class TreeGrowth:
         if branching is None:
             largest = int(np.diff(self.group_offsets).max())
             branching = min(max(2, largest), _LARGEST_FANOUT)
-        tree = type(self)(*huffman(counts, branching))
-        rows = tree.map_rows(self)
+        tree = self._of(*huffman(counts, branching=branching))
         if self._names is not None:
+            rows = tree.map_rows(self)
             names = np.where(rows < 0, "", self.names[rows])
-            tree = type(self)(*tree._arrays, names)
-        return tree, rows
+            tree = type(self)(*tree._arrays, names=names)
+        return tree
 
     def map_rows(self, before):
         """Returns the row of an earlier tree that each row goes on from, `[R]`.
@@ -229,7 +228,9 @@ def _with_nodes(tree, added, parents, numbers):
             is_new = classes >= tree.num_classes
             places = classes[is_new] - tree.num_classes
             names[is_new] = np.array(added.names, object)[places]
-    return from_parents(1 + np.concatenate(parents), classes, names)
+    return from_parents(
+        1 + np.concatenate(parents), classes=classes, names=names
+    )
 
 
 def _fitting_groups(tree, size, max_fanout):
@@ -255,7 +256,7 @@ def _branch(added, max_fanout, num_rows):
     if added.size == 1:
         return np.array([-1]), np.array([0])
     if added.counts is not None:
-        below = huffman(added.counts, max_fanout)
+        below = huffman(added.counts, branching=max_fanout)
     else:
         below = balanced(added.size, _even_fanouts(added.size, max_fanout))
     parents = 1 + below.group_parents[row_groups(below.group_offsets)]

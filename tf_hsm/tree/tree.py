@@ -60,6 +60,7 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         group_offsets,
         group_parents,
         class_rows,
+        *,
         names=None,
         pinned=False,
     ):
@@ -85,6 +86,15 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         self.__dict__["_names"] = names_of_rows(names, self.num_rows)
 
     @classmethod
+    def _of(
+        cls, group_offsets, group_parents, class_rows, names=None, pinned=False
+    ):
+        """Makes a tree of what a builder returns, or a file holds."""
+        return cls(
+            group_offsets, group_parents, class_rows, names=names, pinned=pinned
+        )
+
+    @classmethod
     def load(cls, path: _Path) -> "Tree":
         """Reads a tree that `save` wrote.
 
@@ -92,12 +102,12 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
           OSError: the file cannot be read.
           ValueError: it is not a whole tree of a version known here.
         """
-        return cls(*files.load(path))
+        return cls._of(*files.load(path))
 
     @classmethod
     def from_config(cls, config: dict) -> "Tree":
         """Makes the tree that `get_config` described; else a ValueError."""
-        return cls(*files.from_config(config))
+        return cls._of(*files.from_config(config))
 
     def save(self, path: _Path) -> None:
         """Writes the tree to an .npz file of that very name.
@@ -185,8 +195,8 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         row_names = [""] * self.num_rows if self._names is None else self.names
         return type(self)(
             *self._arrays,
-            replace_class_names(names, self.class_rows, row_names),
-            self.pinned,
+            names=replace_class_names(names, self.class_rows, row_names),
+            pinned=self.pinned,
         )
 
     def class_name(self, c: int) -> str:
@@ -242,11 +252,13 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         """
         return [name_of_row(self._names, row) for row in self.path(c)]
 
-    def expected_cost(self, counts=None, batch=None, dim=None, cost_model=None):
+    def expected_cost(
+        self, counts=None, *, batch=None, width=None, cost_model=None
+    ):
         """Returns the mean number of rows that one example scores, a float.
 
         An example scores all rows of each group on its label's path; of a
-        pinned tree, the one that has weights. With `batch` and `dim`, returns
+        pinned tree, the one that has weights. With `batch` and `width`, returns
         what a step of the loss and its gradients costs, an `ExpectedCost`: its
         `rows_per_example`, `touched_rows`, `flops`, `bytes` and `milliseconds`.
 
@@ -254,20 +266,20 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
           counts: `[N]`, how often each class is the label; all alike when
             None. Labels are drawn by them, independently.
           batch: the examples in a step.
-          dim: D, the width of the inputs.
+          width: D, the width of the inputs.
           cost_model: a `tf_hsm.CostModel`, for the milliseconds; by default
             that of a machine of two cores.
 
         Raises:
           ValueError: a count is negative, infinite or NaN, or all are zero;
-            or one of `batch` and `dim` is missing or not positive.
+            or one of `batch` and `width` is missing or not positive.
         """
         row_masses = masses.row_masses(self._arrays, self._levels, counts)
         return expected.expected_cost(
             self._group_weight_rows,
             masses.group_masses(self._arrays, row_masses),
             batch,
-            dim,
+            width,
             cost_model,
         )
 
@@ -312,7 +324,7 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         """Returns a text: sizes, depths, fanouts of each level, memory."""
         return summarize(self._arrays, self._levels, self._names, self.pinned)
 
-    def plot(self, counts=None, path=None):
+    def plot(self, counts=None, *, path=None):
         """Draws the tree: its heaviest nodes, fanouts, and where labels end.
 
         Ribbons are as thick as the share of the labels that take them, and
@@ -368,4 +380,7 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
 
     def __reduce__(self):
         """Pickles what it is made of, which is checked again when read."""
-        return type(self), (*self._arrays, self._names, self.pinned)
+        make = functools.partial(
+            type(self), names=self._names, pinned=self.pinned
+        )
+        return make, tuple(self._arrays)

@@ -28,7 +28,7 @@ def test_automatic_cutoffs():
     assert chosen["shuffled"] == chosen["default"] != chosen["large"]
     assert (len(chosen["three"]), chosen["none"]) == (3, [])
     assert len(chosen["calls"]) == 1 < len(chosen["default"])
-    tree = Tree.adaptive(counts, 2, batch=64, width=32)
+    tree = Tree.adaptive(counts, num_clusters=2, batch=64, width=32)
     layer = AdaptiveSoftmax(
         20_000, cutoffs=2, div_value=1, counts=counts, batch=64
     )

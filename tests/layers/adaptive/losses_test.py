@@ -13,7 +13,7 @@ from tests.support.adaptive_layers import COUNTS, ranks_of
 from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 
-TREES = [Tree.huffman([9, 1, 5, 3], 2), "flat", 3]
+TREES = [Tree.huffman([9, 1, 5, 3], branching=2), "flat", 3]
 # Of the layer: num_classes and its other arguments; inputs are 12 wide.
 LAYERS = {
     "one_class": (1, {"cutoffs": []}),

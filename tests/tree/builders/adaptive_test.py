@@ -73,7 +73,7 @@ def test_best_cutoffs(tail):
     counts = rng.permutation(10_000 // np.arange(1, 401))
     for num_clusters in ("auto", 1, 3, range(3)):
         tree = Tree.adaptive(
-            counts, num_clusters, batch=100, width=32, tail=tail
+            counts, num_clusters=num_clusters, batch=100, width=32, tail=tail
         )
         cutoffs = best_cutoffs(
             np.sort(counts)[::-1],

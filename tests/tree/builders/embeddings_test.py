@@ -49,7 +49,7 @@ def test_shape_is_that_of_balanced(num_classes):
         *(None, 2, 3, 4, 7, 1000, [num_classes]),
         *([2, 1, num_classes], (3, 9, 100), np.array([50, 50])),
     ):
-        tree = Tree.from_embeddings(vectors, branching)
+        tree = Tree.from_embeddings(vectors, branching=branching)
         shape = same_shape(num_classes, branching)
         for name in ("group_offsets", "group_parents"):
             np.testing.assert_array_equal(
@@ -87,7 +87,7 @@ def test_a_planted_hierarchy_is_found(branching):
         ],
         axis=1,
     )
-    tree = Tree.from_embeddings(vectors, branching, **EUCLIDEAN)
+    tree = Tree.from_embeddings(vectors, branching=branching, **EUCLIDEAN)
     level = 1 if branching == 2 else 0
     for part in (leaf // 16, leaf // 8)[: 2 if branching != 4 else 1]:
         rows = below(tree, level)
@@ -106,9 +106,9 @@ def test_the_metrics_differ_as_they_say():
     assert not euclidean & by_ray
     vectors = normal(500, 4) * np.arange(1, 501)[:, None]
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    cosine = Tree.from_embeddings(vectors, 7)
-    assert cosine == Tree.from_embeddings(unit, 7, **EUCLIDEAN)
-    assert cosine != Tree.from_embeddings(vectors, 7, **EUCLIDEAN)
+    cosine = Tree.from_embeddings(vectors, branching=7)
+    assert cosine == Tree.from_embeddings(unit, branching=7, **EUCLIDEAN)
+    assert cosine != Tree.from_embeddings(vectors, branching=7, **EUCLIDEAN)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_near_classes_share_groups(name, vectors, to_k_means, to_random):
     shuffled = np.random.default_rng(3).permutation(3000) % num_groups
     assert found <= to_k_means * free
     assert found <= to_random * within(vectors, shuffled)
-    deep = Tree.from_embeddings(vectors, [8, 7, 55], **EUCLIDEAN)
+    deep = Tree.from_embeddings(vectors, branching=[8, 7, 55], **EUCLIDEAN)
     assert within(vectors, below(deep, 0)) <= (
         1.2 * within(vectors, k_means(vectors, 8))
     )
@@ -172,7 +172,7 @@ def test_vectors_far_from_zero():
 def test_one_dimension_is_cut_into_intervals():
     values = normal(203, 1)
     for branching in (None, 2, 5):
-        tree = Tree.from_embeddings(values, branching, **EUCLIDEAN)
+        tree = Tree.from_embeddings(values, branching=branching, **EUCLIDEAN)
         ranks = np.argsort(np.argsort(values[:, 0]))
         for level in range(min(len(tree.path(c)) for c in range(203))):
             rows = below(tree, level)
@@ -189,7 +189,9 @@ def test_equal_vectors_stay_in_class_order(branching):
         np.full((203, 2), 7),
     ):
         for metric in embeddings.METRICS:
-            tree = Tree.from_embeddings(vectors, branching, metric=metric)
+            tree = Tree.from_embeddings(
+                vectors, branching=branching, metric=metric
+            )
             assert tree == same_shape(203, branching)
 
 
@@ -202,7 +204,7 @@ def test_duplicates_share_groups():
     # Zero is similar to nothing, and is not an error.
     vectors = 1 + 0.1 * normal(400, 4)
     vectors[::2] = 0
-    tree = Tree.from_embeddings(vectors, [2, 200])
+    tree = Tree.from_embeddings(vectors, branching=[2, 200])
     assert frozenset(range(0, 400, 2)) in groups_of(tree)
 
 
@@ -236,9 +238,13 @@ def test_permuted_classes_give_the_permuted_tree():
 
 def test_the_seed_decides():
     vectors = spectrum(1500, 8)
-    trees = [Tree.from_embeddings(vectors, 6, seed=s) for s in (0, 0, 1)]
+    trees = [
+        Tree.from_embeddings(vectors, branching=6, seed=s) for s in (0, 0, 1)
+    ]
     assert trees[0] == trees[1] != trees[2]
-    assert trees[0] != Tree.from_embeddings(vectors, 6, max_iterations=1)
+    assert trees[0] != Tree.from_embeddings(
+        vectors, branching=6, max_iterations=1
+    )
 
 
 PROGRAM = """
@@ -246,7 +252,7 @@ import numpy as np
 from tf_hsm import Tree
 rng = np.random.default_rng(0)
 vectors = rng.standard_normal((4000, 48)).astype(np.float32)
-found = hash(Tree.from_embeddings(vectors, [60, 70]))
+found = hash(Tree.from_embeddings(vectors, branching=[60, 70]))
 """
 
 
@@ -283,14 +289,14 @@ def test_parts_of_a_large_problem(monkeypatch):
     monkeypatch.setattr(two_means, "_SAMPLE", 0)  # 1,024 points remain
     monkeypatch.setattr(two_means, "_CHUNK", 1000)
     monkeypatch.setattr(embeddings, "_CHUNK", 1000)
-    tree = Tree.from_embeddings(vectors, [3, 999], **EUCLIDEAN)
+    tree = Tree.from_embeddings(vectors, branching=[3, 999], **EUCLIDEAN)
     assert groups_of(tree) == expected
 
     vectors = spectrum(2000, 8)
     monkeypatch.setattr(pair_exchange, "_MAX_CLUSTERS", 7)
     monkeypatch.setattr(pair_exchange, "_MAX_PAIRS", 100)
     for branching in ([100, 20], 10):
-        tree = Tree.from_embeddings(vectors, branching, **EUCLIDEAN)
+        tree = Tree.from_embeddings(vectors, branching=branching, **EUCLIDEAN)
         shape = Tree.balanced(2000, branching)
         np.testing.assert_array_equal(tree.group_offsets, shape.group_offsets)
         labels = below(tree, 0)
@@ -300,12 +306,12 @@ def test_parts_of_a_large_problem(monkeypatch):
 
 def test_progress_is_for_long_work(monkeypatch, capfd):
     vectors = normal(300, 3)
-    Tree.from_embeddings(vectors, 6)
+    Tree.from_embeddings(vectors, branching=6)
     assert capfd.readouterr() == ("", "")
     monkeypatch.setattr(embeddings, "_SECONDS", 0)
-    Tree.from_embeddings(vectors, 6, verbose=False)
+    Tree.from_embeddings(vectors, branching=6, verbose=False)
     assert capfd.readouterr() == ("", "")
-    Tree.from_embeddings(vectors, 6)
+    Tree.from_embeddings(vectors, branching=6)
     out, err = capfd.readouterr()
     assert not out
     lines = err.splitlines()
@@ -330,7 +336,9 @@ def hole(value):
             "class 4321 has nan at position 7",
         ),
         (
-            lambda: Tree.from_embeddings(hole(-np.inf), 2, **EUCLIDEAN),
+            lambda: Tree.from_embeddings(
+                hole(-np.inf), branching=2, **EUCLIDEAN
+            ),
             "class 4321 has -inf at position 7",
         ),
         (lambda: Tree.from_embeddings([1.0, 2.0]), r"shape is \[2\]"),
@@ -341,10 +349,13 @@ def hole(value):
         (lambda: Tree.from_embeddings([["a"]]), "numbers, not <U1"),
         (lambda: Tree.from_embeddings([[1j]]), "numbers, not complex128"),
         (lambda: Tree.from_embeddings([[None]]), "numbers, not object"),
-        (lambda: Tree.from_embeddings([[1.0]], 1), "branching is 1"),
-        (lambda: Tree.from_embeddings([[1.0]], 2.5), "must be an integer"),
+        (lambda: Tree.from_embeddings([[1.0]], branching=1), "branching is 1"),
         (
-            lambda: Tree.from_embeddings(np.zeros((5, 1)), [2, 2]),
+            lambda: Tree.from_embeddings([[1.0]], branching=2.5),
+            "must be an integer",
+        ),
+        (
+            lambda: Tree.from_embeddings(np.zeros((5, 1)), branching=[2, 2]),
             "reaches 4 leaves; there are 5",
         ),
         (lambda: Tree.from_embeddings([[1.0]], seed=-1), "seed is -1"),

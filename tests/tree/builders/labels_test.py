@@ -66,7 +66,7 @@ def test_counts_with_names(mapping, dtype, tmp_path):
         mapping = {name: float(n) for name, n in mapping.items()}
     for build in (
         Tree.huffman,
-        lambda counts: Tree.huffman(counts, 3),
+        lambda counts: Tree.huffman(counts, branching=3),
         Tree.from_counts,
         Tree.adaptive,
     ):
@@ -92,9 +92,11 @@ def test_counts_by_class():
 def test_from_counts():
     rng = np.random.default_rng(0)
     counts = rng.integers(1, 9, 1000)
-    assert Tree.from_counts(counts) == Tree.huffman(counts, 256)
-    assert Tree.from_counts(counts, branching=5) == Tree.huffman(counts, 5)
-    tree = Tree.from_counts(COUNTS, NAMES)
+    assert Tree.from_counts(counts) == Tree.huffman(counts, branching=256)
+    assert Tree.from_counts(counts, branching=5) == Tree.huffman(
+        counts, branching=5
+    )
+    tree = Tree.from_counts(COUNTS, names=NAMES)
     assert tree.class_of(NAMES).tolist() == [*range(5)]
     assert Tree.from_counts(COUNTS).names is None
 
@@ -180,7 +182,9 @@ def test_parents_with_other_labels():
 def test_classes_of_labels():
     parents = {"cat": "animal", "oak": "plant", "fir": "plant"}
     parents |= {"animal": None, "plant": "animal"}
-    tree = Tree.from_parents(parents, {"fir": 0, "cat": 1, "oak": np.int8(2)})
+    tree = Tree.from_parents(
+        parents, classes={"fir": 0, "cat": 1, "oak": np.int8(2)}
+    )
     assert tree.class_of(["fir", "cat", "oak"]).tolist() == [0, 1, 2]
     assert tree.path_names(0) == ["plant", "fir"]
 
@@ -218,8 +222,10 @@ TWO = {"a": "r", "b": "r"}
     ],
 )
 def test_bad_labels(arguments, message):
+    parents, *others = arguments
+    options = dict(zip(("classes", "names"), others, strict=False))
     with pytest.raises(ValueError, match=message):
-        Tree.from_parents(*arguments)
+        Tree.from_parents(parents, **options)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +323,7 @@ def test_bad_paths(paths, message):
 
 
 def test_class_of():
-    tree = Tree.from_counts(COUNTS, NAMES)
+    tree = Tree.from_counts(COUNTS, names=NAMES)
     assert tree.class_of("dog") == 3 and type(tree.class_of("dog")) is int
     for names in (["dog", "the"], ("dog", "the"), np.array(["dog", "the"])):
         classes = tree.class_of(names)

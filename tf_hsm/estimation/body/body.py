@@ -20,8 +20,8 @@ class Body:
       model: the model.
       width: of its output, the D of a head.
       leading: the sizes of its output between batch and width; None for any
-        number of steps.
-      length: steps of a sequence that it is for; None: any.
+        length of a sequence.
+      length: the only length of a sequence that it takes; None: any.
       dtypes: of variables and of activations; None: as the setting says.
     """
 
@@ -32,9 +32,9 @@ class Body:
     length: int | None = None
     dtypes: tuple[str, str] | None = None
 
-    def vectors(self, steps) -> int:
+    def vectors(self, length) -> int:
         """Returns the vectors, each for a head's label, of an example."""
-        return math.prod(size or steps for size in self.leading)
+        return math.prod(size or length for size in self.leading)
 
     def parts(self, setting, has_head=True, dtype=None) -> list[Part]:
         """Returns its parts.
@@ -60,8 +60,9 @@ def of(value):
         return value
     if not isinstance(value, keras.layers.Layer):
         raise TypeError(
-            "body must be a Keras model, a text, what estimate.transformer or "
-            f"estimate.recurrent returns, or None, not {type(value).__name__}"
+            "body must be a Keras model, a text, what "
+            "tf_hsm.estimation.transformer or recurrent returns, or None, not "
+            f"{type(value).__name__}"
         )
     if private_keras.calls_of(value) is None and not value.built:
         raise ValueError(

@@ -4,7 +4,12 @@ import math
 
 import keras
 
-from tf_hsm.estimation.body import attention, recurrent, simple, traced
+from tf_hsm.estimation.body import (
+    attention,
+    recurrent_layers,
+    simple,
+    traced,
+)
 from tf_hsm.estimation.body.layer_part import Formula
 
 layers = keras.layers
@@ -13,7 +18,7 @@ _RECURRENT = (layers.LSTM, layers.GRU, layers.SimpleRNN)
 _FORMULAS = {
     layers.Dense: simple.dense,
     layers.Embedding: simple.embedding,
-    **dict.fromkeys(_RECURRENT, recurrent.recurrent),
+    **dict.fromkeys(_RECURRENT, recurrent_layers.recurrent),
     layers.MultiHeadAttention: attention.multi_head,
     layers.GroupQueryAttention: attention.grouped_query,
     layers.LayerNormalization: simple.kept(2, 8, 20, 9),
@@ -72,7 +77,7 @@ def formula_of(layer, shapes, dtypes, output, setting, fill=None):
     if kind in _FORMULAS and _has_formula(layer, shapes):
         return _FORMULAS[kind](layer, shapes, setting)
     if kind is layers.Bidirectional and _is_known(layer.forward_layer):
-        return recurrent.bidirectional(layer, shapes, setting, _of_known)
+        return recurrent_layers.bidirectional(layer, shapes, setting, _of_known)
     if kind is layers.TimeDistributed and _is_known(layer.layer):
         shape = shapes[0]
         inner = (math.prod(shape[:2]), *shape[2:])

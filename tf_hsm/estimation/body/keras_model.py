@@ -140,7 +140,7 @@ def _head_parts(head, is_trained, shape, setting, name):
     examples = 1
     for size in leading:
         examples *= size
-    step = dataclasses.replace(setting, batch=examples, steps=1)
+    step = dataclasses.replace(setting, batch=examples, length=1)
     if not is_trained:
         step = dataclasses.replace(step, slots=slots.of(None))
     found = head.parts(step, width)
@@ -150,8 +150,8 @@ def _head_parts(head, is_trained, shape, setting, name):
 
 
 def _filled(shape, setting):
-    """Replaces what is not known: first the batch, then steps."""
+    """Replaces what is not known: first the batch, then the length."""
     return tuple(
-        size if size is not None else setting.steps if place else setting.batch
+        size if size is not None else setting.length if place else setting.batch
         for place, size in enumerate(shape)
     )

@@ -17,6 +17,7 @@ _CELLS["simple_rnn"] = keras.layers.SimpleRNN
 
 
 def transformer(
+    *,
     layers=6,
     d_model=512,
     heads=8,
@@ -39,7 +40,7 @@ def transformer(
       d_model: width.
       heads: of the attention; must divide `d_model`.
       d_ff: width between the two dense layers; None: 4 d_model.
-      length: T, steps of a sequence; None: as `tf_hsm.estimate` is told.
+      length: T, of a sequence; None: the `length` of `tf_hsm.estimate`.
       vocabulary: rows of an embedding before it; None: none.
       kv_heads: heads of keys and values, which must divide `heads` (grouped
         queries: Ainslie et al., 2023); None: as many as `heads`.
@@ -102,7 +103,7 @@ def transformer(
     return _body(name, stack, length, vocabulary, d_model)
 
 
-def recurrent(cell, units, width=None, vocabulary=None, length=None):
+def recurrent(cell, units, *, width=None, vocabulary=None, length=None):
     """Describes recurrent layers of Keras, for `tf_hsm.estimate`.
 
     Args:
@@ -110,7 +111,7 @@ def recurrent(cell, units, width=None, vocabulary=None, length=None):
       units: of each layer, a list; or one number.
       width: of the inputs; None: as the first layer's units.
       vocabulary: rows of an embedding before it, of that width; None: none.
-      length: T, steps of a sequence; None: as `tf_hsm.estimate` is told.
+      length: T, of a sequence; None: the `length` of `tf_hsm.estimate`.
 
     Returns:
       A body for `tf_hsm.estimate`.
@@ -141,14 +142,14 @@ def recurrent(cell, units, width=None, vocabulary=None, length=None):
     )
 
 
-def embedding(vocabulary, width, length=None):
+def embedding(vocabulary, width, *, length=None):
     """Describes an embedding alone; as `recurrent`."""
     return _body(f"embedding {width}", lambda x: x, length, vocabulary, width)
 
 
 def dense(inputs, units, setting):
     """Returns the part of a Dense layer on `[setting.tokens, inputs]`."""
-    shape = (setting.batch, setting.steps, inputs)
+    shape = (setting.batch, setting.length, inputs)
     formula = dense_of(shape, units, True, "linear", setting)
     variables = [
         ((inputs, units), setting.dtype, True),

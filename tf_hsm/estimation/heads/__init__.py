@@ -10,7 +10,7 @@ from tf_hsm._units import read_amount
 from tf_hsm.estimation.heads import baseline_heads, cut_head, passed
 from tf_hsm.estimation.heads.adaptive_head import AdaptiveHead
 from tf_hsm.estimation.heads.flat_heads import FullHead, SampledHead
-from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.label_tree_head import LabelTreeHead
 from tf_hsm.estimation.heads.tree_head import TreeHead
 from tf_hsm.layers import (
@@ -33,7 +33,7 @@ __all__ = ["NAMES", "Head", "Tree", "head", "of", "of_layer"]
 
 def head(
     what,
-    classes=None,
+    num_classes=None,
     *,
     counts=None,
     optimizer=None,
@@ -45,14 +45,15 @@ def head(
 
     Args:
       what: a `tf_hsm.Tree`; or "hierarchical", "label_tree", "gather",
-        "embedding_lookup" or "map_fn" (a tree, `two_level` if `classes` is a
-        number), "adaptive", "full", or "sampled".
-      classes: N; for a name that stands for a tree also a `Tree`.
+        "embedding_lookup" or "map_fn" (a tree, `two_level` if `num_classes`
+        is a number), "adaptive", "full", or "sampled".
+      num_classes: N; for a name that stands for a tree also a `Tree`.
       counts: how often each class is a label: None for all alike; "zipf" if
         class c occurs 1 / (c + 1) times as often as class 0; or `[N]`. An
         adaptive head without counts has "zipf", for which it is made.
-      optimizer: of a tree of this package, or of "adaptive": what updates it in
-        place, a name or one of `tf_hsm.optimizers`; None: it has a gradient.
+      optimizer: for a tree of this package, or "adaptive": the optimizer with
+        which the head updates its own weights in place, a name or one of
+        `tf_hsm.optimizers`; None: the head has gradients.
       shards: of a tree of this package: devices over which it is cut by subtree
         (docs/distribution.md); None: it is whole.
       network: bytes a second between these, in each direction.
@@ -66,6 +67,7 @@ def head(
       TypeError: an option is unknown.
       ValueError: an argument is out of its range.
     """
+    classes = num_classes
     if isinstance(what, Tree):
         what, classes = "hierarchical", what
     if what not in NAMES:
@@ -74,7 +76,7 @@ def head(
             f"{', '.join(NAMES)}"
         )
     if not isinstance(classes, Tree):
-        classes = _checks.check_int("classes", classes, 1)
+        classes = _checks.check_int("num_classes", classes, 1)
     elif what in ("adaptive", "full", "sampled"):
         classes = classes.num_classes
     if what in _TREES and optimizer is not None:
@@ -96,7 +98,7 @@ def head(
         )
     own = None if what in ("adaptive", *_TREES) else optimizer
     for value, cannot in (
-        (own, "makes no step in place; leave out in_place"),
+        (own, "cannot update its own weights; leave out its optimizer"),
         (shards, "is not cut over devices; leave out shards"),
     ):
         if value is not None:
@@ -190,7 +192,8 @@ def of(value):
         return head("hierarchical", value)
     raise TypeError(
         "head must be a Tree, a layer of tf_hsm or Dense, a number of classes, "
-        f"a name, or what estimate.head returns, not {type(value).__name__}"
+        "a name, or what tf_hsm.estimation.head returns, not "
+        f"{type(value).__name__}"
     )
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from tf_hsm.estimation.heads import passed
-from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.table import Table
 from tf_hsm.estimation.heads.tree_head import TreeHead
 from tf_hsm.estimation.part import Part, Work
@@ -44,7 +44,7 @@ class AdaptiveHead(Head):
         ):
             share = counts.sum() / self.counts.sum()
             routed = dataclasses.replace(
-                setting, batch=max(round(setting.tokens * share), 1), steps=1
+                setting, batch=max(round(setting.tokens * share), 1), length=1
             )
             name = f"{self.name} tail {number}"
             if widths[number] < width:

@@ -3,7 +3,7 @@
 import dataclasses
 
 from tf_hsm import baselines
-from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.passed import Passed
 from tf_hsm.estimation.heads.table import Table
 from tf_hsm.estimation.part import Part, Work

@@ -6,7 +6,7 @@ import numpy as np
 
 from tf_hsm import distribute
 from tf_hsm.estimation.heads import passed
-from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.tree_head import TreeHead
 from tf_hsm.estimation.part import Part, Work
 
@@ -38,11 +38,13 @@ class CutHead(Head):
         whole = passed.of_tree(plan.tree, self.counts)
         fullest = max(plan.shards, key=lambda shard: shard.num_rows)
         share = costs[plan.shards.index(fullest)].examples_share
-        parts = self._part("top", whole, plan.top_rows, 1.0, setting, width)
+        parts = self._part(
+            "top", whole, plan._layout.top_rows, 1.0, setting, width
+        )
         parts += self._part(
             f"shard of {len(costs)}",
             whole,
-            plan.rows_of(fullest),
+            plan._layout.rows_of(fullest),
             share,
             setting,
             width,
@@ -64,12 +66,12 @@ class CutHead(Head):
         examples = max(round(setting.tokens * share), 1)
         return TreeHead(
             f"{self.name} {name}", 0, here, self.rule, self.use_bias
-        ).parts(dataclasses.replace(setting, batch=examples, steps=1), width)
+        ).parts(dataclasses.replace(setting, batch=examples, length=1), width)
 
     def _wire(self, examples, setting, width):
         """What travels for the examples whose labels are below the top."""
         step = distribute.Step(
-            dim=width, dtype=setting.compute_dtype, network=self.network
+            width=width, dtype=setting.compute_dtype, network=self.network
         )
         sent = step.wire_bytes(examples, self.num_classes)
         return Part(
@@ -88,5 +90,5 @@ def of(name, tree, shards, counts=None, network=1.25e9, **options):
       ValueError: counts or `shards` are out of their range.
     """
     counts = passed.counts_of(counts, tree.num_classes)
-    plan = distribute.plan(tree, shards, counts)
+    plan = distribute.plan(tree, shards, counts=counts)
     return CutHead(name, tree.num_classes, plan, counts, network, **options)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.table import Table
 from tf_hsm.estimation.part import Part, Work
 

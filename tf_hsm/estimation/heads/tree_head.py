@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from tf_hsm.estimation import slots as all_slots
-from tf_hsm.estimation.heads.head import Head
+from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.passed import Passed
 from tf_hsm.estimation.heads.table import Table
 from tf_hsm.estimation.part import Part, Work

@@ -18,6 +18,7 @@ _CLASS_BYTES = 125  # The most that a class takes, by tracemalloc.
 
 def adaptive(
     counts,
+    *,
     num_clusters="auto",
     batch=1024,
     width=512,
@@ -82,7 +83,9 @@ def adaptive(
         row_classes[arrays.class_rows] = order[begin:end]
         classes.append(row_classes)
         num_nodes += row_classes.size
-    *arrays, _ = from_parents(np.concatenate(parents), np.concatenate(classes))
+    *arrays, _ = from_parents(
+        np.concatenate(parents), classes=np.concatenate(classes)
+    )
     return with_names(TreeArrays(*arrays), names)
 
 

@@ -15,7 +15,10 @@ _ROW_BYTES = 50  # The most that a row takes, by tracemalloc.
 
 
 def balanced(
-    num_classes: int, branching: int | Sequence[int], pinned: bool = False
+    num_classes: int,
+    branching: int | Sequence[int],
+    *,
+    pinned: bool = False,
 ):
     """A tree whose leaves, in class order, are spread as evenly as can be.
 

@@ -22,6 +22,7 @@ _SECONDS = 5  # between two lines of progress
 
 def from_embeddings(
     vectors,
+    *,
     branching=None,
     seed=0,
     metric="cosine",
@@ -204,7 +205,7 @@ EMBEDDINGS = Kind(
     {"embeddings:FILE.npy": "similar classes together, from vectors [N, D]"},
     lambda value, options: from_embeddings(
         read_array(value),
-        options.flags["branching"],
+        branching=options.flags["branching"],
         seed=options.flags["seed"],
         metric=options.flags["metric"],
     ),

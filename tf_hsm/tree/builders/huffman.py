@@ -24,7 +24,7 @@ from tf_hsm.tree.names import check_strs
 _CLASS_BYTES = 70  # The most that a class takes, by tracemalloc.
 
 
-def huffman(counts, branching=2, pinned=False):
+def huffman(counts, *, branching=2, pinned=False):
     """The tree with the smallest mean depth for the given counts.
 
     Every group has `min(branching, N)` rows but for the last one, which
@@ -53,11 +53,11 @@ def huffman(counts, branching=2, pinned=False):
     return with_names(_huffman(counts, branching), names, pinned)
 
 
-def from_counts(counts, names=None, branching=256):
+def from_counts(counts, *, names=None, branching=256):
     """The tree to begin with where it is known how often classes occur.
 
-    That is `huffman(counts, 256)`: a frequent class has a short path, and
-    groups are long enough to stream through memory.
+    That is `huffman(counts, branching=256)`: a frequent class has a short path,
+    and groups are long enough to stream through memory.
 
     >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
     >>> tree.class_of("of"), tree.class_name(1)

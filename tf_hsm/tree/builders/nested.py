@@ -64,7 +64,7 @@ def from_nested(nested_lists):
         names = None
     else:
         names = [name or "" for name in names]
-    return from_parents(parents, classes, names)
+    return from_parents(parents, classes=classes, names=names)
 
 
 def _children(items):

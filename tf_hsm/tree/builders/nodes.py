@@ -11,7 +11,7 @@ from tf_hsm.tree.names import check_strs
 _NODE_BYTES = 75  # The most that a node of a large tree takes, by tracemalloc.
 
 
-def from_parents(parents, classes=None, names=None):
+def from_parents(parents, *, classes=None, names=None):
     """A tree given by the parent of each node.
 
     Nodes are numbered as the caller likes; siblings keep their order.

@@ -77,7 +77,7 @@ def from_paths(paths):
         raise ValueError("paths is empty; a tree has at least one class")
     if not all(isinstance(name, str) for name in names):
         names = None
-    return from_parents(parents, classes, names)
+    return from_parents(parents, classes=classes, names=names)
 
 
 def _check_paths(paths):

@@ -36,24 +36,26 @@ _CELLS = {
 
 def recurrent(layer, shapes, setting):
     """2 B T gates units (inputs + units) FLOPs forward."""
-    batch, steps, inputs = shapes[0]
+    batch, length, inputs = shapes[0]
     kind = next(c.__name__ for c in type(layer).__mro__ if c.__name__ in _CELLS)
     cell, units = _CELLS[kind], layer.units
     size = setting.compute_itemsize
-    numbers = batch * steps * units
+    numbers = batch * length * units
     width = cell.gates * units
-    forward, backward = product(batch, width, inputs, size, steps)
+    forward, backward = product(batch, width, inputs, size, length)
     more = elementwise(
-        numbers, size, cell.flops, 3 * cell.ops, cell.ops * steps
+        numbers, size, cell.flops, 3 * cell.ops, cell.ops * length
     )
-    for_states = product(batch, width, units, size, steps, more)
-    output = (batch, steps, units) if layer.return_sequences else (batch, units)
+    for_states = product(batch, width, units, size, length, more)
+    output = (
+        (batch, length, units) if layer.return_sequences else (batch, units)
+    )
     return Formula(
         output,
-        saved=size * (cell.kept * numbers + batch * steps * inputs),
+        saved=size * (cell.kept * numbers + batch * length * inputs),
         # The gradient of the weights is summed up step by step.
         backward_bytes=size
-        * (2 * width * (inputs + units) + numbers + batch * steps * inputs),
+        * (2 * width * (inputs + units) + numbers + batch * length * inputs),
         forward=forward + for_states[0],
         backward=backward + for_states[1],
     )

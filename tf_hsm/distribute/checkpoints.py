@@ -5,7 +5,7 @@ import tensorflow as tf
 from tf_hsm.runtime import private_tensorflow, row_order, row_parts
 
 
-def checkpoint(head, optimizer=None) -> tf.train.Checkpoint:
+def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     """Returns what TensorFlow saves of a head: weights, slots, steps.
 
     Each device writes the rows that it has, and reads those that it is to have:
@@ -94,7 +94,7 @@ def copy_weights(source, target) -> None:
 def _order(head):
     """The tree, and where it is cut: the devices may be others."""
     plan = getattr(head, "plan", None)
-    cuts = [] if plan is None else [plan.unit_rows]
+    cuts = [] if plan is None else [plan._layout.unit_rows]
     return row_order.RowOrder(
         lambda: row_order.parts_of(head.tree, cuts),
         lambda: (

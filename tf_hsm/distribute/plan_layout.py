@@ -1,34 +1,24 @@
-"""A plan: which part of a tree is on which device."""
+"""Where the units, classes and rows of a plan stand, and on which device."""
 
 import functools
 
 import numpy as np
 
-from tf_hsm.distribute import plan_config, units
-from tf_hsm.distribute.devices import check_devices
+from tf_hsm.distribute import units
 from tf_hsm.distribute.intervals import intervals
-from tf_hsm.distribute.plan_cost import PlanCost, plan_cost
-from tf_hsm.distribute.plan_plot import plot_plan
-from tf_hsm.distribute.plan_report import report
 from tf_hsm.distribute.shard import Shard
-from tf_hsm.distribute.simulate import simulate
-from tf_hsm.distribute.simulation import Simulation
-from tf_hsm.distribute.step import Step
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import TreeArrays
 from tf_hsm.tree.forest import Forest
 from tf_hsm.tree.immutable import Immutable
 
 
-class Plan(Immutable):
-    """A tree that is cut into a top and subtrees, and devices for these.
+class PlanLayout(Immutable):
+    """The arrays by which a head finds the parts of a plan.
 
-    The top is a small tree beside the body of the model, and all examples pass
-    it. Its classes are the units: classes whose leaves are in it, and subtrees.
     Units stand in one order, which does not depend on the devices; each device
     has an interval of them. So the rows below the top stand in one order too,
-    of which each device has a slice, and what was trained on some devices can
-    be loaded on any other number of them. `on` makes the plan for these.
+    of which each device has a slice.
 
     Attributes:
       tree: the `tf_hsm.Tree`.
@@ -37,121 +27,48 @@ class Plan(Immutable):
         are in the top come first.
       unit_loads: `[U]`, the `Below` of each: what a step has to do there.
       first_units: `[S + 1]` int64, the first unit of each device, and U.
-      step: the `Step` that it is for.
     """
 
-    def __init__(
-        self, tree, devices, unit_rows, unit_loads, first_units=None, step=None
-    ):
-        """Checks and copies what the class describes.
-
-        Without `first_units`, units are spread over the devices evenly.
-        """
-        if not isinstance(tree, Tree):
-            raise TypeError(
-                f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
-            )
+    def __init__(self, tree, devices, *, unit_rows, unit_loads, first_units):
+        """Checks and copies what the class describes; see `Plan`."""
         own = self.__dict__
         own["tree"] = tree
-        own["devices"] = check_devices(devices)
+        own["devices"] = devices
         own["unit_rows"] = _read_only(np.array(unit_rows, np.int64))
         own["unit_loads"] = unit_loads.map(
             lambda x: _read_only(np.array(x, np.float64))
         )
-        own["step"] = Step() if step is None else step
         self._check_units()
         if first_units is None:
             first_units = self._spread()
         own["first_units"] = _read_only(np.array(first_units, np.int64))
         self._check_first_units()
 
-    def on(self, devices) -> "Plan":
-        """Returns the plan of the same cut for other devices.
-
-        Args:
-          devices: as in `tf_hsm.distribute.plan`.
-        """
-        return Plan(
-            self.tree, devices, self.unit_rows, self.unit_loads, None, self.step
-        )
-
-    @functools.cached_property
-    def cost(self) -> PlanCost:
-        """What a step costs on each device, and how even that is."""
-        return plan_cost(self)
-
-    def simulate(
-        self, batches=None, counts=None, batch=None, steps=None, seed=0
-    ) -> Simulation:
-        """Returns what each device would do in some steps, and how it waits.
-
-        >>> print(plan.simulate(counts=counts, batch=2048))
-
-        Args:
-          batches: labels, an array or an iterable of arrays, one for each step;
-            or None, to draw them.
-          counts: `[N]`, how often each class is the label, from which to draw;
-            all alike when None.
-          batch: the examples in a step; those of the plan when None.
-          steps: how many steps to draw; 100 when None.
-          seed: of the drawing.
-
-        Raises:
-          ValueError: a label is out of range, a count is negative, infinite or
-            NaN, or all are zero; or there is no step, or no batch.
-        """
-        return simulate(self, batches, counts, batch, steps, seed)
-
-    def plot(self, path=None):
-        """Draws the shares of the devices, and the top beside them.
-
-        Args:
-          path: the file to write, .png, .svg or .pdf; or None.
-
-        Returns:
-          A `matplotlib.figure.Figure`.
-
-        Raises:
-          ImportError: matplotlib, an optional extra, is not installed.
-          ValueError: matplotlib knows no format of the suffix of `path`.
-        """
-        return plot_plan(self, path)
-
-    def __str__(self):
-        """Returns a text: the top, each shard, the step, what is uneven."""
-        return report(self)
-
-    def __repr__(self):
-        """Names the sizes."""
-        return (
-            f"Plan({self.tree!r}, devices={list(self.devices)}, "
-            f"num_units={self.num_units})"
-        )
-
-    def __hash__(self):
-        """Hashes tree, devices and cut."""
-        return hash((self.tree, self.devices, self.unit_rows.tobytes()))
-
-    def __eq__(self, other):
-        """Compares tree, devices and what each of them has."""
-        if not isinstance(other, Plan):
-            return NotImplemented
-        return (
-            self.tree == other.tree
-            and self.devices == other.devices
-            and np.array_equal(self.unit_rows, other.unit_rows)
-            and np.array_equal(self.first_units, other.first_units)
-        )
-
-    @property
-    def unit_work(self) -> np.ndarray:
-        """`[U]`, the mean number of rows below each that an example scores."""
-        return self.unit_loads.work
-
     @property
     def num_units(self) -> int:
         """U."""
         return self.unit_rows.size
+
+    @functools.cached_property
+    def num_leaf_units(self) -> int:
+        """The units that are classes of the tree, which no device has."""
+        return int((self.tree.row_children[self.unit_rows] < 0).sum())
+
+    @functools.cached_property
+    def unit_num_rows(self) -> np.ndarray:
+        """`[U]`, the rows below each unit."""
+        return _read_only(
+            np.bincount(
+                self.group_units[self._group_order],
+                np.diff(self.tree.group_offsets)[self._group_order],
+                minlength=self.num_units,
+            ).astype(np.int64)
+        )
+
+    @functools.cached_property
+    def group_units(self) -> np.ndarray:
+        """`[G]`, the unit that each group is below; -1: it is in the top."""
+        return _read_only(units.group_units(self.tree, self.unit_rows))
 
     @functools.cached_property
     def top(self) -> Tree:
@@ -210,20 +127,6 @@ class Plan(Immutable):
         shifts = starts - (np.cumsum(fanouts) - fanouts)
         return _read_only(np.arange(fanouts.sum()) + np.repeat(shifts, fanouts))
 
-    def rows_of(self, shard) -> np.ndarray:
-        """`[shard.num_rows]`, the row of the tree of each row of a shard."""
-        first = shard.first_row
-        return self.row_order[first : first + shard.num_rows]
-
-    def weight_rows_of(self, shard=None) -> np.ndarray:
-        """`[n]`, the rows of the tree's weights that a shard has, or the top.
-
-        They are `rows_of(shard)`, or of the top `top_rows`; of a pinned tree
-        the groups of these, as each has one row of weights.
-        """
-        rows = self.top_rows if shard is None else self.rows_of(shard)
-        return rows[::2] // 2 if self.tree.pinned else rows
-
     @functools.cached_property
     def row_places(self) -> np.ndarray:
         """`[R]`, where each row of the tree stands: `top_rows`, `row_order`."""
@@ -251,7 +154,7 @@ class Plan(Immutable):
                 int(first_rows[end] - first_rows[begin]),
                 int(first_groups[begin]),
                 int(first_groups[end] - first_groups[begin]),
-                float(self.unit_work[begin:end].sum()),
+                float(self.unit_loads.work[begin:end].sum()),
             )
             for device, begin, end in zip(
                 self.devices,
@@ -261,6 +164,16 @@ class Plan(Immutable):
             )
         )
 
+    def rows_of(self, shard) -> np.ndarray:
+        """`[shard.num_rows]`, the row of the tree of each row of a shard."""
+        first = shard.first_row
+        return self.row_order[first : first + shard.num_rows]
+
+    def weight_rows_of(self, shard=None) -> np.ndarray:
+        """See `Plan.weight_rows_of`."""
+        rows = self.top_rows if shard is None else self.rows_of(shard)
+        return rows[::2] // 2 if self.tree.pinned else rows
+
     @functools.cached_property
     def forests(self) -> tuple[Forest | None, ...]:
         """The `Forest` of each shard; None for one without units."""
@@ -269,50 +182,12 @@ class Plan(Immutable):
             for shard in self.shards
         )
 
-    def get_config(self) -> dict:
-        """Returns all but the tree as a dict that JSON can hold."""
-        return plan_config.to_config(self)
-
-    @classmethod
-    def from_config(cls, config: dict, tree: Tree) -> "Plan":
-        """Makes the plan of a tree that `get_config` described.
-
-        Raises:
-          ValueError: the config is malformed, or one of another tree.
-        """
-        return cls(tree, **plan_config.from_config(config))
-
-    def __reduce__(self):
-        """Pickles what the constructor takes."""
-        return type(self), (
-            self.tree,
-            self.devices,
-            self.unit_rows,
-            self.unit_loads,
-            self.first_units,
-            self.step,
-        )
-
-    @functools.cached_property
-    def num_leaf_units(self) -> int:
-        """The units that are classes of the tree, which no device has."""
-        return int((self.tree.row_children[self.unit_rows] < 0).sum())
-
-    @functools.cached_property
-    def unit_num_rows(self) -> np.ndarray:
-        """`[U]`, the rows below each unit."""
-        return _read_only(
-            np.bincount(
-                self.group_units[self._group_order],
-                np.diff(self.tree.group_offsets)[self._group_order],
-                minlength=self.num_units,
-            ).astype(np.int64)
-        )
-
     def _spread(self):
         trees = slice(self.num_leaf_units, None)
         starts = intervals(
-            self.unit_work[trees], self.unit_num_rows[trees], len(self.devices)
+            self.unit_loads.work[trees],
+            self.unit_num_rows[trees],
+            len(self.devices),
         )
         return self.num_leaf_units + starts
 
@@ -353,13 +228,8 @@ class Plan(Immutable):
             offsets[shard.first_group : last + 1] - shard.first_row,
             np.where(parents < 0, -1, parents - shard.first_row),
             class_rows[places] - shard.first_row,
-            self.tree.pinned,
+            pinned=self.tree.pinned,
         )
-
-    @functools.cached_property
-    def group_units(self) -> np.ndarray:
-        """`[G]`, the unit that each group is below; -1: it is in the top."""
-        return _read_only(units.group_units(self.tree, self.unit_rows))
 
     @functools.cached_property
     def _class_units(self):

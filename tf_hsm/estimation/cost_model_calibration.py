@@ -12,7 +12,7 @@ from tf_hsm.cost.model import CostModel
 from tf_hsm.ops.loss import hierarchical_softmax_loss
 from tf_hsm.tree import Tree
 
-# `calibrate` times each with each, but for the cases with too many products.
+# Each is timed with each, but for the cases with too many products.
 _ROWS = (2, 2048, 16384)
 _EXAMPLES = (1, 32, 1024)
 _MAX_PRODUCTS = 2**31
@@ -24,8 +24,21 @@ _FIT_GAIN = 0.9
 _FIT_ROUNDING = 1e-9
 
 
-def calibrate(width, repetitions):
-    """See `CostModel.calibrate`."""
+def calibrate_cost_model(*, width=512, repetitions=5):
+    """Times the loss and its gradients on this machine; fits a `CostModel`.
+
+    It takes a few seconds, on the threads that TensorFlow uses.
+
+    Args:
+      width: the largest D that is timed; the other is an eighth of it.
+      repetitions: each case counts with the median of so many calls.
+
+    Returns:
+      A `tf_hsm.CostModel`.
+
+    Raises:
+      ValueError: an argument is not a positive integer.
+    """
     width = _checks.check_int("width", width, 1)
     repetitions = _checks.check_int("repetitions", repetitions, 1)
     widths = sorted({max(width // 8, 1), width})
@@ -36,9 +49,6 @@ def calibrate(width, repetitions):
     ]
     ms = [_median_milliseconds(*case, repetitions) for case in cases]
     return fit(*np.array(cases, np.float64).T, np.array(ms))
-
-
-CostModel._calibrator = calibrate
 
 
 def fit(rows, examples, width, ms):
@@ -70,8 +80,17 @@ def fit(rows, examples, width, ms):
                 ]
             )
             # Relative errors of cases that were disturbed, and slow, are small.
-            model = CostModel(*_non_negative_solution(terms / ms))
-            predicted = model.milliseconds(rows, examples, width)
+            call, floor, weight, logit, product = _non_negative_solution(
+                terms / ms
+            )
+            model = CostModel(
+                call=call,
+                floor=floor,
+                weight=weight,
+                logit=logit,
+                product=product,
+            )
+            predicted = model.milliseconds(rows, examples, width=width)
             error = np.abs(predicted / ms - 1).sum()
             if error + _FIT_ROUNDING < _FIT_GAIN * least:
                 best, least = model, error

@@ -1,0 +1,201 @@
+"""A plan: which part of a tree is on which device."""
+
+import functools
+
+import numpy as np
+
+from tf_hsm.distribute import plan_config
+from tf_hsm.distribute.devices import check_devices
+from tf_hsm.distribute.plan_cost import PlanCost, plan_cost
+from tf_hsm.distribute.plan_layout import PlanLayout
+from tf_hsm.distribute.plan_plot import plot_plan
+from tf_hsm.distribute.plan_report import report
+from tf_hsm.distribute.shard import Shard
+from tf_hsm.distribute.simulate import simulate
+from tf_hsm.distribute.simulation import Simulation
+from tf_hsm.distribute.step import Step
+from tf_hsm.tree import Tree
+from tf_hsm.tree.immutable import Immutable
+
+
+class Plan(Immutable):
+    """A tree that is cut into a top and subtrees, and devices for these.
+
+    The top is a small tree beside the body of the model, and all examples pass
+    it. Its classes are the units: classes whose leaves are in it, and subtrees.
+    Units stand in one order, which does not depend on the devices; each device
+    has an interval of them. So the rows below the top stand in one order too,
+    of which each device has a slice, and what was trained on some devices can
+    be loaded on any other number of them. `on` makes the plan for these.
+
+    Attributes:
+      tree: the `tf_hsm.Tree`.
+      devices: a tuple of names of devices, one for each shard.
+      step: the `Step` that it is for.
+    """
+
+    def __init__(
+        self,
+        tree,
+        devices,
+        *,
+        unit_rows,
+        unit_loads,
+        first_units=None,
+        step=None,
+    ):
+        """Checks and copies what a plan is made of.
+
+        Args:
+          tree: a `tf_hsm.Tree`.
+          devices: as in `tf_hsm.distribute.plan`.
+          unit_rows: `[U]`, the row of the tree of each unit; the leaves that
+            are in the top come first.
+          unit_loads: `[U]`, the `Below` of each: what a step has to do there.
+          first_units: `[S + 1]`, the first unit of each device, and U; None
+            spreads the units over the devices evenly.
+          step: the `Step` that the plan is for; None: a default one.
+
+        Raises:
+          ValueError: an argument is none of these; the message names it.
+        """
+        if not isinstance(tree, Tree):
+            raise TypeError(
+                f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"
+            )
+        own = self.__dict__
+        own["tree"] = tree
+        own["devices"] = check_devices(devices)
+        own["step"] = Step() if step is None else step
+        # What heads need, and no user.
+        own["_layout"] = PlanLayout(
+            tree,
+            self.devices,
+            unit_rows=unit_rows,
+            unit_loads=unit_loads,
+            first_units=first_units,
+        )
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """What each device has."""
+        return self._layout.shards
+
+    @functools.cached_property
+    def cost(self) -> PlanCost:
+        """What a step costs on each device, and how even that is."""
+        return plan_cost(self)
+
+    def on(self, devices) -> "Plan":
+        """Returns the plan of the same cut for other devices.
+
+        Args:
+          devices: as in `tf_hsm.distribute.plan`.
+        """
+        return Plan(
+            self.tree,
+            devices,
+            unit_rows=self._layout.unit_rows,
+            unit_loads=self._layout.unit_loads,
+            step=self.step,
+        )
+
+    def simulate(
+        self, batches=None, *, counts=None, batch=None, steps=None, seed=0
+    ) -> Simulation:
+        """Returns what each device would do in some steps, and how it waits.
+
+        >>> print(plan.simulate(counts=counts, batch=2048))
+
+        Args:
+          batches: labels, an array or an iterable of arrays, one for each step;
+            or None, to draw them.
+          counts: `[N]`, how often each class is the label, from which to draw;
+            all alike when None.
+          batch: the examples in a step; those of the plan when None.
+          steps: how many steps to draw; 100 when None.
+          seed: of the drawing.
+
+        Raises:
+          ValueError: a label is out of range, a count is negative, infinite or
+            NaN, or all are zero; or there is no step, or no batch.
+        """
+        return simulate(self, batches, counts, batch, steps, seed)
+
+    def plot(self, path=None):
+        """Draws the shares of the devices, and the top beside them.
+
+        Args:
+          path: the file to write, .png, .svg or .pdf; or None.
+
+        Returns:
+          A `matplotlib.figure.Figure`.
+
+        Raises:
+          ImportError: matplotlib, an optional extra, is not installed.
+          ValueError: matplotlib knows no format of the suffix of `path`.
+        """
+        return plot_plan(self, path)
+
+    def weight_rows_of(self, shard=None) -> np.ndarray:
+        """Returns the rows of the tree's weights that a part has, `[n]`.
+
+        They are the rows of the tree; for a pinned tree its groups, as each
+        group has one row of weights.
+
+        Args:
+          shard: one of `shards`; None: the top.
+        """
+        return self._layout.weight_rows_of(shard)
+
+    def get_config(self) -> dict:
+        """Returns all but the tree as a dict that JSON can hold."""
+        return plan_config.to_config(self)
+
+    @classmethod
+    def from_config(cls, config: dict, tree: Tree) -> "Plan":
+        """Makes the plan of a tree that `get_config` described.
+
+        Raises:
+          ValueError: the config is malformed, or one of another tree.
+        """
+        return cls(tree, **plan_config.from_config(config))
+
+    def __str__(self):
+        """Returns a text: the top, each shard, the step, what is uneven."""
+        return report(self)
+
+    def __repr__(self):
+        """Names the sizes."""
+        return (
+            f"Plan({self.tree!r}, devices={list(self.devices)}, "
+            f"num_units={self._layout.num_units})"
+        )
+
+    def __hash__(self):
+        """Hashes tree, devices and cut."""
+        return hash((self.tree, self.devices, self._layout.unit_rows.tobytes()))
+
+    def __eq__(self, other):
+        """Compares tree, devices and what each of them has."""
+        if not isinstance(other, Plan):
+            return NotImplemented
+        return (
+            self.tree == other.tree
+            and self.devices == other.devices
+            and np.array_equal(self._layout.unit_rows, other._layout.unit_rows)
+            and np.array_equal(
+                self._layout.first_units, other._layout.first_units
+            )
+        )
+
+    def __reduce__(self):
+        """Pickles what the constructor takes."""
+        make = functools.partial(
+            type(self),
+            unit_rows=self._layout.unit_rows,
+            unit_loads=self._layout.unit_loads,
+            first_units=self._layout.first_units,
+            step=self.step,
+        )
+        return make, (self.tree, self.devices)
