@@ -168,7 +168,7 @@ tf_hsm.Tree.grow(self, classes, *, near=None, branch=False, max_fanout=None)
 tf_hsm.Tree.huffman(counts, *, branching=2, pinned=False)
 tf_hsm.Tree.load(path)
 tf_hsm.Tree.log_prior(self, counts)
-tf_hsm.Tree.map_rows(self, before)
+tf_hsm.Tree.map_rows(self, before, *, from_top=False)
 tf_hsm.Tree.names
 tf_hsm.Tree.num_classes
 tf_hsm.Tree.num_groups

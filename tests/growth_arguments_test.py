@@ -16,7 +16,7 @@ from tests.support.models import (
     make_head,
 )
 from tf_hsm import Tree
-from tf_hsm.layers import AdaptiveSoftmax, LabelTree
+from tf_hsm.layers import AdaptiveSoftmax
 
 GROWN = TREE.grow(4)
 
@@ -98,13 +98,8 @@ def two_heads():
             lambda: of_layers(
                 AdaptiveSoftmax(30, cutoffs=[5], name="adaptive")
             ),
-            TypeError,
-            "adaptive is a AdaptiveSoftmax; only a HierarchicalSoftmax grows",
-        ),
-        (
-            lambda: of_layers(LabelTree(Tree.two_level(30), name="labels")),
-            TypeError,
-            "labels is a LabelTree; only a HierarchicalSoftmax grows",
+            ValueError,
+            "num_classes must be an integer, not Tree",
         ),
         (two_heads, ValueError, "has the heads one, two; say by head="),
         (

@@ -5,7 +5,7 @@ import contextlib
 import keras
 import numpy as np
 
-from tf_hsm.layers.growth import kept_by, weight_rows
+from tf_hsm.layers.growth import kept as kept_in
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime import (
     kept_rows,
@@ -34,22 +34,24 @@ def grow(model, tree, *, counts=None, embeddings=(), head=None):
 
     Args:
       model: a Sequential or functional `keras.Model`, compiled or not.
-      tree: a `tf_hsm.Tree` whose first classes are those of the head, as from
-        `Tree.grow` or `Tree.rebalance`.
-      counts: `[N]` for the new tree, how often each class occurs; see
-        `HierarchicalSoftmax.grow`.
+      tree: a `tf_hsm.Tree` whose first classes are the classes of the head, as
+        from `Tree.grow` or `Tree.rebalance`; for an `AdaptiveSoftmax`, how many
+        classes there are now.
+      counts: how often each class occurs, for the start values of new rows: see
+        `grow` of the head. `[N]` for the new tree; for a `LabelTree`, its
+        `tf_hsm.LabelCounts`.
       embeddings: `keras.layers.Embedding`s of the model, or their names.
       head: the layer to grow, where the model has several heads.
 
     Raises:
-      TypeError: `tree` is not a `tf_hsm.Tree`, the head is one
-        that does not grow, or one of `embeddings` no `Embedding`.
+      TypeError: `tree` is not a `tf_hsm.Tree`, or one of `embeddings` no
+        `Embedding`.
       ValueError: the model has no head, or several; is one whose layers are not
         known; or has an optimizer with a state of all rows together.
     """
     head = _head_of(model, head)
     grown_head = head.grow(tree, counts)
-    num_new = tree.num_classes - head.num_classes
+    num_new = grown_head.num_classes - head.num_classes
     tables = [_embedding_of(model, table) for table in embeddings]
     copies, pairs = {}, []
 
@@ -76,8 +78,7 @@ def grow(model, tree, *, counts=None, embeddings=(), head=None):
             f"{missing[0]} is within a layer that only its own class can copy; "
             "make the model anew with what grow returns of the head"
         )
-    rows = weight_rows(head.tree, tree.map_rows(head.tree))
-    kept = kept_by(head, rows)
+    kept = kept_in(head, grown_head)
     for table in tables:
         kept[id(table.embeddings)] = _copy_rows(table, copies[id(table)])
     for old, new in pairs:
@@ -127,11 +128,6 @@ def _head_of(model, head):
         names = ", ".join(x.name for x in heads)
         raise ValueError(
             f"{model.name} has the heads {names}; say by head=... which grows"
-        )
-    if not hasattr(heads[0], "grow"):
-        raise TypeError(
-            f"{heads[0].name} is a {type(heads[0]).__name__}, which does not "
-            "grow"
         )
     return heads[0]
 

@@ -151,23 +151,27 @@ DEEP_TREE = Tree.from_parents(
 )
 
 
-def chains_below(tree, num_old):
-    """For each row the old classes below it, and its number from the leaf."""
+def chains_below(tree, num_old, from_top=False):
+    """For each row the old classes below it, and its number from the leaf.
+
+    Or its number from the root.
+    """
     below = collections.defaultdict(set)
     for c in range(num_old):
         for row in tree.path(c):
             below[row].add(c)
     seen = collections.Counter()
     result = {}
-    for row in range(tree.num_rows)[::-1]:
+    for row in range(tree.num_rows)[:: 1 if from_top else -1]:
         classes = frozenset(below[row])
         result[row] = (classes, seen[classes])
         seen[classes] += 1
     return result
 
 
+@pytest.mark.parametrize("from_top", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_map_of_rows(seed):
+def test_map_of_rows(seed, from_top):
     """Any two trees, by the sets of classes below their rows."""
     rng = np.random.default_rng(seed)
     old = Tree.from_parents(random_parents(seed))
@@ -181,14 +185,17 @@ def test_map_of_rows(seed):
         new = Tree.from_nested(nested)
     else:
         new = Tree.huffman(rng.random(old.num_classes + 4), branching=3)
-    old_rows = {
-        key: row for row, key in chains_below(old, old.num_classes).items()
-    }
+    old_keys, new_keys = (
+        chains_below(tree, old.num_classes, from_top) for tree in (old, new)
+    )
+    old_rows = {key: row for row, key in old_keys.items()}
     expected = [
         old_rows.get(key, -1) if key[0] else -1
-        for _, key in sorted(chains_below(new, old.num_classes).items())
+        for _, key in sorted(new_keys.items())
     ]
-    np.testing.assert_array_equal(new.map_rows(old), expected)
+    np.testing.assert_array_equal(
+        new.map_rows(old, from_top=from_top), expected
+    )
 
 
 def test_map_to_itself():

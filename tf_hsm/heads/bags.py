@@ -161,6 +161,10 @@ class BagHead:
         """See `TreeHead.sample`."""
         return self.head.sample(self.hidden(inputs), num_samples, **options)
 
+    def tree_heads(self):
+        """See `tf_hsm.heads.head.Head`."""
+        return [self.head]
+
     def variables(self):
         """Returns the weights, the biases if any, and the embeddings."""
         return [*self.head.variables(), self.table]

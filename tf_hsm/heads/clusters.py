@@ -3,7 +3,6 @@
 import dataclasses
 import typing
 
-import numpy as np
 import tensorflow as tf
 
 from tf_hsm.heads import cluster_answers
@@ -113,18 +112,11 @@ class ClusterHead:
 
     def prior(self, counts):
         """See `tf_hsm.heads.head.Head`."""
-        counts = np.asarray(counts, np.float64)
-        order = self.clusters.order
-        if order is not None:
-            by_rank = np.empty_like(counts)
-            by_rank[order.class_rows] = counts
-            counts = by_rank
-        parts = self.clusters.split(counts)
-        trees = [self.shortlist.tree, *(tail.head.tree for tail in self.tails)]
+        parts = self.clusters.split_classes(counts)
         return [
             # Where no class of a tail occurs, no label gets there.
-            RowShares(tree.row_shares(of_part if of_part.any() else None))
-            for tree, of_part in zip(trees, parts, strict=True)
+            RowShares(head.tree.row_shares(of_part if of_part.any() else None))
+            for head, of_part in zip(self.tree_heads(), parts, strict=True)
         ]
 
     log_probs = cluster_answers.log_probs
@@ -138,10 +130,13 @@ class ClusterHead:
             lambda x: self.top_k(x, 1).classes[..., 0], self.floats(inputs)
         )
 
+    def tree_heads(self):
+        """See `tf_hsm.heads.head.Head`: the shortlist's, then the tails'."""
+        return [self.shortlist, *(tail.head for tail in self.tails)]
+
     def variables(self):
         """Returns the weights and biases of the shortlist and of the tails."""
-        heads = [self.shortlist, *(tail.head for tail in self.tails)]
-        return [v for head in heads for v in head.variables()]
+        return [v for head in self.tree_heads() for v in head.variables()]
 
     def on_one_device(self):
         """Returns a head whose products are made on the default device."""

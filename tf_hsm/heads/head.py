@@ -97,6 +97,12 @@ class Head(typing.Protocol):
     def sample(self, inputs, num_samples, **options):
         """Draws classes `[..., num_samples]` by their probabilities."""
 
+    def tree_heads(self):
+        """Returns the heads of one tree each that have the rows, a list.
+
+        A `ShardedHead` has none: no tree of its own belongs to a shard.
+        """
+
     def variables(self):
         """Returns the weights and biases of all parts, a list."""
 

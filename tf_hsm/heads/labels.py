@@ -92,6 +92,22 @@ class LabelTreeHead:
         """Returns the most probable label of each input, `[...]` int64."""
         return self.top_k(inputs, 1).classes[..., 0]
 
+    def tree_heads(self):
+        """See `tf_hsm.heads.head.Head`."""
+        return [self]
+
+    def rows_for(self, tree):
+        """Returns the row of this tree that each row of another continues.
+
+        Where a leaf became an inner node above its label, the inner row
+        continues the leaf's: the probability of a label at or below it, given
+        one below its parent, is at first what the label's was.
+
+        Returns:
+          `[R]`, or -1: see `Tree.map_rows`.
+        """
+        return tree.map_rows(self.tree, from_top=True)
+
     def variables(self):
         """Returns the weights and, if there are any, the biases."""
         return [v for v in (self.weights, self.biases) if v is not None]

@@ -143,6 +143,18 @@ class TreeHead:
         """Returns the most probable class of each input, `[...]` int64."""
         return best_class(self.weights, self.biases, inputs, self.tree)
 
+    def tree_heads(self):
+        """See `tf_hsm.heads.head.Head`."""
+        return [self]
+
+    def rows_for(self, tree):
+        """Returns the row of this tree that each row of another continues.
+
+        Returns:
+          `[R]`, or -1: see `Tree.map_rows`.
+        """
+        return tree.map_rows(self.tree)
+
     def variables(self):
         """Returns the weights and, if there are any, the biases."""
         return [v for v in (self.weights, self.biases) if v is not None]

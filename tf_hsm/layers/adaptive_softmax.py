@@ -10,6 +10,7 @@ from tf_hsm.distribute.devices import check_devices
 from tf_hsm.heads.cluster_vectors import vectors
 from tf_hsm.heads.clusters import ClusterHead, Tail
 from tf_hsm.heads.tree import TreeHead
+from tf_hsm.layers import growth
 from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.arguments import documented
 from tf_hsm.layers.head_layer import HeadLayer
@@ -348,6 +349,42 @@ class AdaptiveSoftmax(HeadLayer):
                 f"{self.name} embeds classes only if it is made with width, "
                 "that of its inputs"
             )
+
+    def grow(self, num_classes, counts=None):
+        """Returns a layer for more classes that has learned what this one has.
+
+        The new layer has the name and the arguments of this one, which stays as
+        it is, as does a model with it: `tf_hsm.grow` makes a model with the new
+        layer.
+
+        New classes have the numbers after the old ones and are the rarest: they
+        join the last tail, however often they occur. Where there are no tails,
+        they join the shortlist. A flat tail stays flat; the tree of another one
+        grows by `Tree.grow`.
+
+        The shortlist, the other tails and all projections keep their values.
+        So old classes of the shortlist and of other tails keep their
+        log-probabilities to the bit. The shortlist's row of the last tail keeps
+        its probability, which now includes the new classes: they take it from
+        the old classes of that tail, which keep their odds against each other.
+        New rows begin as `HierarchicalSoftmax.grow` says. The slots of the
+        layer's own optimizer, and its number of steps, go on. A layer that
+        embeds has the vectors of new classes with these rows.
+
+        >>> head = head.grow(head.num_classes + 100)
+
+        Args:
+          num_classes: how many classes there are now.
+          counts: `[num_classes]`, how often each class occurs, for the shares
+            that new rows take; all alike when None. They do not change the
+            order of the classes.
+
+        Raises:
+          ValueError: the layer is not built; there are fewer classes than
+            before; the tree of the last tail is pinned; or the counts are not
+            one for each class.
+        """
+        return growth.grow_clusters(self, num_classes, counts)
 
     @classmethod
     def from_torch(cls, module, **kwargs):

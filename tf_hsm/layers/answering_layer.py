@@ -263,6 +263,11 @@ class AnsweringLayer(keras.layers.Layer):
         self._check_built()
         return self._head.variables()
 
+    def tree_heads(self):
+        """Returns the heads of one tree each that have the rows, a list."""
+        self._check_built()
+        return self._head.tree_heads()
+
     def save_own_variables(self, store):
         """Writes the variables, and what their rows stand for; see Keras."""
         self._complete()

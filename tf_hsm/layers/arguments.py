@@ -4,6 +4,7 @@ import dataclasses
 import textwrap
 
 from tf_hsm import _checks
+from tf_hsm.label_counts import LabelCounts
 from tf_hsm.tree import Tree
 
 # The texts of arguments, by the name of a placeholder in a class's docstring.
@@ -115,3 +116,20 @@ def check_counts(counts, num_classes, use_bias):
     if not use_bias:
         raise ValueError("counts set the biases, but use_bias is False")
     return counts
+
+
+def check_label_counts(counts, tree, use_bias):
+    """Raises an error unless biases of the tree can begin with the counts."""
+    if counts is None:
+        return
+    if not isinstance(counts, LabelCounts):
+        raise TypeError(
+            "counts must be a tf_hsm.LabelCounts, but is "
+            f"{type(counts).__name__}: LabelCounts.of(tree, labels) counts "
+            "label sets, LabelCounts.expected(tree, counts, examples) takes "
+            "how often each label occurs"
+        )
+    if counts.tree != tree:
+        raise ValueError("counts are those of another tree than the layer's")
+    if not use_bias:
+        raise ValueError("counts set the biases, but use_bias is False")

@@ -67,6 +67,11 @@ class LabelSetObjective:
             return label_weights, None
         return weights, label_weights
 
+    def for_classes(self, num_classes):
+        """Returns the objective for more classes: no option is for a class."""
+        del num_classes
+        return self
+
     def get_config(self):
         """Returns the options as JSON can hold them."""
         return {"ignore_class": self.ignore_class}

@@ -3,10 +3,15 @@
 import keras
 
 from tf_hsm.heads.labels import LabelTreeHead
-from tf_hsm.label_counts import LabelCounts
-from tf_hsm.layers.arguments import check_tree, documented
+from tf_hsm.layers import growth
+from tf_hsm.layers.arguments import (
+    check_label_counts,
+    check_tree,
+    documented,
+)
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.label_set_objective import LabelSetObjective
+from tf_hsm.layers.start_values import LabelTreeStart
 from tf_hsm.tree.check import check_not_pinned
 
 
@@ -74,7 +79,7 @@ class LabelTree(HeadLayer):
         given = locals()
         check_tree(tree)
         check_not_pinned(tree, "a label tree")
-        _check_counts(counts, tree, use_bias)
+        check_label_counts(counts, tree, use_bias)
         super().__init__(
             tree.num_classes,
             lambda: [tree],
@@ -91,22 +96,53 @@ class LabelTree(HeadLayer):
         self.kernel, self.bias = self.rows.make(self, self.tree, width, prior)
         return LabelTreeHead(self.kernel, self.bias, self.tree)
 
+    def grow(self, tree, counts=None):
+        """Returns a layer with another tree that has learned what this one has.
+
+        The new layer has the name and the arguments of this one, which stays as
+        it is, as does a model with it: `tf_hsm.grow` makes a model with the new
+        layer.
+
+        A row whose old labels are the old labels of a row of this layer keeps
+        its weights, its bias and the slots of the layer's own optimizer, whose
+        number of steps goes on. `tree.map_rows(layer.tree, from_top=True)` says
+        which. Each row is a sigmoid of its own, so new rows change no other
+        row: after `Tree.grow` the probability of every old label is what it
+        was.
+
+        New rows begin as follows. Slots begin as the optimizer makes them.
+
+        - A row without old labels below it, beside rows that are kept: with
+          `counts`, weights of zero and the log-odds of the counts as bias.
+          Without counts, the mean weights and the mean bias of the kept rows of
+          its group, so that its log-odds are the mean of theirs.
+        - A row that has all old labels of its parent below it: weights of zero
+          and a bias of 7, a probability of 0.999. `Tree.grow` makes no such
+          row, but another tree can put old label 5 and a new one below an inner
+          node in the place of the leaf of 5. The inner row then keeps the
+          leaf's weights, and the leaf of 5 below it begins so: the probability
+          of label 5 is 0.999 of what it was.
+        - Any other row: weights of zero and the log-odds of the counts as bias;
+          without counts, the log-odds as if each label occurred once, alone.
+
+        Without biases a row with weights of zero has the probability 1/2.
+
+        >>> tree = head.tree.grow(["new", "labels"])
+        >>> head = head.grow(tree)
+
+        Args:
+          tree: from `Tree.grow` or `Tree.rebalance`, or any other whose first
+            classes are the labels of the layer.
+          counts: the `tf_hsm.LabelCounts` of `tree`; None: not known.
+
+        Raises:
+          TypeError: `tree` is not a `tf_hsm.Tree`, or `counts` are not a
+            `tf_hsm.LabelCounts`.
+          ValueError: the layer is not built; the tree is pinned, or has other
+            labels; or `counts` are of another tree, or there are no biases for
+            them.
+        """
+        return growth.grow(self, tree, counts, start=LabelTreeStart)
+
     def _own_config(self):
         return {"tree": self.tree.get_config()}
-
-
-def _check_counts(counts, tree, use_bias):
-    """Raises an error unless biases of the tree can begin with the counts."""
-    if counts is None:
-        return
-    if not isinstance(counts, LabelCounts):
-        raise TypeError(
-            "counts must be a tf_hsm.LabelCounts, but is "
-            f"{type(counts).__name__}: LabelCounts.of(tree, labels) counts "
-            "label sets, LabelCounts.expected(tree, counts, examples) takes "
-            "how often each label occurs"
-        )
-    if counts.tree != tree:
-        raise ValueError("counts are those of another tree than the layer's")
-    if not use_bias:
-        raise ValueError("counts set the biases, but use_bias is False")

@@ -6,10 +6,15 @@ import numbers
 
 from tf_hsm import _checks
 from tf_hsm.cost.model import CostModel
-from tf_hsm.partition.frequency_clusters import FrequencyClusters, by_frequency
+from tf_hsm.partition.frequency_clusters import (
+    FrequencyClusters,
+    by_frequency,
+    grown_order,
+)
 from tf_hsm.partition.tail_options import (
     choose_cutoffs,
     deserialize_tail,
+    grown_tails,
     serialize_tail,
     tail_widths,
 )
@@ -121,6 +126,40 @@ class ClusterSpec:
         trees = [self.clusters.shortlist_tree, *self.clusters.tail_trees]
         order = self.clusters.order
         return trees if order is None else [*trees, order]
+
+    def grown(self, num_classes):
+        """Returns the spec for more classes, which are the rarest.
+
+        Their ranks follow those of the old classes. So they join the last tail;
+        where there are no tails, the shortlist.
+
+        Args:
+          num_classes: how many classes there are now.
+
+        Raises:
+          ValueError: there are fewer than before, or the last tail is pinned.
+        """
+        num_classes = _checks.check_int("num_classes", num_classes, 1)
+        if num_classes < self.num_classes:
+            raise ValueError(
+                f"num_classes is {num_classes}, fewer than the "
+                f"{self.num_classes} that there were; classes cannot go"
+            )
+        tail = self.tail
+        if self.cutoffs:
+            tail = grown_tails(
+                self.tail,
+                self.clusters.tail_trees,
+                num_classes - self.num_classes,
+            )
+        return ClusterSpec(
+            num_classes,
+            self.cutoffs,
+            self.div_value,
+            grown_order(self._order, num_classes),
+            tail,
+            self.width,
+        )
 
     def get_config(self):
         """Returns the arguments, cutoffs as in use, as JSON can hold them."""

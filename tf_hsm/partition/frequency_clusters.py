@@ -11,6 +11,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.cost.clusters import check_tail
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.tree_tensors import child_tensors, path_tensors
@@ -110,6 +111,19 @@ class FrequencyClusters:
         first, *tails = np.split(counts, self.cutoffs)
         return [np.append(first, [tail.sum() for tail in tails]), *tails]
 
+    def split_classes(self, counts):
+        """Returns what `split` does, for counts `[N]` of the classes.
+
+        Raises:
+          ValueError: the counts are not usable; see `_checks.check_counts`.
+        """
+        counts = _checks.check_counts(counts, self.num_classes)
+        by_rank = counts
+        if self.order is not None:
+            by_rank = np.empty_like(counts)
+            by_rank[self.order.class_rows] = counts
+        return self.split(by_rank)
+
     def ranks(self, classes, name, counted=None):
         """Returns the ranks, int64, of classes of any shape.
 
@@ -150,6 +164,19 @@ class FrequencyClusters:
     def shortlist_rows(self, ranks, tails):
         """Returns the row in the shortlist of each rank."""
         return tf.where(tails < 0, ranks, self.shortlist_size + tails)
+
+
+def grown_order(order, num_classes):
+    """Returns the order of more classes, each new one of the next rank.
+
+    Args:
+      order: as from `by_frequency`.
+      num_classes: how many classes there are now.
+    """
+    if order is None:
+        return None
+    new = np.arange(order.num_classes, num_classes)
+    return _flat_tree(np.append(order.class_rows, new))
 
 
 def _flat_tree(class_rows):

@@ -84,6 +84,37 @@ def deserialize_tail(tail):
     return Tree.from_config(tail) if isinstance(tail, dict) else tail
 
 
+def grown_tails(tail, trees, num_new):
+    """Returns the option `tail` for more classes in the last tail.
+
+    A tail of one group stays one.
+
+    Args:
+      tail: the option as it was.
+      trees: the trees of the tails, at least one.
+      num_new: how many classes join the last tail.
+
+    Raises:
+      ValueError: the last tree is pinned.
+    """
+    if not num_new:
+        return tail
+    kinds = [tail] * len(trees)
+    if isinstance(tail, (list, tuple)):
+        kinds = list(tail)
+    last = trees[-1]
+    if isinstance(kinds[-1], str) and kinds[-1] == "flat":
+        return tail
+    if last.pinned:
+        raise ValueError(
+            f"the tree of tail {len(trees) - 1} is pinned, and its groups have "
+            "no room for new classes; make the layer with tree.expand() for "
+            "that tail"
+        )
+    near = np.zeros(num_new, np.int64) if last.num_groups == 1 else None
+    return [*kinds[:-1], last.grow(num_new, near=near)]
+
+
 def _width_of(width, div_value, number):
     try:
         return int(width // div_value**number)

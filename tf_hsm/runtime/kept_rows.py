@@ -18,9 +18,11 @@ def copy(source, target, rows, start=None):
         `[n, ...]`. They stay as they are when None.
     """
     for block in row_parts.blocks(rows.size, math.prod(target.shape[1:])):
-        values = target.value[block].numpy()
+        with row_parts.beside(target):
+            values = target.value[block].numpy()
         kept = rows[block] >= 0
-        values[kept] = tf.gather(source.value, rows[block][kept]).numpy()
+        with row_parts.beside(source):
+            values[kept] = tf.gather(source.value, rows[block][kept]).numpy()
         if start is not None:
             values[~kept] = start(block.start + (~kept).nonzero()[0])
         target.value[block].assign(values)

@@ -116,7 +116,7 @@ class TreeGrowth:
             tree = type(self)(*tree._arrays, names=names)
         return tree
 
-    def map_rows(self, before):
+    def map_rows(self, before, *, from_top=False):
         """Returns the row of an earlier tree that each row goes on from, `[R]`.
 
         A row goes on from the one that has the same old classes below it,
@@ -127,6 +127,9 @@ class TreeGrowth:
 
         Args:
           before: a tree whose classes are the first ones of this tree.
+          from_top: whether the rows of a chain are counted from the root's end
+            instead. Where the leaf of an old class became an inner node above
+            that class, the inner row then goes on from the old leaf.
 
         Returns:
           `[R]` int64, with -1 for rows that are new.
@@ -147,7 +150,11 @@ class TreeGrowth:
             )
         self._check_names(before)
         return map_rows(
-            before._arrays, before._levels, self._arrays, self._levels
+            before._arrays,
+            before._levels,
+            self._arrays,
+            self._levels,
+            from_top,
         )
 
     def _check_names(self, before):

@@ -5,7 +5,7 @@ import numpy as np
 from tf_hsm.tree import arrays
 
 
-def map_rows(old, old_levels, new, new_levels):
+def map_rows(old, old_levels, new, new_levels, from_top=False):
     """Returns the row of the old tree for each row of the new, `[R]`, or -1.
 
     The classes below a row are an interval of depth-first ranks. So a row of
@@ -19,13 +19,15 @@ def map_rows(old, old_levels, new, new_levels):
       old_levels: their `level_starts`.
       new: `TreeArrays`.
       new_levels: likewise.
+      from_top: whether to count from the other end instead.
     """
     ranks = arrays.class_ranks(
         old, old_levels, arrays.row_groups(old.group_offsets)
     )
     old_keys = _intervals(old, old_levels, ranks)
     new_keys = _intervals(new, new_levels, ranks)
-    old_rows, new_rows = map(_by_key_from_below, (old_keys, new_keys))
+    in_order = _by_key_from_top if from_top else _by_key_from_below
+    old_rows, new_rows = map(in_order, (old_keys, new_keys))
     old_keys, new_keys = old_keys[old_rows], new_keys[new_rows]
     # The place of each new row among those of its key.
     places = np.arange(new_keys.size) - np.searchsorted(new_keys, new_keys)
@@ -52,6 +54,11 @@ def _intervals(tree, levels, ranks):
     arrays.sum_to_root(sizes, tree, levels)
     is_interval = (sizes > 0) & (highest - lowest + 1 == sizes)
     return np.where(is_interval, lowest * (ranks.size + 1) + sizes, -1)
+
+
+def _by_key_from_top(keys):
+    """The rows in the order of their keys; of equal ones the first is first."""
+    return np.argsort(keys, kind="stable")
 
 
 def _by_key_from_below(keys):
