@@ -56,10 +56,14 @@ def arrays_of(layer):
 
 
 def ranks_of(layer):
-    """The place of each class by its count; of equal ones, of the smaller."""
+    """The place of each class by its count; of equal ones, of the smaller.
+
+    Classes that joined later come last.
+    """
     if layer.clusters.order is None:
         return np.arange(layer.num_classes)
-    return np.argsort(np.lexsort((np.arange(40), -COUNTS)))
+    ranks = np.argsort(np.lexsort((np.arange(40), -COUNTS)))
+    return np.append(ranks, np.arange(40, layer.num_classes))
 
 
 def dense_log_probs(layer, x, temperature=1.0):

@@ -1,0 +1,291 @@
+"""AdaptiveSoftmax layers that get more classes, and models with them."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+import tf_hsm
+from tests.support.adaptive_layers import (
+    LAYERS,
+    assert_close,
+    dense_log_probs,
+    make,
+    make_inputs,
+    ranks_of,
+)
+from tests.support.in_place_models import arguments, fit, make_model
+from tests.support.models import NUM_CLASSES, head_of, make_data
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import Tree
+from tf_hsm.layers import AdaptiveSoftmax
+
+NEW = 6
+# The last tail has several groups.
+DEEP = ["two_level", "trees"]
+
+
+def last_begin(layer):
+    """The rank of the first class of the cluster that grows."""
+    return layer.cutoffs[-1] if layer.cutoffs else 0
+
+
+def by_rank(layer, log_probs):
+    """Columns in the order of the ranks."""
+    return log_probs[:, np.argsort(ranks_of(layer))]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_old_classes(name):
+    """Only those of the last cluster give the new ones their share."""
+    layer = make(name)
+    grown = layer.grow(layer.num_classes + NEW)
+    assert grown.num_classes == layer.num_classes + NEW
+    assert grown.cutoffs == layer.cutoffs
+    x, begin = make_inputs(7), last_begin(layer)
+    np.testing.assert_array_equal(
+        by_rank(grown, grown.log_probs(x).numpy())[:, :begin],
+        by_rank(layer, layer.log_probs(x).numpy())[:, :begin],
+    )
+    before, after = (
+        by_rank(head, dense_log_probs(head, x)) for head in (layer, grown)
+    )
+    assert_close(by_rank(grown, grown.log_probs(x).numpy()), after)
+    np.testing.assert_allclose(np.exp(after).sum(1), 1, 1e-6)
+    lost = (before - after[:, :-NEW])[:, begin:]
+    size = layer.num_classes - begin
+    assert (lost > -1e-6).all() and lost.max() > 1e-3
+    if name in DEEP:
+        return
+    # All alike, by no more than the share of the new ones, at zeros by that.
+    np.testing.assert_allclose(lost, np.tile(lost[:, :1], [1, size]), 0, 1e-5)
+    share = np.log1p(NEW / size)
+    assert (lost < share + 1e-6).all()
+    at_zeros = np.zeros([1, 12], "f4")
+    lost = (
+        by_rank(layer, dense_log_probs(layer, at_zeros))
+        - by_rank(grown, dense_log_probs(grown, at_zeros))[
+            :, : layer.num_classes
+        ]
+    )
+    np.testing.assert_allclose(lost[0, begin:], share, 1e-5)
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_trees_of_tails(name):
+    """The last one grows as `Tree.grow` has it, the others stay."""
+    layer = make(name)
+    grown = layer.grow(layer.num_classes + NEW)
+    *others, last = layer.clusters.tail_trees
+    assert grown.clusters.tail_trees == (*others, last.grow(NEW))
+    rows = grown.clusters.tail_trees[-1].map_rows(last)
+    np.testing.assert_array_equal(
+        grown.tail_kernels[-1].numpy()[rows >= 0],
+        layer.tail_kernels[-1].numpy()[rows[rows >= 0]],
+    )
+
+
+def test_counts():
+    """Shares of new classes at zeros, whose order the counts do not change."""
+    layer = make("permuted")
+    counts = np.arange(46) * 13 % 17 + 1
+    counts[40:] = [3, 100, 1, 7, 40, 9]
+    grown = layer.grow(46, counts)
+    np.testing.assert_array_equal(
+        grown.clusters.order.class_rows, ranks_of(grown)
+    )
+    p = np.exp(dense_log_probs(grown, np.zeros([1, 12], "f4")))[0]
+    old = ranks_of(layer) >= layer.cutoffs[-1]
+    expected = counts[40:] / counts[:40][old].sum()
+    np.testing.assert_allclose(p[40:] / p[:40][old].sum(), expected, 1e-5)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_twice_and_by_none(name):
+    """Each step goes on from the one before; the config holds all of it."""
+    layer = make(name)
+    same = layer.grow(layer.num_classes)
+    assert same.get_config() == layer.get_config()
+    for mine, its in zip(same.get_weights(), layer.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, its)
+    grown = layer.grow(layer.num_classes + 2).grow(layer.num_classes + NEW)
+    assert grown.num_classes == layer.num_classes + NEW
+    copy = AdaptiveSoftmax.from_config(grown.get_config())
+    copy.build([None, 12])
+    store = {}
+    grown.save_own_variables(store)
+    copy.load_own_variables(store)
+    x = make_inputs(5)
+    np.testing.assert_array_equal(copy.log_probs(x), grown.log_probs(x))
+    is_flat = [t.num_groups == 1 for t in layer.clusters.tail_trees]
+    now = [t.num_groups == 1 for t in grown.clusters.tail_trees]
+    assert now == is_flat
+
+
+def test_arguments_stay():
+    layer = make(
+        "narrow",
+        ignore_class=-1,
+        class_weights={3: 2.0},
+        smoothing_prior=np.arange(40),
+        label_smoothing=0.1,
+        trainable=False,
+    )
+    grown = layer.grow(42)
+    mine, its = grown.get_config(), layer.get_config()
+    for name in ("num_classes", "class_weights", "smoothing_prior"):
+        assert mine.pop(name) != its.pop(name)
+    assert mine == its
+    np.testing.assert_array_equal(grown.class_weights[[3, 40, 41]], [2, 1, 1])
+    np.testing.assert_array_equal(
+        grown.smoothing_prior[38:], [38, 39, 19.5, 19.5]
+    )
+
+
+def test_only_the_last_tail_may_not_be_pinned():
+    trees = [Tree.huffman(range(26)).pin(), Tree.huffman(range(9))]
+    options = {"cutoffs": [5, 31], "width": None, "div_value": 2}
+    layer = make("trees", tail=trees, **options)
+    grown = layer.grow(43)
+    x = make_inputs(5)
+    np.testing.assert_array_equal(
+        grown.log_probs(x)[:, :31], layer.log_probs(x)[:, :31]
+    )
+    layer = make("trees", tail=[3, trees[1].pin()], **options)
+    with pytest.raises(ValueError, match="tree of tail 1 is pinned, and its"):
+        layer.grow(43)
+
+
+@pytest.mark.parametrize("name", ["flat_softmax", "narrow", "trees"])
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_slots_of_its_own_optimizer(name, rule):
+    layer = make(name, optimizer=OPTIMIZERS[rule]())
+    labels = np.arange(64) % layer.num_classes
+    for _ in range(2):
+        layer(make_inputs(64), labels, training=True)
+    grown = layer.grow(layer.num_classes + NEW)
+    fresh = OPTIMIZERS[rule]()
+    fresh.build(grown.row_variables())
+    trees = [
+        [head.clusters.shortlist_tree, *head.clusters.tail_trees]
+        for head in (layer, grown)
+    ]
+    # Weights and biases of each cluster.
+    rows = [
+        new.map_rows(old) for old, new in zip(*trees, strict=True) for _ in "wb"
+    ]
+    for mine, one, other in zip(
+        rows, layer.row_variables(), grown.row_variables(), strict=True
+    ):
+        for slot, its, begun in zip(
+            grown.optimizer.slots(other),
+            layer.optimizer.slots(one),
+            fresh.slots(other),
+            strict=True,
+        ):
+            wanted, its = begun.numpy(), its.numpy()
+            assert (wanted[mine >= 0] != its[mine[mine >= 0]]).any()
+            wanted[mine >= 0] = its[mine[mine >= 0]]
+            np.testing.assert_array_equal(slot.numpy(), wanted)
+    assert int(grown.optimizer.iterations) == 2
+    grown(make_inputs(64), labels + NEW, training=True)
+    assert int(grown.optimizer.iterations) == 3
+
+
+def adaptive(**options):
+    return AdaptiveSoftmax(
+        NUM_CLASSES,
+        cutoffs=[5, 14],
+        div_value=1.5,
+        **options,
+    )
+
+
+def assert_same_state(grown, model):
+    """All of the old model is in the grown one, rows before new ones."""
+    pairs = [(grown, model), (grown.optimizer, model.optimizer)]
+    if head_of(grown).optimizer is not None:
+        pairs.append([head_of(m).optimizer for m in (grown, model)])
+    num_grown = 0
+    for one, other in pairs:
+        for mine, its in zip(one.variables, other.variables, strict=True):
+            mine, its = mine.numpy(), its.numpy()
+            num_grown += mine.shape != its.shape
+            if its.ndim:
+                mine = mine[: len(its)]
+            np.testing.assert_array_equal(mine, its, str(one))
+    assert num_grown >= 4
+
+
+@pytest.mark.parametrize("form, own", [("compile", True), ("endpoint", False)])
+def test_model_goes_on(form, own, tmp_path):
+    """Saved and loaded, the grown model trains as the old one does.
+
+    No label of the examples is in the tail that grows.
+    """
+    model = make_model(form, "lazy_adam", own, make=adaptive)
+    tokens, labels = make_data()
+    data = arguments(form, tokens, labels % 14)
+    two_steps = {"epochs": 1, "batch_size": 11}
+    fit(model, data, **two_steps)
+    grown = tf_hsm.grow(model, NUM_CLASSES + 4)
+    grown.save(tmp_path / "grown.keras")
+    grown = keras.models.load_model(tmp_path / "grown.keras")
+    assert head_of(grown).num_classes == NUM_CLASSES + 4
+    assert_same_state(grown, model)
+    np.testing.assert_array_equal(
+        fit(grown, data, **two_steps), fit(model, data, **two_steps)
+    )
+    assert_same_state(grown, model)
+    labels = np.where(tokens % 3 == 1, NUM_CLASSES + tokens % 4, labels)
+    losses = fit(grown, arguments(form, tokens, labels), epochs=6)
+    assert losses[-1] < losses[0]
+
+
+def test_model_that_embeds():
+    """The rows of new classes are their vectors too."""
+    head = AdaptiveSoftmax(20, cutoffs=[4, 9], div_value=2, width=8)
+    tokens = keras.Input([None], dtype="int32")
+    body = keras.layers.Dense(8, activation="tanh")
+    model = keras.Model(tokens, head(body(head(tokens, embed=True))))
+    model.compile(tf_hsm.optimizers.LazyAdam(0.01), loss=head.loss)
+    x = np.random.default_rng(0).integers(20, size=[16, 3])
+    model.fit(x, x, verbose=0)
+    grown = tf_hsm.grow(model, 23, counts=np.arange(23))
+    larger = grown.layers[1]
+    classes = np.arange(20)
+    np.testing.assert_array_equal(larger.embed(classes), head.embed(classes))
+    vectors = larger.embed([20, 21, 22]).numpy()
+    means = larger.tail_kernels[-1].numpy()[-3:]
+    assert_close(vectors, means @ larger.projections[-1].numpy().T)
+    assert np.abs(vectors).min() > 0
+    grown.fit(x + 3, x + 3, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: AdaptiveSoftmax(40, cutoffs=[4], name="a").grow(41),
+            "a has no weights yet",
+        ),
+        (
+            lambda: make().grow(39),
+            "num_classes is 39, fewer than the 40 that there were",
+        ),
+        (
+            lambda: make().grow(Tree.two_level(41)),
+            "num_classes must be an integer, not Tree",
+        ),
+        (
+            lambda: make().grow(41, np.ones(40)),
+            "counts has 40 entries; the tree has 41 classes",
+        ),
+        (lambda: make().grow(41, -np.ones(41)), "count of class 0 is -1"),
+    ],
+    ids=itertools.count(),
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
