@@ -36,7 +36,7 @@ def measure(sizes, kind, counts, repetitions, threads):
     tree = sizes.tree
     whole = distribute.plan(tree, cpus, counts=steps.counts_of(kind, tree))
     plans = {count: whole.on(cpus[:count]) for count in counts}
-    trees = {"one": tree, "top": whole._layout.top} | dict.fromkeys(
+    trees = {"one": tree, "top": whole.layout.top} | dict.fromkeys(
         counts, tree
     )
     functions = {
