@@ -130,14 +130,19 @@ def find(tensor):
     return output
 
 
-def require(tensor):
+def require(tensor, or_losses=False):
     """Returns the `HeadOutput` that a tensor carries.
+
+    Args:
+      tensor: what a head returned for inputs.
+      or_losses: whether the losses that a head returned for inputs and labels
+        will do.
 
     Raises:
       ValueError: the tensor did not come from a head.
     """
     output = find(tensor)
-    if output is None:
+    if output is None or (output.labels is not None and not or_losses):
         raise ValueError(
             "y_pred does not come from a tf_hsm head: make the output of "
             "layer(inputs), unchanged, the model's output"

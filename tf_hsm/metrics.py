@@ -196,7 +196,7 @@ class TopKAccuracy(_OfTheBest):
         """
         if _head_output.is_placeholder(y_pred):
             return
-        output = _head_output.require(y_pred)
+        output = _head_output.require(y_pred, or_losses=True)
         layer = output.layer
         if layer.several_labels:
             raise ValueError(
@@ -256,7 +256,7 @@ class PrecisionAtK(_OfTheBest):
         """
         if _head_output.is_placeholder(y_pred):
             return
-        output = _head_output.require(y_pred)
+        output = _head_output.require(y_pred, or_losses=True)
         layer = output.layer
         if self.k > layer.num_classes:
             raise ValueError(

@@ -163,7 +163,7 @@ class _HeadOf:
         if self._is_given:
             return self.layer, outputs
         output = _head_output.find(outputs)
-        if output is None:
+        if output is None or output.labels is not None:
             raise ValueError(
                 f"the output of {self._model.name} is not that of a tf_hsm "
                 "head: make head(hidden), unchanged, the output of the model, "

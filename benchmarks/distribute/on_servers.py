@@ -82,6 +82,6 @@ def bound(plan, sizes, labels):
     For each example whose label is not in the top: the inputs and their
     gradient, the label and the loss.
     """
-    is_below = steps.units_of(plan, labels) >= plan._layout.num_leaf_units
+    is_below = steps.units_of(plan, labels) >= plan.layout.num_leaf_units
     below = is_below.sum(1).mean()
     return float(below) * (2 * _FLOAT * sizes.width + _LABEL + _FLOAT)

@@ -81,21 +81,21 @@ def draw_labels(kind, plan, number, batch):
         return rng.integers(plan.tree.num_classes, size=shape)
     if kind == "one_shard":
         places = rng.integers(plan.shards[0].num_classes, size=shape)
-        return plan._layout.place_classes[plan.shards[0].first_place + places]
+        return plan.layout.place_classes[plan.shards[0].first_place + places]
     cumulative = np.cumsum(workloads.zipf_counts(plan.tree.num_classes))
     return np.searchsorted(cumulative, rng.random(shape) * cumulative[-1])
 
 
 def units_of(plan, labels):
     """The unit of each label: its class in the top."""
-    places = plan._layout.class_places[labels]
-    return np.searchsorted(plan._layout.unit_places[1:], places, side="right")
+    places = plan.layout.class_places[labels]
+    return np.searchsorted(plan.layout.unit_places[1:], places, side="right")
 
 
 def fullest(plan, labels):
     """The share of a batch that the fullest shard gets, in the mean."""
     shards = np.searchsorted(
-        plan._layout.first_units[1:], units_of(plan, labels), side="right"
+        plan.layout.first_units[1:], units_of(plan, labels), side="right"
     )
     number = len(plan.devices)
     shares = [np.bincount(row, minlength=number).max() for row in shards]

@@ -63,7 +63,7 @@ def waiting(plan, labels, counts, steps):
         places = shard.first_place + rng.integers(
             shard.num_classes, size=[steps, batch]
         )
-        batches = plan._layout.place_classes[places]
+        batches = plan.layout.place_classes[places]
         result = plan.simulate(batches)
     else:
         result = plan.simulate(counts=counts, steps=steps)

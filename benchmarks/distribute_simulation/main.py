@@ -109,7 +109,7 @@ def _simulate(batches):
             ]
     print(
         f"{tree}, width {_WIDTH.value};\n"
-        f"the top has {plan._layout.top.num_rows:,} rows, "
+        f"the top has {plan.layout.top.num_rows:,} rows, "
         f"{plan.cost.top.subtrees:,} subtrees are spread"
     )
     _print_table(

@@ -184,7 +184,7 @@ def make_model(model):
     """Makes the compiled Keras model of a `Model` whose head is a layer."""
     inputs, head = model.inputs(), model.head.make()
     made = keras.Model(inputs, head(model.body(inputs)))
-    loss = head.loss if hasattr(head, "compute_losses") else _cross_entropy()
+    loss = head.loss if hasattr(head, "loss") else _cross_entropy()
     made.compile(optimizer_of(model), loss)
     return made
 

@@ -17,7 +17,7 @@ def test_formulae_are_those_of_a_plan(fanout, depth, count, batch):
     plan = distribute.plan(
         tree, count, counts=None, batch=batch, width=7, top=1, bandwidth=1e9
     )
-    assert plan._layout.num_units == fanout
+    assert plan.layout.num_units == fanout
     point = on_paper.point(fanout, depth, count, plan.step)
     cost = plan.cost
     assert point.num_bytes == pytest.approx(max(s.bytes for s in cost.shards))

@@ -134,7 +134,7 @@ def test_the_bound_leaves_out_what_stays_in_the_top():
     plan = distribute.plan(tree, ["CPU:0"], top=8)
     sizes = steps.Sizes(100, 5, 100)
     labels = np.arange(100)[None]
-    below = 100 - plan._layout.num_leaf_units
+    below = 100 - plan.layout.num_leaf_units
     assert 0 < below < 100
     assert on_servers.bound(plan, sizes, labels) == below * (8 * 5 + 12)
 

@@ -113,7 +113,7 @@ def test_bfloat16_weights_are_rounded_at_random():
         kernel.assign(tf.ones_like(kernel))
     inputs = tf.ones([8, 40], tf.bfloat16)
     # The first class of each shard: all have the same gradients.
-    head(inputs, plan._layout.place_classes[::8], training=True)
+    head(inputs, plan.layout.place_classes[::8], training=True)
     kernels = [k.numpy().astype("f8") for k in head.shard_kernels]
     for i, one in enumerate(kernels):
         assert all((one != other).any() for other in kernels[:i])

@@ -66,8 +66,7 @@ def test_cut_as_the_expanded_tree(name, count):
     tree = TREES[name]()
     pinned, plain = plan_of(tree, count), plan_of(tree.expand(), count)
     assert (
-        pinned._layout.top.pinned
-        and pinned._layout.top == plain._layout.top.pin()
+        pinned.layout.top.pinned and pinned.layout.top == plain.layout.top.pin()
     )
     assert pinned.shards == tuple(
         # Work is rows of weights.
@@ -76,18 +75,18 @@ def test_cut_as_the_expanded_tree(name, count):
     )
     for field in ("unit_rows", "first_units", "class_places", "row_order"):
         np.testing.assert_array_equal(
-            getattr(pinned._layout, field), getattr(plain._layout, field)
+            getattr(pinned.layout, field), getattr(plain.layout, field)
         )
     parts = [pinned.weight_rows_of()]
     for shard, mine, its in zip(
         pinned.shards,
-        pinned._layout.forests,
-        plain._layout.forests,
+        pinned.layout.forests,
+        plain.layout.forests,
         strict=True,
     ):
         rows = pinned.weight_rows_of(shard)
         np.testing.assert_array_equal(
-            rows, tree.row_groups[pinned._layout.rows_of(shard)[::2]]
+            rows, tree.row_groups[pinned.layout.rows_of(shard)[::2]]
         )
         parts.append(rows)
         if mine is None:
@@ -97,7 +96,7 @@ def test_cut_as_the_expanded_tree(name, count):
         assert mine == tf_hsm.Forest(*its._arrays, pinned=True)
         assert mine != its and hash(mine) != hash(its)
         np.testing.assert_array_equal(
-            plain.weight_rows_of(shard), plain._layout.rows_of(shard)
+            plain.weight_rows_of(shard), plain.layout.rows_of(shard)
         )
     np.testing.assert_array_equal(
         np.sort(np.concatenate(parts)), np.arange(tree.num_groups)
@@ -153,10 +152,10 @@ def test_saving_a_plan():
             json.loads(json.dumps(plan.get_config())), TREE
         ),
     ):
-        assert copy == plan and copy._layout.forests == plan._layout.forests
+        assert copy == plan and copy.layout.forests == plan.layout.forests
         assert copy.cost == plan.cost
     assert plan != plan_of(TREE.expand(), batch=50, width=WIDTH)
-    for forest in plan._layout.forests:
+    for forest in plan.layout.forests:
         copy = pickle.loads(pickle.dumps(forest))
         assert copy == forest and copy.pinned
         assert repr(copy).endswith(f"num_roots={copy.num_roots}, pinned=True)")
@@ -175,7 +174,7 @@ def test_other_numbers_of_devices(use_bias, tmp_path):
     one = trained(make_head(use_bias=use_bias))
     wanted = state(one)
     head = make_head(2, use_bias=use_bias)
-    assert head.kernel.shape[0] == head.plan._layout.top.num_groups
+    assert head.kernel.shape[0] == head.plan.layout.top.num_groups
     distribute.copy_weights(one, head)
     assert_same(state(head), wanted)
     for count in (3, 1, 2):
@@ -288,5 +287,5 @@ def test_initial_values(initializer, deviation):
 
 def test_a_chain_has_one_shard():
     plan = plan_of(trees.chain(50).pin(), 2, top=256)
-    assert plan._layout.top.num_weight_rows == 1
+    assert plan.layout.top.num_weight_rows == 1
     assert [shard.num_rows for shard in plan.shards] == [98, 0]

@@ -38,33 +38,33 @@ def test_each_class_scores_the_same_rows(name, count):
     """Top and shard together are the tree: row by row, on every path."""
     p = plan_of(name, count)
     tree = p.tree
-    places = p._layout.class_places
+    places = p.layout.class_places
     np.testing.assert_array_equal(np.sort(places), np.arange(tree.num_classes))
     np.testing.assert_array_equal(
-        p._layout.place_classes[places], np.arange(tree.num_classes)
+        p.layout.place_classes[places], np.arange(tree.num_classes)
     )
     np.testing.assert_array_equal(
-        np.sort(np.concatenate([p._layout.top_rows, p._layout.row_order])),
+        np.sort(np.concatenate([p.layout.top_rows, p.layout.row_order])),
         np.arange(tree.num_rows),
     )
     whole = np.concatenate(
-        [p._layout.top_rows, *(p._layout.rows_of(shard) for shard in p.shards)]
+        [p.layout.top_rows, *(p.layout.rows_of(shard) for shard in p.shards)]
     )
     np.testing.assert_array_equal(
-        whole[p._layout.row_places], np.arange(tree.num_rows)
+        whole[p.layout.row_places], np.arange(tree.num_rows)
     )
-    units = np.searchsorted(p._layout.unit_places, places, side="right") - 1
+    units = np.searchsorted(p.layout.unit_places, places, side="right") - 1
     for c in range(tree.num_classes):
-        paths = [p._layout.top_rows[p._layout.top.path(units[c])]]
+        paths = [p.layout.top_rows[p.layout.top.path(units[c])]]
         rows = [
-            p._layout.top_rows[r] for r in scored_rows(p._layout.top, units[c])
+            p.layout.top_rows[r] for r in scored_rows(p.layout.top, units[c])
         ]
-        for shard, forest in zip(p.shards, p._layout.forests, strict=True):
+        for shard, forest in zip(p.shards, p.layout.forests, strict=True):
             local = places[c] - shard.first_place
             if not 0 <= local < shard.num_classes:
                 continue
             path, row = [], forest.class_rows[local]
-            order = p._layout.row_order[shard.first_row :]
+            order = p.layout.row_order[shard.first_row :]
             below = []
             while row >= 0:
                 group = forest.row_groups[row]
@@ -83,13 +83,13 @@ def test_each_class_scores_the_same_rows(name, count):
 @pytest.mark.parametrize("count", COUNTS)
 def test_shards_follow_each_other(name, count):
     p = plan_of(name, count)
-    assert len(p.shards) == len(p._layout.forests) == count
+    assert len(p.shards) == len(p.layout.forests) == count
     first = p.shards[0]
     assert (first.first_unit, first.first_place) == (
-        p._layout.num_leaf_units,
+        p.layout.num_leaf_units,
     ) * 2
     assert (first.first_row, first.first_group) == (0, 0)
-    ends = (p._layout.num_units, p.tree.num_classes, p._layout.row_order.size)
+    ends = (p.layout.num_units, p.tree.num_classes, p.layout.row_order.size)
     for shard, after in itertools.zip_longest(p.shards, p.shards[1:]):
         nexts = (
             (after.first_unit, after.first_place, after.first_row)
@@ -102,9 +102,9 @@ def test_shards_follow_each_other(name, count):
             shard.first_row + shard.num_rows,
         )
     assert sum(s.num_groups for s in p.shards) == (
-        p.tree.num_groups - p._layout.top.num_groups
+        p.tree.num_groups - p.layout.top.num_groups
     )
-    for shard, forest in zip(p.shards, p._layout.forests, strict=True):
+    for shard, forest in zip(p.shards, p.layout.forests, strict=True):
         if not shard.num_units:
             assert forest is None
             continue
@@ -122,9 +122,9 @@ def test_order_does_not_depend_on_devices(name):
         other = plan_of(name, count)
         for field in ("unit_rows", "row_order", "class_places", "top_rows"):
             np.testing.assert_array_equal(
-                getattr(p._layout, field), getattr(other._layout, field)
+                getattr(p.layout, field), getattr(other.layout, field)
             )
-        assert p._layout.top == other._layout.top
+        assert p.layout.top == other.layout.top
         assert p.on(other.devices) == other
         assert p.on(count).on(["device:0"]) == p
 
@@ -171,20 +171,20 @@ def test_bad_arguments():
     def changed(**fields):
         config = {
             "devices": p.devices,
-            "unit_rows": p._layout.unit_rows,
-            "unit_loads": p._layout.unit_loads,
+            "unit_rows": p.layout.unit_rows,
+            "unit_loads": p.layout.unit_loads,
         }
         return Plan(tree, **{**config, **fields})
 
     for rows, message in (
-        (p._layout.unit_rows[:-1], "path of class"),
-        (np.append(p._layout.unit_rows[:-1], p._layout.unit_rows[0]), "twice"),
-        (p._layout.unit_rows + 1000, r"rows of the tree, in \[0, 110\)"),
+        (p.layout.unit_rows[:-1], "path of class"),
+        (np.append(p.layout.unit_rows[:-1], p.layout.unit_rows[0]), "twice"),
+        (p.layout.unit_rows + 1000, r"rows of the tree, in \[0, 110\)"),
         (
-            np.append(p._layout.unit_rows[:-1], 109),
+            np.append(p.layout.unit_rows[:-1], 109),
             "below another|path of class",
         ),
-        (np.append(p._layout.unit_rows, tree.class_rows[0]), "below another"),
+        (np.append(p.layout.unit_rows, tree.class_rows[0]), "below another"),
     ):
         with pytest.raises(ValueError, match=message):
             changed(unit_rows=rows)
@@ -192,7 +192,7 @@ def test_bad_arguments():
         with pytest.raises(ValueError, match="first_units must ascend"):
             changed(first_units=starts)
     with pytest.raises(ValueError, match="work of unit_loads have shape"):
-        changed(unit_loads=p._layout.unit_loads._replace(work=np.ones(3)))
+        changed(unit_loads=p.layout.unit_loads._replace(work=np.ones(3)))
 
 
 @pytest.mark.parametrize("name", [*trees.CATALOGUE, *trees.DEEP])
@@ -213,7 +213,7 @@ def test_saving(name, batch):
     with pytest.raises(AttributeError, match="immutable"):
         p.tree = None
     with pytest.raises(ValueError, match="read-only"):
-        p._layout.class_places[0] = 1
+        p.layout.class_places[0] = 1
 
 
 def test_bad_configs():

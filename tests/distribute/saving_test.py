@@ -156,7 +156,7 @@ def test_another_cut_is_refused(tmp_path):
     other = distribute.plan(
         TREE, CPUS[:2], counts=1 + np.arange(30) ** 3, top=6
     )
-    assert other._layout.top.num_rows == PLAN._layout.top.num_rows
+    assert other.layout.top.num_rows == PLAN.layout.top.num_rows
     head = HierarchicalSoftmax(TREE, plan=other, optimizer="lazy_adam")
     head.build([None, WIDTH])
     with pytest.raises(ValueError, match="a plan that cuts it elsewhere"):

@@ -17,7 +17,7 @@ def by_paths(p, labels):
     fanouts = np.diff(tree.group_offsets)
     shard_of_row = np.full(tree.num_rows, count)
     for i, shard in enumerate(p.shards):
-        shard_of_row[p._layout.rows_of(shard)] = i
+        shard_of_row[p.layout.rows_of(shard)] = i
     examples, work, touched = np.zeros([3, count + 1], np.int64)
     seen = set()
     for c in labels:
@@ -108,7 +108,7 @@ def test_classes_without_counts_are_not_drawn():
     shards = [
         int(np.searchsorted([s.first_place for s in p.shards], place, "right"))
         - 1
-        for place in p._layout.class_places[[3, 77]]
+        for place in p.layout.class_places[[3, 77]]
     ]
     assert busy.tolist() == sorted(shards)
     assert result.examples[:, shards[1]].sum() == pytest.approx(9000, rel=0.05)
@@ -118,7 +118,7 @@ def test_the_worst_labels():
     """All in one shard: the others wait all the time."""
     tree = Tree.two_level(10_000)
     p = plan(tree, 8, width=300)
-    c = int(p._layout.place_classes[p.shards[2].first_place])
+    c = int(p.layout.place_classes[p.shards[2].first_place])
     result = p.simulate(np.full([3, 50], c))
     assert result.largest_work == 8
     assert result.waiting == pytest.approx(7 / 8)

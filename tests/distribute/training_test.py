@@ -44,7 +44,7 @@ def make_head(tree, count=None, **options):
 def batches(tree, kind):
     """Inputs, labels and loss weights of each step; -1 is ignored."""
     rng = np.random.default_rng(0)
-    place_classes = distribute.plan(tree, CPUS[:3], top=8)._layout.place_classes
+    place_classes = distribute.plan(tree, CPUS[:3], top=8).layout.place_classes
     for step in range(STEPS):
         labels = rng.integers(-1, tree.num_classes, BATCH)
         if kind == "mixed" and step % 3 == 1:

@@ -28,12 +28,12 @@ def planned(devices):
     """Heads of one tree, which is cut in one place and the other."""
     tree = Tree.two_level(64)
     plan = distribute.plan(tree, ["CPU:0"] * 2)
-    first = [0, *devices, plan._layout.num_units]
+    first = [0, *devices, plan.layout.num_units]
     plan = distribute.Plan(
         tree,
         plan.devices,
-        unit_rows=plan._layout.unit_rows,
-        unit_loads=plan._layout.unit_loads,
+        unit_rows=plan.layout.unit_rows,
+        unit_loads=plan.layout.unit_loads,
         first_units=first,
     )
     return layers.HierarchicalSoftmax(tree, plan=plan)

@@ -65,7 +65,7 @@ def test_refusals(message, tmp_path):
 def test_the_head_must_be_one(tmp_path):
     """Another layer does not know about classes."""
     dense = keras.layers.Dense(3)
-    with pytest.raises(TypeError, match=r"or LabelTree of.* is a Dense$"):
+    with pytest.raises(TypeError, match=r"a layer of tf_hsm.* is a Dense$"):
         serving.export(hidden_model(compile_form()), tmp_path / "1", head=dense)
 
 

@@ -94,7 +94,7 @@ def copy_weights(source, target) -> None:
 def _order(head):
     """The tree, and where it is cut: the devices may be others."""
     plan = getattr(head, "plan", None)
-    cuts = [] if plan is None else [plan._layout.unit_rows]
+    cuts = [] if plan is None else [plan.layout.unit_rows]
     return row_order.RowOrder(
         lambda: row_order.parts_of(head.tree, cuts),
         lambda: (

@@ -32,6 +32,8 @@ class Plan(Immutable):
       tree: the `tf_hsm.Tree`.
       devices: a tuple of names of devices, one for each shard.
       step: the `Step` that it is for.
+      layout: the `PlanLayout`, arrays that say where each row and class stands;
+        the heads need it, users do not.
     """
 
     def __init__(
@@ -67,8 +69,7 @@ class Plan(Immutable):
         own["tree"] = tree
         own["devices"] = check_devices(devices)
         own["step"] = Step() if step is None else step
-        # What heads need, and no user.
-        own["_layout"] = PlanLayout(
+        own["layout"] = PlanLayout(
             tree,
             self.devices,
             unit_rows=unit_rows,
@@ -79,7 +80,7 @@ class Plan(Immutable):
     @property
     def shards(self) -> tuple[Shard, ...]:
         """What each device has."""
-        return self._layout.shards
+        return self.layout.shards
 
     @functools.cached_property
     def cost(self) -> PlanCost:
@@ -95,8 +96,8 @@ class Plan(Immutable):
         return Plan(
             self.tree,
             devices,
-            unit_rows=self._layout.unit_rows,
-            unit_loads=self._layout.unit_loads,
+            unit_rows=self.layout.unit_rows,
+            unit_loads=self.layout.unit_loads,
             step=self.step,
         )
 
@@ -146,7 +147,7 @@ class Plan(Immutable):
         Args:
           shard: one of `shards`; None: the top.
         """
-        return self._layout.weight_rows_of(shard)
+        return self.layout.weight_rows_of(shard)
 
     def get_config(self) -> dict:
         """Returns all but the tree as a dict that JSON can hold."""
@@ -169,12 +170,12 @@ class Plan(Immutable):
         """Names the sizes."""
         return (
             f"Plan({self.tree!r}, devices={list(self.devices)}, "
-            f"num_units={self._layout.num_units})"
+            f"num_units={self.layout.num_units})"
         )
 
     def __hash__(self):
         """Hashes tree, devices and cut."""
-        return hash((self.tree, self.devices, self._layout.unit_rows.tobytes()))
+        return hash((self.tree, self.devices, self.layout.unit_rows.tobytes()))
 
     def __eq__(self, other):
         """Compares tree, devices and what each of them has."""
@@ -183,9 +184,9 @@ class Plan(Immutable):
         return (
             self.tree == other.tree
             and self.devices == other.devices
-            and np.array_equal(self._layout.unit_rows, other._layout.unit_rows)
+            and np.array_equal(self.layout.unit_rows, other.layout.unit_rows)
             and np.array_equal(
-                self._layout.first_units, other._layout.first_units
+                self.layout.first_units, other.layout.first_units
             )
         )
 
@@ -193,9 +194,9 @@ class Plan(Immutable):
         """Pickles what the constructor takes."""
         make = functools.partial(
             type(self),
-            unit_rows=self._layout.unit_rows,
-            unit_loads=self._layout.unit_loads,
-            first_units=self._layout.first_units,
+            unit_rows=self.layout.unit_rows,
+            unit_loads=self.layout.unit_loads,
+            first_units=self.layout.first_units,
             step=self.step,
         )
         return make, (self.tree, self.devices)

@@ -16,9 +16,9 @@ def to_config(plan):
     return {
         "version": _VERSION,
         "devices": list(plan.devices),
-        "unit_rows": files.pack(plan._layout.unit_rows),
-        "unit_loads": plan._layout.unit_loads.map(_pack)._asdict(),
-        "first_units": plan._layout.first_units.tolist(),
+        "unit_rows": files.pack(plan.layout.unit_rows),
+        "unit_loads": plan.layout.unit_loads.map(_pack)._asdict(),
+        "first_units": plan.layout.first_units.tolist(),
         "step": plan.step.get_config(),
     }
 

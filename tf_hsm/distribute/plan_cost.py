@@ -82,10 +82,10 @@ class PlanCost:
 
 def plan_cost(plan):
     """Returns the `PlanCost` of a plan."""
-    step, loads = plan.step, plan._layout.unit_loads
+    step, loads = plan.step, plan.layout.unit_loads
     num_classes = plan.tree.num_classes
     total = {
-        "rows": plan.tree.num_weight_rows - plan._layout.top.num_weight_rows,
+        "rows": plan.tree.num_weight_rows - plan.layout.top.num_weight_rows,
         "work": loads.work.sum(),
     }
     shards = []
@@ -161,8 +161,8 @@ def _cost(step, here, total, num_classes, **facts):
 
 def _top_cost(plan, total):
     """Returns the `ShardCost` of the top."""
-    step, top = plan.step, plan._layout.top
-    masses = plan._layout.unit_loads.masses
+    step, top = plan.step, plan.layout.top
+    masses = plan.layout.unit_loads.masses
     work, touched, milliseconds = top.expected_cost(masses), None, None
     if step.batch is not None:
         cost = top.expected_cost(masses, batch=step.batch, width=1)
@@ -171,8 +171,8 @@ def _top_cost(plan, total):
             milliseconds = float(step.milliseconds(step.batch * work, touched))
     return ShardCost(
         device="",
-        subtrees=plan._layout.num_units - plan._layout.num_leaf_units,
-        classes=plan._layout.num_leaf_units,
+        subtrees=plan.layout.num_units - plan.layout.num_leaf_units,
+        classes=plan.layout.num_leaf_units,
         rows=top.num_weight_rows,
         rows_share=top.num_weight_rows / plan.tree.num_weight_rows,
         work=work,
@@ -190,7 +190,7 @@ def _top_cost(plan, total):
 def _sums(plan, values):
     """Returns the sum of what the units of each shard have, `[S]`."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    return np.diff(sums[plan._layout.first_units])
+    return np.diff(sums[plan.layout.first_units])
 
 
 def _over_mean(largest, total, count):

@@ -76,13 +76,13 @@ class _Counter:
     """Counts what the devices do with one batch of labels."""
 
     def __init__(self, plan):
-        tree, units = plan.tree, plan._layout.group_units
+        tree, units = plan.tree, plan.layout.group_units
         self._tree = tree
         self._fanouts = tree._group_weight_rows
         self._num_shards = len(plan.devices)
         # Shard S, which is no device, is for the top.
         shards = np.searchsorted(
-            plan._layout.first_units, np.arange(plan._layout.num_units), "right"
+            plan.layout.first_units, np.arange(plan.layout.num_units), "right"
         )
         shards = np.where(shards, shards - 1, self._num_shards)
         self._group_shards = np.where(

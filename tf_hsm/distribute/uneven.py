@@ -10,20 +10,20 @@ _LARGE_TOP = 0.6
 
 def remarks(plan):
     """Yields them."""
-    tree, top = plan.tree, plan._layout.top
+    tree, top = plan.tree, plan.layout.top
     if tree.num_groups == 1:
         yield (
             "Nothing lies below the top: the tree is one group, so all of it "
             "is on the device of the body."
         )
         return
-    subtrees = plan._layout.num_units - plan._layout.num_leaf_units
+    subtrees = plan.layout.num_units - plan.layout.num_leaf_units
     if subtrees < len(plan.devices):
         yield (
             f"There are {len(plan.devices):,} devices, but only {subtrees:,} "
             f"subtree{'s' * (subtrees != 1)}; the other devices have nothing."
         )
-    work, rows = plan._layout.unit_loads.work, plan._layout.unit_loads.rows
+    work, rows = plan.layout.unit_loads.work, plan.layout.unit_loads.rows
     shares = {
         "work": work / work.sum() if work.sum() > 0 else np.zeros(work.size),
         "rows": rows / rows.sum(),
@@ -40,7 +40,7 @@ def remarks(plan):
             f"{large - 1:,} other{' has' if large == 2 else 's have'} more "
             "than the fair share of a device, too."
         )
-    of_top = top.expected_cost(plan._layout.unit_loads.masses)
+    of_top = top.expected_cost(plan.layout.unit_loads.masses)
     of_top /= of_top + work.sum()
     if of_top > _LARGE_TOP:
         yield (
@@ -52,11 +52,11 @@ def remarks(plan):
 def _of_unit(plan, unit, share):
     """Says why a unit has so much."""
     tree = plan.tree
-    row = int(plan._layout.unit_rows[unit])
+    row = int(plan.layout.unit_rows[unit])
     name = f"row {row}"
     if tree.names is not None and tree.names[row]:
         name = f"{str(tree.names[row])!r} (row {row})"
-    groups = np.flatnonzero(plan._layout.group_units == unit)
+    groups = np.flatnonzero(plan.layout.group_units == unit)
     fanouts = np.diff(tree.group_offsets)[groups]
     if groups.size == 1:
         return (

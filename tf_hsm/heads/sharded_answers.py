@@ -31,7 +31,7 @@ def log_probs(head, inputs, *, nodes=False):
     """See `TreeHead.log_probs`."""
     rows, inputs = head.rows, head.floats(inputs)
     of_nodes = rows.top_log_probs(inputs, nodes=True)
-    starts = tf.gather(of_nodes, rows.plan._layout.top.class_rows, axis=-1)
+    starts = tf.gather(of_nodes, rows.plan.layout.top.class_rows, axis=-1)
     values = [of_nodes if nodes else starts[..., rows.top.units]]
     for part in rows.shards:
         with tf.device(part.device):
@@ -201,7 +201,7 @@ def _draw(rows, inputs, num_samples, seeds, temperature):
     ]
     chosen = _categorical(tf.stack(masses, -1), num_samples, seeds[0])
     result = tf.fill(tf.shape(chosen), tf.constant(-1, tf.int64))
-    if rows.plan._layout.num_leaf_units:
+    if rows.plan.layout.num_leaf_units:
         drawn = _categorical(starts[:, rows.top.units], num_samples, seeds[1])
         drawn = tf.gather(rows.classes_of(rows.top), tf.maximum(drawn, 0))
         result = tf.where(chosen == 0, drawn, result)

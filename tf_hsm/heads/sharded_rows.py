@@ -89,7 +89,7 @@ class ShardedRows:
             for one without units.
         """
         self.plan = plan
-        layout = plan._layout
+        layout = plan.layout
         leaves = slice(0, layout.num_leaf_units)
         self.top = Part(
             TreeHead(*top, layout.top),
@@ -189,7 +189,7 @@ class ShardedRows:
         return self._table(
             (part.device, part.places.start),
             part.device,
-            lambda: self.plan._layout.place_classes[part.places],
+            lambda: self.plan.layout.place_classes[part.places],
         )
 
     def order(self, nodes):
@@ -198,9 +198,9 @@ class ShardedRows:
             nodes,
             self._table_device,
             lambda: (
-                self.plan._layout.row_places
+                self.plan.layout.row_places
                 if nodes
-                else self.plan._layout.class_places
+                else self.plan.layout.class_places
             ),
         )
 

@@ -182,7 +182,6 @@ class AdaptiveSoftmax(HeadLayer):
         self.head_kernel = self.head_bias = None
 
     def _make_head(self, width):
-        width = self.width or width
         self.spec.choose(width)
         self._saved.check()
         check_present(self.devices or ())

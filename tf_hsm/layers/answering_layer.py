@@ -73,6 +73,12 @@ class AnsweringLayer(keras.layers.Layer):
     bias_constraint = option("row_options", "bias_constraint")
     stochastic_rounding = option("in_place", "stochastic_rounding")
     seed = option("in_place", "seed")
+    loss_dtype = property(
+        lambda self: (
+            "float64" if self.variable_dtype == "float64" else "float32"
+        ),
+        doc="The type of losses and log-probabilities.",
+    )
 
     def __init__(
         self, num_classes, trees, given, objective=None, cuts=(), **kwargs
@@ -99,27 +105,23 @@ class AnsweringLayer(keras.layers.Layer):
         self.supports_jit = False
         self._head = None
 
-    @property
-    def _loss_dtype(self):
-        """The type of losses and log-probabilities."""
-        return "float64" if self.variable_dtype == "float64" else "float32"
+    def build(self, inputs_shape=None, labels_shape=None):
+        """Makes the variables for inputs `[..., width]`.
 
-    def build(self, inputs_shape, labels_shape=None):
-        """Makes the variables for inputs `[..., width]`."""
+        A layer that was made with a `width` needs no shape.
+        """
         del labels_shape
-        width = self._width_of(inputs_shape)
-        self._saved.check()
-        self._head = self._make_head(width)
-        self.in_place.build(self)
-
-    def _width_of(self, inputs_shape):
-        width = inputs_shape[-1]
+        width = getattr(self, "width", None)
+        if width is None:
+            width = inputs_shape[-1]
         if width is None:
             raise ValueError(
                 "the last dimension of inputs must be known, but their shape "
                 f"is {tuple(inputs_shape)}"
             )
-        return width
+        self._saved.check()
+        self._head = self._make_head(width)
+        self.in_place.build(self)
 
     @in_functional_models
     def log_probs(self, inputs, *, nodes=False):
@@ -263,7 +265,7 @@ class AnsweringLayer(keras.layers.Layer):
         self._check_built()
         return self._head.variables()
 
-    def tree_heads(self):
+    def _tree_heads(self):
         """Returns the heads of one tree each that have the rows, a list."""
         self._check_built()
         return self._head.tree_heads()

@@ -153,10 +153,6 @@ class EmbeddingSoftmax(HeadLayer):
         )
         self.embeddings = self.kernel = self.bias = None
 
-    def _width_of(self, inputs_shape):
-        del inputs_shape
-        return self.width
-
     def _make_head(self, width):
         prior = None
         if self._counts is not None:
@@ -180,7 +176,7 @@ class EmbeddingSoftmax(HeadLayer):
             TreeHead(self.kernel, self.bias, self.tree),
             self.combiner,
             self.padding_id,
-            self._loss_dtype,
+            self.loss_dtype,
         )
         for variable in head.variables():
             row_parts.place(variable, device)
@@ -235,7 +231,7 @@ class EmbeddingSoftmax(HeadLayer):
             spec = keras.KerasTensor(ids.shape[:1], dtype="int64")
             return _head_output.HeadOutput(self, inputs).attach(spec)
         check_integers(labels, "labels")
-        return keras.KerasTensor(ids.shape[:1], dtype=self._loss_dtype)
+        return keras.KerasTensor(ids.shape[:1], dtype=self.loss_dtype)
 
     def compute_output_shape(self, inputs_shape, labels_shape=None):
         """Returns the shape `[batch]` of classes and losses."""

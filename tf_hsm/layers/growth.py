@@ -27,7 +27,7 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
             "layer without a plan by tf_hsm.distribute.copy_weights, grow "
             "that, and copy it to one with a plan of the new tree"
         )
-    (head,) = layer.tree_heads()
+    (head,) = layer._tree_heads()
     starts = [start(head, tree, counts)]
     config = config or {"tree": tree.get_config()}
     return _continued(layer, tree.num_classes, config, starts)
@@ -35,7 +35,7 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
 
 def grow_clusters(layer, num_classes, counts=None):
     """Returns an `AdaptiveSoftmax` for more classes; see `grow` there."""
-    heads = layer.tree_heads()
+    heads = layer._tree_heads()
     spec = layer.spec.grown(num_classes)
     if counts is None:
         counts = np.ones(spec.num_classes)
@@ -61,7 +61,7 @@ def kept(layer, grown):
       layer's variable goes on from, or -1; see `kept_rows.copy`.
     """
     found = {}
-    heads = zip(layer.tree_heads(), grown.tree_heads(), strict=True)
+    heads = zip(layer._tree_heads(), grown._tree_heads(), strict=True)
     for head, grown_head in heads:
         tree = grown_head.tree
         if tree == head.tree:  # perhaps pinned
@@ -79,17 +79,17 @@ def _continued(layer, num_classes, config, starts):
       layer: the old layer.
       num_classes: of the new layer.
       config: what changes in the layer's config.
-      starts: the start values of new rows for each of `layer.tree_heads()`;
+      starts: the start values of new rows for each of `layer._tree_heads()`;
         None where there are no new rows.
     """
     old_config = layer.get_config()
     objective = layer.objective.for_classes(num_classes).get_config()
     objective = {k: v for k, v in objective.items() if k in old_config}
     grown = type(layer).from_config({**old_config, **objective, **config})
-    heads = layer.tree_heads()
+    heads = layer._tree_heads()
     grown.build([None, heads[0].weights.shape[1]])
     rows = kept(layer, grown)
-    for old, new, start in zip(heads, grown.tree_heads(), starts, strict=True):
+    for old, new, start in zip(heads, grown._tree_heads(), starts, strict=True):
         kept_rows.copy(
             old.weights,
             new.weights,

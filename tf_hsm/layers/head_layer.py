@@ -87,7 +87,7 @@ class HeadLayer(AnsweringLayer):
         self._add_to_losses(reduction.total(losses, mask))
         if label_weights is not None:
             output.label_mass = self.objective.label_mass(
-                output.labels, output.inputs, label_weights, self._loss_dtype
+                output.labels, output.inputs, label_weights, self.loss_dtype
             )
         return output.attach(private_keras.set_mask(losses, mask))
 
@@ -136,7 +136,7 @@ class HeadLayer(AnsweringLayer):
             return _head_output.HeadOutput(self, inputs).attach(spec)
         # Here already, since the model casts what it is given to this type.
         check_integers(labels, "labels")
-        return keras.KerasTensor(inputs.shape[:-1], dtype=self._loss_dtype)
+        return keras.KerasTensor(inputs.shape[:-1], dtype=self.loss_dtype)
 
     def compute_output_shape(self, inputs_shape, labels_shape=None):
         """Returns the shape `[...]` of classes and losses."""
@@ -216,6 +216,4 @@ class HeadLayer(AnsweringLayer):
         """Returns what penalizes the rows that labels touch, or None."""
         if not self.trainable:
             return None
-        return Penalties(
-            self.row_options, self._add_to_losses, self._loss_dtype
-        )
+        return Penalties(self.row_options, self._add_to_losses, self.loss_dtype)

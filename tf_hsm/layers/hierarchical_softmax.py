@@ -137,7 +137,7 @@ class HierarchicalSoftmax(HeadLayer):
             tree.num_classes,
             lambda: [tree],
             given,
-            cuts=[plan._layout.unit_rows, plan._layout.first_units]
+            cuts=[plan.layout.unit_rows, plan.layout.first_units]
             if plan
             else [],
             **kwargs,

@@ -39,12 +39,12 @@ class CutHead(Head):
         fullest = max(plan.shards, key=lambda shard: shard.num_rows)
         share = costs[plan.shards.index(fullest)].examples_share
         parts = self._part(
-            "top", whole, plan._layout.top_rows, 1.0, setting, width
+            "top", whole, plan.layout.top_rows, 1.0, setting, width
         )
         parts += self._part(
             f"shard of {len(costs)}",
             whole,
-            plan._layout.rows_of(fullest),
+            plan.layout.rows_of(fullest),
             share,
             setting,
             width,
