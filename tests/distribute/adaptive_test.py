@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_hsm
 from tests.support.devices import CPUS
 from tests.support.training import assert_near
 from tests.support.update_rules import OPTIMIZERS
@@ -114,6 +115,26 @@ def test_files(tmp_path, own):
     loaded.save_weights(tmp_path / "model.weights.h5")
     other.load_weights(tmp_path / "model.weights.h5")
     assert_near(other.get_weights(), model.get_weights(), 0)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_grows(own):
+    """As without devices; its tails stay on theirs."""
+    (one, *_), (several, *_) = (
+        trained(devices, eagerly=True, own=own) for devices in (None, DEVICES)
+    )
+    several.set_weights(one.get_weights())
+    one, several = (tf_hsm.grow(model, N + 5) for model in (one, several))
+    assert_near(several.get_weights(), one.get_weights(), 0)
+    head = several.layers[1]
+    assert head.num_classes == N + 5
+    optimizer = head.optimizer if own else several.optimizer
+    for number, device in enumerate(["CPU:3", "CPU:1", "CPU:3"]):
+        rows = head.tail_kernels[number]
+        for variable in (rows, *optimizer.slots(rows)):
+            assert variable.value.device.endswith(device)
+    history = several.fit(*data(), batch_size=8, epochs=2, verbose=0)
+    assert history.history["loss"][-1] < history.history["loss"][0]
 
 
 def test_export(tmp_path):
