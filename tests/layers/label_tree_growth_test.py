@@ -105,6 +105,20 @@ def test_new_rows_have_the_mean_log_odds_of_their_group(name, how, use_bias):
     assert beside_old
 
 
+def test_rows_of_a_rebalanced_tree():
+    """Inner rows of labels that were apart: as if each label occurred once."""
+    head = built(CATALOGUE["random"]())
+    tree = head.tree.rebalance(np.arange(head.num_classes) ** 3 + 1)
+    rows = tree.map_rows(head.tree, from_top=True)
+    new = np.flatnonzero(rows < 0)
+    beside = np.isin(tree.row_groups[new], tree.row_groups[rows >= 0])
+    assert beside.any() and not np.isin(new, tree.class_rows).any()
+    once = LabelCounts.of(tree, np.arange(tree.num_classes)[:, None])
+    kernel, bias = head.grow(tree).get_weights()
+    assert not kernel[new].any()
+    np.testing.assert_allclose(bias[new], once.log_odds()[new], rtol=1e-6)
+
+
 @pytest.mark.parametrize("how", [*HOW, "rebalance"])
 def test_counts_are_the_log_odds_of_new_rows(how):
     """The same at every input, as frequent as the labels are."""
