@@ -361,14 +361,14 @@ class AdaptiveSoftmax(HeadLayer):
         they join the shortlist. A flat tail stays flat; the tree of another one
         grows by `Tree.grow`.
 
-        The shortlist, the other tails and all projections keep their values.
-        So old classes of the shortlist and of other tails keep their
-        log-probabilities to the bit. The shortlist's row of the last tail keeps
-        its probability, which now includes the new classes: they take it from
-        the old classes of that tail, which keep their odds against each other.
-        New rows begin as `HierarchicalSoftmax.grow` says. The slots of the
-        layer's own optimizer, and its number of steps, go on. A layer that
-        embeds has the vectors of new classes with these rows.
+        Old rows and all projections keep their values. With tails, the classes
+        of the shortlist and of the other tails keep their log-probabilities to
+        the bit. The probability of the last tail as a whole stays too, and now
+        includes the new classes: they take theirs from the old classes of that
+        tail, which keep their odds against each other in each group. New rows
+        begin as `HierarchicalSoftmax.grow` says. The slots of the layer's own
+        optimizer, and its number of steps, go on. A layer that embeds has the
+        vectors of new classes with these rows.
 
         >>> head = head.grow(head.num_classes + 100)
 
