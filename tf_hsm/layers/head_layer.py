@@ -144,6 +144,8 @@ class HeadLayer(AnsweringLayer):
         del labels_shape
         return tuple(inputs_shape[:-1])
 
+    # AutoGraph would find nothing to convert, and takes long to look for it.
+    @tf.autograph.experimental.do_not_convert
     def label_losses(
         self, output, labels, label_weights=None, reduction=None, reuse=False
     ):
