@@ -9,34 +9,8 @@ import dataclasses
 import typing
 
 import tensorflow as tf
-from keras import ops
 
 from tf_hsm.runtime import first_step, label_sets, private_keras
-
-
-class Reduction(typing.NamedTuple):
-    """How losses `[...]` become the total that training minimizes.
-
-    Attributes:
-      reduce: a linear function of losses, their mask or None, and
-        `sample_weight`.
-      sample_weight: the weights of the losses, or None.
-    """
-
-    reduce: typing.Callable
-    sample_weight: typing.Any
-
-    def total(self, losses, mask):
-        """Returns the total."""
-        return self.reduce(losses, mask, self.sample_weight)
-
-    def loss_weights(self, labels, mask, dtype):
-        """Returns the weight `[...]` of each label's loss in the total."""
-        losses = tf.zeros(tf.shape(labels), dtype)
-        with tf.GradientTape() as tape:
-            tape.watch(losses)
-            total = self.total(losses, mask)
-        return tf.stop_gradient(tape.gradient(total, losses))
 
 
 class LabelLosses(typing.NamedTuple):
@@ -161,28 +135,3 @@ def lost_values_told(tensor):
 def is_placeholder(tensor):
     """Returns whether a tensor that carries nothing asks for shapes alone."""
     return private_keras.in_symbolic_scope() and find(tensor) is None
-
-
-def broadcast_weights(sample_weight, losses):
-    """Broadcasts `sample_weight` from the left to the losses, `[...]`.
-
-    A trailing 1 beyond the losses' dimensions, as `labels [..., 1]` have it, is
-    dropped. None stays None.
-
-    Raises:
-      ValueError: `sample_weight` has more dimensions than the losses.
-    """
-    if sample_weight is None:
-        return None
-    weights = ops.convert_to_tensor(sample_weight, dtype=losses.dtype)
-    missing = len(losses.shape) - len(weights.shape)
-    if missing == -1 and weights.shape[-1] == 1:
-        weights = ops.squeeze(weights, -1)
-    elif missing < 0:
-        raise ValueError(
-            f"sample_weight, of shape {tuple(weights.shape)}, has more "
-            f"dimensions than the losses, of shape {tuple(losses.shape)}"
-        )
-    elif missing > 0:
-        weights = ops.reshape(weights, ops.shape(weights) + (1,) * missing)
-    return ops.broadcast_to(weights, ops.shape(losses))

@@ -4,68 +4,15 @@ import functools
 
 import keras
 import tensorflow as tf
-from keras import ops
 
 from tf_hsm import _compiled_model, _head_output
-from tf_hsm.runtime import arguments, focal, private_keras
-
-
-class _LabelLoss(keras.losses.Loss):
-    """Keras' weighting, masking and reduction of losses made elsewhere."""
-
-    def __init__(self, dtype=None, **kwargs):
-        super().__init__(dtype=dtype, **kwargs)
-        self._given_dtype = dtype
-
-    def call(self, y_true, y_pred):
-        return y_pred
-
-    def _type_for(self, losses):
-        """The type of sums and weights; gradients would have their rounding."""
-        if self._given_dtype is None and losses.dtype == tf.float64:
-            return "float64"
-        return self.dtype
-
-    def _reduce(self, losses, mask, sample_weight):
-        dtype = self._type_for(losses)
-        typed = _LabelLoss(dtype, name=self.name, reduction=self.reduction)
-        return typed(
-            losses,
-            private_keras.set_mask(losses, mask),
-            _head_output.broadcast_weights(sample_weight, losses),
-        )
-
-    def _mean(self, losses, mask, sample_weight, model):
-        """The mean over this replica's labels; for a model, over all replicas'.
-
-        Keras' `_reduce` divides it by the number of replicas, and takes no
-        other replicas' labels into account.
-        """
-        losses = ops.cast(losses, self._type_for(losses))
-        counts = ops.ones_like(losses)
-        if mask is not None:
-            counts = ops.cast(mask, losses.dtype)
-        weights = counts
-        if sample_weight is not None:
-            weights = counts * _head_output.broadcast_weights(
-                sample_weight, losses
-            )
-        if self.reduction == "mean_with_sample_weight":
-            counts = weights
-        total, count = ops.sum(losses * weights), ops.sum(counts)
-        if model is not None:
-            context = tf.distribute.get_replica_context()
-            with private_keras.kept_losses(model):
-                # Its gradient is the sum of the replicas' gradients.
-                total, count = context.all_reduce(
-                    tf.distribute.ReduceOp.SUM, [total, count]
-                )
-        return ops.divide_no_nan(total, count)
+from tf_hsm._reduction import LabelLoss, Reduction, if_on_replicas
+from tf_hsm.runtime import arguments, focal
 
 
 # The registered name is that of files from before.
 @keras.saving.register_keras_serializable("tf_hsm", "HierarchicalSoftmaxLoss")
-class HeadLoss(_LabelLoss):
+class HeadLoss(LabelLoss):
     """The loss of every head of `tf_hsm.layers`, for `model.compile(loss=...)`.
 
     >>> model.compile("adam", loss=head.loss)
@@ -117,7 +64,7 @@ class HeadLoss(_LabelLoss):
         with _head_output.lost_values_told(y_pred):
             if _head_output.is_placeholder(y_pred):
                 losses = tf.zeros(tf.shape(y_true))
-                return self._reduce(losses, None, sample_weight)
+                return self._reduced(losses, None, sample_weight)
             output = _head_output.require(y_pred)
             layer, model = output.layer, output.model
             if model is not None:
@@ -126,8 +73,8 @@ class HeadLoss(_LabelLoss):
             sample_weight, label_weights = layer.objective.split_weights(
                 sample_weight, y_true
             )
-            reduction = _head_output.Reduction(
-                self._reduction_for(_if_on_replicas(model)), sample_weight
+            reduction = Reduction(
+                self._reduction_for(if_on_replicas(model)), sample_weight
             )
             found = layer.label_losses(output, y_true, label_weights, reduction)
             return reduction.total(found.losses, found.mask)
@@ -135,7 +82,7 @@ class HeadLoss(_LabelLoss):
     def _reduction_for(self, model):
         """Returns what reduces losses; for a model, over all its replicas."""
         if model is None or self.reduction in ("sum", "none", None):
-            return self._reduce
+            return self._reduced
         return functools.partial(self._share_of_mean, model=model)
 
     def _share_of_mean(self, losses, mask, sample_weight, model):
@@ -167,27 +114,3 @@ def focal_loss(losses, gamma=2.0):
     gamma = arguments.exponent("gamma", gamma)
     losses = tf.convert_to_tensor(losses)
     return focal.values(losses, focal.slopes(losses, gamma), gamma)
-
-
-def mean_loss(losses, mask, sample_weight, model):
-    """The mean of `losses` over the labels that count, for `add_loss`.
-
-    Args:
-      losses: `[...]`.
-      mask: `[...]` bool, or None.
-      sample_weight: broadcast from the left to the losses; or None.
-      model: the compiled model that asks, which takes the mean over all
-        replicas; or None.
-    """
-    loss = _LabelLoss()
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-        return loss._reduce(losses, mask, sample_weight)
-    return loss._mean(losses, mask, sample_weight, _if_on_replicas(model))
-
-
-def _if_on_replicas(model):
-    """The model if this is one of several replicas that run it; or None."""
-    context = tf.distribute.get_replica_context()
-    if context is None or context.num_replicas_in_sync == 1:
-        return None
-    return model

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from tf_hsm import _checks, _compiled_model, _head_output
+from tf_hsm._reduction import broadcast_weights
 from tf_hsm.runtime import label_sets, private_keras
 
 
@@ -84,9 +85,7 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
         if mask is not None:
             weights = weights * ops.cast(mask, self.dtype)
         if sample_weight is not None:
-            weights = weights * _head_output.broadcast_weights(
-                sample_weight, losses
-            )
+            weights = weights * broadcast_weights(sample_weight, losses)
         self.total.assign_add(ops.sum(losses * weights))
         if mass is not None:
             weights = weights * ops.cast(mass, self.dtype)
@@ -135,7 +134,7 @@ class _OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
           mask: `[...]`, which count, or None.
           sample_weight: broadcast from the left; or None.
         """
-        weights = _head_output.broadcast_weights(sample_weight, found)
+        weights = broadcast_weights(sample_weight, found)
         if mask is not None:
             counts = ops.cast(mask, self.dtype)
             weights = counts if weights is None else weights * counts

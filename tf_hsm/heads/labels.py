@@ -53,26 +53,43 @@ class LabelTreeHead:
             batch.penalties.of_paths(self, batch, losses)
         return losses
 
-    def log_probs(self, inputs):
+    def log_probs(self, inputs, *, nodes=False):
         """Returns log-probabilities `[..., N]` of all labels, in nats.
 
-        They have no gradient.
+        With `nodes`, `[..., rows]` of all rows. They have no gradient.
         """
         inputs = tf.convert_to_tensor(inputs)
-        shape = tf.concat([tf.shape(inputs)[:-1], [self.num_classes]], 0)
-        classes = tf.broadcast_to(tf.range(self.num_classes), shape)
-        return self.log_prob(classes, inputs)
+        count = self.tree.num_rows if nodes else self.num_classes
+        shape = tf.concat([tf.shape(inputs)[:-1], [count]], 0)
+        classes = tf.broadcast_to(tf.range(count), shape)
+        return self.log_prob(classes, inputs, nodes=nodes)
 
-    def log_prob(self, classes, inputs):
+    def log_prob(self, classes, inputs, *, nodes=False, allowed=None):
         """Returns log-probabilities of given labels `[..., C]`, in nats.
 
         See `tf_hsm.label_tree_log_prob`.
         """
         return label_tree_log_prob(
-            self.weights, self.biases, classes, inputs, self.tree
+            self.weights,
+            self.biases,
+            classes,
+            inputs,
+            self.tree,
+            nodes=nodes,
+            allowed=allowed,
         )
 
-    def top_k(self, inputs, k, *, threshold=None, bounds=None, allowed=None):
+    def top_k(
+        self,
+        inputs,
+        k,
+        *,
+        threshold=None,
+        beam_width=None,
+        return_pruned=False,
+        bounds=None,
+        allowed=None,
+    ):
         """Returns the k best labels, `(log_probs, classes)` of `[..., k]`.
 
         See `tf_hsm.label_tree_top_k`.
@@ -83,6 +100,8 @@ class LabelTreeHead:
             inputs,
             self.tree,
             k,
+            beam_width=beam_width,
+            return_pruned=return_pruned,
             threshold=threshold,
             bounds=bounds,
             allowed=allowed,

@@ -14,9 +14,6 @@ from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import RowShares, TreeHead
 from tf_hsm.runtime import arguments, private_tensorflow, row_parts
 
-# What AutoGraph would look for is not in it, and takes long to look for.
-_as_written = tf.autograph.experimental.do_not_convert
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ShardedHead:
@@ -33,7 +30,6 @@ class ShardedHead:
         """N, the number of classes."""
         return self.rows.plan.tree.num_classes
 
-    @_as_written
     def losses(self, batch):
         """See `tf_hsm.heads.head.Head`."""
         rows, shape = self.rows, tf.shape(batch.labels)
@@ -83,12 +79,11 @@ class ShardedHead:
         shares = self.rows.plan.tree.row_shares(counts)
         return [RowShares(shares[part.tree_rows]) for part in self.rows.parts]
 
-    log_probs = _as_written(sharded_answers.log_probs)
-    log_prob = _as_written(sharded_answers.log_prob)
-    top_k = _as_written(sharded_answers.top_k)
-    sample = _as_written(sharded_answers.sample)
+    log_probs = sharded_answers.log_probs
+    log_prob = sharded_answers.log_prob
+    top_k = sharded_answers.top_k
+    sample = sharded_answers.sample
 
-    @_as_written
     def best_class(self, inputs):
         """See `TreeHead.best_class`."""
         return private_tensorflow.call_if_used(

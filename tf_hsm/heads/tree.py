@@ -105,9 +105,12 @@ class TreeHead:
         """See `tf_hsm.heads.head.Head`."""
         if batch.step is not None:
             return self.step_part(batch).losses(batch.inputs)
-        losses = self.loss(
+        losses = hierarchical_softmax_loss(
+            self.weights,
+            self.biases,
             batch.labels,
             batch.inputs,
+            self.tree,
             ignore_class=batch.ignored,
             **self._path_arguments(batch.path),
         )

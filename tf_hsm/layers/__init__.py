@@ -1,6 +1,8 @@
-"""Keras layers.
+"""Keras layers: heads, which take the place of the last `Dense` layer.
 
-They take `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
+docs/features.md has a table of what each head can do.
+
+All heads take `kernel_regularizer`, `bias_regularizer`, `kernel_constraint` and
 `bias_constraint`, as Keras' layers do. There may be millions of rows, and a
 step costs its paths only, so they are for the rows that a batch touches: those
 of the groups on the paths of its labels; of a sampled softmax, in training,

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 
 import keras
+import tensorflow as tf
 
 from tf_hsm.layers.arguments import of_arguments
 from tf_hsm.layers.class_arrays import unpacked
@@ -209,6 +210,7 @@ class AnsweringLayer(keras.layers.Layer):
         """Returns the most probable class of each input, `[...]` int64."""
         return self._ask("best_class", inputs)
 
+    @tf.autograph.experimental.do_not_convert
     def _ask(self, method, *arguments, **options):
         """Asks the head, which may not know every option.
 

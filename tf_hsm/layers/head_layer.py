@@ -6,11 +6,12 @@ import keras
 import tensorflow as tf
 
 from tf_hsm import _compiled_model, _head_output
+from tf_hsm._reduction import Reduction, mean_loss
 from tf_hsm.heads.head import Batch
 from tf_hsm.layers.answering_layer import AnsweringLayer
 from tf_hsm.layers.labels import check_integers
 from tf_hsm.layers.row_options import Penalties
-from tf_hsm.losses import HeadLoss, mean_loss
+from tf_hsm.losses import HeadLoss
 from tf_hsm.runtime import first_step, private_keras
 from tf_hsm.runtime.tree_tensors import mask_tensors
 
@@ -79,7 +80,7 @@ class HeadLayer(AnsweringLayer):
         sample_weight, label_weights = self.objective.split_weights(
             sample_weight, output.labels
         )
-        reduction = _head_output.Reduction(reduce, sample_weight)
+        reduction = Reduction(reduce, sample_weight)
         output.best = self._best_before_step(output)
         losses, mask, *_ = self.label_losses(
             output, output.labels, label_weights, reduction
@@ -143,6 +144,8 @@ class HeadLayer(AnsweringLayer):
         del labels_shape
         return tuple(inputs_shape[:-1])
 
+    # AutoGraph would find nothing to convert, and takes long to look for it.
+    @tf.autograph.experimental.do_not_convert
     def label_losses(
         self, output, labels, label_weights=None, reduction=None, reuse=False
     ):
@@ -185,7 +188,8 @@ class HeadLayer(AnsweringLayer):
                 "tf.stop_gradient of what is only looked at; ",
             )
             found = found._replace(losses=losses)
-        output.known = labels, label_weights, found
+        if output.labels is None:  # else the output is the losses themselves
+            output.known = labels, label_weights, found
         return found
 
     def check_trains(self, output):

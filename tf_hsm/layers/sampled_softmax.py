@@ -170,8 +170,12 @@ class SampledSoftmax(HeadLayer):
         the counts. The draws go on from the same step. See
         `HierarchicalSoftmax.grow`.
 
+        >>> more = head.num_classes + 100
+        >>> head = head.grow(head.tree.grow(100, max_fanout=more))
+
         Args:
-          tree: a `tf_hsm.Tree` of one group, as from `layer.tree.grow(100)`.
+          tree: a `tf_hsm.Tree` of one group. `tree.grow` keeps one group where
+            `max_fanout` leaves room for the new classes.
           counts: how often each class of `tree` occurs, also for a sampler
             "counts"; all alike when None, where that sampler keeps the counts
             of the old classes and takes their mean for a new one.
@@ -186,7 +190,8 @@ class SampledSoftmax(HeadLayer):
             raise ValueError(
                 f"{self.name}: the tree must be one group, whose rows are its "
                 f"classes in order, but has {tree.num_groups} groups; use "
-                "layer.tree.grow(number of new classes)"
+                "layer.tree.grow(number of new classes, "
+                f"max_fanout={tree.num_classes})"
             )
         config = {"num_classes": tree.num_classes}
         if self.sampler == "counts":

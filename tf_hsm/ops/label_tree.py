@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from tf_hsm.ops.allowed import NO_MASK, AllowedClasses
 from tf_hsm.ops.in_place_step import InPlaceStep
-from tf_hsm.ops.top_k import TopK
+from tf_hsm.ops.log_probs import check_not_of_nodes, masked
+from tf_hsm.ops.top_k import BeamTopK, TopK
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import arguments, call, label_sets, private_tensorflow
 from tf_hsm.runtime.devices import cpu_only
@@ -138,14 +139,17 @@ def label_tree_top_k(
     tree: Tree,
     k: int,
     *,
+    beam_width: int | None = None,
+    return_pruned: bool = False,
     threshold=None,
     bounds=None,
     allowed=None,
-) -> TopK:
+):
     """Finds the k most probable labels, or those above a threshold, exactly.
 
     A node is at least as probable as any label below it, so that best-first
-    search need not look at most of them: see `hierarchical_softmax_top_k`.
+    search need not look at most of them: see `hierarchical_softmax_top_k`. A
+    beam has a fixed cost instead, and may miss a label.
 
     Args:
       weights: see `label_tree_loss`; so are biases, inputs and tree.
@@ -153,6 +157,9 @@ def label_tree_top_k(
       inputs: `[..., width]`.
       tree: a `tf_hsm.Tree`.
       k: an integer or an integer scalar, in `[1, tree.num_classes]`.
+      beam_width: the largest number of groups that the search opens on a level,
+        at least 1; None for the exact answer.
+      return_pruned: whether to also return how many nodes the beam left out.
       threshold: None; or a probability, broadcast to `[...]`: only labels that
         are at least as probable are found, k at most.
       bounds: None; or the logarithm of a threshold, `[...]`, in its place.
@@ -163,18 +170,20 @@ def label_tree_top_k(
     Returns:
       A named tuple `(log_probs, classes)`, each `[..., k]`, best first: in
       nats, float64 for float64 weights, else float32; and int64. With
-      `threshold` or `allowed`, where fewer than k labels are found, the rest
-      have the log-probability minus infinity and the class -1.
+      `return_pruned` a `(log_probs, classes, num_pruned)`, the last `[...]`
+      int64: where it is 0, the answer is exact. With `threshold` or `allowed`,
+      where fewer than k labels are found, the rest have the log-probability
+      minus infinity and the class -1.
 
     Raises:
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): k is
         out of range, or a shape does not fit; the message names the argument.
       tf.errors.UnimplementedError: a GPU holds the weights.
-      ValueError: the tree is pinned, or there are a threshold and bounds.
-      TypeError: `k` is no integer.
+      ValueError: the tree is pinned, `beam_width` is below 1, or there are a
+        threshold and bounds.
+      TypeError: `k` or `beam_width` is no integer.
     """
-    if threshold is not None:
-        bounds = arguments.bounds_of(threshold, bounds, inputs)
+    bounds = arguments.bounds_of(threshold, bounds, inputs)
     mask = None
     if allowed is not None:
         mask = AllowedClasses.read(allowed, tree, inputs)
@@ -191,14 +200,23 @@ def label_tree_top_k(
             {"root_log_probs": None, "bounds": bounds},
             **masked,
             k=arguments.scalar("k", k, tf.int64),
-            beam_width=tf.constant(0, tf.int64),
+            beam_width=arguments.count_or_zero("beam_width", beam_width),
             has_sigmoids=True,
         )
+    if return_pruned:
+        return BeamTopK(found.log_probs, found.classes, found.num_pruned)
     return TopK(found.log_probs, found.classes)
 
 
 def label_tree_log_prob(
-    weights, biases, classes, inputs, tree: Tree
+    weights,
+    biases,
+    classes,
+    inputs,
+    tree: Tree,
+    *,
+    nodes: bool = False,
+    allowed=None,
 ) -> tf.Tensor:
     """Computes log P(label | inputs) of given labels, in nats.
 
@@ -210,6 +228,10 @@ def label_tree_log_prob(
       classes: `[..., C]`, each in `[0, tree.num_classes)`.
       inputs: `[..., width]`.
       tree: a `tf_hsm.Tree`.
+      nodes: whether `classes` are rows, each in `[0, tree.num_rows)`. The
+        probability of an inner node is that a label is at or below it.
+      allowed: the labels that count, as for `hierarchical_softmax_top_k`, or
+        None; the log-probability of another label is minus infinity.
 
     Returns:
       `[..., C]`: float64 for float64 weights, else float32.
@@ -218,20 +240,27 @@ def label_tree_log_prob(
       tf.errors.InvalidArgumentError (ValueError where a graph is traced): a
         shape or a label does not fit.
       tf.errors.UnimplementedError: a GPU holds the weights.
-      ValueError: the tree is pinned.
+      ValueError: the tree is pinned, or `allowed` stands beside `nodes`.
     """
+    check_not_of_nodes(nodes, allowed)
+    classes = arguments.integers(classes, "classes")
     with _place(weights, tree):
-        return call.downward(
+        log_probs = call.downward(
             "tf_hsm_class_log_probs",
             weights,
             biases,
             inputs,
             tree,
             {"root_log_probs": None},
-            **path_tensors(tree, near=weights)._asdict(),
-            classes=arguments.integers(classes, "classes"),
+            **path_tensors(tree, weights, nodes)._asdict(),
+            classes=classes,
             has_sigmoids=True,
         )
+    if allowed is None:
+        return log_probs
+    return masked(
+        log_probs, classes, AllowedClasses.read(allowed, tree, inputs)
+    )
 
 
 def _place(weights, tree):

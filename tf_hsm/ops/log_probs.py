@@ -114,11 +114,7 @@ def hierarchical_softmax_log_prob(
         trees without root_log_probs; or `allowed` beside `nodes`.
     """
     check_mask_options(tree, root_log_probs, allowed, renormalize)
-    if nodes and allowed is not None:
-        raise ValueError(
-            "allowed are classes, and do not restrict nodes; leave out one of "
-            "nodes and allowed"
-        )
+    check_not_of_nodes(nodes, allowed)
     classes = arguments.integers(classes, "classes")
     place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
     with place:
@@ -156,6 +152,15 @@ def masked(log_probs, classes, mask, of_allowed=None):
     if of_allowed is not None:
         log_probs = renormalized(log_probs, of_allowed)
     return tf.where(mask.contain(classes), log_probs, -float("inf"))
+
+
+def check_not_of_nodes(nodes, allowed):
+    """A ValueError if allowed classes stand beside nodes."""
+    if nodes and allowed is not None:
+        raise ValueError(
+            "allowed are classes, and do not restrict nodes; leave out one of "
+            "nodes and allowed"
+        )
 
 
 def check_mask_options(tree, root_log_probs, allowed, renormalize):

@@ -82,19 +82,25 @@ def hierarchical_softmax_sample(
       TypeError: an argument is not of its type; the message names it.
     """
     if allowed is not None:
-        return _sample_allowed(
-            weights,
-            biases,
-            inputs,
-            tree,
+        mask = AllowedClasses.read(allowed, tree, inputs)
+        if tree.num_roots > 1 and root_log_probs is None:
+            raise ValueError(
+                "root_log_probs must be there to draw from a forest of "
+                f"{tree.num_roots} trees"
+            )
+        drawn = draw_of_allowed(
+            allowed_log_probs(
+                weights, biases, inputs, tree, root_log_probs, mask
+            ),
+            mask,
             num_samples,
-            seed,
-            temperature,
-            top_k,
-            top_p,
-            root_log_probs,
-            allowed,
+            seed=seed_pair(seed),
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
         )
+        shape = [tf.shape(inputs)[:-1], tf.shape(drawn)[1:]]
+        return tf.reshape(drawn, tf.concat(shape, 0))
     return call.downward(
         "tf_hsm_sample",
         weights,
@@ -218,42 +224,6 @@ def draw_of_allowed(
         temperature,
         top_p,
     )
-
-
-def _sample_allowed(
-    weights,
-    biases,
-    inputs,
-    tree,
-    num_samples,
-    seed,
-    temperature,
-    top_k,
-    top_p,
-    root_log_probs,
-    allowed,
-):
-    """`hierarchical_softmax_sample` of allowed classes."""
-    mask = AllowedClasses.read(allowed, tree, inputs)
-    if tree.num_roots > 1 and root_log_probs is None:
-        raise ValueError(
-            "root_log_probs must be there to draw from a forest of "
-            f"{tree.num_roots} trees"
-        )
-    log_probs = allowed_log_probs(
-        weights, biases, inputs, tree, root_log_probs, mask
-    )
-    drawn = draw_of_allowed(
-        log_probs,
-        mask,
-        num_samples,
-        seed=seed_pair(seed),
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-    )
-    shape = [tf.shape(inputs)[:-1], tf.shape(drawn)[1:]]
-    return tf.reshape(drawn, tf.concat(shape, 0))
 
 
 private_tensorflow.declare_read_only("ResourceTfHsmSample")

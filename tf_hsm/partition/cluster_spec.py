@@ -4,21 +4,20 @@ import dataclasses
 import math
 import numbers
 
+import numpy as np
+
 from tf_hsm import _checks
+from tf_hsm.cost.cutoffs import cutoffs as best_cutoffs
 from tf_hsm.cost.model import CostModel
 from tf_hsm.partition.frequency_clusters import (
     FrequencyClusters,
     by_frequency,
     grown_order,
 )
-from tf_hsm.partition.tail_options import (
-    choose_cutoffs,
-    deserialize_tail,
-    grown_tails,
-    serialize_tail,
-    tail_widths,
-)
 from tf_hsm.tree import Tree
+from tf_hsm.tree.memory import check_fits
+
+_CLASS_BYTES = 125  # The most that a class takes, by tracemalloc.
 
 
 class ClusterSpec:
@@ -99,16 +98,31 @@ class ClusterSpec:
         """Returns the `FrequencyClusters` for inputs of a width."""
         if self.clusters is not None:
             return self.clusters
-        cutoffs = choose_cutoffs(
-            self._counts,
-            self.num_classes,
-            self.cutoffs,
-            self.tail,
-            batch=self.batch,
-            width=width,
-            div_value=self.div_value,
-            cost_model=self.cost_model,
-        )
+        if isinstance(self.tail, (list, tuple, Tree)):
+            raise ValueError(
+                "a tail that is a list or a Tree needs a list of cutoffs: the "
+                "best ones depend on how any tail would be built"
+            )
+        counts = self._counts
+        if counts is None:
+            check_fits(
+                f"num_classes is {self.num_classes}",
+                self.num_classes,
+                _CLASS_BYTES,
+            )
+            counts = 1 / np.arange(1.0, self.num_classes + 1)
+        try:
+            cutoffs = best_cutoffs(
+                np.sort(counts)[::-1],
+                self.cutoffs,
+                tail=self.tail,
+                batch=self.batch,
+                width=width,
+                div_value=self.div_value,
+                cost_model=self.cost_model,
+            )
+        except ValueError as error:
+            raise ValueError(f"cutoffs = {self.cutoffs!r}: {error}") from error
         return self._make(cutoffs)
 
     def widths_for(self, width, num_tails):
@@ -117,7 +131,20 @@ class ClusterSpec:
         Raises:
           ValueError: a tail would have none.
         """
-        return tail_widths(width, self.div_value, num_tails)
+        widths = [self._width_of(width, j) for j in range(num_tails + 1)]
+        if widths[-1] < 1:
+            raise ValueError(
+                f"tail {widths.index(0)} has no width left: inputs are {width} "
+                f"wide, and div_value is {self.div_value:g}; use fewer cutoffs "
+                "or a smaller div_value"
+            )
+        return widths
+
+    def _width_of(self, width, number):
+        try:
+            return int(width // self.div_value**number)
+        except OverflowError:
+            return 0
 
     def trees(self):
         """Returns the trees of the rows; None while they are not known."""
@@ -145,21 +172,36 @@ class ClusterSpec:
                 f"num_classes is {num_classes}, fewer than the "
                 f"{self.num_classes} that there were; classes cannot go"
             )
-        tail = self.tail
-        if self.cutoffs:
-            tail = grown_tails(
-                self.tail,
-                self.clusters.tail_trees,
-                num_classes - self.num_classes,
-            )
         return ClusterSpec(
             num_classes,
             self.cutoffs,
             self.div_value,
             grown_order(self._order, num_classes),
-            tail,
+            self._grown_tail(num_classes - self.num_classes),
             self.width,
         )
+
+    def _grown_tail(self, num_new):
+        """Returns `tail` for more classes in the last one.
+
+        A tail of one group stays one.
+        """
+        if not num_new or not self.cutoffs:
+            return self.tail
+        kinds = self.tail
+        if not isinstance(kinds, (list, tuple)):
+            kinds = [kinds] * len(self.cutoffs)
+        last = self.clusters.tail_trees[-1]
+        if isinstance(kinds[-1], str) and kinds[-1] == "flat":
+            return self.tail
+        if last.pinned:
+            raise ValueError(
+                f"the tree of tail {len(kinds) - 1} is pinned, and its groups "
+                "have no room for new classes; make the layer with "
+                "tree.expand() for that tail"
+            )
+        near = np.zeros(num_new, np.int64) if last.num_groups == 1 else None
+        return [*kinds[:-1], last.grow(num_new, near=near)]
 
     def get_config(self):
         """Returns the arguments, cutoffs as in use, as JSON can hold them."""
@@ -167,7 +209,7 @@ class ClusterSpec:
             "num_classes": self.num_classes,
             "cutoffs": self.cutoffs,
             "div_value": self.div_value,
-            "tail": serialize_tail(self.tail),
+            "tail": _serialized(self.tail),
             "width": self.width,
         }
         if self.clusters is None:
@@ -208,5 +250,22 @@ def unpacked(config):
         config["counts"] = Tree.from_config(order)
     if config.get("cost_model") is not None:
         config["cost_model"] = CostModel(**config["cost_model"])
-    config["tail"] = deserialize_tail(config["tail"])
+    config["tail"] = _deserialized(config["tail"])
     return config
+
+
+def _serialized(tail):
+    """Returns a tail as JSON can hold it."""
+    if isinstance(tail, (list, tuple)):
+        return [_serialized(t) for t in tail]
+    if isinstance(tail, Tree):
+        return tail.get_config()
+    # A branching as a Python integer, which JSON can hold.
+    return tail if isinstance(tail, str) else _checks.as_integer("tail", tail)
+
+
+def _deserialized(tail):
+    """Returns the tail that `_serialized` was given."""
+    if isinstance(tail, (list, tuple)):
+        return [_deserialized(t) for t in tail]
+    return Tree.from_config(tail) if isinstance(tail, dict) else tail

@@ -1,0 +1,170 @@
+"""SampledSoftmax.grow: what old classes keep, and how new ones begin."""
+
+import keras
+import numpy as np
+import pytest
+
+import tf_hsm
+from tests.support.models import (
+    NUM_CLASSES,
+    NUM_SAMPLED,
+    WIDTH,
+    compile_form,
+    head_of,
+    make_data,
+    sampled_head,
+    train,
+)
+from tf_hsm.layers import SampledSoftmax
+
+NEW = 4
+COUNTS = 1 + np.arange(NUM_CLASSES)
+
+
+def built(**options):
+    """A head with random weights that has drawn seven times."""
+    head = sampled_head(**options)
+    head.build([None, WIDTH])
+    rng = np.random.default_rng(0)
+    for variable in head.row_variables():
+        variable.assign(rng.normal(size=variable.shape))
+    head.step.assign(7)
+    return head
+
+
+def larger(head):
+    """The tree of a head with new classes in its one group."""
+    return head.tree.grow(NEW, max_fanout=head.num_classes + NEW)
+
+
+def inputs():
+    return np.random.default_rng(1).normal(size=[8, WIDTH]).astype("f4")
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_old_classes_keep_their_weights(use_bias):
+    """And so their odds; the new ones have the mean, and train."""
+    head = built(use_bias=use_bias, ignore_class=-1)
+    grown = head.grow(larger(head))
+    assert grown.num_classes == NUM_CLASSES + NEW and grown is not head
+    assert grown.num_sampled == NUM_SAMPLED and grown.ignore_class == -1
+    for old, new in zip(
+        head.row_variables(), grown.row_variables(), strict=True
+    ):
+        np.testing.assert_array_equal(new[:NUM_CLASSES], old)
+    x = inputs()
+    old, new = head.log_probs(x).numpy(), grown.log_probs(x).numpy()
+    lost = old - new[:, :NUM_CLASSES]
+    assert (lost > 0).all()
+    np.testing.assert_allclose(lost, lost[:, :1] + 0 * lost, atol=1e-5)
+    share = np.exp(new[:, NUM_CLASSES:]).sum(1)
+    np.testing.assert_allclose(share, 1 - np.exp(-lost[:, 0]), rtol=1e-4)
+    most = NEW / (NUM_CLASSES + NEW)
+    assert (share < (1.001 if use_bias else 2) * most).all()
+    # With inputs of zero the new classes have all of their share.
+    zero = np.exp(grown.log_probs(0 * x[:1]).numpy()[0, NUM_CLASSES:])
+    np.testing.assert_allclose(zero, 1 / (NUM_CLASSES + NEW), rtol=1e-5)
+
+
+def test_new_rows_begin_with_the_mean():
+    """Of the old ones, by their probabilities where inputs are zero."""
+    head = built()
+    counts = np.append(COUNTS, [5, 10, 20, 40])
+    grown = head.grow(larger(head), counts)
+    kernel, bias = (np.float64(v.numpy()) for v in head.row_variables())
+    p = np.exp(bias) / np.exp(bias).sum()
+    np.testing.assert_allclose(
+        grown.kernel[NUM_CLASSES:], np.tile(p @ kernel, [NEW, 1]), rtol=1e-5
+    )
+    zero = np.exp(grown.log_probs(np.zeros([1, WIDTH], "f4")).numpy()[0])
+    np.testing.assert_allclose(
+        zero[NUM_CLASSES:], counts[NUM_CLASSES:] / counts.sum(), rtol=1e-5
+    )
+
+
+def test_draws_go_on():
+    """The step is kept, and the draws of the larger law follow from it."""
+    head = built()
+    grown = head.grow(larger(head))
+    assert grown.step.numpy() == 7 and grown.step is not head.step
+    x, labels = inputs(), np.arange(8) + NUM_CLASSES + NEW - 8
+    other = SampledSoftmax.from_config(grown.get_config())
+    other.build([None, WIDTH])
+    other.set_weights(grown.get_weights())
+    np.testing.assert_array_equal(
+        grown(x, labels, training=True), other(x, labels, training=True)
+    )
+    assert grown.step.numpy() == 8 and head.step.numpy() == 7
+    drawn = [grown._draws.draw(3, step) for step in range(60)]
+    assert np.max(drawn) >= NUM_CLASSES
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_counts_of_a_sampler(given):
+    """It keeps the old counts, with their mean for new classes; or has new."""
+    head = built(sampler="counts", counts=COUNTS, power=1.0)
+    tree = larger(head)
+    counts = 3 + np.arange(NUM_CLASSES + NEW)[::-1] if given else None
+    grown = head.grow(tree, counts)
+    assert (grown.sampler, grown.power) == ("counts", 1.0)
+    expected = counts
+    if not given:
+        expected = np.append(COUNTS, np.full(NEW, COUNTS.mean()))
+    same = SampledSoftmax(
+        tree.num_classes,
+        num_sampled=NUM_SAMPLED,
+        sampler="counts",
+        counts=expected,
+        power=1.0,
+    )
+    np.testing.assert_allclose(
+        grown._draws.expected_counts, same._draws.expected_counts, rtol=1e-12
+    )
+    again = SampledSoftmax.from_config(grown.get_config())
+    np.testing.assert_array_equal(
+        again._draws.expected_counts, grown._draws.expected_counts
+    )
+
+
+def test_a_model_grows(tmp_path):
+    """Training goes on with new classes, and the model is saved."""
+    tokens, labels = make_data()
+    model = compile_form(make=sampled_head, compiling={"run_eagerly": True})
+    train(model, tokens, labels, epochs=1)
+    head = head_of(model)
+    grown = tf_hsm.grow(model, larger(head))
+    grown.run_eagerly = True
+    other = head_of(grown)
+    assert other.step.numpy() == head.step.numpy() == 3
+    kernel = other.kernel.numpy()
+    np.testing.assert_array_equal(kernel[:NUM_CLASSES], head.kernel)
+    labels[tokens == tokens[0, 0]] = NUM_CLASSES + NEW - 1
+    losses = train(grown, tokens, labels, epochs=3)
+    assert losses[-1] < losses[0] and other.step.numpy() == 12
+    assert np.abs(other.kernel[-1] - kernel[-1]).max() > 1e-3
+    grown.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(tokens), grown(tokens))
+
+
+def test_refusals():
+    head = built(name="words")
+    tree = head.tree
+    for wrong, error, message in (
+        (NUM_CLASSES + NEW, TypeError, r"must be a tf_hsm\.Tree"),
+        (tf_hsm.Tree.two_level(40), ValueError, "must be one group"),
+        (tf_hsm.Tree.balanced(9, [9]), ValueError, "class"),
+    ):
+        with pytest.raises(error, match=message):
+            head.grow(wrong)
+    with pytest.raises(ValueError, match="counts"):
+        head.grow(larger(head), COUNTS)
+    with pytest.raises(ValueError, match="no weights yet"):
+        sampled_head().grow(larger(head))
+    # Classes in another order, which the rows of the kernel do not follow.
+    order = np.arange(40)[::-1]
+    with pytest.raises(ValueError, match="must be one group"):
+        head.grow(tf_hsm.Tree([0, 40], [-1], order))
+    # Without room in the group, new classes are a branch of their own.
+    with pytest.raises(ValueError, match=r"max_fanout=34\)"):
+        head.grow(tree.grow(NEW))

@@ -1,0 +1,204 @@
+"""Answers of heads: each is tried, and must have an effect.
+
+See `feature_options` for what a feature is.
+"""
+
+import numpy as np
+
+from tests.support.heads_by_name import (
+    BATCH,
+    NUM_CLASSES,
+    TREE,
+    WIDTH,
+    built,
+    inputs,
+)
+
+ALLOWED = [1, 4, 5, 17, 28]
+DRAWS = 2_000
+
+
+def _case(name, **options):
+    """A head, inputs, and the probabilities `[B, N]` of all classes."""
+    head, given = built(name, **options), inputs(name)
+    return head, given, np.exp(np.float64(head.log_probs(given)))
+
+
+def embed(name):
+    """The vector of a class, or of an id."""
+    options = {"width": WIDTH} if name == "AdaptiveSoftmax" else {}
+    head = built(name, **options)
+    if not hasattr(head, "embed"):
+        raise TypeError(f"{name} has no embed")
+    rows = head.head_kernel if options else head.embeddings
+    np.testing.assert_allclose(head.embed([3, 0]), rows.numpy()[[3, 0]])
+
+
+def log_probs(name):
+    head, given, probs = _case(name)
+    assert probs.shape == (BATCH, NUM_CLASSES)
+    if name == "LabelTree":
+        assert (probs > 0).all() and (probs < 1).all()
+        best = head.top_k(given, 1).log_probs[:, 0]
+        np.testing.assert_allclose(np.log(probs.max(1)), best, rtol=1e-4)
+    else:
+        np.testing.assert_allclose(probs.sum(1), 1, rtol=1e-4)
+
+
+def log_prob(name):
+    head, given, probs = _case(name)
+    found = head.log_prob([ALLOWED] * BATCH, given)
+    np.testing.assert_allclose(np.exp(found), probs[:, ALLOWED], rtol=1e-4)
+
+
+def _check_nodes(head, probs, of_rows):
+    """A node is as probable as the classes below it, or more in a label tree.
+
+    Args:
+      head: the head.
+      probs: `[B, N]`, the probabilities of the classes.
+      of_rows: `[B, R]`, the log-probabilities of the rows of the head's tree.
+    """
+    tree, found = head.tree, np.exp(np.float64(of_rows))
+    assert found.shape == (BATCH, tree.num_rows)
+    np.testing.assert_allclose(found[:, tree.class_rows], probs, rtol=1e-4)
+    below = np.zeros([NUM_CLASSES, tree.num_rows])
+    for label in range(NUM_CLASSES):
+        below[label, tree.path(label)] = 1
+    if type(head).__name__ == "LabelTree":
+        for row in range(tree.num_rows):
+            most = probs[:, below[:, row] > 0].max(1)
+            assert (found[:, row] >= most * (1 - 1e-4)).all()
+        assert (found <= 1).all()
+    else:
+        np.testing.assert_allclose(found, probs @ below, rtol=1e-4)
+
+
+def log_prob_of_nodes(name):
+    head, given, probs = _case(name)
+    count = getattr(head, "tree", TREE).num_rows
+    rows = np.broadcast_to(np.arange(count), [BATCH, count])
+    _check_nodes(head, probs, head.log_prob(rows, given, nodes=True))
+
+
+def log_probs_of_nodes(name):
+    head, given, probs = _case(name)
+    _check_nodes(head, probs, head.log_probs(given, nodes=True))
+
+
+def top_k(name):
+    head, given, probs = _case(name)
+    found = head.top_k(given, 4)
+    np.testing.assert_array_equal(
+        found.classes, np.argsort(-probs, axis=1, kind="stable")[:, :4]
+    )
+    expected = -np.sort(-np.log(probs))[:, :4]
+    np.testing.assert_allclose(found.log_probs, expected, rtol=1e-4)
+
+
+def _assert_found(found, wanted):
+    """Asserts that exactly the wanted classes `[B, N]` are found."""
+    assert wanted.any() and not wanted.all()
+    for row, its in zip(found.classes.numpy(), wanted, strict=True):
+        assert sorted(row[row >= 0]) == np.flatnonzero(its).tolist()
+        assert (row[its.sum() :] == -1).all()
+
+
+def threshold(name):
+    head, given, probs = _case(name)
+    least = np.median(probs) * (1 + 1e-4)
+    found = head.top_k(given, NUM_CLASSES, threshold=least)
+    _assert_found(found, probs >= least)
+
+
+def bounds(name):
+    head, given, probs = _case(name)
+    least = np.median(probs, axis=1) * (1 + 1e-4)
+    found = head.top_k(given, NUM_CLASSES, bounds=np.log(least))
+    _assert_found(found, probs >= least[:, np.newaxis])
+
+
+def beams(name):
+    """A beam says for which inputs its answer is exact."""
+    options = {"tail": 2} if name == "AdaptiveSoftmax" else {}
+    head, given, _ = _case(name, **options)
+    exact = head.top_k(given, 6)
+    beam, wide = (
+        head.top_k(given, 6, beam_width=width, return_pruned=True)
+        for width in (1, NUM_CLASSES)
+    )
+    is_whole = beam.num_pruned.numpy() == 0
+    # One group has nothing to leave out.
+    assert is_whole.all() == (name == "SampledSoftmax")
+    np.testing.assert_array_equal(
+        beam.classes[is_whole], exact.classes[is_whole]
+    )
+    assert not wide.num_pruned.numpy().any()
+    np.testing.assert_array_equal(wide.classes, exact.classes)
+
+
+def top_k_of_allowed(name):
+    head, given, probs = _case(name)
+    found = head.top_k(given, 3, allowed=ALLOWED).classes.numpy()
+    order = np.argsort(-probs[:, ALLOWED], axis=1, kind="stable")
+    np.testing.assert_array_equal(found, np.array(ALLOWED)[order[:, :3]])
+
+
+def log_prob_of_allowed(name):
+    head, given, probs = _case(name)
+    classes = np.broadcast_to([4, 6], [BATCH, 2])
+    found = head.log_prob(classes, given, allowed=ALLOWED).numpy()
+    np.testing.assert_allclose(np.exp(found[:, 0]), probs[:, 4], rtol=1e-4)
+    assert np.isneginf(found[:, 1]).all()
+
+
+def renormalize(name):
+    """Allowed classes have together the probability 1."""
+    head, given, probs = _case(name)
+    wanted = probs[:, ALLOWED] / probs[:, ALLOWED].sum(1, keepdims=True)
+    options = {"allowed": ALLOWED, "renormalize": True}
+    found = head.top_k(given, len(ALLOWED), **options).log_probs
+    np.testing.assert_allclose(np.exp(found), -np.sort(-wanted), rtol=1e-4)
+    found = head.log_prob([ALLOWED] * BATCH, given, **options)
+    np.testing.assert_allclose(np.exp(found), wanted, rtol=1e-4)
+
+
+def _assert_drawn(head, given, probs, **options):
+    """Asserts that draws come as often as they are probable."""
+    drawn = head.sample(given, DRAWS, seed=5, **options).numpy()
+    again = head.sample(given, DRAWS, seed=5, **options)
+    np.testing.assert_array_equal(drawn, again)
+    for row, its in zip(drawn, probs, strict=True):
+        spread = np.sqrt(DRAWS * its * (1 - its))
+        counts = np.bincount(row, minlength=NUM_CLASSES)
+        assert (np.abs(counts - DRAWS * its) <= 6 * spread + 1).all()
+
+
+def sample(name):
+    head, given, probs = _case(name)
+    _assert_drawn(head, given, probs)
+
+
+def sample_of_allowed(name):
+    head, given, probs = _case(name)
+    probs = np.where(np.isin(np.arange(NUM_CLASSES), ALLOWED), probs, 0)
+    probs /= probs.sum(1, keepdims=True)
+    _assert_drawn(head, given, probs, allowed=ALLOWED)
+
+
+FEATURES = {
+    "`embed`": embed,
+    "`log_probs`": log_probs,
+    "`log_probs(nodes=True)`": log_probs_of_nodes,
+    "`log_prob`": log_prob,
+    "`log_prob(nodes=True)`": log_prob_of_nodes,
+    "`log_prob(allowed=)`": log_prob_of_allowed,
+    "`top_k`": top_k,
+    "`top_k(threshold=)`": threshold,
+    "`top_k(bounds=)`": bounds,
+    "`top_k(beam_width=, return_pruned=)`": beams,
+    "`top_k(allowed=)`": top_k_of_allowed,
+    "`renormalize`": renormalize,
+    "`sample`": sample,
+    "`sample(allowed=)`": sample_of_allowed,
+}
