@@ -32,7 +32,7 @@ CELLS = [
 FUNCTIONS = {k: v for features in TABLES.values() for k, v in features.items()}
 # How a head says that it lacks a feature. Any other error is a mistake.
 _REFUSALS = re.compile(
-    r"Unrecognized keyword arguments|is not possible|has no (embed|grow)$"
+    r"Unrecognized keyword arguments|is not possible|has no embed$"
     "|tree is pinned|one loss for all labels|must have the shape of"
     "|is for one label per input|cannot be estimated"
 )
@@ -86,7 +86,6 @@ REASONS = {
     "`TopKAccuracy`": {
         "LabelTree": "an input has several labels; use `PrecisionAtK`"
     },
-    "`grow`": {"AdaptiveSoftmax": _NOT_BUILT, "LabelTree": _NOT_BUILT},
     "`tf_hsm.estimate`": {"EmbeddingSoftmax": _NOT_BUILT},
     "`embed`": {
         "HierarchicalSoftmax": _PATHS,
