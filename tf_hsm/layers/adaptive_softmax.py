@@ -1,22 +1,16 @@
 """The adaptive softmax as a Keras layer."""
 
-import functools
-
 import keras
-import tensorflow as tf
 
 from tf_hsm.converters import torch
 from tf_hsm.distribute.devices import check_devices
-from tf_hsm.heads.cluster_vectors import vectors
 from tf_hsm.heads.clusters import ClusterHead, Tail
 from tf_hsm.heads.tree import TreeHead
-from tf_hsm.layers import growth
+from tf_hsm.layers import growth, tied_rows
 from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.arguments import documented
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.rows import fresh
-from tf_hsm.ops.in_place_step import rule_of
-from tf_hsm.ops.rows_step import gather_to_step
 from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
 from tf_hsm.runtime import private_keras, row_parts
 from tf_hsm.runtime.devices import check_present
@@ -153,16 +147,8 @@ class AdaptiveSoftmax(HeadLayer):
     ):
         """See the class."""
         given = locals()
-        spec = ClusterSpec(
-            num_classes,
-            cutoffs,
-            div_value,
-            counts,
-            tail,
-            width,
-            batch,
-            cost_model,
-        )
+        clusters = (cutoffs, div_value, counts, tail, width, batch, cost_model)
+        spec = ClusterSpec(num_classes, *clusters)
         if use_bias not in _USE_BIAS:
             raise ValueError(
                 f"use_bias is {use_bias!r}; it must be one of {_USE_BIAS}"
@@ -256,14 +242,9 @@ class AdaptiveSoftmax(HeadLayer):
           embed: whether to return the vectors `[..., width]` of classes, as
             `embed` does.
 
-        With an optimizer of the layer's own, vectors for training get their
-        step in the backward pass, whenever a gradient is asked for: a step of
-        its own, on the rows that were looked up, by their gradient, with the
-        rule and the rate of the step that comes next. (The losses leave no
-        gradient to which this one could be added.) For SGD both together are
-        one step by the sum of the gradients. Adagrad adds the square of each
-        gradient; LazyAdam moves the moments of a row twice that is in both. The
-        step is made on CPUs, and bfloat16 rows are rounded to nearest.
+        With an optimizer of the layer's own, vectors for training get a step of
+        their own in the backward pass, whenever a gradient is asked for:
+        docs/adaptive.md.
 
         Raises:
           ValueError: `embed` in training, on rows that are not on a CPU, or in
@@ -274,7 +255,7 @@ class AdaptiveSoftmax(HeadLayer):
                 inputs, labels, sample_weight, inputs_mask, training
             )
         if self.in_place.updates(self, training) and self.trainable:
-            return self._vectors(inputs, self._look_up_to_step())
+            return tied_rows.vectors_to_step(self, inputs)
         return self.embed(inputs)
 
     def compute_output_spec(
@@ -288,7 +269,7 @@ class AdaptiveSoftmax(HeadLayer):
     ):
         """Returns the shape and type of what `call` returns."""
         if embed:
-            self._check_width()
+            tied_rows.check_width(self)
             return keras.KerasTensor(
                 (*inputs.shape, self.width), dtype=self.compute_dtype
             )
@@ -309,45 +290,12 @@ class AdaptiveSoftmax(HeadLayer):
           TypeError: classes are not integers.
           ValueError: the layer was made without `width`, or is not built.
         """
-        found = self._vectors(
-            classes, lambda table, rows: tf.gather(table.value, rows)
-        )
         return self.in_place.without_gradient(
             self,
-            found,
+            tied_rows.vectors(self, classes),
             "embed",
             "call it with embed=True and training=True, ",
         )
-
-    def _vectors(self, classes, look_up):
-        self._check_width()
-        self._check_built()
-        return tf.cast(
-            vectors(self._head, classes, look_up), self.compute_dtype
-        )
-
-    def _look_up_to_step(self):
-        """Returns a look-up whose rows make a step in the backward pass."""
-        if self.variable_dtype == "bfloat16" and (
-            self.stochastic_rounding is not False
-        ):
-            raise ValueError(
-                f"{self.name}: bfloat16 rows that embed are rounded to nearest "
-                "in their step; say stochastic_rounding=False, or leave out "
-                "the layer's optimizer"
-            )
-        return functools.partial(
-            gather_to_step,
-            optimizer=self.optimizer,
-            rule=rule_of(self.optimizer),
-        )
-
-    def _check_width(self):
-        if self.width is None:
-            raise ValueError(
-                f"{self.name} embeds classes only if it is made with width, "
-                "that of its inputs"
-            )
 
     def grow(self, num_classes, counts=None):
         """Returns a layer for more classes that has learned what this one has.
