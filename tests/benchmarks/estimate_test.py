@@ -100,7 +100,7 @@ def _bytes_of_drawn_rows(labels, width):
     All other estimates of gradients hold for every batch.
     """
     tree = tf_hsm.Tree.two_level(CLASSES)
-    mean = tree.expected_cost(batch=labels.size, dim=width).touched_rows
+    mean = tree.expected_cost(batch=labels.size, width=width).touched_rows
     drawn = oracle.touched_rows(tree, labels).size
     assert drawn < tree.num_rows
     # Each row has float32 weights and a bias, and an int64 number for both.
