@@ -1,6 +1,5 @@
 """`tf_hsm.estimate`: what a model will need, before it is made."""
 
-import dataclasses
 import math
 import numbers
 
@@ -59,12 +58,13 @@ def estimate(
         heads) or "embedding:300"; or None, for a head alone. A Keras model may
         contain its head.
       head: a `tf_hsm.Tree`; a Keras layer (`HierarchicalSoftmax`,
-        `LabelTree`, `AdaptiveSoftmax`, `SampledSoftmax`, `Dense`); what
-        `estimation.head` returns; or, together with `num_classes`, one of
-        "hierarchical" or "label_tree" (of two levels), "adaptive", "full",
-        "sampled", "gather", "embedding_lookup" and "map_fn". Several of them in
-        a list are compared. None: "hierarchical" where `num_classes` is given;
-        else `body` has its head, or there is none.
+        `LabelTree`, `AdaptiveSoftmax`, `SampledSoftmax`, `EmbeddingSoftmax`,
+        `Dense`); what `estimation.head` returns; or, together with
+        `num_classes`, one of "hierarchical" or "label_tree" (of two levels),
+        "adaptive", "full", "sampled", "gather", "embedding_lookup" and
+        "map_fn". Several of them in a list are compared. None: "hierarchical"
+        where `num_classes` is given; else `body` has its head, or there is
+        none.
       batch: sequences in a step, or examples.
       length: T, the length of a sequence; None: that of the body, or 1.
       width: D, the width of the head's inputs. A body of another width has a
@@ -96,9 +96,9 @@ def estimate(
         `HierarchicalSoftmax(tree, devices=...)`; None: it is whole. Then the
         estimate is for a device with the body and the fullest shard.
       network: bytes a second out of each such device, and into it.
-      labels_per_example: how many labels an example has in the mean; for a
-        label tree, or a tree whose softmax has `several_labels`. They are taken
-        to be drawn independently, by the counts.
+      labels_per_example: how many labels an example has in the mean: for a
+        label tree, and for a layer of `tf_hsm.layers` with `several_labels`.
+        Labels are taken to be drawn independently, by the counts.
 
     Returns:
       An `Estimate`; for a list of heads a `Comparison`.
@@ -145,8 +145,8 @@ def estimate(
         knows = head is None or head.takes_several_labels
         if labels_per_example != 1 and not knows:
             raise ValueError(
-                f"labels_per_example is {labels_per_example}, but is for label "
-                f"trees and trees that are not cut, not for {head.name!r}"
+                f"labels_per_example is {labels_per_example}, but is for "
+                f"heads of tf_hsm.layers, not for {head.name!r}"
             )
         parts, name = _parts(body, head, setting, width, labels, dtype)
         seconds = step_time.seconds(parts, machine, setting)
@@ -281,7 +281,14 @@ def _parts(body, head, setting, width, labels, dtype):
             "num_classes or by head"
         )
     parts, names = [], []
-    of_labels = dataclasses.replace(setting, batch=labels, length=1)
+    of_labels = setting.of_examples(labels)
+    if head is not None and head.width not in (None, width or head.width):
+        raise ValueError(f"width is {width}, but head has {head.width}")
+    if body is not None and head is not None and head.takes_ids:
+        raise ValueError(
+            f"{head.name} takes ids, but the body makes vectors; leave out the "
+            "body, or give a Keras model that has the head"
+        )
     if body is not None:
         own = None if dtype is None else setting.dtype
         parts += body.parts(setting, head is None, own)
@@ -292,6 +299,7 @@ def _parts(body, head, setting, width, labels, dtype):
                 bodies.dense(found, width, of_labels).named("projection")
             )
     if head is not None:
+        width = width or head.width
         if width is None:
             raise ValueError(
                 "width, that of the head's inputs, is missing, as there is no "
