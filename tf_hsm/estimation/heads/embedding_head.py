@@ -70,6 +70,8 @@ class EmbeddingHead(Head):
         vectors = size * width * setting.tokens
         looked_up = size * width * ids
         of_bags = 0 if self.bag is None else looked_up
+        # A bag multiplies each embedding by its weight, and adds them up.
+        added = 0 if self.bag is None else 2 * width * ids
         return table.part(
             f"{self.name} embeddings",
             "Embedding",
@@ -78,8 +80,8 @@ class EmbeddingHead(Head):
             tensor_bytes=looked_up,
             forward_bytes=of_bags,
             backward_bytes=of_bags,
-            forward=Work(0, 2 * looked_up + of_bags, 1),
-            backward=Work(0, 2 * looked_up + of_bags, 1),
+            forward=Work(added, 2 * looked_up + of_bags, 1),
+            backward=Work(added, 2 * looked_up + of_bags, 1),
         )
 
     def _in_place(self, table, tree, setting):
