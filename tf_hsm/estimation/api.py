@@ -6,15 +6,13 @@ import numbers
 from tf_hsm import _checks
 from tf_hsm._units import read_amount
 from tf_hsm.estimation import body as bodies
-from tf_hsm.estimation import body_text, heads, slots, step_time
+from tf_hsm.estimation import body_text, head_argument, slots, step_time
 from tf_hsm.estimation import machine as machines
 from tf_hsm.estimation.replicas import spread
 from tf_hsm.estimation.result import Comparison, Estimate
 from tf_hsm.estimation.setting import BYTES, Setting
-from tf_hsm.optimizers import in_place
 
 _MIXED = "mixed_"
-_DEFAULT_HEAD = "hierarchical"
 
 
 def estimate(
@@ -166,11 +164,15 @@ def estimate(
         )
 
     several = isinstance(head, list | tuple)
-    options = {"counts": counts, "optimizer": _head_optimizer(head_optimizer)}
+    options = {
+        "counts": counts,
+        "optimizer": head_argument.read_optimizer(head_optimizer),
+    }
     if shards is not None:
         options |= {"shards": shards, "network": network}
     found = [
-        _head(h, num_classes, options) for h in (head if several else [head])
+        head_argument.read(h, num_classes, options)
+        for h in (head if several else [head])
     ]
     if several and not found:
         raise ValueError("head is empty; it must name a head, or several")
@@ -209,52 +211,6 @@ def _length(length, body):
             f"length is {length}, but the body's length is {known}"
         )
     return length
-
-
-def _head_optimizer(optimizer):
-    """Returns the optimizer of a head that updates its own weights, or None."""
-    if optimizer is None:
-        return None
-    try:
-        return in_place.get(optimizer)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"head_optimizer: {error}") from error
-
-
-def _head(head, num_classes, options):
-    """Returns a `Head`, or None where nothing names one."""
-    if head is None and num_classes is not None:
-        head = _DEFAULT_HEAD
-    given = [
-        "head_optimizer" if name == "optimizer" else name
-        for name, value in options.items()
-        if value is not None
-    ]
-    if head is None:
-        if given:
-            raise ValueError(f"{given[0]} is given, but no head that it is for")
-        return None
-    if isinstance(head, str):
-        if num_classes is None:
-            raise ValueError(
-                f"head is {head!r}, which needs the number of its classes: "
-                "give num_classes"
-            )
-        return heads.head(head, num_classes, **options)
-    if isinstance(head, heads.Tree):
-        found = heads.head(head, **options)
-    elif given:
-        raise ValueError(
-            f"{given[0]} is for a head given by name or as a tree; this one is "
-            f"{type(head).__name__}, which has its own"
-        )
-    else:
-        found = heads.of(head)
-    if num_classes not in (None, found.num_classes):
-        raise ValueError(
-            f"num_classes is {num_classes}, but head has {found.num_classes}"
-        )
-    return found
 
 
 def _dtypes(dtype, body):

@@ -56,7 +56,12 @@ class EmbeddingHead(Head):
     def _parts(self, setting, width):
         width = self.row_width
         table = Table(
-            self.num_embeddings, width, False, setting, True, _INDEX_BYTES
+            self.num_embeddings,
+            width,
+            False,
+            setting,
+            by_blocks=True,
+            index_bytes=_INDEX_BYTES,
         )
         (tree,) = self.tree.parts(setting, width)
         if self.tree.options.optimizer is None:

@@ -4,8 +4,12 @@ import dataclasses
 
 from tf_hsm.estimation.heads import passed
 from tf_hsm.estimation.heads.head_type import of_layer
-from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions, padded
-from tf_hsm.estimation.part import Work
+from tf_hsm.estimation.heads.tree_head import (
+    Held,
+    TreeHead,
+    TreeOptions,
+    padded,
+)
 from tf_hsm.layers import LabelTree
 
 
@@ -35,42 +39,12 @@ class LabelTreeHead(TreeHead):
         )
         return visiting._parts(setting, width)
 
-    def _with_gradient(self, setting, width, cost):
+    def _held(self, setting, width):
         batch, size = setting.tokens, setting.accumulator_itemsize
-        of_visits, dz = self._visit_bytes(setting, width)
-        products = 2 * self.passed.logits(batch) * width
-        return {
-            "saved_bytes": size * batch * (1 + width)
-            + of_visits
-            + dz
-            + self._plan_bytes(batch),
-            "tensor_bytes": max(of_visits, dz),
-            "forward_bytes": of_visits,
-            "backward_bytes": size * batch * width,
-            "forward": Work(2 * products, cost.bytes / 2, 1),
-            "backward": Work(products, cost.bytes / 2, 1),
-        }
-
-    def _in_place(self, setting, width, cost):
-        batch, size = setting.tokens, setting.accumulator_itemsize
-        of_visits, dz = self._visit_bytes(setting, width)
-        products = 2 * self.passed.logits(batch) * width
-        return {
-            "saved_bytes": size * batch * (1 + width),
-            "forward_bytes": 2 * of_visits + dz + self._plan_bytes(batch),
-            "tensor_bytes": max(of_visits, dz),
-            "backward_bytes": size * batch * width,
-            "forward": Work(3 * products, 1.5 * cost.bytes, 1),
-        }
-
-    def _visit_bytes(self, setting, width):
-        """Those of the inputs, or their gradients, of all visits; and of dz."""
-        batch, size = setting.tokens, setting.accumulator_itemsize
-        visits = self.passed.passes(batch)
-        return (
-            size * visits * padded(width),
-            size * self.passed.logits(batch),
-        )
+        # The inputs, or their gradients, of all visits.
+        inputs = size * self.passed.passes(batch) * padded(width)
+        dz = size * self.passed.logits(batch)
+        return Held(inputs + dz, forward=inputs, tensor=max(inputs, dz))
 
 
 def visited(passed, num_labels):

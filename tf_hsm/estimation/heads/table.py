@@ -18,6 +18,7 @@ class Table:
       setting: the `Setting`.
       by_blocks: whether it is one of this package, whose layers fill a large
         one a block of rows at a time.
+      is_random: whether the numbers begin at random, not at zero.
       index_bytes: bytes of the number of a row in a sparse gradient.
     """
 
@@ -26,6 +27,7 @@ class Table:
     bias: bool
     setting: object
     by_blocks: bool = False
+    is_random: bool = True
     index_bytes: int = 8
 
     @property
@@ -97,6 +99,6 @@ class Table:
             "parameters": self.parameters,
             "parameter_bytes": self.bytes,
             "slot_bytes": sum(slots.slot_bytes(s, dtype) for s in shapes),
-            "making_bytes": INITIAL_COPIES * making,
+            "making_bytes": INITIAL_COPIES * making * self.is_random,
             "filling_bytes": max(slots.filling_bytes(s, dtype) for s in shapes),
         }

@@ -1,6 +1,9 @@
 """A hierarchical softmax as this package computes it."""
 
 import dataclasses
+from typing import NamedTuple
+
+import keras
 
 from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.passed import Passed
@@ -31,11 +34,13 @@ class TreeOptions:
       use_bias: whether rows have biases.
       is_focal: whether losses are focal losses. In place, the head then makes a
         forward before its step.
+      is_random: whether weights begin at random numbers, not at zeros.
     """
 
     optimizer: object = None
     use_bias: bool = True
     is_focal: bool = False
+    is_random: bool = True
 
     @classmethod
     def of(cls, layer):
@@ -46,7 +51,26 @@ class TreeOptions:
             layer.in_place.optimizer,
             bool(layer.rows.use_bias),
             bool(focal_gamma),
+            not isinstance(
+                layer.rows.kernel_initializer, keras.initializers.Zeros
+            ),
         )
+
+
+class Held(NamedTuple):
+    """What a step has beside losses, dx and its plan, in bytes.
+
+    Attributes:
+      planned: with a gradient, until the backward; in place, in the forward.
+      forward: in the forward alone.
+      tensor: of a typical tensor.
+      has_products: whether the backward finds the products of the forward.
+    """
+
+    planned: float
+    forward: float = 0
+    tensor: float = 0
+    has_products: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,24 +93,51 @@ class TreeHead(Head):
 
     def _parts(self, setting, width):
         passed, optimizer = self.passed, self.options.optimizer
-        cost = passed.cost(setting.tokens, width)
+        batch, size = setting.tokens, setting.accumulator_itemsize
+        cost = passed.cost(batch, width)
         table = Table(
-            passed.num_rows, width, self.options.use_bias, setting, True
+            passed.num_rows,
+            width,
+            self.options.use_bias,
+            setting,
+            by_blocks=True,
+            is_random=self.options.is_random,
         )
+        products = 2 * passed.logits(batch) * width
+        held = self._held(setting, width)
+        planned = held.planned + self._plan_bytes(batch)
+        fields = {
+            "saved_bytes": size * batch * (1 + width),
+            "forward_bytes": held.forward,
+            "backward_bytes": size * batch * width,
+            "tensor_bytes": held.tensor,
+        }
         if optimizer is None:
-            fields = self._with_gradient(setting, width, cost)
-            part = table.part(self.name, self.kind, cost.touched_rows, **fields)
+            fields["saved_bytes"] += planned
+            backward = products * (1 if held.has_products else 2)
+            part = table.part(
+                self.name,
+                self.kind,
+                cost.touched_rows,
+                forward=Work(2 * products, cost.bytes / 2, 1),
+                backward=Work(backward, cost.bytes / 2, 1),
+                **fields,
+            )
             # A touched number is read twice, and its gradient written.
-            moved, passes = 3 * setting.itemsize, 1
+            moved, passes = 3 * setting.itemsize, 3
         else:
-            fields = self._in_place(setting, width, cost)
+            fields["forward_bytes"] += planned
+            # Forward and backward, which is two, and that of focal losses.
+            passes = 4 if self.options.is_focal else 3
+            forward = Work(
+                passes * products, passes / 2 * cost.bytes, passes - 2
+            )
             part = table.part_in_place(
-                self.name, self.kind, optimizer, **fields
+                self.name, self.kind, optimizer, forward=forward, **fields
             )
             # It is read and written once, as are its slots.
             slots = part.slot_bytes / part.parameters
             moved = 2 * (setting.itemsize + slots)
-            passes = self._in_place_passes() / 3
         ranking = _RANKING_BYTES * passed.num_classes
         return [
             dataclasses.replace(
@@ -94,7 +145,7 @@ class TreeHead(Head):
                 constant_bytes=self._array_bytes(),
                 filling_bytes=max(part.filling_bytes, ranking),
                 seconds=lambda machine: (
-                    passes * _seconds(cost, passed, moved, machine)
+                    passes / 3 * _seconds(cost, passed, moved, machine)
                 ),
             )
         ]
@@ -106,48 +157,25 @@ class TreeHead(Head):
         numbers = 2 * passed.num_classes + num_nodes
         return 2 * _NUMBER * (numbers + 2 * passed.num_groups)
 
-    def _with_gradient(self, setting, width, cost):
+    def _held(self, setting, width):
+        """Returns the `Held` of a step."""
         batch, size = setting.tokens, setting.accumulator_itemsize
-        logits = self.passed.logits(batch)
-        is_kept = _keeps(size * logits, width, MAX_KEPT_BYTES)
-        kept = size * logits if is_kept else 0
+        in_place = self.options.optimizer is not None
+        population = MAX_ITEM_EXAMPLES if in_place else 0
+        limit = MAX_STEP_BYTES if in_place else MAX_KEPT_BYTES
+        probs = size * self.passed.logits(batch, population)
+        if width <= NARROW_WIDTH:
+            limit = MAX_NARROW_BYTES
+        is_kept = probs <= limit
+        kept = probs if is_kept else 0
         normalizers = 2 * size * self.passed.passes(batch)
-        sorted_inputs = size * batch * padded(width)
-        products = 2 * logits * width
-        return {
-            "saved_bytes": size * batch * (1 + width)
-            + normalizers
-            + kept
-            + sorted_inputs
-            + self._plan_bytes(batch),
-            "tensor_bytes": max(size * batch * width, kept),
-            "backward_bytes": size * batch * width,
-            "forward": Work(2 * products, cost.bytes / 2, 1),
-            "backward": Work(products * (1 if kept else 2), cost.bytes / 2, 1),
-        }
-
-    def _in_place(self, setting, width, cost):
-        batch, size = setting.tokens, setting.accumulator_itemsize
-        kept = size * self.passed.logits(batch, MAX_ITEM_EXAMPLES)
-        if not _keeps(kept, width, MAX_STEP_BYTES):
-            kept = 2 * size * self.passed.passes(batch)
-        products = 2 * self.passed.logits(batch) * width
-        passes = self._in_place_passes()
-        return {
-            "saved_bytes": size * batch * (1 + width),
-            "forward_bytes": size * batch * padded(width)
-            + kept
-            + self._plan_bytes(batch),
-            "tensor_bytes": max(size * batch * width, kept),
-            "backward_bytes": size * batch * width,
-            "forward": Work(
-                passes * products, passes / 2 * cost.bytes, passes - 2
-            ),
-        }
-
-    def _in_place_passes(self):
-        """Forward and backward, which is two, and that of focal losses."""
-        return 4 if self.options.is_focal else 3
+        if in_place:  # the op has one of the two
+            kept, normalizers = (kept if is_kept else normalizers), 0
+        return Held(
+            normalizers + kept + size * batch * padded(width),
+            tensor=max(size * batch * width, kept),
+            has_products=bool(kept),
+        )
 
     def _plan_bytes(self, batch):
         group, example, visit = self.plan
@@ -171,10 +199,6 @@ def _seconds(cost, passed, moved, machine):
         machine.cost_model, weight=1e3 * moved / machine.read_write
     )
     return passed.cost(cost.batch, cost.width, model).milliseconds / 1000
-
-
-def _keeps(num_bytes, width, limit):
-    return num_bytes <= (MAX_NARROW_BYTES if width <= NARROW_WIDTH else limit)
 
 
 def padded(width):
