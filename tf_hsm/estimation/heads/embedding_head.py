@@ -3,7 +3,6 @@
 import dataclasses
 import math
 
-from tf_hsm.estimation import slots as all_slots
 from tf_hsm.estimation.heads import passed
 from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
 from tf_hsm.estimation.heads.table import Table
@@ -93,15 +92,13 @@ class EmbeddingHead(Head):
         """Table and tree in one op, which returns losses alone."""
         ids, batch = self._ids(setting), setting.tokens
         size, width = setting.accumulator_itemsize, self.row_width
-        slots = all_slots.of(self.tree.options.optimizer)
-        numbers = setting.itemsize + (
-            slots.slot_bytes((self.num_embeddings, width), setting.dtype)
-            / table.parameters
-        )
         embeddings = table.part_in_place(
-            f"{self.name} embeddings",
-            "Embedding",
-            self.tree.options.optimizer,
+            f"{self.name} embeddings", "Embedding", self.tree.options.optimizer
+        )
+        # A row is read and written, as are its slots.
+        numbers = setting.itemsize + embeddings.slot_bytes / table.parameters
+        embeddings = dataclasses.replace(
+            embeddings,
             forward=Work(8 * ids * width, 2 * numbers * ids * width),
         )
         packed = size * batch * padded(width)
