@@ -59,13 +59,14 @@ def estimate(name, threads, values):
 
 def parts_of(model, setting):
     """The parts of a body and a head, or of the Keras model that has both."""
+    is_layer = isinstance(model.head, heads.LayerHead)
+    if is_layer and model.vocabulary is not None:
+        return body.of(make_model(model)).parts(setting)
     head = estimated_heads.head(
         model.head.what, model.head.num_classes, **model.head.options
     )
     if model.vocabulary is None:  # too large to be made here
         return head.parts(setting, model.width)
-    if isinstance(model.head, heads.LayerHead):
-        return body.of(make_model(model)).parts(setting)
     own = body.of(model.make_body())
     return [*own.parts(setting), *head.parts(setting, own.width)]
 

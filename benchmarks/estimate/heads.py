@@ -19,13 +19,14 @@ class LayerHead:
     Attributes:
       num_classes: N.
       make: makes the layer.
-      what: the name of the head for an estimate.
+      what: the name of the head for an estimate; None: it has no name, and the
+        layer is estimated.
       options: of an estimate of the head.
     """
 
     num_classes: int
     make: Callable
-    what: str
+    what: str | None
     options: dict = dataclasses.field(default_factory=dict)
 
 
@@ -81,6 +82,20 @@ def adaptive(num_classes):
         lambda: tf_hsm.layers.AdaptiveSoftmax(num_classes),
         "adaptive",
     )
+
+
+def embedding(num_classes, num_embeddings, width, optimizer=None):
+    """Our layer with embeddings, maybe with an optimizer in place."""
+
+    def make():
+        return tf_hsm.layers.EmbeddingSoftmax(
+            tf_hsm.Tree.two_level(num_classes),
+            num_embeddings=num_embeddings,
+            width=width,
+            optimizer=optimizer,
+        )
+
+    return LayerHead(num_classes, make, None)
 
 
 def baseline(what, num_classes):

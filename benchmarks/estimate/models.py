@@ -173,6 +173,21 @@ _ALL = [
     *(
         Model(
             name,
+            1_000,
+            None,
+            100_000,
+            bodies.nothing,
+            heads.embedding(100_000, 100_000, 128, own),
+            optimizer=optimizer,
+        )
+        for name, own, optimizer in (
+            ("embedding-softmax", None, "lazy_adam"),
+            ("embedding-softmax-in-place", "rowwise_adagrad", "sgd"),
+        )
+    ),
+    *(
+        Model(
+            name,
             batch,
             None,
             None,

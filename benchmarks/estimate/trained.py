@@ -184,7 +184,8 @@ def make_model(model):
     """Makes the compiled Keras model of a `Model` whose head is a layer."""
     inputs, head = model.inputs(), model.head.make()
     made = keras.Model(inputs, head(model.body(inputs)))
-    loss = head.loss if hasattr(head, "loss") else _cross_entropy()
+    is_dense = isinstance(head, keras.layers.Dense)
+    loss = _cross_entropy() if is_dense else head.loss
     made.compile(optimizer_of(model), loss)
     return made
 

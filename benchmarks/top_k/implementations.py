@@ -28,8 +28,9 @@ _ALLOWED = "allowed "
 
 # A node that a search has not opened yet, in its heap and as it is found.
 _NODE_BYTES = 2 * 16
-# What cc/core/api/search.cc lets all searches hold at once.
-_MAX_NODES = 1 << 24
+# What all searches hold at once: kMaxOpen of cc/core/api/example_search.h, with
+# which tests/estimation/constants_test.py compares this.
+MAX_OPEN = 1 << 24
 
 
 def names(beam_widths, shares=()):
@@ -67,7 +68,7 @@ def step_bytes(name, head, batch):
     if name in (LOG_PROBS, FULL):
         # A number for each class; the full softmax also has its logits.
         return (1 + (name == FULL)) * full_bytes(head, batch)
-    return _NODE_BYTES * min(batch * head.tree.num_groups, _MAX_NODES)
+    return _NODE_BYTES * min(batch * head.tree.num_groups, MAX_OPEN)
 
 
 def full_bytes(head, batch):

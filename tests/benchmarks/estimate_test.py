@@ -12,6 +12,7 @@ from tf_hsm.estimation.setting import Setting
 BATCH, LENGTH, VOCABULARY, CLASSES = 16, 6, 60, 200
 BODIES = {
     "nothing": (bodies.nothing, None, 12),
+    "ids": (bodies.nothing, VOCABULARY, 12),
     "embedding": (bodies.embedding(VOCABULARY, 12), VOCABULARY, None),
     "rnn": (
         bodies.recurrent(VOCABULARY, 8, "SimpleRNN", [12, 12]),
@@ -35,6 +36,8 @@ HEADS = {
     "full": heads.full(CLASSES),
     "hierarchical": heads.hierarchical(CLASSES),
     "in place": heads.hierarchical(CLASSES, "adagrad"),
+    "embeddings": heads.embedding(CLASSES, VOCABULARY, 12),
+    "embeddings in place": heads.embedding(CLASSES, VOCABULARY, 12, "adagrad"),
     "adaptive": heads.adaptive(CLASSES),
     "gather": heads.baseline("gather", CLASSES),
     "embedding_lookup": heads.baseline("embedding_lookup", CLASSES),
@@ -44,6 +47,8 @@ HEADS = {
 # Each body, head and optimizer.
 CASES = [
     ("nothing", "hierarchical", "adam"),
+    ("ids", "embeddings", "adam"),
+    ("ids", "embeddings in place", "sgd"),
     ("rnn", "adaptive", "adam"),
     ("lstm", "full", "adagrad"),
     ("gru", "in place", "lazy_adam"),
@@ -59,7 +64,7 @@ CASES = [
 @pytest.mark.parametrize(("body", "head", "optimizer"), CASES)
 def test_variables_slots_and_gradients(body, head, optimizer):
     make, vocabulary, width = BODIES[body]
-    length = None if body in ("nothing", "embedding") else LENGTH
+    length = None if body in ("nothing", "ids", "embedding") else LENGTH
     model = Model(
         "small",
         BATCH,
@@ -88,7 +93,7 @@ def test_variables_slots_and_gradients(body, head, optimizer):
     )
     gradients = sum(p.gradient_bytes for p in parts)
     measured = training.gradient_bytes(*batch)
-    if head == "hierarchical":
+    if head in ("hierarchical", "embeddings"):
         gradients += _bytes_of_drawn_rows(batch[1], width)
     assert gradients == pytest.approx(measured, rel=1e-9)
 

@@ -314,7 +314,7 @@ class Counted:
     def __init__(self, head):
         self._head = head
         self.num_classes = head.num_classes
-        self.loss_dtype = head.loss_dtype
+        self.variable_dtype = head.variable_dtype
         self.wanted = []
         self.use_bounds = True
 

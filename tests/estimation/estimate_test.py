@@ -125,7 +125,7 @@ def test_labels_per_example_of_a_softmax(optimizer):
     assert repeated == pytest.approx(120 * 8 * 4)
     none = estimate(None, layer, batch=30, labels_per_example=0, **options)
     assert 0 < none.flops[0] < paths.flops[0] / 100
-    for head in ("full", "adaptive", "map_fn"):
+    for head in ("full", "gather", "map_fn"):
         with pytest.raises(ValueError, match="per_example is 4, but is for"):
             estimate(
                 None, head, num_classes=50, labels_per_example=4, **options

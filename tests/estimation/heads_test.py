@@ -1,7 +1,6 @@
 """Parts of heads: against built layers, other functions, and by hand."""
 
 import dataclasses
-import math
 
 import keras
 import numpy as np
@@ -10,26 +9,11 @@ import tensorflow as tf
 
 import tf_hsm
 from tests.support import trees
+from tests.support.estimated_heads import bytes_of, setting_of, total
 from tf_hsm import baselines
-from tf_hsm.estimation import heads, slots
-from tf_hsm.estimation.setting import Setting
+from tf_hsm.estimation import heads
 
 WIDTH, BATCH = 6, 40
-
-
-def setting_of(optimizer="adam", dtype="float32", batch=BATCH):
-    return Setting(batch, 1, dtype, dtype, slots.of(optimizer))
-
-
-def total(parts, name):
-    first, *others = [getattr(part, name) for part in parts]
-    return sum(others, first)
-
-
-def bytes_of(variables):
-    return sum(
-        math.prod(v.shape) * tf.as_dtype(v.dtype).size for v in variables
-    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])

@@ -127,7 +127,7 @@ def _add_step(command):
         type=float,
         default=1,
         metavar="N",
-        help="of a tree, in the mean; %(default)s",
+        help="of a head of tf_hsm.layers, in the mean; %(default)s",
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.layers import EmbeddingSoftmax, LabelTree
+from tf_hsm.layers import LabelTree
 from tf_hsm.runtime import arguments
 
 # What stands behind the end of a sequence.
@@ -47,12 +47,12 @@ def check_head(head, *methods):
 
 
 def check_takes_vectors(head):
-    """Raises a TypeError if `head` is one of tf_hsm.layers that takes ids."""
-    if isinstance(head, EmbeddingSoftmax):
+    """Raises a TypeError if the inputs of `head` are ids of embeddings."""
+    if hasattr(head, "num_embeddings"):
         raise TypeError(
-            f"{head.name} is an EmbeddingSoftmax, whose inputs are ids, but a "
-            "beam search has hidden vectors; give a HierarchicalSoftmax with "
-            "its tree, kernel and bias"
+            f"{head.name} is an {type(head).__name__}, whose inputs are ids, "
+            "but a beam search has hidden vectors; give a HierarchicalSoftmax "
+            "with its tree, kernel and bias"
         )
 
 
@@ -167,5 +167,6 @@ def put(classes, position, new):
 
 
 def in_type_of(head, log_probs):
-    """Log-probabilities in the type of those of the head."""
-    return tf.cast(log_probs, getattr(head, "loss_dtype", "float32"))
+    """Casts log-probabilities to the type of the head's log-probabilities."""
+    is_double = getattr(head, "variable_dtype", None) == "float64"
+    return tf.cast(log_probs, "float64" if is_double else "float32")

@@ -1,21 +1,18 @@
 """`tf_hsm.estimate`: what a model will need, before it is made."""
 
-import dataclasses
 import math
 import numbers
 
 from tf_hsm import _checks
 from tf_hsm._units import read_amount
 from tf_hsm.estimation import body as bodies
-from tf_hsm.estimation import body_text, heads, slots, step_time
+from tf_hsm.estimation import body_text, head_argument, slots, step_time
 from tf_hsm.estimation import machine as machines
 from tf_hsm.estimation.replicas import spread
 from tf_hsm.estimation.result import Comparison, Estimate
 from tf_hsm.estimation.setting import BYTES, Setting
-from tf_hsm.optimizers import in_place
 
 _MIXED = "mixed_"
-_DEFAULT_HEAD = "hierarchical"
 
 
 def estimate(
@@ -59,12 +56,13 @@ def estimate(
         heads) or "embedding:300"; or None, for a head alone. A Keras model may
         contain its head.
       head: a `tf_hsm.Tree`; a Keras layer (`HierarchicalSoftmax`,
-        `LabelTree`, `AdaptiveSoftmax`, `SampledSoftmax`, `Dense`); what
-        `estimation.head` returns; or, together with `num_classes`, one of
-        "hierarchical" or "label_tree" (of two levels), "adaptive", "full",
-        "sampled", "gather", "embedding_lookup" and "map_fn". Several of them in
-        a list are compared. None: "hierarchical" where `num_classes` is given;
-        else `body` has its head, or there is none.
+        `LabelTree`, `AdaptiveSoftmax`, `SampledSoftmax`, `EmbeddingSoftmax`,
+        `Dense`); what `estimation.head` returns; or, together with
+        `num_classes`, one of "hierarchical" or "label_tree" (of two levels),
+        "adaptive", "full", "sampled", "gather", "embedding_lookup" and
+        "map_fn". Several of them in a list are compared. None: "hierarchical"
+        where `num_classes` is given; else `body` has its head, or there is
+        none.
       batch: sequences in a step, or examples.
       length: T, the length of a sequence; None: that of the body, or 1.
       width: D, the width of the head's inputs. A body of another width has a
@@ -96,9 +94,9 @@ def estimate(
         `HierarchicalSoftmax(tree, devices=...)`; None: it is whole. Then the
         estimate is for a device with the body and the fullest shard.
       network: bytes a second out of each such device, and into it.
-      labels_per_example: how many labels an example has in the mean; for a
-        label tree, or a tree whose softmax has `several_labels`. They are taken
-        to be drawn independently, by the counts.
+      labels_per_example: how many labels an example has in the mean: for a
+        label tree, and for a layer of `tf_hsm.layers` with `several_labels`.
+        Labels are taken to be drawn independently, by the counts.
 
     Returns:
       An `Estimate`; for a list of heads a `Comparison`.
@@ -145,8 +143,8 @@ def estimate(
         knows = head is None or head.takes_several_labels
         if labels_per_example != 1 and not knows:
             raise ValueError(
-                f"labels_per_example is {labels_per_example}, but is for label "
-                f"trees and trees that are not cut, not for {head.name!r}"
+                f"labels_per_example is {labels_per_example}, but is for "
+                f"heads of tf_hsm.layers, not for {head.name!r}"
             )
         parts, name = _parts(body, head, setting, width, labels, dtype)
         seconds = step_time.seconds(parts, machine, setting)
@@ -166,11 +164,15 @@ def estimate(
         )
 
     several = isinstance(head, list | tuple)
-    options = {"counts": counts, "optimizer": _head_optimizer(head_optimizer)}
+    options = {
+        "counts": counts,
+        "optimizer": head_argument.read_optimizer(head_optimizer),
+    }
     if shards is not None:
         options |= {"shards": shards, "network": network}
     found = [
-        _head(h, num_classes, options) for h in (head if several else [head])
+        head_argument.read(h, num_classes, options)
+        for h in (head if several else [head])
     ]
     if several and not found:
         raise ValueError("head is empty; it must name a head, or several")
@@ -211,52 +213,6 @@ def _length(length, body):
     return length
 
 
-def _head_optimizer(optimizer):
-    """Returns the optimizer of a head that updates its own weights, or None."""
-    if optimizer is None:
-        return None
-    try:
-        return in_place.get(optimizer)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"head_optimizer: {error}") from error
-
-
-def _head(head, num_classes, options):
-    """Returns a `Head`, or None where nothing names one."""
-    if head is None and num_classes is not None:
-        head = _DEFAULT_HEAD
-    given = [
-        "head_optimizer" if name == "optimizer" else name
-        for name, value in options.items()
-        if value is not None
-    ]
-    if head is None:
-        if given:
-            raise ValueError(f"{given[0]} is given, but no head that it is for")
-        return None
-    if isinstance(head, str):
-        if num_classes is None:
-            raise ValueError(
-                f"head is {head!r}, which needs the number of its classes: "
-                "give num_classes"
-            )
-        return heads.head(head, num_classes, **options)
-    if isinstance(head, heads.Tree):
-        found = heads.head(head, **options)
-    elif given:
-        raise ValueError(
-            f"{given[0]} is for a head given by name or as a tree; this one is "
-            f"{type(head).__name__}, which has its own"
-        )
-    else:
-        found = heads.of(head)
-    if num_classes not in (None, found.num_classes):
-        raise ValueError(
-            f"num_classes is {num_classes}, but head has {found.num_classes}"
-        )
-    return found
-
-
 def _dtypes(dtype, body):
     """Returns the types of variables and of activations."""
     name = getattr(dtype, "name", dtype)
@@ -281,7 +237,14 @@ def _parts(body, head, setting, width, labels, dtype):
             "num_classes or by head"
         )
     parts, names = [], []
-    of_labels = dataclasses.replace(setting, batch=labels, length=1)
+    of_labels = setting.of_examples(labels)
+    if head is not None and head.width not in (None, width or head.width):
+        raise ValueError(f"width is {width}, but head has {head.width}")
+    if body is not None and head is not None and head.takes_ids:
+        raise ValueError(
+            f"{head.name} takes ids, but the body makes vectors; leave out the "
+            "body, or give a Keras model that has the head"
+        )
     if body is not None:
         own = None if dtype is None else setting.dtype
         parts += body.parts(setting, head is None, own)
@@ -292,6 +255,7 @@ def _parts(body, head, setting, width, labels, dtype):
                 bodies.dense(found, width, of_labels).named("projection")
             )
     if head is not None:
+        width = width or head.width
         if width is None:
             raise ValueError(
                 "width, that of the head's inputs, is missing, as there is no "

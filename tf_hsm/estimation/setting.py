@@ -37,6 +37,19 @@ class Setting:
         return BYTES[self.dtype]
 
     @property
+    def accumulator_itemsize(self):
+        """Bytes of a number of losses, of dx and of probabilities."""
+        return max(self.itemsize, 4)
+
+    @property
     def compute_itemsize(self):
         """Bytes of a number of an activation."""
         return BYTES[self.compute_dtype]
+
+    def of_examples(self, count):
+        """Returns the setting of so many examples without a length."""
+        return dataclasses.replace(self, batch=count, length=1)
+
+    def share(self, share):
+        """Returns the setting of a share of all labels, at least of one."""
+        return self.of_examples(max(round(self.tokens * share), 1))

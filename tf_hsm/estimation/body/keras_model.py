@@ -135,15 +135,10 @@ def _whole(model, shapes, setting, prefix):
 
 
 def _head_parts(head, is_trained, shape, setting, name):
-    """Those of a head for inputs `[..., width]`, each with one label."""
-    *leading, width = shape
-    examples = 1
-    for size in leading:
-        examples *= size
-    step = dataclasses.replace(setting, batch=examples, length=1)
+    """Those of a head for inputs of a shape, each with one label."""
     if not is_trained:
-        step = dataclasses.replace(step, slots=slots.of(None))
-    found = head.parts(step, width)
+        setting = dataclasses.replace(setting, slots=slots.of(None))
+    found = head.parts_of(shape, setting)
     if not is_trained:
         found = [dataclasses.replace(p, gradient_bytes=0) for p in found]
     return [part.named(part.name.replace(head.name, name, 1)) for part in found]

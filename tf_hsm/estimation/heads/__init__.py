@@ -1,34 +1,41 @@
-"""What heads need: softmaxes over many classes, with their losses."""
+"""What heads need: softmaxes over many classes, with their losses.
 
-import dataclasses
+Each module has a head, registers in `of_layer` the layer that the head
+estimates, and has the function that makes the head of a name.
+"""
+
+import inspect
 
 import keras
 import numpy as np
 
 from tf_hsm import _checks
-from tf_hsm._units import read_amount
-from tf_hsm.estimation.heads import baseline_heads, cut_head, passed
-from tf_hsm.estimation.heads.adaptive_head import AdaptiveHead
-from tf_hsm.estimation.heads.flat_heads import FullHead, SampledHead
-from tf_hsm.estimation.heads.head_type import Head
-from tf_hsm.estimation.heads.label_tree_head import LabelTreeHead
-from tf_hsm.estimation.heads.tree_head import TreeHead
-from tf_hsm.layers import (
-    AdaptiveSoftmax,
-    EmbeddingSoftmax,
-    HierarchicalSoftmax,
-    LabelTree,
-    SampledSoftmax,
+from tf_hsm.estimation.heads import (
+    adaptive_head,
+    baseline_heads,
+    cut_head,
+    embedding_head,  # noqa: F401 (it registers its layer, and has no name)
+    flat_heads,
+    label_tree_head,
 )
+from tf_hsm.estimation.heads.head_type import Head, of_layer
 from tf_hsm.optimizers import in_place
 from tf_hsm.tree import Tree
 
-_COPIES = ("gather", "embedding_lookup", "map_fn")
-# Those that are trees of this package.
-_TREES = {"hierarchical": TreeHead, "label_tree": LabelTreeHead}
-NAMES = (*_TREES, "adaptive", "full", "sampled", *_COPIES)
+__all__ = ["Head", "Tree", "head", "of", "of_layer"]
 
-__all__ = ["NAMES", "Head", "Tree", "head", "of", "of_layer"]
+# The functions that make the heads of names, given the name, the classes, the
+# counts, and options.
+_NAMED = {
+    "hierarchical": cut_head.named,
+    "label_tree": label_tree_head.named,
+    "adaptive": adaptive_head.named,
+    "full": flat_heads.full,
+    "sampled": flat_heads.sampled,
+    **dict.fromkeys(
+        ("gather", "embedding_lookup", "map_fn"), baseline_heads.named
+    ),
+}
 
 
 def head(
@@ -70,103 +77,32 @@ def head(
     classes = num_classes
     if isinstance(what, Tree):
         what, classes = "hierarchical", what
-    if what not in NAMES:
+    if what not in _NAMED:
         raise ValueError(
             f"head is {what!r}; it must be a tf_hsm.Tree, a layer, or one of "
-            f"{', '.join(NAMES)}"
+            f"{', '.join(_NAMED)}"
         )
     if not isinstance(classes, Tree):
         classes = _checks.check_int("num_classes", classes, 1)
-    elif what in ("adaptive", "full", "sampled"):
-        classes = classes.num_classes
-    if what in _TREES and optimizer is not None:
-        optimizer = in_place.get(optimizer)
-    if what == "hierarchical" and shards is not None:
-        return cut_head.of(
-            what,
-            classes if isinstance(classes, Tree) else Tree.two_level(classes),
-            _checks.check_int("shards", shards, 1),
-            counts,
-            read_amount("network", network, "B"),
-            rule=optimizer,
-            **options,
-        )
-    if what in _TREES and shards is None:
-        found = passed.of(classes, counts)
-        return _TREES[what](
-            what, found.num_classes, found, optimizer, **options
-        )
-    own = None if what in ("adaptive", *_TREES) else optimizer
-    for value, cannot in (
-        (own, "cannot update its own weights; leave out its optimizer"),
-        (shards, "is not cut over devices; leave out shards"),
+    make = _NAMED[what]
+    known = inspect.signature(make).parameters
+    for option, value, cannot in (
+        (
+            "optimizer",
+            optimizer,
+            "cannot update its own weights; leave out its optimizer",
+        ),
+        ("shards", shards, "is not cut over devices; leave out shards"),
     ):
-        if value is not None:
+        if value is not None and option not in known:
             raise ValueError(
                 f"a head that is {what!r} {cannot}, or take 'hierarchical'"
             )
-    if what in _COPIES:
-        found = passed.of(classes, counts)
-        return baseline_heads.of(what, classes, found, what, **options)
-    if what == "full":
-        return FullHead(what, classes, **options)
-    if what == "sampled":
-        return SampledHead(what, classes, **options)
-    is_known = counts is not None and not isinstance(counts, str)
-    layer = AdaptiveSoftmax(
-        classes,
-        counts=counts if is_known else None,
-        optimizer=optimizer,
-        **options,
-    )
-    return _adaptive(layer, counts)
-
-
-def of_layer(layer, counts=None):
-    """Returns the head that a Keras layer is; None if it is none.
-
-    Raises:
-      ValueError: nothing is known of what it needs.
-    """
-    if isinstance(layer, EmbeddingSoftmax):
-        raise ValueError(
-            f"{layer.name} is an EmbeddingSoftmax, which cannot be estimated; "
-            "give an Embedding and a HierarchicalSoftmax in its place, which "
-            "need the same and a batch of vectors more"
-        )
-    if isinstance(layer, AdaptiveSoftmax):
-        return _adaptive(layer, counts)
-    if isinstance(layer, SampledSoftmax):
-        return SampledHead(
-            layer.name,
-            layer.num_classes,
-            min(layer.num_sampled, layer.num_classes),
-            layer.use_bias,
-        )
-    if isinstance(layer, HierarchicalSoftmax) and layer.plan is not None:
-        return cut_head.CutHead(
-            layer.name,
-            layer.tree.num_classes,
-            layer.plan,
-            passed.counts_of(counts, layer.tree.num_classes),
-            layer.plan.step.network,
-            layer.optimizer,
-            layer.use_bias,
-        )
-    if isinstance(layer, HierarchicalSoftmax | LabelTree):
-        make = LabelTreeHead if isinstance(layer, LabelTree) else TreeHead
-        found = make(
-            layer.name,
-            layer.tree.num_classes,
-            passed.of(layer.tree, counts),
-            layer.optimizer,
-            layer.use_bias,
-        )
-        if isinstance(layer, HierarchicalSoftmax):
-            focal = bool(layer.focal_gamma)
-            found = dataclasses.replace(found, is_focal=focal)
-        return found
-    return None
+    if optimizer is not None:
+        options["optimizer"] = in_place.get(optimizer)
+    if shards is not None:
+        options |= {"shards": shards, "network": network}
+    return make(what, classes, counts, **options)
 
 
 def of(value):
@@ -184,7 +120,7 @@ def of(value):
     if isinstance(value, Tree):
         return head(value)
     if isinstance(value, keras.layers.Dense):
-        return FullHead(value.name, value.units, value.use_bias)
+        return flat_heads.FullHead(value.name, value.units, value.use_bias)
     found = of_layer(value)
     if found is not None:
         return found
@@ -195,13 +131,3 @@ def of(value):
         "a name, or what tf_hsm.estimation.head returns, not "
         f"{type(value).__name__}"
     )
-
-
-def _adaptive(layer, counts):
-    if counts is None and layer.spec.ranked_counts is not None:
-        counts = layer.spec.ranked_counts
-    elif counts is None or isinstance(counts, str):
-        counts = passed.zipf(layer.num_classes, counts)
-    else:
-        counts = np.sort(_checks.check_counts(counts, layer.num_classes))[::-1]
-    return AdaptiveHead(layer.name, layer.num_classes, layer, counts)

@@ -3,10 +3,11 @@
 import dataclasses
 
 from tf_hsm import baselines
+from tf_hsm.estimation.heads import passed
 from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.passed import Passed
 from tf_hsm.estimation.heads.table import Table
-from tf_hsm.estimation.part import Part, Work
+from tf_hsm.estimation.part import Work
 from tf_hsm.tree import Tree
 from tf_hsm.tree.check import check_not_pinned
 
@@ -31,52 +32,37 @@ class BaselineHead(Head):
     widest: tuple
     num_groups: tuple
 
-    def parts(self, setting, width):
-        """See `Head.parts`."""
-        tokens = setting.tokens
+    def _parts(self, setting, width):
         table = Table(self.passed.num_rows, width, True, setting)
-        size = setting.itemsize
         make = self._looped if self.function == "map_fn" else self._copied
-        return [
-            Part(
-                self.name,
-                f"tf.{self.function}",
-                parameters=table.parameters,
-                parameter_bytes=table.bytes,
-                **make(tokens, width, size, table, setting),
-            )
-        ]
+        touched, fields = make(setting.tokens, width, setting.itemsize, table)
+        return [table.part(self.name, f"tf.{self.function}", touched, **fields)]
 
-    def _copied(self, tokens, width, size, table, setting):
+    def _copied(self, tokens, width, size, table):
         """Each level's groups are copied, `[B, K, D]`, but for one group's."""
         copies = [
             wide * width * (1 if count == 1 else tokens)
             for wide, count in zip(self.widest, self.num_groups, strict=True)
         ]
         numbers, logits = sum(copies), tokens * sum(self.widest)
-        rows = numbers // width
         products = 2 * logits * width
-        return {
-            # Repeated rows, those of all levels joined.
-            "gradient_bytes": table.sparse_gradient(rows),
-            "is_sparse": True,
+        # The gradient has repeated rows, those of all levels joined.
+        return numbers // width, {
             "saved_bytes": numbers * size,
             "tensor_bytes": max(copies) * size,
             "backward_bytes": numbers * size,
             "forward": Work(products, 3 * size * numbers, 20),
             "backward": Work(2 * products, 6 * size * numbers, 40),
-            **table.of_slots(setting.slots, rows),
         }
 
-    def _looped(self, tokens, width, size, table, setting):
+    def _looped(self, tokens, width, size, table):
         """Each example's groups are sliced; each slice's gradient is dense."""
         logits = tokens * sum(self.widest)
         products = 2 * logits * width
         dense = table.rows * width * size
         groups = tokens * len(self.widest)
         forward, backward = _MAP_OPS
-        return {
-            "gradient_bytes": table.dense_gradient,
+        return None, {
             "saved_bytes": logits * width * size,
             "tensor_bytes": dense,
             # Ten dense gradients at once, one of them the result, as
@@ -88,18 +74,24 @@ class BaselineHead(Head):
             "backward": Work(
                 2 * products, 3 * groups * dense, backward * groups
             ),
-            **table.of_slots(setting.slots),
         }
 
 
-def of(function, classes, passed, name):
-    """Returns the head of a `Tree`, or of N classes in two levels."""
+def named(name, classes, counts):
+    """Returns the head of a `Tree`, or of N classes in two levels.
+
+    Args:
+      name: of the head and of its function in `tf_hsm.baselines`.
+      classes: a `Tree`, or N.
+      counts: as of `passed.of`.
+    """
+    found = passed.of(classes, counts)
     if isinstance(classes, Tree):
-        check_not_pinned(classes, f"{function!r}")
+        check_not_pinned(classes, f"{name!r}")
         levels = baselines.tree_levels(classes)
         widest, num_groups = levels.widest, levels.num_groups
     else:
-        fanouts = passed.fanouts
+        fanouts = found.fanouts
         widest = [int(fanouts[0])]
         num_groups = [1]
         if fanouts.size > 1:
@@ -107,9 +99,9 @@ def of(function, classes, passed, name):
             num_groups.append(fanouts.size - 1)
     return BaselineHead(
         name,
-        passed.num_classes,
-        function,
-        passed,
+        found.num_classes,
+        name,
+        found,
         tuple(widest),
         tuple(num_groups),
     )

@@ -1,14 +1,17 @@
-"""A hierarchical softmax that is cut by subtree over devices."""
+"""A hierarchical softmax, which may be cut by subtree over devices."""
 
 import dataclasses
 
 import numpy as np
 
-from tf_hsm import distribute
+from tf_hsm import _checks, distribute
+from tf_hsm._units import read_amount
 from tf_hsm.estimation.heads import passed
-from tf_hsm.estimation.heads.head_type import Head
-from tf_hsm.estimation.heads.tree_head import TreeHead
+from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
+from tf_hsm.estimation.heads.tree_head import TreeHead, TreeOptions
 from tf_hsm.estimation.part import Part, Work
+from tf_hsm.layers import HierarchicalSoftmax
+from tf_hsm.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,18 +25,17 @@ class CutHead(Head):
       plan: the `tf_hsm.distribute.Plan`.
       counts: how often each class is a label, `[N]`, or None.
       network: bytes a second out of the device of the body, and into it.
-      rule: as of `TreeHead`.
-      use_bias: as of `TreeHead`.
+      options: the `TreeOptions`.
     """
 
     plan: distribute.Plan
     counts: np.ndarray | None
     network: float
-    rule: object = None
-    use_bias: bool = True
+    options: TreeOptions
 
-    def parts(self, setting, width):
-        """See `Head.parts`."""
+    takes_several_labels = True
+
+    def _parts(self, setting, width):
         plan, costs = self.plan, self.plan.cost.shards
         whole = passed.of_tree(plan.tree, self.counts)
         fullest = max(plan.shards, key=lambda shard: shard.num_rows)
@@ -63,10 +65,8 @@ class CutHead(Head):
             whole.fanouts[groups],
             np.minimum(whole.masses[groups] / max(share, 1e-300), 1),
         )
-        examples = max(round(setting.tokens * share), 1)
-        return TreeHead(
-            f"{self.name} {name}", 0, here, self.rule, self.use_bias
-        ).parts(dataclasses.replace(setting, batch=examples, length=1), width)
+        head = TreeHead(f"{self.name} {name}", 0, here, self.options)
+        return head.parts(setting.share(share), width)
 
     def _wire(self, examples, setting, width):
         """What travels for the examples whose labels are below the top."""
@@ -83,12 +83,60 @@ class CutHead(Head):
         )
 
 
-def of(name, tree, shards, counts=None, network=1.25e9, **options):
-    """Returns the head of a tree that is planned for so many devices.
+@of_layer.register
+def _of_hierarchical_softmax(layer: HierarchicalSoftmax):
+    tree, plan = layer.tree, layer.plan
+    options, arrays = TreeOptions.of(layer), array_bytes(layer)
+    if plan is None:
+        return TreeHead(
+            layer.name,
+            layer.num_classes,
+            passed.of(tree),
+            options,
+            array_bytes=arrays,
+        )
+    return CutHead(
+        layer.name,
+        layer.num_classes,
+        plan,
+        None,
+        plan.step.network,
+        options,
+        array_bytes=arrays,
+    )
+
+
+def named(
+    name,
+    classes,
+    counts,
+    *,
+    optimizer=None,
+    use_bias=True,
+    shards=None,
+    network=1.25e9,
+):
+    """Returns the head of a `Tree`, or of N classes in two levels.
+
+    Args:
+      name: of the head.
+      classes: a `Tree`, or N.
+      counts: as of `passed.of`.
+      optimizer: of the head's own, or None.
+      use_bias: whether rows have biases.
+      shards: devices over which the tree is cut; None: it is whole.
+      network: bytes a second, or a text.
 
     Raises:
       ValueError: counts or `shards` are out of their range.
     """
+    options = TreeOptions(optimizer, use_bias)
+    if shards is None:
+        found = passed.of(classes, counts)
+        return TreeHead(name, found.num_classes, found, options)
+    shards = _checks.check_int("shards", shards, 1)
+    network = read_amount("network", network, "B")
+    tree = classes if isinstance(classes, Tree) else Tree.two_level(classes)
     counts = passed.counts_of(counts, tree.num_classes)
     plan = distribute.plan(tree, shards, counts=counts)
-    return CutHead(name, tree.num_classes, plan, counts, network, **options)
+    return CutHead(name, tree.num_classes, plan, counts, network, options)

@@ -2,9 +2,11 @@
 
 import dataclasses
 
-from tf_hsm.estimation.heads.head_type import Head
+from tf_hsm.estimation.heads import passed
+from tf_hsm.estimation.heads.head_type import Head, array_bytes, of_layer
 from tf_hsm.estimation.heads.table import Table
-from tf_hsm.estimation.part import Part, Work
+from tf_hsm.estimation.part import Work
+from tf_hsm.layers import SampledSoftmax
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,8 +19,7 @@ class FullHead(Head):
 
     use_bias: bool = True
 
-    def parts(self, setting, width):
-        """See `Head.parts`."""
+    def _parts(self, setting, width):
         tokens, classes = setting.tokens, self.num_classes
         size = setting.compute_itemsize
         table = Table(classes, width, self.use_bias, setting)
@@ -27,12 +28,9 @@ class FullHead(Head):
         products = 2 * logits * width
         moved = size * (logits + tokens * width) + table.bytes
         return [
-            Part(
+            table.part(
                 self.name,
                 "Dense",
-                parameters=table.parameters,
-                parameter_bytes=table.bytes,
-                gradient_bytes=table.dense_gradient,
                 # The loss makes the gradient where the logits were, which
                 # are float32 for it.
                 saved_bytes=logits * max(size, 4),
@@ -46,7 +44,6 @@ class FullHead(Head):
                     softmax=logits,
                 ),
                 backward=Work(2 * products + logits, 2 * moved + 8 * logits, 5),
-                **table.of_slots(setting.slots),
             )
         ]
 
@@ -63,8 +60,9 @@ class SampledHead(Head):
     num_sampled: int = 1024
     use_bias: bool = True
 
-    def parts(self, setting, width):
-        """See `Head.parts`."""
+    takes_several_labels = True
+
+    def _parts(self, setting, width):
         tokens, size = setting.tokens, setting.compute_itemsize
         table = Table(self.num_classes, width, self.use_bias, setting)
         rows = tokens + self.num_sampled  # looked up: labels and samples
@@ -74,13 +72,10 @@ class SampledHead(Head):
         elementwise = 2 * tokens * width
         moved = size * (3 * rows * width + 4 * logits)
         return [
-            Part(
+            table.part(
                 self.name,
                 "sampled softmax",
-                parameters=table.parameters,
-                parameter_bytes=table.bytes,
-                gradient_bytes=table.sparse_gradient(rows),
-                is_sparse=True,
+                rows,
                 saved_bytes=size * (2 * rows * width + tokens * width)
                 + 2 * size * logits,
                 tensor_bytes=size * logits,
@@ -95,6 +90,28 @@ class SampledHead(Head):
                 backward=Work(
                     2 * products + 2 * elementwise + 2 * logits, 2 * moved, 40
                 ),
-                **table.of_slots(setting.slots, rows),
             )
         ]
+
+
+@of_layer.register
+def _of_sampled_softmax(layer: SampledSoftmax):
+    return SampledHead(
+        layer.name,
+        layer.num_classes,
+        min(layer.num_sampled, layer.num_classes),
+        layer.rows.use_bias,
+        array_bytes=array_bytes(layer),
+    )
+
+
+def full(name, classes, counts, *, use_bias=True):
+    """Returns the `FullHead` of N classes, or of the classes of a `Tree`."""
+    del counts
+    return FullHead(name, passed.num_classes_of(classes), use_bias)
+
+
+def sampled(name, classes, counts, **options):
+    """Returns the `SampledHead` of N classes, or of those of a `Tree`."""
+    del counts
+    return SampledHead(name, passed.num_classes_of(classes), **options)

@@ -1,7 +1,9 @@
-"""What a head is to an estimate."""
+"""What a head is to an estimate, and which layer is which head."""
 
 import abc
 import dataclasses
+import functools
+import math
 
 from tf_hsm.estimation.part import Part
 
@@ -10,16 +12,68 @@ from tf_hsm.estimation.part import Part
 class Head(abc.ABC):
     """A softmax over classes, with its loss.
 
+    A subclass has the method `_parts(setting, width)`, which returns the parts
+    for one label of each input.
+
     Attributes:
       name: in reports.
       num_classes: N.
+      array_bytes: bytes of the arrays that its loss reads for the labels.
     """
 
     name: str
     num_classes: int
+    array_bytes: int = dataclasses.field(default=0, kw_only=True)
 
     takes_several_labels = False  # knows setting.labels_per_example
+    width = None  # the width of its inputs, if the head knows the width
+    takes_ids = False  # whether its inputs are ids, not vectors
+
+    def parts(self, setting, width) -> list[Part]:
+        """Returns its parts, for inputs `[setting.tokens, width]`.
+
+        Several labels of an example are so many paths, for which the inputs of
+        the example are repeated.
+        """
+        labels, repeated = setting.labels_per_example, 0
+        if labels != 1 and self.takes_several_labels:
+            batch = max(math.ceil(setting.batch * labels), 1)
+            setting = dataclasses.replace(
+                setting, batch=batch, labels_per_example=1.0
+            )
+            repeated = setting.compute_itemsize * setting.tokens * width
+        first, *others = self._parts(setting, width)
+        first = dataclasses.replace(
+            first,
+            saved_bytes=first.saved_bytes + repeated,
+            constant_bytes=first.constant_bytes + self.array_bytes,
+        )
+        return [first, *others]
+
+    def parts_of(self, shape, setting) -> list[Part]:
+        """Returns its parts, for inputs of a shape with all sizes known."""
+        *leading, width = shape
+        return self.parts(setting.of_examples(math.prod(leading)), width)
 
     @abc.abstractmethod
-    def parts(self, setting, width) -> list[Part]:
-        """Returns its parts, for inputs `[setting.tokens, width]`."""
+    def _parts(self, setting, width) -> list[Part]:
+        """Returns the parts of a step with one label for each input."""
+
+
+@functools.singledispatch
+def of_layer(layer) -> Head | None:
+    """Returns the head that a Keras layer is; None if the layer is no head.
+
+    The module of a head registers the layer that the head estimates.
+    """
+    del layer
+
+
+def array_bytes(layer):
+    """Returns the bytes of the class weights of a layer, and of their tensor.
+
+    Args:
+      layer: a layer of `tf_hsm.layers` with an `Objective`.
+    """
+    weights = layer.objective.class_weights
+    return 0 if weights is None else 2 * weights.nbytes

@@ -2,13 +2,15 @@
 
 import dataclasses
 
-from tf_hsm.estimation import slots as all_slots
-from tf_hsm.estimation.heads.tree_head import TreeHead, accumulator, padded
-from tf_hsm.estimation.part import Work
-
-# Of the plan of a batch (cc/core/plan/label_plan.h): a touched group, an
-# example, and a visit with the row above it, which is positive.
-_GROUP_BYTES, _EXAMPLE_BYTES, _VISIT_BYTES = 150, 8, 48
+from tf_hsm.estimation.heads import passed
+from tf_hsm.estimation.heads.head_type import of_layer
+from tf_hsm.estimation.heads.tree_head import (
+    Held,
+    TreeHead,
+    TreeOptions,
+    padded,
+)
+from tf_hsm.layers import LabelTree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +28,9 @@ class LabelTreeHead(TreeHead):
     """
 
     kind = "LabelTree"
+    # cc/core/plan/label_plan.h; a visit has the row above it, which is
+    # positive.
+    plan = (150, 8, 48)
 
     def parts(self, setting, width):
         """See `Head.parts`."""
@@ -34,56 +39,12 @@ class LabelTreeHead(TreeHead):
         )
         return visiting._parts(setting, width)
 
-    def _with_gradient(self, setting, width, table, cost):
-        batch, size = setting.tokens, accumulator(setting)
-        of_visits, dz = self._visit_bytes(setting, width)
-        products = 2 * self.passed.logits(batch) * width
-        return {
-            "gradient_bytes": table.sparse_gradient(cost.touched_rows),
-            "is_sparse": True,
-            "saved_bytes": size * batch * (1 + width)
-            + of_visits
-            + dz
-            + self._plan_bytes(batch),
-            "tensor_bytes": max(of_visits, dz),
-            "forward_bytes": of_visits,
-            "backward_bytes": size * batch * width,
-            "forward": Work(2 * products, cost.bytes / 2, 1),
-            "backward": Work(products, cost.bytes / 2, 1),
-            **table.of_slots(setting.slots, cost.touched_rows),
-        }
-
-    def _in_place(self, setting, width, table, cost):
-        batch, size = setting.tokens, accumulator(setting)
-        of_visits, dz = self._visit_bytes(setting, width)
-        own = table.of_slots(all_slots.of(self.rule))
-        products = 2 * self.passed.logits(batch) * width
-        return {
-            "slot_bytes": own["slot_bytes"],
-            "making_bytes": own["making_bytes"],
-            "filling_bytes": own["filling_bytes"],
-            "saved_bytes": size * batch * (1 + width),
-            "forward_bytes": 2 * of_visits + dz + self._plan_bytes(batch),
-            "tensor_bytes": max(of_visits, dz),
-            "backward_bytes": size * batch * width,
-            "forward": Work(3 * products, 1.5 * cost.bytes, 1),
-        }
-
-    def _visit_bytes(self, setting, width):
-        """Those of the inputs, or their gradients, of all visits; and of dz."""
-        batch, size = setting.tokens, accumulator(setting)
-        visits = self.passed.passes(batch)
-        return (
-            size * visits * padded(width),
-            size * self.passed.logits(batch),
-        )
-
-    def _plan_bytes(self, batch):
-        return (
-            _GROUP_BYTES * self.passed.touched_groups(batch)
-            + _EXAMPLE_BYTES * batch
-            + _VISIT_BYTES * self.passed.passes(batch)
-        )
+    def _held(self, setting, width):
+        batch, size = setting.tokens, setting.accumulator_itemsize
+        # The inputs, or their gradients, of all visits.
+        inputs = size * self.passed.passes(batch) * padded(width)
+        dz = size * self.passed.logits(batch)
+        return Held(inputs + dz, forward=inputs, tensor=max(inputs, dz))
 
 
 def visited(passed, num_labels):
@@ -91,3 +52,22 @@ def visited(passed, num_labels):
     masses = 1 - (1 - passed.masses) ** num_labels
     masses[0] = 1  # the root's group, without labels too
     return dataclasses.replace(passed, masses=masses)
+
+
+@of_layer.register
+def _of_label_tree(layer: LabelTree):
+    return LabelTreeHead(
+        layer.name,
+        layer.num_classes,
+        passed.of(layer.tree),
+        TreeOptions.of(layer),
+    )
+
+
+def named(name, classes, counts, *, optimizer=None, use_bias=True):
+    """Returns the head of a `Tree`, or of N labels in two levels."""
+    found, options = (
+        passed.of(classes, counts),
+        TreeOptions(optimizer, use_bias),
+    )
+    return LabelTreeHead(name, found.num_classes, found, options)

@@ -107,6 +107,11 @@ def of(classes, counts=None):
     return make(classes, counts)
 
 
+def num_classes_of(classes):
+    """Returns N, of a `Tree` or of a number of classes."""
+    return classes.num_classes if isinstance(classes, Tree) else classes
+
+
 def zipf(num_classes, counts=_ZIPF):
     """Returns 1 / (c + 1) for each class, `[N]`; checks that this is meant."""
     if counts not in (_ZIPF, None):

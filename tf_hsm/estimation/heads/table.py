@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from tf_hsm.estimation.part import INITIAL_COPIES, NO_WORK
+from tf_hsm.estimation import slots as all_slots
+from tf_hsm.estimation.part import INITIAL_COPIES, NO_WORK, Part
 from tf_hsm.layers.initial_values import BLOCK_BYTES, MOST_AT_ONCE
 
 
@@ -17,6 +18,8 @@ class Table:
       setting: the `Setting`.
       by_blocks: whether it is one of this package, whose layers fill a large
         one a block of rows at a time.
+      is_random: whether the numbers begin at random, not at zero.
+      index_bytes: bytes of the number of a row in a sparse gradient.
     """
 
     rows: int
@@ -24,6 +27,8 @@ class Table:
     bias: bool
     setting: object
     by_blocks: bool = False
+    is_random: bool = True
+    index_bytes: int = 8
 
     @property
     def parameters(self):
@@ -35,44 +40,65 @@ class Table:
         """Bytes of these."""
         return self.parameters * self.setting.itemsize
 
-    @property
-    def dense_gradient(self):
-        """Bytes of a gradient of all of them."""
-        return self.bytes
-
-    def sparse_gradient(self, touched, index_bytes=8):
-        """Bytes of the gradient of some rows, with their numbers."""
-        numbers = touched * (self.width + self.bias)
-        indices = touched * (1 + self.bias) * index_bytes
-        return numbers * self.setting.itemsize + indices
-
-    @property
-    def making_bytes(self):
-        """What making it takes for a moment, beside it."""
-        table = self.rows * self.width * self.setting.itemsize
-        if self.by_blocks and table > MOST_AT_ONCE:
-            table = BLOCK_BYTES
-        return INITIAL_COPIES * table
-
-    def of_slots(self, slots, touched=None):
-        """Returns fields of a `Part` that the optimizer decides.
+    def part(self, name, kind, touched=None, **fields):
+        """Returns the `Part` of a table that the model's optimizer trains.
 
         Args:
-          slots: a `Slots`.
+          name: of the part.
+          kind: of the part.
           touched: rows of a sparse gradient; None for a dense one.
+          **fields: other fields of the part.
         """
-        dtype = self.setting.dtype
-        shapes = [(self.rows, self.width)] + [(self.rows,)] * self.bias
-        work = NO_WORK
-        for shape in shapes:
-            work += slots.update(shape, dtype, touched)
-        return {
-            "slot_bytes": sum(slots.slot_bytes(s, dtype) for s in shapes),
-            "update_bytes": max(
-                slots.update_bytes(s, dtype, touched) for s in shapes
+        slots, dtype = self.setting.slots, self.setting.dtype
+        return Part(
+            name,
+            kind,
+            gradient_bytes=self._gradient_bytes(touched),
+            is_sparse=touched is not None,
+            update_bytes=max(
+                slots.update_bytes(s, dtype, touched) for s in self._shapes
             ),
-            "making_bytes": self.making_bytes,
+            update=sum(
+                (slots.update(s, dtype, touched) for s in self._shapes), NO_WORK
+            ),
+            uncounted=slots.uncounted,
+            **self._kept(slots),
+            **fields,
+        )
+
+    def part_in_place(self, name, kind, optimizer, **fields):
+        """Returns the `Part` of a table that a head's own optimizer trains.
+
+        Args:
+          name: of the part.
+          kind: of the part.
+          optimizer: one of `tf_hsm.optimizers`.
+          **fields: other fields of the part.
+        """
+        slots = all_slots.of(optimizer)
+        return Part(name, kind, **self._kept(slots), **fields)
+
+    @property
+    def _shapes(self):
+        return [(self.rows, self.width)] + [(self.rows,)] * self.bias
+
+    def _gradient_bytes(self, touched):
+        if touched is None:
+            return self.bytes
+        numbers = touched * (self.width + self.bias)
+        indices = touched * (1 + self.bias) * self.index_bytes
+        return numbers * self.setting.itemsize + indices
+
+    def _kept(self, slots):
+        """Fields of variables and slots, and of making both."""
+        making = self.rows * self.width * self.setting.itemsize
+        if self.by_blocks and making > MOST_AT_ONCE:
+            making = BLOCK_BYTES
+        shapes, dtype = self._shapes, self.setting.dtype
+        return {
+            "parameters": self.parameters,
+            "parameter_bytes": self.bytes,
+            "slot_bytes": sum(slots.slot_bytes(s, dtype) for s in shapes),
+            "making_bytes": INITIAL_COPIES * making * self.is_random,
             "filling_bytes": max(slots.filling_bytes(s, dtype) for s in shapes),
-            "update": work,
-            "uncounted": slots.uncounted,
         }

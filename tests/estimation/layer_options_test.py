@@ -1,0 +1,76 @@
+"""Options of layers that change what a step needs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import tf_hsm
+from tests.support.estimated_heads import setting_of, total
+from tf_hsm.estimation import heads
+
+BATCH = 40
+
+
+@pytest.mark.parametrize("make", ["adaptive", "sampled", "cut"])
+def test_several_labels_repeat_the_inputs(make):
+    tree = tf_hsm.Tree.two_level(500)
+    layer = {
+        "adaptive": lambda: tf_hsm.layers.AdaptiveSoftmax(500, cutoffs=[50]),
+        "sampled": lambda: tf_hsm.layers.SampledSoftmax(500, num_sampled=9),
+        "cut": lambda: tf_hsm.layers.HierarchicalSoftmax(
+            tree, devices=["CPU:0"] * 2
+        ),
+    }[make]()
+    several = dataclasses.replace(setting_of(), labels_per_example=3)
+    head = heads.of(layer)
+    found = head.parts(several, 16)
+    paths = head.parts(setting_of(batch=3 * BATCH), 16)
+    assert total(found, "forward") == total(paths, "forward")
+    repeated = total(found, "saved_bytes") - total(paths, "saved_bytes")
+    assert repeated == pytest.approx(3 * BATCH * 16 * 4)
+
+
+@pytest.mark.parametrize("make", ["adaptive", "cut", "embeddings"])
+def test_focal_losses_of_all_trees_in_place_take_a_forward_more(make):
+    tree = tf_hsm.Tree.two_level(500)
+
+    def flops(gamma):
+        options = {"optimizer": "sgd", "focal_gamma": gamma}
+        layer = {
+            "adaptive": lambda: tf_hsm.layers.AdaptiveSoftmax(
+                500, cutoffs=[50], div_value=1, **options
+            ),
+            "cut": lambda: tf_hsm.layers.HierarchicalSoftmax(
+                tree, devices=["CPU:0"] * 2, **options
+            ),
+            "embeddings": lambda: tf_hsm.layers.EmbeddingSoftmax(
+                tree, num_embeddings=50, width=16, **options
+            ),
+        }[make]()
+        found = heads.of(layer).parts(setting_of(), 16)
+        # Moving embeddings takes no forward.
+        found = [p for p in found if p.kind == "HierarchicalSoftmax"]
+        return total(found, "forward").flops
+
+    assert flops(2) == pytest.approx(4 / 3 * flops(0))
+
+
+@pytest.mark.parametrize("kind", ["AdaptiveSoftmax", "SampledSoftmax", "tree"])
+def test_class_weights_are_there_twice(kind):
+    """As an array of the layer, and as the tensor of a step."""
+    weights = np.linspace(0, 1, 500)
+
+    def make(**options):
+        if kind == "tree":
+            tree = tf_hsm.Tree.two_level(500)
+            return tf_hsm.layers.HierarchicalSoftmax(tree, **options)
+        if kind == "SampledSoftmax":
+            options["num_sampled"] = 9
+        return getattr(tf_hsm.layers, kind)(500, **options)
+
+    plain, weighted = (
+        total(heads.of(layer).parts(setting_of(), 64), "constant_bytes")
+        for layer in (make(), make(class_weights=weights))
+    )
+    assert weighted - plain == 2 * weights.astype(np.float64).nbytes
