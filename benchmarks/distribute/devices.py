@@ -36,9 +36,7 @@ def measure(sizes, kind, counts, repetitions, threads):
     tree = sizes.tree
     whole = distribute.plan(tree, cpus, counts=steps.counts_of(kind, tree))
     plans = {count: whole.on(cpus[:count]) for count in counts}
-    trees = {"one": tree, "top": whole.layout.top} | dict.fromkeys(
-        counts, tree
-    )
+    trees = {"one": tree, "top": whole.layout.top} | dict.fromkeys(counts, tree)
     functions = {
         name: steps.make_step(
             steps.make_head(of, sizes.width, plans.get(name)), sizes
