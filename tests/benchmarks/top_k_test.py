@@ -8,12 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.common import (
-    floors,
-    implementations,
-    peer_process,
-    workloads,
-)
+from benchmarks.common import floors, implementations, peer_process, workloads
 from benchmarks.heads import trained_head
 from benchmarks.top_k import implementations as top_k_implementations
 from benchmarks.top_k import main, reference, report, timing

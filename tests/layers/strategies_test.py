@@ -16,11 +16,7 @@ from tests.support.embedding_softmaxes import (
     make_layer,
 )
 from tests.support.embedding_softmaxes import make_model as make_bags_model
-from tests.support.in_place_models import (
-    arguments,
-    make_adaptive,
-    make_model,
-)
+from tests.support.in_place_models import arguments, make_adaptive, make_model
 from tests.support.training import assert_near, assert_same
 from tf_hsm.metrics import Perplexity, TopKAccuracy
 
