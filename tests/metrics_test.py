@@ -6,17 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.models import (
-    WIDTH,
-    compile_form,
-    endpoint_form,
-    head_of,
-    hidden_model,
-    make_data,
-    make_head,
-    sgd,
-    train_graph,
-)
+from tests.support import models
 from tests.support.pairs import all_pairs
 from tf_hsm.metrics import Perplexity, TopKAccuracy
 
@@ -56,17 +46,17 @@ def test_scores_are_refused():
 @pytest.mark.parametrize("form", ["compile", "endpoint"])
 def test_mean_over_uneven_batches(form):
     """Each label counts the same, whatever the batch that it is in."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     labels[:9, 0] = -1
     compiling = {"metrics": [Perplexity()]}
-    reference = endpoint_form(ignore_class=-1)
+    reference = models.endpoint_form(ignore_class=-1)
     losses = reference([tokens, labels]).numpy()
     mean = losses.sum() / ((tokens != 0) & (labels != -1)).sum()
     if form == "compile":
-        model, x = compile_form(ignore_class=-1), tokens
+        model, x = models.compile_form(ignore_class=-1), tokens
         y = labels
     else:
-        model = endpoint_form(ignore_class=-1, compiling=compiling)
+        model = models.endpoint_form(ignore_class=-1, compiling=compiling)
         x, y = [tokens, labels], None
     model.set_weights(reference.get_weights())
     for batch_size in (8, 5):
@@ -76,8 +66,8 @@ def test_mean_over_uneven_batches(form):
 
 def test_weighted_metrics():
     """Keras passes sample weights to `weighted_metrics` alone."""
-    tokens, labels = make_data()
-    model = compile_form(
+    tokens, labels = models.make_data()
+    model = models.compile_form(
         compiling={
             "metrics": [Perplexity(name="plain")],
             "weighted_metrics": [Perplexity(name="weighted")],
@@ -88,8 +78,8 @@ def test_weighted_metrics():
     logs = model.evaluate(
         tokens, labels, sample_weight=weights, verbose=0, return_dict=True
     )
-    hidden = hidden_model(model)(tokens)
-    losses = head_of(model)(hidden, labels)
+    hidden = models.hidden_model(model)(tokens)
+    losses = models.head_of(model)(hidden, labels)
     counts = np.where(tokens, 1.0, 0.0)
     for name, by in (
         ("plain", counts),
@@ -102,12 +92,12 @@ def test_weighted_metrics():
 @pytest.mark.parametrize("form", ["compile", "endpoint"])
 def test_loss_is_computed_once_a_step(form):
     """The metric takes the losses that the training loss has made."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     if form == "compile":
-        graph = train_graph(compile_form(), tokens, labels)
+        graph = models.train_graph(models.compile_form(), tokens, labels)
     else:
-        model = endpoint_form(compiling={"metrics": [Perplexity()]})
-        graph = train_graph(model, [tokens, labels], labels)
+        model = models.endpoint_form(compiling={"metrics": [Perplexity()]})
+        graph = models.train_graph(model, [tokens, labels], labels)
     types = [op.type for op in graph.get_operations()]
     types += [
         node.op
@@ -121,8 +111,8 @@ def test_loss_is_computed_once_a_step(form):
 @pytest.mark.parametrize("eager", [False, True])
 def test_loss_before_the_update(eager):
     """Keras updates metrics after the weights; the losses are from before."""
-    tokens, labels = make_data()
-    model = compile_form(compiling={"run_eagerly": eager})
+    tokens, labels = models.make_data()
+    model = models.compile_form(compiling={"run_eagerly": eager})
     before = model.evaluate(tokens, labels, batch_size=22, verbose=0)[1]
     logs = model.train_on_batch(tokens, labels, return_dict=True)
     np.testing.assert_allclose(logs["perplexity"], before, rtol=1e-5)
@@ -130,8 +120,8 @@ def test_loss_before_the_update(eager):
 
 def test_alone():
     """Without a loss in the same step, the metric computes the losses."""
-    tokens, labels = make_data()
-    model = compile_form(compiling={"run_eagerly": True})
+    tokens, labels = models.make_data()
+    model = models.compile_form(compiling={"run_eagerly": True})
     metric = Perplexity(name="ppl")
     metric.update_state(labels, model(tokens))
     expected = model.evaluate(tokens, labels, batch_size=22, verbose=0)[1]
@@ -155,9 +145,11 @@ def test_alone():
 )
 def test_metrics_of_keras(metric, form, kind, eager):
     """They would compare labels with hidden units, or with losses."""
-    tokens, labels = make_data(4)
+    tokens, labels = models.make_data(4)
     x = tokens if form == "compile" else [tokens, labels]
-    make = {"compile": compile_form, "endpoint": endpoint_form}[form]
+    make = {"compile": models.compile_form, "endpoint": models.endpoint_form}[
+        form
+    ]
     model = make(compiling={kind: [metric], "run_eagerly": eager})
     before = model.get_weights()
     for call in (model.fit, model.evaluate):
@@ -171,16 +163,16 @@ def test_metrics_of_keras(metric, form, kind, eager):
 
 def test_metrics_of_an_earlier_compile():
     """Keras keeps them where `compile` is given none."""
-    tokens, labels = make_data(4)
-    model = compile_form(compiling={"metrics": ["accuracy"]})
+    tokens, labels = models.make_data(4)
+    model = models.compile_form(compiling={"metrics": ["accuracy"]})
     for metrics, match in (
         (None, r", or metrics=\[\]: Keras keeps"),
         ([TopKAccuracy(1), "accuracy"], r"TopKAccuracy\(1\)\]$"),
     ):
-        model.compile(sgd(), model.loss, metrics=metrics)
+        model.compile(models.sgd(), model.loss, metrics=metrics)
         with pytest.raises(ValueError, match=match):
             model.fit(tokens, labels, verbose=0)
-    model.compile(sgd(), model.loss, metrics=[])
+    model.compile(models.sgd(), model.loss, metrics=[])
     model.fit(tokens, labels, verbose=0)
 
 
@@ -191,10 +183,10 @@ def test_metrics_of_a_users():
         del labels
         return losses / np.log(2)
 
-    tokens, labels = make_data(4)
-    model = endpoint_form(compiling={"metrics": [bits]})
+    tokens, labels = models.make_data(4)
+    model = models.endpoint_form(compiling={"metrics": [bits]})
     model.evaluate([tokens, labels], labels, verbose=0)
-    model = compile_form(compiling={"metrics": [bits]})
+    model = models.compile_form(compiling={"metrics": [bits]})
     with pytest.raises(ValueError, match="'bits'"):
         model.fit(tokens, labels, verbose=0)
 
@@ -203,16 +195,18 @@ def test_metrics_of_other_outputs():
     """They are none of the head's business."""
     x = np.ones([8, 5], "f4")
     for wrong in (False, True):
-        head = make_head(name="head")
+        head = models.make_head(name="head")
         inputs = keras.Input([5])
-        hidden = keras.layers.Dense(WIDTH)(inputs)
+        hidden = keras.layers.Dense(models.WIDTH)(inputs)
         value = keras.layers.Dense(1, name="value")(hidden)
         model = keras.Model(inputs, {"head": head(hidden), "value": value})
         metrics = {"head": [TopKAccuracy(1)], "value": ["mae"]}
         if wrong:
             metrics["head"].append("accuracy")
         model.compile(
-            sgd(), loss={"head": head.loss, "value": "mse"}, metrics=metrics
+            models.sgd(),
+            loss={"head": head.loss, "value": "mse"},
+            metrics=metrics,
         )
         y = {"head": np.arange(8), "value": np.ones(8)}
         if wrong:
@@ -224,12 +218,12 @@ def test_metrics_of_other_outputs():
 
 def test_accuracy_of_both_forms():
     """The share of labels that are the most probable class."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     labels[:9, 0] = -1
-    fitted = compile_form(
+    fitted = models.compile_form(
         ignore_class=-1, compiling={"metrics": [TopKAccuracy(1)]}
     )
-    endpoint = endpoint_form(
+    endpoint = models.endpoint_form(
         ignore_class=-1, compiling={"metrics": [TopKAccuracy(1)]}
     )
     endpoint.set_weights(fitted.get_weights())

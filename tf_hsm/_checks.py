@@ -85,13 +85,13 @@ def check_counts(counts, num_classes=None):
         )
     if array.dtype.kind not in "iuf":
         raise ValueError(f"counts must hold numbers, not {array.dtype}")
-    bad = np.isnan(array) | (array < 0) | np.isinf(array)
-    if bad.any():
-        c = int(np.argmax(bad))
-        raise ValueError(
+    refuse_first(
+        np.isnan(array) | (array < 0) | np.isinf(array),
+        lambda c: (
             f"the count of class {c} is {array[c]}; a count must be finite "
             "and not negative"
-        )
+        ),
+    )
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
         with np.errstate(over="ignore"):
@@ -104,6 +104,17 @@ def check_counts(counts, num_classes=None):
             "integer counts must sum to less than 2**63; give them as floats"
         )
     return array.astype(np.int64)
+
+
+def refuse_first(bad, describe):
+    """Raises a ValueError about the first position where `bad` is true.
+
+    Args:
+      bad: `[n]` bool, NumPy's.
+      describe: takes the position, an int, to the message.
+    """
+    if bad.any():
+        raise ValueError(describe(int(np.argmax(bad))))
 
 
 def _rank_1(name, values, what):

@@ -126,12 +126,12 @@ def check_output(model, head):
       ValueError: the loss is one of Keras'.
     """
     losses = private_compile.losses_of_output(model, head.name)
-    wrong = [loss for loss in losses if _is_of_keras(loss)]
-    if wrong:
+    names = _names(filter(_is_of_keras, losses))
+    if names:
         raise ValueError(
-            f"{head.name}: compile has the loss {_names(wrong)[0]}, which "
-            "would compare labels with the layer's inputs; use the layer's "
-            "own, loss=head.loss"
+            f"{head.name}: compile has the loss {names[0]}, which would "
+            "compare labels with the layer's inputs; use the layer's own, "
+            "loss=head.loss"
         )
 
 
@@ -144,12 +144,12 @@ def check_endpoint(model, head):
       ValueError: a metric is one of Keras'.
     """
     metrics = private_compile.metrics_of_output(model, head.name)
-    wrong = [m for m in metrics if _is_of_keras(m)]
-    if wrong:
+    names = _names(filter(_is_of_keras, metrics))
+    if names:
         raise ValueError(
-            f"{head.name}: compile has the metrics {_names(wrong)}, which "
-            "would compare labels with the losses that the layer returns; use "
-            "those of tf_hsm.metrics, for an accuracy metrics=["
+            f"{head.name}: compile has the metrics {names}, which would "
+            "compare labels with the losses that the layer returns; use those "
+            "of tf_hsm.metrics, for an accuracy metrics=["
             f"tf_hsm.metrics.TopKAccuracy(1)]{_unless_kept(model)}"
         )
 

@@ -105,7 +105,9 @@ def _are_losses(y_pred, labels):
 
 
 class _OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
-    """A mean of what is found about the k most probable classes of each input.
+    """The mean over the inputs of a score of their k most probable classes.
+
+    A subclass has a `default_name` and a method `_scores`.
 
     Args:
       k: how many classes.
@@ -126,19 +128,48 @@ class _OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
         )
         self.mean = keras.metrics.Mean(name="mean", dtype=dtype)
 
-    def add(self, found, mask, sample_weight):
-        """Adds what was `found`, `[...]`, to the mean.
+    @_telling_lost_values
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds a batch.
 
         Args:
-          found: a number for each.
-          mask: `[...]`, which count, or None.
-          sample_weight: broadcast from the left; or None.
+          y_true: labels, in the shape that the class describes; not used when
+            `y_pred` are a head's losses.
+          y_pred: what a head returned for its inputs, or for these and labels.
+          sample_weight: broadcast from the left to the inputs; or None.
+
+        Raises:
+          ValueError: `y_pred` did not come from a head, or the metric cannot
+            score the classes of this head.
         """
-        weights = broadcast_weights(sample_weight, found)
+        if _head_output.is_placeholder(y_pred):
+            return
+        output = _head_output.require(y_pred, or_losses=True)
+        labels = y_true if output.labels is None else output.labels
+        scores, mask, sample_weight = self._scores(
+            output, labels, private_keras.mask_of(y_pred), sample_weight
+        )
+        scores = ops.cast(scores, self.dtype)
+        weights = broadcast_weights(sample_weight, scores)
         if mask is not None:
             counts = ops.cast(mask, self.dtype)
             weights = counts if weights is None else weights * counts
-        self.mean.update_state(found, weights)
+        self.mean.update_state(scores, weights)
+
+    def _scores(self, output, labels, mask, sample_weight):
+        """Returns the score of each input, and what weights it in the mean.
+
+        Args:
+          output: the `HeadOutput`.
+          labels: as given.
+          mask: the mask of `y_pred`, or None.
+          sample_weight: as given.
+
+        Returns:
+          The scores `[...]`; `[...]` bool, the inputs that count, or None; and
+          the weights, broadcast from the left, or None.
+        """
+        raise NotImplementedError
 
     def result(self):
         """Returns the mean; 0 before the first batch."""
@@ -164,6 +195,8 @@ class TopKAccuracy(_OfTheBest):
     `model.compile(weighted_metrics=[...])` it runs at each training step too,
     before the head has changed. Ignored and masked labels do not count.
 
+    Labels are `[...]` or `[..., 1]`, one for each input.
+
     Args:
       k: how many classes, at least 1; where the tree has fewer, all.
       name: the name of the metric; None: `top_<k>_accuracy`.
@@ -179,38 +212,17 @@ class TopKAccuracy(_OfTheBest):
         """See the class."""
         super().__init__(k, name, dtype)
 
-    @_telling_lost_values
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        """Adds a batch.
-
-        Args:
-          y_true: labels, `[...]` or `[..., 1]`; not used when `y_pred` are a
-            head's losses.
-          y_pred: what a head returned for its inputs, or for these and labels.
-          sample_weight: broadcast from the left to the labels; or None.
-
-        Raises:
-          ValueError: `y_pred` did not come from a head, or from one whose
-            inputs have several labels.
-        """
-        if _head_output.is_placeholder(y_pred):
-            return
-        output = _head_output.require(y_pred, or_losses=True)
+    def _scores(self, output, labels, mask, sample_weight):
         layer = output.layer
         if layer.several_labels:
             raise ValueError(
                 f"{self.name} is for one label per input, but {layer.name} has "
                 "several labels: take tf_hsm.metrics.PrecisionAtK"
             )
-        labels, mask = layer.objective.read_one(
-            y_true if output.labels is None else output.labels,
-            output.inputs,
-            private_keras.mask_of(y_pred),
-        )
+        labels, mask = layer.objective.read_one(labels, output.inputs, mask)
         classes = output.best_classes(min(self.k, layer.num_classes))
         hits = ops.any(layer.hits(classes, labels), -1)
-        hits = ops.cast(hits, self.dtype)
-        self.add(hits, mask, sample_weight)
+        return hits, mask, sample_weight
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -223,6 +235,8 @@ class PrecisionAtK(_OfTheBest):
     found by each of the k best classes below it. An input without labels counts
     as 0, and masked ones do not count. The k best are found by exact search: in
     `model.compile(weighted_metrics=[...])` it runs at each training step too.
+
+    Labels are `[..., M]` or ragged; a negative number stands for no label.
 
     Args:
       k: how many labels, at least 1 and at most as the head has classes.
@@ -239,30 +253,13 @@ class PrecisionAtK(_OfTheBest):
         """See the class."""
         super().__init__(k, name, dtype)
 
-    @_telling_lost_values
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        """Adds a batch.
-
-        Args:
-          y_true: labels, `[..., M]` or ragged; negative numbers are none. Not
-            used when `y_pred` are a head's losses.
-          y_pred: what a head returned for its inputs, or for these and labels.
-          sample_weight: broadcast from the left to the inputs; or None.
-
-        Raises:
-          ValueError: `y_pred` did not come from a head, or its classes are
-            fewer than k.
-        """
-        if _head_output.is_placeholder(y_pred):
-            return
-        output = _head_output.require(y_pred, or_losses=True)
+    def _scores(self, output, labels, mask, sample_weight):
         layer = output.layer
         if self.k > layer.num_classes:
             raise ValueError(
                 f"{self.name}: k = {self.k}, but {layer.name} has "
                 f"{layer.num_classes} classes"
             )
-        labels = y_true if output.labels is None else output.labels
         weights, of_labels = layer.objective.split_weights(
             sample_weight, labels
         )
@@ -278,4 +275,4 @@ class PrecisionAtK(_OfTheBest):
         hits = ops.any(hits, -2)
         precision = ops.mean(ops.cast(hits, self.dtype), -1)
         # The mask of losses leaves out the inputs without a label too.
-        self.add(precision, output.inputs_mask, sample_weight)
+        return precision, output.inputs_mask, sample_weight

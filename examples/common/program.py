@@ -145,6 +145,19 @@ def starts_within(minutes):
 
 
 @contextlib.contextmanager
+def resumable():
+    """Ends the program where training is interrupted or its loss diverges."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "The same command with --resume continues."
+        ) from None
+    except FloatingPointError as error:
+        sys.exit(f"\nerror: {error}")
+
+
+@contextlib.contextmanager
 def ends_at(deadline, message):
     """Ends the block at that `time.monotonic()`, by a `TimeoutError`."""
 

@@ -34,6 +34,27 @@ def differences(before, now):
     ]
 
 
+def check_resumed(folder, before, now, same_text):
+    """Checks that a run continues with the settings and the text it began with.
+
+    Args:
+        folder: of the run.
+        before: its settings.
+        now: the settings to continue with.
+        same_text: whether the corpus still has the same text.
+
+    Raises:
+        ValueError: something differs.
+    """
+    found = differences(before, now)
+    if not same_text:
+        found.append("--corpus: the text itself has changed")
+    if found:
+        raise ValueError(
+            f"Cannot resume the run in {folder}: {'; '.join(found)}"
+        )
+
+
 def text(value):
     """A value as it is given to a flag."""
     several = isinstance(value, (list, tuple))

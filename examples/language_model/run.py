@@ -65,15 +65,12 @@ def prepare(settings, save_dir, resume=False):
     if resume and checkpoint.exists(save_dir):
         model, state = checkpoint.load(save_dir)
         before = state.settings
-        differences = settings_lib.differences(
-            before, dataclasses.replace(settings, epochs=before.epochs)
+        settings_lib.check_resumed(
+            save_dir,
+            before,
+            dataclasses.replace(settings, epochs=before.epochs),
+            state.digest == text.digest,
         )
-        if state.digest != text.digest:
-            differences.append("--corpus: the text itself has changed")
-        if differences:
-            raise ValueError(
-                f"Cannot resume the run in {save_dir}: {'; '.join(differences)}"
-            )
         done = int(model.optimizer.iterations)
         if done > num_steps:
             raise ValueError(

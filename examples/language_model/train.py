@@ -86,15 +86,9 @@ def main():
             )
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
-    try:
+    with program.resumable():
         job.train(deadline, values["save_every"], values["validate_every"])
         job.finish(deadline)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            "The same command with --resume continues."
-        ) from None
-    except FloatingPointError as error:
-        sys.exit(f"\nerror: {error}")
     print(f"{(time.monotonic() - program.START) / 60:.1f} minutes in all.")
 
 

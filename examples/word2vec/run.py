@@ -52,13 +52,9 @@ def prepare(settings, save_dir, resume=False):
     is_saved = checkpoint.exists(save_dir)
     if resume and is_saved:
         state = checkpoint.load(save_dir)
-        differences = settings_lib.differences(state.settings, settings)
-        if state.digest != words.digest:
-            differences.append("--corpus: the text itself has changed")
-        if differences:
-            raise ValueError(
-                f"Cannot resume the run in {save_dir}: {'; '.join(differences)}"
-            )
+        settings_lib.check_resumed(
+            save_dir, state.settings, settings, state.digest == words.digest
+        )
     bags = subwords.bags(words.words, settings)
     trained = model.Model(words.counts, settings, bags)
     if resume and is_saved:

@@ -122,14 +122,8 @@ def main():
             )
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
-    try:
+    with program.resumable():
         job.train(deadline, values["save_minutes"])
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            "The same command with --resume continues."
-        ) from None
-    except FloatingPointError as error:
-        sys.exit(f"\nerror: {error}")
     job.write(values["formats"])
     names = job.text.words[: wanted.limit]
     vectors = tables.first_rows(job.model.vectors, len(names), job.model.bags)

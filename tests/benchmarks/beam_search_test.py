@@ -6,19 +6,12 @@ import tensorflow as tf
 
 from benchmarks.beam_search import implementations, main, timing
 from benchmarks.heads import best_classes
-from tests.support.benchmarks import (
-    assert_flag_is_refused,
-    make_head,
-    make_settings,
-    measure_here,
-    random_source,
-    run_command,
-)
+from tests.support import benchmarks
 
 
 def test_searches_are_timed_and_compared(monkeypatch, tmp_path, capsys):
-    measure_here(monkeypatch)
-    _, result = run_command(
+    benchmarks.measure_here(monkeypatch)
+    _, result = benchmarks.run_command(
         main,
         tmp_path / "figures.json",
         "--workload=tiny",
@@ -40,7 +33,7 @@ def test_searches_are_timed_and_compared(monkeypatch, tmp_path, capsys):
 
 def test_another_result_is_seen(monkeypatch):
     """The bits of the results are compared, and not those of another model."""
-    measure_here(monkeypatch)
+    benchmarks.measure_here(monkeypatch)
     search = implementations._search
 
     def wrong(head, inputs, k, **options):
@@ -48,18 +41,24 @@ def test_another_result_is_seen(monkeypatch):
         return found._replace(classes=found.classes[:, ::-1])
 
     question = timing.Question((2,), 3, 2)
-    result = timing.measure(random_source(), question, make_settings())
+    result = timing.measure(
+        benchmarks.random_source(), question, benchmarks.make_settings()
+    )
     assert not timing.is_wrong(result)
     monkeypatch.setitem(implementations._BEST, implementations.TOP_K, wrong)
-    result = timing.measure(random_source(), question, make_settings())
+    result = timing.measure(
+        benchmarks.random_source(), question, benchmarks.make_settings()
+    )
     assert timing.is_wrong(result)
 
 
 def test_what_cannot_fit_is_refused(monkeypatch):
-    measure_here(monkeypatch)
+    benchmarks.measure_here(monkeypatch)
     # 1,032 rows of 17 numbers are 70 kB; so are the full softmax's again.
     question = timing.Question((8,), 2, 2)
-    result = timing.measure(random_source(), question, make_settings(120e3))
+    result = timing.measure(
+        benchmarks.random_source(), question, benchmarks.make_settings(120e3)
+    )
     refused = {
         name
         for name, time in result["batches"][8].items()
@@ -71,7 +70,7 @@ def test_what_cannot_fit_is_refused(monkeypatch):
 
 def test_every_call_reads_other_inputs():
     """And the hypotheses of a start those that follow from it."""
-    head = make_head(random_source())
+    head = benchmarks.make_head(benchmarks.random_source())
     search = implementations.make(implementations.OURS, head, 5, 3, 4)
     log_probs, classes = search(tf.range(5, dtype=tf.int64))
     assert len({tuple(row) for row in classes[:, 0].numpy()}) == 5
@@ -90,4 +89,4 @@ def test_every_call_reads_other_inputs():
     [("--beam_width=0", "positive"), ("--length=-1", "positive")],
 )
 def test_flags_are_checked(argument, message):
-    assert_flag_is_refused(main, argument, message)
+    benchmarks.assert_flag_is_refused(main, argument, message)

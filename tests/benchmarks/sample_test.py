@@ -7,20 +7,12 @@ import pytest
 
 import tf_hsm
 from benchmarks.sample import main, reference, timing
-from tests.support.benchmarks import (
-    assert_flag_is_refused,
-    make_head,
-    make_settings,
-    measure_here,
-    node_log_probs,
-    random_source,
-    run_command,
-)
+from tests.support import benchmarks
 
 
 def test_draws_are_timed_and_checked(monkeypatch, tmp_path, capsys):
-    measure_here(monkeypatch)
-    _, result = run_command(
+    benchmarks.measure_here(monkeypatch)
+    _, result = benchmarks.run_command(
         main,
         tmp_path / "figures.json",
         "--workload=tiny",
@@ -46,10 +38,12 @@ def test_draws_are_timed_and_checked(monkeypatch, tmp_path, capsys):
 
 
 def test_what_cannot_fit_is_refused(monkeypatch):
-    measure_here(monkeypatch)
+    benchmarks.measure_here(monkeypatch)
     # 1,032 rows of 17 numbers are 70 kB; so are the full softmax's again.
     question = timing.Question((8,), (1,), 50, 0.9)
-    result = timing.measure(random_source(), question, make_settings(120e3))
+    result = timing.measure(
+        benchmarks.random_source(), question, benchmarks.make_settings(120e3)
+    )
     (table,) = result["tables"]
     refusal = table["times"]["full softmax + categorical"]["refused"]
     assert refusal.startswith("needs ")
@@ -63,7 +57,7 @@ def test_what_cannot_fit_is_refused(monkeypatch):
     ],
 )
 def test_bad_flags_are_errors(argument, message):
-    assert_flag_is_refused(main, argument, message)
+    benchmarks.assert_flag_is_refused(main, argument, message)
 
 
 def test_what_is_asked_can_be_sent_to_another_process():
@@ -75,9 +69,9 @@ def test_what_is_asked_can_be_sent_to_another_process():
     "arguments", [{}, {"top_k": 5}, {"top_p": 0.6}], ids=str
 )
 def test_wrong_draws_are_told(arguments):
-    head = make_head(random_source(num_classes=60))
+    head = benchmarks.make_head(benchmarks.random_source(num_classes=60))
     expected, clarity = reference.make(head, {"it": arguments}, 8)
-    probs = np.exp(node_log_probs(head)[:8, head.tree.class_rows])
+    probs = np.exp(benchmarks.node_log_probs(head)[:8, head.tree.class_rows])
     assert clarity["top_1"] == pytest.approx(probs.max(1).mean(), rel=1e-5)
     classes = tf_hsm.hierarchical_softmax_sample(
         *head.parameters, head.inputs[:8], head.tree, 500, seed=3, **arguments

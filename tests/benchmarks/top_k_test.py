@@ -8,32 +8,18 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.common import (
-    floors,
-    implementations,
-    peer_process,
-    workloads,
-)
+from benchmarks.common import floors, implementations, peer_process, workloads
 from benchmarks.heads import trained_head
 from benchmarks.top_k import implementations as top_k_implementations
 from benchmarks.top_k import main, reference, report, timing
-from tests.support.benchmarks import (
-    PEAK,
-    assert_flag_is_refused,
-    make_head,
-    make_settings,
-    measure_here,
-    node_log_probs,
-    random_source,
-    run_command,
-)
+from tests.support import benchmarks
 
 
 def test_top_k_is_timed_and_checked_against_brute_force(
     monkeypatch, tmp_path, capsys
 ):
-    measure_here(monkeypatch)
-    entry, result = run_command(
+    benchmarks.measure_here(monkeypatch)
+    entry, result = benchmarks.run_command(
         main,
         tmp_path / "figures.json",
         "--workload=tiny",
@@ -72,17 +58,21 @@ def test_top_k_is_timed_and_checked_against_brute_force(
 
 
 def test_what_cannot_fit_is_refused(monkeypatch):
-    measure_here(monkeypatch)
+    benchmarks.measure_here(monkeypatch)
     # 1,032 rows of 17 numbers are 70 kB; so are the full softmax's again.
     question = timing.Question(5, (2,), (8,), sys.executable)
-    result = timing.measure(random_source(), question, make_settings(110e3))
+    result = timing.measure(
+        benchmarks.random_source(), question, benchmarks.make_settings(110e3)
+    )
     times = result["batches"][8]
     assert times["exact"]["p50_ms"] > 0
     for name in ("log_probs + top_k", "full softmax + top_k"):
         assert times[name]["refused"].startswith("needs ")
-        text = report.text(random_source(), question, result)
+        text = report.text(benchmarks.random_source(), question, result)
         assert f"{name}: refused: needs" in text
-    result = timing.measure(random_source(), question, make_settings(60e3))
+    result = timing.measure(
+        benchmarks.random_source(), question, benchmarks.make_settings(60e3)
+    )
     assert result["refused"].startswith("needs 70.2 kB; ")
 
 
@@ -97,14 +87,16 @@ def test_what_cannot_fit_is_refused(monkeypatch):
     ],
 )
 def test_bad_flags_are_errors(argument, message):
-    assert_flag_is_refused(main, argument, message)
+    benchmarks.assert_flag_is_refused(main, argument, message)
 
 
 @pytest.mark.parametrize("tree", ["two_level", "binary"])
 def test_a_search_needs_the_groups_above_the_last_of_the_best(tree):
-    head = make_head(random_source(tree=tree, num_classes=90))
+    head = benchmarks.make_head(
+        benchmarks.random_source(tree=tree, num_classes=90)
+    )
     answers = reference.make(head, 4, 20)
-    log_probs = node_log_probs(head)
+    log_probs = benchmarks.node_log_probs(head)
     classes = log_probs[:, head.tree.class_rows]
     order = np.argsort(-classes, axis=1)[:, :4]
     np.testing.assert_array_equal(answers.classes, order)
@@ -137,7 +129,7 @@ def test_a_search_needs_the_groups_above_the_last_of_the_best(tree):
 
 def test_what_is_asked_can_be_sent_to_another_process():
     for value in (
-        random_source(),
+        benchmarks.random_source(),
         trained_head.TrainedSource("folder"),
         timing.Question(5, (2,), (8,), "python"),
     ):
@@ -145,7 +137,7 @@ def test_what_is_asked_can_be_sent_to_another_process():
 
 
 def test_other_results_are_told():
-    head = make_head(random_source())
+    head = benchmarks.make_head(benchmarks.random_source())
     answers = reference.make(head, 4, 20)
 
     def check(function, name="exact"):
@@ -183,7 +175,7 @@ def test_other_results_are_told():
 
 def test_pytorch_answers_in_turns(tmp_path):
     path = tmp_path / "labels.npy"
-    case = dataclasses.replace(random_source().case, batch=40)
+    case = dataclasses.replace(benchmarks.random_source().case, batch=40)
     np.save(path, workloads.draw_labels(case, 1))
     spec = {
         "threads": 1,
@@ -193,7 +185,7 @@ def test_pytorch_answers_in_turns(tmp_path):
         "div_value": 4.0,
         "k": 5,
         "labels": str(path),
-        "peak": PEAK,
+        "peak": benchmarks.PEAK,
     }
     try:
         process = peer_process.Process("top_k.torch_adaptive", spec)
@@ -209,8 +201,8 @@ def test_pytorch_answers_in_turns(tmp_path):
 
 
 def test_the_full_softmax_is_one(monkeypatch):
-    measure_here(monkeypatch)
-    head = make_head(random_source(num_classes=50))
+    benchmarks.measure_here(monkeypatch)
+    head = benchmarks.make_head(benchmarks.random_source(num_classes=50))
     parameters = implementations.make_parameters(50, head)
     function = top_k_implementations.make(
         "full softmax + top_k", head, 50, 20, parameters

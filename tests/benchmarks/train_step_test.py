@@ -7,12 +7,7 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from benchmarks.common import (
-    floors,
-    implementations,
-    limits,
-    workloads,
-)
+from benchmarks.common import floors, implementations, limits, workloads
 from benchmarks.train_step import memory, report, step_floors, steps
 from tests.support import forked
 from tests.support.benchmarks import figures_of, measure_here, run_main

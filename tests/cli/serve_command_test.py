@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.support import servers
+from tests.support import programs, servers
 from tf_hsm.cli import ending, program
 
 TIMEOUT_S = 120
@@ -68,13 +68,7 @@ def test_it_ends_with_its_parent():
 
 
 def run(capsys, *arguments):
-    """Returns the exit status, and the lines of stdout and stderr."""
-    try:
-        status = program.main(["serve", *arguments])
-    except SystemExit as error:
-        status = error.code
-    out, err = capsys.readouterr()
-    return status, out.splitlines(), err.splitlines()
+    return programs.outcome(capsys, program.main, "serve", *arguments)
 
 
 def test_a_port_that_is_taken(capsys, monkeypatch):

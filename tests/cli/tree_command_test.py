@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 
+from tests.support import programs
 from tf_hsm import distribute, estimation
 from tf_hsm.cli import program, tree_command
 from tf_hsm.cost.model import CostModel
@@ -37,13 +38,7 @@ def write(name, text):
 
 
 def run(capsys, *arguments):
-    """Returns the exit status, and the lines of stdout and stderr."""
-    try:
-        status = program.main(["tree", *arguments])
-    except SystemExit as error:
-        status = error.code
-    out, err = capsys.readouterr()
-    return status, out.splitlines(), err.splitlines()
+    return programs.outcome(capsys, program.main, "tree", *arguments)
 
 
 BUILT = {

@@ -10,29 +10,24 @@ import types
 import numpy as np
 import pytest
 
-from tests.support.converters_reference import (
-    Words,
-    check_gensim,
-    gensim_paths,
-    golden_gensim,
-    log_probs,
-    walk,
-)
+from tests.support import converters_reference as reference
 from tests.support.texts import sentences
 from tf_hsm import converters
 
 
 @pytest.mark.parametrize("pinned", [True, False])
 def test_a_model_of_gensim(pinned):
-    check_gensim(*golden_gensim(), pinned=pinned)
+    reference.check_gensim(*reference.golden_gensim(), pinned=pinned)
 
 
 def test_one_word_of_gensim():
-    wv = Words(["a"], np.ones([1, 3], np.float32), [[]], [[]])
+    wv = reference.Words(["a"], np.ones([1, 3], np.float32), [[]], [[]])
     model = converters.from_gensim(
         types.SimpleNamespace(hs=1, syn1=np.ones([1, 3], np.float32), wv=wv)
     )
-    np.testing.assert_array_equal(log_probs(model, model.inputs), [[0.0]])
+    np.testing.assert_array_equal(
+        reference.log_probs(model, model.inputs), [[0.0]]
+    )
 
 
 @pytest.mark.parametrize("sg", [0, 1])
@@ -53,7 +48,7 @@ def test_word2vec_of_gensim(sg):
     scores = model.score(
         [[first, second] for first in words for second in words]
     )
-    check_gensim(model, scores.reshape(len(words), len(words)))
+    reference.check_gensim(model, scores.reshape(len(words), len(words)))
 
 
 @pytest.mark.parametrize("name", ["FastText", "Doc2Vec"])
@@ -71,8 +66,10 @@ def test_other_classes_of_gensim(name):
     model = getattr(models, name)(texts, workers=1, epochs=2, **options)
     converted = converters.from_gensim(model)
     np.testing.assert_allclose(
-        log_probs(converted, converted.inputs[:5]),
-        walk(gensim_paths(model), model.syn1, model.wv.vectors[:5]),
+        reference.log_probs(converted, converted.inputs[:5]),
+        reference.walk(
+            reference.gensim_paths(model), model.syn1, model.wv.vectors[:5]
+        ),
         rtol=1e-5,
         atol=1e-5,
     )

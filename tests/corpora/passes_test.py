@@ -16,14 +16,7 @@ import time
 import numpy as np
 import pytest
 
-from examples.corpora import (
-    cache,
-    corpus,
-    counting,
-    formats,
-    making,
-    tokenizer,
-)
+from examples.corpora import cache, corpus, counting, formats, making, tokenizer
 from tests.support.pairs import all_pairs
 
 LETTERS = "aeiou bcdf\tgh\n\n    klé我ไ.(_1'\r\n"

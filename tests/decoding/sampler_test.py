@@ -7,11 +7,7 @@ import tensorflow as tf
 
 from tests.support import inference_reference
 from tests.support.adaptive_layers import make as make_adaptive
-from tests.support.decoding_models import (
-    Recurrent,
-    make_head,
-    reference_model,
-)
+from tests.support.decoding_models import Recurrent, make_head, reference_model
 from tests.support.decoding_reference import all_hypotheses
 from tf_hsm import Tree
 from tf_hsm.decoding import Sampler, beam_search

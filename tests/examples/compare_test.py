@@ -9,12 +9,7 @@ import pytest
 
 from examples.common import program
 from examples.corpora import corpus
-from examples.language_model import (
-    compare,
-    comparison,
-    settings,
-    word_vectors,
-)
+from examples.language_model import compare, comparison, settings, word_vectors
 
 RESULT = {
     "test_perplexity": 12.3,

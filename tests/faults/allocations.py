@@ -9,7 +9,6 @@ that too: so no lock is left behind. The calls run in child processes with the
 interposer (interposer.cc); one that dies is counted and reported.
 """
 
-import argparse
 import collections
 import ctypes
 import json
@@ -32,14 +31,10 @@ _LARGE = {"tree": "two_level_30", "batch": (1100,), "width": 1000}
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = children.parser(__doc__)
     parser.add_argument("--injections", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="case")
     parser.add_argument("--cases", type=int, help="at most; else no bound")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 

@@ -8,7 +8,6 @@ the same seed makes that call again. Exits with 1 if any process died or any
 call did something else than return or raise an error about its arguments.
 """
 
-import argparse
 import collections
 import json
 import sys
@@ -23,13 +22,9 @@ _MAX_BYTES = 24 << 30
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = children.parser(__doc__)
     parser.add_argument("--calls", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of a call")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 

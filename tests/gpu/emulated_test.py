@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tests.support import (
     gpu_cases,
+    gpu_checks,
     gpu_error_cases,
     gpu_forest_cases,
     gpu_inference_cases,
@@ -66,17 +67,14 @@ def test_ignored(ignore_class):
     gpu_cases.check_ignored(EMULATED, np.float32, ignore_class)
 
 
+@pytest.mark.parametrize("check", gpu_checks.CHECKS)
+def test_checks(check):
+    check(EMULATED)
+
+
 @pytest.mark.parametrize("case", gpu_error_cases.BROKEN_TREES)
 def test_broken_trees(case):
     gpu_error_cases.check_broken_trees(EMULATED, *case)
-
-
-def test_trees_are_told_apart():
-    gpu_cases.check_trees_are_told_apart(EMULATED)
-
-
-def test_two_threads_on_one_tree():
-    gpu_cases.check_two_threads(EMULATED)
 
 
 @pytest.mark.parametrize("has_biases", [True, False])
@@ -100,14 +98,6 @@ def test_train_step_of_forests(rule, name, dtype):
 def test_train_step_of_pinned_trees(rule, dtype):
     check = gpu_step_cases.check_train_step
     check(EMULATED, rule, "pinned huffman_203", (17, 3), dtype, True)
-
-
-def test_pinned_or_not():
-    gpu_cases.check_pinned_or_not(EMULATED)
-
-
-def test_a_step_keeps_what_was_read():
-    gpu_step_cases.check_a_step_keeps_what_was_read(EMULATED)
 
 
 @pytest.mark.parametrize(
@@ -187,26 +177,9 @@ def test_leading_shapes(leading):
     gpu_inference_cases.check_leading_shapes(EMULATED, leading)
 
 
-def test_nan():
-    gpu_inference_cases.check_nan(EMULATED)
-
-
-def test_refusals():
-    gpu_inference_cases.check_refusals(EMULATED)
-
-
-def test_no_width():
-    gpu_error_cases.check_no_width(EMULATED)
-    gpu_inference_cases.check_no_width(EMULATED)
-
-
 @pytest.mark.parametrize("case", gpu_inference_cases.BROKEN_TREES)
 def test_broken_trees_for_walks_down(case):
     gpu_inference_cases.check_broken_trees(EMULATED, *case)
-
-
-def test_forged_paths():
-    gpu_inference_cases.check_forged_paths(EMULATED)
 
 
 @pytest.mark.parametrize("nodes", [False, True])
@@ -246,11 +219,6 @@ def test_sample_of_forests(name, dtype, options):
 
 def test_sample_of_forests_of_float64():
     gpu_forest_cases.check_sample(EMULATED, "below ragged", np.float64)
-
-
-def test_roots():
-    gpu_forest_cases.check_no_starts(EMULATED)
-    gpu_forest_cases.check_one_root(EMULATED)
 
 
 @pytest.mark.parametrize("case", gpu_forest_cases.BROKEN_ROOTS)

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import (
     gpu_cases,
+    gpu_checks,
     gpu_error_cases,
     gpu_forest_cases,
     gpu_inference_cases,
@@ -74,17 +75,14 @@ def test_ignored(dtype, ignore_class):
     gpu_cases.check_ignored(GPU, dtype, ignore_class)
 
 
+@pytest.mark.parametrize("check", gpu_checks.CHECKS)
+def test_checks(check):
+    check(GPU)
+
+
 @pytest.mark.parametrize("case", gpu_error_cases.BROKEN_TREES)
 def test_broken_trees(case):
     gpu_error_cases.check_broken_trees(GPU, *case)
-
-
-def test_trees_are_told_apart():
-    gpu_cases.check_trees_are_told_apart(GPU)
-
-
-def test_two_threads_on_one_tree():
-    gpu_cases.check_two_threads(GPU)
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
@@ -112,25 +110,12 @@ def test_train_step_in_a_function():
     )
 
 
-def test_pinned_or_not():
-    gpu_cases.check_pinned_or_not(GPU)
-
-
-def test_a_step_keeps_what_was_read():
-    gpu_step_cases.check_a_step_keeps_what_was_read(GPU)
-
-
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 @pytest.mark.parametrize(
     "name", ["random", "two_level_100", "two_level_1013", "one_huge_group"]
 )
 def test_states(name, dtype):
     gpu_error_cases.check_states(GPU, name, dtype)
-
-
-def test_no_width():
-    gpu_error_cases.check_no_width(GPU)
-    gpu_inference_cases.check_no_width(GPU)
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
@@ -183,21 +168,9 @@ def test_leading_shapes(leading):
     gpu_inference_cases.check_leading_shapes(GPU, leading)
 
 
-def test_nan():
-    gpu_inference_cases.check_nan(GPU)
-
-
-def test_refusals():
-    gpu_inference_cases.check_refusals(GPU)
-
-
 @pytest.mark.parametrize("case", gpu_inference_cases.BROKEN_TREES)
 def test_broken_trees_for_walks_down(case):
     gpu_inference_cases.check_broken_trees(GPU, *case)
-
-
-def test_forged_paths():
-    gpu_inference_cases.check_forged_paths(GPU)
 
 
 @pytest.mark.parametrize("of_op, elsewhere", [("CPU:0", None), (None, "CPU:0")])
@@ -351,8 +324,3 @@ def test_top_k_of_forests(name, dtype):
 @pytest.mark.parametrize("name", gpu_cases.FORESTS)
 def test_sample_of_forests(name, options):
     gpu_forest_cases.check_sample(GPU, name, np.float32, **options)
-
-
-def test_roots():
-    gpu_forest_cases.check_no_starts(GPU)
-    gpu_forest_cases.check_one_root(GPU)

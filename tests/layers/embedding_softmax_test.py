@@ -8,19 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.embedding_softmaxes import (
-    COUNT,
-    KINDS,
-    PADDING,
-    WIDTH,
-    arguments,
-    make_inputs,
-    make_labels,
-    make_layer,
-    make_model,
-    state,
-    symbols,
-)
+from tests.support import embedding_softmaxes as softmaxes
 from tests.support.in_place_models import FORMS, fit
 from tests.support.models import NUM_CLASSES, TREE
 from tests.support.pairs import all_pairs
@@ -31,10 +19,12 @@ from tf_hsm.layers import HierarchicalSoftmax
 
 def keras_model(layer, optimizer):
     """The same of Keras' layers, which mask id 0, without empty bags."""
-    table = keras.layers.Embedding(COUNT, WIDTH, mask_zero=True)
+    table = keras.layers.Embedding(
+        softmaxes.COUNT, softmaxes.WIDTH, mask_zero=True
+    )
     head = HierarchicalSoftmax(TREE)
     pool = keras.layers.GlobalAveragePooling1D()
-    model = keras.Sequential([symbols("padded"), table, pool, head])
+    model = keras.Sequential([softmaxes.symbols("padded"), table, pool, head])
     model.compile(optimizer, loss=head.loss, run_eagerly=True)
     embeddings, *others = layer.get_weights()
     table.set_weights([embeddings])
@@ -48,16 +38,18 @@ def keras_model(layer, optimizer):
 )
 def test_as_layers_of_keras(rule, own):
     """Embedding, average pooling and head, with the model's optimizer."""
-    ids = (make_inputs("padded") + 1) % COUNT
+    ids = (softmaxes.make_inputs("padded") + 1) % softmaxes.COUNT
     ids[:, 0] = np.maximum(ids[:, 0], 1)
     weights = np.random.default_rng(0).uniform(size=len(ids))
-    data = {"x": ids, "y": make_labels(), "sample_weight": weights}
+    data = {"x": ids, "y": softmaxes.make_labels(), "sample_weight": weights}
     keras.config.set_dtype_policy("float64")
     try:
-        layer = make_layer(
+        layer = softmaxes.make_layer(
             padding_id=0, optimizer=OPTIMIZERS[rule]() if own else None
         )
-        model = make_model(layer, "padded", optimizer=OPTIMIZERS[rule]())
+        model = softmaxes.make_model(
+            layer, "padded", optimizer=OPTIMIZERS[rule]()
+        )
         other = keras_model(layer, OPTIMIZERS[rule]())
     finally:
         keras.config.set_dtype_policy("float32")
@@ -80,16 +72,18 @@ def test_as_layers_of_keras(rule, own):
 )
 def test_in_place_as_by_gradients(kind, combiner, form, eager):
     """With every input; an ignored class; empty bags, which are zeros."""
-    data = arguments(form, make_inputs(kind), make_labels())
-    ignored = int(make_labels()[3])
+    data = softmaxes.arguments(
+        form, softmaxes.make_inputs(kind), softmaxes.make_labels()
+    )
+    ignored = int(softmaxes.make_labels()[3])
     runs = []
     for own in (True, False):
-        layer = make_layer(
+        layer = softmaxes.make_layer(
             combiner=combiner,
             ignore_class=ignored,
             optimizer=OPTIMIZERS["adagrad"]() if own else None,
         )
-        model = make_model(layer, kind, form, OPTIMIZERS["adagrad"]())
+        model = softmaxes.make_model(layer, kind, form, OPTIMIZERS["adagrad"]())
         model.run_eagerly = eager or not own
         losses = fit(model, data)
         runs.append([losses, layer.get_weights()])
@@ -101,16 +95,18 @@ def test_in_place_as_by_gradients(kind, combiner, form, eager):
 def test_a_pinned_tree(tmp_path):
     """In place as by gradients; with one vector per group; saved."""
     tree = tf_hsm.Tree.huffman(np.arange(1, NUM_CLASSES + 1), pinned=True)
-    data = {"x": make_inputs("padded"), "y": make_labels()}
+    data = {"x": softmaxes.make_inputs("padded"), "y": softmaxes.make_labels()}
     runs = []
     for own in (True, False):
-        layer = make_layer(
+        layer = softmaxes.make_layer(
             tree, optimizer=OPTIMIZERS["adagrad"]() if own else None
         )
-        model = make_model(layer, "padded", optimizer=OPTIMIZERS["adagrad"]())
+        model = softmaxes.make_model(
+            layer, "padded", optimizer=OPTIMIZERS["adagrad"]()
+        )
         model.run_eagerly = not own
         runs.append([fit(model, data), layer.get_weights()])
-        assert layer.kernel.shape == (tree.num_groups, WIDTH)
+        assert layer.kernel.shape == (tree.num_groups, softmaxes.WIDTH)
         if own:
             model.save(tmp_path / "model.keras")
             loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -120,7 +116,7 @@ def test_a_pinned_tree(tmp_path):
 
 
 def own_layer(rule="rowwise_adagrad", **options):
-    return make_layer(optimizer=OPTIMIZERS[rule](), **options)
+    return softmaxes.make_layer(optimizer=OPTIMIZERS[rule](), **options)
 
 
 @pytest.mark.parametrize(
@@ -132,21 +128,27 @@ def test_padded_and_ragged_are_the_same(kinds, eager):
     runs = []
     for kind in kinds:
         layer = own_layer()
-        model = make_model(layer, kind)
+        model = softmaxes.make_model(layer, kind)
         model.run_eagerly = eager
-        losses = fit(model, {"x": make_inputs(kind), "y": make_labels()})
-        runs.append([losses, *state(layer)])
+        losses = fit(
+            model,
+            {"x": softmaxes.make_inputs(kind), "y": softmaxes.make_labels()},
+        )
+        runs.append([losses, *softmaxes.state(layer)])
     assert_same(*runs)
     layer = own_layer()
     assert_same(
-        layer(np.array([[3, PADDING, 4], [PADDING, 3, 4]]), np.array([1, 1])),
+        layer(
+            np.array([[3, softmaxes.PADDING, 4], [softmaxes.PADDING, 3, 4]]),
+            np.array([1, 1]),
+        ),
         layer(np.array([[3, 4], [3, 4]]), np.array([1, 1])),
     )
 
 
 def test_ids_are_bags_of_one():
-    ids = make_inputs("ids")
-    labels = make_labels()
+    ids = softmaxes.make_inputs("ids")
+    labels = softmaxes.make_labels()
     runs = []
     for inputs in (
         ids,
@@ -156,26 +158,26 @@ def test_ids_are_bags_of_one():
     ):
         layer = own_layer(padding_id=None)
         losses = layer(inputs, labels[:, None], training=True)
-        runs.append([losses.numpy(), *state(layer)])
+        runs.append([losses.numpy(), *softmaxes.state(layer)])
     for run in runs[1:]:
         assert_same(run, runs[0])
 
 
 @pytest.mark.parametrize("combiner", ["mean", "sum"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", softmaxes.KINDS)
 def test_embed(kind, combiner):
     """As NumPy adds them up, one by one."""
-    layer = make_layer(combiner=combiner, dtype="float64")
-    inputs = make_inputs(kind)
+    layer = softmaxes.make_layer(combiner=combiner, dtype="float64")
+    inputs = softmaxes.make_inputs(kind)
     layer.build()
     table = layer.embeddings.numpy()
     ids, weights = inputs if isinstance(inputs, list) else (inputs, None)
-    expected = np.zeros([len(make_labels()), WIDTH])
+    expected = np.zeros([len(softmaxes.make_labels()), softmaxes.WIDTH])
     for i in range(len(expected)):
         bag = np.ravel(ids[i])
         factors = np.ones(bag.size) if weights is None else np.ravel(weights[i])
-        factors = factors[bag != PADDING].astype(np.float64)
-        bag = bag[bag != PADDING]
+        factors = factors[bag != softmaxes.PADDING].astype(np.float64)
+        bag = bag[bag != softmaxes.PADDING]
         if bag.size:
             expected[i] = factors @ table[bag]
             if combiner == "mean":
@@ -183,15 +185,15 @@ def test_embed(kind, combiner):
     np.testing.assert_allclose(layer.embed(inputs), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", softmaxes.KINDS)
 def test_answers(kind):
     """Those of a HierarchicalSoftmax of the embedded ids, to the bit."""
-    layer = make_layer()
+    layer = softmaxes.make_layer()
     layer.build()
     head = HierarchicalSoftmax(TREE)
-    head.build([None, WIDTH])
+    head.build([None, softmaxes.WIDTH])
     head.set_weights(layer.get_weights()[1:])
-    inputs = make_inputs(kind)
+    inputs = softmaxes.make_inputs(kind)
     hidden = layer.embed(inputs)
     classes = np.tile(np.arange(4), [hidden.shape[0], 1])
     allowed = {"allowed": np.arange(hidden.shape[0] * 5).reshape(-1, 5) % 29}
@@ -211,16 +213,16 @@ def test_answers(kind):
             getattr(head, name)(inputs=hidden, **options),
         )
     assert_same(layer(inputs), head(hidden))
-    labels = make_labels()
+    labels = softmaxes.make_labels()
     assert_same(layer(inputs, labels), head(hidden, labels))
 
 
 @pytest.mark.parametrize("kind", ["padded", "ragged_weighted"])
 def test_in_functional_models(kind, tmp_path):
     """Answers are outputs of models, which are saved."""
-    layer = make_layer()
-    model = make_model(layer, kind)
-    inputs, data = symbols(kind), make_inputs(kind)
+    layer = softmaxes.make_layer()
+    model = softmaxes.make_model(layer, kind)
+    inputs, data = softmaxes.symbols(kind), softmaxes.make_inputs(kind)
     answers = keras.Model(
         inputs, [*layer.top_k(inputs, 3), layer.embed(inputs)]
     )
@@ -239,18 +241,18 @@ def test_in_functional_models(kind, tmp_path):
 @pytest.mark.parametrize("form", FORMS)
 def test_evaluate_changes_nothing(form):
     """Its metrics are those of the answers."""
-    inputs, labels = make_inputs("ragged"), make_labels()
+    inputs, labels = softmaxes.make_inputs("ragged"), softmaxes.make_labels()
     layer = own_layer("lazy_adam")
-    model = make_model(layer, "ragged", form)
+    model = softmaxes.make_model(layer, "ragged", form)
     metrics = [tf_hsm.metrics.Perplexity(), tf_hsm.metrics.TopKAccuracy(5)]
     loss = layer.loss if form == "compile" else None
     model.compile(loss=loss, metrics=metrics, run_eagerly=form == "compile")
-    data = arguments(form, inputs, labels)
+    data = softmaxes.arguments(form, inputs, labels)
     fit(model, data)
-    before = state(layer)
+    before = softmaxes.state(layer)
     found = model.evaluate(**data, verbose=0, return_dict=True)
     model.predict(data["x"], verbose=0)
-    assert_same(state(layer), before)
+    assert_same(softmaxes.state(layer), before)
     log_probs = layer.log_probs(inputs).numpy()
     of_labels = log_probs[np.arange(len(labels)), labels]
     ranks = (log_probs > of_labels[:, None]).sum(1)
@@ -262,16 +264,20 @@ def test_evaluate_changes_nothing(form):
 @pytest.mark.parametrize("form", FORMS)
 def test_ways_to_run(form):
     """In a graph of `fit`, or by hand."""
-    data = arguments(form, make_inputs("ragged"), make_labels())
+    data = softmaxes.arguments(
+        form, softmaxes.make_inputs("ragged"), softmaxes.make_labels()
+    )
     fitted = own_layer()
-    fit(make_model(fitted, "ragged", form), data)
+    fit(softmaxes.make_model(fitted, "ragged", form), data)
     layer = own_layer()
-    for inputs, labels in batches(make_inputs("ragged"), make_labels()):
+    for inputs, labels in batches(
+        softmaxes.make_inputs("ragged"), softmaxes.make_labels()
+    ):
         if form == "compile":
             layer.loss(labels, layer(inputs, training=True))
         else:
             layer(inputs, labels, training=True)
-    assert_near(state(layer), state(fitted), 1e-5)
+    assert_near(softmaxes.state(layer), softmaxes.state(fitted), 1e-5)
 
 
 def batches(inputs, labels):
@@ -295,19 +301,25 @@ def test_only_touched_embeddings_move():
     moved = np.flatnonzero((layer.embeddings.numpy() != before).any(1))
     np.testing.assert_array_equal(moved, [1, 2, 3])
     layer.trainable = False
-    before = state(layer)
+    before = softmaxes.state(layer)
     layer(np.array([1, 2]), np.array([1, 2]), training=True)
-    assert_same(state(layer), before)
+    assert_same(softmaxes.state(layer), before)
 
 
 @pytest.mark.parametrize(
     "options, labels",
     [
-        ({"label_smoothing": 0.2}, make_labels()),
-        ({"node_labels": True}, TREE.num_rows - 1 - make_labels()),
-        ({"use_bias": False, "bias_initializer": "zeros"}, make_labels()),
-        ({"class_weights": np.arange(NUM_CLASSES) / 8}, make_labels()),
-        ({"focal_gamma": 1.5}, make_labels()),
+        ({"label_smoothing": 0.2}, softmaxes.make_labels()),
+        ({"node_labels": True}, TREE.num_rows - 1 - softmaxes.make_labels()),
+        (
+            {"use_bias": False, "bias_initializer": "zeros"},
+            softmaxes.make_labels(),
+        ),
+        (
+            {"class_weights": np.arange(NUM_CLASSES) / 8},
+            softmaxes.make_labels(),
+        ),
+        ({"focal_gamma": 1.5}, softmaxes.make_labels()),
     ],
     ids=[
         "label_smoothing",
@@ -319,11 +331,13 @@ def test_only_touched_embeddings_move():
 )
 def test_options_of_the_head(options, labels):
     """They hold in place too, and are those of a HierarchicalSoftmax."""
-    layers = [make_layer(**options, optimizer=own) for own in ("sgd", None)]
-    inputs = make_inputs("weighted")
+    layers = [
+        softmaxes.make_layer(**options, optimizer=own) for own in ("sgd", None)
+    ]
+    inputs = softmaxes.make_inputs("weighted")
     head = HierarchicalSoftmax(TREE, **options)
     layers[1].build()
-    head.build([None, WIDTH])
+    head.build([None, softmaxes.WIDTH])
     head.set_weights(layers[1].get_weights()[1:])
     hidden = layers[1].embed(inputs)
     assert_near(
@@ -343,12 +357,14 @@ def test_options_of_the_head(options, labels):
 
 @pytest.mark.parametrize(
     "kind, is_ragged, is_weighted",
-    all_pairs(KINDS, [False, True], [False, True]),
+    all_pairs(softmaxes.KINDS, [False, True], [False, True]),
 )
 def test_several_labels(kind, is_ragged, is_weighted):
     """As a HierarchicalSoftmax of the embedded ids, and in place too."""
-    inputs = make_inputs(kind)
-    labels = np.stack([make_labels(seed=seed) for seed in (5, 6, 7)], 1)
+    inputs = softmaxes.make_inputs(kind)
+    labels = np.stack(
+        [softmaxes.make_labels(seed=seed) for seed in (5, 6, 7)], 1
+    )
     weights = np.random.default_rng(8).uniform(size=labels.shape)
     is_label = np.arange(3) < np.arange(22)[:, None] % 4
     labels[~is_label] = -1
@@ -359,12 +375,12 @@ def test_several_labels(kind, is_ragged, is_weighted):
         )
     labels = (labels, weights) if is_weighted else (labels,)
     plain, own = (
-        make_layer(several_labels=True, optimizer=optimizer)
+        softmaxes.make_layer(several_labels=True, optimizer=optimizer)
         for optimizer in (None, "sgd")
     )
     plain.build()
     head = HierarchicalSoftmax(TREE, several_labels=True)
-    head.build([None, WIDTH])
+    head.build([None, softmaxes.WIDTH])
     head.set_weights(plain.get_weights()[1:])
     with tf.GradientTape() as tape:
         losses = plain(inputs, *labels)
@@ -379,13 +395,13 @@ def test_several_labels(kind, is_ragged, is_weighted):
 
 def test_schedule_and_sum():
     """A rate that falls; and a step of its own size for each example."""
-    data = {"x": make_inputs("ragged"), "y": make_labels()}
+    data = {"x": softmaxes.make_inputs("ragged"), "y": softmaxes.make_labels()}
     runs = []
     for own in (True, False):
         rate = keras.optimizers.schedules.PolynomialDecay(0.1, 6, 0.0)
         optimizer = tf_hsm.optimizers.SGD(rate)
-        layer = make_layer(optimizer=optimizer if own else None)
-        model = make_model(layer, "ragged")
+        layer = softmaxes.make_layer(optimizer=optimizer if own else None)
+        model = softmaxes.make_model(layer, "ragged")
         model.compile(
             "sgd" if own else optimizer,
             loss=tf_hsm.losses.HeadLoss("sum"),

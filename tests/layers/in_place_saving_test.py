@@ -13,6 +13,7 @@ from tests.support.in_place_models import (
     assert_goes_on,
     everything,
     fit,
+    make_adaptive,
     make_model,
     same_start,
 )
@@ -24,14 +25,20 @@ from tf_hsm import optimizers
 # Faster where a graph would show nothing more.
 EAGERLY = {"run_eagerly": True}
 
+each_head = pytest.mark.parametrize("make", [make_head, make_adaptive])
+
 
 @pytest.mark.parametrize(
-    "rule, form", [*zip(OPTIMIZERS, 2 * FORMS[::-1], strict=True)]
+    "rule, form, make",
+    [
+        *zip(OPTIMIZERS, 2 * FORMS[::-1], 4 * [make_head], strict=True),
+        ("rowwise_adagrad", "compile", make_adaptive),
+    ],
 )
-def test_loaded_model_trains_on(rule, form, tmp_path):
+def test_loaded_model_trains_on(rule, form, make, tmp_path):
     """To the same bits as without the interruption."""
     data = arguments(form, *make_data())
-    model = make_model(form, rule, compiling=EAGERLY)
+    model = make_model(form, rule, compiling=EAGERLY, make=make)
     fit(model, data, epochs=1)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -39,21 +46,26 @@ def test_loaded_model_trains_on(rule, form, tmp_path):
     assert_goes_on(loaded, model, data)
 
 
-def test_bfloat16_goes_on_with_its_rounding(tmp_path):
+@each_head
+def test_bfloat16_goes_on_with_its_rounding(make, tmp_path):
     """The random numbers follow from the seed and the step, saved both."""
     data = arguments("endpoint", *make_data())
-    model = make_model("endpoint", "lazy_adam", dtype="bfloat16", seed=5)
+    options = {"dtype": "bfloat16", "seed": 5, "make": make}
+    model = make_model("endpoint", "lazy_adam", **options)
     fit(model, data, epochs=1)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert head_of(loaded).seed == 5
     assert_goes_on(loaded, model, data)
 
 
-def test_checkpoint(tmp_path):
+@each_head
+def test_checkpoint(make, tmp_path):
     """tf.train.Checkpoint of the model holds the head's slots too."""
     data = arguments("compile", *make_data())
     model, other = (
-        make_model("compile", "lazy_adam", compiling=EAGERLY) for _ in range(2)
+        make_model("compile", "lazy_adam", compiling=EAGERLY, make=make)
+        for _ in range(2)
     )
     fit(model, data, epochs=1)
     path = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
@@ -73,10 +85,11 @@ def test_weights_file(tmp_path):
     assert_same(everything(other), everything(model))
 
 
-def test_clone():
+@each_head
+def test_clone(make):
     """A clone has a fresh optimizer of the same kind, for itself."""
     data = arguments("compile", *make_data())
-    model = make_model("compile", "lazy_adam", compiling=EAGERLY)
+    model = make_model("compile", "lazy_adam", compiling=EAGERLY, make=make)
     fit(model, data, epochs=1)
     clone = keras.models.clone_model(model)
     clone.compile(OPTIMIZERS["lazy_adam"](), loss=model.loss, **EAGERLY)
@@ -145,11 +158,12 @@ def test_weights_of_a_head_without_an_optimizer():
         )
 
 
-def test_exported_models_do_not_train(tmp_path):
+@each_head
+def test_exported_models_do_not_train(make, tmp_path):
     """Both kinds of SavedModel give losses, and hold no training step."""
     tokens, labels = make_data()
     data = arguments("endpoint", tokens, labels)
-    model = make_model("endpoint", "lazy_adam")
+    model = make_model("endpoint", "lazy_adam", make=make)
     fit(model, data, epochs=1)
     losses = model.predict(data["x"], verbose=0)
     inputs = [tf.constant(tokens, tf.int32), tf.constant(labels)]

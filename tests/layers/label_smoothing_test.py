@@ -5,18 +5,7 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support.models import (
-    TREE,
-    WIDTH,
-    compile_form,
-    endpoint_form,
-    head_of,
-    hidden_layers,
-    hidden_model,
-    make_data,
-    make_head,
-    sequential,
-)
+from tests.support import models
 
 SHARE = 0.25
 # So large that labels are more or less probable.
@@ -28,26 +17,24 @@ LARGE = {
 
 def model_of(rate, optimizer):
     """A compiled model whose head has an optimizer, or None."""
-    head = make_head(label_smoothing=SHARE, optimizer=optimizer, **LARGE)
-    model = sequential(*hidden_layers(), head)
+    head = models.make_head(label_smoothing=SHARE, optimizer=optimizer, **LARGE)
+    model = models.sequential(*models.hidden_layers(), head)
     model.compile(keras.optimizers.SGD(rate), loss=head.loss)
     return model
 
 
 def mean_losses(model, x, y):
     """The mean loss with smoothing and without, as the op has them."""
-    head, hidden = head_of(model), hidden_model(model)(x)
+    head, hidden = models.head_of(model), models.hidden_model(model)(x)
     counted = np.asarray(x) != 0
     for share in (SHARE, 0.0):
-        losses = tf_hsm.hierarchical_softmax_loss(
-            head.kernel, head.bias, y, hidden, TREE, label_smoothing=share
-        )
-        yield losses.numpy()[counted].mean()
+        losses = models.op_losses(head, y, hidden, label_smoothing=share)
+        yield losses[counted].mean()
 
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_in_compile(in_place):
-    x, y = make_data()
+    x, y = models.make_data()
     model = model_of(0.0, tf_hsm.optimizers.SGD(0.0) if in_place else None)
     smoothed, plain = mean_losses(model, x, y)
     history = model.fit(x, y, batch_size=len(x), verbose=0).history
@@ -58,57 +45,53 @@ def test_in_compile(in_place):
 
 
 def test_as_an_endpoint():
-    x, y = make_data()
-    model = endpoint_form(
+    x, y = models.make_data()
+    model = models.endpoint_form(
         keras.optimizers.SGD(0.0),
         label_smoothing=SHARE,
         **LARGE,
     )
     history = model.fit([x, y], batch_size=len(x), verbose=0).history
-    head = head_of(model)
+    head = models.head_of(model)
     hidden = keras.Model(model.inputs[0], head.input[0])(x)
     losses = [
         head(hidden, y, training=training).numpy().mean()
         for training in (True, False)
     ]
     counted = np.asarray(x) != 0
-    want = tf_hsm.hierarchical_softmax_loss(
-        head.kernel, head.bias, y, hidden, TREE, label_smoothing=SHARE
-    )
-    np.testing.assert_allclose(
-        history["loss"], want.numpy()[counted].mean(), rtol=1e-5
-    )
+    want = models.op_losses(head, y, hidden, label_smoothing=SHARE)
+    np.testing.assert_allclose(history["loss"], want[counted].mean(), rtol=1e-5)
     assert abs(losses[0] - losses[1]) > 0.05
 
 
 def test_a_step_in_place_minimizes_it():
-    x, y = make_data()
+    x, y = models.make_data()
     steps = []
     for optimizer in (None, tf_hsm.optimizers.SGD(1.0)):
         keras.utils.set_random_seed(0)
         model = model_of(1.0, optimizer)
         model.run_eagerly = optimizer is None
         model.fit(x, y, batch_size=len(x), verbose=0)
-        steps.append([v.numpy() for v in head_of(model).row_variables()])
+        steps.append([v.numpy() for v in models.head_of(model).row_variables()])
     for one, other in zip(*steps, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_it_is_saved(tmp_path):
-    model = compile_form(label_smoothing=SHARE)
+    model = models.compile_form(label_smoothing=SHARE)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert head_of(loaded).label_smoothing == SHARE
+    assert models.head_of(loaded).label_smoothing == SHARE
 
 
 def test_refusals():
     with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1"):
-        make_head(label_smoothing=2)
+        models.make_head(label_smoothing=2)
 
 
 def test_several_labels():
-    head = make_head(label_smoothing=SHARE, several_labels=True)
-    hidden = np.random.default_rng(0).normal(size=(4, WIDTH))
+    head = models.make_head(label_smoothing=SHARE, several_labels=True)
+    hidden = np.random.default_rng(0).normal(size=(4, models.WIDTH))
     hidden = hidden.astype(np.float32)
     labels = np.array([[1, 2], [3, -1], [4, 5], [6, 7]])
     smoothed, plain = (
@@ -116,7 +99,12 @@ def test_several_labels():
         for training in (True, False)
     )
     first = tf_hsm.hierarchical_softmax_loss(
-        head.kernel, head.bias, [3], hidden[1:2], TREE, label_smoothing=SHARE
+        head.kernel,
+        head.bias,
+        [3],
+        hidden[1:2],
+        models.TREE,
+        label_smoothing=SHARE,
     )
     np.testing.assert_allclose(smoothed[1], first[0], rtol=1e-5)
     assert abs(smoothed - plain).min() > 0

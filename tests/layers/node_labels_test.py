@@ -6,47 +6,35 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.models import (
-    NUM_CLASSES,
-    STEPS,
-    TREE,
-    WIDTH,
-    compile_form,
-    endpoint_form,
-    head_of,
-    hidden_model,
-    make_data,
-    make_head,
-    train,
-)
+from tests.support import models
 from tf_hsm.metrics import TopKAccuracy
 
 
 def make_rows(labels, seed=0):
     """Of some labels the leaf, and of others a node above it."""
     rng = np.random.default_rng(seed)
-    return np.vectorize(lambda c: rng.choice(TREE.path(c)))(labels)
+    return np.vectorize(lambda c: rng.choice(models.TREE.path(c)))(labels)
 
 
-@pytest.mark.parametrize("form", [compile_form, endpoint_form])
+@pytest.mark.parametrize("form", [models.compile_form, models.endpoint_form])
 def test_training(form):
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     rows = make_rows(labels)
     rows[::5, 0] = -1
     model = form(node_labels=True, ignore_class=-1)
-    data = (tokens, rows) if form is compile_form else ([tokens, rows],)
-    losses = train(model, *data, epochs=4)
+    data = (tokens, rows) if form is models.compile_form else ([tokens, rows],)
+    losses = models.train(model, *data, epochs=4)
     assert (np.diff(losses) < 0).all()
 
 
 def test_training_in_place():
     """A step is that of the function."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=[9, WIDTH]).astype("f4")
-    rows = rng.integers(TREE.num_rows, size=9)
-    head = make_head(node_labels=True, optimizer="sgd")
+    x = rng.normal(size=[9, models.WIDTH]).astype("f4")
+    rows = rng.integers(models.TREE.num_rows, size=9)
+    head = models.make_head(node_labels=True, optimizer="sgd")
     head.build(x.shape)
-    alone = make_head(use_bias=True)
+    alone = models.make_head(use_bias=True)
     alone.build(x.shape)
     alone.set_weights([head.kernel.numpy(), head.bias.numpy()])
     optimizer = tf_hsm.optimizers.SGD(float(head.optimizer.learning_rate))
@@ -54,7 +42,13 @@ def test_training_in_place():
     for _ in range(2):
         losses = head(x, rows, training=True)
         expected = tf_hsm.hierarchical_softmax_train_step(
-            alone.kernel, alone.bias, rows, x, TREE, optimizer, nodes=True
+            alone.kernel,
+            alone.bias,
+            rows,
+            x,
+            models.TREE,
+            optimizer,
+            nodes=True,
         )
         np.testing.assert_allclose(losses, expected, rtol=1e-5)
     np.testing.assert_allclose(head.kernel, alone.kernel, rtol=1e-5)
@@ -62,10 +56,10 @@ def test_training_in_place():
 
 def test_evaluate():
     """Masked and ignored labels do not count; an inner node is hit below."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     rows = make_rows(labels)
     rows[::5, 0] = -7
-    model = compile_form(
+    model = models.compile_form(
         node_labels=True,
         ignore_class=-7,
         compiling={"weighted_metrics": [TopKAccuracy(3)]},
@@ -73,8 +67,8 @@ def test_evaluate():
     logs = model.evaluate(
         tokens, rows, batch_size=8, verbose=0, return_dict=True
     )
-    head = head_of(model)
-    hidden = hidden_model(model).predict(tokens, verbose=0)
+    head = models.head_of(model)
+    hidden = models.hidden_model(model).predict(tokens, verbose=0)
     counts = (tokens != 0) & (rows != -7)
     of_nodes = head.log_probs(hidden, nodes=True).numpy()[counts]
     losses = -np.take_along_axis(of_nodes, rows[counts][:, np.newaxis], -1)
@@ -83,7 +77,7 @@ def test_evaluate():
     )
     best = head.top_k(hidden, 3).classes.numpy()
     hits = [
-        any(row in TREE.path(c) for c in classes)
+        any(row in models.TREE.path(c) for c in classes)
         for row, classes in zip(rows[counts], best[counts], strict=True)
     ]
     np.testing.assert_allclose(logs["top_3_accuracy"], np.mean(hits), rtol=1e-6)
@@ -91,84 +85,92 @@ def test_evaluate():
 
 def test_regularizers_take_the_rows_above_a_node():
     """Those of the groups on its path, and no others."""
-    head = make_head(
+    head = models.make_head(
         node_labels=True,
         use_bias=False,
         kernel_regularizer=lambda rows: tf.cast(tf.shape(rows)[0], tf.float32),
     )
-    x = np.zeros([3, WIDTH], "f4")
-    rows = np.array([0, TREE.class_rows[7], TREE.group_parents[-1]])
+    x = np.zeros([3, models.WIDTH], "f4")
+    rows = np.array(
+        [0, models.TREE.class_rows[7], models.TREE.group_parents[-1]]
+    )
     head(x, rows)
     groups = set()
     for row in rows:
         while row >= 0:
-            groups.add(TREE.row_groups[row])
-            row = TREE.group_parents[TREE.row_groups[row]]
-    touched = np.isin(TREE.row_groups, list(groups)).sum()
+            groups.add(models.TREE.row_groups[row])
+            row = models.TREE.group_parents[models.TREE.row_groups[row]]
+    touched = np.isin(models.TREE.row_groups, list(groups)).sum()
     assert float(head.losses[0]) == touched
 
 
 def test_saved_and_loaded(tmp_path):
     """With the labels' kind, and what is allowed."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     rows = make_rows(labels)
-    model = compile_form(node_labels=True)
-    train(model, tokens, rows)
+    model = models.compile_form(node_labels=True)
+    models.train(model, tokens, rows)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert head_of(loaded).node_labels
+    assert models.head_of(loaded).node_labels
     np.testing.assert_allclose(
-        train(loaded, tokens, rows), train(model, tokens, rows), rtol=1e-5
+        models.train(loaded, tokens, rows),
+        models.train(model, tokens, rows),
+        rtol=1e-5,
     )
-    assert not make_head().get_config()["node_labels"]
-    config = make_head().get_config()
+    assert not models.make_head().get_config()["node_labels"]
+    config = models.make_head().get_config()
     del config["node_labels"]  # of an earlier version
     assert not tf_hsm.layers.HierarchicalSoftmax.from_config(config).node_labels
 
 
 def test_node_labels_and_plans_do_not_go_together():
     with pytest.raises(ValueError, match="node_labels is not possible"):
-        make_head(node_labels=True, devices=["CPU:0", "CPU:0"])
+        models.make_head(node_labels=True, devices=["CPU:0", "CPU:0"])
 
 
 def test_masks_are_passed_on():
     rng = np.random.default_rng(0)
-    x = rng.normal(size=[3, STEPS, WIDTH]).astype("f4")
-    classes = rng.integers(NUM_CLASSES, size=[3, STEPS, 4])
-    rows = rng.integers(TREE.num_rows, size=[3, STEPS, 4])
-    allowed = rng.integers(-1, NUM_CLASSES, size=[3, STEPS, 9])
-    head = make_head()
+    x = rng.normal(size=[3, models.STEPS, models.WIDTH]).astype("f4")
+    classes = rng.integers(models.NUM_CLASSES, size=[3, models.STEPS, 4])
+    rows = rng.integers(models.TREE.num_rows, size=[3, models.STEPS, 4])
+    allowed = rng.integers(-1, models.NUM_CLASSES, size=[3, models.STEPS, 9])
+    head = models.make_head()
     head.build(x.shape)
     own = (head.kernel, head.bias)
     options = {"allowed": allowed, "renormalize": True}
     for mine, theirs in zip(
         head.top_k(x, 3, **options),
-        tf_hsm.hierarchical_softmax_top_k(*own, x, TREE, 3, **options),
+        tf_hsm.hierarchical_softmax_top_k(*own, x, models.TREE, 3, **options),
         strict=True,
     ):
         np.testing.assert_array_equal(mine, theirs)
     np.testing.assert_array_equal(
         head.log_prob(classes, x, **options),
-        tf_hsm.hierarchical_softmax_log_prob(*own, classes, x, TREE, **options),
+        tf_hsm.hierarchical_softmax_log_prob(
+            *own, classes, x, models.TREE, **options
+        ),
     )
     np.testing.assert_array_equal(
         head.log_prob(rows, x, nodes=True),
-        tf_hsm.hierarchical_softmax_log_prob(*own, rows, x, TREE, nodes=True),
+        tf_hsm.hierarchical_softmax_log_prob(
+            *own, rows, x, models.TREE, nodes=True
+        ),
     )
     np.testing.assert_array_equal(
         head.sample(x, 7, seed=3, allowed=allowed),
         tf_hsm.hierarchical_softmax_sample(
-            *own, x, TREE, 7, seed=3, allowed=allowed
+            *own, x, models.TREE, 7, seed=3, allowed=allowed
         ),
     )
 
 
 def test_masks_in_a_functional_model(tmp_path):
     """What is allowed is an input of the model, or the same for all inputs."""
-    inputs = keras.Input([WIDTH])
+    inputs = keras.Input([models.WIDTH])
     allowed = keras.Input([None], dtype="int64")
-    shared = TREE.classes_below(int(TREE.group_parents[1]))
-    head = make_head()
+    shared = models.TREE.classes_below(int(models.TREE.group_parents[1]))
+    head = models.make_head()
     answers = {
         "own": head.top_k(inputs, 3, allowed=allowed, renormalize=True).classes,
         "shared": head.top_k(inputs, 3, allowed=shared).classes,
@@ -176,8 +178,8 @@ def test_masks_in_a_functional_model(tmp_path):
     }
     model = keras.Model([inputs, allowed], answers)
     rng = np.random.default_rng(0)
-    x = rng.normal(size=[6, WIDTH]).astype("f4")
-    lists = rng.integers(-1, NUM_CLASSES, size=[6, 5])
+    x = rng.normal(size=[6, models.WIDTH]).astype("f4")
+    lists = rng.integers(-1, models.NUM_CLASSES, size=[6, 5])
     predicted = model([x, lists])
     expected = head.top_k(x, 3, allowed=lists).classes
     np.testing.assert_array_equal(predicted["own"], expected)
@@ -196,9 +198,9 @@ def test_masks_in_a_functional_model(tmp_path):
 def test_a_head_with_a_plan_refuses():
     """And answers from one device."""
     with pytest.raises(ValueError, match="node_labels is not possible with"):
-        make_head(devices=["CPU:0", "CPU:0"], node_labels=True)
-    head = make_head(devices=["CPU:0", "CPU:0"])
-    x = np.random.default_rng(0).normal(size=[3, WIDTH]).astype("f4")
+        models.make_head(devices=["CPU:0", "CPU:0"], node_labels=True)
+    head = models.make_head(devices=["CPU:0", "CPU:0"])
+    x = np.random.default_rng(0).normal(size=[3, models.WIDTH]).astype("f4")
     head.build(x.shape)
     with pytest.raises(ValueError, match=r"nodes is not possible .* a plan"):
         head.log_prob([[1], [2], [3]], x, nodes=True)

@@ -6,23 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.models import (
-    NUM_CLASSES,
-    STEPS,
-    TREE,
-    WIDTH,
-    compile_form,
-    evaluated_ops,
-    head_of,
-    hidden_layers,
-    hidden_model,
-    make_data,
-    make_head,
-    sampled_head,
-    sequential,
-    sgd,
-    train,
-)
+from tests.support import models
 from tf_hsm.metrics import TopKAccuracy
 
 
@@ -30,59 +14,61 @@ from tf_hsm.metrics import TopKAccuracy
 def test_methods_are_the_functions(use_bias):
     """They pass the layer's parameters, and all their arguments, on."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=[3, STEPS, WIDTH]).astype("f4")
-    classes = rng.integers(NUM_CLASSES, size=[3, STEPS, 4])
-    head = make_head(use_bias=use_bias, bias_initializer="random_normal")
+    x = rng.normal(size=[3, models.STEPS, models.WIDTH]).astype("f4")
+    classes = rng.integers(models.NUM_CLASSES, size=[3, models.STEPS, 4])
+    head = models.make_head(use_bias=use_bias, bias_initializer="random_normal")
     head.build(x.shape)
     own = (head.kernel, head.bias)
     for nodes in (False, True):
         np.testing.assert_array_equal(
             head.log_probs(x, nodes=nodes),
-            tf_hsm.hierarchical_softmax_log_probs(*own, x, TREE, nodes=nodes),
+            tf_hsm.hierarchical_softmax_log_probs(
+                *own, x, models.TREE, nodes=nodes
+            ),
         )
     np.testing.assert_array_equal(
         head.log_prob(classes, x),
-        tf_hsm.hierarchical_softmax_log_prob(*own, classes, x, TREE),
+        tf_hsm.hierarchical_softmax_log_prob(*own, classes, x, models.TREE),
     )
-    bounds = np.full([3, STEPS], -2.0, "f4")
+    bounds = np.full([3, models.STEPS], -2.0, "f4")
     options = {"beam_width": 2, "return_pruned": True, "bounds": bounds}
     for mine, theirs in zip(
         head.top_k(x, 3, **options),
-        tf_hsm.hierarchical_softmax_top_k(*own, x, TREE, 3, **options),
+        tf_hsm.hierarchical_softmax_top_k(*own, x, models.TREE, 3, **options),
         strict=True,
     ):
         np.testing.assert_array_equal(mine, theirs)
     options = {"seed": 3, "temperature": 2.0, "top_k": 9, "top_p": 0.8}
     np.testing.assert_array_equal(
         head.sample(x, 7, **options),
-        tf_hsm.hierarchical_softmax_sample(*own, x, TREE, 7, **options),
+        tf_hsm.hierarchical_softmax_sample(*own, x, models.TREE, 7, **options),
     )
     np.testing.assert_array_equal(head(x), np.argmax(head.log_probs(x), -1))
 
 
 def test_without_weights():
     with pytest.raises(ValueError, match="words has no weights yet"):
-        make_head(name="words").top_k(np.zeros([2, WIDTH]), 1)
+        models.make_head(name="words").top_k(np.zeros([2, models.WIDTH]), 1)
 
 
 def adaptive_head(**options):
     return tf_hsm.layers.AdaptiveSoftmax(
-        NUM_CLASSES, cutoffs=[4], div_value=2, **options
+        models.NUM_CLASSES, cutoffs=[4], div_value=2, **options
     )
 
 
-HEADS = [make_head, adaptive_head, sampled_head]
+HEADS = [models.make_head, adaptive_head, models.sampled_head]
 
 
-@pytest.mark.parametrize("make", [make_head, adaptive_head])
+@pytest.mark.parametrize("make", [models.make_head, adaptive_head])
 def test_in_a_functional_model(make, tmp_path):
     """The answers are outputs: now, loaded, cloned and exported."""
-    tokens = keras.Input([STEPS], dtype="int32")
-    classes = keras.Input([STEPS, 3], dtype="int64")
-    below, head = sequential(*hidden_layers()), make(name="words")
+    tokens = keras.Input([models.STEPS], dtype="int32")
+    classes = keras.Input([models.STEPS, 3], dtype="int64")
+    below, head = models.sequential(*models.hidden_layers()), make(name="words")
     # The head is built here.
     best = head.top_k(below(tokens), 4)
-    assert best.classes.shape == (None, STEPS, 4)
+    assert best.classes.shape == (None, models.STEPS, 4)
     assert (best.log_probs.dtype, best.classes.dtype) == ("float32", "int64")
     answers = {
         **best._asdict(),
@@ -93,13 +79,13 @@ def test_in_a_functional_model(make, tmp_path):
         ),
         "best": head(below(tokens)),
     }
-    assert answers["all"].shape == (None, STEPS, NUM_CLASSES)
-    assert answers["drawn"].shape == (None, STEPS, 7)
+    assert answers["all"].shape == (None, models.STEPS, models.NUM_CLASSES)
+    assert answers["drawn"].shape == (None, models.STEPS, 7)
     model = keras.Model([tokens, classes], answers)
     assert len(model.weights) == len(below.weights) + len(head.weights)
-    x = make_data(examples=3)[0]
+    x = models.make_data(examples=3)[0]
     candidates = np.random.default_rng(0).integers(
-        NUM_CLASSES, size=[*x.shape, 3]
+        models.NUM_CLASSES, size=[*x.shape, 3]
     )
     predicted = model([x, candidates])
     hidden = below(x)
@@ -130,14 +116,14 @@ def test_in_a_functional_model(make, tmp_path):
 
 def test_of_a_trained_model():
     """`head.input` is what the head took there; the model trains on."""
-    tokens, labels = make_data()
-    model = compile_form(mask_zero=False)
-    train(model, tokens, labels)
-    head = head_of(model)
+    tokens, labels = models.make_data()
+    model = models.compile_form(mask_zero=False)
+    models.train(model, tokens, labels)
+    head = models.head_of(model)
     scores = keras.Model(model.inputs, head.top_k(head.input, 3))
     log_probs, classes = scores.predict(tokens, verbose=0)
-    train(model, tokens, labels)
-    hidden = hidden_model(model)(tokens)
+    models.train(model, tokens, labels)
+    hidden = models.hidden_model(model)(tokens)
     assert np.any(log_probs != head.top_k(hidden, 3).log_probs)
     log_probs, classes = scores.predict(tokens, verbose=0)
     best = head.top_k(hidden, 3)
@@ -148,32 +134,34 @@ def test_of_a_trained_model():
 @pytest.mark.parametrize("make", HEADS)
 def test_training_a_functional_model_of_log_probs(make):
     """On two kinds of inputs, of another length than at first."""
-    steps = keras.Input([None, WIDTH])
+    steps = keras.Input([None, models.WIDTH])
     head = make()
     inner = keras.Model(steps, head.log_probs(steps))
-    x = keras.Input([2, WIDTH])
+    x = keras.Input([2, models.WIDTH])
     model = keras.Model(x, inner(x))
-    assert model.output_shape == (None, 2, NUM_CLASSES)
+    assert model.output_shape == (None, 2, models.NUM_CLASSES)
 
     def loss(y, log_probs):
         return -tf.gather(log_probs, tf.cast(y, tf.int32), batch_dims=2)
 
-    model.compile(sgd(), loss)
+    model.compile(models.sgd(), loss)
     rng = np.random.default_rng(0)
-    vectors = rng.normal(size=[8, 2, WIDTH])
-    labels = rng.integers(NUM_CLASSES, size=[8, 2])
-    losses = train(model, vectors, labels, epochs=3)
+    vectors = rng.normal(size=[8, 2, models.WIDTH])
+    labels = rng.integers(models.NUM_CLASSES, size=[8, 2])
+    losses = models.train(model, vectors, labels, epochs=3)
     assert losses[2] < losses[1] < losses[0]
 
 
 @pytest.mark.parametrize("make", HEADS)
 def test_what_must_be_symbolic(make):
-    inputs, head = keras.Input([WIDTH]), make()
+    inputs, head = keras.Input([models.WIDTH]), make()
     message = "top_k takes KerasTensors as inputs.* here they are inputs and k$"
     with pytest.raises(TypeError, match=message):
         head.top_k(inputs, keras.Input([]))
     with pytest.raises(TypeError, match=r"here they are classes$"):
-        head.log_prob(keras.Input([3], dtype="int64"), np.zeros([2, WIDTH]))
+        head.log_prob(
+            keras.Input([3], dtype="int64"), np.zeros([2, models.WIDTH])
+        )
     with pytest.raises(TypeError, match="classes must be integers"):
         head.log_prob(keras.Input([3]), inputs)
     with pytest.raises(ValueError, match="last dimension of inputs"):
@@ -184,9 +172,9 @@ def test_what_must_be_symbolic(make):
 @pytest.mark.parametrize("make", HEADS)
 def test_what_has_no_gradient_says_so(make, in_function):
     x = tf.constant(
-        np.random.default_rng(0).normal(size=[9, WIDTH]), tf.float32
+        np.random.default_rng(0).normal(size=[9, models.WIDTH]), tf.float32
     )
-    classes = np.random.default_rng(1).integers(NUM_CLASSES, size=[9, 3])
+    classes = np.random.default_rng(1).integers(models.NUM_CLASSES, size=[9, 3])
     head = make()
     head.build(x.shape)
 
@@ -208,20 +196,22 @@ def test_what_has_no_gradient_says_so(make, in_function):
 
 def test_evaluate_looks_for_no_class():
     """TensorFlow leaves the search out where nobody asks for its result."""
-    tokens, labels = make_data()
-    model = compile_form()
+    tokens, labels = models.make_data()
+    model = models.compile_form()
     model.evaluate(tokens, labels, verbose=0)
-    types = evaluated_ops(model, tokens, labels)
+    types = models.evaluated_ops(model, tokens, labels)
     assert "ResourceTfHsmLoss" in types and "ResourceTfHsmTopK" not in types
 
 
 def test_predict_answers_after_training():
     """A model that has learned its labels predicts them."""
-    tokens, labels = make_data()
-    model = compile_form(optimizer=keras.optimizers.Adam(0.05), mask_zero=False)
-    labels = tokens * 7 % NUM_CLASSES
+    tokens, labels = models.make_data()
+    model = models.compile_form(
+        optimizer=keras.optimizers.Adam(0.05), mask_zero=False
+    )
+    labels = tokens * 7 % models.NUM_CLASSES
     repeated = (np.tile(array, [40, 1]) for array in (tokens, labels))
-    train(model, *repeated, epochs=1)
+    models.train(model, *repeated, epochs=1)
     predicted = model.predict(tokens, verbose=0)
     assert predicted.shape == tokens.shape and predicted.dtype == np.int64
     assert np.mean(predicted == labels) > 0.95
@@ -229,11 +219,11 @@ def test_predict_answers_after_training():
 
 def test_top_k_accuracy():
     """Masked and ignored labels do not count; weights do."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     labels[:9, 0] = -1
     weights = np.random.default_rng(0).random(len(tokens)).astype("f4")
-    several = [1, 4, NUM_CLASSES + 5]
-    model = compile_form(
+    several = [1, 4, models.NUM_CLASSES + 5]
+    model = models.compile_form(
         ignore_class=-1,
         compiling={
             "metrics": [TopKAccuracy(k) for k in several],
@@ -250,8 +240,8 @@ def test_top_k_accuracy():
         verbose=0,
         return_dict=True,
     )
-    hidden = hidden_model(model)(tokens)
-    log_probs = head_of(model).log_probs(hidden).numpy()
+    hidden = models.hidden_model(model)(tokens)
+    log_probs = models.head_of(model).log_probs(hidden).numpy()
     own = np.take_along_axis(log_probs, np.maximum(labels, 0)[..., None], -1)
     counts = ((tokens != 0) & (labels != -1)).astype("f4")
     for k in several:
@@ -270,13 +260,13 @@ def test_top_k_accuracy_by_itself():
     metric = TopKAccuracy.from_config(TopKAccuracy(2).get_config())
     assert (metric.k, metric.name) == (2, "top_2_accuracy")
     assert float(metric.result()) == 0
-    head = make_head()
-    x = np.random.default_rng(0).normal(size=[6, WIDTH]).astype("f4")
+    head = models.make_head()
+    x = np.random.default_rng(0).normal(size=[6, models.WIDTH]).astype("f4")
     outputs = head(x)
     metric.update_state(outputs[:, np.newaxis], outputs)
     assert float(metric.result()) == 1
     metric.reset_state()
-    metric.update_state((outputs.numpy() + 1) % NUM_CLASSES, outputs)
+    metric.update_state((outputs.numpy() + 1) % models.NUM_CLASSES, outputs)
     assert float(metric.result()) < 1
     with pytest.raises(ValueError, match="k = 0 is below 1"):
         TopKAccuracy(0)
@@ -287,11 +277,11 @@ def test_top_k_accuracy_by_itself():
 def test_training_through_log_probs():
     """The gradient of a loss on all log-probabilities trains the head."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=[20, WIDTH]).astype("f4")
-    target = rng.dirichlet(np.ones(NUM_CLASSES), size=20).astype("f4")
-    head = make_head(kernel_initializer="zeros")
+    x = rng.normal(size=[20, models.WIDTH]).astype("f4")
+    target = rng.dirichlet(np.ones(models.NUM_CLASSES), size=20).astype("f4")
+    head = models.make_head(kernel_initializer="zeros")
     head.build(x.shape)
-    optimizer = sgd()
+    optimizer = models.sgd()
     losses = []
     for _ in range(30):
         with tf.GradientTape() as tape:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle
+from tests.support import oracle, training_losses
 from tests.support.in_place_models import make_adaptive
 from tests.support.models import (
     NUM_CLASSES,
@@ -14,15 +14,6 @@ from tests.support.models import (
     WIDTH,
     make_head,
     sampled_head,
-)
-from tests.support.training_losses import (
-    FORMS,
-    assert_near,
-    built_head,
-    expected,
-    minimized,
-    one_hot,
-    random_inputs,
 )
 
 
@@ -43,7 +34,9 @@ def make_targets(examples=11, most=4, seed=2):
 
 def cross_entropy(classes, probs):
     """-sum p log q, its mean over the examples with classes, as a function."""
-    target = one_hot(classes, probs) / (classes >= 0).any(1).sum()
+    target = (
+        training_losses.one_hot(classes, probs) / (classes >= 0).any(1).sum()
+    )
     return lambda log_probs: (-(target * log_probs).sum(), -target)
 
 
@@ -55,45 +48,49 @@ def ragged(values, classes):
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", training_losses.FORMS)
 def test_the_cross_entropy_and_its_gradient(form, in_place):
-    x, (classes, probs) = random_inputs(11), make_targets()
+    x, (classes, probs) = training_losses.random_inputs(11), make_targets()
     results = []
     for labels, weights in (
         (classes, probs),
         (ragged(classes, classes), ragged(probs, classes)),
     ):
-        head = built_head(in_place=in_place, several_labels=True)
-        want = expected(head, x, cross_entropy(classes, probs))
-        results.append(minimized(head, form, x, labels, weights))
-        assert_near(results[-1], want)
-    assert_near(*results, 1e-12)
+        head = training_losses.built_head(
+            in_place=in_place, several_labels=True
+        )
+        want = training_losses.expected(head, x, cross_entropy(classes, probs))
+        results.append(
+            training_losses.minimized(head, form, x, labels, weights)
+        )
+        training_losses.assert_near(results[-1], want)
+    training_losses.assert_near(*results, 1e-12)
 
 
 def test_the_oracle_by_differences():
-    head = built_head()
-    x, targets = random_inputs(3), make_targets(3, seed=5)
+    head = training_losses.built_head()
+    x, targets = training_losses.random_inputs(3), make_targets(3, seed=5)
     function = cross_entropy(*targets)
-    _, (dx, _, _) = expected(head, x, function)
+    _, (dx, _, _) = training_losses.expected(head, x, function)
     want = oracle.finite_differences(
-        lambda x: expected(head, x, function)[0], x
+        lambda x: training_losses.expected(head, x, function)[0], x
     )
     np.testing.assert_allclose(dx, want, atol=1e-8)
 
 
 def test_mass_that_is_left_out_is_no_target():
     """Where the loss is least, q is p over the given mass: it scales alone."""
-    head = built_head(several_labels=True)
+    head = training_losses.built_head(several_labels=True)
     classes, probs = np.array([[3, 9, 20]]), np.array([[0.4, 0.1, 0.2]])
     # Of no mass would be minus infinity.
-    shares = one_hot(classes, probs)[0] / probs.sum() + 1e-20
+    shares = training_losses.one_hot(classes, probs)[0] / probs.sum() + 1e-20
     head.kernel.assign(np.zeros(head.kernel.shape))
     head.bias.assign(TREE.log_prior(shares))
     x = np.ones([1, WIDTH])
     q = np.exp(head.log_prob(classes, x).numpy())
     np.testing.assert_allclose(q, probs / 0.7, rtol=1e-6)
     for scale in (1.0, 1 / 0.7):
-        total, (_, _, db) = minimized(
+        total, (_, _, db) = training_losses.minimized(
             head, "compile", x, classes, probs * scale
         )
         np.testing.assert_allclose(
@@ -112,7 +109,7 @@ def test_perplexities():
         metrics=[tf_hsm.metrics.Perplexity(name="plain")],
         weighted_metrics=[tf_hsm.metrics.Perplexity(name="weighted")],
     )
-    x = random_inputs(9)
+    x = training_losses.random_inputs(9)
     y = np.stack([rng.permutation(NUM_CLASSES)[:3] for _ in range(9)])
     model(x)
     losses = -head.log_prob(y, x.astype("f4")).numpy()
@@ -128,8 +125,8 @@ def test_perplexities():
 
 def test_a_mean_is_that_of_equal_weights():
     classes, _ = make_targets()
-    x = random_inputs(11)
-    head = built_head(several_labels=True)
+    x = training_losses.random_inputs(11)
+    head = training_losses.built_head(several_labels=True)
     present = classes >= 0
     weights = present / np.maximum(present.sum(1, keepdims=True), 1)
     np.testing.assert_allclose(
@@ -140,16 +137,16 @@ def test_a_mean_is_that_of_equal_weights():
 def test_weights_of_inputs_stay_such():
     """`[B]` and `[B, 1]`; for single labels, `[B, 1]` is both."""
     classes, _ = make_targets()
-    x, weights = random_inputs(11), np.linspace(0, 2, 11)
-    head = built_head(several_labels=True)
+    x, weights = training_losses.random_inputs(11), np.linspace(0, 2, 11)
+    head = training_losses.built_head(several_labels=True)
     totals = [
-        minimized(head, form, x, labels, given)
-        for form in FORMS
+        training_losses.minimized(head, form, x, labels, given)
+        for form in training_losses.FORMS
         for labels in (classes, classes[:, :1])
         for given in (weights, weights[:, np.newaxis])
     ]
     for one, other in zip(totals[::2], totals[1::2], strict=True):
-        assert_near(one, other)
+        training_losses.assert_near(one, other)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +157,9 @@ def test_other_heads(make, in_place):
     """The sum of the losses of single labels, in evaluation and training."""
     options = {"optimizer": tf_hsm.optimizers.SGD(1.0)} if in_place else {}
     head = make(several_labels=True, dtype="float64", **options)
-    x, (classes, probs) = random_inputs(11), make_targets()
+    x, (classes, probs) = training_losses.random_inputs(11), make_targets()
     log_probs = head.log_probs(head(x, training=True)).numpy()
-    want = -(one_hot(classes, probs) * log_probs).sum(1)
+    want = -(training_losses.one_hot(classes, probs) * log_probs).sum(1)
     np.testing.assert_allclose(head(x, classes, probs), want, rtol=1e-10)
     first = float(sum(head.losses))
     if not in_place:
@@ -176,7 +173,10 @@ def test_other_heads(make, in_place):
 @pytest.mark.parametrize("is_ragged", [False, True])
 def test_fit(is_ragged):
     """In place and not; perplexities by the given mass, and without it."""
-    x, (classes, probs) = random_inputs(11).astype("f4"), make_targets()
+    x, (classes, probs) = (
+        training_losses.random_inputs(11).astype("f4"),
+        make_targets(),
+    )
     probs = probs.astype("f4")
     data = (x, classes, probs)
     if is_ragged:
@@ -228,7 +228,7 @@ def test_as_inputs_of_a_model(tmp_path):
     head = make_head(several_labels=True)
     model = keras.Model(inputs, head(*inputs))
     model.compile(keras.optimizers.SGD(0.5))
-    x = random_inputs(examples * time).astype("f4")
+    x = training_losses.random_inputs(examples * time).astype("f4")
     data = [
         x.reshape([examples, time, WIDTH]),
         classes.reshape(shape),
@@ -239,15 +239,18 @@ def test_as_inputs_of_a_model(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     log_probs = head.log_probs(x).numpy()
-    want = -(one_hot(classes, probs) * log_probs).sum(1)
+    want = -(training_losses.one_hot(classes, probs) * log_probs).sum(1)
     found = loaded.predict(data, verbose=0)
     np.testing.assert_allclose(found.ravel(), want, rtol=1e-4, atol=1e-6)
 
 
 def test_a_temperature_among_given_classes():
     """As the docs have it: that of a flat softmax over these classes."""
-    head = built_head()
-    x, (classes, probs) = random_inputs(5), make_targets(5, seed=6)
+    head = training_losses.built_head()
+    x, (classes, probs) = (
+        training_losses.random_inputs(5),
+        make_targets(5, seed=6),
+    )
     classes, probs = np.abs(classes), probs / probs.sum(1, keepdims=True)
     inputs = np.repeat(x[:, np.newaxis], classes.shape[1], 1)
     losses = tf_hsm.hierarchical_softmax_loss(
@@ -262,13 +265,16 @@ def test_a_temperature_among_given_classes():
 
 def test_wrong_weights():
     classes, probs = make_targets()
-    x, head = random_inputs(11), built_head(several_labels=True)
+    x, head = (
+        training_losses.random_inputs(11),
+        training_losses.built_head(several_labels=True),
+    )
     with pytest.raises(Exception, match="a number for each label, or one for"):
         head(x, classes, probs[:, :3])
     with pytest.raises(ValueError, match=r"of shape \(11, 4, 1\), has more"):
         head.loss(classes, head(x), probs[..., np.newaxis])
     with pytest.raises(ValueError, match="has more dimensions than the losses"):
-        single = built_head()
+        single = training_losses.built_head()
         single.loss(np.zeros(11, int), single(x), probs)
     tree = tf_hsm.layers.LabelTree(TREE)
     with pytest.raises(ValueError, match="must have one number for each input"):
@@ -281,7 +287,7 @@ def test_wrong_weights():
 
 def test_weights_of_inputs_of_a_label_tree():
     """With a last dimension of 1, however many labels there are."""
-    x, tree = random_inputs(11), tf_hsm.layers.LabelTree(TREE)
+    x, tree = training_losses.random_inputs(11), tf_hsm.layers.LabelTree(TREE)
     weights = np.random.default_rng(5).random(11)
     for most in (1, 4):
         classes, _ = make_targets(most=most)

@@ -9,30 +9,14 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import replicas
+from tests.support import models, replicas
 from tests.support.embedding_softmaxes import (
     make_inputs,
     make_labels,
     make_layer,
 )
 from tests.support.embedding_softmaxes import make_model as make_bags_model
-from tests.support.in_place_models import (
-    arguments,
-    make_adaptive,
-    make_model,
-)
-from tests.support.models import (
-    NUM_CLASSES,
-    WIDTH,
-    compile_form,
-    endpoint_form,
-    head_of,
-    hidden_layers,
-    make_data,
-    make_head,
-    sampled_head,
-    sgd,
-)
+from tests.support.in_place_models import arguments, make_adaptive, make_model
 from tests.support.training import assert_near, assert_same
 from tf_hsm.metrics import Perplexity, TopKAccuracy
 
@@ -55,13 +39,15 @@ EXAMPLES = {"compile": 23, "endpoint": 27}
 
 def ragged_data(form):
     """Also, one replica has no label that counts, another all of them."""
-    tokens, labels = make_data(EXAMPLES[form])
+    tokens, labels = models.make_data(EXAMPLES[form])
     labels[:5] = labels[10:15, :3] = labels[21] = -1
     weights = np.random.default_rng(1).uniform(size=tokens.shape).astype("f4")
     return tokens, labels, weights
 
 
-def fitted(strategy, form, optimizer, metrics=(), make=make_head, eager=False):
+def fitted(
+    strategy, form, optimizer, metrics=(), make=models.make_head, eager=False
+):
     """A model after two epochs; its data, and the losses and metrics."""
     tokens, labels, weights = ragged_data(form)
     keras.utils.set_random_seed(0)
@@ -74,11 +60,13 @@ def fitted(strategy, form, optimizer, metrics=(), make=make_head, eager=False):
         metrics = [make_metric() for make_metric in metrics]
         if form == "compile":
             compiling = {"metrics": None, "weighted_metrics": metrics}
-            model = compile_form(compiling=compiling, **options)
+            model = models.compile_form(compiling=compiling, **options)
             data = {"x": tokens, "y": labels, "sample_weight": weights}
         else:
             compiling = {"metrics": metrics}
-            model = endpoint_form(weighted=True, compiling=compiling, **options)
+            model = models.endpoint_form(
+                weighted=True, compiling=compiling, **options
+            )
             data = {"x": [tokens, labels, weights]}
     model.run_eagerly = eager
     history = model.fit(
@@ -89,7 +77,10 @@ def fitted(strategy, form, optimizer, metrics=(), make=make_head, eager=False):
 
 def results(strategy, form):
     """What two epochs give: losses and metrics, weights, classes or losses."""
-    make = {"compile": lambda: tf_hsm.optimizers.LazyAdam(0.1), "endpoint": sgd}
+    make = {
+        "compile": lambda: tf_hsm.optimizers.LazyAdam(0.1),
+        "endpoint": models.sgd,
+    }
     metrics = [Perplexity, lambda: TopKAccuracy(3)]
     model, data, history = fitted(strategy, form, make[form], metrics)
     options = {"batch_size": 10, "verbose": 0}
@@ -141,7 +132,7 @@ def test_replicas_draw_alike(form):
         (mirrored(), form == "endpoint"),
     ):
         model, _, history = fitted(
-            strategy, form, sgd, make=sampled_head, eager=eager
+            strategy, form, models.sgd, make=models.sampled_head, eager=eager
         )
         runs.append([history, model.get_weights()])
         assert model.get_weights()[-1] == 6
@@ -154,11 +145,11 @@ def test_a_sequential_model_without_an_input():
     A batch in which no label counts is then neither a step nor, in
     TensorFlow's exchange of no rows, a crash.
     """
-    tokens, labels = make_data(10)
+    tokens, labels = models.make_data(10)
     with mirrored().scope():
-        head = make_head(ignore_class=-1)
-        model = keras.Sequential([*hidden_layers(), head])
-        model.compile(sgd(), head.loss, metrics=[Perplexity()])
+        head = models.make_head(ignore_class=-1)
+        model = keras.Sequential([*models.hidden_layers(), head])
+        model.compile(models.sgd(), head.loss, metrics=[Perplexity()])
     losses = model.fit(tokens, labels, epochs=3, verbose=0).history["loss"]
     assert losses[2] < losses[0]
     before = model.get_weights()
@@ -173,24 +164,24 @@ def test_losses_of_other_layers(form):
 
     Replicas are in a graph in one form, and run eagerly in the other.
     """
-    tokens, labels = make_data(10)
+    tokens, labels = models.make_data(10)
     x = tokens.astype("f4")
 
     def run(strategy, eager):
         keras.utils.set_random_seed(0)
         with strategy.scope():
             inputs = [keras.Input([5]), keras.Input([5], dtype="int64")]
-            hidden = keras.layers.Dense(5 * WIDTH)(inputs[0])
+            hidden = keras.layers.Dense(5 * models.WIDTH)(inputs[0])
             hidden = keras.layers.ActivityRegularization(l2=1.0)(hidden)
-            hidden = keras.layers.Reshape([5, WIDTH])(hidden)
-            head = make_head()
+            hidden = keras.layers.Reshape([5, models.WIDTH])(hidden)
+            head = models.make_head()
             if form == "compile":
                 model = keras.Model(inputs[0], head(hidden))
-                model.compile(sgd(), head.loss)
+                model.compile(models.sgd(), head.loss)
                 data = x, labels
             else:
                 model = keras.Model(inputs, head(hidden, inputs[1]))
-                model.compile(sgd())
+                model.compile(models.sgd())
                 data = [x, labels], None
         model.run_eagerly = eager
         losses = model.fit(*data, shuffle=False, verbose=0).history["loss"]
@@ -203,10 +194,10 @@ def test_losses_of_other_layers(form):
 def test_a_loop_by_hand():
     """As every Keras loss: this replica's mean, by the number of replicas."""
     strategy = mirrored()
-    x = tf.random.stateless_normal([2, 5, WIDTH], [0, 1])
+    x = tf.random.stateless_normal([2, 5, models.WIDTH], [0, 1])
     labels = np.array([[-1, 1, 2, 2, 3], [4, -1, -1, -1, -1]])
     with strategy.scope():
-        head = make_head(ignore_class=-1)
+        head = models.make_head(ignore_class=-1)
         head.build(x.shape[1:])
 
     def step():
@@ -233,10 +224,10 @@ def test_a_loop_by_hand():
 
 
 @pytest.mark.parametrize("form", ["compile", "endpoint"])
-@pytest.mark.parametrize("make", [make_head, make_adaptive])
+@pytest.mark.parametrize("make", [models.make_head, make_adaptive])
 def test_in_place_on_replicas(make, form):
     """Each would update weights of its own: refused, before anything moved."""
-    data = arguments(form, *make_data(10))
+    data = arguments(form, *models.make_data(10))
     with mirrored().scope():
         model = make_model(form, "sgd", mask_zero=False, make=make)
     before = model.get_weights()
@@ -251,7 +242,7 @@ def test_a_table_of_embeddings_on_replicas():
     for own in ("sgd", None):
         with mirrored().scope():
             layer = make_layer(optimizer=own)
-            model = make_bags_model(layer, "padded", optimizer=sgd())
+            model = make_bags_model(layer, "padded", optimizer=models.sgd())
         model.run_eagerly = own is not None
         before = layer.get_weights()
         if own:
@@ -261,7 +252,9 @@ def test_a_table_of_embeddings_on_replicas():
         else:
             model.fit(**data, verbose=0)
             other = make_layer()
-            other_model = make_bags_model(other, "padded", optimizer=sgd())
+            other_model = make_bags_model(
+                other, "padded", optimizer=models.sgd()
+            )
             other_model.run_eagerly = True
             other_model.fit(**data, verbose=0)
             assert_near(layer.get_weights(), other.get_weights(), 1e-5)
@@ -282,11 +275,11 @@ def test_a_table_of_embeddings_on_another_device():
 
 def test_in_place_by_hand():
     """The function is refused likewise, and goes on one replica."""
-    x, labels = tf.ones([1, WIDTH]), tf.constant([1])
-    tree = tf_hsm.Tree.two_level(NUM_CLASSES)
+    x, labels = tf.ones([1, models.WIDTH]), tf.constant([1])
+    tree = tf_hsm.Tree.two_level(models.NUM_CLASSES)
     for strategy in (STRATEGIES["mirrored"](), mirrored()):
         with strategy.scope():
-            w = tf.Variable(tf.zeros([tree.num_rows, WIDTH]))
+            w = tf.Variable(tf.zeros([tree.num_rows, models.WIDTH]))
             optimizer = tf_hsm.optimizers.SGD(0.1)
             optimizer.build([w])
 
@@ -305,11 +298,11 @@ def test_in_place_by_hand():
 
 
 @pytest.mark.parametrize(
-    "make, form", [(make_head, "compile"), (make_adaptive, "endpoint")]
+    "make, form", [(models.make_head, "compile"), (make_adaptive, "endpoint")]
 )
 def test_in_place_on_one_replica(make, form):
     """It trains as it does without a strategy."""
-    data = arguments(form, *make_data(10))
+    data = arguments(form, *models.make_data(10))
     weights = []
     for strategy in (tf.distribute.get_strategy(), STRATEGIES["mirrored"]()):
         keras.utils.set_random_seed(0)
@@ -318,7 +311,7 @@ def test_in_place_on_one_replica(make, form):
         model.run_eagerly = form == "endpoint"
         model.fit(**data, verbose=0)
         weights.append(model.get_weights())
-        assert head_of(model).optimizer.iterations.numpy() == 1
+        assert models.head_of(model).optimizer.iterations.numpy() == 1
     assert_same(*weights)
 
 
@@ -327,10 +320,10 @@ def test_in_place_on_one_replica(make, form):
 )
 def test_in_place_in_a_sequential_model_without_an_input(name, eager):
     """Its optimizer needs variables that are there."""
-    tokens, labels = make_data(10)
+    tokens, labels = models.make_data(10)
     with STRATEGIES[name]().scope():
-        head = make_head(optimizer="adagrad")
-        model = keras.Sequential([*hidden_layers(), head])
-        model.compile(sgd(), head.loss, run_eagerly=eager)
+        head = models.make_head(optimizer="adagrad")
+        model = keras.Sequential([*models.hidden_layers(), head])
+        model.compile(models.sgd(), head.loss, run_eagerly=eager)
     losses = model.fit(tokens, labels, epochs=2, verbose=0).history["loss"]
     assert losses[1] < losses[0]

@@ -6,71 +6,70 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle
-from tests.support.models import (
-    STEPS,
-    TREE,
-    WIDTH,
-    compile_form,
-    endpoint_form,
-    head_of,
-    hidden_layers,
-    make_data,
-    make_head,
-    sampled_head,
-    sequential,
-    sgd,
-    train,
-)
+from tests.support import models, oracle
 
 
 def test_symbolic_outputs():
     """Shapes and types are known before any value is."""
-    inputs = keras.Input([STEPS, WIDTH])
-    outputs = make_head()(inputs)
-    assert (outputs.shape, outputs.dtype) == ((None, STEPS), "int64")
-    outputs = make_head()(inputs, training=True)
-    assert (outputs.shape, outputs.dtype) == ((None, STEPS, WIDTH), "float32")
-    for labels_shape in ([STEPS], [STEPS, 1], [None]):
+    inputs = keras.Input([models.STEPS, models.WIDTH])
+    outputs = models.make_head()(inputs)
+    assert (outputs.shape, outputs.dtype) == ((None, models.STEPS), "int64")
+    outputs = models.make_head()(inputs, training=True)
+    assert (outputs.shape, outputs.dtype) == (
+        (None, models.STEPS, models.WIDTH),
+        "float32",
+    )
+    for labels_shape in ([models.STEPS], [models.STEPS, 1], [None]):
         labels = keras.Input(labels_shape, dtype="int32")
-        losses = make_head()(inputs, labels)
-        assert (losses.shape, losses.dtype) == ((None, STEPS), "float32")
-    head = make_head(use_bias=False)
-    losses = head(keras.Input([WIDTH]), keras.Input([], dtype="int64"))
+        losses = models.make_head()(inputs, labels)
+        assert (losses.shape, losses.dtype) == ((None, models.STEPS), "float32")
+    head = models.make_head(use_bias=False)
+    losses = head(keras.Input([models.WIDTH]), keras.Input([], dtype="int64"))
     assert losses.shape == (None,)
-    assert head.kernel.shape == (TREE.num_rows, WIDTH)
+    assert head.kernel.shape == (models.TREE.num_rows, models.WIDTH)
     assert head.bias is None and len(head.weights) == 1
-    assert head.compute_output_shape([None, STEPS, WIDTH]) == (None, STEPS)
-    embeds = tf_hsm.layers.EmbeddingSoftmax(TREE, num_embeddings=9, width=3)
+    assert head.compute_output_shape([None, models.STEPS, models.WIDTH]) == (
+        None,
+        models.STEPS,
+    )
+    embeds = tf_hsm.layers.EmbeddingSoftmax(
+        models.TREE, num_embeddings=9, width=3
+    )
     for shape in ([None], [None, 4], [(None, 4), (None, 4)]):
         assert embeds.compute_output_shape(shape) == (None,)
 
 
 def test_time_distributed():
     """It predicts; its outputs are copies, where no loss finds the head."""
-    head = make_head()
+    head = models.make_head()
     model = keras.Sequential(
-        [keras.Input([STEPS, WIDTH]), keras.layers.TimeDistributed(head)]
+        [
+            keras.Input([models.STEPS, models.WIDTH]),
+            keras.layers.TimeDistributed(head),
+        ]
     )
-    x = np.random.default_rng(0).normal(size=[3, STEPS, WIDTH])
+    x = np.random.default_rng(0).normal(size=[3, models.STEPS, models.WIDTH])
     np.testing.assert_array_equal(model.predict(x, verbose=0), head(x))
-    model.compile(sgd(), head.loss)
+    model.compile(models.sgd(), head.loss)
     with pytest.raises(ValueError, match="not come from a tf_hsm head"):
-        model.fit(x, np.zeros([3, STEPS], int), verbose=0)
+        model.fit(x, np.zeros([3, models.STEPS], int), verbose=0)
 
 
 def test_two_heads():
     """Each output has a head, a tree, labels and a perplexity of its own."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     other_tree = tf_hsm.Tree.two_level(7)
-    heads = [make_head(name="words"), make_head(other_tree, name="tags")]
-    inputs = keras.Input([STEPS], dtype="int32")
-    hidden = sequential(*hidden_layers())(inputs)
+    heads = [
+        models.make_head(name="words"),
+        models.make_head(other_tree, name="tags"),
+    ]
+    inputs = keras.Input([models.STEPS], dtype="int32")
+    hidden = models.sequential(*models.hidden_layers())(inputs)
     model = keras.Model(inputs, [head(hidden) for head in heads])
     metrics = [[tf_hsm.metrics.Perplexity()], [tf_hsm.metrics.Perplexity()]]
-    model.compile(sgd(), loss=[h.loss for h in heads], metrics=metrics)
+    model.compile(models.sgd(), loss=[h.loss for h in heads], metrics=metrics)
     y = [labels, labels % 7]
-    losses = train(model, tokens, y, epochs=3)
+    losses = models.train(model, tokens, y, epochs=3)
     assert losses[-1] < losses[0]
     logs = model.evaluate(
         tokens, y, batch_size=len(tokens), verbose=0, return_dict=True
@@ -89,25 +88,25 @@ def test_two_heads():
 def test_one_head_used_twice(form):
     """The slices of both uses add up, rows that are in both twice."""
     rng = np.random.default_rng(0)
-    x = [rng.normal(size=[8, WIDTH]).astype("f4") for _ in range(2)]
-    y = [rng.integers(TREE.num_classes, size=8) for _ in range(2)]
-    inputs = [keras.Input([WIDTH]), keras.Input([WIDTH])]
+    x = [rng.normal(size=[8, models.WIDTH]).astype("f4") for _ in range(2)]
+    y = [rng.integers(models.TREE.num_classes, size=8) for _ in range(2)]
+    inputs = [keras.Input([models.WIDTH]), keras.Input([models.WIDTH])]
     labels = [keras.Input([], dtype="int64"), keras.Input([], dtype="int64")]
-    head = make_head()
+    head = models.make_head()
     if form == "compile":
         model = keras.Model(inputs, [head(i) for i in inputs])
-        model.compile(sgd(), loss=[head.loss, head.loss])
+        model.compile(models.sgd(), loss=[head.loss, head.loss])
     else:
         losses = [head(i, j) for i, j in zip(inputs, labels, strict=True)]
         model = keras.Model([inputs, labels], losses)
-        model.compile(sgd())
+        model.compile(models.sgd())
     kernel, bias = head.get_weights()
     problem = oracle.Problem(
         np.concatenate(x), np.concatenate(y), kernel, bias, np.full(16, 1 / 8)
     )
-    value, _ = oracle.hierarchical_softmax(TREE, problem)
+    value, _ = oracle.hierarchical_softmax(models.TREE, problem)
     data = (x, y) if form == "compile" else ([x, y],)
-    loss = train(model, *data, epochs=1)
+    loss = models.train(model, *data, epochs=1)
     np.testing.assert_allclose(loss, [value.loss.sum() / 8], rtol=1e-5)
     updated = head.get_weights()
     np.testing.assert_allclose(updated[0], kernel - value.dw, atol=1e-5)
@@ -116,12 +115,12 @@ def test_one_head_used_twice(form):
 
 def test_head_in_an_inner_model():
     """The loss finds the head through models in models."""
-    tokens, labels = make_data()
-    inner = sequential(*hidden_layers(), make_head())
-    inputs = keras.Input([STEPS], dtype="int32")
+    tokens, labels = models.make_data()
+    inner = models.sequential(*models.hidden_layers(), models.make_head())
+    inputs = keras.Input([models.STEPS], dtype="int32")
     model = keras.Model(inputs, inner(inputs))
-    model.compile(sgd(), loss=head_of(inner).loss)
-    losses = train(model, tokens, labels)
+    model.compile(models.sgd(), loss=models.head_of(inner).loss)
+    losses = models.train(model, tokens, labels)
     assert losses[1] < losses[0]
 
 
@@ -131,35 +130,42 @@ def test_subclassed_model():
     class Model(keras.Model):
         def __init__(self):
             super().__init__()
-            self.below, self.head = sequential(*hidden_layers()), make_head()
+            self.below, self.head = (
+                models.sequential(*models.hidden_layers()),
+                models.make_head(),
+            )
 
         def call(self, x):
             if isinstance(x, tuple):
                 return self.head(self.below(x[0]), x[1])
             return self.head(self.below(x))
 
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     model, other = Model(), Model()
     for each in (model, other):
         each(tokens)
     other.set_weights(model.get_weights())
-    model.compile(sgd(), loss=model.head.loss)
-    other.compile(sgd())
+    model.compile(models.sgd(), loss=model.head.loss)
+    other.compile(models.sgd())
     np.testing.assert_allclose(
-        train(model, tokens, labels), train(other, (tokens, labels)), rtol=1e-5
+        models.train(model, tokens, labels),
+        models.train(other, (tokens, labels)),
+        rtol=1e-5,
     )
 
 
-@pytest.mark.parametrize("form", [compile_form, endpoint_form])
+@pytest.mark.parametrize("form", [models.compile_form, models.endpoint_form])
 def test_frozen_head(form):
     """The layers below still learn, and the head stays as it is."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     model = form(trainable=False)
-    head = head_of(model)
+    head = models.head_of(model)
     assert not head.trainable_weights
     before = head.get_weights()
-    data = (tokens, labels) if form is compile_form else ([tokens, labels],)
-    losses = train(model, *data)
+    data = (
+        (tokens, labels) if form is models.compile_form else ([tokens, labels],)
+    )
+    losses = models.train(model, *data)
     assert losses[1] < losses[0]
     for one, other in zip(head.get_weights(), before, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -178,37 +184,40 @@ def test_frozen_head(form):
 def test_wrong_arguments(options, message):
     """Said when the layer is made, not in the first step."""
     with pytest.raises(TypeError, match=message):
-        make_head(**options)
+        models.make_head(**options)
 
 
 def test_unknown_width():
     """The kernel's shape must be known."""
     with pytest.raises(ValueError, match=r"last dimension of inputs.*None\)"):
-        make_head()(keras.Input([STEPS, None]))
+        models.make_head()(keras.Input([models.STEPS, None]))
 
 
 def test_float_labels():
     """In either form, and an input that would make integers floats."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     with pytest.raises(TypeError, match="labels must be integers"):
-        train(compile_form(), tokens, labels.astype("f4"))
+        models.train(models.compile_form(), tokens, labels.astype("f4"))
     with pytest.raises(TypeError, match=r"keras.Input\(.*dtype=\"int64\""):
-        make_head()(keras.Input([STEPS, WIDTH]), keras.Input([STEPS]))
+        models.make_head()(
+            keras.Input([models.STEPS, models.WIDTH]),
+            keras.Input([models.STEPS]),
+        )
 
 
 def adaptive_head(**options):
     return tf_hsm.layers.AdaptiveSoftmax(
-        TREE.num_classes, cutoffs=[4, 11], div_value=2, **options
+        models.TREE.num_classes, cutoffs=[4, 11], div_value=2, **options
     )
 
 
-HEADS = [make_head, adaptive_head, sampled_head]
+HEADS = [models.make_head, adaptive_head, models.sampled_head]
 
 
 @pytest.mark.parametrize("make", HEADS)
 def test_unsigned_labels(make):
     """They are what they are as int64, and none is the ignored one."""
-    x = np.random.default_rng(0).normal(size=[4, WIDTH]).astype("f4")
+    x = np.random.default_rng(0).normal(size=[4, models.WIDTH]).astype("f4")
     labels, head = np.array([0, 29, 7, 7]), make(ignore_class=-1)
     losses = head(x, labels)
     for dtype in ("uint64", "uint32", "uint8"):
@@ -217,7 +226,7 @@ def test_unsigned_labels(make):
         np.testing.assert_array_equal(head(x, typed), losses)
         mean = np.mean(losses)
         np.testing.assert_allclose(head.loss(typed, outputs), mean, rtol=1e-6)
-        accuracy = tf_hsm.metrics.TopKAccuracy(TREE.num_classes)
+        accuracy = tf_hsm.metrics.TopKAccuracy(models.TREE.num_classes)
         accuracy.update_state(typed, outputs)
         assert float(accuracy.result()) == 1
     past_int64 = np.full(4, 2**64 - 1, "uint64")
@@ -232,7 +241,10 @@ def test_unsigned_labels(make):
 @pytest.mark.parametrize("make", HEADS)
 def test_what_is_no_number(make):
     """Labels and inputs of strings, inputs of complex numbers."""
-    x, words = np.zeros([2, WIDTH], "f4"), np.full([2, WIDTH], "a")
+    x, words = (
+        np.zeros([2, models.WIDTH], "f4"),
+        np.full([2, models.WIDTH], "a"),
+    )
     head = make()
     outputs = head(x)
     accuracy = tf_hsm.metrics.TopKAccuracy()
@@ -259,8 +271,8 @@ def test_what_is_no_number(make):
 
 def test_labels_that_do_not_fit():
     """A wrong shape, or a class that the tree does not have."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     with pytest.raises(ValueError, match=r"labels, of shape \(None, 4\)"):
-        train(compile_form(), tokens, labels[:, :4])
+        models.train(models.compile_form(), tokens, labels[:, :4])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"labels\[\d+\]"):
-        train(compile_form(), tokens, labels + 30)
+        models.train(models.compile_form(), tokens, labels + 30)

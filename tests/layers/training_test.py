@@ -6,24 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle
-from tests.support.models import (
-    NUM_CLASSES,
-    TREE,
-    WIDTH,
-    assert_same_weights,
-    compile_form,
-    endpoint_form,
-    head_of,
-    hidden_layers,
-    hidden_model,
-    make_data,
-    make_head,
-    sequential,
-    sgd,
-    train,
-    train_graph,
-)
+from tests.support import models, oracle
 from tf_hsm import Tree
 from tf_hsm.heads.tree import TreeHead
 
@@ -39,11 +22,13 @@ def numpy_training(weights, tokens, labels, sample_weight, ignore_class):
         batch = slice(start, start + 8)
         x, y = tokens[batch], labels[batch].ravel()
         counts = (x.ravel() != 0) & (y != ignore_class)
-        embedded = embeddings[x].reshape(-1, WIDTH)
+        embedded = embeddings[x].reshape(-1, models.WIDTH)
         hidden = np.tanh(embedded @ w + b)
         upstream = sample_weight[batch].ravel() * counts / counts.sum()
         problem = oracle.Problem(hidden, y, kernel, bias, upstream)
-        value, _ = oracle.hierarchical_softmax(TREE, problem, ignore_class)
+        value, _ = oracle.hierarchical_softmax(
+            models.TREE, problem, ignore_class
+        )
         epochs.append((len(x), value.loss @ upstream))
         dz = value.dx * (1 - hidden**2)
         np.subtract.at(embeddings, x.ravel(), dz @ w.T)
@@ -67,15 +52,17 @@ def numpy_training(weights, tokens, labels, sample_weight, ignore_class):
 )
 def test_both_forms_train_as_the_oracle(ignore_class, weighted, eager):
     """Masked and ignored labels count neither in the sum nor in the mean."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     if ignore_class == -1:
         labels[:, 1] = -1
     rng = np.random.default_rng(1)
     weights = rng.uniform(size=tokens.shape).astype("f4")
     given = weights if weighted else None
 
-    fitted = compile_form(ignore_class=ignore_class)
-    endpoint = endpoint_form(ignore_class=ignore_class, weighted=weighted)
+    fitted = models.compile_form(ignore_class=ignore_class)
+    endpoint = models.endpoint_form(
+        ignore_class=ignore_class, weighted=weighted
+    )
     endpoint.set_weights(fitted.get_weights())
     fitted.run_eagerly = endpoint.run_eagerly = eager
     means, expected = numpy_training(
@@ -86,9 +73,9 @@ def test_both_forms_train_as_the_oracle(ignore_class, weighted, eager):
         ignore_class,
     )
     inputs = [tokens, labels, weights] if weighted else [tokens, labels]
-    losses = train(fitted, tokens, labels, sample_weight=given)
+    losses = models.train(fitted, tokens, labels, sample_weight=given)
     np.testing.assert_allclose(losses, means, rtol=1e-5)
-    np.testing.assert_allclose(train(endpoint, inputs), means, rtol=1e-5)
+    np.testing.assert_allclose(models.train(endpoint, inputs), means, rtol=1e-5)
     for model in (fitted, endpoint):
         for mine, its in zip(model.get_weights(), expected, strict=True):
             np.testing.assert_allclose(mine, its, rtol=1e-4, atol=1e-5)
@@ -100,22 +87,22 @@ def test_both_forms_train_as_the_oracle(ignore_class, weighted, eager):
 )
 def test_one_group_is_the_full_softmax(mask_zero, ignore_class, weighted):
     """A training run equals that of Dense and Keras' own cross-entropy."""
-    tokens, labels = make_data(seed=2)
+    tokens, labels = models.make_data(seed=2)
     if ignore_class == -1:
-        labels[tokens > NUM_CLASSES // 2] = -1
+        labels[tokens > models.NUM_CLASSES // 2] = -1
     sample_weight = np.linspace(0, 2, len(tokens)).astype("f4")[:, np.newaxis]
     sample_weight = sample_weight if weighted else None
-    mine = compile_form(
-        tree=Tree.balanced(NUM_CLASSES, NUM_CLASSES),
+    mine = models.compile_form(
+        tree=Tree.balanced(models.NUM_CLASSES, models.NUM_CLASSES),
         ignore_class=ignore_class,
         mask_zero=mask_zero,
-        optimizer=sgd(momentum=0.9),
+        optimizer=models.sgd(momentum=0.9),
     )
-    dense = sequential(
-        *hidden_layers(mask_zero), keras.layers.Dense(NUM_CLASSES)
+    dense = models.sequential(
+        *models.hidden_layers(mask_zero), keras.layers.Dense(models.NUM_CLASSES)
     )
     dense.compile(
-        sgd(momentum=0.9),
+        models.sgd(momentum=0.9),
         loss=keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, ignore_class=ignore_class
         ),
@@ -124,8 +111,8 @@ def test_one_group_is_the_full_softmax(mask_zero, ignore_class, weighted):
     *below, kernel, bias = mine.get_weights()
     dense.set_weights([*below, kernel.T, bias])
     np.testing.assert_allclose(
-        train(mine, tokens, labels, sample_weight=sample_weight),
-        train(dense, tokens, labels, sample_weight=sample_weight),
+        models.train(mine, tokens, labels, sample_weight=sample_weight),
+        models.train(dense, tokens, labels, sample_weight=sample_weight),
         rtol=1e-5,
     )
     *below, kernel, bias = mine.get_weights()
@@ -140,18 +127,18 @@ def test_one_group_is_the_full_softmax(mask_zero, ignore_class, weighted):
 
 def test_evaluate_and_predict():
     """Predictions are the best classes, or with labels the losses."""
-    tokens, labels = make_data()
-    fitted, endpoint = compile_form(), endpoint_form()
+    tokens, labels = models.make_data()
+    fitted, endpoint = models.compile_form(), models.endpoint_form()
     endpoint.set_weights(fitted.get_weights())
-    hidden = hidden_model(fitted)(tokens)
-    head = head_of(fitted)
+    hidden = models.hidden_model(fitted)(tokens)
+    head = models.head_of(fitted)
     classes = fitted.predict(tokens, verbose=0)
     assert classes.dtype == np.int64
     np.testing.assert_array_equal(
         classes, np.argmax(head.log_probs(hidden), axis=-1)
     )
     by_hand = tf_hsm.hierarchical_softmax_loss(
-        head.kernel, head.bias, labels, hidden, TREE
+        head.kernel, head.bias, labels, hidden, models.TREE
     )
     losses = endpoint.predict([tokens, labels], verbose=0)
     np.testing.assert_allclose(losses, np.where(tokens, by_hand, 0), rtol=1e-5)
@@ -169,15 +156,15 @@ def test_evaluate_and_predict():
 
 def test_labels_with_a_last_dimension_of_1():
     """Labels [B, T, 1], as some pipelines have them, are labels [B, T]."""
-    tokens, labels = make_data()
-    model, other = compile_form(), compile_form()
+    tokens, labels = models.make_data()
+    model, other = models.compile_form(), models.compile_form()
     other.set_weights(model.get_weights())
     np.testing.assert_array_equal(
-        train(model, tokens, labels),
-        train(other, tokens, labels[..., np.newaxis]),
+        models.train(model, tokens, labels),
+        models.train(other, tokens, labels[..., np.newaxis]),
     )
-    head = make_head()
-    inputs = np.ones([3, WIDTH], "f4")
+    head = models.make_head()
+    inputs = np.ones([3, models.WIDTH], "f4")
     np.testing.assert_array_equal(
         head(inputs, np.array([[1], [2], [3]])),
         head(inputs, np.array([1, 2, 3])),
@@ -199,15 +186,15 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
         return tf.reduce_sum(batch.inputs * head.weights[0], -1)
 
     monkeypatch.setattr(TreeHead, "losses", spy)
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     labels = np.full_like(labels, label)
     compiling = {"run_eagerly": eager}
     if form == "compile":
-        model = compile_form(compiling=compiling, use_bias=False)
-        train(model, tokens, labels, epochs=1)
+        model = models.compile_form(compiling=compiling, use_bias=False)
+        models.train(model, tokens, labels, epochs=1)
     else:
-        model = endpoint_form(compiling=compiling, use_bias=False)
-        train(model, [tokens, labels], epochs=1)
+        model = models.endpoint_form(compiling=compiling, use_bias=False)
+        models.train(model, [tokens, labels], epochs=1)
     assert set(seen) == {tf.int64}
 
 
@@ -222,19 +209,19 @@ def test_labels_stay_exact_integers(form, eager, monkeypatch):
 )
 def test_policies(form, policy, variable, loss, eager):
     """The kernel has the variables' type; losses are float32 at least."""
-    tokens, labels = make_data()
+    tokens, labels = models.make_data()
     options = {"dtype": policy, "compiling": {"run_eagerly": eager}}
     if form == "compile":
-        model, x, y = compile_form(**options), tokens, labels
+        model, x, y = models.compile_form(**options), tokens, labels
     else:
-        model, x, y = endpoint_form(**options), [tokens, labels], None
+        model, x, y = models.endpoint_form(**options), [tokens, labels], None
         assert model.output.dtype == loss
         assert model.predict(x, verbose=0).dtype == loss
-    head = head_of(model)
+    head = models.head_of(model)
     assert head.kernel.dtype == head.bias.dtype == variable
-    losses = train(model, x, y)
+    losses = models.train(model, x, y)
     assert losses[-1] < losses[0]
-    inputs = np.ones([2, WIDTH])
+    inputs = np.ones([2, models.WIDTH])
     assert head(inputs, training=True).dtype == head.compute_dtype
     assert head(inputs).dtype == "int64"
     assert head(inputs, np.array([1, 2])).dtype == loss
@@ -243,10 +230,10 @@ def test_policies(form, policy, variable, loss, eager):
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_kernel_is_neither_cast_nor_copied(policy):
     """Nothing but the loss, its gradient and the update touch the kernel."""
-    tokens, labels = make_data()
-    model = compile_form(dtype=policy)
-    graph = train_graph(model, tokens, labels)
-    kernel = head_of(model).kernel.value
+    tokens, labels = models.make_data()
+    model = models.compile_form(dtype=policy)
+    graph = models.train_graph(model, tokens, labels)
+    kernel = models.head_of(model).kernel.value
     handle = next(i for outer, i in graph.captures if outer is kernel.handle)
     assert sorted(op.type for op in handle.consumers()) == [
         "ResourceScatterSub",
@@ -266,30 +253,32 @@ def test_kernel_is_neither_cast_nor_copied(policy):
 )
 def test_optimizers_reduce_the_loss(optimizer, eager):
     """Keras' optimizers take the sparse gradients."""
-    model = compile_form(optimizer, {"run_eagerly": eager})
-    losses = train(model, *make_data(), epochs=4)
+    model = models.compile_form(optimizer, {"run_eagerly": eager})
+    losses = models.train(model, *models.make_data(), epochs=4)
     assert losses[-1] < 0.9 * losses[0]
 
 
 def test_gradient_accumulation():
     """Two batches of 11 make the update of one of 22, all labels counting."""
-    _, labels = make_data()
+    _, labels = models.make_data()
     tokens = labels + 0
     tokens[tokens == 0] = 1
-    whole = compile_form(compiling={"run_eagerly": True})
-    halves = compile_form(optimizer=sgd(gradient_accumulation_steps=2))
+    whole = models.compile_form(compiling={"run_eagerly": True})
+    halves = models.compile_form(
+        optimizer=models.sgd(gradient_accumulation_steps=2)
+    )
     halves.set_weights(whole.get_weights())
-    train(whole, tokens, labels, batch_size=22)
-    train(halves, tokens, labels, batch_size=11)
-    assert_same_weights(halves, whole)
+    models.train(whole, tokens, labels, batch_size=22)
+    models.train(halves, tokens, labels, batch_size=11)
+    models.assert_same_weights(halves, whole)
 
 
-@pytest.mark.parametrize("form", [compile_form, endpoint_form])
+@pytest.mark.parametrize("form", [models.compile_form, models.endpoint_form])
 def test_ways_to_run(form):
     """Eagerly or several steps at a time, the run is the same."""
-    tokens, labels = make_data()
-    x = tokens if form is compile_form else [tokens, labels]
-    y = labels if form is compile_form else None
+    tokens, labels = models.make_data()
+    x = tokens if form is models.compile_form else [tokens, labels]
+    y = labels if form is models.compile_form else None
     ways = [{"run_eagerly": True}, {"steps_per_execution": 2}]
     model, other = (form(compiling=way) for way in ways)
     other.set_weights(model.get_weights())
@@ -299,15 +288,15 @@ def test_ways_to_run(form):
     assert actual.keys() == expected.keys()
     for name in expected:
         np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5)
-    assert_same_weights(other, model)
+    models.assert_same_weights(other, model)
 
 
 def test_xla_stays_off():
     """It has no such op; Keras would turn it on where there is a GPU."""
-    assert not compile_form().jit_compile
+    assert not models.compile_form().jit_compile
     with pytest.warns(UserWarning, match="doesn't support `jit_compile"):
-        model = compile_form(compiling={"jit_compile": True})
-    train(model, *make_data(), epochs=1)
+        model = models.compile_form(compiling={"jit_compile": True})
+    models.train(model, *models.make_data(), epochs=1)
 
 
 def test_masked_labels_may_be_anything():
@@ -333,12 +322,12 @@ def test_masked_labels_may_be_anything():
 )
 def test_losses_of_keras(loss, eager):
     """They would compare labels with the layer's inputs, and train the body."""
-    tokens, labels = make_data(4)
-    model = compile_form()
+    tokens, labels = models.make_data(4)
+    model = models.compile_form()
     before = model.get_weights()
     functional = keras.Model(model.inputs, model.outputs)
     for either in (model, functional):
-        either.compile(sgd(), loss=loss, run_eagerly=eager)
+        either.compile(models.sgd(), loss=loss, run_eagerly=eager)
         with pytest.raises(ValueError, match=r"use the layer's own, loss=head"):
             either.fit(tokens, labels, verbose=0)
         assert len(either.predict(tokens, verbose=0)) == 4

@@ -95,13 +95,7 @@ def test_float32_loss_is_that_of_gather_to_1e_5(implementation, name):
 
 
 @pytest.mark.parametrize(
-    "implementation, dtype",
-    [
-        ("op", np.float64),
-        ("op_on_variable", np.float32),
-        ("op", ml_dtypes.bfloat16),
-        ("op_on_variable", np.float16),
-    ],
+    "implementation, dtype", list(zip(2 * list(OPS), DTYPES, strict=True))
 )
 def test_a_chain_of_10000_levels(implementation, dtype):
     loss, parameter = OPS[implementation]

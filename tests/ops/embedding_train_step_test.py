@@ -23,6 +23,7 @@ from tests.support.training import (
     assert_near,
     assert_same,
     assert_stepped,
+    check_the_default_minimizes_the_mean,
     states,
     wide_problem,
 )
@@ -196,24 +197,13 @@ def test_several_labels_are_ignored(rule):
 @pytest.mark.parametrize("ignore_class", [None, 7])
 def test_the_default_minimizes_the_mean(ignore_class):
     """Over the labels that count, whatever their shape."""
-    problem = wide_problem(TREE, (24, 20))
-    problem.labels[5:9] = 7
-    kept = problem.labels != ignore_class
-    results = []
-    for loss_weights in (None, (kept / kept.sum()).reshape(2, 12)):
-        variables = variables_of(problem)
-        losses = step(
-            variables,
-            problem.replace(labels=problem.labels.reshape(2, 12)),
-            draw_indices(24).reshape(2, 12),
-            TREE,
-            built("sgd", variables),
-            loss_weights=loss_weights,
-            ignore_class=ignore_class,
-        )
-        assert losses.shape == [2, 12]
-        results.append([losses, variables])
-    assert_same(*results)
+    indices = draw_indices(24).reshape(2, 12)
+    check_the_default_minimizes_the_mean(
+        functools.partial(step, indices=indices, tree=TREE),
+        TREE,
+        ignore_class,
+        variables_of,
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8])

@@ -8,25 +8,19 @@ import numpy as np
 import pytest
 
 import tf_hsm
-from tests.support import embedding_training, oracle, trees
-from tests.support.evaluation import (
-    check_loss,
-    dense,
-    evaluate,
+from tests.support import (
+    embedding_training,
+    evaluation,
+    oracle,
+    training,
+    trees,
 )
 from tests.support.pairs import all_pairs
-from tests.support.training import (
-    check_as_in_two,
-    in_place,
-    variables_of,
-    wide_problem,
-)
 from tests.support.update_rules import OPTIMIZERS, built
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
 # Few examples, whose groups are updated at once, and many.
 SHAPES = [(5, 3), (67, 33)]
-CASES = [((5, 3), 0.25), ((67, 33), 0.25), ((5, 3), 1.0)]
 
 build = functools.cache(lambda name: trees.CATALOGUE[name]())
 
@@ -41,11 +35,8 @@ def smoothed(share):
 @pytest.mark.parametrize("name, dtype", trees.typed(DTYPES))
 def test_loss_and_gradients(name, dtype):
     tree = build(name)
-    for i, (shape, share) in enumerate(CASES):
-        problem = oracle.random_problem(tree, *shape, dtype, seed=i)
-        if i == 0:
-            problem = problem.replace(biases=None)
-        check_loss(tree, problem.replace(label_smoothing=share))
+    for problem in evaluation.smoothed_problems(tree, dtype):
+        evaluation.check_loss(tree, problem)
 
 
 def test_the_gradient_is_that_of_the_loss():
@@ -59,7 +50,9 @@ def test_the_gradient_is_that_of_the_loss():
         losses = oracle.hierarchical_softmax(tree, changed)[0].loss
         return losses @ problem.upstream
 
-    result = dense(evaluate(smoothed(0.375), tree, problem))
+    result = evaluation.dense(
+        evaluation.evaluate(smoothed(0.375), tree, problem)
+    )
     want = oracle.finite_differences(total, problem.weights)
     np.testing.assert_allclose(result.dw, want, atol=1e-8)
 
@@ -90,12 +83,14 @@ def test_one_group_is_keras_categorical_crossentropy():
     ),
 )
 def test_a_step_is_that_of_loss_and_optimizer(rule, name, shape, dtype):
-    check_as_in_two(rule, build(name), shape, dtype, label_smoothing=0.25)
+    training.check_as_in_two(
+        rule, build(name), shape, dtype, label_smoothing=0.25
+    )
 
 
 def test_a_step_of_embeddings():
     tree = build("huffman_2ary")
-    problem = wide_problem(tree, (20, 7))
+    problem = training.wide_problem(tree, (20, 7))
     embedding_training.check_as_in_two(tree, problem, label_smoothing=0.5)
 
 
@@ -120,12 +115,14 @@ def test_an_only_child_has_no_gradient(share):
     tree = tf_hsm.Tree.from_nested([[0], [1, 2]])
     problem = oracle.random_problem(tree, 9, 4, np.float32)
     problem = problem.replace(labels=np.zeros(9, int))
-    result = dense(evaluate(smoothed(share), tree, problem))
+    result = evaluation.dense(
+        evaluation.evaluate(smoothed(share), tree, problem)
+    )
     (child,) = tree.class_rows[:1]
     np.testing.assert_array_equal(result.dw[child], 0)
     np.testing.assert_array_equal(result.db[child], 0)
-    variables = variables_of(problem)
-    in_place(
+    variables = training.variables_of(problem)
+    training.in_place(
         variables,
         problem,
         tree,

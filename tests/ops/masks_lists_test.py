@@ -5,16 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import forests
-from tests.support.masks import (
-    BATCH,
-    TREE,
-    check,
-    padded,
-    random_arguments,
-    random_mask,
-    wanted,
-)
+from tests.support import forests, masks
 
 top_k = tf_hsm.hierarchical_softmax_top_k
 log_prob = tf_hsm.hierarchical_softmax_log_prob
@@ -23,10 +14,10 @@ sample = tf_hsm.hierarchical_softmax_sample
 
 def test_forms_of_lists():
     """Booleans, ids in any order and twice, padded and ragged: one answer."""
-    arguments = random_arguments(TREE)
-    mask = random_mask(TREE, 0.2, 1)
-    classes = padded(mask)[0]
-    many = np.tile(classes, [BATCH, 1])
+    arguments = masks.random_arguments(masks.TREE)
+    mask = masks.random_mask(masks.TREE, 0.2, 1)
+    classes = masks.padded(mask)[0]
+    many = np.tile(classes, [masks.BATCH, 1])
     forms = [
         mask[0],
         tf.constant(mask[0]),
@@ -37,29 +28,31 @@ def test_forms_of_lists():
         np.pad(many, [[0, 0], [3, 2]], constant_values=-1),
         tf.RaggedTensor.from_tensor(many),
     ]
-    want = top_k(*arguments, TREE, 5, allowed=classes, renormalize=True)
+    want = top_k(*arguments, masks.TREE, 5, allowed=classes, renormalize=True)
     for form in forms:
-        found = top_k(*arguments, TREE, 5, allowed=form, renormalize=True)
+        found = top_k(*arguments, masks.TREE, 5, allowed=form, renormalize=True)
         for one, other in zip(found, want, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6)
-    mask = random_mask(TREE, 0.2, BATCH)
+    mask = masks.random_mask(masks.TREE, 0.2, masks.BATCH)
     lists = [np.flatnonzero(row) for row in mask]
     ragged = tf.ragged.constant(lists, dtype=tf.int64)
-    found = top_k(*arguments, TREE, 5, allowed=ragged)
-    check(found, wanted(TREE, arguments, mask), mask, 5, exact=True)
+    found = top_k(*arguments, masks.TREE, 5, allowed=ragged)
+    masks.check(
+        found, masks.wanted(masks.TREE, arguments, mask), mask, 5, exact=True
+    )
 
 
 @pytest.mark.parametrize("leading", [[], [0], [3, 2], [1]])
 def test_shapes_in_graphs(leading):
     """Of any leading shape, in graphs that do not know them."""
     batch = int(np.prod(leading))
-    weights, biases, x = random_arguments(TREE, batch)
-    mask = random_mask(TREE, 0.2, max(batch, 1))
-    classes = padded(mask)[:batch]
+    weights, biases, x = masks.random_arguments(masks.TREE, batch)
+    mask = masks.random_mask(masks.TREE, 0.2, max(batch, 1))
+    classes = masks.padded(mask)[:batch]
     asked = np.random.default_rng(0).integers(60, size=[batch, 6])
 
     def run(inputs, allowed, asked):
-        arguments = weights, biases, inputs, TREE
+        arguments = weights, biases, inputs, masks.TREE
         options = {"allowed": allowed}
         return (
             *top_k(*arguments, 4, **options, renormalize=True),
@@ -94,7 +87,7 @@ def test_shapes_in_graphs(leading):
         ([1.5], TypeError, "allowed must be integers, but are float32"),
         (7, ValueError, "allowed must be a list of classes"),
         (
-            np.ones([BATCH - 1, 3], int),
+            np.ones([masks.BATCH - 1, 3], int),
             tf.errors.InvalidArgumentError,
             "allowed must have the shape",
         ),
@@ -103,24 +96,28 @@ def test_shapes_in_graphs(leading):
             tf.errors.InvalidArgumentError,
             "allowed must have a boolean for each class",
         ),
-        (np.ones([BATCH, 60], bool), ValueError, "allowed must have the shape"),
+        (
+            np.ones([masks.BATCH, 60], bool),
+            ValueError,
+            "allowed must have the shape",
+        ),
     ],
 )
 def test_lists_that_are_none(allowed, error, message):
-    weights, biases, x = random_arguments(TREE)
+    weights, biases, x = masks.random_arguments(masks.TREE)
     with pytest.raises(error, match=message):
-        top_k(weights, biases, x, TREE, 3, allowed=allowed)
+        top_k(weights, biases, x, masks.TREE, 3, allowed=allowed)
     with pytest.raises(error, match=message):
-        sample(weights, biases, x, TREE, 3, seed=1, allowed=allowed)
+        sample(weights, biases, x, masks.TREE, 3, seed=1, allowed=allowed)
     with pytest.raises(error, match=message):
-        asked = np.zeros([BATCH, 1], int)
-        log_prob(weights, biases, asked, x, TREE, allowed=allowed)
+        asked = np.zeros([masks.BATCH, 1], int)
+        log_prob(weights, biases, asked, x, masks.TREE, allowed=allowed)
 
 
 def test_unsigned_ragged_and_empty():
     """Padding is no class, though 255 is one, and -1 in uint8 is 255."""
     tree = tf_hsm.Tree.two_level(300)
-    arguments = random_arguments(tree, batch=2)
+    arguments = masks.random_arguments(tree, batch=2)
     ragged = tf.ragged.constant([[3, 9], [7]], dtype=tf.uint8)
     best = top_k(*arguments, tree, 3, allowed=ragged).classes.numpy()
     assert [set(row) for row in best] == [{3, 9, -1}, {7, -1}]
@@ -130,7 +127,7 @@ def test_unsigned_ragged_and_empty():
 
 @pytest.mark.parametrize("count", [-2, 61])
 def test_a_tensor_of_too_few_or_many(count):
-    arguments = random_arguments(TREE)
+    arguments = masks.random_arguments(masks.TREE)
     for allowed in (None, [4, 30]):
         with pytest.raises(
             (tf.errors.InvalidArgumentError, ValueError),
@@ -138,29 +135,29 @@ def test_a_tensor_of_too_few_or_many(count):
         ):
             sample(
                 *arguments,
-                TREE,
+                masks.TREE,
                 3,
                 seed=1,
                 top_k=tf.constant(count),
                 allowed=allowed,
             )
         with pytest.raises(TypeError):
-            sample(*arguments, TREE, 2.5, seed=1, allowed=allowed)
+            sample(*arguments, masks.TREE, 2.5, seed=1, allowed=allowed)
 
 
 def test_options_that_do_not_fit():
-    weights, biases, x = random_arguments(TREE)
-    asked = np.zeros([BATCH, 1], int)
+    weights, biases, x = masks.random_arguments(masks.TREE)
+    asked = np.zeros([masks.BATCH, 1], int)
     with pytest.raises(ValueError, match="renormalize needs allowed"):
-        top_k(weights, biases, x, TREE, 3, renormalize=True)
+        top_k(weights, biases, x, masks.TREE, 3, renormalize=True)
     with pytest.raises(ValueError, match="one of nodes and allowed"):
-        log_prob(weights, biases, asked, x, TREE, nodes=True, allowed=[1])
+        log_prob(weights, biases, asked, x, masks.TREE, nodes=True, allowed=[1])
     tree = forests.TREES["binary"]()
     forest = forests.cut(tree, forests.some_rows(tree, 1)).forest
-    arguments = random_arguments(forest)
+    arguments = masks.random_arguments(forest)
     with pytest.raises(ValueError, match="renormalize needs root_log_probs"):
         top_k(*arguments, forest, 3, allowed=[1], renormalize=True)
     with pytest.raises(ValueError, match="root_log_probs must be there"):
         sample(*arguments, forest, 3, allowed=[1])
     with pytest.raises(ValueError, match="top_p = 2 is not in"):
-        sample(weights, biases, x, TREE, 3, top_p=2, allowed=[1])
+        sample(weights, biases, x, masks.TREE, 3, top_p=2, allowed=[1])

@@ -8,19 +8,8 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import forests, trees
+from tests.support import forests, masks, trees
 from tests.support import inference_reference as reference
-from tests.support.masks import (
-    BATCH,
-    TREE,
-    check,
-    lists_of,
-    masked,
-    padded,
-    random_arguments,
-    random_mask,
-    wanted,
-)
 
 top_k = tf_hsm.hierarchical_softmax_top_k
 log_prob = tf_hsm.hierarchical_softmax_log_prob
@@ -35,37 +24,42 @@ build = functools.cache(lambda name: trees.CATALOGUE[name]())
 def test_top_k(name, dtype):
     """Shared and of each example, few classes to all, tensors and variables."""
     tree = build(name)
-    arguments = random_arguments(tree, dtype=dtype)
+    arguments = masks.random_arguments(tree, dtype=dtype)
     variables = [tf.Variable(a) for a in arguments[:2]]
-    for chance, lists in [(0.0, 1), (0.05, BATCH), (0.5, 1), (1.0, BATCH)]:
-        mask = random_mask(tree, chance, lists)
-        values = wanted(tree, arguments, mask)
-        classes = lists_of(mask)
+    for chance, lists in [
+        (0.0, 1),
+        (0.05, masks.BATCH),
+        (0.5, 1),
+        (1.0, masks.BATCH),
+    ]:
+        mask = masks.random_mask(tree, chance, lists)
+        values = masks.wanted(tree, arguments, mask)
+        classes = masks.lists_of(mask)
         for k in sorted({1, min(5, tree.num_classes)}):
             found = top_k(*arguments, tree, k, allowed=classes)
-            check(found, values, mask, k, exact=True)
+            masks.check(found, values, mask, k, exact=True)
         k = tree.num_classes
         found = top_k(*variables, arguments[2], tree, k, allowed=classes)
-        check(found, values, mask, k, exact=True)
+        masks.check(found, values, mask, k, exact=True)
 
 
 @pytest.mark.parametrize("name", trees.CATALOGUE)
 def test_renormalized(name):
     """Those of all allowed classes then have the sum 1."""
     tree = build(name)
-    arguments = random_arguments(tree)
-    for lists in (1, BATCH):
-        mask = random_mask(tree, 0.4, lists)
-        values = wanted(tree, arguments, mask, renormalize=True)
-        classes = lists_of(mask)
+    arguments = masks.random_arguments(tree)
+    for lists in (1, masks.BATCH):
+        mask = masks.random_mask(tree, 0.4, lists)
+        values = masks.wanted(tree, arguments, mask, renormalize=True)
+        classes = masks.lists_of(mask)
         for k in sorted({1, tree.num_classes}):
             found = top_k(
                 *arguments, tree, k, allowed=classes, renormalize=True
             )
-            check(found, values, mask, k, exact=False)
+            masks.check(found, values, mask, k, exact=False)
         sums = np.exp(found.log_probs).sum(1)
         np.testing.assert_allclose(
-            sums, np.broadcast_to(mask.any(1), [BATCH]), rtol=1e-5
+            sums, np.broadcast_to(mask.any(1), [masks.BATCH]), rtol=1e-5
         )
 
 
@@ -73,12 +67,14 @@ def test_renormalized(name):
 @pytest.mark.parametrize("name", trees.CATALOGUE)
 def test_log_prob(name, renormalize):
     tree = build(name)
-    weights, biases, x = random_arguments(tree)
-    asked = np.random.default_rng(2).integers(tree.num_classes, size=[BATCH, 9])
-    for lists in (1, BATCH):
-        mask = random_mask(tree, 0.4, lists)
-        values = wanted(tree, (weights, biases, x), mask, renormalize)
-        classes = lists_of(mask)
+    weights, biases, x = masks.random_arguments(tree)
+    asked = np.random.default_rng(2).integers(
+        tree.num_classes, size=[masks.BATCH, 9]
+    )
+    for lists in (1, masks.BATCH):
+        mask = masks.random_mask(tree, 0.4, lists)
+        values = masks.wanted(tree, (weights, biases, x), mask, renormalize)
+        classes = masks.lists_of(mask)
         found = log_prob(
             weights,
             biases,
@@ -101,13 +97,13 @@ def test_log_prob(name, renormalize):
 def test_draws(name, options):
     """By the probabilities given that a class is allowed, and by no others."""
     tree = build(name)
-    arguments = random_arguments(tree, batch=3)
+    arguments = masks.random_arguments(tree, batch=3)
     arguments = [0.5 * a for a in arguments[:2]] + [arguments[2]]
-    mask = random_mask(tree, 0.3, 3)
+    mask = masks.random_mask(tree, 0.3, 3)
     draws = sample(
-        *arguments, tree, 40_000, seed=5, allowed=padded(mask), **options
+        *arguments, tree, 40_000, seed=5, allowed=masks.padded(mask), **options
     ).numpy()
-    for i, row in enumerate(wanted(tree, arguments, mask)):
+    for i, row in enumerate(masks.wanted(tree, arguments, mask)):
         row = row / options.get("temperature", 1)
         if "top_k" in options:
             row[reference.ranking(row)[4:]] = -np.inf
@@ -118,43 +114,45 @@ def test_draws(name, options):
 
 def test_draws_of_a_share():
     """`top_p` is a share of what is allowed."""
-    arguments = random_arguments(TREE, batch=4)
-    mask = random_mask(TREE, 0.3, 1)
+    arguments = masks.random_arguments(masks.TREE, batch=4)
+    mask = masks.random_mask(masks.TREE, 0.3, 1)
     draws = sample(
-        *arguments, TREE, 3000, seed=1, top_p=0.7, allowed=mask[0]
+        *arguments, masks.TREE, 3000, seed=1, top_p=0.7, allowed=mask[0]
     ).numpy()
-    for i, row in enumerate(np.exp(wanted(TREE, arguments, mask, True))):
+    for i, row in enumerate(
+        np.exp(masks.wanted(masks.TREE, arguments, mask, True))
+    ):
         order = np.argsort(-row)
         count = np.searchsorted(np.cumsum(row[order]), 0.7) + 1
         assert set(draws[i]) == set(order[:count])
 
 
 def test_draws_of_a_seed():
-    arguments = random_arguments(TREE)
+    arguments = masks.random_arguments(masks.TREE)
     allowed = [3, 9, 27, 50]
     one, two, other = (
-        sample(*arguments, TREE, 50, seed=seed, allowed=allowed).numpy()
+        sample(*arguments, masks.TREE, 50, seed=seed, allowed=allowed).numpy()
         for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, two)
     assert (one != other).any() and set(one.ravel()) <= set(allowed)
     nothing = np.zeros(0, int)
-    drawn = sample(*arguments, TREE, 3, seed=1, allowed=nothing)
-    np.testing.assert_array_equal(drawn, np.full([BATCH, 3], -1))
+    drawn = sample(*arguments, masks.TREE, 3, seed=1, allowed=nothing)
+    np.testing.assert_array_equal(drawn, np.full([masks.BATCH, 3], -1))
 
 
 @pytest.mark.parametrize("beam_width", [1, 3, 60])
 def test_beams_and_bounds(beam_width):
-    arguments = random_arguments(TREE)
-    mask = random_mask(TREE, 0.3, BATCH)
-    values = wanted(TREE, arguments, mask)
+    arguments = masks.random_arguments(masks.TREE)
+    mask = masks.random_mask(masks.TREE, 0.3, masks.BATCH)
+    values = masks.wanted(masks.TREE, arguments, mask)
     beam = top_k(
         *arguments,
-        TREE,
+        masks.TREE,
         4,
         beam_width=beam_width,
         return_pruned=True,
-        allowed=padded(mask),
+        allowed=masks.padded(mask),
     )
     is_exact = beam.num_pruned.numpy() == 0
     assert is_exact.all() or beam_width < 60
@@ -162,7 +160,9 @@ def test_beams_and_bounds(beam_width):
     np.testing.assert_array_equal(beam.classes[is_exact], best[is_exact])
     assert np.take_along_axis(mask, beam.classes.numpy(), -1).all()
     bounds = np.take_along_axis(values, best[:, 2:3], -1)[:, 0]
-    found = top_k(*arguments, TREE, 4, bounds=bounds, allowed=padded(mask))
+    found = top_k(
+        *arguments, masks.TREE, 4, bounds=bounds, allowed=masks.padded(mask)
+    )
     best[:, 3] = -1
     np.testing.assert_array_equal(found.classes, best)
 
@@ -172,20 +172,20 @@ def test_forests(name):
     """With the log-probabilities of the roots."""
     tree = forests.TREES[name]()
     forest = forests.cut(tree, forests.some_rows(tree, 1)).forest
-    weights, biases, x = random_arguments(forest)
+    weights, biases, x = masks.random_arguments(forest)
     rng = np.random.default_rng(0)
-    starts = rng.normal(size=[BATCH, forest.num_roots]).astype("f4") - 2
+    starts = rng.normal(size=[masks.BATCH, forest.num_roots]).astype("f4") - 2
     log_probs = tf_hsm.hierarchical_softmax_log_probs(
         weights, biases, x, forest, root_log_probs=starts
     )
     for chance in (0.1, 0.5):
-        mask = random_mask(forest, chance, BATCH)
+        mask = masks.random_mask(forest, chance, masks.BATCH)
         mask[:, 0] = True
-        options = {"root_log_probs": starts, "allowed": padded(mask)}
+        options = {"root_log_probs": starts, "allowed": masks.padded(mask)}
         for renormalize in (False, True):
             values = np.stack(
                 [
-                    masked(*pair, renormalize)
+                    masks.masked(*pair, renormalize)
                     for pair in zip(log_probs.numpy(), mask, strict=True)
                 ]
             )
@@ -198,7 +198,7 @@ def test_forests(name):
                 renormalize=renormalize,
                 **options,
             )
-            check(
+            masks.check(
                 found, values, mask, forest.num_classes, exact=not renormalize
             )
         drawn = sample(weights, biases, x, forest, 50, seed=1, **options)
@@ -208,14 +208,16 @@ def test_forests(name):
 def test_probabilities_of_zero_and_nan():
     """Allowed classes of zero come last; NaN counts as zero."""
     tree = tf_hsm.Tree.two_level(60)
-    weights, biases, x = random_arguments(tree)
+    weights, biases, x = masks.random_arguments(tree)
     # Class 4 has no probability, nor has any of the group of class 59.
     biases[tree.class_rows[4]] = -np.inf
     biases[tree.class_rows[59]] = np.nan
     found = top_k(weights, biases, x, tree, 3, allowed=[4, 30])
-    np.testing.assert_array_equal(found.classes, [[30, 4, -1]] * BATCH)
+    np.testing.assert_array_equal(found.classes, [[30, 4, -1]] * masks.BATCH)
     found = top_k(weights, biases, x, tree, 2, allowed=[4], renormalize=True)
-    np.testing.assert_array_equal(found.log_probs, [[-np.inf] * 2] * BATCH)
+    np.testing.assert_array_equal(
+        found.log_probs, [[-np.inf] * 2] * masks.BATCH
+    )
     for classes, drawn in (
         ([4], -1),
         ([58], -1),
@@ -223,7 +225,7 @@ def test_probabilities_of_zero_and_nan():
         ([58, 30], 30),
     ):
         found = sample(weights, biases, x, tree, 2, seed=1, allowed=classes)
-        np.testing.assert_array_equal(found, [[drawn] * 2] * BATCH)
+        np.testing.assert_array_equal(found, [[drawn] * 2] * masks.BATCH)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +233,10 @@ def test_probabilities_of_zero_and_nan():
 )
 def test_draws_of_the_best(options):
     """Of what float32 has no number for, too."""
-    arguments = random_arguments(TREE)
+    arguments = masks.random_arguments(masks.TREE)
     allowed = [4, 30, 41]
-    best = top_k(*arguments, TREE, 1, allowed=allowed).classes
-    drawn = sample(*arguments, TREE, 5, seed=1, allowed=allowed, **options)
+    best = top_k(*arguments, masks.TREE, 1, allowed=allowed).classes
+    drawn = sample(
+        *arguments, masks.TREE, 5, seed=1, allowed=allowed, **options
+    )
     np.testing.assert_array_equal(drawn, np.repeat(best, 5, axis=1))

@@ -6,21 +6,10 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import pinned
-from tests.support.evaluation import (
-    assert_within,
-    check_loss,
-    dense,
-    evaluate,
-)
+from tests.support import pinned, training
+from tests.support.evaluation import assert_within, check_loss, dense, evaluate
 from tests.support.pairs import all_pairs
 from tests.support.pinned import TREE, build
-from tests.support.training import (
-    check_steps,
-    in_place,
-    variables_of,
-    wide_problem,
-)
 from tests.support.update_rules import OPTIMIZERS, built
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
@@ -82,7 +71,7 @@ def test_wide_rows_of_a_large_gradient(batch):
 )
 def test_two_train_steps(rule, name, dtype):
     for shape, share in zip(SHAPES, (0.25, 0.0), strict=True):
-        check_steps(rule, build(name), shape, dtype, share > 0, share)
+        training.check_steps(rule, build(name), shape, dtype, share > 0, share)
 
 
 @pytest.mark.parametrize(
@@ -93,13 +82,13 @@ def test_an_embedding_step_is_three_ops(rule, name, dtype):
     """A look-up, a train step and an update, for skip-gram and CBOW."""
     tree = build(name)
     batch, count, width = 130, 29, 20
-    problem = wide_problem(tree, (batch, width), dtype)
+    problem = training.wide_problem(tree, (batch, width), dtype)
     rng = np.random.default_rng(0)
     pairs = rng.integers(count, size=[batch, 2])
     for bags in (pairs[:, 0], tf.RaggedTensor.from_tensor(pairs)):
         start = rng.normal(size=[count, width]).astype(dtype) / 4
-        one = [*variables_of(problem, dtype), tf.Variable(start)]
-        three = [*variables_of(problem, dtype), tf.Variable(start)]
+        one = [*training.variables_of(problem, dtype), tf.Variable(start)]
+        three = [*training.variables_of(problem, dtype), tf.Variable(start)]
         optimizer = built(rule, one)
         losses = tf_hsm.hierarchical_softmax_embedding_train_step(
             *one[:2],
@@ -116,7 +105,7 @@ def test_an_embedding_step_is_three_ops(rule, name, dtype):
         if isinstance(bags, tf.RaggedTensor):
             inputs = tf.reduce_mean(gathered, 1)
         of_tree, of_vectors = built(rule, three[:2]), built(rule, three[2:])
-        wanted, dx = in_place(
+        wanted, dx = training.in_place(
             three[:2],
             problem.replace(inputs=inputs),
             tree,
@@ -153,9 +142,9 @@ def test_a_step_rounds_at_random():
 
 def test_labels_at_nodes():
     """The loss of a node, and a step by it."""
-    problem = wide_problem(TREE, (40, 9), np.float32)
+    problem = training.wide_problem(TREE, (40, 9), np.float32)
     nodes = np.random.default_rng(0).integers(TREE.num_rows, size=40)
-    variables = variables_of(problem)
+    variables = training.variables_of(problem)
     of_nodes = tf_hsm.hierarchical_softmax_log_probs(
         *variables, problem.inputs, TREE, nodes=True
     ).numpy()
@@ -174,7 +163,7 @@ def test_labels_at_nodes():
         v.numpy() - 0.3 * tf.convert_to_tensor(g).numpy()
         for v, g in zip(variables, gradients, strict=True)
     ]
-    losses, _ = in_place(
+    losses, _ = training.in_place(
         variables,
         problem.replace(labels=nodes),
         TREE,
@@ -189,14 +178,14 @@ def test_labels_at_nodes():
 def test_sgd_at_twice_the_rate_is_that_of_both_rows():
     """The difference of two rows that move apart, step after step."""
     tree = build("huffman_203")
-    problem = wide_problem(tree, (130, 9), np.float64)
-    one = variables_of(problem)
-    two = variables_of(pinned.expanded(problem))
+    problem = training.wide_problem(tree, (130, 9), np.float64)
+    one = training.variables_of(problem)
+    two = training.variables_of(pinned.expanded(problem))
     of_one, of_two = built("sgd", one, rate=0.4), built("sgd", two, rate=0.2)
     for seed in range(3):
-        drawn = wide_problem(tree, (130, 9), np.float64, seed)
-        losses, dx = in_place(one, drawn, tree, of_one)
-        wanted, wanted_dx = in_place(two, drawn, tree.expand(), of_two)
+        drawn = training.wide_problem(tree, (130, 9), np.float64, seed)
+        losses, dx = training.in_place(one, drawn, tree, of_one)
+        wanted, wanted_dx = training.in_place(two, drawn, tree.expand(), of_two)
         np.testing.assert_allclose(losses, wanted, rtol=1e-12)
         np.testing.assert_allclose(dx, wanted_dx, rtol=1e-9, atol=1e-12)
     for a, b in zip(one, two, strict=True):

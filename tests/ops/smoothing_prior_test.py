@@ -15,6 +15,7 @@ from tests.support.evaluation import (
     check_loss,
     dense,
     evaluate,
+    smoothed_problems,
 )
 from tests.support.pairs import all_pairs
 from tests.support.training import (
@@ -58,11 +59,8 @@ def with_prior(problem, tree, share, seed=0):
 @pytest.mark.parametrize("name, dtype", trees.typed(DTYPES))
 def test_loss_and_gradients(name, dtype):
     tree = build(name)
-    for i, (shape, share) in enumerate(CASES):
-        problem = oracle.random_problem(tree, *shape, dtype, seed=i)
-        if i == 0:
-            problem = problem.replace(biases=None)
-        check_loss(tree, with_prior(problem, tree, share, i))
+    for i, problem in enumerate(smoothed_problems(tree, dtype)):
+        check_loss(tree, with_prior(problem, tree, problem.label_smoothing, i))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

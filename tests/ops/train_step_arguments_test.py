@@ -6,26 +6,20 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.training import (
-    assert_same,
-    in_place,
-    states,
-    variables_of,
-    wide_problem,
-)
+from tests.support import training
 from tests.support.update_rules import OPTIMIZERS, built
 from tf_hsm import hierarchical_softmax_train_step as train_step
 from tf_hsm import optimizers
 
 TREE = tf_hsm.Tree.two_level(60)
-PROBLEM = wide_problem(TREE, (12, 16))
+PROBLEM = training.wide_problem(TREE, (12, 16))
 ARGUMENTS = PROBLEM.labels, PROBLEM.inputs, TREE
 
 
 @pytest.mark.parametrize("name", ["weights", "biases"])
 def test_tensors(name):
     """They cannot be updated in place."""
-    w, b = variables_of(PROBLEM)
+    w, b = training.variables_of(PROBLEM)
     optimizer = built("sgd", [w, b])
     given = {"weights": w, "biases": b}
     for tensor in (given[name].read_value(), given[name].numpy()):
@@ -68,13 +62,13 @@ def test_what_needs_the_whole_gradient(make, option):
 
 def check_refused(optimizer, error, match):
     """Asserts the error, and that nothing was touched."""
-    variables = variables_of(PROBLEM)
+    variables = training.variables_of(PROBLEM)
     optimizer.build(variables)
     before = [v.numpy() for v in (*variables, *optimizer.variables)]
     with pytest.raises(error, match=match):
         train_step(*variables, *ARGUMENTS, optimizer)
     after = [v.numpy() for v in (*variables, *optimizer.variables)]
-    assert_same(after, before)
+    training.assert_same(after, before)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +103,7 @@ def test_a_subclass_may_do_something_else():
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_an_optimizer_of_other_variables(rule):
     """One that is not built, or for others, has no slots to use."""
-    w, b = variables_of(PROBLEM)
+    w, b = training.variables_of(PROBLEM)
     for optimizer in (OPTIMIZERS[rule](), built(rule, [b]), built(rule, [w])):
         with pytest.raises(ValueError, match="optimizer must be built"):
             train_step(w, b, *ARGUMENTS, optimizer)
@@ -118,13 +112,13 @@ def test_an_optimizer_of_other_variables(rule):
 def test_unknown_name():
     """The message lists the names that are known."""
     with pytest.raises(ValueError, match="sgd, adagrad"):
-        train_step(*variables_of(PROBLEM), *ARGUMENTS, "adamw")
+        train_step(*training.variables_of(PROBLEM), *ARGUMENTS, "adamw")
 
 
 def test_stochastic_rounding_of_other_types():
     """It is for bfloat16 alone."""
     for dtype in (np.float32, np.float64, np.float16):
-        variables = variables_of(PROBLEM, dtype)
+        variables = training.variables_of(PROBLEM, dtype)
         with pytest.raises(ValueError, match="stochastic_rounding"):
             train_step(
                 *variables,
@@ -136,7 +130,7 @@ def test_stochastic_rounding_of_other_types():
 
 def test_labels_must_be_integers():
     """Float labels are exact only to 2^24."""
-    variables = variables_of(PROBLEM)
+    variables = training.variables_of(PROBLEM)
     with pytest.raises(TypeError, match="integers"):
         train_step(
             *variables,
@@ -149,7 +143,11 @@ def test_labels_must_be_integers():
 
 def bad_arguments(kind):
     """Arguments of which one does not fit, and what the message names."""
-    (w, b), y, x = variables_of(PROBLEM), PROBLEM.labels.copy(), PROBLEM.inputs
+    (w, b), y, x = (
+        training.variables_of(PROBLEM),
+        PROBLEM.labels.copy(),
+        PROBLEM.inputs,
+    )
     weights = None
     if kind == "label":
         y[3] = TREE.num_classes
@@ -191,18 +189,18 @@ def test_arguments_that_do_not_fit(rule, kind):
     """Eagerly an error says which, and nothing has changed."""
     (w, b, y, x), loss_weights, match = bad_arguments(kind)
     optimizer = built(rule, [w] if w is b else [w, b])
-    before = states(optimizer, [w, b])
+    before = training.states(optimizer, [w, b])
     with pytest.raises(tf.errors.InvalidArgumentError, match=match):
         train_step(w, b, y, x, TREE, optimizer, loss_weights=loss_weights)
-    assert_same(states(optimizer, [w, b]), before)
+    training.assert_same(training.states(optimizer, [w, b]), before)
     assert int(optimizer.iterations) == 0
 
 
 def failed_in_a_function():
     """Variables and optimizer after ten failures, and the state before."""
-    variables = variables_of(PROBLEM)
+    variables = training.variables_of(PROBLEM)
     optimizer = built("lazy_adam", variables)
-    before = states(optimizer, variables)
+    before = training.states(optimizer, variables)
 
     @tf.function
     def run(labels):
@@ -217,7 +215,7 @@ def failed_in_a_function():
 def test_a_function_that_fails_changes_nothing():
     """Neither weights nor slots."""
     variables, optimizer, before = failed_in_a_function()
-    assert_same(states(optimizer, variables), before)
+    training.assert_same(training.states(optimizer, variables), before)
 
 
 def test_a_function_that_fails_counts_no_step():
@@ -232,7 +230,7 @@ def test_a_function_that_fails_counts_no_step():
 )
 def test_gradient_of_another_total(scale, graph):
     """An error, since the weights have followed loss_weights already."""
-    variables = variables_of(PROBLEM)
+    variables = training.variables_of(PROBLEM)
     optimizer = built("sgd", variables)
     x = tf.Variable(PROBLEM.inputs)
 
@@ -252,7 +250,7 @@ def test_gradient_of_another_total(scale, graph):
 def test_gradient_of_the_same_total(graph):
     """To rounding, however it was written; zero weights are weights too."""
     loss_weights = tf.range(12, dtype=tf.float64) / 7
-    variables = variables_of(PROBLEM)
+    variables = training.variables_of(PROBLEM)
     optimizer = built("sgd", variables)
     x = tf.Variable(PROBLEM.inputs)
 
@@ -278,11 +276,11 @@ def test_gradient_of_the_same_total(graph):
 
 def test_second_order_is_refused():
     """There is no gradient of the gradient, and nobody is told zero."""
-    variables = variables_of(PROBLEM)
+    variables = training.variables_of(PROBLEM)
     with tf.GradientTape() as outer:
         x = tf.constant(PROBLEM.inputs)
         outer.watch(x)
-        _, dx = in_place(
+        _, dx = training.in_place(
             variables,
             PROBLEM.replace(inputs=x),
             TREE,

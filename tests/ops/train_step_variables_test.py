@@ -7,13 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support.training import (
-    assert_same,
-    in_place,
-    states,
-    variables_of,
-    wide_problem,
-)
+from tests.support import training
 from tests.support.update_rules import built
 from tf_hsm import hierarchical_softmax_loss as loss_function
 from tf_hsm import hierarchical_softmax_train_step as train_step
@@ -21,7 +15,7 @@ from tf_hsm.runtime.private_tensorflow import variable_of
 
 TREE = tf_hsm.Tree.two_level(60)
 WIDTH = 16
-PROBLEM = wide_problem(TREE, (40, WIDTH))
+PROBLEM = training.wide_problem(TREE, (40, WIDTH))
 ARGUMENTS = PROBLEM.labels, PROBLEM.inputs, TREE
 
 
@@ -51,9 +45,9 @@ READS = {
 @pytest.mark.parametrize("read", READS)
 def test_a_value_that_was_read_stays(read, copy_on_read):
     """Of weights, biases and slots, whatever way it was read."""
-    variables = variables_of(PROBLEM)
+    variables = training.variables_of(PROBLEM)
     optimizer = built("lazy_adam", variables)
-    in_place(variables, PROBLEM, TREE, optimizer)
+    training.in_place(variables, PROBLEM, TREE, optimizer)
     written = all_variables(variables, optimizer)
     if copy_on_read == "before":
         set_copy_on_read(written)
@@ -61,14 +55,14 @@ def test_a_value_that_was_read_stays(read, copy_on_read):
     if copy_on_read == "between":
         set_copy_on_read(written)
     copies = [np.array(value) for value in values]
-    in_place(variables, PROBLEM, TREE, optimizer)
-    assert_same(values, copies)
+    training.in_place(variables, PROBLEM, TREE, optimizer)
+    training.assert_same(values, copies)
     for v, old in zip(written, copies, strict=True):
         assert (v.numpy() != old).any()
     # The copy that was made is the variable's own, and updated from then on.
     last = [v.numpy() for v in written]
-    in_place(variables, PROBLEM, TREE, optimizer)
-    assert_same(values, copies)
+    training.in_place(variables, PROBLEM, TREE, optimizer)
+    training.assert_same(values, copies)
     for v, old in zip(written, last, strict=True):
         assert (v.numpy() != old).any()
 
@@ -106,8 +100,8 @@ def test_what_a_variable_was_made_of_stays(source, assigned):
         before = w.numpy()
         train_step(w, None, *ARGUMENTS, optimizer)
         assert (w.numpy() != before).any()
-    assert_same(value, PROBLEM.weights)
-    assert_same(array, PROBLEM.weights)
+    training.assert_same(value, PROBLEM.weights)
+    training.assert_same(array, PROBLEM.weights)
 
 
 def test_two_steps_in_one_function():
@@ -127,21 +121,24 @@ def test_two_steps_in_one_function():
 
     results = []
     for wrap in (lambda f: f, tf.function):
-        variables = variables_of(PROBLEM)
+        variables = training.variables_of(PROBLEM)
         optimizer = built("lazy_adam", variables)
         bound = wrap(lambda v=variables, o=optimizer: run(*v, o))
         results.append([bound() for _ in range(10)])
         assert int(optimizer.iterations) == 30
-    assert_same(*results)
+    training.assert_same(*results)
     first = results[0][0]
-    assert_same(first[0], PROBLEM.weights)
-    assert_same(first[1], first[2])
+    training.assert_same(first[0], PROBLEM.weights)
+    training.assert_same(first[1], first[2])
     assert np.mean(first[5]) < np.mean(first[2])
 
 
 def test_in_control_flow():
     """In a loop and under a condition; nobody needs to take the losses."""
-    variables, others = variables_of(PROBLEM), variables_of(PROBLEM)
+    variables, others = (
+        training.variables_of(PROBLEM),
+        training.variables_of(PROBLEM),
+    )
     optimizer = built("adagrad", variables)
 
     @tf.function
@@ -151,12 +148,12 @@ def test_in_control_flow():
                 train_step(*variables, *ARGUMENTS, optimizer)
 
     run(tf.constant(5), tf.constant(False))
-    assert_same(variables, others)
+    training.assert_same(variables, others)
     run(tf.constant(3), tf.constant(True))
     other_optimizer = built("adagrad", others)
     for _ in range(3):
         train_step(*others, *ARGUMENTS, other_optimizer)
-    assert_same(variables, others)
+    training.assert_same(variables, others)
     assert int(optimizer.iterations) == 3
 
 
@@ -212,7 +209,7 @@ def test_threads_on_one_variable(biases_first):
             values = w.read_value(), b.read_value()
             copies = [v.numpy().copy() for v in values]
             loss_function(w, b, *ARGUMENTS)
-            assert_same(values, copies)
+            training.assert_same(values, copies)
 
     def writing():
         for _ in range(50):
@@ -234,24 +231,24 @@ def test_steps_of_threads_do_not_mix():
     other = PROBLEM.replace(labels=(PROBLEM.labels + 7) % TREE.num_classes)
 
     def fresh():
-        variables = variables_of(PROBLEM)
+        variables = training.variables_of(PROBLEM)
         return variables, built("adagrad", variables)
 
     def stepping(variables, optimizer, problem):
-        return lambda: in_place(variables, problem, TREE, optimizer)
+        return lambda: training.in_place(variables, problem, TREE, optimizer)
 
     outcomes = []
     for order in ([PROBLEM, other], [other, PROBLEM]):
         variables, optimizer = fresh()
         for problem in order:
             stepping(variables, optimizer, problem)()
-        outcomes.append(states(optimizer, variables))
+        outcomes.append(training.states(optimizer, variables))
     for _ in range(20):
         variables, optimizer = fresh()
         run_threads(
             [stepping(variables, optimizer, p) for p in (PROBLEM, other)]
         )
-        result = tf.nest.flatten(states(optimizer, variables))
+        result = tf.nest.flatten(training.states(optimizer, variables))
         assert any(
             all(map(np.array_equal, result, tf.nest.flatten(outcome)))
             for outcome in outcomes

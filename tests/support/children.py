@@ -1,5 +1,6 @@
 """Work in a child process, whose death is an answer and not the end."""
 
+import argparse
 import dataclasses
 import os
 import pathlib
@@ -39,6 +40,23 @@ class Progress:
 
     def report(self, number, step=0):
         os.pwrite(self._file, struct.pack(_FORMAT, number, step), 0)
+
+
+def parser(doc):
+    """The arguments of a program that repeats calls in children.
+
+    Args:
+        doc: Of the module.
+
+    Returns:
+        An `argparse.ArgumentParser` with `--seed` and `--child`.
+    """
+    made = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawTextHelpFormatter
+    )
+    made.add_argument("--seed", type=int, default=1)
+    made.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    return made
 
 
 def run(module, arguments, first, seconds=900, environment=None):

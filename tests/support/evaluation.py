@@ -83,6 +83,20 @@ def evaluate(
     return oracle.Result(loss, dx, dw, db[0] if db else None)
 
 
+def smoothed_problems(tree, dtype):
+    """Yields problems with label smoothing, the first without biases.
+
+    They have few examples, whose groups are updated at once, or many.
+    """
+    for seed, (shape, share) in enumerate(
+        [((5, 3), 0.25), ((67, 33), 0.25), ((5, 3), 1.0)]
+    ):
+        problem = oracle.random_problem(tree, *shape, dtype, seed)
+        if seed == 0:
+            problem = problem.replace(biases=None)
+        yield problem.replace(label_smoothing=share)
+
+
 def check_loss(tree, problem):
     """Asserts that the loss op and its gradients are those of the references.
 

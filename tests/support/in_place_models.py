@@ -2,6 +2,8 @@
 
 import keras
 import numpy as np
+import pytest
+import tensorflow as tf
 
 import tf_hsm
 from tests.support.models import (
@@ -14,9 +16,45 @@ from tests.support.models import (
 )
 from tests.support.training import assert_near, assert_same
 from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import optimizers
 from tf_hsm.layers import AdaptiveSoftmax
 
 FORMS = ["compile", "endpoint"]
+
+# Optimizers that do more than a step per batch by the loss as it is, and what
+# the error says.
+REFUSED_OPTIMIZERS = {
+    "accumulation": (
+        lambda: optimizers.SGD(0.1, gradient_accumulation_steps=2),
+        "gradient_accumulation_steps",
+    ),
+    "loss_scale_factor": (
+        lambda: keras.optimizers.SGD(0.1, loss_scale_factor=8),
+        "loss_scale",
+    ),
+    "clipnorm": (
+        lambda: keras.optimizers.SGD(0.1, clipnorm=1),
+        "where clipnorm of",
+    ),
+    "global_clipnorm": (
+        lambda: optimizers.SGD(0.1, global_clipnorm=1),
+        "global_clipnorm",
+    ),
+    "clipvalue": (lambda: optimizers.SGD(0.1, clipvalue=1), "clipvalue"),
+    "use_ema": (lambda: keras.optimizers.SGD(0.1, use_ema=True), "use_ema"),
+    "weight_decay": (
+        lambda: keras.optimizers.AdamW(0.1),
+        "exclude_from_weight_decay",
+    ),
+    "ours": (
+        lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)),
+        "LossScaleOptimizer",
+    ),
+    "of_keras": (
+        lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.1)),
+        "LossScaleOptimizer",
+    ),
+}
 
 
 def make_adaptive(**options):
@@ -161,6 +199,27 @@ def assert_trains_the_same(form, rule, data, tolerance=1e-5, **options):
         tolerance,
     )
     assert int(own.iterations) == int(models[1].optimizer.iterations) == 6
+
+
+def check_no_gradient_of_log_probs(layer, inputs):
+    """Asserts that log-probabilities have a gradient in frozen layers alone.
+
+    Args:
+      layer: has an optimizer of its own; is frozen at the end.
+      inputs: a tensor.
+    """
+
+    def gradient():
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            log_probs = layer.log_probs(inputs)
+        return tape.gradient(log_probs, inputs)
+
+    for run in (gradient, tf.function(gradient, autograph=False)):
+        with pytest.raises(LookupError, match="would not train the layer"):
+            run()
+    layer.trainable = False
+    assert gradient().shape == inputs.shape
 
 
 def slots(model, optimizer):

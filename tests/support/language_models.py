@@ -2,11 +2,19 @@
 
 import shutil
 
+import keras
 import numpy as np
 import pytest
 
 from examples.corpora import corpus
-from examples.language_model import checkpoint, plot, run, settings
+from examples.language_model import (
+    checkpoint,
+    model,
+    optimization,
+    plot,
+    run,
+    settings,
+)
 from tests.support.texts import write_sentences
 
 _SMALL = {
@@ -35,6 +43,13 @@ def loaded(text):
 def small_settings(text, **changes):
     """Settings for a run of seconds; unknown fields fail."""
     return settings.Settings(**{"corpus": str(text), **_SMALL, **changes})
+
+
+def build(loaded, **changes):
+    """The model of `small_settings` with these changes, by a fixed seed."""
+    keras.utils.set_random_seed(1)
+    chosen = small_settings("", **changes)
+    return model.build(chosen, loaded, optimization.rate(chosen, 10))
 
 
 def check_resumed(chosen, folder, monkeypatch):
@@ -87,11 +102,11 @@ def check_same_variables(a, b):
         np.testing.assert_array_equal(x.numpy(), y.numpy(), err_msg=x.path)
 
 
-def variables(model):
-    """Those of a model and of all its optimizers."""
-    own = getattr(model.get_layer("head"), "optimizer", None)
+def variables(built):
+    """The variables of a model and of all its optimizers."""
+    own = getattr(built.get_layer("head"), "optimizer", None)
     return [
-        *model.variables,
-        *model.optimizer.variables,
+        *built.variables,
+        *built.optimizer.variables,
         *(own.variables if own else []),
     ]

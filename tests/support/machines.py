@@ -1,11 +1,7 @@
 """A machine that is measured in a moment."""
 
 from tf_hsm.cost.model import CostModel
-from tf_hsm.estimation import (
-    machine_calibration,
-    machine_rates,
-    machine_times,
-)
+from tf_hsm.estimation import machine_calibration, machine_rates, machine_times
 
 
 def quick_machine(monkeypatch):

@@ -36,6 +36,20 @@ def run(name, *arguments):
         module.main(None)
 
 
+def outcome(capsys, main, *arguments):
+    """Calls `main(arguments)` of a program that may exit.
+
+    Returns:
+      The exit status, and the lines of stdout and stderr.
+    """
+    try:
+        status = main([*arguments])
+    except SystemExit as error:
+        status = error.code
+    out, err = capsys.readouterr()
+    return status, out.splitlines(), err.splitlines()
+
+
 def _own_modules():
     """The names of modules that a program does not share with others.
 

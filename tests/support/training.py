@@ -143,6 +143,38 @@ def check_as_in_two(rule, tree, shape, dtype, **options):
     assert_near(*ways, tolerance)
 
 
+def check_the_default_minimizes_the_mean(
+    step, tree, ignore_class, make_variables=variables_of
+):
+    """Asserts that a step without loss weights minimizes the labels' mean loss.
+
+    Args:
+        step: Takes variables, a problem whose labels are `[2, 12]`, and as
+            keywords `optimizer`, `loss_weights` and `ignore_class`; returns the
+            losses.
+        tree: A `tf_hsm.Tree` of more than 7 classes.
+        ignore_class: 7 or None.
+        make_variables: Takes a problem; returns the variables of a step.
+    """
+    problem = wide_problem(tree, (24, 20))
+    problem.labels[5:9] = 7
+    kept = problem.labels != ignore_class
+    problem = problem.replace(labels=problem.labels.reshape(2, 12))
+    results = []
+    for loss_weights in (None, (kept / kept.sum()).reshape(2, 12)):
+        variables = make_variables(problem)
+        losses = step(
+            variables,
+            problem,
+            optimizer=built("sgd", variables),
+            loss_weights=loss_weights,
+            ignore_class=ignore_class,
+        )
+        assert losses.shape == [2, 12]
+        results.append([losses, variables])
+    assert_same(*results)
+
+
 def assert_same(one, other):
     """Asserts that two nests of arrays have the same bits."""
     for a, b in zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True):

@@ -147,11 +147,11 @@ class _Counter:
             )
         array = array.reshape(-1).astype(np.int64)
         num_classes = self._tree.num_classes
-        bad = (array < 0) | (array >= num_classes)
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise ValueError(
+        _checks.refuse_first(
+            (array < 0) | (array >= num_classes),
+            lambda i: (
                 f"label {array[i]} at position {i} of batches[{position}] is "
                 f"not in [0, {num_classes})"
-            )
+            ),
+        )
         return array

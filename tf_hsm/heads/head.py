@@ -63,6 +63,23 @@ class Batch:
         """Returns a batch with other values of some fields."""
         return dataclasses.replace(self, **fields)
 
+    def step_part(self, head, **options):
+        """Returns the part of `step` that updates the rows of a head.
+
+        Args:
+          head: has `weights`, `biases` and a `tree`.
+          **options: further arguments of `Step.part`.
+        """
+        return self.step.part(
+            weights=head.weights,
+            biases=head.biases,
+            labels=self.labels,
+            tree=head.tree,
+            loss_weights=self.loss_weights,
+            ignore_class=self.ignored,
+            **options,
+        )
+
 
 class Head(typing.Protocol):
     """Rows of weights that score the classes of a tree.

@@ -36,15 +36,7 @@ class LabelTreeHead:
     def losses(self, batch):
         """Returns the loss `[...]` of each label set `[..., M]`, in nats."""
         if batch.step is not None:
-            step = batch.step.part(
-                LabelTreeStep,
-                weights=self.weights,
-                biases=self.biases,
-                labels=batch.labels,
-                tree=self.tree,
-                loss_weights=batch.loss_weights,
-                ignore_class=batch.ignored,
-            )
+            step = batch.step_part(self, kind=LabelTreeStep)
             return step.losses(tf.convert_to_tensor(batch.inputs))
         losses = label_tree_loss(
             self.weights, self.biases, batch.labels, batch.inputs, self.tree

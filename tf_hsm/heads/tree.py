@@ -120,15 +120,7 @@ class TreeHead:
 
     def step_part(self, batch):
         """Returns the part of `batch.step` that updates this head."""
-        return batch.step.part(
-            weights=self.weights,
-            biases=self.biases,
-            labels=batch.labels,
-            tree=self.tree,
-            loss_weights=batch.loss_weights,
-            ignore_class=batch.ignored,
-            **self._path_arguments(batch.path),
-        )
+        return batch.step_part(self, **self._path_arguments(batch.path))
 
     def _path_arguments(self, path):
         prior = path.smoothing_prior

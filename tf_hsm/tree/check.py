@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from tf_hsm import _checks
+
 
 def check_tree(group_offsets, group_parents, class_rows):
     """Checks that three int64 arrays are a tree, as `Tree` describes it.
@@ -43,7 +45,7 @@ def check_binary(group_offsets):
       ValueError: names the first group that has not.
     """
     fanouts = np.diff(group_offsets)
-    _refuse(
+    _checks.refuse_first(
         fanouts != 2,
         lambda g: (
             f"group {g} has {fanouts[g]} rows; every group of a pinned tree "
@@ -77,7 +79,7 @@ def _check(group_offsets, group_parents, class_rows, roots):
         )
     if group_offsets[0] != 0:
         raise ValueError(f"group_offsets[0] is {group_offsets[0]}; must be 0")
-    _refuse(
+    _checks.refuse_first(
         group_offsets[1:] <= group_offsets[:-1],
         lambda g: (
             f"group {g} is empty: group_offsets[{g}] is {group_offsets[g]} "
@@ -93,7 +95,7 @@ def _check(group_offsets, group_parents, class_rows, roots):
             f"{num_groups} groups{in_trees} make {wanted_rows} rows"
         )
     _check_parents(group_offsets, group_parents, roots)
-    _refuse(
+    _checks.refuse_first(
         (class_rows < 0) | (class_rows >= num_rows),
         lambda c: (
             f"class {c} has row {class_rows[c]}; the rows are 0 to "
@@ -121,7 +123,7 @@ def _check_parents(group_offsets, group_parents, roots):
         before = np.maximum.accumulate(before)
     is_early = group_parents[1:] <= before
     is_early[roots[1:] - 1] = False
-    _refuse(
+    _checks.refuse_first(
         is_early,
         lambda i: (
             f"group {i + 1} has parent row {group_parents[i + 1]} and group "
@@ -129,7 +131,7 @@ def _check_parents(group_offsets, group_parents, roots):
             "are numbered in the order of their parent rows, one group to a row"
         ),
     )
-    _refuse(
+    _checks.refuse_first(
         group_parents[1:] >= group_offsets[1:-1],
         lambda i: (
             f"group {i + 1} has parent row {group_parents[i + 1]}, which is "
@@ -142,7 +144,7 @@ def _check_parents(group_offsets, group_parents, roots):
     first_rows = np.repeat(group_offsets[roots], sizes)
     is_outside = group_parents < first_rows
     is_outside[roots] = False
-    _refuse(
+    _checks.refuse_first(
         is_outside,
         lambda g: (
             f"group {g} has parent row {group_parents[g]}, which is not in its "
@@ -161,7 +163,7 @@ def _refuse_shared_row(num_rows, group_parents, class_rows):
     """Raises a ValueError about a row that is a leaf and something else."""
     owner = np.empty(num_rows, np.int64)
     owner[class_rows] = np.arange(class_rows.size)
-    _refuse(
+    _checks.refuse_first(
         owner[class_rows] != np.arange(class_rows.size),
         lambda c: (
             f"row {class_rows[c]} is the leaf of both class {c} and class "
@@ -174,9 +176,3 @@ def _refuse_shared_row(num_rows, group_parents, class_rows):
         f"row {row} is both the leaf of class {owner[row]} and the parent of "
         f"group {group}"
     )
-
-
-def _refuse(bad, describe):
-    """Raises a ValueError about the first position where `bad` is true."""
-    if bad.any():
-        raise ValueError(describe(int(np.argmax(bad))))

@@ -125,11 +125,11 @@ def _check_classes(near, num_classes, size):
             f"near has {classes.size} entries; there must be one old class for "
             f"each of the {size} new ones"
         )
-    bad = (classes < 0) | (classes >= num_classes)
-    if bad.any():
-        place = int(np.argmax(bad))
-        raise ValueError(
-            f"near[{place}] is {classes[place]}; the old classes are 0 to "
+    _checks.refuse_first(
+        (classes < 0) | (classes >= num_classes),
+        lambda i: (
+            f"near[{i}] is {classes[i]}; the old classes are 0 to "
             f"{num_classes - 1}"
-        )
+        ),
+    )
     return classes
