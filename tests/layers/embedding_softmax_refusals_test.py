@@ -270,13 +270,6 @@ def test_rounding(kind):
         assert (error <= 2.0**-7 * abs(wanted)).all()
 
 
-def test_an_estimate():
-    with pytest.raises(ValueError, match="EmbeddingSoftmax, which cannot be"):
-        tf_hsm.estimate(
-            softmaxes.make_model(softmaxes.make_layer(), "ids"), batch=8
-        )
-
-
 def test_weights_of_bags_that_are_learned():
     """In place they would not be; other weights have no gradient to refuse."""
     ids = keras.Input([3], dtype="int64")

@@ -9,6 +9,8 @@ from tf_hsm.distribute.step import Step
 from tf_hsm.tree import files
 
 _VERSION = 1
+# Fields of a step in configs of earlier versions.
+_RENAMED = {"dim": "width", "memory": "bandwidth"}
 
 
 def to_config(plan):
@@ -40,7 +42,9 @@ def from_config(config):
             "unit_rows": files.unpack(config["unit_rows"]),
             "unit_loads": Below(**config["unit_loads"]).map(_unpack),
             "first_units": config["first_units"],
-            "step": Step.from_config(config["step"]),
+            "step": Step.from_config(
+                {_RENAMED.get(k, k): v for k, v in config["step"].items()}
+            ),
         }
     except (
         ValueError,

@@ -69,7 +69,7 @@ class Bags:
             tf.cast(ids, tf.int64), table.shape[0], "ids"
         )
         with tf.control_dependencies([checked]):
-            vectors = tf.cast(tf.gather(table.value, ids), dtype)
+            vectors = tf.cast(tf.gather(arguments.parameter(table), ids), dtype)
         if not self.are_ragged:
             return vectors
         weights = self.weights
@@ -119,6 +119,8 @@ class BagHead:
 
     def losses(self, batch):
         """See `tf_hsm.heads.head.Head`."""
+        bags = read(batch.inputs, self.table.shape[1], self.padding_id)
+        batch = batch.replace(inputs=bags)
         if batch.labels.shape.rank == 2:  # `[B, M]`, for B * M bags
             shape = tf.shape(batch.labels)
             flat = batch.replace(labels=tf.reshape(batch.labels, [-1]))

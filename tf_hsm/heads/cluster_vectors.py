@@ -55,5 +55,7 @@ def _tail_vectors(tail, classes, look_up, dtype):
         if tail.projection is None:
             return rows
         return tf.matmul(
-            rows, tf.cast(tail.projection.value, dtype), transpose_b=True
+            rows,
+            tf.cast(arguments.parameter(tail.projection), dtype),
+            transpose_b=True,
         )

@@ -44,7 +44,8 @@ class Tail:
         product = tf.matmul if self.device is None else _matmul_on(self.device)
         with row_parts.on(self.device):
             return product(
-                tf.cast(inputs, dtype), tf.cast(self.projection.value, dtype)
+                tf.cast(inputs, dtype),
+                tf.cast(arguments.parameter(self.projection), dtype),
             )
 
 

@@ -10,9 +10,9 @@ from tf_hsm.ops.step import Step
 class PathOptions:
     """Options of the loss along the path of a label.
 
-    A new option of all heads is a field here, an argument of
-    `tf_hsm.ops.loss.hierarchical_softmax_loss` and of `InPlaceStep`, and a line
-    in `TreeHead.losses`.
+    To add an option: a field here, an argument of `hierarchical_softmax_loss`
+    and of `InPlaceStep`, and a line in `TreeHead._path_arguments` and in
+    `Objective._path`. Label trees and sampled losses take no path options.
 
     Attributes:
       label_smoothing: see `tf_hsm.hierarchical_softmax_loss`.

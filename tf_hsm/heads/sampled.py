@@ -53,7 +53,8 @@ class SampledHead(TreeHead):
 
     def _sampled_losses(self, labels, inputs, dtype, penalties):
         """The losses `[B]` of labels `[B]` for inputs `[B, width]`."""
-        sampled = self.draws.draw(self.seed, self.counter.value, self.weights)
+        counter = arguments.parameter(self.counter)
+        sampled = self.draws.draw(self.seed, counter, self.weights)
         self.counter.assign_add(1)
         inputs = tf.cast(inputs, dtype)
         classes = tf.concat([labels, sampled], 0)
@@ -61,10 +62,10 @@ class SampledHead(TreeHead):
         rows = tf.sort(tf.unique(classes).y)
         places, batch = tf.searchsorted(rows, classes), tf.size(labels)
         of_labels, of_sampled = places[:batch], places[batch:]
-        weights = tf.gather(self.weights.value, rows)
+        weights = tf.gather(arguments.parameter(self.weights), rows)
         biases = None
         if self.biases is not None:
-            biases = tf.gather(self.biases.value, rows)
+            biases = tf.gather(arguments.parameter(self.biases), rows)
         if penalties is not None:
             penalties.of_rows(weights, biases)
         offsets = -tf.math.log(self.draws.expected(rows, self.weights))

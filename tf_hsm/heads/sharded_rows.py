@@ -228,7 +228,7 @@ class ShardedRows:
     def top_log_probs(self, inputs, nodes=False, temperature=1.0):
         """The log-probabilities of the units, or of the top's nodes.
 
-        Those of the temperature are of logits divided by it.
+        With a temperature, logits are divided by it first.
         """
         head = self.top.head
         if tf.is_tensor(temperature) or temperature != 1:

@@ -1,7 +1,6 @@
 """A hierarchical softmax over one tree: weights, losses and answers."""
 
 import dataclasses
-import functools
 import inspect
 import typing
 
@@ -34,15 +33,25 @@ def _method(function):
     ]
     signature = signature.replace(parameters=[own, *others])
 
-    @functools.wraps(function)
+    name = function.__name__.removeprefix("hierarchical_softmax_")
+
     def method(self, *args, **kwargs):
-        given = signature.bind(self, *args, **kwargs).arguments
+        try:
+            given = signature.bind(self, *args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"TreeHead.{name}: {error}") from None
         del given["self"]
         return function(
             weights=self.weights, biases=self.biases, tree=self.tree, **given
         )
 
     method.__signature__ = signature
+    method.__name__ = name
+    method.__qualname__ = f"TreeHead.{name}"
+    method.__doc__ = (
+        f"`tf_hsm.{function.__name__}` without the arguments `weights`, "
+        f"`biases` and `tree`, which the head has:\n\n    {function.__doc__}"
+    )
     return method
 
 
@@ -88,6 +97,14 @@ class TreeHead:
     weights: typing.Any
     biases: typing.Any
     tree: Tree | Forest
+
+    def __post_init__(self):
+        """Raises a TypeError if `tree` is none."""
+        if not isinstance(self.tree, Tree | Forest):
+            raise TypeError(
+                "tree must be a tf_hsm.Tree or a tf_hsm.Forest, but is "
+                f"{type(self.tree).__name__}"
+            )
 
     @property
     def num_classes(self):

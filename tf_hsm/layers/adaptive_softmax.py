@@ -8,7 +8,7 @@ from tf_hsm.heads.clusters import ClusterHead, Tail
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import growth, tied_rows
 from tf_hsm.layers.answering_layer import option
-from tf_hsm.layers.arguments import documented
+from tf_hsm.layers.arguments import documented, width_of
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.rows import fresh
 from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
@@ -59,8 +59,6 @@ class AdaptiveSoftmax(HeadLayer):
     that embed make a step by that gradient too, in the backward pass: see
     `call`.
 
-    The shortlist is what `head_kernel`, `head_bias` and `use_bias="head"` name.
-
     Args:
       num_classes: N.
       cutoffs: ascending, from 1 to N - 1: tail j holds the classes from cutoff
@@ -97,7 +95,8 @@ class AdaptiveSoftmax(HeadLayer):
     Attributes:
       cutoffs: the cutoffs in use, once the layer is built.
       clusters: the trees of the shortlist and the tails, once it is built.
-      head_kernel: `[n + J, width]`, for n classes in the shortlist and J tails.
+      head_kernel: of the shortlist, `[n + J, width]`, for its n classes and J
+        tails.
       head_bias: `[n + J]`, or None.
       projections: for each tail `[width, its width]`, or None. Projections have
         no regularizers and no constraints.
@@ -106,13 +105,16 @@ class AdaptiveSoftmax(HeadLayer):
 
     Raises:
       TypeError: an argument is of a wrong type; the message names it.
-      ValueError: an argument is out of range; the message names it. `build`
-        raises it where a tail would have no width left.
+      ValueError: an argument is out of range; the message names it.
     """
 
     clusters = option("spec", "clusters")
     cutoffs = option("spec", "cutoffs")
     width = option("spec", "width")
+    div_value = option("spec", "div_value")
+    tail = option("spec", "tail")
+    batch = option("spec", "batch")
+    cost_model = option("spec", "cost_model")
 
     def __init__(
         self,
@@ -162,10 +164,12 @@ class AdaptiveSoftmax(HeadLayer):
         super().__init__(spec.num_classes, spec.trees, given, **kwargs)
         self.devices = None if devices is None else check_devices(devices)
         self.spec = spec
-        self.projection_initializer = keras.initializers.get(
-            projection_initializer
-        )
+        get = keras.initializers.get
+        self.projection_initializer = get(projection_initializer)
         self.head_kernel = self.head_bias = None
+
+    def _width_of(self, inputs_shape):
+        return self.width or width_of(inputs_shape)
 
     def _make_head(self, width):
         self.spec.choose(width)
@@ -193,7 +197,7 @@ class AdaptiveSoftmax(HeadLayer):
     def _make_part(self, prefix, tree, width, use_bias, counts):
         """Makes the `TreeHead` of a cluster."""
         prior = None if counts is None else tree.log_prior(counts)
-        rows = self.rows.copy(use_bias)
+        rows = self.rows.with_bias(use_bias)
         return TreeHead(*rows.make(self, tree, width, prior, prefix), tree)
 
     def _make_tail(self, number, tree, width, narrow, counts):
@@ -211,10 +215,11 @@ class AdaptiveSoftmax(HeadLayer):
             head = self._make_part(
                 f"tail_{number}_", tree, narrow, self.use_bias is True, counts
             )
-        for variable in (projection, *head.variables()):
-            if variable is not None:
-                row_parts.place(variable, device)
-        self._add_to_checkpoints([projection, *head.variables()])
+        own = [] if projection is None else [projection]
+        own += head.variables()
+        for variable in own:
+            row_parts.place(variable, device)
+        self._add_to_checkpoints(own)
         self.projections.append(projection)
         self.tail_kernels.append(head.weights)
         self.tail_biases.append(head.biases)

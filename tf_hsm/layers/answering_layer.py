@@ -1,12 +1,13 @@
 """What a head layer is made of, what it answers, and what files hold of it."""
 
 import contextlib
+import dataclasses
 import inspect
 
 import keras
 import tensorflow as tf
 
-from tf_hsm.layers.arguments import of_arguments
+from tf_hsm.layers.arguments import of_arguments, width_of
 from tf_hsm.layers.class_arrays import unpacked
 from tf_hsm.layers.head_answer import in_functional_models
 from tf_hsm.layers.in_place import InPlace
@@ -27,9 +28,21 @@ def option(owner, name):
     """
 
     def read(layer):
-        return getattr(getattr(layer, owner), name)
+        found = getattr(layer, owner)
+        if not hasattr(found, name):
+            raise AttributeError(f"a {type(layer).__name__} has no {name}")
+        return getattr(found, name)
 
-    return property(read, doc=f"Read-only: `{name}` of the constructor.")
+    def refuse(layer, value):
+        raise AttributeError(
+            f"{layer.name}: {name} is fixed when the layer is made, since "
+            "traced graphs hold it; make a layer of head.get_config() with "
+            f"another {name}"
+        )
+
+    return property(
+        read, refuse, doc=f"Read-only: `{name}` of the constructor."
+    )
 
 
 class AnsweringLayer(keras.layers.Layer):
@@ -50,8 +63,8 @@ class AnsweringLayer(keras.layers.Layer):
     Args:
       num_classes: N.
       trees: returns the trees whose order the rows follow: see `SavedRows`.
-      given: the arguments of the constructor by name, among which each of the
-        four objects finds its own.
+      given: all arguments of the constructor by name. Each of the four objects
+        picks its own fields among them.
       objective: an object with the methods of `Objective`; None: an `Objective`
         of the given arguments.
       cuts: arrays that say where a plan cuts the tree.
@@ -74,6 +87,7 @@ class AnsweringLayer(keras.layers.Layer):
     bias_constraint = option("row_options", "bias_constraint")
     stochastic_rounding = option("in_place", "stochastic_rounding")
     seed = option("in_place", "seed")
+    plan = None  # of a tree on several devices
     loss_dtype = property(
         lambda self: (
             "float64" if self.variable_dtype == "float64" else "float32"
@@ -85,6 +99,13 @@ class AnsweringLayer(keras.layers.Layer):
         self, num_classes, trees, given, objective=None, cuts=(), **kwargs
     ):
         """See the class."""
+        for kind in (Objective, RowSpec, RowOptions, InPlace):
+            for field in dataclasses.fields(kind):
+                if field.name in kwargs:
+                    raise ValueError(
+                        f"{field.name} is not possible for "
+                        f"{type(self).__name__}; leave it out"
+                    )
         super().__init__(**kwargs)
         self._saved = SavedRows(self, trees, cuts)
         # Keras tracks attributes for tf.train.Checkpoint.
@@ -107,22 +128,16 @@ class AnsweringLayer(keras.layers.Layer):
         self._head = None
 
     def build(self, inputs_shape=None, labels_shape=None):
-        """Makes the variables for inputs `[..., width]`.
-
-        A layer that was made with a `width` needs no shape.
-        """
+        """Makes the variables for inputs `[..., width]`."""
         del labels_shape
-        width = getattr(self, "width", None)
-        if width is None:
-            width = inputs_shape[-1]
-        if width is None:
-            raise ValueError(
-                "the last dimension of inputs must be known, but their shape "
-                f"is {tuple(inputs_shape)}"
-            )
+        width = self._width_of(inputs_shape)
         self._saved.check()
         self._head = self._make_head(width)
         self.in_place.build(self)
+
+    def _width_of(self, inputs_shape):
+        """Returns the width of the rows for inputs of a shape."""
+        return width_of(inputs_shape)
 
     @in_functional_models
     def log_probs(self, inputs, *, nodes=False):
@@ -235,7 +250,7 @@ class AnsweringLayer(keras.layers.Layer):
 
     def _refusal(self, what):
         text = f"{self.name}: {what} is not possible for {type(self).__name__}"
-        if getattr(self, "plan", None) is not None:
+        if self.plan is not None:
             text += " with a plan; ask within `with head.on_one_device():`"
         return text
 
@@ -313,7 +328,7 @@ class AnsweringLayer(keras.layers.Layer):
             **self.objective.get_config(),
             **self.rows.get_config(),
             **self.row_options.get_config(),
-            **self.in_place.get_config(),
+            **self.in_place.get_config(self),
         }
         options = {k: v for k, v in options.items() if k in self._given}
         return {**super().get_config(), **options, **self._own_config()}

@@ -11,9 +11,7 @@ from tf_hsm.tree import Tree
 _TEXTS = {
     "rows": """
         use_bias: whether each row has a bias.
-        kernel_initializer: for the weights `[rows, width]`. A row of a pinned
-          tree stands for the difference of two rows: Keras' random initializers
-          then have sqrt(2) times their standard deviation.
+        kernel_initializer: for the weights `[rows, width]`.
         bias_initializer: for the biases `[rows]`, where no counts set them.
         """,
     "row_options": """
@@ -71,7 +69,8 @@ def documented(layer):
     A line `{name}` in the docstring becomes the text of that name.
     """
     lines = []
-    for line in layer.__doc__.split("\n"):
+    # Python -OO has no docstrings.
+    for line in (layer.__doc__ or "").split("\n"):
         name = line.strip()[1:-1]
         if line.strip() == f"{{{name}}}" and name in _TEXTS:
             indent = line[: len(line) - len(line.lstrip())]
@@ -93,6 +92,17 @@ def of_arguments(kind, given, **others):
     names = {field.name for field in dataclasses.fields(kind) if field.init}
     own = {name: given[name] for name in names & given.keys()}
     return kind(**{**own, **others})
+
+
+def width_of(inputs_shape):
+    """Returns the last dimension of a shape; a ValueError if it is unknown."""
+    width = inputs_shape[-1] if inputs_shape else None
+    if width is None:
+        raise ValueError(
+            "the last dimension of inputs must be known, but their shape is "
+            f"{inputs_shape and tuple(inputs_shape)}"
+        )
+    return width
 
 
 def check_tree(tree):

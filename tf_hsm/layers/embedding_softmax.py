@@ -76,11 +76,11 @@ class EmbeddingSoftmax(HeadLayer):
       {smoothing}
       {loss}
       {in_place}
-        Table and tree are updated together, on the CPU.
       {row_options}
 
+    With an `optimizer`, the layer updates table and tree together, on the CPU.
     Regularizers and constraints are for the rows of the tree, not for the
-    embeddings.
+    embeddings. A row of a pinned tree stands for the difference of two rows.
 
     Attributes:
       embeddings: `[num_embeddings, width]`, a variable.
@@ -152,6 +152,10 @@ class EmbeddingSoftmax(HeadLayer):
             embeddings_initializer
         )
         self.embeddings = self.kernel = self.bias = None
+
+    def _width_of(self, inputs_shape):
+        del inputs_shape
+        return self.width
 
     def _make_head(self, width):
         prior = None
@@ -289,7 +293,7 @@ def _mask_of(mask):
     """The mask `[batch]` of inputs, or None.
 
     Raises:
-      ValueError: it is one of the ids in bags.
+      ValueError: it is a mask of the ids in bags.
     """
     if isinstance(mask, (list, tuple)):
         mask = mask[0]  # Keras gives one for each tensor of the inputs.

@@ -21,7 +21,7 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
     """
     check_tree(tree)
     check_not_pinned(tree, "a head that grows")
-    if getattr(layer, "plan", None) is not None:
+    if layer.plan is not None:
         raise ValueError(
             f"{layer.name} has its rows on several devices; copy it to a "
             "layer without a plan by tf_hsm.distribute.copy_weights, grow "

@@ -108,13 +108,13 @@ class HeadLayer(AnsweringLayer):
         return self.top_k(output.inputs, min(k, self.num_classes)).classes
 
     def _pass_through(self, inputs):
-        """Returns what a call for training does, as a tensor of its own."""
+        """Returns the inputs as a new tensor, to attach a `HeadOutput` to."""
         return tf.identity(inputs)
 
     def _add_to_losses(self, loss):
         """Adds to the losses of the model, which Keras wants in one type.
 
-        The gradient is that of the loss before it is rounded, to the last bit.
+        The cast does not change the gradient.
         """
         self.add_loss(tf.cast(loss, keras.config.floatx()))
 
@@ -166,7 +166,7 @@ class HeadLayer(AnsweringLayer):
                 return known
         step = None
         if output.updates and reduction is not None and self.trainable:
-            step = self.in_place.step()
+            step = self.in_place.step(self)
         batch = Batch(
             labels,
             output.inputs,

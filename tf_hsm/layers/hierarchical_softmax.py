@@ -62,7 +62,8 @@ class HierarchicalSoftmax(HeadLayer):
 
     Args:
       tree: a `tf_hsm.Tree`. With a pinned tree (`Tree.pin`) the layer has one
-        row for each group.
+        row for each group, which stands for the difference of two rows: Keras'
+        random initializers then have sqrt(2) times their standard deviation.
       counts: `[N]`, how often each class occurs; None: not known. The biases
         then begin at `tree.log_prior(counts)`, so that the first steps of
         training need not learn the frequencies. The layer does not save them:

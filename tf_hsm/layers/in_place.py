@@ -20,8 +20,9 @@ class InPlace:
     optimizer of the model does not train them.
 
     Attributes:
-      optimizer: None; or an optimizer that `tf_hsm.optimizers` says can step in
-        place, its config, or its name there.
+      optimizer: with which the layer was made: None; or an optimizer that
+        `tf_hsm.optimizers` says can step in place, its config, or its name
+        there. Steps are made by `layer.optimizer`, which Keras saves.
       stochastic_rounding: see `tf_hsm.hierarchical_softmax_train_step`.
       seed: of the rounding, an integer.
 
@@ -46,12 +47,12 @@ class InPlace:
           ValueError: the optimizer belongs to another layer.
         """
         # On placeholders, variables are made once the layer is.
-        if self.optimizer is None or private_keras.in_symbolic_scope():
+        if layer.optimizer is None or private_keras.in_symbolic_scope():
             return
         variables = layer.row_variables()
-        if not self.optimizer.built:
-            self.optimizer.build(variables)
-        elif not self.optimizer.knows(variables):
+        if not layer.optimizer.built:
+            layer.optimizer.build(variables)
+        elif not layer.optimizer.knows(variables):
             raise ValueError(
                 f"{layer.name}: its optimizer belongs to another layer "
                 "already; give each layer an optimizer of its own"
@@ -59,7 +60,7 @@ class InPlace:
 
     def trains(self, layer):
         """Returns whether this trains the layer, and no gradient does."""
-        return self.optimizer is not None and layer.trainable
+        return layer.optimizer is not None and layer.trainable
 
     def updates(self, layer, training):
         """Returns whether a call of the layer makes a step.
@@ -67,20 +68,20 @@ class InPlace:
         Raises:
           ValueError: the model would train in a way that a step cannot follow.
         """
-        if not training or self.optimizer is None:
+        if not training or layer.optimizer is None:
             return False
         if layer.trainable:
             _compiled_model.check_in_place(layer)
         if private_keras.in_symbolic_scope():
             return False
-        if not self.optimizer.built:
+        if not layer.optimizer.built:
             with tf.init_scope():
                 self.build(layer)
         return True
 
-    def step(self):
-        """Returns the next `Step`."""
-        return Step(self.optimizer, self.stochastic_rounding, self.seed)
+    def step(self, layer):
+        """Returns the next `Step` of the layer's optimizer."""
+        return Step(layer.optimizer, self.stochastic_rounding, self.seed)
 
     def without_gradient(self, layer, values, name, instead=""):
         """Returns values whose gradient is refused where this trains the layer.
@@ -103,11 +104,11 @@ class InPlace:
             "gradient of the inputs alone",
         )
 
-    def get_config(self):
-        """Returns the options as JSON can hold them."""
+    def get_config(self, layer):
+        """Returns the options of a layer as JSON can hold them."""
         return {
-            "optimizer": self.optimizer
-            and keras.optimizers.serialize(self.optimizer),
+            "optimizer": layer.optimizer
+            and keras.optimizers.serialize(layer.optimizer),
             "stochastic_rounding": self.stochastic_rounding,
             "seed": self.seed,
         }

@@ -9,7 +9,7 @@ import tensorflow as tf
 MOST_AT_ONCE = 256 << 20
 BLOCK_BYTES = 64 << 20
 
-# Those whose numbers are drawn one by one.
+# Initializers that draw each number independently.
 _INDEPENDENT = (
     keras.initializers.RandomNormal,
     keras.initializers.RandomUniform,
@@ -100,7 +100,7 @@ def of_part(initializer, rows, width, total_rows, number):
 
 
 def _ratio(initializer, rows, width, total_rows):
-    """Of the variance in `[total_rows, width]` to that in `[rows, width]`."""
+    """The variance in `[total_rows, width]` over that in `[rows, width]`."""
     size = _SIZES[initializer.mode]
     return max(1, size(rows, width)) / max(1, size(total_rows, width))
 

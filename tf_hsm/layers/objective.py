@@ -62,8 +62,8 @@ class Objective:
     smoothing_prior: typing.Any = None
     class_weights: typing.Any = None
     focal_gamma: float = 0.0
-    # What the head made of the smoothing prior.
-    _shares: typing.Any = dataclasses.field(default=None, init=False)
+    # The last head, and what its `prior` returned for the smoothing prior.
+    _prior: tuple = dataclasses.field(default=(None, None), init=False)
 
     def __post_init__(self):
         """Checks the options, and which of them exclude each other.
@@ -163,9 +163,11 @@ class Objective:
         """The `PathOptions`; evaluation has no label smoothing."""
         if not training or not self.label_smoothing:
             return PathOptions(nodes=self.node_labels)
-        if self.smoothing_prior is not None and self._shares is None:
-            self._shares = head.prior(self.smoothing_prior)
-        return PathOptions(self.label_smoothing, self._shares, self.node_labels)
+        if self.smoothing_prior is not None and self._prior[0] is not head:
+            self._prior = head, head.prior(self.smoothing_prior)
+        return PathOptions(
+            self.label_smoothing, self._prior[1], self.node_labels
+        )
 
     def _read_masked(self, batch, inputs_mask):
         """Returns a batch with one label for each input, and their mask."""
@@ -245,9 +247,9 @@ class Objective:
         return labels, mask
 
     def split_weights(self, sample_weight, labels):
-        """Returns the weights of losses, and the weights of several labels.
+        """Returns `(weights of inputs, weights of labels)`.
 
-        One of the two is None; both are where `sample_weight` is None.
+        At most one of the two is not None.
 
         Args:
           sample_weight: the weights of inputs or, where each input has several

@@ -96,7 +96,9 @@ class Penalties:
         with tf.control_dependencies([losses]):
             rows = touched_rows(head.tree, labels, head.weights, nodes)
         for regularizer, variable in penalized:
-            self._add(regularizer, tf.gather(variable.value, rows))
+            self._add(
+                regularizer, tf.gather(arguments.parameter(variable), rows)
+            )
 
     def of_rows(self, weights, biases):
         """Penalizes gathered rows `[U, width]`, and biases `[U]` or None."""

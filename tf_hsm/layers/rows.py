@@ -32,10 +32,10 @@ class RowSpec:
         self.kernel_initializer = get(self.kernel_initializer)
         self.bias_initializer = get(self.bias_initializer)
 
-    def copy(self, use_bias):
-        """Returns a spec whose initializers draw other numbers.
+    def with_bias(self, use_bias):
+        """Returns a spec with or without biases, and copies of initializers.
 
-        Keras' initializers draw the same numbers at each call.
+        An initializer of Keras draws the same numbers at each call.
         """
         return RowSpec(
             use_bias,
@@ -99,7 +99,7 @@ class RowSpec:
     def _add(self, layer, prefix, kernel_initializer, shape, prior):
         # With autocast, a call would copy the weights of all classes.
         options = {
-            "trainable": layer.in_place.optimizer is None,
+            "trainable": layer.optimizer is None,
             "autocast": False,
         }
         kernel = layer.add_weight(
@@ -137,6 +137,9 @@ class RowSpec:
 
 
 def fresh(initializer):
-    """Returns a copy of an initializer, which draws other numbers."""
+    """Returns a copy of an initializer.
+
+    Without a seed, the copy draws other numbers.
+    """
     clone = getattr(initializer, "clone", None)
     return clone() if clone else initializer

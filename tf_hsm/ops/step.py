@@ -12,18 +12,15 @@ class Step:
     >>> losses = step.part(weights=..., labels=..., ...).losses(inputs)
     >>> step.count(losses)
 
-    Attributes:
-      optimizer: one that can step in place, built with all variables.
-
     Args:
-      optimizer: see above.
+      optimizer: one that can step in place, built with all variables.
       stochastic_rounding: see `hierarchical_softmax_train_step`.
       seed: of the rounding, an integer. Each part rounds by other numbers.
     """
 
     def __init__(self, optimizer, stochastic_rounding=None, seed=0):
         """See the class."""
-        self.optimizer = optimizer
+        self._optimizer = optimizer
         self._stochastic_rounding = stochastic_rounding
         self._seed = seed
         self._rule = rule_of(optimizer)
@@ -37,7 +34,7 @@ class Step:
           **arguments: the other arguments of that class.
         """
         part = kind(
-            optimizer=self.optimizer,
+            optimizer=self._optimizer,
             stochastic_rounding=self._stochastic_rounding,
             seed=self._seed + (len(self._parts) << 32),
             rule=self._rule,

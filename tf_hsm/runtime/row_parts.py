@@ -99,9 +99,10 @@ def load(variables, store):
     """
     lists = wholes(variables)
     if len(store.keys()) != len(lists):
+        names = ", ".join(parts[0].path for parts in lists)
         raise ValueError(
-            f"there are {len(lists)} matrices to load, but the file has "
-            f"{len(store.keys())}"
+            f"the file has {len(store.keys())} variables, but there are "
+            f"{len(lists)}: {names or 'none'}"
         )
     for i, parts in enumerate(lists):
         _write(parts, np.asarray(store[str(i)]))

@@ -48,7 +48,7 @@ class TreeOptions:
         # The objective of a label tree has no focal losses.
         focal_gamma = getattr(layer.objective, "focal_gamma", 0)
         return cls(
-            layer.in_place.optimizer,
+            layer.optimizer,
             bool(layer.rows.use_bias),
             bool(focal_gamma),
             not isinstance(
