@@ -10,7 +10,7 @@ from tf_hsm._reduction import LabelLoss, Reduction, if_on_replicas
 from tf_hsm.runtime import arguments, focal
 
 
-# The registered name is that of files from before.
+# Files of earlier versions have this registered name.
 @keras.saving.register_keras_serializable("tf_hsm", "HierarchicalSoftmaxLoss")
 class HeadLoss(LabelLoss):
     """The loss of every head of `tf_hsm.layers`, for `model.compile(loss=...)`.

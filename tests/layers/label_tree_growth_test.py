@@ -165,7 +165,7 @@ def test_leaf_that_became_an_inner_node(use_bias):
     np.testing.assert_allclose(after[:, 1], before[:, 1] + np.log(certain))
     if use_bias:
         assert np.allclose(np.exp(after[:, 1]), np.exp(before[:, 1]), 1e-3)
-        # Of two labels that occur once, the new one is as probable as not.
+        # One of two labels that occur once is new: it is as probable as not.
         assert grown.bias.numpy()[tree.class_rows[4]] == 0
 
 
@@ -311,7 +311,7 @@ GROWN = TREE.grow(2)
         (
             lambda: built(TREE).grow(GROWN, LabelCounts.of(TREE, [[1]])),
             ValueError,
-            "counts are those of another tree",
+            "counts belong to another tree",
         ),
         (
             lambda: built(TREE, use_bias=False).grow(

@@ -42,7 +42,7 @@ def step(variables, problem, indices, tree, optimizer, **options):
 
 
 def check_as_in_two(tree, problem, **options):
-    """Asserts that a step by SGD is that of the loss and the optimizer.
+    """Asserts that a step by SGD equals the loss, then the optimizer.
 
     Each example has a vector of its own: its row of `problem.inputs`.
 

@@ -98,7 +98,7 @@ def smoothed_problems(tree, dtype):
 
 
 def check_loss(tree, problem):
-    """Asserts that the loss op and its gradients are those of the references.
+    """Asserts that the loss op and its gradients equal the references.
 
     The problem's label smoothing and prior are the op's options. The weights
     are a tensor once, and a variable once.

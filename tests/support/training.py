@@ -118,7 +118,7 @@ def check_steps(rule, tree, shape, dtype, has_biases, label_smoothing=0.0):
 
 
 def check_as_in_two(rule, tree, shape, dtype, **options):
-    """Asserts that a step in place is that of the loss and the optimizer.
+    """Asserts that a step in place equals the loss, then the optimizer.
 
     Args:
         rule: One of OPTIMIZERS.

@@ -113,7 +113,7 @@ class Plan(Immutable):
             or None, to draw them.
           counts: `[N]`, how often each class is the label, from which to draw;
             all alike when None.
-          batch: the examples in a step; those of the plan when None.
+          batch: the examples in a step; the plan's number when None.
           steps: how many steps to draw; 100 when None.
           seed: of the drawing.
 

@@ -64,7 +64,7 @@ def estimate(
         where `num_classes` is given; else `body` has its head, or there is
         none.
       batch: sequences in a step, or examples.
-      length: T, the length of a sequence; None: that of the body, or 1.
+      length: T, the length of a sequence; None: the body's length, or 1.
       width: D, the width of the head's inputs. A body of another width has a
         Dense layer after it. None: that of the body.
       num_classes: N, or a text such as "10M".

@@ -130,7 +130,7 @@ def top_k(
         more = _smaller(k, found_so_far + tail.head.num_classes)
         padding = [[0, 0], [0, more - found_so_far]]
         found_so_far = more
-        # The first of equal values is that of the smaller rank.
+        # The first of equal values has the smaller rank.
         best = tf.math.top_k(all_values, found_so_far)
         best_ranks = tf.gather(all_ranks, best.indices, batch_dims=1)
         values = tf.pad(values, padding, constant_values=-float("inf"))

@@ -140,6 +140,6 @@ def check_label_counts(counts, tree, use_bias):
             "how often each label occurs"
         )
     if counts.tree != tree:
-        raise ValueError("counts are those of another tree than the layer's")
+        raise ValueError("counts belong to another tree than the layer's")
     if not use_bias:
         raise ValueError("counts set the biases, but use_bias is False")

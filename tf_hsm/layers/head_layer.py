@@ -193,7 +193,7 @@ class HeadLayer(AnsweringLayer):
         return found
 
     def check_trains(self, output):
-        """Raises a ValueError if losses that train nothing are those of `fit`.
+        """Raises a ValueError if `fit` minimizes losses that train nothing.
 
         Args:
           output: the `HeadOutput` of a call by a compiled model.

@@ -54,7 +54,7 @@ class HierarchicalSoftmax(HeadLayer):
     training with labels: in `fit` once per step, or once for each call where a
     model calls the layer several times. Loss scaling, accumulation of
     gradients, several replicas and a gradient of `log_probs` raise an error,
-    because they need another gradient than that of the layer's own loss.
+    because the layer follows the gradient of its own loss alone.
     `trainable=False` stops the updates.
 
     >>> head = tf_hsm.layers.HierarchicalSoftmax(
@@ -187,7 +187,7 @@ class HierarchicalSoftmax(HeadLayer):
         weights, its bias and the slots of the layer's own optimizer, whose
         number of steps goes on. `tree.map_rows(layer.tree)` says which. In a
         group of the same rows as before all log-probabilities are the same, to
-        the bit, and so are those of classes whose whole path is in such groups.
+        the bit. A class whose whole path is in such groups keeps its own too.
 
         The other rows begin so that they take no more than their share from
         the old rows of their group, which keep their odds against each other.

@@ -30,7 +30,7 @@ class SampledSoftmax(HeadLayer):
     Adaptive Importance Sampling to Accelerate Training of a Neural
     Probabilistic Language Model). Its cost is that of S + 1 classes, and its
     gradients are sparse: `tf.IndexedSlices` with the unique rows of the labels
-    and of the drawn classes. With S = N its value is that of the full softmax;
+    and of the drawn classes. With S = N its value equals the full softmax;
     with fewer it is another loss, with a lower value.
 
     Otherwise, in `evaluate` and in a call that is not for training, the loss is

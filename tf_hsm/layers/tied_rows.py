@@ -41,8 +41,8 @@ def check_width(layer):
     """Raises a ValueError if a layer was made without `width`."""
     if layer.width is None:
         raise ValueError(
-            f"{layer.name} embeds classes only if it is made with width, "
-            "that of its inputs"
+            f"{layer.name} embeds classes only if it is made with "
+            "width, the width of its inputs"
         )
 
 

@@ -157,8 +157,8 @@ class ClusterSpec:
     def grown(self, num_classes):
         """Returns the spec for more classes, which are the rarest.
 
-        Their ranks follow those of the old classes. So they join the last tail;
-        where there are no tails, the shortlist.
+        New classes have the next ranks, so they join the last tail; where there
+        are no tails, the shortlist.
 
         Args:
           num_classes: how many classes there are now.

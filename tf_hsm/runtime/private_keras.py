@@ -65,7 +65,7 @@ def set_mask(tensor, mask):
 
 
 def own_variables(layer):
-    """The variables of a layer itself, without those of layers within.
+    """The variables of a layer itself, without the variables of layers in it.
 
     Keras saves them in this order.
     """

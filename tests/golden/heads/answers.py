@@ -59,7 +59,7 @@ def of_model(name, model, data):
 
 
 def of_export(name, export, data):
-    """Returns the answers of an export, a subset of those of the model."""
+    """Returns the answers of an export: some of the model's answers."""
     signatures = export.signatures
     inputs = {"hidden": tf.constant(head_inputs(name, data))}
     best = signatures["serving_default"](**inputs)

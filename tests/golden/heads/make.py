@@ -72,7 +72,7 @@ def data_of(arrays):
 
 
 def expected(arrays, kind):
-    """Returns those of the recorded arrays that a file of a kind gives."""
+    """Returns the recorded arrays that a file of a kind gives."""
     # An export has no other answers.
     exported = ("top_k/", "threshold/", "log_prob", "sample")
     others = ("answers/log_probs", "answers/sample_of_best")

@@ -38,7 +38,7 @@ def by_rank(layer, log_probs):
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_old_classes(name):
-    """Only those of the last cluster give the new ones their share."""
+    """Only classes of the last cluster give new classes their share."""
     layer = make(name)
     grown = layer.grow(layer.num_classes + NEW)
     assert grown.num_classes == layer.num_classes + NEW

@@ -67,7 +67,7 @@ def test_old_classes_keep_their_weights(use_bias):
 
 
 def test_new_rows_begin_with_the_mean():
-    """Of the old ones, by their probabilities where inputs are zero."""
+    """The mean of the old rows, by their probabilities at zero inputs."""
     head = built()
     counts = np.append(COUNTS, [5, 10, 20, 40])
     grown = head.grow(larger(head), counts)

@@ -112,6 +112,6 @@ def full(name, classes, counts, *, use_bias=True):
 
 
 def sampled(name, classes, counts, **options):
-    """Returns the `SampledHead` of N classes, or of those of a `Tree`."""
+    """Returns the `SampledHead` of N classes, or of a `Tree`'s classes."""
     del counts
     return SampledHead(name, passed.num_classes_of(classes), **options)
