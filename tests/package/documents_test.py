@@ -11,7 +11,7 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from tests.support import programs
+from tests.support import children, programs
 from tf_hsm.cli import program
 
 ROOT = pathlib.Path().resolve()
@@ -171,7 +171,8 @@ def wrong_flags(folder, name, arguments):
         assert sources or not given, f"no {folder} in the BUILD of this test"
         return set(given) - set(known)
     if folder.startswith("tests/"):  # by argparse
-        source = (ROOT / folder / f"{name}.py").read_text()
+        files = [ROOT / folder / f"{name}.py", pathlib.Path(children.__file__)]
+        source = "".join(file.read_text() for file in files)
         known = re.findall(r'add_argument\("--(\w+)"', source)
         given = re.findall(r"^--(\w+)", "\n".join(arguments), re.M)
         return set(given) - set(known)
