@@ -35,8 +35,8 @@ def grow(model, tree, *, counts=None, embeddings=(), head=None):
     Args:
       model: a Sequential or functional `keras.Model`, compiled or not.
       tree: a `tf_hsm.Tree` whose first classes are the classes of the head, as
-        from `Tree.grow` or `Tree.rebalance`; for an `AdaptiveSoftmax`, how many
-        classes there are now.
+        from `Tree.grow` or `Tree.rebalance`; for an `AdaptiveSoftmax` or a
+        `SampledSoftmax`, how many classes there are now.
       counts: how often each class occurs, for the start values of new rows: see
         `grow` of the head. `[N]` for the new tree; for a `LabelTree`, its
         `tf_hsm.LabelCounts`.

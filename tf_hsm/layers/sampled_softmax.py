@@ -8,7 +8,7 @@ from tf_hsm.heads.class_sampler import SAMPLERS, ClassSampler
 from tf_hsm.heads.sampled import SampledHead
 from tf_hsm.layers import growth
 from tf_hsm.layers.answering_layer import option
-from tf_hsm.layers.arguments import check_tree, documented
+from tf_hsm.layers.arguments import documented
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime import arguments
 from tf_hsm.tree import Tree, files
@@ -162,7 +162,7 @@ class SampledSoftmax(HeadLayer):
             self.step,
         )
 
-    def grow(self, tree, counts=None):
+    def grow(self, num_classes, counts=None):
         """Returns a layer for more classes that has learned what this one has.
 
         The old classes keep their weights and biases, and their odds against
@@ -170,35 +170,25 @@ class SampledSoftmax(HeadLayer):
         the counts. The draws go on from the same step. See
         `HierarchicalSoftmax.grow`.
 
-        >>> more = head.num_classes + 100
-        >>> head = head.grow(head.tree.grow(100, max_fanout=more))
+        >>> head = head.grow(head.num_classes + 100)
 
         Args:
-          tree: a `tf_hsm.Tree` of one group. `tree.grow` keeps one group where
-            `max_fanout` leaves room for the new classes.
-          counts: how often each class of `tree` occurs, also for a sampler
-            "counts"; all alike when None, where that sampler keeps the counts
-            of the old classes and takes their mean for a new one.
+          num_classes: how many classes there are now.
+          counts: `[num_classes]`, how often each class occurs, also for a
+            sampler "counts"; all alike when None, where that sampler keeps the
+            counts of the old classes and takes their mean for a new one.
 
         Raises:
-          TypeError: `tree` is not a `tf_hsm.Tree`.
-          ValueError: the layer is not built; the tree has several groups or
-            fewer classes; or the counts are not one for each class.
+          ValueError: the layer is not built; there are fewer classes than
+            before; or the counts are not one for each class.
         """
-        check_tree(tree)
-        if tree != _flat_tree(tree.num_classes):
-            raise ValueError(
-                f"{self.name}: the tree must be one group, whose rows are its "
-                f"classes in order, but has {tree.num_groups} groups; use "
-                "layer.tree.grow(number of new classes, "
-                f"max_fanout={tree.num_classes})"
-            )
-        config = {"num_classes": tree.num_classes}
+        num_classes = _checks.check_int("num_classes", num_classes, 1)
+        config = {"num_classes": num_classes}
         if self.sampler == "counts":
             config["counts"] = _packed(
-                _grown_counts(self._counts, tree.num_classes, counts)
+                _grown_counts(self._counts, num_classes, counts)
             )
-        layer = growth.grow(self, tree, counts, config)
+        layer = growth.grow(self, _flat_tree(num_classes), counts, config)
         layer.step.assign(self.step.value)
         return layer
 
@@ -238,5 +228,5 @@ def _grown_counts(counts, num_classes, given):
     """Returns the counts `[num_classes]` of the sampler of a larger layer."""
     if given is not None:
         return _checks.check_counts(given, num_classes)
-    new = np.full(num_classes - counts.size, counts.mean())
+    new = np.full(max(num_classes - counts.size, 0), counts.mean())
     return np.append(counts.astype(np.float64), new)

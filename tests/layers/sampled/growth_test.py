@@ -18,6 +18,7 @@ from tests.support.models import (
 from tf_hsm.layers import SampledSoftmax
 
 NEW = 4
+TOTAL = NUM_CLASSES + NEW
 COUNTS = 1 + np.arange(NUM_CLASSES)
 
 
@@ -32,11 +33,6 @@ def built(**options):
     return head
 
 
-def larger(head):
-    """The tree of a head with new classes in its one group."""
-    return head.tree.grow(NEW, max_fanout=head.num_classes + NEW)
-
-
 def inputs():
     return np.random.default_rng(1).normal(size=[8, WIDTH]).astype("f4")
 
@@ -45,7 +41,7 @@ def inputs():
 def test_old_classes_keep_their_weights(use_bias):
     """And so their odds; the new ones have the mean, and train."""
     head = built(use_bias=use_bias, ignore_class=-1)
-    grown = head.grow(larger(head))
+    grown = head.grow(TOTAL)
     assert grown.num_classes == NUM_CLASSES + NEW and grown is not head
     assert grown.num_sampled == NUM_SAMPLED and grown.ignore_class == -1
     for old, new in zip(
@@ -70,7 +66,7 @@ def test_new_rows_begin_with_the_mean():
     """The mean of the old rows, by their probabilities at zero inputs."""
     head = built()
     counts = np.append(COUNTS, [5, 10, 20, 40])
-    grown = head.grow(larger(head), counts)
+    grown = head.grow(TOTAL, counts)
     kernel, bias = (np.float64(v.numpy()) for v in head.row_variables())
     p = np.exp(bias) / np.exp(bias).sum()
     np.testing.assert_allclose(
@@ -85,7 +81,7 @@ def test_new_rows_begin_with_the_mean():
 def test_draws_go_on():
     """The step is kept, and the draws of the larger law follow from it."""
     head = built()
-    grown = head.grow(larger(head))
+    grown = head.grow(TOTAL)
     assert grown.step.numpy() == 7 and grown.step is not head.step
     x, labels = inputs(), np.arange(8) + NUM_CLASSES + NEW - 8
     other = SampledSoftmax.from_config(grown.get_config())
@@ -103,15 +99,14 @@ def test_draws_go_on():
 def test_counts_of_a_sampler(given):
     """It keeps the old counts, with their mean for new classes; or has new."""
     head = built(sampler="counts", counts=COUNTS, power=1.0)
-    tree = larger(head)
     counts = 3 + np.arange(NUM_CLASSES + NEW)[::-1] if given else None
-    grown = head.grow(tree, counts)
+    grown = head.grow(TOTAL, counts)
     assert (grown.sampler, grown.power) == ("counts", 1.0)
     expected = counts
     if not given:
         expected = np.append(COUNTS, np.full(NEW, COUNTS.mean()))
     same = SampledSoftmax(
-        tree.num_classes,
+        TOTAL,
         num_sampled=NUM_SAMPLED,
         sampler="counts",
         counts=expected,
@@ -132,7 +127,7 @@ def test_a_model_grows(tmp_path):
     model = compile_form(make=sampled_head, compiling={"run_eagerly": True})
     train(model, tokens, labels, epochs=1)
     head = head_of(model)
-    grown = tf_hsm.grow(model, larger(head))
+    grown = tf_hsm.grow(model, TOTAL)
     grown.run_eagerly = True
     other = head_of(grown)
     assert other.step.numpy() == head.step.numpy() == 3
@@ -149,22 +144,16 @@ def test_a_model_grows(tmp_path):
 
 def test_refusals():
     head = built(name="words")
-    tree = head.tree
-    for wrong, error, message in (
-        (NUM_CLASSES + NEW, TypeError, r"must be a tf_hsm\.Tree"),
-        (tf_hsm.Tree.two_level(40), ValueError, "must be one group"),
-        (tf_hsm.Tree.balanced(9, [9]), ValueError, "class"),
+    for wrong, message in (
+        (tf_hsm.Tree.two_level(40), "num_classes must be an integer"),
+        (9, "class"),
     ):
-        with pytest.raises(error, match=message):
+        with pytest.raises(ValueError, match=message):
             head.grow(wrong)
     with pytest.raises(ValueError, match="counts"):
-        head.grow(larger(head), COUNTS)
+        head.grow(TOTAL, COUNTS)
     with pytest.raises(ValueError, match="no weights yet"):
-        sampled_head().grow(larger(head))
-    # Classes in another order, which the rows of the kernel do not follow.
-    order = np.arange(40)[::-1]
-    with pytest.raises(ValueError, match="must be one group"):
-        head.grow(tf_hsm.Tree([0, 40], [-1], order))
-    # Without room in the group, new classes are a branch of their own.
-    with pytest.raises(ValueError, match=r"max_fanout=34\)"):
-        head.grow(tree.grow(NEW))
+        sampled_head().grow(TOTAL)
+    counted = built(sampler="counts", counts=COUNTS)
+    with pytest.raises(ValueError, match="class"):
+        counted.grow(9)
