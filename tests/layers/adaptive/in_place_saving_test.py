@@ -40,7 +40,7 @@ def test_weights_of_another_shape_are_refused():
     head = make_adaptive()
     head.build([None, 6])
     store = own_variables(head)
-    with pytest.raises(ValueError, match=r"8 matrices to load.* has 7"):
+    with pytest.raises(ValueError, match=r"has 7 variables, but .* 8: adapt"):
         head.load_own_variables({k: v for k, v in store.items() if k != "0"})
     store["1"] = store["1"][1:]
     with pytest.raises(ValueError, match=r"head_bias is of .*shape \(7,\)"):
