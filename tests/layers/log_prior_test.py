@@ -148,5 +148,5 @@ def test_counts_that_a_label_tree_refuses():
         LabelTree(tree, counts=COUNTS)
     with pytest.raises(ValueError, match="use_bias is False"):
         LabelTree(tree, counts=counts, use_bias=False)
-    with pytest.raises(ValueError, match="of another tree"):
+    with pytest.raises(ValueError, match="belong to another tree"):
         LabelTree(TREES["flat"], counts=counts)
