@@ -109,6 +109,11 @@ class _OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
 
     A subclass has a `default_name` and a method `_scores`.
 
+    A subclass has `_scores(output, labels, mask, sample_weight)`, which takes
+    the `HeadOutput`, labels and weights as given, and the mask of `y_pred` or
+    None. It returns the scores `[...]` of inputs; `[...]` bool, the inputs that
+    count, or None; and weights that broadcast from the left, or None.
+
     Args:
       k: how many classes.
       name: the name of the metric; None: `default_name` with k in it.
@@ -155,21 +160,6 @@ class _OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
             counts = ops.cast(mask, self.dtype)
             weights = counts if weights is None else weights * counts
         self.mean.update_state(scores, weights)
-
-    def _scores(self, output, labels, mask, sample_weight):
-        """Returns the score of each input, and what weights it in the mean.
-
-        Args:
-          output: the `HeadOutput`.
-          labels: as given.
-          mask: the mask of `y_pred`, or None.
-          sample_weight: as given.
-
-        Returns:
-          The scores `[...]`; `[...]` bool, the inputs that count, or None; and
-          the weights, broadcast from the left, or None.
-        """
-        raise NotImplementedError
 
     def result(self):
         """Returns the mean; 0 before the first batch."""
