@@ -107,12 +107,11 @@ def _are_losses(y_pred, labels):
 class _OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
     """The mean over the inputs of a score of their k most probable classes.
 
-    A subclass has a `default_name` and a method `_scores`.
-
-    A subclass has `_scores(output, labels, mask, sample_weight)`, which takes
-    the `HeadOutput`, labels and weights as given, and the mask of `y_pred` or
-    None. It returns the scores `[...]` of inputs; `[...]` bool, the inputs that
-    count, or None; and weights that broadcast from the left, or None.
+    A subclass has a `default_name`, and `_scores(output, labels, mask,
+    sample_weight)`, which takes the `HeadOutput`, labels and weights as given,
+    and the mask of `y_pred` or None. It returns the scores `[...]` of inputs;
+    `[...]` bool, the inputs that count, or None; and weights that broadcast
+    from the left, or None.
 
     Args:
       k: how many classes.
