@@ -309,7 +309,7 @@ def test_what_cannot_be_counted_is_listed():
         (
             (),
             {"num_classes": 9},
-            "width, that of the head's inputs, is missing",
+            "width is missing: give the width of the head's inputs",
         ),
         (("lstm:8",), {"batch": 0}, "batch is 0"),
         (("lstm:8",), {"length": 0}, "length is 0"),

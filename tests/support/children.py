@@ -46,7 +46,7 @@ def parser(doc):
     """The arguments of a program that repeats calls in children.
 
     Args:
-        doc: Of the module.
+        doc: The docstring of the module.
 
     Returns:
         An `argparse.ArgumentParser` with `--seed` and `--child`.

@@ -258,8 +258,8 @@ def _parts(body, head, setting, width, labels, dtype):
         width = width or head.width
         if width is None:
             raise ValueError(
-                "width, that of the head's inputs, is missing, as there is no "
-                "body that has one"
+                "width is missing: give the width of the head's inputs, as "
+                "there is no body that has one"
             )
         parts += head.parts(of_labels, width)
         names.append(head.name)

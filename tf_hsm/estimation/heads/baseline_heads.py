@@ -46,7 +46,7 @@ class BaselineHead(Head):
         ]
         numbers, logits = sum(copies), tokens * sum(self.widest)
         products = 2 * logits * width
-        # The gradient has repeated rows, those of all levels joined.
+        # The gradient joins the rows of all levels, and may repeat them.
         return numbers // width, {
             "saved_bytes": numbers * size,
             "tensor_bytes": max(copies) * size,

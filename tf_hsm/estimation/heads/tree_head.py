@@ -87,7 +87,7 @@ class TreeHead(Head):
 
     kind = "HierarchicalSoftmax"  # of its part
     takes_several_labels = True
-    # Of the plan of a batch (docs/math.md, section 10), bytes of a touched
+    # Bytes in the plan of a batch (docs/math.md, section 10): of a touched
     # group, of an example, and of an example in a group.
     plan = (150, 40, 8)
 
@@ -127,7 +127,7 @@ class TreeHead(Head):
             moved, passes = 3 * setting.itemsize, 3
         else:
             fields["forward_bytes"] += planned
-            # Forward and backward, which is two, and that of focal losses.
+            # One forward and two for backward; focal losses need one more.
             passes = 4 if self.options.is_focal else 3
             forward = Work(
                 passes * products, passes / 2 * cost.bytes, passes - 2
