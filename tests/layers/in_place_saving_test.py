@@ -118,7 +118,7 @@ def test_config_of_a_model():
     "optimizer",
     [
         "rowwise_adagrad",
-        optimizers.LazyAdam(0.02, beta_1=0.7, beta_2=0.9, epsilon=1e-3),
+        optimizers.LazyAdam(0.02, sparse_beta_1=0.7, beta_2=0.9, epsilon=1e-3),
         optimizers.Adagrad(
             keras.optimizers.schedules.CosineDecay(0.1, 100),
             initial_accumulator_value=0.3,

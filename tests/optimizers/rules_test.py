@@ -23,8 +23,12 @@ CLASSES = {
     "adam": ("LazyAdam", "Adam", {"epsilon": EPSILON}),
     "amsgrad": ("LazyAdam", "Adam", {"epsilon": EPSILON, "amsgrad": True}),
 }
+# What makes Keras' rule of a sparse gradient.
+SPARSE = {"LazyAdam": {"sparse_beta_1": 0.9}}
 OURS = {
-    rule: functools.partial(getattr(optimizers, name), RATE, **arguments)
+    rule: functools.partial(
+        getattr(optimizers, name), RATE, **arguments, **SPARSE.get(name, {})
+    )
     for rule, (name, _, arguments) in CLASSES.items()
 }
 KERAS = {
@@ -227,13 +231,55 @@ def test_dtypes(rule, sparse, dtype):
 
 def test_float64_keeps_all_digits():
     variable = keras.Variable(np.ones([3, 1]), dtype="float64")
-    adam = optimizers.LazyAdam(0.125, epsilon=EPSILON)  # Rate: a float32.
+    adam = optimizers.LazyAdam(
+        0.125,  # A float32.
+        epsilon=EPSILON,
+        sparse_beta_1=0.9,
+    )
     reference = Reference(np.ones([3, 1]), "adam", rate=0.125)
     for _ in range(3):
         gradient = np.array([[1.0], [1e-4]]) / 3
         adam.apply([slices([0, 2], gradient, (3, 1))], [variable])
         reference.apply([0, 2], gradient)
     assert_close(variable, reference.table, 1e-14)
+
+
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_rows_have_no_momentum_by_default(amsgrad):
+    table = make_table()
+    dense, sparse = keras.Variable(table), keras.Variable(table)
+    adam = optimizers.LazyAdam(RATE, epsilon=EPSILON, amsgrad=amsgrad)
+    adam.build([dense, sparse])
+    with_momentum, without = Reference(table, "adam"), table.astype(np.float64)
+    rng = np.random.default_rng(2)
+    v = largest = np.zeros_like(without)
+    for step in range(1, STEPS + 1):
+        gradient = rng.normal(size=table.shape).astype(np.float32)
+        adam.apply(
+            [tf.constant(gradient), slices(np.arange(N), gradient)],
+            [dense, sparse],
+        )
+        with_momentum.apply(np.arange(N), gradient)
+        v = 0.999 * v + 0.001 * gradient.astype(np.float64) ** 2
+        largest = np.maximum(v, largest) if amsgrad else v
+        rate = RATE * np.sqrt(1 - 0.999**step)
+        without -= rate * gradient / (np.sqrt(largest) + EPSILON)
+    assert_close(sparse, without)
+    if not amsgrad:
+        assert_close(dense, with_momentum.table)
+
+
+@pytest.mark.parametrize("beta", [-0.1, 1.0, float("nan")])
+def test_sparse_momentum_out_of_range(beta):
+    with pytest.raises(ValueError, match="sparse_beta_1 is"):
+        optimizers.LazyAdam(sparse_beta_1=beta)
+
+
+def test_config_of_an_earlier_version():
+    config = optimizers.LazyAdam(beta_1=0.8).get_config()
+    assert optimizers.LazyAdam.from_config(config).sparse_beta_1 == 0
+    del config["sparse_beta_1"]
+    assert optimizers.LazyAdam.from_config(config).sparse_beta_1 == 0.8
 
 
 @every_rule

@@ -18,7 +18,9 @@ MAKE = {
     "rowwise_adagrad": lambda **more: optimizers.RowwiseAdagrad(
         RATE, epsilon=EPSILON, **more
     ),
-    "adam": lambda **more: optimizers.LazyAdam(RATE, epsilon=EPSILON, **more),
+    "adam": lambda **more: optimizers.LazyAdam(
+        RATE, epsilon=EPSILON, sparse_beta_1=0.9, **more
+    ),
 }
 every_rule = pytest.mark.parametrize("rule", MAKE)
 

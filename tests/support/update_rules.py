@@ -19,7 +19,7 @@ OPTIMIZERS = {
         rate, initial_accumulator_value=0.05, epsilon=0.01
     ),
     "lazy_adam": lambda rate=0.03: optimizers.LazyAdam(
-        rate, beta_1=0.8, beta_2=0.95, epsilon=0.01
+        rate, sparse_beta_1=0.8, beta_2=0.95, epsilon=0.01
     ),
 }
 
@@ -55,7 +55,7 @@ def stepped(optimizer, step, value, slots, gradient, error, dtype):
     square_error = 2 * abs(g) * error + error**2
     if isinstance(optimizer, optimizers.LazyAdam):
         epsilon = optimizer.epsilon
-        beta_1, beta_2 = optimizer.beta_1, optimizer.beta_2
+        beta_1, beta_2 = optimizer.sparse_beta_1, optimizer.beta_2
         rate *= np.sqrt(1 - beta_2**step) / (1 - beta_1**step)
         m = beta_1 * slots[0] + (1 - beta_1) * g
         v = beta_2 * slots[1] + (1 - beta_2) * square

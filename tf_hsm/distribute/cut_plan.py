@@ -112,7 +112,7 @@ class Plan(Immutable):
           batches: labels, an array or an iterable of arrays, one for each step;
             or None, to draw them.
           counts: `[N]`, how often each class is the label, from which to draw;
-            all alike when None.
+            when None, the counts of the tree, or all alike if it has none.
           batch: the examples in a step; the plan's number when None.
           steps: how many steps to draw; 100 when None.
           seed: of the drawing.

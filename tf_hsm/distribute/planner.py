@@ -42,7 +42,8 @@ def plan(
       tree: a `tf_hsm.Tree`.
       devices: a list of names of devices, as `tf.device` takes them, one for
         each shard; or how many there are, to plan on paper.
-      counts: `[N]`, how often each class is the label; all alike when None.
+      counts: `[N]`, how often each class is the label; when None, the counts of
+        the tree, or all alike if it has none.
       batch: the examples in a step.
       width: D, the width of the inputs.
       top: about how many subtrees there are to spread, if the tree has so many.
@@ -81,6 +82,7 @@ def plan(
         dtype=dtype,
         network=network,
     )
+    counts = tree._counts_or_own(counts)
     below = below_rows(tree, counts, step.batch)
     units = cut(tree, below.rows, below.work, top)
     loads = below.map(lambda values: values[units])

@@ -56,6 +56,7 @@ def _draw(plan, counts, batch, steps, seed):
     batch = _checks.check_int("batch", batch, 1)
     steps = _checks.check_int("steps", 100 if steps is None else steps, 1)
     rng = np.random.default_rng(seed)
+    counts = plan.tree._counts_or_own(counts)
     if counts is None:
         return (rng.integers(num_classes, size=batch) for _ in range(steps))
     counts = _checks.check_counts(counts, num_classes)

@@ -3,6 +3,8 @@
 import dataclasses
 import textwrap
 
+import keras
+
 from tf_hsm import _checks
 from tf_hsm.label_counts import LabelCounts
 from tf_hsm.tree import Tree
@@ -114,15 +116,20 @@ def check_tree(tree):
     return tree
 
 
-def check_counts(counts, num_classes, use_bias):
-    """Returns counts `[N]` with which biases begin, or None.
+def starting_counts(counts, tree, use_bias, bias_initializer):
+    """Returns the counts `[N]` with which biases begin, or None.
+
+    They are the given counts. Without them they are the counts of the tree,
+    unless the user asks for other biases.
 
     Raises:
       ValueError: counts are not usable, or there are no biases for them.
     """
     if counts is None:
-        return None
-    counts = _checks.check_counts(counts, num_classes)
+        zeros = keras.initializers.Zeros
+        is_default = isinstance(keras.initializers.get(bias_initializer), zeros)
+        return tree.counts if use_bias and is_default else None
+    counts = _checks.check_counts(counts, tree.num_classes)
     if not use_bias:
         raise ValueError("counts set the biases, but use_bias is False")
     return counts

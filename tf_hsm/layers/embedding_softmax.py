@@ -7,7 +7,7 @@ from tf_hsm import _checks, _head_output
 from tf_hsm.heads import bags
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import growth
-from tf_hsm.layers.arguments import check_counts, check_tree, documented
+from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_answer import in_functional_models
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.initial_values import by_blocks
@@ -68,7 +68,7 @@ class EmbeddingSoftmax(HeadLayer):
       embeddings_initializer: for the embeddings; None: uniform in
         [-0.5 / width, 0.5 / width), as in word2vec.
       counts: `[N]`, how often each class occurs, with which the biases begin;
-        None: not known.
+        when None, the counts of the tree.
       {rows}
       {labels}
       node_labels: whether labels are rows of the tree: see
@@ -137,7 +137,7 @@ class EmbeddingSoftmax(HeadLayer):
                 )
         super().__init__(tree.num_classes, lambda: [tree], given, **kwargs)
         self.tree = tree
-        self._counts = check_counts(counts, tree.num_classes, use_bias)
+        self._counts = starting_counts(counts, tree, use_bias, bias_initializer)
         self.num_embeddings = _checks.check_int(
             "num_embeddings", num_embeddings, 1
         )

@@ -7,7 +7,7 @@ from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import growth
-from tf_hsm.layers.arguments import check_counts, check_tree, documented
+from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
@@ -64,10 +64,10 @@ class HierarchicalSoftmax(HeadLayer):
       tree: a `tf_hsm.Tree`. With a pinned tree (`Tree.pin`) the layer has one
         row for each group, which stands for the difference of two rows: Keras'
         random initializers then have sqrt(2) times their standard deviation.
-      counts: `[N]`, how often each class occurs; None: not known. The biases
-        then begin at `tree.log_prior(counts)`, so that the first steps of
-        training need not learn the frequencies. The layer does not save them:
-        a saved layer has its biases.
+      counts: `[N]`, how often each class occurs; when None, the counts of the
+        tree (`tree.with_counts(None)` has none). The biases begin at
+        `tree.log_prior(counts)`, so that the first steps of training need not
+        learn the frequencies.
       {rows}
       {labels}
       node_labels: whether labels are rows of the tree, of leaves or of inner
@@ -127,7 +127,7 @@ class HierarchicalSoftmax(HeadLayer):
         """See the class."""
         given = locals()
         check_tree(tree)
-        counts = check_counts(counts, tree.num_classes, use_bias)
+        counts = starting_counts(counts, tree, use_bias, bias_initializer)
         plan = _plan_of(tree, devices, plan, counts)
         if plan is not None and node_labels:
             raise ValueError(

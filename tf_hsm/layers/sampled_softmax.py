@@ -185,7 +185,7 @@ class SampledSoftmax(HeadLayer):
         num_classes = _checks.check_int("num_classes", num_classes, 1)
         config = {"num_classes": num_classes}
         if self.sampler == "counts":
-            config["counts"] = _packed(
+            config["counts"] = files.pack_counts(
                 _grown_counts(self._counts, num_classes, counts)
             )
         layer = growth.grow(self, _flat_tree(num_classes), counts, config)
@@ -200,28 +200,19 @@ class SampledSoftmax(HeadLayer):
             "power": self.power,
         }
         if self.sampler == "counts":
-            config["counts"] = _packed(self._counts)
+            config["counts"] = files.pack_counts(self._counts)
         return config
 
     @classmethod
     def _arguments_of(cls, config):
         counts = config.get("counts")
         if counts is not None:
-            dtype = np.float64 if counts["is_float"] else np.int64
-            counts = files.unpack(counts).view(dtype)
+            counts = files.unpack_counts(counts)
         return {**config, "counts": counts}
 
 
 def _flat_tree(num_classes):
     return Tree.balanced(num_classes, [num_classes])
-
-
-def _packed(counts):
-    """Returns counts as JSON can hold them."""
-    return {
-        "is_float": counts.dtype.kind == "f",
-        **files.pack(counts.view(np.int64)),
-    }
 
 
 def _grown_counts(counts, num_classes, given):

@@ -34,8 +34,8 @@ class RowOptimizer(private_optimizer.ApplySteps):
 
     `_slot_lists()` returns a list per kind of slot, with one for each variable.
 
-    `_step(gradient, slots, rate)` computes one step, on some rows or on all,
-    which are the same to it, from the gradient `[U, ...]`, a list of the same
+    `_step(gradient, slots, rate, is_sparse)` computes one step, on some rows
+    (`is_sparse`) or on all, from the gradient `[U, ...]`, a list of the same
     rows of each slot, and the learning rate, all of one type. It returns a list
     of the slots' new rows, and what is subtracted from the variable's rows.
 
@@ -225,7 +225,10 @@ class RowOptimizer(private_optimizer.ApplySteps):
         rate = tf.cast(learning_rate, dtype)
         slots = self.slots(variable)
         values, change = self._step(
-            gradient, [_read(variable_of(s), rows) for s in slots], rate
+            gradient,
+            [_read(variable_of(s), rows) for s in slots],
+            rate,
+            is_sparse=rows is not None,
         )
         for slot, value in zip(slots, values, strict=True):
             self.assign(slot, _rows_of(value, rows))

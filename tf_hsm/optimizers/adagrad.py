@@ -39,7 +39,8 @@ class Adagrad(RowOptimizer, keras.optimizers.Adagrad):
     def _rule(self, rate):
         return Rule(self._rule_name, rate, epsilon=self.epsilon)
 
-    def _step(self, gradient, slots, rate):
+    def _step(self, gradient, slots, rate, is_sparse):
+        del is_sparse
         accumulator = slots[0] + tf.square(gradient)
         change = rate * gradient / tf.sqrt(accumulator + self.epsilon)
         return [accumulator], change

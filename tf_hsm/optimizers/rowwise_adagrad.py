@@ -34,7 +34,8 @@ class RowwiseAdagrad(Adagrad):
     def _slot_shape(self, shape):
         return shape[:1]
 
-    def _step(self, gradient, slots, rate):
+    def _step(self, gradient, slots, rate, is_sparse):
+        del is_sparse
         axes = list(range(1, gradient.shape.rank))
         accumulator = slots[0] + tf.reduce_mean(tf.square(gradient), axes)
         root = tf.sqrt(accumulator + self.epsilon)

@@ -40,7 +40,8 @@ class SGD(RowOptimizer, keras.optimizers.SGD):
     def _rule(self, rate):
         return None if self.momentum else Rule(self._rule_name, rate)
 
-    def _step(self, gradient, slots, rate):
+    def _step(self, gradient, slots, rate, is_sparse):
+        del is_sparse
         step = gradient * rate
         if not slots:
             return [], step

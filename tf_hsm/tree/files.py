@@ -20,6 +20,8 @@ _VERSION = 1
 _NAMES = "names_utf8", "names_offsets"
 # Member of a file, and key of a dict, that only pinned trees have.
 _PINNED = "pinned"
+# Member of a file, and key of a dict, that only trees with counts have.
+_COUNTS = "counts"
 # Of the arrays in a dict, as NumPy writes them.
 _DTYPES = "|i1", "<i2", "<i4", "<i8"
 _FULL = "the disk or a quota is full, and an earlier file is as it was"
@@ -38,7 +40,7 @@ _REASONS = {
 }
 
 
-def save(path, arrays, names, pinned):
+def save(path, arrays, names, pinned, counts):
     """Writes the file in full beside `path`, then moves it there.
 
     Args:
@@ -46,6 +48,7 @@ def save(path, arrays, names, pinned):
       arrays: the `TreeArrays`.
       names: the `Names` of the rows, or None.
       pinned: whether the tree is.
+      counts: `[N]`, or None.
 
     Raises:
       OSError: it cannot be written; names `path`.
@@ -55,6 +58,8 @@ def save(path, arrays, names, pinned):
         members |= zip(_NAMES, names, strict=True)
     if pinned:
         members[_PINNED] = np.array(True)
+    if counts is not None:
+        members[_COUNTS] = counts
     path = os.fsdecode(path)
     try:
         _write(path, members)
@@ -106,7 +111,7 @@ def load(path):
             ) from error
 
 
-def to_config(arrays, names, pinned):
+def to_config(arrays, names, pinned, counts):
     """Returns a dict of numbers and strings, small for regular trees."""
     config = {
         "version": _VERSION,
@@ -119,6 +124,8 @@ def to_config(arrays, names, pinned):
         }
     if pinned:
         config[_PINNED] = True
+    if counts is not None:
+        config[_COUNTS] = pack_counts(counts)
     return config
 
 
@@ -132,7 +139,11 @@ def from_config(config):
             offsets = unpack(names["offsets"])
             utf8 = _inflate(names["utf8"], max(offsets[-1], 0))
             names = Names(np.frombuffer(utf8, np.uint8), offsets)
-        return *arrays, names, _check_pinned(config.get(_PINNED, False))
+        counts = config.get(_COUNTS)
+        if counts is not None:
+            counts = unpack_counts(counts)
+        pinned = _check_pinned(config.get(_PINNED, False))
+        return *arrays, names, pinned, counts
     except (
         ValueError,
         TypeError,
@@ -167,7 +178,8 @@ def _read(file):
         if not set(_NAMES).isdisjoint(members.files):
             names = Names(*(members[field] for field in _NAMES))
         pinned = _PINNED in members.files and members[_PINNED][()]
-        return *arrays, names, _check_pinned(pinned)
+        counts = members[_COUNTS] if _COUNTS in members.files else None
+        return *arrays, names, _check_pinned(pinned), counts
 
 
 def _check_pinned(pinned):
@@ -211,6 +223,19 @@ def unpack(field):
     except ValueError as error:
         raise ValueError(f"{size} numbers of {dtype}: {error}") from error
     return np.cumsum(np.frombuffer(data, dtype), dtype=np.int64)
+
+
+def pack_counts(counts):
+    """Packs int64 or float64 counts, as JSON can hold them."""
+    return {
+        "is_float": counts.dtype.kind == "f",
+        **pack(counts.view(np.int64)),
+    }
+
+
+def unpack_counts(field):
+    """Reverses `pack_counts`."""
+    return unpack(field).view(np.float64 if field["is_float"] else np.int64)
 
 
 def _deflate(array):

@@ -6,7 +6,7 @@ from tf_hsm import _checks
 from tf_hsm.tree import new_classes
 from tf_hsm.tree.arrays import row_groups
 from tf_hsm.tree.builders.balanced import balanced
-from tf_hsm.tree.builders.huffman import huffman
+from tf_hsm.tree.builders.huffman import huffman, huffman_arrays
 from tf_hsm.tree.builders.named_counts import is_mapping, split_mapping
 from tf_hsm.tree.builders.nodes import from_parents
 from tf_hsm.tree.memory import check_fits
@@ -72,11 +72,16 @@ class TreeGrowth:
             self.num_rows + 2 * added.size,
             _NODE_BYTES,
         )
-        return self._of(
+        tree = self._of(
             *_with_nodes(
                 self, added, *_places(self, added, near, branch, max_fanout)
             )
         )
+        if self.counts is None:
+            return tree
+        new = np.zeros(added.size, np.int64)
+        new = new if added.counts is None else added.counts
+        return tree.with_counts(np.append(self.counts, new))
 
     def rebalance(self, counts, *, branching=None):
         """Returns the Huffman tree of new counts for the same classes.
@@ -113,7 +118,7 @@ class TreeGrowth:
         if self._names is not None:
             rows = tree.map_rows(self)
             names = np.where(rows < 0, "", self.names[rows])
-            tree = type(self)(*tree._arrays, names=names)
+            tree = tree._with(names=names)
         return tree
 
     def map_rows(self, before, *, from_top=False):
@@ -263,7 +268,7 @@ def _branch(added, max_fanout, num_rows):
     if added.size == 1:
         return np.array([-1]), np.array([0])
     if added.counts is not None:
-        below = huffman(added.counts, branching=max_fanout)
+        below = huffman_arrays(added.counts, max_fanout)
     else:
         below = balanced(added.size, _even_fanouts(added.size, max_fanout))
     parents = 1 + below.group_parents[row_groups(below.group_offsets)]

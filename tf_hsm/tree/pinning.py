@@ -19,11 +19,11 @@ class TreePinning:
         Raises:
           ValueError: a group does not have two rows; names the first one.
         """
-        return type(self)(*self._arrays, names=self._names, pinned=True)
+        return self._with(pinned=True)
 
     def expand(self):
         """Returns this tree not pinned: with weights for each of its rows."""
-        return type(self)(*self._arrays, names=self._names)
+        return self._with(pinned=False)
 
     def pin_rows(self, weights) -> np.ndarray:
         """Returns the weights of `pin()` with the probabilities of given ones.

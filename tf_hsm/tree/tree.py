@@ -42,9 +42,9 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
 
     A tree is immutable and its arrays are read-only. Two trees are equal, and
     have one hash, if their three arrays are equal and both or neither are
-    pinned, as this is all that the ops see: names do not count. Most trees come
-    from a builder, a class method such as `balanced`, `huffman` or
-    `from_paths`.
+    pinned, because the ops see nothing else: names and counts do not matter.
+    Most trees come from a builder, a class method such as `balanced`,
+    `from_counts` or `from_data`.
 
     Attributes:
       group_offsets: `[G + 1]` int64; group g owns the rows
@@ -53,6 +53,8 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
       class_rows: `[N]` int64, the leaf row of each class.
       pinned: a bool: whether every group has two rows, the second of which has
         the logit 0; see `pin`.
+      counts: `[N]` int64 or float64, how often each class occurs, or None if
+        the tree was made without counts; see `with_counts`.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         *,
         names=None,
         pinned=False,
+        counts=None,
     ):
         """Checks and copies the three arrays described above.
 
@@ -73,10 +76,12 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
           names: `[R]` strs, the name of each row, or None.
           pinned: whether the second row of each group, which must have two,
             has the logit 0; see `pin`.
+          counts: `[N]`, how often each class occurs; or None.
 
         Raises:
-          ValueError: the arrays are not a tree, or a name is not a str; names
-            the first group, row or class that is wrong.
+          ValueError: the arrays are not a tree, a name is not a str, or a count
+            is negative, infinite or NaN; names the first group, row or class
+            that is wrong.
         """
         self._set_arrays(group_offsets, group_parents, class_rows)
         check_tree(*self._arrays)
@@ -84,15 +89,44 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
             check_binary(self.group_offsets)
         self.__dict__["pinned"] = bool(pinned)
         self.__dict__["_names"] = names_of_rows(names, self.num_rows)
+        if counts is not None:
+            counts = _checks.check_counts(counts, self.num_classes).copy()
+            counts = read_only(counts)
+        self.__dict__["counts"] = counts
 
     @classmethod
     def _of(
-        cls, group_offsets, group_parents, class_rows, names=None, pinned=False
+        cls,
+        group_offsets,
+        group_parents,
+        class_rows,
+        names=None,
+        pinned=False,
+        counts=None,
     ):
         """Makes a tree of what a builder returns, or a file holds."""
         return cls(
-            group_offsets, group_parents, class_rows, names=names, pinned=pinned
+            group_offsets,
+            group_parents,
+            class_rows,
+            names=names,
+            pinned=pinned,
+            counts=counts,
         )
+
+    def _with(self, **changes):
+        """Returns a copy of the tree with other arguments of the constructor.
+
+        Args:
+          **changes: the arguments by name, the three arrays among them.
+        """
+        own = {
+            **self._arrays._asdict(),
+            "names": self._names,
+            "pinned": self.pinned,
+            "counts": self.counts,
+        }
+        return type(self)(**{**own, **changes})
 
     @classmethod
     def load(cls, path: _Path) -> "Tree":
@@ -118,11 +152,13 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         Raises:
           OSError: the file cannot be written; says why, and names the path.
         """
-        files.save(path, self._arrays, self._names, self.pinned)
+        files.save(path, self._arrays, self._names, self.pinned, self.counts)
 
     def get_config(self) -> dict:
         """Returns the tree as a dict that JSON can hold."""
-        return files.to_config(self._arrays, self._names, self.pinned)
+        return files.to_config(
+            self._arrays, self._names, self.pinned, self.counts
+        )
 
     @property
     def depth(self) -> int:
@@ -193,11 +229,26 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
           ValueError: there is not one str per class; names the class.
         """
         row_names = [""] * self.num_rows if self._names is None else self.names
-        return type(self)(
-            *self._arrays,
-            names=replace_class_names(names, self.class_rows, row_names),
-            pinned=self.pinned,
+        return self._with(
+            names=replace_class_names(names, self.class_rows, row_names)
         )
+
+    def with_counts(self, counts) -> "Tree":
+        """Returns this tree with other counts of its classes.
+
+        A tree that is made from counts or data keeps its counts. The layers
+        begin there: without training, each class has the probability with which
+        it occurs. `expected_cost`, `row_shares`, `log_prior`, `plot` and
+        `tf_hsm.distribute.plan` use them where no other counts are given.
+
+        Args:
+          counts: `[N]`, how often each class occurs; or None, for a tree
+            without counts.
+
+        Raises:
+          ValueError: a count is negative, infinite or NaN; names the class.
+        """
+        return self._with(counts=counts)
 
     def class_name(self, c: int) -> str:
         """Returns the name of the leaf of class `c`, a str.
@@ -263,8 +314,9 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         `rows_per_example`, `touched_rows`, `flops`, `bytes` and `milliseconds`.
 
         Args:
-          counts: `[N]`, how often each class is the label; all alike when
-            None. Labels are drawn by them, independently.
+          counts: `[N]`, how often each class is the label; when None, the
+            counts of the tree, or all alike if it has none. Labels are drawn by
+            them, independently.
           batch: the examples in a step.
           width: D, the width of the inputs.
           cost_model: a `tf_hsm.CostModel`, for the milliseconds; by default
@@ -274,7 +326,9 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
           ValueError: a count is negative, infinite or NaN, or all are zero;
             or one of `batch` and `width` is missing or not positive.
         """
-        row_masses = masses.row_masses(self._arrays, self._levels, counts)
+        row_masses = masses.row_masses(
+            self._arrays, self._levels, self._counts_or_own(counts)
+        )
         return expected.expected_cost(
             self._group_weight_rows,
             masses.group_masses(self._arrays, row_masses),
@@ -291,17 +345,20 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         all rows are alike. For `smoothing_prior` of the losses.
 
         Args:
-          counts: `[N]`, how often each class is the label; all alike when
-            None.
+          counts: `[N]`, how often each class is the label; when None, the
+            counts of the tree, or all alike if it has none.
 
         Raises:
           ValueError: a count is negative, infinite or NaN, or all are zero.
         """
         return masses.row_shares(
-            self._arrays, self._levels, self.row_groups, counts
+            self._arrays,
+            self._levels,
+            self.row_groups,
+            self._counts_or_own(counts),
         )
 
-    def log_prior(self, counts) -> np.ndarray:
+    def log_prior(self, counts=None) -> np.ndarray:
         """Returns the log-probability of each row in its group, `[R]`.
 
         As biases, they make a model that has learned nothing else predict each
@@ -309,12 +366,19 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         the first row of each group, `[G]`.
 
         Args:
-          counts: `[N]`, how often each class occurs; none counts as half the
-            smallest of the others.
+          counts: `[N]`, how often each class occurs; the counts of the tree
+            when None. A count of zero counts as half the smallest positive one.
 
         Raises:
-          ValueError: a count is negative, infinite or NaN.
+          ValueError: a count is negative, infinite or NaN; or there are no
+            counts.
         """
+        if counts is None:
+            counts = self.counts
+        if counts is None:
+            raise ValueError(
+                "the tree has no counts; give them: tree.log_prior(counts)"
+            )
         prior = masses.log_prior(
             self._arrays, self._levels, self.row_groups, counts
         )
@@ -332,8 +396,8 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         by their number of classes.
 
         Args:
-          counts: `[N]`, how often each class is the label; all alike when
-            None.
+          counts: `[N]`, how often each class is the label; when None, the
+            counts of the tree, or all alike if it has none.
           path: the file to write, .png, .svg or .pdf; or None.
 
         Returns:
@@ -344,7 +408,13 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
           ValueError: a count is negative, infinite or NaN, or all are zero;
             or matplotlib knows no format of the suffix of `path`.
         """
-        return plot_tree(self, counts, path)
+        return plot_tree(self, self._counts_or_own(counts), path)
+
+    def _counts_or_own(self, counts):
+        """Returns the given counts, else the tree's if a class occurs."""
+        if counts is None and self.counts is not None and self.counts.any():
+            return self.counts
+        return counts
 
     @functools.cached_property
     def _class_lookup(self):
@@ -381,6 +451,9 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
     def __reduce__(self):
         """Pickles what it is made of, which is checked again when read."""
         make = functools.partial(
-            type(self), names=self._names, pinned=self.pinned
+            type(self),
+            names=self._names,
+            pinned=self.pinned,
+            counts=self.counts,
         )
         return make, tuple(self._arrays)

@@ -54,7 +54,7 @@ def test_config_of_a_head(cutoffs):
         30,
         cutoffs=cutoffs,
         div_value=1.5,
-        optimizer=optimizers.LazyAdam(0.02, beta_1=0.7, epsilon=1e-3),
+        optimizer=optimizers.LazyAdam(0.02, sparse_beta_1=0.7, epsilon=1e-3),
         stochastic_rounding=True,
         seed=np.int64(9),
         dtype="bfloat16",

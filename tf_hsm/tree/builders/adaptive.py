@@ -86,7 +86,7 @@ def adaptive(
     *arrays, _ = from_parents(
         np.concatenate(parents), classes=np.concatenate(classes)
     )
-    return with_names(TreeArrays(*arrays), names)
+    return with_names(TreeArrays(*arrays), names, counts=counts)
 
 
 def by_frequency(counts):

@@ -50,7 +50,7 @@ def huffman(counts, *, branching=2, pinned=False):
     """
     counts, names = split_counts(counts, _CLASS_BYTES)
     branching = _checks.check_int("branching", branching, 2)
-    return with_names(_huffman(counts, branching), names, pinned)
+    return with_names(huffman_arrays(counts, branching), names, pinned, counts)
 
 
 def from_counts(counts, *, names=None, branching=256):
@@ -80,10 +80,10 @@ def from_counts(counts, *, names=None, branching=256):
         raise ValueError("names are the keys of counts already; leave them out")
     else:
         names = check_strs(names, counts.size, "class")
-    return with_names(_huffman(counts, branching), names)
+    return with_names(huffman_arrays(counts, branching), names, counts=counts)
 
 
-def _huffman(counts, branching):
+def huffman_arrays(counts, branching):
     """Returns the `TreeArrays` for counts that were checked."""
     num_classes = counts.size
     if num_classes == 1:
