@@ -62,7 +62,7 @@ def train(task, settings, progress):
     if settings.epochs:
         marks = range(steps_of_epoch, num_steps + 1, steps_of_epoch)
         rate = keras.optimizers.schedules.CosineDecay(rate, num_steps)
-    contexts, hidden = _body(task, settings.width)
+    contexts, hidden = body(task, settings.width)
     begin = time.perf_counter()
     head = heads.layer(settings.head, task, settings.seed)
     tree_seconds = time.perf_counter() - begin
@@ -144,7 +144,7 @@ def _now():
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def _body(task, width):
+def body(task, width):
     """Returns the input, ids + 1 where 0 is none, and the hidden vector."""
     length = task.contexts.shape[1]
     contexts = keras.Input([length], dtype="int32")
