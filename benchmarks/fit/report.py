@@ -24,9 +24,10 @@ def table(name, runs, measure, clock):
     by_head = _by_head(runs)
     reference = next((h for h in _REFERENCES if h in by_head), None)
     last = max(run["curve"][-1]["steps"] for run in runs)
-    marks = [mark for mark in training.MARKS if mark <= last] or [last]
-    if last not in marks:
-        marks.append(last)
+    marks = sorted({last, *(m for m in training.MARKS if m < last)})
+    if runs[0]["epochs"]:
+        # Before the last step the learning rate has not fallen to zero.
+        reference, marks = None, [last]
     optimum = runs[0]["optimum"]
     title = f"{name}: {measure}"
     if optimum and measure == "perplexity":
@@ -37,12 +38,10 @@ def table(name, runs, measure, clock):
         title += f"; t: after the time that {reference} takes to so many steps"
     rows = [header]
     for head, seeds in by_head.items():
-        points = [run["curve"][-1] for run in seeds.values()]
-        row = [
-            head,
-            f"{_median(run['tree_seconds'] for run in seeds.values()):.1f}",
-            f"{_median(1e3 * p[clock] / p['steps'] for p in points):.1f}",
-        ]
+        last_points = [run["curve"][-1] for run in seeds.values()]
+        trees = [run["tree_seconds"] for run in seeds.values()]
+        steps = [1e3 * p[clock] / p["steps"] for p in last_points]
+        row = [head, *(f"{statistics.median(t):.1f}" for t in (trees, steps))]
         for mark in marks:
             values = [
                 measures.at_steps(run, mark, measure) for run in seeds.values()
@@ -55,10 +54,7 @@ def table(name, runs, measure, clock):
                 )
                 for seed, run in seeds.items()
             ]
-            sign = "<=" if measure == "perplexity" else ">="
-            is_last = any(last for _, last in found)
-            text = _text([value for value, _ in found], measure)
-            row.append(sign + text if is_last else text)
+            row.append(_text_of_found(found, measure))
         rows.append(row)
     return f"{title}\n{_aligned(rows)}"
 
@@ -116,16 +112,20 @@ def _after_time_of(reference, mark, run, measure, clock):
     return measures.at_seconds(run, seconds, measure, clock)
 
 
+def _text_of_found(found, measure):
+    """The text of pairs as `measures.at_seconds` returns them."""
+    sign = ""
+    if any(is_last for _, is_last in found):
+        sign = "<=" if measure == "perplexity" else ">="
+    return sign + _text([value for value, _ in found], measure)
+
+
 def _text(values, measure):
     known = [value for value in values if value is not None]
     if not known:
         return _NONE
-    value = _median(known)
+    value = statistics.median(known)
     return f"{value:,.1f}" if measure == "perplexity" else f"{value:.1%}"
-
-
-def _median(values):
-    return statistics.median(values)
 
 
 def _aligned(rows):

@@ -98,6 +98,7 @@ def test_table_compares_at_the_time_of_the_reference():
         return {
             "head": head,
             "seed": 0,
+            "epochs": 0,
             "tree_seconds": 0.0,
             "optimum": None,
             "curve": [
