@@ -75,7 +75,7 @@ def draw(path, runs):
                     axes, [r for r in runs if r["task"] == name], heads, x
                 )
                 axes.set(xlabel=x, ylabel=f"{name}: perplexity")
-        panels[0, 0].legend(frameon=False, fontsize=7)
+            row[0].legend(frameon=False, fontsize=7)
 
     return pictures.write(path, (9, 3 * len(tasks)), draw_panels)
 
