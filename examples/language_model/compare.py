@@ -1,7 +1,8 @@
 r"""Trains the same model with one head after another, for as long each.
 
-    bazel run //:compare
-    bazel run //:compare -- --minutes=5 --heads=full,huffman,adaptive
+    bazel run //examples/language_model:compare
+    bazel run //examples/language_model:compare -- --minutes=5 \
+        --heads=full,huffman,adaptive
 
 Prints a table, and writes it as `heads.json` and as two pictures, `heads.svg`
 and `perplexity.svg`, the perplexity over the minutes, to --save_dir. Each head

@@ -1,0 +1,109 @@
+"""The tasks: made once, then read from the cache folder of the user."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+
+from benchmarks.fit import baskets, hypernyms, synthetic, texts
+from examples.corpora import cache
+
+MAKERS = {
+    "english": texts.english,
+    "german": texts.german,
+    "packages": baskets.dependencies,
+    "wordnet": hypernyms.hypernyms,
+    "synthetic": synthetic.clusters,
+}
+_VERSION = 1
+_MAX_HELD_OUT = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A classification of contexts.
+
+    Attributes:
+      contexts: `[n, C]` int32, ids of what is known of each example; -1: none.
+      labels: `[n]` int32, classes.
+      held_out_contexts: `[m, C]`.
+      held_out_labels: `[m]`.
+      num_classes: N. The ids of the classes are in random order.
+      num_ids: the number of ids that contexts may have.
+      is_bag: whether the order of a context has no meaning.
+      counts: `[N]`, how often each class occurs in training.
+      parents: the parent of each node of a taxonomy, or None.
+      node_classes: the class of each node of a taxonomy, -1 for none; or None.
+      optimum: the lowest possible perplexity, or None if it is not known.
+    """
+
+    contexts: np.ndarray
+    labels: np.ndarray
+    held_out_contexts: np.ndarray
+    held_out_labels: np.ndarray
+    num_classes: int
+    num_ids: int
+    is_bag: bool
+    counts: np.ndarray
+    parents: np.ndarray | None = None
+    node_classes: np.ndarray | None = None
+    optimum: float | None = None
+
+
+def load(name, root=None):
+    """Returns the `Task` of a name, and makes it if the cache lacks it.
+
+    Raises:
+      OSError: the files that the task is made of are not available.
+    """
+
+    def make(folder):
+        print(f"Preparing the task {name} ...", flush=True)
+        unpacked = folder / "unpacked"
+        unpacked.mkdir()
+        task = prepare(MAKERS[name](unpacked))
+        shutil.rmtree(unpacked)
+        arrays = {k: v for k, v in vars(task).items() if v is not None}
+        np.savez(folder / "task.npz", **arrays)
+
+    root = root or cache.default_root().parent / "fit"
+    folder = cache.made(root, f"{name}-{_VERSION}", make)
+    with np.load(folder / "task.npz") as file:
+        return Task(**{k: v if v.ndim else v.item() for k, v in file.items()})
+
+
+def prepare(made):
+    """Returns the `Task` of what a maker returned, its ids in random order."""
+    rng = np.random.default_rng(1)
+    num_classes = made["num_classes"]
+    order = rng.permutation(num_classes)
+    contexts, labels = made["training"]
+    held_out_contexts, held_out_labels = made["held_out"]
+    chosen = np.sort(rng.permutation(len(held_out_labels))[:_MAX_HELD_OUT])
+    if made["contexts_are_classes"]:
+        num_ids, ids = num_classes, order
+    else:
+        num_ids = 1 + max(contexts.max(), held_out_contexts.max())
+        ids = np.arange(num_ids)
+
+    def renumbered(numbers, new):
+        new = np.append(new, -1).astype(np.int32)  # -1 stays -1
+        return new[numbers]
+
+    node_classes = made.get("node_classes")
+    labels = renumbered(labels, order)
+    return Task(
+        contexts=renumbered(contexts, ids),
+        labels=labels,
+        held_out_contexts=renumbered(held_out_contexts[chosen], ids),
+        held_out_labels=renumbered(held_out_labels[chosen], order),
+        num_classes=num_classes,
+        num_ids=int(num_ids),
+        is_bag=made["is_bag"],
+        counts=np.bincount(labels, minlength=num_classes),
+        parents=made.get("parents"),
+        node_classes=None
+        if node_classes is None
+        else renumbered(node_classes, order),
+        optimum=made.get("optimum"),
+    )
