@@ -97,13 +97,13 @@ def _two_level(task, seed):
 
 def _from_counts(task, seed):
     del seed
-    return _with_counts(tf_hsm.Tree.from_counts(task.counts), task)
+    return tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.from_counts(task.counts)
+    )
 
 
 def _from_data(task, seed):
     del seed
-    if not hasattr(tf_hsm.Tree, "from_data"):
-        raise NotImplementedError("this tf_hsm has no Tree.from_data")
     tree = tf_hsm.Tree.from_data(
         task.labels, task.contexts, num_classes=task.num_classes
     )

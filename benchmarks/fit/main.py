@@ -126,11 +126,7 @@ def _find_or_train(name, task, settings, results, path):
         )
 
     load = os.getloadavg()[0]
-    try:
-        found = training.train(task, settings, progress)
-    except NotImplementedError as error:
-        print(f"  {name}, {settings.head}: left out, {error}", flush=True)
-        return None
+    found = training.train(task, settings, progress)
     run = {**key, "optimum": task.optimum, "load_average": load, **found}
     results.append(run)
     files.write_json(path, results)

@@ -12,6 +12,7 @@ from tf_hsm.tree.builders.balanced import (
     balanced,
     two_level,
 )
+from tf_hsm.tree.builders.data import from_data
 from tf_hsm.tree.builders.embeddings import EMBEDDINGS, from_embeddings
 from tf_hsm.tree.builders.huffman import HUFFMAN, from_counts, huffman
 from tf_hsm.tree.builders.nested import from_nested
@@ -57,6 +58,7 @@ class TreeConstructors:
     two_level = Constructor(two_level)
     huffman = Constructor(huffman)
     from_counts = Constructor(from_counts)
+    from_data = Constructor(from_data)
     adaptive = Constructor(adaptive)
     from_embeddings = Constructor(from_embeddings)
     from_parents = Constructor(from_parents)

@@ -10,6 +10,7 @@ from tf_hsm.cost import expected
 from tf_hsm.tree import arrays, files, masses
 from tf_hsm.tree.check import check_binary, check_tree
 from tf_hsm.tree.constructors import TreeConstructors
+from tf_hsm.tree.data import expected_loss
 from tf_hsm.tree.group_arrays import GroupArrays, read_only
 from tf_hsm.tree.growth import TreeGrowth
 from tf_hsm.tree.lookup import NameLookup
@@ -335,6 +336,32 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
             batch,
             width,
             cost_model,
+        )
+
+    def expected_loss(self, labels, contexts=None, *, ordered=None) -> float:
+        """Returns how well the tree suits data, in nats; lower is better.
+
+        It is the mean loss of a bigram model on the tree, which predicts each
+        label from one id of its context, by counts of all other examples. No
+        weights are trained. Two trees for the same data can be compared, before
+        training: related classes in one group make the loss lower.
+        `tf_hsm.tree.data.expected_loss` has the formula.
+
+        Args:
+          labels: as for `from_data`.
+          contexts: as for `from_data`; needed unless `labels` is a dataset.
+          ordered: as for `from_data`.
+
+        Raises:
+          ValueError: as for `from_data`; or there is no context.
+        """
+        return expected_loss.of_data(
+            self._arrays,
+            self._levels,
+            self.row_groups,
+            labels,
+            contexts,
+            ordered,
         )
 
     def row_shares(self, counts=None) -> np.ndarray:

@@ -144,7 +144,7 @@ def _new(options):
 
 def adam():
     """A large epsilon keeps the rounding of small gradients small."""
-    return LazyAdam(learning_rate=0.05, epsilon=0.01)
+    return LazyAdam(0.05, epsilon=0.01, sparse_beta_1=0.9)
 
 
 def adagrad():

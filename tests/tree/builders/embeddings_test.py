@@ -17,7 +17,7 @@ from tests.support.clusterings import (
 )
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import TreeArrays
-from tf_hsm.tree.builders import embeddings
+from tf_hsm.tree.builders import embeddings, progress
 from tf_hsm.tree.clustering import pair_exchange, two_means
 
 EUCLIDEAN = {"metric": "euclidean"}
@@ -308,7 +308,7 @@ def test_progress_is_for_long_work(monkeypatch, capfd):
     vectors = normal(300, 3)
     Tree.from_embeddings(vectors, branching=6)
     assert capfd.readouterr() == ("", "")
-    monkeypatch.setattr(embeddings, "_SECONDS", 0)
+    monkeypatch.setattr(progress, "_SECONDS", 0)
     Tree.from_embeddings(vectors, branching=6, verbose=False)
     assert capfd.readouterr() == ("", "")
     Tree.from_embeddings(vectors, branching=6)

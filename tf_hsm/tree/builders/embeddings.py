@@ -1,14 +1,12 @@
 """Trees of similar classes: the shape of `balanced`, filled by clustering."""
 
-import sys
-import time
-
 import numpy as np
 
 from tf_hsm import _checks
 from tf_hsm.tree.builders.balanced import balanced, two_level
 from tf_hsm.tree.builders.kind import Flag, Kind, parse_fanouts
 from tf_hsm.tree.builders.named_counts import with_names
+from tf_hsm.tree.builders.progress import progress
 from tf_hsm.tree.check import check_binary
 from tf_hsm.tree.class_files import read_array
 from tf_hsm.tree.clustering import balanced_clusters
@@ -17,7 +15,6 @@ from tf_hsm.tree.memory import check_fits
 METRICS = ("cosine", "euclidean")
 _CHUNK = 2**20  # numbers that are converted at once
 _CLASS_BYTES = 80  # that a class takes beside its vector, by tracemalloc
-_SECONDS = 5  # between two lines of progress
 
 
 def from_embeddings(
@@ -78,35 +75,34 @@ def from_embeddings(
     if pinned:
         # Before what takes long.
         check_binary(arrays.group_offsets)
-    leaf_classes = balanced_clusters.leaf_points(
+    arrays = arranged(
         points_of(vectors, metric),
         arrays,
         seed,
         max_iterations,
-        _Progress() if verbose else lambda text: None,
+        progress("from_embeddings", verbose),
+    )
+    return with_names(arrays, None, pinned)
+
+
+def arranged(points, arrays, seed, max_iterations, report):
+    """Returns a tree of the same shape in which similar classes are near.
+
+    Args:
+      points: `[N, D]` float32, one for each class.
+      arrays: `TreeArrays` whose leaves stand in class order.
+      seed: an int.
+      max_iterations: as for `from_embeddings`.
+      report: called with a text now and then.
+    """
+    leaf_classes = balanced_clusters.leaf_points(
+        points, arrays, seed, max_iterations, report
     )
     _sort_siblings(leaf_classes, arrays)
     class_rows = np.empty_like(arrays.class_rows)
     # In `arrays` the leaves stand in class order: class c is the c-th leaf.
     class_rows[leaf_classes] = arrays.class_rows
-    return with_names(arrays._replace(class_rows=class_rows), None, pinned)
-
-
-class _Progress:
-    """Writes to stderr what takes long, one line every few seconds."""
-
-    def __init__(self):
-        self._start = self._last = time.monotonic()
-
-    def __call__(self, text):
-        now = time.monotonic()
-        if now - self._last >= _SECONDS:
-            self._last = now
-            print(
-                f"Tree.from_embeddings: {text} ({now - self._start:.0f} s)",
-                file=sys.stderr,
-                flush=True,
-            )
+    return arrays._replace(class_rows=class_rows)
 
 
 def check_vectors(vectors, name="vectors"):

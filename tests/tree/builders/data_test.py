@@ -1,0 +1,252 @@
+"""Trees from training data: what is read, what is found, bad input."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_hsm import Tree
+from tf_hsm.tree.builders import data as builder
+
+N, CLUSTERS = 600, 12
+
+
+def clustered(size=40_000, seed=0):
+    """Labels whose cluster follows from the id before, and the clusters."""
+    rng = np.random.default_rng(seed)
+    clusters = rng.permutation(N) % CLUSTERS
+    members = [np.flatnonzero(clusters == k) for k in range(CLUSTERS)]
+    contexts = rng.integers(200, size=size)
+    follows = (contexts + (rng.random(size) < 0.1)) % CLUSTERS
+    ranks = (50 * rng.random(size) ** 2).astype(int)
+    pairs = zip(follows, ranks, strict=True)
+    labels = np.array([members[k][rank] for k, rank in pairs])
+    return labels, contexts, clusters
+
+
+LABELS, CONTEXTS, TRUTH = clustered()
+
+
+def purity(tree):
+    """The share of the labels whose leaf's group is mostly of their cluster."""
+    counts = np.bincount(LABELS, minlength=N)
+    groups = tree.row_groups[tree.class_rows]
+    right = 0
+    for group in np.unique(groups[groups > 0]):
+        inside = groups == group
+        right += np.bincount(TRUTH[inside], counts[inside]).max()
+    return right / counts[groups > 0].sum()
+
+
+def same(tree, other):
+    return tree == other and np.array_equal(tree.counts, other.counts)
+
+
+def test_clusters_are_found():
+    tree = Tree.from_data(LABELS, CONTEXTS, verbose=False)
+    assert tree.num_classes == N and tree.depth == 2
+    assert (tree.counts == np.bincount(LABELS)).all()
+    # 49 clusters of classes for 12 true ones.
+    assert purity(tree) > 0.95
+    mixed = Tree.two_level(N)
+    assert purity(mixed) < 0.3
+    assert (
+        tree.expected_loss(LABELS, CONTEXTS)
+        < mixed.expected_loss(LABELS, CONTEXTS) - 0.2
+    )
+
+
+def test_equal_arguments_give_equal_trees():
+    tree = Tree.from_data(LABELS, CONTEXTS, seed=3, verbose=False)
+    assert same(tree, Tree.from_data(LABELS, CONTEXTS, seed=3, verbose=False))
+
+
+def test_leaves_of_the_root_are_the_most_frequent_classes():
+    rng = np.random.default_rng(1)
+    labels = (N * rng.random(40_000) ** 6).astype(int)
+    labels = rng.permutation(N)[labels]
+    contexts = rng.integers(5, size=40_000)  # They say nothing.
+    tree = Tree.from_data(labels, contexts, num_classes=N, verbose=False)
+    at_root = tree.row_groups[tree.class_rows] == 0
+    assert 0 < np.count_nonzero(at_root) < N
+    counts = np.bincount(labels, minlength=N)
+    assert counts[at_root].min() >= counts[~at_root].max()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 256, 257, 300, 1000, 70_000])
+def test_every_class_has_a_leaf(size):
+    rng = np.random.default_rng(2)
+    labels = (size * rng.random(3000) ** 3).astype(int)
+    tree = Tree.from_data(labels, labels // 7, num_classes=size, verbose=False)
+    assert tree.num_classes == size
+    assert tree.counts.sum() == 3000
+    assert np.diff(tree.group_offsets)[1:].max(initial=0) <= 256
+    if size <= 256:
+        assert tree.depth == 1
+    assert tree.depth == (1 if size <= 256 else 2 if size < 60_000 else 3)
+
+
+@pytest.mark.parametrize("size", [257, 1000, 65_536, 65_537, 2_000_000])
+def test_clusters_hold_all_classes(size):
+    below = builder._below(size)
+    fanouts = np.diff(below.group_offsets)
+    assert fanouts.max() <= 256
+    assert below.class_rows.size == size
+
+
+def test_without_contexts():
+    tree = Tree.from_data(LABELS, verbose=False)
+    assert same(tree, Tree.from_counts(np.bincount(LABELS)))
+
+
+def test_names():
+    names = [f"item {c}" for c in range(N)]
+    tree = Tree.from_data(LABELS, CONTEXTS, names=names, verbose=False)
+    assert tree.class_of("item 17") == 17
+
+
+EXPECTED = Tree.from_data(LABELS, CONTEXTS, num_classes=N, verbose=False)
+
+
+def batches(labels, contexts, size=3_000):
+    for begin in range(0, len(labels), size):
+        part = slice(begin, begin + size)
+        yield contexts[part], labels[part]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (LABELS.astype(np.int32), CONTEXTS.astype(np.uint16)),
+        (LABELS.tolist(), CONTEXTS.tolist()),
+        (LABELS[:, None], CONTEXTS[:, None]),
+        (tf.constant(LABELS), tf.constant(CONTEXTS)),
+        (batches(LABELS, CONTEXTS),),
+        (list(batches(LABELS[:, None], CONTEXTS)),),
+        (tf.data.Dataset.from_tensor_slices((CONTEXTS, LABELS)).batch(999),),
+        (
+            tf.data.Dataset.from_tensor_slices(
+                (CONTEXTS, LABELS, np.ones(LABELS.size))
+            ).batch(999),
+        ),
+        (
+            np.append(LABELS, [-1, -7]),
+            np.append(CONTEXTS, [1, -1]),
+        ),
+    ],
+    ids=[
+        "types",
+        "lists",
+        "columns",
+        "tensors",
+        "generator",
+        "batches",
+        "dataset",
+        "weights",
+        "none",
+    ],
+)
+def test_ways_to_pass_data(arguments):
+    tree = Tree.from_data(*arguments, num_classes=N, verbose=False)
+    assert same(tree, EXPECTED)
+
+
+def test_sequences():
+    tokens = np.stack([LABELS[:1000], LABELS[1000:2000]])
+    contexts, labels = tokens[:, :-1], tokens[:, 1:]
+    tree = Tree.from_data(labels, contexts, num_classes=N, verbose=False)
+    before = np.concatenate([np.full([2, 1], -1), contexts[:, :-1]], 1)
+    windows = np.stack([contexts, before], -1)
+    flat = Tree.from_data(
+        labels.reshape(-1),
+        windows.reshape(-1, 2),
+        num_classes=N,
+        ordered=True,
+        verbose=False,
+    )
+    assert same(tree, flat)
+
+
+def test_bags():
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(4, size=LABELS.size)
+    ids = rng.integers(200, size=[LABELS.size, 3])
+    ids[:, 0] = CONTEXTS
+    ids[np.arange(3) >= lengths[:, None]] = -1
+    ragged = tf.RaggedTensor.from_row_lengths(ids[ids >= 0], lengths)
+    tree = Tree.from_data(LABELS, ids, num_classes=N, verbose=False)
+    assert same(
+        tree, Tree.from_data(LABELS, ragged, num_classes=N, verbose=False)
+    )
+    shuffled = ids[:, [2, 0, 1]]
+    assert same(
+        tree, Tree.from_data(LABELS, shuffled, num_classes=N, verbose=False)
+    )
+    in_order = Tree.from_data(
+        LABELS, ids, num_classes=N, ordered=True, verbose=False
+    )
+    assert not same(tree, in_order)
+
+
+def test_bags_of_several_lengths_in_batches():
+    def elements():
+        yield np.array([[1, 2, 3], [4, -1, -1]]), np.array([0, 1])
+        yield np.array([[3], [2]]), np.array([300, 1])
+
+    tree = Tree.from_data(elements(), num_classes=301, verbose=False)
+    assert tree.counts.sum() == 4
+
+
+@pytest.mark.parametrize(
+    "arguments, options, message",
+    [
+        (([],), {}, "there are no labels"),
+        (([-1, -2], [1, 2]), {}, "there are no labels"),
+        (([0, 5], [1, 2]), {"num_classes": 5}, "a label is 5; it must be"),
+        (([0.5], [1]), {}, "labels must be integers, but are float64"),
+        (([0], [[0.5, 1.5]]), {}, "from_embeddings takes the mean vector"),
+        (([0, 1], [1]), {}, "there are 2 labels and 1 contexts"),
+        ((np.zeros([2, 3], int), np.zeros([2, 4], int)), {}, r"shape \[2, 4\]"),
+        (([0, 1], [1, 2**40]), {}, "must be below 2"),
+        (([0, 1], [1, 2]), {"num_classes": 0}, "num_classes"),
+        (([0, 1], [1, 2]), {"seed": -1}, "seed"),
+        (([0, 1], [1, 2]), {"names": ["a"]}, "names"),
+        (
+            (tf.data.Dataset.from_tensors(([1], [1])).repeat(),),
+            {},
+            "the dataset is infinite",
+        ),
+        (
+            (tf.data.Dataset.from_tensor_slices(([1], [1])),),
+            {},
+            "batch the dataset",
+        ),
+        ((tf.data.Dataset.range(3).batch(2),), {}, r"yield \(contexts, labels"),
+        (
+            (tf.data.Dataset.from_tensors(({"ids": [1]}, [1])),),
+            {},
+            "several inputs",
+        ),
+        (
+            (((np.array(x), np.array([1])) for x in ([[1, 2]], [[1]])),),
+            {},
+            "pass ordered=False",
+        ),
+    ],
+)
+def test_bad_input(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        Tree.from_data(*arguments, verbose=False, **options)
+
+
+def test_expected_loss_needs_contexts():
+    with pytest.raises(ValueError, match="there are no contexts"):
+        Tree.two_level(N).expected_loss(LABELS)
+
+
+def test_progress(monkeypatch, capsys):
+    monkeypatch.setattr("tf_hsm.tree.builders.progress._SECONDS", -1)
+    Tree.from_data(LABELS, CONTEXTS)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("Tree.from_data: 40,000 of 40,000 labels read")
+    Tree.from_data(LABELS, CONTEXTS, verbose=False)
+    assert not capsys.readouterr().err

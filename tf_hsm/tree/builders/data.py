@@ -1,0 +1,210 @@
+"""Trees that are made from training data: `from_data`."""
+
+import math
+
+import numpy as np
+
+from tf_hsm import _checks
+from tf_hsm.cost import expected
+from tf_hsm.tree import masses
+from tf_hsm.tree.arrays import assemble, level_starts, row_groups
+from tf_hsm.tree.builders.adaptive import by_frequency
+from tf_hsm.tree.builders.balanced import balanced
+from tf_hsm.tree.builders.embeddings import arranged, points_of
+from tf_hsm.tree.builders.huffman import huffman_arrays
+from tf_hsm.tree.builders.named_counts import with_names
+from tf_hsm.tree.builders.progress import progress
+from tf_hsm.tree.data.expected_loss import (
+    MAX_PAIRS,
+    leave_one_out_loss,
+    paths,
+)
+from tf_hsm.tree.data.reading import Reader
+from tf_hsm.tree.data.vectors import class_vectors
+from tf_hsm.tree.memory import check_fits
+from tf_hsm.tree.names import check_strs
+
+_LARGEST_FANOUT = 256
+_MAX_FEATURES = 1 << 16  # the most frequent ones make the vectors
+_WIDTH = 64  # of the vectors
+_ROUNDS, _FIRST_ROUNDS = 50, 2  # of clustering
+_CLASS_BYTES = 80 + 8 * _WIDTH
+# What is worth as much as a nat of the expected loss: see `from_data`.
+_NATS_PER_LEVEL = 0.05
+_NATS_PER_LOG_TIME = 0.05
+_BATCH, _VECTOR_WIDTH = 1024, 512  # for the time
+
+
+def from_data(
+    labels,
+    contexts=None,
+    *,
+    num_classes=None,
+    names=None,
+    ordered=None,
+    seed=0,
+    verbose=True,
+):
+    """The tree to begin with where there is training data: one pass over it.
+
+    Classes that occur in similar contexts share groups, so that the examples of
+    all classes of a group train it. The most frequent classes are leaves of the
+    root's group. The tree keeps the counts of the classes, and the layers begin
+    there. docs/fit.md compares the fit with that of the full softmax.
+
+    >>> tree = Tree.from_data(labels, contexts)  # arrays
+    >>> tree = Tree.from_data(dataset)  # of (contexts, labels), as for `fit`
+
+    1. Count how often each class occurs, and with which ids of its context.
+    2. Factor the association of classes and ids into vectors:
+       `tf_hsm.tree.data.vectors` has the formula.
+    3. Cluster the vectors into groups of equal size, as `from_embeddings` does.
+       There are min(256, 2 sqrt(N)) clusters. Groups below the clusters have at
+       most 256 rows: the tree has two levels up to about 60,000 classes, then
+       three. Up to 256 classes are one group, which is the full softmax.
+    4. Put the m most frequent classes into the root's group, for the m of least
+
+           expected loss + 0.05 mean depth + 0.05 log(time of a step),
+
+       in nats. `Tree.expected_loss` tells what the clusters are worth; a level
+       costs 0.05 nats because its decisions must be learned; and a step may be
+       10% slower for 0.005 nats.
+
+    Without contexts, the result is the tree of `from_counts`.
+
+    Args:
+      labels: integers `[...]` or `[..., 1]`, the class of each example.
+        Negative labels do not count. Or an iterable of batches
+        `(contexts, labels)` or `(contexts, labels, weights)`, such as a
+        `tf.data.Dataset`.
+      contexts: integer ids that are known before the label: words of a text,
+        items of a basket or a session, features. Negative ids stand for none.
+        - `[..., C]`: C ids for each label, such as the last C words.
+        - `[n]` for labels `[n]`: one id for each label.
+        - `[..., T]` for labels `[..., T]`: sequences. The context of a label is
+          the id at its position and the id before that, as in a language model
+          whose label is the next token.
+        - a `tf.RaggedTensor` for labels `[n]`: bags.
+      num_classes: N; when None, one more than the largest label.
+      names: `[N]` strs, the name of each class; or None.
+      ordered: whether the position of an id in `[..., C]` has a meaning. When
+        None, it has one unless ids are negative or contexts are ragged.
+      seed: an integer, at least 0; another one may find another tree.
+      verbose: whether to write to stderr, every few seconds, how far it is.
+
+    Raises:
+      ValueError: there are no labels, a label is not below `num_classes`,
+        shapes do not fit, ids are no integers, or a dataset is infinite or has
+        other elements.
+    """
+    if num_classes is not None:
+        num_classes = _checks.check_int("num_classes", num_classes, 1)
+        check_fits(f"num_classes is {num_classes}", num_classes, _CLASS_BYTES)
+    seed = _checks.check_int("seed", seed, 0)
+    report = progress("from_data", verbose)
+    reader = Reader(num_classes, ordered, report)
+    reader.read(labels, contexts)
+    counts, pairs = reader.counts, reader.pairs()
+    if names is not None:
+        names = check_strs(names, counts.size, "class")
+    has_no_clusters = counts.size <= _LARGEST_FANOUT
+    if has_no_clusters or pairs is None or not pairs.counts.size:
+        arrays = huffman_arrays(counts, _LARGEST_FANOUT)
+        return with_names(arrays, names, counts=counts)
+    report("making vectors")
+    pairs = pairs.most_frequent(_MAX_FEATURES)
+    vectors = class_vectors(pairs, counts.size, _WIDTH, seed)
+    points = points_of(vectors, "cosine")
+    del vectors
+    sample = pairs.sampled(MAX_PAIRS, np.random.default_rng(seed))
+    del pairs
+    report("choosing a shape")
+    size = _best_root_leaves(counts, points, sample, seed, report)
+    order = by_frequency(counts)
+    rest = np.sort(order[size:])
+    below = _below(counts.size, rest.size)
+    below = arranged(points[rest], below, seed, _ROUNDS, report)
+    arrays = _grafted(order[:size], rest, below)
+    return with_names(arrays, names, counts=counts)
+
+
+def _best_root_leaves(counts, points, pairs, seed, report):
+    """Returns how many classes are leaves of the root's group at least cost."""
+    # Clusters of all classes, with which each number is tried.
+    arrays = arranged(points, _below(counts.size), seed, _FIRST_ROUNDS, report)
+    nodes = paths(
+        arrays, level_starts(arrays), row_groups(arrays.group_offsets)
+    )
+    order = by_frequency(counts)
+    costs = {}
+    for size in _sizes(counts.size):
+        report(f"trying {size} classes in the root's group")
+        tried = nodes.copy()
+        tried[order[:size]] = -1
+        tried[order[:size], 0] = nodes.max() + 1 + np.arange(size)
+        depths = np.count_nonzero(tried >= 0, axis=1)
+        costs[size] = (
+            leave_one_out_loss(tried, pairs, counts)
+            + _NATS_PER_LEVEL * np.average(depths, weights=counts)
+            + _NATS_PER_LOG_TIME * math.log(_milliseconds(counts, size))
+        )
+    return min(costs, key=costs.get)
+
+
+def _sizes(num_classes):
+    """The numbers of classes in the root's group that are tried."""
+    sizes = [0, *(1 << np.arange(4, 11)).tolist()]
+    return [size for size in sizes if 4 * size <= num_classes]
+
+
+def _milliseconds(counts, size):
+    """Predicts the time of a step, whichever classes are in a cluster."""
+    order = by_frequency(counts)
+    rest = np.random.default_rng(0).permutation(order[size:])
+    arrays = _grafted(order[:size], rest, _below(counts.size, rest.size))
+    levels = level_starts(arrays)
+    return expected.expected_cost(
+        np.diff(arrays.group_offsets),
+        masses.group_masses(arrays, masses.row_masses(arrays, levels, counts)),
+        _BATCH,
+        _VECTOR_WIDTH,
+        None,
+    ).milliseconds
+
+
+def _below(num_classes, size=None):
+    """Returns the balanced tree of clusters of some classes.
+
+    Args:
+      num_classes: N, which sets the number of clusters.
+      size: how many classes are in clusters; all when None.
+    """
+    size = num_classes if size is None else size
+    clusters = min(_LARGEST_FANOUT, round(2 * math.sqrt(num_classes)))
+    if size <= clusters:
+        return balanced(size, [size])
+    members = -(-size // clusters)
+    levels = 1
+    while _LARGEST_FANOUT**levels < members:
+        levels += 1
+    fanout = math.ceil(members ** (1 / levels))
+    fanout += fanout**levels < members  # The root of a power is rounded.
+    return balanced(size, [clusters, *[fanout] * levels])
+
+
+def _grafted(top, rest, below):
+    """Returns the `TreeArrays` with classes before a tree's first group.
+
+    Args:
+      top: `[m]`, the classes that become leaves of the root's group.
+      rest: `[N - m]`, the classes of `below`, in its order.
+      below: the `TreeArrays` of the rest.
+    """
+    class_rows = np.empty(top.size + rest.size, np.int64)
+    class_rows[top] = np.arange(top.size)
+    class_rows[rest] = top.size + below.class_rows
+    is_inner = np.ones(top.size + below.group_offsets[-1], bool)
+    is_inner[class_rows] = False
+    fanouts = np.diff(below.group_offsets)
+    fanouts[0] += top.size
+    return assemble(fanouts, is_inner, class_rows)

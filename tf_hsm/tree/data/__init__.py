@@ -1,0 +1,1 @@
+"""What training data says of its classes: counts, pairs, vectors."""

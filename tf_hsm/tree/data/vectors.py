@@ -1,0 +1,90 @@
+"""Vectors of classes that occur in similar contexts: a truncated SVD."""
+
+import numpy as np
+
+_OVERSAMPLING = 16
+_POWER_STEPS = 2
+
+
+def class_vectors(pairs, num_classes, width, seed):
+    """Returns vectors `[N, width]` float32: similar contexts, similar vectors.
+
+    The association of classes and features is factored as U S V^T, and the
+    vectors are U sqrt(S). Levy and Goldberg, "Neural word embedding as implicit
+    matrix factorization", 2014. The factors come from random projections with
+    power steps: Halko, Martinsson and Tropp, "Finding structure with
+    randomness", 2011.
+
+    Args:
+      pairs: the `Pairs`.
+      num_classes: N.
+      width: of the vectors; fewer numbers than that are not zero if there are
+        fewer features.
+      seed: an int.
+    """
+    weights = associations(pairs)
+    num_features = int(pairs.features.max(initial=-1)) + 1
+    vectors = np.zeros((num_classes, width), np.float32)
+    if not weights.any():
+        return vectors
+    matrix = _Sparse(pairs, weights, num_classes, num_features)
+    size = min(width + _OVERSAMPLING, num_features)
+    basis = np.random.default_rng(seed).standard_normal(
+        (num_features, size), np.float32
+    )
+    for _ in range(_POWER_STEPS):
+        basis, _ = np.linalg.qr(matrix.transposed_times(matrix.times(basis)))
+    products = matrix.times(basis).astype(np.float64)
+    squares, directions = np.linalg.eigh(products.T @ products)
+    # The largest first; `eigh` ascends.
+    squares = np.maximum(squares[::-1][:width], 0)
+    directions = directions[:, ::-1][:, :width]
+    is_zero = squares <= 1e-12 * squares[0]
+    scales = np.where(is_zero, 0, np.where(is_zero, 1, squares) ** -0.25)
+    vectors[:, : squares.size] = products @ directions * scales
+    return vectors
+
+
+def associations(pairs):
+    """Returns how strongly each class and feature are associated, `[P]`.
+
+    This is the positive pointwise mutual information times a weight,
+
+        log(1 + n(c, f)) max(0, log(n(c, f) n / (n(c) n(f)))),
+
+    because few occurrences tell the information of a pair only roughly.
+    docs/fit.md compares the weight with others.
+    """
+    counts = pairs.counts.astype(np.float64)
+    of_class = np.bincount(pairs.classes, counts)[pairs.classes]
+    of_feature = np.bincount(pairs.features, counts)[pairs.features]
+    information = np.log(counts / of_class) - np.log(of_feature / counts.sum())
+    return np.log1p(counts) * np.maximum(information, 0)
+
+
+class _Sparse:
+    """A sparse matrix `[N, F]` that is multiplied by dense ones."""
+
+    def __init__(self, pairs, weights, num_classes, num_features):
+        # The products take 50 times as long in NumPy. All other modules of
+        # trees do without TensorFlow.
+        import tensorflow as tf
+
+        self._ops = tf.raw_ops
+        is_kept = weights > 0
+        indices = np.stack([pairs.classes[is_kept], pairs.features[is_kept]], 1)
+        self._matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
+            indices=indices,
+            values=weights[is_kept].astype(np.float32),
+            dense_shape=np.array([num_classes, num_features]),
+        )
+
+    def times(self, dense):
+        """Returns the product `[N, k]` with a matrix `[F, k]`."""
+        return self._ops.SparseMatrixMatMul(a=self._matrix, b=dense).numpy()
+
+    def transposed_times(self, dense):
+        """Returns the product `[F, k]` with a matrix `[N, k]`."""
+        return self._ops.SparseMatrixMatMul(
+            a=self._matrix, b=dense, transpose_a=True
+        ).numpy()
