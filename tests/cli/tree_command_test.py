@@ -11,11 +11,13 @@ from tf_hsm import distribute, estimation
 from tf_hsm.cli import program, tree_command
 from tf_hsm.cost.model import CostModel
 from tf_hsm.tree import Tree
-from tf_hsm.tree.builders import embeddings
+from tf_hsm.tree.builders import progress
 
 WORDS = "the 60\nof 30\nNew York 6\nand 3\n猫 1\n"
 COUNTS = [60, 30, 6, 3, 1]
 NAMES = ["the", "of", "New York", "and", "猫"]
+LABELS = np.repeat(np.arange(300), 4)
+CONTEXTS = LABELS[:, None] // [10, 40]
 VECTORS = [[1.0, 0], [0, 1], [1, 0.1], [0.1, 1], [0, 2]]
 
 
@@ -23,12 +25,13 @@ VECTORS = [[1.0, 0], [0, 1], [1, 0.1], [0.1, 1], [0, 2]]
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # However slow the machine is, no line of progress.
-    for module in (tree_command, embeddings):
+    for module in (tree_command, progress):
         monkeypatch.setattr(module, "_SECONDS", 10**6)
     write("words.txt", WORDS)
     write("paths.txt", "animal/cat\nanimal/dog\nplant\nstone/a\nstone/b")
     np.save("counts.npy", COUNTS)
     np.save("vectors.npy", VECTORS)
+    np.savez("examples.npz", labels=LABELS, contexts=CONTEXTS)
     return tmp_path
 
 
@@ -220,8 +223,14 @@ def test_calibrate(capsys, monkeypatch):
     ("arguments", "message"),
     [
         ("build oak --output=t", "oak is no tree: neither a file nor one of"),
-        ("build huffman --output=t", "huffman needs --counts=FILE or"),
-        ("build balanced:2 --output=t", "balanced needs --counts=FILE or"),
+        (
+            "build huffman --output=t",
+            "huffman needs --counts=FILE, --data=FILE or",
+        ),
+        (
+            "build balanced:2 --output=t",
+            "balanced needs --counts=FILE, --data=FILE or",
+        ),
         ("build balanced --num_classes=3 --output=t", "such as balanced:100"),
         ("build two_level:3 --num_classes=3 --output=t", "takes no value"),
         ("build two_level --num_classes=0 --output=t", "num_classes is 0"),
@@ -346,7 +355,7 @@ def test_help_begins_with_what_the_program_does(capsys):
         ([], "Builds, inspects, compares and draws trees."),
         (["build"], "Builds a tree and saves it."),
         (["inspect"], "Says how large a tree is and what it costs."),
-        (["compare"], "Compares what trees cost."),
+        (["compare"], "Compares what trees cost and how they fit data."),
         (["plot"], "Draws a tree (needs matplotlib)."),
     ):
         out = run(capsys, *command, "--help")[1]
@@ -359,3 +368,40 @@ def test_help_has_examples(capsys, command):
     assert (status, err) == (0, [])
     assert "  python -m tf_hsm tree inspect tree.npz --counts=words.txt" in out
     assert (not command) == (not any("huffman:K" in line for line in out))
+
+
+def test_data(capsys):
+    expected = Tree.from_data(LABELS, CONTEXTS)
+    status, out, _ = run(
+        capsys, "build", "data", "--data=examples.npz", "--output=tree.npz"
+    )
+    assert not status and Tree.load("tree.npz") == expected
+    status, out, err = run(
+        capsys, "compare", "two_level", "data", "--data=examples.npz"
+    )
+    assert (status, err) == (0, [])
+    titles, two_level, data = (line.split() for line in out)
+    assert titles[-2:] == ["expected", "loss"]
+    for tree, line in ((Tree.two_level(300), two_level), (expected, data)):
+        loss = tree.expected_loss(LABELS, CONTEXTS)
+        assert line[-2:] == [f"{loss:.3f}", "nats"]
+    # By default the tree of the data is compared with others.
+    _, out, _ = run(capsys, "compare", "--data=examples.npz")
+    assert out[-1].split()[0] == "data"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--num_classes=3"], "data needs --data=FILE.npz"),
+        (["--data=counts.npy"], "must be an .npz file with the arrays"),
+        (["--data=missing.npz"], "missing.npz"),
+        (
+            ["--data=examples.npz", "--num_classes=299"],
+            "a label is 299; it must be below num_classes, 299",
+        ),
+    ],
+)
+def test_bad_data(capsys, arguments, message):
+    status, _, err = run(capsys, "inspect", "data", *arguments)
+    assert status and len(err) == 1 and message in err[0]

@@ -8,10 +8,12 @@ import time
 
 from tf_hsm import distribute, estimation
 from tf_hsm._units import digits
+from tf_hsm.cli.tree_flags import COMPARED
 from tf_hsm.tree import Tree
 from tf_hsm.tree.builders.kind import Options
-from tf_hsm.tree.class_files import read_counts
+from tf_hsm.tree.class_files import read_counts, read_examples
 from tf_hsm.tree.constructors import KINDS
+from tf_hsm.tree.data.reading import label_counts
 from tf_hsm.tree.masses import row_masses
 
 _SECONDS = 3  # between two lines of progress
@@ -19,6 +21,7 @@ _COLUMNS = [
     *("tree", "rows/example", "mean depth", "depth", "touched rows"),
     *("parameters", "predicted"),
 ]
+_FIT = "expected loss"  # one more column where there are data
 
 
 def run(flags):
@@ -32,16 +35,22 @@ def run(flags):
 
 
 def _options(flags):
-    counts = words = cost_model = None
+    counts = words = cost_model = data = None
+    if flags.data is not None:
+        with _progress(f"reading {flags.data}"):
+            data = read_examples(flags.data)
     if flags.counts is not None:
         with _progress(f"reading {flags.counts}"):
             counts, words = read_counts(flags.counts)
+    elif data is not None:
+        counts = label_counts(data.labels, flags.num_classes)
     if flags.calibrate:
         with _progress("timing the loss"):
             cost_model = estimation.calibrate_cost_model(width=flags.width)
     return Options(
         counts=counts,
         words=words,
+        data=data,
         num_classes=flags.num_classes if counts is None else counts.size,
         batch=flags.batch,
         width=flags.width,
@@ -73,8 +82,9 @@ def _inspect(flags, options):
 
 
 def _compare(flags, options):
-    table = [_COLUMNS]
-    for text in flags.trees:
+    data = options.data
+    table = [_COLUMNS if data is None else [*_COLUMNS, _FIT]]
+    for text in flags.trees or [*COMPARED, *(["data"] if data else [])]:
         tree = _make(text, options)
         with _progress(f"counting {text}"):
             cost = _cost(tree, options)
@@ -92,6 +102,9 @@ def _compare(flags, options):
                 f"{digits(cost.milliseconds)} ms",
             ]
         )
+        if data is not None:
+            with _progress(f"expecting the loss of {text}"):
+                table[-1].append(f"{tree.expected_loss(*data):.3f} nats")
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for name, *values in table:
         cells = [name.ljust(widths[0])]

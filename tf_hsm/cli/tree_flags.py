@@ -5,11 +5,13 @@ import textwrap
 from tf_hsm.cli.parser import add_command
 from tf_hsm.tree.constructors import KINDS
 
-_COMPARED = ["two_level", "balanced:100", "huffman", "huffman:256", "adaptive"]
+COMPARED = ["two_level", "balanced:100", "huffman", "huffman:256", "adaptive"]
 EXAMPLES = """
 examples:
   python -m tf_hsm tree compare --counts=words.txt --batch=2048 --width=256
   python -m tf_hsm tree build huffman:256 --counts=words.txt --output=tree.npz
+  python -m tf_hsm tree compare --data=examples.npz
+  python -m tf_hsm tree build data --data=examples.npz --output=tree.npz
   python -m tf_hsm tree build paths:labels.txt --output=tree.npz
   python -m tf_hsm tree build embeddings:vectors.npy --output=tree.npz
   python -m tf_hsm tree inspect tree.npz --counts=words.txt
@@ -34,7 +36,7 @@ def add(commands):
     for name, text, output in (
         ("build", "builds a tree and saves it", "the .npz file to write"),
         ("inspect", "says how large a tree is and what it costs", None),
-        ("compare", "compares what trees cost", None),
+        ("compare", "compares what trees cost and how they fit data", None),
         (
             "plot",
             "draws a tree (needs matplotlib)",
@@ -47,8 +49,8 @@ def add(commands):
             command.add_argument(
                 "trees",
                 nargs="*",
-                default=_COMPARED,
-                help=f"see below; by default {' '.join(_COMPARED)}",
+                help=f"see below; by default {' '.join(COMPARED)}, and data "
+                "with --data",
             )
         else:
             command.add_argument("tree", help="see below")
@@ -97,6 +99,13 @@ def _add_options(command):
     )
     classes.add_argument(
         "--num_classes", type=int, metavar="N", help="classes, all alike"
+    )
+    command.add_argument(
+        "--data",
+        metavar="FILE.npz",
+        help="training data: an .npz file with the arrays labels and contexts, "
+        "which Tree.from_data describes; without --counts the labels are "
+        "counted",
     )
     command.add_argument(
         "--batch",

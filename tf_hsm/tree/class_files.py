@@ -3,6 +3,7 @@
 import math
 import os
 import re
+from typing import NamedTuple
 
 import numpy as np
 
@@ -90,6 +91,32 @@ def read_counts(path):
                 f"{path}, line {number} is {shown!r}; {error}"
             ) from error
     return _checks.check_counts(counts), words or None
+
+
+class Examples(NamedTuple):
+    """Training data, as `Tree.from_data` takes them."""
+
+    labels: np.ndarray
+    contexts: np.ndarray
+
+
+def read_examples(path):
+    """Reads `Examples` from an .npz file with arrays of these names.
+
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: it is no such file.
+    """
+    with open(path, "rb") as file:
+        try:
+            arrays = np.load(file, allow_pickle=False)
+            return Examples(arrays["labels"], arrays["contexts"])
+        # NumPy and zipfile raise errors of many types on damaged bytes.
+        except Exception as error:
+            raise ValueError(
+                f"{path} must be an .npz file with the arrays labels and "
+                f"contexts: {error}"
+            ) from error
 
 
 def _form(lines):

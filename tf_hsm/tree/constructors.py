@@ -12,7 +12,7 @@ from tf_hsm.tree.builders.balanced import (
     balanced,
     two_level,
 )
-from tf_hsm.tree.builders.data import from_data
+from tf_hsm.tree.builders.data import DATA, from_data
 from tf_hsm.tree.builders.embeddings import EMBEDDINGS, from_embeddings
 from tf_hsm.tree.builders.huffman import HUFFMAN, from_counts, huffman
 from tf_hsm.tree.builders.nested import from_nested
@@ -69,5 +69,13 @@ class TreeConstructors:
 # By name, in the order of the help text.
 KINDS = {
     kind.name: kind
-    for kind in (TWO_LEVEL, BALANCED, HUFFMAN, ADAPTIVE, EMBEDDINGS, PATHS)
+    for kind in (
+        TWO_LEVEL,
+        BALANCED,
+        HUFFMAN,
+        ADAPTIVE,
+        DATA,
+        EMBEDDINGS,
+        PATHS,
+    )
 }

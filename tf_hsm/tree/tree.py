@@ -6,6 +6,7 @@ import os
 import numpy as np
 
 from tf_hsm import _checks
+from tf_hsm._units import digits
 from tf_hsm.cost import expected
 from tf_hsm.tree import arrays, files, masses
 from tf_hsm.tree.check import check_binary, check_tree
@@ -412,8 +413,20 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         return self.pin_rows(prior) if self.pinned else prior
 
     def summary(self) -> str:
-        """Returns a text: sizes, depths, fanouts of each level, memory."""
-        return summarize(self._arrays, self._levels, self._names, self.pinned)
+        """Returns a text: sizes, depths, fanouts of each level, memory, cost.
+
+        The cost is that of labels as frequent as the counts of the tree say.
+        `expected_loss` says how well the tree suits data.
+        """
+        text = summarize(self._arrays, self._levels, self._names, self.pinned)
+        if self.counts is None or not self.counts.any():
+            return text
+        cost = self.expected_cost(batch=1024, width=512)
+        return (
+            f"{text}\n  by its counts an example scores "
+            f"{cost.rows_per_example:,.1f} rows; predicted for 1,024 examples "
+            f"of width 512: {digits(cost.milliseconds)} ms a step"
+        )
 
     def plot(self, counts=None, *, path=None):
         """Draws the tree: its heaviest nodes, fanouts, and where labels end.

@@ -12,6 +12,7 @@ from tf_hsm.tree.builders.adaptive import by_frequency
 from tf_hsm.tree.builders.balanced import balanced
 from tf_hsm.tree.builders.embeddings import arranged, points_of
 from tf_hsm.tree.builders.huffman import huffman_arrays
+from tf_hsm.tree.builders.kind import Kind
 from tf_hsm.tree.builders.named_counts import with_names
 from tf_hsm.tree.builders.progress import progress
 from tf_hsm.tree.data.expected_loss import (
@@ -52,8 +53,12 @@ def from_data(
     root's group. The tree keeps the counts of the classes, and the layers begin
     there. docs/fit.md compares the fit with that of the full softmax.
 
-    >>> tree = Tree.from_data(labels, contexts)  # arrays
-    >>> tree = Tree.from_data(dataset)  # of (contexts, labels), as for `fit`
+    >>> contexts = [[7, 5], [5, 3], [7, 4]]  # two words before each label
+    >>> Tree.from_data([0, 2, 1], contexts).counts.tolist()
+    [1, 1, 1]
+
+    `Tree.from_data(dataset)` reads a `tf.data.Dataset` of (contexts, labels), as
+    `fit` takes it.
 
     1. Count how often each class occurs, and with which ids of its context.
     2. Factor the association of classes and ids into vectors:
@@ -208,3 +213,15 @@ def _grafted(top, rest, below):
     fanouts = np.diff(below.group_offsets)
     fanouts[0] += top.size
     return assemble(fanouts, is_inner, class_rows)
+
+
+DATA = Kind(
+    "data",
+    {"data": "related classes together, from --data"},
+    lambda value, options: from_data(
+        *options.needed_data("data"),
+        num_classes=options.num_classes,
+        seed=options.flags["seed"],
+    ),
+    reports=True,
+)

@@ -219,7 +219,12 @@ EMBEDDINGS = Kind(
             default="cosine",
             help="of embeddings; %(default)s",
         ),
-        Flag("seed", type=int, default=0, help="of embeddings; %(default)s"),
+        Flag(
+            "seed",
+            type=int,
+            default=0,
+            help="of data and embeddings; %(default)s",
+        ),
     ),
     reports=True,
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tf_hsm.cost.model import CostModel
+from tf_hsm.tree.class_files import Examples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,6 +16,7 @@ class Options:
     Attributes:
       counts: `[N]`, how often each class occurs, or None.
       words: N strs, the names of the classes, or None.
+      data: the `class_files.Examples` to make a tree of, or None.
       num_classes: N, or None where neither counts nor the user say it.
       batch: the examples in a step.
       width: that of the inputs.
@@ -24,6 +26,7 @@ class Options:
 
     counts: np.ndarray | None
     words: list[str] | None
+    data: Examples | None
     num_classes: int | None
     batch: int
     width: int
@@ -33,8 +36,16 @@ class Options:
     def needed_num_classes(self, kind):
         """Returns N; ValueError where `kind`, a name, cannot know it."""
         if self.num_classes is None:
-            raise ValueError(f"{kind} needs --counts=FILE or --num_classes=N")
+            raise ValueError(
+                f"{kind} needs --counts=FILE, --data=FILE or --num_classes=N"
+            )
         return self.num_classes
+
+    def needed_data(self, kind):
+        """Returns the labels and contexts; ValueError if there are none."""
+        if self.data is None:
+            raise ValueError(f"{kind} needs --data=FILE.npz")
+        return self.data
 
     def needed_counts(self, kind):
         """Returns the counts, which are all alike where only N is known."""

@@ -107,6 +107,17 @@ class Reader:
             self._pairs.add(labels[known], features)
 
 
+def label_counts(labels, num_classes=None):
+    """Returns how often each class occurs in an array of labels, `[N]`.
+
+    Raises:
+      ValueError: as for `Tree.from_data`.
+    """
+    reader = Reader(num_classes, None, lambda text: None)
+    reader.read(labels, None)
+    return reader.counts
+
+
 def _batches(labels, contexts):
     """Yields `(labels, contexts)` of some examples, and the number of all."""
     if contexts is None and not _is_array(labels):
