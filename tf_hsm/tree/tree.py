@@ -22,12 +22,15 @@ from tf_hsm.tree.names import (
 )
 from tf_hsm.tree.pinning import TreePinning
 from tf_hsm.tree.plot import plot_tree
+from tf_hsm.tree.regrouping import TreeRegrouping
 from tf_hsm.tree.summary import summarize
 
 _Path = str | os.PathLike[str]
 
 
-class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
+class Tree(
+    TreeConstructors, TreeGrowth, TreeRegrouping, TreePinning, GroupArrays
+):
     """A rooted tree whose leaves are the classes 0 to N - 1.
 
     The children of a node are a group; every node but the root is a row of
@@ -196,6 +199,22 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
         return type(self)(
             *self._arrays,
             names=replace_class_names(names, self.class_rows, row_names),
+            pinned=self.pinned,
+        )
+
+    def _with_class_rows(self, class_rows):
+        """Returns this tree with its classes at other leaves.
+
+        The names of classes move with them; inner rows have none.
+        """
+        names = None
+        if self._names is not None:
+            names = replace_class_names(
+                self.names[self.class_rows], class_rows, [""] * self.num_rows
+            )
+        return type(self)(
+            *self._arrays._replace(class_rows=class_rows),
+            names=names,
             pinned=self.pinned,
         )
 

@@ -83,7 +83,7 @@ def from_embeddings(
         arrays,
         seed,
         max_iterations,
-        _Progress() if verbose else lambda text: None,
+        Progress("Tree.from_embeddings") if verbose else lambda text: None,
     )
     _sort_siblings(leaf_classes, arrays)
     class_rows = np.empty_like(arrays.class_rows)
@@ -92,18 +92,25 @@ def from_embeddings(
     return with_names(arrays._replace(class_rows=class_rows), None, pinned)
 
 
-class _Progress:
-    """Writes to stderr what takes long, one line every few seconds."""
+class Progress:
+    """Writes to stderr what takes long, one line every few seconds.
 
-    def __init__(self):
+    Args:
+      name: of the function that takes long.
+    """
+
+    def __init__(self, name):
+        """See the class."""
+        self._name = name
         self._start = self._last = time.monotonic()
 
     def __call__(self, text):
+        """Writes the text, unless the last line was written just now."""
         now = time.monotonic()
         if now - self._last >= _SECONDS:
             self._last = now
             print(
-                f"Tree.from_embeddings: {text} ({now - self._start:.0f} s)",
+                f"{self._name}: {text} ({now - self._start:.0f} s)",
                 file=sys.stderr,
                 flush=True,
             )
