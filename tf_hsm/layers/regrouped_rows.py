@@ -131,5 +131,5 @@ def _tangent(head, tree, at_center, shares, dtype):
 def _rows_of(head, columns):
     """Returns columns of the weights of all rows of the old tree, float64."""
     with row_parts.beside(head.weights):
-        values = head.weights.value[:, columns].numpy().astype(np.float64)
+        values = head.weights[:, columns].numpy().astype(np.float64)
     return head.tree.expand_rows(values) if head.tree.pinned else values
