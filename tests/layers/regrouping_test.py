@@ -38,7 +38,7 @@ def test_loss_hardly_changes(name, own, options):
     tree = TREES[name]()
     model = make_model(tree, own, **options)
     head = model.layers[-1]
-    first = fit(model, epochs=3)[-1]
+    first = fit(model, epochs=2)[-1]
     before, new = held_loss(model), clustered(tree)
     assert head.regroup(new, hidden(model), model=model) is None
     assert head.tree is new and new != tree
@@ -296,7 +296,7 @@ NINE = Tree.balanced(9, 3)
             lambda: built(layers.LabelTree(NINE)),
             (NINE,),
             ValueError,
-            "regroup is not possible for a LabelTree",
+            "but not for a LabelTree",
         ),
         (
             lambda: built(
@@ -307,16 +307,16 @@ NINE = Tree.balanced(9, 3)
             "on several devices",
         ),
         (
-            lambda: built(layers.AdaptiveSoftmax(40, cutoffs=[5, 20])),
+            lambda: built(layers.AdaptiveSoftmax(40, cutoffs=[5], div_value=1)),
             (NINE,),
             ValueError,
-            "not possible for a AdaptiveSoftmax",
+            "but not for a AdaptiveSoftmax",
         ),
         (
             lambda: built(layers.SampledSoftmax(40, num_sampled=5)),
             (NINE,),
             ValueError,
-            "not possible for a SampledSoftmax",
+            "but not for a SampledSoftmax",
         ),
     ],
 )

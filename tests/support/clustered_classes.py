@@ -1,7 +1,7 @@
 """A small problem whose classes are in clusters, and models that learn it.
 
 The input is one of 12 tokens, which stands for a cluster of 5 classes, and the
-label is a class of the cluster. Classes have random numbers, so that a tree
+label is a class of the cluster, or at times any class. Classes have random numbers, so that a tree
 that knows none of the clusters has them apart.
 """
 
@@ -12,7 +12,7 @@ import tf_hsm
 from tf_hsm import Tree
 from tf_hsm.layers import HierarchicalSoftmax
 
-NUM_CLUSTERS, NUM_CLASSES, WIDTH = 12, 60, 8
+NUM_CLUSTERS, NUM_CLASSES, WIDTH = 12, 60, 16
 EXAMPLES = 2_000
 COUNTS = 1 + np.arange(NUM_CLASSES) ** 2
 TREES = {
@@ -29,7 +29,10 @@ def make_data(seed=0, examples=EXAMPLES):
     rng = np.random.default_rng(seed)
     tokens = rng.integers(NUM_CLUSTERS, size=[examples, 1])
     members = rng.integers(clusters.shape[1], size=examples)
-    return tokens, clusters[tokens[:, 0], members]
+    labels = clusters[tokens[:, 0], members]
+    is_noise = rng.random(examples) < 0.1
+    labels[is_noise] = rng.integers(NUM_CLASSES, size=is_noise.sum())
+    return tokens, labels
 
 
 def adam():
@@ -82,7 +85,7 @@ def held_loss(model):
 
 def hidden(model, seed=2, examples=200):
     """Inputs of the head."""
-    body = keras.Model(model.inputs, model.layers[-1].input)
+    body = keras.Model(model.inputs[0], model.layers[-1].input)
     return body(make_data(seed, examples)[0])
 
 
@@ -90,5 +93,5 @@ def clustered(tree):
     """The tree of the same shape whose groups have the clusters."""
     x, y = make_data()
     vectors = np.zeros([NUM_CLASSES, NUM_CLUSTERS])
-    vectors[y, x[:, 0]] = 1
+    np.add.at(vectors, (y, x[:, 0]), 1)
     return tree.regroup(vectors)

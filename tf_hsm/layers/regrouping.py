@@ -77,15 +77,16 @@ def check_possible(layer):
       ValueError: the layer is not built, or cannot move.
     """
     layer._check_built()
-    head = getattr(layer._head, "head", layer._head)
-    if not isinstance(layer._head, TreeHead | BagHead):
+    if type(layer._head) not in (TreeHead, BagHead):
         what = type(layer).__name__
         if layer.plan is not None:
             what += " on several devices"
         raise ValueError(
-            f"{layer.name}: regroup is not possible for a {what}; train a new "
-            "layer with the other tree"
+            f"{layer.name}: regroup is possible for a HierarchicalSoftmax on "
+            f"one device and for an EmbeddingSoftmax, but not for a {what}; "
+            "train a new layer with the other tree"
         )
+    head = getattr(layer._head, "head", layer._head)
     if isinstance(head.weights.value, tf.distribute.DistributedValues):
         raise ValueError(
             f"{layer.name} has copies of its rows on several replicas; save "
