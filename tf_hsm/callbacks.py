@@ -86,6 +86,8 @@ class RegroupClasses(keras.callbacks.Callback):
         """See the class."""
         super().__init__()
         steps = np.ravel(at).tolist()
+        if not steps:
+            raise ValueError("at is empty; give a step or a list of steps")
         self._at = sorted(_checks.check_int("at", step, 1) for step in steps)
         if iter(data) is data:
             raise ValueError(
@@ -106,8 +108,6 @@ class RegroupClasses(keras.callbacks.Callback):
         """Finds the head, and which steps are done."""
         del logs
         self._head = self._find_head()
-        if self._head.built:
-            regrouping.check_possible(self._head)
         self._last = self._step()
 
     def on_train_batch_end(self, batch, logs=None):
@@ -136,6 +136,8 @@ class RegroupClasses(keras.callbacks.Callback):
                 f"must name it; its heads are {names}"
             )
         (head,) = heads
+        if head.built:
+            regrouping.check_possible(head)
         if head.several_labels or head.node_labels:
             raise ValueError(
                 f"{head.name} has several_labels or node_labels, of which "

@@ -132,6 +132,65 @@ def test_fit(name, num_inputs, use_bias, monkeypatch):
     np.testing.assert_allclose(some[0], found[0][rows], atol=1e-12)
 
 
+def cross_entropy(old, new, rows, weights, biases, inputs):
+    """Of the new model's classes, with the old model's as targets."""
+    return -sum(
+        np.exp(class_log_probs(old, weights, biases, x))
+        @ class_log_probs(new, rows[:, :WIDTH], rows[:, WIDTH], x)
+        for x in inputs
+    )
+
+
+def test_steps(monkeypatch):
+    """A step by the numeric gradient; many steps find the minimum."""
+    old = Tree.from_nested([[0, 1, 2], [3, [4, 5]]])
+    new = permuted(old, 4)
+    weights, biases = random_rows(old, True)
+    inputs = 2 + np.random.default_rng(5).normal(size=[30, WIDTH])
+    head = TreeHead(tf.constant(weights), tf.constant(biases), old)
+
+    def fitted(steps):
+        monkeypatch.setattr(regrouped_rows, "_STEPS", steps)
+        found = regrouped_rows.fit(head, new, np.arange(new.num_rows), inputs)
+        return np.append(found[0], found[1][:, None], 1)
+
+    def entropy_of(rows):
+        return cross_entropy(old, new, rows, weights, biases, inputs)
+
+    def gradient_at(rows):
+        found = np.zeros_like(rows)
+        for place in np.ndindex(*rows.shape):
+            step = np.zeros_like(rows)
+            step[place] = 1e-5
+            found[place] = entropy_of(rows + step) - entropy_of(rows - step)
+        return found / 2e-5
+
+    start, first = fitted(0), fitted(1)
+    centered = inputs - inputs.mean(0)
+    ridge = 0.01 * np.sum(centered**2) / WIDTH
+    # The same step in the coordinates of x and 1, which are not centered.
+    to_plain = np.eye(WIDTH + 1)
+    to_plain[WIDTH, :WIDTH] = -inputs.mean(0)
+    centered = np.append(centered, np.ones([30, 1]), 1)
+    products = centered.T @ centered + ridge * np.diag([1] * WIDTH + [0])
+    inverse = to_plain @ np.linalg.inv(products) @ to_plain.T
+    design = np.append(inputs, np.ones([30, 1]), 1)
+    leverages = np.sum(design @ inverse * design, 1)
+    probs = np.exp(
+        np.stack([row_log_probs(old, new, weights, biases, x) for x in inputs])
+    )
+    want = np.zeros_like(start)
+    gradient = gradient_at(start)
+    for begin, end in itertools.pairwise(new.group_offsets):
+        bound = min(1, leverages @ probs[:, begin:end].sum(1))
+        want[begin:end] = -2 / bound * gradient[begin:end] @ inverse
+    np.testing.assert_allclose(first - start, want, atol=1e-6)
+    entropies = [entropy_of(fitted(n)) for n in (0, 1, 8, 300)]
+    assert entropies == sorted(entropies, reverse=True)
+    assert np.abs(gradient_at(fitted(300))).max() < 1e-3
+    assert np.abs(gradient).max() > 0.1
+
+
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16])
 def test_other_types(dtype):
     """The rows of the values that the weights have."""
@@ -142,7 +201,9 @@ def test_other_types(dtype):
     )
     inputs = np.random.default_rng(5).normal(size=[20, WIDTH])
     rows = np.arange(new.num_rows)
-    found = regrouped_rows.fit(TreeHead(weights, biases, old), new, rows, inputs)
+    found = regrouped_rows.fit(
+        TreeHead(weights, biases, old), new, rows, inputs
+    )
     wide = TreeHead(
         tf.cast(weights, tf.float64), tf.cast(biases, tf.float64), old
     )

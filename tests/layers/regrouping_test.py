@@ -157,9 +157,7 @@ def test_loop_of_ones_own():
     new = clustered(old)
     head.regroup(new, hidden(model), optimizer=optimizer)
     leaves = [tree.class_rows for tree in (old, new)]
-    np.testing.assert_array_equal(
-        moment.numpy()[leaves[1]], before[leaves[0]]
-    )
+    np.testing.assert_array_equal(moment.numpy()[leaves[1]], before[leaves[0]])
     x, y = make_data()
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(head(hidden(model), labels=make_data(2, 200)[1]))
@@ -296,7 +294,7 @@ NINE = Tree.balanced(9, 3)
             lambda: built(layers.LabelTree(NINE)),
             (NINE,),
             ValueError,
-            "but not for a LabelTree",
+            "is of type LabelTree, but regroup takes",
         ),
         (
             lambda: built(
@@ -310,13 +308,13 @@ NINE = Tree.balanced(9, 3)
             lambda: built(layers.AdaptiveSoftmax(40, cutoffs=[5], div_value=1)),
             (NINE,),
             ValueError,
-            "but not for a AdaptiveSoftmax",
+            "is of type AdaptiveSoftmax, but regroup takes",
         ),
         (
             lambda: built(layers.SampledSoftmax(40, num_sampled=5)),
             (NINE,),
             ValueError,
-            "but not for a SampledSoftmax",
+            "is of type SampledSoftmax, but regroup takes",
         ),
     ],
 )

@@ -72,9 +72,7 @@ def make_model(tree=None, own=False, optimizer=None, dtype=None, **options):
 def fit(model, data=None, epochs=1, **options):
     """Trains for 20 steps an epoch; returns the losses of the epochs."""
     x, y = make_data() if data is None else data
-    history = model.fit(
-        x, y, 100, epochs, verbose=0, shuffle=False, **options
-    )
+    history = model.fit(x, y, 100, epochs, verbose=0, shuffle=False, **options)
     return history.history["loss"]
 
 

@@ -85,7 +85,10 @@ def test_names_move_with_their_classes():
 
 
 def test_same_arguments_same_tree():
-    tree, (vectors, _) = Tree.huffman(1 + np.arange(90), branching=3), latent(90)
+    tree, (vectors, _) = (
+        Tree.huffman(1 + np.arange(90), branching=3),
+        latent(90),
+    )
     assert tree.regroup(vectors, seed=4) == tree.regroup(vectors, seed=4)
 
 

@@ -119,7 +119,9 @@ class _Probes:
         self._head, self._tree, self._rows = head, tree, rows
         self._inputs = self._design = inputs
         if head.biases is not None:
-            self._design = np.append(inputs - center, np.ones([len(inputs), 1]), 1)
+            self._design = np.append(
+                inputs - center, np.ones([len(inputs), 1]), 1
+            )
         products = self._design.T @ self._design
         self.width = width = inputs.shape[1]
         ridge = _RIDGE * np.trace(products[:width, :width]) / width

@@ -82,9 +82,9 @@ def check_possible(layer):
         if layer.plan is not None:
             what += " on several devices"
         raise ValueError(
-            f"{layer.name}: regroup is possible for a HierarchicalSoftmax on "
-            f"one device and for an EmbeddingSoftmax, but not for a {what}; "
-            "train a new layer with the other tree"
+            f"{layer.name} is of type {what}, but regroup takes a "
+            "HierarchicalSoftmax on one device or an EmbeddingSoftmax; make a "
+            "new layer with another tree and train that"
         )
     head = getattr(layer._head, "head", layer._head)
     if isinstance(head.weights.value, tf.distribute.DistributedValues):
