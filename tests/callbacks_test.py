@@ -226,7 +226,7 @@ def test_subclassed_model():
     model = Subclassed()
     model.compile(adam(), model.head.loss)
     x, y = make_data()
-    with pytest.raises(ValueError, match="give body=..."):
+    with pytest.raises(ValueError, match="give body="):
         fit(model, callbacks=[RegroupClasses(2, (x, y))])
     old = model.head.tree
 
@@ -268,7 +268,7 @@ def make_model_of(head):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (label_tree, "is of type LabelTree"),
+        (label_tree, "regroup is not possible for LabelTree"),
         (lambda: make_model_of(keras.layers.Dense(3)), "must have one head"),
         (
             lambda: make_model_of(

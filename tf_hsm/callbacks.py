@@ -160,7 +160,10 @@ class RegroupClasses(keras.callbacks.Callback):
             raise ValueError("data of RegroupClasses has fewer than 2 labels")
         vectors = seen.vectors() if self._vectors is None else self._vectors
         tree = head.tree.regroup(
-            vectors, keep_depths=self._keep_depths, seed=self._seed
+            vectors,
+            keep_depths=self._keep_depths,
+            seed=self._seed,
+            verbose=self._verbose,
         )
         moved = np.count_nonzero(tree.class_rows != head.tree.class_rows)
         hidden, labels = seen.first()

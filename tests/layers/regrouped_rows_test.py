@@ -38,7 +38,7 @@ def random_rows(tree, use_bias, dtype=np.float64):
 
 
 def class_log_probs(tree, weights, biases, x):
-    """log P(class | x), class by class and group by group, `[N]`."""
+    """Returns log P(class | x), class by class and group by group, `[N]`."""
     if tree.pinned:
         weights, biases = tree.expand_rows(weights), tree.expand_rows(biases)
     found = np.zeros(tree.num_classes)

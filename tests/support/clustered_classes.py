@@ -1,8 +1,8 @@
 """A small problem whose classes are in clusters, and models that learn it.
 
 The input is one of 12 tokens, which stands for a cluster of 5 classes, and the
-label is a class of the cluster, or at times any class. Classes have random numbers, so that a tree
-that knows none of the clusters has them apart.
+label is a class of the cluster, or at times any class. Classes have random
+numbers, so that a tree that knows none of the clusters has them apart.
 """
 
 import keras

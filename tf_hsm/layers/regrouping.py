@@ -82,9 +82,8 @@ def check_possible(layer):
         if layer.plan is not None:
             what += " on several devices"
         raise ValueError(
-            f"{layer.name} is of type {what}, but regroup takes a "
-            "HierarchicalSoftmax on one device or an EmbeddingSoftmax; make a "
-            "new layer with another tree and train that"
+            f"{layer.name}: regroup is not possible for {what}; it takes a "
+            "HierarchicalSoftmax on one device or an EmbeddingSoftmax"
         )
     head = getattr(layer._head, "head", layer._head)
     if isinstance(head.weights.value, tf.distribute.DistributedValues):
