@@ -103,7 +103,8 @@ class _Groups:
     def softmax(self, logits):
         """Returns the probabilities of rows in their groups."""
         highest = np.maximum.reduceat(logits, self._firsts)
-        return self.shares(np.exp(logits - self.spread(highest)))
+        logits = logits - self.spread(highest)
+        return self.shares(np.exp(logits, logits))
 
 
 class _Probes:
@@ -149,8 +150,8 @@ def _ridge(tangent, shares, probes, groups):
     sums = tangent * dtype(probes.lambda_)
     sums[:, probes.width :] = 0
     for block, probs in probes.blocks():
-        targets = groups.less_means(np.log(probs), shares)
-        sums += (targets @ block).astype(dtype)
+        targets = groups.less_means(np.log(probs), shares).astype(dtype)
+        sums += targets @ block.astype(dtype)
     return _times(sums, probes.inverse)
 
 
@@ -165,15 +166,21 @@ def _refine(weights, probes, groups):
     for _ in range(_STEPS):
         gradient = np.zeros_like(weights)
         for block, probs in probes.blocks():
-            probs_in_group = groups.softmax(ahead @ block.T.astype(ahead.dtype))
-            rest = probs - groups.spread(groups.sums(probs)) * probs_in_group
-            gradient += (rest @ block).astype(weights.dtype)
+            # Here float32 is enough, and takes half the time.
+            block = block.astype(weights.dtype)
+            rest = probs.astype(weights.dtype)
+            in_group = groups.softmax(ahead @ block.T)
+            in_group *= groups.spread(groups.sums(rest))
+            rest -= in_group
+            gradient += rest @ block
         gradient = _times(gradient, probes.inverse)
         gradient *= scales
         gradient += ahead
         before, weights = weights, gradient
         previous, momentum = momentum, (1 + (1 + 4 * momentum**2) ** 0.5) / 2
-        ahead = weights + (previous - 1) / momentum * (weights - before)
+        ahead = weights - before
+        ahead *= (previous - 1) / momentum
+        ahead += weights
     return weights
 
 
