@@ -153,14 +153,14 @@ def test_what_does_not_count(capsys):
     x, y = (a.reshape(-1, 4) for a in make_data())
     x, weights = x + 1, np.ones(y.shape, "f4")
     x[::5, 2:], y[::7, 0], weights[::3, 1] = 0, -1, 0
-    x[3::5, 3], y[1::4, 1] = 0, 59
-    model = sequence_model(ignore_class=59)
+    x[3::5, 3], y[1::4, 1] = 0, 99
+    model = sequence_model(ignore_class=99)
     callback = RegroupClasses(2, (x, y, weights), examples=1_000)
     model.fit(x, np.maximum(y, 0), 100, verbose=0, callbacks=[callback])
     assert "by 1,000 labels" in capsys.readouterr().out
-    seen = np.count_nonzero((x > 0) & (y >= 0) & (y != 59) & (weights > 0))
+    seen = np.count_nonzero((x > 0) & (y >= 0) & (y != 99) & (weights > 0))
     callback = RegroupClasses(2, (x, y, weights))
-    model = sequence_model(ignore_class=59)
+    model = sequence_model(ignore_class=99)
     model.fit(x, np.maximum(y, 0), 100, verbose=0, callbacks=[callback])
     assert f"by {seen:,} labels" in capsys.readouterr().out
 
@@ -305,6 +305,7 @@ def test_refuses_replicas():
         ({"at": []}, "at is empty"),
         ({"at": 1.5}, "at must be an integer"),
         ({"data": iter([])}, "data is an iterator"),
+        ({"data": [*make_data()]}, "data is a list of arrays"),
         ({"examples": 0}, "examples is 0"),
         ({"probes": -1}, "probes is -1"),
         ({"seed": -1}, "seed is -1"),
@@ -315,8 +316,23 @@ def test_refuses_arguments(arguments, message):
         RegroupClasses(**{"at": 2, "data": make_data(), **arguments})
 
 
-def test_refuses_data_without_labels():
+def test_mixed_precision():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = make_model()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    old = model.layers[-1].tree
+    callback = RegroupClasses(20, make_data(), verbose=False)
+    losses = fit(model, epochs=3, callbacks=[callback])
+    assert model.layers[-1].tree != old and losses[2] < losses[0]
+
+
+def test_refuses_wrong_data():
     x, y = make_data()
+    model = make_model()
+    with pytest.raises(ValueError, match=r"label 60, but hier.* 60 classes"):
+        fit(model, callbacks=[RegroupClasses(2, (x, np.full_like(y, 60)))])
     model = make_model()
     with pytest.raises(ValueError, match="fewer than 2 labels"):
         fit(model, callbacks=[RegroupClasses(2, (x, np.full_like(y, -1)))])

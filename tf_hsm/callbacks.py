@@ -18,12 +18,12 @@ _BATCH = 256  # examples of arrays that pass the body at once
 class RegroupClasses(keras.callbacks.Callback):
     """Moves a head to a tree in which similar classes share groups.
 
-    A tree of similar classes learns faster, but what is similar is known only
-    once the model has learned something. This callback regroups the classes
-    while `model.fit` runs. After some training steps it
+    A tree of similar classes learns faster, but the model must have learned
+    something before it knows which classes are similar. This callback regroups
+    the classes while `model.fit` runs. After some training steps it
 
-    1. takes hidden vectors h (the inputs of the head) of many examples, in a
-       forward pass, and makes a vector for each class c of its n examples,
+    1. computes the hidden vectors h (the inputs of the head) of many examples
+       in a forward pass. The vector of a class c with n examples is
 
            (sum of h where the label is c - n * mean of h) / (n + 1)
 
@@ -36,31 +36,31 @@ class RegroupClasses(keras.callbacks.Callback):
     ...     tf_hsm.callbacks.RegroupClasses(at=1000, data=(x, y))])
 
     The head is a `HierarchicalSoftmax` or an `EmbeddingSoftmax`, on one device,
-    with one label for each input. Its tree keeps its shape, and each class its
-    depth.
+    with one label for each input. The tree keeps its shape, and each class
+    keeps its depth.
 
-    Steps are counted by the optimizer: `optimizer.iterations` of the layer's
-    own optimizer or, where it has none, of the model's. A model that was saved
-    later and loaded goes on with the new tree, and the callback skips the
-    steps that it has done. List this callback before callbacks that save.
+    The optimizer counts the steps: the layer's own optimizer or, if the layer
+    has none, the optimizer of the model. A loaded model continues with the new
+    tree, and the callback skips the steps that the optimizer has done. List
+    this callback before callbacks that save.
 
     Args:
-      at: after which steps the classes are regrouped: an integer, or a list.
-      data: `(x, y)`, arrays as for `fit`; or a `tf.data.Dataset` of batches
-        `(x, y)`, or another iterable that can be iterated again. With
-        `(x, y, sample_weight)`, examples of weight 0 do not count. A random
-        choice of the examples of arrays is taken, and the first ones of a
-        dataset.
-      vectors: `[N, D]`, vectors of the classes that are known already, as word
-        vectors; then step 1 is left out. None: as above.
-      examples: how many labels step 1 takes. With few examples for each class
-        the groups are worse than before: 50 for each are enough.
-      probes: how many inputs step 3 takes. The same number of other inputs
-        shows the loss before and after.
+      at: a step, or a list of steps, after which the classes are regrouped.
+      data: `(x, y)`, arrays as for `fit`, a tuple; or a `tf.data.Dataset` of
+        batches `(x, y)`, or another iterable that can be read again. With
+        `(x, y, sample_weight)`, examples of weight 0 do not count. The callback
+        takes a random choice of the examples of arrays, and the first examples
+        of a dataset.
+      vectors: `[N, D]`, a vector for each class, such as word vectors, in place
+        of the vectors of step 1; or None.
+      examples: how many labels step 1 takes. About 50 for each class are
+        enough; with few, the groups are worse than before.
+      probes: how many inputs step 3 takes. The callback takes as many other
+        inputs to print the perplexity before and after.
       keep_depths: see `Tree.regroup`.
-      head: the head, where the model has several.
-      body: what makes the inputs of the head of `x`, a model or a function;
-        needed where the model is neither Sequential nor functional.
+      head: the head, if the model has several.
+      body: a model or a function from `x` to the inputs of the head; needed if
+        the model is neither Sequential nor functional.
       seed: an integer, at least 0.
       verbose: whether to print a line for each regrouping.
 
@@ -89,6 +89,13 @@ class RegroupClasses(keras.callbacks.Callback):
         if not steps:
             raise ValueError("at is empty; give a step or a list of steps")
         self._at = sorted(_checks.check_int("at", step, 1) for step in steps)
+        if isinstance(data, list) and not all(
+            isinstance(batch, (tuple, list)) for batch in data
+        ):
+            raise ValueError(
+                "data is a list of arrays; give a tuple (x, y), or a list of "
+                "batches (x, y)"
+            )
         if iter(data) is data:
             raise ValueError(
                 "data is an iterator, which can be read once only; give arrays "
@@ -169,9 +176,7 @@ class RegroupClasses(keras.callbacks.Callback):
         hidden, labels = seen.first()
         held = hidden[1::2], labels[1::2]
         before = _perplexity(rows, *held)
-        regrouping.move(
-            head, tree, hidden[0::2].astype(np.float64), self.model.optimizer
-        )
+        regrouping.move(head, tree, hidden[0::2], self.model.optimizer)
         private_keras.forget_traces(self.model)
         rows = regrouping.check_possible(head)
         after = _perplexity(rows, *held)
@@ -196,7 +201,13 @@ class RegroupClasses(keras.callbacks.Callback):
             for given in (mask, *weights[:1]):
                 if given is not None:
                     counts &= np.asarray(given).reshape(-1) != 0
-            yield hidden.numpy().reshape(-1, width)[counts], labels[counts]
+            labels = labels[counts]
+            if labels.max(initial=0) >= self._head.num_classes:
+                raise ValueError(
+                    f"data has the label {labels.max()}, but {self._head.name} "
+                    f"has {self._head.num_classes} classes"
+                )
+            yield hidden.numpy().reshape(-1, width)[counts], labels
 
     def _body(self):
         """Returns a function from x to hidden vectors and their mask."""
@@ -206,6 +217,7 @@ class RegroupClasses(keras.callbacks.Callback):
         def hidden(x):
             found = body(x)
             hidden = regrouping.hidden_of(self._head, found)
+            hidden = tf.cast(hidden, self._head.loss_dtype)
             return hidden, private_keras.mask_of(found)
 
         return hidden

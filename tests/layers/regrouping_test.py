@@ -281,13 +281,13 @@ NINE = Tree.balanced(9, 3)
             lambda: built(layers.HierarchicalSoftmax(NINE)),
             (NINE, np.full([3, 4], np.inf)),
             ValueError,
-            "must be finite numbers",
+            "takes finite inputs",
         ),
         (
             lambda: built(layers.HierarchicalSoftmax(NINE)),
             (NINE, np.ones([0, 4])),
             ValueError,
-            "at least one row",
+            "at least one; their shape",
         ),
         (
             lambda: built(layers.LabelTree(NINE)),
@@ -327,6 +327,43 @@ def test_refuses_other_names():
     head = built(layers.HierarchicalSoftmax(tree))
     with pytest.raises(ValueError, match="class 0 is named 'other'"):
         head.regroup(NINE.with_class_names(["other", *map(str, range(8))]))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.optimizers.Adam(0.02),
+        lambda: keras.optimizers.SGD(0.5, momentum=0.9),
+        lambda: tf_hsm.optimizers.LossScaleOptimizer(
+            tf_hsm.optimizers.LazyAdam(0.02)
+        ),
+    ],
+)
+def test_other_optimizers(make):
+    model = make_model(optimizer=make())
+    head = model.layers[-1]
+    fit(model)
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    slots = [v for v in optimizer.variables if v.shape == head.kernel.shape]
+    before = [slot.numpy() for slot in slots]
+    old, new = head.tree, clustered(head.tree)
+    head.regroup(new, hidden(model), model=model)
+    assert slots
+    for slot, values in zip(slots, before, strict=True):
+        np.testing.assert_array_equal(
+            slot.numpy()[new.class_rows], values[old.class_rows]
+        )
+    assert np.isfinite(fit(model)).all()
+
+
+def test_optimizer_of_the_rest():
+    """It may have any state where the layer has an optimizer of its own."""
+    model = make_model(own=True, optimizer=keras.optimizers.Adafactor(0.1))
+    fit(model)
+    head = model.layers[-1]
+    new = clustered(head.tree)
+    head.regroup(new, hidden(model), model=model)
+    assert head.tree == new
 
 
 def test_refuses_averages_of_weights():

@@ -210,16 +210,16 @@ class HeadLayer(AnsweringLayer):
 
         `tf_hsm.callbacks.RegroupClasses` makes the vectors and does all of this
         in `model.fit`. A `tf.function` that was traced before holds the old
-        tree: trace your own ones again, and the functions of other models with
-        this layer.
+        tree, and so does another model with this layer that was called before:
+        trace your functions again, and compile other models again.
 
         Args:
           tree: from `layer.tree.regroup`; its shape is the shape of the old
             tree.
-          inputs: `[n, width]`, some inputs of the layer, as 1,024 hidden
-            vectors; for an `EmbeddingSoftmax`, ids or bags. The fit is best
-            where inputs are like them. None: the fit is a tangent where inputs
-            are zero, so that the loss can rise by some percents.
+          inputs: `[n, width]`, typical inputs of the layer, for example 1,024
+            hidden vectors; for an `EmbeddingSoftmax`, ids or bags. None: the
+            fit is a tangent where inputs are zero, so that the loss can rise by
+            several percent.
           model: the Keras model that trains the layer. The slots of its
             optimizer follow, and Keras traces its functions again.
           optimizer: in a training loop of your own, the built Keras optimizer

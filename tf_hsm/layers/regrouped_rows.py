@@ -93,7 +93,7 @@ class _Groups:
         return np.add.reduceat(values, self._firsts)
 
     def shares(self, values):
-        """Returns values less zero, of which each group's sum to 1."""
+        """Returns values `[n, ...]` divided by the sums of their groups."""
         return values / self.spread(self.sums(values))
 
     def less_means(self, values, shares):

@@ -15,13 +15,7 @@ def regroup(layer, tree, inputs=None, model=None, optimizer=None):
     head = check_possible(layer)
     if inputs is not None:
         width = head.weights.shape[1]
-        inputs = np.asarray(hidden_of(layer, inputs), np.float64)
-        inputs = inputs.reshape(-1, width)
-        if not len(inputs) or not np.isfinite(inputs).all():
-            raise ValueError(
-                f"inputs of {layer.name} must be finite numbers [n, {width}], "
-                f"at least one row; their shape is {list(inputs.shape)}"
-            )
+        inputs = np.asarray(hidden_of(layer, inputs)).reshape(-1, width)
     if optimizer is None and model is not None:
         optimizer = getattr(model, "optimizer", None)
     move(layer, tree, inputs, optimizer)
@@ -35,7 +29,7 @@ def move(layer, tree, hidden, optimizer):
     Args:
       layer: the layer.
       tree: the new tree.
-      hidden: `[n, width]` float64 inputs of the rows, or None.
+      hidden: `[n, width]` inputs of the rows, an array; or None.
       optimizer: another optimizer that has slots of the rows, or None.
     """
     check_tree(tree)
@@ -47,18 +41,30 @@ def move(layer, tree, hidden, optimizer):
             "head.tree.regroup(vectors), or head.grow(tree) for a new layer "
             "with another tree"
         )
+    if hidden is not None:
+        hidden = hidden.astype(np.float64)
+        if not len(hidden) or not np.isfinite(hidden).all():
+            raise ValueError(
+                f"the fit of {layer.name} takes finite inputs [n, width], at "
+                f"least one; their shape is {list(hidden.shape)}"
+            )
     moves = Moves(head.tree, tree)
+    variables = head.variables()
+    # Refuses an optimizer before anything has moved.
+    slots = [
+        slot
+        for one in (layer.optimizer, optimizer)
+        if one is not None
+        for slot in kept_rows.slots_of(one, variables)
+    ]
     weights = biases = None
     if moves.moved.size:
         weights, biases = regrouped_rows.fit(head, tree, moves.moved, hidden)
         if tree.pinned:
             weights = weights[0::2] - weights[1::2]
             biases = None if biases is None else biases[0::2] - biases[1::2]
-    variables = head.variables()
-    slot_sources = {id(v): moves.slot_sources for v in variables}
-    for one in (layer.optimizer, optimizer):
-        if one is not None and one.built:
-            kept_rows.permute_slots(one, slot_sources)
+    for slot in slots:
+        kept_rows.permute(slot, moves.slot_sources)
     for variable, values in zip(variables, (weights, biases), strict=False):
         kept_rows.permute(variable, moves.sources, values)
     layer._set_tree(tree)

@@ -51,20 +51,27 @@ def permute(variable, rows, values=None):
             variable.value.scatter_update(slices)
 
 
-def permute_slots(optimizer, rows):
-    """Moves rows of the slots of an optimizer.
+def slots_of(optimizer, variables):
+    """Returns the slots that an optimizer has for some variables.
 
     Args:
-      optimizer: a built Keras optimizer.
-      rows: by the ids of variables, `rows` as `permute` takes them.
+      optimizer: a Keras optimizer.
+      variables: a list of Keras variables.
+
+    Returns:
+      A list; empty where the optimizer trains none of the variables.
 
     Raises:
       ValueError: the optimizer has a state of all rows together.
     """
-    owners = _owners(optimizer)
-    for slot, owner in zip(optimizer.variables, owners, strict=True):
-        if id(owner) in rows:
-            permute(slot, rows[id(owner)])
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    wanted = {id(v) for v in variables}
+    if not optimizer.built or wanted.isdisjoint(
+        map(id, private_optimizer.built_variables(inner))
+    ):
+        return []
+    pairs = zip(optimizer.variables, _owners(optimizer), strict=True)
+    return [slot for slot, owner in pairs if id(owner) in wanted]
 
 
 def copy_optimizer(source, target, kept):
