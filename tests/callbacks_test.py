@@ -65,7 +65,7 @@ def test_regroups(kind, own, capsys):
     assert "by 2,000 labels" in out
     shown = re.search(r"(\S+) before, (\S+) after", out).groups()
     before, after = np.log(np.array(shown, float))
-    assert abs(before - loss) < 0.1 and after < 1.02 * before
+    assert abs(before - loss) < 0.3 and after < 1.02 * before
 
 
 @pytest.mark.parametrize("own", [True, False])
