@@ -20,6 +20,7 @@ import tf_hsm
 MODULES = (
     "tf_hsm",
     "tf_hsm.baselines",
+    "tf_hsm.callbacks",
     "tf_hsm.converters",
     "tf_hsm.datasets",
     "tf_hsm.decoding",

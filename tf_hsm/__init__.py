@@ -7,6 +7,7 @@ number of classes, as a TensorFlow op that never copies a parameter.
 from tf_hsm import (
     _start,  # noqa: F401, before TensorFlow
     baselines,
+    callbacks,
     converters,
     datasets,
     decoding,
@@ -55,6 +56,7 @@ __all__ = [
     "Tree",
     "TreeHead",
     "baselines",
+    "callbacks",
     "converters",
     "cpu_isa",
     "datasets",

@@ -86,6 +86,11 @@ REASONS = {
     "`TopKAccuracy`": {
         "LabelTree": "an input has several labels; use `PrecisionAtK`"
     },
+    "`regroup`": {
+        "AdaptiveSoftmax": _NOT_BUILT,
+        "LabelTree": _NOT_BUILT,
+        "SampledSoftmax": _ONE_GROUP,
+    },
     "`tf_hsm.estimate`": {"EmbeddingSoftmax": _NOT_BUILT},
     "`embed`": {
         "HierarchicalSoftmax": _PATHS,

@@ -75,6 +75,50 @@ def test_whether_a_call_takes_training(layer):
     assert private_keras.takes_training(layer) == layer._call_has_training_arg
 
 
+def test_functions_are_traced_again():
+    """Also while `fit` runs, which has the training function already."""
+    traces = []
+
+    class Traced(keras.layers.Dense):
+        def call(self, inputs):
+            traces.append(1)
+            return super().call(inputs)
+
+    class Forget(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 1:
+                traces.clear()
+                private_keras.forget_traces(self.model)
+
+    model = keras.Sequential([keras.Input([2]), Traced(1)])
+    model.compile("sgd", "mse")
+    x = np.ones([8, 2], "f4")
+    for ask in (model.predict, lambda x: model.evaluate(x, x[:, :1])):
+        ask(x)
+        traces.clear()
+        private_keras.forget_traces(model)
+        ask(x)
+        assert traces
+    model.fit(x, x[:, :1], batch_size=2, verbose=0, callbacks=[Forget()])
+    assert traces
+    traces.clear()
+    model.fit(x, x[:, :1], batch_size=2, verbose=0)
+    assert not traces
+
+
+def test_first_argument_of_a_call():
+    inputs = [keras.Input([3]), keras.Input([3])]
+    add = keras.layers.Add()
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs=add(inputs)))
+    by_kind = {
+        type(call.operation).__name__: call.first_argument()
+        for call in private_keras.calls_of(model)
+        if call.inputs
+    }
+    assert all(x is y for x, y in zip(by_kind["Add"], inputs, strict=True))
+    assert by_kind["Dense"] is add.output
+
+
 def test_own_variables_are_saved_in_their_order():
     layer = Stacked()
     layer(np.ones([1, 3]))

@@ -169,6 +169,25 @@ def growth(name):
     assert np.isfinite(new).all()
 
 
+def regrouping(name):
+    """The probabilities in other groups are nearer than without a fit."""
+    head = built(name)
+    old = getattr(head, "tree", TREE)
+    new = old.regroup(np.random.default_rng(0).normal(size=[NUM_CLASSES, 3]))
+
+    def probs(tree):
+        head._set_tree(tree)
+        return np.exp(head.log_probs(inputs(name)))
+
+    head.regroup(old, inputs(name))
+    before, unfitted = probs(old), probs(new)
+    head._set_tree(old)
+    head.regroup(new, inputs(name))
+    assert head.tree is new != old
+    errors = [np.abs(p - before).sum() for p in (probs(new), unfitted)]
+    assert errors[0] < 0.5 * errors[1]
+
+
 def export(name):
     """A SavedModel answers as the head does."""
     head = built(name)
@@ -204,6 +223,7 @@ FEATURES = {
     "answers in functional models": functional_answers,
     "saving": saving,
     "`grow`": growth,
+    "`regroup`": regrouping,
     "`tf_hsm.serving.export`": export,
     "`tf_hsm.estimate`": estimate,
 }

@@ -135,7 +135,7 @@ class EmbeddingSoftmax(HeadLayer):
                     f"{name} is not possible with a table of embeddings; leave "
                     "it out, or put an Embedding before a HierarchicalSoftmax"
                 )
-        super().__init__(tree.num_classes, lambda: [tree], given, **kwargs)
+        super().__init__(tree.num_classes, lambda: [self.tree], given, **kwargs)
         self.tree = tree
         self._counts = starting_counts(counts, tree, use_bias, bias_initializer)
         self.num_embeddings = _checks.check_int(

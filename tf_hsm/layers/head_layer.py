@@ -1,5 +1,6 @@
 """How Keras calls a head: for classes, for losses, in training."""
 
+import dataclasses
 import functools
 
 import keras
@@ -7,7 +8,9 @@ import tensorflow as tf
 
 from tf_hsm import _compiled_model, _head_output
 from tf_hsm._reduction import Reduction, mean_loss
+from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.head import Batch
+from tf_hsm.layers import regrouping
 from tf_hsm.layers.answering_layer import AnsweringLayer
 from tf_hsm.layers.labels import check_integers
 from tf_hsm.layers.row_options import Penalties
@@ -191,6 +194,56 @@ class HeadLayer(AnsweringLayer):
         if output.labels is None:  # else the output is the losses themselves
             output.known = labels, label_weights, found
         return found
+
+    def regroup(self, tree, inputs=None, *, model=None, optimizer=None):
+        """Moves the layer to a tree of the same shape with other groups.
+
+        The layer keeps its variables. New rows are fitted so that the layer
+        has about the same probabilities as before: see
+        `tf_hsm/layers/regrouped_rows.py`. A group that stands for the same sets
+        of classes as an old group keeps its rows, biases and slots, to the bit.
+        In other groups a leaf keeps the slots of its class, and an inner row
+        keeps the slots that it has.
+
+        >>> tree = head.tree.regroup(vectors)
+        >>> head.regroup(tree, body(x[:1024]), model=model)
+
+        `tf_hsm.callbacks.RegroupClasses` makes the vectors and does all of this
+        in `model.fit`. A `tf.function` that was traced before holds the old
+        tree, and so does another model with this layer that was called before:
+        trace your functions again, and compile other models again.
+
+        Args:
+          tree: from `layer.tree.regroup`; its shape is the shape of the old
+            tree.
+          inputs: `[n, width]`, typical inputs of the layer, for example 1,024
+            hidden vectors; for an `EmbeddingSoftmax`, ids or bags. None: the
+            fit is a tangent where inputs are zero, so that the loss can rise by
+            several percent.
+          model: the Keras model that trains the layer. The slots of its
+            optimizer follow, and Keras traces its functions again.
+          optimizer: in a training loop of your own, the built Keras optimizer
+            whose slots follow.
+
+        Raises:
+          TypeError: `tree` is not a `tf_hsm.Tree`.
+          ValueError: the tree has another shape, or other names of classes;
+            `inputs` are not finite; the layer is on several devices or
+            replicas, is not built, or is neither a `HierarchicalSoftmax` nor an
+            `EmbeddingSoftmax`.
+        """
+        regrouping.regroup(self, tree, inputs, model, optimizer)
+
+    def _set_tree(self, tree):
+        """Lets the rows of the layer stand for another tree; moves no row."""
+        head = self._head
+        if isinstance(head, BagHead):
+            inner = dataclasses.replace(head.head, tree=tree)
+            self._head = dataclasses.replace(head, head=inner)
+        else:
+            self._head = dataclasses.replace(head, tree=tree)
+        self.tree = tree
+        self._saved.renew()
 
     def check_trains(self, output):
         """Raises a ValueError if `fit` minimizes losses that train nothing.

@@ -136,7 +136,7 @@ class HierarchicalSoftmax(HeadLayer):
             )
         super().__init__(
             tree.num_classes,
-            lambda: [tree],
+            lambda: [self.tree],
             given,
             cuts=[plan.layout.unit_rows, plan.layout.first_units]
             if plan

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import tensorflow as tf
 
 from tf_hsm.runtime import private_optimizer, row_parts
@@ -28,6 +29,51 @@ def copy(source, target, rows, start=None):
         target.value[block].assign(values)
 
 
+def permute(variable, rows, values=None):
+    """Moves rows of a Keras variable within it.
+
+    Args:
+      variable: `[R, ...]`.
+      rows: `[R]`, the row whose old values each row gets, or -1.
+      values: `[n, ...]`, the values of the rows with -1, in their order.
+    """
+    changed = np.flatnonzero(rows != np.arange(rows.size))
+    if not changed.size:
+        return
+    with row_parts.beside(variable):
+        found = tf.gather(variable.value, np.maximum(rows[changed], 0)).numpy()
+        if values is not None:
+            found[rows[changed] < 0] = values
+        for block in row_parts.blocks(changed.size, math.prod(found.shape[1:])):
+            slices = tf.IndexedSlices(
+                tf.constant(found[block], variable.dtype), changed[block]
+            )
+            variable.value.scatter_update(slices)
+
+
+def slots_of(optimizer, variables):
+    """Returns the slots that an optimizer has for some variables.
+
+    Args:
+      optimizer: a Keras optimizer.
+      variables: a list of Keras variables.
+
+    Returns:
+      A list; empty where the optimizer trains none of the variables.
+
+    Raises:
+      ValueError: the optimizer has a state of all rows together.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    wanted = {id(v) for v in variables}
+    if not optimizer.built or wanted.isdisjoint(
+        map(id, private_optimizer.built_variables(inner))
+    ):
+        return []
+    pairs = zip(optimizer.variables, _owners(optimizer), strict=True)
+    return [slot for slot, owner in pairs if id(owner) in wanted]
+
+
 def copy_optimizer(source, target, kept):
     """Copies the state of an optimizer: steps, rate, slots.
 
@@ -45,13 +91,7 @@ def copy_optimizer(source, target, kept):
       ValueError: the optimizers have other variables than each other, or a
         state of all rows together.
     """
-    inner = getattr(source, "inner_optimizer", source)
-    if getattr(inner, "use_ema", False):
-        raise ValueError(
-            f"{inner.name} has use_ema, whose averages know nothing of new "
-            "rows; compile the model without, and grow it then"
-        )
-    owners = private_optimizer.slot_owners(source)
+    owners = _owners(source)
     if len(owners) != len(target.variables):
         raise ValueError(
             f"{source.name} was built with other variables than those that the "
@@ -62,12 +102,29 @@ def copy_optimizer(source, target, kept):
         source.variables, target.variables, owners, strict=True
     ):
         rows = kept.get(id(owner))
-        if owner is None and len(one.shape):
-            raise ValueError(
-                f"{inner.name} has a state of rows together, {one.name}; "
-                "compile the model with another optimizer, and grow it then"
-            )
         if rows is None:
             other.assign(one.value)
         else:
             copy(one, other, rows)
+
+
+def _owners(optimizer):
+    """Returns the variables that an optimizer's variables are slots of.
+
+    Raises:
+      ValueError: the optimizer has a state of all rows together.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if getattr(inner, "use_ema", False):
+        raise ValueError(
+            f"{inner.name} has use_ema, whose averages know nothing of new "
+            "rows; compile the model without it first"
+        )
+    owners = private_optimizer.slot_owners(optimizer)
+    for variable, owner in zip(optimizer.variables, owners, strict=True):
+        if owner is None and len(variable.shape):
+            raise ValueError(
+                f"{inner.name} has a state of rows together, {variable.name}; "
+                "compile the model with another optimizer first"
+            )
+    return owners

@@ -64,6 +64,14 @@ def set_mask(tensor, mask):
     return tensor
 
 
+def forget_traces(model):
+    """Lets Keras trace the functions of a model again, within `fit` too."""
+    if model.train_function is not None:
+        model.make_train_function(force=True)
+    # Made where they are asked for; `fit` may have the first one already.
+    model.test_function = model.predict_function = None
+
+
 def own_variables(layer):
     """The variables of a layer itself, without the variables of layers in it.
 
@@ -195,6 +203,11 @@ class Call(NamedTuple):
             for given, tensor in zip(self.inputs, tensors, strict=True)
         }
         return self.arguments.fill_in(by_id)
+
+    def first_argument(self):
+        """Returns the first argument, or the one named `inputs`."""
+        args, kwargs = self.arguments.args, self.arguments.kwargs
+        return args[0] if args else kwargs["inputs"]
 
 
 def calls_of(model):

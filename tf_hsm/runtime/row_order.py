@@ -41,6 +41,10 @@ class RowOrder(tf.train.experimental.PythonState):
         self._read = tf.compat.as_str(string_value)
         self.check()
 
+    def renew(self):
+        """Forgets the order, which has changed."""
+        self._own = self._read = ""
+
     def check(self):
         """Raises a ValueError where what was read is of another order."""
         if self._read and self.serialize() not in ("", self._read):

@@ -24,12 +24,15 @@ from tf_hsm.tree.names import (
 )
 from tf_hsm.tree.pinning import TreePinning
 from tf_hsm.tree.plot import plot_tree
+from tf_hsm.tree.regrouping import TreeRegrouping
 from tf_hsm.tree.summary import summarize
 
 _Path = str | os.PathLike[str]
 
 
-class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
+class Tree(
+    TreeConstructors, TreeGrowth, TreeRegrouping, TreePinning, GroupArrays
+):
     """A rooted tree whose leaves are the classes 0 to N - 1.
 
     The children of a node are a group; every node but the root is a row of
@@ -251,6 +254,18 @@ class Tree(TreeConstructors, TreeGrowth, TreePinning, GroupArrays):
           ValueError: a count is negative, infinite or NaN; names the class.
         """
         return self._with(counts=counts)
+
+    def _with_class_rows(self, class_rows):
+        """Returns this tree with its classes at other leaves.
+
+        The names of classes move with them; inner rows have none.
+        """
+        names = None
+        if self._names is not None:
+            names = replace_class_names(
+                self.names[self.class_rows], class_rows, [""] * self.num_rows
+            )
+        return self._with(class_rows=class_rows, names=names)
 
     def class_name(self, c: int) -> str:
         """Returns the name of the leaf of class `c`, a str.

@@ -1,0 +1,341 @@
+"""Classes that are regrouped within `fit`."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support.clustered_classes import (
+    NUM_CLASSES,
+    NUM_CLUSTERS,
+    TREES,
+    WIDTH,
+    adam,
+    fit,
+    held_loss,
+    hidden,
+    make_data,
+    make_model,
+)
+from tf_hsm import layers
+from tf_hsm.callbacks import RegroupClasses
+
+
+def centroids(model, x, y):
+    """The vectors of the classes, example by example."""
+    inputs = keras.Model(model.inputs[0], model.layers[-1].input)(x).numpy()
+    return np.stack(
+        [
+            (inputs[y == c].sum(0) - np.sum(y == c) * inputs.mean(0))
+            / (np.sum(y == c) + 1)
+            for c in range(NUM_CLASSES)
+        ]
+    )
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("kind", ["arrays", "dataset", "batches"])
+def test_regroups(kind, own, capsys):
+    """By the vectors of all examples; `fit` goes on with the new tree."""
+    x, y = make_data()
+    data = {
+        "arrays": (x, y),
+        "dataset": tf.data.Dataset.from_tensor_slices((x, y)).batch(300),
+        "batches": [(x[:150], y[:150]), (x[150:], y[150:])],
+    }[kind]
+    # 20 steps of an epoch, whose state is that of step 20 of three epochs.
+    model = make_model(own=own)
+    fit(model)
+    old = model.layers[-1].tree
+    want = old.regroup(centroids(model, x, y))
+    loss = held_loss(model)
+    model = make_model(own=own)
+    losses = fit(model, epochs=3, callbacks=[RegroupClasses(20, data)])
+    assert model.layers[-1].tree == want != old
+    without = make_model(own=own)
+    assert losses[0] == fit(without, epochs=3)[0]
+    assert losses[2] < losses[0]
+    assert np.isfinite(held_loss(model))
+    out = capsys.readouterr().out
+    moved = np.count_nonzero(want.class_rows != old.class_rows)
+    assert f"step 20: moved {moved} of {NUM_CLASSES} classes" in out
+    assert "by 2,000 labels" in out
+    shown = re.search(r"(\S+) before, (\S+) after", out).groups()
+    before, after = np.log(np.array(shown, float))
+    assert abs(before - loss) < 0.3 and after < 1.02 * before
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_resumed(own, tmp_path):
+    """A run that was saved goes on to the same bits, whenever it was saved."""
+
+    def callbacks():
+        return [RegroupClasses([25, 50], make_data(), verbose=False)]
+
+    whole = make_model(own=own)
+    losses = fit(whole, epochs=4, callbacks=callbacks())
+    for epochs in (1, 2, 3):
+        model = make_model(own=own)
+        fit(model, epochs=epochs, callbacks=callbacks())
+        model.save(tmp_path / "model.keras")
+        model = keras.models.load_model(tmp_path / "model.keras")
+        found = fit(
+            model, epochs=4, initial_epoch=epochs, callbacks=callbacks()
+        )
+        assert found == losses[epochs:]
+        for one, other in zip(model.variables, whole.variables, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert model.layers[-1].tree == whole.layers[-1].tree
+
+
+def test_goes_on_as_by_hand():
+    """The steps after the move are those of a model moved between two fits."""
+    models = []
+    for by_hand in (False, True):
+        model = make_model()
+        if by_hand:
+            fit(model)
+            head = model.layers[-1]
+            callback = RegroupClasses(20, make_data(), verbose=False)
+            callback.set_model(model)
+            callback.on_train_begin()
+            callback._regroup(20)
+            assert head.tree != make_model().layers[-1].tree
+            losses = fit(model, epochs=2)
+        else:
+            callback = RegroupClasses(20, make_data(), verbose=False)
+            losses = fit(model, epochs=3, callbacks=[callback])[1:]
+        models.append(losses)
+    assert models[0] == models[1]
+
+
+def test_steps_that_are_done():
+    """Steps before this fit are skipped; several at once are one execution."""
+    model = make_model()
+    fit(model)
+    old = model.layers[-1].tree
+    fit(model, callbacks=[RegroupClasses([10, 20], make_data())])
+    assert model.layers[-1].tree == old
+    model.compile(adam(), model.layers[-1].loss, steps_per_execution=8)
+    fit(model, callbacks=[RegroupClasses(11, make_data(), verbose=False)])
+    assert model.layers[-1].tree != old
+
+
+def test_vectors_that_are_known():
+    x, y = make_data()
+    vectors = np.zeros([NUM_CLASSES, NUM_CLUSTERS])
+    np.add.at(vectors, (y, x[:, 0]), 1)
+    model = make_model()
+    want = model.layers[-1].tree.regroup(vectors)
+    callback = RegroupClasses(3, (x, y), vectors=vectors, probes=100)
+    fit(model, callbacks=[callback])
+    assert model.layers[-1].tree == want
+
+
+def sequence_model(**options):
+    """Sequences [B, 4] of tokens, where 0 is padding, and a label for each."""
+    keras.utils.set_random_seed(0)
+    head = layers.HierarchicalSoftmax(TREES["ragged"](), **options)
+    model = keras.Sequential(
+        [
+            keras.Input([4], dtype="int32"),
+            keras.layers.Embedding(NUM_CLUSTERS + 1, WIDTH, mask_zero=True),
+            head,
+        ]
+    )
+    model.compile(adam(), head.loss)
+    return model
+
+
+def test_what_does_not_count(capsys):
+    """Masked inputs, ignored labels and examples of weight 0."""
+    x, y = (a.reshape(-1, 4) for a in make_data())
+    x, weights = x + 1, np.ones(y.shape, "f4")
+    x[::5, 2:], y[::7, 0], weights[::3, 1] = 0, -1, 0
+    x[3::5, 3], y[1::4, 1] = 0, 99
+    model = sequence_model(ignore_class=99)
+    callback = RegroupClasses(2, (x, y, weights), examples=1_000)
+    model.fit(x, np.maximum(y, 0), 100, verbose=0, callbacks=[callback])
+    assert "by 1,000 labels" in capsys.readouterr().out
+    seen = np.count_nonzero((x > 0) & (y >= 0) & (y != 99) & (weights > 0))
+    callback = RegroupClasses(2, (x, y, weights))
+    model = sequence_model(ignore_class=99)
+    model.fit(x, np.maximum(y, 0), 100, verbose=0, callbacks=[callback])
+    assert f"by {seen:,} labels" in capsys.readouterr().out
+
+
+def functional(own):
+    tokens = keras.Input([1], dtype="int32", name="tokens")
+    labels = keras.Input([], dtype="int64", name="labels")
+    hidden = keras.layers.Embedding(NUM_CLUSTERS, WIDTH)(tokens)
+    hidden = keras.layers.Flatten()(hidden)
+    head = layers.HierarchicalSoftmax(
+        TREES["ragged"](), optimizer=adam() if own else None
+    )
+    model = keras.Model([tokens, labels], head(hidden, labels))
+    model.compile(adam())
+    return model, head
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_endpoint(own):
+    x, y = make_data()
+    model, head = functional(own)
+    old = head.tree
+    callback = RegroupClasses(20, ([x, y], y), verbose=False)
+    losses = model.fit(
+        [x, y], batch_size=100, epochs=3, verbose=0, callbacks=[callback]
+    ).history["loss"]
+    assert head.tree != old and losses[2] < losses[0]
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("bags", [True, False])
+def test_embedding_softmax(bags, own):
+    x, y = make_data()
+    x = np.append(x, x, 1) if bags else x[:, 0]
+    head = layers.EmbeddingSoftmax(
+        TREES["balanced"](),
+        num_embeddings=NUM_CLUSTERS,
+        width=WIDTH,
+        optimizer=adam() if own else None,
+    )
+    shape = [2] if bags else []
+    model = keras.Sequential([keras.Input(shape, dtype="int64"), head])
+    model.compile(adam(), head.loss)
+    old = head.tree
+    callback = RegroupClasses(20, (x, y), verbose=False)
+    losses = fit(model, (x, y), 3, callbacks=[callback])
+    assert head.tree != old and losses[2] < losses[0]
+
+
+class Subclassed(keras.Model):
+    """A model whose layers are not known beforehand."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = keras.layers.Embedding(NUM_CLUSTERS, WIDTH)
+        self.head = layers.HierarchicalSoftmax(TREES["ragged"]())
+
+    def call(self, x, training=False):
+        return self.head(self.table(x)[:, 0], training=training)
+
+
+def test_subclassed_model():
+    model = Subclassed()
+    model.compile(adam(), model.head.loss)
+    x, y = make_data()
+    with pytest.raises(ValueError, match="give body="):
+        fit(model, callbacks=[RegroupClasses(2, (x, y))])
+    old = model.head.tree
+
+    def body(x):
+        return model.table(x)[:, 0]
+
+    fit(model, callbacks=[RegroupClasses(22, (x, y), body=body)])
+    assert model.head.tree != old
+
+
+def test_head_of_several():
+    tokens = keras.Input([1], dtype="int32")
+    inputs = keras.layers.Flatten()(keras.layers.Embedding(12, WIDTH)(tokens))
+    heads = [
+        layers.HierarchicalSoftmax(TREES["ragged"](), name=name)
+        for name in ("first", "second")
+    ]
+    model = keras.Model(tokens, [head(inputs) for head in heads])
+    model.compile(adam(), [head.loss for head in heads])
+    x, y = make_data()
+    with pytest.raises(ValueError, match="its heads are first, second"):
+        fit(model, (x, [y, y]), callbacks=[RegroupClasses(2, (x, y))])
+    trees = [head.tree for head in heads]
+    callback = RegroupClasses(5, (x, y), head=heads[1], verbose=False)
+    fit(model, (x, [y, y]), callbacks=[callback])
+    assert heads[0].tree is trees[0] and heads[1].tree != trees[1]
+
+
+def label_tree():
+    return make_model_of(layers.LabelTree(TREES["ragged"]()))
+
+
+def make_model_of(head):
+    model = keras.Sequential([keras.Input([4]), head])
+    model.compile(adam(), getattr(head, "loss", "mse"))
+    return model
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (label_tree, "regroup is not possible for LabelTree"),
+        (lambda: make_model_of(keras.layers.Dense(3)), "must have one head"),
+        (
+            lambda: make_model_of(
+                layers.HierarchicalSoftmax(
+                    TREES["ragged"](), several_labels=True
+                )
+            ),
+            "several_labels or node_labels",
+        ),
+    ],
+)
+def test_refuses_models(make, message):
+    callback = RegroupClasses(2, make_data())
+    callback.set_model(make())
+    with pytest.raises(ValueError, match=message):
+        callback.on_train_begin()
+
+
+def test_refuses_replicas():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = make_model()
+    callback = RegroupClasses(2, make_data())
+    with pytest.raises(ValueError, match="on several replicas"):
+        fit(model, callbacks=[callback])
+    head = model.layers[-1]
+    with pytest.raises(ValueError, match="on several replicas"):
+        head.regroup(head.tree, hidden(model))
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"at": 0}, "at is 0; it must be at least 1"),
+        ({"at": []}, "at is empty"),
+        ({"at": 1.5}, "at must be an integer"),
+        ({"data": iter([])}, "data is an iterator"),
+        ({"data": [*make_data()]}, "data is a list of arrays"),
+        ({"examples": 0}, "examples is 0"),
+        ({"probes": -1}, "probes is -1"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_refuses_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RegroupClasses(**{"at": 2, "data": make_data(), **arguments})
+
+
+def test_mixed_precision():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = make_model()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    old = model.layers[-1].tree
+    callback = RegroupClasses(20, make_data(), verbose=False)
+    losses = fit(model, epochs=3, callbacks=[callback])
+    assert model.layers[-1].tree != old and losses[2] < losses[0]
+
+
+def test_refuses_wrong_data():
+    x, y = make_data()
+    model = make_model()
+    with pytest.raises(ValueError, match=r"label 60, but hier.* 60 classes"):
+        fit(model, callbacks=[RegroupClasses(2, (x, np.full_like(y, 60)))])
+    model = make_model()
+    with pytest.raises(ValueError, match="fewer than 2 labels"):
+        fit(model, callbacks=[RegroupClasses(2, (x, np.full_like(y, -1)))])
+    assert isinstance(tf_hsm.callbacks.RegroupClasses, type)

@@ -1,0 +1,377 @@
+"""Heads that move to other groups of classes, in place."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support.clustered_classes import (
+    NUM_CLASSES,
+    TREES,
+    WIDTH,
+    clustered,
+    fit,
+    held_loss,
+    hidden,
+    make_data,
+    make_model,
+)
+from tf_hsm import Tree, layers
+
+
+@pytest.mark.parametrize(
+    "name, own, options",
+    [
+        ("balanced", False, {}),
+        ("ragged", True, {}),
+        ("pinned", False, {}),
+        ("pinned", True, {}),
+        ("ragged", False, {"use_bias": False}),
+        ("balanced", True, {"use_bias": False}),
+        ("ragged", False, {"dtype": "bfloat16"}),
+        ("balanced", True, {"dtype": "bfloat16"}),
+        ("ragged", False, {"dtype": "float64"}),
+    ],
+)
+def test_loss_hardly_changes(name, own, options):
+    tree = TREES[name]()
+    model = make_model(tree, own, **options)
+    head = model.layers[-1]
+    first = fit(model, epochs=2)[-1]
+    before, new = held_loss(model), clustered(tree)
+    assert head.regroup(new, hidden(model), model=model) is None
+    assert head.tree is new and new != tree
+    after = held_loss(model)
+    assert after < 1.02 * before
+    # Rows that stay as they are would not do.
+    head._set_tree(tree)
+    model.compile(model.optimizer, head.loss)
+    assert held_loss(model) > 1.2 * before
+    head._set_tree(new)
+    model.compile(model.optimizer, head.loss)
+    assert fit(model, epochs=2)[-1] < first
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_without_inputs(own):
+    """The tangent is not as good as the fit, but better than nothing."""
+    model = make_model(own=own)
+    head = model.layers[-1]
+    fit(model)
+    before = held_loss(model)
+    head.regroup(clustered(head.tree), model=model)
+    assert held_loss(model) < 1.1 * before
+
+
+def test_learns_more_than_without():
+    losses = []
+    for regroups in (True, False):
+        model = make_model(TREES["balanced"]())
+        fit(model, epochs=2)
+        head = model.layers[-1]
+        if regroups:
+            head.regroup(clustered(head.tree), hidden(model), model=model)
+        fit(model, epochs=2)
+        losses.append(held_loss(model))
+    assert losses[0] < losses[1]
+
+
+def swapped(tree, a, b):
+    """The tree with two classes at each other's leaf."""
+    class_rows = tree.class_rows.copy()
+    class_rows[[a, b]] = class_rows[[b, a]]
+    return Tree(tree.group_offsets, tree.group_parents, class_rows)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("optimizer", ["LazyAdam", "RowwiseAdagrad"])
+def test_kept_groups(own, optimizer):
+    """Groups of the same classes keep rows and slots; leaves their slots."""
+    tree = TREES["balanced"]()
+    make = getattr(tf_hsm.optimizers, optimizer)
+    model = make_model(tree, optimizer=make(0.1))
+    if own:
+        model = make_model(tree)
+        config = {**model.layers[-1].get_config(), "optimizer": optimizer}
+        config["optimizer"] = keras.optimizers.serialize(make(0.1))
+        head = layers.HierarchicalSoftmax.from_config(config)
+        model = keras.Sequential([*model.layers[:-1], head])
+        model.compile(make(0.1), head.loss)
+    fit(model)
+    head = model.layers[-1]
+    trainer = head.optimizer or model.optimizer
+    variables = head.row_variables()
+    slots = [s for v in variables for s in trainer.slots(v)]
+    others = [
+        v
+        for v in [*model.variables, *model.optimizer.variables]
+        if v.shape[:1] != (tree.num_rows,)
+    ]
+    before = [v.numpy() for v in [*variables, *slots, *others]]
+    # Two classes of two groups that have another grandparent.
+    new = swapped(tree, 0, NUM_CLASSES - 1)
+    head.regroup(new, hidden(model), model=model)
+    after = [v.numpy() for v in [*variables, *slots, *others]]
+    paths = [tree.path(0), tree.path(NUM_CLASSES - 1)]
+    touched = np.isin(tree.row_groups, tree.row_groups[np.concatenate(paths)])
+    assert 0 < touched.sum() < tree.num_rows
+    for i, (one, other) in enumerate(zip(before, after, strict=True)):
+        if i < len(variables):
+            np.testing.assert_array_equal(one[~touched], other[~touched])
+            assert (one[touched] != other[touched]).any()
+        elif i < len(variables) + len(slots):
+            source = np.arange(tree.num_rows)
+            source[new.class_rows] = tree.class_rows
+            np.testing.assert_array_equal(one[source], other)
+            assert one.any()
+        else:
+            np.testing.assert_array_equal(one, other)
+
+
+def test_groups_at_another_place():
+    """A group whose classes stay together takes its rows along, to the bit."""
+    tree = Tree.from_nested([[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    new = Tree.from_nested([[5, 4, 3], [0, 1, 2], [6, 7, 8]])
+    head = layers.HierarchicalSoftmax(tree, bias_initializer="random_normal")
+    head.build([None, 4])
+    inputs = np.random.default_rng(0).normal(size=[9, 4]).astype("f4")
+    want = head.log_probs(inputs).numpy()
+    rows = head.kernel.numpy(), head.bias.numpy()
+    head.regroup(new)
+    np.testing.assert_allclose(head.log_probs(inputs), want, atol=1e-6)
+    source = new.map_rows(tree)
+    for old, variable in zip(rows, [head.kernel, head.bias], strict=True):
+        np.testing.assert_array_equal(variable, old[source])
+    head.regroup(new, inputs)
+    np.testing.assert_array_equal(head.kernel, rows[0][source])
+
+
+def test_loop_of_ones_own():
+    """`optimizer=` has its slots moved; a new trace has the new tree."""
+    model = make_model()
+    head, optimizer = model.layers[-1], model.optimizer
+    fit(model)
+    moment = optimizer.slots(head.kernel)[1]
+    before, old = moment.numpy(), head.tree
+    new = clustered(old)
+    head.regroup(new, hidden(model), optimizer=optimizer)
+    leaves = [tree.class_rows for tree in (old, new)]
+    np.testing.assert_array_equal(moment.numpy()[leaves[1]], before[leaves[0]])
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(head(hidden(model), labels=make_data(2, 200)[1]))
+    assert np.isfinite(loss) and tape.gradient(loss, head.kernel) is not None
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_saved(own, tmp_path):
+    """A model goes on from a file as it does without; weights know the tree."""
+    model = make_model(own=own)
+    model.save_weights(tmp_path / "before.weights.h5")
+    checkpoint = tf.train.Checkpoint(model=model)
+    before = checkpoint.write(str(tmp_path / "before"))
+    fit(model)
+    head = model.layers[-1]
+    old, new = head.tree, clustered(head.tree)
+    head.regroup(new, hidden(model), model=model)
+    fit(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.layers[-1].tree == new
+    assert fit(loaded, epochs=2) == fit(model, epochs=2)
+    model.save_weights(tmp_path / "after.weights.h5")
+    after = checkpoint.write(str(tmp_path / "after"))
+    for tree, good, bad in (
+        (old, ("before.weights.h5", before), ("after.weights.h5", after)),
+        (new, ("after.weights.h5", after), ("before.weights.h5", before)),
+    ):
+        for make in (lambda t=tree: make_model(t, own), lambda: model):
+            if make().layers[-1].tree != tree:
+                continue
+            other = make()
+            with pytest.raises(ValueError, match="of a head with another tree"):
+                other.load_weights(tmp_path / bad[0])
+            with pytest.raises(ValueError, match="of a head with another tree"):
+                tf.train.Checkpoint(model=other).restore(bad[1])
+            other = make()
+            other.load_weights(tmp_path / good[0])
+            tf.train.Checkpoint(model=other).restore(good[1])
+
+
+def test_embedding_softmax():
+    x, y = make_data()
+    for own in (True, False):
+        keras.utils.set_random_seed(0)
+        optimizer = tf_hsm.optimizers.LazyAdam(0.02)
+        head = layers.EmbeddingSoftmax(
+            TREES["ragged"](),
+            num_embeddings=12,
+            width=WIDTH,
+            optimizer=optimizer if own else None,
+        )
+        model = keras.Sequential([keras.Input([], dtype="int64"), head])
+        model.compile("adam" if own else optimizer, head.loss)
+        fit(model, (x[:, 0], y), epochs=2)
+        before = model.evaluate(x[:, 0], y, verbose=0)
+        new = clustered(head.tree)
+        head.regroup(new, x[:300, 0], model=model)
+        assert model.evaluate(x[:, 0], y, verbose=0) < 1.02 * before
+        assert head.tree == new
+        assert fit(model, (x[:, 0], y))[-1] < before
+
+
+def test_smoothing_prior_follows():
+    """Label smoothing goes towards the prior of the new groups."""
+    prior = 1.0 + np.arange(NUM_CLASSES)
+    model = make_model(label_smoothing=0.1, smoothing_prior=prior)
+    head = model.layers[-1]
+    fit(model)
+    new = clustered(head.tree)
+    head.regroup(new, hidden(model), model=model)
+    inputs, labels = hidden(model), make_data(2, 200)[1]
+    found = head(inputs, labels=labels, training=True)
+    want = tf_hsm.hierarchical_softmax_loss(
+        head.kernel,
+        head.bias,
+        labels,
+        inputs,
+        new,
+        label_smoothing=0.1,
+        smoothing_prior=new.row_shares(prior).astype("f4"),
+    )
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+def built(layer, width=4):
+    layer.build([None, width])
+    return layer
+
+
+NINE = Tree.balanced(9, 3)
+
+
+@pytest.mark.parametrize(
+    "make, arguments, error, message",
+    [
+        (
+            lambda: layers.HierarchicalSoftmax(NINE),
+            (NINE,),
+            ValueError,
+            "no weights yet",
+        ),
+        (
+            lambda: built(layers.HierarchicalSoftmax(NINE)),
+            (np.ones([9, 2]),),
+            TypeError,
+            "must be a tf_hsm.Tree",
+        ),
+        (
+            lambda: built(layers.HierarchicalSoftmax(NINE)),
+            (Tree.two_level(10),),
+            ValueError,
+            "head.tree.regroup",
+        ),
+        (
+            lambda: built(layers.HierarchicalSoftmax(Tree.balanced(8, 2))),
+            (Tree.balanced(8, 2).pin(),),
+            ValueError,
+            "same shape only",
+        ),
+        (
+            lambda: built(layers.HierarchicalSoftmax(NINE)),
+            (NINE, np.full([3, 4], np.inf)),
+            ValueError,
+            "takes finite inputs",
+        ),
+        (
+            lambda: built(layers.HierarchicalSoftmax(NINE)),
+            (NINE, np.ones([0, 4])),
+            ValueError,
+            "at least one; their shape",
+        ),
+        (
+            lambda: built(layers.LabelTree(NINE)),
+            (NINE,),
+            ValueError,
+            "regroup is not possible for LabelTree",
+        ),
+        (
+            lambda: built(
+                layers.HierarchicalSoftmax(NINE, devices=["CPU:0"] * 2)
+            ),
+            (NINE,),
+            ValueError,
+            "on several devices",
+        ),
+        (
+            lambda: built(layers.AdaptiveSoftmax(40, cutoffs=[5], div_value=1)),
+            (NINE,),
+            ValueError,
+            "regroup is not possible for AdaptiveSoftmax",
+        ),
+        (
+            lambda: built(layers.SampledSoftmax(40, num_sampled=5)),
+            (NINE,),
+            ValueError,
+            "regroup is not possible for SampledSoftmax",
+        ),
+    ],
+)
+def test_refuses(make, arguments, error, message):
+    with pytest.raises(error, match=message):
+        make().regroup(*arguments)
+
+
+def test_refuses_other_names():
+    tree = NINE.with_class_names([f"class {c}" for c in range(9)])
+    head = built(layers.HierarchicalSoftmax(tree))
+    with pytest.raises(ValueError, match="class 0 is named 'other'"):
+        head.regroup(NINE.with_class_names(["other", *map(str, range(8))]))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.optimizers.Adam(0.02),
+        lambda: keras.optimizers.SGD(0.5, momentum=0.9),
+        lambda: tf_hsm.optimizers.LossScaleOptimizer(
+            tf_hsm.optimizers.LazyAdam(0.02)
+        ),
+    ],
+)
+def test_other_optimizers(make):
+    model = make_model(optimizer=make())
+    head = model.layers[-1]
+    fit(model)
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    slots = [v for v in optimizer.variables if v.shape == head.kernel.shape]
+    before = [slot.numpy() for slot in slots]
+    old, new = head.tree, clustered(head.tree)
+    head.regroup(new, hidden(model), model=model)
+    assert slots
+    for slot, values in zip(slots, before, strict=True):
+        np.testing.assert_array_equal(
+            slot.numpy()[new.class_rows], values[old.class_rows]
+        )
+    assert np.isfinite(fit(model)).all()
+
+
+def test_optimizer_of_the_rest():
+    """It may have any state where the layer has an optimizer of its own."""
+    model = make_model(own=True, optimizer=keras.optimizers.Adafactor(0.1))
+    fit(model)
+    head = model.layers[-1]
+    new = clustered(head.tree)
+    head.regroup(new, hidden(model), model=model)
+    assert head.tree == new
+
+
+def test_refuses_averages_of_weights():
+    optimizer = keras.optimizers.SGD(0.1, use_ema=True)
+    model = make_model(optimizer=optimizer)
+    fit(model)
+    head = model.layers[-1]
+    kernel = head.kernel.numpy()
+    with pytest.raises(ValueError, match="use_ema"):
+        head.regroup(clustered(head.tree), hidden(model), model=model)
+    np.testing.assert_array_equal(head.kernel, kernel)

@@ -1,0 +1,152 @@
+"""A head that moves to another tree of the same shape, in place."""
+
+import numpy as np
+import tensorflow as tf
+
+from tf_hsm.heads.bags import BagHead
+from tf_hsm.heads.tree import TreeHead
+from tf_hsm.layers import regrouped_rows
+from tf_hsm.layers.arguments import check_tree
+from tf_hsm.runtime import kept_rows, private_keras
+
+
+def regroup(layer, tree, inputs=None, model=None, optimizer=None):
+    """See `HeadLayer.regroup`."""
+    head = check_possible(layer)
+    if inputs is not None:
+        width = head.weights.shape[1]
+        inputs = np.asarray(hidden_of(layer, inputs)).reshape(-1, width)
+    if optimizer is None and model is not None:
+        optimizer = getattr(model, "optimizer", None)
+    move(layer, tree, inputs, optimizer)
+    if model is not None:
+        private_keras.forget_traces(model)
+
+
+def move(layer, tree, hidden, optimizer):
+    """Moves a layer and the slots of its optimizers to another tree.
+
+    Args:
+      layer: the layer.
+      tree: the new tree.
+      hidden: `[n, width]` inputs of the rows, an array; or None.
+      optimizer: another optimizer that has slots of the rows, or None.
+    """
+    check_tree(tree)
+    head = check_possible(layer)
+    if not _same_shape(head.tree, tree):
+        raise ValueError(
+            f"{layer.name} has the {head.tree}, and can move to a tree of the "
+            f"same shape only, but was given the {tree}; take "
+            "head.tree.regroup(vectors), or head.grow(tree) for a new layer "
+            "with another tree"
+        )
+    if hidden is not None:
+        hidden = hidden.astype(np.float64)
+        if not len(hidden) or not np.isfinite(hidden).all():
+            raise ValueError(
+                f"the fit of {layer.name} takes finite inputs [n, width], at "
+                f"least one; their shape is {list(hidden.shape)}"
+            )
+    moves = Moves(head.tree, tree)
+    variables = head.variables()
+    # Refuses an optimizer before anything has moved.
+    slots = [
+        slot
+        for one in (layer.optimizer, optimizer)
+        if one is not None
+        for slot in kept_rows.slots_of(one, variables)
+    ]
+    weights = biases = None
+    if moves.moved.size:
+        weights, biases = regrouped_rows.fit(head, tree, moves.moved, hidden)
+        if tree.pinned:
+            weights = weights[0::2] - weights[1::2]
+            biases = None if biases is None else biases[0::2] - biases[1::2]
+    for slot in slots:
+        kept_rows.permute(slot, moves.slot_sources)
+    for variable, values in zip(variables, (weights, biases), strict=False):
+        kept_rows.permute(variable, moves.sources, values)
+    layer._set_tree(tree)
+
+
+def hidden_of(layer, inputs):
+    """Returns the inputs of the rows for inputs of a layer: of ids, vectors."""
+    head = layer._head
+    return head.hidden(inputs) if isinstance(head, BagHead) else inputs
+
+
+def check_possible(layer):
+    """Returns the `TreeHead` of a layer that can move to another tree.
+
+    Raises:
+      ValueError: the layer is not built, or cannot move.
+    """
+    layer._check_built()
+    if type(layer._head) not in (TreeHead, BagHead):
+        what = type(layer).__name__
+        if layer.plan is not None:
+            what += " on several devices"
+        raise ValueError(
+            f"{layer.name}: regroup is not possible for {what}; it takes a "
+            "HierarchicalSoftmax on one device or an EmbeddingSoftmax"
+        )
+    head = getattr(layer._head, "head", layer._head)
+    if isinstance(head.weights.value, tf.distribute.DistributedValues):
+        raise ValueError(
+            f"{layer.name} has copies of its rows on several replicas; save "
+            "the model, load and regroup it without a strategy, save it, and "
+            "load it under the strategy"
+        )
+    return head
+
+
+class Moves:
+    """Which rows go where when a head moves to a tree of the same shape.
+
+    Attributes:
+      moved: the rows of all groups that stand for other sets of classes than
+        every old group, ascending.
+      sources: for each row of the weights, the old row whose values it keeps;
+        -1 for rows of `moved`.
+      slot_sources: for each row of the weights, the old row whose slots it
+        keeps: as `sources`, and for rows of `moved` the old leaf of the class,
+        or the same row where it is an inner row.
+    """
+
+    def __init__(self, old, new):
+        """Finds the rows of two trees of the same shape."""
+        sources = new.map_rows(old)
+        firsts = new.group_offsets[:-1]
+        groups = np.where(sources < 0, -1, old.row_groups[sources])
+        sizes = np.diff(new.group_offsets)
+        is_kept = (
+            (np.minimum.reduceat(groups, firsts) >= 0)
+            & (
+                np.minimum.reduceat(groups, firsts)
+                == np.maximum.reduceat(groups, firsts)
+            )
+            & (sizes[groups[firsts]] == sizes)
+        )
+        if new.pinned:  # A row of weights is the first row less the second.
+            is_kept &= sources[firsts] % 2 == 0
+        is_kept = is_kept[new.row_groups]
+        self.moved = np.flatnonzero(~is_kept)
+        slots = np.arange(new.num_rows)
+        slots[new.class_rows] = old.class_rows
+        if new.pinned:
+            slots = 2 * new.row_groups
+        slots = np.where(is_kept, sources, slots)
+        sources = np.where(is_kept, sources, -1)
+        if new.pinned:
+            sources = np.where(sources[0::2] < 0, -1, sources[0::2] // 2)
+            slots = slots[0::2] // 2
+        self.sources, self.slot_sources = sources, slots
+
+
+def _same_shape(old, new):
+    return (
+        old.pinned == new.pinned
+        and np.array_equal(old.group_offsets, new.group_offsets)
+        and np.array_equal(old.group_parents, new.group_parents)
+    )
