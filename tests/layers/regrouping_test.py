@@ -202,7 +202,7 @@ def test_embedding_softmax():
     x, y = make_data()
     for own in (True, False):
         keras.utils.set_random_seed(0)
-        optimizer = tf_hsm.optimizers.LazyAdam(0.02)
+        optimizer = tf_hsm.optimizers.LazyAdam(0.01)
         head = layers.EmbeddingSoftmax(
             TREES["ragged"](),
             num_embeddings=12,

@@ -36,7 +36,7 @@ def make_data(seed=0, examples=EXAMPLES):
 
 
 def adam():
-    return tf_hsm.optimizers.LazyAdam(0.02)
+    return tf_hsm.optimizers.LazyAdam(0.01)
 
 
 def make_model(tree=None, own=False, optimizer=None, dtype=None, **options):

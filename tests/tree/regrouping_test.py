@@ -93,7 +93,7 @@ def test_same_arguments_same_tree():
 
 
 def test_tells_how_far_it_is(capsys, monkeypatch):
-    monkeypatch.setattr("tf_hsm.tree.builders.embeddings._SECONDS", 0)
+    monkeypatch.setattr("tf_hsm.tree.builders.progress._SECONDS", 0)
     Tree.balanced(30, 3).regroup(latent(30)[0], verbose=True)
     assert "Tree.regroup: level 1 of" in capsys.readouterr().err
 

@@ -57,8 +57,8 @@ def from_data(
     >>> Tree.from_data([0, 2, 1], contexts).counts.tolist()
     [1, 1, 1]
 
-    `Tree.from_data(dataset)` reads a `tf.data.Dataset` of (contexts, labels), as
-    `fit` takes it.
+    `Tree.from_data(dataset)` reads a `tf.data.Dataset` of (contexts, labels), the
+    argument of `fit`.
 
     1. Count how often each class occurs, and with which ids of its context.
     2. Factor the association of classes and ids into vectors:
