@@ -45,8 +45,8 @@ _TREES = {
 }
 _RULES = {
     "sgd": lambda: tf_hsm.optimizers.SGD(0.1),
-    "adagrad": lambda: tf_hsm.optimizers.Adagrad(0.1),
-    "rowwise_adagrad": lambda: tf_hsm.optimizers.RowwiseAdagrad(0.1),
+    "adagrad": lambda: tf_hsm.optimizers.Adagrad(0.1, 0.1),
+    "rowwise_adagrad": lambda: tf_hsm.optimizers.RowwiseAdagrad(0.1, 0.1),
     "lazy_adam": lambda: tf_hsm.optimizers.LazyAdam(0.01),
 }
 
@@ -215,7 +215,7 @@ def _layer(problem, make):
     head = make()
     model = keras.Sequential([keras.layers.Dense(_WIDTH), head])
     model.compile(
-        tf_hsm.optimizers.Adagrad(0.1),
+        tf_hsm.optimizers.Adagrad(0.1, 0.1),
         head.loss,
         metrics=[tf_hsm.metrics.Perplexity(), tf_hsm.metrics.TopKAccuracy(3)],
     )

@@ -1,5 +1,7 @@
 """Sparse gradients on another device, and of several replicas."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -45,7 +47,12 @@ def test_slots_on_another_device():
     "make, stock",
     [
         (optimizers.LazyAdam, keras.optimizers.Adam),
-        (optimizers.Adagrad, keras.optimizers.Adagrad),
+        (
+            functools.partial(
+                optimizers.Adagrad, initial_accumulator_value=0.1
+            ),
+            keras.optimizers.Adagrad,
+        ),
         (optimizers.SGD, keras.optimizers.SGD),
     ],
 )

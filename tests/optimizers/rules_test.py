@@ -23,11 +23,15 @@ CLASSES = {
     "adam": ("LazyAdam", "Adam", {"epsilon": EPSILON}),
     "amsgrad": ("LazyAdam", "Adam", {"epsilon": EPSILON, "amsgrad": True}),
 }
-# What makes Keras' rule of a sparse gradient.
-SPARSE = {"LazyAdam": {"sparse_beta_1": 0.9}}
+# Keras' defaults, which are others here.
+DEFAULTS = {
+    "Adagrad": {"initial_accumulator_value": 0.1},
+    "RowwiseAdagrad": {"initial_accumulator_value": 0.1},
+    "LazyAdam": {"sparse_beta_1": 0.9},
+}
 OURS = {
     rule: functools.partial(
-        getattr(optimizers, name), RATE, **arguments, **SPARSE.get(name, {})
+        getattr(optimizers, name), RATE, **arguments, **DEFAULTS.get(name, {})
     )
     for rule, (name, _, arguments) in CLASSES.items()
 }

@@ -14,9 +14,11 @@ from tf_hsm.runtime.library import raw_ops
 OP = "ResourceTfHsmSparseUpdate"
 MAKE = {
     "sgd": lambda **more: optimizers.SGD(RATE, **more),
-    "adagrad": lambda **more: optimizers.Adagrad(RATE, epsilon=EPSILON, **more),
+    "adagrad": lambda **more: optimizers.Adagrad(
+        RATE, 0.1, epsilon=EPSILON, **more
+    ),
     "rowwise_adagrad": lambda **more: optimizers.RowwiseAdagrad(
-        RATE, epsilon=EPSILON, **more
+        RATE, 0.1, epsilon=EPSILON, **more
     ),
     "adam": lambda **more: optimizers.LazyAdam(
         RATE, epsilon=EPSILON, sparse_beta_1=0.9, **more

@@ -58,7 +58,7 @@ class HierarchicalSoftmax(HeadLayer):
     `trainable=False` stops the updates.
 
     >>> head = tf_hsm.layers.HierarchicalSoftmax(
-    ...     tree, optimizer=tf_hsm.optimizers.RowwiseAdagrad(0.1))
+    ...     tree, optimizer=tf_hsm.optimizers.RowwiseAdagrad(0.05))
 
     Args:
       tree: a `tf_hsm.Tree`. With a pinned tree (`Tree.pin`) the layer has one

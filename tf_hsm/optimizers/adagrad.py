@@ -20,6 +20,12 @@ class Adagrad(RowOptimizer, keras.optimizers.Adagrad):
     for their dense equivalent. Duchi, Hazan and Singer, "Adaptive subgradient
     methods for online learning and stochastic optimization", 2011.
 
+    Keras' default for the first accumulator is 0.1. The gradient of a mean over
+    a batch of 128 has squares of about 1e-8, so that no row moves for thousands
+    of steps. The default here is 1e-6, which suits the mean of a batch, and the
+    learning rate is 0.05. docs/fit.md compares both. If each example is a step
+    of its own (`loss_weights=1.0`), begin at 0.1.
+
     `slots(variable)` is [accumulator], of the variable's shape. What else all
     optimizers of this package do: see `tf_hsm.optimizers`.
 
@@ -32,6 +38,21 @@ class Adagrad(RowOptimizer, keras.optimizers.Adagrad):
 
     # TensorFlow's sparse-apply op has epsilon outside the root.
     _rule_name = "adagrad"
+
+    def __init__(
+        self,
+        learning_rate=0.05,
+        initial_accumulator_value=1e-6,
+        epsilon=1e-7,
+        **kwargs,
+    ):
+        """See the class."""
+        super().__init__(
+            learning_rate=learning_rate,
+            initial_accumulator_value=initial_accumulator_value,
+            epsilon=epsilon,
+            **kwargs,
+        )
 
     def _slot_lists(self):
         return private_optimizer.adagrad_slots(self)

@@ -149,12 +149,12 @@ def adam():
 
 def adagrad():
     """An optimizer with a slot for each weight."""
-    return Adagrad(learning_rate=0.1)
+    return Adagrad(0.1, initial_accumulator_value=0.1)
 
 
 def rowwise():
     """An optimizer with a slot for each row."""
-    return RowwiseAdagrad(learning_rate=0.1)
+    return RowwiseAdagrad(0.1, initial_accumulator_value=0.1)
 
 
 def sgd():
