@@ -33,7 +33,13 @@ _EPOCHS = count_flags.define(
 )
 _BATCH = count_flags.define("batch", 128, "Examples in a step.")
 _WIDTH = count_flags.define("width", 128, "Size of an embedding.")
-_RATE = flags.DEFINE_float("rate", 2e-3, "Learning rate.", lower_bound=0)
+_RATE = flags.DEFINE_float(
+    "rate",
+    None,
+    "Learning rate of all heads; by default the one at which Dense with "
+    "log-frequency biases is best, for each task.",
+    lower_bound=0,
+)
 _RATES = flags.DEFINE_list(
     "rates", [], "Learning rates of some heads, such as dense:1e-3."
 )
@@ -81,7 +87,7 @@ def main(_):
         for name in _TASKS.value:
             task = tasks.load(name)
             print(_description(name, task), flush=True)
-            for settings in _all_settings(task):
+            for settings in _all_settings(name, task):
                 run = _find_or_train(name, task, settings, results, path)
                 if run:
                     shown.append(run)
@@ -92,8 +98,9 @@ def main(_):
         _show(shown, folder)
 
 
-def _all_settings(task):
+def _all_settings(name, task):
     rates = _parse_rates(_RATES.value)
+    rate = tasks.RATES[name] if _RATE.value is None else _RATE.value
     return [
         training.Settings(
             head=head,
@@ -102,7 +109,7 @@ def _all_settings(task):
             epochs=_EPOCHS.value or 0,
             batch=_BATCH.value,
             width=_WIDTH.value,
-            rate=rates.get(head, _RATE.value),
+            rate=rates.get(head, rate),
         )
         for seed in range(_SEEDS.value)
         for head in _HEADS.value

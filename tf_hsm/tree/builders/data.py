@@ -57,8 +57,7 @@ def from_data(
     >>> Tree.from_data([0, 2, 1], contexts).counts.tolist()
     [1, 1, 1]
 
-    `Tree.from_data(dataset)` reads a `tf.data.Dataset` of (contexts, labels), the
-    argument of `fit`.
+    `Tree.from_data(dataset)` reads a `tf.data.Dataset` of (contexts, labels).
 
     1. Count how often each class occurs, and with which ids of its context.
     2. Factor the association of classes and ids into vectors:
