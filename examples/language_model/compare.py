@@ -30,7 +30,7 @@ HEADS = {
     "binary, balanced": {"tree": "binary"},
     "huffman, 2": {"tree": "huffman", "branching": 2},
     "huffman, 256": {"tree": "huffman", "branching": 256},
-    "clustered, 256": {"tree": "clustered", "branching": 256},
+    "from data": {"tree": "data"},
     "adaptive": {"head": "adaptive"},
     "adaptive, two_level tails": {"head": "adaptive", "tail": "two_level"},
 }

@@ -115,8 +115,7 @@ def make_head(settings, text, learning_rate):
         )
     tree = TREES[settings.tree](text, settings.branching, settings.seed)
     return tf_hsm.layers.HierarchicalSoftmax(
-        tree,
-        counts=counts,
+        tree.with_counts(counts),
         optimizer=own,
         kernel_regularizer=penalty,
         name="head",

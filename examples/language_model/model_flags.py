@@ -28,15 +28,15 @@ def _define_head(flags):
         settings.TREES,
         "Tree of the hierarchical head. two_level: about sqrt(N) groups of "
         "sqrt(N) classes that are about as frequent; two_level_shuffled: any "
-        "classes. balanced, clustered and huffman: groups of --branching "
-        "classes, in order of frequency, or that follow the same words, or "
-        "with short paths for the frequent ones. binary: balanced with groups "
-        "of 2. flat: one group, which is a full softmax.",
+        "classes. data: words that follow the same words share groups. "
+        "balanced and huffman: groups of --branching classes, in order of "
+        "frequency, or with short paths for the frequent ones. binary: "
+        "balanced with groups of 2. flat: one group, which is a full softmax.",
     )
     flags.DEFINE_integer(
         "branching",
         _DEFAULT.branching,
-        "Size of a group in --tree=balanced, clustered and huffman.",
+        "Size of a group in --tree=balanced and huffman.",
     )
     flags.DEFINE_bool(
         "in_place",

@@ -17,7 +17,7 @@ HEADS = ("hierarchical", "adaptive", "full", "sampled")
 TREES = (
     "two_level",
     "two_level_shuffled",
-    "clustered",
+    "data",
     "balanced",
     "binary",
     "huffman",
@@ -52,7 +52,7 @@ class Settings(corpus.Options):
     """
 
     head: str = "hierarchical"
-    tree: str = "huffman"
+    tree: str = "data"
     branching: int = 256
     tail: str = "flat"
     cutoffs: str | tuple[int, ...] | None = None

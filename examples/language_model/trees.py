@@ -3,7 +3,8 @@
 import numpy as np
 
 import tf_hsm
-from examples.language_model import word_vectors
+
+_CHUNK = 1 << 20  # tokens that are read at once
 
 
 def _shuffled(text, branching, seed):
@@ -15,9 +16,17 @@ def _shuffled(text, branching, seed):
     )
 
 
-def _clustered(text, branching, seed):
-    vectors = word_vectors.following(text.train, len(text.counts))
-    return tf_hsm.Tree.from_embeddings(vectors, branching=branching, seed=seed)
+def _of_data(text, branching, seed):
+    del branching
+
+    def batches():
+        for begin in range(0, len(text.train) - 1, _CHUNK):
+            tokens = text.train[begin : begin + _CHUNK + 1]
+            yield tokens[None, :-1], tokens[None, 1:]
+
+    return tf_hsm.Tree.from_data(
+        batches(), num_classes=len(text.counts), seed=seed
+    )
 
 
 # From the text, the branching and a seed; classes are in order of falling
@@ -25,7 +34,7 @@ def _clustered(text, branching, seed):
 TREES = {
     "two_level": lambda text, k, seed: tf_hsm.Tree.two_level(len(text.counts)),
     "two_level_shuffled": _shuffled,
-    "clustered": _clustered,
+    "data": _of_data,
     "balanced": lambda text, k, seed: tf_hsm.Tree.balanced(len(text.counts), k),
     "binary": lambda text, k, seed: tf_hsm.Tree.balanced(len(text.counts), 2),
     "huffman": lambda text, k, seed: tf_hsm.Tree.huffman(
