@@ -45,6 +45,7 @@ from tf_hsm.ops.top_k import hierarchical_softmax_top_k
 from tf_hsm.ops.train_step import hierarchical_softmax_train_step
 from tf_hsm.runtime.library import cpu_isa
 from tf_hsm.tree import Forest, Tree
+from tf_hsm.vectors import class_vectors
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "TreeHead",
     "baselines",
     "callbacks",
+    "class_vectors",
     "converters",
     "cpu_isa",
     "datasets",

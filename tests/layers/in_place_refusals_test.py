@@ -144,7 +144,7 @@ def test_arguments():
 
 def test_an_optimizer_for_two_heads():
     """It is one head's alone; the other would find no slots in it."""
-    optimizer = optimizers.Adagrad(0.1)
+    optimizer = optimizers.Adagrad(0.1, 0.1)
     x, labels = np.ones([3, WIDTH], "f4"), np.arange(3)
     one, other = make_head(optimizer=optimizer), make_head(optimizer=optimizer)
     one(x, labels, training=True)

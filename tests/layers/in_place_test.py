@@ -97,11 +97,13 @@ def test_class_weights():
     y = rng.integers(NUM_CLASSES, size=64)
     models = []
     for own in (True, False):
-        head = make_head(optimizer=optimizers.Adagrad(0.1) if own else None)
+        head = make_head(
+            optimizer=optimizers.Adagrad(0.1, 0.1) if own else None
+        )
         inputs = keras.Input([5])
         model = keras.Model(inputs, head(keras.layers.Dense(WIDTH)(inputs)))
         model.compile(
-            optimizers.Adagrad(0.1), loss=head.loss, run_eagerly=not own
+            optimizers.Adagrad(0.1, 0.1), loss=head.loss, run_eagerly=not own
         )
         models.append(model)
     same_start(*models)
@@ -171,7 +173,9 @@ def test_nothing_below_to_train(form):
     y = rng.integers(NUM_CLASSES, size=64)
     models = []
     for own in (True, False):
-        head = make_head(optimizer=optimizers.Adagrad(0.1) if own else None)
+        head = make_head(
+            optimizer=optimizers.Adagrad(0.1, 0.1) if own else None
+        )
         inputs = keras.Input([WIDTH])
         labels = keras.Input([], dtype="int64")
         if form == "compile":
@@ -179,7 +183,7 @@ def test_nothing_below_to_train(form):
         else:
             model = keras.Model([inputs, labels], head(inputs, labels))
             loss = None
-        model.compile(optimizers.Adagrad(0.1), loss, run_eagerly=not own)
+        model.compile(optimizers.Adagrad(0.1, 0.1), loss, run_eagerly=not own)
         models.append(model)
     same_start(*models)
     data = {"x": x, "y": y} if form == "compile" else {"x": [x, y]}

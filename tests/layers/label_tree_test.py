@@ -46,7 +46,7 @@ def test_learns():
     head = LabelTree(TREE)
     model = make_model(
         head,
-        tf_hsm.optimizers.Adagrad(0.5),
+        tf_hsm.optimizers.Adagrad(0.5, 0.1),
         metrics=[PrecisionAtK(1), PrecisionAtK(3)],
     )
     before = model.evaluate(x, labels, verbose=0, return_dict=True)
@@ -187,7 +187,7 @@ def test_masked_in_place():
 @pytest.mark.parametrize("own", [False, True])
 def test_saving(tmp_path, own):
     x, labels = make_data()
-    optimizer = tf_hsm.optimizers.RowwiseAdagrad(0.1) if own else None
+    optimizer = tf_hsm.optimizers.RowwiseAdagrad(0.1, 0.1) if own else None
     head = LabelTree(TREE, use_bias=False, ignore_class=3, optimizer=optimizer)
     model = make_model(head, run_eagerly=not own)
     model.fit(x, labels, verbose=0)

@@ -132,9 +132,9 @@ def test_a_label_tree_with_counts_learns_from_a_lower_loss():
         ),
     }.items():
         keras.utils.set_random_seed(0)
-        head = LabelTree(tree, counts=counts, optimizer=Adagrad(0.05))
+        head = LabelTree(tree, counts=counts, optimizer=Adagrad(0.05, 0.1))
         model = keras.Sequential([keras.Input([8]), head])
-        model.compile(Adagrad(0.05), loss=head.loss)
+        model.compile(Adagrad(0.05, 0.1), loss=head.loss)
         history = model.fit(x, labels, verbose=0, shuffle=False).history
         losses[name] = history["loss"][0]
     assert losses["exact"] < 0.7 * losses["none"]

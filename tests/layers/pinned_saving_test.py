@@ -73,7 +73,7 @@ def test_grows_to_the_expanded_tree(use_bias):
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_model_grows_with_its_slots(own):
-    rule = tf_hsm.optimizers.Adagrad(0.1)
+    rule = tf_hsm.optimizers.Adagrad(0.1, 0.1)
     head = HierarchicalSoftmax(TREE, optimizer=rule if own else None)
     model = keras.Sequential([keras.Input([WIDTH]), head])
     model.compile("sgd" if own else rule, head.loss)

@@ -30,7 +30,7 @@ class Model(keras.Model):
         super().__init__()
         self.kind = kind
         self.body = keras.layers.Embedding(12, 8)
-        self.head = MAKE[kind](optimizer=optimizers.RowwiseAdagrad(0.5))
+        self.head = MAKE[kind](optimizer=optimizers.RowwiseAdagrad(0.5, 0.1))
 
     def call(self, x, training=False):
         return self.head(self.body(x), training=training)

@@ -343,7 +343,7 @@ def test_skip_gram_learns():
     words = np.arange(64)
     vectors = tf.Variable(tf.random.normal([64, 8], seed=1))
     weights = tf.Variable(tf.zeros([tree.num_rows, 8]))
-    optimizer = tf_hsm.optimizers.Adagrad(0.5)
+    optimizer = tf_hsm.optimizers.Adagrad(0.5, 0.1)
     optimizer.build([weights, vectors])
     losses = [
         float(

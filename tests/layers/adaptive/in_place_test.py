@@ -302,7 +302,7 @@ def test_bad_arguments():
         make_adaptive(optimizer="sgd", kernel_regularizer="l2")
     one, other = (
         AdaptiveSoftmax(40, cutoffs=[5], counts=COUNTS, optimizer=shared)
-        for shared in [optimizers.Adagrad(0.1)] * 2
+        for shared in [optimizers.Adagrad(0.1, 0.1)] * 2
     )
     x, labels = np.ones([3, WIDTH], "f4"), np.arange(3)
     one(x, labels, training=True)

@@ -74,7 +74,7 @@ def test_both_forms_train_alike():
 def test_it_learns():
     keras.utils.set_random_seed(1)
     tokens, labels = make_data()
-    model = model_of(optimizer=optimizers.Adagrad(0.3), mask_zero=False)
+    model = model_of(optimizer=optimizers.Adagrad(0.3, 0.1), mask_zero=False)
     labels = tokens * 7 % NUM_CLASSES
     before = model.evaluate(tokens, labels, verbose=0)[1]
     train(model, tokens, labels, epochs=15)

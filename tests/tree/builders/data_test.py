@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_hsm import Tree
+from tf_hsm import Tree, class_vectors
 from tf_hsm.tree.builders import data as builder
 
 N, CLUSTERS = 600, 12
@@ -238,9 +238,24 @@ def test_bad_input(arguments, options, message):
         Tree.from_data(*arguments, verbose=False, **options)
 
 
-def test_expected_loss_needs_contexts():
+def test_other_functions_need_contexts():
     with pytest.raises(ValueError, match="there are no contexts"):
         Tree.two_level(N).expected_loss(LABELS)
+    with pytest.raises(ValueError, match="there are no contexts"):
+        class_vectors(LABELS)
+
+
+def test_class_vectors():
+    vectors = class_vectors(LABELS, CONTEXTS, num_classes=N, width=16)
+    assert vectors.shape == (N, 16)
+    dataset = batches(LABELS, CONTEXTS)
+    again = class_vectors(dataset, num_classes=N, width=16)
+    np.testing.assert_array_equal(vectors, again)
+    # Most classes are most similar to a class of their cluster.
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(lengths, 1e-9)
+    similar = unit @ unit.T - 2 * np.eye(N)
+    assert np.mean(TRUTH[similar.argmax(1)] == TRUTH) > 0.9
 
 
 def test_progress(monkeypatch, capsys):

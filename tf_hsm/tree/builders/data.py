@@ -21,12 +21,11 @@ from tf_hsm.tree.data.expected_loss import (
     paths,
 )
 from tf_hsm.tree.data.reading import Reader
-from tf_hsm.tree.data.vectors import class_vectors
+from tf_hsm.tree.data.vectors import MAX_FEATURES, class_vectors
 from tf_hsm.tree.memory import check_fits
 from tf_hsm.tree.names import check_strs
 
 _LARGEST_FANOUT = 256
-_MAX_FEATURES = 1 << 16  # the most frequent ones make the vectors
 _WIDTH = 64  # of the vectors
 _ROUNDS, _FIRST_ROUNDS = 50, 2  # of clustering
 _CLASS_BYTES = 80 + 8 * _WIDTH
@@ -116,7 +115,7 @@ def from_data(
         arrays = huffman_arrays(counts, _LARGEST_FANOUT)
         return with_names(arrays, names, counts=counts)
     report("making vectors")
-    pairs = pairs.most_frequent(_MAX_FEATURES)
+    pairs = pairs.most_frequent(MAX_FEATURES)
     vectors = class_vectors(pairs, counts.size, _WIDTH, seed)
     points = points_of(vectors, "cosine")
     del vectors

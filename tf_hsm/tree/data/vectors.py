@@ -2,6 +2,7 @@
 
 import numpy as np
 
+MAX_FEATURES = 1 << 16  # the most frequent ones
 _OVERSAMPLING = 16
 _POWER_STEPS = 2
 
