@@ -4,7 +4,7 @@
     bazel run //benchmarks:fit -- --tasks=wordnet --steps=300 --seeds=1
 
 Trains the same body with one head after another on the same batches. Each run
-is written to results.json in --output at its end. The same command again goes
+is written to results.json in --results at its end. The same command again goes
 on from there. benchmarks/README.md says what is trained and measured.
 """
 
@@ -50,8 +50,8 @@ _CLOCK = flags.DEFINE_enum(
     "The time that is equal: on the clock, or of all CPUs together, which "
     "other processes disturb less.",
 )
-_OUTPUT = flags.DEFINE_string(
-    "output", "fit_results", "Folder of results.json and the picture."
+_RESULTS_FOLDER = flags.DEFINE_string(
+    "results", "fit_results", "Folder of results.json and the picture."
 )
 _RESULTS = "results.json"
 
@@ -78,7 +78,7 @@ def main(_):
     threads = command.threads()
     machine.use_threads(threads)
     figures = command.Figures(threads)
-    folder = pathlib.Path(_OUTPUT.value)
+    folder = pathlib.Path(_RESULTS_FOLDER.value)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / _RESULTS
     results = json.loads(path.read_text()) if path.exists() else []

@@ -5,15 +5,23 @@ Space; Distributed Representations of Words and Phrases and their
 Compositionality.
 """
 
+import functools
+
 import tensorflow as tf
 
 import tf_hsm
 
 _DEVICE = "CPU"  # The op of a skip-gram step runs on no other.
+_ACCUMULATOR = 0.1  # Each pair is a step of its own: gradients are large.
 _OPTIMIZERS = {
     "sgd": tf_hsm.optimizers.SGD,
-    "adagrad": tf_hsm.optimizers.Adagrad,
-    "rowwise_adagrad": tf_hsm.optimizers.RowwiseAdagrad,
+    "adagrad": functools.partial(
+        tf_hsm.optimizers.Adagrad, initial_accumulator_value=_ACCUMULATOR
+    ),
+    "rowwise_adagrad": functools.partial(
+        tf_hsm.optimizers.RowwiseAdagrad,
+        initial_accumulator_value=_ACCUMULATOR,
+    ),
 }
 
 

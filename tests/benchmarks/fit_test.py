@@ -214,7 +214,7 @@ def test_it_prints_tables_and_continues(tmp_path, monkeypatch, capsys):
         "--steps=20",
         "--width=8",
         "--rates=dense_counts:0.01",
-        f"--output={tmp_path}",
+        f"--results={tmp_path}",
     )
     run_main("fit", *arguments)
     first = (tmp_path / "results.json").read_text()

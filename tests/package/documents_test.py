@@ -140,7 +140,7 @@ def test_python_blocks_run_in_order(name, folder, monkeypatch):
         exec(compile(block, ROOT / name, "exec"), namespace)
     if name == "README.md":
         perplexities = namespace["model"].history.history["perplexity"]
-        assert perplexities[-1] < 1.01
+        assert 10 < perplexities[-1] < 35
 
 
 @pytest.mark.parametrize("name", NAMES_OF_RUNS)

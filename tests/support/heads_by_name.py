@@ -7,7 +7,7 @@ import tf_hsm
 
 NUM_CLASSES, WIDTH, BATCH = 30, 6, 12
 COUNTS = 1 + np.arange(NUM_CLASSES) ** 2
-TREE = tf_hsm.Tree.huffman(COUNTS, branching=3)
+TREE = tf_hsm.Tree.huffman(COUNTS, branching=3).with_counts(None)
 _OPTIONS = {
     "HierarchicalSoftmax": {"tree": TREE},
     "AdaptiveSoftmax": {

@@ -162,7 +162,7 @@ def sgd():
     return SGD(learning_rate=0.1)
 
 
-TREE = Tree.huffman(COUNTS, branching=3)
+TREE = Tree.huffman(COUNTS, branching=3).with_counts(None)
 CASES = {
     "hierarchical_adam": Case(
         _hierarchical(ignore_class=-1), bodies.tokens, adam, classes_or_none
