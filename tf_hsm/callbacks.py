@@ -12,6 +12,7 @@ from tf_hsm.layers import regrouping
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime import private_keras
 
+_LABELS_PER_CLASS, _MAX_LABELS = 100, 2_000_000
 _BATCH = 256  # examples of arrays that pass the body at once
 
 
@@ -53,8 +54,8 @@ class RegroupClasses(keras.callbacks.Callback):
         of a dataset.
       vectors: `[N, D]`, a vector for each class, such as word vectors, in place
         of the vectors of step 1; or None.
-      examples: how many labels step 1 takes. About 50 for each class are
-        enough; with few, the groups are worse than before.
+      examples: how many labels step 1 takes; when None, 100 for each class, at
+        most 2 million. With few, the groups are worse than before.
       probes: how many inputs step 3 takes. The callback takes as many other
         inputs to print the perplexity before and after.
       keep_depths: see `Tree.regroup`.
@@ -75,8 +76,8 @@ class RegroupClasses(keras.callbacks.Callback):
         data,
         *,
         vectors=None,
-        examples=250_000,
-        probes=1024,
+        examples=None,
+        probes=4096,
         keep_depths=True,
         head=None,
         body=None,
@@ -103,7 +104,9 @@ class RegroupClasses(keras.callbacks.Callback):
             )
         self._data = data
         self._vectors = vectors
-        self._examples = _checks.check_int("examples", examples, 1)
+        if examples is not None:
+            examples = _checks.check_int("examples", examples, 1)
+        self._examples = examples
         self._probes = _checks.check_int("probes", probes, 1)
         self._keep_depths = keep_depths
         self._given_head = head
@@ -158,7 +161,10 @@ class RegroupClasses(keras.callbacks.Callback):
         head = self._head
         rows = regrouping.check_possible(head)
         seen = _Seen(head.num_classes, 2 * self._probes)
-        limit = self._examples if self._vectors is None else 2 * self._probes
+        limit = 2 * self._probes
+        if self._vectors is None:
+            per_class = _LABELS_PER_CLASS * head.num_classes
+            limit = self._examples or min(per_class, _MAX_LABELS)
         for hidden, labels in self._hidden(rows.weights.shape[1], step):
             seen.add(hidden[: limit - seen.count], labels[: limit - seen.count])
             if seen.count >= limit:
