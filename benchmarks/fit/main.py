@@ -69,7 +69,9 @@ def _are_rates(entries):
 
 
 flags.register_validator(
-    "rates", _are_rates, "must be entries HEAD:RATE with heads of --heads"
+    "rates",
+    _are_rates,
+    "must be entries HEAD:RATE, each with the name of a head",
 )
 
 
@@ -89,9 +91,8 @@ def main(_):
             print(_description(name, task), flush=True)
             for settings in _all_settings(name, task):
                 run = _find_or_train(name, task, settings, results, path)
-                if run:
-                    shown.append(run)
-                    figures.add("runs", run)
+                shown.append(run)
+                figures.add("runs", run)
     except OSError as error:
         sys.exit(f"error: {error}")
     finally:
@@ -118,7 +119,7 @@ def _all_settings(name, task):
 
 
 def _find_or_train(name, task, settings, results, path):
-    """Returns an entry of `results`, which it may add; None without a head."""
+    """Returns an entry of `results`, which it may add."""
     key = {"task": name, **dataclasses.asdict(settings)}
     for run in results:
         if key.items() <= run.items():

@@ -112,7 +112,8 @@ def positions(num_examples, seed, begin, end):
 class _Clock(keras.callbacks.Callback):
     """The time of training steps.
 
-    The first step makes the graph. It counts as a mean one of the others.
+    The first step makes the graph. The mean time of the other steps replaces
+    its time.
     """
 
     def __init__(self):

@@ -6,6 +6,8 @@ import sys
 import threading
 import time
 
+import numpy as np
+
 from tf_hsm import distribute, estimation
 from tf_hsm._units import digits
 from tf_hsm.cli.tree_flags import COMPARED
@@ -75,7 +77,10 @@ def _inspect(flags, options):
     with _progress("counting"):
         cost = _cost(tree, options)
     print(tree.summary())
-    by = "all classes alike" if flags.counts is None else flags.counts
+    by = flags.counts or flags.data
+    if by is None:
+        is_even = tree.counts is None or np.ptp(tree.counts) == 0
+        by = "all classes alike" if is_even else "the tree's counts"
     print(f"Cost by {by}")
     for line in str(cost).splitlines():
         print(f"  {line}")
@@ -88,7 +93,8 @@ def _compare(flags, options):
         tree = _make(text, options)
         with _progress(f"counting {text}"):
             cost = _cost(tree, options)
-            masses = row_masses(tree._arrays, tree._levels, options.counts)
+            counts = tree._counts_or_own(options.counts)
+            masses = row_masses(tree._arrays, tree._levels, counts)
         parameters = 4 * tree.num_weight_rows * (options.width + 1)
         table.append(
             [
@@ -172,10 +178,14 @@ def _make(text, options):
                 f"{', '.join(KINDS)}"
             )
     if options.num_classes not in (None, tree.num_classes):
+        source = "--num_classes" if options.counts is None else "--counts"
+        hint = ""
+        if options.data is not None:
+            source = "--data"
+            hint = f"; add --num_classes={tree.num_classes}"
         raise ValueError(
-            f"{text} has {tree.num_classes:,} classes, but "
-            f"{'--num_classes' if options.counts is None else '--counts'} has "
-            f"{options.num_classes:,}"
+            f"{text} has {tree.num_classes:,} classes, but {source} has "
+            f"{options.num_classes:,}{hint}"
         )
     if options.words is not None and tree.names is None:
         tree = tree.with_class_names(options.words)

@@ -68,7 +68,8 @@ def estimate(
       width: D, the width of the head's inputs. A body of another width has a
         Dense layer after it. None: that of the body.
       num_classes: N, or a text such as "10M".
-      counts: how often each class occurs: None for all alike, "zipf", or `[N]`.
+      counts: how often each class occurs: "zipf", or `[N]`; None for the counts
+        of the tree, or for all alike if it has none.
       vocabulary: for a body given as text, the rows of an embedding before it;
         None: none.
       dtype: of variables and activations: "float32", "bfloat16", "float16" or

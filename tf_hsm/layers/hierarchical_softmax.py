@@ -67,7 +67,9 @@ class HierarchicalSoftmax(HeadLayer):
       counts: `[N]`, how often each class occurs; when None, the counts of the
         tree (`tree.with_counts(None)` has none). The biases begin at
         `tree.log_prior(counts)`, so that the first steps of training need not
-        learn the frequencies.
+        learn the frequencies. A `bias_initializer` other than zeros takes
+        precedence over the counts of the tree. A saved layer has its biases and
+        the tree, but not these counts.
       {rows}
       {labels}
       node_labels: whether labels are rows of the tree, of leaves or of inner
@@ -127,8 +129,8 @@ class HierarchicalSoftmax(HeadLayer):
         """See the class."""
         given = locals()
         check_tree(tree)
-        counts = starting_counts(counts, tree, use_bias, bias_initializer)
         plan = _plan_of(tree, devices, plan, counts)
+        counts = starting_counts(counts, tree, use_bias, bias_initializer)
         if plan is not None and node_labels:
             raise ValueError(
                 "node_labels is not possible with devices or a plan; leave out "

@@ -20,19 +20,18 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
     t counts the steps of the optimizer. A dense gradient makes the step of
     `keras.optimizers.Adam`. A sparse gradient (`tf.IndexedSlices`) changes the
     moments and the weights of the touched rows and of no others, with
-    `sparse_beta_1` in place of `beta_1`. The moments of a row so decay with the
+    `sparse_beta_1` in place of `beta_1`. So the moments of a row decay with the
     row's own steps; `keras.optimizers.Adam` decays the moments of all rows, and
     moves all rows, at every step. Kingma and Ba, "Adam: a method for stochastic
     optimization", 2015.
 
-    Momentum is harmful to a row that few batches touch, hence the default of 0
-    for `sparse_beta_1`. The dense Adam moves a weight by (1 - beta_1) of a
+    By default `sparse_beta_1` is 0, because momentum harms a row that few
+    batches touch. The dense Adam moves a weight by (1 - beta_1) of a
     gradient at once and by the rest over the next steps, so that the whole
     gradient has acted some 20 steps later. A lazy step only moves the row when
     the row is touched again: after n touches, beta_1^n of the first gradient
     has still not acted, and for most classes of a large vocabulary n is small.
-    Without momentum the whole gradient acts at once.
-    {figures}
+    Without momentum the whole gradient acts at once. docs/fit.md has figures.
 
     `slots(variable)` is [m, v], of the variable's shape; with `amsgrad`
     [m, v, the largest v so far]. What else all optimizers of this package do:
@@ -117,8 +116,9 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
     def from_config(cls, config, custom_objects=None):
         """Makes the optimizer that `get_config` described.
 
-        A config without `sparse_beta_1` stems from a version that had `beta_1`
-        for all gradients.
+        A whole config without `sparse_beta_1` stems from a version that had
+        `beta_1` for all gradients.
         """
-        earlier = {"sparse_beta_1": config.get("beta_1", 0.9)}
-        return super().from_config({**earlier, **config}, custom_objects)
+        if "beta_1" in config and "sparse_beta_1" not in config:
+            config = {**config, "sparse_beta_1": config["beta_1"]}
+        return super().from_config(config, custom_objects)

@@ -24,7 +24,8 @@ class RowwiseAdagrad(Adagrad):
 
     Args:
       learning_rate: a float, a schedule, or a function that returns the rate.
-      initial_accumulator_value: what accumulators start from: see `Adagrad`.
+      initial_accumulator_value: the first value of the accumulators; see
+        `Adagrad`.
       epsilon: a small number, inside the root.
       **kwargs: as for `keras.optimizers.Adagrad`.
     """

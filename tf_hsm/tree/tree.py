@@ -241,10 +241,11 @@ class Tree(
     def with_counts(self, counts) -> "Tree":
         """Returns this tree with other counts of its classes.
 
-        A tree that is made from counts or data keeps its counts. The layers
-        begin there: without training, each class has the probability with which
-        it occurs. `expected_cost`, `row_shares`, `log_prior`, `plot` and
-        `tf_hsm.distribute.plan` use them where no other counts are given.
+        A tree that is made from counts or data keeps its counts. The biases of
+        a `HierarchicalSoftmax` or an `EmbeddingSoftmax` begin there: without
+        training, each class has the probability with which it occurs.
+        `expected_cost`, `row_shares`, `log_prior`, `plot` and
+        `tf_hsm.distribute.plan` use the counts where no others are given.
 
         Args:
           counts: `[N]`, how often each class occurs; or None, for a tree
@@ -430,7 +431,7 @@ class Tree(
     def summary(self) -> str:
         """Returns a text: sizes, depths, fanouts of each level, memory, cost.
 
-        The cost is that of labels as frequent as the counts of the tree say.
+        The cost assumes labels with the frequencies in `counts`.
         `expected_loss` says how well the tree suits data.
         """
         text = summarize(self._arrays, self._levels, self._names, self.pinned)

@@ -206,7 +206,7 @@ def test_bags_of_several_lengths_in_batches():
         (([0], [[0.5, 1.5]]), {}, "from_embeddings takes the mean vector"),
         (([0, 1], [1]), {}, "there are 2 labels and 1 contexts"),
         ((np.zeros([2, 3], int), np.zeros([2, 4], int)), {}, r"shape \[2, 4\]"),
-        (([0, 1], [1, 2**40]), {}, "must be below 2"),
+        (([0, 1], [1, 2**40]), {}, "an id must be below"),
         (([0, 1], [1, 2]), {"num_classes": 0}, "num_classes"),
         (([0, 1], [1, 2]), {"seed": -1}, "seed"),
         (([0, 1], [1, 2]), {"names": ["a"]}, "names"),
@@ -265,3 +265,40 @@ def test_progress(monkeypatch, capsys):
     assert lines[0].startswith("Tree.from_data: 40,000 of 40,000 labels read")
     Tree.from_data(LABELS, CONTEXTS, verbose=False)
     assert not capsys.readouterr().err
+
+
+def test_weights_of_zero_and_sequences_of_one_position():
+    def elements():
+        yield (
+            np.array([[5, 6, 0]]),
+            np.array([[6, 7, 0]]),
+            np.array([[1, 1, 0]]),
+        )
+        yield np.array([[5]]), np.array([[7]]), np.array([0.5])
+
+    tree = Tree.from_data(elements(), num_classes=300, verbose=False)
+    assert np.flatnonzero(tree.counts).tolist() == [6, 7]
+    assert tree.counts[7] == 2
+
+
+def test_large_ids():
+    labels = np.arange(600) % 300
+    tree = Tree.from_data(labels, labels + 2**32 - 600, verbose=False)
+    assert tree.num_classes == 300
+    with pytest.raises(ValueError, match="an id must be below 1073741824"):
+        Tree.from_data(labels, np.full([600, 4], 2**62), verbose=False)
+    with pytest.raises(
+        ValueError, match=r"a label is 1099511627776; such a tr"
+    ):
+        Tree.from_data([2**40, 1], [1, 2], verbose=False)
+
+
+def test_a_tuple_of_arrays():
+    with pytest.raises(ValueError, match=r"from_data\(labels, contexts\)"):
+        Tree.from_data((CONTEXTS, LABELS))
+
+
+def test_weights_of_another_shape():
+    elements = [(np.array([1, 2]), np.array([1, 2]), np.ones(3))]
+    with pytest.raises(ValueError, match="one weight for each label"):
+        Tree.from_data(elements, verbose=False)

@@ -73,3 +73,14 @@ def test_samples_have_all_pairs_of_a_feature():
     }
     assert as_dict(sample) == expected
     assert isinstance(sample, Pairs)
+
+
+def test_renumbered_features():
+    pairs = counted([0, 1, 1], [2**32 - 1, 7, 2**31]).renumbered()
+    assert pairs.features.tolist() == [2, 0, 1]
+
+
+def test_a_sample_is_never_empty():
+    pairs = counted(np.arange(50), np.zeros(50, int))
+    sample = pairs.sampled(3, np.random.default_rng(0))
+    assert sample.counts.size == 50

@@ -61,15 +61,15 @@ def of_tree(tree, counts=None):
 
     Args:
       tree: a `Tree`.
-      counts: None for labels that are all alike; "zipf" if class c occurs
-        1 / (c + 1) times as often as class 0; or how often each does, `[N]`.
+      counts: None for the counts of the tree, or labels that are all alike if
+        it has none; "zipf" if class c occurs 1 / (c + 1) times as often as
+        class 0; or how often each does, `[N]`.
 
     Raises:
       ValueError: counts are neither.
     """
-    rows = tree_masses.row_masses(
-        tree._arrays, tree._levels, counts_of(counts, tree.num_classes)
-    )
+    counts = tree._counts_or_own(counts_of(counts, tree.num_classes))
+    rows = tree_masses.row_masses(tree._arrays, tree._levels, counts)
     return Passed(
         tree.num_classes,
         tree.num_weight_rows,

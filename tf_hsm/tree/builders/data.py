@@ -45,12 +45,12 @@ def from_data(
     seed=0,
     verbose=True,
 ):
-    """The tree to begin with where there is training data: one pass over it.
+    """Makes a tree from training data, in one pass over the data.
 
     Classes that occur in similar contexts share groups, so that the examples of
     all classes of a group train it. The most frequent classes are leaves of the
-    root's group. The tree keeps the counts of the classes, and the layers begin
-    there. docs/fit.md compares the fit with that of the full softmax.
+    root's group. The tree keeps the counts of the classes, and the biases of
+    layers begin there. docs/fit.md compares the fit with the full softmax.
 
     >>> contexts = [[7, 5], [5, 3], [7, 4]]  # two words before each label
     >>> Tree.from_data([0, 2, 1], contexts).counts.tolist()
@@ -69,9 +69,9 @@ def from_data(
 
            expected loss + 0.05 mean depth + 0.05 log(time of a step),
 
-       in nats. `Tree.expected_loss` tells what the clusters are worth; a level
-       costs 0.05 nats because its decisions must be learned; and a step may be
-       10% slower for 0.005 nats.
+       in nats. `Tree.expected_loss` measures the clusters. A level costs 0.05
+       nats because its decisions must be learned. A step may be 10% slower for
+       0.005 nats.
 
     Without contexts, the result is the tree of `from_counts`.
 
@@ -79,7 +79,8 @@ def from_data(
       labels: integers `[...]` or `[..., 1]`, the class of each example.
         Negative labels do not count. Or an iterable of batches
         `(contexts, labels)` or `(contexts, labels, weights)`, such as a
-        `tf.data.Dataset`.
+        `tf.data.Dataset`. Labels of weight 0 do not count; other weights have
+        no effect. Padding needs a weight of 0 or a negative label.
       contexts: integer ids that are known before the label: words of a text,
         items of a basket or a session, features. Negative ids stand for none.
         - `[..., C]`: C ids for each label, such as the last C words.
@@ -92,7 +93,7 @@ def from_data(
       names: `[N]` strs, the name of each class; or None.
       ordered: whether the position of an id in `[..., C]` has a meaning. When
         None, it has one unless ids are negative or contexts are ragged.
-      seed: an integer, at least 0; another one may find another tree.
+      seed: an integer, at least 0; a different seed can give a different tree.
       verbose: whether to write to stderr, every few seconds, how far it is.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Says how far a builder is."""
+"""Reports the progress of a builder."""
 
 import sys
 import time

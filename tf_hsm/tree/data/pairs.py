@@ -39,12 +39,23 @@ class Pairs(NamedTuple):
         )
 
     def sampled(self, size, rng):
-        """Returns all pairs of some features, about `size` pairs at most."""
+        """Returns all pairs of some features, at least one of them.
+
+        Args:
+          size: the most pairs, unless the first feature has more.
+          rng: draws the features.
+        """
         sizes = np.bincount(self.features)
         order = rng.permutation(sizes.size)
         is_kept = np.zeros(sizes.size, bool)
         is_kept[order[np.cumsum(sizes[order]) <= size]] = True
+        is_kept[order[:1]] = True
         return self._where(is_kept[self.features])
+
+    def renumbered(self):
+        """Returns the pairs with features from 0 on, in the same order."""
+        _, features = np.unique(self.features, return_inverse=True)
+        return self._replace(features=features)
 
     def merged(self, features):
         """Returns the pairs with other features, `[P]`, equal ones summed."""

@@ -3,10 +3,12 @@
 import numpy as np
 
 from tf_hsm.tree.data.pairs import PairCounter
+from tf_hsm.tree.memory import check_fits
 
 _CHUNK = 1 << 20  # examples of an array that are read together
 _WINDOW = 2  # the tokens of a sequence that are the context of the next one
-_LARGEST = 1 << 32  # one more than the largest feature
+_FEATURES = 1 << 32  # A feature is an id and its position.
+CLASS_BYTES = 8  # of a count
 
 
 class Reader:
@@ -49,21 +51,25 @@ class Reader:
         if self._num_columns is None:
             return None
         pairs = self._pairs.pairs()
-        if self._is_ordered or (
-            self._is_ordered is None and not self._is_padded
-        ):
-            return pairs
-        return pairs.merged(pairs.features // self._num_columns)
+        is_bag = self._is_padded and self._is_ordered is None
+        if is_bag or self._is_ordered is False:
+            pairs = pairs.merged(pairs.features // self._num_columns)
+        return pairs.renumbered()
 
-    def _add(self, labels, contexts):
+    def _add(self, labels, contexts, weights=None):
         """Reads a batch; returns its number of labels."""
         labels = _integers("labels", labels)
-        if labels.ndim > 1 and labels.shape[-1] == 1:
+        is_ragged = hasattr(contexts, "row_splits")
+        if contexts is not None:
+            contexts = _integers("contexts", contexts)
+        if weights is not None:
+            labels = np.where(_broadcast(weights, labels) == 0, -1, labels)
+        # A sequence of one position stays a sequence.
+        is_sequence = contexts is not None and contexts.shape == labels.shape
+        if labels.ndim > 1 and labels.shape[-1] == 1 and not is_sequence:
             labels = labels[..., 0]
         columns = None
         if contexts is not None:
-            is_ragged = hasattr(contexts, "row_splits")
-            contexts = _integers("contexts", contexts)
             columns = _columns(labels, contexts)
             if contexts.ndim > labels.ndim:
                 self._is_padded |= is_ragged or bool((contexts < 0).any())
@@ -77,6 +83,7 @@ class Reader:
     def _count(self, labels):
         largest = int(labels.max(initial=-1))
         if self._num_classes is None:
+            check_fits(f"a label is {largest}", largest + 1, CLASS_BYTES)
             missing = max(largest + 1 - self.counts.size, 0)
             self.counts = np.append(self.counts, np.zeros(missing, np.int64))
         elif largest >= self._num_classes:
@@ -97,13 +104,14 @@ class Reader:
         size = self._num_columns = self._num_columns or len(columns)
         for number, column in enumerate(columns):
             column = column.reshape(-1)
+            largest = int(column.max(initial=-1))
+            if largest >= _FEATURES // size:
+                raise ValueError(
+                    f"contexts have the id {largest}; with {size} ids for each "
+                    f"label an id must be below {_FEATURES // size}"
+                )
             known = (labels >= 0) & (column >= 0)
             features = column[known] * size + min(number, size - 1)
-            if features.size and features.max() >= _LARGEST:
-                raise ValueError(
-                    f"contexts have the id {column.max()} and {size} ids for "
-                    f"each label; their product must be below 2**32"
-                )
             self._pairs.add(labels[known], features)
 
 
@@ -143,13 +151,17 @@ def _batches(labels, contexts):
 def _is_array(labels):
     if hasattr(labels, "shape"):
         return True
+    if isinstance(labels, tuple) and hasattr(labels[0], "shape"):
+        raise ValueError(
+            "labels is a tuple of arrays; pass Tree.from_data(labels, contexts)"
+        )
     return isinstance(labels, list | tuple) and not isinstance(
         next(iter(labels), 0), tuple
     )
 
 
 def _elements(dataset):
-    """Yields `(labels, contexts)` of a dataset of `(contexts, labels, ...)`."""
+    """Yields `(labels, contexts, weights)` of a dataset as `fit` takes it."""
     cardinality = getattr(dataset, "cardinality", None)
     # tf.data.INFINITE_CARDINALITY
     if cardinality is not None and int(cardinality()) == -1:
@@ -163,13 +175,13 @@ def _elements(dataset):
                 "a dataset must yield (contexts, labels) as for fit, but "
                 f"yields {type(element).__name__}; dataset.map can make them"
             )
-        contexts, labels = element[:2]
+        contexts, labels, *weights = element
         if isinstance(contexts, dict | tuple | list):
             raise ValueError(
                 "the dataset yields several inputs; choose the ids that tell "
                 "most about the label: dataset.map(lambda x, y: (x['ids'], y))"
             )
-        yield labels, contexts
+        yield labels, contexts, *weights
 
 
 def _integers(name, values):
@@ -192,6 +204,20 @@ def _integers(name, values):
             f"{name} are one integer; batch the dataset: dataset.batch(1024)"
         )
     return values.astype(np.int64, copy=False)
+
+
+def _broadcast(weights, labels):
+    """Returns sample weights in the shape of labels."""
+    weights = np.asarray(weights)
+    missing = max(labels.ndim - weights.ndim, 0)
+    weights = weights.reshape(weights.shape + (1,) * missing)
+    try:
+        return np.broadcast_to(weights, labels.shape)
+    except ValueError as error:
+        raise ValueError(
+            f"weights have the shape {list(weights.shape)}, labels "
+            f"{list(labels.shape)}; there must be one weight for each label"
+        ) from error
 
 
 def _columns(labels, contexts):
