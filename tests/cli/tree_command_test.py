@@ -122,7 +122,7 @@ def test_inspect(capsys):
     cost = str(tree.expected_cost(None, batch=10, width=4)).splitlines()
     assert out == [
         *text,
-        "Cost by all classes alike",
+        "Cost by the tree's counts",
         *(f"  {x}" for x in cost),
     ]
     flags.append("--counts=words.txt")

@@ -193,6 +193,8 @@ def test_tree_commands_run_in_order(name, folder):
     counts = 1000 // np.arange(1, 301)
     lines = [f"word{i} {count}" for i, count in enumerate(counts)]
     pathlib.Path("words.txt").write_text("\n".join(lines))
+    ids = np.arange(1_000) % 300
+    np.savez("examples.npz", labels=ids, contexts=ids // 7)
     for command in tree_commands(name):
         assert program.main(shlex.split(command)) == 0, command
 
