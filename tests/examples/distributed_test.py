@@ -100,7 +100,7 @@ def test_it_goes_on_after_kills(tmp_path):
     assert last[0] == last[1] == epochs * EPOCH
     # Without a kill each step is applied once.
     assert len({applied - given for given, _, applied, *_ in steps}) == 1
-    assert steps[0][3] < first[3] / 4 and last[4] < first[3] / 4
+    assert steps[0][3] < first[3] / 3 and last[4] < first[3] / 3
     assert sum(" ends: SIGTERM" in line for line in lines) == 2
 
 
