@@ -111,6 +111,7 @@ def _all_settings(name, task):
             batch=_BATCH.value,
             width=_WIDTH.value,
             rate=rates.get(head, rate),
+            dropout=tasks.DROPOUT.get(name, 0.0),
         )
         for seed in range(_SEEDS.value)
         for head in _HEADS.value

@@ -24,6 +24,8 @@ RATES = {
     "wordnet": 8e-3,
     "synthetic": 2e-3,
 }
+# The share of the ids that training leaves out, where examples are few.
+DROPOUT = {"wordnet": 0.5}
 _VERSION = 1
 _MAX_HELD_OUT = 10_000
 

@@ -26,6 +26,7 @@ class Settings:
       batch: examples in a step.
       width: size of an embedding and of the hidden vector.
       rate: the learning rate.
+      dropout: the share of the ids of a context that training leaves out.
     """
 
     head: str
@@ -35,6 +36,7 @@ class Settings:
     batch: int
     width: int
     rate: float
+    dropout: float = 0.0
 
 
 def train(task, settings, progress):
@@ -62,7 +64,7 @@ def train(task, settings, progress):
     if settings.epochs:
         marks = range(steps_of_epoch, num_steps + 1, steps_of_epoch)
         rate = keras.optimizers.schedules.CosineDecay(rate, num_steps)
-    contexts, hidden = body(task, settings.width)
+    contexts, hidden = body(task, settings.width, settings.dropout)
     begin = time.perf_counter()
     head = heads.layer(settings.head, task, settings.seed)
     tree_seconds = time.perf_counter() - begin
@@ -145,14 +147,25 @@ def _now():
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def body(task, width):
-    """Returns the input, ids + 1 where 0 is none, and the hidden vector."""
+def body(task, width, dropout=0.0):
+    """Returns the input, ids + 1 where 0 is none, and the hidden vector.
+
+    Args:
+      task: the `tasks.Task`.
+      width: of an embedding and of the hidden vector.
+      dropout: the share of the ids that training leaves out.
+    """
     length = task.contexts.shape[1]
     contexts = keras.Input([length], dtype="int32")
     embedding = keras.layers.Embedding(
         task.num_ids + 1, width, mask_zero=task.is_bag
     )
     vectors = embedding(contexts)
+    if dropout:
+        # Whole ids are left out.
+        vectors = keras.layers.Dropout(dropout, noise_shape=(None, None, 1))(
+            vectors
+        )
     if task.is_bag:
         vectors = keras.layers.GlobalAveragePooling1D()(vectors)
     else:

@@ -36,6 +36,7 @@ def prepare(text, folder, **changes):
     """A `run.Job` whose model has random weights."""
     small = {
         "corpus": text,
+        "tree": "huffman",
         "branching": 8,
         "units": 24,
         "batch_size": 5,

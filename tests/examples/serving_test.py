@@ -31,7 +31,8 @@ def toy(tmp_path_factory):
 
 def export_language_model(folder, **changes):
     """A language model that has learned nothing, and where it was exported."""
-    small = {"batch_size": 3, "steps": 4, "units": 8, "layers": 2}
+    small = {"tree": "huffman", "batch_size": 3, "steps": 4}
+    small |= {"units": 8, "layers": 2}
     chosen = settings.Settings(**{**small, **changes})
     text = types.SimpleNamespace(words=WORDS, counts=np.ones(len(WORDS), int))
     model = model_lib.build(chosen, text, learning_rate=0.1)
