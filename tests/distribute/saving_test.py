@@ -21,7 +21,7 @@ from tf_hsm import distribute
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.runtime import row_parts
 
-PLAN = distribute.plan(TREE, CPUS[:2], top=6)
+PLAN = distribute.plan(TREE, CPUS[:2], counts=np.ones(30), top=6)
 
 
 def make_model(count, rule="lazy_adam", own=True):
