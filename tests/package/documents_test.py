@@ -34,6 +34,7 @@ _RUN = re.compile(r"bazel run (?:-c opt )?//([\w/]*):?(\w*)(?: -- (.*))?")
 _MODULE = "python -m tf_hsm "
 # Of the targets of the root that are not in examples/language_model.
 _ALIASES = {
+    "compare": ("benchmarks", "fit"),
     "read": ("examples/corpora", "read"),
     "word2vec": ("examples/word2vec", "train"),
 }
