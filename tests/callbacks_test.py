@@ -46,7 +46,7 @@ def test_regroups(kind, own, capsys):
         "dataset": tf.data.Dataset.from_tensor_slices((x, y)).batch(300),
         "batches": [(x[:150], y[:150]), (x[150:], y[150:])],
     }[kind]
-    # 20 steps of an epoch, whose state is that of step 20 of three epochs.
+    # One epoch of 20 steps ends in the state of step 20 of three epochs.
     model = make_model(own=own)
     fit(model)
     old = model.layers[-1].tree

@@ -40,7 +40,7 @@ def dependencies(folder):
 def baskets(text):
     """Yields the source and the dependencies of each package of an index.
 
-    Of alternatives, the first counts. Of several versions, the first counts.
+    Only the first of several alternatives and of several versions counts.
     """
     seen = set()
     for paragraph in text.split("\n\n"):
