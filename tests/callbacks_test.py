@@ -1,5 +1,6 @@
 """Classes that are regrouped within `fit`."""
 
+import itertools
 import re
 
 import keras
@@ -36,9 +37,16 @@ def centroids(model, x, y):
     )
 
 
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("kind", ["arrays", "dataset", "batches"])
-def test_regroups(kind, own, capsys):
+@pytest.mark.parametrize(
+    "kind, own, options",
+    [
+        *itertools.product(
+            ["arrays", "dataset", "batches"], [True, False], [{}]
+        ),
+        ("arrays", True, {"devices": ["CPU:0"] * 2}),
+    ],
+)
+def test_regroups(kind, own, options, capsys):
     """By the vectors of all examples; `fit` goes on with the new tree."""
     x, y = make_data()
     data = {
@@ -47,15 +55,15 @@ def test_regroups(kind, own, capsys):
         "batches": [(x[:150], y[:150]), (x[150:], y[150:])],
     }[kind]
     # One epoch of 20 steps ends in the state of step 20 of three epochs.
-    model = make_model(own=own)
+    model = make_model(own=own, **options)
     fit(model)
     old = model.layers[-1].tree
     want = old.regroup(centroids(model, x, y))
     loss = held_loss(model)
-    model = make_model(own=own)
+    model = make_model(own=own, **options)
     losses = fit(model, epochs=3, callbacks=[RegroupClasses(20, data)])
     assert model.layers[-1].tree == want != old
-    without = make_model(own=own)
+    without = make_model(own=own, **options)
     assert losses[0] == fit(without, epochs=3)[0]
     assert losses[2] < losses[0]
     assert np.isfinite(held_loss(model))

@@ -165,7 +165,7 @@ class RegroupClasses(keras.callbacks.Callback):
         if self._vectors is None:
             per_class = _LABELS_PER_CLASS * head.num_classes
             limit = self._examples or min(per_class, _MAX_LABELS)
-        for hidden, labels in self._hidden(rows.weights.shape[1], step):
+        for hidden, labels in self._hidden(regrouping.width_of(head), step):
             seen.add(hidden[: limit - seen.count], labels[: limit - seen.count])
             if seen.count >= limit:
                 break

@@ -6,7 +6,14 @@ from tf_hsm.tree.data.reading import Reader
 
 
 def class_vectors(
-    labels, contexts=None, *, num_classes=None, width=64, ordered=None, seed=0
+    labels,
+    contexts=None,
+    *,
+    num_classes=None,
+    width=64,
+    ordered=None,
+    several_labels=False,
+    seed=0,
 ):
     """Returns a vector for each class: similar contexts, similar vectors.
 
@@ -20,6 +27,7 @@ def class_vectors(
       num_classes: N; when None, one more than the largest label.
       width: the size of a vector.
       ordered: as for `Tree.from_data`.
+      several_labels: as for `Tree.from_data`.
       seed: an integer, at least 0.
 
     Returns:
@@ -32,7 +40,7 @@ def class_vectors(
     seed = _checks.check_int("seed", seed, 0)
     if num_classes is not None:
         num_classes = _checks.check_int("num_classes", num_classes, 1)
-    reader = Reader(num_classes, ordered, lambda text: None)
+    reader = Reader(num_classes, ordered, lambda text: None, several_labels)
     reader.read(labels, contexts)
     pairs = reader.pairs()
     if pairs is None:

@@ -87,8 +87,10 @@ REASONS = {
         "LabelTree": "an input has several labels; use `PrecisionAtK`"
     },
     "`regroup`": {
-        "AdaptiveSoftmax": _NOT_BUILT,
-        "LabelTree": _NOT_BUILT,
+        "AdaptiveSoftmax": "a class that changes its tail changes its width; "
+        "see [regrouping.md](regrouping.md)",
+        "LabelTree": "the probabilities of labels do not determine the "
+        "probability of a set; see [regrouping.md](regrouping.md)",
         "SampledSoftmax": _ONE_GROUP,
     },
     "`tf_hsm.estimate`": {"EmbeddingSoftmax": _NOT_BUILT},

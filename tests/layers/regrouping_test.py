@@ -18,6 +18,7 @@ from tests.support.clustered_classes import (
     make_model,
 )
 from tf_hsm import Tree, layers
+from tf_hsm.runtime import kept_rows, row_parts
 
 
 @pytest.mark.parametrize(
@@ -220,6 +221,72 @@ def test_embedding_softmax():
         assert fit(model, (x[:, 0], y))[-1] < before
 
 
+DEVICES = ["CPU:0"] * 3
+
+
+def leaf_slots(model):
+    """The slots of the leaves of a head on devices: a row for each class."""
+    head = model.layers[-1]
+    found = []
+    for parts in row_parts.wholes(head.row_variables()):
+        slots = kept_rows.slots_of(head.optimizer or model.optimizer, parts)
+        assert slots
+        rows = head.tree.class_rows // (2 if head.tree.pinned else 1)
+        found += [row_parts.read_rows(s, rows, parts) for s in slots]
+    return found
+
+
+@pytest.mark.parametrize(
+    "name, own, optimizer",
+    [
+        ("balanced", True, None),
+        ("ragged", False, None),
+        ("pinned", True, None),
+        ("ragged", False, keras.optimizers.SGD(0.5, momentum=0.9)),
+    ],
+)
+def test_devices(name, own, optimizer, tmp_path):
+    """A head on devices moves as on one, to the bit, and saves its tree."""
+    tree = TREES[name]()
+    plan = tf_hsm.distribute.plan(tree, DEVICES, counts=range(1, 61))
+    assert sum(shard.num_units > 0 for shard in plan.shards) > 1
+
+    def make(tree, **options):
+        one = optimizer and type(optimizer).from_config(optimizer.get_config())
+        return make_model(tree, own, one, **options)
+
+    cut, whole = make(tree, plan=plan), make(tree)
+    fit(cut)
+    whole.build([None, 1])
+    cut.save_weights(tmp_path / "cut.weights.h5")
+    whole.load_weights(tmp_path / "cut.weights.h5")
+    new, inputs = clustered(tree), hidden(cut)
+    slots = leaf_slots(cut)
+    for model in (cut, whole):
+        head = model.layers[-1]
+        before = held_loss(model)
+        head.regroup(new, inputs, model=model)
+        assert held_loss(model) < 1.02 * before
+    head = cut.layers[-1]
+    assert head.tree is head.plan.tree is new
+    for before, after in zip(slots, leaf_slots(cut), strict=True):
+        assert tree.pinned or (before == after).all()
+        assert before.any()
+    assert head.plan.layout.class_places.tolist() != (
+        plan.layout.class_places.tolist()
+    )
+    cut.save(tmp_path / "cut.keras")
+    cut.save_weights(tmp_path / "cut.weights.h5")
+    one_device = make(new)
+    one_device.load_weights(tmp_path / "cut.weights.h5")
+    pairs = zip(one_device.weights, whole.weights, strict=True)
+    for got, want in pairs:
+        np.testing.assert_array_equal(got, want)
+    loaded = keras.models.load_model(tmp_path / "cut.keras")
+    assert loaded.layers[-1].plan.tree == new
+    assert fit(loaded) == pytest.approx(fit(cut), rel=1e-6)
+
+
 def test_smoothing_prior_follows():
     """Label smoothing goes towards the prior of the new groups."""
     prior = 1.0 + np.arange(NUM_CLASSES)
@@ -294,14 +361,6 @@ NINE = Tree.balanced(9, 3)
             (NINE,),
             ValueError,
             "regroup is not possible for LabelTree",
-        ),
-        (
-            lambda: built(
-                layers.HierarchicalSoftmax(NINE, devices=["CPU:0"] * 2)
-            ),
-            (NINE,),
-            ValueError,
-            "on several devices",
         ),
         (
             lambda: built(layers.AdaptiveSoftmax(40, cutoffs=[5], div_value=1)),

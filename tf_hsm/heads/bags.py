@@ -163,6 +163,10 @@ class BagHead:
         """See `TreeHead.sample`."""
         return self.head.sample(self.hidden(inputs), num_samples, **options)
 
+    def with_tree(self, tree):
+        """Returns a head with the same variables for a tree of this shape."""
+        return dataclasses.replace(self, head=self.head.with_tree(tree))
+
     def tree_heads(self):
         """See `tf_hsm.heads.head.Head`."""
         return [self.head]

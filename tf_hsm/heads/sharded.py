@@ -90,6 +90,12 @@ class ShardedHead:
             lambda x: self.top_k(x, 1).classes[..., 0], inputs
         )
 
+    def with_tree(self, tree):
+        """Returns a head with the same variables for a tree of this shape."""
+        plan = self.rows.plan
+        plan = type(plan).from_config(plan.get_config(), tree)
+        return ShardedHead(self.rows.for_plan(plan))
+
     def variables(self):
         """Returns the weights and biases of all parts, part by part."""
         return [v for part in self.rows.parts for v in part.head.variables()]

@@ -125,6 +125,21 @@ class ShardedRows:
                 [part.places.start for part in self.shards], places.dtype
             )
 
+    def for_plan(self, plan):
+        """Returns the variables for the same plan of a tree of this shape."""
+        top, *shards = [
+            (part.head.weights, part.head.biases) for part in self.parts
+        ]
+        shards = iter(shards)
+        return ShardedRows(
+            plan,
+            top,
+            [
+                next(shards) if shard.num_units else (None, None)
+                for shard in plan.shards
+            ],
+        )
+
     @property
     def parts(self):
         """The top and the shards."""

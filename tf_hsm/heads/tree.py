@@ -167,6 +167,10 @@ class TreeHead:
         """
         return tree.map_rows(self.tree)
 
+    def with_tree(self, tree):
+        """Returns a head with the same variables for a tree of this shape."""
+        return dataclasses.replace(self, tree=tree)
+
     def variables(self):
         """Returns the weights and, if there are any, the biases."""
         return [v for v in (self.weights, self.biases) if v is not None]

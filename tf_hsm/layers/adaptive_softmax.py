@@ -340,7 +340,7 @@ class AdaptiveSoftmax(HeadLayer):
 
     @classmethod
     def from_torch(cls, module, **kwargs):
-        """Makes the layer of a `torch.nn.AdaptiveLogSoftmaxWithLoss`.
+        """Makes a built layer of a `torch.nn.AdaptiveLogSoftmaxWithLoss`.
 
         The layer has copies of the module's weights, and the same losses and
         log-probabilities. A tail as wide as the inputs has no projection here:
@@ -349,9 +349,6 @@ class AdaptiveSoftmax(HeadLayer):
         Args:
           module: the PyTorch module; PyTorch itself is not imported.
           **kwargs: more arguments of the layer, such as `ignore_class`.
-
-        Returns:
-          The layer, built.
 
         Raises:
           ValueError: `kwargs` has an argument that the module decides.

@@ -1,6 +1,5 @@
 """How Keras calls a head: for classes, for losses, in training."""
 
-import dataclasses
 import functools
 
 import keras
@@ -8,7 +7,6 @@ import tensorflow as tf
 
 from tf_hsm import _compiled_model, _head_output
 from tf_hsm._reduction import Reduction, mean_loss
-from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.head import Batch
 from tf_hsm.layers import regrouping
 from tf_hsm.layers.answering_layer import AnsweringLayer
@@ -228,22 +226,18 @@ class HeadLayer(AnsweringLayer):
         Raises:
           TypeError: `tree` is not a `tf_hsm.Tree`.
           ValueError: the tree has another shape, or other names of classes;
-            `inputs` are not finite; the layer is on several devices or
-            replicas, is not built, or is neither a `HierarchicalSoftmax` nor an
+            `inputs` are not finite; the layer has copies on several replicas,
+            is not built, or is neither a `HierarchicalSoftmax` nor an
             `EmbeddingSoftmax`.
         """
         regrouping.regroup(self, tree, inputs, model, optimizer)
 
     def _set_tree(self, tree):
         """Lets the rows of the layer stand for another tree; moves no row."""
-        head = self._head
-        if isinstance(head, BagHead):
-            inner = dataclasses.replace(head.head, tree=tree)
-            self._head = dataclasses.replace(head, head=inner)
-        else:
-            self._head = dataclasses.replace(head, tree=tree)
+        self._head = self._head.with_tree(tree)
         self.tree = tree
-        self._saved.renew()
+        if self.plan is not None:
+            self.plan = self._head.rows.plan
 
     def check_trains(self, output):
         """Raises a ValueError if `fit` minimizes losses that train nothing.

@@ -4,17 +4,18 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm.heads.bags import BagHead
+from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import regrouped_rows
 from tf_hsm.layers.arguments import check_tree
-from tf_hsm.runtime import kept_rows, private_keras
+from tf_hsm.runtime import kept_rows, private_keras, row_parts
 
 
 def regroup(layer, tree, inputs=None, model=None, optimizer=None):
     """See `HeadLayer.regroup`."""
-    head = check_possible(layer)
+    check_possible(layer)
     if inputs is not None:
-        width = head.weights.shape[1]
+        width = width_of(layer)
         inputs = np.asarray(hidden_of(layer, inputs)).reshape(-1, width)
     if optimizer is None and model is not None:
         optimizer = getattr(model, "optimizer", None)
@@ -34,9 +35,9 @@ def move(layer, tree, hidden, optimizer):
     """
     check_tree(tree)
     head = check_possible(layer)
-    if not _same_shape(head.tree, tree):
+    if not _same_shape(layer.tree, tree):
         raise ValueError(
-            f"{layer.name} has the {head.tree}, and can move to a tree of the "
+            f"{layer.name} has the {layer.tree}, and can move to a tree of the "
             f"same shape only, but was given the {tree}; take "
             "head.tree.regroup(vectors), or head.grow(tree) for a new layer "
             "with another tree"
@@ -48,25 +49,28 @@ def move(layer, tree, hidden, optimizer):
                 f"the fit of {layer.name} takes finite inputs [n, width], at "
                 f"least one; their shape is {list(hidden.shape)}"
             )
-    moves = Moves(head.tree, tree)
-    variables = head.variables()
+    moves = Moves(layer.tree, tree)
+    matrices = row_parts.wholes(head.variables())
     # Refuses an optimizer before anything has moved.
     slots = [
-        slot
+        (of_matrix, matrix)
         for one in (layer.optimizer, optimizer)
         if one is not None
-        for slot in kept_rows.slots_of(one, variables)
+        for matrix in matrices
+        for of_matrix in kept_rows.slots_of(one, matrix)
     ]
     weights = biases = None
     if moves.moved.size:
-        weights, biases = regrouped_rows.fit(head, tree, moves.moved, hidden)
+        weights, biases = regrouped_rows.fit(
+            head.on_one_device(), tree, moves.moved, hidden
+        )
         if tree.pinned:
             weights = weights[0::2] - weights[1::2]
             biases = None if biases is None else biases[0::2] - biases[1::2]
-    for slot in slots:
-        kept_rows.permute(slot, moves.slot_sources)
-    for variable, values in zip(variables, (weights, biases), strict=False):
-        kept_rows.permute(variable, moves.sources, values)
+    for of_matrix, matrix in slots:
+        kept_rows.permute(of_matrix, moves.slot_sources, like=matrix)
+    for matrix, values in zip(matrices, (weights, biases), strict=False):
+        kept_rows.permute(matrix, moves.sources, values)
     layer._set_tree(tree)
 
 
@@ -76,23 +80,30 @@ def hidden_of(layer, inputs):
     return head.hidden(inputs) if isinstance(head, BagHead) else inputs
 
 
+def width_of(layer):
+    """Returns the width of the rows of a built layer."""
+    return layer.kernel.shape[1]
+
+
 def check_possible(layer):
-    """Returns the `TreeHead` of a layer that can move to another tree.
+    """Returns the head of a layer that can move to another tree.
+
+    Returns:
+      A `TreeHead` or a `ShardedHead`: for an `EmbeddingSoftmax`, the head that
+      takes hidden vectors.
 
     Raises:
       ValueError: the layer is not built, or cannot move.
     """
     layer._check_built()
-    if type(layer._head) not in (TreeHead, BagHead):
-        what = type(layer).__name__
-        if layer.plan is not None:
-            what += " on several devices"
+    if type(layer._head) not in (TreeHead, BagHead, ShardedHead):
         raise ValueError(
-            f"{layer.name}: regroup is not possible for {what}; it takes a "
-            "HierarchicalSoftmax on one device or an EmbeddingSoftmax"
+            f"{layer.name}: regroup is not possible for "
+            f"{type(layer).__name__}; it takes a HierarchicalSoftmax or an "
+            "EmbeddingSoftmax"
         )
     head = getattr(layer._head, "head", layer._head)
-    if isinstance(head.weights.value, tf.distribute.DistributedValues):
+    if isinstance(layer.kernel.value, tf.distribute.DistributedValues):
         raise ValueError(
             f"{layer.name} has copies of its rows on several replicas; save "
             "the model, load and regroup it without a strategy, save it, and "

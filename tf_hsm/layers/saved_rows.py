@@ -34,10 +34,6 @@ class SavedRows:
         """Raises a ValueError if a checkpoint that waits is of other rows."""
         self.for_checkpoints.check()
 
-    def renew(self):
-        """Follows rows that stand for other classes from now on."""
-        self.for_checkpoints.renew()
-
     def write(self, variables, store):
         """Writes variables and what their rows stand for to Keras' `store`."""
         row_parts.save(variables, store)

@@ -29,37 +29,36 @@ def copy(source, target, rows, start=None):
         target.value[block].assign(values)
 
 
-def permute(variable, rows, values=None):
-    """Moves rows of a Keras variable within it.
+def permute(variables, rows, values=None, like=None):
+    """Moves rows of a matrix within it.
 
     Args:
-      variable: `[R, ...]`.
+      variables: the Keras variables that make the matrix `[R, ...]`.
       rows: `[R]`, the row whose old values each row gets, or -1.
       values: `[n, ...]`, the values of the rows with -1, in their order.
+      like: variables that make a matrix in the same parts, for slots; None:
+        `variables`.
     """
     changed = np.flatnonzero(rows != np.arange(rows.size))
     if not changed.size:
         return
-    with row_parts.beside(variable):
-        found = tf.gather(variable.value, np.maximum(rows[changed], 0)).numpy()
-        if values is not None:
-            found[rows[changed] < 0] = values
-        for block in row_parts.blocks(changed.size, math.prod(found.shape[1:])):
-            slices = tf.IndexedSlices(
-                tf.constant(found[block], variable.dtype), changed[block]
-            )
-            variable.value.scatter_update(slices)
+    like = like or variables
+    found = row_parts.read_rows(variables, np.maximum(rows[changed], 0), like)
+    if values is not None:
+        found[rows[changed] < 0] = values
+    row_parts.write_rows(variables, changed, found, like)
 
 
 def slots_of(optimizer, variables):
-    """Returns the slots that an optimizer has for some variables.
+    """Returns the slots that an optimizer has for the parts of a matrix.
 
     Args:
       optimizer: a Keras optimizer.
-      variables: a list of Keras variables.
+      variables: the Keras variables that make the matrix.
 
     Returns:
-      A list; empty where the optimizer trains none of the variables.
+      A list with one list for each kind of slot: the slots of `variables`.
+      Empty if the optimizer trains none of the variables.
 
     Raises:
       ValueError: the optimizer has a state of all rows together.
@@ -70,8 +69,12 @@ def slots_of(optimizer, variables):
         map(id, private_optimizer.built_variables(inner))
     ):
         return []
-    pairs = zip(optimizer.variables, _owners(optimizer), strict=True)
-    return [slot for slot, owner in pairs if id(owner) in wanted]
+    pairs = list(zip(optimizer.variables, _owners(optimizer), strict=True))
+    of_parts = [
+        [slot for slot, owner in pairs if owner is variable]
+        for variable in variables
+    ]
+    return list(map(list, zip(*of_parts, strict=True)))
 
 
 def copy_optimizer(source, target, kept):

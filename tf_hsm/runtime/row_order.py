@@ -27,13 +27,16 @@ class RowOrder(tf.train.experimental.PythonState):
         super().__init__()
         self._find = find
         self._message = message
-        self._own = self._read = ""
+        self._parts, self._own, self._read = [], "", ""
 
     def serialize(self):
         """The text that is saved."""
-        if not self._own:
-            parts = self._find()
-            self._own = "" if parts is None else _digest(parts).hex()
+        parts = self._find()
+        if parts is None:
+            return ""
+        # A digest takes long, so it is kept while the arrays are the same.
+        if list(map(id, parts)) != list(map(id, self._parts)):
+            self._parts, self._own = parts, _digest(parts).hex()
         return self._own
 
     def deserialize(self, string_value):
@@ -41,14 +44,17 @@ class RowOrder(tf.train.experimental.PythonState):
         self._read = tf.compat.as_str(string_value)
         self.check()
 
-    def renew(self):
-        """Forgets the order, which has changed."""
-        self._own = self._read = ""
-
     def check(self):
-        """Raises a ValueError where what was read is of another order."""
-        if self._read and self.serialize() not in ("", self._read):
+        """Raises a ValueError if the text that was read is of another order.
+
+        Forgets the text if it is right: the rows may move later.
+        """
+        own = self._read and self.serialize()
+        if not own:
+            return
+        if own != self._read:
             raise ValueError(self._message())
+        self._read = ""
 
 
 def save(parts, store):

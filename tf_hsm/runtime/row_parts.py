@@ -129,13 +129,42 @@ def copy(sources, targets):
         for block in blocks(rows.size, int(np.prod(shape))):
             wanted = rows[block]
             values = np.empty([wanted.size, *shape], _numpy_dtype(target))
-            for i, source in enumerate(sources):
-                mine = owners[wanted] == i
-                if mine.any():
-                    with beside(source):
-                        found = tf.gather(source.value, local[wanted[mine]])
-                    values[mine] = found.numpy()
+            _gather(sources, owners[wanted], local[wanted], values)
             _assign(target, block, values)
+
+
+def read_rows(variables, rows, like):
+    """Returns the values `[n, ...]` of rows of the matrix of some variables.
+
+    Args:
+      variables: the variables.
+      rows: `[n]`, rows of the matrix.
+      like: variables whose parts are the parts of `variables`.
+    """
+    shape = variables[0].shape[1:]
+    owners, local = _owners(like)
+    values = np.empty([rows.size, *shape], _numpy_dtype(variables[0]))
+    for block in blocks(rows.size, int(np.prod(shape))):
+        wanted = rows[block]
+        _gather(variables, owners[wanted], local[wanted], values[block])
+    return values
+
+
+def write_rows(variables, rows, values, like):
+    """Assigns values `[n, ...]` to rows of a matrix; see `read_rows`."""
+    owners, local = _owners(like)
+    for block in blocks(rows.size, int(np.prod(values.shape[1:]))):
+        wanted = rows[block]
+        for i, variable in enumerate(variables):
+            mine = owners[wanted] == i
+            if not mine.any():
+                continue
+            with beside(like[i]):
+                slices = tf.IndexedSlices(
+                    tf.constant(values[block][mine], variable.dtype),
+                    local[wanted[mine]],
+                )
+                variable.value.scatter_update(slices)
 
 
 def joined(parts):
@@ -150,6 +179,16 @@ def joined(parts):
     )
     copy(parts, [whole])
     return whole
+
+
+def _gather(variables, owners, local, values):
+    """Reads rows of variables into `values`: of which variable, which row."""
+    for i, variable in enumerate(variables):
+        mine = owners == i
+        if mine.any():
+            with beside(variable):
+                found = tf.gather(variable.value, local[mine])
+            values[mine] = found.numpy()
 
 
 def _rows(variable):

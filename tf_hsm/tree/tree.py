@@ -355,7 +355,9 @@ class Tree(
             cost_model,
         )
 
-    def expected_loss(self, labels, contexts=None, *, ordered=None) -> float:
+    def expected_loss(
+        self, labels, contexts=None, *, ordered=None, several_labels=False
+    ) -> float:
         """Returns how well the tree suits data, in nats; lower is better.
 
         It is the mean loss of a bigram model on the tree, which predicts each
@@ -368,6 +370,7 @@ class Tree(
           labels: as for `from_data`.
           contexts: as for `from_data`; needed unless `labels` is a dataset.
           ordered: as for `from_data`.
+          several_labels: as for `from_data`.
 
         Raises:
           ValueError: as for `from_data`; or there is no context.
@@ -379,6 +382,7 @@ class Tree(
             labels,
             contexts,
             ordered,
+            several_labels,
         )
 
     def row_shares(self, counts=None) -> np.ndarray:

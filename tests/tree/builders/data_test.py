@@ -227,6 +227,12 @@ def test_bags_of_several_lengths_in_batches():
             "several inputs",
         ),
         (
+            ([[0, 1], [2, -1]], np.zeros([2, 2, 2], int)),
+            {"several_labels": True},
+            r"contexts must be \[n, C\]",
+        ),
+        (([0, 1],), {"several_labels": True}, r"they must be \[n, M\]"),
+        (
             (((np.array(x), np.array([1])) for x in ([[1, 2]], [[1]])),),
             {},
             "pass ordered=False",
@@ -243,6 +249,47 @@ def test_other_functions_need_contexts():
         Tree.two_level(N).expected_loss(LABELS)
     with pytest.raises(ValueError, match="there are no contexts"):
         class_vectors(LABELS)
+
+
+def label_sets(size=8_000):
+    """Sets of 1 to 4 labels of one cluster, `[n, 4]`, and an id of each."""
+    rng = np.random.default_rng(5)
+    clusters = rng.integers(CLUSTERS, size=size)
+    members = np.argsort(TRUTH, kind="stable").reshape(CLUSTERS, -1)
+    sets = rng.permuted(members[clusters], axis=1)[:, :4]
+    sets[np.arange(4) >= rng.integers(1, 5, [size, 1])] = -1
+    return sets, clusters
+
+
+@pytest.mark.parametrize("has_contexts", [True, False])
+def test_sets_of_labels(has_contexts):
+    sets, clusters = label_sets()
+    contexts = clusters if has_contexts else None
+    options = {"several_labels": True, "verbose": False}
+    tree = Tree.from_data(sets, contexts, **options)
+    assert tree.counts.tolist() == np.bincount(sets[sets >= 0]).tolist()
+    assert purity(tree) > 0.95
+    ragged = tf.RaggedTensor.from_tensor(sets, padding=-1)
+    assert tree == Tree.from_data(ragged, contexts, **options)
+    # The same pairs as labels of their own, where a context is one id.
+    if has_contexts:
+        known = sets >= 0
+        ids = np.repeat(clusters[:, None], 4, 1)[known]
+        assert tree == Tree.from_data(sets[known], ids, verbose=False)
+    loss, of_mixed = (
+        one.expected_loss(sets, contexts, several_labels=True)
+        for one in (tree, Tree.two_level(N))
+    )
+    assert loss < of_mixed
+
+
+def test_sets_of_labels_without_weight():
+    sets, clusters = label_sets()
+    weights = np.arange(len(sets)) % 2
+    options = {"several_labels": True, "num_classes": N, "verbose": False}
+    tree = Tree.from_data([(clusters, sets, weights)], **options)
+    half = Tree.from_data(sets[1::2], clusters[1::2], **options)
+    assert same(tree, half)
 
 
 def test_class_vectors():

@@ -42,6 +42,7 @@ def from_data(
     num_classes=None,
     names=None,
     ordered=None,
+    several_labels=False,
     seed=0,
     verbose=True,
 ):
@@ -91,6 +92,11 @@ def from_data(
         - a `tf.RaggedTensor` for labels `[n]`: bags.
       num_classes: N; when None, one more than the largest label.
       names: `[N]` strs, the name of each class; or None.
+      several_labels: whether each example has a set of labels, for a
+        `LabelTree` or a layer with `several_labels`. Labels are then `[n, M]`,
+        padded with negative numbers, or a `tf.RaggedTensor`, and contexts are
+        `[n]`, `[n, C]` or ragged. Without contexts, the context of a label is
+        the other labels of its set.
       ordered: whether the position of an id in `[..., C]` has a meaning. When
         None, it has one unless ids are negative or contexts are ragged.
       seed: an integer, at least 0; a different seed can give a different tree.
@@ -106,7 +112,7 @@ def from_data(
         check_fits(f"num_classes is {num_classes}", num_classes, _CLASS_BYTES)
     seed = _checks.check_int("seed", seed, 0)
     report = progress("from_data", verbose)
-    reader = Reader(num_classes, ordered, report)
+    reader = Reader(num_classes, ordered, report, several_labels)
     reader.read(labels, contexts)
     counts, pairs = reader.counts, reader.pairs()
     if names is not None:

@@ -9,9 +9,10 @@ MAX_PAIRS = 1 << 21  # that are looked at
 _STRENGTHS = 4.0 ** np.arange(-1, 5)
 
 
-def of_data(arrays, levels, row_groups, labels, contexts, ordered):
+def of_data(arrays, levels, row_groups, labels, contexts, ordered, are_sets):
     """See `Tree.expected_loss`; the first three arguments are the tree."""
-    reader = Reader(arrays.class_rows.size, ordered, lambda text: None)
+    size = arrays.class_rows.size
+    reader = Reader(size, ordered, lambda text: None, are_sets)
     reader.read(labels, contexts)
     pairs = reader.pairs()
     if pairs is None or not pairs.counts.size:

@@ -19,7 +19,7 @@ class Reader:
         classes, or one more than the largest label so far.
     """
 
-    def __init__(self, num_classes, is_ordered, report):
+    def __init__(self, num_classes, is_ordered, report, are_sets=False):
         """Starts with no example.
 
         Args:
@@ -27,10 +27,12 @@ class Reader:
           is_ordered: whether each column of contexts is a feature of its own;
             None: unless an id is negative or contexts are ragged.
           report: called with a text now and then.
+          are_sets: whether each example has a set of labels, `[n, M]`.
         """
         self.counts = np.zeros(num_classes or 0, np.int64)
         self._num_classes = num_classes
         self._is_ordered = is_ordered
+        self._are_sets = are_sets
         self._is_padded = False
         self._num_columns = None
         self._pairs = PairCounter()
@@ -62,6 +64,8 @@ class Reader:
         is_ragged = hasattr(contexts, "row_splits")
         if contexts is not None:
             contexts = _integers("contexts", contexts)
+        if self._are_sets:
+            labels, contexts, weights = _split_sets(labels, contexts, weights)
         if weights is not None:
             labels = np.where(_broadcast(weights, labels) == 0, -1, labels)
         # A sequence of one position stays a sequence.
@@ -113,6 +117,34 @@ class Reader:
             known = (labels >= 0) & (column >= 0)
             features = column[known] * size + min(number, size - 1)
             self._pairs.add(labels[known], features)
+
+
+def _split_sets(labels, contexts, weights):
+    """Returns examples of one label each: `[n * M]`, `[n * M, C]`, `[n * M]`.
+
+    Without contexts, the context of a label is the other labels of its set.
+    """
+    if labels.ndim != 2:
+        raise ValueError(
+            f"labels have the shape {list(labels.shape)}; with several_labels "
+            "they must be [n, M], padded with negative numbers, or ragged"
+        )
+    num_examples, size = labels.shape
+    if contexts is None:
+        contexts = np.repeat(labels[:, np.newaxis], size, 1)
+        contexts[:, range(size), range(size)] = -1
+        contexts = contexts.reshape(-1, size)
+    elif contexts.shape[0] == num_examples and contexts.ndim <= 2:
+        contexts = contexts.reshape(num_examples, -1).repeat(size, 0)
+    else:
+        raise ValueError(
+            f"contexts have the shape {list(contexts.shape)} and labels "
+            f"{list(labels.shape)}; with several_labels contexts must be "
+            "[n, C], [n] or ragged for labels [n, M]"
+        )
+    if weights is not None:
+        weights = _broadcast(weights, labels).reshape(-1)
+    return labels.reshape(-1), contexts, weights
 
 
 def label_counts(labels, num_classes=None):
