@@ -149,9 +149,11 @@ def test_new_rows_take_at_most_their_share(name, how, with_counts):
     counts = counts_of(new) if with_counts else None
     grown = head.grow(new, counts)
     rows = new.map_rows(head.tree)
-    shares = np.exp(
-        new.log_prior(np.ones(new.num_classes) if counts is None else counts)
-    )
+    if counts is None:
+        counts = new.counts
+    if counts is None:
+        counts = np.ones(new.num_classes)
+    shares = np.exp(new.log_prior(counts))
     x = np.concatenate([np.zeros([1, WIDTH], "f4"), inputs()])
     kernel, bias = (w.astype(float) for w in grown.get_weights())
     logits = x @ kernel.T + bias

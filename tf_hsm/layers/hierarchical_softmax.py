@@ -210,8 +210,8 @@ class HierarchicalSoftmax(HeadLayer):
         Args:
           tree: from `Tree.grow` or `Tree.rebalance`, or any other whose first
             classes are the classes of the layer.
-          counts: for the shares, how often each class of `tree` occurs; all
-            alike when None.
+          counts: for the shares, how often each class of `tree` occurs; when
+            None, the counts of the tree, or all alike if it has none.
 
         Raises:
           TypeError: `tree` is not a `tf_hsm.Tree`.

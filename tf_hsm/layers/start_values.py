@@ -41,6 +41,8 @@ class SoftmaxStart:
         """See the class."""
         rows = head.rows_for(tree)
         if counts is None:
+            counts = tree.counts
+        if counts is None:
             counts = np.ones(tree.num_classes)
         self._groups = tree.row_groups
         # Where the old tree is pinned, some rows go on without weights.
