@@ -63,12 +63,14 @@ TF_HSM_HOST_DEVICE float ToAccumulator(half x) {
   return value;
 }
 
-// Rows of sorted inputs are padded to this many elements, the widest vector of
-// any ISA, and the padding holds zeros.
+// Rows of sorted inputs are padded to a multiple of this many elements, the
+// widest vector of any ISA, and the padding holds zeros. They do not lie a large
+// power of two apart, where they would share few sets of the first cache.
 constexpr int64_t kPadding = 16;
 
 constexpr int64_t Padded(int64_t width) {
-  return (width + kPadding - 1) / kPadding * kPadding;
+  const int64_t padded = (width + kPadding - 1) / kPadding * kPadding;
+  return padded > 0 && padded % 256 == 0 ? padded + kPadding : padded;
 }
 
 }  // namespace tf_hsm

@@ -25,13 +25,9 @@ namespace TF_HSM_ISA {
 
 constexpr int64_t kBackwardExamples = 64;  // most examples of one Add
 
-// Rows of a large group in a work item: a multiple of this. On tiles, an item
-// packs x for itself.
-#if defined(__AMX_BF16__)
+// Rows of a large group in a work item: a multiple of this. For each block of
+// rows an item reads all of x, and a piece of each row of kept probabilities.
 constexpr int64_t kBackwardRowStep = 96;
-#else
-constexpr int64_t kBackwardRowStep = 32;
-#endif
 
 // With at most this many examples, a group's rows cost more than its products.
 constexpr int64_t kFewExamples = 24;
@@ -41,12 +37,13 @@ template <typename T>
 class VectorOuter {
  public:
   using A = Accumulator<T>;
-  static constexpr int64_t kMaxBlockRows = 48;
+  static constexpr int64_t kMaxBlockRows = kBackwardRowStep;
   static constexpr bool kStreams = false;
 
-  // With few examples dW is what counts, and stays in the first cache.
-  static int64_t BlockRows(int64_t population) {
-    return population <= kFewExamples ? 18 : kMaxBlockRows;
+  // With few examples dW is what counts, and stays in the first cache;
+  // otherwise in the second.
+  static int64_t BlockRows(int64_t population, int64_t width) {
+    return population <= kFewExamples ? 18 : width <= 640 ? kMaxBlockRows : 48;
   }
 
   explicit VectorOuter(int64_t width) : width_(width) {}
@@ -81,7 +78,7 @@ class StreamingOuter {
            population <= (width % 4 == 0 ? kMaxExamples : 8);
   }
 
-  static int64_t BlockRows(int64_t) { return kMaxBlockRows; }
+  static int64_t BlockRows(int64_t, int64_t) { return kMaxBlockRows; }
 
   explicit StreamingOuter(int64_t width) : width_(width) {}
 
@@ -119,7 +116,7 @@ class TileOuter {
     return rows >= 48 && population >= 32 && width >= kTileDepth;
   }
 
-  static int64_t BlockRows(int64_t) { return kMaxBlockRows; }
+  static int64_t BlockRows(int64_t, int64_t) { return kMaxBlockRows; }
 
   explicit TileOuter(int64_t width) : width_(width) {
     x_ = Scratch<uint16_t>(ScratchSize(width));

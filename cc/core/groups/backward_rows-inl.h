@@ -52,6 +52,16 @@ inline const int64_t* Targets(const Plan& plan, int64_t index) {
   return targets;
 }
 
+// Kept probabilities are prefetched this many examples before they are needed.
+constexpr int64_t kAhead = 8;
+
+template <typename A>
+TF_HSM_INLINE void PrefetchPiece(const A* p, int64_t count) {
+  const char* bytes = reinterpret_cast<const char*>(p);
+  const int64_t size = count * static_cast<int64_t>(sizeof(A));
+  for (int64_t i = 0; i < size; i += 64) __builtin_prefetch(bytes + i);
+}
+
 // Numbers of scratch beside that of the products.
 template <typename Products>
 int64_t BackwardScratch(int64_t width) {
@@ -70,7 +80,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   const Node& node = plan.nodes[slice.node];
   const int64_t width = problem.width, padded = Padded(width);
   const int64_t population = node.population();
-  const int64_t block = Products::BlockRows(population);
+  const int64_t block = Products::BlockRows(population, width);
   Products products(width);
   const int64_t* targets = Targets(plan, slice.node);
   const A* grads = args.loss_grads + node.begin;
@@ -128,9 +138,13 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
           ExpAndSum(row, rows, normalizer[0], row);
           for (int64_t k = 0; k < rows; ++k) row[k] *= normalizer[1];
         } else if (!as_kept) {
-          __builtin_memcpy(
-              row, args.probs + node.prob_offset + (m0 + m) * node.fanout + k0,
-              rows * sizeof(A));
+          const A* kept =
+              args.probs + node.prob_offset + (m0 + m) * node.fanout + k0;
+          // Each piece lies on a page of its own.
+          if (m + kAhead < examples) {
+            PrefetchPiece(kept + kAhead * node.fanout, rows);
+          }
+          __builtin_memcpy(row, kept, rows * sizeof(A));
         }
         const int64_t t = targets[m0 + m] - k0;
         if (t >= 0 && t < rows) row[t] -= 1 - smoothing;

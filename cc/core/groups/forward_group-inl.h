@@ -230,6 +230,7 @@ template <typename T>
 void ReserveForward(int64_t examples, int64_t width) {
   using A = Accumulator<T>;
   Scratch<A>(ForwardScratch<VectorProducts<T>>(examples, width));
+  VectorProducts<T>::Reserve(examples, width);
 #if defined(__AMX_BF16__)
   using Products = TileProducts<T>;
   if (!Products::Suits(Products::kMaxBlockRows, examples, width)) return;

@@ -29,7 +29,9 @@ constexpr int64_t kForwardExamples = kMaxTileExamples;
 constexpr int64_t kForwardExamples = kMaxItemExamples;
 #endif
 
-// Both operands as they lie.
+// Both operands as they lie. But Expect reads columns of a block: where rows lie
+// a large power of two apart, their numbers share few sets of the first cache,
+// and a copy with another stride is faster for all but a few examples.
 template <typename T>
 class VectorProducts {
  public:
@@ -38,7 +40,16 @@ class VectorProducts {
   static constexpr bool kForInfiniteWeights = true;
 
   VectorProducts(Matrix<const A> x, int64_t examples, int64_t width)
-      : x_(x), examples_(examples), width_(width) {}
+      : x_(x), examples_(examples), width_(width) {
+    Reserve(examples, width);
+    if (Copies(examples, width)) copy_ = &Scratch<Copied>(0)->weight;
+  }
+
+  // Reserves its own scratch.
+  static void Reserve(int64_t examples, int64_t width) {
+    if (!Copies(examples, width)) return;
+    Scratch<Copied>(kMaxBlockRows * CopyStride(width));
+  }
 
   // About 64 KB, so that a block read from memory by the logits is in the
   // second cache for dx. Smaller blocks were slower (the softmax of a block has
@@ -64,6 +75,13 @@ class VectorProducts {
   void Expect(Matrix<A> e, Matrix<const T> w, int64_t rows, bool add,
               Matrix<A> sums) {
     const Strided<A> factors = {e.data, e.stride, 1};
+    if (copy_ != nullptr) {
+      for (int64_t k = 0; k < rows; ++k) {
+        __builtin_memcpy(copy_ + k * CopyStride(width_), w.row(k),
+                         width_ * sizeof(T));
+      }
+      w = {copy_, CopyStride(width_)};
+    }
     if (add) {
       Outer<T, true>(factors, examples_, rows, w, width_, sums);
     } else {
@@ -72,8 +90,19 @@ class VectorProducts {
   }
 
  private:
+  // Many registers make a tile of Outer so high that its sums hide the misses.
+  static bool Copies(int64_t examples, int64_t width) {
+    return !kManyRegisters && width * sizeof(T) % 1024 == 0 && examples >= 16;
+  }
+  static int64_t CopyStride(int64_t width) { return width + kPadding; }
+
+  struct Copied {  // Scratch has one buffer for each type.
+    T weight;
+  };
+
   const Matrix<const A> x_;
   const int64_t examples_, width_;
+  T* copy_ = nullptr;
 };
 
 #if defined(__AMX_BF16__)

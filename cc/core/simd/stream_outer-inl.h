@@ -23,6 +23,7 @@ namespace TF_HSM_ISA {
 constexpr int64_t kLine = 16;  // numbers
 constexpr int kLineVectors = kLine / kLanes<float>;
 constexpr int kStreamVectors = 4;  // of a tile
+constexpr int kStreamHeight = kManyRegisters ? 6 : 2;
 constexpr int64_t kStreamWidth = kStreamVectors * kLanes<float>;
 
 constexpr int64_t kMaxStreamRows = 48;
@@ -170,8 +171,8 @@ inline void StreamOuter(Strided<float> a, int64_t rows, int64_t depth,
         k += height * step;
       };
       auto left = [&] { return (rows - k + step - 1) / step; };
-      while (left() >= kTileHeight) tile(IntConstant<kTileHeight>());
-      if constexpr (kTileHeight > 4) {
+      while (left() >= kStreamHeight) tile(IntConstant<kStreamHeight>());
+      if constexpr (kStreamHeight > 4) {
         if (left() >= 4) tile(IntConstant<4>());
       }
       if (left() >= 2) tile(IntConstant<2>());

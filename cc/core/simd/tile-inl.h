@@ -19,21 +19,28 @@ namespace tf_hsm {
 namespace TF_HSM_ISA {
 
 // Tile heights that keep all sums in registers: 32 vector registers with
-// AVX-512 and on Arm, 16 otherwise.
+// AVX-512 and on Arm, 16 otherwise. Twelve sums hide the latency of the sums;
+// eight do not.
 #if defined(__AVX512F__) || defined(__aarch64__)
+constexpr bool kManyRegisters = true;
 constexpr int kTileHeight = 6;
+constexpr int kOuterHeight = 6;
 #else
-constexpr int kTileHeight = 2;
+constexpr bool kManyRegisters = false;
+constexpr int kTileHeight = 3;
+constexpr int kOuterHeight = 4;
 #endif
 // Rows of weights in a tile of logits: SumLanes sums four vectors at a time.
-// The sums of a tile, its four vectors of weights and one of x take 29 of 32
-// registers, or 13 of 16.
+// The sums of a tile, a vector of x for each example and one of weights take 31
+// of 32 registers, or 16 of 16.
 constexpr int kTileRows = 4;
 
 // Vectors of width in a tile of Outer. A low tile is wide, so that whole lines
 // of its few rows are in flight.
 template <int height>
-constexpr int kTileVectors = kTileHeight > 4 && height <= 2 ? 8 : 4;
+constexpr int kTileVectors = kManyRegisters ? (height <= 2 ? 8 : 4)
+                             : height <= 2  ? 4
+                                            : 3;
 
 // A dense matrix or one of ours: a pointer and its leading dimension.
 template <typename S>
@@ -72,14 +79,14 @@ TF_HSM_INLINE void DotTile(Weights w, Matrix<const Accumulator<T>> x,
 #pragma GCC unroll 8
       for (int i = 0; i < bytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
     }
-    Vector<A> rows[kTileRows];
+    Vector<A> xs[examples];
 #pragma GCC unroll 8
-    for (int r = 0; r < kTileRows; ++r) rows[r] = load(w.row(r) + d);
+    for (int m = 0; m < examples; ++m) xs[m] = Load(x.row(m) + d);
 #pragma GCC unroll 8
-    for (int m = 0; m < examples; ++m) {
-      const Vector<A> xs = Load(x.row(m) + d);
+    for (int r = 0; r < kTileRows; ++r) {
+      const Vector<A> row = load(w.row(r) + d);
 #pragma GCC unroll 8
-      for (int r = 0; r < kTileRows; ++r) sums[m][r] += xs * rows[r];
+      for (int m = 0; m < examples; ++m) sums[m][r] += xs[m] * row;
     }
   };
   int64_t d = 0;
@@ -165,7 +172,7 @@ void Logits(Matrix<const T> w, int64_t rows, const T* biases,
       m += height;
     };
     while (m + kTileHeight <= examples) column(IntConstant<kTileHeight>());
-    if constexpr (kTileHeight > 4) {
+    if constexpr (kManyRegisters) {
       if (m + 4 <= examples) column(IntConstant<4>());
     }
     if (m + 2 <= examples) column(IntConstant<2>());
@@ -273,8 +280,8 @@ void Outer(Strided<Accumulator<T>> a, int64_t height, int64_t depth, Source b,
         width, {c.row(i), c.stride});
     i += tile;
   };
-  while (i + kTileHeight <= height) rows(IntConstant<kTileHeight>());
-  if constexpr (kTileHeight > 4) {
+  while (i + kOuterHeight <= height) rows(IntConstant<kOuterHeight>());
+  if constexpr (kOuterHeight > 4) {
     if (i + 4 <= height) rows(IntConstant<4>());
   }
   if (i + 2 <= height) rows(IntConstant<2>());

@@ -135,6 +135,20 @@ TF_HSM_INLINE auto LoadPartial(const T* p, int64_t count) {
   __builtin_memcpy(padded, p, count * sizeof(T));
   return Load(padded);
 }
+#if defined(__AVX2__) && !defined(__AVX512F__)
+// The masks of `count` lanes begin `lanes - count` before the zeros.
+constexpr int32_t kLaneMasks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+TF_HSM_INLINE __m256i LaneMask(int64_t lanes, int64_t count, int64_t bytes) {
+  return BitCast<__m256i>(LoadBits<VectorN<int32_t, 8>>(
+      kLaneMasks + (lanes - count) * bytes / 4));
+}
+TF_HSM_INLINE Floats LoadPartial(const float* p, int64_t count) {
+  return BitCast<Floats>(_mm256_maskload_ps(p, LaneMask(8, count, 4)));
+}
+TF_HSM_INLINE Vector<double> LoadPartial(const double* p, int64_t count) {
+  return BitCast<Vector<double>>(_mm256_maskload_pd(p, LaneMask(4, count, 8)));
+}
+#endif
 #if defined(__AVX512F__)
 TF_HSM_INLINE Floats LoadPartial(const float* p, int64_t count) {
   return BitCast<Floats>(
@@ -164,6 +178,14 @@ TF_HSM_INLINE void StorePartial(T* p, Vector<Accumulator<T>> v, int64_t count) {
   Store(padded, v);
   __builtin_memcpy(p, padded, count * sizeof(T));
 }
+#if defined(__AVX2__) && !defined(__AVX512F__)
+TF_HSM_INLINE void StorePartial(float* p, Floats v, int64_t count) {
+  _mm256_maskstore_ps(p, LaneMask(8, count, 4), BitCast<__m256>(v));
+}
+TF_HSM_INLINE void StorePartial(double* p, Vector<double> v, int64_t count) {
+  _mm256_maskstore_pd(p, LaneMask(4, count, 8), BitCast<__m256d>(v));
+}
+#endif
 #if defined(__AVX512F__)
 TF_HSM_INLINE void StorePartial(float* p, Floats v, int64_t count) {
   _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1),

@@ -20,7 +20,7 @@ namespace tf_hsm {
 namespace TF_HSM_ISA {
 
 // Groups of a chain that are taken at once.
-constexpr int kMaxChain = kTileHeight > 4 ? 4 : 2;
+constexpr int kMaxChain = kManyRegisters ? 4 : 2;
 
 // Vectors of width whose d, or dW, of a chain stays in registers.
 constexpr int kChainVectors = 4;

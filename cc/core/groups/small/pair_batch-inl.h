@@ -159,7 +159,7 @@ void SmallLogits(Matrix<const T> w, int64_t rows, const T* biases,
                  Matrix<const Accumulator<T>> x, int64_t examples,
                  int64_t width, RowPrefetcher<T>* prefetcher,
                  Matrix<Accumulator<T>> z) {
-  constexpr int kHeight = kTileHeight > 4 ? 6 : 4;
+  constexpr int kHeight = kManyRegisters ? 6 : 4;
   for (int64_t k = 0; k < rows; k += 2) {
     // An odd last row stands for both.
     const int64_t other = k + 1 < rows ? k + 1 : k;
