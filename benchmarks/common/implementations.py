@@ -19,6 +19,7 @@ from tf_hsm import baselines
 
 PHASES = ("forward", "forward_backward", "sgd")
 _LEARNING_RATE = 1e-3
+_CHUNK = 256  # examples of `chunked`
 
 
 class Implementation(NamedTuple):
@@ -35,6 +36,19 @@ class Implementation(NamedTuple):
         return tree.num_classes if self.flat else tree.num_rows
 
 
+def _chunked_loss(weights, biases, labels, inputs, tree):
+    """The full softmax in chunks of the batch, whose logits are made again."""
+    loss = tf.recompute_grad(baselines.full_softmax_loss)
+    begins = range(0, labels.shape[0], _CHUNK)
+    return tf.concat(
+        [
+            loss(weights, biases, labels[i : i + _CHUNK], inputs[i : i + _CHUNK])
+            for i in begins
+        ],
+        0,
+    )
+
+
 IMPLEMENTATIONS = {
     "ours": Implementation(tf_hsm.hierarchical_softmax_loss),
     "gather": Implementation(baselines.gather_loss),
@@ -43,6 +57,7 @@ IMPLEMENTATIONS = {
     "full": Implementation(
         baselines.full_softmax_loss, sparse=False, flat=True
     ),
+    "chunked": Implementation(_chunked_loss, sparse=False, flat=True),
 }
 
 

@@ -19,7 +19,7 @@ def part_of(name, phase, tree, case):
     Returns:
       A `tf_hsm.estimation.part.Part`.
     """
-    what = "hierarchical" if name == "ours" else name
+    what = {"ours": "hierarchical", "chunked": "full"}.get(name, name)
     part = estimated(what, tree, case, _OPTIMIZERS[phase])
     return part.untrained() if phase == "forward" else part
 

@@ -8,6 +8,7 @@ from tf_hsm.tree import Tree
 
 TREES = {
     "two_level": Tree.two_level,
+    "flat": Tree.flat,
     "binary": lambda num_classes: Tree.balanced(num_classes, 2),
     "huffman": lambda num_classes: Tree.huffman(zipf_counts(num_classes)),
 }
@@ -51,6 +52,9 @@ WORKLOADS = {
         labels=("zipf",),
         cutoffs=(2_000, 10_000),
     ),
+    "flat-32k": Workload(32_000, 1_024, 4_096, trees=("flat",)),
+    "flat-50k": Workload(50_000, 512, 2_048, trees=("flat",)),
+    "flat-128k": Workload(128_000, 256, 4_096, trees=("flat",)),
     "deep": Workload(1_000_000, 300, 8_192, trees=("binary", "huffman")),
 }
 

@@ -8,8 +8,10 @@ from typing import Generic, ParamSpec, TypeVar
 from tf_hsm.tree.builders.adaptive import ADAPTIVE, adaptive
 from tf_hsm.tree.builders.balanced import (
     BALANCED,
+    FLAT,
     TWO_LEVEL,
     balanced,
+    flat,
     two_level,
 )
 from tf_hsm.tree.builders.data import DATA, from_data
@@ -56,6 +58,7 @@ class TreeConstructors:
 
     balanced = Constructor(balanced)
     two_level = Constructor(two_level)
+    flat = Constructor(flat)
     huffman = Constructor(huffman)
     from_counts = Constructor(from_counts)
     from_data = Constructor(from_data)
@@ -72,6 +75,7 @@ KINDS = {
     for kind in (
         TWO_LEVEL,
         BALANCED,
+        FLAT,
         HUFFMAN,
         ADAPTIVE,
         DATA,

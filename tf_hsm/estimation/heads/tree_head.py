@@ -203,4 +203,5 @@ def _seconds(cost, passed, moved, machine):
 
 def padded(width):
     """Numbers of an input in the order in which a pass reads it."""
-    return -(-width // PADDING) * PADDING
+    numbers = -(-width // PADDING) * PADDING
+    return numbers + PADDING if numbers and numbers % 256 == 0 else numbers

@@ -1,4 +1,4 @@
-"""Trees of a given shape: `balanced` and `two_level`."""
+"""Trees of a given shape: `balanced`, `two_level` and `flat`."""
 
 import math
 from collections.abc import Sequence
@@ -80,6 +80,23 @@ def two_level(num_classes: int):
     if num_groups == 1:
         return balanced(num_classes, [num_classes])
     return balanced(num_classes, [num_groups, -(-num_classes // num_groups)])
+
+
+def flat(num_classes: int):
+    """One group of all classes: the full softmax.
+
+    Row c of the weights is class c. A head with this tree has the losses, the
+    gradients and the answers of the full softmax, and never stores its logits:
+    see docs/flat.md. Each example costs N rows.
+
+    >>> Tree.flat(50_000).depth
+    1
+
+    Raises:
+      ValueError: `num_classes` is not a positive integer, or the tree passes
+        the memory of the machine.
+    """
+    return balanced(num_classes, [_check_num_classes(num_classes)])
 
 
 def two_level_sizes(num_classes):
@@ -166,6 +183,12 @@ def _build_two_level(value, options):
     return two_level(options.needed_num_classes("two_level"))
 
 
+def _build_flat(value, options):
+    if value:
+        raise ValueError(f"flat takes no value; not {value!r}")
+    return flat(options.needed_num_classes("flat"))
+
+
 BALANCED = Kind(
     "balanced",
     {"balanced:K": "fanout K; balanced:K,K2,... for one K per level"},
@@ -179,3 +202,4 @@ TWO_LEVEL = Kind(
     {"two_level": "about sqrt(N) groups of sqrt(N) classes"},
     _build_two_level,
 )
+FLAT = Kind("flat", {"flat": "one group: the full softmax"}, _build_flat)
