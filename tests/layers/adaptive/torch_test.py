@@ -2,6 +2,7 @@
 
 import builtins
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -117,6 +118,8 @@ def test_to_torch(div_value, use_bias, dtype):
     layer.build([None, WIDTH])
     module = layer.to_torch()
     assert module.cutoffs == [*cutoffs, NUM_CLASSES]
+    assert {p.dtype for p in module.parameters()} == {getattr(torch, dtype)}
+    module = module.float()
     x, labels = make_data()
     # What a layer of bfloat16 sees, PyTorch sees too.
     x = tf.cast(tf.cast(x, dtype), "float32").numpy()
@@ -163,6 +166,66 @@ def test_options_of_from_torch():
     np.testing.assert_allclose(layer.embed([c])[0], vector, rtol=1e-12)
 
 
+TYPES = ("float64", "float32", "bfloat16", "float16")
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "float64"])
+def test_types(dtype, policy):
+    """There and back, every weight keeps its type and its bits."""
+    module = make_module().to(getattr(torch, dtype))
+    keras.config.set_dtype_policy(policy)
+    try:
+        layer = AdaptiveSoftmax.from_torch(module)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert {v.dtype for v in layer.weights} == {dtype}
+    is_mixed = policy == "mixed_bfloat16" and dtype == "float32"
+    assert layer.compute_dtype == ("bfloat16" if is_mixed else dtype)
+    back = layer.to_torch()
+    for own, other in zip(module.parameters(), back.parameters(), strict=True):
+        assert own.dtype == other.dtype and torch.equal(own, other)
+
+
+def test_a_float64_module_has_float64_losses():
+    module = make_module().double()
+    layer = AdaptiveSoftmax.from_torch(module)
+    x, labels = make_data()
+    losses = layer(x.astype("f8"), labels).numpy()
+    x = torch.tensor(x.astype("f8"))
+    expected = -module(x, torch.tensor(labels)).output.detach().numpy()
+    np.testing.assert_allclose(losses, expected, rtol=1e-12)
+
+
+def test_dtype_may_be_given():
+    module = make_module().double()
+    layer = AdaptiveSoftmax.from_torch(module, dtype="float32")
+    assert {v.dtype for v in layer.weights} == {"float32"}
+
+
+def test_weights_of_several_types():
+    module = make_module()
+    module.tail[1].double()
+    with pytest.raises(ValueError, match=r"float32 and float64.* pass dtype="):
+        AdaptiveSoftmax.from_torch(module)
+    layer = AdaptiveSoftmax.from_torch(module, dtype="float64")
+    assert {v.dtype for v in layer.weights} == {"float64"}
+    module = make_module().to(torch.complex64)
+    with pytest.raises(ValueError, match=r"are complex64, but .* bfloat16, "):
+        AdaptiveSoftmax.from_torch(module)
+
+
+def test_other_modules():
+    name = "torch.nn.AdaptiveLogSoftmaxWithLoss, but is"
+    for module in (
+        torch.nn.Linear(3, 4),
+        make_module().state_dict(),
+        make_module().head.weight,
+    ):
+        with pytest.raises(TypeError, match=f"{name} {type(module).__name__}"):
+            AdaptiveSoftmax.from_torch(module)
+
+
 def test_module_keeps_its_own_weights():
     module = make_module()
     layer = AdaptiveSoftmax.from_torch(module)
@@ -185,7 +248,7 @@ def test_module_keeps_its_own_weights():
     ],
 )
 def test_the_module_decides(name, value):
-    with pytest.raises(ValueError, match=f"{name} is what the module has"):
+    with pytest.raises(ValueError, match=f"{name} is taken from the PyTorch"):
         AdaptiveSoftmax.from_torch(make_module(), **{name: value})
 
 
