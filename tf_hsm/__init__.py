@@ -4,7 +4,7 @@ A loss over millions of classes whose cost is the path to the label, not the
 number of classes, as a TensorFlow op that never copies a parameter.
 """
 
-from tf_hsm import _start
+from tf_hsm import _build, _start
 
 if not _start.is_put_off:
     from tf_hsm import (
@@ -45,11 +45,11 @@ if not _start.is_put_off:
     from tf_hsm.ops.sample import hierarchical_softmax_sample
     from tf_hsm.ops.top_k import hierarchical_softmax_top_k
     from tf_hsm.ops.train_step import hierarchical_softmax_train_step
-    from tf_hsm.runtime.library import cpu_isa
+    from tf_hsm.runtime.library import build_info, cpu_isa
     from tf_hsm.tree import Forest, Tree
     from tf_hsm.vectors import class_vectors
 
-__version__ = "0.1.0"
+__version__ = _build.VERSION
 
 __all__ = [
     "CostModel",
@@ -59,6 +59,7 @@ __all__ = [
     "Tree",
     "TreeHead",
     "baselines",
+    "build_info",
     "callbacks",
     "class_vectors",
     "converters",

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import tf_hsm
 from tests.support import programs, servers
 from tf_hsm.cli import ending, program
 
@@ -34,8 +35,8 @@ def test_it_serves_until_a_signal():
     ) as (process,):
         first = process.stdout.readline()
         begin = (
-            f"ps task 1 at {address}: process {process.pid}, tf_hsm 0.1.0, "
-            "TensorFlow 2.21."
+            f"ps task 1 at {address}: process {process.pid}, tf_hsm 0.1.0 "
+            f"(build {tf_hsm.build_info()['build']}), TensorFlow 2.21."
         )
         assert first.startswith(begin), process.communicate()
         assert first.endswith(" GB of memory\n")

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import sys
 
-from tf_hsm import _start
+from tf_hsm import _build, _start
 from tf_hsm.cli import estimate_flags, task_flags, tree_flags
 from tf_hsm.cli.parser import Parser
 
@@ -48,11 +48,25 @@ def parser():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    program.add_argument(
+        "--version",
+        action=_Version,
+        nargs=0,
+        help="print the version and the build, and exit",
+    )
     commands = program.add_subparsers(required=True, metavar="command")
     tree_flags.add(commands).set_defaults(run=_run_tree)
     estimate_flags.add(commands).set_defaults(run=_run_estimate)
     task_flags.add(commands).set_defaults(run=_run_task)
     return program
+
+
+class _Version(argparse.Action):
+    """Prints which build this is, and ends the process."""
+
+    def __call__(self, program, *arguments):
+        print(f"tf_hsm {_build.VERSION}, build {_build.fingerprint()}")
+        program.exit()
 
 
 # Help and wrong arguments are answered without these modules.

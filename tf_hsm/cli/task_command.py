@@ -6,6 +6,7 @@ import socket
 
 import tensorflow as tf
 
+from tf_hsm import _build
 from tf_hsm.cli import ending
 from tf_hsm.runtime import cluster
 from tf_hsm.runtime.library import cpu_isa, library_version
@@ -34,8 +35,8 @@ def run(flags):
         ) from error
     name = f"{job} task {index} at {jobs[job][index]}"
     _say(
-        f"{name}: process {os.getpid()}, tf_hsm {library_version()}, "
-        f"TensorFlow {tf.__version__}, {_machine()}"
+        f"{name}: process {os.getpid()}, tf_hsm {library_version()} (build "
+        f"{_build.fingerprint()}), TensorFlow {tf.__version__}, {_machine()}"
     )
     _say(f"{name} ends: {wait()}")
     os._exit(0)
