@@ -4,50 +4,52 @@ A loss over millions of classes whose cost is the path to the label, not the
 number of classes, as a TensorFlow op that never copies a parameter.
 """
 
-from tf_hsm import (
-    _start,  # noqa: F401, before TensorFlow
-    baselines,
-    callbacks,
-    converters,
-    datasets,
-    decoding,
-    distribute,
-    estimation,
-    layers,
-    losses,
-    metrics,
-    optimizers,
-    serving,
-)
-from tf_hsm.cost.expected import ExpectedCost
-from tf_hsm.cost.model import CostModel
-from tf_hsm.estimation.api import estimate
-from tf_hsm.growth import grow
-from tf_hsm.heads.tree import TreeHead
-from tf_hsm.label_counts import LabelCounts
-from tf_hsm.ops import flops  # noqa: F401, for tf.profiler
-from tf_hsm.ops.embedding_train_step import (
-    hierarchical_softmax_embedding_train_step,
-)
-from tf_hsm.ops.label_tree import (
-    label_tree_log_prob,
-    label_tree_loss,
-    label_tree_top_k,
-    label_tree_train_step,
-)
-from tf_hsm.ops.log_probs import (
-    hierarchical_softmax_log_prob,
-    hierarchical_softmax_log_probs,
-)
-from tf_hsm.ops.loss import hierarchical_softmax_loss
-from tf_hsm.ops.sample import hierarchical_softmax_sample
-from tf_hsm.ops.top_k import hierarchical_softmax_top_k
-from tf_hsm.ops.train_step import hierarchical_softmax_train_step
-from tf_hsm.runtime.library import cpu_isa
-from tf_hsm.tree import Forest, Tree
-from tf_hsm.vectors import class_vectors
+from tf_hsm import _build, _start
 
-__version__ = "0.1.0"
+if not _start.is_put_off:
+    from tf_hsm import (
+        baselines,
+        callbacks,
+        converters,
+        datasets,
+        decoding,
+        distribute,
+        estimation,
+        layers,
+        losses,
+        metrics,
+        optimizers,
+        serving,
+    )
+    from tf_hsm.cost.expected import ExpectedCost
+    from tf_hsm.cost.model import CostModel
+    from tf_hsm.estimation.api import estimate
+    from tf_hsm.growth import grow
+    from tf_hsm.heads.tree import TreeHead
+    from tf_hsm.label_counts import LabelCounts
+    from tf_hsm.ops import flops  # noqa: F401, for tf.profiler
+    from tf_hsm.ops.embedding_train_step import (
+        hierarchical_softmax_embedding_train_step,
+    )
+    from tf_hsm.ops.label_tree import (
+        label_tree_log_prob,
+        label_tree_loss,
+        label_tree_top_k,
+        label_tree_train_step,
+    )
+    from tf_hsm.ops.log_probs import (
+        hierarchical_softmax_log_prob,
+        hierarchical_softmax_log_probs,
+    )
+    from tf_hsm.ops.loss import hierarchical_softmax_loss
+    from tf_hsm.ops.sample import hierarchical_softmax_sample
+    from tf_hsm.ops.top_k import hierarchical_softmax_top_k
+    from tf_hsm.ops.train_step import hierarchical_softmax_train_step
+    from tf_hsm.runtime.library import build_info, cpu_isa
+    from tf_hsm.tree import Forest, Tree
+    from tf_hsm.vectors import class_vectors
+
+__version__ = _build.VERSION
 
 __all__ = [
     "CostModel",
@@ -57,6 +59,7 @@ __all__ = [
     "Tree",
     "TreeHead",
     "baselines",
+    "build_info",
     "callbacks",
     "class_vectors",
     "converters",

@@ -1,11 +1,14 @@
-"""Keeps TensorFlow's start-up lines from those who run `python -m tf_hsm`.
+"""Puts off TensorFlow's import for those who run `python -m tf_hsm`.
 
-That command imports the package before its own `__main__`, so this is the
-first module that the package imports. For whoever imports the package in a
-program, it does nothing.
+That command imports the package before its own `__main__`. TensorFlow takes
+seconds to import, which help, errors in arguments and trees do not need, and it
+writes lines. So this is the first module that the package imports, and for the
+command it lets the package leave out the rest until `import_package`. For
+whoever imports the package in a program, it does nothing.
 """
 
 import contextlib
+import importlib
 import os
 import sys
 
@@ -16,12 +19,15 @@ _QUIET = "3"
 def is_command():
     """Returns whether Python looks for a module of this package to run it.
 
-    While it does so for its option -m, sys.argv[0] is "-m".
+    While it does so for its option -m, sys.argv[0] is "-m", and the arguments
+    of the module follow. Before them, sys.orig_argv ends with the module.
     """
-    return sys.argv[:1] == ["-m"] and any(
-        argument.split(".")[0] in ("tf_hsm", "-mtf_hsm")
-        for argument in sys.orig_argv
-    )
+    if sys.argv[:1] != ["-m"]:
+        return False
+    option = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1][-1]
+    if option.startswith("-"):
+        option = option.partition("m")[2]  # as in -Imtf_hsm
+    return option.split(".")[0] == __package__
 
 
 @contextlib.contextmanager
@@ -39,17 +45,22 @@ def _no_stderr():
         os.close(original)
 
 
-def import_tensorflow():
-    """Imports TensorFlow for a command, which is then silent.
+# Whether the package is without its public names.
+is_put_off = is_command()
 
-    TensorFlow writes lines before it reads TF_CPP_MIN_LOG_LEVEL. Who sets that
-    to less than 3 sees them.
+
+def import_package():
+    """Imports the rest of the package, for a command that needs TensorFlow.
+
+    It is silent: TensorFlow writes lines before it reads TF_CPP_MIN_LOG_LEVEL.
+    Who sets that to less than 3 sees them.
     """
+    global is_put_off
+    if not is_put_off:
+        return
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _QUIET)
     is_quiet = level == _QUIET and sys.stderr is not None
     with _no_stderr() if is_quiet else contextlib.nullcontext():
         import tensorflow  # noqa: F401
-
-
-if is_command():
-    import_tensorflow()
+    is_put_off = False
+    importlib.reload(sys.modules[__package__])

@@ -35,6 +35,7 @@ def facts(threads):
         "tensorflow": tf.__version__,
         "keras": keras.__version__,
         "tf_hsm": tf_hsm.__version__,
+        "build": tf_hsm.build_info()["build"],
     }
 
 

@@ -41,3 +41,18 @@ def write(path, size, draw):
         metadata = {"Creator": None, "Date": None} if is_svg else None
         figure.savefig(path, metadata=metadata)
     return path
+
+
+def log_ticks(axis):
+    """Makes an axis logarithmic, with ticks such as 10, 20, 50 and 100.
+
+    Args:
+      axis: `axes.xaxis` or `axes.yaxis`.
+    """
+    from matplotlib import ticker
+
+    set_scale = getattr(axis.axes, f"set_{axis.axis_name}scale")
+    set_scale("log")
+    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:,g}")
+    axis.set_minor_locator(ticker.NullLocator())

@@ -62,7 +62,7 @@ def _draw_waiting(axes, waitings):
             if labels == "worst":
                 break  # The others lie upon it.
     axes.set_ylim(0, 100)
-    _finish(axes, "the mean shard waits, % (labels, batch)")
+    _finish(axes, "how long the mean shard waits", "share of a step, %")
     axes.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -0.16),
@@ -83,13 +83,14 @@ def _draw_points(axes, depth, points):
         )
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:,g}")
-    _finish(axes, f"on paper, {depth} levels: ms")
+    _finish(axes, f"on paper, {depth} levels", "ms")
 
 
-def _finish(axes, title):
+def _finish(axes, title, ylabel):
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel("shards")
+    axes.set_ylabel(ylabel)
     axes.set_title(title, fontsize=9)
     axes.grid(color="#e3e3e3", linewidth=0.6)
     axes.set_axisbelow(True)

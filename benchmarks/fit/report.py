@@ -74,7 +74,10 @@ def draw(path, runs):
                 _draw_curves(
                     axes, [r for r in runs if r["task"] == name], heads, x
                 )
-                axes.set(xlabel=x, ylabel=f"{name}: perplexity")
+                axes.set(
+                    xlabel=f"{x} (log scale)",
+                    ylabel=f"{name}: perplexity (log scale)",
+                )
             row[0].legend(frameon=False, fontsize=7)
 
     return pictures.write(path, (9, 3 * len(tasks)), draw_panels)
@@ -93,7 +96,8 @@ def _draw_curves(axes, runs, heads, x):
             linewidth=1,
         )
         named.add(head)
-    axes.set(xscale="log", yscale="log")
+    pictures.log_ticks(axes.xaxis)
+    pictures.log_ticks(axes.yaxis)
     axes.grid(color="#e3e3e3", linewidth=0.6)
 
 

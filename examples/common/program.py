@@ -149,12 +149,39 @@ def resumable():
     """Ends the program where training is interrupted or its loss diverges."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(
-            "The same command with --resume continues."
+            f"{interrupt} The same command with --resume continues.".lstrip()
         ) from None
     except FloatingPointError as error:
         sys.exit(f"\nerror: {error}")
+
+
+@contextlib.contextmanager
+def interruption():
+    """Lets the block end by itself after Ctrl-C, so that it can save.
+
+    A second Ctrl-C raises KeyboardInterrupt.
+
+    Yields:
+        A function without arguments: whether Ctrl-C was pressed.
+    """
+    pressed = []
+
+    def note(signal_number, frame):
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(signal_number)
+        # A print that the signal has interrupted may hold sys.stderr.
+        os.write(2, b"\nInterrupted: saving. Ctrl-C again ends at once.\n")
+
+    earlier = signal.getsignal(signal.SIGINT)
+    if earlier is not signal.SIG_IGN:  # as in the background of a shell
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, earlier)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ _PORTS = 20_000, 32_000
 
 
 class Servers:
-    """Starts `python -m tf_hsm serve` for each task, and ends all of them.
+    """Starts `python -m tf_hsm cluster_task` for each task, and ends them all.
 
     TensorFlow's servers listen on every interface of the machine and ask nobody
     for a password: run this where nobody else can reach the ports.
@@ -58,7 +58,7 @@ class Servers:
     def _start(self, job, index):
         return subprocess.Popen(
             [
-                *(sys.executable, "-m", "tf_hsm", "serve"),
+                *(sys.executable, "-m", "tf_hsm", "cluster_task"),
                 *(f"--job={job}", f"--task={index}"),
                 *(f"--port={self._ports[job, index]}", "--with_parent"),
             ],

@@ -5,8 +5,8 @@ r"""Trains a language model whose head is spread over servers.
 
 Starts everything on this machine: servers, which hold the variables; trainers,
 each of which takes steps without waiting for the others; and this process,
-which hands out the text. Each is `python -m tf_hsm serve`. With --synchronous
-this process trains alone, by `fit`, with the head on the servers.
+which hands out the text. Each is `python -m tf_hsm cluster_task`. With
+--synchronous this process trains alone, by `fit`, with the head on the servers.
 
 Saves to --checkpoints after every --save_every steps. The same command goes on
 from there after a kill or an error. Lost trainers are started again.

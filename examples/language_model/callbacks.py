@@ -50,18 +50,27 @@ class Checkpoint(keras.callbacks.Callback):
 class StopAt(keras.callbacks.Callback):
     """Ends training or evaluation after the step during which a time came."""
 
-    def __init__(self, deadline):
-        """Remembers `deadline`, in seconds of `time.monotonic()`."""
+    def __init__(self, deadline, interrupted=lambda: False):
+        """Remembers what ends it.
+
+        Args:
+            deadline: the time, in seconds of `time.monotonic()`.
+            interrupted: a function that says whether the user ends it earlier.
+        """
         super().__init__()
         self._deadline = deadline
+        self._interrupted = interrupted
 
     def on_train_batch_end(self, batch, logs=None):
         """Ends training if it is time."""
-        self.model.stop_training |= time.monotonic() >= self._deadline
+        self.model.stop_training |= self._is_over()
 
     def on_test_batch_end(self, batch, logs=None):
         """Ends evaluation if it is time."""
-        self.model.stop_evaluating |= time.monotonic() >= self._deadline
+        self.model.stop_evaluating |= self._is_over()
+
+    def _is_over(self):
+        return self._interrupted() or time.monotonic() >= self._deadline
 
 
 class Count(keras.callbacks.Callback):

@@ -4,8 +4,7 @@ import math
 
 from examples.language_model import compare_table
 
-_COLOURS = {"full": "#3c8d40", "sampled": "#8a5a2b", "adaptive": "#d1661c"}
-_TREE = "#0b5fa5"
+_COLOURS = 10  # of matplotlib, C0 to C9
 _PANELS = (
     ("test_perplexity", "test perplexity", "{:.1f}"),
     ("tokens_per_s", "training tokens per second", "{:,.0f}"),
@@ -35,9 +34,11 @@ def bars(path, results):
         for name, runs in results.items()
     }
     names = sorted(medians, key=lambda n: -medians[n]["test_perplexity"])
-    colours = [_colour(name) for name in names]
+    colours = [_colour(name, results) for name in names]
 
     def draw(figure):
+        from matplotlib import ticker
+
         panels = figure.subplots(1, len(_PANELS), sharey=True)
         for axes, (key, title, text) in zip(panels, _PANELS, strict=True):
             # What was not measured has no bar.
@@ -49,7 +50,9 @@ def bars(path, results):
             least, most = min(known), max(known)
             # With room for the label of the longest bar.
             axes.set_xlim(least / 2, 3 * most * (most / least) ** 0.5)
-            axes.tick_params(axis="x", which="both", labelbottom=False)
+            axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 3)))
+            axes.xaxis.set_major_formatter("{x:,g}")
+            axes.xaxis.set_minor_formatter(ticker.NullFormatter())
             axes.tick_params(axis="y", length=0)
 
     return _draw(path, (10, 0.8 + 0.3 * len(names)), draw)
@@ -67,13 +70,16 @@ def curves(path, results):
 
         axes = figure.subplots()
         ends, lowest = [], math.inf
-        for i, (name, runs) in enumerate(results.items()):
+        for name, runs in results.items():
             minutes, lines = _lines([run["curve"] for run in runs])
             low, middle, high = lines
-            (line,) = axes.plot(minutes, middle, label=name, color=f"C{i}")
+            colour = _colour(name, results)
+            axes.plot(minutes, middle, label=name, color=colour)
             if len(runs) > 1:
-                axes.fill_between(minutes, low, high, alpha=0.2, linewidth=0)
-            ends.append((middle[-1], name, line.get_color()))
+                axes.fill_between(
+                    minutes, low, high, color=colour, alpha=0.2, linewidth=0
+                )
+            ends.append((middle[-1], name))
             lowest = min(lowest, *low)
         # The first one, before any step, would take all the room.
         highest = max(
@@ -114,8 +120,9 @@ def _lines(curves):
     return seconds / 60, np.quantile(values, [0, 0.5, 1], axis=0)
 
 
-def _colour(name):
-    return _COLOURS.get(name.replace(",", " ").split()[0], _TREE)
+def _colour(name, results):
+    """The colour of a head in all pictures of its results."""
+    return f"C{list(results).index(name) % _COLOURS}"
 
 
 def _draw(path, size, draw):

@@ -24,9 +24,7 @@ from examples.language_model import (
     recurrent,
     validation,
 )
-from examples.language_model import (
-    model as model_lib,
-)
+from examples.language_model import model as model_lib
 
 _SAMPLE_TOKENS = 60
 _CHECK_S = 2  # of evaluation after the time is over
@@ -143,6 +141,7 @@ class Job:
         """Makes what measures and records."""
         self._summaries = validation.Summaries(self.save_dir / _TENSORBOARD)
         self._clock = validation.Clock(self.state.seconds)
+        self._interrupted = lambda: False
 
     @property
     def steps_done(self):
@@ -150,7 +149,13 @@ class Job:
         whole = self.state.epochs_done * len(self.windows["train"])
         return int(self.model.optimizer.iterations) - whole
 
-    def train(self, deadline=math.inf, save_every=0, validate_every=0):
+    def train(
+        self,
+        deadline=math.inf,
+        save_every=0,
+        validate_every=0,
+        interrupted=lambda: False,
+    ):
         """Trains up to the last epoch, and saves after each.
 
         Args:
@@ -160,11 +165,14 @@ class Job:
                 epoch; 0: none.
             validate_every: seconds of training between further validations; 0:
                 none.
+            interrupted: a function that says whether the user ends the run,
+                which is saved after the step that this comes in.
 
         Raises:
             FloatingPointError: training diverged; what was saved before stays.
+            KeyboardInterrupt: the user has ended the run, which is saved.
         """
-        settings = self.state.settings
+        settings, self._interrupted = self.state.settings, interrupted
         progress = callbacks.Progress(settings.batch_size * settings.steps)
         if self.state.history:
             # A kill may have come between the checkpoint and these files.
@@ -176,16 +184,29 @@ class Job:
             if left or self._validation_ends_after(deadline, progress):
                 self._save()
                 self._write_for_reading()
+                self._raise_if_interrupted()
                 # The progress bar has not ended its line.
                 print(
                     "\n"
                     * (left > 0)
-                    + f"--max_minutes is over, {self.steps_done:,} steps into "
-                    f"epoch {self.state.epochs_done + 1}. The run is saved; "
-                    "the same command with --resume continues."
+                    + f"--max_minutes is over, {self._place()}. The run is "
+                    "saved; the same command with --resume continues."
                 )
                 break
             self._end_epoch(progress)
+            self._raise_if_interrupted()
+
+    def _place(self):
+        """How far the run is, as part of a sentence."""
+        epoch = self.state.epochs_done + 1
+        if epoch > self.state.settings.epochs:
+            return "after its last epoch"
+        return f"{self.steps_done:,} steps into epoch {epoch}"
+
+    def _raise_if_interrupted(self):
+        """Ends the run, which is saved, where the user wants that."""
+        if self._interrupted():
+            raise KeyboardInterrupt(f"The run is saved, {self._place()}.")
 
     def _validation_ends_after(self, deadline, progress):
         """Whether it would, if its steps took as long as those of training."""
@@ -214,17 +235,19 @@ class Job:
                         validate_every, self._clock, self._validate
                     ),
                     callbacks.Checkpoint(self._save, save_every),
-                    callbacks.StopAt(deadline),
+                    callbacks.StopAt(deadline, self._interrupted),
                 ],
             )
 
     def _validate(self, **more):
-        """Adds an entry to the history; `more` is part of it."""
+        """Adds an entry with `more` to the history; None if interrupted."""
         # Before the evaluation sets it to zero: the mean of the epoch's steps.
         train_loss = model_lib.text_loss(self.model.get_metrics_result())
         done = int(self.model.optimizer.iterations)
         with validation.unnoticed(self.model):
-            loss, _ = self.loss("valid")
+            loss, _ = self.loss("valid", interrupted=self._interrupted)
+        if self._interrupted():
+            return None
         entry = {
             "ends_epoch": False,
             "epoch": done / len(self.windows["train"]),
@@ -245,6 +268,8 @@ class Job:
     def _end_epoch(self, progress):
         """Evaluates, reports and saves; the model then begins the next epoch.
 
+        Interrupted, it saves the model as it is before the validation.
+
         Args:
             progress: the `callbacks.Progress` of the epoch's steps.
         """
@@ -262,6 +287,9 @@ class Job:
             step_ms=progress.step_ms if timed else None,
             head_ms=share * progress.step_ms if share else None,
         )
+        if entry is None:
+            self._save()
+            return
         model_lib.reset_states(self.model)
         self.model.reset_metrics()
         shown = [
@@ -290,7 +318,14 @@ class Job:
         if history:
             plot.training_curve(self.save_dir / "curve.png", history)
 
-    def loss(self, part, model=None, num_windows=None, deadline=math.inf):
+    def loss(
+        self,
+        part,
+        model=None,
+        num_windows=None,
+        deadline=math.inf,
+        interrupted=lambda: False,
+    ):
         """Mean loss on a part of the text, in nats per token.
 
         The model's recurrent states and metrics change.
@@ -301,6 +336,7 @@ class Job:
             num_windows: how many windows of the text; all by default.
             deadline: `time.monotonic()` seconds; no window is begun later, but
                 for the first.
+            interrupted: a function that says whether to begin no more windows.
 
         Returns:
             The loss, and the number of windows.
@@ -312,7 +348,7 @@ class Job:
         logs = model.evaluate(
             windows.dataset(range(len(windows))[:num_windows]),
             verbose=0,
-            callbacks=[count, callbacks.StopAt(deadline)],
+            callbacks=[count, callbacks.StopAt(deadline, interrupted)],
             return_dict=True,
         )
         return model_lib.text_loss(logs), count.batches

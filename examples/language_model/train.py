@@ -7,8 +7,9 @@ r"""Trains a next-token model with a hierarchical softmax on real text.
 
 Writes the model, the vocabulary, the settings, the history and a training
 curve to --save_dir after every epoch, and the model every --save_every steps
-too. After a kill at any moment, the same command with --resume continues from
-the last of these checkpoints and reaches the same result, to the last bit.
+too. Ctrl-C ends it after the step at hand, and saves. After that, or after a
+kill at any moment, the same command with --resume continues from the last of
+these checkpoints and reaches the same result, to the last bit.
 """
 
 import dataclasses
@@ -87,7 +88,13 @@ def main():
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
     with program.resumable():
-        job.train(deadline, values["save_every"], values["validate_every"])
+        with program.interruption() as interrupted:
+            job.train(
+                deadline,
+                values["save_every"],
+                values["validate_every"],
+                interrupted,
+            )
         job.finish(deadline)
     print(f"{(time.monotonic() - program.START) / 60:.1f} minutes in all.")
 

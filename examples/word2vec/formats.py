@@ -21,6 +21,7 @@ FILES = {
     "gensim": "vectors.kv",
 }
 _LONGEST_WORD = 1000  # bytes
+_MARK = b"\xef\xbb\xbf"
 
 
 def check(kinds):
@@ -107,8 +108,11 @@ def read(path, limit=None):
     """
     with open(path, "rb") as file:
         header = file.readline(100)
+        if header.startswith(b"\x1f\x8b"):
+            raise ValueError(f"{path} is compressed by gzip: unpack it first.")
         try:
-            count, width = map(int, header.split())
+            # Editors put a byte-order mark before a text.
+            count, width = map(int, header.removeprefix(_MARK).split())
             size = os.fstat(file.fileno()).st_size
             if min(count, width) < 1 or count * width > size:
                 raise ValueError

@@ -52,20 +52,24 @@ def read(path):
             question.
     """
     sections = []
-    with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            words = tuple(line.split())
-            if words[:1] == (":",):
-                sections.append(Section(" ".join(words[1:]), []))
-            elif len(words) == 4:
-                if not sections:
-                    sections.append(Section("", []))
-                sections[-1].questions.append(words)
-            elif words:
-                raise ValueError(
-                    f"{path}, line {number}: neither a section, ': name', nor "
-                    f"a question of four words: {line.strip()!r}."
-                )
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = file.readlines()
+    except UnicodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text: {error}.") from None
+    for number, line in enumerate(lines, 1):
+        words = tuple(line.split())
+        if words[:1] == (":",):
+            sections.append(Section(" ".join(words[1:]), []))
+        elif len(words) == 4:
+            if not sections:
+                sections.append(Section("", []))
+            sections[-1].questions.append(words)
+        elif words:
+            raise ValueError(
+                f"{path}, line {number}: neither a section, ': name', nor "
+                f"a question of four words: {line.strip()!r}."
+            )
     if not any(section.questions for section in sections):
         raise ValueError(f"{path} has no question.")
     return sections

@@ -91,16 +91,24 @@ class Job:
     model: model.Model
     state: checkpoint.Run
 
-    def train(self, deadline=math.inf, save_minutes=math.inf):
+    def train(
+        self,
+        deadline=math.inf,
+        save_minutes=math.inf,
+        interrupted=lambda: False,
+    ):
         """Trains up to the last epoch and saves; does nothing after it.
 
         Args:
             deadline: `time.monotonic()` seconds; the run is saved where it
                 stands then, if it has not ended before.
             save_minutes: between further checkpoints.
+            interrupted: a function that says whether the user ends the run,
+                which is saved where it stands then.
 
         Raises:
             FloatingPointError: training diverged; what was saved before stays.
+            KeyboardInterrupt: the user has ended the run, which is saved.
         """
         settings, state = self.state.settings, self.state
         if state.epochs_done == settings.epochs:
@@ -127,17 +135,19 @@ class Job:
                 state.slices_done = state.num_examples = 0
                 state.loss = 0.0
             now = time.monotonic()
-            if now >= deadline:
+            if now >= deadline or interrupted():
                 break
             if now >= saved + 60 * save_minutes:
                 self._save()
                 saved = time.monotonic()
         self._save()
+        place = f"after {state.words_done:,} of {num_words:,} words"
+        if interrupted():
+            raise KeyboardInterrupt(f"The run is saved {place}.")
         if state.epochs_done < settings.epochs:
             print(
-                f"\n--max_minutes is over after {state.words_done:,} of "
-                f"{num_words:,} words. The run is saved; the same command with "
-                "--resume continues."
+                f"\n--max_minutes is over {place}. The run is saved; the same "
+                "command with --resume continues."
             )
 
     def _train_on(self, piece, done):

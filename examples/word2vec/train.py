@@ -5,8 +5,9 @@ r"""Trains word vectors with a hierarchical softmax, as word2vec does.
     bazel run //:word2vec -- --corpus=$PWD/text.txt --optimizer=sgd --width=300
 
 Writes the vectors to --save_dir in the format of word2vec, and shows the
-nearest neighbours of some words. After a kill at any moment, the same command
-with --resume continues from the last checkpoint.
+nearest neighbours of some words. Ctrl-C ends it after the step at hand, and
+saves. After that, or after a kill at any moment, the same command with --resume
+continues from the last checkpoint.
 """
 
 import os
@@ -122,8 +123,8 @@ def main():
             )
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
-    with program.resumable():
-        job.train(deadline, values["save_minutes"])
+    with program.resumable(), program.interruption() as interrupted:
+        job.train(deadline, values["save_minutes"], interrupted)
     job.write(values["formats"])
     names = job.text.words[: wanted.limit]
     vectors = tables.first_rows(job.model.vectors, len(names), job.model.bags)

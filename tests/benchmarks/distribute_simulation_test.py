@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.distribute_simulation import drawn, on_paper
+from tests.support import pictures
 from tests.support.benchmarks import run_main
 from tf_hsm import distribute
 from tf_hsm.tree import Tree
@@ -46,20 +47,21 @@ def test_fanouts():
     assert on_paper.fanout_of(2, 2) == 2
 
 
-def test_it_prints_tables_and_draws(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
+def test_it_prints_tables_and_draws(tmp_path, capsys, monkeypatch):
     path = tmp_path / "new" / "simulation.svg"
-    run_main(
-        "distribute_simulation",
-        "--num_classes=1000",
-        "--fanout=0",
-        "--paper_classes=1000",
-        "--width=8",
-        "--batches=20,100",
-        "--steps=2",
-        "--max_shards=5",
-        f"--plot={path}",
-    )
+    with pictures.written(monkeypatch) as figures:
+        run_main(
+            "distribute_simulation",
+            "--num_classes=1000",
+            "--fanout=0",
+            "--paper_classes=1000",
+            "--width=8",
+            "--batches=20,100",
+            "--steps=2",
+            "--max_shards=5",
+            f"--plot={path}",
+        )
+    pictures.check(*figures)
     output = capsys.readouterr().out
     assert "the top has 32 rows, 32 subtrees are spread" in output
     assert "| labels | batch | 1 | 2 | 4 |" in output

@@ -17,6 +17,7 @@ from benchmarks.fit import (
     texts,
     training,
 )
+from tests.support import pictures
 from tests.support.benchmarks import measure_here, run_main
 
 _INDEX = """\
@@ -241,3 +242,27 @@ def test_wrong_flags(argument):
 
     with pytest.raises(flags.IllegalFlagValueError):
         run_main("fit", argument)
+
+
+@pytest.mark.parametrize("most", [1.1, 300.0])
+def test_the_picture_of_the_curves(tmp_path, monkeypatch, most):
+    """Whether perplexities are close or far apart."""
+    runs = [
+        {
+            "task": task,
+            "head": head,
+            "seed": 0,
+            "tree_seconds": 1.0,
+            "curve": [
+                {"steps": n, "seconds": n / 9, "perplexity": 40 * most**share}
+                for n, share in ((100, 1), (900, 0.5), (9000, 0))
+            ],
+        }
+        for task in ("text", "baskets")
+        for head in ("dense", "two_level")
+    ]
+    with pictures.written(monkeypatch) as figures:
+        report.draw(tmp_path / "curves.svg", runs)
+    pictures.check(*figures)
+    colours = [[c.get_color() for c in a.lines] for a in figures[0].axes]
+    assert colours == [["C0", "C1"]] * 4

@@ -171,6 +171,9 @@ def test_other_paths(tmp_path):
         converters.from_fasttext(tmp_path / "none.bin")
     with pytest.raises(IsADirectoryError):
         converters.from_fasttext(tmp_path)
+    for model in (None, 3, types.SimpleNamespace(f=None)):
+        with pytest.raises(TypeError, match=f"is {type(model).__name__}"):
+            converters.from_fasttext(model)
 
 
 def set_to(name, value):

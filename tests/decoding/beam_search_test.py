@@ -34,6 +34,8 @@ OPTIONS = [
     {"end": 0, "min_length": 3, "length_penalty": 2.0},
     {"end": 4, "min_length": 2, "exclude": [1, 3]},
     {"exclude": (0,), "length_penalty": 1.0},
+    {"end": [2, 0], "length_penalty": 0.8},
+    {"end": (4, 0), "min_length": 2, "exclude": [1, 4]},
 ]
 
 

@@ -1,5 +1,7 @@
 """Sequences that are drawn."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -20,9 +22,10 @@ def repeated(recurrent, count):
     )
 
 
-def test_sequences_are_drawn_by_their_probabilities():
+@pytest.mark.parametrize("end", [2, [3, 1]])
+def test_sequences_are_drawn_by_their_probabilities(end):
     """A chi-square test over all sequences, of several lengths."""
-    recurrent, end = Recurrent(4), 2
+    recurrent = Recurrent(4)
     head = make_head(Tree.huffman([1, 2, 3, 4]), dtype="float64", scale=1.0)
     found = Sampler(seed=3)(
         recurrent.step, repeated(recurrent, 20_000), head, length=3, end=end
@@ -87,7 +90,7 @@ def test_seeds():
         assert (draw(one) != draw(other)).any()
 
 
-@pytest.mark.parametrize("end", [None, 15])
+@pytest.mark.parametrize("end", [None, 15, [15, 3]])
 def test_greedy_is_a_beam_of_one(end):
     recurrent = Recurrent(30, batch=3)
     head = make_head(Tree.two_level(30), dtype="float64")
@@ -100,6 +103,22 @@ def test_greedy_is_a_beam_of_one(end):
         np.testing.assert_array_equal(one, third)
     if end is not None:
         assert greedy.lengths.numpy().min() < 9
+
+
+@pytest.mark.parametrize(
+    "end", [[15, 15], {15}, np.array([15]), np.int32(15), tf.constant(15)]
+)
+def test_one_class_in_another_form(end):
+    recurrent = Recurrent(30, batch=3)
+    arguments = recurrent.step, recurrent.state, make_head(Tree.two_level(30))
+    for decode in (
+        functools.partial(Sampler(temperature=0), *arguments, length=9),
+        functools.partial(
+            beam_search, *arguments, beam_width=2, length=9, min_length=3
+        ),
+    ):
+        for one, other in zip(decode(end=end), decode(end=15), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_it_stops_when_all_have_ended():

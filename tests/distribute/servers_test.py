@@ -1,7 +1,7 @@
 """`tf_hsm.distribute.connect`, and what it says of servers that are missing.
 
 The servers are processes, and so is each test that connects to them. Most are
-forks; one is `python -m tf_hsm serve`.
+forks; one is `python -m tf_hsm cluster_task`.
 """
 
 import time
@@ -170,7 +170,7 @@ def test_a_worker_may_be_lost_but_no_server():
         error = tf.errors.UnavailableError(None, None, "gone")
         assert cluster.explain(error) == (
             f"worker task 0 at {jobs['worker'][0]} does not answer any more: "
-            "start it again by `python -m tf_hsm serve`"
+            "start it again by `python -m tf_hsm cluster_task`"
         )
         # Then nobody is left to notice that the server is lost.
         started[2].kill()
@@ -202,7 +202,7 @@ def test_servers_that_do_not_answer():
         assert time.monotonic() - begin < SENTENCE_S
         assert str(caught.value) == (
             f"ps task 1 at {address} does not answer within 2 s: start it by "
-            "`python -m tf_hsm serve`, or correct its address"
+            "`python -m tf_hsm cluster_task`, or correct its address"
         )
         # Nothing of this connects. What does, does so once.
         connect([good])
@@ -221,7 +221,7 @@ def test_a_server_without_the_library():
             connect([f"localhost:{port}"], timeout=TIMEOUT_S)
         assert str(caught.value) == (
             f"ps task 0 at localhost:{port} has not loaded tf_hsm "
-            f"{tf_hsm.__version__}: start it by `python -m tf_hsm serve`"
+            f"{tf_hsm.__version__}: start it by `python -m tf_hsm cluster_task`"
         )
         server = cluster_lib.Server("ps", 0, f"localhost:{port}")
         cluster = cluster_lib.Cluster((server,))

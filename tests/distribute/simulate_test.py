@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import trees
 from tests.support.pairs import all_pairs
+from tests.support.pictures import check as check_picture
 from tf_hsm.distribute import plan
 from tf_hsm.tree import Tree
 
@@ -185,8 +186,8 @@ def test_plots(tmp_path):
         [{}, {"batch": 100, "width": 4}],
     ):
         p = plan(tree, count, **options)
-        p.plot()
-        p.simulate(batch=9, steps=3).plot()
+        check_picture(p.plot())
+        check_picture(p.simulate(batch=9, steps=3).plot())
     p = plan(Tree.two_level(1000), 3, batch=100, width=4)
     pictures = []
     for name in ("a.svg", "b.svg"):

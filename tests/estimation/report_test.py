@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.support import pictures
 from tests.support.estimates import estimate
 from tf_hsm.estimation import report
 
@@ -67,5 +68,14 @@ def test_pictures(tmp_path):
     assert "sampled" in (tmp_path / "many.svg").read_text()
     large = estimate("transformer:9x32:2", length=4)
     large.plot(tmp_path / "large.png")
+    wide = estimate(
+        "lstm:64",
+        ["full", "adaptive", "hierarchical"],
+        num_classes=1_000_000,
+        batch=64,
+        memory="24GB",
+    )
+    for drawn in (found, many, large, wide):
+        pictures.check(drawn.plot())
     with pytest.raises(ValueError, match="xyz"):
         found.plot(tmp_path / "one.xyz")

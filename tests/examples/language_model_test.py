@@ -157,7 +157,7 @@ def test_log_probs_are_the_loss(text, tmp_path, head):
 def test_resumed_run_equals_the_uninterrupted_one(
     text, tmp_path, monkeypatch, capsys
 ):
-    """The end of its time interrupted it twice, and checkpoints did not."""
+    """Ctrl-C and the end of its time did twice each, and checkpoints not."""
     chosen = small_settings(
         text, dropout=0.2, head="full", cell="rnn", epochs=1
     )
@@ -170,10 +170,19 @@ def test_resumed_run_equals_the_uninterrupted_one(
         assert job.steps_done == steps_done
         return job
 
-    # One step in the time there is; then all, but no validation; then that.
-    resume(0).train(deadline=1e-9)
+    def interrupt(job, step):
+        said = f"The run is saved, {step} steps into epoch 1"
+        with pytest.raises(KeyboardInterrupt, match=said):
+            job.train(
+                interrupted=lambda: job.model.optimizer.iterations >= step
+            )
+
+    # Ctrl-C in a step; one step in the time there is; then all, but no
+    # validation; Ctrl-C in that; then that.
+    interrupt(resume(0), 20)
+    resume(20).train(deadline=1e-9)
     said = capsys.readouterr().out
-    assert "\n--max_minutes is over, 1 steps into epoch 1. The run is" in said
+    assert "\n--max_minutes is over, 21 steps into epoch 1. The run is" in said
 
     save, steps = checkpoint.save, []
 
@@ -184,8 +193,9 @@ def test_resumed_run_equals_the_uninterrupted_one(
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "save", record)
         patch.setattr(run.Job, "_validation_ends_after", lambda *_: True)
-        resume(1).train(save_every=50)
-    assert steps == [51, 101, 151, num_steps]
+        resume(21).train(save_every=50)
+    assert steps == [*range(71, num_steps, 50), num_steps] and steps[2:]
+    interrupt(resume(num_steps), num_steps)
     assert not checkpoint.load_run(tmp_path / "resumed").history
     resumed = resume(num_steps)
     capsys.readouterr()

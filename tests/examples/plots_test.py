@@ -3,6 +3,7 @@
 import pytest
 
 from examples.language_model import compare_plot, plot
+from tests.support import pictures
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,7 @@ def test_labels_of_the_curve_do_not_overlap(finals, num_epochs):
     (legend,) = figure.legends
     for box in first, second, axes.get_window_extent(renderer):
         assert not legend.get_window_extent(renderer).overlaps(box)
+    pictures.check(figure)
     # Epochs are whole.
     ticks = [text.get_text() for text in axes.get_xticklabels()]
     assert set(ticks) >= {str(i + 1) for i in range(num_epochs)}
@@ -57,6 +59,39 @@ def test_what_was_not_measured_has_no_bar(tmp_path):
         assert picture.count("12.3") == 1 + len(second)
         assert picture.count("4.5<") == len(second)
         assert "nan" not in picture
+
+
+def test_a_head_has_one_colour_in_both_pictures(tmp_path, monkeypatch):
+    """Though the order of the bars is another one than that of the lines."""
+    colors = pytest.importorskip("matplotlib.colors")
+    names = ["full softmax", "two_level", "huffman, 2", "huffman, 256"]
+    results = {
+        name: [
+            {
+                "test_perplexity": 20.0 + 9 * i,
+                "tokens_per_s": 400.0 * 3**i,
+                "head_ms": 3.1 + i / 10,
+                "curve": [(0.0, 1000.0), (30.0, 60.0 - i), (60.0, 50.0 - i)],
+            }
+        ]
+        for i, name in enumerate(names)
+    }
+    with pictures.written(monkeypatch) as figures:
+        compare_plot.bars(tmp_path / "heads.svg", results)
+        compare_plot.curves(tmp_path / "perplexity.svg", results)
+    bars, curves = figures
+    for figure in figures:
+        pictures.check(figure)
+    lines = {
+        line.get_label(): colors.to_rgba(line.get_color())
+        for line in curves.axes[0].lines
+    }
+    assert len(set(lines.values())) == len(names)
+    order = pictures.ticks(bars.axes[0], "y")
+    assert order != names
+    for axes in bars.axes:
+        colours = [bar.get_facecolor() for bar in axes.patches]
+        assert dict(zip(order, colours, strict=True)) == lines
 
 
 def test_a_line_and_a_band_for_each_head(tmp_path):

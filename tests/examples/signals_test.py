@@ -219,23 +219,28 @@ def places(job, num_steps):
     return [checkpoints.index(int("0" + re.sub(r"\D", "", b))) for b in begins]
 
 
+def assert_same_models(job, other):
+    """Two jobs have saved the same bits; returns the model of the first."""
+    model, run = checkpoint.load(job.folder)
+    other_model, other_run = checkpoint.load(other.folder)
+    assert without_durations(run.history) == without_durations(
+        other_run.history
+    )
+    for a, b in zip(
+        model.variables + model.optimizer.variables,
+        other_model.variables + other_model.optimizer.variables,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=a.path)
+    return model
+
+
 def test_a_killed_job_ends_as_if_it_was_not(text, whole, tmp_path):
     for attempt in range(ATTEMPTS):
         killed = Job(text, tmp_path / f"killed{attempt}")
         as_planned = run_with_kills(killed)
-        model, run = checkpoint.load(killed.folder)
-        other_model, other_run = checkpoint.load(whole.folder)
-
         assert figures(killed.printed()) == figures(whole.printed())
-        assert without_durations(run.history) == without_durations(
-            other_run.history
-        )
-        for a, b in zip(
-            model.variables + model.optimizer.variables,
-            other_model.variables + other_model.optimizer.variables,
-            strict=True,
-        ):
-            np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=a.path)
+        model = assert_same_models(killed, whole)
         # No start loses a checkpoint that was finished before.
         begins = places(killed, int(model.optimizer.iterations))
         for (begin, end), kill in zip(
@@ -272,14 +277,34 @@ def test_ctrl_c_while_reading(tmp_path):
     assert process.returncode == 130
 
 
-def test_ctrl_c_in_training(text, tmp_path):
+def test_ctrl_c_in_training(text, whole, tmp_path):
+    """It saves after the step; a second one would have ended it at once."""
     job = Job(text, tmp_path / "job")
+    for begins in ("epoch 1/", "epoch 2/"):
+        job.start()
+        job.wait_until(lambda begins=begins: begins in job.printed())
+        job.interrupt()
+        job.finish(status=130)
+        printed = job.printed()
+        assert "\nInterrupted: saving. Ctrl-C again ends at once.\n" in printed
+        end = (
+            "\nInterrupted. The run is saved, [0-9]+ steps into epoch [12]. "
+            "The same command with --resume continues.\n$"
+        )
+        assert re.search(end, printed), printed
     job.start()
-    job.wait_until(lambda: "epoch 1/" in job.printed())
-    job.interrupt()
-    job.finish(status=130)
-    message = "\nInterrupted. The same command with --resume continues.\n"
-    assert job.printed().endswith(message)
+    job.finish()
+    assert_same_models(job, whole)
+
+
+def test_a_second_ctrl_c_ends_at_once():
+    with pytest.raises(KeyboardInterrupt), program.interruption() as pressed:
+        assert not pressed()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert pressed()
+        os.kill(os.getpid(), signal.SIGINT)
+    # Before and behind it, the first one does.
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_ctrl_c_in_compare(text, tmp_path):

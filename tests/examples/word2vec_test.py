@@ -175,6 +175,18 @@ def test_resumed_run_ends_with_the_same_bits(
     np.testing.assert_array_equal(job.model.vectors.numpy(), before["vectors"])
 
 
+def test_ctrl_c_saves(corpus_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(windows, "SLICE", 4000)
+    chosen = make_settings(corpus=str(corpus_file), batch_size=300)
+    job = run.prepare(chosen, tmp_path)
+    with pytest.raises(KeyboardInterrupt, match="The run is saved after"):
+        job.train(interrupted=lambda: job.state.slices_done == 2)
+    again = run.prepare(chosen, tmp_path, resume=True)
+    assert again.state.slices_done == 2
+    for name, value in values(again).items():
+        np.testing.assert_array_equal(value, values(job)[name])
+
+
 def test_interrupted_save_leaves_the_earlier_run(
     corpus_file, tmp_path, monkeypatch
 ):

@@ -71,10 +71,12 @@ def test_other_programs_conventions_are_read(tmp_path):
     assert found.tolist() == [[1, 2], [3, 4]]
     # With a space at the end of each line, as word2vec.c writes.
     path = tmp_path / "v.txt"
-    path.write_text("2 2\na 1.0 2.0 \nb 3 4e0 \n")
-    words, found = formats.read(path)
-    assert words == ("a", "b")
-    assert found.tolist() == [[1, 2], [3, 4]]
+    # An editor may have added a byte-order mark and empty last lines.
+    for begin, end in (("", ""), ("\ufeff", "\n\n")):
+        path.write_text(f"{begin}2 2\na 1.0 2.0 \nb 3 4e0 \n{end}")
+        words, found = formats.read(path)
+        assert words == ("a", "b")
+        assert found.tolist() == [[1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +93,7 @@ def test_other_programs_conventions_are_read(tmp_path):
         ("v.txt", b"2 2\na 1 2\nb 3 x\n", "no word 2 of 2 with"),
         ("v.txt", b"2 2\na 1 2\n", "no word 2 of 2 with"),
         ("v.txt", b"2 1\na 1\n\xff 2\n", "no word 2 of 2 with 1 numbers"),
+        ("v.txt.gz", b"\x1f\x8b\x08", "is compressed by gzip: unpack it"),
     ],
 )
 def test_damaged_files(tmp_path, name, data, message):
@@ -226,6 +229,14 @@ def test_score_against_brute_force(monkeypatch, tmp_path, scores_at_once):
     assert f"{right} of {asked}, {30 - asked} skipped" in total
 
 
+def test_a_byte_order_mark_is_no_word(tmp_path):
+    path = tmp_path / "questions.txt"
+    path.write_text("\ufeff: a\r\nb c d e\r\n\r\n")
+    assert questions.read(path) == [
+        questions.Section("a", [("b", "c", "d", "e")])
+    ]
+
+
 def test_lower_case_keeps_the_most_frequent():
     names, vectors = draw_words()
     words = neighbours.Words(names, vectors)
@@ -239,11 +250,12 @@ def test_lower_case_keeps_the_most_frequent():
     [
         (": a\nb c d\n", r"line 2: neither a section.*'b c d'"),
         (": a\n\n", "has no question"),
+        (b"\x1f\x8b\x08", r"questions\.txt is not UTF-8 text"),
     ],
 )
 def test_bad_questions(tmp_path, data, message):
     path = tmp_path / "questions.txt"
-    path.write_text(data)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
     with pytest.raises(ValueError, match=message):
         questions.read(path)
 

@@ -105,6 +105,15 @@ def _extreme(path):
     assert np.isfinite(counts.log_odds()).all()
 
 
+def _sparse(path):
+    from tf_hsm import datasets
+
+    rows = datasets.load_sparse(path)
+    ids, values = rows.padded()
+    assert ids.shape == values.shape and len(ids) == len(rows)
+    assert (ids < max(rows.num_columns, 1)).all() and np.isfinite(values).all()
+
+
 def _keras_file(path):
     """Reads a model that is one of those saved, or does not."""
     import keras
@@ -139,6 +148,7 @@ _READERS = {
     "paths.txt": _paths,
     "vectors.npy": _vectors,
     "extreme.txt": _extreme,
+    "sparse.txt": _sparse,
     "model.keras": _keras_file,
     "checkpoint.npz": _checkpoint,
 }

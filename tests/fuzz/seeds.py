@@ -1,6 +1,7 @@
 """Whole files of each kind, which the fuzzer of readers damages."""
 
 import functools
+import gzip
 import io
 import json
 import pathlib
@@ -26,6 +27,10 @@ _TEXTS = {
         "3 7 9\n4,8 3:0.5 6:1.25\n 2:7\n0\n",
         "1,2,3 0:1 1:-2e3\n5 8:0.125\n",
         "0 0:1\r\n \r\n",
+    ],
+    "sparse.txt": [
+        "3 7\n3:0.5 6:1.25\n\n2:7\n",
+        "\ufeff2 2\r\n0:1\r\n\r\n\r\n",
     ],
 }
 
@@ -89,6 +94,8 @@ def files():
     seeds = {
         name: [t.encode() for t in texts] for name, texts in _TEXTS.items()
     }
+    for name in ("extreme.txt", "sparse.txt"):
+        seeds[name].append(gzip.compress(seeds[name][0]))
     seeds["model.bin"] = [
         (_GOLDEN / name).read_bytes()
         for name in ("supervised.bin", "skip_gram.bin", "quantized.ftz")

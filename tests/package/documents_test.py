@@ -90,7 +90,7 @@ def tree_commands(name):
 
 def other_commands(name):
     """Those that measure, write a picture, or do not end."""
-    return module_commands(name, r"(?:estimate|serve) .*")
+    return module_commands(name, r"(?:estimate|cluster_task) .*")
 
 
 def run_commands(name):

@@ -28,6 +28,7 @@ loss = tf_hsm.hierarchical_softmax_loss(
 )
 np.testing.assert_allclose(loss, np.full(4, np.log(4)), rtol=1e-6)
 print(tf_hsm.__file__)
+print(tf_hsm.build_info()["build"])
 """
 
 
@@ -98,4 +99,7 @@ def test_it_computes_where_it_is_installed(wheel, tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert pathlib.Path(result.stdout.strip()).is_relative_to(tmp_path)
+    file, build = result.stdout.splitlines()
+    assert pathlib.Path(file).is_relative_to(tmp_path)
+    # A wheel has the files of the tree that it was built of.
+    assert build == tf_hsm.build_info()["build"]

@@ -14,8 +14,19 @@ def score(hypothesis, length_penalty):
     return log_prob / (((5 + len(classes)) / (5 + 1)) ** length_penalty)
 
 
+def ends_of(end):
+    """The classes that end a hypothesis, a set."""
+    if end is None:
+        return set()
+    return set(end) if isinstance(end, list | tuple) else {end}
+
+
 def all_hypotheses(model, length, end=None):
-    """Those that end with `end`, and those of `length` classes without it."""
+    """Those that end with `end`, and those of `length` classes without it.
+
+    `end` is a class, a list of classes, or None.
+    """
+    ends = ends_of(end)
     over, going_on = [], [((), 0.0)]
     for _ in range(length):
         longer = [
@@ -23,8 +34,8 @@ def all_hypotheses(model, length, end=None):
             for classes, log_prob in going_on
             for c, more in enumerate(model(classes))
         ]
-        over += [h for h in longer if h[0][-1] == end]
-        going_on = [h for h in longer if h[0][-1] != end]
+        over += [h for h in longer if h[0][-1] in ends]
+        going_on = [h for h in longer if h[0][-1] not in ends]
     return over + going_on
 
 
@@ -41,7 +52,7 @@ def exhaustive_search(
         (classes, log_prob)
         for classes, log_prob in all_hypotheses(model, length, end)
         if not set(classes) & set(exclude)
-        and (classes[-1] != end or len(classes) >= min_length)
+        and (classes[-1] not in ends_of(end) or len(classes) >= min_length)
     ]
     return sorted(wanted, key=lambda h: -score(h, length_penalty))
 
@@ -56,15 +67,15 @@ def beam_search(
     exclude=(),
 ):
     """The hypotheses of a beam, best first."""
-    beam = [((), 0.0)]
+    beam, ends = [((), 0.0)], ends_of(end)
     for count in range(1, length + 1):
-        candidates = [h for h in beam if h[0][-1:] == (end,)]
+        candidates = [h for h in beam if ends & set(h[0][-1:])]
         for classes, log_prob in beam:
-            if classes[-1:] == (end,):
+            if ends & set(classes[-1:]):
                 continue
             next_ones = model(classes)
             for c in inference_reference.ranking(next_ones).tolist():
-                if c in exclude or (c == end and count < min_length):
+                if c in exclude or (c in ends and count < min_length):
                     continue
                 candidates.append(((*classes, c), log_prob + next_ones[c]))
         # Sorting keeps the order of equal ones.

@@ -53,12 +53,12 @@ def start(*arguments, environment=None):
 
 
 def serve(job, index, port):
-    """Starts `python -m tf_hsm serve`."""
+    """Starts `python -m tf_hsm cluster_task`."""
     return start("-m", "tf_hsm", *_arguments(job, index, port))
 
 
 def serve_in_fork(job, index, port):
-    """Forks this process to run what `python -m tf_hsm serve` does.
+    """Forks this process to run what `python -m tf_hsm cluster_task` does.
 
     That saves the seconds of its imports. This process must not have run
     anything of TensorFlow, whose threads a fork has not.
@@ -71,7 +71,7 @@ def serve_in_fork(job, index, port):
 
 
 def _arguments(job, index, port):
-    return "serve", f"--job={job}", f"--task={index}", f"--port={port}"
+    return "cluster_task", f"--job={job}", f"--task={index}", f"--port={port}"
 
 
 @contextlib.contextmanager

@@ -5,10 +5,11 @@ import pickle
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.support.tree_reference import random_parents
 from tests.support.trees import damages
-from tf_hsm import layers
+from tf_hsm import decoding, layers
 from tf_hsm.tree import Tree
 from tf_hsm.tree.names import Names
 
@@ -260,6 +261,55 @@ def test_damaged_files_and_configs(tmp_path):
 def test_bad_arguments(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+@pytest.mark.parametrize(
+    "make", [list, np.array, tf.constant, lambda c: np.array(c, np.int32)]
+)
+def test_names_of_an_array(make):
+    names = list("abcdefghij")
+    tree = Tree.huffman(1 + np.arange(10)).with_class_names(names)
+    for classes in ([3, 0, 9, 3], [[0], [8]], [[[5, -1, 2]], [[1, 1, -1]]]):
+        found = tree.class_name(make(classes))
+        assert found.shape == np.shape(classes)
+        wanted = ["" if c < 0 else names[c] for c in np.ravel(classes)]
+        assert found.ravel().tolist() == wanted
+        assert all(type(name) is str for name in found.flat)
+
+
+def test_names_of_one_class_or_of_none():
+    tree = animals()
+    for c in (0, np.int64(0), np.array(0), tf.constant(0)):
+        assert tree.class_name(c) == "cat"
+    for none in ([], np.zeros([0, 3], np.int64), np.zeros([2, 0], np.int32)):
+        assert tree.class_name(none).shape == np.shape(none)
+
+
+def test_names_of_answers():
+    """What top_k and decoders return has `classes`."""
+    tree = animals()
+    head = layers.HierarchicalSoftmax(tree)
+    head.build([None, 2])
+    found = head.top_k(tf.ones([3, 2]), 4)
+    names = tree.class_name(found)
+    assert names.shape == (3, 4)
+    assert tree.class_of(names).tolist() == found.classes.numpy().tolist()
+    sequences = decoding.Sequences(tf.constant([[1, -1]]), None, None)
+    wanted = [[tree.class_name(1), ""]]
+    assert tree.class_name(sequences).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    "classes", [[0, 4], [0, -2], [[1.0]], ["cat"], [True], [2**63]]
+)
+def test_bad_arrays_of_classes(classes):
+    with pytest.raises(IndexError, match=r"class(es)? "):
+        animals().class_name(classes)
+
+
+def test_an_array_of_classes_without_names():
+    with pytest.raises(ValueError, match="the tree has no names"):
+        Tree.two_level(3).class_name([0, 1])
 
 
 @pytest.mark.parametrize("c", [-1, 4, 2**70, 1.0, "cat", None, True])

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.support import trees
+from tests.support import pictures, trees
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import row_leaves
 from tf_hsm.tree.masses import row_masses
@@ -183,6 +183,23 @@ def test_all_shapes_have_a_picture(name, tmp_path):
     if name == "huffman_4ary":
         tree.plot(path=str(tmp_path / "again.SVG"))
         assert (tmp_path / "again.SVG").read_bytes() == svg
+
+
+@pytest.mark.parametrize("name", ["flat", "deep", "wide", "counted"])
+def test_axes_and_legends(name):
+    counts = 1_000_000 // np.arange(1, 301)
+    tree = {
+        "flat": lambda: Tree.balanced(7, 7),
+        "deep": lambda: Tree.huffman(counts),
+        "wide": lambda: Tree.two_level(10_000),
+        "counted": lambda: Tree.huffman(counts, branching=8),
+    }[name]()
+    for given in (None, np.arange(1, tree.num_classes + 1)[::-1]):
+        figure = tree.plot(given)
+        pictures.check(figure)
+        shares = figure.axes[-1]
+        assert shares.get_ylabel() == "share, %"
+        assert float(pictures.ticks(shares, "y")[-1]) <= 100
 
 
 def test_hard_names(tmp_path):

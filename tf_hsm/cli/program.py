@@ -4,12 +4,8 @@ import argparse
 import contextlib
 import sys
 
-from tf_hsm.cli import (
-    estimate_command,
-    serve_command,
-    tree_command,
-    tree_flags,
-)
+from tf_hsm import _build, _start
+from tf_hsm.cli import estimate_flags, task_flags, tree_flags
 from tf_hsm.cli.parser import Parser
 
 
@@ -44,19 +40,56 @@ def parser():
     program = Parser(
         prog="python -m tf_hsm",
         description="Builds, inspects, compares and draws the trees of "
-        "hierarchical softmaxes, says what a model will need, and serves a "
-        "task of a cluster.",
+        "hierarchical softmaxes, says what a model will need, and runs a task "
+        "of a cluster.",
         epilog=tree_flags.EXAMPLES
-        + estimate_command.EXAMPLE
-        + serve_command.EXAMPLE,
+        + estimate_flags.EXAMPLE
+        + task_flags.EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    program.add_argument(
+        "--version",
+        action=_Version,
+        nargs=0,
+        help="print the version and the build, and exit",
+    )
     commands = program.add_subparsers(required=True, metavar="command")
-    tree_flags.add(commands).set_defaults(run=tree_command.run)
-    estimate_command.add(commands).set_defaults(run=estimate_command.run)
-    serve_command.add(commands).set_defaults(run=serve_command.run)
+    tree_flags.add(commands).set_defaults(run=_run_tree)
+    estimate_flags.add(commands).set_defaults(run=_run_estimate)
+    task_flags.add(commands).set_defaults(run=_run_task)
     return program
+
+
+class _Version(argparse.Action):
+    """Prints which build this is, and ends the process."""
+
+    def __call__(self, program, *arguments):
+        print(f"tf_hsm {_build.VERSION}, build {_build.fingerprint()}")
+        program.exit()
+
+
+# Help and wrong arguments are answered without these modules.
+
+
+def _run_tree(flags):
+    from tf_hsm.cli import tree_command
+
+    tree_command.run(flags)
+
+
+def _run_estimate(flags):
+    _start.import_package()
+    from tf_hsm.cli import estimate_command
+
+    estimate_command.run(flags)
+
+
+def _run_task(flags):
+    _start.import_package()
+    from tf_hsm.cli import task_command
+
+    task_command.run(flags)
 
 
 def _fail(message):

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from tf_hsm import distribute, estimation
+from tf_hsm import _start
 from tf_hsm._units import digits
 from tf_hsm.cli.tree_flags import COMPARED
 from tf_hsm.tree import Tree
@@ -48,6 +48,9 @@ def _options(flags):
         counts = label_counts(data.labels, flags.num_classes)
     if flags.calibrate:
         with _progress("timing the loss"):
+            _start.import_package()
+            from tf_hsm import estimation
+
             cost_model = estimation.calibrate_cost_model(width=flags.width)
     return Options(
         counts=counts,
@@ -128,6 +131,9 @@ def _plot(flags, options):
 def _plan(flags, options):
     tree = _make(flags.tree, options)
     with _progress("planning"):
+        _start.import_package()
+        from tf_hsm import distribute
+
         result = distribute.plan(
             tree,
             flags.devices,

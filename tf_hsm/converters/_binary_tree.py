@@ -26,7 +26,9 @@ def to_tree(children, root, vectors, side, pinned):
     """
     num_classes = len(children) + 1
     if num_classes == 1:
-        return Tree.balanced(1, 2), np.zeros([1, vectors.shape[1]], np.float32)
+        return Tree.balanced(1, 2), np.zeros(
+            [1, vectors.shape[1]], vectors.dtype
+        )
     if pinned and side == 1:
         children = children[:, ::-1]
     level = np.array([root])

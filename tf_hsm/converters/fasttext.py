@@ -1,6 +1,7 @@
 """Models of fastText with a hierarchical softmax."""
 
 import dataclasses
+import os
 
 import numpy as np
 
@@ -45,11 +46,17 @@ def from_fasttext(path, *, pinned=True) -> FastTextModel:
       handler "surrogateescape".
 
     Raises:
+      TypeError: `path` is no path, such as a loaded model.
       OSError: the file cannot be read.
       ValueError: it was trained with another loss, is quantized (.ftz), is of
         another format or another version of it than 11 and 12, is damaged or
         cut short; names the field, its value and the legal range.
     """
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise TypeError(
+            "path must be the name of a file that model.save_model(path) of "
+            f"fastText wrote, but is {type(path).__name__}"
+        )
     contents = _fasttext_file.read(path)
     supervised = contents.settings.supervised
     outputs = contents.labels if supervised else contents.words

@@ -1,6 +1,10 @@
 """PyTorch's adaptive softmax, from and to."""
 
+import keras
 import numpy as np
+
+# The types that both libraries have for the weights of such a module.
+_TYPES = ("bfloat16", "float16", "float32", "float64")
 
 # Arguments of the layer.
 _OF_THE_MODULE = (
@@ -15,12 +19,18 @@ _OF_THE_MODULE = (
 
 def from_torch(layer_type, module, **kwargs):
     """See `AdaptiveSoftmax.from_torch`."""
+    _check_module(module)
     *cutoffs, num_classes = module.cutoffs
     for name in _OF_THE_MODULE:
         if name in kwargs:
             raise ValueError(
                 f"{name} is taken from the PyTorch module; do not pass it"
             )
+    if "dtype" not in kwargs:
+        dtype = _type_of(module)
+        # A policy such as mixed_bfloat16 stays if it has these variables.
+        if keras.config.dtype_policy().variable_dtype != dtype:
+            kwargs = {**kwargs, "dtype": dtype}
     has_bias = module.head.bias is not None
     layer = layer_type(
         num_classes,
@@ -72,11 +82,12 @@ def to_torch(layer):
         layer.cutoffs,
         layer.spec.div_value,
         head_bias=layer.head_bias is not None,
+        dtype=getattr(torch, layer.variable_dtype),
     )
 
     def assign(parameter, values):
         with torch.no_grad():
-            parameter.copy_(torch.from_numpy(np.array(values, np.float32)))
+            parameter.copy_(torch.from_numpy(np.array(values, np.float64)))
 
     assign(module.head.weight, _array(layer.head_kernel))
     if layer.head_bias is not None:
@@ -90,6 +101,35 @@ def to_torch(layer):
         assign(narrowing.weight, projection.T)
         assign(rows.weight, kernel)
     return module
+
+
+def _check_module(module):
+    """Raises a TypeError unless `from_torch` can read the module."""
+    parts = ("cutoffs", "div_value", "in_features", "head", "tail")
+    is_module = all(hasattr(module, name) for name in parts)
+    # A quantized module has functions in place of parameters.
+    if not is_module or any(not hasattr(w, "detach") for w in _weights(module)):
+        raise TypeError(
+            "module must be a torch.nn.AdaptiveLogSoftmaxWithLoss, but is "
+            f"{type(module).__name__}"
+        )
+
+
+def _weights(module):
+    """Returns the matrices of a module, the one of the shortlist first."""
+    parts = [module.head, *(part for pair in module.tail for part in pair)]
+    return [part.weight for part in parts]
+
+
+def _type_of(module):
+    """Returns the type of a module's weights, such as "float32"."""
+    types = [str(w.dtype).removeprefix("torch.") for w in _weights(module)]
+    if len(set(types)) > 1 or types[0] not in _TYPES:
+        raise ValueError(
+            f"the weights of the module are {' and '.join(sorted(set(types)))}"
+            f", but a layer has one type, of {', '.join(_TYPES)}; pass dtype="
+        )
+    return types[0]
 
 
 def _array(parameter):

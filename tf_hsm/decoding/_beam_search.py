@@ -15,14 +15,14 @@ def beam_search(
     beam_width: int,
     length: int,
     start=0,
-    end: int | None = None,
+    end=None,
     min_length: int = 1,
     length_penalty: float = 0.0,
     exclude=(),
 ) -> _sequences.Sequences:
     """Finds the most probable sequences of classes, by beam search.
 
-    A hypothesis is a sequence of classes that ends with the class `end`, or may
+    A hypothesis is a sequence of classes that ends with an `end` class, or may
     go on. Its score is the log-probability of its classes, each given those
     before, over a penalty of its length (Wu et al., 2016, Google's Neural
     Machine Translation System, arXiv:1609.08144, equation 14):
@@ -52,12 +52,15 @@ def beam_search(
       length: how many classes a hypothesis has at most, at least 1.
       start: the class that is read first and is no part of a hypothesis, as the
         last one of a prompt that `state` has read: an integer, or `[batch]`.
-      end: the class that ends a hypothesis; None: it has `length` classes.
-      min_length: how many classes one that ends has at least, `end` included.
+      end: the class that ends a hypothesis, or a list of classes, each of which
+        ends it; None: it has `length` classes.
+      min_length: how many classes a hypothesis that ends has at least, the end
+        class included.
       length_penalty: at least 0; 0 for no penalty, 1 for the mean
         log-probability of a class, nearly.
-      exclude: classes that no hypothesis has. What is left is not normalized
-        anew; nor is it by `min_length`.
+      exclude: a class or a list of classes that no hypothesis has. The
+        probabilities of the other classes stay what they are, as they do with
+        `min_length`.
 
     Returns:
       `Sequences`, best first: classes `[batch, beam_width, length]`, log_probs

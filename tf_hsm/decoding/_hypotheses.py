@@ -97,7 +97,9 @@ def best(hypotheses, log_probs, classes, length, rules):
         last=tf.maximum(last, 0),
         log_probs=log_probs,
         lengths=lengths + tf.cast(is_longer, tf.int32),
-        is_live=is_longer & (log_probs > _sequences.NEVER) & ~rules.ends(last),
+        is_live=is_longer
+        & (log_probs > _sequences.NEVER)
+        & ~rules.ends_with(last),
     )
     return chosen_ones, before
 

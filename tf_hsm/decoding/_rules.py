@@ -14,7 +14,7 @@ class Rules:
     """The arguments of `beam_search` that say what a hypothesis is."""
 
     length: int
-    end: int | None
+    ends: tuple[int, ...]
     min_length: int
     length_penalty: float
     exclude: tuple[int, ...]
@@ -28,9 +28,8 @@ class Rules:
             raise ValueError(
                 f"min_length is {min_length}, but length is {length}"
             )
-        if end is not None:
-            end = _sequences.check_class("end", end, head)
-        elif min_length > 1:
+        ends = _sequences.check_classes("end", end, head)
+        if not ends and min_length > 1:
             raise ValueError(
                 f"min_length is {min_length}, but nothing ends a sequence "
                 "before it has `length` classes; give `end`"
@@ -40,30 +39,25 @@ class Rules:
                 f"length_penalty is {length_penalty}; it must be at least 0 "
                 "and finite"
             )
-        exclude = tuple(
-            _sequences.check_class("exclude", c, head) for c in exclude
-        )
-        return cls(length, end, min_length, float(length_penalty), exclude)
+        exclude = _sequences.check_classes("exclude", exclude, head)
+        return cls(length, ends, min_length, float(length_penalty), exclude)
 
     @property
     def most_out(self):
         """How many classes may be none at some position."""
-        return len(self.exclude) + (self.min_length > 1)
+        ends = self.ends if self.min_length > 1 else ()
+        return len({*self.exclude, *ends})
 
     def is_out(self, classes, length):
         """Which classes may not be the last of hypotheses of this length."""
-        is_out = tf.zeros_like(classes, tf.bool)
-        for c in self.exclude:
-            is_out |= classes == c
+        is_out = _sequences.is_one_of(classes, self.exclude)
         if self.min_length > 1:
-            is_out |= (classes == self.end) & (length < self.min_length)
+            is_out |= self.ends_with(classes) & (length < self.min_length)
         return is_out
 
-    def ends(self, classes):
-        """Which classes are the end."""
-        if self.end is None:
-            return tf.zeros_like(classes, tf.bool)
-        return classes == self.end
+    def ends_with(self, classes):
+        """Which classes end a hypothesis."""
+        return _sequences.is_one_of(classes, self.ends)
 
     def penalty(self, lengths):
         """What a log-probability is divided by, float64."""

@@ -68,7 +68,8 @@ class Sampler:
           length: how many classes a sequence has at most.
           start: the class that is read first and is no part of a sequence: an
             integer, or `[batch]`.
-          end: the class that ends a sequence; None: none.
+          end: the class that ends a sequence, or a list of classes, each of
+            which ends it; None: none.
 
         Returns:
           `Sequences` of classes `[batch, length]`, log_probs and lengths
@@ -83,8 +84,7 @@ class Sampler:
         """
         _sequences.check_head(head, "top_k", "sample", "log_prob")
         length = _checks.check_int("length", length, 1)
-        if end is not None:
-            end = _sequences.check_class("end", end, head)
+        ends = _sequences.check_classes("end", end, head)
         first = _sequences.first_classes(start, state)
         state = tf.nest.map_structure(tf.convert_to_tensor, state)
 
@@ -106,8 +106,7 @@ class Sampler:
                 sequences.log_probs + tf.where(is_live, log_probs, 0),
                 sequences.lengths + tf.cast(is_drawn, tf.int32),
             )
-            if end is not None:
-                is_drawn &= drawn != end
+            is_drawn &= ~_sequences.is_one_of(drawn, ends)
             return is_drawn, position + 1, last, sequences, state
 
         nothing = _sequences.Sequences(

@@ -1,5 +1,6 @@
 """What decoders take and return."""
 
+import collections.abc
 import typing
 
 import numpy as np
@@ -65,6 +66,39 @@ def check_class(name, value, head):
             f"{head.num_classes - 1}"
         )
     return value
+
+
+def check_classes(name, values, head):
+    """Returns a class or several as a tuple of ints, each one once.
+
+    Args:
+      name: of the argument.
+      values: an integer, or a list of integers; None for none.
+      head: the head, which must have the classes.
+
+    Raises:
+      ValueError: an entry is no class of the head.
+    """
+    if values is None:
+        return ()
+    if hasattr(values, "numpy"):
+        values = values.numpy()
+    if isinstance(values, collections.abc.Set):
+        values = list(values)
+    if isinstance(values, str | bytes) or np.ndim(values) > 1:
+        raise ValueError(
+            f"{name} must be a class or a list of classes, not {values!r}"
+        )
+    values = [values] if np.ndim(values) == 0 else values
+    return tuple(dict.fromkeys(check_class(name, c, head) for c in values))
+
+
+def is_one_of(classes, some):
+    """Returns which classes `[...]` are among some ints, `[...]` bool."""
+    if not some:
+        return tf.zeros_like(classes, tf.bool)
+    some = tf.constant(some, classes.dtype)
+    return tf.reduce_any(classes[..., tf.newaxis] == some, -1)
 
 
 def first_classes(start, state):

@@ -13,7 +13,7 @@ come back.
 `plan` makes the cut, and says what each device will have and do; `checkpoint`
 is for `tf.train.Checkpoint`, where each device writes and reads its own rows.
 `connect` makes the tasks of a cluster devices, each of which
-`python -m tf_hsm serve` runs.
+`python -m tf_hsm cluster_task` runs.
 """
 
 from tf_hsm.distribute.checkpoints import checkpoint, copy_weights

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tf_hsm.distribute import server_status
 
 WORKER = "worker"  # the job whose tasks hold no variables
-SERVE = "python -m tf_hsm serve"
+SERVE = "python -m tf_hsm cluster_task"
 _POLL_S = 0.005
 _ASK_EVERY_S = 1
 _AGAIN_S = 10  # within which a server answers, however busy

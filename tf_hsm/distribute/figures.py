@@ -49,10 +49,11 @@ def figure(who, size, path):
             result.savefig(path, dpi=150, metadata=metadata)
 
 
-def finish(axes, title, xlabel):
-    """Gives axes their title, and a grid behind what is drawn."""
+def finish(axes, title, xlabel, ylabel):
+    """Gives axes their title, their labels, and a grid behind all else."""
     axes.set_title(title, fontsize=9)
     axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", color="#e3e3e3", linewidth=0.6)
     axes.set_axisbelow(True)

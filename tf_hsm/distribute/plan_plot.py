@@ -23,17 +23,17 @@ def plot_plan(plan, path):
                 100 * np.array(values),
                 width=0.4,
                 color=colour,
-                label=f"% of the {label}",
+                label=f"of the {label}",
             )
         shares.axhline(
             100 / count, color=figures.GREY, linewidth=1, label="fair share"
         )
-        figures.finish(shares, "shares of what lies below the top", "device")
+        title = "shares of what lies below the top"
+        figures.finish(shares, title, "device", "share, %")
         figures.of_devices(shares, count)
         if count <= 8:
             shares.set_xticks(devices, [s.device for s in cost.shards])
             shares.tick_params(axis="x", labelrotation=20)
-            shares.set_xlabel("")
         # Above the bars, where nothing is hidden.
         shares.set_ylim(0, 1.3 * shares.get_ylim()[1])
         shares.legend(frameon=False, loc="upper left", ncols=3)
@@ -67,4 +67,4 @@ def _draw_top(axes, cost):
         max(s.work for s in cost.shards),
     ]
     axes.bar(names, values, color=[figures.GREEN, figures.BLUE, figures.BLUE])
-    figures.finish(axes, "rows scored per example", "")
+    figures.finish(axes, "rows scored per example", "", "rows")

@@ -7,9 +7,9 @@ from tf_hsm.distribute import figures
 
 def plot_simulation(simulation, path):
     """See `Simulation.plot`."""
-    measure, unit = simulation.work, "rows scored in a step"
+    measure, what = simulation.work, "rows scored in a step"
     if simulation.milliseconds is not None:
-        measure, unit = simulation.milliseconds, "ms in a step"
+        measure, what = simulation.milliseconds, "ms in a step"
     with figures.figure("Simulation.plot", (9, 3.4), path) as figure:
         left, right = figure.subplots(1, 2)
         steps, count = measure.shape
@@ -20,13 +20,15 @@ def plot_simulation(simulation, path):
             fontsize=10,
         )
         _draw_devices(left, measure)
-        figures.finish(left, f"{unit}: least, mean, most", "device")
+        title = "each device: least, mean, most"
+        figures.finish(left, title, "device", what)
         figures.of_devices(left, count)
         _draw_steps(right, measure)
-        figures.finish(right, "number of steps", unit)
+        figures.finish(right, "all steps", what, "steps")
         left.set_ylim(0, 1.25 * left.get_ylim()[1])
         left.legend(frameon=False, loc="upper left", ncols=2)
-        right.legend(frameon=False)
+        right.set_ylim(0, 1.25 * right.get_ylim()[1])
+        right.legend(frameon=False, loc="upper left", ncols=2)
     return figure
 
 

@@ -22,7 +22,7 @@ _MAX_PARTS = 14  # bars; the smallest others are one
 def plot_estimate(estimate, path):
     """See `Estimate.plot`."""
     rows = min(len(estimate.parts), _MAX_PARTS)
-    height = 2.2 + 0.28 * rows
+    height = 2.8 + 0.28 * rows
     with figures.figure("Estimate.plot", (11, height), path) as figure:
         sizes, times, roofline = figure.subplots(
             1, 3, width_ratios=[1.3, 1, 1.1]
@@ -37,41 +37,53 @@ def plot_estimate(estimate, path):
 def plot_comparison(comparison, path):
     """See `Comparison.plot`."""
     estimates = list(comparison)[::-1]
-    height = 1.4 + 0.35 * len(estimates)
+    height = 1.8 + 0.35 * len(estimates)
     with figures.figure("Comparison.plot", (9, height), path) as figure:
         sizes, times = figure.subplots(1, 2, sharey=True)
         names = [e.name for e in estimates]
+        unit, size = _byte_unit(e.peak_bytes for e in estimates)
         _bars(
             sizes,
             names,
             [
                 (
                     "beside the parameters",
-                    [e.peak_bytes / 1e9 for e in estimates],
+                    [e.peak_bytes / size for e in estimates],
                     figures.ORANGE,
                     None,
                 ),
                 (
                     "parameters",
-                    [e.parameter_bytes / 1e9 for e in estimates],
+                    [e.parameter_bytes / size for e in estimates],
                     figures.BLUE,
                     None,
                 ),
             ],
         )
         for place, estimate in enumerate(estimates):
-            _label(sizes, estimate.peak_bytes / 1e9, place, of_bytes)
-        if estimates[0].memory is not None:
-            _draw_limit(sizes, estimates[0].memory)
-        _finish(sizes, "peak memory, GB", log=_is_wide(estimates))
+            peak = estimate.peak_bytes
+            _label(sizes, peak / size, place, of_bytes(peak))
+        memory = estimates[0].memory
+        if memory is not None:
+            label = of_bytes(memory)
+            sizes.axvline(memory / size, color=_RED, linewidth=1, label=label)
+        _finish(sizes, "peak memory", unit, log=_is_wide(estimates))
         milliseconds = [e.milliseconds for e in estimates]
         _bars(times, names, [("ms", milliseconds, figures.BLUE, None)])
         for place, value in enumerate(milliseconds):
-            _label(times, value, place, lambda gb: f"{digits(gb / 1e9)} ms")
-        _finish(
-            times, "ms a step", log=max(milliseconds) > 30 * min(milliseconds)
+            _label(times, value, place, f"{digits(value)} ms")
+        is_wide = max(milliseconds) > 30 * min(milliseconds)
+        _finish(times, "time of a step", "ms", log=is_wide)
+        # Below, where it hides no bar.
+        handles, labels = sizes.get_legend_handles_labels()
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=3,
+            frameon=False,
+            fontsize=7,
         )
-        sizes.legend(frameon=False, fontsize=7)
     return figure
 
 
@@ -91,15 +103,19 @@ def _draw_memory(axes, estimate):
         estimate.parts,
         lambda p: sum(getattr(p, name) for _, name, _ in _MEMORY),
     )
+    unit, size = _byte_unit(
+        sum(getattr(p, name) for p in few for _, name, _ in _MEMORY)
+        for few in parts
+    )
     begin, series = [0.0] * len(parts), []
     for label, name, colour in _MEMORY:
-        values = [sum(getattr(p, name) for p in few) / 1e9 for few in parts]
+        values = [sum(getattr(p, name) for p in few) / size for few in parts]
         if any(values):
             series.append((label, values, colour, begin))
             begin = [a + b for a, b in zip(begin, values, strict=True)]
     _bars(axes, names, series)
-    _finish(axes, "memory by part, GB")
-    axes.legend(frameon=False, fontsize=7)
+    _finish(axes, "memory by part", unit)
+    _legend_below(axes)
 
 
 def _draw_time(axes, estimate):
@@ -114,8 +130,8 @@ def _draw_time(axes, estimate):
         series.append((label, values, colour, begin))
         begin = [a + b for a, b in zip(begin, values, strict=True)]
     _bars(axes, names, series)
-    _finish(axes, "time by part, ms")
-    axes.legend(frameon=False, fontsize=7)
+    _finish(axes, "time by part", "ms")
+    _legend_below(axes)
 
 
 def _draw_roofline(axes, estimate):
@@ -134,10 +150,18 @@ def _draw_roofline(axes, estimate):
     xs = [min(ends) / 2, ridge, max(ends) * 2]
     ys = [min(peak, x * bandwidth) for x in xs]
     axes.loglog(xs, ys, color=figures.GREY, linewidth=1)
+    names = {}
     for name, x, y in points:
         axes.plot(x, y, "o", color=figures.BLUE, markersize=4)
+        # Layers that are alike lie upon each other.
+        names.setdefault((f"{x:.2g}", f"{y:.2g}"), (x, y, []))[2].append(name)
+    for x, y, of_point in names.values():
         axes.annotate(
-            name, (x, y), fontsize=6, textcoords="offset points", xytext=(4, -7)
+            _shortened(of_point),
+            (x, y),
+            fontsize=6,
+            textcoords="offset points",
+            xytext=(4, -7),
         )
     axes.set_title(
         f"roofline: {short(peak)}FLOP/s, {of_bytes(bandwidth)}/s", fontsize=9
@@ -145,6 +169,13 @@ def _draw_roofline(axes, estimate):
     axes.set_xlabel("FLOP per byte moved")
     axes.set_ylabel("FLOP/s")
     axes.grid(color="#e3e3e3", linewidth=0.6)
+
+
+def _shortened(names):
+    """Returns two names, or one and how many more there are, as a text."""
+    if len(names) <= 2:
+        return ", ".join(names)
+    return f"{names[0]} and {len(names) - 1} more"
 
 
 def _largest(parts, size):
@@ -174,7 +205,7 @@ def _bars(axes, names, series):
 
 def _label(axes, value, place, text):
     axes.annotate(
-        text(value * 1e9),
+        text,
         (value, place),
         textcoords="offset points",
         xytext=(3, -3),
@@ -182,10 +213,29 @@ def _label(axes, value, place, text):
     )
 
 
-def _draw_limit(axes, memory):
-    axes.axvline(
-        memory / 1e9, color=_RED, linewidth=1, label=f"{of_bytes(memory)}"
+def _legend_below(axes):
+    """Puts the legend below the label of the x axis, where it hides no bar."""
+    from matplotlib import transforms
+
+    inches = axes.get_figure().dpi_scale_trans
+    below = transforms.ScaledTranslation(0, -0.4, inches)
+    axes.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),
+        bbox_transform=axes.transAxes + below,
+        ncols=3,
+        frameon=False,
+        fontsize=7,
     )
+
+
+def _byte_unit(values):
+    """Returns the name and the bytes of the unit for the largest of values."""
+    most = max(values)
+    for name, size in (("GB", 1e9), ("MB", 1e6)):
+        if most >= size:
+            return name, size
+    return "kB", 1e3
 
 
 def _is_wide(estimates):
@@ -193,10 +243,12 @@ def _is_wide(estimates):
     return max(peaks) > 30 * max(min(peaks), 1)
 
 
-def _finish(axes, title, log=False):
+def _finish(axes, title, unit, log=False):
     axes.set_title(title, fontsize=9)
+    axes.set_xlabel(unit)
     if log:
         axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,g}")
     axes.grid(axis="x", color="#e3e3e3", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0.15)

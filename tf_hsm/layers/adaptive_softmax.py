@@ -342,21 +342,24 @@ class AdaptiveSoftmax(HeadLayer):
     def from_torch(cls, module, **kwargs):
         """Makes a built layer of a `torch.nn.AdaptiveLogSoftmaxWithLoss`.
 
-        The layer has copies of the module's weights, and the same losses and
-        log-probabilities. A tail as wide as the inputs has no projection here:
-        its product with the rows is taken instead.
+        The layer has copies of the module's weights in their type, unless
+        `dtype` is given, and the same losses and log-probabilities. A tail as
+        wide as the inputs has no projection, but its product with the rows.
 
         Args:
           module: the PyTorch module; PyTorch itself is not imported.
           **kwargs: more arguments of the layer, such as `ignore_class`.
 
         Raises:
+          TypeError: `module` is something else.
           ValueError: `kwargs` has an argument that the module decides.
         """
         return torch.from_torch(cls, module, **kwargs)
 
     def to_torch(self):
         """Returns a `torch.nn.AdaptiveLogSoftmaxWithLoss` with these weights.
+
+        Its parameters have the type of the layer's variables.
 
         Raises:
           ImportError: PyTorch is not installed.

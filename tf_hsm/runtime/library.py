@@ -1,8 +1,13 @@
 """Loads the op library, and says in one sentence when it cannot."""
 
 import os
+import platform
 
+import keras
+import numpy as np
 import tensorflow as tf
+
+from tf_hsm import _build
 
 # The library is compiled against the headers of one TensorFlow minor.
 _TENSORFLOW_MINOR = "2.21"
@@ -72,3 +77,26 @@ def library_version() -> str:
         older than this op.
     """
     return raw_ops.tf_hsm_version().numpy().decode()
+
+
+def build_info() -> dict[str, str]:
+    """Says which build of tf_hsm runs, and on what, for a report of a fault.
+
+    >>> tf_hsm.build_info()["build"]
+    '3f0c5a1be2d4'
+
+    Returns:
+      A dictionary: "tf_hsm", the version; "build", a hash of the package's
+      modules and of the op library, which tells two builds of one version
+      apart; "cpu_isa", as `cpu_isa` returns it; and the versions of
+      "tensorflow", "keras", "numpy" and "python".
+    """
+    return {
+        "tf_hsm": _build.VERSION,
+        "build": _build.fingerprint(),
+        "cpu_isa": cpu_isa(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }

@@ -106,6 +106,33 @@ def name_of_row(names, row):
     return str(names.utf8[begin:end], *_CODEC)
 
 
+def names_of_classes(names, class_rows, classes):
+    """Returns the name of a class, or of each in an array: `Tree.class_name`.
+
+    Args:
+      names: `Names`, or None.
+      class_rows: `[N]`, the leaf row of each class.
+      classes: as for `Tree.class_name`.
+    """
+    classes = getattr(classes, "classes", classes)
+    if np.ndim(classes) == 0:
+        c = _checks.check_class(classes, class_rows.size)
+        return name_of_row(names, class_rows[c])
+    classes = np.asarray(classes)
+    if classes.dtype.kind not in "iu" and classes.size:
+        raise IndexError(f"classes are integers, not {classes.dtype}")
+    found, places = np.unique(classes, return_inverse=True)
+    for c in found[found != -1]:
+        _checks.check_class(c, class_rows.size)
+    if names is None:
+        raise no_names()
+    texts = np.array(
+        ["" if c == -1 else name_of_row(names, class_rows[c]) for c in found],
+        object,
+    )
+    return texts[places.reshape(classes.shape)]
+
+
 def no_names():
     """Returns the ValueError that a tree has no names."""
     return ValueError(

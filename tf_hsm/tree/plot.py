@@ -256,7 +256,7 @@ def _draw_fanouts(axes, tree):
     else:
         axes.set_ylim(0, most.max() + 1)
     axes.set_title("fanout: smallest, mean, largest", fontsize=9)
-    _finish(axes, tree.depth)
+    _finish(axes, tree.depth, "rows of a group")
 
 
 def _draw_shares(axes, tree, masses, counts):
@@ -265,7 +265,7 @@ def _draw_shares(axes, tree, masses, counts):
     classes = 100 * np.bincount(depths, minlength=tree.depth) / depths.size
     if counts is None:
         axes.stairs(*_bars(classes, 0), fill=True, color=_GREY)
-        axes.set_title("classes that end at a level, %", fontsize=9)
+        axes.set_title("classes that end at a level", fontsize=9)
     else:
         labels = np.bincount(depths, masses[tree.class_rows], tree.depth)
         axes.stairs(
@@ -276,10 +276,13 @@ def _draw_shares(axes, tree, masses, counts):
             label="labels",
         )
         axes.stairs(*_bars(classes, 0), color="#333333", label="classes")
-        axes.legend(frameon=False)
-        axes.set_title("labels and classes that end at a level, %", fontsize=9)
+        # Above the bars, where nothing is hidden.
+        axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
+        axes.set_yticks([y for y in axes.get_yticks() if y <= 100])
+        axes.legend(frameon=False, loc="upper center", ncols=2)
+        axes.set_title("labels and classes that end at a level", fontsize=9)
     axes.set_ylim(bottom=0)
-    _finish(axes, tree.depth)
+    _finish(axes, tree.depth, "share, %")
 
 
 def _bars(heights, between):
@@ -290,8 +293,9 @@ def _bars(heights, between):
     return values[:-1], edges.ravel()
 
 
-def _finish(axes, depth):
+def _finish(axes, depth, ylabel):
     axes.set_xlabel("level")
+    axes.set_ylabel(ylabel)
     axes.set_xlim(0.4, depth + 0.6)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y", color="#e3e3e3", linewidth=0.6)

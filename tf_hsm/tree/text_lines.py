@@ -18,6 +18,13 @@ _OTHER_FILES = {
 _BAD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
+def refuse_other_files(path, begin):
+    """Raises a ValueError if a file with these first bytes is no text."""
+    for start, kind in _OTHER_FILES.items():
+        if begin.startswith(start):
+            raise ValueError(f"{path} is {kind}; it must be a text in UTF-8")
+
+
 def read_lines(path):
     r"""Returns the lines of a text, without empty ones at its end.
 
@@ -30,9 +37,7 @@ def read_lines(path):
     """
     with open(path, "rb") as file:
         data = file.read()
-    for begin, kind in _OTHER_FILES.items():
-        if data.startswith(begin):
-            raise ValueError(f"{path} is {kind}; it must be a text in UTF-8")
+    refuse_other_files(path, data[:8])
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -17,6 +17,7 @@ from tf_hsm.tree.growth import TreeGrowth
 from tf_hsm.tree.lookup import NameLookup
 from tf_hsm.tree.names import (
     name_of_row,
+    names_of_classes,
     names_of_rows,
     no_names,
     replace_class_names,
@@ -268,15 +269,24 @@ class Tree(
             )
         return self._with(class_rows=class_rows, names=names)
 
-    def class_name(self, c: int) -> str:
-        """Returns the name of the leaf of class `c`, a str.
+    def class_name(self, classes):
+        """Returns the name of a class: of its leaf.
+
+        >>> tree.class_name(head.top_k(inputs, 5))
+
+        Args:
+          classes: an integer; or a list, an array or a tensor of integers, of
+            any shape; or what has these as `classes`, as what `top_k` returns.
+
+        Returns:
+          A str; or an array of strs of that shape, with "" for -1, which stands
+          for no class in labels and in sequences.
 
         Raises:
-          IndexError: `c` is not one of the classes 0 to N - 1.
+          IndexError: an entry is not one of the classes 0 to N - 1.
           ValueError: the tree has no names.
         """
-        c = _checks.check_class(c, self.num_classes)
-        return name_of_row(self._names, self.class_rows[c])
+        return names_of_classes(self._names, self.class_rows, classes)
 
     def class_of(self, names):
         """Returns the class whose leaf has this name; see `class_name`.

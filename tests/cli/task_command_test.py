@@ -1,4 +1,4 @@
-"""`python -m tf_hsm serve`: what it prints, how it ends, what it refuses."""
+"""`python -m tf_hsm cluster_task`: what it prints, how it ends, its errors."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import tf_hsm
 from tests.support import programs, servers
 from tf_hsm.cli import ending, program
 
@@ -27,15 +28,15 @@ def test_it_serves_until_a_signal():
     with servers.ended(
         [
             servers.start(
-                *("-m", "tf_hsm", "serve"),
+                *("-m", "tf_hsm", "cluster_task"),
                 environment={"TF_CONFIG": json.dumps(config)},
             )
         ]
     ) as (process,):
         first = process.stdout.readline()
         begin = (
-            f"ps task 1 at {address}: process {process.pid}, tf_hsm 0.1.0, "
-            "TensorFlow 2.21."
+            f"ps task 1 at {address}: process {process.pid}, tf_hsm 0.1.0 "
+            f"(build {tf_hsm.build_info()['build']}), TensorFlow 2.21."
         )
         assert first.startswith(begin), process.communicate()
         assert first.endswith(" GB of memory\n")
@@ -48,12 +49,13 @@ def test_it_serves_until_a_signal():
 
 def test_it_ends_with_its_parent():
     port = servers.free_port()
-    command = (
-        f"{sys.executable} -m tf_hsm serve --job=ps --task=3 --port={port}"
-    )
+    flags = f"--job=ps --task=3 --port={port} --with_parent"
     # The shell waits for a line, and leaves the server behind.
     shell = subprocess.Popen(
-        ["sh", "-c", f"{command} --with_parent & read line"],
+        [
+            *("sh", "-c"),
+            f"{sys.executable} -m tf_hsm cluster_task {flags} & read line",
+        ],
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -68,7 +70,7 @@ def test_it_ends_with_its_parent():
 
 
 def run(capsys, *arguments):
-    return programs.outcome(capsys, program.main, "serve", *arguments)
+    return programs.outcome(capsys, program.main, "cluster_task", *arguments)
 
 
 def test_a_port_that_is_taken(capsys, monkeypatch):
@@ -93,7 +95,7 @@ def test_a_port_that_is_taken(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("config", "message"),
     (
-        (None, "nothing says which task to serve: set TF_CONFIG, or give"),
+        (None, "nothing says which task to run: set TF_CONFIG, or give"),
         ("{", "TF_CONFIG is no JSON: "),
         ("[]", "TF_CONFIG is [], but must be a dict in JSON, as {"),
         ({"cluster": CLUSTER}, "TF_CONFIG has no task, which has the form {"),
@@ -141,7 +143,7 @@ def test_configurations_that_are_wrong(capsys, monkeypatch, config, message):
         (["--cluster={}"], "--cluster is {}, but must be a dict from each job"),
         (
             [f"--cluster={json.dumps(CLUSTER)}", "--task=5"],
-            "the task to serve has the index 5, but the tasks of ps have 0, 1",
+            "the task to run has the index 5, but the tasks of ps have 0, 1",
         ),
     ),
 )

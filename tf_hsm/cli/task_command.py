@@ -1,4 +1,4 @@
-"""`python -m tf_hsm serve`: a task of a cluster, with the op library."""
+"""`python -m tf_hsm cluster_task`: a task of a cluster, with the op library."""
 
 import errno
 import os
@@ -6,62 +6,15 @@ import socket
 
 import tensorflow as tf
 
+from tf_hsm import _build
 from tf_hsm.cli import ending
-from tf_hsm.cli.parser import add_command
 from tf_hsm.runtime import cluster
 from tf_hsm.runtime.library import cpu_isa, library_version
 from tf_hsm.tree.memory import memory_bytes
 
-EXAMPLE = """  python -m tf_hsm serve --job=ps --task=0 --port=2222
-"""
-_HELP = """
-Runs one task of a cluster, which has the ops of tf_hsm, until SIGTERM or
-Ctrl-C. Which task it is, TF_CONFIG says:
-
-  TF_CONFIG='{"cluster": {"ps": ["host1:2222", "host2:2222"]},
-              "task": {"type": "ps", "index": 0}}'
-
-or flags do, which go before it. Tasks of the job ps hold variables. Those of
-the job worker compute for tf.distribute.coordinator.ClusterCoordinator. The
-process that trains is none of them: it calls tf_hsm.distribute.connect.
-
-The protocol of TensorFlow has no authentication and no encryption, and the port
-is open on every interface of the machine: whoever reaches it runs what they
-want with the rights of this process. It belongs on a closed network.
-"""
-
-
-def add(commands):
-    """Adds `serve` to the parsers of the program; returns its parser."""
-    command = add_command(
-        commands, "serve", "runs a task of a cluster, for tf.distribute"
-    )
-    command.description = _HELP.strip()
-    command.add_argument("--job", help="the job of the task: ps or worker")
-    command.add_argument(
-        "--task", type=int, metavar="INDEX", help="its index within the job"
-    )
-    command.add_argument(
-        "--port",
-        type=int,
-        help="where it listens; the cluster need not be known then",
-    )
-    command.add_argument(
-        "--cluster",
-        metavar="JSON",
-        help='the addresses: {"ps": ["host1:2222", "host2:2222"]}',
-    )
-    command.add_argument(
-        "--with_parent",
-        action="store_true",
-        help="end too when the process has ended that has started this one",
-    )
-    command.epilog = f"example:\n{EXAMPLE}"
-    return command
-
 
 def run(flags):
-    """Serves the task that the flags or TF_CONFIG name; ends the process.
+    """Runs the task that the flags or TF_CONFIG name; ends the process.
 
     Raises:
       ValueError: they name none, or not as they should.
@@ -77,13 +30,13 @@ def run(flags):
         )
     except tf.errors.OpError as error:
         raise OSError(
-            f"TensorFlow does not serve {job} task {index} at "
+            f"TensorFlow does not run {job} task {index} at "
             f"{jobs[job][index]}: {error.message}"
         ) from error
     name = f"{job} task {index} at {jobs[job][index]}"
     _say(
-        f"{name}: process {os.getpid()}, tf_hsm {library_version()}, "
-        f"TensorFlow {tf.__version__}, {_machine()}"
+        f"{name}: process {os.getpid()}, tf_hsm {library_version()} (build "
+        f"{_build.fingerprint()}), TensorFlow {tf.__version__}, {_machine()}"
     )
     _say(f"{name} ends: {wait()}")
     os._exit(0)
@@ -117,7 +70,7 @@ def _task(flags):
     if not has_task or (jobs is None and flags.port is None):
         if cluster.VARIABLE not in os.environ:
             raise ValueError(
-                f"nothing says which task to serve: set {cluster.VARIABLE}, or "
+                f"nothing says which task to run: set {cluster.VARIABLE}, or "
                 "give --job, --task, and --port or --cluster"
             )
         in_variable = cluster.read_variable()
@@ -144,7 +97,7 @@ def _task(flags):
             f"{cluster.VARIABLE} has no cluster, which has the form "
             '{"ps": ["host1:2222"]}'
         )
-    cluster.check_task(job, index, jobs, "the task to serve")
+    cluster.check_task(job, index, jobs, "the task to run")
     return job, index, jobs
 
 
