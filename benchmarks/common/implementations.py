@@ -42,7 +42,9 @@ def _chunked_loss(weights, biases, labels, inputs, tree):
     begins = range(0, labels.shape[0], _CHUNK)
     return tf.concat(
         [
-            loss(weights, biases, labels[i : i + _CHUNK], inputs[i : i + _CHUNK])
+            loss(
+                weights, biases, labels[i : i + _CHUNK], inputs[i : i + _CHUNK]
+            )
             for i in begins
         ],
         0,
