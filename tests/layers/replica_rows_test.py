@@ -1,0 +1,99 @@
+"""Replicas without a label in a part of a head: rules see no row there."""
+
+import contextlib
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import replicas
+from tests.support.training import assert_near
+
+NUM_CLASSES, WIDTH = 24, 3
+TREE = tf_hsm.Tree.two_level(NUM_CLASSES)
+HEADS = {
+    # Five classes stay in the shortlist, and the others in one tail.
+    "adaptive": functools.partial(
+        tf_hsm.layers.AdaptiveSoftmax, NUM_CLASSES, cutoffs=[5], div_value=1
+    ),
+    "tree": functools.partial(tf_hsm.layers.HierarchicalSoftmax, TREE),
+    "embeddings": functools.partial(
+        tf_hsm.layers.EmbeddingSoftmax, TREE, num_embeddings=9, width=WIDTH
+    ),
+    "label_tree": functools.partial(tf_hsm.layers.LabelTree, TREE),
+}
+RULES = {
+    "momentum": lambda: tf_hsm.optimizers.SGD(0.1, momentum=0.9),
+    # Replicas clip their own gradients, so the bound is not reached.
+    "clipped": lambda: tf_hsm.optimizers.SGD(
+        0.1, momentum=0.9, nesterov=True, global_clipnorm=1e6
+    ),
+    "adam": lambda: tf_hsm.optimizers.LazyAdam(0.1, sparse_beta_1=0.9),
+    "decay": lambda: tf_hsm.optimizers.Adagrad(0.1, weight_decay=0.1),
+    "scaled": lambda: tf_hsm.optimizers.LossScaleOptimizer(
+        tf_hsm.optimizers.RowwiseAdagrad(0.1, weight_decay=0.1),
+        initial_scale=8.0,
+    ),
+}
+
+
+@functools.cache
+def mirrored():
+    return tf.distribute.MirroredStrategy(replicas.CPUS)
+
+
+def trained(head, rule, strategy, eager):
+    """Returns weights and slots after a step everywhere and three nowhere.
+
+    The last three steps have no label that counts. For an `AdaptiveSoftmax`
+    they have no label in the tail.
+    """
+    rng = np.random.default_rng(0)
+    scope = strategy.scope() if strategy else contextlib.nullcontext()
+    with scope:
+        keras.utils.set_random_seed(1)
+        options = (
+            {} if head in ("adaptive", "label_tree") else {"ignore_class": -1}
+        )
+        layer = HEADS[head](dtype="float64", **options)
+        if head == "embeddings":
+            inputs, x = keras.Input([], dtype="int64"), rng.integers(9, size=24)
+        else:
+            inputs = keras.Input([WIDTH], dtype="float64")
+            x = rng.normal(size=[24, WIDTH])
+        model = keras.Model(inputs, layer(inputs))
+        optimizer = RULES[rule]()
+        model.compile(optimizer, layer.loss, run_eagerly=eager)
+    labels = np.concatenate([rng.permutation(NUM_CLASSES)[:6], 18 * [-1]])
+    if head == "adaptive":
+        labels[:6] = [0, 7, 5, 23, 1, 11]
+        labels[6:] = rng.integers(5, size=18)
+    if head == "label_tree":
+        labels = labels[:, np.newaxis]
+    model.fit(x, labels, batch_size=6, shuffle=False, verbose=0)
+    return [*model.get_weights(), *(v.numpy() for v in optimizer.variables)]
+
+
+@pytest.mark.parametrize(
+    "head, rule, eager",
+    [
+        ("adaptive", "momentum", False),
+        ("adaptive", "clipped", True),
+        ("adaptive", "adam", True),
+        ("adaptive", "decay", True),
+        ("adaptive", "scaled", False),
+        ("tree", "momentum", True),
+        ("tree", "scaled", True),
+        ("embeddings", "adam", True),
+        ("label_tree", "decay", False),
+    ],
+)
+def test_rows_that_no_label_touches_stay(head, rule, eager):
+    """Weights and slots equal those of one replica, in float64."""
+    one, several = (
+        trained(head, rule, strategy, eager) for strategy in (None, mirrored())
+    )
+    assert_near(several, one, 1e-12)
