@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import warnings
 
 import keras
 import numpy as np
@@ -97,3 +98,39 @@ def test_rows_that_no_label_touches_stay(head, rule, eager):
         trained(head, rule, strategy, eager) for strategy in (None, mirrored())
     )
     assert_near(several, one, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "make, remedy",
+    [
+        (keras.optimizers.Adam, "tf_hsm.optimizers.LazyAdam"),
+        (keras.optimizers.RMSprop, "tf_hsm.optimizers.LazyAdam"),
+        (keras.optimizers.Adagrad, "tf_hsm.optimizers.Adagrad"),
+        (keras.optimizers.SGD, None),
+        (lambda: keras.optimizers.SGD(momentum=0.9), None),
+        (tf_hsm.optimizers.LazyAdam, None),
+    ],
+)
+def test_optimizers_that_square_each_replica_alone(make, remedy):
+    """They differ from one replica: a warning, once."""
+    with mirrored().scope():
+        layer = tf_hsm.layers.HierarchicalSoftmax(TREE)
+        model = keras.Sequential([keras.Input([WIDTH]), layer])
+        model.compile(make(), layer.loss)
+    x, labels = np.ones([4, WIDTH], np.float32), np.arange(4)
+    texts = []
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            model.fit(x, labels, verbose=0)
+        texts += [str(w.message) for w in found if w.category is UserWarning]
+    if remedy is None:
+        assert not texts
+        return
+    (text,) = texts
+    assert text == (
+        f"{layer.name}: Keras' {make.__name__} squares the sparse gradient of "
+        "each of the 2 replicas by itself, so that training differs from "
+        f"training on one replica; compile with {remedy}, which sums the rows "
+        "of all replicas first"
+    )
