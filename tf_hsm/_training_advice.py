@@ -30,8 +30,7 @@ def warn(model, head):
 
     Args:
       model: the compiled model that trains the head.
-      head: a built layer, with `in_place`, `row_variables()` and perhaps
-        `devices` or a `plan`.
+      head: a built layer of `tf_hsm.layers`.
     """
     if not head.trainable:
         return
@@ -71,7 +70,7 @@ def _about_dense_work(optimizer, head):
     if numbers < MANY_NUMBERS or name is None:
         return None
     fetched = ""
-    if _has_devices(head):
+    if is_on_devices(head):
         fetched = ", and fetches these tables from their devices"
     if name == "LossScaleOptimizer" and isinstance(
         _inner(optimizer), RowOptimizer
@@ -93,7 +92,7 @@ def _about_dense_work(optimizer, head):
 
 def _about_exchange(optimizer, head):
     inner = _inner(optimizer)
-    if not _has_devices(head) or _numbers(head) < MANY_NUMBERS:
+    if not is_on_devices(head) or _numbers(head) < MANY_NUMBERS:
         return None
     if not isinstance(inner, RowOptimizer) or not inner.global_clipnorm:
         return None
@@ -163,5 +162,6 @@ def _numbers(head):
     return sum(math.prod(v.shape) for v in head.row_variables())
 
 
-def _has_devices(head):
-    return bool(getattr(head, "devices", None) or head.plan is not None)
+def is_on_devices(head):
+    """Whether parts of a layer are on devices of their own."""
+    return bool(getattr(head, "devices", None)) or head.plan is not None

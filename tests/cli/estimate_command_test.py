@@ -138,6 +138,14 @@ def test_machines(capsys):
     assert json.loads(run(capsys, *flags))["milliseconds"] < slow
 
 
+def test_no_replicas_of_shards(capsys, tmp_path):
+    tree = str(tmp_path / "tree.npz")
+    tf_hsm.Tree.two_level(9).save(tree)
+    for head in (HEAD[1:], [f"--tree={tree}", "--width=3", "--batch=8"]):
+        flags = ["estimate", *head, "--replicas=8", "--shards=8"]
+        assert "replicas is 8, but the head is cut" in fail(capsys, *flags)
+
+
 def test_replicas(capsys):
     text = run(capsys, *HEAD, "--replicas=4", "--network=10GB")
     assert "on each of 4 devices" in text

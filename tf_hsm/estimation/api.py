@@ -3,7 +3,10 @@
 import math
 import numbers
 
+import keras
+
 from tf_hsm import _checks
+from tf_hsm._training_advice import is_on_devices
 from tf_hsm._units import read_amount
 from tf_hsm.estimation import body as bodies
 from tf_hsm.estimation import body_text, head_argument, slots, step_time
@@ -11,6 +14,8 @@ from tf_hsm.estimation import machine as machines
 from tf_hsm.estimation.replicas import spread
 from tf_hsm.estimation.result import Comparison, Estimate
 from tf_hsm.estimation.setting import BYTES, Setting
+from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.runtime import private_keras
 
 _MIXED = "mixed_"
 
@@ -90,7 +95,7 @@ def estimate(
         what `estimation.calibrate` has found here earlier, else a CPU of two
         cores.
       replicas: devices that train copies of the model, each on its part of the
-        batch (data parallel).
+        batch (data parallel). Not together with `shards`.
       shards: devices over which a tree's head is cut by subtree, as by
         `HierarchicalSoftmax(tree, devices=...)`; None: it is whole. Then the
         estimate is for a device with the body and the fullest shard.
@@ -124,6 +129,11 @@ def estimate(
         )
     if corpus_tokens is not None:
         corpus_tokens = read_amount("corpus_tokens", corpus_tokens)
+    several = isinstance(head, list | tuple)
+    is_cut = shards is not None or any(
+        map(_is_on_devices, [body, *(head if several else [head])])
+    )
+    _check_replicas(replicas, is_cut)
     body = _body(body, length, vocabulary)
     length = _length(length, body)
     machine = machines.of(machine)
@@ -148,6 +158,7 @@ def estimate(
                 f"heads of tf_hsm.layers, not for {head.name!r}"
             )
         parts, name = _parts(body, head, setting, width, labels, dtype)
+        _check_replicas(replicas, any(p.kind == "network" for p in parts))
         seconds = step_time.seconds(parts, machine, setting)
         if setting.slots.optimizer is None:
             parts = tuple(part.untrained() for part in parts)
@@ -164,7 +175,6 @@ def estimate(
             replicas=spread(parts, replicas, network),
         )
 
-    several = isinstance(head, list | tuple)
     options = {
         "counts": counts,
         "optimizer": head_argument.read_optimizer(head_optimizer),
@@ -180,6 +190,27 @@ def estimate(
     if several:
         return Comparison(tuple(map(of_head, found)))
     return of_head(found[0])
+
+
+def _check_replicas(replicas, is_cut):
+    """Raises a ValueError for replicas of a head that is cut over devices."""
+    if replicas > 1 and is_cut:
+        raise ValueError(
+            f"replicas is {replicas}, but the head is cut over devices "
+            "(shards), and replicas of such a head are not possible: each "
+            "replica would have a copy of every shard; give replicas or "
+            "shards, not both"
+        )
+
+
+def _is_on_devices(given):
+    """Whether a Keras model or layer is or has a head on several devices."""
+    if not isinstance(given, keras.layers.Layer):
+        return False
+    return any(
+        isinstance(layer, HeadLayer) and is_on_devices(layer)
+        for layer in private_keras.layers_of(given)
+    )
 
 
 def _body(body, length, vocabulary):
