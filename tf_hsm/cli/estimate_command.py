@@ -7,13 +7,15 @@ import sys
 from tf_hsm import estimation
 from tf_hsm._units import of_bytes, short
 from tf_hsm.cli.parser import add_command
+from tf_hsm.estimation import machine_calibration
 from tf_hsm.estimation.inverse import find
 from tf_hsm.estimation.report import table
 from tf_hsm.tree import Tree
 from tf_hsm.tree.class_files import read_counts
 
 EXAMPLE = """\
-  python -m tf_hsm estimate --num_classes=10M --width=300 --batch=400
+  python -m tf_hsm estimate --num_classes=10M --width=300 --batch=400 \\
+      --head_optimizer=rowwise_adagrad
   python -m tf_hsm estimate --model=model.keras --batch=64 --memory=24GB
 """
 _TREES = ("hierarchical", "label_tree")  # heads that --tree is for
@@ -95,8 +97,8 @@ def _add_step(command):
     )
     step.add_argument(
         "--optimizer",
-        default="adam",
-        help="of the model: adam, sgd, lazy_adam, ...; %(default)s",
+        default="lazy_adam",
+        help="of the model: lazy_adam, adam, sgd, ...; %(default)s",
     )
     step.add_argument(
         "--head_optimizer",
@@ -139,7 +141,8 @@ def _add_answer(command):
     answer.add_argument(
         "--machine",
         help="a name, `list` for all of them, or `here`, which measures for "
-        "some seconds; by default what was measured here earlier",
+        "ten seconds; by default what was measured here earlier, else a "
+        "measurement of a second",
     )
     answer.add_argument(
         "--corpus_tokens",
@@ -223,7 +226,7 @@ def _arguments(flags):
         "head_optimizer": flags.head_optimizer,
         "corpus_tokens": flags.corpus_tokens,
         "memory": flags.memory,
-        "machine": flags.machine,
+        "machine": _machine(flags.machine),
         "replicas": flags.replicas,
         "shards": flags.shards,
         "network": flags.network,
@@ -240,6 +243,13 @@ def _arguments(flags):
     if flags.batch is None:
         del arguments["batch"]
     return body, head, arguments
+
+
+def _machine(given):
+    """The machine of the flag; without one this machine is measured."""
+    if given is not None:
+        return given
+    return machine_calibration.cached() or machine_calibration.quick()
 
 
 def _check_take_trees(names):
