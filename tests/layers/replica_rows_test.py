@@ -100,6 +100,29 @@ def test_rows_that_no_label_touches_stay(head, rule, eager):
     assert_near(several, one, 1e-12)
 
 
+def test_a_head_that_is_called_twice():
+    """The slices of both calls are joined, with a row added in each."""
+
+    def run(strategy):
+        scope = strategy.scope() if strategy else contextlib.nullcontext()
+        with scope:
+            keras.utils.set_random_seed(1)
+            layer = HEADS["adaptive"](dtype="float64")
+            inputs = [keras.Input([WIDTH], dtype="float64") for _ in range(2)]
+            model = keras.Model(inputs, [layer(x) for x in inputs])
+            model.compile(RULES["momentum"](), [layer.loss, layer.loss])
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=[2, 20, WIDTH])
+        # The tail has labels in both, in one and in none of the calls.
+        one = [0, 7, 1, 9, 2, 3, 4, 0, *rng.integers(5, size=12)]
+        two = [8, 7, 1, 9, 9, 8, 23, 6, *rng.integers(5, size=12)]
+        labels = [np.array(one), np.array(two)]
+        model.fit([*x], labels, batch_size=4, shuffle=False, verbose=0)
+        return model.get_weights()
+
+    assert_near(run(mirrored()), run(None), 1e-12)
+
+
 @pytest.mark.parametrize(
     "make, remedy",
     [

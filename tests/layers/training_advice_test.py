@@ -55,8 +55,10 @@ def test_dense_work(name, endpoint, many):
     assert text.startswith(
         f"{head.name}: Keras' Adam reads and writes all {numbers:,} numbers of "
         "this layer's tables at every step; compile with tf_hsm.optimizers."
-        'LazyAdam, or give the layer an optimizer of its own, optimizer="'
+        "LazyAdam"
     )
+    has_own = name != "SampledSoftmax"
+    assert ('own, optimizer="rowwise_adagrad"' in text) == has_own
     assert not told(model, data)
     model.evaluate(**data)
 

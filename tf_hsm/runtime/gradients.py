@@ -75,13 +75,27 @@ def some_rows(rows, *values):
 
 
 def mark_stand_in(slices):
-    """Returns slices in which the row that `some_rows` has added is row -1."""
-    is_stand_in = getattr(slices.indices, "_tf_hsm_is_stand_in", None)
-    if is_stand_in is None:
+    """Returns slices in which the row that `some_rows` has added is row -1.
+
+    In eager mode it does not find that row where a tape has joined the slices
+    of several calls on one variable.
+    """
+    rows = _marked(slices.indices)
+    if rows is slices.indices:
         return slices
-    rows = slices.indices
-    rows = tf.where(is_stand_in, -tf.ones_like(rows), rows)
     return tf.IndexedSlices(slices.values, rows, slices.dense_shape)
+
+
+def _marked(rows):
+    is_stand_in = getattr(rows, "_tf_hsm_is_stand_in", None)
+    if is_stand_in is not None:
+        return tf.where(is_stand_in, -tf.ones_like(rows), rows)
+    if tf.is_symbolic_tensor(rows) and rows.op.type == "ConcatV2":
+        joined = list(rows.op.inputs)[:-1]  # the last one is the axis
+        parts = [_marked(part) for part in joined]
+        if any(a is not b for a, b in zip(parts, joined, strict=True)):
+            return tf.concat(parts, 0)
+    return rows
 
 
 def without_stand_ins(slices):
