@@ -15,7 +15,7 @@ import time
 
 from tf_hsm.distribute import server_status
 
-_LONGEST_INTERVAL_S = 5.0
+_LONGEST_INTERVAL_S, _SHORTEST_INTERVAL_S = 5.0, 0.1
 _ASKED = 6  # how often at least before a server is given up
 
 
@@ -34,7 +34,8 @@ class Heartbeat:
           timeout: seconds of silence, for all of them.
         """
         self.timeout = timeout
-        self._interval = min(_LONGEST_INTERVAL_S, timeout / _ASKED)
+        interval = min(_LONGEST_INTERVAL_S, timeout / _ASKED)
+        self._interval = max(_SHORTEST_INTERVAL_S, interval)
         # Unanswered questions, and no times: this process may pause itself.
         self._unanswered = dict.fromkeys(addresses, 0)
         self._thread = threading.Thread(
@@ -59,8 +60,9 @@ class Heartbeat:
                 count = self._unanswered[address] + 1
                 self._unanswered[address] = 0 if status is not None else count
             for address in self.silent():
-                # Each time: TensorFlow connects again.
-                close_connections(address)
+                # Each time, since TensorFlow connects again.
+                with contextlib.suppress(OSError):
+                    close_connections(address)
             passed = time.monotonic() - begin
             time.sleep(max(0, self._interval - passed))
 
