@@ -123,6 +123,26 @@ def test_a_head_that_is_called_twice():
     assert_near(run(mirrored()), run(None), 1e-12)
 
 
+def test_bags_without_ids():
+    """TensorFlow crashed where no replica looks up an embedding."""
+
+    def run(strategy):
+        scope = strategy.scope() if strategy else contextlib.nullcontext()
+        with scope:
+            keras.utils.set_random_seed(1)
+            layer = HEADS["embeddings"](padding_id=-1, dtype="float64")
+            ids = keras.Input([3], dtype="int64")
+            model = keras.Model(ids, layer(ids))
+            model.compile(RULES["momentum"](), layer.loss)
+        x = np.full([12, 3], -1)
+        x[:4] = np.random.default_rng(0).integers(9, size=[4, 3])
+        y = np.arange(12)
+        model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
+        return model.get_weights()
+
+    assert_near(run(mirrored()), run(None), 1e-12)
+
+
 @pytest.mark.parametrize(
     "make, remedy",
     [

@@ -74,11 +74,22 @@ def some_rows(rows, *values):
     return (rows, *values)
 
 
+def look_up(table, rows):
+    """Returns rows `[B]` of a table, `[B, width]`, as `tf.gather` does.
+
+    On replicas the gradient has at least one row: see `some_rows`.
+    """
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return tf.gather(table, rows)
+    (some,) = some_rows(rows)
+    return tf.gather(table, some)[: tf.size(rows)]
+
+
 def mark_stand_in(slices):
     """Returns slices in which the row that `some_rows` has added is row -1.
 
-    In eager mode it does not find that row where a tape has joined the slices
-    of several calls on one variable.
+    In eager mode it does not find that row in the gradient of `look_up`, and
+    where a tape has joined the slices of several calls on one variable.
     """
     rows = _marked(slices.indices)
     if rows is slices.indices:
@@ -90,7 +101,13 @@ def _marked(rows):
     is_stand_in = getattr(rows, "_tf_hsm_is_stand_in", None)
     if is_stand_in is not None:
         return tf.where(is_stand_in, -tf.ones_like(rows), rows)
-    if tf.is_symbolic_tensor(rows) and rows.op.type == "ConcatV2":
+    if not tf.is_symbolic_tensor(rows):
+        return rows
+    if rows.op.type == "Reshape":  # of the gradient of `look_up`
+        inner = rows.op.inputs[0]
+        found = _marked(inner)
+        return rows if found is inner else tf.reshape(found, [-1])
+    if rows.op.type == "ConcatV2":
         joined = list(rows.op.inputs)[:-1]  # the last one is the axis
         parts = [_marked(part) for part in joined]
         if any(a is not b for a, b in zip(parts, joined, strict=True)):
