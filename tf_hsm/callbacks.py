@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_hsm import _checks
 from tf_hsm.layers import regrouping
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import private_keras, private_optimizer
 
 _LABELS_PER_CLASS, _MAX_LABELS = 100, 2_000_000
 _BATCH = 256  # examples of arrays that pass the body at once
@@ -297,3 +297,72 @@ def _rows(array, places):
 def _perplexity(head, hidden, labels):
     log_probs = head.log_prob(labels[:, None], hidden)
     return float(np.exp(-np.mean(log_probs)))
+
+
+class FollowLearningRate(keras.callbacks.Callback):
+    """Lets the optimizers of heads follow the rate of the model's optimizer.
+
+    Before each batch of `fit` it sets the learning rate of each head that has
+    an optimizer of its own:
+
+        rate of the head = factor * rate of the model
+
+    So callbacks that set the rate of the model's optimizer, and the schedule of
+    that optimizer, act on the heads too. List this callback last.
+
+    >>> head = tf_hsm.layers.HierarchicalSoftmax(tree, optimizer="adagrad")
+    >>> model.fit(x, y, callbacks=[
+    ...     keras.callbacks.ReduceLROnPlateau("loss"),
+    ...     tf_hsm.callbacks.FollowLearningRate(10.0)])
+
+    Args:
+      factor: a number above 0.
+      heads: a list of heads; None for all heads of the model that have an
+        optimizer of their own.
+
+    Raises:
+      ValueError: `factor` is not above 0. In `fit`: no head has an optimizer of
+        its own, or that optimizer has a schedule.
+    """
+
+    sets_rates_of_heads = True
+
+    def __init__(self, factor=1.0, *, heads=None):
+        """See the class."""
+        super().__init__()
+        if not (factor > 0 and np.isfinite(factor)):
+            raise ValueError(f"factor is {factor}, but must be above 0")
+        self._factor = factor
+        self._given_heads = heads
+
+    def on_train_begin(self, logs=None):
+        """Finds the heads."""
+        del logs
+        heads = self._given_heads
+        if heads is None:
+            layers = private_keras.layers_of(self.model)
+            heads = [x for x in layers if isinstance(x, HeadLayer)]
+            heads = [head for head in heads if head.optimizer is not None]
+        if not heads or any(head.optimizer is None for head in heads):
+            raise ValueError(
+                "FollowLearningRate needs a head with an optimizer of its own, "
+                "optimizer=...; the optimizer of the model trains the others"
+            )
+        for head in heads:
+            if private_optimizer.has_schedule(head.optimizer):
+                raise ValueError(
+                    f"{head.name}: its own optimizer has a schedule, which "
+                    "cannot follow another rate; give it a number"
+                )
+        self._heads = heads
+        self._rate = None
+
+    def on_train_batch_begin(self, batch, logs=None):
+        """Sets the rates if the rate of the model has changed."""
+        del batch, logs
+        rate = float(self.model.optimizer.learning_rate)
+        if rate == self._rate:
+            return
+        self._rate = rate
+        for head in self._heads:
+            head.optimizer.learning_rate = self._factor * rate

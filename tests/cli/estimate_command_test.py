@@ -1,5 +1,6 @@
 """`python -m tf_hsm estimate`."""
 
+import dataclasses
 import json
 
 import keras
@@ -7,6 +8,17 @@ import pytest
 
 import tf_hsm
 from tf_hsm.cli import program
+from tf_hsm.estimation import machine as machines
+from tf_hsm.estimation import machine_calibration
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    """Without `--machine` the command takes a known one, and measures none."""
+    monkeypatch.setattr(machine_calibration, "cached", lambda: None)
+    known = dataclasses.replace(machines.of(None), source="a test")
+    monkeypatch.setattr(machine_calibration, "quick", lambda: known)
+
 
 HEAD = ["estimate", "--num_classes=10k", "--width=30", "--batch=8"]
 
@@ -29,6 +41,28 @@ def test_a_head(capsys):
     text = run(capsys, *HEAD, "--memory=24GB", "--head_optimizer=adagrad")
     assert "fits in 24 GB: yes" in text
     assert "hierarchical" in text
+
+
+def test_the_machine_and_its_source(capsys):
+    assert "on 2 cores with AVX-512 (a test): " in run(capsys, *HEAD)
+    text = run(capsys, *HEAD, "--machine=nvidia-h100")
+    assert "on nvidia-h100 (from its data sheet): " in text
+
+
+def test_the_default_is_what_the_package_advises(capsys):
+    """10 million classes in 24 GB: what takes it, and what does not."""
+    head = ["--num_classes=10M", "--width=300", "--batch=400", "--memory=24GB"]
+    text = run(capsys, "estimate", *head)
+    assert "lazy_adam" in text.splitlines()[0]
+    assert "lazy_adam takes" in text and "optimizer=lazy_adam" not in text
+    assert text.strip().endswith("which fits")
+    adam = run(capsys, "estimate", *head, "--optimizer=adam").splitlines()
+    assert "adam takes" in adam[-3] and "temporary tables" in adam[-3]
+    assert "with optimizer=lazy_adam: " in adam[-2]
+    assert "optimizer=lazy_adam and head_optimizer=rowwise_adagrad" in adam[-1]
+    own = "--head_optimizer=rowwise_adagrad"
+    text = run(capsys, "estimate", *head, own)
+    assert "fits in 24 GB: yes" in text and " takes " not in text
 
 
 def test_a_label_tree(capsys):
@@ -136,6 +170,14 @@ def test_machines(capsys):
     slow = json.loads(run(capsys, *HEAD, "--json"))["milliseconds"]
     flags = [*HEAD, "--json", "--machine=nvidia-h100"]
     assert json.loads(run(capsys, *flags))["milliseconds"] < slow
+
+
+def test_no_replicas_of_shards(capsys, tmp_path):
+    tree = str(tmp_path / "tree.npz")
+    tf_hsm.Tree.two_level(9).save(tree)
+    for head in (HEAD[1:], [f"--tree={tree}", "--width=3", "--batch=8"]):
+        flags = ["estimate", *head, "--replicas=8", "--shards=8"]
+        assert "replicas is 8, but the head is cut" in fail(capsys, *flags)
 
 
 def test_replicas(capsys):

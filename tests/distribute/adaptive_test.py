@@ -157,6 +157,75 @@ def test_export(tmp_path):
     assert head.devices == tuple(DEVICES)
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_checkpoints_on_other_devices(tmp_path, own):
+    """Weights, slots and steps have the same bits; then training goes on."""
+
+    def state(model, head):
+        optimizers = (
+            [model.optimizer, head.optimizer] if own else [model.optimizer]
+        )
+        return [
+            *head.get_weights(),
+            *(v.numpy() for o in optimizers for v in o.variables),
+        ]
+
+    def checkpoint(model, head):
+        saved = tf_hsm.distribute.checkpoint(head, optimizer=model.optimizer)
+        (dense,) = (x for x in model.layers if x.name.startswith("dense"))
+        return tf.train.Checkpoint(head=saved, dense=dense)
+
+    model, head, _ = trained(DEVICES, eagerly=True, own=own)
+    path = checkpoint(model, head).save(tmp_path / "saved")
+    before, losses = state(model, head), []
+    for devices in (["CPU:2"], None, DEVICES):
+        other, other_head, _ = trained(devices, eagerly=True, own=own)
+        other_head.head_kernel.assign(0 * other_head.head_kernel)
+        other_head.projections[1].assign(0 * other_head.projections[1])
+        checkpoint(other, other_head).restore(path).assert_consumed()
+        if own:  # The Dense layer's slots belong to the model alone.
+            assert_near(other_head.get_weights(), head.get_weights(), 0)
+        else:
+            assert_near(state(other, other_head), before, 0)
+        losses.append(other.evaluate(*data(), verbose=0))
+    assert_near(losses, [model.evaluate(*data(), verbose=0)] * 3, 1e-6)
+
+
+def test_checkpoints_of_other_clusters(tmp_path):
+    saved = AdaptiveSoftmax(N, cutoffs=[10, 30])
+    other = AdaptiveSoftmax(N, cutoffs=[30, 50])
+    for head in (saved, other):
+        head.build([None, WIDTH])
+    path = tf_hsm.distribute.checkpoint(saved).save(tmp_path / "saved")
+    with pytest.raises(ValueError, match="another tree"):
+        tf_hsm.distribute.checkpoint(other).restore(path)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: AdaptiveSoftmax(N, cutoffs=[10], devices=CPUS[:2]),
+        lambda: tf_hsm.layers.HierarchicalSoftmax(
+            tf_hsm.Tree.two_level(N), devices=CPUS[:2]
+        ),
+        lambda: tf_hsm.layers.HierarchicalSoftmax(
+            tf_hsm.Tree.two_level(N),
+            plan=tf_hsm.distribute.plan(tf_hsm.Tree.two_level(N), CPUS[:2]),
+        ),
+    ],
+)
+def test_no_replicas_of_heads_on_devices(make):
+    """Each replica would have a copy of every shard and tail."""
+    with tf.distribute.MirroredStrategy(CPUS[:2]).scope():
+        head = make()
+        with pytest.raises(
+            ValueError, match="devices and plan are not possible on 2 replicas"
+        ):
+            head.build([None, WIDTH])
+    with tf.distribute.OneDeviceStrategy(CPUS[0]).scope():
+        make().build([None, WIDTH])
+
+
 def test_bad_devices():
     with pytest.raises(TypeError, match="devices must be a list"):
         AdaptiveSoftmax(N, cutoffs=[10], devices="CPU:1")

@@ -307,34 +307,6 @@ def test_cost_of_a_known_tree():
     )
 
 
-def remarks(tree, devices, counts=None):
-    return " ".join(plan(tree, devices, counts=counts).cost.remarks)
-
-
-def test_remarks():
-    assert remarks(Tree.two_level(1000), 4) == ""
-    assert "Nothing lies below the top" in remarks(Tree.balanced(9, 9), 2)
-    assert "5 devices, but only 4 subtrees;" in remarks(Tree.balanced(16, 4), 5)
-    counts = np.ones(1024)
-    counts[:32] = 1000
-    assert (
-        "One group of 32 rows, that below row 0, has 97% of the work below "
-        "the top; it cannot be cut."
-    ) in remarks(Tree.two_level(1024), 4, counts)
-    named = Tree.from_paths(
-        [["animals", str(i)] for i in range(900)]
-        + [[f"other {i // 10}", str(i)] for i in range(100)]
-    )
-    assert (
-        "One group of 900 rows, that below 'animals' (row 0), has 90% of the "
-        "rows below the top; it cannot be cut."
-    ) in remarks(named, 2, np.append(np.zeros(900), np.ones(100)))
-    assert "is a chain, which cannot be spread" in remarks(trees.chain(60), 2)
-    assert "The top has 100% of the work" in remarks(
-        Tree.balanced(3000, [1000, 3]), 2
-    )
-
-
 def test_text():
     p = plan(Tree.two_level(10_000), 40, batch=400, width=8)
     text = str(p)

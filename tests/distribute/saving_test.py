@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_hsm
+from tests.support import heads_by_name
 from tests.support.devices import CPUS
 from tests.support.models import (
     TREE,
@@ -171,3 +172,27 @@ def test_checkpoints_that_cannot_be():
         )
     with pytest.raises(ValueError, match="no weights yet"):
         distribute.checkpoint(HierarchicalSoftmax(TREE))
+
+
+@pytest.mark.parametrize("name", heads_by_name.NAMES)
+def test_checkpoints_of_every_head(name, tmp_path):
+    """All weights of a layer, with the number of draws of a sampled softmax."""
+
+    def make(epochs):
+        head = heads_by_name.built(name)
+        inputs = heads_by_name.inputs(name).numpy()
+        x = keras.Input(inputs.shape[1:], dtype=inputs.dtype)
+        model = keras.Model(x, head(x))
+        optimizer = tf_hsm.optimizers.LazyAdam(0.1)
+        model.compile(optimizer, head.loss, run_eagerly=True)
+        model.fit(inputs, heads_by_name.labels(name), epochs=epochs, verbose=0)
+        saved = distribute.checkpoint(head, optimizer=optimizer)
+        return saved, [*head.weights, *optimizer.variables]
+
+    saved, wanted = make(2)
+    restored, found = make(1)
+    restored.restore(saved.save(tmp_path / "saved")).assert_consumed()
+    for one, other in zip(found, wanted, strict=True):
+        # The rate is an argument.
+        if "learning_rate" not in one.name:
+            np.testing.assert_array_equal(one, other)

@@ -4,6 +4,10 @@ The servers are processes, and so is each test that connects to them. Most are
 forks; one is `python -m tf_hsm cluster_task`.
 """
 
+import os
+import signal
+import socket
+import threading
 import time
 from unittest import mock
 
@@ -14,7 +18,13 @@ import tensorflow as tf
 import tf_hsm
 from tests.support import servers as processes
 from tf_hsm import distribute
-from tf_hsm.distribute import LostServerError, connect, servers
+from tf_hsm.distribute import (
+    LostServerError,
+    connect,
+    heartbeat,
+    server_status,
+    servers,
+)
 from tf_hsm.distribute import cluster as cluster_lib
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.ops.loss import hierarchical_softmax_loss
@@ -182,6 +192,85 @@ def test_a_worker_may_be_lost_but_no_server():
         ):
             cluster.join()
         assert time.monotonic() - begin < SENTENCE_S
+
+
+@processes.in_new_process
+def test_a_server_that_is_frozen():
+    """A pause is survived; a longer one ends a step that waits for it."""
+    with processes.ended([]) as started:
+        addresses = start(started, "ps", 2)
+        server_status.ask(addresses, TIMEOUT_S, wait=True)
+        timeout = 5
+        cluster = connect(addresses, timeout=timeout)
+        loss = loss_of([place(device) for device in cluster.devices()])
+        before = loss()
+        frozen = started[1].pid
+
+        os.kill(frozen, signal.SIGSTOP)
+        pause = threading.Timer(2, os.kill, (frozen, signal.SIGCONT))
+        pause.start()
+        with cluster.explained():
+            np.testing.assert_array_equal(loss(), before)
+        pause.join()
+        assert cluster.lost() == []
+
+        os.kill(frozen, signal.SIGSTOP)
+        begin = time.monotonic()
+        with pytest.raises(LostServerError) as caught, cluster.explained():
+            loss()
+        assert timeout - 1 < time.monotonic() - begin < timeout + SENTENCE_S
+        assert str(caught.value) == (
+            f"ps task 1 at {addresses[1]} does not answer any more: the "
+            "variables there are gone, so start this process and every server "
+            "again, and restore the last checkpoint"
+        )
+        assert [s.index for s in cluster.lost()] == [1]
+
+
+def test_connections_that_are_closed():
+    """Those to one address, by its name, and no others."""
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    ends = [socket.create_connection(("127.0.0.1", port)) for port in ports]
+    files = len(os.listdir("/proc/self/fd"))
+    heartbeat.close_connections(f"localhost:{ports[1]}")
+    assert len(os.listdir("/proc/self/fd")) == files
+    peers = [listener.accept()[0] for listener in listeners]
+    assert peers[1].recv(1) == b""
+    ends[0].sendall(b"x")
+    assert peers[0].recv(1) == b"x"
+    for one in (*listeners, *ends, *peers):
+        one.close()
+
+
+def test_a_heartbeat_counts_answers_and_no_time(monkeypatch):
+    """A pause of this process is none of the servers'."""
+    answers = iter([[1, None]] * 5 + [[None, 1]] + [[None, None]] * 5)
+    silent, done = [], threading.Event()
+
+    def ask(addresses, timeout, wait):
+        assert addresses == ["a:1", "b:2"] and timeout == 10 and not wait
+        silent.append(beat.silent())
+        answer = next(answers, None)
+        if answer is None:
+            done.set()
+            threading.Event().wait()
+        return answer
+
+    made = threading.Event()
+    closed = []
+    monkeypatch.setattr(heartbeat, "_LONGEST_INTERVAL_S", 10)
+    monkeypatch.setattr(heartbeat, "close_connections", closed.append)
+    monkeypatch.setattr(heartbeat.time, "sleep", lambda _: None)
+    monkeypatch.setattr(
+        heartbeat.server_status,
+        "ask",
+        lambda *args, **options: made.wait() and ask(*args, **options),
+    )
+    beat = heartbeat.Heartbeat(["a:1", "b:2"], 60)
+    made.set()
+    done.wait(TIMEOUT_S)
+    assert silent == [[]] * 11 + [["a:1"]] and closed == ["a:1"]
 
 
 @processes.in_new_process

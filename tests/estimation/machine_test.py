@@ -18,7 +18,23 @@ def _cache(tmp_path, monkeypatch):
 
 
 def test_without_a_calibration_none_is_the_default():
-    assert machine.of() is machine_sheets.MACHINES[machine_sheets.DEFAULT]
+    default = machine_sheets.MACHINES[machine_sheets.DEFAULT]
+    source = "not this machine, which estimation.calibrate() measures"
+    assert machine.of() == dataclasses.replace(default, source=source)
+
+
+def test_a_measurement_of_a_second(monkeypatch):
+    """Rates of this machine, which no file keeps."""
+    quick_machine(monkeypatch)
+    default = machine_sheets.MACHINES[machine_sheets.DEFAULT]
+    found = machine_calibration.quick()
+    assert machine_calibration.cached() is None
+    assert "measured here for a second" in found.source
+    assert found.name != default.name and found.memory > 1e8
+    slower = default.rate("float32") / found.rate("float32")
+    model = found.cost_model
+    assert model.product == pytest.approx(default.cost_model.product * slower)
+    assert found.read_write != default.read_write
 
 
 @pytest.mark.parametrize("name", machine_sheets.MACHINES)

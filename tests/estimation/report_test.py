@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import tf_hsm
 from tests.support import pictures
 from tests.support.estimates import estimate
 from tf_hsm.estimation import report
@@ -79,3 +80,50 @@ def test_pictures(tmp_path):
         pictures.check(drawn.plot())
     with pytest.raises(ValueError, match="xyz"):
         found.plot(tmp_path / "one.xyz")
+
+
+def test_what_an_optimizer_takes():
+    """Where others need less, and nowhere else."""
+    options = {"num_classes": "1M", "width": 64, "memory": "16GB"}
+    adam = estimate(None, optimizer="adam", **options)
+    lazy, in_place = (other for _, other in adam.alternatives)
+    assert lazy.milliseconds < in_place.milliseconds + lazy.milliseconds
+    assert 10 * lazy.milliseconds < adam.milliseconds
+    assert lazy.slot_bytes == adam.slot_bytes > 10 * in_place.slot_bytes
+    wanted = estimate(None, head_optimizer="rowwise_adagrad", **options)
+    assert in_place.peak_bytes == wanted.peak_bytes
+    assert in_place.milliseconds == wanted.milliseconds
+    assert not wanted.alternatives and " takes " not in str(wanted)
+    found = adam.to_dict()["alternatives"]
+    assert [x["peak_bytes"] for x in found] == [
+        lazy.peak_bytes,
+        in_place.peak_bytes,
+    ]
+    # A dense model, and no training.
+    for other in (
+        estimate("lstm:8", length=3, optimizer="adam"),
+        estimate(None, optimizer=None, **options),
+    ):
+        assert not other.alternatives
+    several = estimate(
+        None, ["full", "hierarchical"], optimizer="adam", **options
+    )
+    assert "hierarchical: adam takes" in str(several)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        tf_hsm.layers.EmbeddingSoftmax(
+            tf_hsm.Tree.two_level(50_000), num_embeddings=50_000, width=32
+        ),
+        tf_hsm.layers.LabelTree(tf_hsm.Tree.two_level(50_000)),
+        tf_hsm.layers.AdaptiveSoftmax(50_000, cutoffs=[2000]),
+    ],
+)
+def test_every_head_has_its_alternatives(head):
+    found = estimate(None, head, width=32, optimizer="adam").alternatives
+    assert [text for text, _ in found] == [
+        "optimizer=lazy_adam",
+        "optimizer=lazy_adam and head_optimizer=rowwise_adagrad",
+    ]

@@ -283,3 +283,17 @@ def test_assigned_learning_rate(form, compiling):
     assert_same(states[0][-2:], states[1][-2:])
     assert np.any(states[0][0] != states[1][0])
     assert np.any(states[2][-2] != states[1][-2])
+
+
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adagrad", "RowwiseAdagrad", "LazyAdam"]
+)
+def test_names_in_any_case(name):
+    """As Keras takes them: "sgd", "SGD"; and "rowwise_adagrad"."""
+    kind = getattr(optimizers, name)
+    snake = {"RowwiseAdagrad": "rowwise_adagrad", "LazyAdam": "lazy_adam"}
+    for text in (name, name.lower(), name.upper(), snake.get(name, name)):
+        head = make_head(optimizer=text)
+        assert type(head.optimizer) is kind
+    with pytest.raises(ValueError, match="but is 'Adam'"):
+        make_head(optimizer="Adam")

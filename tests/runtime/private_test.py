@@ -199,3 +199,27 @@ def test_slots_of_variables():
         np.testing.assert_array_equal(
             accumulator, np.full(variable.shape, 0.5, np.float32)
         )
+
+
+def test_the_callbacks_of_fit():
+    """They are found within a training step, and nowhere else."""
+    assert private_keras.callbacks_of_fit() == []
+    found = []
+
+    class Noting(keras.layers.Layer):
+        def call(self, inputs):
+            found.append(private_keras.callbacks_of_fit())
+            return inputs
+
+    model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
+    model.add(Noting())
+    model.compile("sgd", "mse")
+    callback = keras.callbacks.TerminateOnNaN()
+    model.fit(np.zeros([4, 1]), np.zeros(4), verbose=0, callbacks=[callback])
+    assert any(callback is one for one in found[-1])
+
+
+@pytest.mark.parametrize("rate", [0.1, lambda: 0.1])
+def test_rates_that_are_a_number_or_not(rate):
+    optimizer = keras.optimizers.SGD(rate)
+    assert private_optimizer.has_schedule(optimizer) == callable(rate)

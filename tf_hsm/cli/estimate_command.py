@@ -6,6 +6,7 @@ import sys
 
 from tf_hsm import estimation
 from tf_hsm._units import of_bytes, short
+from tf_hsm.estimation import machine_calibration
 from tf_hsm.estimation.inverse import find
 from tf_hsm.estimation.report import table
 from tf_hsm.tree import Tree
@@ -78,7 +79,7 @@ def _arguments(flags):
         "head_optimizer": flags.head_optimizer,
         "corpus_tokens": flags.corpus_tokens,
         "memory": flags.memory,
-        "machine": flags.machine,
+        "machine": _machine(flags.machine),
         "replicas": flags.replicas,
         "shards": flags.shards,
         "network": flags.network,
@@ -95,6 +96,13 @@ def _arguments(flags):
     if flags.batch is None:
         del arguments["batch"]
     return body, head, arguments
+
+
+def _machine(given):
+    """The machine of the flag; without one this machine is measured."""
+    if given is not None:
+        return given
+    return machine_calibration.cached() or machine_calibration.quick()
 
 
 def _check_take_trees(names):

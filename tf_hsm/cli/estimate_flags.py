@@ -3,7 +3,8 @@
 from tf_hsm.cli.parser import add_command
 
 EXAMPLE = """\
-  python -m tf_hsm estimate --num_classes=10M --width=300 --batch=400
+  python -m tf_hsm estimate --num_classes=10M --width=300 --batch=400 \\
+      --head_optimizer=rowwise_adagrad
   python -m tf_hsm estimate --model=model.keras --batch=64 --memory=24GB
 """
 _HELP = """
@@ -84,8 +85,8 @@ def _add_step(command):
     )
     step.add_argument(
         "--optimizer",
-        default="adam",
-        help="of the model: adam, sgd, lazy_adam, ...; %(default)s",
+        default="lazy_adam",
+        help="of the model: lazy_adam, adam, sgd, ...; %(default)s",
     )
     step.add_argument(
         "--head_optimizer",
@@ -128,7 +129,8 @@ def _add_answer(command):
     answer.add_argument(
         "--machine",
         help="a name, `list` for all of them, or `here`, which measures for "
-        "some seconds; by default what was measured here earlier",
+        "ten seconds; by default what was measured here earlier, else a "
+        "measurement of a second",
     )
     answer.add_argument(
         "--corpus_tokens",

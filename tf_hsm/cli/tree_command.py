@@ -24,6 +24,14 @@ _COLUMNS = [
     *("parameters", "predicted"),
 ]
 _FIT = "expected loss"  # one more column where there are data
+_BY_DEPTH = """\
+The trees are in the order of their mean depth, which is how many decisions a
+label takes: with fewer decisions a model usually fits better after equal steps
+(docs/trees.md). The predicted time says nothing of fit. With --data=FILE.npz
+the table has the loss to expect, and the tree `data`, which fits best."""
+_BY_LOSS = """\
+The trees are in the order of the expected loss. The predicted time says nothing
+of fit."""
 
 
 def run(flags):
@@ -91,7 +99,7 @@ def _inspect(flags, options):
 
 def _compare(flags, options):
     data = options.data
-    table = [_COLUMNS if data is None else [*_COLUMNS, _FIT]]
+    table = []
     for text in flags.trees or [*COMPARED, *(["data"] if data else [])]:
         tree = _make(text, options)
         with _progress(f"counting {text}"):
@@ -99,26 +107,32 @@ def _compare(flags, options):
             counts = tree._counts_or_own(options.counts)
             masses = row_masses(tree._arrays, tree._levels, counts)
         parameters = 4 * tree.num_weight_rows * (options.width + 1)
-        table.append(
-            [
-                text,
-                f"{cost.rows_per_example:,.1f}",
-                # A label's path has each row with its probability.
-                f"{masses.sum():.2f}",
-                f"{tree.depth:,}",
-                f"{cost.touched_rows:,.0f}",
-                f"{parameters / 2**20:,.1f} MiB",
-                f"{digits(cost.milliseconds)} ms",
-            ]
-        )
+        # A label's path has each row with its probability.
+        fit = depth = float(masses.sum())
+        cells = [
+            text,
+            f"{cost.rows_per_example:,.1f}",
+            f"{depth:.2f}",
+            f"{tree.depth:,}",
+            f"{cost.touched_rows:,.0f}",
+            f"{parameters / 2**20:,.1f} MiB",
+            f"{digits(cost.milliseconds)} ms",
+        ]
         if data is not None:
             with _progress(f"expecting the loss of {text}"):
-                table[-1].append(f"{tree.expected_loss(*data):.3f} nats")
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for name, *values in table:
+                fit = tree.expected_loss(*data)
+            cells.append(f"{fit:.3f} nats")
+        table.append((fit, cells))
+    table.sort(key=lambda entry: entry[0])
+    titles = _COLUMNS if data is None else [*_COLUMNS, _FIT]
+    lines = [titles, *(cells for _, cells in table)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for name, *values in lines:
         cells = [name.ljust(widths[0])]
         cells += map(str.rjust, values, widths[1:])
         print("  ".join(cells))
+    if len(table) > 1:
+        print(_BY_DEPTH if data is None else _BY_LOSS)
 
 
 def _plot(flags, options):

@@ -27,9 +27,11 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     elsewhere, is a ValueError.
 
     Args:
-      head: a built `tf_hsm.layers.HierarchicalSoftmax`.
+      head: a built layer of `tf_hsm.layers`. For an `AdaptiveSoftmax` each
+        device writes and reads the tails that it has.
       optimizer: that of the model, one of `tf_hsm.optimizers` that is built, if
-        it trains the head; an optimizer of the head's own is found on it.
+        it trains the head or the projections of its tails; an optimizer of the
+        head's own is found on it.
 
     Raises:
       TypeError: `optimizer` is not of `tf_hsm.optimizers`.
@@ -38,15 +40,26 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     variables = head.row_variables()
     # A LossScaleOptimizer has another within.
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    optimizer = head.optimizer or optimizer
-    items = {"order": _order(head), **_items("weights", variables)}
-    if optimizer is not None:
-        items["iterations"] = private_tensorflow.variable_of(
-            optimizer.iterations
-        )
-        slots = [_slots(optimizer, v) for v in variables]
-        for i, of_kind in enumerate(zip(*slots, strict=True)):
-            items.update(_items(f"slots_{i}", of_kind))
+    of_rows = head.optimizer or optimizer
+    items = {"order": _order(head)}
+    if of_rows is not None:
+        items["iterations"] = private_tensorflow.variable_of(of_rows.iterations)
+    for prefix, group in _groups(head):
+        items.update(_items(f"{prefix}weights", group))
+        if of_rows is not None:
+            items.update(_slot_items(f"{prefix}slots", of_rows, group))
+    known = {id(variable) for variable in variables}
+    for variable in head.weights:
+        if id(variable) in known:
+            continue
+        # Projections of tails, which the optimizer of the model trains, and
+        # how many times classes were drawn.
+        items[variable.name] = private_tensorflow.variable_of(variable)
+        if variable.trainable and optimizer is not None:
+            for i, slot in enumerate(_slots(optimizer, variable)):
+                items[f"{variable.name}_slots_{i}"] = (
+                    private_tensorflow.variable_of(slot)
+                )
     return tf.train.Checkpoint(**items)
 
 
@@ -92,17 +105,41 @@ def copy_weights(source, target) -> None:
 
 
 def _order(head):
-    """The tree, and where it is cut: the devices may be others."""
-    plan = getattr(head, "plan", None)
-    cuts = [] if plan is None else [plan.layout.unit_rows]
+    """The trees, and where one is cut: the devices may be others."""
+    spec = getattr(head, "spec", None)  # of an adaptive softmax
+    trees = [head.tree] if spec is None else spec.trees()
+    cuts = [] if head.plan is None else [head.plan.layout.unit_rows]
     return row_order.RowOrder(
-        lambda: row_order.parts_of(head.tree, cuts),
+        lambda: [x for tree in trees for x in row_order.parts_of(tree, cuts)],
         lambda: (
             "the checkpoint is of a head with another tree, or with a plan "
             "that cuts it elsewhere: make the head with plan.on(devices), "
             "for the plan of the one that was saved"
         ),
     )
+
+
+def _groups(head):
+    """Returns pairs: a prefix of names, and variables of rows of one width."""
+    if not hasattr(head, "tail_kernels"):
+        return [("", head.row_variables())]
+    pairs = [
+        (head.head_kernel, head.head_bias),
+        *zip(head.tail_kernels, head.tail_biases, strict=True),
+    ]
+    return [
+        (f"cluster_{i}_", [v for v in pair if v is not None])
+        for i, pair in enumerate(pairs)
+    ]
+
+
+def _slot_items(name, optimizer, variables):
+    """What is saved of the slots of some variables."""
+    items = {}
+    slots = [_slots(optimizer, v) for v in variables]
+    for i, of_kind in enumerate(zip(*slots, strict=True)):
+        items.update(_items(f"{name}_{i}", of_kind))
+    return items
 
 
 def _slots(optimizer, variable):

@@ -9,12 +9,13 @@ from typing import Any
 import tensorflow as tf
 
 from tf_hsm.distribute import server_status
+from tf_hsm.distribute.heartbeat import Heartbeat
 
 WORKER = "worker"  # the job whose tasks hold no variables
 SERVE = "python -m tf_hsm cluster_task"
 _POLL_S = 0.005
 _ASK_EVERY_S = 1
-_AGAIN_S = 10  # within which a server answers, however busy
+_AGAIN_S = 10  # within which a server answers, however busy; not if paused
 
 
 class LostServerError(ConnectionError):
@@ -55,11 +56,13 @@ class Cluster:
       servers: a `Server` for each task of each job but the chief's.
       coordinator: the `tf.distribute.coordinator.ClusterCoordinator`, or None
         if none was asked for.
+      heartbeat: the thread that asks the servers while steps run, or None.
     """
 
     servers: tuple[Server, ...]
     _: dataclasses.KW_ONLY
     coordinator: Any = None
+    heartbeat: Heartbeat | None = dataclasses.field(default=None, repr=False)
 
     def devices(self, job: str = "ps") -> list[str]:
         """Returns the tasks of a job for `tf.device`, like "/job:ps/task:0"."""
@@ -68,9 +71,10 @@ class Cluster:
     def lost(self) -> list[Server]:
         """Returns the servers that have ended, or have lost their variables.
 
-        Each is asked, and has ten seconds for its answer; where no process
-        listens, that is known at once. A task of the job "worker" may have been
-        started again, since it holds no variables.
+        Each server is asked, and has ten seconds for its answer; where no
+        process listens, or a server was silent for the `timeout` of `connect`,
+        that is known at once. A task of the job "worker" may have been started
+        again, since it holds no variables.
         """
         return [server for server, _ in self._lost()]
 
@@ -135,19 +139,30 @@ class Cluster:
             while not self.coordinator.done():
                 time.sleep(_POLL_S)
                 if time.monotonic() > asked + _ASK_EVERY_S:
-                    text = _without_variables(self._lost())
+                    text = _without_variables(self._lost(waiting=True))
                     if text is not None:
                         raise LostServerError(text)
                     asked = time.monotonic()
             self.coordinator.join()
 
-    def _lost(self):
-        """Returns the lost servers, and what became of each."""
+    def _lost(self, waiting=False):
+        """Returns the lost servers, and what became of each.
+
+        Args:
+          waiting: whether a server may pause as long as the heartbeat allows.
+        """
+        silent = self.heartbeat.silent() if self.heartbeat else []
+        asked = [s for s in self.servers if s.address not in silent]
+        patience = _AGAIN_S
+        if waiting and self.heartbeat:
+            patience = self.heartbeat.timeout
         statuses = server_status.ask(
-            [s.address for s in self.servers], _AGAIN_S, wait=False
+            [s.address for s in asked], patience, wait=False
         )
+        answers = dict(zip(asked, statuses, strict=True))
         lost = []
-        for server, status in zip(self.servers, statuses, strict=True):
+        for server in self.servers:
+            status = answers.get(server)
             if status is None:
                 lost.append((server, "does not answer any more"))
             elif (

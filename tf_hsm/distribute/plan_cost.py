@@ -63,7 +63,8 @@ class PlanCost:
       parameter_bytes: those that would travel instead, if touched rows were
         fetched from the devices and their gradients sent there.
       wire_milliseconds: what the network takes for `wire_bytes`.
-      remarks: sentences that say what is not even, and why.
+      remarks: sentences that say what is not even, and why; and whether the
+        top takes longer than the slowest shard.
       step: the `Step`.
     """
 
@@ -131,7 +132,7 @@ def plan_cost(plan):
         wire_bytes_per_example=per_example,
         parameter_bytes=fetched,
         wire_milliseconds=wire_ms,
-        remarks=tuple(uneven.remarks(plan)),
+        remarks=(*uneven.remarks(plan), *uneven.binding(step, top, shards)),
         step=step,
     )
 

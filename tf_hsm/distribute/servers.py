@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tf_hsm.distribute import server_status
 from tf_hsm.distribute.cluster import SERVE, WORKER, Cluster, Server, lacks_op
+from tf_hsm.distribute.heartbeat import Heartbeat
 from tf_hsm.runtime import cluster as addresses
 from tf_hsm.runtime import private_tensorflow
 from tf_hsm.runtime.library import library_version
@@ -37,7 +38,10 @@ def connect(
       coordinator: whether to make a
         `tf.distribute.coordinator.ClusterCoordinator`, which schedules
         functions on the tasks of the job `"worker"`.
-      timeout: seconds for all servers to start and answer.
+      timeout: seconds for all servers to start and answer. Later a server that
+        does not answer for as long, for example on a frozen machine, is lost:
+        its connections are closed, and a step that waits for it raises the
+        error of a server that was killed. A shorter pause is survived.
 
     Returns:
       The `Cluster`.
@@ -74,7 +78,8 @@ def connect(
             tf.train.ClusterSpec(jobs), job_name=_CHIEF
         )
     _check_versions(servers)
-    return Cluster(servers, coordinator=made)
+    heartbeat = Heartbeat([s.address for s in servers], timeout)
+    return Cluster(servers, coordinator=made, heartbeat=heartbeat)
 
 
 def _jobs(cluster):

@@ -1,8 +1,13 @@
 """Sentences that say what of a plan is not even, and why."""
 
+import math
+
 import numpy as np
 
-# How much more than the mean shard a unit has before it is spoken of.
+from tf_hsm._units import digits
+
+# How much more than the mean shard a unit has, or more time than the slowest
+# shard the top takes, before it is spoken of.
 _LARGE = 1.1
 # The share of the work from which the top is spoken of; half of it is usual.
 _LARGE_TOP = 0.6
@@ -47,6 +52,28 @@ def remarks(plan):
             f"The top has {_percent(of_top)} of the work, which more devices "
             "do not make less."
         )
+
+
+def binding(step, top, shards):
+    """Yields a sentence if the top takes clearly longer than each shard.
+
+    Args:
+      step: the `Step`.
+      top: the `ShardCost` of the top.
+      shards: those of the shards.
+    """
+    slowest = max(shard.milliseconds or 0 for shard in shards)
+    if not slowest or top.milliseconds <= _LARGE * slowest:
+        return
+    call = float(step.milliseconds(0, 0))  # which each device has
+    ratio = (slowest - call) / (top.milliseconds - call)
+    enough = max(1, math.ceil(len(shards) * ratio))
+    yield (
+        f"The top binds: it takes {digits(top.milliseconds)} ms of a step, and "
+        f"the slowest shard {digits(slowest)} ms. About {enough:,} "
+        f"device{'s' * (enough != 1)} would be as fast. A tree with smaller "
+        "groups near the root has a faster top."
+    )
 
 
 def _of_unit(plan, unit, share):

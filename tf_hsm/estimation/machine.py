@@ -1,5 +1,6 @@
 """The machine that an estimate is for, from what a user may give."""
 
+import dataclasses
 from collections.abc import Mapping
 
 from tf_hsm.estimation import machine_calibration, machine_sheets
@@ -22,7 +23,10 @@ def of(value=None):
       TypeError: it is something else.
     """
     if value is None:
-        default = machine_sheets.MACHINES[machine_sheets.DEFAULT]
+        default = dataclasses.replace(
+            machine_sheets.MACHINES[machine_sheets.DEFAULT],
+            source="not this machine, which estimation.calibrate() measures",
+        )
         return machine_calibration.cached() or default
     if isinstance(value, Machine):
         return value

@@ -1,5 +1,6 @@
 """Measures the machine that this process runs on, and remembers the figures."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -10,11 +11,12 @@ import tempfile
 
 import tensorflow as tf
 
-from tf_hsm.estimation import machine_rates, machine_times
+from tf_hsm.estimation import machine_rates, machine_sheets, machine_times
 from tf_hsm.estimation.cost_model_calibration import calibrate_cost_model
 from tf_hsm.estimation.machine_type import Machine
 
 _FILE = pathlib.Path("tf_hsm") / "machine.json"
+_HERE = "measured here"
 _SAMPLES = 5  # of the rates; their medians count
 _COST_WIDTH = 256  # of `calibrate_cost_model`
 _COST_REPETITIONS = 3
@@ -47,9 +49,46 @@ def cached():
     """Returns the `Machine` that was measured here, or None."""
     values = _read().get(_key())
     try:
-        return values and Machine.from_dict(values)
+        return values and Machine.from_dict({**values, "source": _HERE})
     except (TypeError, ValueError):  # of another hand
         return None
+
+
+def quick():
+    """Measures products and memory for about a second; remembers nothing.
+
+    Returns:
+      A `Machine`. What takes longer to measure follows the rates: the machine
+      of two cores that is the default has it at its own.
+    """
+    usual = machine_sheets.MACHINES[machine_sheets.DEFAULT]
+    with tf.device("CPU:0"):
+        probe = machine_rates.Probe(_threads(), "float32")
+        rates = machine_rates.median([probe.sample() for _ in range(2)])
+    slower = usual.flops["float32"] / rates.flops
+    thinner = usual.read_write / rates.read_write
+    model = usual.cost_model
+    return dataclasses.replace(
+        usual,
+        name=f"{_cpu()}, {_threads()} threads",
+        flops={dtype: rate / slower for dtype, rate in usual.flops.items()},
+        read=rates.read,
+        read_write=rates.read_write,
+        fresh=usual.fresh / thinner,
+        softmax=usual.softmax * slower,
+        memory=_memory(),
+        cost_model=dataclasses.replace(
+            model,
+            weight=model.weight * thinner,
+            logit=model.logit * slower,
+            product=model.product * slower,
+        ),
+        source="measured here for a second; --machine=here takes ten",
+    )
+
+
+def _memory():
+    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _measure(say):
@@ -74,8 +113,9 @@ def _measure(say):
         flops=flops,
         read=rates.read,
         read_write=rates.read_write,
-        memory=float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
+        memory=_memory(),
         cost_model=cost_model,
+        source=_HERE,
         **times,
     )
     say(machine)

@@ -26,6 +26,7 @@ _CPU = Machine(
     softmax=3e-9,
     half=8.0,
     cost_model=CostModel(),
+    source="measured there when it was idle",
 )
 
 
@@ -73,6 +74,7 @@ def _machine_of(name, sheet):
         memory=1e9 * sheet.memory,
         op=_GPU_OP,
         half=_GPU_HALF,
+        source="from its data sheet",
     )
 
 

@@ -35,6 +35,7 @@ class Machine:
         reading and writing it.
       half: a product whose smallest dimension is this reaches half of `flops`.
       cost_model: the `CostModel` of trees there; by default `cost_model_of`.
+      source: where the numbers come from, for reports.
 
     Raises:
       ValueError: a number is not positive.
@@ -52,6 +53,7 @@ class Machine:
     softmax: float = 0.0
     half: float = 8.0
     cost_model: CostModel | None = None
+    source: str = "rates that were given"
 
     def __post_init__(self):
         """Checks the numbers."""

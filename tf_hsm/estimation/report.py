@@ -51,6 +51,14 @@ def to_dict(estimate):
         **{name: getattr(estimate, name) for name in _TOTALS},
         "flops": dict(zip(_PASSES, estimate.flops, strict=True)),
         "uncounted": list(estimate.uncounted),
+        "alternatives": [
+            {
+                "arguments": text,
+                "peak_bytes": other.peak_bytes,
+                "milliseconds": other.milliseconds,
+            }
+            for text, other in estimate.alternatives
+        ],
         "parts": [
             _part_dict(part, seconds)
             for part, seconds in zip(
@@ -171,7 +179,7 @@ def _sentences(estimate):
             )
         )
     lines.append(
-        f"  on {estimate.machine.name}: {digits(estimate.milliseconds)} ms a "
+        f"  on {_machine(estimate)}: {digits(estimate.milliseconds)} ms a "
         f"step, {digits(estimate.tokens_per_second)} "
         f"{_labels(estimate)}/s"
     )
@@ -188,7 +196,33 @@ def _sentences(estimate):
             f"{digits(estimate.hours_per_epoch)} hours"
         )
     lines += [f"  not counted: {what}" for what in estimate.uncounted]
+    return [*lines, *_about_optimizers(estimate)]
+
+
+def _about_optimizers(estimate):
+    """Says what the optimizer takes, where others need less."""
+    alternatives = estimate.alternatives
+    if not alternatives:
+        return []
+    update = 1000 * sum(seconds[2] for seconds in estimate.seconds)
+    tables = max(part.update_bytes for part in estimate.parts)
+    temporary = f" and {of_bytes(tables)} of temporary tables" if tables else ""
+    lines = [
+        f"  {estimate.setting.slots.name} takes {digits(update)} ms of a step, "
+        f"{of_bytes(estimate.slot_bytes)} of slots{temporary}"
+    ]
+    for text, other in alternatives:
+        fits = {None: "", True: ", which fits", False: ", which does not fit"}
+        lines.append(
+            f"  with {text}: {digits(other.milliseconds)} ms a step, a peak of "
+            f"{of_bytes(other.peak_bytes)}{fits[other.fits]}"
+        )
     return lines
+
+
+def _machine(estimate):
+    machine = estimate.machine
+    return f"{machine.name} ({machine.source})"
 
 
 def _labels(estimate):
@@ -222,9 +256,14 @@ def compare(estimates):
     return "\n".join(
         [
             *table(rows),
-            f"  ms on {estimates[0].machine.name}; the process itself comes on "
+            f"  ms on {_machine(estimates[0])}; the process itself comes on "
             "top of each peak",
             *(f"  not counted: {what}" for what in uncounted),
+            *(
+                f"  {estimate.name}: {line.strip()}"
+                for estimate in estimates
+                for line in _about_optimizers(estimate)
+            ),
         ]
     )
 

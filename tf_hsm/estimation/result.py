@@ -1,6 +1,7 @@
 """What `estimate` returns."""
 
 import dataclasses
+from collections.abc import Callable
 
 from tf_hsm.estimation import memory, plot, report
 from tf_hsm.estimation.machine import Machine
@@ -10,6 +11,7 @@ from tf_hsm.estimation.setting import Setting
 # Resident beside all tensors: the interpreter, TensorFlow, Keras, this package,
 # and the graphs of a step (`bazel run //benchmarks:estimate` measures it).
 PROCESS_BYTES = 700 * 10**6
+_SAVED = 0.1  # the least share that an alternative saves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Estimate:
       memory: bytes that there are; None if unknown.
       corpus_tokens: labels in an epoch, or None.
       replicas: the `Replicas`, or None for one device.
+      find_alternatives: computes what `alternatives` chooses from, or None.
     """
 
     name: str
@@ -61,6 +64,24 @@ class Estimate:
     memory: float | None = None
     corpus_tokens: float | None = None
     replicas: Replicas | None = None
+    find_alternatives: Callable[[], tuple] | None = dataclasses.field(
+        default=None, repr=False, compare=False
+    )
+
+    @property
+    def alternatives(self) -> tuple[tuple[str, "Estimate"], ...]:
+        """Other optimizers that need a tenth less memory or time.
+
+        Pairs of the arguments of `estimate` that differ, as a text, and what
+        the step needs with these.
+        """
+        most = 1 - _SAVED
+        return tuple(
+            (text, other)
+            for text, other in (self.find_alternatives or tuple)()
+            if other.peak_bytes <= most * self.peak_bytes
+            or other.milliseconds <= most * self.milliseconds
+        )
 
     @property
     def parameters(self) -> int:

@@ -116,6 +116,11 @@ class Slots:
         new = step.new * table if table >= GIVEN_BACK else 0
         return Work(step.passes * numbers, step.passes * table, _OPS, new)
 
+    @property
+    def works_on_rows(self):
+        """Whether a step with a sparse gradient reads its rows alone."""
+        return self.optimizer is None or self._works_on_rows
+
     def _step(self, rows):
         steps = _DENSE if rows is None else _SPARSE
         return steps.get(self._kind, _OTHER)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.ops.embedding_train_step import embedding_losses
-from tf_hsm.runtime import arguments
+from tf_hsm.runtime import arguments, gradients
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,7 +69,8 @@ class Bags:
             tf.cast(ids, tf.int64), table.shape[0], "ids"
         )
         with tf.control_dependencies([checked]):
-            vectors = tf.cast(tf.gather(arguments.parameter(table), ids), dtype)
+            vectors = gradients.look_up(arguments.parameter(table), ids)
+            vectors = tf.cast(vectors, dtype)
         if not self.are_ragged:
             return vectors
         weights = self.weights

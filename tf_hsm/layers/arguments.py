@@ -32,7 +32,8 @@ _TEXTS = {
           that makes their losses: one that `tf_hsm.optimizers` says can step in
           place, or its name there. Callbacks that set the learning rate of the
           model's optimizer do not set the rate of this one, which may be a
-          schedule. See `tf_hsm.hierarchical_softmax_train_step`.
+          schedule; `tf_hsm.callbacks.FollowLearningRate` does. See
+          `tf_hsm.hierarchical_softmax_train_step`.
         stochastic_rounding: with `optimizer`, whether bfloat16 weights are
           rounded up or down at random such that the mean is kept; None: yes.
         seed: of stochastic_rounding, an integer.

@@ -5,7 +5,7 @@ import functools
 import keras
 import tensorflow as tf
 
-from tf_hsm import _compiled_model, _head_output
+from tf_hsm import _compiled_model, _head_output, _training_advice
 from tf_hsm._reduction import Reduction, mean_loss
 from tf_hsm.heads.head import Batch
 from tf_hsm.layers import regrouping
@@ -13,7 +13,7 @@ from tf_hsm.layers.answering_layer import AnsweringLayer
 from tf_hsm.layers.labels import check_integers
 from tf_hsm.layers.row_options import Penalties
 from tf_hsm.losses import HeadLoss
-from tf_hsm.runtime import first_step, private_keras
+from tf_hsm.runtime import first_step, private_keras, private_tensorflow
 from tf_hsm.runtime.tree_tensors import mask_tensors
 
 
@@ -64,6 +64,8 @@ class HeadLayer(AnsweringLayer):
         )
         with first_step.lost_values_told(private_keras.called_weights):
             output.updates = self.in_place.updates(self, training)
+            if output.model is not None and private_tensorflow.has_tape():
+                _training_advice.warn(output.model, self)
             if labels is None:
                 if output.model is not None and training:
                     _compiled_model.check_output(output.model, self)

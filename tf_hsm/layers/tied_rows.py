@@ -7,12 +7,15 @@ import tensorflow as tf
 from tf_hsm.heads import cluster_vectors
 from tf_hsm.ops.in_place_step import rule_of
 from tf_hsm.ops.rows_step import gather_to_step
+from tf_hsm.runtime import gradients
 
 
 def vectors(layer, classes):
     """Returns the vectors `[..., width]` of classes; see `embed`."""
     return _vectors(
-        layer, classes, lambda table, rows: tf.gather(table.value, rows)
+        layer,
+        classes,
+        lambda table, rows: gradients.look_up(table.value, rows),
     )
 
 

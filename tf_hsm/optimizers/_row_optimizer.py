@@ -23,7 +23,12 @@ from tf_hsm.optimizers._unique_slices import (
     wide_dtype,
     widen,
 )
-from tf_hsm.runtime import first_step, private_optimizer, row_parts
+from tf_hsm.runtime import (
+    first_step,
+    gradients,
+    private_optimizer,
+    row_parts,
+)
 from tf_hsm.runtime.private_tensorflow import variable_of
 
 
@@ -125,7 +130,10 @@ class RowOptimizer(private_optimizer.ApplySteps):
             the whole variable: `use_ema`, `gradient_accumulation_steps` or a
             constraint that takes the variable's rows together.
         """
-        grads = list(grads)
+        grads = [
+            gradients.mark_stand_in(g) if isinstance(g, tf.IndexedSlices) else g
+            for g in grads
+        ]
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
         variables = trainable_variables or private_optimizer.built_variables(
@@ -199,6 +207,8 @@ class RowOptimizer(private_optimizer.ApplySteps):
         constraint = own.constraint
         with row_parts.beside(own):
             variable = variable_of(variable)
+            if isinstance(gradient, tf.IndexedSlices):
+                gradient = gradients.without_stand_ins(gradient)
             self._update(gradient, variable, learning_rate)
             if constraint is None or not isinstance(gradient, tf.IndexedSlices):
                 return

@@ -23,18 +23,22 @@ _OPTIMIZERS = {
 def get(optimizer):
     """Returns the optimizer that a name, a config or an optimizer stands for.
 
+    A name may have any case, as "SGD" and "LazyAdam" have.
+
     Raises:
       TypeError: it is no optimizer of `tf_hsm.optimizers`.
       ValueError: a name is unknown, or what is asked of the optimizer needs the
         gradient of all weights at once, which the step in place never has.
     """
     if isinstance(optimizer, str):
-        if optimizer not in _OPTIMIZERS:
+        name = optimizer.replace("_", "").lower()
+        kinds = {kind.__name__.lower(): kind for kind in _OPTIMIZERS.values()}
+        if name not in kinds:
             raise ValueError(
                 f"optimizer must be one of {', '.join(_OPTIMIZERS)} or one of "
                 f"tf_hsm.optimizers, but is {optimizer!r}"
             )
-        optimizer = _OPTIMIZERS[optimizer]()
+        optimizer = kinds[name]()
     elif isinstance(optimizer, dict):
         if "class_name" not in optimizer:
             raise ValueError(

@@ -34,7 +34,19 @@ def cpu_only(weights, what):
 
 
 def check_present(devices):
-    """Raises a ValueError unless TensorFlow has devices of these names."""
+    """Checks the devices that parts of a head are to be on.
+
+    Raises:
+      ValueError: TensorFlow has no device of a name; or there are replicas,
+        each of which would have a copy of every part.
+    """
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if devices and replicas > 1:
+        raise ValueError(
+            f"devices and plan are not possible on {replicas} replicas "
+            "(tf.distribute), each of which would have a copy of every part; "
+            "leave out devices, or make the model outside the strategy"
+        )
     known = [d.name for d in tf.config.list_logical_devices()]
     for i, name in enumerate(devices):
         try:

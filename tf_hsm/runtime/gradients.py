@@ -54,18 +54,82 @@ def some_rows(rows, *values):
     """Returns rows `[U]` and values `[U, ...]`, at least one row on replicas.
 
     TensorFlow crashes where the CPUs of several replicas exchange slices and
-    none of them has a row. Row 0 is then given a gradient of 0.
+    none of them has a row. Row 0 is then given a gradient of 0, which plain SGD
+    does not see. Optimizers with momentum or decay drop that row:
+    `mark_stand_in`, before they exchange, and `without_stand_ins`, after it.
     """
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return (rows, *values)
-    return tf.cond(
-        tf.equal(tf.size(rows), 0),
+    is_empty = tf.equal(tf.size(rows), 0)
+    rows, *values = tf.cond(
+        is_empty,
         lambda: [
             tf.zeros(tf.concat([[1], tf.shape(x)[1:]], 0), x.dtype)
             for x in (rows, *values)
         ],
         lambda: [tf.identity(x) for x in (rows, *values)],
     )
+    # What scales or clips the values keeps the tensor of the rows.
+    rows._tf_hsm_is_stand_in = is_empty
+    return (rows, *values)
+
+
+def look_up(table, rows):
+    """Returns rows `[B]` of a table, `[B, width]`, as `tf.gather` does.
+
+    On replicas the gradient has at least one row: see `some_rows`.
+    """
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return tf.gather(table, rows)
+    (some,) = some_rows(rows)
+    return tf.gather(table, some)[: tf.size(rows)]
+
+
+def mark_stand_in(slices):
+    """Returns slices in which the row that `some_rows` has added is row -1.
+
+    In eager mode it does not find that row in the gradient of `look_up`, and
+    where a tape has joined the slices of several calls on one variable.
+    """
+    rows = _marked(slices.indices)
+    if rows is slices.indices:
+        return slices
+    return tf.IndexedSlices(slices.values, rows, slices.dense_shape)
+
+
+def _marked(rows):
+    is_stand_in = getattr(rows, "_tf_hsm_is_stand_in", None)
+    if is_stand_in is not None:
+        return tf.where(is_stand_in, -tf.ones_like(rows), rows)
+    if not tf.is_symbolic_tensor(rows):
+        return rows
+    if rows.op.type == "Reshape":  # of the gradient of `look_up`
+        inner = rows.op.inputs[0]
+        found = _marked(inner)
+        return rows if found is inner else tf.reshape(found, [-1])
+    if rows.op.type == "ConcatV2":
+        joined = list(rows.op.inputs)[:-1]  # the last one is the axis
+        parts = [_marked(part) for part in joined]
+        if any(a is not b for a, b in zip(parts, joined, strict=True)):
+            return tf.concat(parts, 0)
+    return rows
+
+
+def without_stand_ins(slices):
+    """Returns slices without the rows -1 of the replicas."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return slices
+    values, rows = slices.values, slices.indices
+    is_row = rows >= 0
+    rows, values = tf.cond(
+        tf.reduce_all(is_row),
+        lambda: (tf.identity(rows), tf.identity(values)),
+        lambda: (
+            tf.boolean_mask(rows, is_row),
+            tf.boolean_mask(values, is_row),
+        ),
+    )
+    return tf.IndexedSlices(values, rows, slices.dense_shape)
 
 
 def first_order_only(gradient):

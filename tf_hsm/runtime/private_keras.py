@@ -109,6 +109,21 @@ def optimizer_of_model():
     return getattr(compiled_model(), "optimizer", None)
 
 
+def callbacks_of_fit():
+    """The callbacks of the `model.fit` that is calling, a list.
+
+    No interface of Keras has them: they are a variable of `fit`.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "fit":
+            found = frame.f_locals.get("callbacks")
+            if isinstance(found, keras.callbacks.CallbackList):
+                return list(found.callbacks)
+        frame = frame.f_back
+    return []
+
+
 def decays(optimizer, variables):
     """Whether an optimizer would let one of the variables decay."""
     return getattr(optimizer, "weight_decay", None) is not None and any(

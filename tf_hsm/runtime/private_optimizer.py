@@ -85,6 +85,11 @@ def adam_slots(optimizer):
     return [*lists, optimizer._velocity_hats] if optimizer.amsgrad else lists
 
 
+def has_schedule(optimizer):
+    """Whether an optimizer's learning rate follows a schedule or a function."""
+    return not isinstance(optimizer._learning_rate, keras.Variable)
+
+
 def copy_of(optimizer):
     """Another optimizer of the same arguments, but for the learning rate.
 

@@ -41,6 +41,11 @@ class EmbeddingHead(Head):
         """The width of an embedding."""
         return self.row_width
 
+    def in_place(self, optimizer):
+        """See `Head.in_place`."""
+        tree = self.tree.in_place(optimizer)
+        return tree and dataclasses.replace(self, tree=tree)
+
     def parts(self, setting, width):
         """See `Head.parts`; ids have no width."""
         del width

@@ -55,6 +55,17 @@ class Head(abc.ABC):
         *leading, width = shape
         return self.parts(setting.of_examples(math.prod(leading)), width)
 
+    def in_place(self, optimizer):
+        """Returns this head with an optimizer of its own.
+
+        Returns None where the head has one, or cannot have one.
+        """
+        options = getattr(self, "options", None)
+        if options is None or options.optimizer is not None:
+            return None
+        options = dataclasses.replace(options, optimizer=optimizer)
+        return dataclasses.replace(self, options=options)
+
     @abc.abstractmethod
     def _parts(self, setting, width) -> list[Part]:
         """Returns the parts of a step with one label for each input."""
