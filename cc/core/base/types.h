@@ -64,8 +64,8 @@ TF_HSM_HOST_DEVICE float ToAccumulator(half x) {
 }
 
 // Rows of sorted inputs are padded to a multiple of this many elements, the
-// widest vector of any ISA, and the padding holds zeros. They do not lie a large
-// power of two apart, where they would share few sets of the first cache.
+// widest vector of any ISA, and the padding holds zeros. They do not lie a
+// large power of two apart, where they would share few sets of the first cache.
 constexpr int64_t kPadding = 16;
 
 constexpr int64_t Padded(int64_t width) {

@@ -29,9 +29,9 @@ constexpr int64_t kForwardExamples = kMaxTileExamples;
 constexpr int64_t kForwardExamples = kMaxItemExamples;
 #endif
 
-// Both operands as they lie. But Expect reads columns of a block: where rows lie
-// a large power of two apart, their numbers share few sets of the first cache,
-// and a copy with another stride is faster for all but a few examples.
+// Both operands as they lie. But Expect reads columns of a block: where rows
+// lie a large power of two apart, their numbers share few sets of the first
+// cache, and a copy with another stride is faster for all but a few examples.
 template <typename T>
 class VectorProducts {
  public:

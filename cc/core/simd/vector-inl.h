@@ -139,8 +139,8 @@ TF_HSM_INLINE auto LoadPartial(const T* p, int64_t count) {
 // The masks of `count` lanes begin `lanes - count` before the zeros.
 constexpr int32_t kLaneMasks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 TF_HSM_INLINE __m256i LaneMask(int64_t lanes, int64_t count, int64_t bytes) {
-  return BitCast<__m256i>(LoadBits<VectorN<int32_t, 8>>(
-      kLaneMasks + (lanes - count) * bytes / 4));
+  return BitCast<__m256i>(
+      LoadBits<VectorN<int32_t, 8>>(kLaneMasks + (lanes - count) * bytes / 4));
 }
 TF_HSM_INLINE Floats LoadPartial(const float* p, int64_t count) {
   return BitCast<Floats>(_mm256_maskload_ps(p, LaneMask(8, count, 4)));
