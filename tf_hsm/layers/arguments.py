@@ -43,7 +43,8 @@ _TEXTS = {
           each input. The loss of an input is the mean of its labels' losses;
           with `sample_weight` `[..., M]`, the probabilities of a teacher for
           example, it is their weighted sum. Negative numbers are no labels, and
-          an input without labels does not count.
+          an input without labels does not count. `tf_hsm.label_lists` converts
+          a multi-hot matrix `[..., num_classes]`, which is an error.
         """,
     "smoothing": """
         label_smoothing: in training, the share of the target that each group on

@@ -138,9 +138,8 @@ class Objective:
     ):
         dtype = loss_dtype(head)
         label_weights = label_sets.of_same_rows(label_weights, batch.labels)
-        labels = label_sets.read(
-            batch.labels, batch.inputs, self.ignore_class, inputs_mask
-        )
+        tree = head.tree_heads()[0].tree if self.node_labels else None
+        labels = self.read_sets(batch.labels, batch.inputs, inputs_mask, tree)
         mask = tf.reduce_any(tf.not_equal(labels, label_sets.NONE), -1)
         if label_weights is None:
             shares = label_sets.shares(labels, dtype)
@@ -245,6 +244,22 @@ class Objective:
         if counted is not None:
             mask = counted if mask is None else tf.logical_and(mask, counted)
         return labels, mask
+
+    def read_sets(self, labels, inputs, inputs_mask=None, tree=None):
+        """Returns several labels as `label_sets.read` does.
+
+        Args:
+          labels: `[..., M]` integers, or ragged.
+          inputs: `[..., width]`.
+          inputs_mask: `[...]` bool, the inputs that have labels; or None.
+          tree: the tree whose rows the labels are with `node_labels`.
+        """
+        counts = [self.num_classes]
+        if self.node_labels:
+            counts.append(tree.num_rows)
+        return label_sets.read(
+            labels, inputs, self.ignore_class, inputs_mask, counts
+        )
 
     def split_weights(self, sample_weight, labels):
         """Returns `(weights of inputs, weights of labels)`.

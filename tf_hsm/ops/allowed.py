@@ -4,7 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tf_hsm.runtime import arguments
+from tf_hsm.runtime import arguments, label_sets
 from tf_hsm.runtime.tree_tensors import mask_tensors
 
 
@@ -30,7 +30,8 @@ class AllowedClasses:
 
         Raises:
           tf.errors.InvalidArgumentError (ValueError where a graph is traced):
-            a class is out of range, or a shape does not fit.
+            a class is out of range, a shape does not fit, or integers are a
+            mask of 0 and 1.
           TypeError: they are neither integers nor booleans.
           ValueError: their rank is not known.
         """
@@ -55,6 +56,13 @@ class AllowedClasses:
                 "allowed must have the shape [M], of one list for all inputs, "
                 "or that of inputs but for the last dimension, [..., M]",
             )
+        classes = label_sets.not_multi_hot(
+            classes,
+            [size],
+            "allowed",
+            "booleans [num_classes] are a mask for all inputs, and "
+            "tf_hsm.label_lists(allowed) makes lists of a matrix",
+        )
         count = 1
         if classes.shape.rank > 1:
             count = tf.reduce_prod(tf.shape(classes)[:-1])

@@ -46,7 +46,8 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
       biases: `[rows]` of the same type, or None.
       labels: `[..., M]`, integers in `[0, tree.num_classes)`, in any order;
         negative numbers are none. Or a `tf.RaggedTensor`. A label that stands
-        there twice counts once.
+        there twice counts once. `tf_hsm.label_lists` converts a multi-hot
+        matrix `[..., num_classes]`, which is an error.
       inputs: `[..., width]`, any of the float types.
       tree: a `tf_hsm.Tree`.
 
@@ -67,7 +68,7 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
             weights,
             biases,
             inputs,
-            labels=label_sets.read(labels, inputs),
+            labels=_read(labels, inputs, tree),
             **tree_tensors(tree, near=weights)._asdict(),
             ignore_classes=[label_sets.NONE],
             with_gradients=private_tensorflow.is_recording(),
@@ -119,7 +120,7 @@ def label_tree_train_step(
     step = LabelTreeStep(
         weights=weights,
         biases=biases,
-        labels=label_sets.read(labels, inputs),
+        labels=_read(labels, inputs, tree),
         tree=tree,
         optimizer=in_place.get(optimizer),
         loss_weights=loss_weights,
@@ -261,6 +262,11 @@ def label_tree_log_prob(
     return masked(
         log_probs, classes, AllowedClasses.read(allowed, tree, inputs)
     )
+
+
+def _read(labels, inputs, tree):
+    """Returns labels as `label_sets.read` does."""
+    return label_sets.read(labels, inputs, counts=[tree.num_classes])
 
 
 def _place(weights, tree):
