@@ -18,7 +18,7 @@ def split_weights(sample_weight, labels):
     if not isinstance(sample_weight, tf.RaggedTensor):
         sample_weight = tf.convert_to_tensor(sample_weight)
     if not isinstance(labels, tf.RaggedTensor):
-        labels = tf.convert_to_tensor(labels)
+        labels = arguments.dense("labels", labels)
     if label_sets.are_weights_of(sample_weight, labels):
         return None, sample_weight
     return sample_weight, None

@@ -229,7 +229,7 @@ class Objective:
           TypeError: labels are not integers.
           ValueError: labels and inputs do not fit.
         """
-        labels = tf.convert_to_tensor(labels)
+        labels = arguments.dense("labels", labels)
         check_integers(labels, "labels")
         labels = arguments.integers(labels)
         if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:

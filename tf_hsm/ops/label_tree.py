@@ -61,7 +61,7 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
       tf.errors.UnimplementedError: a GPU holds the weights.
       ValueError: the tree is pinned.
     """
-    inputs = tf.convert_to_tensor(inputs)
+    inputs = arguments.dense("inputs", inputs)
     with _place(weights, tree):
         return call.forward(
             "tf_hsm_label_tree_loss",
@@ -116,7 +116,7 @@ def label_tree_train_step(
       ValueError: the tree is pinned, the optimizer does what is not possible
         in place, or there are several replicas.
     """
-    inputs = tf.convert_to_tensor(inputs)
+    inputs = arguments.dense("inputs", inputs)
     step = LabelTreeStep(
         weights=weights,
         biases=biases,
