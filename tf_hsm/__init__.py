@@ -27,6 +27,7 @@ if not _start.is_put_off:
     from tf_hsm.growth import grow
     from tf_hsm.heads.tree import TreeHead
     from tf_hsm.label_counts import LabelCounts
+    from tf_hsm.multi_hot import label_lists
     from tf_hsm.ops import flops  # noqa: F401, for tf.profiler
     from tf_hsm.ops.embedding_train_step import (
         hierarchical_softmax_embedding_train_step,
@@ -77,6 +78,7 @@ __all__ = [
     "hierarchical_softmax_sample",
     "hierarchical_softmax_top_k",
     "hierarchical_softmax_train_step",
+    "label_lists",
     "label_tree_log_prob",
     "label_tree_loss",
     "label_tree_top_k",

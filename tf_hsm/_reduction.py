@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import arguments, private_keras
 
 
 class Reduction(typing.NamedTuple):
@@ -29,12 +29,25 @@ class Reduction(typing.NamedTuple):
         return self.reduce(losses, mask, self.sample_weight)
 
     def loss_weights(self, labels, mask, dtype):
-        """Returns the weight `[...]` of each label's loss in the total."""
+        """Returns the weight `[...]` of each label's loss in the total.
+
+        Raises:
+          ValueError: tapes record nothing here.
+        """
         losses = tf.zeros(tf.shape(labels), dtype)
         with tf.GradientTape() as tape:
             tape.watch(losses)
             total = self.total(losses, mask)
-        return tf.stop_gradient(tape.gradient(total, losses))
+        weights = tape.gradient(total, losses)
+        if weights is None:
+            raise ValueError(
+                "a head with an optimizer of its own makes its step in the "
+                "forward pass, which cannot be made within tf.recompute_grad "
+                "or tape.stop_recording(): the step would be made twice, or "
+                "not follow the loss. Call the head outside, or leave out its "
+                "optimizer"
+            )
+        return tf.stop_gradient(weights)
 
 
 class LabelLoss(keras.losses.Loss):
@@ -119,7 +132,8 @@ def broadcast_weights(sample_weight, losses):
     dropped. None stays None.
 
     Raises:
-      ValueError: `sample_weight` has more dimensions than the losses.
+      ValueError: `sample_weight` has more dimensions than the losses, or
+        another shape (tf.errors.InvalidArgumentError where a graph runs).
     """
     if sample_weight is None:
         return None
@@ -134,4 +148,4 @@ def broadcast_weights(sample_weight, losses):
         )
     elif missing > 0:
         weights = ops.reshape(weights, ops.shape(weights) + (1,) * missing)
-    return ops.broadcast_to(weights, ops.shape(losses))
+    return arguments.broadcast("sample_weight", weights, tf.shape(losses))

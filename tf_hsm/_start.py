@@ -1,16 +1,20 @@
-"""Puts off TensorFlow's import for those who run `python -m tf_hsm`.
+"""What comes before TensorFlow and Keras are imported.
+
+It checks the environment, and puts off TensorFlow's import for those who run
+`python -m tf_hsm`.
 
 That command imports the package before its own `__main__`. TensorFlow takes
 seconds to import, which help, errors in arguments and trees do not need, and it
 writes lines. So this is the first module that the package imports, and for the
 command it lets the package leave out the rest until `import_package`. For
-whoever imports the package in a program, it does nothing.
+whoever imports the package in a program, it checks the environment alone.
 """
 
 import contextlib
 import importlib
 import os
 import sys
+import warnings
 
 # Of TF_CPP_MIN_LOG_LEVEL: no line at all. Python's errors are always shown.
 _QUIET = "3"
@@ -45,6 +49,32 @@ def _no_stderr():
         os.close(original)
 
 
+def check_keras():
+    """Says what is wrong with the variables of the environment for Keras.
+
+    A backend that is not installed would be an error of Keras, which does not
+    name the cause.
+
+    Raises:
+      ImportError: Keras would have another backend than TensorFlow.
+    """
+    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+    if backend != "tensorflow" and "keras" not in sys.modules:
+        raise ImportError(
+            "tf_hsm needs Keras on TensorFlow, but the environment variable "
+            f"KERAS_BACKEND is {backend}: set it to tensorflow before Keras is "
+            "imported"
+        )
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower()
+    if legacy in ("1", "true") and not is_command():
+        warnings.warn(
+            "TF_USE_LEGACY_KERAS is set, so that tf.keras is Keras 2, whose "
+            "models cannot have layers of tf_hsm: write `import keras`, which "
+            "is Keras 3, or unset it",
+            stacklevel=2,
+        )
+
+
 # Whether the package is without its public names.
 is_put_off = is_command()
 
@@ -58,9 +88,14 @@ def import_package():
     global is_put_off
     if not is_put_off:
         return
+    check_keras()
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _QUIET)
     is_quiet = level == _QUIET and sys.stderr is not None
     with _no_stderr() if is_quiet else contextlib.nullcontext():
         import tensorflow  # noqa: F401
     is_put_off = False
     importlib.reload(sys.modules[__package__])
+
+
+if not is_put_off:
+    check_keras()

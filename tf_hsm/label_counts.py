@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.runtime import arguments
+from tf_hsm.runtime import arguments, label_sets
 from tf_hsm.tree import Tree
 from tf_hsm.tree.arrays import sum_to_root
 from tf_hsm.tree.check import check_not_pinned
@@ -60,6 +60,12 @@ class LabelCounts:
                 "labels must be integers, [..., M], the labels of each "
                 f"example, but are {labels.dtype} of shape {labels.shape}"
             )
+        label_sets.not_multi_hot(
+            labels,
+            [tree.num_classes],
+            "labels",
+            "tf_hsm.label_lists(labels) makes lists of a matrix",
+        )
         *leading, num_labels = labels.shape
         labels = labels.reshape([math.prod(leading), num_labels])
         if (labels >= tree.num_classes).any():

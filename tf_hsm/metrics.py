@@ -225,7 +225,8 @@ class PrecisionAtK(_OfTheBest):
     as 0, and masked ones do not count. The k best are found by exact search: in
     `model.compile(weighted_metrics=[...])` it runs at each training step too.
 
-    Labels are `[..., M]` or ragged; a negative number stands for no label.
+    Labels are `[..., M]` or ragged; a negative number stands for no label. For
+    a multi-hot matrix there is `tf_hsm.label_lists`.
 
     Args:
       k: how many labels, at least 1 and at most as the head has classes.
@@ -255,9 +256,10 @@ class PrecisionAtK(_OfTheBest):
         # Weights of labels are not weights of inputs: every input counts once.
         if of_labels is None or of_labels.shape[-1] != 1:
             sample_weight = weights
-        labels = ops.cast(
-            label_sets.read(labels, output.inputs, layer.ignore_class), "int64"
+        labels = layer.objective.read_sets(
+            labels, output.inputs, tree=getattr(layer, "tree", None)
         )
+        labels = ops.cast(labels, "int64")
         found = output.best_classes(self.k)
         hits = layer.hits(found[..., None, :], labels)
         hits &= (labels != label_sets.NONE)[..., None]

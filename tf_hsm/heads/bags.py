@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.ops.embedding_train_step import embedding_losses
-from tf_hsm.runtime import arguments, gradients
+from tf_hsm.runtime import arguments, gradients, label_sets
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -115,12 +115,12 @@ class BagHead:
 
     def hidden(self, inputs):
         """Returns the vectors `[B, width]` of ids or bags."""
-        bags = read(inputs, self.table.shape[1], self.padding_id)
+        bags = read(inputs, self.table.shape, self.padding_id)
         return bags.combined(self.table, self.combiner, self.dtype)
 
     def losses(self, batch):
         """See `tf_hsm.heads.head.Head`."""
-        bags = read(batch.inputs, self.table.shape[1], self.padding_id)
+        bags = read(batch.inputs, self.table.shape, self.padding_id)
         batch = batch.replace(inputs=bags)
         if batch.labels.shape.rank == 2:  # `[B, M]`, for B * M bags
             shape = tf.shape(batch.labels)
@@ -218,22 +218,24 @@ def parts_of(inputs):
     return inputs
 
 
-def read(inputs, width, padding_id=None):
+def read(inputs, table_shape, padding_id=None):
     """Returns what a layer takes as `Bags`.
 
     Args:
       inputs: ids `[batch]`, `[batch, n]` or ragged; a list of these and their
         weights, of the same shape; or `Bags`, which are returned.
-      width: of a vector.
+      table_shape: `(count, width)`, of the table of embeddings.
       padding_id: an id that stands for none; or None.
 
     Raises:
+      tf.errors.InvalidArgumentError: bags are a multi-hot matrix.
       TypeError: ids are no integers, or weights no floats.
       ValueError: there are more dimensions, or the weights have another shape
         (tf.errors.InvalidArgumentError where that is not known before).
     """
     if isinstance(inputs, Bags):
         return inputs
+    count, width = table_shape
     ids, weights = parts_of(inputs)
     if isinstance(ids, tf.RaggedTensor):
         flat = arguments.integers(ids.flat_values, "ids")
@@ -242,6 +244,15 @@ def read(inputs, width, padding_id=None):
         ids = arguments.integers(ids, "ids")
         if ids.shape.rank == 1 and weights is None and padding_id is None:
             return Bags(ids, None, width)
+        if ids.shape.rank == 2:
+            ids = label_sets.not_multi_hot(
+                ids,
+                [count],
+                "bags of ids",
+                "tf_hsm.label_lists(bags) makes lists of a matrix, with "
+                "padding_id=-1",
+                True if padding_id is None else ids != padding_id,
+            )
     ids = _ragged(ids, "ids")
     if weights is not None:
         weights = _like(ids, weights)

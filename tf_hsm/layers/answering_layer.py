@@ -15,7 +15,7 @@ from tf_hsm.layers.objective import Objective
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.saved_rows import SavedRows
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import private_keras, private_tensorflow
 from tf_hsm.tree import Tree
 
 
@@ -221,11 +221,22 @@ class AnsweringLayer(keras.layers.Layer):
             allowed=allowed,
         )
 
+    def _check_k(self, k):
+        """Raises a ValueError unless a number of classes is in [1, N].
+
+        A functional model asks for so many before its op runs.
+        """
+        if not tf.is_tensor(k) and not 1 <= k <= self.num_classes:
+            raise ValueError(
+                f"{self.name}: k = {k} is outside [1, {self.num_classes}]; the "
+                "upper end is the number of classes"
+            )
+
     def predict_class(self, inputs):
         """Returns the most probable class of each input, `[...]` int64."""
         return self._ask("best_class", inputs)
 
-    @tf.autograph.experimental.do_not_convert
+    @private_tensorflow.answers_infinity
     def _ask(self, method, *arguments, **options):
         """Asks the head, which may not know every option.
 

@@ -212,7 +212,9 @@ class EmbeddingSoftmax(HeadLayer):
           training, where they would only cost time, -1.
         """
         return super().call(
-            bags.read(inputs, self.width, self.padding_id),
+            bags.read(
+                inputs, (self.num_embeddings, self.width), self.padding_id
+            ),
             labels,
             sample_weight,
             _mask_of(inputs_mask),

@@ -13,7 +13,12 @@ from tf_hsm.layers.answering_layer import AnsweringLayer
 from tf_hsm.layers.labels import check_integers
 from tf_hsm.layers.row_options import Penalties
 from tf_hsm.losses import HeadLoss
-from tf_hsm.runtime import first_step, private_keras, private_tensorflow
+from tf_hsm.runtime import (
+    arguments,
+    first_step,
+    private_keras,
+    private_tensorflow,
+)
 from tf_hsm.runtime.tree_tensors import mask_tensors
 
 
@@ -45,7 +50,8 @@ class HeadLayer(AnsweringLayer):
           sample_weight: weights of the losses in the mean that the layer adds
             to the model's losses; broadcast from the left. Or `[..., M]`, the
             weight of each of several labels in the loss of their input.
-          inputs_mask: `[...]` bool, the inputs that count.
+          inputs_mask: `[...]` bool, the inputs that count. Without labels it
+            is the mask of the output, for losses and metrics.
           training: whether the layer's own optimizer, if there is one, makes a
             step, and classes are not asked for.
 
@@ -67,13 +73,16 @@ class HeadLayer(AnsweringLayer):
             if output.model is not None and private_tensorflow.has_tape():
                 _training_advice.warn(output.model, self)
             if labels is None:
-                if output.model is not None and training:
-                    _compiled_model.check_output(output.model, self)
+                if output.model is not None:
+                    _compiled_model.check_output(output.model, self, training)
                 output.best = self._best_before_step(output)
                 answer = self._pass_through if training else self.predict_class
-                return output.attach(answer(inputs))
+                answer = private_keras.set_mask(answer(inputs), inputs_mask)
+                return output.attach(answer)
             if output.model is not None:
                 _compiled_model.check_endpoint(output.model, self)
+                if sample_weight is None:
+                    _compiled_model.warn_of_weights(output.model, self)
                 self.check_trains(output)
             return self._added_losses(output, sample_weight)
 
@@ -131,6 +140,7 @@ class HeadLayer(AnsweringLayer):
     ):
         """Returns the shape and type of what `call` returns."""
         del sample_weight, inputs_mask
+        arguments.check_floats(inputs)
         if labels is None:
             spec = (
                 keras.KerasTensor(inputs.shape, dtype=inputs.dtype)
@@ -167,6 +177,11 @@ class HeadLayer(AnsweringLayer):
             known = output.reusable(labels, label_weights)
             if known is not None:
                 return known
+        if label_weights is not None and not self.objective.weighs_labels:
+            raise ValueError(
+                f"{self.name}: a label tree has one loss for all labels of an "
+                "input; sample_weight must have one number for each input"
+            )
         step = None
         if output.updates and reduction is not None and self.trainable:
             step = self.in_place.step(self)

@@ -11,31 +11,28 @@ class LabelSetObjective:
     """The losses of a label tree: one for all labels `[..., M]` of an input.
 
     Attributes:
+      num_classes: N.
       ignore_class: a number that stands for no label, beside the negative ones;
         or None.
     """
 
     several_labels = True
+    weighs_labels = False
     node_labels = False
 
-    def __init__(self, ignore_class):
+    def __init__(self, num_classes, ignore_class):
         """See the class."""
+        self.num_classes = num_classes
         self.ignore_class = as_label("ignore_class", ignore_class)
 
     def losses(self, head, batch, inputs_mask, label_weights, reduction):
         """See `Objective.losses`.
 
         Masked inputs are removed, because an input without labels has a loss.
-
-        Raises:
-          ValueError: there are `label_weights`.
+        Labels have no weights.
         """
-        if label_weights is not None:
-            raise ValueError(
-                "a label tree has one loss for all labels of an input; "
-                "sample_weight must have one number for each input"
-            )
-        labels = label_sets.read(batch.labels, batch.inputs, self.ignore_class)
+        del label_weights
+        labels = self.read_sets(batch.labels, batch.inputs)
         mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
         weights = None
         if batch.step is not None:
@@ -60,6 +57,13 @@ class LabelSetObjective:
         shape = tf.shape(mask, out_type=kept.dtype)
         return LabelLosses(tf.scatter_nd(kept, losses, shape), mask)
 
+    def read_sets(self, labels, inputs, inputs_mask=None, tree=None):
+        """See `Objective.read_sets`."""
+        del tree
+        return label_sets.read(
+            labels, inputs, self.ignore_class, inputs_mask, [self.num_classes]
+        )
+
     def split_weights(self, sample_weight, labels):
         """See `Objective.split_weights`; weights `[..., 1]` are of inputs."""
         weights, label_weights = split_weights(sample_weight, labels)
@@ -68,9 +72,8 @@ class LabelSetObjective:
         return weights, label_weights
 
     def for_classes(self, num_classes):
-        """Returns the objective for more classes: no option is for a class."""
-        del num_classes
-        return self
+        """Returns the objective for more classes."""
+        return LabelSetObjective(num_classes, self.ignore_class)
 
     def get_config(self):
         """Returns the options as JSON can hold them."""

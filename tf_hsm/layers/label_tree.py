@@ -84,7 +84,7 @@ class LabelTree(HeadLayer):
             tree.num_classes,
             lambda: [tree],
             given,
-            LabelSetObjective(ignore_class),
+            LabelSetObjective(tree.num_classes, ignore_class),
             **kwargs,
         )
         self.tree = tree

@@ -27,6 +27,7 @@ from tf_hsm.layers.labels import (
     as_label,
     check_integers,
     loss_dtype,
+    of_known_rank,
     split_weights,
 )
 from tf_hsm.runtime import arguments, focal, label_sets
@@ -62,6 +63,8 @@ class Objective:
     smoothing_prior: typing.Any = None
     class_weights: typing.Any = None
     focal_gamma: float = 0.0
+    # Whether several labels may have weights.
+    weighs_labels: typing.ClassVar[bool] = True
     # The last head, and what its `prior` returned for the smoothing prior.
     _prior: tuple = dataclasses.field(default=(None, None), init=False)
 
@@ -138,9 +141,8 @@ class Objective:
     ):
         dtype = loss_dtype(head)
         label_weights = label_sets.of_same_rows(label_weights, batch.labels)
-        labels = label_sets.read(
-            batch.labels, batch.inputs, self.ignore_class, inputs_mask
-        )
+        tree = head.tree_heads()[0].tree if self.node_labels else None
+        labels = self.read_sets(batch.labels, batch.inputs, inputs_mask, tree)
         mask = tf.reduce_any(tf.not_equal(labels, label_sets.NONE), -1)
         if label_weights is None:
             shares = label_sets.shares(labels, dtype)
@@ -230,9 +232,11 @@ class Objective:
           TypeError: labels are not integers.
           ValueError: labels and inputs do not fit.
         """
-        labels = tf.convert_to_tensor(labels)
+        labels = arguments.dense("labels", labels)
         check_integers(labels, "labels")
         labels = arguments.integers(labels)
+        if labels.shape.rank is None:
+            labels = of_known_rank(labels, inputs)
         if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
             labels = tf.squeeze(labels, -1)
         if not labels.shape.is_compatible_with(inputs.shape[:-1]):
@@ -245,6 +249,22 @@ class Objective:
         if counted is not None:
             mask = counted if mask is None else tf.logical_and(mask, counted)
         return labels, mask
+
+    def read_sets(self, labels, inputs, inputs_mask=None, tree=None):
+        """Returns several labels as `label_sets.read` does.
+
+        Args:
+          labels: `[..., M]` integers, or ragged.
+          inputs: `[..., width]`.
+          inputs_mask: `[...]` bool, the inputs that have labels; or None.
+          tree: the tree whose rows the labels are with `node_labels`.
+        """
+        counts = [self.num_classes]
+        if self.node_labels:
+            counts.append(tree.num_rows)
+        return label_sets.read(
+            labels, inputs, self.ignore_class, inputs_mask, counts
+        )
 
     def split_weights(self, sample_weight, labels):
         """Returns `(weights of inputs, weights of labels)`.

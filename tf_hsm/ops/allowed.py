@@ -4,8 +4,9 @@ import dataclasses
 
 import tensorflow as tf
 
-from tf_hsm.runtime import arguments
+from tf_hsm.runtime import arguments, label_sets
 from tf_hsm.runtime.tree_tensors import mask_tensors
+from tf_hsm.tree.check import check_is_tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,10 +31,13 @@ class AllowedClasses:
 
         Raises:
           tf.errors.InvalidArgumentError (ValueError where a graph is traced):
-            a class is out of range, or a shape does not fit.
+            a class is out of range, a shape does not fit, or integers are a
+            mask of 0 and 1.
           TypeError: they are neither integers nor booleans.
           ValueError: their rank is not known.
         """
+        if not hasattr(tree, "num_classes"):
+            check_is_tree(tree)
         size = tree.num_classes
         if isinstance(allowed, tf.RaggedTensor):
             allowed = arguments.padded_integers(allowed, "allowed")
@@ -55,6 +59,13 @@ class AllowedClasses:
                 "allowed must have the shape [M], of one list for all inputs, "
                 "or that of inputs but for the last dimension, [..., M]",
             )
+        classes = label_sets.not_multi_hot(
+            classes,
+            [size],
+            "allowed",
+            "booleans [num_classes] are a mask for all inputs, and "
+            "tf_hsm.label_lists(allowed) makes lists of a matrix",
+        )
         count = 1
         if classes.shape.rank > 1:
             count = tf.reduce_prod(tf.shape(classes)[:-1])

@@ -22,7 +22,7 @@ from tf_hsm.runtime import arguments, call, label_sets, private_tensorflow
 from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import path_tensors, tree_tensors
 from tf_hsm.tree import Tree
-from tf_hsm.tree.check import check_not_pinned
+from tf_hsm.tree.check import check_is_tree, check_not_pinned
 
 
 def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
@@ -46,7 +46,8 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
       biases: `[rows]` of the same type, or None.
       labels: `[..., M]`, integers in `[0, tree.num_classes)`, in any order;
         negative numbers are none. Or a `tf.RaggedTensor`. A label that stands
-        there twice counts once.
+        there twice counts once. `tf_hsm.label_lists` converts a multi-hot
+        matrix `[..., num_classes]`, which is an error.
       inputs: `[..., width]`, any of the float types.
       tree: a `tf_hsm.Tree`.
 
@@ -60,14 +61,14 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
       tf.errors.UnimplementedError: a GPU holds the weights.
       ValueError: the tree is pinned.
     """
-    inputs = tf.convert_to_tensor(inputs)
+    inputs = arguments.dense("inputs", inputs)
     with _place(weights, tree):
         return call.forward(
             "tf_hsm_label_tree_loss",
             weights,
             biases,
             inputs,
-            labels=label_sets.read(labels, inputs),
+            labels=_read(labels, inputs, tree),
             **tree_tensors(tree, near=weights)._asdict(),
             ignore_classes=[label_sets.NONE],
             with_gradients=private_tensorflow.is_recording(),
@@ -115,11 +116,11 @@ def label_tree_train_step(
       ValueError: the tree is pinned, the optimizer does what is not possible
         in place, or there are several replicas.
     """
-    inputs = tf.convert_to_tensor(inputs)
+    inputs = arguments.dense("inputs", inputs)
     step = LabelTreeStep(
         weights=weights,
         biases=biases,
-        labels=label_sets.read(labels, inputs),
+        labels=_read(labels, inputs, tree),
         tree=tree,
         optimizer=in_place.get(optimizer),
         loss_weights=loss_weights,
@@ -132,6 +133,7 @@ def label_tree_train_step(
     return losses
 
 
+@private_tensorflow.answers_infinity
 def label_tree_top_k(
     weights,
     biases,
@@ -208,6 +210,7 @@ def label_tree_top_k(
     return TopK(found.log_probs, found.classes)
 
 
+@private_tensorflow.answers_infinity
 def label_tree_log_prob(
     weights,
     biases,
@@ -261,6 +264,12 @@ def label_tree_log_prob(
     return masked(
         log_probs, classes, AllowedClasses.read(allowed, tree, inputs)
     )
+
+
+def _read(labels, inputs, tree):
+    """Returns labels as `label_sets.read` does."""
+    check_is_tree(tree)
+    return label_sets.read(labels, inputs, counts=[tree.num_classes])
 
 
 def _place(weights, tree):

@@ -54,9 +54,9 @@ def integers(labels, name="labels"):
     Those that pass the end of int64 become 2**63 - 1, which is no class.
 
     Raises:
-      TypeError: they are not integers.
+      TypeError: they are not integers, or not dense.
     """
-    labels = tf.convert_to_tensor(labels)
+    labels = dense(name, labels)
     if labels.dtype in (tf.int32, tf.int64):
         return labels
     if not labels.dtype.is_integer:
@@ -66,6 +66,37 @@ def integers(labels, name="labels"):
         # A cast makes negative numbers of them: an ignore_class, perhaps.
         wide = tf.where(wide < 0, tf.int64.max, wide)
     return wide
+
+
+def dense(name, values):
+    """Returns values as a dense tensor.
+
+    Args:
+      name: of the argument.
+      values: what users pass as an array.
+
+    Raises:
+      TypeError: they are ragged or sparse; says what to do.
+    """
+    if isinstance(values, tf.RaggedTensor):
+        raise TypeError(
+            f"{name} must be dense here, but are a tf.RaggedTensor: pad them, "
+            f"{name}.to_tensor(-1), and give the head ignore_class=-1, which "
+            "leaves the padding out"
+            if name == "labels"
+            else f"{name} must be dense, but are a tf.RaggedTensor: pad them "
+            f"by {name}.to_tensor()"
+        )
+    if isinstance(values, tf.SparseTensor) or hasattr(values, "tocsr"):
+        kind = type(values).__name__
+        raise TypeError(
+            f"{name} must be dense, but are a {kind}: for several labels of "
+            f"each input, tf_hsm.label_lists({name}) makes lists of a sparse "
+            "multi-hot matrix"
+            if name == "labels"
+            else f"{name} must be dense, but are a {kind}"
+        )
+    return tf.convert_to_tensor(values)
 
 
 def padded_integers(ragged, name="labels", padding=-1):
@@ -130,23 +161,39 @@ def kept_classes(classes, num_classes, name, counted=None):
 
 
 def floats(inputs, dtype):
-    """Inputs as a tensor: lists and integers take the weights' type, `dtype`.
+    """Hidden vectors as a tensor: lists of floats take the type `dtype`.
 
     Raises:
-      TypeError: they are neither floats nor integers.
+      TypeError: they are not floats, or not dense.
     """
     if not tf.is_tensor(inputs) and not hasattr(inputs, "dtype"):
-        try:
+        leaves = tf.nest.flatten(inputs)
+        if not leaves or any(map(_is_float, leaves)):
             return tf.convert_to_tensor(inputs, dtype)
-        except TypeError:
-            # To say which type it is; where it is none, TensorFlow says why.
-            inputs = tf.convert_to_tensor(inputs)
-    inputs = tf.convert_to_tensor(inputs)
-    if inputs.dtype.is_floating:
-        return inputs
-    if not (inputs.dtype.is_integer or inputs.dtype.is_bool):
-        raise TypeError(f"inputs must be floats, but are {inputs.dtype.name}")
-    return tf.cast(inputs, dtype)
+    inputs = dense("inputs", inputs)
+    check_floats(inputs)
+    return inputs
+
+
+def check_floats(inputs):
+    """Raises a TypeError unless hidden vectors are floats.
+
+    A cast would let ids pass as hidden vectors.
+    """
+    dtype = tf.as_dtype(inputs.dtype)
+    if not dtype.is_floating:
+        raise TypeError(
+            f"inputs must be floats, but are {dtype.name}: a head takes hidden "
+            "vectors [..., width], not ids. Look ids up in an Embedding layer, "
+            "or use tf_hsm.layers.EmbeddingSoftmax; convert numbers by "
+            "tf.cast(inputs, tf.float32)"
+        )
+
+
+def _is_float(value):
+    if hasattr(value, "dtype"):
+        return tf.as_dtype(value.dtype).is_floating
+    return isinstance(value, float)
 
 
 def flat_inputs(inputs, width, shape, name):
@@ -190,18 +237,22 @@ def broadcast(name, values, shape):
     """A tensor broadcast to a shape.
 
     Raises:
-      tf.errors.InvalidArgumentError: that is not possible; says so of `name`
-        where no graph is traced.
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): that
+        is not possible.
     """
     try:
         return tf.broadcast_to(values, shape)
-    except tf.errors.InvalidArgumentError as error:
-        raise tf.errors.InvalidArgumentError(
-            None,
-            None,
-            f"{name} must broadcast to the shape {shape.numpy().tolist()}, but "
-            f"has the shape {values.shape.as_list()}",
-        ) from error
+    except (tf.errors.InvalidArgumentError, ValueError) as error:
+        wanted = tf.get_static_value(shape, partial=True)
+        if wanted is not None:
+            wanted = [None if n is None else int(n) for n in wanted]
+        message = (
+            f"{name} must broadcast to the shape {wanted}, but has the shape "
+            f"{list(values.shape)}"
+        )
+        if isinstance(error, ValueError):
+            raise ValueError(message) from error
+        raise tf.errors.InvalidArgumentError(None, None, message) from error
 
 
 def flat_bounds(bounds, shape, dtype):

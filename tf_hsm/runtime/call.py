@@ -6,18 +6,38 @@ arguments are passed by name, and what the op returns is returned.
 
 import tensorflow as tf
 
-from tf_hsm.runtime import arguments, gradients
+from tf_hsm.runtime import arguments, gradients, private_tensorflow
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import child_tensors
 
 
 def op(name, dtype, weights, **others):
-    """Calls the op for weights of `dtype`, a tensor or a variable's handle."""
-    if weights.dtype != tf.resource:
+    """Calls the op for weights of `dtype`, a tensor or a variable's handle.
+
+    Raises:
+      LookupError: a `tf.autodiff.ForwardAccumulator` asks for products.
+    """
+    watched = [weights, *others.get("biases", [])]
+    if "inputs" in others:
+        watched.append(others["inputs"])
+    if private_tensorflow.in_forward_mode(watched):
+        raise LookupError(
+            "a head has first-order gradients by tf.GradientTape only: no "
+            "forward mode (tf.autodiff.ForwardAccumulator)"
+        )
+    if weights.dtype == tf.resource:
+        # A handle does not tell the type.
+        name, others = f"resource_{name}", {**others, "T": dtype}
+    try:
         return getattr(raw_ops, name)(weights=weights, **others)
-    # A handle does not tell the type.
-    on_variable = getattr(raw_ops, f"resource_{name}")
-    return on_variable(weights=weights, T=dtype, **others)
+    except tf.errors.InvalidArgumentError as error:
+        if "Multiple OpKernel registrations" not in str(error):
+            raise
+        raise ImportError(
+            "this process has loaded a second copy of tf_hsm's op library, and "
+            "TensorFlow cannot tell their kernels apart: start a new process, "
+            "and load no copy beside tf_hsm"
+        ) from error
 
 
 def forward(name, weights, biases, inputs, optional=None, **others):

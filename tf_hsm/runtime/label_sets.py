@@ -12,7 +12,7 @@ from tf_hsm.runtime import arguments
 NONE = -1
 
 
-def read(labels, inputs, ignore_class=None, inputs_mask=None):
+def read(labels, inputs, ignore_class=None, inputs_mask=None, counts=()):
     """Returns labels as a tensor `[..., M]`, NONE where there is none.
 
     Args:
@@ -20,14 +20,19 @@ def read(labels, inputs, ignore_class=None, inputs_mask=None):
       inputs: `[..., width]`.
       ignore_class: another number that stands for no label; or None.
       inputs_mask: `[...]` bool, the inputs that have labels; or None.
+      counts: see `not_multi_hot`.
 
     Raises:
+      tf.errors.InvalidArgumentError: labels are a multi-hot matrix.
       TypeError: labels are not integers.
       ValueError: labels and inputs do not fit.
     """
     if isinstance(labels, tf.RaggedTensor):
         labels = arguments.padded_integers(labels, padding=NONE)
     labels = arguments.integers(labels)
+    if labels.shape.rank is None:
+        # A function that was traced for labels of two ranks.
+        labels = tf.ensure_shape(labels, [*inputs.shape[:-1], None])
     leading = labels.shape[:-1]
     if labels.shape.rank == 0 or not leading.is_compatible_with(
         inputs.shape[:-1]
@@ -40,9 +45,60 @@ def read(labels, inputs, ignore_class=None, inputs_mask=None):
     present = labels >= 0
     if ignore_class is not None:
         present &= tf.not_equal(labels, ignore_class)
+    labels = not_multi_hot(
+        labels,
+        counts,
+        "labels",
+        "tf_hsm.label_lists(labels) makes lists of a matrix",
+        present,
+    )
     if inputs_mask is not None:
         present &= tf.cast(inputs_mask, tf.bool)[..., tf.newaxis]
     return tf.where(present, labels, tf.cast(NONE, labels.dtype))
+
+
+def not_multi_hot(values, counts, name, instead, present=True):
+    """Returns lists of classes, whose use is an error if they are multi-hot.
+
+    A matrix `[..., N]` of 0 and 1, as scikit-learn's MultiLabelBinarizer makes
+    it, would read as lists of the classes 0 and 1. Lists of N numbers that are
+    all 0 or 1 name a class twice. An array of another last dimension costs
+    nothing where its shape is known.
+
+    Args:
+      values: `[..., M]` integers.
+      counts: how many classes there are, a list of numbers N: one for the
+        classes and, where labels are rows of a tree, one for the rows.
+      name: of the argument.
+      instead: what the user can do, for the error.
+      present: `[..., M]` bool, the values that stand for a class; or True.
+
+    Raises:
+      tf.errors.InvalidArgumentError: they are multi-hot.
+    """
+    size = values.shape[-1]
+    if not counts or (size is not None and size not in counts):
+        return values
+    is_one = tf.equal(values, 1)
+    is_hot = tf.reduce_all(is_one | tf.equal(values, 0))
+    size = tf.shape(values)[-1]
+    is_hot &= tf.reduce_any([tf.equal(size, count) for count in counts])
+    ones, zeros = (
+        tf.reduce_sum(tf.cast(which & present, tf.int32), -1)
+        for which in (is_one, ~is_one)
+    )
+    is_hot &= tf.reduce_any((ones > 1) | (zeros > 1))
+    asserted = tf.debugging.Assert(
+        ~is_hot,
+        [
+            f"{name} must be lists of classes, but are a multi-hot matrix: as "
+            "many numbers for each input as there are classes, and all are 0 "
+            f"or 1; {instead}. The shape is",
+            tf.shape(values),
+        ],
+    )
+    with tf.control_dependencies([] if asserted is None else [asserted]):
+        return tf.identity(values)
 
 
 def shares(labels, dtype):

@@ -1,0 +1,127 @@
+"""Hidden vectors and labels of wrong types are refused in a sentence."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import heads_by_name
+from tests.support.heads_by_name import BATCH, TREE, WIDTH
+
+NAMES = [n for n in heads_by_name.NAMES if n != "EmbeddingSoftmax"]
+WRONG = {
+    "int32": tf.ones([BATCH, WIDTH], tf.int32),
+    "uint8": np.ones([BATCH, WIDTH], np.uint8),
+    "bool": tf.ones([BATCH, WIDTH], tf.bool),
+    "complex64": tf.ones([BATCH, WIDTH], tf.complex64),
+    "string": tf.fill([BATCH, WIDTH], "a"),
+}
+CALLS = {
+    "call": lambda head, x: head(x),
+    "losses": lambda head, x: head(x, heads_by_name.labels(kind(head))),
+    "training": lambda head, x: head(
+        x, heads_by_name.labels(kind(head)), training=True
+    ),
+    "top_k": lambda head, x: head.top_k(x, 2),
+    "log_prob": lambda head, x: head.log_prob([[0]] * BATCH, x),
+    "log_probs": lambda head, x: head.log_probs(x),
+    "sample": lambda head, x: head.sample(x, 2, seed=1),
+}
+
+
+def kind(head):
+    return type(head).__name__
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name", [*NAMES, "devices"])
+def test_layers(name, call):
+    """Token ids would be cast to the weights' type."""
+    if name == "LabelTree" and call == "sample":
+        pytest.skip("a label tree draws nothing")
+    options = {}
+    if name == "devices":
+        name, options = "HierarchicalSoftmax", {"devices": ["CPU:0"] * 2}
+    head = heads_by_name.built(name, **options)
+    for dtype, inputs in WRONG.items():
+        with pytest.raises(
+            TypeError, match=f"inputs must be floats, but are {dtype}"
+        ):
+            CALLS[call](head, inputs)
+    floats = tf.ones([BATCH, WIDTH], tf.float16)
+    CALLS[call](head, tf.cast(floats, tf.float32))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool"])
+def test_functional_models(dtype):
+    """When the model is made."""
+    head = heads_by_name.make("HierarchicalSoftmax")
+    with pytest.raises(TypeError, match=f"must be floats, but are {dtype}"):
+        head(keras.Input([WIDTH], dtype=dtype))
+
+
+def test_lists_and_steps():
+    """Lists of integers are ids too; a list of floats is a vector."""
+    weights = tf.Variable(tf.ones([TREE.num_rows, 2]))
+    loss = tf_hsm.hierarchical_softmax_loss
+    np.testing.assert_array_equal(
+        loss(weights, None, [3], [[1, 0.5]], TREE),
+        loss(weights, None, [3], tf.constant([[1, 0.5]]), TREE),
+    )
+    optimizer = tf_hsm.optimizers.SGD(0.1)
+    optimizer.build([weights])
+    for inputs in ([[1, 2]], [[True, False]], [[np.int64(1), 2]]):
+        with pytest.raises(TypeError, match="inputs must be floats"):
+            loss(weights, None, [3], inputs, TREE)
+        for step in (
+            tf_hsm.hierarchical_softmax_train_step,
+            tf_hsm.label_tree_train_step,
+        ):
+            labels = [[3]] if step is tf_hsm.label_tree_train_step else [3]
+            with pytest.raises(TypeError, match="inputs must be floats"):
+                step(weights, None, labels, inputs, TREE, optimizer)
+    np.testing.assert_array_equal(weights, np.ones(weights.shape))
+
+
+def test_ragged_and_sparse_inputs():
+    weights = tf.ones([TREE.num_rows, 2])
+    ragged = tf.ragged.constant([[[1.0, 2.0]], []], ragged_rank=1)
+    for inputs in (ragged, tf.sparse.from_dense([[1.0, 2.0]])):
+        for loss, labels in (
+            (tf_hsm.hierarchical_softmax_loss, [3]),
+            (tf_hsm.label_tree_loss, [[3]]),
+        ):
+            with pytest.raises(TypeError, match="inputs must be dense, but"):
+                loss(weights, None, labels, inputs, TREE)
+
+
+@pytest.mark.parametrize("form", ["op", "layer", "fit", "weighted"])
+def test_ragged_labels(form):
+    """Sequences of different lengths, in place of padded ones."""
+    labels = tf.ragged.constant([[2, 3, 9], [7], [6, 1]], dtype=tf.int64)
+    x = np.ones([3, 3, WIDTH], "f4")
+    head = heads_by_name.built("HierarchicalSoftmax")
+    model = keras.Sequential([keras.Input([None, WIDTH]), head])
+    model.compile("sgd", head.loss)
+    data = tf.data.Dataset.from_tensor_slices((x, labels)).batch(3)
+    calls = {
+        "op": lambda: tf_hsm.hierarchical_softmax_loss(
+            head.kernel, head.bias, labels, x, TREE
+        ),
+        "layer": lambda: head(x, labels),
+        "fit": lambda: model.fit(data, verbose=0),
+        "weighted": lambda: head.loss(labels, head(x), np.ones([3, 3])),
+    }
+    with pytest.raises(TypeError, match=r"to_tensor\(-1\), .*ignore_class=-1"):
+        calls[form]()
+
+
+@pytest.mark.parametrize("name", ["HierarchicalSoftmax", "LabelTree"])
+def test_sparse_labels(name):
+    labels = tf.sparse.from_dense(np.eye(30, dtype="int64")[:BATCH])
+    head, x = heads_by_name.built(name), heads_by_name.inputs(name)
+    with pytest.raises(TypeError, match=r"a SparseTensor: .*tf_hsm\.label"):
+        head(x, labels)
+    with pytest.raises(TypeError, match=r"a SparseTensor: .*tf_hsm\.label"):
+        head.loss(labels, head(x))
