@@ -3,6 +3,8 @@
 It is checked in the first step of `fit` or `evaluate`, before anything moved.
 """
 
+import warnings
+
 import keras
 import tensorflow as tf
 
@@ -36,12 +38,17 @@ def check_loss(model, loss, head, updates):
         )
     wrong = [m for m in metrics if not isinstance(m, ReadsHead)]
     if wrong:
-        raise ValueError(
-            f"{head.name}: compile has the metrics {_names(wrong)}, which "
-            "would compare labels with the layer's inputs; use those of "
-            "tf_hsm.metrics, for an accuracy weighted_metrics=["
-            f"tf_hsm.metrics.TopKAccuracy(1)]{_unless_kept(model)}"
-        )
+        raise ValueError(_metrics_of_inputs(model, head, wrong))
+
+
+def _metrics_of_inputs(model, head, wrong):
+    """The error for metrics that cannot score a head's output."""
+    return (
+        f"{head.name}: compile has the metrics {_names(wrong)}, which would "
+        "compare labels with the layer's inputs; use those of tf_hsm.metrics, "
+        "for an accuracy weighted_metrics=[tf_hsm.metrics.TopKAccuracy(1)]"
+        f"{_unless_kept(model)}"
+    )
 
 
 def check_untold_training(model, head):
@@ -117,14 +124,22 @@ def num_classes_asked_for(model, head):
     )
 
 
-def check_output(model, head):
-    """Checks the loss of a head's output, that of training.
+def check_output(model, head, training):
+    """Checks the loss and the metrics of a head's output.
 
-    A loss of the user's may be made from `tf_hsm.losses`.
+    A loss of the user's may be made from `tf_hsm.losses`. In `predict` neither
+    is used, so nothing is checked.
+
+    Args:
+      model: the compiled model.
+      head: the head that has been called without labels.
+      training: whether the call is for training.
 
     Raises:
-      ValueError: the loss is one of Keras'.
+      ValueError: the loss or, in training, a metric is one of Keras'.
     """
+    if not training and private_keras.trainer_step_of(model) is None:
+        return
     losses = private_compile.losses_of_output(model, head.name)
     names = _names(filter(_is_of_keras, losses))
     if names:
@@ -133,6 +148,10 @@ def check_output(model, head):
             "compare labels with the layer's inputs; use the layer's own, "
             "loss=head.loss"
         )
+    metrics = private_compile.metrics_of_output(model, head.name)
+    wrong = [m for m in metrics if training and _is_of_keras(m)]
+    if wrong:
+        raise ValueError(_metrics_of_inputs(model, head, wrong))
 
 
 def check_endpoint(model, head):
@@ -152,6 +171,26 @@ def check_endpoint(model, head):
             "of tf_hsm.metrics, for an accuracy metrics=["
             f"tf_hsm.metrics.TopKAccuracy(1)]{_unless_kept(model)}"
         )
+
+
+def warn_of_weights(model, head):
+    """Warns if Keras drops the sample weights of losses that a head returns.
+
+    Keras gives `sample_weight` to the loss of `compile` alone.
+    """
+    step = private_keras.trainer_step_of(model)
+    if step is None or not step.is_of_keras or step.sample_weight is None:
+        return
+    if private_compile.has_loss(model):  # of another output, perhaps
+        return
+    warnings.warn(
+        f"{head.name}: sample_weight and class_weight of fit and evaluate have "
+        "no effect on the losses that head(inputs, labels) adds to the model, "
+        "since Keras gives them to the loss of compile alone. Make the weights "
+        "an input of the model, head(inputs, labels, weights), or use "
+        "compile(loss=head.loss)",
+        stacklevel=2,
+    )
 
 
 def _unless_kept(model):

@@ -104,13 +104,14 @@ def find(tensor):
     return output
 
 
-def require(tensor, or_losses=False):
+def require(tensor, or_losses=False, note=None):
     """Returns the `HeadOutput` that a tensor carries.
 
     Args:
       tensor: what a head returned for inputs.
       or_losses: whether the losses that a head returned for inputs and labels
         will do.
+      note: another sentence for the error; or None.
 
     Raises:
       ValueError: the tensor did not come from a head.
@@ -120,6 +121,7 @@ def require(tensor, or_losses=False):
         raise ValueError(
             "y_pred does not come from a tf_hsm head: make the output of "
             "layer(inputs), unchanged, the model's output"
+            + (f". {note}" if note else "")
         )
     return output
 

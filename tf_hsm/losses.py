@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_hsm import _compiled_model, _head_output
 from tf_hsm._reduction import LabelLoss, Reduction, if_on_replicas
-from tf_hsm.runtime import arguments, focal
+from tf_hsm.runtime import arguments, focal, private_compile
 
 
 # Files of earlier versions have this registered name.
@@ -65,8 +65,9 @@ class HeadLoss(LabelLoss):
             if _head_output.is_placeholder(y_pred):
                 losses = tf.zeros(tf.shape(y_true))
                 return self._reduced(losses, None, sample_weight)
-            output = _head_output.require(y_pred)
+            output = _head_output.require(y_pred, note=_OF_FUNCTIONS)
             layer, model = output.layer, output.model
+            _check_not_converted(y_true, layer, model)
             if model is not None:
                 _compiled_model.check_loss(model, self, layer, output.updates)
                 layer.check_trains(output)
@@ -89,6 +90,26 @@ class HeadLoss(LabelLoss):
         """One of as many equal parts as there are replicas, as Keras wants."""
         mean = self._mean(losses, mask, sample_weight, model)
         return mean / tf.distribute.get_strategy().num_replicas_in_sync
+
+
+# What HeadLoss says where Keras may have converted its arguments.
+_OF_FUNCTIONS = (
+    "Keras converts labels and outputs for a loss that is a function: give "
+    "compile head.loss itself, with loss_weights to scale it, or call "
+    "head(inputs, labels) in the model and compute with what it returns"
+)
+
+
+def _check_not_converted(y_true, layer, model):
+    """Raises a TypeError if a function in `compile` calls the loss."""
+    if model is None or tf.as_dtype(y_true.dtype).is_integer:
+        return
+    losses = private_compile.losses_of_output(model, layer.name)
+    if any(callable(f) and not isinstance(f, LabelLoss) for f in losses):
+        dtype = tf.as_dtype(y_true.dtype).name
+        raise TypeError(
+            f"labels must be integers, but are {dtype}. {_OF_FUNCTIONS}"
+        )
 
 
 def focal_loss(losses, gamma=2.0):

@@ -1,5 +1,7 @@
 """What tf_hsm/runtime/private_*.py expects of Keras, whatever its version."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -199,3 +201,40 @@ def test_slots_of_variables():
         np.testing.assert_array_equal(
             accumulator, np.full(variable.shape, 0.5, np.float32)
         )
+
+
+class Spying(keras.layers.Layer):
+    """Notes the steps that call it."""
+
+    def call(self, inputs):
+        self.seen = private_keras.trainer_step_of(self.model())
+        return inputs
+
+
+@pytest.mark.parametrize("strategy", [None, "mirrored"])
+@pytest.mark.parametrize("eager", [False, True])
+def test_trainer_steps(eager, strategy):
+    """Found in `fit` and `evaluate` alone, with sample weights."""
+    x, weights = np.ones([4, 2]), np.ones(4)
+    spying = Spying()
+    strategy = strategy and tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope() if strategy else contextlib.nullcontext():
+        model = keras.Sequential([keras.layers.Dense(2), spying])
+        model.compile("sgd", "mse", run_eagerly=eager)
+    other = WithoutTraining()
+    spying.model = lambda: other
+    model.fit(x, x, verbose=0)
+    assert spying.seen is None
+    spying.model = lambda: model
+    for entry in (model.fit, model.evaluate):
+        model.make_train_function(force=True)
+        model.make_test_function(force=True)
+        entry(x, x, verbose=0)
+        assert spying.seen == private_keras.TrainerStep(True, None)
+        entry(x, x, sample_weight=weights, verbose=0)
+        assert spying.seen.sample_weight is not None
+    model.predict(x, verbose=0)
+    assert spying.seen is None
+    spying.seen = ""
+    model(x)
+    assert spying.seen is None

@@ -15,7 +15,7 @@ from tf_hsm.layers.answering_layer import AnsweringLayer
 from tf_hsm.layers.labels import check_integers
 from tf_hsm.layers.row_options import Penalties
 from tf_hsm.losses import HeadLoss
-from tf_hsm.runtime import first_step, private_keras
+from tf_hsm.runtime import arguments, first_step, private_keras
 from tf_hsm.runtime.tree_tensors import mask_tensors
 
 
@@ -67,13 +67,15 @@ class HeadLayer(AnsweringLayer):
         with first_step.lost_values_told(private_keras.called_weights):
             output.updates = self.in_place.updates(self, training)
             if labels is None:
-                if output.model is not None and training:
-                    _compiled_model.check_output(output.model, self)
+                if output.model is not None:
+                    _compiled_model.check_output(output.model, self, training)
                 output.best = self._best_before_step(output)
                 answer = self._pass_through if training else self.predict_class
                 return output.attach(answer(inputs))
             if output.model is not None:
                 _compiled_model.check_endpoint(output.model, self)
+                if sample_weight is None:
+                    _compiled_model.warn_of_weights(output.model, self)
                 self.check_trains(output)
             return self._added_losses(output, sample_weight)
 
@@ -131,6 +133,7 @@ class HeadLayer(AnsweringLayer):
     ):
         """Returns the shape and type of what `call` returns."""
         del sample_weight, inputs_mask
+        arguments.check_floats(inputs)
         if labels is None:
             spec = (
                 keras.KerasTensor(inputs.shape, dtype=inputs.dtype)

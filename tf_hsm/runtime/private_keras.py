@@ -40,6 +40,59 @@ def compiled_model():
     return model if getattr(model, "compiled", False) else None
 
 
+_STEPS = {"train_step", "test_step"}
+_ENTRIES = {"fit", "evaluate", "train_on_batch", "test_on_batch"}
+
+
+class TrainerStep(NamedTuple):
+    """A step of `fit` or `evaluate` that is running or being traced.
+
+    Attributes:
+      is_of_keras: whether Keras wrote the method, not the user.
+      sample_weight: what `fit` or the data set gives as such; or None.
+    """
+
+    is_of_keras: bool
+    sample_weight: Any
+
+
+def trainer_step_of(model):
+    """The `TrainerStep` that calls a model, or None outside such a step.
+
+    Keras passes a model the same arguments in `evaluate` as in `predict`, and
+    no sample weights, which it drops if there are no labels. So this looks at
+    the functions that have called the caller.
+    """
+    step, frame = None, inspect.currentframe()
+    while frame is not None:
+        name, values = frame.f_code.co_name, frame.f_locals
+        names = frame.f_code.co_varnames
+        if step is None and name in _STEPS and _owner_of(frame) is model:
+            module = frame.f_globals.get("__name__", "")
+            data = values.get(names[1]) if len(names) > 1 else None
+            step = TrainerStep(
+                module.split(".")[0] == "keras", _sample_weight_in(data)
+            )
+        elif step and name in _ENTRIES and _owner_of(frame) is model:
+            if step.sample_weight is None:
+                given = values.get("sample_weight")
+                step = step._replace(sample_weight=given)
+            break
+        frame = frame.f_back
+    return step
+
+
+def _owner_of(frame):
+    """The value of the first argument of a function that is running."""
+    names = frame.f_code.co_varnames
+    return frame.f_locals.get(names[0]) if names else None
+
+
+def _sample_weight_in(data):
+    is_tuple = isinstance(data, (list, tuple)) and 0 < len(data) <= 3
+    return keras.utils.unpack_x_y_sample_weight(data)[2] if is_tuple else None
+
+
 def called_weights():
     """The weights of the model or layer that is being called, a list."""
     called = _called()
