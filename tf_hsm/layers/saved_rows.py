@@ -4,7 +4,14 @@ What the rows stand for is saved beside them, and a head whose rows stand for
 other classes refuses to load them.
 """
 
-from tf_hsm.runtime import row_order, row_parts
+import numpy as np
+
+from tf_hsm.runtime import (
+    private_keras,
+    private_legacy_files,
+    row_order,
+    row_parts,
+)
 
 
 class SavedRows:
@@ -54,6 +61,15 @@ class SavedRows:
         store = row_order.checked(self._order(), store, self._error())
         row_parts.load(variables, store)
 
+    def in_legacy_files(self):
+        """Returns what a legacy file has beside the variables, a list."""
+        if not self._layer.built:
+            return []
+        optimizer = self._layer.optimizer
+        slots = [] if optimizer is None else optimizer.variables
+        name, order = self._layer.name, self.for_checkpoints
+        return [_OrderInLegacyFile(name, order), *slots]
+
     def _order(self, cuts=()):
         trees = self._find_trees()
         if trees is None:
@@ -76,3 +92,40 @@ class SavedRows:
             "tree, or whose devices had other parts of it; make the head with "
             "that plan, or see tf_hsm.distribute.checkpoint"
         )
+
+
+class _OrderInLegacyFile:
+    """The order of the rows, in the place of a variable.
+
+    Args:
+      name: of the layer.
+      order: a `RowOrder`.
+    """
+
+    shape = (16,)
+    dtype = "uint8"
+
+    def __init__(self, name, order):
+        self.path = f"{name}/row_order"
+        self._order = order
+
+    def __array__(self, dtype=None, copy=None):
+        digest = bytes.fromhex(self._order.serialize())
+        return np.frombuffer(digest, np.uint8).astype(dtype or np.uint8)
+
+    def assign(self, value):
+        """Raises a ValueError if the file is of another order."""
+        self._order.deserialize(np.asarray(value, np.uint8).tobytes().hex())
+
+
+def _in_legacy_files(layer):
+    found = [getattr(x, "_saved", None) for x in private_keras.layers_of(layer)]
+    return [
+        entry
+        for saved in found
+        if isinstance(saved, SavedRows)
+        for entry in saved.in_legacy_files()
+    ]
+
+
+private_legacy_files.extend(_in_legacy_files)
