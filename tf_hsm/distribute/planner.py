@@ -6,6 +6,7 @@ from tf_hsm.distribute.cut import cut
 from tf_hsm.distribute.cut_plan import Plan
 from tf_hsm.distribute.step import Step
 from tf_hsm.tree import Tree
+from tf_hsm.tree.check import check_is_tree
 
 
 def plan(
@@ -68,6 +69,7 @@ def plan(
       ValueError: there is no device; a count is negative, infinite or NaN, or
         all are zero; or a number is out of its range.
     """
+    check_is_tree(tree)
     if not isinstance(tree, Tree):
         raise TypeError(
             f"tree must be a tf_hsm.Tree, but is {type(tree).__name__}"

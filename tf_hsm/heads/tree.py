@@ -16,6 +16,7 @@ from tf_hsm.ops.top_k import best_class, hierarchical_softmax_top_k
 from tf_hsm.ops.train_step import hierarchical_softmax_train_step
 from tf_hsm.runtime.tree_tensors import array_tensors
 from tf_hsm.tree import Forest, Tree
+from tf_hsm.tree.check import check_is_tree
 
 
 def _method(function):
@@ -100,11 +101,7 @@ class TreeHead:
 
     def __post_init__(self):
         """Raises a TypeError if `tree` is none."""
-        if not isinstance(self.tree, Tree | Forest):
-            raise TypeError(
-                "tree must be a tf_hsm.Tree or a tf_hsm.Forest, but is "
-                f"{type(self.tree).__name__}"
-            )
+        check_is_tree(self.tree)
 
     @property
     def num_classes(self):

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tf_hsm.runtime import arguments, label_sets
 from tf_hsm.runtime.tree_tensors import mask_tensors
+from tf_hsm.tree.check import check_is_tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +36,8 @@ class AllowedClasses:
           TypeError: they are neither integers nor booleans.
           ValueError: their rank is not known.
         """
+        if not hasattr(tree, "num_classes"):
+            check_is_tree(tree)
         size = tree.num_classes
         if isinstance(allowed, tf.RaggedTensor):
             allowed = arguments.padded_integers(allowed, "allowed")

@@ -22,7 +22,7 @@ from tf_hsm.runtime import arguments, call, label_sets, private_tensorflow
 from tf_hsm.runtime.devices import cpu_only
 from tf_hsm.runtime.tree_tensors import path_tensors, tree_tensors
 from tf_hsm.tree import Tree
-from tf_hsm.tree.check import check_not_pinned
+from tf_hsm.tree.check import check_is_tree, check_not_pinned
 
 
 def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
@@ -266,6 +266,7 @@ def label_tree_log_prob(
 
 def _read(labels, inputs, tree):
     """Returns labels as `label_sets.read` does."""
+    check_is_tree(tree)
     return label_sets.read(labels, inputs, counts=[tree.num_classes])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm.runtime import private_tensorflow
+from tf_hsm.tree.check import check_is_tree
 
 # For walks from a class up.
 TreeTensors = collections.namedtuple(
@@ -88,6 +89,7 @@ def mask_tensors(tree, near=None):
 
 def child_tensors(tree, near=None):
     """Returns those that the ops that go down `tree` take, likewise."""
+    check_is_tree(tree)
     return ChildTensors(*_tensors(tree, ChildTensors._fields, near))
 
 
@@ -100,6 +102,7 @@ def array_tensors(owner, names, near=None):
 
 
 def _labelled_tensors(kind, tree, near, nodes):
+    check_is_tree(tree)
     of_labels = _OF_ROWS if nodes else {}
     names = [of_labels.get(name, name) for name in kind._fields]
     return kind(*_tensors(tree, names, near))
