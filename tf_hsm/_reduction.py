@@ -29,12 +29,25 @@ class Reduction(typing.NamedTuple):
         return self.reduce(losses, mask, self.sample_weight)
 
     def loss_weights(self, labels, mask, dtype):
-        """Returns the weight `[...]` of each label's loss in the total."""
+        """Returns the weight `[...]` of each label's loss in the total.
+
+        Raises:
+          ValueError: tapes record nothing here.
+        """
         losses = tf.zeros(tf.shape(labels), dtype)
         with tf.GradientTape() as tape:
             tape.watch(losses)
             total = self.total(losses, mask)
-        return tf.stop_gradient(tape.gradient(total, losses))
+        weights = tape.gradient(total, losses)
+        if weights is None:
+            raise ValueError(
+                "a head with an optimizer of its own makes its step in the "
+                "forward pass, which cannot be made within tf.recompute_grad "
+                "or tape.stop_recording(): the step would be made twice, or "
+                "not follow the loss. Call the head outside, or leave out its "
+                "optimizer"
+            )
+        return tf.stop_gradient(weights)
 
 
 class LabelLoss(keras.losses.Loss):

@@ -3,6 +3,7 @@
 import importlib
 
 from tensorflow.core.framework import tensor_pb2
+from tensorflow.python.distribute import sharded_variable as sharded
 from tensorflow.python.eager import context
 from tensorflow.python.framework import kernels
 
@@ -10,6 +11,11 @@ from tensorflow.python.framework import kernels
 def tensor_proto(**fields):
     """A `TensorProto` of these fields, perhaps one that no tensor has."""
     return tensor_pb2.TensorProto(**fields)
+
+
+def sharded_variable(parts):
+    """What a strategy with a `variable_partitioner` makes, of its parts."""
+    return sharded.ShardedVariable(parts, "weights")
 
 
 def forget_kernels():

@@ -37,6 +37,7 @@ def hierarchical_softmax_train_step(
     order. Meanwhile it holds the exclusive locks of all the variables that it
     writes. A gradient of `inputs` for another total than the sum above is an
     error: the weights would have followed another objective than the inputs.
+    `tf.recompute_grad` around the step would make it twice.
 
     Args:
       weights: a variable `[rows, width]`, as for `hierarchical_softmax_loss`.

@@ -6,13 +6,25 @@ arguments are passed by name, and what the op returns is returned.
 
 import tensorflow as tf
 
-from tf_hsm.runtime import arguments, gradients
+from tf_hsm.runtime import arguments, gradients, private_tensorflow
 from tf_hsm.runtime.library import raw_ops
 from tf_hsm.runtime.tree_tensors import child_tensors
 
 
 def op(name, dtype, weights, **others):
-    """Calls the op for weights of `dtype`, a tensor or a variable's handle."""
+    """Calls the op for weights of `dtype`, a tensor or a variable's handle.
+
+    Raises:
+      LookupError: a `tf.autodiff.ForwardAccumulator` asks for products.
+    """
+    watched = [weights, *others.get("biases", [])]
+    if "inputs" in others:
+        watched.append(others["inputs"])
+    if private_tensorflow.in_forward_mode(watched):
+        raise LookupError(
+            "a head has first-order gradients by tf.GradientTape only: no "
+            "forward mode (tf.autodiff.ForwardAccumulator)"
+        )
     if weights.dtype != tf.resource:
         return getattr(raw_ops, name)(weights=weights, **others)
     # A handle does not tell the type.

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from tensorflow.core.framework import device_attributes_pb2
 from tensorflow.python.distribute import sharded_variable
-from tensorflow.python.eager import record, tape
+from tensorflow.python.eager import forwardprop_util, record, tape
 from tensorflow.python.framework import (
     auto_control_deps_utils,
     op_def_registry,
@@ -26,8 +26,18 @@ def variable_of(value):
 
     Takes tf.Variable and Keras variables. In an autocast or stateless scope a
     Keras variable stands for a tensor, and None is returned.
+
+    Raises:
+      TypeError: a `variable_partitioner` has cut it.
     """
     value = value.value if isinstance(value, keras.Variable) else value
+    if isinstance(value, sharded_variable.ShardedVariable):
+        raise TypeError(
+            f"{value.name} is a ShardedVariable of {len(value.variables)} "
+            "parts, but an op of tf_hsm reads one variable: make the weights "
+            "without the strategy's variable_partitioner, or cut the tree, "
+            "HierarchicalSoftmax(tree, devices=...)"
+        )
     return value if resource_variable_ops.is_resource_variable(value) else None
 
 
@@ -87,6 +97,18 @@ def is_in_xla():
     """Whether a graph is being traced for XLA."""
     graph = tf.compat.v1.get_default_graph()
     return control_flow_util.GraphOrParentsInXlaContext(graph)
+
+
+def in_forward_mode(tensors):
+    """Whether a `tf.autodiff.ForwardAccumulator` watches one of some tensors.
+
+    Args:
+      tensors: tensors, and handles of variables.
+    """
+    if not record.could_possibly_record():
+        return False
+    # A tuple for each accumulator.
+    return any(forwardprop_util.pack_tangents(tensors).indices)
 
 
 def op_definition(op_name):

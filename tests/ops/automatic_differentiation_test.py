@@ -1,0 +1,113 @@
+"""Forward mode, recomputation and sharded variables: refused in a sentence."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import heads_by_name, private
+from tests.support.heads_by_name import BATCH, TREE, WIDTH
+
+Y = tf.range(BATCH)
+FUNCTIONS = {
+    "loss": lambda w, x: tf_hsm.hierarchical_softmax_loss(w, None, Y, x, TREE),
+    "label_tree_loss": lambda w, x: tf_hsm.label_tree_loss(
+        w, None, Y[:, None], x, TREE
+    ),
+    "log_probs": lambda w, x: tf_hsm.hierarchical_softmax_log_probs(
+        w, None, x, TREE
+    ),
+    "top_k": lambda w, x: tf_hsm.hierarchical_softmax_top_k(
+        w, None, x, TREE, 2
+    )[0],
+}
+
+
+@pytest.mark.parametrize("watched", ["weights", "variable", "inputs"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_forward_mode(name, watched):
+    """Only where something that the op reads is watched."""
+    weights = tf.random.stateless_normal([TREE.num_rows, WIDTH], [0, 1])
+    weights = tf.Variable(weights) if watched == "variable" else weights
+    x = heads_by_name.inputs("LabelTree")
+    primal = x if watched == "inputs" else weights
+    with (
+        tf.autodiff.ForwardAccumulator(primal, tf.ones_like(primal)),
+        pytest.raises(LookupError, match=r"tf\.GradientTape only: no forward"),
+    ):
+        FUNCTIONS[name](weights, x)
+    other = tf.ones([2])
+    with tf.autodiff.ForwardAccumulator(other, other) as accumulator:
+        found = FUNCTIONS[name](weights, x)
+        doubled = 2 * other
+    np.testing.assert_array_equal(accumulator.jvp(doubled), [2, 2])
+    np.testing.assert_array_equal(found, FUNCTIONS[name](weights, x))
+
+
+def test_forward_mode_of_a_step():
+    """Before anything has moved."""
+    head = heads_by_name.built("HierarchicalSoftmax", optimizer="sgd")
+    x = heads_by_name.inputs("HierarchicalSoftmax")
+    before = head.kernel.numpy()
+    with (
+        tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)),
+        pytest.raises(LookupError, match="no forward mode"),
+    ):
+        head(x, Y, training=True)
+    np.testing.assert_array_equal(head.kernel, before)
+    assert head.optimizer.iterations == 0
+
+
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("name", ["HierarchicalSoftmax", "LabelTree"])
+def test_recomputed_steps(name, graph):
+    """A head's own optimizer would make its step twice."""
+    head = heads_by_name.built(name, optimizer="sgd")
+    dense = keras.layers.Dense(WIDTH)
+    x, labels = heads_by_name.inputs(name), heads_by_name.labels(name)
+    dense(x)
+
+    def loss(x):
+        return tf.reduce_mean(head(dense(x), labels, training=True))
+
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            value = tf.recompute_grad(loss)(x)
+        return tape.gradient(value, dense.kernel)
+
+    before = head.kernel.numpy()
+    with pytest.raises(ValueError, match=r"within tf\.recompute_grad"):
+        (tf.function(gradient) if graph else gradient)(x)
+    np.testing.assert_array_equal(head.kernel, before)
+
+
+def test_recomputed_losses():
+    """Without an optimizer of its own the gradients are the usual ones."""
+    head = heads_by_name.built("HierarchicalSoftmax")
+    x = heads_by_name.inputs("HierarchicalSoftmax")
+
+    def loss(x):
+        return tf.reduce_mean(head(x, Y, training=True))
+
+    found = []
+    for function in (loss, tf.recompute_grad(loss)):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            value = function(x)
+        found.append(tape.gradient(value, x))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+
+def test_sharded_variables():
+    """What a `variable_partitioner` makes of the weights."""
+    half = TREE.num_rows // 2
+    parts = [
+        tf.Variable(tf.zeros([size, WIDTH]))
+        for size in (half, TREE.num_rows - half)
+    ]
+    weights = private.sharded_variable(parts)
+    x = heads_by_name.inputs("HierarchicalSoftmax")
+    for function in FUNCTIONS.values():
+        with pytest.raises(TypeError, match="a ShardedVariable of 2 parts"):
+            function(weights, x)
