@@ -1,13 +1,14 @@
-"""Keeps TensorFlow's start-up lines from those who run `python -m tf_hsm`.
+"""What comes before TensorFlow and Keras are imported.
 
-That command imports the package before its own `__main__`, so this is the
-first module that the package imports. For whoever imports the package in a
-program, it does nothing.
+It checks the environment, and keeps TensorFlow's start-up lines from those who
+run `python -m tf_hsm`. That command imports the package before its own
+`__main__`, so this is the first module that the package imports.
 """
 
 import contextlib
 import os
 import sys
+import warnings
 
 # Of TF_CPP_MIN_LOG_LEVEL: no line at all. Python's errors are always shown.
 _QUIET = "3"
@@ -39,6 +40,32 @@ def _no_stderr():
         os.close(original)
 
 
+def check_keras():
+    """Says what is wrong with the variables of the environment for Keras.
+
+    A backend that is not installed would be an error of Keras, which does not
+    name the cause.
+
+    Raises:
+      ImportError: Keras would have another backend than TensorFlow.
+    """
+    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+    if backend != "tensorflow" and "keras" not in sys.modules:
+        raise ImportError(
+            "tf_hsm needs Keras on TensorFlow, but the environment variable "
+            f"KERAS_BACKEND is {backend}: set it to tensorflow before Keras is "
+            "imported"
+        )
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower()
+    if legacy in ("1", "true") and not is_command():
+        warnings.warn(
+            "TF_USE_LEGACY_KERAS is set, so that tf.keras is Keras 2, whose "
+            "models cannot have layers of tf_hsm: write `import keras`, which "
+            "is Keras 3, or unset it",
+            stacklevel=2,
+        )
+
+
 def import_tensorflow():
     """Imports TensorFlow for a command, which is then silent.
 
@@ -51,5 +78,6 @@ def import_tensorflow():
         import tensorflow  # noqa: F401
 
 
+check_keras()
 if is_command():
     import_tensorflow()

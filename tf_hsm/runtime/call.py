@@ -25,11 +25,19 @@ def op(name, dtype, weights, **others):
             "a head has first-order gradients by tf.GradientTape only: no "
             "forward mode (tf.autodiff.ForwardAccumulator)"
         )
-    if weights.dtype != tf.resource:
+    if weights.dtype == tf.resource:
+        # A handle does not tell the type.
+        name, others = f"resource_{name}", {**others, "T": dtype}
+    try:
         return getattr(raw_ops, name)(weights=weights, **others)
-    # A handle does not tell the type.
-    on_variable = getattr(raw_ops, f"resource_{name}")
-    return on_variable(weights=weights, T=dtype, **others)
+    except tf.errors.InvalidArgumentError as error:
+        if "Multiple OpKernel registrations" not in str(error):
+            raise
+        raise ImportError(
+            "this process has loaded a second copy of tf_hsm's op library, and "
+            "TensorFlow cannot tell their kernels apart: start a new process, "
+            "and load no copy beside tf_hsm"
+        ) from error
 
 
 def forward(name, weights, biases, inputs, optional=None, **others):

@@ -2,7 +2,10 @@
 
 import os
 
+import keras
 import tensorflow as tf
+
+from tf_hsm.runtime import private_tensorflow
 
 # The library is compiled against the headers of one TensorFlow minor.
 _TENSORFLOW_MINOR = "2.21"
@@ -12,13 +15,47 @@ def op_library_path() -> str:
     """The file for `tf.load_op_library` in a process without tf_hsm.
 
     A process that loads it need not import tf_hsm to run a SavedModel with its
-    ops, but the same minor version of TensorFlow.
+    ops, but the same minor version of TensorFlow. A process cannot have two
+    copies of the library, such as that of an export beside an imported tf_hsm.
 
     Returns:
       An absolute path, as a string.
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return os.path.join(package, "_tf_hsm_ops.so")
+
+
+def _check_process():
+    """Raises an ImportError where this process cannot have the package."""
+    if keras.config.backend() != "tensorflow":
+        raise ImportError(
+            "tf_hsm needs Keras on TensorFlow, but Keras' backend is "
+            f"{keras.config.backend()}: set the environment variable "
+            'KERAS_BACKEND, or "backend" in keras.json, to tensorflow before '
+            "Keras is imported"
+        )
+    if private_tensorflow.has_gradient("TfHsmLoss"):
+        raise ImportError(
+            "tf_hsm has been imported in this process before, from here or "
+            "from another folder, and TensorFlow keeps its gradient functions: "
+            "start a new process (importlib.reload(tf_hsm) needs none)"
+        )
+    is_loaded = private_tensorflow.op_definition("TfHsmLoss") is not None
+    if is_loaded and not _is_mapped(op_library_path()):
+        raise ImportError(
+            "this process has loaded a copy of tf_hsm's op library, and cannot "
+            "have a second one: import tf_hsm instead of loading the copy, or "
+            f"load {op_library_path()} itself"
+        )
+
+
+def _is_mapped(path):
+    """Returns whether the process has a file in its memory, or may have."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8") as file:
+            return os.path.realpath(path) in file.read()
+    except OSError:
+        return True
 
 
 def _load():
@@ -35,6 +72,7 @@ def _load():
             f"{path} is missing: install the wheel (bazel build //:wheel), or "
             "run through bazel, which builds it."
         )
+    _check_process()
     return tf.load_op_library(path)
 
 

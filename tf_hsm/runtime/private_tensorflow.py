@@ -111,6 +111,11 @@ def in_forward_mode(tensors):
     return any(forwardprop_util.pack_tangents(tensors).indices)
 
 
+def has_gradient(op_name):
+    """Whether a gradient function of an op is registered."""
+    return op_name in ops.gradient_registry.list()
+
+
 def op_definition(op_name):
     """The `OpDef` of a registered op, by its name in graphs."""
     return op_def_registry.get(op_name)
