@@ -24,6 +24,13 @@ def as_integer(name, value):
     return number
 
 
+def as_bool_or_none(name, value):
+    """Returns `value` as a bool, or None; TypeError if it is neither."""
+    if value is not None and not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be a bool or None, but is {value!r}")
+    return None if value is None else bool(value)
+
+
 def check_class(c, num_classes):
     """Returns `c` as an int; IndexError unless it is in [0, N)."""
     return _check_index("class", "classes", c, num_classes)

@@ -120,7 +120,8 @@ def require(tensor, or_losses=False, note=None):
     if output is None or (output.labels is not None and not or_losses):
         raise ValueError(
             "y_pred does not come from a tf_hsm head: make the output of "
-            "layer(inputs), unchanged, the model's output"
+            "layer(inputs), unchanged, the model's output. A head takes inputs "
+            "[..., width] itself, without TimeDistributed"
             + (f". {note}" if note else "")
         )
     return output

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import arguments, private_keras
 
 
 class Reduction(typing.NamedTuple):
@@ -132,7 +132,8 @@ def broadcast_weights(sample_weight, losses):
     dropped. None stays None.
 
     Raises:
-      ValueError: `sample_weight` has more dimensions than the losses.
+      ValueError: `sample_weight` has more dimensions than the losses, or
+        another shape (tf.errors.InvalidArgumentError where a graph runs).
     """
     if sample_weight is None:
         return None
@@ -147,4 +148,4 @@ def broadcast_weights(sample_weight, losses):
         )
     elif missing > 0:
         weights = ops.reshape(weights, ops.shape(weights) + (1,) * missing)
-    return ops.broadcast_to(weights, ops.shape(losses))
+    return arguments.broadcast("sample_weight", weights, tf.shape(losses))

@@ -269,3 +269,32 @@ def test_a_gradient_of_log_probs(tmp_path):
     loaded = tf.saved_model.load(str(tmp_path))
     assert_near(loaded.log_probs(inputs), head.log_probs(inputs), 1e-6)
     check_no_gradient_of_log_probs(head, inputs)
+
+
+@pytest.mark.parametrize("wrong", ["yes", "False", 2, 0.5, 1])
+def test_stochastic_rounding_is_a_bool(wrong):
+    """In the layer and in the op, which would take any value for true."""
+    with pytest.raises(TypeError, match="stochastic_rounding must be a bool"):
+        make_head(optimizer="sgd", stochastic_rounding=wrong)
+    w = tf.Variable(tf.zeros([3, 2], tf.bfloat16))
+    optimizer = optimizers.SGD(0.1)
+    optimizer.build([w])
+    with pytest.raises(TypeError, match="stochastic_rounding must be a bool"):
+        tf_hsm.hierarchical_softmax_train_step(
+            w,
+            None,
+            [1],
+            tf.ones([1, 2]),
+            tf_hsm.Tree.balanced(3, 3),
+            optimizer,
+            stochastic_rounding=wrong,
+        )
+    right = make_head(optimizer="sgd", stochastic_rounding=np.True_)
+    assert right.stochastic_rounding is True
+
+
+def test_stochastic_rounding_without_an_optimizer():
+    """It would have no effect."""
+    with pytest.raises(ValueError, match="give the layer an optimizer"):
+        make_head(stochastic_rounding=True)
+    make_head(stochastic_rounding=False)

@@ -147,3 +147,38 @@ def test_an_embedding_softmax():
     np.testing.assert_allclose(
         prior[0], np.log(counts / counts.sum()), rtol=1e-5, atol=1e-5
     )
+
+
+def adaptive(**options):
+    head = tf_hsm.layers.AdaptiveSoftmax(90, cutoffs=[30, 60], **options)
+    head.build([None, 6])
+    return head
+
+
+def test_clusters_with_a_seed():
+    """Each has other numbers, which are the same for the same seed."""
+    options = {
+        "div_value": 2,
+        "use_bias": True,
+        "kernel_initializer": keras.initializers.RandomNormal(seed=3),
+        "projection_initializer": keras.initializers.RandomNormal(seed=4),
+        "bias_initializer": keras.initializers.RandomNormal(seed=5),
+    }
+    head, again = adaptive(**options), adaptive(**options)
+    for one, two in zip(head.variables, again.variables, strict=True):
+        np.testing.assert_array_equal(one, two)
+    numbers = np.concatenate([v.numpy().ravel() for v in head.variables])
+    assert len(np.unique(numbers)) == numbers.size
+
+
+def test_parts_with_a_seed():
+    """The biases of each device too."""
+    head = tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.two_level(64),
+        devices=["CPU:0"] * 2,
+        bias_initializer=keras.initializers.RandomNormal(seed=5),
+    )
+    head.build([None, 6])
+    biases = [v.numpy() for v in head.variables if v.shape.rank == 1]
+    numbers = np.concatenate(biases)
+    assert len(biases) == 3 and len(np.unique(numbers)) == numbers.size

@@ -300,3 +300,16 @@ def test_training_through_log_probs():
         )
         losses.append(float(loss))
     assert losses[-1] < losses[0] - 0.1
+
+
+@pytest.mark.parametrize("k", [0, -1, 31, np.int64(99)])
+def test_a_number_of_classes_that_there_are_not(k):
+    """Refused when a functional model is made, as in a call."""
+    head = models.make_head()
+    inputs = keras.Input([models.WIDTH])
+    head(inputs)
+    with pytest.raises(ValueError, match=rf"k = {k} is outside \[1, 30\]"):
+        head.top_k(inputs, k)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"k = {k} is"):
+        head.top_k(np.ones([1, models.WIDTH], "f4"), k)
+    assert head.top_k(inputs, 30).classes.shape == (None, 30)

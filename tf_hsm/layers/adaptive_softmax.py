@@ -10,7 +10,7 @@ from tf_hsm.layers import growth, tied_rows
 from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.arguments import documented, width_of
 from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.layers.rows import fresh
+from tf_hsm.layers.initial_values import of_number
 from tf_hsm.partition.cluster_spec import ClusterSpec, unpacked
 from tf_hsm.runtime import private_keras, row_parts
 from tf_hsm.runtime.devices import check_present
@@ -179,13 +179,8 @@ class AdaptiveSoftmax(HeadLayer):
         counts = [None] * len(widths)
         if self.spec.ranked_counts is not None:
             counts = self.clusters.split(self.spec.ranked_counts)
-        shortlist = self._make_part(
-            "head_",
-            self.clusters.shortlist_tree,
-            width,
-            bool(self.use_bias),
-            counts[0],
-        )
+        tree, use_bias = self.clusters.shortlist_tree, bool(self.use_bias)
+        shortlist = self._make_part(0, tree, width, use_bias, counts[0])
         self.head_kernel, self.head_bias = shortlist.weights, shortlist.biases
         self.tail_kernels, self.tail_biases, self.projections = [], [], []
         tails = [
@@ -194,10 +189,11 @@ class AdaptiveSoftmax(HeadLayer):
         ]
         return ClusterHead(self.clusters, shortlist, tuple(tails))
 
-    def _make_part(self, prefix, tree, width, use_bias, counts):
+    def _make_part(self, number, tree, width, use_bias, counts):
         """Makes the `TreeHead` of a cluster."""
         prior = None if counts is None else tree.log_prior(counts)
-        rows = self.rows.with_bias(use_bias)
+        rows = self.rows.of_cluster(number, use_bias)
+        prefix = f"tail_{number}_" if number else "head_"
         return TreeHead(*rows.make(self, tree, width, prior, prefix), tree)
 
     def _make_tail(self, number, tree, width, narrow, counts):
@@ -209,12 +205,11 @@ class AdaptiveSoftmax(HeadLayer):
                 projection = self.add_weight(
                     name=f"projection_{number}",
                     shape=(width, narrow),
-                    initializer=fresh(self.projection_initializer),
+                    initializer=of_number(self.projection_initializer, number),
                     autocast=False,
                 )
-            head = self._make_part(
-                f"tail_{number}_", tree, narrow, self.use_bias is True, counts
-            )
+            use_bias = self.use_bias is True
+            head = self._make_part(number, tree, narrow, use_bias, counts)
         own = [] if projection is None else [projection]
         own += head.variables()
         for variable in own:

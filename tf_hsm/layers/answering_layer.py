@@ -221,6 +221,17 @@ class AnsweringLayer(keras.layers.Layer):
             allowed=allowed,
         )
 
+    def _check_k(self, k):
+        """Raises a ValueError unless a number of classes is in [1, N].
+
+        A functional model asks for so many before its op runs.
+        """
+        if not tf.is_tensor(k) and not 1 <= k <= self.num_classes:
+            raise ValueError(
+                f"{self.name}: k = {k} is outside [1, {self.num_classes}]; the "
+                "upper end is the number of classes"
+            )
+
     def predict_class(self, inputs):
         """Returns the most probable class of each input, `[...]` int64."""
         return self._ask("best_class", inputs)

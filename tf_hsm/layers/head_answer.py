@@ -95,6 +95,8 @@ def in_functional_models(method):
                 f"{' and '.join(symbols)}"
             )
         del given["self"]
+        if "k" in given:
+            self._check_k(given["k"])
         outputs = self(given.pop("inputs"))
         # What is allowed for all inputs is a number like others.
         tensors = {

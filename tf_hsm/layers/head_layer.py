@@ -47,7 +47,8 @@ class HeadLayer(AnsweringLayer):
           sample_weight: weights of the losses in the mean that the layer adds
             to the model's losses; broadcast from the left. Or `[..., M]`, the
             weight of each of several labels in the loss of their input.
-          inputs_mask: `[...]` bool, the inputs that count.
+          inputs_mask: `[...]` bool, the inputs that count. Without labels it
+            is the mask of the output, for losses and metrics.
           training: whether the layer's own optimizer, if there is one, makes a
             step, and classes are not asked for.
 
@@ -71,7 +72,8 @@ class HeadLayer(AnsweringLayer):
                     _compiled_model.check_output(output.model, self, training)
                 output.best = self._best_before_step(output)
                 answer = self._pass_through if training else self.predict_class
-                return output.attach(answer(inputs))
+                answer = private_keras.set_mask(answer(inputs), inputs_mask)
+                return output.attach(answer)
             if output.model is not None:
                 _compiled_model.check_endpoint(output.model, self)
                 if sample_weight is None:
@@ -170,6 +172,11 @@ class HeadLayer(AnsweringLayer):
             known = output.reusable(labels, label_weights)
             if known is not None:
                 return known
+        if label_weights is not None and not self.objective.weighs_labels:
+            raise ValueError(
+                f"{self.name}: a label tree has one loss for all labels of an "
+                "input; sample_weight must have one number for each input"
+            )
         step = None
         if output.updates and reduction is not None and self.trainable:
             step = self.in_place.step(self)

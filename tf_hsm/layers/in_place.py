@@ -28,7 +28,8 @@ class InPlace:
 
     Raises:
       TypeError: `optimizer` is not of `tf_hsm.optimizers`.
-      ValueError: `optimizer` does what is not possible in place.
+      ValueError: `optimizer` does what is not possible in place, or there is
+        stochastic rounding without one.
     """
 
     optimizer: typing.Any = None
@@ -38,6 +39,14 @@ class InPlace:
     def __post_init__(self):
         """Reads the options."""
         self.optimizer = self.optimizer and in_place.get(self.optimizer)
+        self.stochastic_rounding = _checks.as_bool_or_none(
+            "stochastic_rounding", self.stochastic_rounding
+        )
+        if self.stochastic_rounding and self.optimizer is None:
+            raise ValueError(
+                "stochastic_rounding is for an optimizer of the layer's own; "
+                "give the layer an optimizer, or leave it out"
+            )
         self.seed = _checks.as_integer("seed", self.seed)
 
     def build(self, layer):

@@ -99,6 +99,23 @@ def of_part(initializer, rows, width, total_rows, number):
     return _scaled(initializer, ratio, seed)
 
 
+def of_number(initializer, number):
+    """A copy of an initializer that draws other numbers for each `number`.
+
+    An initializer of Keras draws the same numbers at each call. A copy of one
+    that has no seed draws new numbers; with a seed, the numbers follow from the
+    seed and `number`.
+    """
+    clone = getattr(initializer, "clone", None)
+    copy = clone() if clone else initializer
+    config = initializer.get_config() if _is_random(initializer) else {}
+    if not number or not isinstance(config.get("seed"), int):
+        return copy
+    # Blocks and parts of a table take the next seeds.
+    seed = (config["seed"] + (number << 20)) % 2**31
+    return type(initializer).from_config({**config, "seed": seed})
+
+
 def _ratio(initializer, rows, width, total_rows):
     """The variance in `[total_rows, width]` over that in `[rows, width]`."""
     size = _SIZES[initializer.mode]

@@ -17,6 +17,7 @@ class LabelSetObjective:
     """
 
     several_labels = True
+    weighs_labels = False
     node_labels = False
 
     def __init__(self, num_classes, ignore_class):
@@ -28,15 +29,9 @@ class LabelSetObjective:
         """See `Objective.losses`.
 
         Masked inputs are removed, because an input without labels has a loss.
-
-        Raises:
-          ValueError: there are `label_weights`.
+        Labels have no weights.
         """
-        if label_weights is not None:
-            raise ValueError(
-                "a label tree has one loss for all labels of an input; "
-                "sample_weight must have one number for each input"
-            )
+        del label_weights
         labels = self.read_sets(batch.labels, batch.inputs)
         mask = None if inputs_mask is None else tf.cast(inputs_mask, tf.bool)
         weights = None

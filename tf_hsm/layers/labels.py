@@ -42,3 +42,37 @@ def check_integers(values, name):
             f"{name} must be integers, but are {dtype.name}; as an input of a "
             'model, make them a keras.Input(..., dtype="int64")'
         )
+
+
+def of_known_rank(labels, inputs):
+    """Returns labels `[...]` of a function that was traced for two shapes.
+
+    After calls with labels `[B]` and `[B, 1]`, TensorFlow traces for labels of
+    any rank.
+
+    Raises:
+      tf.errors.InvalidArgumentError: labels and inputs do not fit.
+    """
+    shape, given = tf.shape(inputs)[:-1], tf.shape(labels)
+    with_one = tf.concat([shape, [1]], 0)
+    asserted = tf.debugging.Assert(
+        _equal(given, shape) | _equal(given, with_one),
+        [
+            "labels must have the shape",
+            shape,
+            "or",
+            with_one,
+            "but have",
+            given,
+        ],
+    )
+    with tf.control_dependencies([asserted]):
+        labels = tf.reshape(labels, shape)
+    return tf.ensure_shape(labels, inputs.shape[:-1])
+
+
+def _equal(one, other):
+    """Returns whether two shapes are equal, a scalar."""
+    return tf.equal(tf.size(one), tf.size(other)) & tf.reduce_all(
+        tf.equal(one[: tf.size(other)], other[: tf.size(one)])
+    )

@@ -27,6 +27,7 @@ from tf_hsm.layers.labels import (
     as_label,
     check_integers,
     loss_dtype,
+    of_known_rank,
     split_weights,
 )
 from tf_hsm.runtime import arguments, focal, label_sets
@@ -62,6 +63,8 @@ class Objective:
     smoothing_prior: typing.Any = None
     class_weights: typing.Any = None
     focal_gamma: float = 0.0
+    # Whether several labels may have weights.
+    weighs_labels: typing.ClassVar[bool] = True
     # The last head, and what its `prior` returned for the smoothing prior.
     _prior: tuple = dataclasses.field(default=(None, None), init=False)
 
@@ -232,6 +235,8 @@ class Objective:
         labels = arguments.dense("labels", labels)
         check_integers(labels, "labels")
         labels = arguments.integers(labels)
+        if labels.shape.rank is None:
+            labels = of_known_rank(labels, inputs)
         if labels.shape.rank == inputs.shape.rank and labels.shape[-1] == 1:
             labels = tf.squeeze(labels, -1)
         if not labels.shape.is_compatible_with(inputs.shape[:-1]):

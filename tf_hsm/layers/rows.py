@@ -6,7 +6,12 @@ import typing
 import keras
 import tensorflow as tf
 
-from tf_hsm.layers.initial_values import by_blocks, of_pairs, of_part
+from tf_hsm.layers.initial_values import (
+    by_blocks,
+    of_number,
+    of_pairs,
+    of_part,
+)
 from tf_hsm.runtime import row_parts
 
 
@@ -32,15 +37,17 @@ class RowSpec:
         self.kernel_initializer = get(self.kernel_initializer)
         self.bias_initializer = get(self.bias_initializer)
 
-    def with_bias(self, use_bias):
-        """Returns a spec with or without biases, and copies of initializers.
+    def of_cluster(self, number, use_bias):
+        """Returns the spec of a cluster, which draws numbers of its own.
 
-        An initializer of Keras draws the same numbers at each call.
+        Args:
+          number: the number of the cluster, or of another part of the rows.
+          use_bias: whether each row of it has a bias.
         """
         return RowSpec(
             use_bias,
-            fresh(self.kernel_initializer),
-            fresh(self.bias_initializer),
+            of_number(self.kernel_initializer, number),
+            of_number(self.bias_initializer, number),
         )
 
     def make(self, layer, tree, width, prior=None, prefix=""):
@@ -78,7 +85,7 @@ class RowSpec:
             self._kernel_for(tree, width), rows.size, width, total, number
         )
         with row_parts.on(device):
-            pair = self._add(
+            pair = self.of_cluster(number, self.use_bias)._add(
                 layer,
                 f"part_{number}_",
                 initializer,
@@ -134,12 +141,3 @@ class RowSpec:
             "kernel_initializer": serialize(self.kernel_initializer),
             "bias_initializer": serialize(self.bias_initializer),
         }
-
-
-def fresh(initializer):
-    """Returns a copy of an initializer.
-
-    Without a seed, the copy draws other numbers.
-    """
-    clone = getattr(initializer, "clone", None)
-    return clone() if clone else initializer

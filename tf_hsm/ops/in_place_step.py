@@ -6,6 +6,7 @@ import typing
 
 import tensorflow as tf
 
+from tf_hsm import _checks
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import arguments, call, private_keras, private_tensorflow
 from tf_hsm.runtime.devices import cpu_only
@@ -128,14 +129,17 @@ class InPlaceStep:
         }
 
     def _is_rounding_at_random(self):
-        if self.stochastic_rounding is None:
+        is_rounding = _checks.as_bool_or_none(
+            "stochastic_rounding", self.stochastic_rounding
+        )
+        if is_rounding is None:
             return self.dtype == tf.bfloat16
-        if self.stochastic_rounding and self.dtype != tf.bfloat16:
+        if is_rounding and self.dtype != tf.bfloat16:
             raise ValueError(
                 "stochastic_rounding is for bfloat16 weights, but they are "
                 f"{self.dtype.name}"
             )
-        return self.stochastic_rounding
+        return is_rounding
 
     def weights_of_losses(self, labels):
         """The weight `[...]` of each loss in the sum that is minimized."""

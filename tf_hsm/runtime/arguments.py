@@ -237,18 +237,22 @@ def broadcast(name, values, shape):
     """A tensor broadcast to a shape.
 
     Raises:
-      tf.errors.InvalidArgumentError: that is not possible; says so of `name`
-        where no graph is traced.
+      tf.errors.InvalidArgumentError (ValueError where a graph is traced): that
+        is not possible.
     """
     try:
         return tf.broadcast_to(values, shape)
-    except tf.errors.InvalidArgumentError as error:
-        raise tf.errors.InvalidArgumentError(
-            None,
-            None,
-            f"{name} must broadcast to the shape {shape.numpy().tolist()}, but "
-            f"has the shape {values.shape.as_list()}",
-        ) from error
+    except (tf.errors.InvalidArgumentError, ValueError) as error:
+        wanted = tf.get_static_value(shape, partial=True)
+        if wanted is not None:
+            wanted = [None if n is None else int(n) for n in wanted]
+        message = (
+            f"{name} must broadcast to the shape {wanted}, but has the shape "
+            f"{list(values.shape)}"
+        )
+        if isinstance(error, ValueError):
+            raise ValueError(message) from error
+        raise tf.errors.InvalidArgumentError(None, None, message) from error
 
 
 def flat_bounds(bounds, shape, dtype):

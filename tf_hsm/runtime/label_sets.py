@@ -30,6 +30,9 @@ def read(labels, inputs, ignore_class=None, inputs_mask=None, counts=()):
     if isinstance(labels, tf.RaggedTensor):
         labels = arguments.padded_integers(labels, padding=NONE)
     labels = arguments.integers(labels)
+    if labels.shape.rank is None:
+        # A function that was traced for labels of two ranks.
+        labels = tf.ensure_shape(labels, [*inputs.shape[:-1], None])
     leading = labels.shape[:-1]
     if labels.shape.rank == 0 or not leading.is_compatible_with(
         inputs.shape[:-1]
