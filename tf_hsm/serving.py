@@ -49,6 +49,12 @@ def export(model, path, *, head=None, k=10):
     the classes are scalars. Loaded by Python, `loaded.sample(inputs, seed)`
     knows the defaults; `loaded.signatures["sample"]` wants all inputs.
 
+    A hidden vector with a NaN has no distribution: its `log_probs` are NaN or
+    minus infinity, and its `classes` have no meaning in `serving_default` and
+    are -1 in `sample`. The signatures raise no error, because the other vectors
+    of the batch have right answers. A server that may get such inputs checks
+    whether the `log_probs` are finite.
+
     A head on several devices is exported as one on one device, which must have
     room for a copy of its weights.
 

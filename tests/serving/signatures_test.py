@@ -276,3 +276,39 @@ def test_golden_export():
         tokens=data["tokens"], **{name: data[name] for name in OPTIONS}
     )
     np.testing.assert_array_equal(drawn["classes"], data["drawn_classes"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: make_head(),
+        lambda: tf_hsm.layers.AdaptiveSoftmax(NUM_CLASSES, cutoffs=[9]),
+        lambda: tf_hsm.layers.SampledSoftmax(NUM_CLASSES, num_sampled=4),
+        lambda: tf_hsm.layers.LabelTree(tf_hsm.Tree.two_level(NUM_CLASSES)),
+    ],
+)
+def test_inputs_that_are_not_numbers(make, tmp_path):
+    """They have no answer, and all others of the batch have theirs."""
+    inputs, head = keras.Input([WIDTH], name="x"), make()
+    serving.export(keras.Model(inputs, head(inputs)), tmp_path / "1", k=K)
+    loaded = tf.saved_model.load(tmp_path / "1")
+    x = np.random.default_rng(0).normal(size=[3, WIDTH]).astype("f4")
+    wrong = x.copy()
+    wrong[1, 2] = np.nan
+    given = {"log_prob": {"classes": np.array([[1, 9]] * 3)}}
+    if "sample" in loaded.signatures:
+        given["sample"] = OPTIONS
+    for name in ("serving_default", *given):
+        signature, more = loaded.signatures[name], given.get(name, {})
+        more = {k: tf.constant(np.array(v)) for k, v in more.items()}
+        found, right = (
+            signature(**{"x": tf.constant(a)}, **more) for a in (wrong, x)
+        )
+        for key, values in found.items():
+            np.testing.assert_array_equal(
+                tf.gather(values, [0, 2]), tf.gather(right[key], [0, 2])
+            )
+        if name == "sample":
+            np.testing.assert_array_equal(found["classes"][1], -1)
+        else:
+            assert not np.isfinite(found["log_probs"][1]).any()

@@ -5,6 +5,7 @@ import tensorflow as tf
 from tf_hsm import _checks
 from tf_hsm.decoding import _candidates, _hypotheses, _sequences
 from tf_hsm.decoding._rules import Rules
+from tf_hsm.runtime import private_tensorflow
 
 
 def beam_search(
@@ -101,15 +102,18 @@ def beam_search(
         )
         return length + 1, hypotheses, _hypotheses.reorder(state, before)
 
-    first = _sequences.first_classes(start, state)
-    _, hypotheses, _ = tf.while_loop(
-        lambda length, hypotheses, state: tf.reduce_any(hypotheses.is_live),
-        extend,
-        (
-            tf.constant(1),
-            _hypotheses.empty(first, beam_width, rules.length),
-            tf.nest.map_structure(lambda x: tf.repeat(x, beam_width, 0), state),
-        ),
-        maximum_iterations=rules.length,
-    )
-    return hypotheses.sequences(head)
+    with private_tensorflow.infinities():
+        first = _sequences.first_classes(start, state)
+        _, hypotheses, _ = tf.while_loop(
+            lambda length, hypotheses, state: tf.reduce_any(hypotheses.is_live),
+            extend,
+            (
+                tf.constant(1),
+                _hypotheses.empty(first, beam_width, rules.length),
+                tf.nest.map_structure(
+                    lambda x: tf.repeat(x, beam_width, 0), state
+                ),
+            ),
+            maximum_iterations=rules.length,
+        )
+        return hypotheses.sequences(head)

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_hsm import _checks
 from tf_hsm.decoding import _sequences
+from tf_hsm.runtime import private_tensorflow
 
 
 @keras.saving.register_keras_serializable("tf_hsm")
@@ -116,12 +117,13 @@ class Sampler:
             tf.zeros_like(first, tf.int32),
         )
         all_live = tf.ones_like(first, tf.bool)
-        *_, drawn, _ = tf.while_loop(
-            lambda is_live, *_: tf.reduce_any(is_live),
-            draw,
-            (all_live, tf.constant(0), first, nothing, state),
-            maximum_iterations=length,
-        )
+        with private_tensorflow.infinities():
+            *_, drawn, _ = tf.while_loop(
+                lambda is_live, *_: tf.reduce_any(is_live),
+                draw,
+                (all_live, tf.constant(0), first, nothing, state),
+                maximum_iterations=length,
+            )
         log_probs = _sequences.in_type_of(head, drawn.log_probs)
         return drawn._replace(log_probs=log_probs)
 

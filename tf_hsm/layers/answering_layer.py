@@ -15,7 +15,7 @@ from tf_hsm.layers.objective import Objective
 from tf_hsm.layers.row_options import RowOptions
 from tf_hsm.layers.rows import RowSpec
 from tf_hsm.layers.saved_rows import SavedRows
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import private_keras, private_tensorflow
 from tf_hsm.tree import Tree
 
 
@@ -236,7 +236,7 @@ class AnsweringLayer(keras.layers.Layer):
         """Returns the most probable class of each input, `[...]` int64."""
         return self._ask("best_class", inputs)
 
-    @tf.autograph.experimental.do_not_convert
+    @private_tensorflow.answers_infinity
     def _ask(self, method, *arguments, **options):
         """Asks the head, which may not know every option.
 

@@ -133,6 +133,7 @@ def label_tree_train_step(
     return losses
 
 
+@private_tensorflow.answers_infinity
 def label_tree_top_k(
     weights,
     biases,
@@ -209,6 +210,7 @@ def label_tree_top_k(
     return TopK(found.log_probs, found.classes)
 
 
+@private_tensorflow.answers_infinity
 def label_tree_log_prob(
     weights,
     biases,

@@ -67,6 +67,7 @@ def hierarchical_softmax_log_probs(
     ).log_probs
 
 
+@private_tensorflow.answers_infinity
 def hierarchical_softmax_log_prob(
     weights,
     biases,

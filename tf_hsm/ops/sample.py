@@ -11,6 +11,7 @@ from tf_hsm.runtime import arguments, call, private_tensorflow
 from tf_hsm.tree import Forest, Tree
 
 
+@private_tensorflow.answers_infinity
 def hierarchical_softmax_sample(
     weights,
     biases,

@@ -43,6 +43,7 @@ class BeamTopK(typing.NamedTuple):
     num_pruned: tf.Tensor
 
 
+@private_tensorflow.answers_infinity
 def hierarchical_softmax_top_k(
     weights,
     biases,

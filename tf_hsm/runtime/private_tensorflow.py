@@ -1,12 +1,14 @@
 """Every use of a TensorFlow interface that is not public, in one place."""
 
 import atexit
+import contextlib
+import functools
 
 import keras
 import tensorflow as tf
 from tensorflow.core.framework import device_attributes_pb2
 from tensorflow.python.distribute import sharded_variable
-from tensorflow.python.eager import forwardprop_util, record, tape
+from tensorflow.python.eager import context, forwardprop_util, record, tape
 from tensorflow.python.framework import (
     auto_control_deps_utils,
     op_def_registry,
@@ -86,6 +88,33 @@ def slices_of_one(variables, name):
     It can be restored into other slices.
     """
     return sharded_variable.ShardedVariable(variables, name)
+
+
+@contextlib.contextmanager
+def infinities():
+    """A scope for ops for which infinities are the rule.
+
+    `tf.debugging.enable_check_numerics` takes no notice of them.
+    """
+    callbacks = context.context().op_callbacks  # the list of this thread
+    before = callbacks[:]
+    callbacks.clear()
+    try:
+        yield
+    finally:
+        callbacks.extend(before)
+
+
+def answers_infinity(function):
+    """Decorates a function whose answer may be minus infinity."""
+
+    @tf.autograph.experimental.do_not_convert
+    @functools.wraps(function)
+    def unchecked(*args, **kwargs):
+        with infinities():
+            return function(*args, **kwargs)
+
+    return unchecked
 
 
 def is_recording():

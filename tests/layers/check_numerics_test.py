@@ -1,0 +1,120 @@
+"""Answers with minus infinity under tf.debugging.enable_check_numerics."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support import heads_by_name
+from tests.support.heads_by_name import BATCH, TREE, WIDTH
+
+CLASSES = np.tile([1, 5], [BATCH, 1])
+ANSWERS = {
+    "call": lambda head, x: head(x),
+    "allowed": lambda head, x: head.top_k(x, 3, allowed=[1, 5]),
+    "threshold": lambda head, x: head.top_k(x, 3, threshold=0.9),
+    "threshold of 0": lambda head, x: head.top_k(x, 3, threshold=0.0),
+    "bounds": lambda head, x: head.top_k(x, 3, bounds=tf.fill([BATCH], -2.0)),
+    "log_prob": lambda head, x: head.log_prob(CLASSES, x, allowed=[1]),
+    "sample": lambda head, x: head.sample(x, 2, seed=1, allowed=[1, 5]),
+    "top_p": lambda head, x: head.sample(x, 2, seed=1, top_p=0.9, top_k=3),
+    "renormalize": lambda head, x: head.top_k(
+        x, 3, allowed=[1, 5], renormalize=True
+    ),
+}
+# What a label tree does not answer.
+OF_SOFTMAXES = ("sample", "top_p", "renormalize")
+
+
+@contextlib.contextmanager
+def checked():
+    tf.debugging.enable_check_numerics()
+    try:
+        yield
+    finally:
+        tf.debugging.disable_check_numerics()
+
+
+def assert_equal(found, expected):
+    for one, two in zip(
+        tf.nest.flatten(found), tf.nest.flatten(expected), strict=True
+    ):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("name", [*heads_by_name.NAMES, "devices"])
+def test_answers(name, graph):
+    """They are what they are without the checks."""
+    options = {}
+    if name == "devices":
+        name, options = "HierarchicalSoftmax", {"devices": ["CPU:0"] * 2}
+    head, x = heads_by_name.built(name, **options), heads_by_name.inputs(name)
+    infinite = 0
+    for answer, ask in ANSWERS.items():
+        if name == "LabelTree" and answer in OF_SOFTMAXES:
+            continue
+
+        def finite(x, ask=ask):
+            return tf.nest.map_structure(without_infinity, ask(head, x))
+
+        expected = ask(head, x)
+        with checked():
+            # TensorFlow checks what a function returns, too.
+            found = tf.function(finite)(x) if graph else ask(head, x)
+        infinite += np.isinf(tf.nest.flatten(expected)[0]).any()
+        if graph:
+            expected = finite(x)
+        assert_equal(found, expected)
+    assert infinite >= 2
+
+
+def without_infinity(values):
+    if not values.dtype.is_floating:
+        return values
+    return tf.where(tf.math.is_inf(values), -999.0, values)
+
+
+def test_ops():
+    weights = tf.Variable(tf.ones([TREE.num_rows, WIDTH]))
+    arguments = (weights, None, heads_by_name.inputs("LabelTree"), TREE, 3)
+    for top_k in (tf_hsm.hierarchical_softmax_top_k, tf_hsm.label_tree_top_k):
+        expected = top_k(*arguments, allowed=[4])
+        with checked():
+            assert_equal(top_k(*arguments, allowed=[4]), expected)
+            with pytest.raises(tf.errors.InvalidArgumentError, match="-Inf"):
+                tf.math.log(0.0)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_decoding(graph):
+    head = heads_by_name.built("HierarchicalSoftmax")
+    vectors = tf.random.stateless_normal([30, WIDTH], [1, 2])
+
+    def step(classes, state):
+        return tf.gather(vectors, classes), state
+
+    def decode():
+        sampler = tf_hsm.decoding.Sampler(seed=1)
+        return (
+            tf_hsm.decoding.beam_search(
+                step, tf.zeros([2, 1]), head, beam_width=3, length=4, end=2
+            ),
+            sampler(step, tf.zeros([2, 1]), head, length=4, end=2),
+        )
+
+    expected = decode()
+    with checked():
+        assert_equal((tf.function(decode) if graph else decode)(), expected)
+
+
+def test_losses_are_checked():
+    """Also after an answer."""
+    head = heads_by_name.built("HierarchicalSoftmax")
+    x = heads_by_name.inputs("HierarchicalSoftmax")
+    with checked():
+        head.top_k(x, 2, allowed=[1])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="NaN"):
+            head(x * np.nan, heads_by_name.labels("HierarchicalSoftmax"))
