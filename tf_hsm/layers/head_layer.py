@@ -13,16 +13,12 @@ from tf_hsm.layers.answering_layer import AnsweringLayer
 from tf_hsm.layers.labels import check_integers
 from tf_hsm.layers.row_options import Penalties
 from tf_hsm.losses import HeadLoss
-<<<<<<< HEAD
 from tf_hsm.runtime import (
     arguments,
     first_step,
     private_keras,
     private_tensorflow,
 )
-=======
-from tf_hsm.runtime import arguments, first_step, private_keras
->>>>>>> help-a
 from tf_hsm.runtime.tree_tensors import mask_tensors
 
 

@@ -4,15 +4,10 @@ import os
 import platform
 
 import keras
-<<<<<<< HEAD
 import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _build
-=======
-import tensorflow as tf
-
->>>>>>> help-a
 from tf_hsm.runtime import private_tensorflow
 
 # The library is compiled against the headers of one TensorFlow minor.
