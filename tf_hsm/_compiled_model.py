@@ -183,6 +183,8 @@ def warn_of_weights(model, head):
         return
     if private_compile.has_loss(model):  # of another output, perhaps
         return
+    if type(model).compute_loss not in _COMPUTE_LOSS:  # It may use weights.
+        return
     warnings.warn(
         f"{head.name}: sample_weight and class_weight of fit and evaluate have "
         "no effect on the losses that head(inputs, labels) adds to the model, "
@@ -191,6 +193,9 @@ def warn_of_weights(model, head):
         "compile(loss=head.loss)",
         stacklevel=2,
     )
+
+
+_COMPUTE_LOSS = (keras.Model.compute_loss, keras.Sequential.compute_loss)
 
 
 def _unless_kept(model):

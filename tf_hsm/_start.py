@@ -49,14 +49,11 @@ def _no_stderr():
         os.close(original)
 
 
-def check_keras():
-    """Says what is wrong with the variables of the environment for Keras.
+def check_backend():
+    """Raises an ImportError unless Keras runs on TensorFlow.
 
     A backend that is not installed would be an error of Keras, which does not
     name the cause.
-
-    Raises:
-      ImportError: Keras would have another backend than TensorFlow.
     """
     backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
     if backend != "tensorflow" and "keras" not in sys.modules:
@@ -65,13 +62,17 @@ def check_keras():
             f"KERAS_BACKEND is {backend}: set it to tensorflow before Keras is "
             "imported"
         )
+
+
+def warn_of_legacy_keras():
+    """Warns if tf.keras is Keras 2."""
     legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower()
-    if legacy in ("1", "true") and not is_command():
+    if legacy in ("1", "true"):
         warnings.warn(
             "TF_USE_LEGACY_KERAS is set, so that tf.keras is Keras 2, whose "
             "models cannot have layers of tf_hsm: write `import keras`, which "
             "is Keras 3, or unset it",
-            stacklevel=2,
+            stacklevel=3,
         )
 
 
@@ -88,7 +89,7 @@ def import_package():
     global is_put_off
     if not is_put_off:
         return
-    check_keras()
+    check_backend()
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _QUIET)
     is_quiet = level == _QUIET and sys.stderr is not None
     with _no_stderr() if is_quiet else contextlib.nullcontext():
@@ -98,4 +99,5 @@ def import_package():
 
 
 if not is_put_off:
-    check_keras()
+    check_backend()
+    warn_of_legacy_keras()

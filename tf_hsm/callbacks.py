@@ -36,9 +36,9 @@ class RegroupClasses(keras.callbacks.Callback):
     >>> model.fit(x, y, callbacks=[
     ...     tf_hsm.callbacks.RegroupClasses(at=1000, data=(x, y))])
 
-    The head is a `HierarchicalSoftmax` or an `EmbeddingSoftmax`, on one device,
-    with one label for each input. The tree keeps its shape, and each class
-    keeps its depth.
+    The head is a `HierarchicalSoftmax`, on one device or several, or an
+    `EmbeddingSoftmax`, with one label for each input. The tree keeps its shape,
+    and each class keeps its depth.
 
     The optimizer counts the steps: the layer's own optimizer or, if the layer
     has none, the optimizer of the model. A loaded model continues with the new

@@ -72,15 +72,36 @@ def test_losses_of_keras(loss, entry, eager):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("name", heads_by_name.NAMES)
-def test_heads_and_subclassed_models(name, entry):
+def test_every_head(name, entry):
     head, x = heads_by_name.built(name), heads_by_name.inputs(name).numpy()
-    model = Subclassed(head)
+    model = keras.Sequential([keras.Input(x.shape[1:], dtype=x.dtype), head])
     model.compile("sgd", "mse", run_eagerly=True)
     y = heads_by_name.labels(name)
     with pytest.raises(ValueError, match=r"compile has the loss mse"):
         run(model, entry, x, y)
     model.compile("sgd", head.loss, run_eagerly=True)
     run(model, entry, x, y)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_layer_after_the_head(entry):
+    """The loss of a subclassed model may be for another layer's output."""
+
+    class Decoded(keras.Model):
+        def __init__(self, head):
+            super().__init__()
+            self.head, self.decoder = head, keras.layers.Dense(1)
+
+        def call(self, inputs, training=False):
+            if training:
+                self.head(inputs, tf.zeros([BATCH], tf.int64))
+            else:
+                self.head(inputs)
+            return self.decoder(inputs)
+
+    model = Decoded(heads_by_name.make("HierarchicalSoftmax"))
+    model.compile("sgd", "mse", run_eagerly=True)
+    run(model, entry, X, np.zeros([BATCH, 1]))
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

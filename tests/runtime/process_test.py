@@ -56,11 +56,11 @@ def test_legacy_keras(monkeypatch):
         monkeypatch.setenv("TF_USE_LEGACY_KERAS", value)
         if warns:
             with pytest.warns(UserWarning, match="write `import keras`"):
-                _start.check_keras()
+                _start.warn_of_legacy_keras()
         else:
-            _start.check_keras()
+            _start.warn_of_legacy_keras()
     monkeypatch.setenv("KERAS_BACKEND", "torch")  # too late to have an effect
-    _start.check_keras()
+    _start.check_backend()
 
 
 def test_a_second_import():

@@ -56,6 +56,10 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
         # how many times classes were drawn.
         items[variable.name] = private_tensorflow.variable_of(variable)
         if variable.trainable and optimizer is not None:
+            if optimizer is not of_rows:
+                items["model_iterations"] = private_tensorflow.variable_of(
+                    optimizer.iterations
+                )
             for i, slot in enumerate(_slots(optimizer, variable)):
                 items[f"{variable.name}_slots_{i}"] = (
                     private_tensorflow.variable_of(slot)

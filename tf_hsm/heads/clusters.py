@@ -145,7 +145,7 @@ class ClusterHead:
         return dataclasses.replace(self, tails=tuple(tails))
 
     def floats(self, inputs):
-        """Returns inputs as floats: integers take the type of the rows."""
+        """Returns inputs as floats; lists take the type of the rows."""
         dtype = arguments.dtype_of(self.shortlist.weights)
         return arguments.floats(inputs, dtype)
 

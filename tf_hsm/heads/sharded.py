@@ -115,5 +115,5 @@ class ShardedHead:
         return arguments.dtype_of(self.rows.top.head.weights)
 
     def floats(self, inputs):
-        """Returns inputs as floats: integers take the type of the rows."""
+        """Returns inputs as floats; lists take the type of the rows."""
         return arguments.floats(inputs, self.dtype)

@@ -17,7 +17,6 @@ from tf_hsm.runtime import (
     arguments,
     first_step,
     private_keras,
-    private_tensorflow,
 )
 from tf_hsm.runtime.tree_tensors import mask_tensors
 
@@ -70,7 +69,7 @@ class HeadLayer(AnsweringLayer):
         )
         with first_step.lost_values_told(private_keras.called_weights):
             output.updates = self.in_place.updates(self, training)
-            if output.model is not None and private_tensorflow.has_tape():
+            if training and private_keras.is_training_step(output.model):
                 _training_advice.warn(output.model, self)
             if labels is None:
                 if output.model is not None:

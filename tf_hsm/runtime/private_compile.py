@@ -38,14 +38,12 @@ def compiled_with_loss(model, loss):
 def losses_of_output(model, name):
     """The losses that `compile` has for the output that a layer returned.
 
-    Where a model does not name its outputs, it is the loss that is given for
-    all of them; None are known where there is one for each.
+    None are known of a model that does not name its outputs: a layer after the
+    head may make the output that the loss is for.
     """
     graph = getattr(model, "_functional", None) or model  # of a Sequential
     names = getattr(graph, "output_names", None) or []
     given = getattr(model._compile_loss, "_user_loss", None)
-    if not names and not isinstance(given, (dict, list, tuple)):
-        return [] if given is None else [given]
     losses = _per_output(given, names)
     pairs = zip(names, losses, strict=True)
     return [loss for other, loss in pairs if other == name and loss is not None]

@@ -14,6 +14,8 @@ from keras.src import backend
 from keras.src.backend.common import global_state, symbolic_scope
 from keras.src.backend.common.variables import AutocastScope
 
+from tf_hsm.runtime import private_tensorflow
+
 
 def no_autocast():
     """A scope in which variables keep their type, within a layer's call too."""
@@ -80,6 +82,14 @@ def trainer_step_of(model):
             break
         frame = frame.f_back
     return step
+
+
+def is_training_step(model):
+    """Whether Keras' own `train_step` calls a model, which may be None."""
+    if model is None or not private_tensorflow.has_tape():
+        return False
+    step = trainer_step_of(model)
+    return step is not None and step.is_of_keras
 
 
 def _owner_of(frame):

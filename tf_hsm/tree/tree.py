@@ -272,7 +272,9 @@ class Tree(
     def class_name(self, classes):
         """Returns the name of a class: of its leaf.
 
-        >>> tree.class_name(head.top_k(inputs, 5))
+        >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 1})
+        >>> tree.class_name([2, 0])
+        array(['cat', 'the'], dtype=object)
 
         Args:
           classes: an integer; or a list, an array or a tensor of integers, of

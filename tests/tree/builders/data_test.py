@@ -232,6 +232,7 @@ def test_bags_of_several_lengths_in_batches():
             r"contexts must be \[n, C\]",
         ),
         (([0, 1],), {"several_labels": True}, r"they must be \[n, M\]"),
+        ((np.eye(5, dtype=int),), {"several_labels": True}, "label_lists"),
         (
             (((np.array(x), np.array([1])) for x in ([[1, 2]], [[1]])),),
             {},
@@ -280,7 +281,29 @@ def test_sets_of_labels(has_contexts):
         one.expected_loss(sets, contexts, several_labels=True)
         for one in (tree, Tree.two_level(N))
     )
-    assert loss < of_mixed
+    # An id of the cluster alone predicts as well in any tree.
+    assert loss < of_mixed + (0.01 if has_contexts else -0.2)
+
+
+def test_one_long_set_and_labels_that_are_repeated():
+    """As pair by pair: a label is no context of itself."""
+    rng = np.random.default_rng(0)
+    sets = np.full([300, 400], -1)
+    sets[:, :5] = rng.integers(N, size=[300, 5])
+    sets[7] = rng.integers(N, size=400)
+    tree = Tree.from_data(
+        sets, several_labels=True, num_classes=N, verbose=False
+    )
+    labels, others = [], []
+    for one in sets:
+        for label in one[one >= 0]:
+            known = one[(one >= 0) & (one != label)]
+            labels += [label] * known.size
+            others += known.tolist()
+    want = class_vectors(np.array(labels), np.array(others), num_classes=N)
+    found = class_vectors(sets, several_labels=True, num_classes=N)
+    np.testing.assert_allclose(found, want, atol=1e-4)
+    assert tree.counts.sum() == np.count_nonzero(sets >= 0)
 
 
 def test_sets_of_labels_without_weight():

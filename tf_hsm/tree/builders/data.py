@@ -30,8 +30,8 @@ _WIDTH = 64  # of the vectors
 _ROUNDS, _FIRST_ROUNDS = 50, 2  # of clustering
 _CLASS_BYTES = 80 + 8 * _WIDTH
 # What is worth as much as a nat of the expected loss: see `from_data`.
-_NATS_PER_LEVEL = 0.05
-_NATS_PER_LOG_TIME = 0.05
+_NATS_PER_LEVEL = 0.15  # for ten examples of each class
+_NATS_PER_LOG_TIME = 0.02
 _BATCH, _VECTOR_WIDTH = 1024, 512  # for the time
 
 
@@ -68,11 +68,13 @@ def from_data(
        three. Up to 256 classes are one group, which is the full softmax.
     4. Put the m most frequent classes into the root's group, for the m of least
 
-           expected loss + 0.05 mean depth + 0.05 log(time of a step),
+           expected loss + 0.15 log10(examples / N) mean depth
+           + 0.02 log(time of a step),
 
-       in nats. `Tree.expected_loss` measures the clusters. A level costs 0.05
-       nats because its decisions must be learned. A step may be 10% slower for
-       0.005 nats.
+       in nats. `Tree.expected_loss` measures the clusters. A level costs more
+       where each class has more examples: a class that is often the label
+       learns by itself what its group could teach it. A step may be 10% slower
+       for 0.002 nats.
 
     Without contexts, the result is the tree of `from_counts`.
 
@@ -146,6 +148,8 @@ def _best_root_leaves(counts, points, pairs, seed, report):
         arrays, level_starts(arrays), row_groups(arrays.group_offsets)
     )
     order = by_frequency(counts)
+    per_class = max(counts.sum() / counts.size, 1)
+    per_level = _NATS_PER_LEVEL * math.log10(per_class)
     costs = {}
     for size in _sizes(counts.size):
         report(f"trying {size} classes in the root's group")
@@ -155,7 +159,7 @@ def _best_root_leaves(counts, points, pairs, seed, report):
         depths = np.count_nonzero(tried >= 0, axis=1)
         costs[size] = (
             leave_one_out_loss(tried, pairs, counts)
-            + _NATS_PER_LEVEL * np.average(depths, weights=counts)
+            + per_level * np.average(depths, weights=counts)
             + _NATS_PER_LOG_TIME * math.log(_milliseconds(counts, size))
         )
     return min(costs, key=costs.get)

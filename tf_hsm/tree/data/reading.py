@@ -6,6 +6,8 @@ from tf_hsm.tree.data.pairs import PairCounter
 from tf_hsm.tree.memory import check_fits
 
 _CHUNK = 1 << 20  # examples of an array that are read together
+_SET_CHUNK = 1 << 14  # the same of sets of labels, which padding makes long
+_PAIRS = 1 << 22  # pairs of sets of labels that are made together
 _WINDOW = 2  # the tokens of a sequence that are the context of the next one
 _FEATURES = 1 << 32  # A feature is an id and its position.
 CLASS_BYTES = 8  # of a count
@@ -41,7 +43,8 @@ class Reader:
     def read(self, labels, contexts):
         """Reads all examples: see `Tree.from_data`."""
         num_read = 0
-        for batch, total in _batches(labels, contexts):
+        chunk = _SET_CHUNK if self._are_sets else _CHUNK
+        for batch, total in _batches(labels, contexts, chunk):
             num_read += self._add(*batch)
             of_all = f" of {total:,}" if total else ""
             self._report(f"{num_read:,}{of_all} labels read")
@@ -64,10 +67,11 @@ class Reader:
         is_ragged = hasattr(contexts, "row_splits")
         if contexts is not None:
             contexts = _integers("contexts", contexts)
-        if self._are_sets:
-            labels, contexts, weights = _split_sets(labels, contexts, weights)
         if weights is not None:
             labels = np.where(_broadcast(weights, labels) == 0, -1, labels)
+        if self._are_sets:
+            _check_sets(labels, self._num_classes)
+            return self._add_sets(labels, contexts, is_ragged)
         # A sequence of one position stays a sequence.
         is_sequence = contexts is not None and contexts.shape == labels.shape
         if labels.ndim > 1 and labels.shape[-1] == 1 and not is_sequence:
@@ -83,6 +87,59 @@ class Reader:
         if columns is not None:
             self._add_pairs(labels, columns)
         return np.count_nonzero(known)
+
+    def _add_sets(self, labels, contexts, is_ragged):
+        """Reads sets `[n, M]`; returns their number of labels.
+
+        Without contexts, the context of a label is the other labels of its set.
+        """
+        is_label = labels >= 0
+        examples, _ = np.nonzero(is_label)
+        values = labels[is_label]
+        self._count(values)
+        are_own = contexts is None
+        if are_own:
+            contexts, self._is_padded, self._num_columns = labels, True, 1
+        elif contexts.shape[:1] == labels.shape[:1] and contexts.ndim <= 2:
+            contexts = contexts.reshape(len(labels), -1)
+            self._is_padded |= is_ragged or bool((contexts < 0).any())
+        else:
+            raise ValueError(
+                f"contexts have the shape {list(contexts.shape)} and labels "
+                f"{list(labels.shape)}; with several_labels contexts must be "
+                "[n, C], [n] or ragged for labels [n, M]"
+            )
+        is_known = contexts >= 0
+        features = self._features(contexts, np.arange(contexts.shape[1]))
+        features = features[is_known]
+        counts = is_known.sum(1)
+        starts = (np.cumsum(counts) - counts)[examples]
+        counts = counts[examples]
+        # Pairs of a label and a feature, so many at a time.
+        ends = np.cumsum(counts)
+        for part in _parts(ends):
+            of_part = counts[part]
+            firsts = np.cumsum(of_part) - of_part
+            places = np.arange(of_part.sum())
+            places += np.repeat(starts[part] - firsts, of_part)
+            pairs = np.repeat(values[part], of_part), features[places]
+            if are_own:
+                is_other = pairs[0] != pairs[1]
+                pairs = pairs[0][is_other], pairs[1][is_other]
+            self._pairs.add(*pairs)
+        return values.size
+
+    def _features(self, ids, number):
+        """Returns the features of ids in the columns of a number."""
+        self._num_columns = self._num_columns or ids.shape[1]
+        size = self._num_columns
+        largest = int(ids.max(initial=-1))
+        if largest >= _FEATURES // size:
+            raise ValueError(
+                f"contexts have the id {largest}; with {size} ids for each "
+                f"label an id must be below {_FEATURES // size}"
+            )
+        return ids * size + np.minimum(number, size - 1)
 
     def _count(self, labels):
         largest = int(labels.max(initial=-1))
@@ -105,46 +162,29 @@ class Reader:
                 f"{self._num_columns} in another; pass ordered=False if their "
                 "order has no meaning"
             )
-        size = self._num_columns = self._num_columns or len(columns)
+        self._num_columns = self._num_columns or len(columns)
         for number, column in enumerate(columns):
             column = column.reshape(-1)
-            largest = int(column.max(initial=-1))
-            if largest >= _FEATURES // size:
-                raise ValueError(
-                    f"contexts have the id {largest}; with {size} ids for each "
-                    f"label an id must be below {_FEATURES // size}"
-                )
             known = (labels >= 0) & (column >= 0)
-            features = column[known] * size + min(number, size - 1)
+            features = self._features(column[known], number)
             self._pairs.add(labels[known], features)
 
 
-def _split_sets(labels, contexts, weights):
-    """Returns examples of one label each: `[n * M]`, `[n * M, C]`, `[n * M]`.
-
-    Without contexts, the context of a label is the other labels of its set.
-    """
+def _check_sets(labels, num_classes):
+    """Raises a ValueError unless labels can be sets, `[n, M]`."""
     if labels.ndim != 2:
         raise ValueError(
             f"labels have the shape {list(labels.shape)}; with several_labels "
             "they must be [n, M], padded with negative numbers, or ragged"
         )
-    num_examples, size = labels.shape
-    if contexts is None:
-        contexts = np.repeat(labels[:, np.newaxis], size, 1)
-        contexts[:, range(size), range(size)] = -1
-        contexts = contexts.reshape(-1, size)
-    elif contexts.shape[0] == num_examples and contexts.ndim <= 2:
-        contexts = contexts.reshape(num_examples, -1).repeat(size, 0)
-    else:
+    size = labels.shape[1]
+    # More than two numbers of 0 and 1 repeat a class.
+    are_lists = size <= 2 or num_classes not in (None, size)
+    if not are_lists and np.isin(labels, (0, 1)).all():
         raise ValueError(
-            f"contexts have the shape {list(contexts.shape)} and labels "
-            f"{list(labels.shape)}; with several_labels contexts must be "
-            "[n, C], [n] or ragged for labels [n, M]"
+            f"labels {list(labels.shape)} are a multi-hot matrix; "
+            "tf_hsm.label_lists(labels) makes lists of classes"
         )
-    if weights is not None:
-        weights = _broadcast(weights, labels).reshape(-1)
-    return labels.reshape(-1), contexts, weights
 
 
 def label_counts(labels, num_classes=None):
@@ -158,7 +198,18 @@ def label_counts(labels, num_classes=None):
     return reader.counts
 
 
-def _batches(labels, contexts):
+def _parts(ends):
+    """Yields slices of labels with about `_PAIRS` pairs; `ends` are sums."""
+    begin = 0
+    while begin < ends.size:
+        done = ends[begin - 1] if begin else 0
+        end = int(np.searchsorted(ends, done + _PAIRS, side="right"))
+        end = max(end, begin + 1)
+        yield slice(begin, end)
+        begin = end
+
+
+def _batches(labels, contexts, chunk):
     """Yields `(labels, contexts)` of some examples, and the number of all."""
     if contexts is None and not _is_array(labels):
         for batch in _elements(labels):
@@ -174,8 +225,8 @@ def _batches(labels, contexts):
             f"there are {total} labels and {contexts.shape[0]} contexts; they "
             "must be as many"
         )
-    for begin in range(0, total, _CHUNK):
-        part = slice(begin, begin + _CHUNK)
+    for begin in range(0, total, chunk):
+        part = slice(begin, begin + chunk)
         of_part = None if contexts is None else contexts[part]
         yield (labels[part], of_part), total
 
