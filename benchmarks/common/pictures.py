@@ -46,6 +46,8 @@ def write(path, size, draw):
 def log_ticks(axis):
     """Makes an axis logarithmic, with ticks such as 10, 20, 50 and 100.
 
+    Where the data span more than three decades, the ticks are powers of ten.
+
     Args:
       axis: `axes.xaxis` or `axes.yaxis`.
     """
@@ -53,6 +55,10 @@ def log_ticks(axis):
 
     set_scale = getattr(axis.axes, f"set_{axis.axis_name}scale")
     set_scale("log")
-    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    low, high = axis.get_data_interval()
+    is_wide = 0 < 1000 * low < high
+    axis.set_major_locator(
+        ticker.LogLocator(subs=(1,) if is_wide else (1, 2, 5))
+    )
     axis.set_major_formatter("{x:,g}")
     axis.set_minor_locator(ticker.NullLocator())

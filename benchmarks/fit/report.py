@@ -59,10 +59,15 @@ def table(name, runs, measure, clock):
     return f"{title}\n{_aligned(rows)}"
 
 
-def draw(path, runs):
+def draw(path, runs, clock="seconds"):
     """Draws perplexity over steps and seconds; returns the path or None.
 
     A task has a row, a head a colour, a seed a line.
+
+    Args:
+      path: the file to write.
+      runs: entries of results.json.
+      clock: "seconds" or "cpu_seconds".
     """
     tasks = list(dict.fromkeys(run["task"] for run in runs))
     heads = list(dict.fromkeys(run["head"] for run in runs))
@@ -70,12 +75,13 @@ def draw(path, runs):
     def draw_panels(figure):
         panels = figure.subplots(len(tasks), 2, squeeze=False, sharey="row")
         for name, row in zip(tasks, panels, strict=True):
-            for axes, x in zip(row, ("steps", "seconds"), strict=True):
+            for axes, x in zip(row, ("steps", clock), strict=True):
                 _draw_curves(
                     axes, [r for r in runs if r["task"] == name], heads, x
                 )
+                label = {"cpu_seconds": "seconds of CPU time"}.get(x, x)
                 axes.set(
-                    xlabel=f"{x} (log scale)",
+                    xlabel=f"{label} (log scale)",
                     ylabel=f"{name}: perplexity (log scale)",
                 )
             row[0].legend(frameon=False, fontsize=7)
@@ -86,7 +92,7 @@ def draw(path, runs):
 def _draw_curves(axes, runs, heads, x):
     named = set()
     for run in runs:
-        extra = run["tree_seconds"] if x == "seconds" else 0
+        extra = 0 if x == "steps" else run["tree_seconds"]
         head = run["head"]
         axes.plot(
             [point[x] + extra for point in run["curve"]],
