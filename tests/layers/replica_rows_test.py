@@ -172,7 +172,7 @@ def test_optimizers_that_square_each_replica_alone(make, remedy):
         return
     (text,) = texts
     assert text == (
-        f"{layer.name}: Keras' {make.__name__} squares the sparse gradient of "
+        f"{layer.name}: Keras' {make.__name__} takes the sparse gradient of "
         "each of the 2 replicas by itself, so that training differs from "
         f"training on one replica; compile with {remedy}, which sums the rows "
         "of all replicas first"
