@@ -62,7 +62,7 @@ def test_what_was_not_measured_has_no_bar(tmp_path):
 
 
 def test_a_head_has_one_colour_in_both_pictures(tmp_path, monkeypatch):
-    """Though the order of the bars is another one than that of the lines."""
+    """Bars and lines of a head have one colour, in whatever order they are."""
     colors = pytest.importorskip("matplotlib.colors")
     names = ["full softmax", "two_level", "huffman, 2", "huffman, 256"]
     results = {

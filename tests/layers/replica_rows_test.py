@@ -93,7 +93,7 @@ def trained(head, rule, strategy, eager):
     ],
 )
 def test_rows_that_no_label_touches_stay(head, rule, eager):
-    """Weights and slots equal those of one replica, in float64."""
+    """Training on one replica gives equal weights and slots, in float64."""
     one, several = (
         trained(head, rule, strategy, eager) for strategy in (None, mirrored())
     )

@@ -147,7 +147,7 @@ def test_tables_on_devices(name, many):
     ],
 )
 def test_callbacks_that_set_one_rate(make):
-    """Of the model; a callback of the package, or no own optimizer, mends."""
+    """`fit` warns once, and not beside `FollowLearningRate`."""
     name = type(make()).__name__
     model, data = made("HierarchicalSoftmax", "sgd", optimizer="lazy_adam")
     (text,) = told(model, data, callbacks=[make()])
