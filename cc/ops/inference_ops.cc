@@ -69,6 +69,7 @@ OpDefinition& DefineInputs(OpDefinition* op) {
       .Attr("num_root_groups: int >= 0 = 0")
       .Attr("RootTypes: list({float, double}) >= 0 = []")
       .Attr(kPinnedAttr)
+      .Attr(kSoftCapAttr)
       .Attr(ElementTypeAttr("T"))
       .Attr(ElementTypeAttr("Tinputs"))
       .Attr("Taccumulator: {float, double}");
@@ -119,6 +120,7 @@ group_log_probs: `[..., groups]`, of the row above each group; for the group of
   a root, the root's.
 pinned: whether weights and biases have a row for each group, that of its first
   row; each group then has two, of which the second has the logit 0.
+logit_soft_cap: as for TfHsmLoss.
 )doc");
 
 absl::Status LogProbsGradShape(InferenceContext* c, bool is_handle) {

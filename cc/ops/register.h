@@ -32,6 +32,7 @@ inline std::string RuleAttr() {
 
 // Of the ops on a softmax tree.
 constexpr char kPinnedAttr[] = "pinned: bool = false";
+constexpr char kSoftCapAttr[] = "logit_soft_cap: float = 0.0";
 
 // Whether the op's first input, `weights`, is a tensor or a variable.
 enum class On { kVariables, kTensorsAndVariables };

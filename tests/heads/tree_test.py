@@ -41,7 +41,7 @@ def test_signature(name):
     """A method takes what its function does, but for what the head has."""
     own = inspect.signature(getattr(tf_hsm.TreeHead, name)).parameters
     given = inspect.signature(FUNCTIONS[name]).parameters
-    known = {"self", "weights", "biases", "tree"}
+    known = {"self", "weights", "biases", "tree", "logit_soft_cap"}
     assert own.keys() - known == given.keys() - known
     for key in own.keys() - known:
         assert own[key].default == given[key].default

@@ -18,11 +18,13 @@ class PathOptions:
       label_smoothing: see `tf_hsm.hierarchical_softmax_loss`.
       smoothing_prior: what `Head.prior` returned, or None for an even prior.
       nodes: whether labels are rows of the tree instead of classes.
+      z_loss: see `tf_hsm.hierarchical_softmax_loss`.
     """
 
     label_smoothing: float = 0.0
     smoothing_prior: typing.Any = None
     nodes: bool = False
+    z_loss: float = 0.0
 
     def of_part(self, number):
         """Returns the options for part `number` of a head made of parts."""

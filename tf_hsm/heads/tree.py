@@ -18,19 +18,22 @@ from tf_hsm.runtime.tree_tensors import array_tensors
 from tf_hsm.tree import Forest, Tree
 from tf_hsm.tree.check import check_is_tree
 
+# The arguments that a head has.
+_OWN = ("weights", "biases", "tree", "logit_soft_cap")
+
 
 def _method(function):
-    """A method of `TreeHead` that passes its weights, biases and tree.
+    """A method of `TreeHead` that passes what the head has.
 
     Args:
-      function: takes `weights`, `biases` and `tree` among its first arguments.
+      function: takes `weights`, `biases`, `tree` and `logit_soft_cap`.
     """
     signature = inspect.signature(function)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     others = [
         parameter
         for name, parameter in signature.parameters.items()
-        if name not in ("weights", "biases", "tree")
+        if name not in _OWN
     ]
     signature = signature.replace(parameters=[own, *others])
 
@@ -42,16 +45,15 @@ def _method(function):
         except TypeError as error:
             raise TypeError(f"TreeHead.{name}: {error}") from None
         del given["self"]
-        return function(
-            weights=self.weights, biases=self.biases, tree=self.tree, **given
-        )
+        return function(**{name: getattr(self, name) for name in _OWN}, **given)
 
     method.__signature__ = signature
     method.__name__ = name
     method.__qualname__ = f"TreeHead.{name}"
     method.__doc__ = (
         f"`tf_hsm.{function.__name__}` without the arguments `weights`, "
-        f"`biases` and `tree`, which the head has:\n\n    {function.__doc__}"
+        "`biases`, `tree` and `logit_soft_cap`, which the head has:\n\n    "
+        f"{function.__doc__}"
     )
     return method
 
@@ -87,17 +89,20 @@ class TreeHead:
 
     `loss`, `train_step`, `log_probs`, `log_prob`, `top_k` and `sample` are the
     functions `tf_hsm.hierarchical_softmax_*` of these names, less the arguments
-    `weights`, `biases` and `tree`.
+    `weights`, `biases`, `tree` and `logit_soft_cap`.
 
     Attributes:
       weights: `[tree.num_weight_rows, width]`, a tensor or a variable.
       biases: `[tree.num_weight_rows]`, or None.
       tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
+      logit_soft_cap: see `tf_hsm.hierarchical_softmax_loss`.
     """
 
     weights: typing.Any
     biases: typing.Any
     tree: Tree | Forest
+    _: dataclasses.KW_ONLY
+    logit_soft_cap: float | None = None
 
     def __post_init__(self):
         """Raises a TypeError if `tree` is none."""
@@ -142,6 +147,8 @@ class TreeHead:
             "label_smoothing": path.label_smoothing,
             "nodes": path.nodes,
             "smoothing_prior": prior and prior.tensor(self.weights),
+            "logit_soft_cap": self.logit_soft_cap,
+            "z_loss": path.z_loss,
         }
 
     def prior(self, counts):
@@ -150,7 +157,9 @@ class TreeHead:
 
     def best_class(self, inputs):
         """Returns the most probable class of each input, `[...]` int64."""
-        return best_class(self.weights, self.biases, inputs, self.tree)
+        return best_class(
+            self.weights, self.biases, inputs, self.tree, self.logit_soft_cap
+        )
 
     def tree_heads(self):
         """See `tf_hsm.heads.head.Head`."""

@@ -78,6 +78,7 @@ class AnsweringLayer(keras.layers.Layer):
     smoothing_prior = option("objective", "smoothing_prior")
     class_weights = option("objective", "class_weights")
     focal_gamma = option("objective", "focal_gamma")
+    z_loss = option("objective", "z_loss")
     use_bias = option("rows", "use_bias")
     kernel_initializer = option("rows", "kernel_initializer")
     bias_initializer = option("rows", "bias_initializer")

@@ -9,6 +9,7 @@ from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import growth
 from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.runtime import arguments
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
 
@@ -78,6 +79,12 @@ class HierarchicalSoftmax(HeadLayer):
         devices.
       {smoothing}
       {loss}
+      z_loss: in training, of a flat tree (`tf_hsm.Tree.flat`), the factor of
+        the square of log-sum-exp that each loss has more: see
+        `tf_hsm.hierarchical_softmax_loss`. Not possible with focal_gamma.
+      logit_soft_cap: of a flat tree, the bound of the logits, 30.0 for example,
+        or None: see `tf_hsm.hierarchical_softmax_loss`. Not possible with
+        label_smoothing.
       {in_place}
       devices: a list of names of devices, as `["GPU:0", "GPU:1"]` or
         `["/job:ps/task:0", "/job:ps/task:1"]`: the tree is cut into subtrees,
@@ -115,6 +122,8 @@ class HierarchicalSoftmax(HeadLayer):
         smoothing_prior=None,
         class_weights=None,
         focal_gamma=0.0,
+        z_loss=0.0,
+        logit_soft_cap=None,
         optimizer=None,
         stochastic_rounding=None,
         seed=0,
@@ -131,6 +140,12 @@ class HierarchicalSoftmax(HeadLayer):
         check_tree(tree)
         plan = _plan_of(tree, devices, plan, counts)
         counts = starting_counts(counts, tree, use_bias, bias_initializer)
+        _check_flat(tree, plan, z_loss=z_loss, logit_soft_cap=logit_soft_cap)
+        if logit_soft_cap and label_smoothing:
+            raise ValueError(
+                "logit_soft_cap and label_smoothing exclude each other; leave "
+                "out one of them"
+            )
         if plan is not None and node_labels:
             raise ValueError(
                 "node_labels is not possible with devices or a plan; leave out "
@@ -147,6 +162,8 @@ class HierarchicalSoftmax(HeadLayer):
         )
         self.tree = tree
         self.plan = plan
+        arguments.soft_cap(logit_soft_cap)
+        self._logit_soft_cap = logit_soft_cap
         self._counts = counts
         self.kernel = self.bias = None
         self.shard_kernels, self.shard_biases = [], []
@@ -157,7 +174,12 @@ class HierarchicalSoftmax(HeadLayer):
             prior = tree.log_prior(self._counts)
         if plan is None:
             self.kernel, self.bias = self.rows.make(self, tree, width, prior)
-            return TreeHead(self.kernel, self.bias, tree)
+            return TreeHead(
+                self.kernel,
+                self.bias,
+                tree,
+                logit_soft_cap=self._logit_soft_cap,
+            )
         check_present(plan.devices)
 
         def make_part(number, rows, device=None):
@@ -177,6 +199,11 @@ class HierarchicalSoftmax(HeadLayer):
         )
         self._add_to_checkpoints([*self.shard_kernels, *self.shard_biases])
         return ShardedHead(ShardedRows(plan, top, shards))
+
+    @property
+    def logit_soft_cap(self):
+        """Read-only: `logit_soft_cap` of the constructor."""
+        return self._logit_soft_cap
 
     def grow(self, tree, counts=None):
         """Returns a layer with another tree that has learned what this one has.
@@ -225,6 +252,7 @@ class HierarchicalSoftmax(HeadLayer):
         return {
             "tree": self.tree.get_config(),
             "plan": self.plan and self.plan.get_config(),
+            "logit_soft_cap": self._logit_soft_cap,
         }
 
     @classmethod
@@ -232,6 +260,18 @@ class HierarchicalSoftmax(HeadLayer):
         tree, plan = Tree.from_config(config["tree"]), config.get("plan")
         plan = plan and distribute.Plan.from_config(plan, tree)
         return {**config, "tree": tree, "plan": plan}
+
+
+def _check_flat(tree, plan, **options):
+    """A ValueError if an option is set that is for flat trees."""
+    for name, value in options.items():
+        is_flat = tree.num_groups == 1 and tree.num_classes > 8
+        if value and not (is_flat and plan is None and not tree.pinned):
+            raise ValueError(
+                f"{name} is for tf_hsm.Tree.flat with at least 9 classes, on "
+                f"one device, but the tree has {tree.num_classes} classes in "
+                f"{tree.num_groups} groups"
+            )
 
 
 def _plan_of(tree, devices, plan, counts):

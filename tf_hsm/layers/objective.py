@@ -53,6 +53,7 @@ class Objective:
       class_weights: `[N]` float64, by which the losses of each class are
         multiplied; or None.
       focal_gamma: the exponent of the focal loss, at least 0.
+      z_loss: the factor of the square of log-sum-exp in the loss, at least 0.
     """
 
     num_classes: int
@@ -63,6 +64,7 @@ class Objective:
     smoothing_prior: typing.Any = None
     class_weights: typing.Any = None
     focal_gamma: float = 0.0
+    z_loss: float = 0.0
     # Whether several labels may have weights.
     weighs_labels: typing.ClassVar[bool] = True
     # The last head, and what its `prior` returned for the smoothing prior.
@@ -83,6 +85,7 @@ class Objective:
             "label_smoothing", self.label_smoothing
         )
         self.focal_gamma = arguments.exponent("focal_gamma", self.focal_gamma)
+        self.z_loss = arguments.exponent("z_loss", self.z_loss)
         if self.smoothing_prior is not None:
             self.smoothing_prior = as_prior(
                 self.smoothing_prior, self.num_classes
@@ -101,6 +104,11 @@ class Objective:
                 self.focal_gamma and self.label_smoothing,
                 "focal_gamma needs the label's probability, which a smoothed "
                 "loss does not give; leave out focal_gamma or label_smoothing",
+            ),
+            (
+                self.focal_gamma and self.z_loss,
+                "focal_gamma needs the label's probability, which a loss with "
+                "z_loss does not give; leave out focal_gamma or z_loss",
             ),
             (
                 self.class_weights is not None and self.node_labels,
@@ -162,13 +170,18 @@ class Objective:
         return LabelLosses(losses, mask, each, labels)
 
     def _path(self, head, training):
-        """The `PathOptions`; evaluation has no label smoothing."""
-        if not training or not self.label_smoothing:
+        """The `PathOptions`; evaluation has no label smoothing and z-loss."""
+        if not training:
             return PathOptions(nodes=self.node_labels)
+        if not self.label_smoothing:
+            return PathOptions(nodes=self.node_labels, z_loss=self.z_loss)
         if self.smoothing_prior is not None and self._prior[0] is not head:
             self._prior = head, head.prior(self.smoothing_prior)
         return PathOptions(
-            self.label_smoothing, self._prior[1], self.node_labels
+            self.label_smoothing,
+            self._prior[1],
+            self.node_labels,
+            self.z_loss,
         )
 
     def _read_masked(self, batch, inputs_mask):

@@ -37,6 +37,8 @@ class InPlaceStep:
     label_smoothing: float = 0.0
     nodes: bool = False
     smoothing_prior: typing.Any = None
+    logit_soft_cap: float | None = None
+    z_loss: float = 0.0
 
     @functools.cached_property
     def dtype(self):
@@ -125,6 +127,8 @@ class InPlaceStep:
                 "label_smoothing", self.label_smoothing
             ),
             "smoothing_prior": arguments.smoothing_prior(self.smoothing_prior),
+            "logit_soft_cap": arguments.soft_cap(self.logit_soft_cap),
+            "z_loss": arguments.exponent("z_loss", self.z_loss),
             "pinned": self.tree.pinned,
         }
 

@@ -20,6 +20,7 @@ def hierarchical_softmax_log_probs(
     *,
     nodes: bool = False,
     root_log_probs=None,
+    logit_soft_cap: float | None = None,
 ) -> tf.Tensor:
     """Computes log p(class | input) of all classes, in nats.
 
@@ -47,6 +48,7 @@ def hierarchical_softmax_log_probs(
       root_log_probs: `[..., num_roots]`, in nats, the log-probability of each
         root for each input, which is added to those of all nodes below it; it
         has a gradient too. None: 0, so that each root is given.
+      logit_soft_cap: see `hierarchical_softmax_loss`.
 
     Returns:
       `[..., num_classes]`, or with `nodes` `[..., num_rows]`: float64 for
@@ -63,6 +65,7 @@ def hierarchical_softmax_log_probs(
         inputs,
         tree,
         {"root_log_probs": root_log_probs},
+        logit_soft_cap,
         of_nodes=nodes,
     ).log_probs
 
@@ -79,6 +82,7 @@ def hierarchical_softmax_log_prob(
     root_log_probs=None,
     allowed=None,
     renormalize: bool = False,
+    logit_soft_cap: float | None = None,
 ) -> tf.Tensor:
     """Computes log p(class | input) of a few given classes of each input.
 
@@ -102,6 +106,7 @@ def hierarchical_softmax_log_prob(
         None; the log-probability of another one is minus infinity.
       renormalize: whether to return log p(class | input, the class is allowed).
         That takes the log-probabilities of all allowed classes.
+      logit_soft_cap: see `hierarchical_softmax_loss`.
 
     Returns:
       `[..., C]`, in nats: float64 for float64 weights, else float32; minus
@@ -127,6 +132,7 @@ def hierarchical_softmax_log_prob(
             inputs,
             tree,
             {"root_log_probs": root_log_probs},
+            logit_soft_cap,
             **path_tensors(tree, weights, nodes)._asdict(),
             classes=classes,
         )
@@ -136,7 +142,7 @@ def hierarchical_softmax_log_prob(
     of_allowed = None
     if renormalize:
         of_allowed = allowed_log_probs(
-            weights, biases, inputs, tree, root_log_probs, mask
+            weights, biases, inputs, tree, root_log_probs, mask, logit_soft_cap
         )
     return masked(log_probs, classes, mask, of_allowed)
 
@@ -179,7 +185,9 @@ def check_mask_options(tree, root_log_probs, allowed, renormalize):
         )
 
 
-def allowed_log_probs(weights, biases, inputs, tree, root_log_probs, mask):
+def allowed_log_probs(
+    weights, biases, inputs, tree, root_log_probs, mask, logit_soft_cap
+):
     """Log-probabilities `[B, M]` of the classes in the lists of a mask."""
     dtype = arguments.dtype_of(arguments.parameter(weights))
     inputs = arguments.floats(inputs, dtype)
@@ -196,6 +204,7 @@ def allowed_log_probs(weights, biases, inputs, tree, root_log_probs, mask):
             flat,
             tree,
             root_log_probs=root_log_probs,
+            logit_soft_cap=logit_soft_cap,
         )
 
     return mask.log_probs(log_prob, tf.shape(flat)[0])
@@ -231,6 +240,7 @@ def _log_probs_gradient(op, grads, *unused_grads):
         grads=grads,
         of_nodes=op.get_attr("of_nodes"),
         pinned=op.get_attr("pinned"),
+        logit_soft_cap=op.get_attr("logit_soft_cap"),
     )
     logit_grads = gradients.first_order_only(logit_grads)
     width = tf.shape(inputs)[-1]

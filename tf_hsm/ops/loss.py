@@ -21,6 +21,8 @@ def hierarchical_softmax_loss(
     label_smoothing: float = 0.0,
     nodes: bool = False,
     smoothing_prior=None,
+    logit_soft_cap: float | None = None,
+    z_loss: float = 0.0,
 ) -> tf.Tensor:
     """Computes -log p(label | inputs) under a hierarchical softmax, in nats.
 
@@ -68,6 +70,13 @@ def hierarchical_softmax_loss(
         weighted by it. The numbers of a group are in `[0, 1]` and sum to 1;
         those of groups that are on no label's path are not looked at. Make a
         tensor of it once: other arrays are copied at each call.
+      logit_soft_cap: c > 0: the logits are c tanh(z_r / c), which are between
+        -c and c (Gemma Team, 2024: Gemma 2); None: they are z_r. The tree must
+        be flat (`tf_hsm.Tree.flat`) with at least 9 classes, and there is no
+        label_smoothing. Give the other functions the same cap.
+      z_loss: v >= 0: the loss has v times the square of lse(z) more, which
+        keeps the sum of exp(z) near 1 (Chowdhery et al., 2022: PaLM, with
+        v = 1e-4). The tree must be flat with at least 9 classes.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -78,8 +87,9 @@ def hierarchical_softmax_loss(
         shape, a label or `smoothing_prior` does not fit; the message names the
         argument, the position, the value and the legal range.
       tf.errors.UnimplementedError: a GPU holds the weights, and there is
-        `label_smoothing`, or `nodes` is set.
-      ValueError: `label_smoothing` is not in `[0, 1]`.
+        `label_smoothing`, `logit_soft_cap` or `z_loss`, or `nodes` is set.
+      ValueError: `label_smoothing` is not in `[0, 1]`, or `logit_soft_cap` or
+        `z_loss` is out of its range.
     """
     place = cpu_only(weights, "nodes") if nodes else contextlib.nullcontext()
     with place:
@@ -93,6 +103,8 @@ def hierarchical_softmax_loss(
             ignore_classes=arguments.ignored_labels(ignore_class),
             label_smoothing=arguments.share("label_smoothing", label_smoothing),
             smoothing_prior=arguments.smoothing_prior(smoothing_prior),
+            logit_soft_cap=arguments.soft_cap(logit_soft_cap),
+            z_loss=arguments.exponent("z_loss", z_loss),
             with_gradients=private_tensorflow.is_recording(),
             pinned=tree.pinned,
         ).loss

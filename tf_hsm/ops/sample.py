@@ -25,6 +25,7 @@ def hierarchical_softmax_sample(
     top_p: float | None = None,
     root_log_probs=None,
     allowed=None,
+    logit_soft_cap: float | None = None,
 ) -> tf.Tensor:
     """Draws classes of each input by their probabilities.
 
@@ -67,6 +68,8 @@ def hierarchical_softmax_sample(
         class is allowed). Their log-probabilities are all made, at the cost of
         the groups above them; then `top_k` and `top_p`, a share of their sum,
         choose among them, and the temperature is as with these.
+      logit_soft_cap: see `hierarchical_softmax_loss`; the temperature divides
+        the capped logits.
 
     Returns:
       `[..., num_samples]` int64; -1 where the probabilities are NaN, or those
@@ -91,7 +94,13 @@ def hierarchical_softmax_sample(
             )
         drawn = draw_of_allowed(
             allowed_log_probs(
-                weights, biases, inputs, tree, root_log_probs, mask
+                weights,
+                biases,
+                inputs,
+                tree,
+                root_log_probs,
+                mask,
+                logit_soft_cap,
             ),
             mask,
             num_samples,
@@ -109,6 +118,7 @@ def hierarchical_softmax_sample(
         inputs,
         tree,
         {"root_log_probs": root_log_probs},
+        logit_soft_cap,
         num_samples=arguments.scalar("num_samples", num_samples, tf.int64),
         seed=seed_pair(seed),
         temperature=arguments.scalar("temperature", temperature, tf.float64),

@@ -58,6 +58,7 @@ def hierarchical_softmax_top_k(
     bounds=None,
     allowed=None,
     renormalize: bool = False,
+    logit_soft_cap: float | None = None,
 ):
     """Finds the k most probable classes of each input.
 
@@ -98,6 +99,7 @@ def hierarchical_softmax_top_k(
         sorting of their lists. None: all classes.
       renormalize: whether to return log p(class | input, the class is allowed).
         That takes the log-probabilities of all allowed classes.
+      logit_soft_cap: see `hierarchical_softmax_loss`.
 
     Returns:
       A named tuple `(log_probs, classes)`, each `[..., k]`: in nats, float64
@@ -132,6 +134,7 @@ def hierarchical_softmax_top_k(
         k,
         beam_width,
         {"root_log_probs": root_log_probs, "bounds": bounds},
+        logit_soft_cap,
         mask,
     )
     log_probs = outputs.log_probs
@@ -139,7 +142,13 @@ def hierarchical_softmax_top_k(
         log_probs = renormalized(
             log_probs,
             allowed_log_probs(
-                weights, biases, inputs, tree, root_log_probs, mask
+                weights,
+                biases,
+                inputs,
+                tree,
+                root_log_probs,
+                mask,
+                logit_soft_cap,
             ),
         )
     if return_pruned:
@@ -147,17 +156,29 @@ def hierarchical_softmax_top_k(
     return TopK(log_probs, outputs.classes)
 
 
-def best_class(weights, biases, inputs, tree):
+def best_class(weights, biases, inputs, tree, logit_soft_cap=None):
     """The most probable class of each input, `[...]` int64.
 
     It is an output of the op itself, so that TensorFlow leaves the op out where
     a graph has no use for the result.
     """
     optional = {"root_log_probs": None, "bounds": None}
-    return _search(weights, biases, inputs, tree, 1, None, optional).best_class
+    return _search(
+        weights, biases, inputs, tree, 1, None, optional, logit_soft_cap
+    ).best_class
 
 
-def _search(weights, biases, inputs, tree, k, beam_width, optional, mask=None):
+def _search(
+    weights,
+    biases,
+    inputs,
+    tree,
+    k,
+    beam_width,
+    optional,
+    logit_soft_cap,
+    mask=None,
+):
     place = contextlib.nullcontext()
     if mask is not None:
         place = cpu_only(weights, "allowed")
@@ -177,6 +198,7 @@ def _search(weights, biases, inputs, tree, k, beam_width, optional, mask=None):
             inputs,
             tree,
             optional,
+            logit_soft_cap,
             k=arguments.scalar("k", k, tf.int64),
             beam_width=arguments.count_or_zero("beam_width", beam_width),
             **allowed,

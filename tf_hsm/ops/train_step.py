@@ -23,6 +23,8 @@ def hierarchical_softmax_train_step(
     label_smoothing: float = 0.0,
     nodes: bool = False,
     smoothing_prior=None,
+    logit_soft_cap: float | None = None,
+    z_loss: float = 0.0,
 ) -> tf.Tensor:
     """Computes the losses and applies one step of an optimizer in place.
 
@@ -64,6 +66,8 @@ def hierarchical_softmax_train_step(
       nodes: whether labels are rows of the tree, of inner nodes too, instead of
         classes: see `hierarchical_softmax_loss`.
       smoothing_prior: see `hierarchical_softmax_loss`.
+      logit_soft_cap: see `hierarchical_softmax_loss`.
+      z_loss: see `hierarchical_softmax_loss`.
 
     Returns:
       `[...]`: one loss per label, in nats; float64 for float64 weights, else
@@ -74,7 +78,7 @@ def hierarchical_softmax_train_step(
         shape or a label does not fit; nothing is updated then.
       TypeError: weights or biases are no variables.
       tf.errors.UnimplementedError: a GPU holds the weights, and
-        `label_smoothing` or `nodes` is set.
+        `label_smoothing`, `logit_soft_cap`, `z_loss` or `nodes` is set.
       ValueError: the optimizer does what is not possible in place, or there are
         several replicas.
     """
@@ -91,6 +95,8 @@ def hierarchical_softmax_train_step(
         label_smoothing=label_smoothing,
         nodes=nodes,
         smoothing_prior=smoothing_prior,
+        logit_soft_cap=logit_soft_cap,
+        z_loss=z_loss,
     )
     losses = step.losses(inputs)
     step.count(losses)

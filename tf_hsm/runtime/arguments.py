@@ -361,6 +361,22 @@ def exponent(name, value):
     return float(value)
 
 
+def soft_cap(value):
+    """A soft cap of logits as the ops take it; 0 for None.
+
+    Raises:
+      ValueError: it is neither None nor a positive finite number.
+    """
+    if value is None:
+        return 0.0
+    is_real = isinstance(value, numbers.Real)
+    if not is_real or not 0 < value < math.inf:
+        raise ValueError(
+            f"logit_soft_cap is {value!r}; it must be a positive number or None"
+        )
+    return float(value)
+
+
 def checked(number, is_right, message):
     """Returns a number, or a scalar whose use is an error unless it is right.
 

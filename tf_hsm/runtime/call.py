@@ -68,7 +68,16 @@ def forward(name, weights, biases, inputs, optional=None, **others):
     )
 
 
-def downward(name, weights, biases, inputs, tree, optional, **others):
+def downward(
+    name,
+    weights,
+    biases,
+    inputs,
+    tree,
+    optional,
+    logit_soft_cap=None,
+    **others,
+):
     """Calls `forward` of an op that goes down a tree or a forest."""
     arrays = child_tensors(tree, near=weights)._asdict()
     return forward(
@@ -79,6 +88,7 @@ def downward(name, weights, biases, inputs, tree, optional, **others):
         optional,
         root_groups=[arrays.pop("root_groups")],
         pinned=tree.pinned,
+        logit_soft_cap=arguments.soft_cap(logit_soft_cap),
         **arrays,
         **others,
     )

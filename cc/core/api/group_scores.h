@@ -33,6 +33,7 @@ struct GroupScorer {
   // The log-probability of each root for each example, where its tree starts:
   // [num_examples, num_roots]; null: 0.
   const A* root_log_probs = nullptr;
+  A logit_soft_cap = 0;       // see GroupRows
   A scale = 1;                // of all logits
   bool has_sigmoids = false;  // see GroupRows
   const KernelTable<T>* table = nullptr;
@@ -56,6 +57,7 @@ struct GroupScorer {
             count,
             offsets,
             groups,
+            logit_soft_cap,
             scale,
             has_sigmoids,
             tree.pinned};

@@ -59,6 +59,7 @@ struct Head {
   std::vector<T> weights, biases, x;  // biases are empty if there are none
   std::vector<A> packed;              // x
   std::vector<A> starts;              // [batch, roots]; empty of one tree
+  double soft_cap = 0;
 
   TreeView tree() const { return owned.view(); }
 
@@ -76,6 +77,7 @@ struct Head {
     scorer.x = packed.data();
     scorer.root_log_probs = starts.empty() ? nullptr : starts.data();
     scorer.num_examples = batch;
+    scorer.logit_soft_cap = soft_cap;
     scorer.table = &KernelTableFor<T>(isa);
     scorer.parallel = parallel;
     return scorer;
@@ -115,7 +117,10 @@ Head<T> RandomHead(OwnedTree owned, int64_t batch, int64_t width,
 
 template <typename T, typename Rng>
 Head<T> RandomHead(const Case& c, bool with_bias, Rng* rng) {
-  return RandomHead<T>(RandomForest(c, rng), c.batch, c.width, with_bias, rng);
+  Head<T> head =
+      RandomHead<T>(RandomForest(c, rng), c.batch, c.width, with_bias, rng);
+  head.soft_cap = c.soft_cap;
+  return head;
 }
 
 // log p of all nodes, [batch, rows], from the scalar reference.
@@ -128,10 +133,15 @@ std::vector<double> WantedLogProbs(const Head<T>& head,
   const std::vector<double> x = AllToDoubles(head.x);
   std::vector<double> log_probs(head.batch * tree.num_rows);
   for (int64_t i = 0; i < head.batch; ++i) {
-    const auto& reference =
-        has_sigmoids ? ReferenceLabelLogProbs : ReferenceLogProbs;
-    reference(tree, head.width, w.data(), b.empty() ? nullptr : b.data(),
-              x.data() + i * head.width, log_probs.data() + i * tree.num_rows);
+    const double* biases = b.empty() ? nullptr : b.data();
+    const double* inputs = x.data() + i * head.width;
+    double* out = log_probs.data() + i * tree.num_rows;
+    if (has_sigmoids) {
+      ReferenceLabelLogProbs(tree, head.width, w.data(), biases, inputs, out);
+    } else {
+      ReferenceLogProbs(tree, head.width, w.data(), biases, inputs, out,
+                        head.soft_cap);
+    }
   }
   if (head.starts.empty()) return log_probs;
   const std::vector<int64_t> roots = RootsOfGroups(tree);
@@ -266,7 +276,10 @@ constexpr Case kHeadCases[] = {
     {13, 7, 200, 2, 0.9, 1, 0, true},
     {50, 33, 90, 2, 0.5, 1, 0, true},
     {2, 3, 400, 2, 0, 1, 0, true},
-    {9, 18, 20, 2, 0.6, 4, 0, true}};
+    {9, 18, 20, 2, 0.6, 4, 0, true},
+    // With a soft cap.
+    FlatCase(20, 17, 40, 2, 0),
+    FlatCase(3, 300, 60, 1.5, 0)};
 
 // The main function of a test. For every ISA and element type, it calls
 // Checks::OfHead(head, isa, name, bias, rng) for the cases, without and with a

@@ -47,6 +47,34 @@ int64_t Stride(const TreeView& tree, const AllLogProbs<A>& all) {
   return all.of_nodes ? tree.num_rows : tree.num_classes;
 }
 
+// Multiplies dz, of the rows of a tree of one group, by the slopes of the soft
+// cap. A log-probability is a logit less the same number for all rows, which
+// the logit of the first row tells.
+template <typename T>
+void MultiplyBySlopes(const GroupScorer<T>& scorer,
+                      const AllLogProbs<const Accumulator<T>>& forward,
+                      Accumulator<T>* dz) {
+  using A = Accumulator<T>;
+  const TreeView& tree = scorer.tree;
+  const A cap = scorer.logit_soft_cap;
+  scorer.parallel(scorer.num_examples, [&](int64_t i) {
+    const A* values = forward.values + i * Stride(tree, forward);
+    auto value = [&](int64_t row) {
+      return values[forward.of_nodes ? row : ~tree.row_below[row]];
+    };
+    A sum = scorer.biases == nullptr ? A(0) : ToAccumulator(scorer.biases[0]);
+    const A* x = scorer.x + i * Padded(scorer.width);
+    for (int64_t d = 0; d < scorer.width; ++d) {
+      sum += ToAccumulator(scorer.weights[d]) * x[d];
+    }
+    const A gap = cap * std::tanh(sum / cap) - value(0);
+    for (int64_t row = 0; row < tree.num_rows; ++row) {
+      const A share = (value(row) + gap) / cap;
+      dz[i * tree.num_rows + row] *= (1 - share) * (1 + share);
+    }
+  });
+}
+
 }  // namespace
 
 std::string FindLevels(const TreeView& tree, std::vector<int64_t>* levels) {
@@ -205,6 +233,7 @@ void LogProbsGrad(const GroupScorer<T>& scorer,
     ForBlocks(tree, levels[level], levels[level + 1], examples, scorer.parallel,
               make_dz);
   }
+  if (scorer.logit_soft_cap > 0) MultiplyBySlopes(scorer, forward, dz);
   for (int64_t i = 0; root_grads != nullptr && i < examples; ++i) {
     for (int64_t root = 0; root < tree.num_roots; ++root) {
       *root_grads++ = group_sums[i * tree.num_groups + tree.root_group(root)];

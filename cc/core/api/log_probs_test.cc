@@ -49,7 +49,7 @@ Outputs<double> WantedGrads(const Head<T>& head, bool of_nodes,
       ReferenceLoss(tree, head.width, w.data(), b.empty() ? nullptr : b.data(),
                     x.data() + i * head.width, c, -g,
                     want.dx.data() + i * head.width, nullptr,
-                    want.dz.data() + i * rows);
+                    want.dz.data() + i * rows, {0, nullptr, head.soft_cap});
     }
   }
   return want;

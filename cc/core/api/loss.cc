@@ -203,6 +203,35 @@ void Backward(const Problem<T>& problem, const KernelTable<T>& table,
   RunBackward(items, problem, table, parallel, with_hint);
 }
 
+template <typename T>
+void LossInChunks(const Problem<T>& problem, const KernelTable<T>& table,
+                  const Parallel& parallel, const ForwardOutputs<T>& outputs,
+                  const BackwardArguments<T>& arguments, int64_t chunk,
+                  Accumulator<T>* probs, GradientSums<Accumulator<T>> sums) {
+  const Node& node = problem.plan->nodes[0];
+  const BackwardItems rows =
+      CutBackward(problem, table, [](const Node&) { return true; });
+  ForwardOutputs<T> forward = outputs;
+  BackwardArguments<T> backward = arguments;
+  backward.sums = &sums;
+  std::vector<Slice> slices;
+  for (int64_t begin = node.begin; begin < node.end; begin += chunk) {
+    Node part = node;
+    part.begin = sums.begin = begin;
+    part.end = sums.end = std::min(begin + chunk, node.end);
+    slices.clear();
+    SliceExamples(part, 0, table.forward_examples, &slices);
+    // Kernels find those of the chunk where they would find those of all.
+    forward.probs = probs - (begin - node.begin) * node.fanout;
+    backward.probs = forward.probs;
+    backward.update = sums.end == node.end ? arguments.update : nullptr;
+    parallel(slices.size(), [&](int64_t i) {
+      table.forward_group(problem, slices[i], forward);
+    });
+    RunBackward(rows, problem, table, parallel, backward);
+  }
+}
+
 void PlanTraining(Plan* plan, int64_t max_partials) {
   plan->num_partials = plan->num_probs = 0;
   for (Node& node : plan->nodes) {
@@ -280,14 +309,18 @@ void TrainStep(const Problem<T>& problem, const KernelTable<T>& table,
   RunBackward(after, problem, table, parallel, arguments);
 }
 
-#define TF_HSM_INSTANTIATE(T, ...)                                      \
-  template void Forward(const Problem<T>&, const KernelTable<T>&,       \
-                        const Parallel&, const ForwardOutputs<T>&);     \
-  template void Backward(const Problem<T>&, const KernelTable<T>&,      \
-                         const Parallel&, const BackwardArguments<T>&); \
-  template class StepMemory<T>;                                         \
-  template void TrainStep(const Problem<T>&, const KernelTable<T>&,     \
-                          const Parallel&, const ForwardOutputs<T>&,    \
+#define TF_HSM_INSTANTIATE(T, ...)                                           \
+  template void Forward(const Problem<T>&, const KernelTable<T>&,            \
+                        const Parallel&, const ForwardOutputs<T>&);          \
+  template void Backward(const Problem<T>&, const KernelTable<T>&,           \
+                         const Parallel&, const BackwardArguments<T>&);      \
+  template void LossInChunks(const Problem<T>&, const KernelTable<T>&,       \
+                             const Parallel&, const ForwardOutputs<T>&,      \
+                             const BackwardArguments<T>&, int64_t,           \
+                             Accumulator<T>*, GradientSums<Accumulator<T>>); \
+  template class StepMemory<T>;                                              \
+  template void TrainStep(const Problem<T>&, const KernelTable<T>&,          \
+                          const Parallel&, const ForwardOutputs<T>&,         \
                           const BackwardArguments<T>&);
 TF_HSM_ELEMENT_TYPES(TF_HSM_INSTANTIATE)
 #undef TF_HSM_INSTANTIATE

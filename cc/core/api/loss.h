@@ -72,6 +72,39 @@ void PlanTraining(Plan* plan, int64_t max_partials);
 // read VectorInputs.
 bool ReadsVectors(const Plan& plan);
 
+// A tree of one group whose probabilities are too many to keep is taken in
+// chunks of examples, of which each makes its probabilities, dx and a part of
+// dW: 6 N B D operations, where making the probabilities again would take 8.
+// The sums of dW take no more memory than all probabilities would.
+template <typename T>
+bool TakesChunks(const Plan& plan, int64_t width) {
+  return plan.nodes.size() == 1 && plan.num_large == 1 &&
+         width > kNarrowWidth && width <= plan.num_examples() &&
+         !KeepsProbs<T>(plan, width, kMaxKeptBytes);
+}
+
+// The probabilities of a chunk take about as many bytes.
+constexpr int64_t kChunkBytes = int64_t{128} << 20;
+
+// Examples of a chunk of such a tree, whole work items.
+template <typename T>
+int64_t ChunkExamples(const Plan& plan) {
+  const int64_t most = kChunkBytes /
+                       static_cast<int64_t>(sizeof(Accumulator<T>)) /
+                       plan.nodes[0].fanout;
+  return most < kMaxTileExamples ? kMaxItemExamples
+                                 : most / kMaxTileExamples * kMaxTileExamples;
+}
+
+// Forward and Backward of a tree of one group with `chunk` examples at a time.
+// Fills `sums`, and applies the update to them if `arguments` have one. `probs`
+// [chunk * fanout] is scratch. The outputs' dx holds zeros.
+template <typename T>
+void LossInChunks(const Problem<T>& problem, const KernelTable<T>& table,
+                  const Parallel& parallel, const ForwardOutputs<T>& outputs,
+                  const BackwardArguments<T>& arguments, int64_t chunk,
+                  Accumulator<T>* probs, GradientSums<Accumulator<T>> sums);
+
 // What a training step of `plan`, and then a sparse update by its dx or their
 // sums, ask of a thread's memory.
 template <typename T>

@@ -78,13 +78,17 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
   if (c.has_prior) {
     Expect(CheckSmoothingPrior(plan, prior.data()).empty(), name + " prior");
   }
-  const Problem<T> problem = {&plan,
-                              c.width,
-                              w.data(),
-                              with_bias ? b.data() : nullptr,
-                              sorted.data(),
-                              static_cast<A>(c.label_smoothing),
-                              PriorOrNull(prior)};
+  Problem<T> problem = {&plan,
+                        c.width,
+                        w.data(),
+                        with_bias ? b.data() : nullptr,
+                        sorted.data(),
+                        static_cast<A>(c.label_smoothing),
+                        PriorOrNull(prior)};
+  problem.logit_soft_cap = c.soft_cap;
+  problem.z_loss = c.z_loss;
+  const ReferenceOptions options = {c.label_smoothing, PriorOrNull(prior),
+                                    c.soft_cap, c.z_loss};
   const Outputs<T> out = Run<T>(problem, isa, Serial, c.batch, grads, true);
   const Outputs<T> again = Run<T>(problem, isa, Reversed, c.batch, grads, true);
   const Outputs<T> remade = Run<T>(problem, isa, Serial, c.batch, grads, false);
@@ -93,6 +97,25 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
              SameBits(out.loss, remade.loss) && SameBits(out.dx, remade.dx),
          name + ": the order of items changes the bits");
 
+  // In chunks that are no whole work items.
+  const bool in_chunks = plan.nodes.size() == 1 && plan.num_large == 1;
+  std::vector<A> dw_sums(in_chunks ? w.size() : 0), db_sums(dw_sums.size());
+  if (in_chunks) {
+    Outputs<T> parts = out;
+    std::fill(parts.loss.begin(), parts.loss.end(), 0);
+    std::fill(parts.dx.begin(), parts.dx.end(), 0);
+    std::vector<A> probs(19 * plan.nodes[0].fanout, NAN);
+    ForwardOutputs<T> outputs = {parts.loss.data(), parts.dx.data(), nullptr,
+                                 parts.normalizers.data()};
+    BackwardArguments<T> arguments;
+    arguments.loss_grads = grads.data();
+    LossInChunks<T>(problem, KernelTableFor<T>(isa), Reversed, outputs,
+                    arguments, 19, probs.data(),
+                    {dw_sums.data(), db_sums.data()});
+    Expect(SameBits(out.loss, parts.loss) && SameBits(out.dx, parts.dx),
+           name + ": chunks change the bits");
+  }
+
   const std::vector<double> w64 = ToDoubles(w), b64 = ToDoubles(b);
   const std::vector<double> x64 = ToDoubles(x);
   std::vector<double> dw(w.size()), db(b.size()), dx(x.size());
@@ -100,14 +123,13 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
   for (int64_t at = 0; at < plan.num_examples(); ++at) {
     const int64_t i = plan.order[at];
     std::vector<double> unit(c.width);
-    loss[i] = ReferenceLoss(
-        tree, c.width, w64.data(), with_bias ? b64.data() : nullptr,
-        x64.data() + i * c.width, labels[i], grads[at], nullptr, dw.data(),
-        db.data(), c.label_smoothing, PriorOrNull(prior));
+    loss[i] = ReferenceLoss(tree, c.width, w64.data(),
+                            with_bias ? b64.data() : nullptr,
+                            x64.data() + i * c.width, labels[i], grads[at],
+                            nullptr, dw.data(), db.data(), options);
     ReferenceLoss(tree, c.width, w64.data(), with_bias ? b64.data() : nullptr,
                   x64.data() + i * c.width, labels[i], 1,
-                  dx.data() + i * c.width, nullptr, nullptr, c.label_smoothing,
-                  PriorOrNull(prior));
+                  dx.data() + i * c.width, nullptr, nullptr, options);
   }
   // A logit sums `width` products below 1/2; a path adds `depth` terms.
   int64_t depth = 1;
@@ -132,6 +154,11 @@ void CheckLoss(const Case& c, Isa isa, double store, double sum, bool with_bias,
       Near(ToDouble(out.dw[i * c.width + d]), want, total, name + " dw");
       Near(ToDouble(remade.dw[i * c.width + d]), want, total,
            name + " remade dw");
+      if (!in_chunks) continue;
+      Near(dw_sums[rows[i] * c.width + d], want, total, name + " dw in chunks");
+    }
+    if (in_chunks) {
+      Near(db_sums[rows[i]], db[rows[i]], total, name + " db in chunks");
     }
   }
   for (int64_t r = 0; r < tree.num_weight_rows(); ++r) {

@@ -43,6 +43,7 @@ std::vector<double> Cooled(const Head<T>& head, double temperature) {
   cooled.x = AllToDoubles(head.x);
   for (double& w : cooled.weights) w /= temperature;
   for (double& b : cooled.biases) b /= temperature;
+  cooled.soft_cap = head.soft_cap / temperature;
   return WantedLogProbs(cooled);
 }
 

@@ -74,19 +74,22 @@ struct Way {
   bool keeps_probs;
   bool sorts_dx;
   bool reads_vectors = false;  // from a table, if it may
+  bool in_chunks = false;      // if it may
 };
-constexpr Way kWays[] = {
-    {INT64_MAX, true, false}, {INT64_MAX, false, true},
-    {0, true, false},         {0, false, false},
-    {7, true, true},          {INT64_MAX, true, true, true}};
+constexpr Way kWays[] = {{INT64_MAX, true, false},
+                         {INT64_MAX, false, true},
+                         {0, true, false},
+                         {0, false, false},
+                         {7, true, true},
+                         {INT64_MAX, true, true, true},
+                         {7, true, false, false, true}};
 
 template <typename T>
 struct Run {
   using A = Accumulator<T>;
   std::vector<A> loss, dx;
   State<T, A> state;
-  double label_smoothing = 0;
-  const float* smoothing_prior = nullptr;
+  ReferenceOptions options;
 
   void Step(const TreeView& tree, const std::vector<int64_t>& labels,
             const std::vector<T>& x, int64_t width, const std::vector<A>& grads,
@@ -112,8 +115,10 @@ struct Run {
     update.seed = seed;
     Problem<T> problem = {&plan,          width,
                           update.weights, update.biases,
-                          sorted.data(),  static_cast<A>(label_smoothing),
-                          smoothing_prior};
+                          sorted.data(),  static_cast<A>(options.smoothing),
+                          options.prior};
+    problem.logit_soft_cap = options.soft_cap;
+    problem.z_loss = options.z_loss;
     ForwardOutputs<T> outputs;
     outputs.loss = loss.data();
     outputs.dx = dx.data();
@@ -152,7 +157,18 @@ struct Run {
     arguments.probs = outputs.probs;
     arguments.update = &update;
     arguments.partials = partials.data();
-    TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs, arguments);
+    if (way.in_chunks && plan.nodes.size() == 1 && plan.num_large == 1) {
+      constexpr int64_t kChunk = 23;
+      const int64_t fanout = plan.nodes[0].fanout;
+      std::vector<A> chunk(kChunk * fanout, NAN), dw(fanout * width, NAN);
+      std::vector<A> db(fanout, NAN);
+      outputs.dx_factors = sorted_grads.data();
+      LossInChunks<T>(problem, KernelTableFor<T>(isa), parallel, outputs,
+                      arguments, kChunk, chunk.data(), {dw.data(), db.data()});
+    } else {
+      TrainStep<T>(problem, KernelTableFor<T>(isa), parallel, outputs,
+                   arguments);
+    }
     for (int64_t at = 0; way.sorts_dx && at < plan.num_examples(); ++at) {
       const int64_t place =
           problem.vectors == nullptr ? at : vector_plan.vectors[at].sum;
@@ -209,13 +225,12 @@ inline void ReferenceStep(const TreeView& tree,
   run->dx.assign(batch * width, 0);
   for (int64_t i = 0; i < batch; ++i) {
     std::vector<double> dx(width);
-    run->loss[i] =
-        ReferenceLoss(tree, width, state.w.data(), b, x.data() + i * width,
-                      labels[i], grads[i], nullptr, dw.data(), db.data(),
-                      run->label_smoothing, run->smoothing_prior);
+    run->loss[i] = ReferenceLoss(tree, width, state.w.data(), b,
+                                 x.data() + i * width, labels[i], grads[i],
+                                 nullptr, dw.data(), db.data(), run->options);
     ReferenceLoss(tree, width, state.w.data(), b, x.data() + i * width,
                   labels[i], grads[i], run->dx.data() + i * width, nullptr,
-                  nullptr, run->label_smoothing, run->smoothing_prior);
+                  nullptr, run->options);
     for (int64_t row = tree.class_rows[labels[i]]; row >= 0;) {
       const int64_t group = tree.row_groups[row];
       for (int64_t r = tree.group_offsets[group];
@@ -262,18 +277,18 @@ void CheckTrainStep(const Case& c, Isa isa, double store, double sum,
   const std::vector<T> b = Draw<T>(with_bias ? rows : 0, 64, rng);
   constexpr int kNumWays = sizeof(kWays) / sizeof(kWays[0]);
   const std::vector<float> prior = DrawPrior(c, tree, rng);
+  const ReferenceOptions options = {c.label_smoothing, PriorOrNull(prior),
+                                    c.soft_cap, c.z_loss};
   Run<T> runs[kNumWays], reversed[kNumWays];
   for (int i = 0; i < kNumWays; ++i) {
     runs[i].state = MakeState<T, A>(rule, rows, c.width, w, b);
-    runs[i].label_smoothing = c.label_smoothing;
-    runs[i].smoothing_prior = PriorOrNull(prior);
+    runs[i].options = options;
     reversed[i] = runs[i];
   }
   Run<double> want;
   want.state = MakeState<double, double>(rule, rows, c.width, ToDoubles(w),
                                          ToDoubles(b));
-  want.label_smoothing = c.label_smoothing;
-  want.smoothing_prior = PriorOrNull(prior);
+  want.options = options;
   double tolerance = sum * (16 * c.width + 256);
   for (int step = 0; step < 2; ++step) {
     const std::vector<T> x = Draw<T>(c.batch * c.width, 64, rng);

@@ -69,6 +69,14 @@ int64_t BackwardScratch(int64_t width) {
          (kBackwardExamples + Products::Stride(width));
 }
 
+// Adds values to sums that may hold nothing yet.
+template <typename A>
+void AddToSums(const A* values, int64_t count, bool is_first, A* sums) {
+  for (int64_t i = 0; i < count; ++i) {
+    sums[i] = is_first ? values[i] : sums[i] + values[i];
+  }
+}
+
 template <typename T, typename Products>
 void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
                      const BackwardArguments<T>& args) {
@@ -84,9 +92,15 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   Products products(width);
   const int64_t* targets = Targets(plan, slice.node);
   const A* grads = args.loss_grads + node.begin;
+  const GradientSums<A>* sums = args.sums;
+  // Of the group's examples.
+  const int64_t m_begin = sums == nullptr ? 0 : sums->begin - node.begin;
+  const int64_t m_end = sums == nullptr ? population : sums->end - node.begin;
   const A smoothing = problem.Smoothing(node);
   const float* prior = problem.Prior(node);
   const A share = prior == nullptr ? smoothing / node.fanout : 0;
+  const A cap = problem.logit_soft_cap;
+  A slopes[kBlock];  // of the soft cap
   A* scratch = Scratch<A>(BackwardScratch<Products>(width));
   // [examples, rows]; of a small group as its probabilities lie.
   const Matrix<A> dz = {scratch, node.fanout < block ? node.fanout : block};
@@ -94,7 +108,8 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   const Matrix<A> dw = {scratch + kBlock * kChunk, Products::Stride(width)};
   // In one chunk: terms that are added one by one could each be too small to
   // change a weight.
-  const bool scaled = args.update != nullptr && population <= kChunk &&
+  const bool scaled = args.update != nullptr && sums == nullptr &&
+                      population <= kChunk &&
                       IsScaledGradient(*args.update, population);
 
   // From the last rows back: of weights that the forward has just read, those
@@ -104,9 +119,8 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
     const int64_t rows = k1 - k0;
     const int64_t first = plan.FirstWeightRow(node) + k0;
     A db[kBlock] = {};
-    for (int64_t m0 = 0; m0 < population; m0 += kChunk) {
-      const int64_t examples =
-          population - m0 < kChunk ? population - m0 : kChunk;
+    for (int64_t m0 = m_begin; m0 < m_end; m0 += kChunk) {
+      const int64_t examples = m_end - m0 < kChunk ? m_end - m0 : kChunk;
       const Matrix<const A> x = {problem.x + (node.begin + m0) * padded,
                                  padded};
       if (args.probs == nullptr) {
@@ -130,6 +144,10 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
         if (args.probs == nullptr) {
           const A* normalizer =
               args.normalizers + 2 * (node.pass_offset + m0 + m);
+          if (cap > 0) {
+            SoftCap(rows, cap, row);
+            SoftCapSlopes(row, rows, cap, slopes);
+          }
           // The forward's logits may be another product's: no probability
           // comes out above 1 for that.
           for (int64_t k = 0; k < rows; ++k) {
@@ -140,7 +158,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
         } else if (!as_kept) {
           const A* kept =
               args.probs + node.prob_offset + (m0 + m) * node.fanout + k0;
-          // Each piece lies on a page of its own.
+          // Each piece may lie on a page of its own.
           if (m + kAhead < examples) {
             PrefetchPiece(kept + kAhead * node.fanout, rows);
           }
@@ -148,6 +166,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
         }
         const int64_t t = targets[m0 + m] - k0;
         if (t >= 0 && t < rows) row[t] -= 1 - smoothing;
+        if (cap > 0 && args.probs == nullptr) Multiply(slopes, rows, row);
         for (int64_t k = 0; k < rows && prior != nullptr; ++k) {
           row[k] -= smoothing * prior[k0 + k];
         }
@@ -168,7 +187,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
                          {args.update->weights + first * width, width});
         }
       } else {
-        products.Add(dz, rows, x, examples, m0 > 0, dw);
+        products.Add(dz, rows, x, examples, m0 > m_begin, dw);
       }
     }
     const bool in_block = !scaled && !Products::kStreams;
@@ -178,8 +197,16 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
         __builtin_memmove(dw.data + k * width, dw.row(k), width * sizeof(A));
       }
     }
+    A* block_dw = dw.data;
+    if (sums != nullptr) {
+      block_dw = sums->dw + k0 * width;
+      AddToSums(dw.data, rows * width, m_begin == 0, block_dw);
+      AddToSums(db, rows, m_begin == 0, sums->db + k0);
+      __builtin_memcpy(db, sums->db + k0, rows * sizeof(A));
+      if (args.update == nullptr) continue;
+    }
     if (args.update != nullptr) {
-      if (in_block) UpdateWeights(*args.update, first, rows, width, dw.data);
+      if (in_block) UpdateWeights(*args.update, first, rows, width, block_dw);
       UpdateBiases(*args.update, first, rows, db);
       continue;
     }

@@ -125,6 +125,7 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
   const bool with_dx = out.dx != nullptr;
   const A smoothing = problem.label_smoothing;
   const float* prior = problem.Prior(node);
+  const A cap = problem.logit_soft_cap;
 
   Products products(x, examples, width);
   const int64_t block = products.BlockRows();
@@ -137,9 +138,11 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
       node.prob_offset + (begin - node.begin) * node.fanout;
   A max[kForwardExamples], total[kForwardExamples], target[kForwardExamples];
   A mean[kForwardExamples];  // of the logits, for smoothing
+  A target_slope[kForwardExamples], slopes[most];  // of the soft cap
   for (int64_t m = 0; m < examples; ++m) {
     max[m] = -static_cast<A>(__builtin_inf());
     total[m] = mean[m] = 0;
+    target_slope[m] = 1;
   }
   for (int64_t d = 0; d < width && smoothing > 0; ++d) mean_row[d] = 0;
 
@@ -154,7 +157,13 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
                     z);
     for (int64_t m = 0; m < examples; ++m) {
       const int64_t t = targets[m] - k0;
-      if (t >= 0 && t < rows) target[m] = z.row(m)[t];
+      const bool has_target = t >= 0 && t < rows;
+      if (cap > 0) {
+        SoftCap(rows, cap, z.row(m));
+        SoftCapSlopes(z.row(m), rows, cap, slopes);
+        if (has_target) target_slope[m] = slopes[t];
+      }
+      if (has_target) target[m] = z.row(m)[t];
       if (smoothing > 0) {
         mean[m] += prior == nullptr ? Mean(z.row(m), rows, node.fanout)
                                     : WeightedSum(z.row(m), prior + k0, rows);
@@ -167,6 +176,7 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
         max[m] = block_max;
       }
       total[m] += ExpAndSum(z.row(m), rows, Shift(max[m]), e.row(m));
+      if (cap > 0) Multiply(slopes, rows, e.row(m));
     }
     if (with_dx) products.Expect(e, w, rows, k0 > 0, sums);
     if (with_dx && smoothing > 0) {
@@ -182,12 +192,19 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
 
   for (int64_t m = 0; m < examples; ++m) {
     // lse - target, in an order that keeps the digits of large logits.
-    const A shift = Shift(max[m]), scale = 1 / total[m];
-    A gap = shift - target[m];
+    const A shift = Shift(max[m]), log_total = Log1(total[m]);
+    A scale = 1 / total[m], gap = shift - target[m];
     if (smoothing > 0) {
       gap = Smoothed(smoothing, gap, shift - mean[m]);
     }
-    out.loss[order[m]] += Log1(total[m]) + gap;
+    A loss = log_total + gap;
+    if (problem.z_loss > 0) {
+      // From here on, the probabilities are those in the gradient of the loss.
+      const A lse = shift + log_total;
+      loss += problem.z_loss * lse * lse;
+      scale *= 1 + 2 * problem.z_loss * lse;
+    }
+    out.loss[order[m]] += loss;
     const int64_t pass = node.pass_offset + begin - node.begin + m;
     if (out.normalizers != nullptr) {
       out.normalizers[2 * pass] = shift;
@@ -195,8 +212,16 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
     }
     if (out.probs != nullptr) {
       A* probs = out.probs + prob_row + m * node.fanout;
-      ExpAndSum(probs, node.fanout, shift, probs);
+      for (int64_t k0 = 0; cap > 0 && k0 < node.fanout; k0 += most) {
+        const int64_t rows = node.fanout - k0 < most ? node.fanout - k0 : most;
+        SoftCapSlopes(probs + k0, rows, cap, slopes);
+        ExpAndSum(probs + k0, rows, shift, probs + k0);
+        Multiply(slopes, rows, probs + k0);
+      }
+      if (cap == 0) ExpAndSum(probs, node.fanout, shift, probs);
       Scale(probs, node.fanout, scale);
+      // What the backward subtracts from the target is 1.
+      if (cap > 0) probs[targets[m]] += 1 - target_slope[m];
     }
     if (with_dx) {
       const T* w = problem.weights + (node.first_row + targets[m]) * width;
@@ -205,6 +230,9 @@ bool ForwardGroupBy(const Problem<T>& problem, const Slice& slice,
       AddExpectation<T>(sums.row(m), scale, w, width, factor, dx);
       if (smoothing > 0) {
         AddExpectation<T>(mean_row, 1, w, width, -smoothing * factor, dx);
+      }
+      if (cap > 0) {
+        AddRows<T>({w, width}, 1, width, factor * (1 - target_slope[m]), dx);
       }
     }
   }

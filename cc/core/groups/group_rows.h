@@ -22,7 +22,8 @@ struct GroupRows {
   int64_t num_examples = 0;
   const int64_t* group_offsets = nullptr;  // [num_groups + 1]
   int64_t num_groups = 0;
-  A scale = 1;  // of the logits
+  A logit_soft_cap = 0;  // see Problem
+  A scale = 1;           // of the logits, once they are capped
   // Whether each row has a sigmoid of its own, as in a label tree, where the
   // rows of a group otherwise share a softmax.
   bool has_sigmoids = false;

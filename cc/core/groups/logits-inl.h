@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cc/core/groups/group_rows.h"
+#include "cc/core/simd/softmax-inl.h"
 #include "cc/core/simd/tile-inl.h"
 
 namespace tf_hsm {
@@ -23,7 +24,8 @@ void SpreadPinned(int64_t examples, int64_t groups, A* z, int64_t stride) {
   }
 }
 
-// out[m][k] = w_k . x_m + b_k, for all `rows` of the groups.
+// out[m][k] = w_k . x_m + b_k, or that with a soft cap, for all `rows` of the
+// groups.
 template <typename T>
 void GroupLogits(const GroupRows<T>& in, int64_t rows, Accumulator<T>* out,
                  int64_t stride) {
@@ -36,6 +38,9 @@ void GroupLogits(const GroupRows<T>& in, int64_t rows, Accumulator<T>* out,
                         {out, stride});
   } else {
     Logits<T>(w, made, in.biases, x, in.num_examples, in.width, {out, stride});
+  }
+  for (int64_t m = 0; m < in.num_examples && in.logit_soft_cap > 0; ++m) {
+    SoftCap(made, in.logit_soft_cap, out + m * stride);
   }
   if (in.pinned) SpreadPinned(in.num_examples, made, out, stride);
 }

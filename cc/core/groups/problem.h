@@ -57,6 +57,11 @@ struct Problem {
   const float* smoothing_prior = nullptr;
   // In place of x, where ReadsVectors (loss.h), and then in place of dx too.
   const VectorInputs<T>* vectors = nullptr;
+  // For plans without small groups (plan.h): c of the logits c tanh(u / c) that
+  // are made of u = w . x + b, without label smoothing, or 0; and the factor of
+  // the square of each group's log-sum-exp, which the loss then has more.
+  A logit_soft_cap = 0;
+  A z_loss = 0;
 
   // That of one group: the target of a single row is 1, whatever its share.
   A Smoothing(const Node& node) const {
@@ -103,6 +108,16 @@ struct ForwardOutputs {
 // From one partial gradient to the next.
 constexpr int64_t PartialStride(int64_t width) { return Padded(width + 1); }
 
+// The gradient of one group's rows, summed over its examples, some after
+// others.
+template <typename A>
+struct GradientSums {
+  A* dw = nullptr;  // [fanout, width]
+  A* db = nullptr;  // [fanout]
+  // The sorted examples that are added. Before the first they hold anything.
+  int64_t begin = 0, end = 0;
+};
+
 // What the backward reads besides the problem, and where its result goes: into
 // dw and db, or at once, as an update, into the parameters.
 template <typename T>
@@ -120,6 +135,9 @@ struct BackwardArguments {
   // several blocks share. The second rows, if they have weights, have the
   // negative.
   A* partials = nullptr;
+  // Null; or where the examples of a part of the one group are added, in place
+  // of dw and db. An update is then that of the sums after these examples.
+  const GradientSums<A>* sums = nullptr;
 };
 
 // Some of a group's examples (forward) or rows (backward).

@@ -1,4 +1,4 @@
-// exp and log of the lanes of a vector, to 2 units in the last place.
+// exp, log and tanh of the lanes of a vector, to a few units in the last place.
 
 #ifndef TF_HSM_CC_CORE_SIMD_EXP_LOG_INL_H_
 #define TF_HSM_CC_CORE_SIMD_EXP_LOG_INL_H_
@@ -97,6 +97,27 @@ TF_HSM_INLINE Vector<A> Log(Vector<A> x) {
   const Vector<A> result =
       n * C::kLn2High + (n * C::kLn2Low + (2 * s + 2 * s * series));
   return x > 0 ? result : Splat<A>(static_cast<A>(__builtin_nan("")));
+}
+
+// tanh(x) to 4 units in the last place; NaN for NaN. Near zero it is the
+// rational function of the Cephes library (S. L. Moshier), elsewhere
+// (1 - exp(-2 |x|)) / (1 + exp(-2 |x|)).
+template <typename A>
+TF_HSM_INLINE Vector<A> Tanh(Vector<A> x) {
+  const Vector<A> size = x < 0 ? -x : x;
+  const Vector<A> e = Exp<A>(-2 * size);
+  const Vector<A> far = (1 - e) / (1 + e);
+  const Vector<A> x2 = x * x;
+  const Vector<A> p = (static_cast<A>(-9.64399179425052238628e-1) * x2 +
+                       static_cast<A>(-9.92877231001918586564e1)) *
+                          x2 +
+                      static_cast<A>(-1.61468768441708447952e3);
+  const Vector<A> q = ((x2 + static_cast<A>(1.12811678491632931402e2)) * x2 +
+                       static_cast<A>(2.23548839060100448583e3)) *
+                          x2 +
+                      static_cast<A>(4.84406305325125486048e3);
+  const Vector<A> near = x + x * x2 * (p / q);
+  return size < static_cast<A>(0.625) ? near : x < 0 ? -far : far;
 }
 
 }  // namespace TF_HSM_ISA

@@ -72,6 +72,33 @@ A ExpAndSum(const A* z, int64_t count, A shift, A* e) {
   return SumLanes<A>(sum);
 }
 
+// z[k] = cap tanh(z[k] / cap).
+template <typename A>
+void SoftCap(int64_t count, A cap, A* z) {
+  int64_t k = 0;
+  for (; k + kLanes<A> <= count; k += kLanes<A>) {
+    Store(z + k, cap * Tanh<A>(Load(z + k) / cap));
+  }
+  if (k < count) {
+    const int64_t rest = count - k;
+    StorePartial(z + k, cap * Tanh<A>(LoadPartial(z + k, rest) / cap), rest);
+  }
+}
+
+// slopes[k] = the derivative of SoftCap where it is z[k].
+template <typename A>
+void SoftCapSlopes(const A* z, int64_t count, A cap, A* slopes) {
+  for (int64_t k = 0; k < count; ++k) {
+    const A share = z[k] / cap;
+    slopes[k] = (1 - share) * (1 + share);
+  }
+}
+
+template <typename A>
+void Multiply(const A* factors, int64_t count, A* y) {
+  for (int64_t k = 0; k < count; ++k) y[k] *= factors[k];
+}
+
 // The logarithm of one value.
 template <typename A>
 A Log1(A a) {

@@ -258,7 +258,7 @@ void OuterRows(Strided<Accumulator<T>> a, int64_t depth, Source b,
   last(IntConstant<1>());
   last(IntConstant<2>());
   last(IntConstant<3>());
-  last(IntConstant<4>());
+  if constexpr (wide > 3) last(IntConstant<4>());
   if constexpr (wide > 4) {
     last(IntConstant<5>());
     last(IntConstant<6>());

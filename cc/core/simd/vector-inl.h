@@ -1,5 +1,6 @@
 // One SIMD vector, as wide as the instruction set that this file is compiled
-// for, in the compiler's own vector types: no intrinsics but masked loads.
+// for, in the compiler's own vector types: no intrinsics but masked loads and
+// stores.
 //
 // Everything lives in a namespace named after the ISA (TF_HSM_ISA), since the
 // same source is compiled once per ISA into one library: a shared inline

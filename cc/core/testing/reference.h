@@ -16,6 +16,10 @@
 // Towards a prior, u_k is the prior's share of the row in its group, where the
 // shares of a group sum to 1.
 //
+// With a soft cap c, z_r = c tanh(u_r / c) of u_r = w_r . x + b_r, and dz times
+// 1 - (z_r / c)^2 is the gradient of u_r. With a z-loss v, the loss of each
+// group has v lse(z)^2 more, and dz has 2 v lse(z) softmax(z) g more.
+//
 // In a pinned tree (tree_view.h) every other row r has the logit z_r = 0, and
 // neither weights nor gradients; w_r is that of r's row of the weights.
 //
@@ -33,27 +37,34 @@
 
 namespace tf_hsm {
 
+// What a loss of labels has beside them.
+struct ReferenceOptions {
+  double smoothing = 0;
+  const float* prior = nullptr;  // [rows], the shares; null: none
+  double soft_cap = 0;           // 0: none
+  double z_loss = 0;
+};
+
 // z_r of one row, for w [weight rows, width] and b [weight rows] or null.
 inline double ReferenceLogit(const TreeView& tree, int64_t width,
                              const double* w, const double* b, const double* x,
-                             int64_t row) {
+                             int64_t row, double soft_cap = 0) {
   if (!tree.has_weights(row)) return 0;
   const int64_t at = tree.weight_row(row);
   double z = b != nullptr ? b[at] : 0;
   for (int64_t d = 0; d < width; ++d) z += w[at * width + d] * x[d];
-  return z;
+  return soft_cap > 0 ? soft_cap * std::tanh(z / soft_cap) : z;
 }
 
 // One example: returns its loss in nats and adds its gradients, times g, to
 // dx [width], dw [weight rows, width] and db [weight rows], each of which may
 // be null. The tree must be a right one, and the label in [0, num_classes). A
-// forest's loss is that below the label's root. `prior` [rows] has the shares
-// of the prior; null: none.
+// forest's loss is that below the label's root.
 inline double ReferenceLoss(const TreeView& tree, int64_t width,
                             const double* w, const double* b, const double* x,
                             int64_t label, double g, double* dx, double* dw,
-                            double* db, double smoothing = 0,
-                            const float* prior = nullptr) {
+                            double* db, const ReferenceOptions& options = {}) {
+  const double smoothing = options.smoothing, cap = options.soft_cap;
   double loss = 0;
   for (int64_t row = tree.class_rows[label]; row >= 0;) {
     const int64_t group = tree.row_groups[row];
@@ -62,19 +73,22 @@ inline double ReferenceLoss(const TreeView& tree, int64_t width,
     std::vector<double> z(fanout);
     double max = -INFINITY;
     for (int64_t k = 0; k < fanout; ++k) {
-      z[k] = ReferenceLogit(tree, width, w, b, x, first + k);
+      z[k] = ReferenceLogit(tree, width, w, b, x, first + k, cap);
       max = std::fmax(max, z[k]);
     }
     double sum = 0;
     for (int64_t k = 0; k < fanout; ++k) sum += std::exp(z[k] - max);
     const double lse = max + std::log(sum);
-    loss += lse;
+    loss += lse + options.z_loss * lse * lse;
+    const double growth = 1 + 2 * options.z_loss * lse;
     for (int64_t k = 0; k < fanout; ++k) {
-      const double share = prior != nullptr ? prior[first + k] : 1.0 / fanout;
+      const double share =
+          options.prior != nullptr ? options.prior[first + k] : 1.0 / fanout;
       const double q = (1 - smoothing) * (first + k == row) + smoothing * share;
       if (q != 0) loss -= q * z[k];
       if (!tree.has_weights(first + k)) continue;
-      const double dz = g * (std::exp(z[k] - lse) - q);
+      const double slope = cap > 0 ? 1 - z[k] * z[k] / (cap * cap) : 1;
+      const double dz = g * (growth * std::exp(z[k] - lse) - q) * slope;
       const int64_t at = tree.weight_row(first + k);
       if (db != nullptr) db[at] += dz;
       for (int64_t d = 0; d < width; ++d) {
@@ -131,13 +145,13 @@ inline double ReferenceLabelLoss(const TreeView& tree, int64_t width,
 // the root that it is below.
 inline void ReferenceLogProbs(const TreeView& tree, int64_t width,
                               const double* w, const double* b, const double* x,
-                              double* log_probs) {
+                              double* log_probs, double soft_cap = 0) {
   for (int64_t group = 0; group < tree.num_groups; ++group) {
     const int64_t first = tree.group_offsets[group];
     const int64_t last = tree.group_offsets[group + 1];
     double max = -INFINITY;
     for (int64_t r = first; r < last; ++r) {
-      log_probs[r] = ReferenceLogit(tree, width, w, b, x, r);
+      log_probs[r] = ReferenceLogit(tree, width, w, b, x, r, soft_cap);
       max = std::fmax(max, log_probs[r]);
     }
     double sum = 0;

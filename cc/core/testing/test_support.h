@@ -160,11 +160,25 @@ struct Case {
   double label_smoothing = 0;
   bool pinned = false;
   bool has_prior = false;  // of the label smoothing
+  double soft_cap = 0;     // of the logits; 0: none
+  double z_loss = 0;
 };
+
+// A tree of one group of nine rows or more, as these two options want it.
+constexpr Case FlatCase(int batch, int width, int most, double soft_cap,
+                        double z_loss, double label_smoothing = 0,
+                        bool has_prior = false) {
+  return {batch,           width, 1,         most,     0,     1,
+          label_smoothing, false, has_prior, soft_cap, z_loss};
+}
 
 template <typename Rng>
 OwnedTree RandomForest(const Case& c, Rng* rng) {
-  return RandomForest(c.trees, c.groups, c.most, c.inner, rng, c.pinned);
+  OwnedTree tree;
+  do {
+    tree = RandomForest(c.trees, c.groups, c.most, c.inner, rng, c.pinned);
+  } while (c.soft_cap + c.z_loss > 0 && tree.row_groups.size() < 9);
+  return tree;
 }
 
 // A prior of label smoothing [rows], many of whose shares are zero; those of a

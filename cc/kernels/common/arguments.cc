@@ -1,7 +1,10 @@
 #include "cc/kernels/common/arguments.h"
 
+#include <cmath>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/core/plan/plan.h"
 #include "cc/core/tree/tree_walk.h"
 #include "cc/kernels/common/element_types.h"
 #include "cc/kernels/common/variable_locks.h"
@@ -93,7 +96,37 @@ absl::Status ReadOptional(OpKernelContext* context, const char* name,
 }
 
 absl::Status TreeAttributes::Read(OpKernelConstruction* context) {
-  return context->GetAttr("pinned", &pinned);
+  TF_RETURN_IF_ERROR(context->GetAttr("pinned", &pinned));
+  TF_RETURN_IF_ERROR(context->GetAttr("logit_soft_cap", &logit_soft_cap));
+  return CheckOption(*context, "logit_soft_cap", logit_soft_cap);
+}
+
+absl::Status TreeAttributes::CheckSoftCap(const TreeView& tree) const {
+  return logit_soft_cap == 0 ? absl::OkStatus()
+                             : CheckIsFlat("logit_soft_cap", tree);
+}
+
+absl::Status CheckIsFlat(const char* name, const TreeView& tree) {
+  if (tree.num_groups == 1 && tree.num_rows > kMaxSmallFanout && !tree.pinned) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " is for a flat tree of at least ", kMaxSmallFanout + 1,
+      " classes, but this tree has ", tree.num_rows, " rows in ",
+      tree.num_groups, tree.num_groups == 1 ? " group" : " groups"));
+}
+
+absl::Status CheckOption(const OpKernelConstruction& context, const char* name,
+                         float value) {
+  if (!(value >= 0 && std::isfinite(value))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " must be finite and at least 0, but is ", value));
+  }
+  if (value > 0 && context.device_type() != tensorflow::DEVICE_CPU) {
+    return absl::UnimplementedError(
+        absl::StrCat(name, " is not there for weights on a GPU"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadTreeBelow(OpKernelContext* context, int64_t rows,

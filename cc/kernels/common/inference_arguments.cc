@@ -86,6 +86,11 @@ absl::Status InferenceArguments::Read(OpKernelContext* context,
 absl::Status SigmoidAttributes::Read(OpKernelConstruction* context) {
   TF_RETURN_IF_ERROR(TreeAttributes::Read(context));
   TF_RETURN_IF_ERROR(context->GetAttr("has_sigmoids", &has_sigmoids));
+  if (has_sigmoids && logit_soft_cap > 0) {
+    return absl::InvalidArgumentError(
+        "logit_soft_cap is for softmaxes, not for the sigmoids of a label "
+        "tree");
+  }
   if (has_sigmoids && pinned) {
     return absl::InvalidArgumentError(
         "pinned: each row of a label tree has a sigmoid and weights of its "

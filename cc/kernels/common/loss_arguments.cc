@@ -20,6 +20,14 @@ absl::Status LossAttributes::Read(OpKernelConstruction* context) {
     return absl::InvalidArgumentError(absl::StrCat(
         "label_smoothing must be in [0, 1], but is ", label_smoothing));
   }
+  if (label_smoothing > 0 && logit_soft_cap > 0) {
+    return absl::InvalidArgumentError(
+        "label_smoothing and logit_soft_cap exclude each other");
+  }
+  if (context->HasAttr("z_loss")) {
+    TF_RETURN_IF_ERROR(context->GetAttr("z_loss", &z_loss));
+  }
+  TF_RETURN_IF_ERROR(CheckOption(*context, "z_loss", z_loss));
   if (context->HasAttr("combiner")) {
     std::string combiner;
     TF_RETURN_IF_ERROR(context->GetAttr("combiner", &combiner));
@@ -133,6 +141,8 @@ absl::Status LossArguments::Read(OpKernelContext* context,
   if (!label_sets) {
     TF_RETURN_IF_ERROR(ReadSmoothingPrior(context, attributes));
   }
+  TF_RETURN_IF_ERROR(attributes.CheckSoftCap(tree));
+  if (attributes.z_loss > 0) TF_RETURN_IF_ERROR(CheckIsFlat("z_loss", tree));
   return CountRoots(&tree);
 }
 

@@ -17,6 +17,7 @@ namespace tf_hsm {
 struct LossAttributes : TreeAttributes {
   std::vector<int64_t> ignored;
   float label_smoothing = 0;
+  float z_loss = 0;            // see Problem
   bool takes_means = false;    // of bags
   bool with_gradients = true;  // where the op has this one
 

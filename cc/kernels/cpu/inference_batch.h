@@ -21,6 +21,8 @@ class InferenceBatch {
   absl::Status Read(OpKernelContext* context,
                     const TreeAttributes& attributes) {
     TF_RETURN_IF_ERROR(arguments.Read(context, attributes, kDataType<T>));
+    TF_RETURN_IF_ERROR(attributes.CheckSoftCap(arguments.tree));
+    scorer.logit_soft_cap = attributes.logit_soft_cap;
     PreferHugePages(arguments.parameters);
     const Tensor* biases = arguments.parameters.biases();
     scorer.tree = arguments.tree;

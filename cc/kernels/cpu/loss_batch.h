@@ -58,6 +58,8 @@ class LossBatch {
     problem.weights = Data<T>(arguments.parameters.weights());
     problem.biases = biases ? Data<T>(*biases) : nullptr;
     problem.label_smoothing = attributes.label_smoothing;
+    problem.logit_soft_cap = attributes.logit_soft_cap;
+    problem.z_loss = attributes.z_loss;
     if (arguments.smoothing_prior == nullptr) return absl::OkStatus();
     problem.smoothing_prior = Data<float>(*arguments.smoothing_prior);
     return StatusOf(CheckSmoothingPrior(plan, problem.smoothing_prior));

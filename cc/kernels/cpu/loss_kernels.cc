@@ -1,6 +1,7 @@
 // The loss op on the CPU, for tensors and for variables; and its gradient,
 // which is also that of label trees.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,6 +30,8 @@ struct LossOp : LossAttributes {
     TF_RETURN_IF_ERROR(in.arguments.parameters.Read(context, kDataType<T>));
     TF_RETURN_IF_ERROR(in.Prepare(context, *this));
     const bool with_state = with_gradients && context->output_required(2);
+    const bool in_chunks =
+        with_state && TakesChunks<T>(in.plan, in.arguments.width);
     Tensor *loss, *dx, normalizers, probs;
     ForwardOutputs<T> outputs;
     TF_RETURN_IF_ERROR(
@@ -49,15 +52,47 @@ struct LossOp : LossAttributes {
     if (AddsDx(in.plan, loss->NumElements())) SetZero(in.parallel, dx);
     outputs.loss = Data<A>(*loss);
     if (dx->NumElements() > 0) outputs.dx = Data<A>(*dx);
-    Forward<T>(in.problem, KernelTableFor<T>(ActiveIsa(nullptr)), in.parallel,
-               outputs);
-    std::shared_ptr<const LossState> state;
+    std::unique_ptr<ReadyGradient> ready;
+    if (in_chunks) {
+      TF_RETURN_IF_ERROR(RunInChunks(context, in, outputs, &ready));
+    } else {
+      Forward<T>(in.problem, KernelTableFor<T>(ActiveIsa(nullptr)), in.parallel,
+                 outputs);
+    }
+    std::shared_ptr<CpuLossState> state;
     if (with_state) {
       state = std::make_shared<CpuLossState>(in.arguments, std::move(in.plan),
                                              in.packed, normalizers, probs,
-                                             label_smoothing);
+                                             label_smoothing, logit_soft_cap);
+      state->ready = std::move(ready);
     }
     return SetLossState(context, 2, std::move(state));
+  }
+
+  // Makes the gradient too, since most losses all weigh the same.
+  static absl::Status RunInChunks(OpKernelContext* context,
+                                  const LossBatch<T>& in,
+                                  const ForwardOutputs<T>& outputs,
+                                  std::unique_ptr<ReadyGradient>* ready) {
+    const int64_t fanout = in.plan.nodes[0].fanout;
+    const int64_t chunk = ChunkExamples<T>(in.plan);
+    *ready = std::make_unique<ReadyGradient>();
+    Tensor scratch;
+    A* probs;
+    GradientSums<A> sums;
+    TF_RETURN_IF_ERROR(
+        AllocateTemp(context, TensorShape({chunk * fanout}), &scratch, &probs));
+    TF_RETURN_IF_ERROR(AllocateTemp(context,
+                                    TensorShape({fanout, in.arguments.width}),
+                                    &(*ready)->dw, &sums.dw));
+    TF_RETURN_IF_ERROR(
+        AllocateTemp(context, TensorShape({fanout}), &(*ready)->db, &sums.db));
+    const std::vector<A> ones(in.plan.num_examples(), 1);
+    BackwardArguments<T> arguments;
+    arguments.loss_grads = ones.data();
+    LossInChunks<T>(in.problem, KernelTableFor<T>(ActiveIsa(nullptr)),
+                    in.parallel, outputs, arguments, chunk, probs, sums);
+    return absl::OkStatus();
   }
 };
 
@@ -80,10 +115,17 @@ struct LossGradOp : OpAttributes {
     const TensorShape touched({plan.num_rows});
     Tensor *rows, *dw, *db;
     TF_RETURN_IF_ERROR(context->allocate_output(0, touched, &rows));
+    TouchedRows(plan, Data<int64_t>(*rows));
+    // NaN is not the same as itself.
+    const auto is_first = [&](A weight) { return weight == sorted[0]; };
+    if (state.ready != nullptr &&
+        std::all_of(sorted.begin(), sorted.end(), is_first)) {
+      return state.ready->SetOutputs<T>(context, sorted[0],
+                                        PoolParallel(context));
+    }
     TF_RETURN_IF_ERROR(
         AllocateOutput(context, 1, TensorShape({plan.num_rows, width}), &dw));
     TF_RETURN_IF_ERROR(context->allocate_output(2, touched, &db));
-    TouchedRows(plan, Data<int64_t>(*rows));
     Problem<T> problem;
     problem.plan = &plan;
     problem.width = width;
@@ -92,6 +134,8 @@ struct LossGradOp : OpAttributes {
         parameters.biases() ? Data<T>(*parameters.biases()) : nullptr;
     problem.x = Data<A>(state.x);
     problem.label_smoothing = state.label_smoothing;
+    problem.logit_soft_cap = state.logit_soft_cap;
+    problem.logit_soft_cap = state.logit_soft_cap;
     if (state.smoothing_prior.NumElements() > 0) {
       problem.smoothing_prior = Data<float>(state.smoothing_prior);
     }

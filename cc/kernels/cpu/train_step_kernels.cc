@@ -48,8 +48,15 @@ struct AnyTrainStepOp : TrainStepAttributes {
     if constexpr (embeds) {
       if (!in_place) TF_RETURN_IF_ERROR(in.PackVectors(context));
     }
-    const bool with_probs = KeepsProbs<T>(plan, width, kMaxStepBytes);
-    Tensor *loss, dx, kept, partials;
+    const bool in_chunks = TakesChunks<T>(plan, width);
+    const bool with_probs =
+        in_chunks || KeepsProbs<T>(plan, width, kMaxStepBytes);
+    const int64_t num_probs =
+        in_chunks ? ChunkExamples<T>(plan) * plan.nodes[0].fanout
+                  : plan.num_probs;
+    const int64_t num_sums_rows = in_chunks ? plan.nodes[0].fanout : 0;
+    Tensor *loss, dx, kept, partials, dw, db;
+    GradientSums<A> sums;
     ForwardOutputs<T> outputs;
     BackwardArguments<T> arguments;
     TF_RETURN_IF_ERROR(
@@ -57,13 +64,17 @@ struct AnyTrainStepOp : TrainStepAttributes {
     const int64_t dx_rows = in_place ? num_sums : plan.num_examples();
     TF_RETURN_IF_ERROR(AllocateDx(context, in, dx_rows, &dx));
     TF_RETURN_IF_ERROR(
-        with_probs ? AllocateTemp(context, TensorShape({plan.num_probs}), &kept,
+        with_probs ? AllocateTemp(context, TensorShape({num_probs}), &kept,
                                   &outputs.probs)
                    : AllocateTemp(context, TensorShape({plan.num_passes, 2}),
                                   &kept, &outputs.normalizers));
     TF_RETURN_IF_ERROR(AllocateTemp(
         context, TensorShape({plan.num_partials, PartialStride(width)}),
         &partials, &arguments.partials));
+    TF_RETURN_IF_ERROR(AllocateTemp(
+        context, TensorShape({num_sums_rows, width}), &dw, &sums.dw));
+    TF_RETURN_IF_ERROR(
+        AllocateTemp(context, TensorShape({num_sums_rows}), &db, &sums.db));
     SetZero(in.parallel, loss);
     const int64_t batch = embeds ? plan.num_examples() : loss->NumElements();
     outputs.loss = Data<A>(*loss);
@@ -85,7 +96,13 @@ struct AnyTrainStepOp : TrainStepAttributes {
     const StepMemory<T> memory(plan, width, table);
     const Parallel parallel =
         PoolParallel(context, [memory] { memory.Reserve(); });
-    TrainStep<T>(in.problem, table, parallel, outputs, arguments);
+    if (in_chunks) {
+      outputs.dx_factors = arguments.loss_grads;
+      LossInChunks<T>(in.problem, table, parallel, outputs, arguments,
+                      ChunkExamples<T>(plan), outputs.probs, sums);
+    } else {
+      TrainStep<T>(in.problem, table, parallel, outputs, arguments);
+    }
     if constexpr (embeds) {
       const auto& rows = in_place ? in.vector_plan.shared : in.vector_rows;
       SparseGradient<T> gradient = {rows.data(), Data<A>(dx),

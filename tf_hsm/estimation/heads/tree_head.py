@@ -16,6 +16,7 @@ MAX_KEPT_BYTES = 256 << 20
 MAX_STEP_BYTES = 512 << 20
 NARROW_WIDTH = 64
 MAX_NARROW_BYTES = 4 << 20
+CHUNK_BYTES = 128 << 20
 MAX_ITEM_EXAMPLES = 48
 PADDING = 16
 
@@ -65,12 +66,14 @@ class Held(NamedTuple):
       forward: in the forward alone.
       tensor: of a typical tensor.
       has_products: whether the backward finds the products of the forward.
+      has_gradient: whether the forward makes the gradient of the weights.
     """
 
     planned: float
     forward: float = 0
     tensor: float = 0
     has_products: bool = True
+    has_gradient: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,12 +117,15 @@ class TreeHead(Head):
         }
         if optimizer is None:
             fields["saved_bytes"] += planned
+            forward = 2 * products
             backward = products * (1 if held.has_products else 2)
+            if held.has_gradient:
+                forward, backward = 3 * products, 0
             part = table.part(
                 self.name,
                 self.kind,
                 cost.touched_rows,
-                forward=Work(2 * products, cost.bytes / 2, 1),
+                forward=Work(forward, cost.bytes / 2, 1),
                 backward=Work(backward, cost.bytes / 2, 1),
                 **fields,
             )
@@ -166,6 +172,8 @@ class TreeHead(Head):
         probs = size * self.passed.logits(batch, population)
         if width <= NARROW_WIDTH:
             limit = MAX_NARROW_BYTES
+        if self._takes_chunks(probs, batch, width):
+            return self._held_in_chunks(setting, width)
         is_kept = probs <= limit
         kept = probs if is_kept else 0
         normalizers = 2 * size * self.passed.passes(batch)
@@ -175,6 +183,31 @@ class TreeHead(Head):
             normalizers + kept + size * batch * padded(width),
             tensor=max(size * batch * width, kept),
             has_products=bool(kept),
+        )
+
+    def _takes_chunks(self, probs, batch, width):
+        """Whether the op takes the batch in chunks of examples."""
+        is_flat = self.passed.num_groups == 1 and self.passed.num_classes > 8
+        fits = NARROW_WIDTH < width <= batch
+        return is_flat and fits and probs > MAX_KEPT_BYTES
+
+    def _held_in_chunks(self, setting, width):
+        """As `_held`; the sums of a float gradient become the gradient."""
+        batch, size = setting.tokens, setting.accumulator_itemsize
+        sums = size * self.passed.num_rows * width
+        inputs = size * batch * padded(width)
+        if self.options.optimizer is not None or size == setting.itemsize:
+            return Held(
+                2 * size * batch + inputs,
+                sums + CHUNK_BYTES,
+                sums,
+                has_gradient=True,
+            )
+        return Held(
+            2 * size * batch + inputs + sums,
+            CHUNK_BYTES,
+            sums,
+            has_gradient=True,
         )
 
     def _plan_bytes(self, batch):

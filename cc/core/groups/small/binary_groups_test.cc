@@ -63,7 +63,7 @@ Results Reference(const TreeView& tree, const Batch& batch) {
         tree, width, batch.w.data(), batch.b.empty() ? nullptr : batch.b.data(),
         batch.x.data() + i * width, batch.labels[i], 1,
         want.dx.data() + i * width, want.dw.data(), want.db.data(),
-        batch.label_smoothing, PriorOrNull(batch.prior)));
+        {batch.label_smoothing, PriorOrNull(batch.prior)}));
   }
   return want;
 }
