@@ -70,6 +70,8 @@ def _about_dense_work(optimizer, head):
     name = _with_dense_work(optimizer)
     if numbers < MANY_NUMBERS or name is None:
         return None
+    if getattr(head, "tied_to", None) is not None:
+        return None  # Each step has a gradient of all rows.
     fetched = ""
     if is_on_devices(head):
         fetched = ", and fetches these tables from their devices"

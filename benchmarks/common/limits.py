@@ -14,12 +14,14 @@ _OPTIMIZERS = {"forward": None, "forward_backward": "sgd", "sgd": "sgd"}
 
 
 def part_of(name, phase, tree, case):
-    """Estimates a step of one of `implementations.IMPLEMENTATIONS`.
+    """Estimates a step of an implementation, ours or one of `peers.PEERS`.
 
     Returns:
       A `tf_hsm.estimation.part.Part`.
     """
-    what = {"ours": "hierarchical", "chunked": "full"}.get(name, name)
+    what = {"ours": "hierarchical", "chunked": "full", "torch": "full"}.get(
+        name, name
+    )
     part = estimated(what, tree, case, _OPTIMIZERS[phase])
     return part.untrained() if phase == "forward" else part
 

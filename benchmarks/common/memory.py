@@ -4,13 +4,13 @@ import gc
 
 import tensorflow as tf
 
-from benchmarks.common import implementations, machine, workloads
+from benchmarks.common import implementations, machine, peers, workloads
 
 # The second meets what the first one left behind.
 _STEPS = 2
 
 
-def measure(case, name, phases, threads):
+def measure(case, name, phases, settings):
     """Runs some steps of each phase and reads what the process had at most.
 
     To be called in a process of its own. What TensorFlow keeps for later steps
@@ -18,16 +18,19 @@ def measure(case, name, phases, threads):
 
     Args:
       case: a `Case`.
-      name: of an implementation.
+      name: of an implementation, or of another library.
       phases: those to run; memory is kept from one to the next, so that their
         figures ascend.
-      threads: the number of threads.
+      settings: `timing.Settings`.
 
     Returns:
       A dict of bytes: "parameters", and for each phase the peak beyond the
       resident size after the parameters were made.
     """
-    machine.use_threads(threads)
+    machine.use_threads(settings.threads)
+    if name in peers.PEERS:
+        labels = workloads.draw_labels(case, _STEPS, seed=1)
+        return peers.Peer(name, case, labels, settings).memory(phases)
     implementation = implementations.IMPLEMENTATIONS[name]
     tree = workloads.make_tree(case)
     num_rows = implementation.num_rows(tree)

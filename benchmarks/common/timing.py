@@ -1,17 +1,20 @@
 """Times the implementations of cases side by side."""
 
 import collections
+import sys
 import time
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+import tf_hsm
 from benchmarks.common import (
     floors,
     implementations,
     limits,
     machine,
+    peers,
     workbench,
     workloads,
 )
@@ -29,6 +32,7 @@ class Settings(NamedTuple):
     memory_limit: float | None  # bytes; None: what is available
     time_limit: float  # seconds a step
     phases: tuple[str, ...] = implementations.PHASES
+    python: str = sys.executable  # has the libraries of `peers.PEERS`
 
 
 def time_case(case, settings):
@@ -56,16 +60,16 @@ def time_cases(cases, settings):
     probe = floors.Probe(settings.threads, cases[0].dtype)
     rates = [probe.sample()]
     tree = workloads.make_tree(cases[0])
-    points = [_Point(case, tree, settings.repetitions) for case in cases]
+    points = [_Point(case, tree, settings) for case in cases]
     for phase in settings.phases:
         turns = {}
         for number, point in enumerate(points):
             for name in settings.implementations:
-                step, refusal = point.prepare(bench, name, phase, rates[0])
+                turn, refusal = point.prepare(bench, name, phase, rates[0])
                 if refusal:
                     point.phases[name][phase] = {"refused": refusal}
                 else:
-                    turns[number, name] = point.turns_of(step)
+                    turns[number, name] = turn
         samples = interleave(
             turns,
             settings.repetitions,
@@ -73,6 +77,8 @@ def time_cases(cases, settings):
         )
         for (number, name), seconds in samples.items():
             points[number].phases[name][phase] = milliseconds(seconds)
+    for point in points:
+        point.close()
     rates = floors.median(rates)
     return [point.result(rates) for point in points]
 
@@ -80,36 +86,63 @@ def time_cases(cases, settings):
 class _Point:
     """A case with its labels and inputs, and what was measured of it."""
 
-    def __init__(self, case, tree, repetitions):
+    def __init__(self, case, tree, settings):
         """Draws labels for each turn, and for one before to warm up."""
         self._case = case
         self.phases = collections.defaultdict(dict)
         self._tree = tree
         self._inputs = implementations.make_inputs(case)
-        labels = workloads.draw_labels(case, 1 + repetitions)
+        labels = workloads.draw_labels(case, 1 + settings.repetitions)
+        self._peers = {
+            name: peers.Peer(name, case, labels, settings)
+            for name in peers.PEERS
+        }
         self._labels = [tf.constant(row) for row in labels]
         self._work = floors.work(tree, labels[1])
 
     def prepare(self, bench, name, phase, rates):
-        """Returns (step, None), or (None, why it is refused)."""
-        case, tree = self._case, self._tree
-        part = limits.part_of(name, phase, tree, case)
+        """Returns (turn, None), or (None, why it is refused).
+
+        `turn` is a function that times a step for the labels of a number.
+        """
+        part = limits.part_of(name, phase, self._tree, self._case)
+        work = (
+            limits.step_bytes(part),
+            limits.step_seconds(part, rates, self._case.dtype),
+        )
+        if name in self._peers:
+            return self._prepare_peer(bench, name, phase, work)
         implementation = implementations.IMPLEMENTATIONS[name]
         parameters = workbench.parameters(
-            implementation.num_rows(tree), case, not implementation.sparse
-        )
-        return bench.prepare(
-            [parameters],
-            limits.step_bytes(part),
-            limits.step_seconds(part, rates, case.dtype),
-            lambda made: implementations.make_step(
-                implementation.loss, phase, made, tree, case
-            ),
+            implementation.num_rows(self._tree),
+            self._case,
+            not implementation.sparse,
         )
 
-    def turns_of(self, step):
-        """Returns a function that times one turn, of the number it is given."""
-        return lambda turn: seconds_of(step, self._labels[turn], self._inputs)
+        def make_turn(made):
+            step = implementations.make_step(
+                implementation.loss, phase, made, self._tree, self._case
+            )
+            return lambda turn: seconds_of(
+                step, self._labels[turn], self._inputs
+            )
+
+        return bench.prepare([parameters], *work, make_turn)
+
+    def _prepare_peer(self, bench, name, phase, work):
+        def make_turn(process):
+            return lambda turn: process.run(phase, turn)["seconds"]
+
+        try:
+            shared = [self._peers[name].shared()]
+            return bench.prepare(shared, *work, make_turn)
+        except ModuleNotFoundError as error:
+            return None, f"{error.name} is not installed"
+
+    def close(self):
+        """Ends the processes of other libraries."""
+        for peer in self._peers.values():
+            peer.close()
 
     def result(self, rates):
         """What `time_case` returns, with the floors at these rates."""
@@ -130,7 +163,9 @@ class _Point:
 def interleave(turns, repetitions, between):
     """Times functions in turn, after one call of each to warm up.
 
-    Another one is the first in each turn: it meets cold caches.
+    Another one is the first in each turn: it meets cold caches. A function that
+    is too slow for all turns has a second call to warm up, which says how many
+    turns it takes: the first one may have made its memory.
 
     Args:
       turns: a dict of functions that return the seconds of the turn whose
@@ -141,10 +176,14 @@ def interleave(turns, repetitions, between):
     Returns:
       A dict of lists of seconds, shorter ones for slow functions.
     """
-    most = {
-        key: 1 + int(_SECONDS_PER_PHASE / turn_of(0))
-        for key, turn_of in turns.items()
-    }
+
+    def most_turns(turn_of):
+        return 1 + int(_SECONDS_PER_PHASE / turn_of(0))
+
+    most = {key: most_turns(turn_of) for key, turn_of in turns.items()}
+    for key, turn_of in turns.items():
+        if most[key] < repetitions:
+            most[key] = most_turns(turn_of)
     samples = {key: [] for key in turns}
     for number in range(1, repetitions + 1):
         between()
@@ -178,6 +217,7 @@ def conditions(tree, work, rates, floors):
             "groups": tree.num_groups,
             "depth": tree.depth,
         },
+        "isa": tf_hsm.cpu_isa(),
         "rates": rates._asdict(),
         "work": {
             "scored_rows": work.scored_rows.tolist(),

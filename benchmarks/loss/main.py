@@ -7,6 +7,8 @@
 Every figure is measured in this run. benchmarks/README.md says how.
 """
 
+import sys
+
 from absl import app, flags
 
 from benchmarks.common import (
@@ -16,6 +18,7 @@ from benchmarks.common import (
     machine,
     memory,
     name_flags,
+    peers,
     step_flags,
     timing,
     workloads,
@@ -31,8 +34,11 @@ _TREE = flags.DEFINE_string(
 )
 _IMPLEMENTATIONS = name_flags.define(
     "implementations",
-    implementations.IMPLEMENTATIONS,
+    [*implementations.IMPLEMENTATIONS, *peers.PEERS],
     "What is compared, some of the default.",
+)
+_PYTHON = flags.DEFINE_string(
+    "python", sys.executable, "The interpreter that has PyTorch, and NumPy."
 )
 _COPY_ON_READ = flags.DEFINE_bool(
     "copy_on_read",
@@ -52,7 +58,7 @@ def _compare(case, settings):
                 case,
                 name,
                 [phase for phase, time in times.items() if "ms" in time],
-                settings.threads,
+                settings,
             )
             for name, times in result["phases"].items()
             if any("ms" in time for time in times.values())
@@ -81,7 +87,9 @@ def main(_):
     cases = step_flags.cases(
         _WORKLOAD.value, _TREE.value, case_flags.LABELS.value
     )
-    settings = step_flags.settings(dict.fromkeys(_IMPLEMENTATIONS.value))
+    settings = step_flags.settings(
+        dict.fromkeys(_IMPLEMENTATIONS.value), python=_PYTHON.value
+    )
     figures = command.Figures(settings.threads, settings=settings._asdict())
     measure = _show_copies if _COPY_ON_READ.value else _compare
     for case in cases:

@@ -123,7 +123,8 @@ def _floor_lines(result, ours):
     """What the floors are made of, and how far ours is from them."""
     rates, work = result["rates"], result["work"]
     lines = [
-        f"floor: {rates['flops'] / 1e9:,.0f} GFLOP/s, "
+        f"kernels for {result['isa']}; "
+        f"floor: {rates['flops'] / 1e9:,.0f} GFLOP/s of tf.matmul, "
         f"{units.of_bytes(rates['read'])}/s read, "
         f"{units.of_bytes(rates['read_write'])}/s read and written; "
         f"{work['touched_groups']:,} groups of "

@@ -84,12 +84,18 @@ def _check_transformer(settings):
 
 
 def _check_tied(settings):
-    if settings.head != "adaptive":
+    is_flat = settings.head == "hierarchical" and settings.tree == "flat"
+    if settings.head != "adaptive" and not is_flat:
         raise ValueError(
             f"--tied: the rows of --head={settings.head} are no input "
             "embedding: in a tree they tell a class from its siblings alone, "
             "and the other softmaxes are here to compare with. Take "
-            "--head=adaptive, or leave it out."
+            "--head=adaptive or --tree=flat, or leave it out."
+        )
+    if is_flat and (settings.in_place or settings.l2):
+        raise ValueError(
+            "--tied: with --tree=flat, the rows have one gradient for both "
+            "uses; leave out --in_place and --l2."
         )
     if settings.embedding not in (None, settings.head_width):
         raise ValueError(

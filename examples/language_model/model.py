@@ -78,8 +78,15 @@ class TextLoss(keras.layers.Layer):
         return keras.KerasTensor(losses.shape, dtype=losses.dtype)
 
 
-def make_head(settings, text, learning_rate):
-    """The head that `settings.head` names, for the classes of a `Corpus`."""
+def make_head(settings, text, learning_rate, embedding=None):
+    """The head that `settings.head` names, for the classes of a `Corpus`.
+
+    Args:
+        settings: a `settings.Settings`.
+        text: a `corpus.Corpus`.
+        learning_rate: of an optimizer of the head's own.
+        embedding: the `keras.layers.Embedding` that a flat tree is tied with.
+    """
     num_classes = len(text.words)
     counts = text.counts if settings.frequency_biases else None
     if settings.head == "full":
@@ -117,6 +124,7 @@ def make_head(settings, text, learning_rate):
     return tf_hsm.layers.HierarchicalSoftmax(
         tree.with_counts(counts),
         optimizer=own,
+        tied_to=embedding,
         kernel_regularizer=penalty,
         name="head",
     )
@@ -138,10 +146,18 @@ def build(settings, text, learning_rate):
     shape = (settings.batch_size, settings.steps)
     tokens = keras.Input(batch_shape=shape, dtype="int32", name="tokens")
     labels = keras.Input(batch_shape=shape, dtype="int32", name="labels")
-    head = None
-    if settings.tied:
+    head = embedding = None
+    if settings.tied and settings.head == "adaptive":
         head = make_head(settings, text, learning_rate)
         hidden = head(tokens, embed=True)
+    elif settings.tied:
+        embedding = keras.layers.Embedding(
+            len(text.words),
+            settings.embedding_width,
+            keras.initializers.RandomNormal(stddev=0.05),
+            name="embedding",
+        )
+        hidden = embedding(tokens)
     else:
         hidden = Embedding(
             len(text.words), settings.embedding_width, name="embedding"
@@ -156,7 +172,7 @@ def build(settings, text, learning_rate):
         seed=settings.seed + len(settings.units),
         name="hidden",
     )(hidden)
-    head = head or make_head(settings, text, learning_rate)
+    head = head or make_head(settings, text, learning_rate, embedding)
     losses = head(hidden, labels)
     if settings.l2:
         losses = TextLoss(name="text_loss")(losses)

@@ -61,7 +61,8 @@ def _define_head(flags):
     flags.DEFINE_bool(
         "tied",
         _DEFAULT.tied,
-        "Whether the rows of --head=adaptive are the embedding too.",
+        "Whether the rows of --head=adaptive, or of --tree=flat, are the "
+        "embedding too.",
     )
     flags.DEFINE_bool(
         "frequency_biases",

@@ -40,7 +40,5 @@ TREES = {
     "huffman": lambda text, k, seed: tf_hsm.Tree.huffman(
         text.counts, branching=k
     ),
-    "flat": lambda text, k, seed: tf_hsm.Tree.balanced(
-        len(text.counts), [len(text.counts)]
-    ),
+    "flat": lambda text, k, seed: tf_hsm.Tree.flat(len(text.counts)),
 }

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -24,7 +25,7 @@ from benchmarks.scaling import plots, report, sweeps
 from tests.support import forked
 from tests.support.benchmarks import measure_here, run_main
 from tests.support.trees import CATALOGUE
-from tf_hsm import Tree
+from tf_hsm import Tree, cpu_isa
 
 
 @pytest.fixture
@@ -168,11 +169,73 @@ def test_steps_take_turns_and_each_is_the_first_at_times():
         lambda: calls.append("between"),
     )
     assert samples == {"a": [1] * 4, "b": [2] * 4, "slow": [9] * 2}
-    assert calls[:4] == [(0, "a"), (0, "b"), (0, "c"), "between"]
-    timed = [call for call in calls[3:] if call != "between"]
-    assert len(calls) - 3 - len(timed) == 4
+    # The slow one has a second call to warm up.
+    warm = [(0, "a"), (0, "b"), (0, "c"), (0, "c"), "between"]
+    assert calls[:5] == warm
+    timed = [call for call in calls[4:] if call != "between"]
+    assert len(calls) - 4 - len(timed) == 4
     turns = [[name for turn, name in timed if turn == n] for n in (1, 2)]
     assert turns == [["b", "c", "a"], ["c", "a", "b"]]
+
+
+def test_a_slow_first_call_does_not_say_how_many_turns_there_are():
+    seconds = iter([9, 1, 1, 1, 1, 1])
+    samples = timing.interleave(
+        {"a": lambda turn: next(seconds)}, 4, lambda: None
+    )
+    assert samples == {"a": [1] * 4}
+
+
+def test_a_library_that_is_not_installed_is_refused(here, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(
+        sys.modules, "benchmarks.common.torch_linear", raising=False
+    )
+    run_main(
+        "loss",
+        "--workload=tiny",
+        "--implementations=ours,torch",
+        "--repetitions=1",
+        "--nomemory",
+    )
+    output = _out(capsys)
+    assert "with SGD applied: refused: torch is not installed" in output
+    assert f"kernels for {cpu_isa()}; floor: " in output
+
+
+def test_torch_has_the_loss_of_numpy(here, tmp_path):
+    """Its figures have the form of the other implementations' figures."""
+    torch = pytest.importorskip("torch")
+    from benchmarks.common import peers, torch_linear
+
+    labels = workloads.draw_labels(_TINY, 2)
+    np.save(tmp_path / "labels.npy", labels)
+    sizes = _TINY.sizes
+    one = torch_linear.Implementation(
+        {
+            "num_classes": sizes.num_classes,
+            "width": sizes.width,
+            "batch": sizes.batch,
+            "dtype": "float64",
+            "threads": torch.get_num_threads(),
+            "labels": str(tmp_path / "labels.npy"),
+        }
+    )
+    weights, inputs = (
+        t.detach().numpy().copy() for t in (one._weights, one._inputs)
+    )
+    logits = inputs @ weights.T
+    sums = np.log(np.exp(logits).sum(1))
+    loss = (sums - logits[np.arange(sizes.batch), labels[1]]).mean()
+    for phase in implementations.PHASES:
+        found = one.run(phase, 1)
+        assert found["loss"] == pytest.approx(loss) and found["seconds"] > 0
+    assert one.run("forward", 1)["loss"] < loss
+    settings = timing.Settings(("ours", "torch"), 2, 1, None, 20)
+    phases = timing.time_case(_TINY, settings)["phases"]
+    assert all(len(p["samples_ms"]) == 2 for p in phases["torch"].values())
+    found = peers.Peer("torch", _TINY, labels, settings).memory(["forward"])
+    assert found["parameters"] == 4 * 17 * sizes.num_classes
 
 
 _TINY = workloads.Case("tiny", "two_level", "uniform", "float32")

@@ -141,8 +141,9 @@ def test_a_block_is_that_of_the_formulas(loaded):
     )
 
 
+@pytest.mark.parametrize("options", [{"head": "adaptive"}, {"tree": "flat"}])
 def test_a_transformer_goes_on_after_a_kill_and_writes(
-    text, tmp_path, monkeypatch, capsys
+    options, text, tmp_path, monkeypatch, capsys
 ):
     """Its embedding is the head's, and has another width than the blocks."""
     chosen = small_settings(
@@ -150,9 +151,9 @@ def test_a_transformer_goes_on_after_a_kill_and_writes(
         body="transformer",
         projection=20,
         dropout=0.2,
-        head="adaptive",
         tied=True,
         epochs=1,
+        **options,
     )
     job = check_resumed(chosen, tmp_path, monkeypatch)
     last = job.state.history[-1]

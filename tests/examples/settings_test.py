@@ -56,6 +56,10 @@ from examples.language_model import settings, train
         ),
         ({"tied": True}, "--tied: the rows of --head=hierarchical are no"),
         (
+            {"tied": True, "tree": "flat", "in_place": True},
+            "--tied: with --tree=flat, the rows have one gradient",
+        ),
+        (
             {"tied": True, "head": "adaptive", "embedding": 64},
             "--embedding=64: .* as the head's inputs, 128; leave it out",
         ),

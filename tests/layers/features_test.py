@@ -80,6 +80,13 @@ REASONS = {
         "LabelTree": _NOT_BUILT,
         "SampledSoftmax": _NOT_BUILT,
     },
+    "`tied_to` an `Embedding`": {
+        "AdaptiveSoftmax": "rows of tails are narrower than the vectors; the "
+        "head embeds by itself, `head(tokens, embed=True)`",
+        "EmbeddingSoftmax": "it has a table of embeddings of its own",
+        "LabelTree": _NOT_BUILT,
+        "SampledSoftmax": _NOT_BUILT,
+    },
     "inputs `[batch, time, width]`": {
         "EmbeddingSoftmax": "the second dimension of ids is a bag"
     },

@@ -102,3 +102,22 @@ def test_refusals(tree, options, message):
     """The message says what is possible."""
     with pytest.raises(ValueError, match=message):
         tf_hsm.layers.HierarchicalSoftmax(tree, **options)
+
+
+def test_tied():
+    """A head that is tied with an embedding has both too."""
+    x, y = data()
+    embedding = keras.layers.Embedding(CLASSES, WIDTH)
+    head = tf_hsm.layers.HierarchicalSoftmax(
+        TREE, tied_to=embedding, logit_soft_cap=0.5, z_loss=0.25
+    )
+    model = keras.Sequential([keras.Input([WIDTH]), head])
+    model.compile("sgd", head.loss)
+    embedding.embeddings.assign(20 * embedding.embeddings)
+    before = dense_losses(head, x, y, 0.25)
+    history = model.fit(x, y, batch_size=BATCH, verbose=0).history
+    np.testing.assert_allclose(history["loss"], [before], rtol=1e-5)
+    log_probs = tf.gather(head.log_probs(x), y, batch_dims=1)
+    np.testing.assert_allclose(
+        -tf.reduce_mean(log_probs), dense_losses(head, x, y), rtol=1e-5
+    )

@@ -14,6 +14,7 @@ from tests.support.heads_by_name import (
     COUNTS,
     NUM_CLASSES,
     TREE,
+    WIDTH,
     built,
     inputs,
     label_sets,
@@ -247,6 +248,14 @@ def devices(name):
     raise AssertionError("a device that is not there is not missed")
 
 
+def tied(name):
+    """The weights are the rows of an `Embedding`."""
+    embedding = keras.layers.Embedding(NUM_CLASSES, WIDTH)
+    options = {"tree": Tree.flat(NUM_CLASSES)} if "Hier" in name else {}
+    head = built(name, tied_to=embedding, **options)
+    assert head.row_variables()[0] is embedding.embeddings
+
+
 def sixteen_bits(name):
     """Rows of bfloat16, and losses of float32."""
     head = built(name, dtype="bfloat16")
@@ -272,5 +281,6 @@ FEATURES = {
     "constraints": constraints,
     "pinned trees": pinned_trees,
     "`devices`": devices,
+    "`tied_to` an `Embedding`": tied,
     "bfloat16 weights": sixteen_bits,
 }

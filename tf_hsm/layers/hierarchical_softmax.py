@@ -5,8 +5,9 @@ import keras
 from tf_hsm import distribute
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
+from tf_hsm.heads.tied import TiedHead
 from tf_hsm.heads.tree import TreeHead
-from tf_hsm.layers import growth
+from tf_hsm.layers import growth, tied_embedding
 from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime import arguments
@@ -91,6 +92,10 @@ class HierarchicalSoftmax(HeadLayer):
         which are spread over them, and only a small top stays with the body of
         the model. See `tf_hsm.distribute`.
       plan: instead of devices, a `tf_hsm.distribute.Plan` of the tree.
+      tied_to: with `tree=Tree.flat(N)`, a `keras.layers.Embedding` of N rows of
+        the width of the inputs: its rows are the weights, one variable, which
+        the model's optimizer trains by the sum of both gradients.
+        `kernel_initializer` has no effect. See docs/flat.md.
       {row_options}
 
     Attributes:
@@ -129,6 +134,7 @@ class HierarchicalSoftmax(HeadLayer):
         seed=0,
         devices=None,
         plan=None,
+        tied_to=None,
         kernel_regularizer=None,
         bias_regularizer=None,
         kernel_constraint=None,
@@ -138,6 +144,8 @@ class HierarchicalSoftmax(HeadLayer):
         """See the class."""
         given = locals()
         check_tree(tree)
+        if tied_to is not None:
+            tied_embedding.check(tied_to, tree, given)
         plan = _plan_of(tree, devices, plan, counts)
         counts = starting_counts(counts, tree, use_bias, bias_initializer)
         _check_flat(tree, plan, z_loss=z_loss, logit_soft_cap=logit_soft_cap)
@@ -164,6 +172,7 @@ class HierarchicalSoftmax(HeadLayer):
         self.plan = plan
         arguments.soft_cap(logit_soft_cap)
         self._logit_soft_cap = logit_soft_cap
+        self.tied_to = tied_to
         self._counts = counts
         self.kernel = self.bias = None
         self.shard_kernels, self.shard_biases = [], []
@@ -172,6 +181,15 @@ class HierarchicalSoftmax(HeadLayer):
         tree, plan, prior = self.tree, self.plan, None
         if self._counts is not None:
             prior = tree.log_prior(self._counts)
+        if self.tied_to is not None:
+            self.kernel = tied_embedding.table(self.tied_to, width, self.name)
+            self.bias = self.rows.make_bias(self, tree, prior)
+            return TiedHead(
+                self.kernel,
+                self.bias,
+                tree,
+                logit_soft_cap=self._logit_soft_cap,
+            )
         if plan is None:
             self.kernel, self.bias = self.rows.make(self, tree, width, prior)
             return TreeHead(
@@ -248,18 +266,28 @@ class HierarchicalSoftmax(HeadLayer):
         """
         return growth.grow(self, tree, counts)
 
+    def _saved_variables(self):
+        variables = super()._saved_variables()
+        if self.tied_to is None:
+            return variables
+        return [v for v in variables if v is not self.kernel]
+
     def _own_config(self):
         return {
             "tree": self.tree.get_config(),
             "plan": self.plan and self.plan.get_config(),
             "logit_soft_cap": self._logit_soft_cap,
+            "tied_to": tied_embedding.to_config(self.tied_to),
         }
 
     @classmethod
     def _arguments_of(cls, config):
         tree, plan = Tree.from_config(config["tree"]), config.get("plan")
         plan = plan and distribute.Plan.from_config(plan, tree)
-        return {**config, "tree": tree, "plan": plan}
+        tied_to = tied_embedding.from_config(
+            config.get("tied_to"), config.get("name")
+        )
+        return {**config, "tree": tree, "plan": plan, "tied_to": tied_to}
 
 
 def _check_flat(tree, plan, **options):

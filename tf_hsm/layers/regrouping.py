@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.sharded import ShardedHead
+from tf_hsm.heads.tied import TiedHead
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import regrouped_rows
 from tf_hsm.layers.arguments import check_tree
@@ -96,6 +97,11 @@ def check_possible(layer):
       ValueError: the layer is not built, or cannot move.
     """
     layer._check_built()
+    if isinstance(layer._head, TiedHead):
+        raise ValueError(
+            f"{layer.name}: regroup is not possible with tied_to: a flat tree "
+            "has no groups to change"
+        )
     if type(layer._head) not in (TreeHead, BagHead, ShardedHead):
         raise ValueError(
             f"{layer.name}: regroup is not possible for "

@@ -103,35 +103,39 @@ class RowSpec:
             return of_pairs(self.kernel_initializer, tree.num_groups, width)
         return self.kernel_initializer
 
+    def make_bias(self, layer, tree, prior=None):
+        """Returns the biases `[rows]` alone, or None; see `make`."""
+        return self._add_bias(layer, "", tree.num_weight_rows, prior)
+
     def _add(self, layer, prefix, kernel_initializer, shape, prior):
-        # With autocast, a call would copy the weights of all classes.
-        options = {
-            "trainable": layer.optimizer is None,
-            "autocast": False,
-        }
         kernel = layer.add_weight(
             name=f"{prefix}kernel",
             shape=shape,
             initializer=by_blocks(kernel_initializer),
             constraint=layer.row_options.kernel_constraint,
-            **options,
+            trainable=layer.optimizer is None,
+            # With autocast, a call would copy the weights of all classes.
+            autocast=False,
         )
+        return kernel, self._add_bias(layer, prefix, shape[0], prior)
+
+    def _add_bias(self, layer, prefix, num_rows, prior):
         if not self.use_bias:
-            return kernel, None
+            return None
         initializer = self.bias_initializer
         if prior is not None:
 
             def initializer(shape, dtype):
                 return tf.cast(tf.reshape(prior, shape), dtype)
 
-        bias = layer.add_weight(
+        return layer.add_weight(
             name=f"{prefix}bias",
-            shape=shape[:1],
+            shape=(num_rows,),
             initializer=initializer,
             constraint=layer.row_options.bias_constraint,
-            **options,
+            trainable=layer.optimizer is None,
+            autocast=False,
         )
-        return kernel, bias
 
     def get_config(self):
         """Returns the options as JSON can hold them."""

@@ -85,6 +85,32 @@ def look_up(table, rows):
     return tf.gather(table, some)[: tf.size(rows)]
 
 
+def of_all_rows(variable):
+    """Reads a variable `[N, ...]` whose gradient is to be dense.
+
+    For one op, whose gradient has slices of all N rows, in their order, or of
+    at most one row, which is the case where no label counts.
+    """
+
+    @tf.custom_gradient
+    def read(values):
+        def gradient(slices):
+            if not isinstance(slices, tf.IndexedSlices):
+                return slices
+            count = values.shape[0]
+            return tf.cond(
+                tf.equal(tf.size(slices.indices), count),
+                lambda: slices.values,
+                lambda: tf.math.unsorted_segment_sum(
+                    slices.values, slices.indices, count
+                ),
+            )
+
+        return tf.identity(values), gradient
+
+    return read(tf.convert_to_tensor(variable))
+
+
 def mark_stand_in(slices):
     """Returns slices in which the row that `some_rows` has added is row -1.
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras.src import backend
 from keras.src.backend.common import global_state, symbolic_scope
 from keras.src.backend.common.variables import AutocastScope
+from keras.src.saving import serialization_lib
 
 from tf_hsm.runtime import private_tensorflow
 
@@ -125,6 +126,19 @@ def set_mask(tensor, mask):
     if mask is not None:
         backend.set_keras_mask(tensor, mask)
     return tensor
+
+
+def shared_object(config):
+    """The object that Keras has made of a config while it loads a file.
+
+    Args:
+      config: of an object that is in the file more than once.
+
+    Returns:
+      The object, or None if Keras knows none of this config.
+    """
+    number = config.get("shared_object_id")
+    return number and serialization_lib.get_shared_object(number)
 
 
 def forget_traces(model):

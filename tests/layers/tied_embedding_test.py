@@ -1,0 +1,289 @@
+"""A flat softmax whose weights are the rows of a Keras `Embedding`."""
+
+import zipfile
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+from tests.support.models import (
+    NUM_CLASSES,
+    STEPS,
+    WIDTH,
+    make_data,
+    sequential,
+    train,
+)
+from tf_hsm.layers import HierarchicalSoftmax
+
+FLAT = tf_hsm.Tree.flat(NUM_CLASSES)
+
+
+class TiedLogits(keras.layers.Layer):
+    """The stock head: a Dense whose kernel is the transposed table."""
+
+    def __init__(self, embedding):
+        super().__init__(dtype="float32")
+        self.embedding = embedding
+        self.supports_masking = True
+
+    def build(self, shape):
+        self.bias = self.add_weight(shape=(NUM_CLASSES,), name="bias")
+        self.bias.assign(np.linspace(-1, 1, NUM_CLASSES))
+
+    def call(self, inputs):
+        table = keras.ops.transpose(self.embedding.embeddings)
+        return keras.ops.matmul(inputs, table) + self.bias
+
+
+def make_embedding(dtype=None):
+    """A table in which 0 is padding, the same at every call."""
+    initializer = keras.initializers.RandomNormal(seed=1)
+    return keras.layers.Embedding(
+        NUM_CLASSES, WIDTH, initializer, mask_zero=True, dtype=dtype
+    )
+
+
+def tied_head(embedding, **options):
+    def initializer(shape, dtype):
+        return tf.cast(tf.linspace(-1.0, 1.0, shape[0]), dtype)
+
+    options.setdefault("bias_initializer", initializer)
+    return HierarchicalSoftmax(FLAT, tied_to=embedding, **options)
+
+
+def body(dtype=None):
+    initializer = keras.initializers.GlorotUniform(seed=2)
+    return keras.layers.Dense(
+        WIDTH, "tanh", kernel_initializer=initializer, dtype=dtype
+    )
+
+
+def make_model(optimizer="sgd", dtype=None, **options):
+    """Returns a model with a tied head, and its embedding and head."""
+    embedding = make_embedding(dtype)
+    head = tied_head(embedding, dtype=dtype, **options)
+    model = sequential(embedding, body(dtype), head)
+    model.compile(optimizer, loss=head.loss)
+    return model, embedding, head
+
+
+def make_stock_model(optimizer):
+    embedding = make_embedding()
+    model = sequential(embedding, body(), TiedLogits(embedding))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer, loss=loss)
+    return model
+
+
+def saved_model(form):
+    """A model that a `.keras` file can hold: its initializers have names."""
+    embedding = make_embedding()
+    head = tied_head(embedding, bias_initializer="ones")
+    if form == "sequential":
+        model = sequential(embedding, body(), head)
+    else:
+        tokens = keras.Input([STEPS], dtype="int32")
+        model = keras.Model(tokens, head(body()(embedding(tokens))))
+    model.compile(keras.optimizers.Adam(0.03), loss=head.loss)
+    return model
+
+
+def parts_of(model):
+    """Returns the embedding and the head of a model."""
+    kinds = keras.layers.Embedding, HierarchicalSoftmax
+    return [next(x for x in model.layers if isinstance(x, k)) for k in kinds]
+
+
+def test_gradient_in_numpy():
+    """One dense gradient: the sum over both uses, in float64."""
+    model, embedding, head = make_model()
+    tokens, labels = make_data()
+    with tf.GradientTape() as tape:
+        hidden = model.layers[1](embedding(tokens))
+        total = tf.reduce_sum(head(hidden, labels))
+    (found,) = tape.gradient(total, [embedding.embeddings.value])
+    assert isinstance(found, tf.Tensor)
+    table, dense, dense_bias, bias = (
+        v.numpy().astype(np.float64) for v in model.variables
+    )
+    x, y = tokens.ravel(), labels.ravel()
+    mask = (x != 0)[:, None]
+    h = np.tanh(table[x] @ dense + dense_bias)
+    logits = h @ table.T + bias
+    p = np.exp(logits - logits.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    picked = p[np.arange(x.size), y]
+    dlogits = (p - np.eye(NUM_CLASSES)[y]) * mask
+    dh = dlogits @ table
+    expected = dlogits.T @ h
+    np.add.at(expected, x, dh * (1 - h**2) @ dense.T)
+    np.testing.assert_allclose(
+        total, -(np.log(picked) * mask[:, 0]).sum(), rtol=1e-5
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+OPTIMIZERS = {
+    "sgd": lambda: keras.optimizers.SGD(0.5),
+    "adam": lambda: keras.optimizers.Adam(0.03),
+    "adam_clipped": lambda: keras.optimizers.Adam(0.03, global_clipnorm=0.1),
+    "adagrad": lambda: keras.optimizers.Adagrad(0.1),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_as_stock(name):
+    """Weights go where those of a Dense layer go; Adam squares one sum."""
+    tokens, labels = make_data()
+    model, *_ = make_model(OPTIMIZERS[name]())
+    stock = make_stock_model(OPTIMIZERS[name]())
+    losses = train(model, tokens, labels)
+    np.testing.assert_allclose(losses, train(stock, tokens, labels), rtol=1e-5)
+    pairs = zip(model.variables, stock.variables, strict=True)
+    for variable, expected in pairs:
+        np.testing.assert_allclose(variable, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_lazy_adam():
+    """Every step has a gradient of all rows, so that it is Adam."""
+    tokens, labels = make_data()
+    lazy = tf_hsm.optimizers.LazyAdam(0.03, sparse_beta_1=0.9)  # for biases
+    model, *_ = make_model(lazy)
+    other, *_ = make_model(keras.optimizers.Adam(0.03))
+    losses = train(model, tokens, labels)
+    np.testing.assert_allclose(losses, train(other, tokens, labels), rtol=1e-5)
+
+
+def test_mixed_precision():
+    """Activations are bfloat16; the table is not cast for the head."""
+    tokens, labels = make_data()
+    model, _, head = make_model("adam", dtype="mixed_bfloat16")
+    losses = train(model, tokens, labels, epochs=4)
+    assert head.kernel.dtype == "float32"
+    assert losses[-1] < losses[0]
+
+
+def test_no_label_counts():
+    """The head then has no gradient, and the embedding's is zero."""
+    _, embedding, head = make_model(ignore_class=3)
+    with tf.GradientTape() as tape:
+        hidden = embedding(np.array([[1, 2]]))
+        total = tf.reduce_sum(head(hidden, np.array([[3, 3]])))
+    (found,) = tape.gradient(total, [embedding.embeddings.value])
+    np.testing.assert_array_equal(found, np.zeros([NUM_CLASSES, WIDTH]))
+
+
+def test_answers():
+    """The head answers by the table as it is now."""
+    _, embedding, head = make_model()
+    embedding.embeddings.assign(np.eye(NUM_CLASSES, WIDTH))
+    head.bias.assign(np.zeros(NUM_CLASSES))
+    hidden = 9 * np.eye(WIDTH, dtype="f4")
+    np.testing.assert_array_equal(head(hidden), np.arange(WIDTH))
+    assert head.kernel is embedding.embeddings
+
+
+@pytest.mark.parametrize("form", ["sequential", "functional"])
+def test_keras_file(form, tmp_path):
+    """A file has one table; embedding and head of the loaded model share it."""
+    tokens, labels = make_data()
+    model = saved_model(form)
+    train(model, tokens, labels)
+    model.save(tmp_path / "tied.keras")
+    with zipfile.ZipFile(tmp_path / "tied.keras") as archive:
+        archive.extract("model.weights.h5", tmp_path)
+    shapes = []
+    with h5py.File(tmp_path / "model.weights.h5") as file:
+        file["layers"].visititems(
+            lambda _, x: shapes.append(getattr(x, "shape", None))
+        )
+    assert shapes.count((NUM_CLASSES, WIDTH)) == 1
+    loaded = keras.models.load_model(tmp_path / "tied.keras")
+    embedding, head = parts_of(loaded)
+    assert head.kernel is embedding.embeddings
+    assert len(loaded.variables) == 4
+    np.testing.assert_array_equal(
+        train(loaded, tokens, labels), train(model, tokens, labels)
+    )
+
+
+def test_weights_file(tmp_path):
+    tokens, labels = make_data()
+    model, *_ = make_model()
+    train(model, tokens, labels)
+    model.save_weights(tmp_path / "tied.weights.h5")
+    other, embedding, head = make_model()
+    other.load_weights(tmp_path / "tied.weights.h5")
+    assert head.kernel is embedding.embeddings
+    for a, b in zip(other.variables, model.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_checkpoint(tmp_path):
+    tokens, labels = make_data()
+    model, *_ = make_model()
+    train(model, tokens, labels)
+    path = tf.train.Checkpoint(model=model).write(str(tmp_path / "tied"))
+    shapes = dict(tf.train.list_variables(path)).values()
+    assert list(shapes).count([NUM_CLASSES, WIDTH]) == 1
+    other, embedding, head = make_model()
+    tf.train.Checkpoint(model=other).read(path).assert_consumed()
+    assert head.kernel is embedding.embeddings
+    for a, b in zip(other.variables, model.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_copies_are_refused(tmp_path):
+    """Where Keras would make a second table, without a word."""
+    model, embedding, head = make_model(bias_initializer="ones")
+    message = "would be tied with a copy"
+    with pytest.raises(ValueError, match=message):
+        keras.models.clone_model(model)
+    with pytest.raises(ValueError, match=message):
+        head.grow(tf_hsm.Tree.flat(NUM_CLASSES + 1))
+    with pytest.raises(ValueError, match="regroup is not possible"):
+        head.regroup(FLAT)
+    tokens = keras.Input([STEPS], dtype="int32")
+    inner = keras.Model(tokens, body()(embedding(tokens)))
+    nested = keras.Model(tokens, head(inner(tokens)))
+    nested.save(tmp_path / "nested.keras")
+    with pytest.raises(ValueError, match=message):
+        keras.models.load_model(tmp_path / "nested.keras")
+    copy = keras.models.clone_model(
+        model,
+        clone_function=lambda x: tied_head(x.tied_to) if x is head else x,
+    )
+    assert parts_of(copy)[1].kernel is embedding.embeddings
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tree": tf_hsm.Tree.two_level(NUM_CLASSES)}, "needs tree=Tree.flat"),
+        ({"tree": tf_hsm.Tree.flat(9)}, "30 rows, but the tree has 9 classes"),
+        ({"optimizer": "sgd"}, "rows move before the gradient"),
+        ({"devices": ["CPU:0"]}, "one variable"),
+        ({"kernel_regularizer": "l2"}, "embeddings_regularizer"),
+        ({"kernel_constraint": "non_neg"}, "embeddings_constraint"),
+    ],
+)
+def test_refusals(options, message):
+    options = {"tree": FLAT, **options}
+    with pytest.raises(ValueError, match=message):
+        HierarchicalSoftmax(tied_to=make_embedding(), **options)
+
+
+def test_wrong_embeddings():
+    with pytest.raises(TypeError, match=r"a keras.layers.Embedding, but is De"):
+        HierarchicalSoftmax(FLAT, tied_to=keras.layers.Dense(3))
+    with pytest.raises(ValueError, match=f"width 4, but .* width {WIDTH}"):
+        tied_head(make_embedding()).build([None, 4])
+    embedding = make_embedding()
+    embedding.build()
+    embedding.enable_lora(2)
+    with pytest.raises(ValueError, match="quantized or has LoRA weights"):
+        tied_head(embedding).build([None, WIDTH])
