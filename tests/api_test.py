@@ -38,6 +38,7 @@ CLASSES = (
     tf_hsm.ExpectedCost,
     tf_hsm.LabelCounts,
     tf_hsm.decoding.Sampler,
+    tf_hsm.decoding.Trie,
     tf_hsm.distribute.Cluster,
     tf_hsm.distribute.Plan,
     tf_hsm.estimation.Comparison,
