@@ -165,6 +165,7 @@ def test_greedy_is_a_beam_of_one(options):
     arguments = (recurrent.step, recurrent.state, head)
     constrained = {"length": 4, "constraint": trie(), "allowed": ALLOWED}
     drawn = Sampler(**options, seed=1)(*arguments, **constrained)
+    constrained["allowed"] = trie().mask(ALLOWED)
     beam = beam_search(*arguments, beam_width=1, **constrained)
     np.testing.assert_array_equal(drawn.classes, beam.classes[:, 0])
     np.testing.assert_allclose(drawn.log_probs, beam.log_probs[:, 0])

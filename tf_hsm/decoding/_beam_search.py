@@ -72,7 +72,8 @@ def beam_search(
         `length` at least the depth of the trie. The head then needs
         `log_probs(inputs)` in place of `top_k`, because it scores all codes.
       allowed: `[num_items]` booleans, or a list of items: the items of the
-        constraint that may be found, such as those in stock; None: all.
+        constraint that may be found, such as those in stock; None: all. What
+        `constraint.mask(allowed)` returns saves the work for each search.
 
     Returns:
       `Sequences`, best first: classes `[batch, beam_width, length]`, log_probs

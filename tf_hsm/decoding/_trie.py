@@ -133,6 +133,9 @@ class Trie(tf.Module):
     def mask(self, allowed):
         """Returns the `NodeMask` of the items that are allowed.
 
+        A decoder takes it as `allowed`. It costs O(N): make it once for all
+        searches with the same items.
+
         Args:
           allowed: `[N]` bool; or `[M]` integers, the items; -1 for none.
 

@@ -65,7 +65,8 @@ def make(codes, lengths):
     # Whether an item begins a new node at this level, and the items that do.
     is_new = np.arange(size) == 0
     starts = np.zeros(1, np.int64)
-    all_codes, all_spans, fanouts = [[-1]], [[[0, size]]], []
+    all_codes = [np.int32([-1])]
+    all_spans, fanouts = [np.int32([[0, size]])], []
     for level, column in enumerate(codes.T):
         column = column[order]
         parents = is_new & (lengths >= level)
@@ -77,18 +78,20 @@ def make(codes, lengths):
         starts = np.flatnonzero(is_node)
         # The place of each parent among the nodes of the level above.
         above = np.cumsum(parents)[starts] - 1
-        fanouts.append(np.bincount(above, minlength=np.count_nonzero(parents)))
-        all_codes.append(column[starts])
-        all_spans.append(np.stack([starts, ends], 1))
-    fanouts.append(np.zeros(starts.size, np.int64))
-    begins = 1 + np.append(0, np.cumsum(np.concatenate(fanouts)))
-    if begins[-1] >= _MAX:
-        raise ValueError(f"{begins[-1]:,} nodes are too many; at most {_MAX:,}")
+        counts = np.bincount(above, minlength=np.count_nonzero(parents))
+        fanouts.append(np.int32(counts))
+        all_codes.append(np.int32(column[starts]))
+        all_spans.append(np.stack([np.int32(starts), np.int32(ends)], 1))
+    fanouts.append(np.zeros(starts.size, np.int32))
+    num_nodes = 1 + sum(int(x.sum()) for x in fanouts)
+    if num_nodes >= _MAX:
+        raise ValueError(f"{num_nodes:,} nodes are too many; at most {_MAX:,}")
+    begins = np.concatenate([np.int32([1]), *fanouts])
     return TrieArrays(
-        *(
-            np.concatenate(x).astype(np.int32)
-            for x in ([begins], all_codes, all_spans, [order])
-        )
+        np.cumsum(begins, out=begins),
+        np.concatenate(all_codes),
+        np.concatenate(all_spans),
+        np.int32(order),
     )
 
 

@@ -140,4 +140,6 @@ def check_constraint(constraint, allowed, head, length, end):
             f"the constraint has the code {constraint.num_codes - 1}, but the "
             f"classes of the head are 0 to {head.num_classes - 1}"
         )
-    return None if allowed is None else constraint.mask(allowed)
+    if allowed is None or hasattr(allowed, "keep"):
+        return allowed
+    return constraint.mask(allowed)
