@@ -38,6 +38,7 @@ CLASSES = (
     tf_hsm.ExpectedCost,
     tf_hsm.LabelCounts,
     tf_hsm.decoding.Sampler,
+    tf_hsm.decoding.Trie,
     tf_hsm.distribute.Cluster,
     tf_hsm.distribute.Plan,
     tf_hsm.estimation.Comparison,
@@ -48,8 +49,12 @@ CLASSES = (
     tf_hsm.TreeHead,
     *(getattr(tf_hsm.layers, name) for name in tf_hsm.layers.__all__),
     tf_hsm.losses.HeadLoss,
+    tf_hsm.metrics.MeanReciprocalRank,
+    tf_hsm.metrics.NDCGAtK,
     tf_hsm.metrics.Perplexity,
     tf_hsm.metrics.PrecisionAtK,
+    tf_hsm.metrics.PropensityScoredPrecisionAtK,
+    tf_hsm.metrics.RecallAtK,
     tf_hsm.metrics.TopKAccuracy,
 )
 API = pathlib.Path(__file__).with_name("api.txt")

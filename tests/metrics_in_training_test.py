@@ -52,14 +52,28 @@ def make_model(head, form, own, labels_shape, **compiling):
 @pytest.mark.parametrize("name", HEADS)
 def test_the_most_probable_classes(name, form, own):
     """One step, which is so long that it changes them."""
+    metric = metrics.TopKAccuracy(3)
+    if name == "label_tree":
+        metric = metrics.PrecisionAtK(3)
+    check_before_the_step(name, form, own, metric)
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("name", ["hierarchical", "label_tree"])
+def test_the_reciprocal_rank(name, own):
+    """With more places than classes, and a search of its own."""
+    metric = metrics.MeanReciprocalRank(1000)
+    check_before_the_step(name, "compile", own, metric)
+
+
+def check_before_the_step(name, form, own, metric):
+    """A metric of `fit` is that of `evaluate` before the step, not after."""
     if name == "sampled" and own:
         pytest.skip("has no optimizer of its own")
     keras.utils.set_random_seed(0)
     options = {"optimizer": optimizers.SGD(20.0)} if own else {}
     head = HEADS[name](**options)
-    metric, y = metrics.TopKAccuracy(3), Y
-    if name == "label_tree":
-        metric, y = metrics.PrecisionAtK(3), SEVERAL
+    y = SEVERAL if name == "label_tree" else Y
     model = make_model(head, form, own, y.shape[1:], weighted_metrics=[metric])
     x = X if form == "compile" else [X, y]
     options = {"verbose": 0, "batch_size": 40}

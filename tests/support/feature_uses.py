@@ -128,6 +128,40 @@ def precision_at_k(name):
     np.testing.assert_allclose(found, hits.mean(), rtol=1e-5)
 
 
+def _rank_metric(name, metric, formula):
+    """Compares a metric with a function of the label's rank, 1 for the best."""
+    given = label_sets()[:, :1]
+    head, found = evaluate(name, metric, given)
+    best = head.top_k(inputs(name), head.num_classes).classes.numpy()
+    wanted = np.mean(formula(1 + np.argmax(best == given, -1)))
+    assert 0 < wanted < 1
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def recall_at_k(name):
+    _rank_metric(name, metrics.RecallAtK(12), lambda rank: rank <= 12)
+
+
+def ndcg_at_k(name):
+    _rank_metric(
+        name,
+        metrics.NDCGAtK(12),
+        lambda rank: (rank <= 12) / np.log2(1 + rank),
+    )
+
+
+def mean_reciprocal_rank(name):
+    _rank_metric(name, metrics.MeanReciprocalRank(), lambda rank: 1 / rank)
+
+
+def propensity_scored_precision(name):
+    """Classes that occur equally often have one propensity."""
+    metric = metrics.PropensityScoredPrecisionAtK(
+        np.full(NUM_CLASSES, 5), 400, 12
+    )
+    _rank_metric(name, metric, lambda rank: rank <= 12)
+
+
 def functional_answers(name):
     """An answer is an output of a functional model."""
     head, given = built(name), symbol(name)
@@ -220,6 +254,10 @@ FEATURES = {
     "`Perplexity`": perplexity,
     "`TopKAccuracy`": top_k_accuracy,
     "`PrecisionAtK`": precision_at_k,
+    "`RecallAtK`": recall_at_k,
+    "`NDCGAtK`": ndcg_at_k,
+    "`MeanReciprocalRank`": mean_reciprocal_rank,
+    "`PropensityScoredPrecisionAtK`": propensity_scored_precision,
     "answers in functional models": functional_answers,
     "saving": saving,
     "`grow`": growth,

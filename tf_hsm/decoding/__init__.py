@@ -12,11 +12,14 @@ cells:
   new one has the shapes and types of the old one; `()` for none;
 - hidden `[B, width]`, the inputs of the head.
 
+A `Trie` restricts either to the IDs of items: paths of codes that exist.
+
 Both work eagerly and within a `tf.function`, and so in a SavedModel.
 """
 
 from tf_hsm.decoding._beam_search import beam_search
 from tf_hsm.decoding._sampler import Sampler
 from tf_hsm.decoding._sequences import Sequences
+from tf_hsm.decoding._trie import Trie
 
-__all__ = ["Sampler", "Sequences", "beam_search"]
+__all__ = ["Sampler", "Sequences", "Trie", "beam_search"]

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.decoding import _candidates, _hypotheses, _sequences
+from tf_hsm.decoding import _hypotheses, _sequences, _vocabulary
 from tf_hsm.decoding._rules import Rules
 from tf_hsm.runtime import private_tensorflow
 
@@ -20,6 +20,8 @@ def beam_search(
     min_length: int = 1,
     length_penalty: float = 0.0,
     exclude=(),
+    constraint=None,
+    allowed=None,
 ) -> _sequences.Sequences:
     """Finds the most probable sequences of classes, by beam search.
 
@@ -38,6 +40,10 @@ def beam_search(
     before, then that of the class that the head has first. So the result is
     exact where nothing is left out: with a `beam_width` of at least the number
     of hypotheses. It is no function of the rest of the batch.
+
+    With a `constraint`, the classes are codes, and each hypothesis is the
+    beginning of an item's path until it ends as an item. The probabilities of
+    codes stay what they are. Ties go to the lower code.
 
     The candidates come from the head's search for the best classes. The
     search is told what each hypothesis needs to get among the best, and opens
@@ -62,6 +68,12 @@ def beam_search(
       exclude: a class or a list of classes that no hypothesis has. The
         probabilities of the other classes stay what they are, as they do with
         `min_length`.
+      constraint: a `Trie`, the items that may be found; `end` must be None, and
+        `length` at least the depth of the trie. The head then needs
+        `log_probs(inputs)` in place of `top_k`, because it scores all codes.
+      allowed: `[num_items]` booleans, or a list of items: the items of the
+        constraint that may be found, such as those in stock; None: all. What
+        `constraint.mask(allowed)` returns saves the work for each search.
 
     Returns:
       `Sequences`, best first: classes `[batch, beam_width, length]`, log_probs
@@ -70,53 +82,53 @@ def beam_search(
       length 0. NaN counts as a probability of zero.
 
     Raises:
-      TypeError: `head` is none of these, or an argument of classes has no
-        integers.
+      TypeError: `head` is none of these, `constraint` is no `Trie`, or an
+        argument of classes has no integers.
+      tf.errors.InvalidArgumentError: `allowed` has another size, or an item
+        that the constraint does not have.
       ValueError: another argument is out of range, or `step` returned something
         else; the message names it.
     """
-    _sequences.check_head(head, "top_k")
+    needed = "top_k" if constraint is None else "log_probs"
+    _sequences.check_head(head, needed)
     _sequences.check_takes_vectors(head)
     beam_width = _checks.check_int("beam_width", beam_width, 1)
     rules = Rules.checked(
         head, length, end, min_length, length_penalty, exclude
     )
-    k = min(beam_width + rules.most_out, head.num_classes)
+    mask = _vocabulary.check_constraint(
+        constraint, allowed, head, rules.length, end
+    )
 
     def extend(length, hypotheses, state):
-        def best(hidden, bounds):
-            found = head.top_k(hidden, k, bounds=bounds)
-            log_probs = tf.cast(found.log_probs, tf.float64)
-            is_out = rules.is_out(found.classes, length)
-            is_out |= tf.math.is_nan(log_probs)
-            return tf.where(is_out, _sequences.NEVER, log_probs), found.classes
-
-        classes = tf.reshape(hypotheses.last, [-1])
+        classes = tf.reshape(vocabulary.to_read(hypotheses.last), [-1])
         hidden, state = _sequences.read(step, classes, state)
-        log_probs, classes = _candidates.find(
-            best,
-            tf.reshape(hidden, [-1, beam_width, hidden.shape[1]]),
-            hypotheses.of_live(),
-            hypotheses.of_ended() / rules.penalty(hypotheses.lengths),
-            rules.penalty(length),
-        )
+        hidden = tf.reshape(hidden, [-1, beam_width, hidden.shape[1]])
+        log_probs, tokens = vocabulary.candidates(hypotheses, hidden, length)
         hypotheses, before = _hypotheses.best(
-            hypotheses, log_probs, classes, length, rules
+            hypotheses, log_probs, tokens, length, rules, vocabulary.ends_with
         )
         return length + 1, hypotheses, _hypotheses.reorder(state, before)
 
     with private_tensorflow.infinities():
         first = _sequences.first_classes(start, state)
+        if constraint is None:
+            vocabulary = _vocabulary.AnyClass(head, rules, beam_width, first)
+        else:
+            vocabulary = _vocabulary.ChildrenOnly(
+                head, rules, constraint, mask, first
+            )
         _, hypotheses, _ = tf.while_loop(
             lambda length, hypotheses, state: tf.reduce_any(hypotheses.is_live),
             extend,
             (
                 tf.constant(1),
-                _hypotheses.empty(first, beam_width, rules.length),
+                _hypotheses.empty(vocabulary.first, beam_width, rules.length),
                 tf.nest.map_structure(
                     lambda x: tf.repeat(x, beam_width, 0), state
                 ),
             ),
             maximum_iterations=rules.length,
         )
-        return hypotheses.sequences(head)
+        classes = vocabulary.classes(hypotheses.classes)
+        return hypotheses._replace(classes=classes).sequences(head)

@@ -61,7 +61,7 @@ def empty(first, beam_width, length):
     )
 
 
-def best(hypotheses, log_probs, classes, length, rules):
+def best(hypotheses, log_probs, classes, length, rules, ends_with):
     """Chooses among those that have ended, and those with one class more.
 
     Args:
@@ -70,6 +70,7 @@ def best(hypotheses, log_probs, classes, length, rules):
       classes: `[batch, beam_width, k]`, these classes.
       length: how many classes those with one more have.
       rules: the `Rules`.
+      ends_with: a function from classes to whether they end a hypothesis.
 
     Returns:
       The new `Hypotheses`, and which of the old ones each goes on from, or is,
@@ -97,9 +98,7 @@ def best(hypotheses, log_probs, classes, length, rules):
         last=tf.maximum(last, 0),
         log_probs=log_probs,
         lengths=lengths + tf.cast(is_longer, tf.int32),
-        is_live=is_longer
-        & (log_probs > _sequences.NEVER)
-        & ~rules.ends_with(last),
+        is_live=is_longer & (log_probs > _sequences.NEVER) & ~ends_with(last),
     )
     return chosen_ones, before
 

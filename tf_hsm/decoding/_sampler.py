@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
-from tf_hsm.decoding import _sequences
+from tf_hsm.decoding import _sequences, _vocabulary
 from tf_hsm.runtime import private_tensorflow
 
 
@@ -56,7 +56,18 @@ class Sampler:
         self.top_p = top_p
         self.seed = None if seed is None else _checks.as_integer("seed", seed)
 
-    def __call__(self, step, state, head, *, length, start=0, end=None):
+    def __call__(
+        self,
+        step,
+        state,
+        head,
+        *,
+        length,
+        start=0,
+        end=None,
+        constraint=None,
+        allowed=None,
+    ):
         """Draws a sequence for each entry of the batch.
 
         Args:
@@ -71,6 +82,11 @@ class Sampler:
             integer, or `[batch]`.
           end: the class that ends a sequence, or a list of classes, each of
             which ends it; None: none.
+          constraint: a `Trie`, the items that may be drawn. Each code is drawn
+            among the children of the codes before; `end` must be None, and
+            `length` at least the depth of the trie.
+          allowed: the items of the constraint that may be drawn; as for
+            `beam_search`.
 
         Returns:
           `Sequences` of classes `[batch, length]`, log_probs and lengths
@@ -79,19 +95,29 @@ class Sampler:
           log-probability is then NaN.
 
         Raises:
-          TypeError: `head` is none, or `start` no integers.
+          TypeError: `head` is none, `start` no integers, or `constraint` no
+            `Trie`.
+          tf.errors.InvalidArgumentError: `allowed` has another size, or an item
+            that the constraint does not have.
           ValueError: another argument is out of range, or `step` returned
             something else; the message names it.
         """
         _sequences.check_head(head, "top_k", "sample", "log_prob")
         length = _checks.check_int("length", length, 1)
         ends = _sequences.check_classes("end", end, head)
+        mask = _vocabulary.check_constraint(
+            constraint, allowed, head, length, end
+        )
         first = _sequences.first_classes(start, state)
         state = tf.nest.map_structure(tf.convert_to_tensor, state)
 
-        def draw(is_live, position, last, sequences, state):
+        def draw(is_live, position, last, node, sequences, state):
             hidden, state = _sequences.read(step, last, state)
-            drawn = self.next_classes(head, hidden, position)
+            options = {}
+            if constraint is not None:
+                nodes = _vocabulary.children(constraint, mask, node)
+                options["allowed"] = constraint.codes(nodes)
+            drawn = self.next_classes(head, hidden, position, **options)
             last = tf.maximum(drawn, 0)
             log_probs = head.log_prob(last[:, tf.newaxis], hidden)[:, 0]
             log_probs = tf.where(
@@ -108,7 +134,10 @@ class Sampler:
                 sequences.lengths + tf.cast(is_drawn, tf.int32),
             )
             is_drawn &= ~_sequences.is_one_of(drawn, ends)
-            return is_drawn, position + 1, last, sequences, state
+            if constraint is not None:
+                node = tf.maximum(constraint.child(node, drawn), 0)
+                is_drawn &= ~constraint.is_leaf(node)
+            return is_drawn, position + 1, last, node, sequences, state
 
         nothing = _sequences.Sequences(
             _sequences.empty([tf.size(first)], length),
@@ -116,17 +145,18 @@ class Sampler:
             tf.zeros_like(first, tf.int32),
         )
         all_live = tf.ones_like(first, tf.bool)
+        root = tf.zeros_like(first, tf.int32)
         with private_tensorflow.infinities():
             *_, drawn, _ = tf.while_loop(
                 lambda is_live, *_: tf.reduce_any(is_live),
                 draw,
-                (all_live, tf.constant(0), first, nothing, state),
+                (all_live, tf.constant(0), first, root, nothing, state),
                 maximum_iterations=length,
             )
         log_probs = _sequences.in_type_of(head, drawn.log_probs)
         return drawn._replace(log_probs=log_probs)
 
-    def next_classes(self, head, hidden, position):
+    def next_classes(self, head, hidden, position, allowed=None):
         """Draws the next class of each sequence.
 
         Args:
@@ -134,12 +164,15 @@ class Sampler:
           hidden: `[B, width]`.
           position: how many classes the sequences have, a scalar: with a seed,
             the same ones are drawn for the same position.
+          allowed: with a constraint, `[B, F]`, the codes that may follow each
+            sequence, and -1; else it is not passed.
 
         Returns:
           `[B]`, int64; -1 where the probabilities are NaN.
         """
+        options = {} if allowed is None else {"allowed": allowed}
         if self.temperature == 0:
-            return head.top_k(hidden, 1).classes[:, 0]
+            return head.top_k(hidden, 1, **options).classes[:, 0]
         seed = self.seed
         if seed is not None:
             seed = tf.stack(
@@ -152,6 +185,7 @@ class Sampler:
             temperature=self.temperature,
             top_k=self.top_k,
             top_p=self.top_p,
+            **options,
         )[:, 0]
 
     def get_config(self):

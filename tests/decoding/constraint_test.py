@@ -1,0 +1,283 @@
+"""Decoders that may only emit the codes of items, against brute force."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import decoding_reference as reference
+from tests.support import inference_reference
+from tests.support.decoding_models import (
+    Recurrent,
+    as_pairs,
+    assert_same,
+    make_head,
+    reference_model,
+)
+from tests.support.tries import padded, random_paths
+from tf_hsm import Tree, semantic_ids
+from tf_hsm.decoding import Sampler, Trie, beam_search
+
+NUM_CODES = 6
+PATHS = random_paths(0, num_items=40, num_codes=NUM_CODES, depth=4)
+ALLOWED = np.random.default_rng(5).choice(len(PATHS), 15, replace=False)
+HEADS = {
+    "flat": lambda: make_head(Tree.flat(NUM_CODES), dtype="float64"),
+    "tree": lambda: make_head(
+        Tree.huffman([5, 1, 1, 2, 3, 1]), dtype="float64"
+    ),
+}
+
+
+@functools.cache
+def trie():
+    return Trie(padded(PATHS))
+
+
+def wanted_items(model, paths, length_penalty=0.0, exclude=()):
+    """All items with their log-probabilities, best first."""
+    pairs = [
+        (path, sum(model(path[:i])[c] for i, c in enumerate(path)))
+        for path in paths
+        if not set(path) & set(exclude)
+    ]
+    return sorted(pairs, key=lambda h: -reference.score(h, length_penalty))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"length_penalty": 0.8}, {"exclude": [2, 4]}, {"allowed": ALLOWED}],
+    ids=str,
+)
+@pytest.mark.parametrize("name", HEADS)
+def test_is_brute_force_where_nothing_is_left_out(name, options):
+    """Every item of every entry, in order, and nothing else."""
+    recurrent, head = Recurrent(NUM_CODES, batch=2), HEADS[name]()
+    width = len(PATHS) + 3
+    found = beam_search(
+        recurrent.step,
+        recurrent.state,
+        head,
+        beam_width=width,
+        length=5,
+        start=[3, 1],
+        constraint=trie(),
+        **options,
+    )
+    options = dict(options)
+    paths = [PATHS[i] for i in options.pop("allowed", range(len(PATHS)))]
+    for entry, start in enumerate((3, 1)):
+        model = reference_model(recurrent, head, entry, start)
+        wanted = wanted_items(model, paths, **options)
+        assert len(wanted) > 5
+        assert_same(as_pairs(found, entry), wanted)
+        items = trie().items(found.classes[entry]).numpy()
+        assert [PATHS[i] for i in items[: len(wanted)]] == [
+            path for path, _ in wanted
+        ]
+        assert (items[len(wanted) :] == -1).all()
+
+
+def constrained_beam(model, paths, width):
+    """A beam search of the definition, by scanning all paths."""
+    beam = [((), 0.0)]
+    for _ in range(max(map(len, paths))):
+        candidates = [h for h in beam if h[0] in paths]
+        for codes, log_prob in beam:
+            following = {
+                p[len(codes)]
+                for p in paths
+                if len(p) > len(codes) and p[: len(codes)] == codes
+            }
+            candidates += [
+                ((*codes, c), log_prob + model(codes)[c])
+                for c in sorted(following)
+            ]
+        candidates.sort(key=lambda h: -h[1])
+        beam = candidates[:width]
+    return beam
+
+
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("name", HEADS)
+def test_is_the_beam_search_of_the_definition(name, width):
+    """With beams that leave most items out."""
+    recurrent, head = Recurrent(NUM_CODES, batch=3, seed=width), HEADS[name]()
+    found = beam_search(
+        recurrent.step,
+        recurrent.state,
+        head,
+        beam_width=width,
+        length=trie().depth,
+        constraint=trie(),
+    )
+    for entry in range(3):
+        model = reference_model(recurrent, head, entry)
+        wanted = constrained_beam(model, PATHS, width)
+        assert_same(as_pairs(found, entry), wanted)
+
+
+def test_none_of_100_000_draws_is_invalid():
+    """Items by their probabilities, each code drawn among those that exist."""
+    recurrent, head = Recurrent(NUM_CODES), HEADS["flat"]()
+    state = tf.nest.map_structure(
+        lambda x: tf.repeat(x, 100_000, 0), recurrent.state
+    )
+    found = Sampler(seed=1)(
+        recurrent.step,
+        state,
+        head,
+        length=trie().depth,
+        constraint=trie(),
+        allowed=ALLOWED,
+    )
+    # Without the trie: a set of tuples.
+    numbers = {PATHS[i]: place for place, i in enumerate(ALLOWED)}
+    drawn = np.array(
+        [
+            numbers.get(tuple(row[:length]), -1)
+            for row, length in zip(
+                found.classes.numpy().tolist(),
+                found.lengths.numpy().tolist(),
+                strict=True,
+            )
+        ]
+    )
+    assert np.count_nonzero(drawn < 0) == 0
+    model = reference_model(recurrent, head)
+    log_probs = np.zeros(len(ALLOWED))
+    shares = np.zeros(len(ALLOWED))
+    allowed = [PATHS[i] for i in ALLOWED]
+    for path, place in numbers.items():
+        for i, c in enumerate(path):
+            following = {p[i] for p in allowed if p[:i] == path[:i]}
+            total = np.logaddexp.reduce([model(path[:i])[f] for f in following])
+            log_probs[place] += model(path[:i])[c]
+            shares[place] += model(path[:i])[c] - total
+    assert inference_reference.p_value(drawn, np.exp(shares)) > 1e-4
+    np.testing.assert_allclose(found.log_probs, log_probs[drawn], rtol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"top_k": 1}, {"temperature": 0}])
+def test_greedy_is_a_beam_of_one(options):
+    recurrent, head = Recurrent(NUM_CODES, batch=3), HEADS["tree"]()
+    arguments = (recurrent.step, recurrent.state, head)
+    constrained = {"length": 4, "constraint": trie(), "allowed": ALLOWED}
+    drawn = Sampler(**options, seed=1)(*arguments, **constrained)
+    constrained["allowed"] = trie().mask(ALLOWED)
+    beam = beam_search(*arguments, beam_width=1, **constrained)
+    np.testing.assert_array_equal(drawn.classes, beam.classes[:, 0])
+    np.testing.assert_allclose(drawn.log_probs, beam.log_probs[:, 0])
+    assert drawn.lengths.numpy().min() < 4
+
+
+def test_where_nothing_is_allowed():
+    """No hypothesis; a draw of nothing."""
+    recurrent, head = Recurrent(NUM_CODES), HEADS["flat"]()
+    arguments = (recurrent.step, recurrent.state, head)
+    none = {
+        "length": 4,
+        "constraint": trie(),
+        "allowed": np.zeros(len(PATHS), bool),
+    }
+    found = beam_search(*arguments, beam_width=3, **none)
+    assert as_pairs(found) == []
+    assert (trie().items(found.classes).numpy() == -1).all()
+    drawn = Sampler(seed=1)(*arguments, **none)
+    assert drawn.lengths.numpy().tolist() == [0]
+    assert np.isnan(drawn.log_probs).all()
+
+
+def test_in_a_saved_model(tmp_path):
+    """A folder that finds items in stock, without the Python that made it."""
+    recurrent = Recurrent(NUM_CODES, dtype="float32")
+    module = tf.Module()
+    module.head = head = make_head(Tree.flat(NUM_CODES))
+    module.trie = trie()
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None], tf.int64),
+            tf.TensorSpec([None], tf.bool),
+        ]
+    )
+    def search(start, in_stock):
+        state = tf.nest.map_structure(
+            lambda x: tf.repeat(x, tf.size(start), 0), recurrent.state
+        )
+        constrained = {
+            "length": module.trie.depth,
+            "start": start,
+            "constraint": module.trie,
+            "allowed": in_stock,
+        }
+        arguments = (recurrent.step, state, head)
+        found = beam_search(*arguments, beam_width=4, **constrained)
+        drawn = Sampler(seed=3)(*arguments, **constrained)
+        return {
+            "found": module.trie.items(found.classes),
+            "drawn": module.trie.items(drawn.classes),
+        }
+
+    module.search = search
+    starts = tf.constant([4, 2, 5], tf.int64)
+    in_stock = np.isin(np.arange(len(PATHS)), ALLOWED)
+    wanted = search(starts, in_stock)
+    assert search.experimental_get_tracing_count() == 1
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    for answer in (loaded.search(starts, in_stock), wanted):
+        assert set(answer["found"].numpy().ravel()) <= set(ALLOWED)
+        for name, value in wanted.items():
+            np.testing.assert_array_equal(answer[name], value)
+
+
+def test_semantic_ids_to_items():
+    """Vectors, codes, a trie, and a search that emits them."""
+    vectors = np.random.default_rng(0).normal(size=[50, 3])
+    codes = semantic_ids(vectors, [4, 4], verbose=False)
+    items = Trie(codes)
+    recurrent = Recurrent(items.num_codes)
+    head = make_head(Tree.flat(items.num_codes))
+    found = beam_search(
+        lambda classes, state: recurrent.step(classes, state),
+        recurrent.state,
+        head,
+        beam_width=50,
+        length=items.depth,
+        constraint=items,
+    )
+    assert sorted(items.items(found.classes)[0].numpy()) == list(range(50))
+
+
+BAD = [
+    ({"constraint": Tree.flat(3)}, TypeError, "must be a .*Trie .* not a Tree"),
+    ({"constraint": None, "allowed": [1]}, ValueError, "needs a constraint"),
+    ({"end": 1}, ValueError, "end does not go with a constraint"),
+    ({"length": 3}, ValueError, "length is 3, but a path .* has 4 codes"),
+    (
+        {"head": make_head(Tree.flat(5))},
+        ValueError,
+        "has the code 5, but the classes of the head are 0 to 4",
+    ),
+]
+
+
+@pytest.mark.parametrize("changes, error, message", BAD)
+def test_wrong_arguments(changes, error, message):
+    recurrent = Recurrent(NUM_CODES, dtype="float32")
+    arguments = {
+        "step": recurrent.step,
+        "state": recurrent.state,
+        "head": make_head(Tree.flat(NUM_CODES)),
+        "length": 4,
+        "constraint": trie(),
+        **changes,
+    }
+    for decode in (
+        Sampler(seed=1),
+        functools.partial(beam_search, beam_width=2),
+    ):
+        with pytest.raises(error, match=message):
+            decode(**arguments)

@@ -1,0 +1,273 @@
+"""Metrics of ranked classes, against float64 NumPy."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import inference_reference
+from tf_hsm import Tree, layers, metrics
+
+N, WIDTH, EXAMPLES = 30, 6, 25
+TREE = Tree.balanced(N, [5, 6])
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=[EXAMPLES, WIDTH]) * 2
+ONE = RNG.integers(N, size=EXAMPLES)
+# Up to 5 labels; the first input has none, and the second one twice.
+SEVERAL = RNG.permuted(np.tile(np.arange(N), [EXAMPLES, 1]), axis=1)[:, :5]
+SEVERAL[np.arange(5) >= RNG.integers(1, 6, size=[EXAMPLES, 1])] = -1
+SEVERAL[0] = -1
+SEVERAL[1, :4] = [7, 9, 7, -1]
+COUNTS = RNG.integers(50, size=N)
+
+HEADS = {
+    "hierarchical": lambda **options: layers.HierarchicalSoftmax(
+        TREE, **options
+    ),
+    "adaptive": lambda **options: layers.AdaptiveSoftmax(
+        N, cutoffs=[6, 15], div_value=2, **options
+    ),
+    "sampled": lambda **options: layers.SampledSoftmax(
+        N, num_sampled=8, **options
+    ),
+    "label_tree": lambda **options: layers.LabelTree(TREE, **options),
+}
+
+
+def evaluated(head, metric, labels, weights=None):
+    """Evaluates a metric in batches of uneven sizes."""
+    inputs = keras.Input([WIDTH], dtype=head.variable_dtype)
+    model = keras.Model(inputs, head(inputs))
+    for variable in head.weights:
+        rng = np.random.default_rng(len(variable.shape))
+        variable.assign(2 * rng.normal(size=variable.shape))
+    # A graph takes seconds to make; one kind of head shows that it works.
+    model.compile(
+        loss=head.loss,
+        weighted_metrics=[metric],
+        run_eagerly=not isinstance(head, layers.HierarchicalSoftmax),
+    )
+    logs = model.evaluate(
+        X, labels, 9, sample_weight=weights, verbose=0, return_dict=True
+    )
+    return logs[metric.name]
+
+
+def ranked(head):
+    """All classes of each input, best first."""
+    return inference_reference.ranking(np.float64(head.log_probs(X)))
+
+
+def label_sets(labels):
+    """The labels of each input, as sets."""
+    return [{c for c in row if c >= 0} for row in labels.reshape(EXAMPLES, -1)]
+
+
+def recall(best, its, k):
+    return len(its & set(best[:k])) / len(its) if its else 0.0
+
+
+def ndcg(best, its, k):
+    gains = np.isin(best[:k], list(its))
+    discounts = 1 / np.log2(1 + np.arange(1, k + 1))
+    ideal = discounts[: len(its)].sum()
+    return (gains[: discounts.size] * discounts).sum() / ideal if its else 0.0
+
+
+def reciprocal_rank(best, its, k):
+    places = np.flatnonzero(np.isin(best[:k], list(its)))
+    return 1 / (1 + places[0]) if places.size else 0.0
+
+
+KINDS = {
+    recall: metrics.RecallAtK,
+    ndcg: metrics.NDCGAtK,
+    reciprocal_rank: metrics.MeanReciprocalRank,
+}
+
+
+@pytest.mark.parametrize("k", [6, 4, N])
+@pytest.mark.parametrize("formula", KINDS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("name", HEADS)
+def test_equals_the_formula(name, formula, k):
+    """For one label and for several, with weights of inputs."""
+    weights = np.linspace(0, 2, EXAMPLES)
+    several = name == "label_tree" or k == 4
+    options = {} if name == "label_tree" else {"several_labels": several}
+    head = HEADS[name](dtype="float64", **options)
+    labels = SEVERAL if several else ONE
+    metric = KINDS[formula](k, dtype="float64")
+    found = evaluated(head, metric, labels, weights)
+    wanted = [
+        formula(best, its, k)
+        for best, its in zip(ranked(head), label_sets(labels), strict=True)
+    ]
+    assert np.std(wanted) > 0 or k == N
+    wanted = np.average(wanted, weights=weights)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("k", [1, 5])
+def test_propensity_scored_precision(k, several):
+    """Of the paper's formula, as the ratio of the sums over all inputs."""
+    head = HEADS["hierarchical"](dtype="float64", several_labels=several)
+    labels = SEVERAL if several else ONE
+    metric = metrics.PropensityScoredPrecisionAtK(
+        COUNTS, 400, k, a=0.6, b=2.6, dtype="float64"
+    )
+    found = evaluated(head, metric, labels)
+    constant = (np.log(400) - 1) * 3.6**0.6
+    propensities = 1 / (1 + constant * np.exp(-0.6 * np.log(COUNTS + 2.6)))
+    gained = possible = 0.0
+    for best, its in zip(ranked(head), label_sets(labels), strict=True):
+        gained += sum(1 / propensities[c] for c in best[:k] if c in its)
+        gains = sorted((1 / propensities[c] for c in its), reverse=True)
+        possible += sum(gains[:k])
+    assert 0 < gained < possible
+    np.testing.assert_allclose(found, gained / possible, rtol=1e-6)
+
+
+def test_equals_scikit_learn():
+    """Where it is installed."""
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
+    head = HEADS["hierarchical"](dtype="float64", several_labels=True)
+    found = evaluated(head, metrics.NDCGAtK(4, dtype="float64"), SEVERAL)
+    is_label = (SEVERAL[:, :, np.newaxis] == np.arange(N)).any(1)
+    scores = np.float64(head.log_probs(X))
+    wanted = sklearn_metrics.ndcg_score(is_label, scores, k=4)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_ties_have_the_order_of_the_search():
+    """All classes are alike: class c has the rank c + 1."""
+    head = HEADS["hierarchical"](
+        kernel_initializer="zeros", ignore_class=29, dtype="float64"
+    )
+    head.build([None, WIDTH])
+    head.bias.assign(np.zeros(head.bias.shape))
+    order = head.top_k(X[:1], N).classes[0].numpy()
+    metric = metrics.MeanReciprocalRank()
+    for c in (0, 7, 28):
+        metric.reset_state()
+        metric.update_state(np.array([c, 29]), head(X[:2]))
+        rank = 1 + int(np.flatnonzero(order == c)[0])
+        np.testing.assert_allclose(metric.result(), 1 / rank, rtol=1e-6)
+
+
+def test_a_label_without_a_probability_is_not_found():
+    """A NaN is no rank."""
+    head = HEADS["hierarchical"]()
+    head.build([None, WIDTH])
+    metric = metrics.MeanReciprocalRank()
+    metric.update_state(np.array([3]), head(np.full([1, WIDTH], np.nan)))
+    assert metric.result() == 0
+
+
+class Counted(layers.HierarchicalSoftmax):
+    """Keeps the bounds of its searches."""
+
+    def top_k(self, inputs, k, **options):
+        self.bounds = options["bounds"]
+        return super().top_k(inputs, k, **options)
+
+
+def test_the_search_for_the_rank_is_bounded():
+    """No group below the label's probability is opened."""
+    head = Counted(TREE, dtype="float64")
+    head.build([None, WIDTH])
+    metric = metrics.MeanReciprocalRank()
+    metric.update_state(ONE, head(X))
+    own = head.log_prob(ONE[:, np.newaxis], X)[:, 0]
+    np.testing.assert_allclose(head.bounds, own, rtol=1e-2)
+    assert (head.bounds < own).numpy().all()
+
+
+def test_labels_at_inner_nodes():
+    """A label is found by a class below it; two metrics refuse such labels."""
+    head = HEADS["hierarchical"](node_labels=True)
+    rows = RNG.integers(TREE.num_rows, size=EXAMPLES)
+    found = evaluated(head, metrics.RecallAtK(6), rows)
+    below = [set(TREE.classes_below(row).tolist()) for row in rows]
+    hits = [
+        bool(its & set(best[:6]))
+        for its, best in zip(below, ranked(head), strict=True)
+    ]
+    np.testing.assert_allclose(found, np.mean(hits), rtol=1e-6)
+    found = evaluated(
+        HEADS["hierarchical"](node_labels=True),
+        metrics.MeanReciprocalRank(),
+        rows,
+    )
+    ranks = [
+        1 + min(list(best).index(c) for c in its)
+        for its, best in zip(below, ranked(head), strict=True)
+    ]
+    np.testing.assert_allclose(found, np.mean(1 / np.array(ranks)), rtol=1e-6)
+    for metric in (
+        metrics.NDCGAtK(3),
+        metrics.PropensityScoredPrecisionAtK(COUNTS, 400),
+    ):
+        with pytest.raises(ValueError, match=r"needs labels .*RecallAtK"):
+            metric.update_state(rows, head(X))
+
+
+def test_ragged_labels():
+    head = HEADS["label_tree"]()
+    ragged = tf.RaggedTensor.from_tensor(SEVERAL[:, :3], padding=-1)
+    metric, other = metrics.NDCGAtK(5), metrics.NDCGAtK(5)
+    metric.update_state(ragged, head(X))
+    other.update_state(SEVERAL[:, :3], head(X))
+    assert 0 < metric.result() == other.result()
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        *(kind(7) for kind in KINDS.values()),
+        metrics.PropensityScoredPrecisionAtK(COUNTS, 400, 3, a=0.5, b=0.4),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+def test_config(metric):
+    """As JSON; what is read back has the same name and result."""
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(metric)))
+    again = keras.saving.deserialize_keras_object(config)
+    assert again.name == metric.name == again.get_config()["name"]
+    head = HEADS["hierarchical"]()
+    output = head(X)
+    for one in (metric, again):
+        one.reset_state()
+        one.update_state(ONE, output)
+    assert metric.result() == again.result()
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: metrics.RecallAtK(0), "k = 0 is below 1"),
+        (
+            lambda: metrics.PropensityScoredPrecisionAtK([1, -1], 9),
+            "class 1 is -1",
+        ),
+        (
+            lambda: metrics.PropensityScoredPrecisionAtK([1], 1),
+            "num_examples",
+        ),
+        (
+            lambda: metrics.PropensityScoredPrecisionAtK([1], 9, b=0),
+            "b = 0",
+        ),
+    ],
+)
+def test_arguments(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_counts_of_another_head():
+    metric = metrics.PropensityScoredPrecisionAtK([1, 2], 9)
+    with pytest.raises(ValueError, match=r"counts of 2 classes, .* has 30"):
+        metric.update_state(ONE, HEADS["hierarchical"]()(X))

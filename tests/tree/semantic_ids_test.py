@@ -1,0 +1,92 @@
+"""Semantic IDs by residual k-means."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tf_hsm import Tree, semantic_ids
+
+
+def make_vectors(count=120, width=4, seed=0):
+    return np.random.default_rng(seed).normal(size=[count, width])
+
+
+def test_ids():
+    """Each item has its own path, and each code as many items."""
+    codes = semantic_ids(make_vectors(), [4, 6], verbose=False)
+    assert codes.shape == (120, 3) and codes.dtype == np.int32
+    assert len(np.unique(codes, axis=0)) == 120
+    for level, size in enumerate([4, 6]):
+        counts = np.bincount(codes[:, level])
+        assert counts.size == size and np.ptp(counts) <= 1
+    assert Tree.from_paths(codes).num_classes == 120
+    # Those of equal codes are numbered from 0 on, in the order of items.
+    for pair in np.unique(codes[:, :2], axis=0):
+        last = codes[(codes[:, :2] == pair).all(1), 2]
+        np.testing.assert_array_equal(last, np.arange(last.size))
+
+
+def test_residuals():
+    """The second code divides what the first one has left over."""
+    rng = np.random.default_rng(1)
+    first, second = rng.permuted(np.arange(100) % 5), np.arange(100) % 2
+    centers = 100 * rng.normal(size=[5, 3])
+    offsets = np.array([[1, 1, 0], [-1, -1, 0.0]])
+    # An item's second part is the same in every cluster of the first.
+    order = np.lexsort([second, first])
+    first[order] = np.repeat(np.arange(5), 20)
+    second[order] = np.tile([0, 1], 50)
+    noise = 0.01 * rng.normal(size=[100, 3])
+    vectors = centers[first] + offsets[second] + noise
+    codes = semantic_ids(vectors, [5, 2], metric="euclidean", verbose=False)
+    for found, wanted in ((codes[:, 0], first), (codes[:, 1], second)):
+        pairs = np.unique(np.stack([found, wanted], 1), axis=0)
+        assert len(pairs) == wanted.max() + 1
+
+
+def test_more_levels_lie_nearer():
+    """Each level lowers the squared distance to the sum of the means."""
+    vectors = make_vectors(200, 5)
+    codes = semantic_ids(vectors, [8, 8, 8], metric="euclidean", verbose=False)
+    rest = vectors - vectors.mean(0)
+    errors = [np.square(rest).sum()]
+    for column in codes.T[:-1]:
+        means = np.stack([rest[column == c].mean(0) for c in range(8)])
+        rest = rest - means[column]
+        errors.append(np.square(rest).sum())
+    assert all(b < 0.7 * a for a, b in itertools.pairwise(errors))
+
+
+def test_equal_arguments_give_equal_codes():
+    one, other = (
+        semantic_ids(make_vectors(), [3, 3], seed=2, verbose=False)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+def test_few_items():
+    """Fewer items than codes, and levels of one code."""
+    codes = semantic_ids(make_vectors(3), [8, 1], verbose=False)
+    assert sorted(codes[:, 0]) == [0, 1, 2]
+    assert (codes[:, 1:] == 0).all()
+    same = semantic_ids(np.ones([4, 2]), [1], verbose=False)
+    np.testing.assert_array_equal(same, [[0, 0], [0, 1], [0, 2], [0, 3]])
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"num_codes": 4}, "a list with a number for each level, not 4"),
+        ({"num_codes": []}, "a list with a number for each level"),
+        ({"num_codes": [4, 0]}, "num_codes is 0; it must be at least 1"),
+        ({"metric": "dot"}, "metric is 'dot'"),
+        ({"vectors": np.full([3, 2], np.nan)}, "vector of class 0 has nan"),
+        ({"vectors": np.ones(3)}, "must have rank 2"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    options = {"vectors": make_vectors(), "num_codes": [4], **arguments}
+    with pytest.raises(ValueError, match=message):
+        semantic_ids(**options, verbose=False)

@@ -1,0 +1,185 @@
+"""Metrics of the places at which the labels are found."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from tf_hsm.metrics._of_the_best import (
+    OfTheBest,
+    find_labels,
+    read_labels,
+    refuse_node_labels,
+)
+from tf_hsm.runtime import label_sets
+
+# In nats, relative to a log-probability and by itself: two ops round apart.
+_SLACK = 1e-4
+
+
+@keras.saving.register_keras_serializable("tf_hsm")
+class RecallAtK(OfTheBest):
+    """How many of the labels are among the k most probable classes.
+
+        recall@k = mean over the inputs of |labels among the k best| / |labels|
+
+    For one label per input it is `TopKAccuracy`: the share of labels that are
+    found, which recommenders call the hit rate. With `node_labels`, a label is
+    found if one of the k best classes is at or below its row.
+
+    The k best are found by exact search, so the metric costs more than a loss:
+    in `model.compile(weighted_metrics=[...])` it runs at each training step
+    too, before the head has changed. Ignored and masked labels do not count. An
+    input of a head with several labels that has none counts as 0.
+
+    Labels are `[...]` or `[..., 1]`; for a head with several labels `[..., M]`
+    or ragged, where a negative number stands for no label.
+
+    Args:
+      k: how many classes, at least 1; where the head has fewer, all.
+      name: the name of the metric; None: `recall_at_<k>`.
+      dtype: the type of the sums, float32 by default.
+
+    Raises:
+      ValueError: `k` is below 1.
+    """
+
+    default_name = "recall_at_{}"
+
+    def __init__(self, k=10, *, name=None, dtype=None):
+        """See the class."""
+        super().__init__(k, name, dtype)
+
+    def _scores(self, output, labels, mask, sample_weight):
+        labels, mask, sample_weight = read_labels(
+            output, labels, mask, sample_weight
+        )
+        best = output.best_classes(min(self.k, output.layer.num_classes))
+        found = ops.any(find_labels(output.layer, best, labels), -1)
+        recall = ops.divide_no_nan(
+            _count(found, self.dtype),
+            _count(labels != label_sets.NONE, self.dtype),
+        )
+        return recall, mask, sample_weight
+
+
+@keras.saving.register_keras_serializable("tf_hsm")
+class NDCGAtK(OfTheBest):
+    """Normalized discounted cumulative gain of the k most probable classes.
+
+        DCG@k = sum over i = 1 to k of [the i-th best class is a label] /
+                log2(1 + i)
+        nDCG@k = mean over the inputs of DCG@k / the largest possible DCG@k
+
+    For one label per input it is 1 / log2(1 + rank), or 0 if the rank of the
+    label is above k. With several labels it is the nDCG@k of extreme
+    classification.
+
+    Search, labels and what counts are those of `RecallAtK`, but labels must be
+    classes: with `node_labels` the metric raises an error.
+
+    Args:
+      k: how many classes, at least 1; where the head has fewer, all.
+      name: the name of the metric; None: `ndcg_at_<k>`.
+      dtype: the type of the sums, float32 by default.
+
+    Raises:
+      ValueError: `k` is below 1.
+    """
+
+    default_name = "ndcg_at_{}"
+
+    def __init__(self, k=10, *, name=None, dtype=None):
+        """See the class."""
+        super().__init__(k, name, dtype)
+
+    def _scores(self, output, labels, mask, sample_weight):
+        refuse_node_labels(self, output.layer)
+        labels, mask, sample_weight = read_labels(
+            output, labels, mask, sample_weight
+        )
+        k = min(self.k, output.layer.num_classes)
+        found = find_labels(output.layer, output.best_classes(k), labels)
+        gains = ops.cast(ops.any(found, -2), self.dtype)
+        discounts = tf.constant(1 / np.log2(np.arange(2, k + 2)), gains.dtype)
+        count = tf.reduce_sum(
+            tf.cast(labels != label_sets.NONE, tf.int32), -1, keepdims=True
+        )
+        best = ops.cast(tf.range(k) < count, self.dtype)
+        ndcg = ops.divide_no_nan(
+            ops.sum(gains * discounts, -1), ops.sum(best * discounts, -1)
+        )
+        return ndcg, mask, sample_weight
+
+
+@keras.saving.register_keras_serializable("tf_hsm")
+class MeanReciprocalRank(OfTheBest):
+    """The mean of 1 / rank, where the label is the rank-th most probable class.
+
+    A label whose rank is above k counts as 0, so the metric is below the mean
+    over all ranks by at most 1 / (k + 1). With several labels the rank is the
+    best rank among the labels. With `node_labels` it is the rank of the first
+    class at or below the label's row.
+
+    The search takes the label's own log-probability as its bound: it opens no
+    group of the tree that is less probable than the label. So k may be large:
+    a label of rank 7 costs about a top-7. Classes of one probability stand in
+    the order of `top_k`. Labels and what counts are those of `RecallAtK`.
+
+    Args:
+      k: the largest rank that counts, at least 1; where the head has fewer
+        classes, the rank is exact.
+      name: the name of the metric; None: `mrr_at_<k>`.
+      dtype: the type of the sums, float32 by default.
+
+    Raises:
+      ValueError: `k` is below 1.
+    """
+
+    default_name = "mrr_at_{}"
+
+    def __init__(self, k=1000, *, name=None, dtype=None):
+        """See the class."""
+        super().__init__(k, name, dtype)
+
+    def _scores(self, output, labels, mask, sample_weight):
+        layer = output.layer
+        labels, mask, sample_weight = read_labels(
+            output, labels, mask, sample_weight
+        )
+        k = min(self.k, layer.num_classes)
+        is_known = output.best is not None and output.best.shape[-1] >= k
+        if is_known or getattr(layer, "node_labels", False):
+            best = output.best_classes(k)
+        else:
+            bounds = _log_probs_of(layer, labels, output.inputs)
+            best = layer.top_k(output.inputs, k, bounds=bounds).classes
+        found = ops.any(find_labels(layer, best, labels), -2)
+        rank = 1 + ops.argmax(ops.cast(found, "int32"), -1)
+        reciprocal = 1 / ops.cast(rank, self.dtype)
+        is_found = ops.cast(ops.any(found, -1), self.dtype)
+        return is_found * reciprocal, mask, sample_weight
+
+
+def _log_probs_of(layer, labels, inputs):
+    """Returns a number just below the largest log-probability of labels.
+
+    Args:
+      layer: the head.
+      labels: `[..., M]`, -1 for no label.
+      inputs: `[..., width]`.
+
+    Returns:
+      `[...]`; infinity for an input without labels, which needs no search.
+    """
+    is_label = labels != label_sets.NONE
+    log_probs = layer.log_prob(tf.where(is_label, labels, 0), inputs)
+    log_probs = tf.where(is_label, log_probs, -np.inf)
+    largest = tf.reduce_max(log_probs, -1)
+    slack = _SLACK * (1 + tf.abs(largest))
+    # A label of probability 0, or NaN, is found nowhere.
+    return tf.where(largest > -np.inf, largest - slack, np.inf)
+
+
+def _count(booleans, dtype):
+    return ops.sum(ops.cast(booleans, dtype), -1)
