@@ -3,12 +3,14 @@
 import keras
 
 from tf_hsm import distribute
+from tf_hsm.distribute.devices import devices_of_replicas
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import growth
 from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.replicated import REPLICAS, check_replicas, is_replicas
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
 
@@ -130,6 +132,13 @@ class HierarchicalSoftmax(HeadLayer):
         given = locals()
         check_tree(tree)
         plan = _plan_of(tree, devices, plan, counts)
+        on_replicas = is_replicas(devices)
+        if on_replicas and optimizer is None:
+            raise ValueError(
+                'devices="replicas" needs an optimizer of the layer\'s own, '
+                "which makes the step of each shard on its replica; give the "
+                'layer one, for example optimizer="rowwise_adagrad"'
+            )
         counts = starting_counts(counts, tree, use_bias, bias_initializer)
         if plan is not None and node_labels:
             raise ValueError(
@@ -147,6 +156,7 @@ class HierarchicalSoftmax(HeadLayer):
         )
         self.tree = tree
         self.plan = plan
+        self.exchanges_in_replicas = on_replicas
         self._counts = counts
         self.kernel = self.bias = None
         self.shard_kernels, self.shard_biases = [], []
@@ -158,7 +168,10 @@ class HierarchicalSoftmax(HeadLayer):
         if plan is None:
             self.kernel, self.bias = self.rows.make(self, tree, width, prior)
             return TreeHead(self.kernel, self.bias, tree)
-        check_present(plan.devices)
+        if self.exchanges_in_replicas:
+            check_replicas(self, plan)
+        else:
+            check_present(plan.devices)
 
         def make_part(number, rows, device=None):
             return self.rows.make_part(
@@ -176,7 +189,9 @@ class HierarchicalSoftmax(HeadLayer):
             list, zip(*shards, strict=True)
         )
         self._add_to_checkpoints([*self.shard_kernels, *self.shard_biases])
-        return ShardedHead(ShardedRows(plan, top, shards))
+        return ShardedHead(
+            ShardedRows(plan, top, shards, self.exchanges_in_replicas)
+        )
 
     def grow(self, tree, counts=None):
         """Returns a layer with another tree that has learned what this one has.
@@ -225,6 +240,7 @@ class HierarchicalSoftmax(HeadLayer):
         return {
             "tree": self.tree.get_config(),
             "plan": self.plan and self.plan.get_config(),
+            **({"devices": REPLICAS} if self.exchanges_in_replicas else {}),
         }
 
     @classmethod
@@ -236,10 +252,6 @@ class HierarchicalSoftmax(HeadLayer):
 
 def _plan_of(tree, devices, plan, counts):
     """The plan of a layer's arguments; None for one device."""
-    if devices is not None:
-        if plan is not None:
-            raise ValueError("give devices or a plan, not both")
-        return distribute.plan(tree, devices, counts=counts)
     if plan is not None and not isinstance(plan, distribute.Plan):
         raise TypeError(
             "plan must be a tf_hsm.distribute.Plan, but is "
@@ -247,4 +259,12 @@ def _plan_of(tree, devices, plan, counts):
         )
     if plan is not None and plan.tree != tree:
         raise ValueError("the plan is one of another tree than the layer's")
+    if is_replicas(devices):
+        devices = devices_of_replicas()
+        if plan is not None:
+            return plan.on(devices)
+    if devices is not None:
+        if plan is not None:
+            raise ValueError("give devices or a plan, not both")
+        return distribute.plan(tree, devices, counts=counts)
     return plan
