@@ -53,6 +53,28 @@ def test_as_on_one_device(name, count):
         assert_same(others, [first] * (count - 1))
 
 
+@pytest.mark.parametrize(
+    "options, tolerance",
+    [
+        ({"label_smoothing": 0.1, "smoothing_prior": heads.COUNTS}, 1e-13),
+        ({"focal_gamma": 2.0, "class_weights": heads.COUNTS}, 1e-13),
+        ({"use_bias": False}, 1e-13),
+        ({"dtype": "mixed_bfloat16"}, 2e-2),
+    ],
+)
+def test_options(options, tolerance):
+    one, several = (
+        heads.make_head("two_level", "adagrad", count, **options)
+        for count in (None, 4)
+    )
+    several.load_own_variables(heads.start_of(one))
+    results = [
+        heads.train(one, "two_level"),
+        heads.train(several, "two_level", 4),
+    ]
+    assert_near(*results, tolerance)
+
+
 def test_where_variables_are():
     """Each replica has its shard and its slots, which have no copies."""
     head = heads.make_head("huffman", "lazy_adam", 4)

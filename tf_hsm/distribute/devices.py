@@ -19,6 +19,12 @@ def check_devices(devices):
       TypeError: they are something else.
       ValueError: there is none.
     """
+    if isinstance(devices, str) and devices == "replicas":
+        raise ValueError(
+            'devices="replicas" is an argument of tf_hsm.layers.'
+            "HierarchicalSoftmax alone; give names of devices here, or their "
+            "number"
+        )
     if isinstance(devices, str | bytes | bool):
         raise TypeError(
             "devices must be a list of names of devices, or their number, but "

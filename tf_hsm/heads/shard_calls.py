@@ -1,8 +1,8 @@
-"""How the shards of a head are called, each with the examples that it is to see.
+"""How the shards of a head are called, each with the examples that it is for.
 
-Where the head has a device for each shard, the process calls them one after the
-other. Where each replica of a strategy has a shard, the examples of all replicas
-go to the replica that has their shard, and the results come back.
+Where the head has a device for each shard, the process calls one shard after
+the other. Where each replica of a strategy has a shard, the examples of all
+replicas go to the replica of their shard, and the results come back.
 """
 
 import tensorflow as tf

@@ -16,9 +16,16 @@ def check_replicas(layer, plan):
     """Checks that a layer is built where its plan and its optimizer are made.
 
     Raises:
-      ValueError: the strategy has other replicas than the plan; or the
-        optimizer has one count of steps for all replicas.
+      ValueError: the strategy has other replicas than the plan; the optimizer
+        has one count of steps for all replicas; or the rows have 16 bits.
     """
+    if layer.variable_dtype not in ("float32", "float64"):
+        raise ValueError(
+            f"{layer.name}: weights over replicas must be float32 or float64, "
+            f"but are {layer.variable_dtype}, in which the steps of the top "
+            'would be lost; use the dtype "mixed_bfloat16" for inputs of 16 '
+            "bits"
+        )
     devices = devices_of_replicas()
     if plan.devices != devices:
         raise ValueError(

@@ -30,8 +30,9 @@ def step_on_copies(losses_of, inputs, variables, loss_weights, optimizer):
             losses = losses_of(inputs)
             total = tf.reduce_sum(losses * loss_weights)
         dx, *slopes = tape.gradient(total, [inputs, *watched])
-        # A layer's autocast would make 16-bit tensors of the slots.
-        with private_keras.no_autocast():
+        # A step that fails does not count. And a layer's autocast would make
+        # 16-bit tensors of the slots.
+        with tf.control_dependencies([losses]), private_keras.no_autocast():
             optimizer.apply(slopes, variables)
 
         def backward(loss_grads, variables=()):

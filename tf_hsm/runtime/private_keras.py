@@ -155,7 +155,7 @@ def layers_of(model):
 
 @contextlib.contextmanager
 def kept_losses(model):
-    """Keeps what the layers of a model or layer have added to its losses so far.
+    """Keeps what the layers of a model or layer have added to its losses.
 
     Replicas run in turns, which change where they exchange something. They
     share the layers, whose losses Keras drops where a replica begins.
