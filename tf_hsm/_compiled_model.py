@@ -77,11 +77,17 @@ def check_in_place(head):
         averages, accumulates, scales the loss, or decays the head's rows.
     """
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if replicas > 1:
+    if replicas > 1 and not head.exchanges_in_replicas:
         raise ValueError(
             f"{head.name}: its own optimizer updates one copy of the weights, "
             f"but there are {replicas} replicas; leave out the layer's "
-            "optimizer"
+            'optimizer, or give a HierarchicalSoftmax devices="replicas", '
+            "which spreads its rows over the replicas"
+        )
+    if replicas > 1 and tf.distribute.in_cross_replica_context():
+        raise ValueError(
+            f"{head.name}: training needs the replicas; call the layer in the "
+            "function that strategy.run takes"
         )
     optimizer = private_keras.optimizer_of_model()
     for name in (

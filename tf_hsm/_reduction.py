@@ -19,17 +19,19 @@ class Reduction(typing.NamedTuple):
       reduce: a linear function of losses, their mask or None, and
         `sample_weight`.
       sample_weight: the weights of the losses, or None.
+      scale: what the total is multiplied by before it is minimized.
     """
 
     reduce: typing.Callable
     sample_weight: typing.Any
+    scale: float = 1.0
 
     def total(self, losses, mask):
         """Returns the total."""
         return self.reduce(losses, mask, self.sample_weight)
 
     def loss_weights(self, labels, mask, dtype):
-        """Returns the weight `[...]` of each label's loss in the total.
+        """Returns the weight `[...]` of each loss in what is minimized.
 
         Raises:
           ValueError: tapes record nothing here.
@@ -37,7 +39,7 @@ class Reduction(typing.NamedTuple):
         losses = tf.zeros(tf.shape(labels), dtype)
         with tf.GradientTape() as tape:
             tape.watch(losses)
-            total = self.total(losses, mask)
+            total = self.total(losses, mask) * self.scale
         weights = tape.gradient(total, losses)
         if weights is None:
             raise ValueError(

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterable
 
+import tensorflow as tf
+
 from tf_hsm import _checks
+
+_STRATEGIES = (
+    tf.distribute.MirroredStrategy,
+    tf.distribute.OneDeviceStrategy,
+)
 
 
 def check_devices(devices):
@@ -12,6 +19,12 @@ def check_devices(devices):
       TypeError: they are something else.
       ValueError: there is none.
     """
+    if isinstance(devices, str) and devices == "replicas":
+        raise ValueError(
+            'devices="replicas" is an argument of tf_hsm.layers.'
+            "HierarchicalSoftmax alone; give names of devices here, or their "
+            "number"
+        )
     if isinstance(devices, str | bytes | bool):
         raise TypeError(
             "devices must be a list of names of devices, or their number, but "
@@ -29,3 +42,31 @@ def check_devices(devices):
                 f"devices[{i}] must be the name of a device, but is {device!r}"
             )
     return devices
+
+
+def devices_of_replicas():
+    """Returns the names of the devices of the strategy's replicas, a tuple.
+
+    Without a strategy, there is one replica.
+
+    Raises:
+      ValueError: the strategy is another one than those that are possible.
+    """
+    if not tf.distribute.has_strategy():
+        kinds = [d.device_type for d in tf.config.list_logical_devices()]
+        return ("GPU:0" if "GPU" in kinds else "CPU:0",)
+    strategy = tf.distribute.get_strategy()
+    if not isinstance(strategy, _STRATEGIES):
+        raise ValueError(
+            'devices="replicas" is possible under a tf.distribute.'
+            f"MirroredStrategy, but this is a {type(strategy).__name__}"
+        )
+    return tuple(map(_short, strategy.extended.worker_devices))
+
+
+def _short(device):
+    """The name of a device of this machine without the name of the task."""
+    found = tf.DeviceSpec.from_string(device)
+    if found.job not in (None, "localhost"):
+        return device
+    return f"{found.device_type}:{found.device_index}"

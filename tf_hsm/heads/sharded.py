@@ -10,9 +10,10 @@ import dataclasses
 import tensorflow as tf
 
 from tf_hsm.heads import sharded_answers
+from tf_hsm.heads.shard_calls import call_shards
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tree import RowShares, TreeHead
-from tf_hsm.runtime import arguments, private_tensorflow, row_parts
+from tf_hsm.runtime import arguments, private_tensorflow, replicas, row_parts
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,45 +35,60 @@ class ShardedHead:
         """See `tf_hsm.heads.head.Head`."""
         rows, shape = self.rows, tf.shape(batch.labels)
         labels = tf.reshape(batch.labels, [-1])
+        loss_weights = batch.loss_weights
+        if loss_weights is not None:
+            loss_weights = tf.reshape(loss_weights, [-1])
         inputs = rows.flat(self.floats(batch.inputs), shape, "labels")
+        batch = batch.replace(inputs=inputs, loss_weights=loss_weights)
         routing = rows.route(labels, batch.ignored)
-        loss_weights, weights = None, [None] * len(rows.shards)
-        if batch.loss_weights is not None:
-            loss_weights = tf.reshape(batch.loss_weights, [-1])
-            weights = routing.routes.split(loss_weights)
-        # A unit may have the number of an ignored label, which is -1 by now.
-        losses = rows.top.head.losses(
-            batch.replace(
-                labels=routing.units,
-                inputs=inputs,
-                ignored=[-1] if batch.ignored else [],
-                path=batch.path.of_part(0),
-                loss_weights=loss_weights,
-            )
+        losses = self._losses_below(batch, routing)
+        of_top = batch.replace(
+            labels=routing.units,
+            # A unit may have the number of an ignored label.
+            ignored=[-1] if batch.ignored else [],
+            path=batch.path.of_part(0),
         )
-        below = []
-        for number, (part, places, x, weight) in enumerate(
-            zip(
-                rows.shards,
-                routing.places,
-                routing.routes.split(inputs),
-                weights,
-                strict=True,
-            ),
-            1,
-        ):
-            of_part = batch.replace(
-                labels=places,
-                inputs=x,
-                ignored=[],
-                path=batch.path.of_part(number),
-                loss_weights=weight,
+        return tf.reshape(losses + self._losses_of_top(of_top), shape)
+
+    def _losses_of_top(self, batch):
+        head = self.rows.top.head
+        if batch.step is None or replicas.context() is None:
+            return head.losses(batch)
+        return batch.step.losses_on_copies(
+            lambda inputs: head.losses(batch.replace(inputs=inputs, step=None)),
+            batch.inputs,
+            head.variables(),
+            batch.loss_weights,
+        )
+
+    def _losses_below(self, batch, routing):
+        """The losses `[B]` in the shards; 0 for labels that are in none."""
+        rows, split = self.rows, routing.routes.split
+        dtype = arguments.accumulator(self.dtype)
+        if not rows.shards:
+            return tf.zeros(tf.shape(routing.units), dtype)
+
+        def losses(part, places, inputs, loss_weights):
+            if batch.step is not None and rows.on_replicas:
+                batch.step.skip(part.number - 1)
+            return part.head.losses(
+                batch.replace(
+                    labels=places,
+                    inputs=inputs,
+                    ignored=[],
+                    path=batch.path.of_part(part.number),
+                    loss_weights=loss_weights,
+                )
             )
-            with tf.device(part.device):
-                below.append(part.head.losses(of_part))
-        if below:
-            losses += routing.routes.join(below, 0)
-        return tf.reshape(losses, shape)
+
+        weights = batch.loss_weights
+        values = [
+            routing.places,
+            split(batch.inputs),
+            None if weights is None else split(weights),
+        ]
+        found = call_shards(rows, losses, values, tf.zeros([0], dtype))
+        return routing.routes.join(found, 0)
 
     def prior(self, counts):
         """See `tf_hsm.heads.head.Head`."""

@@ -1,5 +1,6 @@
 """The parts of a tree that is cut, and which examples go to which part."""
 
+import itertools
 import typing
 
 import numpy as np
@@ -19,6 +20,7 @@ class Part(typing.NamedTuple):
         units that are classes.
       places: a slice, the places of its classes.
       tree_rows: `[n]`, the row of the whole tree of each of its rows.
+      number: 0 for the top; the shards that have units count from 1.
     """
 
     head: TreeHead
@@ -26,6 +28,7 @@ class Part(typing.NamedTuple):
     units: slice
     places: slice
     tree_rows: np.ndarray
+    number: int
 
 
 class Routes:
@@ -77,9 +80,11 @@ class ShardedRows:
       plan: the `tf_hsm.distribute.Plan`.
       top: the `Part` that every example passes.
       shards: a list of `Part`s, without the shards that have no units.
+      on_replicas: whether each shard belongs to a replica of a strategy.
+      shard_of: for each shard of the plan, where it is in `shards`, or None.
     """
 
-    def __init__(self, plan, top, shards):
+    def __init__(self, plan, top, shards, on_replicas=False):
         """Takes the variables of each part.
 
         Args:
@@ -87,8 +92,14 @@ class ShardedRows:
           top: its weights; and its biases, or None.
           shards: such a pair for each shard of the plan; the weights are None
             for one without units.
+          on_replicas: as the attribute.
         """
         self.plan = plan
+        self.on_replicas = on_replicas
+        numbers = itertools.count()
+        self.shard_of = [
+            None if pair[0] is None else next(numbers) for pair in shards
+        ]
         layout = plan.layout
         leaves = slice(0, layout.num_leaf_units)
         self.top = Part(
@@ -97,6 +108,7 @@ class ShardedRows:
             leaves,
             leaves,
             layout.top_rows,
+            0,
         )
         self.shards = [
             Part(
@@ -105,11 +117,12 @@ class ShardedRows:
                 slice(shard.first_unit, shard.first_unit + shard.num_units),
                 slice(shard.first_place, shard.first_place + shard.num_classes),
                 layout.rows_of(shard),
+                place + 1,
             )
-            for shard, forest, pair in zip(
-                plan.shards, layout.forests, shards, strict=True
+            for shard, forest, pair, place in zip(
+                plan.shards, layout.forests, shards, self.shard_of, strict=True
             )
-            if pair[0] is not None
+            if place is not None
         ]
         self._tables = {}
         with tf.init_scope(), tf.device(self._table_device):
@@ -138,6 +151,7 @@ class ShardedRows:
                 next(shards) if shard.num_units else (None, None)
                 for shard in plan.shards
             ],
+            self.on_replicas,
         )
 
     @property

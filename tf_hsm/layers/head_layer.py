@@ -1,5 +1,6 @@
 """How Keras calls a head: for classes, for losses, in training."""
 
+import contextlib
 import functools
 
 import keras
@@ -17,6 +18,7 @@ from tf_hsm.runtime import (
     arguments,
     first_step,
     private_keras,
+    replicas,
 )
 from tf_hsm.runtime.tree_tensors import mask_tensors
 
@@ -91,7 +93,11 @@ class HeadLayer(AnsweringLayer):
         sample_weight, label_weights = self.objective.split_weights(
             sample_weight, output.labels
         )
-        reduction = Reduction(reduce, sample_weight)
+        scale = 1.0
+        if replicas.context() is not None:
+            # Keras divides what layers add to the losses.
+            scale /= replicas.context().num_replicas_in_sync
+        reduction = Reduction(reduce, sample_weight, scale)
         output.best = self._best_before_step(output)
         losses, mask, *_ = self.label_losses(
             output, output.labels, label_weights, reduction
@@ -176,6 +182,16 @@ class HeadLayer(AnsweringLayer):
             known = output.reusable(labels, label_weights)
             if known is not None:
                 return known
+        with self._kept_losses(output):
+            return self._label_losses(output, labels, label_weights, reduction)
+
+    def _kept_losses(self, output):
+        """A scope in which replicas may exchange something."""
+        if not self.exchanges_in_replicas:
+            return contextlib.nullcontext()
+        return private_keras.kept_losses(output.model or self)
+
+    def _label_losses(self, output, labels, label_weights, reduction):
         if label_weights is not None and not self.objective.weighs_labels:
             raise ValueError(
                 f"{self.name}: a label tree has one loss for all labels of an "

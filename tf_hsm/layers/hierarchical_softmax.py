@@ -3,6 +3,7 @@
 import keras
 
 from tf_hsm import distribute
+from tf_hsm.distribute.devices import devices_of_replicas
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tied import TiedHead
@@ -10,6 +11,7 @@ from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers import growth, tied_embedding
 from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.replicated import REPLICAS, check_replicas, is_replicas
 from tf_hsm.runtime import arguments
 from tf_hsm.runtime.devices import check_present
 from tf_hsm.tree import Tree
@@ -147,6 +149,13 @@ class HierarchicalSoftmax(HeadLayer):
         if tied_to is not None:
             tied_embedding.check(tied_to, tree, given)
         plan = _plan_of(tree, devices, plan, counts)
+        on_replicas = is_replicas(devices)
+        if on_replicas and optimizer is None:
+            raise ValueError(
+                'devices="replicas" needs an optimizer of the layer\'s own, '
+                "which makes the step of each shard on its replica; give the "
+                'layer one, for example optimizer="rowwise_adagrad"'
+            )
         counts = starting_counts(counts, tree, use_bias, bias_initializer)
         _check_flat(tree, plan, z_loss=z_loss, logit_soft_cap=logit_soft_cap)
         if logit_soft_cap and label_smoothing:
@@ -173,6 +182,7 @@ class HierarchicalSoftmax(HeadLayer):
         arguments.soft_cap(logit_soft_cap)
         self._logit_soft_cap = logit_soft_cap
         self.tied_to = tied_to
+        self.exchanges_in_replicas = on_replicas
         self._counts = counts
         self.kernel = self.bias = None
         self.shard_kernels, self.shard_biases = [], []
@@ -198,7 +208,10 @@ class HierarchicalSoftmax(HeadLayer):
                 tree,
                 logit_soft_cap=self._logit_soft_cap,
             )
-        check_present(plan.devices)
+        if self.exchanges_in_replicas:
+            check_replicas(self, plan)
+        else:
+            check_present(plan.devices)
 
         def make_part(number, rows, device=None):
             return self.rows.make_part(
@@ -216,7 +229,9 @@ class HierarchicalSoftmax(HeadLayer):
             list, zip(*shards, strict=True)
         )
         self._add_to_checkpoints([*self.shard_kernels, *self.shard_biases])
-        return ShardedHead(ShardedRows(plan, top, shards))
+        return ShardedHead(
+            ShardedRows(plan, top, shards, self.exchanges_in_replicas)
+        )
 
     @property
     def logit_soft_cap(self):
@@ -278,6 +293,7 @@ class HierarchicalSoftmax(HeadLayer):
             "plan": self.plan and self.plan.get_config(),
             "logit_soft_cap": self._logit_soft_cap,
             "tied_to": tied_embedding.to_config(self.tied_to),
+            **({"devices": REPLICAS} if self.exchanges_in_replicas else {}),
         }
 
     @classmethod
@@ -304,10 +320,6 @@ def _check_flat(tree, plan, **options):
 
 def _plan_of(tree, devices, plan, counts):
     """The plan of a layer's arguments; None for one device."""
-    if devices is not None:
-        if plan is not None:
-            raise ValueError("give devices or a plan, not both")
-        return distribute.plan(tree, devices, counts=counts)
     if plan is not None and not isinstance(plan, distribute.Plan):
         raise TypeError(
             "plan must be a tf_hsm.distribute.Plan, but is "
@@ -315,4 +327,12 @@ def _plan_of(tree, devices, plan, counts):
         )
     if plan is not None and plan.tree != tree:
         raise ValueError("the plan is one of another tree than the layer's")
+    if is_replicas(devices):
+        devices = devices_of_replicas()
+        if plan is not None:
+            return plan.on(devices)
+    if devices is not None:
+        if plan is not None:
+            raise ValueError("give devices or a plan, not both")
+        return distribute.plan(tree, devices, counts=counts)
     return plan

@@ -84,7 +84,7 @@ class RowSpec:
         initializer = of_part(
             self._kernel_for(tree, width), rows.size, width, total, number
         )
-        with row_parts.on(device):
+        with row_parts.part_on(device):
             pair = self.of_cluster(number, self.use_bias)._add(
                 layer,
                 f"part_{number}_",

@@ -47,14 +47,14 @@ class InPlaceStep:
 
     def op(self, name):
         """Returns the op `name` as a function of its other arguments."""
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        weights = variable_named("weights", self.weights)
+        replicas = len(private_tensorflow.copies_of(weights))
         if replicas > 1:
             raise ValueError(
                 "a step in place updates one copy of the weights, but there "
                 f"are {replicas} replicas; use hierarchical_softmax_loss and "
                 "an optimizer of tf_hsm.optimizers instead"
             )
-        weights = variable_named("weights", self.weights)
         if self.nodes:
             cpu_only(weights, "nodes")
         biases = []

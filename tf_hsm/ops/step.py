@@ -1,5 +1,6 @@
 """One step of an optimizer in place, on one or several parts of a head."""
 
+from tf_hsm.ops.copies_step import step_on_copies
 from tf_hsm.ops.in_place_step import InPlaceStep, rule_of
 
 
@@ -24,7 +25,8 @@ class Step:
         self._stochastic_rounding = stochastic_rounding
         self._seed = seed
         self._rule = rule_of(optimizer)
-        self._parts = []
+        self._num_parts = 0
+        self._last = None
 
     def part(self, kind=InPlaceStep, **arguments):
         """Returns an `InPlaceStep` on one part.
@@ -36,13 +38,29 @@ class Step:
         part = kind(
             optimizer=self._optimizer,
             stochastic_rounding=self._stochastic_rounding,
-            seed=self._seed + (len(self._parts) << 32),
+            seed=self._seed + (self._num_parts << 32),
             rule=self._rule,
             **arguments,
         )
-        self._parts.append(part)
+        self._num_parts += 1
+        self._last = part
         return part
 
+    def skip(self, num_parts):
+        """Leaves numbers for parts that other replicas make."""
+        self._num_parts += num_parts
+
+    def losses_on_copies(self, losses_of, inputs, variables, loss_weights):
+        """Ends the step, on rows of which each replica has a copy.
+
+        See `step_on_copies`, which counts the step.
+        """
+        self._last = None
+        return step_on_copies(
+            losses_of, inputs, variables, loss_weights, self._optimizer
+        )
+
     def count(self, losses):
-        """Counts the step once the losses of all parts are there."""
-        self._parts[0].count(losses)
+        """Counts the step, if it has not ended, once all losses are there."""
+        if self._last is not None:
+            self._last.count(losses)

@@ -108,18 +108,8 @@ def hierarchical_softmax_train_step(
 def _train_step_gradient(op, loss_grads, *unused_grads):
     """The gradient of the inputs; the variables have had theirs."""
     given = gradients.inputs_of(op)
-    assertion = tf.debugging.assert_near(
-        loss_grads,
-        given["loss_grads"],
-        rtol=1e-3,
-        atol=1e-30,
-        message="The weights were updated in place for the sum of "
-        "loss_weights * losses, but the gradient that is asked for is of "
-        "another total (x: its weight of each loss; y: loss_weights). Do not "
-        "scale the loss afterwards: no LossScaleOptimizer, no loss_weights in "
-        "compile.",
-    )
-    with tf.control_dependencies([] if assertion is None else [assertion]):
+    checked = gradients.of_stepped(loss_grads, given["loss_grads"])
+    with tf.control_dependencies(checked):
         gradient = tf.cast(
             gradients.first_order_only(op.outputs[1]), given["inputs"].dtype
         )

@@ -13,6 +13,8 @@ variable:
     constraint of a variable    all rows                 touched rows
 """
 
+import functools
+
 import keras
 import tensorflow as tf
 
@@ -96,11 +98,13 @@ class RowOptimizer(private_optimizer.ApplySteps):
         self, reference_variable, name=None, initializer="zeros"
     ):
         """Adds a variable that goes with another, on its device; see Keras."""
-        with row_parts.beside(reference_variable):
-            slot = super().add_variable_from_reference(
-                reference_variable, name, initializer
-            )
         part = row_parts.part_of(reference_variable)
+        add = super().add_variable_from_reference
+        if part is not None:
+            # A strategy takes no reference but a variable with copies.
+            add = functools.partial(private_optimizer.add_slot, self)
+        with row_parts.beside(reference_variable):
+            slot = add(reference_variable, name, initializer)
         if part is not None:
             whole = id(self), part.whole, name
             row_parts.mark(slot, part._replace(whole=whole))

@@ -43,9 +43,10 @@ def check_present(devices):
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if devices and replicas > 1:
         raise ValueError(
-            f"devices and plan are not possible on {replicas} replicas "
+            f"names of devices are not possible on {replicas} replicas "
             "(tf.distribute), each of which would have a copy of every part; "
-            "leave out devices, or make the model outside the strategy"
+            'give a HierarchicalSoftmax devices="replicas", which lets each '
+            "replica have a part, or make the model outside the strategy"
         )
     known = [d.name for d in tf.config.list_logical_devices()]
     for i, name in enumerate(devices):

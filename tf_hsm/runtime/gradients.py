@@ -158,6 +158,30 @@ def without_stand_ins(slices):
     return tf.IndexedSlices(values, rows, slices.dense_shape)
 
 
+def of_stepped(loss_grads, loss_weights):
+    """Checks that a gradient is of the total that a step has minimized.
+
+    Args:
+      loss_grads: the gradient by each loss that is asked for.
+      loss_weights: the weight of each loss in the total of the step.
+
+    Returns:
+      A list of what the gradient has to wait for.
+    """
+    assertion = tf.debugging.assert_near(
+        loss_grads,
+        loss_weights,
+        rtol=1e-3,
+        atol=1e-30,
+        message="The weights were updated in place for the sum of "
+        "loss_weights * losses, but the gradient that is asked for is of "
+        "another total (x: its weight of each loss; y: loss_weights). Do not "
+        "scale the loss afterwards: no LossScaleOptimizer, no loss_weights in "
+        "compile.",
+    )
+    return [] if assertion is None else [assertion]
+
+
 def first_order_only(gradient):
     """Makes a second derivative of what an op computed an error.
 

@@ -169,7 +169,7 @@ def layers_of(model):
 
 @contextlib.contextmanager
 def kept_losses(model):
-    """Keeps what the model's layers have added to its losses so far.
+    """Keeps what the layers of a model or layer have added to its losses.
 
     Replicas run in turns, which change where they exchange something. They
     share the layers, whose losses Keras drops where a replica begins.
@@ -222,17 +222,22 @@ def lack_values(variables):
         )
 
 
-def initialize_on(variable, device):
-    """Lets a variable that Keras makes later be made on a device."""
-    if device is None or variable._value is not None:
+def initialize_within(variable, make_scope):
+    """Lets a variable that Keras makes later be made within a scope.
+
+    Args:
+      variable: a Keras variable.
+      make_scope: a function that returns the scope.
+    """
+    if variable._value is not None:
         return
     initialize = variable._deferred_initialize
 
-    def on_device():
-        with tf.device(device):
+    def within_scope():
+        with make_scope():
             initialize()
 
-    variable._deferred_initialize = on_device
+    variable._deferred_initialize = within_scope
 
 
 _WITHOUT_VALUES = "uninitialized_variables"

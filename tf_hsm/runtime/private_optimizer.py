@@ -1,6 +1,7 @@
 """The private interfaces of Keras' optimizers that this package needs."""
 
 import keras
+from keras.src.optimizers import base_optimizer
 
 
 class ApplySteps:
@@ -37,6 +38,17 @@ class ApplySteps:
 
     def _apply_weight_decay(self, variables):
         """Does nothing."""
+
+
+def add_slot(optimizer, reference_variable, name=None, initializer="zeros"):
+    """As `add_variable_from_reference`, wherever the reference is.
+
+    The method of Keras on TensorFlow asks the strategy for the place of the
+    reference first.
+    """
+    return base_optimizer.BaseOptimizer.add_variable_from_reference(
+        optimizer, reference_variable, name, initializer
+    )
 
 
 def built_variables(optimizer):

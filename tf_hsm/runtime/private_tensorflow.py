@@ -82,6 +82,26 @@ def watched_handle(variable):
     return handle
 
 
+def copies_of(variable):
+    """The copies that a strategy has of a variable; a plain one alone."""
+    variable = variable_of(variable)
+    if isinstance(variable, tf.distribute.DistributedValues):
+        return list(variable.values)
+    return [variable]
+
+
+@contextlib.contextmanager
+def unmirrored():
+    """A scope whose variables no strategy copies or places."""
+
+    def create(next_creator, **options):
+        del next_creator
+        return resource_variable_ops.default_variable_creator_v2(**options)
+
+    with tf.variable_creator_scope(create):
+        yield
+
+
 def slices_of_one(variables, name):
     """What a checkpoint takes of variables: the slices of one matrix, in order.
 

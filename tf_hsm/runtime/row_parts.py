@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_hsm.runtime import private_keras
+from tf_hsm.runtime import private_keras, private_tensorflow
 
 # Numbers that are read or written at a time.
 _BLOCK = 1 << 24
@@ -46,7 +46,8 @@ class Placement(typing.NamedTuple):
 def place(variable, device, part=None):
     """Notes the `Placement` of a Keras variable, which is made there."""
     variable._tf_hsm_placement = Placement(device, part)
-    private_keras.initialize_on(variable, device)
+    if device is not None:
+        private_keras.initialize_within(variable, lambda: beside(variable))
 
 
 def mark(variable, part):
@@ -65,14 +66,30 @@ def part_of(variable):
 
 
 def beside(variable):
-    """Returns a scope of the device of a variable, where one is noted."""
-    return on(placement_of(variable).device)
+    """Returns a scope of the device of a variable, where one is noted.
+
+    A part on a device has no copies on the replicas of a strategy, and neither
+    has a variable that is made in the scope.
+    """
+    device, part = placement_of(variable)
+    return on(device) if part is None else part_on(device)
 
 
 def on(device):
     """A scope of a device; None: the scope that there is, which stays."""
     # tf.device(None) would leave the scopes around it.
     return contextlib.nullcontext() if device is None else tf.device(device)
+
+
+@contextlib.contextmanager
+def part_on(device):
+    """A scope of a device for the variables of a part; None: as `on`."""
+    with on(device):
+        if device is None:
+            yield
+            return
+        with private_tensorflow.unmirrored():
+            yield
 
 
 def wholes(variables):
@@ -213,7 +230,8 @@ def _numpy_dtype(variable):
 
 def _assign(variable, block, values):
     # An op on a variable runs where the variable is.
-    variable.value[block].assign(values)
+    for copy in private_tensorflow.copies_of(variable):
+        copy[block].assign(values)
 
 
 def _read(variables):

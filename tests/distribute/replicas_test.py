@@ -1,0 +1,103 @@
+"""A head that is cut over replicas trains as one on one device does."""
+
+import functools
+import itertools
+
+import pytest
+import tensorflow as tf
+
+from tests.support import replicated_heads as heads
+from tests.support.training import assert_near, assert_same
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm.runtime import private_tensorflow
+
+# Each tree has one rule.
+RULES = dict(zip(heads.TREES, itertools.cycle(OPTIMIZERS), strict=False))
+RULES["flat"] = "lazy_adam"
+
+
+@functools.cache
+def expected(name):
+    """The start of a head on one device, and what its training gives."""
+    head = heads.make_head(name, RULES[name])
+    return heads.start_of(head), heads.train(head, name)
+
+
+@pytest.mark.parametrize(
+    "name, count",
+    [
+        ("huffman", 1),
+        ("huffman", 2),
+        ("pinned", 2),
+        ("two_level", 4),
+        ("ternary", 8),
+        ("chain", 4),
+        ("flat", 2),
+        ("ragged", 2),
+    ],
+)
+def test_as_on_one_device(name, count):
+    """Losses, gradients, weights and slots; replicas may have no example.
+
+    Labels may all be in one shard, and shards may have no rows.
+    """
+    start, wanted = expected(name)
+    head = heads.make_head(name, RULES[name], count)
+    head.load_own_variables(start)
+    assert_near(heads.train(head, name, count), wanted, 1e-13)
+    # The copies of the top have the same bits.
+    for variable in (head.kernel, head.bias):
+        first, *others = (
+            copy.numpy() for copy in private_tensorflow.copies_of(variable)
+        )
+        assert_same(others, [first] * (count - 1))
+
+
+@pytest.mark.parametrize(
+    "options, tolerance",
+    [
+        ({"label_smoothing": 0.1, "smoothing_prior": heads.COUNTS}, 1e-13),
+        ({"focal_gamma": 2.0, "class_weights": heads.COUNTS}, 1e-13),
+        ({"use_bias": False}, 1e-13),
+        ({"dtype": "mixed_bfloat16"}, 2e-2),
+    ],
+)
+def test_options(options, tolerance):
+    one, several = (
+        heads.make_head("two_level", "adagrad", count, **options)
+        for count in (None, 4)
+    )
+    several.load_own_variables(heads.start_of(one))
+    results = [
+        heads.train(one, "two_level"),
+        heads.train(several, "two_level", 4),
+    ]
+    assert_near(*results, tolerance)
+
+
+def test_where_variables_are():
+    """Each replica has its shard and its slots, which have no copies."""
+    head = heads.make_head("huffman", "lazy_adam", 4)
+    for i, kernel in enumerate(head.shard_kernels):
+        for variable in (kernel, *head.optimizer.slots(kernel)):
+            (only,) = private_tensorflow.copies_of(variable)
+            assert only.device.endswith(f"CPU:{i}")
+    for variable in (head.kernel, *head.optimizer.slots(head.kernel)):
+        assert len(private_tensorflow.copies_of(variable)) == 4
+
+
+def test_what_each_replica_computes():
+    """In its device's scope: the op of its shard, and its own of the top."""
+    head = heads.make_head("huffman", "sgd", 4)
+    strategy = heads.strategy_of(4)
+    batch = [
+        heads.split(strategy, values)
+        for values in next(iter(heads.batches("huffman")))
+    ]
+    run = tf.function(lambda *x: strategy.run(heads.step_of(head), x))
+    operations = run.get_concrete_function(*batch).graph.get_operations()
+    devices = {
+        kind: sorted(op.device[-1] for op in operations if op.type == kind)
+        for kind in ("ResourceTfHsmTrainStep", "ResourceTfHsmLoss")
+    }
+    assert list(devices.values()) == [list("0123")] * 2

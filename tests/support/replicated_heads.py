@@ -1,0 +1,149 @@
+"""Heads that are cut over replicas, beside the same ones on one device."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from tests.support.devices import CPUS
+from tests.support.trees import chain
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import Tree, distribute
+from tf_hsm.layers import HierarchicalSoftmax
+from tf_hsm.losses import HeadLoss
+
+N, WIDTH, BATCH, STEPS = 60, 5, 12, 50
+COUNTS = 1 / np.arange(1.0, N + 1)
+TREES = {
+    "huffman": lambda: Tree.huffman(COUNTS),
+    "pinned": lambda: Tree.huffman(COUNTS, pinned=True),
+    "two_level": lambda: Tree.two_level(N),
+    "ternary": lambda: Tree.balanced(N, 3),
+    "chain": lambda: chain(N - 1),
+    "flat": lambda: Tree.balanced(N, N),
+    "ragged": lambda: Tree.huffman(1 + np.arange(N) % 7, branching=5),
+}
+# How many examples of a batch each replica has.
+SIZES = {
+    1: [12],
+    2: [8, 4],
+    4: [6, 3, 0, 3],
+    8: [4, 0, 2, 1, 2, 1, 2, 0],
+}
+
+
+@functools.cache
+def strategy_of(count):
+    """The strategy of so many replicas.
+
+    A process has one group of collectives: that of two replicas.
+    """
+    sums = None if count == 2 else tf.distribute.ReductionToOneDevice()
+    return tf.distribute.MirroredStrategy(CPUS[:count], cross_device_ops=sums)
+
+
+@functools.cache
+def tree_named(name):
+    """The tree, made once."""
+    return TREES[name]()
+
+
+def make_head(name, rule, count=None, **options):
+    """A built head over `count` replicas, or on one device."""
+    tree = tree_named(name)
+    options = {"ignore_class": -1, "dtype": "float64", **options}
+    if count is None:
+        head = HierarchicalSoftmax(
+            tree, optimizer=OPTIMIZERS[rule](), **options
+        )
+        head.build([None, WIDTH])
+        return head
+    plan = distribute.plan(tree, 1, top=8)
+    with strategy_of(count).scope():
+        head = HierarchicalSoftmax(
+            tree,
+            devices="replicas",
+            plan=plan,
+            optimizer=OPTIMIZERS[rule](),
+            **options,
+        )
+        head.build([None, WIDTH])
+    return head
+
+
+def batches(name):
+    """Inputs, labels and loss weights of each step; -1 is ignored."""
+    tree = tree_named(name)
+    rng = np.random.default_rng(0)
+    place_classes = distribute.plan(tree, 3, top=8).layout.place_classes
+    for step in range(STEPS):
+        labels = rng.integers(-1, N, BATCH)
+        if step % 3 == 1:
+            # All in the first shards, or in the last one.
+            labels = place_classes[rng.integers(4, size=BATCH) - step % 2 * 5]
+        if step == 5:
+            labels[:] = -1
+        inputs = rng.normal(size=(BATCH, WIDTH))
+        yield inputs, labels, rng.uniform(size=BATCH) / BATCH
+
+
+def step_of(head):
+    """A step of training: losses, and the gradient of the inputs."""
+    loss = HeadLoss(reduction="none")
+
+    def step(inputs, labels, weights):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            output = head(inputs, training=True)
+            losses = loss(labels, output, sample_weight=weights)
+        return losses, tape.gradient(losses, inputs)
+
+    return step
+
+
+def train(head, name, count=None):
+    """Trains by each batch; returns losses, gradients of inputs, the state."""
+    step = tf.function(step_of(head), autograph=False)
+    results = []
+    if count is None:
+        for batch in batches(name):
+            results.append([x.numpy() for x in step(*map(tf.constant, batch))])
+        return results, state(head)
+    strategy = strategy_of(count)
+    on_replicas = tf.function(
+        lambda *batch: strategy.run(step_of(head), batch), autograph=False
+    )
+    for batch in batches(name):
+        found = on_replicas(*(split(strategy, values) for values in batch))
+        results.append([joined(strategy, values) for values in found])
+    return results, state(head)
+
+
+def split(strategy, values):
+    """A batch as what each replica has of it."""
+    sizes = SIZES[strategy.num_replicas_in_sync]
+    parts = np.split(values, np.cumsum(sizes)[:-1])
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(parts[context.replica_id_in_sync_group])
+    )
+
+
+def joined(strategy, values):
+    """What the replicas have as one array."""
+    parts = strategy.experimental_local_results(values)
+    return np.concatenate([part.numpy() for part in parts])
+
+
+def state(head):
+    """The weights, and the slots, of all rows in the order of the tree."""
+    store, slots = {}, {}
+    head.save_own_variables(store)
+    head.optimizer.save_own_variables(slots)
+    return [np.array(v) for v in (*store.values(), *slots.values())]
+
+
+def start_of(head):
+    """What `load_own_variables` of another head takes."""
+    store = {}
+    head.save_own_variables(store)
+    return {key: np.array(value) for key, value in store.items()}

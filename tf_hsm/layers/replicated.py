@@ -1,0 +1,41 @@
+"""Heads whose shards are those of the replicas of a strategy."""
+
+from tf_hsm.distribute.devices import devices_of_replicas
+from tf_hsm.runtime import private_tensorflow
+
+# The value of `devices` for such a head.
+REPLICAS = "replicas"
+
+
+def is_replicas(devices):
+    """Whether the argument `devices` asks for a shard on each replica."""
+    return isinstance(devices, str) and devices == REPLICAS
+
+
+def check_replicas(layer, plan):
+    """Checks that a layer is built where its plan and its optimizer are made.
+
+    Raises:
+      ValueError: the strategy has other replicas than the plan; the optimizer
+        has one count of steps for all replicas; or the rows have 16 bits.
+    """
+    if layer.variable_dtype not in ("float32", "float64"):
+        raise ValueError(
+            f"{layer.name}: weights over replicas must be float32 or float64, "
+            f"but are {layer.variable_dtype}, in which the steps of the top "
+            'would be lost; use the dtype "mixed_bfloat16" for inputs of 16 '
+            "bits"
+        )
+    devices = devices_of_replicas()
+    if plan.devices != devices:
+        raise ValueError(
+            f"{layer.name} has a plan for {', '.join(plan.devices)}, but the "
+            f"replicas are on {', '.join(devices)}; make the layer and the "
+            "model within strategy.scope()"
+        )
+    copies = private_tensorflow.copies_of(layer.optimizer.iterations)
+    if len(copies) != len(devices):
+        raise ValueError(
+            f"{layer.name}: its optimizer was not made for {len(devices)} "
+            "replicas; make the optimizer within strategy.scope() too"
+        )
