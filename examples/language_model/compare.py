@@ -24,6 +24,7 @@ flags = program.Flags()
 # What is compared: a name, and the settings that differ from the default ones.
 HEADS = {
     "full softmax": {"head": "full"},
+    "flat tree": {"tree": "flat"},
     "sampled softmax": {"head": "sampled"},
     "two_level, any order": {"tree": "two_level_shuffled"},
     "two_level, by frequency": {"tree": "two_level"},

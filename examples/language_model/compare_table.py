@@ -11,13 +11,14 @@ _COLUMNS = (
     ("seconds", "seconds", 9, ".1f"),
     ("head, ms", "head_ms", 10, ".1f"),
     ("step, ms", "step_ms", 10, ".1f"),
+    ("CPU, ms", "processor_ms", 10, ".1f"),
     ("parameters", "parameters", 13, ",.0f"),
 )
 
 
 def median(runs, key):
     """The median of what was measured in the runs of a head, or None."""
-    values = [run[key] for run in runs if run[key] is not None]
+    values = [run[key] for run in runs if run.get(key) is not None]
     return statistics.median(values) if values else None
 
 

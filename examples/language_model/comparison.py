@@ -87,10 +87,11 @@ def train(choice, text, minutes, title):
 
     Returns:
         A dict: "steps", "seconds" of training, "tokens_per_s", "step_ms",
-        "head_ms" (None where it could not be told), "parameters" of the head,
-        "curve" (pairs of seconds and the perplexity on the first tokens of the
-        part valid), "validation_perplexity" and "test_perplexity" on the whole
-        parts at the end.
+        "processor_ms" (of a step, on all processors together), "head_ms" (None
+        where it could not be told), "parameters" of the head, "curve" (pairs of
+        seconds and the perplexity on the first tokens of the part valid),
+        "validation_perplexity" and "test_perplexity" on the whole parts at the
+        end.
     """
     keras.utils.set_random_seed(choice.seed)
     shape = (choice.batch_size, choice.steps)
@@ -131,14 +132,14 @@ def train(choice, text, minutes, title):
         validate()
     num_timed = max(clock.steps, 1)
     step_ms = 1e3 * clock.seconds / num_timed
-    share = head_share.head_share(
-        model, *windows["train"][0], 1e3 * clock.processor_seconds / num_timed
-    )
+    processor_ms = 1e3 * clock.processor_seconds / num_timed
+    share = head_share.head_share(model, *windows["train"][0], processor_ms)
     return {
         "steps": int(model.optimizer.iterations),
         "seconds": clock.seconds,
         "tokens_per_s": 1e3 * math.prod(shape) / step_ms,
         "step_ms": step_ms,
+        "processor_ms": processor_ms,
         "head_ms": share and share * step_ms,
         "parameters": model.get_layer("head").count_params(),
         "curve": curve,

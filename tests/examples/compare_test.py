@@ -15,6 +15,7 @@ RESULT = {
     "tokens_per_s": 12345.0,
     "head_ms": 4.5,
     "step_ms": 6.7,
+    "processor_ms": 8.9,
     "steps": 8,
     "seconds": 9.0,
     "parameters": 10,
