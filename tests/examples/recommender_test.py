@@ -1,0 +1,95 @@
+"""The recommender, on a shop of a few items."""
+
+import re
+
+import numpy as np
+import pytest
+
+from examples.common import program
+from examples.recommender import client, data, train
+
+TINY = [
+    "--items=600",
+    "--sessions=20000",
+    "--test_sessions=60",
+    "--width=16",
+    "--batch_size=32",
+    "--learning_rate=0.01",
+    "--steps=60",
+    "--new_items=2",
+    "--num_sampled=50",
+]
+
+
+def recommend(*arguments):
+    program.run(train.main, train.flags, ["train", *TINY, *arguments])
+
+
+def test_sessions():
+    """Items of a session share a topic as often as the module says."""
+    shop = data.Shop(600, num_new=2)
+    sessions = shop.sessions(4000)
+    assert sessions.shape == (4000, 10) and sessions.dtype == np.int32
+    assert shop.num_items == 600
+    np.testing.assert_array_equal(np.unique(sessions), np.arange(600))
+    places = np.argsort(shop._numbers)[sessions]
+    topics, ranks = np.divmod(places, shop._ranks)
+    same = topics[:, 1:] == topics[:, :-1]
+    popular = np.diff(shop._topic_cdf, prepend=0)
+    wanted = data.STAY + (1 - data.STAY) * np.square(popular).sum()
+    assert same.mean() == pytest.approx(wanted, abs=0.01)
+    # The best items that follow an item, by the structure.
+    best = [
+        {(r + 1) % shop._ranks, *[x for x in range(10) if x != r + 1][:9]}
+        for r in range(shop._ranks)
+    ]
+    hits = [
+        t and after in best[before]
+        for t, before, after in zip(
+            same.ravel(),
+            ranks[:, :-1].ravel(),
+            ranks[:, 1:].ravel(),
+            strict=True,
+        )
+    ]
+    assert np.mean(hits) == pytest.approx(shop.ceiling(10), abs=0.03)
+
+
+def test_sessions_after_the_launch():
+    shop = data.Shop(600, num_new=2)
+    sessions = shop.sessions(4000, launched=True)
+    counts = np.bincount(sessions.ravel())
+    assert counts.size == 602 and counts[600:].min() > 20
+    near = shop.similar_old_items()
+    old = shop.sessions(4000)
+    assert near.shape == (2,) and np.isin(near, old).all()
+
+
+@pytest.mark.parametrize("head", ["hierarchical", "sampled", "full"])
+def test_each_head_learns(head, capsys):
+    """Far more than the ten most frequent items would find."""
+    recommend(f"--head={head}")
+    output = capsys.readouterr().out
+    recalls = re.findall(r"recall_at_10 (\S+),", output)
+    assert float(recalls[0]) > 0.2
+    assert "The best possible recall@10 is about" in output
+    if head == "hierarchical":
+        # At first, after a pass, and the old items.
+        assert len(recalls) == 4
+        assert float(recalls[2]) > 0.2 < float(recalls[3])
+
+
+def test_export_and_client(tmp_path, monkeypatch, capsys):
+    """The client's process has the ops already."""
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+    recommend("--steps=2", "--save=shop")
+    assert (tmp_path / "shop/assets.extra/_tf_hsm_ops.so").exists()
+    monkeypatch.setattr("tensorflow.load_op_library", lambda path: None)
+    capsys.readouterr()
+    client.main([str(tmp_path / "shop"), "3", "14"])
+    assert len(capsys.readouterr().out.splitlines()) == 10
+    client.main([str(tmp_path / "shop"), "3", "--in_stock=9,26,601"])
+    items = [
+        int(line.split()[1]) for line in capsys.readouterr().out.splitlines()
+    ]
+    assert sorted(items) == [9, 26, 601]
