@@ -77,7 +77,7 @@ def check_in_place(head):
         averages, accumulates, scales the loss, or decays the head's rows.
     """
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if replicas > 1 and not head.exchanges_in_replicas:
+    if replicas > 1 and not head._on_replicas:
         raise ValueError(
             f"{head.name}: its own optimizer updates one copy of the weights, "
             f"but there are {replicas} replicas; leave out the layer's "

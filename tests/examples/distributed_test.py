@@ -28,6 +28,28 @@ EPOCH = 100  # batches of kill.Training in the text of the test
 MODEL = "--batch_size=8", "--steps=8", "--units=128"
 
 
+def test_replicas(tmp_path):
+    """It goes on from its file on another number of replicas."""
+    losses = []
+    for cpus in (2, 4):
+        printed = subprocess.run(
+            [
+                *(sys.executable, "-m", "examples.distributed.replicas"),
+                *(f"--cpus={cpus}", "--classes=100", "--width=8"),
+                *("--batch_size=32", "--steps=20"),
+            ],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        ).stdout
+        assert f"over {cpus} devices" in printed
+        losses.append(float(re.search(r"loss: ([\d.]+)", printed)[1]))
+    assert losses[1] < losses[0]
+
+
 def train(folder, *flags):
     """Runs the command; returns its lines, and the steps that they tell of."""
     printed = folder / "printed.txt"

@@ -7,6 +7,12 @@ subtree. Weights, their gradients and the slots of optimizers never leave their
 device: the inputs of the head go there, losses and the gradient of the inputs
 come back.
 
+>>> with tf.distribute.MirroredStrategy().scope():  # a shard on each replica
+...     head = tf_hsm.layers.HierarchicalSoftmax(
+...         tree, devices="replicas", optimizer="rowwise_adagrad")
+
+or, for one process that calls all shards,
+
 >>> head = tf_hsm.layers.HierarchicalSoftmax(
 ...     tree, devices=["GPU:0", "GPU:1"], optimizer="rowwise_adagrad")
 

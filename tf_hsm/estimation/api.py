@@ -230,9 +230,8 @@ def _check_replicas(replicas, is_cut):
     if replicas > 1 and is_cut:
         raise ValueError(
             f"replicas is {replicas}, but the head is cut over devices "
-            "(shards), and replicas of such a head are not possible: each "
-            "replica would have a copy of every shard; give replicas or "
-            "shards, not both"
+            '(shards), and the estimate does not know devices="replicas" '
+            "yet; give replicas or shards, not both"
         )
 
 

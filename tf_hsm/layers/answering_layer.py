@@ -89,7 +89,7 @@ class AnsweringLayer(keras.layers.Layer):
     stochastic_rounding = option("in_place", "stochastic_rounding")
     seed = option("in_place", "seed")
     plan = None  # of a tree on several devices
-    exchanges_in_replicas = False  # whether each replica has a shard
+    _on_replicas = False  # whether each replica has a shard
     loss_dtype = property(
         lambda self: (
             "float64" if self.variable_dtype == "float64" else "float32"

@@ -93,11 +93,8 @@ class HeadLayer(AnsweringLayer):
         sample_weight, label_weights = self.objective.split_weights(
             sample_weight, output.labels
         )
-        scale = 1.0
-        if replicas.context() is not None:
-            # Keras divides what layers add to the losses.
-            scale /= replicas.context().num_replicas_in_sync
-        reduction = Reduction(reduce, sample_weight, scale)
+        # Keras divides what layers add to the losses by the replicas.
+        reduction = Reduction(reduce, sample_weight, 1 / replicas.count())
         output.best = self._best_before_step(output)
         losses, mask, *_ = self.label_losses(
             output, output.labels, label_weights, reduction
@@ -187,7 +184,7 @@ class HeadLayer(AnsweringLayer):
 
     def _kept_losses(self, output):
         """A scope in which replicas may exchange something."""
-        if not self.exchanges_in_replicas:
+        if not self._on_replicas:
             return contextlib.nullcontext()
         return private_keras.kept_losses(output.model or self)
 

@@ -57,8 +57,9 @@ class HierarchicalSoftmax(HeadLayer):
     optimizer trains the rest. They move whenever the layer is called for
     training with labels: in `fit` once per step, or once for each call where a
     model calls the layer several times. Loss scaling, accumulation of
-    gradients, several replicas and a gradient of `log_probs` raise an error,
-    because the layer follows the gradient of its own loss alone.
+    gradients and a gradient of `log_probs` raise an error, because the layer
+    follows the gradient of its own loss alone. So do several replicas, unless
+    `devices="replicas"` spreads the rows over them.
     `trainable=False` stops the updates.
 
     >>> head = tf_hsm.layers.HierarchicalSoftmax(
@@ -89,11 +90,15 @@ class HierarchicalSoftmax(HeadLayer):
         or None: see `tf_hsm.hierarchical_softmax_loss`. Not possible with
         label_smoothing.
       {in_place}
-      devices: a list of names of devices, as `["GPU:0", "GPU:1"]` or
-        `["/job:ps/task:0", "/job:ps/task:1"]`: the tree is cut into subtrees,
-        which are spread over them, and only a small top stays with the body of
-        the model. See `tf_hsm.distribute`.
-      plan: instead of devices, a `tf_hsm.distribute.Plan` of the tree.
+      devices: "replicas", under a `tf.distribute.MirroredStrategy`: the tree
+        is cut into subtrees, which are spread over the replicas, and each
+        replica has a copy of a small top. Needs an `optimizer` of the layer.
+        Or a list of names of devices, as `["GPU:0", "GPU:1"]` or
+        `["/job:ps/task:0", "/job:ps/task:1"]`: the subtrees are spread over
+        these, and only the top stays with the body of the model. See
+        `tf_hsm.distribute`.
+      plan: instead of names of devices, a `tf_hsm.distribute.Plan` of the tree;
+        or beside "replicas", a plan whose cut the replicas take.
       tied_to: with `tree=Tree.flat(N)`, a `keras.layers.Embedding` of N rows of
         the width of the inputs: its rows are the weights, one variable, which
         the model's optimizer trains by the sum of both gradients.
@@ -182,7 +187,7 @@ class HierarchicalSoftmax(HeadLayer):
         arguments.soft_cap(logit_soft_cap)
         self._logit_soft_cap = logit_soft_cap
         self.tied_to = tied_to
-        self.exchanges_in_replicas = on_replicas
+        self._on_replicas = on_replicas
         self._counts = counts
         self.kernel = self.bias = None
         self.shard_kernels, self.shard_biases = [], []
@@ -208,7 +213,7 @@ class HierarchicalSoftmax(HeadLayer):
                 tree,
                 logit_soft_cap=self._logit_soft_cap,
             )
-        if self.exchanges_in_replicas:
+        if self._on_replicas:
             check_replicas(self, plan)
         else:
             check_present(plan.devices)
@@ -229,9 +234,7 @@ class HierarchicalSoftmax(HeadLayer):
             list, zip(*shards, strict=True)
         )
         self._add_to_checkpoints([*self.shard_kernels, *self.shard_biases])
-        return ShardedHead(
-            ShardedRows(plan, top, shards, self.exchanges_in_replicas)
-        )
+        return ShardedHead(ShardedRows(plan, top, shards, self._on_replicas))
 
     @property
     def logit_soft_cap(self):
@@ -293,7 +296,7 @@ class HierarchicalSoftmax(HeadLayer):
             "plan": self.plan and self.plan.get_config(),
             "logit_soft_cap": self._logit_soft_cap,
             "tied_to": tied_embedding.to_config(self.tied_to),
-            **({"devices": REPLICAS} if self.exchanges_in_replicas else {}),
+            **({"devices": REPLICAS} if self._on_replicas else {}),
         }
 
     @classmethod

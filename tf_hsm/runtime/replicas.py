@@ -11,6 +11,12 @@ def context():
     return found
 
 
+def count():
+    """How many replicas run this; 1 outside of replicas."""
+    replica = context()
+    return 1 if replica is None else replica.num_replicas_in_sync
+
+
 def number(replica):
     """The number of the replica of a context, an int."""
     return int(tf.get_static_value(replica.replica_id_in_sync_group))
