@@ -196,18 +196,17 @@ class HierarchicalSoftmax(HeadLayer):
         tree, plan, prior = self.tree, self.plan, None
         if self._counts is not None:
             prior = tree.log_prior(self._counts)
-        if self.tied_to is not None:
-            self.kernel = tied_embedding.table(self.tied_to, width, self.name)
-            self.bias = self.rows.make_bias(self, tree, prior)
-            return TiedHead(
-                self.kernel,
-                self.bias,
-                tree,
-                logit_soft_cap=self._logit_soft_cap,
-            )
         if plan is None:
-            self.kernel, self.bias = self.rows.make(self, tree, width, prior)
-            return TreeHead(
+            if self.tied_to is None:
+                kind, pair = TreeHead, self.rows.make(self, tree, width, prior)
+            else:
+                kind = TiedHead
+                pair = (
+                    tied_embedding.table(self.tied_to, width, self.name),
+                    self.rows.make_bias(self, tree, prior),
+                )
+            self.kernel, self.bias = pair
+            return kind(
                 self.kernel,
                 self.bias,
                 tree,
