@@ -1,6 +1,5 @@
 """Log-probabilities of all classes, of all nodes and of given classes."""
 
-import ctypes
 import functools
 import re
 
@@ -368,8 +367,6 @@ def peak_growth(function):
         with open("/proc/self/status") as file:
             return 1024 * int(re.search(rf"{field}:\s+(\d+)", file.read())[1])
 
-    # A call would take what other tests have left in the heap.
-    ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
     before = status("VmRSS")
