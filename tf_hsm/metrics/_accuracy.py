@@ -84,7 +84,7 @@ class PrecisionAtK(OfTheBest):
                 f"{layer.num_classes} classes"
             )
         labels, mask, sample_weight = read_labels(
-            output, labels, mask, sample_weight
+            output, labels, mask, sample_weight, as_sets=True
         )
         found = find_labels(layer, output.best_classes(self.k), labels)
         precision = ops.mean(ops.cast(ops.any(found, -2), self.dtype), -1)

@@ -95,7 +95,7 @@ class OfTheBest(_compiled_model.ReadsHead, keras.metrics.Metric):
         return {**super().get_config(), "k": self.k}
 
 
-def read_labels(output, labels, mask, sample_weight):
+def read_labels(output, labels, mask, sample_weight, as_sets=False):
     """Reads one label for each input, or several.
 
     Args:
@@ -103,13 +103,14 @@ def read_labels(output, labels, mask, sample_weight):
       labels: labels as the head takes them.
       mask: `[...]` bool, the inputs that count; or None.
       sample_weight: as for `update_state`.
+      as_sets: whether labels are sets for a head of one label too.
 
     Returns:
       Labels `[..., M]` int64, each one once, and -1 where there is none; the
       inputs that count, `[...]` bool or None; and the weights of inputs.
     """
     objective = output.layer.objective
-    if not output.layer.several_labels:
+    if not (output.layer.several_labels or as_sets):
         labels, mask = objective.read_one(labels, output.inputs, mask)
         labels = tf.cast(labels, tf.int64)
         if mask is not None:
