@@ -96,6 +96,12 @@ def test_saving(tmp_path):
         ),
         (TREE, {"z_loss": 0.1, "focal_gamma": 1.0}, "leave out focal_gamma"),
         (TREE, {"z_loss": -0.1}, "z_loss is -0.1"),
+        (TREE, {"logit_soft_cap": True}, "positive number or None"),
+        (
+            tf_hsm.Tree.two_level(99),
+            {"z_loss": 0.1, "devices": ["CPU:0"]},
+            "not possible with devices",
+        ),
     ],
 )
 def test_refusals(tree, options, message):

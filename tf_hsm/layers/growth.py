@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tf_hsm.heads.tied import TiedHead
 from tf_hsm.layers.arguments import check_tree
 from tf_hsm.layers.start_values import SoftmaxStart, weight_rows
 from tf_hsm.runtime import kept_rows
@@ -28,6 +29,12 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
             "that, and copy it to one with a plan of the new tree"
         )
     (head,) = layer._tree_heads()
+    if isinstance(head, TiedHead):
+        raise ValueError(
+            f"{layer.name}: grow is not possible with tied_to, whose rows are "
+            "the Embedding's; make a larger Embedding, copy the rows, and make "
+            "the head anew"
+        )
     starts = [start(head, tree, counts)]
     config = config or {"tree": tree.get_config()}
     return _continued(layer, tree.num_classes, config, starts)

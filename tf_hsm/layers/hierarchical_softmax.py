@@ -184,8 +184,7 @@ class HierarchicalSoftmax(HeadLayer):
         )
         self.tree = tree
         self.plan = plan
-        arguments.soft_cap(logit_soft_cap)
-        self._logit_soft_cap = logit_soft_cap
+        self._logit_soft_cap = arguments.soft_cap(logit_soft_cap) or None
         self.tied_to = tied_to
         self._on_replicas = on_replicas
         self._counts = counts
@@ -311,12 +310,17 @@ class HierarchicalSoftmax(HeadLayer):
 def _check_flat(tree, plan, **options):
     """A ValueError if an option is set that is for flat trees."""
     for name, value in options.items():
-        is_flat = tree.num_groups == 1 and tree.num_classes > 8
-        if value and not (is_flat and plan is None and not tree.pinned):
+        if not value:
+            continue
+        if plan is not None:
             raise ValueError(
-                f"{name} is for tf_hsm.Tree.flat with at least 9 classes, on "
-                f"one device, but the tree has {tree.num_classes} classes in "
-                f"{tree.num_groups} groups"
+                f"{name} is not possible with devices or a plan; leave out one "
+                "of them"
+            )
+        if tree.num_groups > 1 or tree.num_classes < 9 or tree.pinned:
+            raise ValueError(
+                f"{name} is for tf_hsm.Tree.flat with at least 9 classes, but "
+                f"the tree is {tree!r}"
             )
 
 

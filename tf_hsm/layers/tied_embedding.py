@@ -75,6 +75,9 @@ def table(embedding, width, name):
             f"{name}: tied_to must look up its rows as they are, but is "
             "quantized or has LoRA weights"
         )
+    # An Embedding casts what it has looked up. A cast of the whole table would
+    # copy it.
+    private_keras.never_autocast(rows)
     return rows
 
 

@@ -369,7 +369,7 @@ def soft_cap(value):
     """
     if value is None:
         return 0.0
-    is_real = isinstance(value, numbers.Real)
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_real or not 0 < value < math.inf:
         raise ValueError(
             f"logit_soft_cap is {value!r}; it must be a positive number or None"

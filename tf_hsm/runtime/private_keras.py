@@ -128,6 +128,11 @@ def set_mask(tensor, mask):
     return tensor
 
 
+def never_autocast(variable):
+    """Lets a Keras variable be read as it is under mixed precision."""
+    variable._autocast = False
+
+
 def shared_object(config):
     """The object that Keras has made of a config while it loads a file.
 

@@ -51,7 +51,7 @@ def semantic_ids(
 
     Raises:
       ValueError: `vectors` has another rank, no numbers, or one that is NaN or
-        infinite (names the class), or an argument is out of range.
+        infinite (names the item's number), or an argument is out of range.
     """
     vectors = check_vectors(vectors)
     if isinstance(num_codes, int | np.integer) or not len(num_codes):

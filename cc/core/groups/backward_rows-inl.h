@@ -93,7 +93,7 @@ void BackwardSliceBy(const Problem<T>& problem, const Slice& slice,
   const int64_t* targets = Targets(plan, slice.node);
   const A* grads = args.loss_grads + node.begin;
   const GradientSums<A>* sums = args.sums;
-  // Of the group's examples.
+  // The examples that are added, counted from the group's first.
   const int64_t m_begin = sums == nullptr ? 0 : sums->begin - node.begin;
   const int64_t m_end = sums == nullptr ? population : sums->end - node.begin;
   const A smoothing = problem.Smoothing(node);

@@ -42,7 +42,7 @@ struct TreeAttributes : OpAttributes {
 
   absl::Status Read(OpKernelConstruction* context);
 
-  // Of a tree whose arrays have these numbers.
+  // An error unless `tree` may have the soft cap.
   absl::Status CheckSoftCap(const TreeView& tree) const;
 };
 

@@ -135,7 +135,6 @@ struct LossGradOp : OpAttributes {
     problem.x = Data<A>(state.x);
     problem.label_smoothing = state.label_smoothing;
     problem.logit_soft_cap = state.logit_soft_cap;
-    problem.logit_soft_cap = state.logit_soft_cap;
     if (state.smoothing_prior.NumElements() > 0) {
       problem.smoothing_prior = Data<float>(state.smoothing_prior);
     }

@@ -55,8 +55,9 @@ class ReadyGradient {
   A MultiplyOnce(A weight, const Parallel& parallel) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (weight_ == 0) {
-      // Zero, infinity and what is nearly so could not be undone.
-      const A factor = std::isnormal(weight) ? weight : A(1);
+      // Products that are too small or too large could not be undone.
+      const A size = std::abs(weight);
+      const A factor = size > A(1e-12) && size < A(1e12) ? weight : A(1);
       for (const Tensor* sums : {&dw, &db}) {
         A* values = Data<A>(*sums);
         ForNumbers(sums->NumElements(), parallel,
