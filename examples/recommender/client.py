@@ -9,7 +9,7 @@ import pathlib
 
 
 def main(argv=None):
-    """Prints the items that are most probable after those of a session."""
+    """Prints the items that most probably follow a session."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", help="folder of the exported model")
     parser.add_argument("session", nargs="+", type=int, help="items, in order")

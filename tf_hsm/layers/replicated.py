@@ -1,4 +1,4 @@
-"""Heads whose shards are those of the replicas of a strategy."""
+"""Heads with a shard on each replica of a strategy."""
 
 from tf_hsm.distribute.devices import devices_of_replicas
 from tf_hsm.runtime import private_tensorflow

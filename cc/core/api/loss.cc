@@ -221,7 +221,8 @@ void LossInChunks(const Problem<T>& problem, const KernelTable<T>& table,
     part.end = sums.end = std::min(begin + chunk, node.end);
     slices.clear();
     SliceExamples(part, 0, table.forward_examples, &slices);
-    // Kernels find those of the chunk where they would find those of all.
+    // Kernels look for an example's probabilities where they would lie if all
+    // examples had theirs.
     forward.probs = probs - (begin - node.begin) * node.fanout;
     backward.probs = forward.probs;
     backward.update = sums.end == node.end ? arguments.update : nullptr;

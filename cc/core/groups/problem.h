@@ -136,7 +136,7 @@ struct BackwardArguments {
   // negative.
   A* partials = nullptr;
   // Null; or where the examples of a part of the one group are added, in place
-  // of dw and db. An update is then that of the sums after these examples.
+  // of dw and db. An update is then made by the sums after these examples.
   const GradientSums<A>* sums = nullptr;
 };
 
