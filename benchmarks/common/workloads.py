@@ -35,6 +35,7 @@ class Workload:
 WORKLOADS = {
     "tiny": Workload(1_000, 16, 32, cutoffs=(100, 300)),
     "1m-b400": Workload(1_000_000, 300, 400),
+    "1m-b8192": Workload(1_000_000, 300, 8_192),
     "10m-b400": Workload(10_000_000, 300, 400),
     "10m-b40k": Workload(10_000_000, 300, 40_000),
     "1bw": Workload(

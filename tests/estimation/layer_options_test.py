@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 import pytest
 
@@ -74,3 +75,23 @@ def test_class_weights_are_there_twice(kind):
         for layer in (make(), make(class_weights=weights))
     )
     assert weighted - plain == 2 * weights.astype(np.float64).nbytes
+
+
+def test_a_tied_table_is_counted_once_with_a_dense_gradient():
+    embedding = keras.layers.Embedding(5_000, 32)
+    head = tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.flat(5_000), tied_to=embedding
+    )
+    tokens = keras.Input([7], dtype="int32")
+    hidden = keras.layers.GRU(32, return_sequences=True)(embedding(tokens))
+    model = keras.Model(tokens, head(hidden))
+    model.compile("adam", loss=head.loss)
+    model.optimizer.build(model.trainable_variables)
+    slots = [v for v in model.optimizer.variables if len(v.shape)]
+    found = tf_hsm.estimate(model, batch=4, optimizer="adam").parts
+    assert sum(p.parameters for p in found) == model.count_params()
+    assert sum(p.slot_bytes for p in found) == sum(
+        4 * np.prod(v.shape) for v in slots
+    )
+    (part,) = [p for p in found if p.kind == "HierarchicalSoftmax"]
+    assert part.gradient_bytes == 4 * (5_000 * 32 + 5_000)

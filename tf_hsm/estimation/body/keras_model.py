@@ -6,6 +6,7 @@ import keras
 
 from tf_hsm.estimation import heads, slots
 from tf_hsm.estimation.body import formulas, layer_part, traced
+from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.runtime import private_keras
 
 
@@ -27,7 +28,13 @@ def parts(model, setting, has_head, dtype=None):
         ]
         return [_whole(model, shapes, setting, "")]
     shapes = [_filled(t.shape, setting) for t in model.inputs]
-    return _Walk(setting, dtype).parts(model, shapes, has_head)
+    # The part of the head has the table, with its dense gradient.
+    tied = {
+        id(layer.tied_to)
+        for layer in private_keras.layers_of(model)
+        if isinstance(layer, HierarchicalSoftmax) and layer.tied_to is not None
+    }
+    return _Walk(setting, dtype, tied).parts(model, shapes, has_head)
 
 
 class _Walk:
@@ -36,12 +43,13 @@ class _Walk:
     Args:
       setting: the `Setting`.
       dtype: of all variables, or None.
+      known: ids of layers whose variables another part counts.
     """
 
-    def __init__(self, setting, dtype):
+    def __init__(self, setting, dtype, known):
         self._setting = setting
         self._dtype = dtype
-        self._known = set()  # ids of layers whose variables are counted
+        self._known = known
 
     def parts(self, model, shapes, has_head, prefix=""):
         """Returns the parts of a model for inputs of some shapes."""

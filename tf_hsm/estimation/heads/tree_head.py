@@ -36,12 +36,15 @@ class TreeOptions:
       is_focal: whether losses are focal losses. In place, the head then makes a
         forward before its step.
       is_random: whether weights begin at random numbers, not at zeros.
+      is_tied: whether the weights are the rows of an embedding too; their
+        gradient is dense then.
     """
 
     optimizer: object = None
     use_bias: bool = True
     is_focal: bool = False
     is_random: bool = True
+    is_tied: bool = False
 
     @classmethod
     def of(cls, layer):
@@ -55,6 +58,7 @@ class TreeOptions:
             not isinstance(
                 layer.rows.kernel_initializer, keras.initializers.Zeros
             ),
+            getattr(layer, "tied_to", None) is not None,
         )
 
 
@@ -124,7 +128,7 @@ class TreeHead(Head):
             part = table.part(
                 self.name,
                 self.kind,
-                cost.touched_rows,
+                None if self.options.is_tied else cost.touched_rows,
                 forward=Work(forward, cost.bytes / 2, 1),
                 backward=Work(backward, cost.bytes / 2, 1),
                 **fields,
