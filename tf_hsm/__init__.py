@@ -47,6 +47,7 @@ if not _start.is_put_off:
     from tf_hsm.ops.top_k import hierarchical_softmax_top_k
     from tf_hsm.ops.train_step import hierarchical_softmax_train_step
     from tf_hsm.runtime.library import build_info, cpu_isa
+    from tf_hsm.runtime.quantized_rows import QuantizedRows, quantize_rows
     from tf_hsm.tree import Forest, Tree
     from tf_hsm.tree.semantic_ids import semantic_ids
     from tf_hsm.vectors import class_vectors
@@ -58,6 +59,7 @@ __all__ = [
     "ExpectedCost",
     "Forest",
     "LabelCounts",
+    "QuantizedRows",
     "Tree",
     "TreeHead",
     "baselines",
@@ -88,6 +90,7 @@ __all__ = [
     "losses",
     "metrics",
     "optimizers",
+    "quantize_rows",
     "semantic_ids",
     "serving",
 ]

@@ -24,6 +24,9 @@ absl::Status MergeOptional(InferenceContext* c, const char* name,
 absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
   TF_RETURN_IF_ERROR(ReadParameters(c, is_handle, s));
   TF_RETURN_IF_ERROR(ReadPinned(c, s));
+  std::vector<tensorflow::DataType> scales;
+  TF_RETURN_IF_ERROR(c->GetAttr("ScaleTypes", &scales));
+  if (!scales.empty()) s->width = c->UnknownDim();  // codes may be narrower
   TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(s->next++), 1, &s->inputs));
   TF_RETURN_IF_ERROR(c->Merge(s->width, c->Dim(s->inputs, -1), &s->width));
   TF_RETURN_IF_ERROR(c->Subshape(s->inputs, 0, -1, &s->batch));
@@ -39,6 +42,7 @@ absl::Status ReadSignature(InferenceContext* c, bool is_handle, Signature* s) {
   s->roots = c->Dim(roots, 0);
   TF_RETURN_IF_ERROR(c->Concatenate(s->batch, c->Vector(s->roots), &of_roots));
   TF_RETURN_IF_ERROR(MergeOptional(c, "root_log_probs", &of_roots, &s->next));
+  s->next += static_cast<int>(scales.size());
   s->groups = s->classes = c->UnknownDim();
   const DimensionHandle ends = c->Dim(offsets, 0);
   if (!c->ValueKnown(ends)) return absl::OkStatus();
@@ -64,10 +68,12 @@ OpDefinition& DefineInputs(OpDefinition* op) {
       .Input("row_below: int64")
       .Input("root_groups: num_root_groups * int64")
       .Input("root_log_probs: RootTypes")
+      .Input("scales: ScaleTypes")
       .Attr("BiasTypes: list(type) >= 0")
-      // Graphs of an earlier version have neither input.
+      // Graphs of an earlier version have none of these three inputs.
       .Attr("num_root_groups: int >= 0 = 0")
       .Attr("RootTypes: list({float, double}) >= 0 = []")
+      .Attr("ScaleTypes: list({float, resource}) >= 0 = []")
       .Attr(kPinnedAttr)
       .Attr(kSoftCapAttr)
       .Attr(ElementTypeAttr("T"))
@@ -115,6 +121,11 @@ root_groups: nothing, for a tree, or one `[roots]` tensor: the first group of
   classes.
 root_log_probs: nothing, or one `[..., roots]` tensor of the type of log_probs:
   the log-probability of each root, which is added to those below it; else 0.
+scales: nothing; or, for weights that are the handle of a variable of codes,
+  one `[rows, blocks]` float32 tensor or variable handle. The codes are int8
+  `[rows, width]`, or uint8 `[rows, (width + 1) / 2]` with two codes each
+  (cc/core/base/quantized_rows.h). There is one block, or one for each 64
+  columns. On the CPU only, and without gradients.
 log_probs: `[..., classes]`; of each row, `[..., rows]`, with of_nodes.
 group_log_probs: `[..., groups]`, of the row above each group; for the group of
   a root, the root's.

@@ -11,6 +11,7 @@ from tf_hsm.ops.label_tree import (
     label_tree_loss,
     label_tree_top_k,
 )
+from tf_hsm.runtime import quantized_rows
 from tf_hsm.tree import Tree
 
 
@@ -121,7 +122,8 @@ class LabelTreeHead:
 
     def variables(self):
         """Returns the weights and, if there are any, the biases."""
-        return [v for v in (self.weights, self.biases) if v is not None]
+        weights = quantized_rows.variables(self.weights)
+        return weights if self.biases is None else [*weights, self.biases]
 
     def on_one_device(self):
         """Returns this head, whose rows are on one device."""

@@ -6,6 +6,7 @@ import typing
 
 import numpy as np
 
+from tf_hsm.heads import quantized
 from tf_hsm.ops.log_probs import (
     hierarchical_softmax_log_prob,
     hierarchical_softmax_log_probs,
@@ -14,6 +15,8 @@ from tf_hsm.ops.loss import hierarchical_softmax_loss
 from tf_hsm.ops.sample import hierarchical_softmax_sample
 from tf_hsm.ops.top_k import best_class, hierarchical_softmax_top_k
 from tf_hsm.ops.train_step import hierarchical_softmax_train_step
+from tf_hsm.runtime import quantized_rows
+from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.tree_tensors import array_tensors
 from tf_hsm.tree import Forest, Tree
 from tf_hsm.tree.check import check_is_tree
@@ -92,7 +95,8 @@ class TreeHead:
     `weights`, `biases`, `tree` and `logit_soft_cap`.
 
     Attributes:
-      weights: `[tree.num_weight_rows, width]`, a tensor or a variable.
+      weights: `[tree.num_weight_rows, width]`, a tensor, a variable or
+        `QuantizedRows`.
       biases: `[tree.num_weight_rows]`, or None.
       tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
       logit_soft_cap: see `tf_hsm.hierarchical_softmax_loss`.
@@ -122,6 +126,8 @@ class TreeHead:
 
     def losses(self, batch):
         """See `tf_hsm.heads.head.Head`."""
+        if isinstance(self.weights, QuantizedRows):
+            return quantized.losses(self, batch)
         if batch.step is not None:
             return self.step_part(batch).losses(batch.inputs)
         losses = hierarchical_softmax_loss(
@@ -179,7 +185,8 @@ class TreeHead:
 
     def variables(self):
         """Returns the weights and, if there are any, the biases."""
-        return [v for v in (self.weights, self.biases) if v is not None]
+        weights = quantized_rows.variables(self.weights)
+        return weights if self.biases is None else [*weights, self.biases]
 
     def on_one_device(self):
         """Returns this head, whose rows are on one device."""

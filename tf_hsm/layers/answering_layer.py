@@ -7,6 +7,7 @@ import inspect
 import keras
 import tensorflow as tf
 
+from tf_hsm.layers import quantized
 from tf_hsm.layers.arguments import of_arguments, width_of
 from tf_hsm.layers.class_arrays import unpacked
 from tf_hsm.layers.head_answer import in_functional_models
@@ -289,6 +290,33 @@ class AnsweringLayer(keras.layers.Layer):
                 f"{self.name} has no weights yet: call it, or a model with it, "
                 "on inputs first"
             )
+
+    def quantize(self, mode=None, type_check=True, config=None):
+        """Replaces the weights by codes of 8 or 4 bits, with scales.
+
+        The layer then answers, and does not train: see docs/compression.md.
+        `model.quantize(mode)` of Keras quantizes all layers that can; with
+        `filters=head.name` this one alone. A model that was called before
+        holds the old weights in its graphs and its optimizer: quantize by
+        `model.quantize`, and compile again to free them.
+
+        Args:
+          mode: "int8", a scale for each row; or "int4", a scale for each 64
+            numbers of a row.
+          type_check: of Keras, without a meaning here.
+          config: a configuration of Keras, of which only the mode counts.
+
+        Raises:
+          NotImplementedError: the layer is on several devices or tied, or its
+            variables are not float32, or it is a `SampledSoftmax`.
+          ValueError: the layer is not built, or is quantized already.
+        """
+        del type_check, config
+        self._head = quantized.quantize(self, self._head, mode)
+
+    def quantized_call(self, *args, **kwargs):
+        """Calls the layer; see Keras."""
+        return self.call(*args, **kwargs)
 
     def row_variables(self):
         """Returns the weights and biases of all rows, a list."""

@@ -6,6 +6,7 @@ import typing
 import keras
 import tensorflow as tf
 
+from tf_hsm.layers import quantized
 from tf_hsm.layers.initial_values import (
     by_blocks,
     of_number,
@@ -108,6 +109,9 @@ class RowSpec:
         return self._add_bias(layer, "", tree.num_weight_rows, prior)
 
     def _add(self, layer, prefix, kernel_initializer, shape, prior):
+        if layer.quantization_mode is not None:
+            kernel = quantized.make_rows(layer, f"{prefix}kernel", *shape)
+            return kernel, self._add_bias(layer, prefix, shape[0], prior)
         kernel = layer.add_weight(
             name=f"{prefix}kernel",
             shape=shape,

@@ -189,7 +189,7 @@ def allowed_log_probs(
     weights, biases, inputs, tree, root_log_probs, mask, logit_soft_cap
 ):
     """Log-probabilities `[B, M]` of the classes in the lists of a mask."""
-    dtype = arguments.dtype_of(arguments.parameter(weights))
+    dtype = arguments.weights_dtype(weights)
     inputs = arguments.floats(inputs, dtype)
     shape = tf.shape(inputs)
     flat = tf.reshape(inputs, [tf.reduce_prod(shape[:-1]), shape[-1]])

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_hsm import _checks
 from tf_hsm.runtime import private_tensorflow
+from tf_hsm.runtime.quantized_rows import QuantizedRows
 
 
 def parameter(value, dtype=None):
@@ -27,8 +28,8 @@ def parameters(weights, biases):
       A list: handles of variables, of which tapes are told, and tensors. And
       the `tf.DType` of the weights.
     """
+    dtype = weights_dtype(weights)
     weights = parameter(weights)
-    dtype = dtype_of(weights)
     values = (
         [weights] if biases is None else [weights, parameter(biases, dtype)]
     )
@@ -36,6 +37,13 @@ def parameters(weights, biases):
         # Beside weights that are a tensor, biases are one too: they are small.
         return [tf.convert_to_tensor(v) for v in values], dtype
     return [private_tensorflow.handle_of(v) for v in values], dtype
+
+
+def weights_dtype(weights):
+    """The `tf.DType` of the numbers of weights, as users pass them."""
+    if isinstance(weights, QuantizedRows):
+        return weights.dtype
+    return dtype_of(parameter(weights))
 
 
 def dtype_of(parameter):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_hsm.runtime import arguments, gradients, private_tensorflow
 from tf_hsm.runtime.library import raw_ops
+from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.tree_tensors import child_tensors
 
 
@@ -51,7 +52,15 @@ def forward(name, weights, biases, inputs, optional=None, **others):
       optional: of arguments that are lists of one tensor of the accumulator's
         type, or of none: name -> what users pass, or None.
       **others: as the op takes them.
+
+    Raises:
+      TypeError: weights are quantized, and the op takes no scales.
     """
+    if isinstance(weights, QuantizedRows) and "scales" not in others:
+        raise TypeError(
+            "quantized weights answer (top_k, log_prob, log_probs, sample); "
+            "losses and training need the weights as floats"
+        )
     (weights, *biases), dtype = arguments.parameters(weights, biases)
     accumulator = arguments.accumulator(dtype)
     for argument, value in (optional or {}).items():
@@ -79,6 +88,9 @@ def downward(
     **others,
 ):
     """Calls `forward` of an op that goes down a tree or a forest."""
+    scales = []
+    if isinstance(weights, QuantizedRows):
+        scales.append(private_tensorflow.handle_of(weights.scales))
     arrays = child_tensors(tree, near=weights)._asdict()
     return forward(
         name,
@@ -87,6 +99,7 @@ def downward(
         inputs,
         optional,
         root_groups=[arrays.pop("root_groups")],
+        scales=scales,
         pinned=tree.pinned,
         logit_soft_cap=arguments.soft_cap(logit_soft_cap),
         **arrays,

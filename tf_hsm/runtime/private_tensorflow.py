@@ -17,6 +17,8 @@ from tensorflow.python.framework import (
 from tensorflow.python.ops import control_flow_util, resource_variable_ops
 from tensorflow.python.ops.parallel_for import pfor
 
+from tf_hsm.runtime.quantized_rows import QuantizedRows
+
 
 def has_tape():
     """Whether there is a tape, as in a step of training."""
@@ -27,11 +29,14 @@ def variable_of(value):
     """The resource variable behind `value`, or None if there is none.
 
     Takes tf.Variable and Keras variables. In an autocast or stateless scope a
-    Keras variable stands for a tensor, and None is returned.
+    Keras variable stands for a tensor, and None is returned. The variable of
+    `QuantizedRows` is that of the codes.
 
     Raises:
       TypeError: a `variable_partitioner` has cut it.
     """
+    if isinstance(value, QuantizedRows):
+        value = value.codes
     value = value.value if isinstance(value, keras.Variable) else value
     if isinstance(value, sharded_variable.ShardedVariable):
         raise TypeError(

@@ -28,7 +28,8 @@ struct GroupScorer {
   const T* weights = nullptr;  // [weight rows, width]
   const T* biases = nullptr;   // [weight rows], or null
   int64_t width = 0;
-  const A* x = nullptr;  // [num_examples, Padded(width)]
+  QuantizedRows quantized;  // in place of weights, or none
+  const A* x = nullptr;     // [num_examples, Padded(width)]
   int64_t num_examples = 0;
   // The log-probability of each root for each example, where its tree starts:
   // [num_examples, num_roots]; null: 0.
@@ -50,7 +51,7 @@ struct GroupScorer {
   GroupRows<T> Rows(int64_t first_row, const int64_t* offsets, int64_t groups,
                     const A* examples, int64_t count) const {
     const int64_t first = tree.weight_row(first_row);
-    return {weights + first * width,
+    return {weights == nullptr ? nullptr : weights + first * width,
             biases == nullptr ? nullptr : biases + first,
             width,
             examples,
@@ -60,7 +61,8 @@ struct GroupScorer {
             logit_soft_cap,
             scale,
             has_sigmoids,
-            tree.pinned};
+            tree.pinned,
+            quantized.From(first)};
   }
 };
 

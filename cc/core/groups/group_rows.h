@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "cc/core/base/quantized_rows.h"
 #include "cc/core/base/types.h"
 
 namespace tf_hsm {
@@ -28,6 +29,8 @@ struct GroupRows {
   // rows of a group otherwise share a softmax.
   bool has_sigmoids = false;
   bool pinned = false;
+  // In place of weights, for float32 alone; or none.
+  QuantizedRows quantized;
 };
 
 }  // namespace tf_hsm

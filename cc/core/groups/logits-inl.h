@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cc/core/groups/group_rows.h"
+#include "cc/core/simd/decode-inl.h"
 #include "cc/core/simd/softmax-inl.h"
 #include "cc/core/simd/tile-inl.h"
 
@@ -24,6 +25,34 @@ void SpreadPinned(int64_t examples, int64_t groups, A* z, int64_t stride) {
   }
 }
 
+struct Decoded {  // Scratch has one buffer for each type.
+  float weight;
+};
+
+// out[m][k] = w_k . x_m + b_k for quantized rows, decoded some at a time: the
+// bits are those of the same rows as floats.
+inline void QuantizedLogits(const GroupRows<float>& in, int64_t rows,
+                            float* out, int64_t stride) {
+  const int64_t padded = Padded(in.width);
+  int64_t block = (16 << 10) / (padded * 4 + 1) / kTileRows * kTileRows;
+  block = block < kTileRows ? kTileRows : block > 64 ? 64 : block;
+  float* decoded = &Scratch<Decoded>((block + 1) * padded + kPadding)->weight;
+  const Matrix<const float> w = {decoded, padded};
+  const Matrix<const float> x = {in.x, padded};
+  for (int64_t k = 0; k < rows; k += block) {
+    const int64_t count = rows - k < block ? rows - k : block;
+    const float* biases = in.biases == nullptr ? nullptr : in.biases + k;
+    DecodeRows(in.quantized.From(k), count, decoded, padded);
+    if (in.width <= kTransposedWidth) {
+      TransposedLogits<float>(w, count, biases, x, in.num_examples, in.width,
+                              {out + k, stride});
+    } else {
+      Logits<float, false>(w, count, biases, x, in.num_examples, in.width,
+                           {out + k, stride});
+    }
+  }
+}
+
 // out[m][k] = w_k . x_m + b_k, or that with a soft cap, for all `rows` of the
 // groups.
 template <typename T>
@@ -33,7 +62,13 @@ void GroupLogits(const GroupRows<T>& in, int64_t rows, Accumulator<T>* out,
   const Matrix<const T> w = {in.weights, in.width};
   const Matrix<const A> x = {in.x, Padded(in.width)};
   const int64_t made = in.pinned ? rows / 2 : rows;
-  if (in.width <= kTransposedWidth) {
+  bool is_made = false;
+  if constexpr (sizeof(T) == sizeof(float)) {
+    is_made = in.quantized.codes != nullptr;
+    if (is_made) QuantizedLogits(in, made, out, stride);
+  }
+  if (is_made) {
+  } else if (in.width <= kTransposedWidth) {
     TransposedLogits<T>(w, made, in.biases, x, in.num_examples, in.width,
                         {out, stride});
   } else {

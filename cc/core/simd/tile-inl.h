@@ -151,7 +151,8 @@ void AddBiases(const T* biases, int64_t rows, int64_t examples,
 
 // z[m][k] = x_m . w_k for `examples` x `rows`; each four rows of w are read
 // from memory once and meet all the examples while they are in the first cache.
-template <typename T>
+// Without `prefetch` they are in a cache already.
+template <typename T, bool prefetch = true>
 void Logits(Matrix<const T> w, int64_t rows, const T* biases,
             Matrix<const Accumulator<T>> x, int64_t examples, int64_t width,
             Matrix<Accumulator<T>> z) {
@@ -165,7 +166,7 @@ void Logits(Matrix<const T> w, int64_t rows, const T* biases,
       const Matrix<const A> xs = {x.row(m), x.stride};
       const Matrix<A> zs = {z.row(m) + k, z.stride};
       if (m == 0) {
-        LogitColumn<T, height, true>(panel, xs, width, zs);
+        LogitColumn<T, height, prefetch>(panel, xs, width, zs);
       } else {
         LogitColumn<T, height, false>(panel, xs, width, zs);
       }

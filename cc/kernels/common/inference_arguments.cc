@@ -1,5 +1,6 @@
 #include "cc/kernels/common/inference_arguments.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/status/status.h"
@@ -63,14 +64,49 @@ absl::Status ReadInputs(OpKernelContext* context, int64_t width,
                    (*inputs)->shape().DebugString()));
 }
 
+// The columns of a block, where a row has more than one scale.
+constexpr int64_t kScaleBlock = 64;
+
+// The codes and the scales as the core reads them.
+absl::Status ReadCodes(OpKernelContext* context, const Parameters& parameters,
+                       QuantizedRows* rows) {
+  const Tensor& codes = parameters.weights();
+  const Tensor* inputs;
+  TF_RETURN_IF_ERROR(context->input("inputs", &inputs));
+  const bool is_wide = codes.dtype() == tensorflow::DT_INT8;
+  rows->bits = is_wide ? 8 : 4;
+  rows->width = codes.dim_size(1);
+  if (!is_wide && inputs->dims() > 0) {
+    // Two codes in a byte: the inputs tell whether the last one has two.
+    const int64_t width = inputs->dim_size(inputs->dims() - 1);
+    rows->width *= 2;
+    if (width == rows->width - 1) rows->width = width;
+  }
+  const int64_t blocks = parameters.scales()->dim_size(1);
+  rows->block = blocks == 1 ? std::max<int64_t>(rows->width, 1) : kScaleBlock;
+  if (blocks != 1 && blocks != rows->NumBlocks()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "scales must have one column, or one for each ", kScaleBlock,
+        " columns of weights, which are ", rows->width, ", but have the shape ",
+        parameters.scales()->shape().DebugString()));
+  }
+  rows->codes = Data<const uint8_t>(codes);
+  rows->scales = Data<const float>(*parameters.scales());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status InferenceArguments::Read(OpKernelContext* context,
                                       const TreeAttributes& attributes,
                                       DataType dtype) {
-  TF_RETURN_IF_ERROR(parameters.Read(context, dtype));
+  TF_RETURN_IF_ERROR(parameters.ReadWithScales(context, dtype));
   const Tensor& weights = parameters.weights();
   width = weights.dim_size(1);
+  if (parameters.scales() != nullptr) {
+    TF_RETURN_IF_ERROR(ReadCodes(context, parameters, &quantized));
+    width = quantized.width;
+  }
   TF_RETURN_IF_ERROR(ReadInputs(context, width, &inputs));
   tree.pinned = attributes.pinned;
   TF_RETURN_IF_ERROR(ReadTreeBelow(context, weights.dim_size(0), &tree));

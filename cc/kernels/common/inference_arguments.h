@@ -8,6 +8,7 @@
 
 #include "cc/core/api/class_mask.h"
 #include "cc/core/api/sample.h"
+#include "cc/core/base/quantized_rows.h"
 #include "cc/core/tree/tree_view.h"
 #include "cc/kernels/common/arguments.h"
 #include "cc/kernels/common/element_types.h"
@@ -17,15 +18,16 @@
 namespace tf_hsm {
 
 // What all of them begin with: the op's inputs `weights`, `biases`, `inputs`,
-// `group_offsets`, `row_below`, `root_groups` and `root_log_probs`, of shapes
-// that are checked against each other. Of the values, those of root_groups are
-// looked at. Variables are locked as long as this lives.
+// `group_offsets`, `row_below`, `root_groups`, `root_log_probs` and `scales`,
+// of shapes that are checked against each other. Of the values, those of
+// root_groups are looked at. Variables are locked as long as this lives.
 struct InferenceArguments {
   // The element type of the parameters is `dtype`.
   absl::Status Read(OpKernelContext* context, const TreeAttributes& attributes,
                     DataType dtype);
 
   Parameters parameters;
+  QuantizedRows quantized;  // the weights, if there are scales
   TreeView tree;
   const Tensor* inputs = nullptr;
   const Tensor* root_log_probs = nullptr;  // [..., roots], or null

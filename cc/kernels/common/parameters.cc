@@ -49,20 +49,26 @@ absl::Status Parameters::Find(OpKernelContext* context, bool variables_only) {
         absl::StrCat("biases must be at most one, but are ", past - first));
   }
   auto find = [&](int input, const char* name, const Tensor** tensor) {
-    if (context->input_dtype(input) == tensorflow::DT_RESOURCE) {
-      Var* variable;
-      TF_RETURN_IF_ERROR(locks_.Find(context, input, name, &variable));
-      *tensor = variable->tensor();
-    } else if (variables_only) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " must be a variable's handle"));
-    } else {
-      *tensor = &context->input(input);
-    }
-    return absl::OkStatus();
+    return FindOne(context, input, name, variables_only, tensor);
   };
   TF_RETURN_IF_ERROR(find(0, "weights", &weights_));
   return past > first ? find(first, "biases", &biases_) : absl::OkStatus();
+}
+
+absl::Status Parameters::FindOne(OpKernelContext* context, int input,
+                                 const char* name, bool variables_only,
+                                 const Tensor** tensor) {
+  if (context->input_dtype(input) == tensorflow::DT_RESOURCE) {
+    Var* variable;
+    TF_RETURN_IF_ERROR(locks_.Find(context, input, name, &variable));
+    *tensor = variable->tensor();
+  } else if (variables_only) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " must be a variable's handle"));
+  } else {
+    *tensor = &context->input(input);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Parameters::Check(DataType dtype) const {
@@ -75,7 +81,9 @@ absl::Status Parameters::Check(DataType dtype) const {
                 {"vectors", vectors_, 2}};
   for (const auto& check : checks) {
     if (check.tensor == nullptr) continue;
-    TF_RETURN_IF_ERROR(CheckType(check.name, *check.tensor, dtype));
+    if (check.tensor != weights_ || scales_ == nullptr) {
+      TF_RETURN_IF_ERROR(CheckType(check.name, *check.tensor, dtype));
+    }
     if (check.tensor->dims() != check.rank) {
       return absl::InvalidArgumentError(
           absl::StrCat(check.name, " must have the shape ",
@@ -101,6 +109,36 @@ absl::Status Parameters::Read(OpKernelContext* context, DataType dtype) {
   TF_RETURN_IF_ERROR(Find(context, /*variables_only=*/false));
   locks_.LockShared();
   return Check(dtype);
+}
+
+absl::Status Parameters::ReadWithScales(OpKernelContext* context,
+                                        DataType dtype) {
+  int first, past;
+  TF_RETURN_IF_ERROR(context->op_kernel().InputRange("scales", &first, &past));
+  if (past == first) return Read(context, dtype);
+  if (past - first > 1 || dtype != tensorflow::DT_FLOAT) {
+    return absl::InvalidArgumentError(
+        "scales must be one matrix at most, for float32 inputs and biases");
+  }
+  TF_RETURN_IF_ERROR(Find(context, /*variables_only=*/false));
+  TF_RETURN_IF_ERROR(FindOne(context, first, "scales",
+                             /*variables_only=*/false, &scales_));
+  locks_.LockShared();
+  const DataType codes = weights_->dtype();
+  if (codes != tensorflow::DT_INT8 && codes != tensorflow::DT_UINT8) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weights with scales must be int8 or uint8, but are ",
+                     tensorflow::DataTypeString(codes)));
+  }
+  TF_RETURN_IF_ERROR(CheckType("scales", *scales_, tensorflow::DT_FLOAT));
+  TF_RETURN_IF_ERROR(Check(dtype));
+  if (scales_->dims() == 2 && scales_->dim_size(0) == weights_->dim_size(0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("scales must have the shape [", weights_->dim_size(0),
+                   ", blocks], a row for each row of weights, but have ",
+                   scales_->shape().DebugString()));
 }
 
 absl::Status Parameters::Write(OpKernelContext* context, DataType dtype,

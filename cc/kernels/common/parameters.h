@@ -29,6 +29,10 @@ class Parameters {
   // Reads the op's inputs `weights` and `biases` of element type `dtype`.
   absl::Status Read(OpKernelContext* context, DataType dtype);
 
+  // Also reads the op's list input `scales`. If it has an element, [rows,
+  // blocks], the weights are codes of int8, or of two numbers in each uint8.
+  absl::Status ReadWithScales(OpKernelContext* context, DataType dtype);
+
   // Reads them, which must be variables, to write them in place; and the slots
   // of `rule`, the op's inputs `weight_slots` and `bias_slots`, of type
   // `slot_dtype`. With `with_vectors` also the variable `vectors`,
@@ -41,6 +45,7 @@ class Parameters {
   const Tensor* biases() const { return biases_; }  // or null
 
   const Tensor* vectors() const { return vectors_; }  // or null
+  const Tensor* scales() const { return scales_; }    // or null
 
   // What Write has found.
   const std::vector<Tensor*>& weight_slots() const { return weight_slots_; }
@@ -50,6 +55,9 @@ class Parameters {
  private:
   // Finds the inputs `weights` and `biases`, without a look at their values.
   absl::Status Find(OpKernelContext* context, bool variables_only);
+  // Finds one of them, the op's input number `input`.
+  absl::Status FindOne(OpKernelContext* context, int input, const char* name,
+                       bool variables_only, const Tensor** tensor);
   absl::Status Check(DataType dtype) const;
 
   VariableLocks locks_;
@@ -57,6 +65,7 @@ class Parameters {
   const Tensor* weights_ = nullptr;
   const Tensor* biases_ = nullptr;
   const Tensor* vectors_ = nullptr;
+  const Tensor* scales_ = nullptr;
   std::vector<Tensor*> weight_slots_;
   std::vector<Tensor*> bias_slots_;
   std::vector<Tensor*> vector_slots_;

@@ -28,7 +28,10 @@ class InferenceBatch {
     scorer.tree = arguments.tree;
     scorer.width = arguments.width;
     scorer.num_examples = arguments.num_examples;
-    scorer.weights = Data<T>(arguments.parameters.weights());
+    scorer.quantized = arguments.quantized;
+    if (arguments.quantized.codes == nullptr) {
+      scorer.weights = Data<T>(arguments.parameters.weights());
+    }
     if (biases != nullptr) scorer.biases = Data<T>(*biases);
     if (arguments.root_log_probs != nullptr) {
       scorer.root_log_probs =

@@ -53,6 +53,9 @@ struct LogProbsGradOp : LogProbsAttributes {
     const Tensor *grads, *values, *groups;
     Tensor *dx, *dz, *root_grads;
     TF_RETURN_IF_ERROR(in.Read(context, *this));
+    if (in.scorer.quantized.codes != nullptr) {
+      return absl::UnimplementedError("quantized weights have no gradient");
+    }
     TF_RETURN_IF_ERROR(
         in.shapes.ReadGradInputs(context, &grads, &values, &groups));
     TF_RETURN_IF_ERROR(

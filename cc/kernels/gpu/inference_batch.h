@@ -32,6 +32,10 @@ class InferenceBatch {
   absl::Status Read(OpKernelContext* context,
                     const TreeAttributes& attributes) {
     TF_RETURN_IF_ERROR(arguments.Read(context, attributes, kDataType<T>));
+    if (arguments.quantized.codes != nullptr) {
+      return absl::UnimplementedError(
+          "quantized weights are on the CPU only; keep them there");
+    }
     TF_RETURN_IF_ERROR(SetBatch(context, arguments, &batch, &tree_));
     if (arguments.root_log_probs != nullptr) {
       batch.root_log_probs =

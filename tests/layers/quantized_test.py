@@ -1,0 +1,172 @@
+"""Layers after `quantize`: answers, files, models."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+
+N, WIDTH = 300, 65
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=[40, WIDTH]).astype("float32")
+Y = RNG.integers(N, size=40)
+LAYERS = {
+    "two levels": lambda **kw: tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.two_level(N), **kw
+    ),
+    "flat with a soft cap": lambda **kw: tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.flat(N), logit_soft_cap=5.0, **kw
+    ),
+    "pinned": lambda **kw: tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.balanced(N, 2).pin(), **kw
+    ),
+    "no biases": lambda **kw: tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.two_level(N), use_bias=False, **kw
+    ),
+    "adaptive": lambda **kw: tf_hsm.layers.AdaptiveSoftmax(
+        N, cutoffs=[40, 120], tail="two_level", **kw
+    ),
+}
+
+
+def trained(make, **options):
+    head = make(**options)
+    model = keras.Sequential(
+        [keras.Input([WIDTH]), keras.layers.Dense(WIDTH), head]
+    )
+    model.compile("adam", loss=head.loss, metrics=[tf_hsm.metrics.Perplexity()])
+    model.fit(X, Y, epochs=3, verbose=0)
+    return model, head
+
+
+def hidden(model):
+    return model.layers[0](X)
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("optimizer", [None, "rowwise_adagrad"])
+def test_answers_and_files(mode, name, optimizer, tmp_path):
+    model, head = trained(LAYERS[name], optimizer=optimizer)
+    before = head.log_probs(hidden(model)).numpy()
+    rows = [part.weights.numpy() for part in head._tree_heads()]
+    model.quantize(mode, filters=head.name)
+    for part, old in zip(head._tree_heads(), rows, strict=True):
+        np.testing.assert_array_equal(
+            part.weights.numpy(), tf_hsm.quantize_rows(old, mode).numpy()
+        )
+    after = head.log_probs(hidden(model)).numpy()
+    assert 0 < abs(after - before).max() < (0.5 if mode == "int8" else 5)
+    loss = model.evaluate(X, Y, verbose=0)[0]
+    np.testing.assert_allclose(loss, -after[np.arange(40), Y].mean(), rtol=1e-5)
+
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(
+        loaded.layers[-1].log_probs(hidden(model)), after
+    )
+    np.testing.assert_array_equal(
+        loaded.predict(X, verbose=0), model.predict(X, verbose=0)
+    )
+    np.testing.assert_allclose(loaded.evaluate(X, Y, verbose=0)[0], loss)
+    model.save_weights(tmp_path / "model.weights.h5")
+    config = keras.models.clone_model(model)
+    config.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(
+        config.layers[-1].log_probs(hidden(model)), after
+    )
+    path = tf.train.Checkpoint(head=head).save(tmp_path / "checkpoint")
+    other = type(head).from_config(head.get_config())
+    other(hidden(model))
+    found = tf.train.Checkpoint(head=other).restore(path)
+    found.assert_existing_objects_matched()
+    np.testing.assert_array_equal(other.log_probs(hidden(model)), after)
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_keras_quantizes_the_model(mode, tmp_path):
+    model, head = trained(LAYERS["two levels"])
+    size = sum(v.shape.num_elements() * 4 for v in [head.kernel])
+    model.quantize(mode)
+    assert model.layers[0].quantization_mode == mode
+    assert head.quantization_mode == mode
+    assert isinstance(head.kernel, tf_hsm.QuantizedRows)
+    bytes_now = sum(
+        np.asarray(v).nbytes for v in (head.kernel.codes, head.kernel.scales)
+    )
+    # 65 columns have two scales in 4 bits.
+    assert bytes_now / size < (0.27 if mode == "int8" else 0.17)
+    assert not any(v.name == "kernel" for v in head.variables)
+    found = model.predict(X, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(X, verbose=0), found)
+
+
+def test_label_trees_and_embeddings():
+    tree = tf_hsm.Tree.two_level(N)
+    head = tf_hsm.layers.LabelTree(tree, kernel_initializer="normal")
+    head(X)
+    floats = head.kernel.numpy()
+    head.quantize("int8")
+    rows = tf.Variable(head.kernel.numpy())
+    np.testing.assert_array_equal(
+        head.top_k(X, 5).classes,
+        tf_hsm.label_tree_top_k(rows, head.bias, X, tree, 5).classes,
+    )
+    assert abs(rows.numpy() - floats).max() > 0
+    head = tf_hsm.layers.EmbeddingSoftmax(
+        tree, num_embeddings=20, width=16, kernel_initializer="normal"
+    )
+    ids = np.arange(20)
+    head(ids)
+    before = head.log_probs(ids).numpy()
+    head.quantize("int8")
+    assert 0 < abs(head.log_probs(ids).numpy() - before).max() < 0.01
+
+
+def test_an_export_serves_the_codes(tmp_path):
+    model, head = trained(LAYERS["two levels"])
+    head.quantize("int8")
+    expected = head.top_k(hidden(model), 4)
+    tf_hsm.serving.export(model, str(tmp_path / "served"), k=4)
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    (name,) = (
+        spec
+        for spec in served.signatures[
+            "serving_default"
+        ].structured_input_signature[1]
+    )
+    found = served.signatures["serving_default"](**{name: X})
+    np.testing.assert_array_equal(found["classes"], expected.classes)
+    np.testing.assert_array_equal(found["log_probs"], expected.log_probs)
+    size = sum(
+        f.stat().st_size for f in (tmp_path / "served/variables").iterdir()
+    )
+    assert size < head.tree.num_rows * WIDTH * 2 + WIDTH * WIDTH * 4 + 60_000
+
+
+def test_refusals():
+    model, head = trained(LAYERS["two levels"])
+    model.quantize("int8")
+    with pytest.raises(ValueError, match="answers and does not train"):
+        model.fit(X, Y, verbose=0)
+    with pytest.raises(ValueError, match="already quantized"):
+        head.quantize("int8")
+    tree = tf_hsm.Tree.two_level(N)
+    with pytest.raises(ValueError, match="built"):
+        tf_hsm.layers.HierarchicalSoftmax(tree).quantize("int8")
+    for other in (
+        tf_hsm.layers.HierarchicalSoftmax(tree, devices=["CPU:0"] * 2),
+        tf_hsm.layers.HierarchicalSoftmax(tree, dtype="float64"),
+        tf_hsm.layers.SampledSoftmax(N, num_sampled=10),
+    ):
+        other(X)
+        with pytest.raises(NotImplementedError, match="no quantized weights"):
+            other.quantize("int8")
+    model, head = trained(LAYERS["two levels"])
+    with pytest.raises(NotImplementedError, match="float8"):
+        head.quantize("float8")
+    with pytest.warns(UserWarning, match="no quantized weights"):
+        model.quantize("float8")

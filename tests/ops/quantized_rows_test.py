@@ -1,0 +1,196 @@
+"""Answers on weights of 8 and 4 bits."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_hsm
+
+TREES = {
+    "two levels": tf_hsm.Tree.two_level(500),
+    "binary": tf_hsm.Tree.balanced(100, 2),
+    "flat": tf_hsm.Tree.flat(70),
+    "huffman": tf_hsm.Tree.huffman(1 / np.arange(1, 200)),
+    "pinned": tf_hsm.Tree.balanced(100, 2).pin(),
+}
+ANSWERS = {
+    "log_probs": lambda w, b, x, tree: [
+        tf_hsm.hierarchical_softmax_log_probs(w, b, x, tree)
+    ],
+    "log_prob": lambda w, b, x, tree: [
+        tf_hsm.hierarchical_softmax_log_prob(
+            w, b, np.tile(np.arange(9), [len(x), 1]), x, tree
+        )
+    ],
+    "top_k": lambda w, b, x, tree: tf_hsm.hierarchical_softmax_top_k(
+        w, b, x, tree, 7
+    ),
+    "beam": lambda w, b, x, tree: tf_hsm.hierarchical_softmax_top_k(
+        w, b, x, tree, 3, beam_width=4
+    ),
+    "allowed": lambda w, b, x, tree: tf_hsm.hierarchical_softmax_top_k(
+        w, b, x, tree, 3, allowed=[1, 5, 40, 60], renormalize=True
+    ),
+    "sample": lambda w, b, x, tree: [
+        tf_hsm.hierarchical_softmax_sample(w, b, x, tree, 9, seed=3)
+    ],
+}
+
+
+def drawn(tree, width):
+    rng = np.random.default_rng(width)
+    shape = [tree.num_weight_rows, width]
+    return (
+        rng.normal(size=shape).astype("float32"),
+        tf.Variable(rng.normal(size=shape[0]).astype("float32")),
+        rng.normal(size=[5, width]).astype("float32"),
+    )
+
+
+def expected_numbers(weights, mode):
+    """The numbers that quantized rows stand for, one block at a time."""
+    weights = weights.astype("float64")
+    block = weights.shape[1] if mode == "int8" else 64
+    out = np.zeros_like(weights)
+    for row, to in zip(weights, out, strict=True):
+        for first in range(0, row.size, block):
+            part = row[first : first + block]
+            largest = part[np.argmax(abs(part))]
+            step = abs(largest) / 127 if mode == "int8" else largest / -8
+            if step:
+                low, high = (-127, 127) if mode == "int8" else (-8, 7)
+                codes = np.clip(np.rint(part / step), low, high)
+                to[first : first + block] = codes * step
+    return out
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("width", [1, 2, 63, 64, 65, 129, 300])
+def test_the_numbers_of_the_rows(mode, width):
+    weights, _, _ = drawn(TREES["flat"], width)
+    weights[3] = 0
+    rows = tf_hsm.quantize_rows(weights, mode)
+    assert rows.shape == weights.shape
+    found = rows.numpy()
+    np.testing.assert_allclose(
+        found, expected_numbers(weights, mode), rtol=1e-6
+    )
+    block = width if mode == "int8" else 64
+    for first in range(0, width, block):
+        part = weights[:, first : first + block]
+        bound = abs(part).max(axis=1) * (1 / 254 if mode == "int8" else 1 / 8)
+        error = abs(found[:, first : first + block] - part).max(axis=1)
+        assert (error <= bound * (1 + 1e-5)).all()
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_answers_have_the_bits_of_float_rows(mode, name, answer):
+    tree = TREES[name]
+    for width in (3, 17, 65, 300):
+        weights, biases, inputs = drawn(tree, width)
+        rows = tf_hsm.quantize_rows(weights, mode)
+        floats = tf.Variable(rows.numpy())
+        for found, expected in zip(
+            ANSWERS[answer](rows, biases, inputs, tree),
+            ANSWERS[answer](floats, biases, inputs, tree),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_log_probabilities_stay_within_the_bound(mode):
+    """An error e of each logit moves a log-softmax by at most 2 e a group."""
+    tree = TREES["two levels"]
+    weights, biases, inputs = drawn(tree, 200)
+    rows = tf_hsm.quantize_rows(weights, mode)
+    errors = abs(inputs) @ abs(rows.numpy() - weights).T
+    found = tf_hsm.hierarchical_softmax_log_probs(rows, biases, inputs, tree)
+    exact = tf_hsm.hierarchical_softmax_log_probs(weights, biases, inputs, tree)
+    bound = 2 * tree.depth * errors.max(axis=1, keepdims=True)
+    assert (abs(found - exact).numpy() <= bound + 1e-4).all()
+    assert abs(found - exact).numpy().max() > 0
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_label_trees(mode):
+    tree = TREES["two levels"]
+    weights, biases, inputs = drawn(tree, 65)
+    rows = tf_hsm.quantize_rows(weights, mode)
+    floats = tf.Variable(rows.numpy())
+    for found, expected in zip(
+        tf_hsm.label_tree_top_k(rows, biases, inputs, tree, 5),
+        tf_hsm.label_tree_top_k(floats, biases, inputs, tree, 5),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_graphs_and_kinds_of_weights():
+    tree = TREES["two levels"]
+    weights, biases, inputs = drawn(tree, 65)
+    rows = tf_hsm.quantize_rows(tf.Variable(weights, dtype=tf.float32))
+    eager = tf_hsm.hierarchical_softmax_top_k(rows, biases, inputs, tree, 3)
+    graph = tf.function(
+        lambda x: tf_hsm.hierarchical_softmax_top_k(rows, biases, x, tree, 3),
+        input_signature=[tf.TensorSpec([None, None])],
+    )(inputs)
+    np.testing.assert_array_equal(eager.classes, graph.classes)
+    np.testing.assert_array_equal(eager.log_probs, graph.log_probs)
+    bits = tf_hsm.quantize_rows(tf.cast(weights, tf.bfloat16))
+    assert bits.numpy().dtype == np.float32
+
+
+def test_training_is_refused():
+    tree = TREES["two levels"]
+    weights, biases, inputs = drawn(tree, 16)
+    rows = tf_hsm.quantize_rows(weights)
+    labels = np.zeros(5, int)
+    with pytest.raises(TypeError, match="need the weights as floats"):
+        tf_hsm.hierarchical_softmax_loss(rows, biases, labels, inputs, tree)
+    with pytest.raises(TypeError, match="need the weights as floats"):
+        tf_hsm.label_tree_loss(rows, biases, labels[:, None], inputs, tree)
+    inputs = tf.Variable(inputs)
+    with tf.GradientTape() as tape:
+        found = tf_hsm.hierarchical_softmax_log_probs(
+            rows, biases, inputs, tree
+        )
+    with pytest.raises(tf.errors.UnimplementedError, match="no gradient"):
+        tape.gradient(found, inputs)
+
+
+def test_bad_arguments():
+    tree = TREES["two levels"]
+    weights, biases, inputs = drawn(tree, 100)
+    with pytest.raises(ValueError, match="mode must be one of"):
+        tf_hsm.quantize_rows(weights, "int2")
+    with pytest.raises(ValueError, match=r"\[rows, width\]"):
+        tf_hsm.quantize_rows(weights[0])
+    weights[2, 3] = np.inf
+    with pytest.raises(ValueError, match="finite"):
+        tf_hsm.quantize_rows(weights)
+    weights[2, 3] = 0
+    rows = tf_hsm.quantize_rows(weights, "int4")
+    with pytest.raises(ValueError, match="must have the shape"):
+        rows.assign(weights[:5])
+
+    def top(codes=rows.codes, scales=rows.scales, biases=biases, x=inputs):
+        bad = tf_hsm.QuantizedRows(codes, scales, x.shape[-1])
+        return tf_hsm.hierarchical_softmax_top_k(bad, biases, x, tree, 1)
+
+    errors = (tf.errors.InvalidArgumentError, ValueError)
+    for wrong in (
+        {"x": inputs[:, :97]},
+        {"x": tf.concat([inputs, inputs], 1)},
+        {"scales": tf.Variable(tf.ones([rows.shape[0], 3]))},
+        {"scales": tf.Variable(tf.ones([rows.shape[0]]))},
+        {"scales": tf.Variable(tf.ones([5, 2]))},
+        {"scales": tf.Variable(tf.ones([rows.shape[0], 2], tf.float64))},
+        {"codes": tf.Variable(rows.codes[:5])},
+        {"codes": tf.Variable(tf.cast(rows.codes, tf.int16))},
+        {"biases": tf.Variable(tf.cast(biases, tf.float64))},
+    ):
+        with pytest.raises(errors):
+            top(**wrong)

@@ -1,0 +1,132 @@
+"""Head layers with weights in 8 or 4 bits, by Keras' protocol.
+
+`model.quantize(mode)` asks each layer for `layer.quantize(mode)`, which changes
+the layer's policy of types. The policy is in the layer's config, so that a
+loaded layer is made with variables of codes.
+"""
+
+import dataclasses
+
+import keras
+
+from tf_hsm.heads.bags import BagHead
+from tf_hsm.heads.clusters import ClusterHead, Tail
+from tf_hsm.heads.labels import LabelTreeHead
+from tf_hsm.heads.tree import TreeHead
+from tf_hsm.layers.in_place import InPlace
+from tf_hsm.runtime import quantized_rows, row_parts
+from tf_hsm.runtime.quantized_rows import QuantizedRows
+
+_POLICIES = {"int8": "int8", "int4": f"int4/{quantized_rows.BLOCK}"}
+_HEADS = (TreeHead, LabelTreeHead, BagHead, ClusterHead)
+_PARTS = (*_HEADS, Tail)
+
+
+def make_rows(layer, name, num_rows, width):
+    """Returns `QuantizedRows` of zeros, whose variables a layer gets.
+
+    Args:
+      layer: the layer, whose policy of types says the mode.
+      name: of the weights.
+      num_rows: of the weights.
+      width: of a row.
+    """
+    codes, scales = quantized_rows.shapes(
+        layer.quantization_mode, num_rows, width
+    )
+    made = []
+    with row_parts.on("CPU:0"):
+        for suffix, (shape, dtype) in (("codes", codes), ("scales", scales)):
+            made.append(
+                layer.add_weight(
+                    name=f"{name}_{suffix}",
+                    shape=shape,
+                    dtype=dtype,
+                    initializer="zeros",
+                    trainable=False,
+                    autocast=False,
+                )
+            )
+            # A tf.train.Checkpoint sees attributes that are variables.
+            setattr(layer, f"_{name}_{suffix}", made[-1])
+    return QuantizedRows(*made, width)
+
+
+def quantize(layer, head, mode):
+    """Replaces the weights of a built layer by codes and scales.
+
+    The layer's own optimizer goes, since the layer no longer trains.
+
+    Args:
+      layer: the head layer.
+      head: the head of the layer.
+      mode: "int8" or "int4".
+
+    Returns:
+      The head on the new variables.
+
+    Raises:
+      NotImplementedError: the layer or the mode has no quantized form. Keras'
+        `model.quantize` then warns and leaves the layer as it is.
+    """
+    reason = _refusal(layer, head, mode)
+    if reason is not None:
+        raise NotImplementedError(
+            f"{layer.name}: no quantized weights for {reason}"
+        )
+    layer.in_place, layer.optimizer = InPlace(), None
+    layer._is_quantized = True  # else the policy would quantize once more
+    layer.dtype_policy = keras.dtype_policies.get(
+        f"{_POLICIES[mode]}_from_{layer.dtype_policy.name}"
+    )
+    rows = {}
+    for part in head.tree_heads():
+        old = part.weights
+        new = make_rows(layer, old.name, *old.shape)
+        new.assign(old)
+        rows[id(old)] = new
+        _replace_attributes(layer, old, new)
+        layer._untrack_variable(old)
+    return _replaced(head, rows)
+
+
+def _refusal(layer, head, mode):
+    """Returns what has no quantized form, or None."""
+    if mode not in quantized_rows.MODES:
+        return f"the mode {mode!r}; the modes are {quantized_rows.MODES}"
+    if type(head) not in _HEADS or getattr(layer, "devices", None):
+        return f"a {type(layer).__name__} with these options"
+    if layer.variable_dtype != "float32":
+        return f"variables of {layer.variable_dtype}; they must be float32"
+    return None
+
+
+def _replace_attributes(layer, old, new):
+    """Puts rows in the place of a variable among the attributes of a layer."""
+    for name, value in list(vars(layer).items()):
+        is_private = name.startswith("_")  # or Keras' own
+        if value is old:
+            delattr(layer, name)
+            if not is_private:
+                setattr(layer, name, new)
+        elif isinstance(value, list) and not is_private:
+            setattr(layer, name, [new if v is old else v for v in value])
+
+
+def _replaced(part, rows):
+    """Returns a head, or a part of one, with other weights.
+
+    Args:
+      part: a head, a part of one, or a tuple of parts.
+      rows: id of a variable -> the `QuantizedRows` in its place.
+    """
+    if isinstance(part, tuple):
+        return tuple(_replaced(p, rows) for p in part)
+    if not isinstance(part, _PARTS):
+        return rows.get(id(part), part)
+    fields = {
+        field.name: _replaced(getattr(part, field.name), rows)
+        for field in dataclasses.fields(part)
+        if field.init
+    }
+    return dataclasses.replace(part, **fields)

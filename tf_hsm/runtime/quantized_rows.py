@@ -1,0 +1,184 @@
+"""Rows of weights in 8 or 4 bits, which answer and do not train.
+
+cc/core/base/quantized_rows.h has the layout of the codes.
+"""
+
+import dataclasses
+import typing
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+BLOCK = 64  # columns of a scale, in 4 bits
+MODES = ("int8", "int4")
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class QuantizedRows:
+    """Weights `[rows, width]` in 8 or 4 bits, in place of a float variable.
+
+    `tf_hsm.quantize_rows` makes them. The functions that answer
+    (`hierarchical_softmax_top_k`, `..._log_prob`, `..._log_probs`,
+    `..._sample`, `label_tree_top_k`, `label_tree_log_prob`) take them as
+    `weights`, on the CPU, with biases of float32 or None. Each answer has the
+    bits of the answer of `rows.numpy()` as float32 weights.
+
+    Attributes:
+      codes: a variable, `[rows, width]` int8, or `[rows, (width + 1) // 2]`
+        uint8 with two codes in each.
+      scales: a variable `[rows, blocks]` float32. A number is the product of
+        its code and the scale of its block. There is one block in 8 bits, and
+        one for each 64 columns in 4 bits.
+      width: of a row.
+    """
+
+    codes: typing.Any
+    scales: typing.Any
+    width: int
+
+    dtype = tf.float32  # of what the rows stand for
+
+    @property
+    def shape(self):
+        """`[rows, width]`."""
+        return tf.TensorShape([self.codes.shape[0], self.width])
+
+    def numpy(self):
+        """Returns the rows as float32, `[rows, width]`."""
+        codes = np.asarray(self.codes)
+        scales = np.asarray(self.scales)
+        if codes.dtype == np.int8:
+            return codes * scales
+        halves = [(codes.astype(np.int8) << 4) >> 4, codes.view(np.int8) >> 4]
+        values = np.empty([len(codes), self.width], np.float32)
+        for number, first in enumerate(range(0, self.width, BLOCK)):
+            last = min(first + BLOCK, self.width)
+            half = (last - first + 1) // 2
+            span = slice(first // 2, first // 2 + half)
+            values[:, first : first + half] = halves[0][:, span]
+            values[:, first + half : last] = halves[1][:, span][
+                :, : last - first - half
+            ]
+            values[:, first:last] *= scales[:, number : number + 1]
+        return values
+
+    def assign(self, weights):
+        """Quantizes a variable or an array `[rows, width]` into these rows.
+
+        Each scale is the one that makes the largest number of its block an end
+        of the range, 127 or -8.
+
+        Raises:
+          ValueError: the shape is another one, or a number is not finite.
+        """
+        if tuple(weights.shape) != tuple(self.shape):
+            raise ValueError(
+                f"weights must have the shape {self.shape}, but have "
+                f"{tuple(weights.shape)}"
+            )
+        for first in range(0, self.shape[0], _ROWS_AT_ONCE):
+            rows = np.asarray(
+                tf.cast(weights[first : first + _ROWS_AT_ONCE], tf.float32)
+            )
+            if not np.isfinite(rows).all():
+                raise ValueError("weights must be finite to be quantized")
+            encode = _encode_8 if self.codes.dtype == tf.int8 else _encode_4
+            for variable, values in zip(
+                (self.codes, self.scales), encode(rows), strict=True
+            ):
+                if isinstance(variable, keras.Variable):
+                    variable = variable.value
+                variable[first : first + len(rows)].assign(values)
+
+
+def variables(weights):
+    """Returns the variables that weights are, a list of one or two."""
+    if isinstance(weights, QuantizedRows):
+        return [weights.codes, weights.scales]
+    return [weights]
+
+
+def shapes(mode, num_rows, width):
+    """Returns shape and type of the codes, and of the scales.
+
+    Args:
+      mode: "int8" or "int4".
+      num_rows: of the weights.
+      width: of a row.
+    """
+    if mode == "int8":
+        return ((num_rows, width), "int8"), ((num_rows, 1), "float32")
+    blocks = max(1, -(-width // BLOCK))
+    codes = (num_rows, (width + 1) // 2)
+    return (codes, "uint8"), ((num_rows, blocks), "float32")
+
+
+def quantize_rows(weights, mode="int8"):
+    """Returns the rows of a weight matrix in 8 or 4 bits.
+
+    >>> rows = tf_hsm.quantize_rows(head.kernel, "int8")
+    >>> tf_hsm.hierarchical_softmax_top_k(rows, biases, inputs, tree, 10)
+
+    With "int8" each row has a scale, and an error of at most 1/254 of its
+    largest number. With "int4" each block of 64 columns has a scale, and an
+    error of at most 1/8 of its largest number, which is 1/16 but for numbers
+    of the other sign.
+
+    Args:
+      weights: `[rows, width]`, a variable or an array, of any float type.
+      mode: "int8" or "int4".
+
+    Returns:
+      `QuantizedRows`, with new variables on the CPU.
+
+    Raises:
+      ValueError: the mode is another one, the weights are no matrix, or a
+        number is not finite.
+    """
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {MODES}, but is {mode!r}")
+    if len(weights.shape) != 2:
+        raise ValueError(
+            f"weights must be [rows, width], but have {tuple(weights.shape)}"
+        )
+    num_rows, width = weights.shape
+    with tf.device("CPU:0"):
+        codes, scales = (
+            tf.Variable(tf.zeros(shape, dtype), trainable=False)
+            for shape, dtype in shapes(mode, num_rows, width)
+        )
+    rows = QuantizedRows(codes, scales, width)
+    rows.assign(weights)
+    return rows
+
+
+def _encode_8(rows):
+    """Returns codes and scales of float32 rows."""
+    scales = np.abs(rows).max(axis=1, keepdims=True, initial=0) / 127
+    return _codes(rows, scales, -127, 127), scales
+
+
+def _encode_4(rows):
+    """Returns codes, two in a byte, and scales of float32 rows."""
+    codes, scales = [], []
+    for first in range(0, max(rows.shape[1], 1), BLOCK):
+        block = rows[:, first : first + BLOCK]
+        ends = np.argmax(np.abs(block), axis=1)[:, np.newaxis]
+        # The end of the range that has one value more stands for the largest.
+        scale = np.take_along_axis(block, ends, axis=1) / -8
+        values = _codes(block, scale, -8, 7).astype(np.uint8)
+        half = (block.shape[1] + 1) // 2
+        high = np.zeros_like(values[:, :half])
+        high[:, : block.shape[1] - half] = values[:, half:]
+        codes.append((values[:, :half] & 15) | (high << 4))
+        scales.append(scale)
+    return np.concatenate(codes, 1), np.concatenate(scales, 1)
+
+
+def _codes(rows, scales, low, high):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        codes = np.rint(rows / scales)
+    codes = np.where(scales == 0, 0, codes)
+    return np.clip(codes, low, high).astype(np.int8)
