@@ -34,13 +34,17 @@ _MEAN_SQUARE = 1 / 12
 
 
 class Head(NamedTuple):
-    """A head and inputs `[n, D]`; has `sizes` and `dtype`, as a `Case` has."""
+    """A head and inputs `[n, D]`; has `sizes` and `dtype`, as a `Case` has.
+
+    `labels` `[n]` are the classes of the inputs, or None.
+    """
 
     tree: tf_hsm.Tree
     parameters: implementations.Parameters
     inputs: tf.Tensor
     sizes: workloads.Workload
     dtype: str
+    labels: np.ndarray | None = None
 
 
 def make(source, batches, settings):
@@ -115,21 +119,24 @@ class RandomSource(NamedTuple):
             return None, refusal
         limits.take(num_bytes)
         parameters = implementations.make_parameters(tree.num_rows, self.case)
-        case = self.inputs_case(num_inputs)
+        case, labels = self.inputs_case(num_inputs), None
         if self.is_peaked:
-            inputs = _draw_peaked(case, tree, parameters.weights, self.peak)
+            (labels,) = workloads.draw_labels(case, 1)
+            inputs = _peaked(case, tree, labels, parameters.weights, self.peak)
         else:
             inputs = implementations.make_inputs(case)
-        return Head(tree, parameters, inputs, case.sizes, case.dtype), None
+        return (
+            Head(tree, parameters, inputs, case.sizes, case.dtype, labels),
+            None,
+        )
 
     def inputs_case(self, num_inputs):
         """The case with all inputs as one batch, and a label for each."""
         return dataclasses.replace(self.case, batch=num_inputs)
 
 
-def _draw_peaked(case, tree, weights, peak):
-    """Returns inputs `[B, D]` that point to classes drawn like labels."""
-    (classes,) = workloads.draw_labels(case, 1)
+def _peaked(case, tree, classes, weights, peak):
+    """Returns inputs `[B, D]` that point to classes `[B]`."""
     rows = tree.class_rows[classes]
     examples = np.arange(rows.size)
     depths = tree.group_depths[tree.row_groups[rows]] + 1

@@ -37,8 +37,8 @@ def test_peaked_inputs_have_their_probability(make_tree):
     # Rows that are orthogonal but for what they have in common.
     weights = tf.eye(tree.num_rows) + 0.5
     peak = peaked_inputs.Peak(0.7, 1e-9)
-    inputs = heads._draw_peaked(case, tree, weights, peak)
     (classes,) = workloads.draw_labels(case, 1)
+    inputs = heads._peaked(case, tree, classes, weights, peak)
     log_probs = tf_hsm.hierarchical_softmax_log_prob(
         weights, None, classes[:, None], inputs, tree
     )

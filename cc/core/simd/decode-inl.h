@@ -13,14 +13,37 @@ namespace TF_HSM_ISA {
 
 using Codes = VectorN<int8_t, kFloatLanes>;
 
-// The next codes of up to a vector; those past `count` are zero.
-TF_HSM_INLINE Ints32 LoadCodes(const uint8_t* p, int64_t count) {
-  if (count >= kFloatLanes) {
-    return __builtin_convertvector(LoadBits<Codes>(p), Ints32);
-  }
-  Codes codes = {};
-  __builtin_memcpy(&codes, p, count);
+// GCC makes many instructions of __builtin_convertvector for bytes.
+TF_HSM_INLINE Ints32 Widen(Codes codes) {
+#if defined(__AVX512F__)
+  return BitCast<Ints32>(_mm512_cvtepi8_epi32(BitCast<__m128i>(codes)));
+#elif defined(__AVX2__)
+  return BitCast<Ints32>(
+      _mm256_cvtepi8_epi32(_mm_cvtsi64_si128(BitCast<int64_t>(codes))));
+#elif defined(__SSE2__)
+  const __m128i bytes = _mm_cvtsi32_si128(BitCast<int32_t>(codes));
+  const __m128i pairs = _mm_unpacklo_epi8(bytes, bytes);
+  return BitCast<Ints32>(_mm_unpacklo_epi16(pairs, pairs)) >> 24;
+#else
   return __builtin_convertvector(codes, Ints32);
+#endif
+}
+
+// The next codes of a vector.
+TF_HSM_INLINE Ints32 LoadCodes(const uint8_t* p) {
+  return Widen(LoadBits<Codes>(p));
+}
+
+// The first `count` of them, and zeros. Reads no byte past them.
+TF_HSM_INLINE Ints32 LoadPartialCodes(const uint8_t* p, int64_t count) {
+#if defined(__AVX512F__)
+  const auto mask = static_cast<__mmask16>((1u << count) - 1);
+  return Widen(BitCast<Codes>(_mm_maskz_loadu_epi8(mask, p)));
+#else
+  Codes codes = {};
+  for (int64_t i = 0; i < count; ++i) codes[i] = static_cast<int8_t>(p[i]);
+  return Widen(codes);
+#endif
 }
 
 // out[i] = scale * value(code i), for i < count. Writes up to a vector more.
@@ -28,10 +51,14 @@ template <typename Value>
 TF_HSM_INLINE void DecodeRun(const uint8_t* codes, int64_t count, float scale,
                              float* out, Value value) {
   const Floats factor = Splat<float>(scale);
-  for (int64_t i = 0; i < count; i += kFloatLanes) {
-    const Ints32 values = value(LoadCodes(codes + i, count - i));
-    Store(out + i, factor * __builtin_convertvector(values, Floats));
+  auto store = [=](int64_t i, Ints32 v) __attribute__((always_inline)) {
+    Store(out + i, factor * __builtin_convertvector(value(v), Floats));
+  };
+  int64_t i = 0;
+  for (; i + kFloatLanes <= count; i += kFloatLanes) {
+    store(i, LoadCodes(codes + i));
   }
+  if (i < count) store(i, LoadPartialCodes(codes + i, count - i));
 }
 
 // The numbers of one row. Writes up to a vector more.
