@@ -161,6 +161,22 @@ def test_dropped_classes_leave_a_softmax_of_the_rest(name, how, use_bias):
     )
 
 
+@pytest.mark.parametrize("how", ["first", "some"])
+@pytest.mark.parametrize("name", KINDS)
+def test_biases_by_counts(name, how):
+    """docs/compression.md: then kept classes are as probable as frequent."""
+    tree = CATALOGUE[name]()
+    counts = np.random.default_rng(3).integers(1, 50, tree.num_classes)
+    head = HierarchicalSoftmax(tree.with_counts(counts))
+    head.build([None, WIDTH])
+    keep = kept(tree, how)
+    pruned = head.prune(keep, merge=False)
+    new, old = pruned.head.tree, head.tree
+    pruned.head.bias.assign_add(new.log_prior() - old.log_prior()[pruned.rows])
+    probs = np.exp(pruned.head.log_probs(np.zeros([1, WIDTH], "f4"))[0])
+    np.testing.assert_allclose(probs, counts[keep] / counts[keep].sum(), 1e-4)
+
+
 @pytest.mark.parametrize("merge", [True, False])
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
 def test_other_types(dtype, merge):
