@@ -222,7 +222,7 @@ def test_outputs_that_ask_the_head():
 def test_embeddings(rule, by_name, merge, with_counts):
     """Tokens go with the classes; merged ones begin as a mean."""
     table = keras.layers.Embedding(NUM_CLASSES, WIDTH, name="tokens")
-    head = make_head(TREE.with_counts(COUNTS if with_counts else None))
+    head = make_head(TREE.with_counts(None))
     tokens = keras.Input([STEPS], dtype="int32")
     model = keras.Model(tokens, head(sequential(table)(tokens)))
     model.compile(OPTIMIZERS[rule](), head.loss, run_eagerly=True)
@@ -232,6 +232,7 @@ def test_embeddings(rule, by_name, merge, with_counts):
         model,
         KEEP,
         merge=bool(merge),
+        counts=COUNTS.tolist() if with_counts else None,
         embeddings=["tokens" if by_name else table],
     )
     (new,) = (x for x in pruned._flatten_layers() if x.name == "tokens")

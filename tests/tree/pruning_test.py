@@ -341,6 +341,7 @@ def test_hostile_keep(keep, message):
         ({"keep": 0.5}, "keep asks for the 4 most frequent"),
         ({"keep": 2, "counts": [1, 2]}, "counts has 2 entries; the tree has 8"),
         ({"keep": 2, "counts": [-1] * 8}, "count of class 0 is -1"),
+        ({"keep": [0, 2], "counts": [1, 2]}, "counts has 2 entries"),
     ],
     ids=itertools.count(),
 )

@@ -40,7 +40,7 @@ def prune(layer, keep, merge, counts, config=None, drop="collapse"):
     tree = continued.only_head(layer, "prune", "smaller").tree
     if counts is None:
         counts = tree.counts
-    keep = kept_classes.read(keep, tree.num_classes, counts)
+    keep, counts = kept_classes.read(keep, tree.num_classes, counts)
     pruned = pruned_tree(tree, keep, "merge" if merge else drop)
     config = config or (lambda found: {"tree": found.tree.get_config()})
     made = continued.make(

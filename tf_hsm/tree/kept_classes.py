@@ -8,7 +8,7 @@ from tf_hsm import _checks
 
 
 def read(keep, num_classes, counts):
-    """Returns the kept classes as bools `[N]`.
+    """Returns the kept classes as bools `[N]`, and the checked counts.
 
     Args:
       keep: see `Tree.prune`.
@@ -17,8 +17,14 @@ def read(keep, num_classes, counts):
 
     Raises:
       ValueError: `keep` is none of the forms of `Tree.prune`, names no class,
-        or needs counts.
+        or needs counts; or the counts are not usable.
     """
+    if counts is not None:
+        counts = _checks.check_counts(counts, num_classes)
+    return _mask(keep, num_classes, counts), counts
+
+
+def _mask(keep, num_classes, counts):
     if getattr(keep, "ndim", None) == 0 and hasattr(keep, "item"):
         keep = keep.item()
     if isinstance(keep, numbers.Real) and not isinstance(keep, bool):
@@ -60,7 +66,6 @@ def _most_frequent(size, num_classes, counts):
             f"keep asks for the {size} most frequent classes, but the tree has "
             "no counts; pass counts, a mask or a list of classes"
         )
-    counts = _checks.check_counts(counts, num_classes)
     mask = np.zeros(num_classes, bool)
     # Of equally frequent classes the first.
     mask[np.argsort(-counts, kind="stable")[:size]] = True

@@ -39,8 +39,8 @@ class TreePruning:
           probabilities, and the kept classes keep their log-probabilities, to
           the bit. Together, the new classes from K on are the "unknown" word of
           a language model. A group is removed only if all classes below its
-          parent are removed. So a removed class that shares its group with a
-          kept class stays, as a new class of its own.
+          parent are removed. So a removed class stays, as a new class of its
+          own, if its group has a kept class or an inner node above one.
         - `merge=False`: a removed class and its row vanish, and so does an
           inner node without kept classes. There are exactly K new classes. The
           other rows of a group take the probability of the removed rows: a
@@ -78,7 +78,7 @@ class TreePruning:
         """
         if counts is None:
             counts = self.counts
-        keep = kept_classes.read(keep, self.num_classes, counts)
+        keep, _ = kept_classes.read(keep, self.num_classes, counts)
         return pruned_tree(self, keep, "merge" if merge else "collapse")
 
 
@@ -165,7 +165,8 @@ def mean_weights(classes, weights=None):
     """Returns `[N]`, the share of each old class in its new class."""
     if weights is None:
         weights = np.ones(classes.size)
-    totals = sums(classes, weights.astype(np.float64))
+    weights = np.asarray(weights, np.float64)
+    totals = sums(classes, weights)
     sizes = sums(classes, np.ones(classes.size))
     of_class = totals[classes]
     return np.where(
