@@ -46,6 +46,7 @@ if not _start.is_put_off:
     from tf_hsm.ops.sample import hierarchical_softmax_sample
     from tf_hsm.ops.top_k import hierarchical_softmax_top_k
     from tf_hsm.ops.train_step import hierarchical_softmax_train_step
+    from tf_hsm.pruning import prune
     from tf_hsm.runtime.library import build_info, cpu_isa
     from tf_hsm.runtime.quantized_rows import QuantizedRows, quantize_rows
     from tf_hsm.tree import Forest, Tree
@@ -90,6 +91,7 @@ __all__ = [
     "losses",
     "metrics",
     "optimizers",
+    "prune",
     "quantize_rows",
     "semantic_ids",
     "serving",

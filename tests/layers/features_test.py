@@ -93,6 +93,10 @@ REASONS = {
     "`TopKAccuracy`": {
         "LabelTree": "an input has several labels; use `PrecisionAtK`"
     },
+    "`prune`": {
+        "AdaptiveSoftmax": "its classes lie in several trees; train a layer "
+        "for fewer classes instead",
+    },
     "`regroup`": {
         "AdaptiveSoftmax": "a class that changes its tail changes its width; "
         "see [regrouping.md](regrouping.md)",

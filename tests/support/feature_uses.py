@@ -203,6 +203,20 @@ def growth(name):
     assert np.isfinite(new).all()
 
 
+def pruning(name):
+    """Classes that go leave their probability to the others."""
+    head = built(name)
+    keep = np.arange(0, NUM_CLASSES, 2)
+    pruned = tf_hsm.prune(model_of(name, head), keep, merge=False)
+    copy = pruned.model.layers[-1]
+    assert copy.num_classes == keep.size and head.num_classes == NUM_CLASSES
+    old, new = (np.array(h.log_probs(inputs(name))) for h in (head, copy))
+    gained = new - old[:, keep]
+    assert (gained > -1e-4).all()
+    # Each label of a label tree has a probability of its own.
+    assert (gained.max() < 1e-4) == (name == "LabelTree")
+
+
 def regrouping(name):
     """The probabilities in other groups are nearer than without a fit."""
     head = built(name)
@@ -261,6 +275,7 @@ FEATURES = {
     "answers in functional models": functional_answers,
     "saving": saving,
     "`grow`": growth,
+    "`prune`": pruning,
     "`regroup`": regrouping,
     "`tf_hsm.serving.export`": export,
     "`tf_hsm.estimate`": estimate,

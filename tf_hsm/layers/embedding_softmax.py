@@ -6,7 +6,7 @@ import tensorflow as tf
 from tf_hsm import _checks, _head_output
 from tf_hsm.heads import bags
 from tf_hsm.heads.tree import TreeHead
-from tf_hsm.layers import growth
+from tf_hsm.layers import growth, pruning
 from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_answer import in_functional_models
 from tf_hsm.layers.head_layer import HeadLayer
@@ -277,6 +277,16 @@ class EmbeddingSoftmax(HeadLayer):
         layer = growth.grow(self, tree, counts)
         layer.embeddings.assign(self.embeddings.value)
         return layer
+
+    def prune(self, keep, *, merge=True, counts=None):
+        """Returns a layer for fewer classes, and the same embeddings.
+
+        See `HierarchicalSoftmax.prune` for arguments, result and errors. The
+        ids of the inputs stay as they are.
+        """
+        pruned = pruning.prune(self, keep, merge, counts)
+        pruned.head.embeddings.assign(self.embeddings.value)
+        return pruned
 
     def _own_config(self):
         return {

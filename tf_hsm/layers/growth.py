@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from tf_hsm.heads.tied import TiedHead
+from tf_hsm.layers import continued
 from tf_hsm.layers.arguments import check_tree
 from tf_hsm.layers.start_values import SoftmaxStart, weight_rows
-from tf_hsm.runtime import kept_rows
 from tf_hsm.tree.check import check_not_pinned
 
 
@@ -22,19 +21,7 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
     """
     check_tree(tree)
     check_not_pinned(tree, "a head that grows")
-    if layer.plan is not None:
-        raise ValueError(
-            f"{layer.name} has its rows on several devices; copy it to a "
-            "layer without a plan by tf_hsm.distribute.copy_weights, grow "
-            "that, and copy it to one with a plan of the new tree"
-        )
-    (head,) = layer._tree_heads()
-    if isinstance(head, TiedHead):
-        raise ValueError(
-            f"{layer.name}: grow is not possible with tied_to, whose rows are "
-            "the Embedding's; make a larger Embedding, copy the rows, and make "
-            "the head anew"
-        )
+    head = continued.only_head(layer, "grow", "larger")
     starts = [start(head, tree, counts)]
     config = config or {"tree": tree.get_config()}
     return _continued(layer, tree.num_classes, config, starts)
@@ -80,36 +67,10 @@ def kept(layer, grown):
 
 
 def _continued(layer, num_classes, config, starts):
-    """Makes a layer of another config and copies the rows that go on.
-
-    Args:
-      layer: the old layer.
-      num_classes: of the new layer.
-      config: what changes in the layer's config.
-      starts: the start values of new rows for each of `layer._tree_heads()`;
-        None where there are no new rows.
-    """
-    old_config = layer.get_config()
-    objective = layer.objective.for_classes(num_classes).get_config()
-    objective = {k: v for k, v in objective.items() if k in old_config}
-    grown = type(layer).from_config({**old_config, **objective, **config})
-    heads = layer._tree_heads()
-    grown.build([None, heads[0].weights.shape[1]])
-    rows = kept(layer, grown)
-    for old, new, start in zip(heads, grown._tree_heads(), starts, strict=True):
-        kept_rows.copy(
-            old.weights,
-            new.weights,
-            rows[id(old.weights)],
-            start and start.kernel,
-        )
-        if old.biases is not None:
-            kept_rows.copy(
-                old.biases,
-                new.biases,
-                rows[id(old.biases)],
-                start and start.bias,
-            )
-    if layer.optimizer is not None and layer.optimizer.built:
-        kept_rows.copy_optimizer(layer.optimizer, grown.optimizer, rows)
-    return grown
+    return continued.make(
+        layer,
+        layer.objective.for_classes(num_classes),
+        config,
+        lambda grown: kept(layer, grown),
+        starts,
+    )

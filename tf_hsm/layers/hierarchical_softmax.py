@@ -8,7 +8,7 @@ from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tied import TiedHead
 from tf_hsm.heads.tree import TreeHead
-from tf_hsm.layers import growth, tied_embedding
+from tf_hsm.layers import growth, pruning, tied_embedding
 from tf_hsm.layers.arguments import check_tree, documented, starting_counts
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.layers.replicated import REPLICAS, check_replicas, is_replicas
@@ -281,6 +281,41 @@ class HierarchicalSoftmax(HeadLayer):
             class.
         """
         return growth.grow(self, tree, counts)
+
+    def prune(self, keep, *, merge=True, counts=None):
+        """Returns a layer for fewer classes, with the rows of this one.
+
+        The new layer has the name and the arguments of this one, which stays as
+        it is, as does a model with it: `tf_hsm.prune` makes a model with the
+        new layer. Its tree is `layer.tree.prune(keep, merge=merge,
+        counts=counts).tree`, which says how classes are removed. Every row
+        keeps its weights, its bias and the slots of the layer's own optimizer,
+        whose number of steps goes on.
+
+        `ignore_class` and `class_weights` follow the classes. A merged class
+        has the mean of the class weights, and the sum of the smoothing prior.
+
+        >>> pruned = head.prune(10_000)
+        >>> head, labels = pruned.head, pruned.classes[labels]
+
+        Args:
+          keep: see `Tree.prune`.
+          merge: whether a removed class falls to its parent, which keeps all
+            probabilities, or vanishes.
+          counts: `[N]`, how often each class occurs; when None, the counts of
+            the tree.
+
+        Returns:
+          A named tuple: the layer `head`; `classes` `[N]`, the new class of
+          each old class, or -1; and `rows` `[R]`, the old row that each row of
+          the new tree continues.
+
+        Raises:
+          ValueError: `Tree.prune` raises it; the layer is not built, is on
+            several devices, or has the rows of an `Embedding`; or
+            `ignore_class` would merge with other classes.
+        """
+        return pruning.prune(self, keep, merge, counts)
 
     def _saved_variables(self):
         variables = super()._saved_variables()

@@ -3,7 +3,12 @@
 import tensorflow as tf
 
 from tf_hsm._head_output import LabelLosses
-from tf_hsm.layers.labels import as_label, loss_dtype, split_weights
+from tf_hsm.layers.labels import (
+    as_label,
+    loss_dtype,
+    pruned_label,
+    split_weights,
+)
 from tf_hsm.runtime import label_sets
 
 
@@ -74,6 +79,13 @@ class LabelSetObjective:
     def for_classes(self, num_classes):
         """Returns the objective for more classes."""
         return LabelSetObjective(num_classes, self.ignore_class)
+
+    def for_pruned(self, pruned, counts):
+        """See `Objective.for_pruned`."""
+        del counts
+        return LabelSetObjective(
+            pruned.tree.num_classes, pruned_label(self.ignore_class, pruned)
+        )
 
     def get_config(self):
         """Returns the options as JSON can hold them."""

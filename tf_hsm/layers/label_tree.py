@@ -3,7 +3,7 @@
 import keras
 
 from tf_hsm.heads.labels import LabelTreeHead
-from tf_hsm.layers import growth
+from tf_hsm.layers import growth, pruning
 from tf_hsm.layers.arguments import (
     check_label_counts,
     check_tree,
@@ -143,6 +143,18 @@ class LabelTree(HeadLayer):
             them.
         """
         return growth.grow(self, tree, counts, start=LabelTreeStart)
+
+    def prune(self, keep, *, merge=True, counts=None):
+        """Returns a layer for fewer labels, with the rows of this one.
+
+        See `HierarchicalSoftmax.prune` for arguments, result and errors. Each
+        row is a sigmoid of its own, so every kept label keeps its probability,
+        to the bit, whether removed labels fall to their parents or vanish. A
+        merged label has the probability that at least one label of its inner
+        node is right. Without `merge`, a group of one row stays, because its
+        row has a probability.
+        """
+        return pruning.prune(self, keep, merge, counts, drop="drop")
 
     def _own_config(self):
         return {"tree": self.tree.get_config()}

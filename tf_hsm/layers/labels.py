@@ -1,5 +1,6 @@
 """Labels and their weights, as users pass them to a layer."""
 
+import numpy as np
 import tensorflow as tf
 
 from tf_hsm import _checks
@@ -32,6 +33,36 @@ def as_label(name, value):
     """
     # A Python integer, which JSON can hold.
     return None if value is None else _checks.as_integer(name, value)
+
+
+def pruned_label(label, pruned, is_row=False):
+    """Returns the label of a pruned tree that continues a label, or None.
+
+    Args:
+      label: a class of the old tree, another integer, or None.
+      pruned: a `PrunedTree`.
+      is_row: whether the label is a row of the old tree.
+
+    Returns:
+      -1 for a class or a row that the pruned tree lacks.
+
+    Raises:
+      ValueError: the class is merged with other classes.
+    """
+    if label is None or label < 0:
+        return label
+    if is_row:
+        found = np.flatnonzero(pruned.rows == label)
+        return int(found[0]) if found.size else -1
+    if label >= pruned.classes.size:
+        return label
+    found = int(pruned.classes[label])
+    if found >= 0 and np.count_nonzero(pruned.classes == found) > 1:
+        raise ValueError(
+            f"ignore_class {label} would merge with other classes, whose "
+            "labels would be ignored too; keep this class"
+        )
+    return found
 
 
 def check_integers(values, name):

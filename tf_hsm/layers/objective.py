@@ -28,10 +28,12 @@ from tf_hsm.layers.labels import (
     check_integers,
     loss_dtype,
     of_known_rank,
+    pruned_label,
     split_weights,
 )
 from tf_hsm.runtime import arguments, focal, label_sets
 from tf_hsm.runtime.tree_tensors import array_tensors, cpu_of
+from tf_hsm.tree import pruning
 
 # The label of masked positions: no class, and nobody's ignore_class.
 _MASKED = -(2**63)
@@ -314,6 +316,37 @@ class Objective:
             mean = self.smoothing_prior.mean()
             options["smoothing_prior"] = np.append(
                 self.smoothing_prior, np.full(more, mean)
+            )
+        return Objective(**options)
+
+    def for_pruned(self, pruned, counts):
+        """Returns the objective for the classes of a pruned tree.
+
+        A merged class has the mean of the class weights, and the sum of the
+        smoothing prior.
+
+        Args:
+          pruned: a `PrunedTree`.
+          counts: `[N]`, the weights of the mean; or None.
+
+        Raises:
+          ValueError: `ignore_class` is merged with other classes.
+        """
+        classes = pruned.classes
+        options = {
+            **self._options(),
+            "num_classes": pruned.tree.num_classes,
+            "ignore_class": pruned_label(
+                self.ignore_class, pruned, self.node_labels
+            ),
+        }
+        if self.class_weights is not None:
+            options["class_weights"] = pruning.means(
+                classes, self.class_weights, counts
+            )
+        if self.smoothing_prior is not None:
+            options["smoothing_prior"] = pruning.sums(
+                classes, self.smoothing_prior
             )
         return Objective(**options)
 

@@ -6,12 +6,13 @@ import numpy as np
 from tf_hsm import _checks
 from tf_hsm.heads.class_sampler import SAMPLERS, ClassSampler
 from tf_hsm.heads.sampled import SampledHead
-from tf_hsm.layers import growth
+from tf_hsm.layers import growth, pruning
 from tf_hsm.layers.answering_layer import option
 from tf_hsm.layers.arguments import documented
 from tf_hsm.layers.head_layer import HeadLayer
 from tf_hsm.runtime import arguments
 from tf_hsm.tree import Tree, files
+from tf_hsm.tree.pruning import sums
 
 
 @documented
@@ -191,6 +192,29 @@ class SampledSoftmax(HeadLayer):
         layer = growth.grow(self, _flat_tree(num_classes), counts, config)
         layer.step.assign(self.step.value)
         return layer
+
+    def prune(self, keep, *, merge=True, counts=None):
+        """Returns a layer for fewer classes, with the rows of this one.
+
+        See `HierarchicalSoftmax.prune` for arguments, result and errors. There
+        is one group, so classes cannot merge: pass `merge=False`, and the kept
+        classes have the softmax over their own rows. The draws go on from the
+        same step.
+        """
+        if counts is None:
+            counts = self._counts
+
+        def config(pruned):
+            changes = {"num_classes": pruned.tree.num_classes}
+            if self.sampler == "counts":
+                changes["counts"] = files.pack_counts(
+                    sums(pruned.classes, self._counts)
+                )
+            return changes
+
+        pruned = pruning.prune(self, keep, merge, counts, config)
+        pruned.head.step.assign(self.step.value)
+        return pruned
 
     def _own_config(self):
         config = {

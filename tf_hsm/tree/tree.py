@@ -25,6 +25,7 @@ from tf_hsm.tree.names import (
 )
 from tf_hsm.tree.pinning import TreePinning
 from tf_hsm.tree.plot import plot_tree
+from tf_hsm.tree.pruning import TreePruning
 from tf_hsm.tree.regrouping import TreeRegrouping
 from tf_hsm.tree.summary import summarize
 
@@ -32,7 +33,12 @@ _Path = str | os.PathLike[str]
 
 
 class Tree(
-    TreeConstructors, TreeGrowth, TreeRegrouping, TreePinning, GroupArrays
+    TreeConstructors,
+    TreeGrowth,
+    TreePruning,
+    TreeRegrouping,
+    TreePinning,
+    GroupArrays,
 ):
     """A rooted tree whose leaves are the classes 0 to N - 1.
 

@@ -1,0 +1,408 @@
+"""Heads that lose classes: what stays to the bit, and what is renormalized."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from tests.support import inference_reference
+from tests.support.oracle import Problem
+from tests.support.pairs import all_pairs
+from tests.support.trees import CATALOGUE, KINDS
+from tests.support.update_rules import OPTIMIZERS
+from tf_hsm import Tree
+from tf_hsm.layers import EmbeddingSoftmax, HierarchicalSoftmax
+
+WIDTH = 7
+COUNTS = np.array([9, 1, 2, 7, 30, 1, 1, 2])
+# Classes 5 to 7 are below a node of their own.
+TREE = Tree.from_nested([0, 1, [2, 3], [4, [5, 6, 7]]]).with_counts(COUNTS)
+KEEP = [0, 3]
+
+
+def randomized(layer, seed=0):
+    """Gives a built layer random weights, and biases of the same size."""
+    rng = np.random.default_rng(seed)
+    for variable in layer.row_variables():
+        variable.assign(rng.normal(size=variable.shape))
+    return layer
+
+
+def built(tree, **options):
+    head = HierarchicalSoftmax(tree, **options)
+    head.build([None, WIDTH])
+    return randomized(head)
+
+
+def inputs(batch=6, dtype="float32"):
+    return np.random.default_rng(1).normal(size=[batch, WIDTH]).astype(dtype)
+
+
+def kept(tree, how):
+    """Classes: a third of them from the first on, or some here and there."""
+    if how == "first":
+        return np.arange(max(1, tree.num_classes // 3))
+    order = np.random.default_rng(0).permutation(tree.num_classes)
+    return np.sort(order[: 1 + tree.num_classes // 8])
+
+
+def can_merge(tree, how):
+    """Whether a group has no kept class at or below its rows."""
+    keep = kept(tree, how)
+    paths = np.concatenate([tree.path(c) for c in keep])
+    return np.unique(tree.row_groups[paths]).size < tree.num_groups
+
+
+def sums_by_class(pruned, probs):
+    """The sums of the probabilities of the merged classes, `[B, classes]`."""
+    sums = np.zeros([len(probs), 1 + pruned.classes.max()])
+    for old, new in enumerate(pruned.classes):
+        sums[:, new] += probs[:, old]
+    return sums
+
+
+@pytest.mark.parametrize(
+    "name, how",
+    [
+        (name, how)
+        for name, how in itertools.product(KINDS, ["first", "some"])
+        if can_merge(CATALOGUE[name](), how)
+    ],
+)
+def test_merged_heads_keep_their_bits(name, how):
+    """All kept classes, by every answer; merged ones have the sums."""
+    head = built(CATALOGUE[name]())
+    keep = kept(head.tree, how)
+    pruned = head.prune(keep)
+    num_kept, x = len(keep), inputs()
+    for mine, its in zip(
+        pruned.head.get_weights(), head.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(mine, its[pruned.rows])
+    old, new = (h.log_probs(x).numpy() for h in (head, pruned.head))
+    np.testing.assert_array_equal(new[:, :num_kept], old[:, keep])
+    asked = np.resize(keep, [len(x), 3])
+    renamed = pruned.classes[asked]
+    np.testing.assert_array_equal(
+        pruned.head.log_prob(renamed, x), head.log_prob(asked, x)
+    )
+    np.testing.assert_array_equal(
+        pruned.head(np.repeat(x, 3, 0), renamed.ravel()),
+        head(np.repeat(x, 3, 0), asked.ravel()),
+    )
+    # A merged class has the log-probability of the inner node, to the bit.
+    rows = head.log_probs(x, nodes=True).numpy()
+    np.testing.assert_array_equal(
+        new, rows[:, pruned.rows[pruned.head.tree.class_rows]]
+    )
+    wanted = sums_by_class(pruned, np.exp(log_probs_64(head, x)))
+    np.testing.assert_allclose(np.exp(new), wanted, rtol=1e-5, atol=1e-7)
+
+
+def log_probs_64(head, x):
+    """The log-probabilities of the classes, in float64."""
+    return bounded(head, x)[0]
+
+
+def bounded(head, x):
+    """The log-probabilities of the classes in float64, and their bounds."""
+    weights = head.kernel.numpy()
+    biases = None if head.bias is None else head.bias.numpy()
+    labels, upstream = np.zeros(len(x), int), np.ones(len(x))
+    problem = Problem(x, labels, weights, biases, upstream)
+    found = inference_reference.node_log_probs(head.tree, problem)
+    return [inference_reference.by_class(head.tree, v) for v in found]
+
+
+def renormalized(head, keep, x):
+    """The log-probabilities `[B, K]` of the kept classes alone, in float64.
+
+    Group by group down the old tree, a softmax over the rows that have a kept
+    class at or below them.
+    """
+    tree = head.tree
+    logits = x.astype(float) @ head.kernel.numpy().astype(float).T
+    if head.bias is not None:
+        logits += head.bias.numpy()
+    rows_of_paths = {row for c in keep for row in tree.path(c)}
+    result = []
+    for c in keep:
+        total = 0
+        for row in tree.path(c):
+            group = tree.row_groups[row]
+            siblings = np.arange(*tree.group_offsets[group : group + 2])
+            siblings = [r for r in siblings if r in rows_of_paths]
+            odds = np.exp(logits[:, siblings] - logits[:, [row]])
+            total = total - np.log(odds.sum(1))
+        result.append(total)
+    return np.stack(result, 1)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("how", ["first", "some"])
+@pytest.mark.parametrize("name", KINDS)
+def test_dropped_classes_leave_a_softmax_of_the_rest(name, how, use_bias):
+    """In each group; within the rounding errors of the pruned tree."""
+    head = built(CATALOGUE[name](), use_bias=use_bias)
+    keep = kept(head.tree, how)
+    pruned = head.prune(keep, merge=False)
+    x = inputs()
+    assert pruned.head.num_classes == len(keep)
+    wanted = renormalized(head, keep, x)
+    _, bounds = bounded(pruned.head, x)
+    found = pruned.head.log_probs(x).numpy()
+    inference_reference.assert_near(found, wanted, bounds + 1e-12)
+    np.testing.assert_allclose(np.exp(found).sum(1), 1, rtol=1e-4)
+    # In a group that loses no row, odds and log-probabilities stay.
+    everything = head.prune(np.arange(head.num_classes), merge=False)
+    np.testing.assert_array_equal(
+        everything.head.log_probs(x), head.log_probs(x)
+    )
+
+
+@pytest.mark.parametrize("how", ["first", "some"])
+@pytest.mark.parametrize("name", KINDS)
+def test_biases_by_counts(name, how):
+    """docs/compression.md: then kept classes are as probable as frequent."""
+    tree = CATALOGUE[name]()
+    counts = np.random.default_rng(3).integers(1, 50, tree.num_classes)
+    head = HierarchicalSoftmax(tree.with_counts(counts))
+    head.build([None, WIDTH])
+    keep = kept(tree, how)
+    pruned = head.prune(keep, merge=False)
+    new, old = pruned.head.tree, head.tree
+    pruned.head.bias.assign_add(new.log_prior() - old.log_prior()[pruned.rows])
+    probs = np.exp(pruned.head.log_probs(np.zeros([1, WIDTH], "f4"))[0])
+    np.testing.assert_allclose(probs, counts[keep] / counts[keep].sum(), 1e-4)
+
+
+@pytest.mark.parametrize("merge", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_other_types(dtype, merge):
+    tree = Tree.two_level(100)
+    head = built(tree, dtype=dtype)
+    keep = np.arange(10) if merge else np.arange(0, 100, 3)
+    pruned = head.prune(keep, merge=merge)
+    x = inputs(dtype="float64" if dtype == "float64" else "float32")
+    assert pruned.head.kernel.dtype == dtype
+    for mine, its in zip(
+        pruned.head.get_weights(), head.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(mine, its[pruned.rows])
+    old, new = (h.log_probs(x).numpy() for h in (head, pruned.head))
+    if merge:
+        np.testing.assert_array_equal(new[:, : len(keep)], old[:, keep])
+    np.testing.assert_allclose(np.exp(new).sum(1), 1, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "merge, how", list(itertools.product([True, False], ["first", "some"]))
+)
+def test_pinned_trees(merge, how):
+    """They stay pinned; merged, to the bit."""
+    tree = Tree.huffman(10**4 // np.arange(1, 60)).pin()
+    head = built(tree)
+    keep = kept(tree, how)
+    pruned = head.prune(keep, merge=merge)
+    assert pruned.head.tree.pinned
+    for mine, its in zip(
+        pruned.head.get_weights(), head.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(mine, its[pruned.rows[::2] // 2])
+    x = inputs()
+    found = pruned.head.log_probs(x).numpy()[:, : len(keep)]
+    if merge:
+        np.testing.assert_array_equal(found, head.log_probs(x).numpy()[:, keep])
+    expanded = head.grow(tree.expand())
+    wanted = expanded.prune(keep, merge=merge).head.log_probs(x)
+    np.testing.assert_allclose(found, wanted[:, : len(keep)], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "rule, merge, pinned",
+    all_pairs(list(OPTIMIZERS), [True, False], [True, False]),
+)
+def test_slots_of_its_own_optimizer(rule, merge, pinned):
+    tree = Tree.huffman(10**4 // np.arange(1, 60))
+    tree = tree.pin() if pinned else tree
+    head = built(tree, optimizer=OPTIMIZERS[rule]())
+    x, labels = inputs(64), np.arange(64) % head.num_classes
+    for _ in range(3):
+        head(x, labels, training=True)
+    head.optimizer.learning_rate = 0.0625
+    pruned = head.prune(12, merge=merge)
+    rows = pruned.rows[::2] // 2 if pinned else pruned.rows
+    new = pruned.head
+    for one, other in zip(
+        head.row_variables(), new.row_variables(), strict=True
+    ):
+        for slot, its in zip(
+            new.optimizer.slots(other), head.optimizer.slots(one), strict=True
+        ):
+            assert np.unique(its).size > 1
+            np.testing.assert_array_equal(slot, its.numpy()[rows])
+    assert int(new.optimizer.iterations) == 3
+    assert float(new.optimizer.learning_rate) == 0.0625
+    before = np.mean(new(x, labels % 12))
+    new(x, labels % 12, training=True)
+    assert int(new.optimizer.iterations) == 4
+    assert int(head.optimizer.iterations) == 3
+    assert np.mean(new(x, labels % 12)) < before
+
+
+def test_a_merged_head_takes_the_same_step():
+    """Labels of kept classes: the rows move as the rows of the old head."""
+    tree = Tree.huffman(10**4 // np.arange(1, 60), branching=3)
+    head = built(tree, optimizer=OPTIMIZERS["lazy_adam"]())
+    x, labels = inputs(64), np.arange(64) % 12
+    head(x, labels, training=True)
+    pruned = head.prune(12)
+    for one in (head, pruned.head):
+        one(x, labels, training=True)
+    for mine, its in zip(
+        pruned.head.get_weights(), head.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(mine, its[pruned.rows])
+
+
+def test_arguments_and_names_stay():
+    head = built(
+        TREE,
+        name="words",
+        seed=3,
+        kernel_regularizer=keras.regularizers.L2(0.5),
+        trainable=False,
+        label_smoothing=0.1,
+    )
+    pruned = head.prune(KEEP)
+    mine, its = pruned.head.get_config(), head.get_config()
+    assert mine.pop("tree") != its.pop("tree")
+    assert mine == its
+    assert pruned.head.num_classes == 5 and head.num_classes == 8
+    assert pruned.head.tree == TREE.prune(KEEP).tree
+    np.testing.assert_array_equal(pruned.classes, TREE.prune(KEEP).classes)
+    np.testing.assert_array_equal(pruned.rows, TREE.prune(KEEP).rows)
+
+
+def test_options_with_a_number_for_each_class():
+    """Merged class weights are means by counts, priors are sums."""
+    weights, prior = np.arange(8.0), np.arange(1.0, 9)
+    options = {
+        "label_smoothing": 0.1,
+        "smoothing_prior": prior,
+        "class_weights": weights,
+    }
+    # New classes: 0, 3, 1, 2, and 4 to 7 in one.
+    mean = weights[4:] @ COUNTS[4:] / COUNTS[4:].sum()
+    found = built(TREE, **options).prune(KEEP).head
+    np.testing.assert_allclose(
+        sorted(found.class_weights), sorted([0, 3, 1, 2, mean])
+    )
+    assert sorted(found.smoothing_prior) == sorted([1, 4, 2, 3, 5 + 6 + 7 + 8])
+    uncounted = built(TREE.with_counts(None), **options).prune(KEEP).head
+    assert max(uncounted.class_weights) == 5.5
+    dropped = built(TREE, **options).prune(KEEP, merge=False).head
+    assert dropped.class_weights.tolist() == [0, 3]
+    assert dropped.smoothing_prior.tolist() == [1, 4]
+
+
+@pytest.mark.parametrize(
+    "ignored, merge, found",
+    [
+        (None, True, None),
+        (-1, True, -1),
+        (-7, False, -7),
+        (99, False, 99),
+        (3, True, 1),
+        (3, False, 1),
+        (1, False, -1),  # dropped: -1 in `classes` too
+        (4, False, -1),
+    ],
+)
+def test_ignored_class(ignored, merge, found):
+    head = built(TREE, ignore_class=ignored)
+    assert head.prune(KEEP, merge=merge).head.ignore_class == found
+
+
+def test_an_ignored_class_that_stays_by_itself():
+    """It shares its group with a kept class, so nothing merges with it."""
+    pruned = built(TREE, ignore_class=1).prune(KEEP)
+    assert pruned.head.ignore_class == pruned.classes[1] >= 2
+    x = inputs()
+    assert not pruned.head(x, np.full(6, pruned.classes[1])).numpy().any()
+
+
+@pytest.mark.parametrize("row, merge", [(2, True), (2, False), (8, True)])
+def test_labels_that_are_rows(row, merge):
+    """Rows are renumbered by the map of rows."""
+    head = built(TREE, node_labels=True, ignore_class=row)
+    pruned = head.prune(KEEP, merge=merge)
+    found = pruned.head.ignore_class
+    assert found == -1 if row not in pruned.rows else pruned.rows[found] == row
+    if merge:
+        x, labels = inputs(), np.zeros(6, int)
+        np.testing.assert_array_equal(
+            pruned.head(x, labels), head(x, pruned.rows[labels])
+        )
+
+
+def test_embedding_softmax():
+    """The table stays, with its slots."""
+    head = EmbeddingSoftmax(
+        TREE, num_embeddings=11, width=WIDTH, optimizer="adagrad"
+    )
+    head.build([None])
+    randomized(head)
+    ids = np.arange(11)
+    head(ids, ids % 8, training=True)
+    pruned = head.prune(KEEP).head
+    np.testing.assert_array_equal(pruned.embeddings, head.embeddings)
+    np.testing.assert_array_equal(
+        pruned.log_probs(ids)[:, :2],
+        np.take(head.log_probs(ids), KEEP, axis=1),
+    )
+    for one, other in zip(
+        pruned.optimizer.slots(pruned.embeddings),
+        head.optimizer.slots(head.embeddings),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: HierarchicalSoftmax(TREE, name="h").prune(2),
+            "h has no weights yet",
+        ),
+        (
+            lambda: built(TREE, devices=["CPU:0", "CPU:0"], name="h").prune(2),
+            "h has its rows on several devices; copy it .* prune that",
+        ),
+        (lambda: built(TREE).prune(9), "keep is 9; the tree has 8 classes"),
+        (lambda: built(Tree.two_level(9)).prune(3), "the tree has no counts"),
+        (
+            lambda: built(Tree.flat(20)).prune([1, 2]),
+            "no removed classes can merge; pass merge=False",
+        ),
+        (
+            lambda: built(TREE, ignore_class=6).prune(KEEP),
+            "ignore_class 6 would merge with other classes",
+        ),
+    ],
+    ids=itertools.count(),
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_tied_head_is_refused():
+    table = keras.layers.Embedding(20, WIDTH)
+    table.build([None])
+    head = HierarchicalSoftmax(Tree.flat(20), tied_to=table)
+    head.build([None, WIDTH])
+    with pytest.raises(ValueError, match="prune is not possible with tied_to"):
+        head.prune([1, 2], merge=False)

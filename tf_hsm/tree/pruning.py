@@ -1,0 +1,230 @@
+"""Trees for fewer classes than an earlier one."""
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tf_hsm.tree import arrays, kept_classes
+
+
+class PrunedTree(NamedTuple):
+    """What `Tree.prune` returns.
+
+    Attributes:
+      tree: the pruned `tf_hsm.Tree`.
+      classes: `[N]` int64, the new class of each old class; -1 for a class
+        that was dropped.
+      rows: `[R]` int64, the old row that each row of the pruned tree continues.
+    """
+
+    tree: Any
+    classes: np.ndarray
+    rows: np.ndarray
+
+
+class TreePruning:
+    """The method of `Tree` that makes a tree for fewer classes."""
+
+    def prune(self, keep, *, merge=True, counts=None):
+        """Returns a tree for fewer classes, with maps of classes and rows.
+
+        The kept classes are the new classes 0 to K - 1, in their old order, and
+        every row of the new tree continues one old row. There are two ways to
+        remove the other classes:
+
+        - `merge=True`: a removed class falls to its parent. An inner node
+          without kept classes below it becomes a leaf, a new class that stands
+          for all classes below it. Its probability is the sum of their
+          probabilities, and the kept classes keep their log-probabilities, to
+          the bit. Together, the new classes from K on are the "unknown" word of
+          a language model. A group is removed only if all classes below its
+          parent are removed. So a removed class stays, as a new class of its
+          own, if its group has a kept class or an inner node above one.
+        - `merge=False`: a removed class and its row vanish, and so does an
+          inner node without kept classes. There are exactly K new classes. The
+          other rows of a group take the probability of the removed rows: a
+          softmax over the rows that are left. A group with one row left has
+          nothing to decide, so its row is removed and the parent takes its
+          place.
+
+        With counts or names, the new tree has counts and names too. The count
+        of a merged class is the sum of the counts, and its name is the name of
+        the inner node, which can be "".
+
+        >>> tree = Tree.from_counts({"the": 60, "of": 30, "cat": 2, "dog": 1},
+        ...                         branching=2)
+        >>> pruned = tree.prune(2)
+        >>> pruned.tree.num_classes, pruned.classes
+        (3, array([0, 1, 2, 2]))
+
+        Args:
+          keep: how many of the most frequent classes, an integer; or which
+            share of the classes, a float between 0 and 1, by counts too; or
+            `[N]` bools; or a list of classes. `tree.counts >= 5` keeps the
+            classes that occur 5 times.
+          merge: whether removed classes fall to their parents or vanish.
+          counts: `[N]`, how often each class occurs, for an integer or a
+            float; the counts of the tree when None.
+
+        Returns:
+          A `PrunedTree`: the fields `tree`, `classes` and `rows`.
+
+        Raises:
+          ValueError: `keep` is none of these, or names no class; the counts are
+            missing; with `merge`, every group has a kept class below its
+            parent, so that no group can be removed; or the tree is pinned and a
+            single class would be left.
+        """
+        if counts is None:
+            counts = self.counts
+        keep, _ = kept_classes.read(keep, self.num_classes, counts)
+        return pruned_tree(self, keep, "merge" if merge else "collapse")
+
+
+def pruned_tree(tree, keep, how):
+    """Returns the `PrunedTree` of a tree.
+
+    Args:
+      tree: a `Tree`.
+      keep: `[N]` bools, the kept classes.
+      how: "merge"; or "collapse", as with `merge=False`; or "drop", where
+        groups of one row stay.
+    """
+    if tree.pinned and how != "merge" and keep.sum() == 1:
+        raise ValueError(
+            "keep has a single class, but a pinned tree has two at least; keep "
+            "another class, or take tree.expand()"
+        )
+    stays = _staying_rows(tree, keep, how)
+    if how == "merge" and stays.all() and not keep.all():
+        raise ValueError(
+            "every group has a class that is kept at or below one of its rows, "
+            "so no removed classes can merge; pass merge=False, which drops "
+            "them, or build the tree by counts so that rare classes share "
+            "subtrees"
+        )
+    above = _staying_rows_above(tree, stays)
+    rows = np.flatnonzero(stays)
+    # Breadth-first, as if rows had been removed from a list of each level.
+    depths = _depths(tree, stays)[tree.row_groups[rows]]
+    rows = rows[np.lexsort((tree.row_spans[rows, 0], depths))]
+    parents = above[tree.row_groups[rows]]
+    is_inner = np.zeros(tree.num_rows, bool)
+    is_inner[parents[parents >= 0]] = True
+    is_inner = is_inner[rows]
+    firsts = np.flatnonzero(np.diff(parents, prepend=-2))
+    fanouts = np.diff(firsts, append=rows.size)
+    new_rows = arrays.inverse(tree.num_rows, rows, 0)
+
+    leaves = tree.class_rows
+    leaves = np.where(stays[leaves], leaves, above[tree.row_groups[leaves]])
+    class_rows = new_rows[leaves[keep]]
+    others = np.setdiff1d(np.flatnonzero(~is_inner), class_rows)
+    class_rows = np.concatenate([class_rows, others])
+    classes_of_rows = arrays.inverse(rows.size, class_rows, 0)
+    classes = classes_of_rows[new_rows[leaves]]
+    if how != "merge":
+        classes[~keep] = -1
+
+    made = tree._of(
+        *arrays.assemble(fanouts, is_inner, class_rows),
+        names=_names(tree, rows, class_rows, classes),
+        pinned=tree.pinned,
+        counts=None if tree.counts is None else sums(classes, tree.counts),
+    )
+    return PrunedTree(made, classes, rows)
+
+
+def sums(classes, values):
+    """Returns the sums of values `[N]` over the old classes of each new class.
+
+    Args:
+      classes: `PrunedTree.classes`.
+      values: `[N]` numbers.
+    """
+    is_there = classes >= 0
+    result = np.zeros(1 + classes.max(), values.dtype)
+    np.add.at(result, classes[is_there], values[is_there])
+    return result
+
+
+def means(classes, values, weights=None):
+    """Returns the means of values `[N]` over the classes of each new class.
+
+    Args:
+      classes: `PrunedTree.classes`.
+      values: `[N]` numbers.
+      weights: `[N]`; None: equal weights, as for a new class without weight.
+    """
+    weights = mean_weights(classes, weights)
+    return sums(classes, values * weights)
+
+
+def mean_weights(classes, weights=None):
+    """Returns `[N]`, the share of each old class in its new class."""
+    if weights is None:
+        weights = np.ones(classes.size)
+    weights = np.asarray(weights, np.float64)
+    totals = sums(classes, weights)
+    sizes = sums(classes, np.ones(classes.size))
+    of_class = totals[classes]
+    return np.where(
+        of_class > 0,
+        weights / np.where(of_class > 0, of_class, 1),
+        1 / sizes[classes],
+    )
+
+
+def _staying_rows(tree, keep, how):
+    """Returns `[R]` bools, the rows that the pruned tree has."""
+    has_kept = np.zeros(tree.num_rows, bool)
+    has_kept[tree.class_rows] = keep
+    arrays.reduce_to_root(np.logical_or, has_kept, tree._arrays, tree._levels)
+    if how == "merge":
+        group_stays = has_kept[tree.group_parents]
+        group_stays[0] = True  # the root's
+        return group_stays[tree.row_groups]
+    if how == "drop":
+        return has_kept
+    if keep.sum() == 1:  # A tree has a row.
+        only = np.zeros_like(has_kept)
+        only[tree.class_rows[keep]] = True
+        return only
+    left = np.add.reduceat(has_kept.astype(int), tree.group_offsets[:-1])
+    return has_kept & (left > 1)[tree.row_groups]
+
+
+def _staying_rows_above(tree, stays):
+    """Returns `[G]`, the lowest staying row above each group; -1: the root."""
+    parents = tree.group_parents
+    above = np.where((parents >= 0) & stays[parents], parents, -1)
+    groups = tree.row_groups[parents]
+    for begin, end in itertools.pairwise(tree._levels[1:]):
+        # Rows have larger numbers than the rows above them.
+        above[begin:end] = np.maximum(
+            above[begin:end], above[groups[begin:end]]
+        )
+    return above
+
+
+def _depths(tree, stays):
+    """Returns `[G]`, the number of staying rows above each group."""
+    parents = tree.group_parents
+    steps = stays[parents].astype(np.int64)
+    steps[0] = 0
+    return arrays.sum_from_root(steps, tree._levels, tree.row_groups[parents])
+
+
+def _names(tree, rows, class_rows, classes):
+    """Returns the names `[R]` of the pruned tree, or None."""
+    if tree.names is None:
+        return None
+    names = tree.names[rows]
+    is_there = classes >= 0
+    old = np.flatnonzero(is_there)
+    sizes = np.bincount(classes[is_there])
+    single = old[sizes[classes[old]] == 1]
+    # A class keeps its name where it takes the place of an inner node.
+    names[class_rows[classes[single]]] = tree.names[tree.class_rows[single]]
+    return names
