@@ -16,7 +16,8 @@ using Codes = VectorN<int8_t, kFloatLanes>;
 // GCC makes many instructions of __builtin_convertvector for bytes.
 TF_HSM_INLINE Ints32 Widen(Codes codes) {
 #if defined(__AVX512F__)
-  return BitCast<Ints32>(_mm512_cvtepi8_epi32(BitCast<__m128i>(codes)));
+  return BitCast<Ints32>(
+      _mm512_maskz_cvtepi8_epi32(0xffff, BitCast<__m128i>(codes)));
 #elif defined(__AVX2__)
   return BitCast<Ints32>(
       _mm256_cvtepi8_epi32(_mm_cvtsi64_si128(BitCast<int64_t>(codes))));
