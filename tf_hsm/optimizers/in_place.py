@@ -7,7 +7,11 @@ import tensorflow as tf
 
 from tf_hsm import optimizers
 from tf_hsm.optimizers import _sparse_update
-from tf_hsm.runtime import private_keras, private_tensorflow
+from tf_hsm.runtime import (
+    private_keras,
+    private_optimizer,
+    private_tensorflow,
+)
 
 _EXPORTED = [getattr(optimizers, name) for name in optimizers.__all__]
 _RULES = private_tensorflow.allowed_values("ResourceTfHsmTrainStep", "rule")
@@ -56,12 +60,10 @@ def get(optimizer):
         "clipnorm",
         "global_clipnorm",
         "clipvalue",
-        "weight_decay",
         "use_ema",
         "gradient_accumulation_steps",
         "loss_scale_factor",
-        "momentum",
-        "amsgrad",
+        *optimizer._not_in_place,
     ):
         if getattr(optimizer, name, None):
             raise ValueError(
@@ -77,7 +79,22 @@ def rule_of(optimizer):
     # products would round differently.
     rule = optimizer._rule(tf.constant(1, tf.float64))
     rate = tf.cast(optimizer.learning_rate, tf.float64)
-    return rule._replace(rate=rate * rule.rate)
+    decay = rate * optimizer.weight_decay if optimizer.weight_decay else None
+    return rule._replace(rate=rate * rule.rate, decay=decay)
+
+
+def lets_decay(optimizer, variable):
+    """Returns whether the weight decay of an optimizer applies to a variable.
+
+    Args:
+      optimizer: one that `get` has returned.
+      variable: one that the optimizer was built with, or None.
+    """
+    if variable is None or not optimizer.weight_decay:
+        return False
+    # A layer's autocast would make a 16-bit tensor of the variable.
+    with private_keras.no_autocast():
+        return private_optimizer.lets_decay(optimizer, variable)
 
 
 def can_step_on_rows(optimizer, variable):
@@ -97,8 +114,9 @@ def step_on_rows(optimizer, variable, gradient, rule):
     Returns:
       The operation; None in eager mode.
     """
+    decays = lets_decay(optimizer, variable)
     variable, slots = _with_slots(optimizer, variable)
-    return _sparse_update.update(variable, slots, gradient, rule)
+    return _sparse_update.update(variable, slots, gradient, rule, decays)
 
 
 def _with_slots(optimizer, variable):

@@ -53,6 +53,7 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
     """
 
     _rule_name = "adam"
+    _not_in_place = ("amsgrad",)
 
     def __init__(
         self,

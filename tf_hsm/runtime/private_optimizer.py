@@ -97,6 +97,27 @@ def adam_slots(optimizer):
     return [*lists, optimizer._velocity_hats] if optimizer.amsgrad else lists
 
 
+def rmsprop_slots(optimizer):
+    """The state of a built `keras.optimizers.RMSprop`.
+
+    Returns:
+      A list per kind of slot, with one slot for each variable: of the means of
+      the squares, the momentums if there is a momentum, and the means if the
+      optimizer is centered.
+    """
+    lists = [
+        optimizer._velocities,
+        optimizer._momentums,
+        optimizer._average_gradients,
+    ]
+    return [slots for slots in lists if slots]
+
+
+def lion_slots(optimizer):
+    """The momentums of a built `keras.optimizers.Lion`, a list of one list."""
+    return [optimizer._momentums]
+
+
 def has_schedule(optimizer):
     """Whether an optimizer's learning rate follows a schedule or a function."""
     return not isinstance(optimizer._learning_rate, keras.Variable)
