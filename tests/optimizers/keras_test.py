@@ -15,16 +15,18 @@ RMSPROP = [
     for momentum in (0.0, 0.5)
     for centered in (False, True)
 ]
-BETAS = {"beta_1": 0.7, "beta_2": 0.8}
+# Keras rounds the betas of Adam and Lion and the decay to float32; these are such
+# numbers.
+BETAS = {"beta_1": 0.75, "beta_2": 0.875}
 DECAY = {"weight_decay": 0.25}
 # The names of the classes here and in Keras, and their options.
 CASES = [
     *(("RMSprop", "RMSprop", options) for options in RMSPROP),
     ("RMSprop", "RMSprop", RMSPROP[-1] | DECAY),
-    ("Lion", "Lion", {}),
+    ("Lion", "Lion", BETAS),
     ("Lion", "Lion", BETAS | DECAY),
-    ("LazyAdam", "Adam", {}),
-    ("LazyAdam", "AdamW", {"weight_decay": 0.004}),
+    ("LazyAdam", "Adam", BETAS),
+    ("LazyAdam", "AdamW", BETAS | {"weight_decay": 2**-8}),
     ("LazyAdam", "AdamW", {**BETAS, "epsilon": 0.01, **DECAY}),
     ("SGD", "SGD", DECAY),
     ("Adagrad", "Adagrad", {"initial_accumulator_value": 0.1, **DECAY}),

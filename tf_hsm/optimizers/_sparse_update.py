@@ -40,10 +40,15 @@ class Rule(NamedTuple):
         Returns:
           `[4]`, or `[4 + len(decays)]` if the rule has a weight decay.
         """
-        numbers = [self.rate, *self[2:5]]
+        constants = self.beta_1, self.beta_2, self.epsilon
+        numbers = [
+            [tf.cast(self.rate, tf.float64)],
+            tf.constant(constants, tf.float64),
+        ]
         if self.decay is not None:
-            numbers += [self.decay if decays_it else 0 for decays_it in decays]
-        return tf.stack([tf.cast(number, tf.float64) for number in numbers])
+            decay = tf.cast(self.decay, tf.float64)
+            numbers.append(decay * tf.constant(decays, tf.float64))
+        return tf.concat(numbers, 0)
 
 
 def is_possible(variable, slots):

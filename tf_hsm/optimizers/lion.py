@@ -52,8 +52,8 @@ class Lion(RowOptimizer, keras.optimizers.Lion):
 
     def _step(self, gradient, slots, rate, is_sparse):
         del is_sparse
-        # Keras rounds 1 - beta_1 so.
-        beta_1 = tf.cast(self.beta_1, gradient.dtype)
-        beta_2 = tf.cast(self.beta_2, gradient.dtype)
+        # Keras rounds 1 - beta in float32 as this does.
+        beta_1 = tf.constant(self.beta_1, gradient.dtype)
+        beta_2 = tf.constant(self.beta_2, gradient.dtype)
         sign = tf.sign(slots[0] * beta_1 + gradient * (1 - beta_1))
         return [slots[0] * beta_2 + gradient * (1 - beta_2)], rate * sign
