@@ -243,6 +243,10 @@ absl::Status ReadStep(InferenceContext* c, BatchOf of, Signature* s) {
   ShapeHandle merged;
   TF_RETURN_IF_ERROR(c->Merge(c->input(s->next++), s->batch, &merged));
   TF_RETURN_IF_ERROR(c->WithRank(c->input(s->next++), 1, &merged));
+  const DimensionHandle numbers = c->Dim(merged, 0);
+  if (c->ValueKnown(numbers) && c->Value(numbers) != 4) {
+    TF_RETURN_IF_ERROR(c->Merge(merged, c->Vector(7), &merged));
+  }
   c->set_output(0, s->batch);
   return c->WithRank(c->input(s->next++), 0, &merged);
 }

@@ -31,7 +31,7 @@ each_head = pytest.mark.parametrize("make", [make_head, make_adaptive])
 @pytest.mark.parametrize(
     "rule, form, make",
     [
-        *zip(OPTIMIZERS, 2 * FORMS[::-1], 4 * [make_head], strict=True),
+        *zip(OPTIMIZERS, 3 * FORMS[::-1], 6 * [make_head], strict=True),
         ("rowwise_adagrad", "compile", make_adaptive),
     ],
 )

@@ -5,47 +5,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.keras_rules import CASES, make
 from tf_hsm import optimizers
 
 N, WIDTH = 23, 5
-
-RMSPROP = [
-    {"rho": rho, "momentum": momentum, "centered": centered, "epsilon": epsilon}
-    for rho, epsilon in ((0.9, 1e-7), (0.75, 0.01))
-    for momentum in (0.0, 0.5)
-    for centered in (False, True)
-]
-# Keras rounds the betas of Adam and Lion and the decay to float32; these are such
-# numbers.
-BETAS = {"beta_1": 0.75, "beta_2": 0.875}
-DECAY = {"weight_decay": 0.25}
-# The names of the classes here and in Keras, and their options.
-CASES = [
-    *(("RMSprop", "RMSprop", options) for options in RMSPROP),
-    ("RMSprop", "RMSprop", RMSPROP[-1] | DECAY),
-    ("Lion", "Lion", BETAS),
-    ("Lion", "Lion", BETAS | DECAY),
-    ("LazyAdam", "Adam", BETAS),
-    ("LazyAdam", "AdamW", BETAS | {"weight_decay": 2**-8}),
-    ("LazyAdam", "AdamW", {**BETAS, "epsilon": 0.01, **DECAY}),
-    ("SGD", "SGD", DECAY),
-    ("Adagrad", "Adagrad", {"initial_accumulator_value": 0.1, **DECAY}),
-]
-
-
-def make(name, options):
-    """Makes an optimizer of this package."""
-    if name == "LazyAdam":
-        options = {**options, "sparse_beta_1": options.get("beta_1", 0.9)}
-    return getattr(optimizers, name)(0.125, **options)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("name, stock_name, options", CASES)
 def test_all_rows_to_twelve_digits(name, stock_name, options, sparse):
     """Weights and slots; the bias is excluded from the weight decay."""
-    ours = make(name, options)
-    stock = getattr(keras.optimizers, stock_name)(0.125, **options)
+    ours, stock = make(name, stock_name, options)
     rng = np.random.default_rng(3)
     starts = {"table": rng.normal(size=(N, WIDTH)), "bias": rng.normal(size=N)}
     variables = [
