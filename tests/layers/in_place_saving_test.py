@@ -47,6 +47,25 @@ def test_loaded_model_trains_on(rule, form, make, tmp_path):
 
 
 @each_head
+def test_what_does_not_decay_is_loaded(make, tmp_path):
+    """Keras' config of an optimizer does not have it."""
+    data = arguments("endpoint", *make_data())
+    optimizer = optimizers.LazyAdam(0.01, weight_decay=10.0)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    model = make_model(
+        "endpoint",
+        "lazy_adam",
+        compiling=EAGERLY,
+        make=lambda **options: make(**{**options, "optimizer": optimizer}),
+    )
+    fit(model, data, epochs=1)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert head_of(loaded).optimizer.weight_decay == 10
+    assert_goes_on(loaded, model, data)
+
+
+@each_head
 def test_bfloat16_goes_on_with_its_rounding(make, tmp_path):
     """The random numbers follow from the seed and the step, saved both."""
     data = arguments("endpoint", *make_data())

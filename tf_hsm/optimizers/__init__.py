@@ -17,8 +17,10 @@ All of them:
   w` before the step, and to all rows where the gradient is dense. That is the
   decoupled decay of `keras.optimizers.AdamW` (Loshchilov and Hutter, "Decoupled
   weight decay regularization", 2019), but a row decays in its own steps alone.
-  `exclude_from_weight_decay` holds for both; like in Keras, a config does not
-  hold the exclusions. A row whose gradient is zero but given counts as touched;
+  `exclude_from_weight_decay` holds for both. The config of an optimizer does
+  not have the exclusions, as in Keras; the config of a layer with an optimizer
+  of its own has those by `var_names`. A row whose gradient is zero but given
+  counts as touched;
 - compute in float32 for variables of 16 bits, with slots in float32, and round
   once, where the variable is written. float64 stays float64;
 - apply a variable's constraint to the touched rows after the step. It must be

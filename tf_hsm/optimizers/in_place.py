@@ -23,6 +23,8 @@ _OPTIMIZERS = {
     if getattr(optimizer, "_rule_name", None) == rule
 }
 
+_NOT_DECAYED = "not_decayed"
+
 
 def get(optimizer):
     """Returns the optimizer that a name, a config or an optimizer stands for.
@@ -49,7 +51,12 @@ def get(optimizer):
                 'optimizer is a config without "class_name", with keys '
                 f"{list(optimizer)}; give that of keras.optimizers.serialize"
             )
-        optimizer = keras.optimizers.deserialize(optimizer)
+        names = optimizer.get(_NOT_DECAYED)
+        optimizer = keras.optimizers.deserialize(
+            {k: v for k, v in optimizer.items() if k != _NOT_DECAYED}
+        )
+        if names is not None:
+            optimizer.exclude_from_weight_decay(var_names=[names])
     if type(optimizer) not in _OPTIMIZERS.values():
         *names, last = (c.__name__ for c in _OPTIMIZERS.values())
         raise TypeError(
@@ -71,6 +78,17 @@ def get(optimizer):
                 "leave it out, or compile the model with this optimizer"
             )
     return optimizer
+
+
+def config_of(optimizer):
+    """Returns what `get` takes to make an optimizer of the same arguments.
+
+    It is the config of Keras, and the names that are excluded from weight
+    decay, which Keras leaves out.
+    """
+    config = keras.optimizers.serialize(optimizer)
+    names = private_optimizer.names_not_decayed(optimizer)
+    return config if names is None else {**config, _NOT_DECAYED: names}
 
 
 def rule_of(optimizer):

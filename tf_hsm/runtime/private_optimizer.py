@@ -97,6 +97,16 @@ def adam_slots(optimizer):
     return [*lists, optimizer._velocity_hats] if optimizer.amsgrad else lists
 
 
+def names_not_decayed(optimizer):
+    """The pattern of the names that an optimizer excludes from weight decay.
+
+    Returns:
+      A regular expression, or None if no name is excluded.
+    """
+    pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
+    return pattern and pattern.pattern
+
+
 def rmsprop_slots(optimizer):
     """The state of a built `keras.optimizers.RMSprop`.
 
