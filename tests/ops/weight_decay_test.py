@@ -1,6 +1,7 @@
 """Steps in place with every option of a rule: as Keras, and as in two."""
 
 import keras
+import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,6 +22,13 @@ TREE = tf_hsm.Tree.two_level(50)
 PINNED = tf_hsm.Tree.huffman(np.arange(1, 40), pinned=True)
 DECAY = 0.25
 WAYS = [in_place, in_two]
+NEAREST = {"stochastic_rounding": False}
+TOLERANCES = {
+    np.float64: 1e-12,
+    np.float32: 1e-5,
+    ml_dtypes.bfloat16: 3e-2,
+    np.float16: 1e-2,
+}
 EXCLUDED = [[], ["weights"], ["biases"], ["weights", "biases"]]
 
 
@@ -28,7 +36,7 @@ def named(variables):
     """Keras variables of these values, with the names of arguments."""
     names = ["weights", "biases", "vectors"]
     return [
-        keras.Variable(v.numpy(), dtype="float64", name=name)
+        keras.Variable(v.numpy(), dtype=v.dtype.name, name=name)
         for v, name in zip(variables, names, strict=False)
     ]
 
@@ -103,20 +111,21 @@ def test_decay_of_touched_rows(rule, excluded):
         np.testing.assert_array_equal(mine[others], start[others])
 
 
+@pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("tree", [TREE, PINNED], ids=["rows", "pinned"])
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_several_steps_as_in_two(rule, tree):
+def test_several_steps_as_in_two(rule, tree, dtype):
     results = []
-    for step in WAYS:
-        problem = wide_problem(tree, (5, 9), np.float64)
-        variables = named(variables_of(problem, np.float64))
+    for step, rounding in zip(WAYS, [NEAREST, {}], strict=True):
+        problem = wide_problem(tree, (5, 9), dtype)
+        variables = named(variables_of(problem, dtype))
         optimizer = decaying(rule, ["biases"])
         optimizer.build(variables)
         for seed in range(3):
-            problem = wide_problem(tree, (5, 9), np.float64, seed)
-            step(variables, problem, tree, optimizer)
-        results.append([v.numpy() for v in variables])
-    assert_near(*results, 1e-12)
+            problem = wide_problem(tree, (5, 9), dtype, seed)
+            step(variables, problem, tree, optimizer, **rounding)
+        results.append([np.asarray(v, np.float64) for v in variables])
+    assert_near(*results, TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("excluded", [[], ["vectors"], ["weights", "biases"]])

@@ -24,9 +24,7 @@ OPTIMIZERS = {
     "rmsprop": lambda rate=0.03: optimizers.RMSprop(
         rate, rho=0.8, momentum=0.3, centered=True, epsilon=0.01
     ),
-    "lion": lambda rate=0.003: optimizers.Lion(
-        rate, beta_1=0.8, beta_2=0.95, weight_decay=3.0
-    ),
+    "lion": lambda rate=0.003: optimizers.Lion(rate, beta_1=0.8, beta_2=0.95),
 }
 # Those whose step in place GPUs have too.
 ON_GPUS = ["sgd", "adagrad", "rowwise_adagrad", "lazy_adam"]
@@ -116,9 +114,6 @@ def stepped(optimizer, step, value, slots, gradient, error, dtype):
         divisor, divisor_error, errors = 1.0, 0.0, []
         change, change_error = rate * g, rate * error
     change_error += abs(change) * (divisor_error / divisor + 8 * u)
-    decay = float(optimizer.learning_rate) * (optimizer.weight_decay or 0.0)
-    change = change + decay * value
-    change_error += 4 * u * decay * abs(value)
     new = value - change
     value_error = 2 * change_error + u * (abs(value) + abs(change))
     if dtype != oracle.accumulator(dtype):
