@@ -286,7 +286,8 @@ def test_assigned_learning_rate(form, compiling):
 
 
 @pytest.mark.parametrize(
-    "name", ["SGD", "Adagrad", "RowwiseAdagrad", "LazyAdam"]
+    "name",
+    ["SGD", "Adagrad", "RowwiseAdagrad", "RMSprop", "LazyAdam", "Lion"],
 )
 def test_names_in_any_case(name):
     """As Keras takes them: "sgd", "SGD"; and "rowwise_adagrad"."""
