@@ -164,7 +164,7 @@ def _with_dense_work(optimizer):
 
 def _instead_of(name):
     """What to write in place of an optimizer of Keras."""
-    if name in ("SGD", "Adagrad"):
+    if name in ("SGD", "Adagrad", "RMSprop", "Lion"):
         return f"tf_hsm.optimizers.{name}"
     return "tf_hsm.optimizers.LazyAdam"
 

@@ -25,8 +25,20 @@ RULES = {
         lambda: optimizers.RowwiseAdagrad(_RATE),
         lambda: keras.optimizers.Adagrad(_RATE),
     ),
+    "RMSprop": (
+        lambda: optimizers.RMSprop(_RATE),
+        lambda: keras.optimizers.RMSprop(_RATE),
+    ),
     "LazyAdam": (
         lambda: optimizers.LazyAdam(_RATE),
         lambda: keras.optimizers.Adam(_RATE),
+    ),
+    "LazyAdam, decay": (
+        lambda: optimizers.LazyAdam(_RATE, weight_decay=0.004),
+        lambda: keras.optimizers.AdamW(_RATE, weight_decay=0.004),
+    ),
+    "Lion": (
+        lambda: optimizers.Lion(_RATE),
+        lambda: keras.optimizers.Lion(_RATE),
     ),
 }

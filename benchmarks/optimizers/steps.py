@@ -13,7 +13,7 @@ from benchmarks.common import limits, machine, update_rules
 _WARM_UP = 1
 # The tables of all rules with their slots, and the tensors of their size that a
 # step of Keras' Adam makes.
-_TABLES = 19 + 4
+_TABLES = 33 + 4
 
 
 class Sizes(NamedTuple):

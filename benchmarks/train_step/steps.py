@@ -34,7 +34,9 @@ RULES = {
     "sgd": Rule(update_rules.PLAIN_SGD),
     "adagrad": Rule("Adagrad", tables=1),
     "rowwise_adagrad": Rule("RowwiseAdagrad", columns=1),
+    "rmsprop": Rule("RMSprop", tables=1),
     "lazy_adam": Rule("LazyAdam", tables=2),
+    "lion": Rule("Lion", tables=1),
 }
 
 IN_PLACE = "in_place"

@@ -242,7 +242,11 @@ absl::Status ReadStep(InferenceContext* c, BatchOf of, Signature* s) {
   TF_RETURN_IF_ERROR(ReadSignature(c, /*is_handle=*/true, of, s));
   ShapeHandle merged;
   TF_RETURN_IF_ERROR(c->Merge(c->input(s->next++), s->batch, &merged));
-  TF_RETURN_IF_ERROR(c->Merge(c->input(s->next++), c->Vector(4), &merged));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(s->next++), 1, &merged));
+  const DimensionHandle numbers = c->Dim(merged, 0);
+  if (c->ValueKnown(numbers) && c->Value(numbers) != 4) {
+    TF_RETURN_IF_ERROR(c->Merge(merged, c->Vector(7), &merged));
+  }
   c->set_output(0, s->batch);
   return c->WithRank(c->input(s->next++), 0, &merged);
 }
@@ -284,14 +288,20 @@ stays the last one):
 
 loss_grads: `[...]`, the weight of each loss in what is minimized.
 hyperparameters: `[4]`: the learning rate (of adam, with the correction of its
-  averages' bias), beta_1, beta_2, epsilon.
+  averages' bias), beta_1 (of rmsprop, the momentum), beta_2 (of rmsprop, rho),
+  epsilon. Or `[7]`, not on GPUs: then also what weights, biases and vectors lose
+  before the step as a share of themselves, the learning rate times a weight
+  decay.
 seed: scalar, of stochastic_rounding; another one for each step.
-weight_slots: variables of the rule: none for sgd, one for adagrad, two for adam
-  (mean and mean square), `[rows, width]`; one for rowwise_adagrad, `[rows]`.
+weight_slots: variables of the rule: none for sgd, one for adagrad and lion, two
+  for adam (mean and mean square), for rmsprop the mean square, then the momentum
+  and then the mean, if it has them, `[rows, width]`; one for rowwise_adagrad,
+  `[rows]`.
 bias_slots: the same for biases, `[rows]`.
 loss: `[...]`; 0 for an ignored label.
 input_grads: `[..., width]`, the gradient of that sum by the inputs; empty
   without with_gradients.
+rule: the rmsprop rules and lion are not on GPUs.
 stochastic_rounding: of bfloat16 parameters; else to nearest even.
 )doc");
 

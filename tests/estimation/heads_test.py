@@ -17,7 +17,9 @@ WIDTH, BATCH = 6, 40
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
-@pytest.mark.parametrize("rule", [None, "sgd", "adagrad", "lazy_adam"])
+@pytest.mark.parametrize(
+    "rule", [None, "sgd", "adagrad", "rmsprop", "lazy_adam"]
+)
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_a_tree_byte_for_byte(dtype, rule, use_bias):
     tree = trees.CATALOGUE["random"]()
@@ -92,7 +94,9 @@ def test_focal_losses_in_place_take_a_forward_more(rule):
     assert ratio == pytest.approx(1 if rule is None else 4 / 3)
 
 
-@pytest.mark.parametrize("rule", [None, "sgd", "adagrad", "lazy_adam"])
+@pytest.mark.parametrize(
+    "rule", [None, "sgd", "adagrad", "rmsprop", "lazy_adam"]
+)
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_a_label_tree_byte_for_byte(rule, use_bias):
     tree = trees.CATALOGUE["random"]()
@@ -293,7 +297,9 @@ def test_adaptive_byte_for_byte(tail, use_bias):
     assert total(named, "parameters") == total(parts, "parameters")
 
 
-@pytest.mark.parametrize("rule", ["sgd", "rowwise_adagrad", "lazy_adam"])
+@pytest.mark.parametrize(
+    "rule", ["sgd", "rowwise_adagrad", "lion", "lazy_adam"]
+)
 def test_adaptive_in_place_byte_for_byte(rule):
     """Its own optimizer has the rows, and the model's the projections."""
     options = {"cutoffs": [20, 100], "optimizer": rule}

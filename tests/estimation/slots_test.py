@@ -31,6 +31,12 @@ OPTIMIZERS = [
     tf_hsm.optimizers.Adagrad(0.1),
     tf_hsm.optimizers.RowwiseAdagrad(0.1),
     tf_hsm.optimizers.LazyAdam(amsgrad=True),
+    tf_hsm.optimizers.LazyAdam(weight_decay=0.1),
+    tf_hsm.optimizers.RMSprop(),
+    tf_hsm.optimizers.RMSprop(momentum=0.9),
+    tf_hsm.optimizers.RMSprop(centered=True),
+    tf_hsm.optimizers.RMSprop(momentum=0.9, centered=True),
+    tf_hsm.optimizers.Lion(),
 ]
 # One of their scalars has the type of the variables.
 FLOAT32_ONLY = [keras.optimizers.Nadam(), keras.optimizers.Adafactor()]

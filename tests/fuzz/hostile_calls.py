@@ -44,7 +44,7 @@ _FORGED = {
     "ignore_classes": [[], [-(2**63)], [2**63 - 1, 0], [0.5], 3],
     "combiner": ["sum", "mean", "max", 3],
     "label_smoothing": [0.0, 1.0, 0.5, -1e-9, 1.1, np.nan, np.inf, "0.1"],
-    "rule": ["sgd", "adagrad", "rowwise_adagrad", "adam", "none", "", 3, None],
+    "rule": [*random_calls.RULES, "none", "", 3, None],
     "with_gradients": [True, False, 2, "yes"],
     "of_nodes": [True, False, -1],
     "pinned": [True, False, "no"],

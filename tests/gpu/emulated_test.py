@@ -18,7 +18,7 @@ from tests.support import (
     gpu_inference_cases,
     gpu_step_cases,
 )
-from tests.support.update_rules import OPTIMIZERS
+from tests.support.update_rules import ON_GPUS
 
 EMULATED = gpu_cases.Place("CPU:0", label="tf_hsm_emulated")
 
@@ -79,7 +79,7 @@ def test_broken_trees(case):
 
 @pytest.mark.parametrize("has_biases", [True, False])
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize("rule", ON_GPUS)
 def test_train_step(rule, dtype, has_biases):
     gpu_step_cases.check_train_step(
         EMULATED, rule, "random", (5, 3), dtype, has_biases
@@ -88,13 +88,13 @@ def test_train_step(rule, dtype, has_biases):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("name", ["below three_levels", "below huffman_3"])
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize("rule", ON_GPUS)
 def test_train_step_of_forests(rule, name, dtype):
     gpu_step_cases.check_train_step(EMULATED, rule, name, (17, 3), dtype, True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize("rule", ON_GPUS)
 def test_train_step_of_pinned_trees(rule, dtype):
     check = gpu_step_cases.check_train_step
     check(EMULATED, rule, "pinned huffman_203", (17, 3), dtype, True)

@@ -17,7 +17,7 @@ from tests.support import (
     private,
 )
 from tests.support.evaluation import assert_within, dense
-from tests.support.update_rules import OPTIMIZERS
+from tests.support.update_rules import ON_GPUS
 
 GPU = gpu_cases.Place("GPU:0")
 TREES = [*gpu_cases.trees.CATALOGUE, *gpu_cases.PINNED]
@@ -97,7 +97,7 @@ def test_broken_trees(case):
         "pinned huffman_203",
     ],
 )
-@pytest.mark.parametrize("rule", OPTIMIZERS)
+@pytest.mark.parametrize("rule", ON_GPUS)
 def test_train_step(rule, name, has_biases, dtype):
     gpu_step_cases.check_train_step(
         GPU, rule, name, (67, 33), dtype, has_biases

@@ -31,7 +31,7 @@ each_head = pytest.mark.parametrize("make", [make_head, make_adaptive])
 @pytest.mark.parametrize(
     "rule, form, make",
     [
-        *zip(OPTIMIZERS, 2 * FORMS[::-1], 4 * [make_head], strict=True),
+        *zip(OPTIMIZERS, 3 * FORMS[::-1], 6 * [make_head], strict=True),
         ("rowwise_adagrad", "compile", make_adaptive),
     ],
 )
@@ -43,6 +43,25 @@ def test_loaded_model_trains_on(rule, form, make, tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert type(head_of(loaded).optimizer) is type(head_of(model).optimizer)
+    assert_goes_on(loaded, model, data)
+
+
+@each_head
+def test_what_does_not_decay_is_loaded(make, tmp_path):
+    """Keras' config of an optimizer does not have it."""
+    data = arguments("endpoint", *make_data())
+    optimizer = optimizers.LazyAdam(0.01, weight_decay=10.0)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    model = make_model(
+        "endpoint",
+        "lazy_adam",
+        compiling=EAGERLY,
+        make=lambda **options: make(**{**options, "optimizer": optimizer}),
+    )
+    fit(model, data, epochs=1)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert head_of(loaded).optimizer.weight_decay == 10
     assert_goes_on(loaded, model, data)
 
 

@@ -35,7 +35,7 @@ EAGERLY = {"run_eagerly": True}
 
 
 @pytest.mark.parametrize(
-    "rule, form", [*zip(OPTIMIZERS, 2 * FORMS, strict=True)]
+    "rule, form", [*zip(OPTIMIZERS, 3 * FORMS, strict=True)]
 )
 def test_every_rule(rule, form):
     """Masked, ignored and weighted labels among them."""
@@ -286,7 +286,8 @@ def test_assigned_learning_rate(form, compiling):
 
 
 @pytest.mark.parametrize(
-    "name", ["SGD", "Adagrad", "RowwiseAdagrad", "LazyAdam"]
+    "name",
+    ["SGD", "Adagrad", "RowwiseAdagrad", "RMSprop", "LazyAdam", "Lion"],
 )
 def test_names_in_any_case(name):
     """As Keras takes them: "sgd", "SGD"; and "rowwise_adagrad"."""

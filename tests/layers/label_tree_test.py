@@ -132,7 +132,7 @@ def test_sequences():
 
 
 @pytest.mark.parametrize(
-    "rule, form", [*zip(OPTIMIZERS, 2 * ["endpoint", "compile"], strict=True)]
+    "rule, form", [*zip(OPTIMIZERS, 3 * ["endpoint", "compile"], strict=True)]
 )
 def test_in_place(rule, form):
     """The layer's own optimizer does what the model's would.

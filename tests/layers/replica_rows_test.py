@@ -147,7 +147,7 @@ def test_bags_without_ids():
     "make, remedy",
     [
         (keras.optimizers.Adam, "tf_hsm.optimizers.LazyAdam"),
-        (keras.optimizers.RMSprop, "tf_hsm.optimizers.LazyAdam"),
+        (keras.optimizers.RMSprop, "tf_hsm.optimizers.RMSprop"),
         (keras.optimizers.Adagrad, "tf_hsm.optimizers.Adagrad"),
         (keras.optimizers.SGD, None),
         (lambda: keras.optimizers.SGD(momentum=0.9), None),

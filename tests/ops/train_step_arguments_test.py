@@ -40,6 +40,8 @@ def test_tensors(name):
         lambda **options: optimizers.Adagrad(0.1, **options),
         lambda **options: optimizers.RowwiseAdagrad(0.1, **options),
         lambda **options: optimizers.LazyAdam(0.1, **options),
+        lambda **options: optimizers.RMSprop(0.1, **options),
+        lambda **options: optimizers.Lion(0.1, **options),
     ],
 )
 @pytest.mark.parametrize(
@@ -48,7 +50,6 @@ def test_tensors(name):
         {"clipnorm": 1.0},
         {"global_clipnorm": 1.0},
         {"clipvalue": 0.5},
-        {"weight_decay": 0.01},
         {"use_ema": True},
         {"gradient_accumulation_steps": 2},
         {"loss_scale_factor": 4.0},

@@ -28,6 +28,10 @@ ALL = {
     "adagrad": optimizers.Adagrad,
     "rowwise_adagrad": optimizers.RowwiseAdagrad,
     "amsgrad": functools.partial(optimizers.LazyAdam, amsgrad=True),
+    "rmsprop": functools.partial(
+        optimizers.RMSprop, momentum=0.8, centered=True
+    ),
+    "lion": optimizers.Lion,
 }
 every_optimizer = pytest.mark.parametrize(
     "make",

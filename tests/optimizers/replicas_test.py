@@ -54,6 +54,8 @@ def test_slots_on_another_device():
             keras.optimizers.Adagrad,
         ),
         (optimizers.SGD, keras.optimizers.SGD),
+        (optimizers.RMSprop, keras.optimizers.RMSprop),
+        (optimizers.Lion, keras.optimizers.Lion),
     ],
 )
 def test_replicas_sum_the_rows_that_they_have_in_common(make, stock):

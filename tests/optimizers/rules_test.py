@@ -10,8 +10,12 @@ import tensorflow as tf
 from tests.support.optimizers_reference import EPSILON, RATE, RULES, Reference
 from tests.support.pairs import all_pairs
 from tf_hsm import optimizers
+from tf_hsm.runtime import private_tensorflow
 
 N, WIDTH, STEPS = 23, 5, 4
+OP_RULES = private_tensorflow.allowed_values(
+    "ResourceTfHsmSparseUpdate", "rule"
+)
 
 # Rule -> the names of the classes here and in Keras, and their arguments.
 CLASSES = {
@@ -22,6 +26,23 @@ CLASSES = {
     "rowwise_adagrad": ("RowwiseAdagrad", None, {"epsilon": EPSILON}),
     "adam": ("LazyAdam", "Adam", {"epsilon": EPSILON}),
     "amsgrad": ("LazyAdam", "Adam", {"epsilon": EPSILON, "amsgrad": True}),
+    "rmsprop": ("RMSprop", "RMSprop", {"epsilon": EPSILON}),
+    "rmsprop_momentum": (
+        "RMSprop",
+        "RMSprop",
+        {"epsilon": EPSILON, "momentum": 0.8},
+    ),
+    "rmsprop_centered": (
+        "RMSprop",
+        "RMSprop",
+        {"epsilon": EPSILON, "centered": True},
+    ),
+    "rmsprop_centered_momentum": (
+        "RMSprop",
+        "RMSprop",
+        {"epsilon": EPSILON, "momentum": 0.8, "centered": True},
+    ),
+    "lion": ("Lion", "Lion", {}),
 }
 # Keras' defaults, which are others here.
 DEFAULTS = {
@@ -126,7 +147,7 @@ def test_rows_in_any_order(rows, dtype):
 
 
 # Rules whose step on rows is one op, which rounds less often than Keras.
-FUSED = ["sgd", "adagrad", "rowwise_adagrad", "adam"]
+FUSED = [rule for rule in RULES if rule in OP_RULES]
 
 
 @every_keras_rule

@@ -19,6 +19,12 @@ MAKERS = {
         weight_decay=0.01,
         clipnorm=1.0,
     ),
+    "RMSprop": lambda: optimizers.RMSprop(
+        0.1, rho=0.8, momentum=0.7, centered=True, epsilon=1e-5
+    ),
+    "Lion": lambda: optimizers.Lion(
+        0.1, beta_1=0.8, beta_2=0.9, weight_decay=0.01
+    ),
     "LossScaleOptimizer": lambda: optimizers.LossScaleOptimizer(
         optimizers.Adagrad(0.1), initial_scale=8.0
     ),

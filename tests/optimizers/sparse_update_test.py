@@ -23,6 +23,17 @@ MAKE = {
     "adam": lambda **more: optimizers.LazyAdam(
         RATE, epsilon=EPSILON, sparse_beta_1=0.9, **more
     ),
+    "rmsprop": lambda **more: optimizers.RMSprop(RATE, epsilon=EPSILON, **more),
+    "rmsprop_momentum": lambda **more: optimizers.RMSprop(
+        RATE, momentum=0.8, epsilon=EPSILON, **more
+    ),
+    "rmsprop_centered": lambda **more: optimizers.RMSprop(
+        RATE, centered=True, epsilon=EPSILON, **more
+    ),
+    "rmsprop_centered_momentum": lambda **more: optimizers.RMSprop(
+        RATE, momentum=0.8, centered=True, epsilon=EPSILON, **more
+    ),
+    "lion": lambda **more: optimizers.Lion(RATE, **more),
 }
 every_rule = pytest.mark.parametrize("rule", MAKE)
 
@@ -57,8 +68,9 @@ def test_many_rows(rule, rows, count, width):
     """More than one digit of the sort, and more than one work item."""
     table, indices, values = draw(rows, count, width)
     variable = keras.Variable(table)
-    optimizer = MAKE[rule]()
-    reference = Reference(table, rule)
+    decay = 0.25 if count == 5000 else None
+    optimizer = MAKE[rule](weight_decay=decay)
+    reference = Reference(table, rule, decay=decay or 0.0)
     for scale in (1, 0.5):
         gradient = tf.IndexedSlices(scale * values, indices, [rows, width])
         optimizer.apply([gradient], [variable])
@@ -169,10 +181,13 @@ def test_one_variable_twice_is_an_error():
 
 
 @every_rule
-def test_optimizers_take_it_and_nothing_of_the_size_of_the_gradient(rule):
+@pytest.mark.parametrize("decay", [None, 0.1])
+def test_optimizers_take_it_and_nothing_of_the_size_of_the_gradient(
+    rule, decay
+):
     """No sum, gather or scatter of rows beside it."""
     variable = keras.Variable(np.zeros([9, 3], np.float32))
-    optimizer = MAKE[rule]()
+    optimizer = MAKE[rule](weight_decay=decay)
     optimizer.build([variable])
     types = op_types(
         lambda values, rows: optimizer.apply(
@@ -222,10 +237,9 @@ def summed(indices, values):
     [
         optimizers.SGD(RATE, momentum=0.9),
         optimizers.LazyAdam(RATE, amsgrad=True),
-        optimizers.SGD(RATE, weight_decay=0.1),
     ],
 )
-def test_other_rules_and_decay_do_without(optimizer):
+def test_other_rules_do_without(optimizer):
     variable = keras.Variable(np.ones([9, 3], np.float32))
     optimizer.build([variable])
     types = op_types(

@@ -14,6 +14,7 @@ CHECKS = [
     gpu_cases.check_pinned_or_not,
     gpu_step_cases.check_a_step_keeps_what_was_read,
     gpu_error_cases.check_no_width,
+    gpu_error_cases.check_rules_of_cpus,
     gpu_inference_cases.check_no_width,
     gpu_inference_cases.check_nan,
     gpu_inference_cases.check_refusals,

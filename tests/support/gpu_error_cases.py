@@ -3,15 +3,38 @@
 Like `gpu_cases`, for labels, trees and states that are wrong.
 """
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_hsm
-from tests.support import oracle, references
+from tests.support import oracle, references, training
 from tests.support.evaluation import assert_within, dense
 from tests.support.gpu_cases import build, solve
+from tf_hsm import optimizers
 from tf_hsm.runtime.tree_tensors import tree_tensors
+
+
+def check_rules_of_cpus(place):
+    """What only CPUs have in a step in place: an error that changes nothing."""
+    tree = build("random")
+    problem = references.random_problem(tree, 7, 3, np.float32)
+    for optimizer, match in (
+        (optimizers.RMSprop(0.1), "the rule rmsprop is for CPUs"),
+        (optimizers.Lion(0.1), "the rule lion is for CPUs"),
+        (optimizers.SGD(0.1, weight_decay=0.1), "weight_decay .* for CPUs"),
+    ):
+        with tf.device(place.device):
+            variables = training.variables_of(problem)
+            optimizer.build(variables)
+        step = functools.partial(
+            training.in_place, variables, problem, tree, optimizer
+        )
+        with pytest.raises(tf.errors.UnimplementedError, match=match):
+            place.run(step)
+        np.testing.assert_array_equal(variables[0], problem.weights)
 
 
 def check_no_width(place):

@@ -1,5 +1,7 @@
 """The rules of the optimizers in NumPy and float64, row by row."""
 
+import functools
+
 import numpy as np
 
 RATE = 0.1
@@ -78,6 +80,23 @@ def _amsgrad(*args):
     return _adam(*args, amsgrad=True)
 
 
+def _rmsprop(g, state, rate, _, momentum=False, centered=False):
+    v = 0.9 * state[0] + 0.1 * g**2
+    state, variance = [v, *state[1:]], v
+    if centered:
+        state[-1] = 0.9 * state[-1] + 0.1 * g
+        variance = v - state[-1] ** 2
+    change = rate * g / np.sqrt(variance + EPSILON)
+    if momentum:
+        change = state[1] = 0.8 * state[1] + change
+    return change, state
+
+
+def _lion(g, state, rate, _):
+    change = rate * np.sign(0.9 * state[0] + 0.1 * g)
+    return change, [0.99 * state[0] + 0.01 * g]
+
+
 # Name -> a rule, and the shapes and first values of its slots.
 RULES = {
     "sgd": (_sgd, lambda shape: []),
@@ -87,4 +106,18 @@ RULES = {
     "rowwise_adagrad": (_rowwise_adagrad, lambda shape: [(shape[:1], 0.1)]),
     "adam": (_adam, lambda shape: [(shape, 0.0)] * 2),
     "amsgrad": (_amsgrad, lambda shape: [(shape, 0.0)] * 3),
+    "rmsprop": (_rmsprop, lambda shape: [(shape, 0.0)]),
+    "rmsprop_momentum": (
+        functools.partial(_rmsprop, momentum=True),
+        lambda shape: [(shape, 0.0)] * 2,
+    ),
+    "rmsprop_centered": (
+        functools.partial(_rmsprop, centered=True),
+        lambda shape: [(shape, 0.0)] * 2,
+    ),
+    "rmsprop_centered_momentum": (
+        functools.partial(_rmsprop, momentum=True, centered=True),
+        lambda shape: [(shape, 0.0)] * 3,
+    ),
+    "lion": (_lion, lambda shape: [(shape, 0.0)]),
 }

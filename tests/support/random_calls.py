@@ -39,7 +39,17 @@ OPS = [
 ]
 DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16, np.float64)
 # Slots per parameter.
-RULES = {"sgd": 0, "adagrad": 1, "rowwise_adagrad": 1, "adam": 2}
+RULES = {
+    "sgd": 0,
+    "adagrad": 1,
+    "rowwise_adagrad": 1,
+    "adam": 2,
+    "rmsprop": 1,
+    "rmsprop_momentum": 2,
+    "rmsprop_centered": 2,
+    "rmsprop_centered_momentum": 3,
+    "lion": 1,
+}
 # Groups of 1, 2, few and many rows; even and ragged; one level and 30. The
 # last ones take the most time and come up the least.
 _TREES = {

@@ -21,7 +21,13 @@ OPTIMIZERS = {
     "lazy_adam": lambda rate=0.03: optimizers.LazyAdam(
         rate, sparse_beta_1=0.8, beta_2=0.95, epsilon=0.01
     ),
+    "rmsprop": lambda rate=0.03: optimizers.RMSprop(
+        rate, rho=0.8, momentum=0.3, centered=True, epsilon=0.01
+    ),
+    "lion": lambda rate=0.003: optimizers.Lion(rate, beta_1=0.8, beta_2=0.95),
 }
+# Those whose step in place GPUs have too.
+ON_GPUS = ["sgd", "adagrad", "rowwise_adagrad", "lazy_adam"]
 
 
 def built(rule, variables, **options):
@@ -66,6 +72,32 @@ def stepped(optimizer, step, value, slots, gradient, error, dtype):
         divisor_error -= np.sqrt(np.maximum(v - v_error, 0))
         slots, errors = [m, v], [m_error, v_error]
         change, change_error = rate * m / divisor, rate * m_error / divisor
+    elif isinstance(optimizer, optimizers.RMSprop):
+        rho, momentum = optimizer.rho, optimizer.momentum
+        v, p, a = slots
+        v_error = (1 - rho) * square_error + 4 * u * (v + square)
+        a_error = (1 - rho) * error + 4 * u * (abs(a) + abs(g))
+        v, a = rho * v + (1 - rho) * square, rho * a + (1 - rho) * g
+        variance = v - a**2
+        variance_error = v_error + 2 * abs(a) * a_error + a_error**2
+        variance_error += 4 * u * v
+        divisor = np.sqrt(variance + optimizer.epsilon)
+        step, divisor_error = rate * g / divisor, variance_error / divisor / 2
+        change = momentum * p + step
+        change_error = rate * error / divisor + 4 * u * abs(p)
+        change_error += abs(step) * (divisor_error / divisor + 8 * u)
+        slots, errors = [v, change, a], [v_error, change_error, a_error]
+        divisor, divisor_error = 1.0, 0.0
+    elif isinstance(optimizer, optimizers.Lion):
+        beta_1, beta_2, m = optimizer.beta_1, optimizer.beta_2, slots[0]
+        c = beta_1 * m + (1 - beta_1) * g
+        c_error = (1 - beta_1) * error + 4 * u * (abs(m) + abs(g))
+        m_error = (1 - beta_2) * error + 4 * u * (abs(m) + abs(g))
+        slots, errors = [beta_2 * m + (1 - beta_2) * g], [m_error]
+        change = rate * np.sign(c)
+        # A sign of no certain number is any.
+        change_error = np.where(abs(c) <= c_error, 2 * rate, 0.0)
+        divisor, divisor_error = 1.0, 0.0
     elif isinstance(optimizer, optimizers.Adagrad):
         if isinstance(optimizer, optimizers.RowwiseAdagrad) and g.ndim > 1:
             square = square.mean(axis=1)

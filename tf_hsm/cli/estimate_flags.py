@@ -92,7 +92,8 @@ def _add_step(command):
         "--head_optimizer",
         metavar="NAME",
         help="with which a tree's head, or an adaptive one, updates its own "
-        "weights in place: sgd, adagrad, rowwise_adagrad or lazy_adam",
+        "weights in place: sgd, adagrad, rowwise_adagrad, rmsprop, "
+        "lazy_adam or lion",
     )
     step.add_argument(
         "--replicas",

@@ -52,7 +52,8 @@ def plan(
         as that keeps the top, which all examples pass, below `16 top` rows or
         the root's group.
       slots: how many numbers the optimizer has for each weight: 0 for SGD, 1
-        for Adagrad, 2 for LazyAdam; 0 is near for RowwiseAdagrad.
+        for Adagrad, RMSprop and Lion, 2 for LazyAdam; 0 is near for
+        RowwiseAdagrad.
       dtype: of weights and inputs.
       network: bytes a second into, and likewise out of, the device of the body.
       bandwidth: bytes a second that each device reads from its memory or writes

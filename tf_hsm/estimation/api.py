@@ -88,9 +88,9 @@ def estimate(
         optimizer would need a tenth less, the printed estimate says so.
       head_optimizer: the optimizer with which a tree's head, or an adaptive
         one, updates its own weights in the pass that computes the losses:
-        "sgd", "adagrad", "rowwise_adagrad", "lazy_adam" or one of
-        `tf_hsm.optimizers`. None: the head has gradients, which the optimizer
-        of the model applies. For heads given by name or as a tree.
+        "sgd", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "lion" or
+        one of `tf_hsm.optimizers`. None: the head has gradients, which the
+        optimizer of the model applies. For heads given by name or as a tree.
       corpus_tokens: labels in an epoch, or a text such as "100M".
       memory: bytes that there are, or a text such as "24GB"; None: those of the
         machine, if they are known.

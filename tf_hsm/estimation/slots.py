@@ -155,8 +155,8 @@ class Slots:
     def _works_on_rows(self):
         if self._kind == "SGD":
             return True
-        return isinstance(self._rule, _OF_ROWS) and not (
-            self._rule.weight_decay or getattr(self._rule, "amsgrad", 0)
+        return isinstance(self._rule, _OF_ROWS) and not getattr(
+            self._rule, "amsgrad", False
         )
 
     def _slots(self, shape, dtype):

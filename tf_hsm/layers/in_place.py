@@ -3,7 +3,6 @@
 import dataclasses
 import typing
 
-import keras
 import tensorflow as tf
 
 from tf_hsm import _checks, _compiled_model
@@ -117,7 +116,7 @@ class InPlace:
         """Returns the options of a layer as JSON can hold them."""
         return {
             "optimizer": layer.optimizer
-            and keras.optimizers.serialize(layer.optimizer),
+            and in_place.config_of(layer.optimizer),
             "stochastic_rounding": self.stochastic_rounding,
             "seed": self.seed,
         }

@@ -132,8 +132,8 @@ def embedding_losses(step, vectors, indices, combiner, index_weights):
       The losses `[...]`. The step is not counted yet.
     """
     bags = _bags(indices, combiner, index_weights, step.weights)
-    op = step.op("tf_hsm_embedding_train_step")
     table = variable_named("vectors", vectors)
+    op = step.op("tf_hsm_embedding_train_step", vectors)
     _check_device("weights", variable_named("weights", step.weights))
     _check_device("vectors", table)
     return op(

@@ -45,8 +45,13 @@ class InPlaceStep:
         """The `tf.DType` of the weights."""
         return arguments.dtype_of(variable_named("weights", self.weights))
 
-    def op(self, name):
-        """Returns the op `name` as a function of its other arguments."""
+    def op(self, name, vectors=None):
+        """Returns the op `name` as a function of its other arguments.
+
+        Args:
+          name: of the op.
+          vectors: a variable that the op updates too, or None.
+        """
         weights = variable_named("weights", self.weights)
         replicas = len(private_tensorflow.copies_of(weights))
         if replicas > 1:
@@ -73,7 +78,12 @@ class InPlaceStep:
             labels=labels,
             **tree_tensors(self.tree, weights, self.nodes)._asdict(),
             loss_grads=loss_grads,
-            hyperparameters=rule.hyperparameters,
+            hyperparameters=rule.hyperparameters(
+                [
+                    in_place.lets_decay(self.optimizer, variable)
+                    for variable in (self.weights, self.biases, vectors)
+                ]
+            ),
             seed=(
                 _seed_of_step(self.seed, self.optimizer.iterations)
                 if is_rounding

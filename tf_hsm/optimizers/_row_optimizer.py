@@ -47,10 +47,12 @@ class RowOptimizer(private_optimizer.ApplySteps):
     of the slots' new rows, and what is subtracted from the variable's rows.
 
     A class whose step on rows can be one op has a third, `_rule(rate)`, and
-    `_rule_name`, the name of its rule in the ops: layers take it in place too.
+    `_rule_name`, the name of its rule in the ops without options: layers take
+    it in place too, but for the options `_not_in_place`.
     """
 
     _rule_name = None
+    _not_in_place = ()
 
     def slots(self, variable):
         """Returns the variables that hold the state of one variable.
@@ -228,8 +230,11 @@ class RowOptimizer(private_optimizer.ApplySteps):
             rule = self._rule(tf.cast(learning_rate, dtype))
             slots = [variable_of(s) for s in self.slots(variable)]
             possible = _sparse_update.is_possible(variable, slots)
-            if rule and not decays and possible:
-                _sparse_update.update(variable, slots, gradient, rule)
+            if rule and possible:
+                if decays:
+                    decay = tf.cast(learning_rate, dtype) * self.weight_decay
+                    rule = rule._replace(decay=decay)
+                _sparse_update.update(variable, slots, gradient, rule, decays)
                 return
             # Those of several replicas were put together since `apply`.
             gradient = sum_repeated(gradient)

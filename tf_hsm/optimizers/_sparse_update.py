@@ -14,7 +14,14 @@ _DTYPES = private_tensorflow.allowed_values("ResourceTfHsmSparseUpdate", "T")
 class Rule(NamedTuple):
     """A rule that the ops know, and its numbers.
 
-    Adam's rate includes the correction of the bias of its moments.
+    Attributes:
+      name: of the rule in the ops.
+      rate: the learning rate; Adam's includes the correction of the bias of its
+        moments.
+      beta_1: the momentum of RMSprop.
+      beta_2: the rho of RMSprop.
+      epsilon: a small number.
+      decay: the learning rate times the weight decay; None: no weight decay.
     """
 
     name: str
@@ -22,12 +29,26 @@ class Rule(NamedTuple):
     beta_1: float = 0.0
     beta_2: float = 0.0
     epsilon: float = 0.0
+    decay: tf.Tensor | None = None
 
-    @property
-    def hyperparameters(self):
-        """The numbers as the ops take them, `[4]` float64."""
-        rate = tf.cast(self.rate, tf.float64)
-        return tf.concat([[rate], tf.constant(self[2:], tf.float64)], 0)
+    def hyperparameters(self, decays):
+        """Returns the numbers as the ops take them, float64.
+
+        Args:
+          decays: a list of booleans: which of the op's variables decay.
+
+        Returns:
+          `[4]`, or `[4 + len(decays)]` if the rule has a weight decay.
+        """
+        constants = self.beta_1, self.beta_2, self.epsilon
+        numbers = [
+            [tf.cast(self.rate, tf.float64)],
+            tf.constant(constants, tf.float64),
+        ]
+        if self.decay is not None:
+            decay = tf.cast(self.decay, tf.float64)
+            numbers.append(decay * tf.constant(decays, tf.float64))
+        return tf.concat(numbers, 0)
 
 
 def is_possible(variable, slots):
@@ -43,7 +64,7 @@ def is_possible(variable, slots):
     )
 
 
-def update(variable, slots, gradient, rule):
+def update(variable, slots, gradient, rule, decays):
     """Updates the rows of a variable and of its slots in place.
 
     It sums the values of repeated rows in their order, and computes in float32
@@ -55,6 +76,7 @@ def update(variable, slots, gradient, rule):
       slots: the resource variables of the rule.
       gradient: `tf.IndexedSlices` with values `[U, ...]`; rows may repeat.
       rule: a `Rule`.
+      decays: whether the weight decay of the rule applies to the variable.
 
     Returns:
       The operation; None in eager mode.
@@ -68,7 +90,7 @@ def update(variable, slots, gradient, rule):
         slots=[slot.handle for slot in slots],
         indices=gradient.indices,
         values=tf.cast(gradient.values, wide_dtype(variable.dtype)),
-        hyperparameters=rule.hyperparameters,
+        hyperparameters=rule.hyperparameters([decays]),
         T=variable.dtype,
         rule=rule.name,
     )

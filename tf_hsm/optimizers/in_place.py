@@ -7,7 +7,11 @@ import tensorflow as tf
 
 from tf_hsm import optimizers
 from tf_hsm.optimizers import _sparse_update
-from tf_hsm.runtime import private_keras, private_tensorflow
+from tf_hsm.runtime import (
+    private_keras,
+    private_optimizer,
+    private_tensorflow,
+)
 
 _EXPORTED = [getattr(optimizers, name) for name in optimizers.__all__]
 _RULES = private_tensorflow.allowed_values("ResourceTfHsmTrainStep", "rule")
@@ -18,6 +22,8 @@ _OPTIMIZERS = {
     for optimizer in _EXPORTED
     if getattr(optimizer, "_rule_name", None) == rule
 }
+
+_NOT_DECAYED = "not_decayed"
 
 
 def get(optimizer):
@@ -45,7 +51,12 @@ def get(optimizer):
                 'optimizer is a config without "class_name", with keys '
                 f"{list(optimizer)}; give that of keras.optimizers.serialize"
             )
-        optimizer = keras.optimizers.deserialize(optimizer)
+        names = optimizer.get(_NOT_DECAYED)
+        optimizer = keras.optimizers.deserialize(
+            {k: v for k, v in optimizer.items() if k != _NOT_DECAYED}
+        )
+        if names is not None:
+            optimizer.exclude_from_weight_decay(var_names=[names])
     if type(optimizer) not in _OPTIMIZERS.values():
         *names, last = (c.__name__ for c in _OPTIMIZERS.values())
         raise TypeError(
@@ -56,12 +67,10 @@ def get(optimizer):
         "clipnorm",
         "global_clipnorm",
         "clipvalue",
-        "weight_decay",
         "use_ema",
         "gradient_accumulation_steps",
         "loss_scale_factor",
-        "momentum",
-        "amsgrad",
+        *optimizer._not_in_place,
     ):
         if getattr(optimizer, name, None):
             raise ValueError(
@@ -71,13 +80,39 @@ def get(optimizer):
     return optimizer
 
 
+def config_of(optimizer):
+    """Returns what `get` takes to make an optimizer of the same arguments.
+
+    It is the config of Keras, and the names that are excluded from weight
+    decay, which Keras leaves out.
+    """
+    config = keras.optimizers.serialize(optimizer)
+    names = private_optimizer.names_not_decayed(optimizer)
+    return config if names is None else {**config, _NOT_DECAYED: names}
+
+
 def rule_of(optimizer):
     """Returns the `Rule` of the optimizer's next step, in float64."""
     # Adam's correction is a number of its own first. Another order of the
     # products would round differently.
     rule = optimizer._rule(tf.constant(1, tf.float64))
     rate = tf.cast(optimizer.learning_rate, tf.float64)
-    return rule._replace(rate=rate * rule.rate)
+    decay = rate * optimizer.weight_decay if optimizer.weight_decay else None
+    return rule._replace(rate=rate * rule.rate, decay=decay)
+
+
+def lets_decay(optimizer, variable):
+    """Returns whether the weight decay of an optimizer applies to a variable.
+
+    Args:
+      optimizer: one that `get` has returned.
+      variable: one that the optimizer was built with, or None.
+    """
+    if variable is None or not optimizer.weight_decay:
+        return False
+    # A layer's autocast would make a 16-bit tensor of the variable.
+    with private_keras.no_autocast():
+        return private_optimizer.lets_decay(optimizer, variable)
 
 
 def can_step_on_rows(optimizer, variable):
@@ -97,8 +132,9 @@ def step_on_rows(optimizer, variable, gradient, rule):
     Returns:
       The operation; None in eager mode.
     """
+    decays = lets_decay(optimizer, variable)
     variable, slots = _with_slots(optimizer, variable)
-    return _sparse_update.update(variable, slots, gradient, rule)
+    return _sparse_update.update(variable, slots, gradient, rule, decays)
 
 
 def _with_slots(optimizer, variable):

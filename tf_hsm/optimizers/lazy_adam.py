@@ -33,6 +33,12 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
     has still not acted, and for most classes of a large vocabulary n is small.
     Without momentum the whole gradient acts at once. docs/fit.md has figures.
 
+    With `weight_decay` the optimizer is AdamW on the touched rows: a row first
+    loses `learning_rate * weight_decay` of itself, whatever its moments are.
+    `keras.optimizers.AdamW` decays all rows at every step. A row that few
+    batches touch thus decays little, as its gradients are few. Loshchilov and
+    Hutter, "Decoupled weight decay regularization", 2019.
+
     `slots(variable)` is [m, v], of the variable's shape; with `amsgrad`
     [m, v, the largest v so far]. What else all optimizers of this package do:
     see `tf_hsm.optimizers`.
@@ -46,13 +52,14 @@ class LazyAdam(RowOptimizer, keras.optimizers.Adam):
         Kale and Kumar, "On the convergence of Adam and beyond", 2018.
       sparse_beta_1: the decay of m for sparse gradients and for layers that
         update their rows in place, at least 0 and below 1.
-      **kwargs: as for `keras.optimizers.Adam`.
+      **kwargs: as for `keras.optimizers.Adam`, for example `weight_decay`.
 
     Raises:
       ValueError: `sparse_beta_1` is out of its range.
     """
 
     _rule_name = "adam"
+    _not_in_place = ("amsgrad",)
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ class SGD(RowOptimizer, keras.optimizers.SGD):
     """
 
     _rule_name = "sgd"
+    _not_in_place = ("momentum",)
 
     def _slot_lists(self):
         return [self.momentums] if self.momentum else []

@@ -97,6 +97,37 @@ def adam_slots(optimizer):
     return [*lists, optimizer._velocity_hats] if optimizer.amsgrad else lists
 
 
+def names_not_decayed(optimizer):
+    """The pattern of the names that an optimizer excludes from weight decay.
+
+    Returns:
+      A regular expression, or None if no name is excluded.
+    """
+    pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
+    return pattern and pattern.pattern
+
+
+def rmsprop_slots(optimizer):
+    """The state of a built `keras.optimizers.RMSprop`.
+
+    Returns:
+      A list per kind of slot, with one slot for each variable: of the means of
+      the squares, the momentums if there is a momentum, and the means if the
+      optimizer is centered.
+    """
+    lists = [
+        optimizer._velocities,
+        optimizer._momentums,
+        optimizer._average_gradients,
+    ]
+    return [slots for slots in lists if slots]
+
+
+def lion_slots(optimizer):
+    """The momentums of a built `keras.optimizers.Lion`, a list of one list."""
+    return [optimizer._momentums]
+
+
 def has_schedule(optimizer):
     """Whether an optimizer's learning rate follows a schedule or a function."""
     return not isinstance(optimizer._learning_rate, keras.Variable)

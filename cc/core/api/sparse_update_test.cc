@@ -67,7 +67,7 @@ int main() {
               std::string(type) + " rule " +
                   std::to_string(static_cast<int>(rule)) + " rows " +
                   std::to_string(c[0]),
-              &rng, shares_values);
+              &rng, shares_values, shares_values ? 0.25 : 0);
         }
       };
       check(double(), f64, f64, "double");

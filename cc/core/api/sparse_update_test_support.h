@@ -20,14 +20,18 @@ constexpr Hyperparameters kHyper = {0.125, 0.75, 0.875, 0.01};
 template <typename T>
 struct State {
   std::vector<T> weights;
-  std::vector<Accumulator<T>> slots[2];
+  std::vector<Accumulator<T>> slots[kMaxSlots];
+  double decay = 0;
 
   Update<T> Of(UpdateRule rule) {
     Update<T> update;
     update.rule = rule;
     update.hyper = kHyper;
     update.weights = weights.data();
-    for (int s = 0; s < 2; ++s) update.weight_slots[s] = slots[s].data();
+    update.decay = decay;
+    for (int s = 0; s < NumSlots(rule); ++s) {
+      update.weight_slots[s] = slots[s].data();
+    }
     return update;
   }
 };
@@ -36,9 +40,10 @@ template <typename T, typename Rng>
 void CheckSparseUpdate(int64_t rows, int64_t width, int64_t count,
                        UpdateRule rule, double store, double sum,
                        const std::string& name, Rng* rng,
-                       bool shares_values = false) {
+                       bool shares_values = false, double decay = 0) {
   using A = Accumulator<T>;
   State<T> start;
+  start.decay = decay;
   start.weights = Draw<T>(rows * width, 32, rng);
   const bool of_rows = TraitsOf(rule).slots_per_row;
   for (int s = 0; s < NumSlots(rule); ++s) {
@@ -66,10 +71,11 @@ void CheckSparseUpdate(int64_t rows, int64_t width, int64_t count,
   State<T> run = start, reversed = start;
   SparseUpdate<T>(run.Of(rule), gradient, Serial);
   SparseUpdate<T>(reversed.Of(rule), gradient, Reversed);
-  Expect(SameBits(run.weights, reversed.weights) &&
-             SameBits(run.slots[0], reversed.slots[0]) &&
-             SameBits(run.slots[1], reversed.slots[1]),
-         name + ": the order of items changes the bits");
+  bool same = SameBits(run.weights, reversed.weights);
+  for (int s = 0; s < kMaxSlots; ++s) {
+    same = same && SameBits(run.slots[s], reversed.slots[s]);
+  }
+  Expect(same, name + ": the order of items changes the bits");
 
   // Every ISA gives that, in one item.
   std::vector<State<T>> states = {run};
@@ -96,10 +102,10 @@ void CheckSparseUpdate(int64_t rows, int64_t width, int64_t count,
     for (int64_t d = 0; d < width; ++d) {
       const int64_t at = r * width + d;
       double want = ToDouble(start.weights[at]);
-      double slots[2] = {0.5, 0.5};
+      double slots[kMaxSlots] = {0.5, 0.5, 0.5};
       if (touched[r]) {
-        want =
-            ReferenceUpdate(rule, kHyper, totals[at], mean_square, want, slots);
+        want = ReferenceUpdate(rule, kHyper, totals[at], mean_square, want,
+                               slots, decay);
       }
       for (const State<T>& state : states) {
         Near(ToDouble(state.weights[at]), want,

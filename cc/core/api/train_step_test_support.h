@@ -28,13 +28,16 @@ inline int64_t SlotWidth(UpdateRule rule, int64_t width) {
 template <typename T, typename A>
 struct State {
   std::vector<T> w, b;
-  std::vector<A> w_slots[2], b_slots[2];
+  std::vector<A> w_slots[kMaxSlots], b_slots[kMaxSlots];
+  double decay = 0, bias_decay = 0;
 };
 
 template <typename T, typename A>
 State<T, A> MakeState(UpdateRule rule, int64_t rows, int64_t width,
                       const std::vector<T>& w, const std::vector<T>& b) {
-  State<T, A> state = {w, b, {}, {}};
+  State<T, A> state;
+  state.w = w;
+  state.b = b;
   for (int s = 0; s < NumSlots(rule); ++s) {
     state.w_slots[s].assign(rows * SlotWidth(rule, width), 0.5);
     state.b_slots[s].assign(b.size(), 0.5);
@@ -46,7 +49,7 @@ template <typename T>
 bool SameState(const State<T, Accumulator<T>>& a,
                const State<T, Accumulator<T>>& b) {
   bool same = SameBits(a.w, b.w) && SameBits(a.b, b.b);
-  for (int s = 0; s < 2; ++s) {
+  for (int s = 0; s < kMaxSlots; ++s) {
     same = same && SameBits(a.w_slots[s], b.w_slots[s]) &&
            SameBits(a.b_slots[s], b.b_slots[s]);
   }
@@ -59,6 +62,8 @@ Update<T> UpdateOf(UpdateRule rule, State<T, Accumulator<T>>* state) {
   Update<T> update;
   update.rule = rule;
   update.hyper = kHyper;
+  update.decay = state->decay;
+  update.bias_decay = state->bias_decay;
   update.weights = state->w.data();
   update.biases = state->b.empty() ? nullptr : state->b.data();
   for (int s = 0; s < NumSlots(rule); ++s) {
@@ -190,22 +195,22 @@ inline void ReferenceUpdateRows(const std::vector<bool>& touched,
     for (int64_t d = 0; d < width; ++d) {
       mean_square += dw[r * width + d] * dw[r * width + d] / width;
     }
-    double slots[2];
+    double slots[kMaxSlots];
     const int64_t slot_width = SlotWidth(rule, width);
     for (int64_t d = 0; d < width; ++d) {
       const int64_t at = r * slot_width + (slot_width == 1 ? 0 : d);
       for (int s = 0; s < NumSlots(rule); ++s) slots[s] = state->w_slots[s][at];
       double& value = state->w[r * width + d];
       value = ReferenceUpdate(rule, kHyper, dw[r * width + d], mean_square,
-                              value, slots);
+                              value, slots, state->decay);
       // A slot of a whole row moves once.
       if (slot_width == 1 && d + 1 < width) continue;
       for (int s = 0; s < NumSlots(rule); ++s) state->w_slots[s][at] = slots[s];
     }
     if (state->b.empty()) continue;
     for (int s = 0; s < NumSlots(rule); ++s) slots[s] = state->b_slots[s][r];
-    state->b[r] =
-        ReferenceUpdate(rule, kHyper, db[r], db[r] * db[r], state->b[r], slots);
+    state->b[r] = ReferenceUpdate(rule, kHyper, db[r], db[r] * db[r],
+                                  state->b[r], slots, state->bias_decay);
     for (int s = 0; s < NumSlots(rule); ++s) state->b_slots[s][r] = slots[s];
   }
 }
@@ -268,7 +273,7 @@ void NearState(const State<T, Accumulator<T>>& got,
 template <typename T, typename Rng>
 void CheckTrainStep(const Case& c, Isa isa, double store, double sum,
                     UpdateRule rule, bool with_bias, const std::string& name,
-                    Rng* rng) {
+                    Rng* rng, double decay = 0) {
   using A = Accumulator<T>;
   const OwnedTree owned = RandomForest(c, rng);
   const TreeView tree = owned.view();
@@ -282,12 +287,16 @@ void CheckTrainStep(const Case& c, Isa isa, double store, double sum,
   Run<T> runs[kNumWays], reversed[kNumWays];
   for (int i = 0; i < kNumWays; ++i) {
     runs[i].state = MakeState<T, A>(rule, rows, c.width, w, b);
+    runs[i].state.decay = decay;
+    runs[i].state.bias_decay = decay / 2;
     runs[i].options = options;
     reversed[i] = runs[i];
   }
   Run<double> want;
   want.state = MakeState<double, double>(rule, rows, c.width, ToDoubles(w),
                                          ToDoubles(b));
+  want.state.decay = decay;
+  want.state.bias_decay = decay / 2;
   want.options = options;
   double tolerance = sum * (16 * c.width + 256);
   for (int step = 0; step < 2; ++step) {

@@ -178,10 +178,12 @@ inline void ReferenceLabelLogProbs(const TreeView& tree, int64_t width,
 }
 
 // One step of a rule (update.h) on one number: returns its new value and
-// updates its slots. g is its gradient, `mean_square` that of its row's.
+// updates its slots. g is its gradient, `mean_square` that of its row's. The
+// number first loses the share `decay` of itself.
 inline double ReferenceUpdate(UpdateRule rule, const Hyperparameters& hyper,
                               double g, double mean_square, double value,
-                              double* slots) {
+                              double* slots, double decay = 0) {
+  value -= decay * value;
   switch (rule) {
     case UpdateRule::kSgd:
       return value - hyper.learning_rate * g;
@@ -197,6 +199,29 @@ inline double ReferenceUpdate(UpdateRule rule, const Hyperparameters& hyper,
       slots[1] += (1 - hyper.beta_2) * (g * g - slots[1]);
       return value - hyper.learning_rate * slots[0] /
                          (std::sqrt(slots[1]) + hyper.epsilon);
+    case UpdateRule::kRmsprop:
+    case UpdateRule::kRmspropMomentum:
+    case UpdateRule::kRmspropCentered:
+    case UpdateRule::kRmspropCenteredMomentum: {
+      slots[0] = hyper.beta_2 * slots[0] + (1 - hyper.beta_2) * g * g;
+      double variance = slots[0];
+      if (IsCentered(rule)) {
+        double& mean = slots[HasMomentum(rule) ? 2 : 1];
+        mean = hyper.beta_2 * mean + (1 - hyper.beta_2) * g;
+        variance -= mean * mean;
+      }
+      double change =
+          hyper.learning_rate * g / std::sqrt(variance + hyper.epsilon);
+      if (HasMomentum(rule)) {
+        change = slots[1] = hyper.beta_1 * slots[1] + change;
+      }
+      return value - change;
+    }
+    case UpdateRule::kLion: {
+      const double c = hyper.beta_1 * slots[0] + (1 - hyper.beta_1) * g;
+      slots[0] = hyper.beta_2 * slots[0] + (1 - hyper.beta_2) * g;
+      return value - hyper.learning_rate * ((c > 0) - (c < 0));
+    }
   }
   return value;
 }

@@ -7,8 +7,13 @@
 //   kRowwiseAdagrad   s += mean over the row of g^2, one s per row; the same v
 //   kAdam             m += (1 - beta_1) (g - m);   u += (1 - beta_2) (g^2 - u)
 //                     v -= rate m / (sqrt(u) + eps)
+//   kRmsprop          u += (1 - beta_2) (g^2 - u);  v -= rate g / sqrt(u + eps)
+//   ...Momentum       p = beta_1 p + that change;   v -= p
+//   ...Centered       a += (1 - beta_2) (g - a);    u - a^2 in place of u
+//   kLion             c = m + (1 - beta_1) (g - m); v -= rate sign(c)
+//                     m += (1 - beta_2) (g - m)
 // A bias is a row of one number. Adam's rate holds its correction of the bias
-// of both averages; rows that are not touched keep theirs (lazy Adam).
+// of both averages. A row that is not touched keeps its slots (lazy Adam).
 //
 // A rule is written here once: the CPU's vectors and the GPU compute with these
 // lines. Tests compare both with cc/core/testing/reference.h, which has its
@@ -23,7 +28,16 @@ namespace tf_hsm {
 
 // Every rule: its enumerator, its name in the attributes of the ops, how many
 // slots it has per number, and whether it has them per row instead.
-#define TF_HSM_UPDATE_RULES(X)                   \
+#define TF_HSM_UPDATE_RULES(X)                                       \
+  TF_HSM_GPU_UPDATE_RULES(X)                                         \
+  X(kRmsprop, "rmsprop", 1, false)                                   \
+  X(kRmspropMomentum, "rmsprop_momentum", 2, false)                  \
+  X(kRmspropCentered, "rmsprop_centered", 2, false)                  \
+  X(kRmspropCenteredMomentum, "rmsprop_centered_momentum", 3, false) \
+  X(kLion, "lion", 1, false)
+
+// The first rules, which GPUs have too.
+#define TF_HSM_GPU_UPDATE_RULES(X)               \
   X(kSgd, "sgd", 0, false)                       \
   X(kAdagrad, "adagrad", 1, false)               \
   X(kRowwiseAdagrad, "rowwise_adagrad", 1, true) \
@@ -46,7 +60,7 @@ inline constexpr RuleTraits kUpdateRules[] = {
     TF_HSM_UPDATE_RULES(TF_HSM_TRAITS)};
 #undef TF_HSM_TRAITS
 
-constexpr int kMaxSlots = 2;
+constexpr int kMaxSlots = 3;
 
 #define TF_HSM_CHECK_SLOTS(rule, name, num_slots, per_row) \
   static_assert(num_slots <= kMaxSlots, name);
@@ -58,6 +72,22 @@ constexpr const RuleTraits& TraitsOf(UpdateRule rule) {
 }
 
 constexpr int NumSlots(UpdateRule rule) { return TraitsOf(rule).num_slots; }
+
+constexpr bool RunsOnGpus(UpdateRule rule) { return rule <= UpdateRule::kAdam; }
+
+constexpr bool IsCentered(UpdateRule rule) {
+  return rule == UpdateRule::kRmspropCentered ||
+         rule == UpdateRule::kRmspropCenteredMomentum;
+}
+
+constexpr bool HasMomentum(UpdateRule rule) {
+  return rule == UpdateRule::kRmspropMomentum ||
+         rule == UpdateRule::kRmspropCenteredMomentum;
+}
+
+constexpr bool IsRmsprop(UpdateRule rule) {
+  return rule == UpdateRule::kRmsprop || IsCentered(rule) || HasMomentum(rule);
+}
 
 // Whether the change of a row is one rate times its gradient.
 constexpr bool ScalesGradient(UpdateRule rule) {
@@ -72,8 +102,8 @@ constexpr UpdateRule BiasRule(UpdateRule rule) {
 
 struct Hyperparameters {
   double learning_rate = 0;
-  double beta_1 = 0;
-  double beta_2 = 0;
+  double beta_1 = 0;  // RMSprop: the momentum
+  double beta_2 = 0;  // RMSprop: rho
   double epsilon = 0;
 };
 
@@ -97,6 +127,20 @@ TF_HSM_HOST_DEVICE void WithRule(UpdateRule rule, Call call) {
 #undef TF_HSM_CASE
 }
 
+// Calls `call` with the RuleConstant of a rule that RunsOnGpus.
+template <typename Call>
+TF_HSM_HOST_DEVICE void WithGpuRule(UpdateRule rule, Call call) {
+#define TF_HSM_CASE(rule, name, num_slots, per_row) \
+  case UpdateRule::rule:                            \
+    return call(RuleConstant<UpdateRule::rule>());
+  switch (rule) {
+    TF_HSM_GPU_UPDATE_RULES(TF_HSM_CASE)
+    default:
+      return;
+  }
+#undef TF_HSM_CASE
+}
+
 // One step of a rule, computed with what Math names:
 //   Math::Scalar   float or double
 //   Math::Number   a Scalar, or a vector of them
@@ -108,11 +152,13 @@ struct RuleStep {
   using Number = typename Math::Number;
 
   A rate, epsilon;
+  A beta_1;
   A keep_1, keep_2;  // 1 - beta
 
   TF_HSM_HOST_DEVICE explicit RuleStep(const Hyperparameters& hyper)
       : rate(static_cast<A>(hyper.learning_rate)),
         epsilon(static_cast<A>(hyper.epsilon)),
+        beta_1(static_cast<A>(hyper.beta_1)),
         keep_1(static_cast<A>(1 - hyper.beta_1)),
         keep_2(static_cast<A>(1 - hyper.beta_2)) {}
 
@@ -138,6 +184,26 @@ struct RuleStep {
       slots[0] += (g - slots[0]) * keep_1;
       slots[1] += (g * g - slots[1]) * keep_2;
       return row_rate * slots[0] / (Math::Sqrt(slots[1]) + epsilon);
+    } else if constexpr (IsRmsprop(rule)) {
+      slots[0] += (g * g - slots[0]) * keep_2;
+      Number square = slots[0];
+      if constexpr (IsCentered(rule)) {
+        Number& mean = slots[NumSlots(rule) - 1];
+        mean += (g - mean) * keep_2;
+        square -= mean * mean;
+        // Rounding alone makes a variance negative.
+        square = square < Number{} ? Number{} : square;
+      }
+      const Number change = row_rate * g / Math::Sqrt(square + epsilon);
+      if constexpr (!HasMomentum(rule)) return change;
+      slots[1] = slots[1] * beta_1 + change;
+      return slots[1];
+    } else if constexpr (rule == UpdateRule::kLion) {
+      const Number zero = {};
+      const Number c = slots[0] + (g - slots[0]) * keep_1;
+      slots[0] += (g - slots[0]) * keep_2;
+      // A zero, or no number at all, stays what it is.
+      return row_rate * (c > zero ? zero + A(1) : c < zero ? zero - A(1) : c);
     } else {
       return row_rate * g;
     }

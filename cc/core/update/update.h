@@ -28,6 +28,10 @@ struct UpdatedParameters {
 template <typename T>
 struct Update : UpdatedParameters<T> {
   Hyperparameters hyper;
+  // What a number loses before the rule's change, as a share of itself: the
+  // learning rate times a decoupled weight decay.
+  double decay = 0;
+  double bias_decay = 0;
   uint64_t seed = 0;  // of the rounding; a new one for every step
 };
 

@@ -47,6 +47,7 @@ struct RowUpdate {
   T* values;
   A* slots[kMaxSlots];
   A rate;
+  A decay;
   bool stochastic;
   uint32_t random;  // the counter of the first number
 };
@@ -63,10 +64,11 @@ TF_HSM_INLINE void UpdateNumbers(const RowUpdate<T>& row,
                   auto store) __attribute__((always_inline)) {
     Vector<A> slots[kMaxSlots] = {};
     for (int s = 0; s < num_slots; ++s) slots[s] = load(row.slots[s] + i);
-    const Vector<A> change =
-        math.template Change<rule>(row.rate, load(g + i), slots);
+    Vector<A> change = math.template Change<rule>(row.rate, load(g + i), slots);
     for (int s = 0; s < num_slots; ++s) store(row.slots[s] + i, slots[s]);
-    const Vector<A> value = load(row.values + i) - change;
+    Vector<A> value = load(row.values + i);
+    if (row.decay != 0) change += value * row.decay;
+    value -= change;
     if constexpr (sizeof(T) == sizeof(bfloat16)) {
       if (row.stochastic) {
         Bits32 counter = Bits32{} + static_cast<uint32_t>(row.random + i);
@@ -137,6 +139,7 @@ void UpdateWeights(const Update<T>& update, int64_t first, int64_t rows,
       RowUpdate<T> row = {update.weights + r * width,
                           {},
                           math.rate,
+                          static_cast<Accumulator<T>>(update.decay),
                           update.stochastic,
                           WeightCounter(update.seed, r)};
       if constexpr (constant.row_slots > 0) {
@@ -170,6 +173,7 @@ void UpdateBiases(const Update<T>& update, int64_t first, int64_t rows,
       update.biases + first,
       {},
       math.rate,
+      static_cast<Accumulator<T>>(update.bias_decay),
       update.stochastic,
       BiasCounter(update.seed) + static_cast<uint32_t>(first)};
   WithRule(BiasRule(update.rule),
@@ -181,14 +185,14 @@ void UpdateBiases(const Update<T>& update, int64_t first, int64_t rows,
            });
 }
 
-// Whether the update is a rate per row times the gradient dz^T x, with rates
-// that are known before that product is made: it can then be added to the
-// weights without being stored. With one example, the mean square of a row of
-// the gradient is dz^2 times that of x.
+// Whether the update is a rate per row times the gradient dz^T x, without a
+// decay, and with rates that are known before that product is made: it can then
+// be added to the weights without being stored. With one example, the mean
+// square of a row of the gradient is dz^2 times that of x.
 template <typename T>
 bool IsScaledGradient(const Update<T>& update, int64_t examples) {
   if constexpr (sizeof(T) != sizeof(Accumulator<T>)) return false;
-  return ScalesGradient(update.rule) &&
+  return ScalesGradient(update.rule) && update.decay == 0 &&
          (examples == 1 || !TraitsOf(update.rule).slots_per_row);
 }
 

@@ -24,6 +24,7 @@ class UpdateCheck {
 
   void Run() const {
     for (const RuleTraits& traits : kUpdateRules) {
+      if (!RunsOnGpus(traits.rule)) continue;
       // The other rules differ in one function, that of a number.
       const bool other =
           traits.rule != UpdateRule::kSgd && !traits.slots_per_row;

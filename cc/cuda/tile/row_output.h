@@ -97,7 +97,7 @@ TF_HSM_DEVICE void EmitRows(const RowOutput<T>& out,
     return out.in_fours ? StoreRows<4, threads>(out.gradients, rows, columns)
                         : StoreRows<1, threads>(out.gradients, rows, columns);
   }
-  WithRule(out.update.rule, [&](auto rule) {
+  WithGpuRule(out.update.rule, [&](auto rule) {
     RowUpdate<decltype(rule)::value, threads, T> update(out.update, rows,
                                                         columns, terms);
     return out.in_fours ? update.template Run<4>() : update.template Run<1>();

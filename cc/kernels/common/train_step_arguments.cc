@@ -22,15 +22,15 @@ absl::Status TrainStepAttributes::Read(OpKernelConstruction* context) {
   return ReadRule(context, &rule);
 }
 
-absl::Status FindStepNumbers(OpKernelContext* context,
-                             const Hyperparameters** hyper,
-                             const uint64_t** seed) {
+absl::Status FindStepNumbers(OpKernelContext* context, StepNumbers* numbers) {
   const Tensor *values, *number;
   TF_RETURN_IF_ERROR(context->input("hyperparameters", &values));
   TF_RETURN_IF_ERROR(context->input("seed", &number));
-  if (values->shape() != TensorShape({4})) {
+  const bool decays = values->shape() == TensorShape({7});
+  if (!decays && values->shape() != TensorShape({4})) {
     return absl::InvalidArgumentError(
-        "hyperparameters must have the shape [4], but have " +
+        "hyperparameters must have the shape [4], or [7] with weight decay, "
+        "but have " +
         values->shape().DebugString());
   }
   if (number->dims() != 0) {
@@ -39,8 +39,10 @@ absl::Status FindStepNumbers(OpKernelContext* context,
         number->shape().DebugString());
   }
   static_assert(sizeof(Hyperparameters) == 4 * sizeof(double), "in this order");
-  *hyper = reinterpret_cast<const Hyperparameters*>(Data<double>(*values));
-  *seed = reinterpret_cast<const uint64_t*>(Data<int64_t>(*number));
+  numbers->hyper =
+      reinterpret_cast<const Hyperparameters*>(Data<double>(*values));
+  numbers->decays = decays ? Data<double>(*values) + 4 : nullptr;
+  numbers->seed = reinterpret_cast<const uint64_t*>(Data<int64_t>(*number));
   return absl::OkStatus();
 }
 

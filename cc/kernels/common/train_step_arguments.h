@@ -26,11 +26,26 @@ struct TrainStepAttributes : LossAttributes {
   absl::Status Read(OpKernelConstruction* context);
 };
 
-// Finds the op's inputs `hyperparameters` and `seed` in the memory where the
-// kernel takes them, and checks their shapes. Any numbers are taken.
-absl::Status FindStepNumbers(OpKernelContext* context,
-                             const Hyperparameters** hyper,
-                             const uint64_t** seed);
+// What a kernel takes from the op's inputs `hyperparameters` and `seed`, in the
+// memory where the op has them. Any numbers are taken.
+struct StepNumbers {
+  const Hyperparameters* hyper = nullptr;
+  const double* decays = nullptr;  // of weights, biases, vectors; null: none
+  const uint64_t* seed = nullptr;
+};
+
+// Finds the numbers, and checks their shapes.
+absl::Status FindStepNumbers(OpKernelContext* context, StepNumbers* numbers);
+
+// Copies numbers in host memory.
+template <typename T>
+void SetNumbers(const StepNumbers& numbers, Update<T>* update) {
+  update->hyper = *numbers.hyper;
+  update->seed = *numbers.seed;
+  if (numbers.decays == nullptr) return;
+  update->decay = numbers.decays[0];
+  update->bias_decay = numbers.decays[1];
+}
 
 // Points `data` at the numbers of `slots`.
 template <typename A>
@@ -56,10 +71,12 @@ void SetParameters(const TrainStepAttributes& attributes,
 // The update of the vectors that Parameters::Write has found beside them.
 template <typename T>
 Update<T> UpdateOfVectors(const Update<T>& of_weights,
+                          const StepNumbers& numbers,
                           const Parameters& parameters) {
   Update<T> update;
   update.rule = of_weights.rule;
   update.hyper = of_weights.hyper;
+  if (numbers.decays != nullptr) update.decay = numbers.decays[2];
   update.weights = Data<T>(*parameters.vectors());
   PointAtSlots(parameters.vector_slots(), update.weight_slots);
   update.stochastic = of_weights.stochastic;

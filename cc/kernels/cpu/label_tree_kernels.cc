@@ -116,16 +116,14 @@ struct LabelTreeTrainStepOp : TrainStepAttributes {
     LabelTreeBatch<T> in;
     Update<T> update;
     const Tensor* loss_grads;
-    const Hyperparameters* hyper;
-    const uint64_t* seed;
+    StepNumbers numbers;
     TF_RETURN_IF_ERROR(in.arguments.parameters.Write(
         context, kDataType<T>, kDataType<A>, rule, /*embeds=*/false));
     TF_RETURN_IF_ERROR(in.Prepare(context, *this));
     TF_RETURN_IF_ERROR(in.arguments.ReadLossGrads(context, &loss_grads));
-    TF_RETURN_IF_ERROR(FindStepNumbers(context, &hyper, &seed));
+    TF_RETURN_IF_ERROR(FindStepNumbers(context, &numbers));
     SetParameters(*this, in.arguments.parameters, &update);
-    update.hyper = *hyper;
-    update.seed = *seed;
+    SetNumbers(numbers, &update);
     TF_RETURN_IF_ERROR(in.MakeLosses(context, *this, Data<A>(*loss_grads)));
 
     const Plan& plan = in.plan.plan;

@@ -72,13 +72,18 @@ struct SparseUpdateOp : SparseUpdateAttributes {
         CheckSlots("slots", slots, kDataType<A>, rule, (*weights)->shape()));
     const Tensor* hyper;
     TF_RETURN_IF_ERROR(context->input("hyperparameters", &hyper));
-    TF_RETURN_IF_ERROR(CheckShape("hyperparameters", *hyper, TensorShape({4})));
+    const bool decays = hyper->shape() == TensorShape({5});
+    if (!decays) {
+      TF_RETURN_IF_ERROR(
+          CheckShape("hyperparameters", *hyper, TensorShape({4})));
+    }
     TF_RETURN_IF_ERROR(locks->Unshare(context));
     PreferHugePages(**weights);
     PreferHugePages(slots);
     const double* values = Data<double>(*hyper);
     update->rule = rule;
     update->hyper = {values[0], values[1], values[2], values[3]};
+    if (decays) update->decay = values[4];
     update->weights = Data<T>(**weights);
     PointAtSlots(slots, update->weight_slots);
     return absl::OkStatus();

@@ -34,12 +34,10 @@ struct AnyTrainStepOp : TrainStepAttributes {
     const int64_t width = in.arguments.width;
     PlanTraining(&plan, MaxPartials<T>(width));
     TF_RETURN_IF_ERROR(in.ReadLossGrads(context, &loss_grads));
-    const Hyperparameters* hyper;
-    const uint64_t* seed;
-    TF_RETURN_IF_ERROR(FindStepNumbers(context, &hyper, &seed));
+    StepNumbers numbers;
+    TF_RETURN_IF_ERROR(FindStepNumbers(context, &numbers));
     SetParameters(*this, parameters, &update);
-    update.hyper = *hyper;
-    update.seed = *seed;
+    SetNumbers(numbers, &update);
 
     // If the sums of dx need no more memory than copies of inputs and dx do.
     const int64_t num_sums = in.vector_plan.num_sums;
@@ -79,7 +77,9 @@ struct AnyTrainStepOp : TrainStepAttributes {
     const int64_t batch = embeds ? plan.num_examples() : loss->NumElements();
     outputs.loss = Data<A>(*loss);
     Update<T> of_vectors;
-    if constexpr (embeds) of_vectors = UpdateOfVectors(update, parameters);
+    if constexpr (embeds) {
+      of_vectors = UpdateOfVectors(update, numbers, parameters);
+    }
     if (in_place) {
       in.ReadVectorsInPlace(&of_vectors, Data<A>(dx));
     } else {

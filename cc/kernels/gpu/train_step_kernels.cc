@@ -2,6 +2,8 @@
 // waits for nothing of it, and reads no number: the learning rate may be a
 // variable on the GPU.
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/train_step_arguments.h"
 #include "cc/kernels/gpu/loss_batch.h"
@@ -15,6 +17,15 @@ template <typename T>
 struct TrainStepOp : TrainStepAttributes {
   using A = Accumulator<T>;
 
+  absl::Status Read(OpKernelConstruction* context) {
+    TF_RETURN_IF_ERROR(TrainStepAttributes::Read(context));
+    if (RunsOnGpus(rule)) return absl::OkStatus();
+    return absl::UnimplementedError(
+        absl::StrCat("a step in place by the rule ", TraitsOf(rule).name,
+                     " is for CPUs; on GPUs, give the optimizer to "
+                     "model.compile instead"));
+  }
+
   absl::Status Run(OpKernelContext* context) const {
     LossBatch<T> in;
     const Tensor* loss_grads;
@@ -24,7 +35,15 @@ struct TrainStepOp : TrainStepAttributes {
                                                      kDataType<A>, rule));
     TF_RETURN_IF_ERROR(in.Prepare(context, *this));
     TF_RETURN_IF_ERROR(in.arguments.ReadLossGrads(context, &loss_grads));
-    TF_RETURN_IF_ERROR(FindStepNumbers(context, &update.hyper, &update.seed));
+    StepNumbers numbers;
+    TF_RETURN_IF_ERROR(FindStepNumbers(context, &numbers));
+    if (numbers.decays != nullptr) {
+      return absl::UnimplementedError(
+          "weight_decay in a step in place is for CPUs; on GPUs, give the "
+          "optimizer to model.compile instead");
+    }
+    update.hyper = numbers.hyper;
+    update.seed = numbers.seed;
     SetParameters(*this, in.arguments.parameters, &update);
     TF_RETURN_IF_ERROR(in.AllocateState(context));
     TF_RETURN_IF_ERROR(in.AllocateLoss(context, *this, &outputs));

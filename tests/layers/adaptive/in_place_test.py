@@ -35,7 +35,7 @@ EAGERLY = {"run_eagerly": True}
 
 
 @pytest.mark.parametrize(
-    "rule, form", list(zip(OPTIMIZERS, 2 * FORMS, strict=True))
+    "rule, form", list(zip(OPTIMIZERS, 3 * FORMS, strict=True))
 )
 def test_every_rule(rule, form):
     """Masked, ignored and weighted labels among them; of a tail, a class."""

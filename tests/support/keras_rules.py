@@ -1,0 +1,42 @@
+"""Optimizers of this package beside those of Keras that they equal."""
+
+import keras
+
+from tf_hsm import optimizers
+
+RMSPROP = [
+    {"rho": rho, "momentum": momentum, "centered": centered, "epsilon": epsilon}
+    for rho, epsilon in ((0.9, 1e-7), (0.75, 0.01))
+    for momentum in (0.0, 0.5)
+    for centered in (False, True)
+]
+# Keras rounds these of Adam and Lion, and the weight decay, to float32.
+BETAS = {"beta_1": 0.75, "beta_2": 0.875}
+DECAY = {"weight_decay": 0.25}
+# The names of the classes here and in Keras, and their options.
+CASES = [
+    *(("RMSprop", "RMSprop", options) for options in RMSPROP),
+    ("RMSprop", "RMSprop", RMSPROP[-1] | DECAY),
+    ("Lion", "Lion", BETAS),
+    ("Lion", "Lion", BETAS | DECAY),
+    ("LazyAdam", "Adam", BETAS),
+    ("LazyAdam", "AdamW", BETAS | {"weight_decay": 2**-8}),
+    ("LazyAdam", "AdamW", {**BETAS, "epsilon": 0.01, **DECAY}),
+    ("SGD", "SGD", DECAY),
+    ("Adagrad", "Adagrad", {"initial_accumulator_value": 0.1, **DECAY}),
+]
+
+
+def make(name, stock_name, options):
+    """Makes the optimizer of this package and that of Keras, for all rows.
+
+    Args:
+        name: Of a class here.
+        stock_name: Of a class of Keras.
+        options: Arguments of both.
+    """
+    own = {"sparse_beta_1": options["beta_1"]} if name == "LazyAdam" else {}
+    return (
+        getattr(optimizers, name)(0.125, **options, **own),
+        getattr(keras.optimizers, stock_name)(0.125, **options),
+    )
