@@ -152,6 +152,14 @@ def test_refusals():
     model.quantize("int8")
     with pytest.raises(ValueError, match="answers and does not train"):
         model.fit(X, Y, verbose=0)
+    for verb, ask in {
+        "grow": lambda: head.grow(head.tree.grow(["a"])),
+        "prune": lambda: head.prune(20),
+        "regroup": lambda: head.regroup(head.tree),
+        "estimate": lambda: tf_hsm.estimate(model, batch=3),
+    }.items():
+        with pytest.raises(ValueError, match=f"{verb}.*int8; do it before"):
+            ask()
     with pytest.raises(ValueError, match="already quantized"):
         head.quantize("int8")
     tree = tf_hsm.Tree.two_level(N)

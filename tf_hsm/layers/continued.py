@@ -1,6 +1,7 @@
 """Layers that continue the rows of an earlier layer, with another tree."""
 
 from tf_hsm.heads.tied import TiedHead
+from tf_hsm.layers import quantized
 from tf_hsm.runtime import kept_rows
 
 
@@ -13,8 +14,8 @@ def only_head(layer, verb, size):
       size: how large the new layer is, such as "larger".
 
     Raises:
-      ValueError: the layer is not built, is on several devices, or has the rows
-        of an Embedding.
+      ValueError: the layer is not built, is on several devices, is quantized,
+        or has the rows of an Embedding.
     """
     if layer.plan is not None:
         raise ValueError(
@@ -22,6 +23,7 @@ def only_head(layer, verb, size):
             f"layer without a plan by tf_hsm.distribute.copy_weights, {verb} "
             "that, and copy it to one with a plan of the new tree"
         )
+    quantized.check_floats(layer, verb)
     (head,) = layer._tree_heads()
     if isinstance(head, TiedHead):
         raise ValueError(

@@ -52,6 +52,15 @@ def make_rows(layer, name, num_rows, width):
     return QuantizedRows(*made, width)
 
 
+def check_floats(layer, verb):
+    """Raises a ValueError if a layer is quantized, and `verb` needs floats."""
+    if layer.quantization_mode is not None:
+        raise ValueError(
+            f"{layer.name}: {verb} is not possible with weights in "
+            f"{layer.quantization_mode}; do it before you quantize"
+        )
+
+
 def quantize(layer, head, mode):
     """Replaces the weights of a built layer by codes and scales.
 

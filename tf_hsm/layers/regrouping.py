@@ -7,7 +7,7 @@ from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.tied import TiedHead
 from tf_hsm.heads.tree import TreeHead
-from tf_hsm.layers import regrouped_rows
+from tf_hsm.layers import quantized, regrouped_rows
 from tf_hsm.layers.arguments import check_tree
 from tf_hsm.runtime import kept_rows, private_keras, row_parts
 
@@ -97,6 +97,7 @@ def check_possible(layer):
       ValueError: the layer is not built, or cannot move.
     """
     layer._check_built()
+    quantized.check_floats(layer, "regroup")
     if isinstance(layer._head, TiedHead):
         raise ValueError(
             f"{layer.name}: regroup is not possible with tied_to: a flat tree "

@@ -123,8 +123,8 @@ def quantize_rows(weights, mode="int8"):
 
     With "int8" each row has a scale, and an error of at most 1/254 of its
     largest number. With "int4" each block of 64 columns has a scale, and an
-    error of at most 1/8 of its largest number, which is 1/16 but for numbers
-    of the other sign.
+    error of at most 1/16 of its largest number; for numbers of the other sign
+    that are almost as large, up to 1/8.
 
     Args:
       weights: `[rows, width]`, a variable or an array, of any float type.

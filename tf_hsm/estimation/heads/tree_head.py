@@ -9,6 +9,7 @@ from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.passed import Passed
 from tf_hsm.estimation.heads.table import Table
 from tf_hsm.estimation.part import Work
+from tf_hsm.layers.quantized import check_floats
 
 # The constants of C++ by the names that they have there:
 # tests/estimation/constants_test.py compares them.
@@ -49,6 +50,7 @@ class TreeOptions:
     @classmethod
     def of(cls, layer):
         """Returns the options of a layer of `tf_hsm.layers`."""
+        check_floats(layer, "an estimate of training")
         # The objective of a label tree has no focal losses.
         focal_gamma = getattr(layer.objective, "focal_gamma", 0)
         return cls(
