@@ -52,7 +52,7 @@ def _metrics_of_inputs(model, head, wrong):
 
 
 def check_untold_training(model, head):
-    """Checks that losses without a step of the head's are not those of `fit`.
+    """Checks that losses without a step of the head are not losses of `fit`.
 
     Raises:
       ValueError: they are; the model's `call` has no argument `training`, and
@@ -205,7 +205,7 @@ _COMPUTE_LOSS = (keras.Model.compute_loss, keras.Sequential.compute_loss)
 
 
 def _unless_kept(model):
-    """What else helps where the metrics are those of an earlier `compile`."""
+    """What else helps where the metrics come from an earlier `compile`."""
     if private_compile.is_compiled_with_metrics(model):
         return ""
     return ", or metrics=[]: Keras keeps those of an earlier compile"

@@ -155,7 +155,7 @@ def peak_bytes(name, tree, *, batch, width, itemsize, gradient=True):
                            gradient  10 dense gradients [R, D] (measured: 9 to
                                      11), and all slices
         full_softmax:      forward   the logits, [B, N]
-                           gradient  also theirs, and that of the weights
+                           gradient  also theirs, and the weights' gradient
 
     Args:
       name: "gather", "embedding_lookup", "map_fn" or "full_softmax".

@@ -40,7 +40,7 @@ class LabelCounts:
     def of(cls, tree, labels):
         """Counts label sets, exactly: an example counts once for each row.
 
-        The cost is that of the labels' paths.
+        The cost is the labels' paths.
 
         Args:
           tree: a `tf_hsm.Tree`.

@@ -65,8 +65,8 @@ def export(model, path, *, head=None, k=10):
     same minor version of TensorFlow.
 
     Args:
-      model: a `keras.Model`, functional or Sequential, whose output is that of
-        a head, `head(hidden)`; or, with `head`, is `hidden`.
+      model: a `keras.Model`, functional or Sequential, whose output is the
+        output of a head, `head(hidden)`; or, with `head`, is `hidden`.
       path: the folder to make. It appears when it is complete.
       head: None; or a head of `tf_hsm.layers`, for a model that takes labels.
         Where that called `head(hidden, labels)`, export

@@ -68,7 +68,7 @@ def _add_model(command):
     model.add_argument(
         "--width",
         type=int,
-        help="of the head's inputs; by default that of the body",
+        help="of the head's inputs; by default the width of the body",
     )
 
 

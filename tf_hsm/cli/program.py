@@ -15,7 +15,7 @@ def main(arguments=None):
     The status is 2 after an error, and 130 after an interrupt (Ctrl-C).
 
     Args:
-      arguments: strs; those of the process when None.
+      arguments: strs; None: the arguments of the process.
     """
     # A name may have letters that the terminal has not.
     for stream in (sys.stdout, sys.stderr):

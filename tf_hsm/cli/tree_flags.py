@@ -23,7 +23,7 @@ examples:
 def add(commands):
     """Adds `tree` to the parsers of the program; returns its parser.
 
-    The flags that it reads have a `command`, and those of that.
+    The flags that it reads have a `command`, and the flags of the command.
     """
     tree = add_command(
         commands, "tree", "builds, inspects, compares and draws trees"
@@ -114,7 +114,7 @@ def _add_options(command):
         help="examples in a step; %(default)s",
     )
     command.add_argument(
-        "--width", type=int, default=512, help="that of the inputs; %(default)s"
+        "--width", type=int, default=512, help="of the inputs; %(default)s"
     )
     command.add_argument(
         "--calibrate",

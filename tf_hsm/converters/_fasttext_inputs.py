@@ -3,8 +3,8 @@
 A word is the mean of its own row of the input matrix and of those that its
 character n-grams are hashed to (Bojanowski et al., 2017: Enriching Word Vectors
 with Subword Information). A line is the mean of all rows of its words and of
-those of its word n-grams (Joulin et al., 2017: Bag of Tricks for Efficient
-Text Classification).
+the vectors of its word n-grams (Joulin et al., 2017: Bag of Tricks for
+Efficient Text Classification).
 """
 
 import re
@@ -118,7 +118,7 @@ def _subword_rows(texts, settings):
 
     Yields:
       The text of each n-gram, ascending within a block, and the row that it is
-      hashed to, counted from behind those of the words; both `[n]`.
+      hashed to, counted from behind the rows of the words; both `[n]`.
     """
     data = np.frombuffer(b"".join(b"<%b>" % text for text in texts), np.int8)
     lengths = np.array([len(text) + 2 for text in texts], np.int64)

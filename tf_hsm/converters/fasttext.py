@@ -39,7 +39,7 @@ def from_fasttext(path, *, pinned=True) -> FastTextModel:
 
     Args:
       path: the file; fastText itself does not have to be installed.
-      pinned: whether the tree is, as that of fastText; see `tf_hsm.Tree.pin`.
+      pinned: whether the tree is pinned, as in fastText; see `tf_hsm.Tree.pin`.
 
     Returns:
       A `FastTextModel`. Names that are not UTF-8 are decoded with the error

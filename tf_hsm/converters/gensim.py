@@ -11,15 +11,15 @@ def from_gensim(model, *, pinned=True) -> ConvertedModel:
 
     The class of a word is its index in `model.wv`, and `inputs` are the word
     vectors `model.wv.vectors`. A skip-gram model takes one of them as input, a
-    CBOW model the mean (or the sum) of those of the context. For `Doc2Vec` the
-    vectors of the documents are in `model.dv.vectors`.
+    CBOW model the mean (or the sum) of the vectors of the context. For
+    `Doc2Vec` the vectors of the documents are in `model.dv.vectors`.
 
     Losses are exact. Those of `model.score` are not: gensim takes a logit below
     6 in magnitude from a table, up to 0.06 too low, and counts no others.
 
     Args:
       model: a `Word2Vec`, `FastText` or `Doc2Vec` of gensim 4.
-      pinned: whether the tree is, as that of gensim; see `tf_hsm.Tree.pin`.
+      pinned: whether the tree is pinned, as in gensim; see `tf_hsm.Tree.pin`.
 
     Returns:
       A `ConvertedModel` with copies of the arrays.
@@ -131,7 +131,7 @@ def _children(names, points, codes, ends):
       numbers of `_binary_tree`.
 
     Raises:
-      ValueError: the paths are not those of one tree.
+      ValueError: the paths do not belong to one tree.
     """
     num_words = len(names)
     below = np.empty_like(points)

@@ -61,7 +61,7 @@ def cutoffs(
         tail is at least 8 wide, or as wide as the first. Where not even 1 is
         possible, "auto" is 0: a flat softmax.
       batch: B, the examples in a step.
-      width: D, that of the inputs.
+      width: D, of the inputs.
       div_value: how much narrower each tail is than the one before; at least 1.
       tail: "flat" if each tail is one group; "two_level", or the branching of
         a balanced tree, at least 2, if it is such a tree.

@@ -21,7 +21,7 @@ class ExpectedCost:
 
     Attributes:
       rows_per_example: the rows that one example scores.
-      touched_rows: the rows that a batch touches: those of the weights'
+      touched_rows: the rows that a batch touches: the rows of the weights'
         gradient, a `tf.IndexedSlices`.
       flops: 2 for each product in the logits, in the gradient by the inputs
         and in that by the weights: 6 batch width rows_per_example.
@@ -31,7 +31,7 @@ class ExpectedCost:
         probability of each scored row written and read.
       milliseconds: the prediction of the cost model for one call of the op.
       batch: B, the examples in a batch.
-      width: D, that of the inputs.
+      width: D, of the inputs.
     """
 
     rows_per_example: float

@@ -63,7 +63,7 @@ class CostModel:
         return self.weight * width * rows
 
     def products(self, rows, examples, *, width):
-        """Returns the milliseconds to score rows, beside those of `weights`.
+        """Returns the milliseconds to score rows, without `weights`.
 
         Args:
           rows: how many each example scores.

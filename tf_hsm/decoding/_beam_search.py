@@ -35,11 +35,11 @@ def beam_search(
     For each entry of the batch the search begins with the empty hypothesis.
     Then, `length` times, the candidates are all hypotheses that have ended, and
     all others with any one class more; the `beam_width` best of them become the
-    hypotheses. It stops sooner where all have ended. Of equal scores that of a
-    hypothesis that has ended comes first, then that of the better hypothesis
-    before, then that of the class that the head has first. So the result is
-    exact where nothing is left out: with a `beam_width` of at least the number
-    of hypotheses. It is no function of the rest of the batch.
+    hypotheses. It stops sooner where all have ended. Ties go to
+    hypotheses that have ended, then to the better parent, then to the class
+    that `top_k` lists first. So the result is exact where nothing is left out:
+    with a `beam_width` of at least the number of hypotheses. It is no function
+    of the rest of the batch.
 
     With a `constraint`, the classes are codes, and each hypothesis is the
     beginning of an item's path until it ends as an item. The probabilities of

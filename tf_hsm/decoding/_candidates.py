@@ -21,8 +21,8 @@ def find(best, hidden, live, ended, penalty):
     """Finds all candidates that could be among the best of an entry.
 
     Args:
-      best: a function from inputs `[..., D]` and bounds `[...]`, as those of
-        `tf_hsm.hierarchical_softmax_top_k`, to the log-probabilities and the
+      best: a function from inputs `[..., D]` and bounds `[...]`, as the answers
+        of `tf_hsm.hierarchical_softmax_top_k`, to the log-probabilities and the
         classes `[..., k]` of the best classes.
       hidden: `[batch, beam_width, D]`.
       live: `[batch, beam_width]`, the log-probabilities of the hypotheses that

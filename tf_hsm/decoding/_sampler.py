@@ -24,7 +24,7 @@ class Sampler:
     For another rule, override `next_classes`.
 
     Args:
-      temperature: see `tf_hsm.hierarchical_softmax_sample`; so are top_k and
+      temperature: see `tf_hsm.hierarchical_softmax_sample`, also for top_k and
         top_p. Or 0: the most probable class is taken each time, as by a
         `beam_search` with `beam_width=1`.
       top_k: draw among the k most probable classes; None: among all.
@@ -90,7 +90,7 @@ class Sampler:
 
         Returns:
           `Sequences` of classes `[batch, length]`, log_probs and lengths
-          `[batch]`. The log-probabilities are those of the model, whatever the
+          `[batch]`. The log-probabilities are the model's, whatever the
           temperature. A sequence also ends where the probabilities are NaN; its
           log-probability is then NaN.
 

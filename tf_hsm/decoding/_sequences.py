@@ -32,7 +32,7 @@ class Sequences(typing.NamedTuple):
 
 
 def check_head(head, *methods):
-    """Raises a TypeError unless `head` answers as those of tf_hsm.layers do."""
+    """Raises a TypeError unless `head` answers as heads of tf_hsm.layers do."""
     for name in ("num_classes", *methods):
         if not hasattr(head, name):
             raise TypeError(

@@ -41,7 +41,7 @@ class Trie(tf.Module):
       depth: L, or less if no path has so many codes.
 
     Raises:
-      ValueError: the codes of an item are those of another item, or their
+      ValueError: the codes of an item are the codes of another item, or their
         beginning, or are no path; names the items.
     """
 

@@ -57,7 +57,8 @@ def make(codes, lengths):
     """Returns the `TrieArrays` of what `check_codes` returned.
 
     Raises:
-      ValueError: the path of an item is that of another item, or its beginning.
+      ValueError: the path of an item is the path of another item, or its
+        beginning.
     """
     # By the first code, then the second; the end of a path, -1, comes first.
     order = np.lexsort(codes.T[::-1])

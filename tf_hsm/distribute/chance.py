@@ -14,7 +14,7 @@ def expected_largest(means, squares):
     """Returns the mean of the largest of independent sums, a float.
 
     Sum i has a random number of terms, by Poisson's law, and is taken to be a
-    multiple of such a number itself. Its law is approximated as that of a
+    multiple of such a number itself. Its law is approximated as the law of a
     chi-square variable is by Wilson and Hilferty (1931): off by less than 1%
     from a few terms per sum on. Where terms are many, the result is near
     `mean + sqrt(2 ln S * squares)`, and below it.
@@ -39,7 +39,7 @@ def expected_largest(means, squares):
     points = np.linspace(begin, end, _POINTS)
     below = np.ones(_POINTS)
     for scale, number in zip(scales, numbers, strict=True):
-        # P(n <= k) is that of a Gamma variable of shape k + 1 above `number`.
+        # P(n <= k): a Gamma variable of shape k + 1 lies above `number`.
         shape = points / scale + 0.5
         third = 1 / (9 * shape)
         normal = (1 - third - np.cbrt(number / shape)) / np.sqrt(third)

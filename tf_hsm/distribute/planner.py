@@ -55,10 +55,10 @@ def plan(
         for Adagrad, RMSprop and Lion, 2 for LazyAdam; 0 is near for
         RowwiseAdagrad.
       dtype: of weights and inputs.
-      network: bytes a second into, and likewise out of, the device of the body.
+      network: bytes a second into, and out of, the device of the body.
       bandwidth: bytes a second that each device reads from its memory or writes
         to it; None for the rate of the cost model.
-      cost_model: a `tf_hsm.CostModel` of one device; by default that of two
+      cost_model: a `tf_hsm.CostModel` of one device; by default one of two
         cores.
 
     Returns:

@@ -48,7 +48,7 @@ def ask(addresses, timeout, wait):
 
     Returns:
       A list with a `Status` for each; None where there was no answer, or not
-      that of a server of TensorFlow.
+      a server of TensorFlow.
     """
     deadline = time.monotonic() + timeout
     channels = [grpc.insecure_channel(a, _OPTIONS) for a in addresses]

@@ -28,7 +28,7 @@ class Simulation:
         a width, as are those that follow.
       milliseconds: `[steps, S]`, the prediction of the cost model; 0 where a
         device has no example.
-      top_milliseconds: `[steps]`, likewise for the top.
+      top_milliseconds: `[steps]`, of the top.
       step: the plan's `Step`.
     """
 
@@ -45,7 +45,7 @@ class Simulation:
 
     @property
     def largest_work(self) -> float:
-        """The work of the fullest shard, over that of the mean shard.
+        """The work of the fullest shard, over the work of the mean shard.
 
         Both are means over all steps, as in `PlanCost.largest_by_chance`; 1
         where there is no work.

@@ -19,7 +19,7 @@ class Step:
       width: D, the width of the inputs, or None.
       slots: how many numbers an optimizer has for each weight.
       dtype: of weights and inputs; slots of 16-bit ones have 32 bits.
-      network: bytes a second into, and likewise out of, the device of the body.
+      network: bytes a second into, and out of, the device of the body.
       cost_model: the `CostModel` of a device.
 
     Raises:

@@ -60,7 +60,7 @@ def binding(step, top, shards):
     Args:
       step: the `Step`.
       top: the `ShardCost` of the top.
-      shards: those of the shards.
+      shards: of the shards.
     """
     slowest = max(shard.milliseconds or 0 for shard in shards)
     if not slowest or top.milliseconds <= _LARGE * slowest:

@@ -74,7 +74,7 @@ def estimate(
       batch: sequences in a step, or examples.
       length: T, the length of a sequence; None: the body's length, or 1.
       width: D, the width of the head's inputs. A body of another width has a
-        Dense layer after it. None: that of the body.
+        Dense layer after it. None: the width of the body.
       num_classes: N, or a text such as "10M".
       counts: how often each class occurs: "zipf", or `[N]`; None for the counts
         of the tree, or for all alike if it has none.
@@ -82,7 +82,8 @@ def estimate(
         None: none.
       dtype: of variables and activations: "float32", "bfloat16", "float16" or
         "float64"; or "mixed_bfloat16" or "mixed_float16" for activations of 16
-        bits beside variables of 32. None: that of a Keras model; else float32.
+        bits beside variables of 32. None: the type of a Keras model; else
+        float32.
       optimizer: of the model: a name such as "adam", a Keras optimizer or one
         of `tf_hsm.optimizers`; or None, which trains nothing. Where another
         optimizer would need a tenth less, the printed estimate says so.

@@ -23,7 +23,7 @@ class Probe:
     """Measures `Rates`, a moment at a time."""
 
     def __init__(self, threads, dtype):
-        """Makes the operands; for 16-bit types F may be that of float32."""
+        """Makes the operands; for 16-bit types F may be F of float32."""
         dtypes = {dtype, "float32"} if tf.as_dtype(dtype).size < 4 else {dtype}
         self._products = [product(dtype) for dtype in dtypes]
         # NumPy asks for huge pages, and lets threads run side by side.

@@ -77,7 +77,7 @@ def _chain():
 
 
 def fresh(read_write):
-    """Bytes/s of filling a new tensor, at most those of changing one.
+    """Bytes/s of filling a new tensor, at most the rate of changing one.
 
     Where TensorFlow keeps what was freed (see docs/estimate.md), new tensors
     are as fast as others.

@@ -16,7 +16,7 @@ _CALL_MS = 0.1  # of a call of the op and its gradient, whatever its arguments
 class Machine:
     """What a machine does in a second, and how much memory it has.
 
-    The rates are those that TensorFlow reaches, not those of a data sheet.
+    The rates are what TensorFlow reaches, not what a data sheet says.
 
     Attributes:
       name: how reports call it.

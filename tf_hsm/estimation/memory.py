@@ -1,4 +1,4 @@
-"""The most memory that a step has at a time, from that of its parts.
+"""The most memory that a step has at a time, from the memory of its parts.
 
 What a large tensor had goes back to the system when it is freed. What small
 ones had stays with the process, and only small ones can have it again (glibc:
@@ -68,7 +68,7 @@ class _Heap:
             self._small += num_bytes
 
     def note(self, *moments):
-        """Notes a moment with more: pairs of bytes, and those of a tensor."""
+        """Notes a moment with more: pairs of bytes, and bytes of a tensor."""
         large, small = self._large, self._small
         for num_bytes, tensor_bytes in moments:
             if tensor_bytes >= GIVEN_BACK:

@@ -95,11 +95,11 @@ class Part:
       tensor_bytes: of a typical tensor among those that are saved, or there
         for a moment in forward and backward; 0 for small ones.
       making_bytes: the most that making its variables has beside them, and
-        beside those of the parts before.
+        beside the variables of the parts before.
       filling_bytes: the most that making its slots has beside all of the model.
       forward: the `Work` of a forward.
-      backward: that of a backward.
-      update: that of the optimizer.
+      backward: the `Work` of a backward.
+      update: the `Work` of the optimizer.
       seconds: given a `Machine`, what forward and backward take together where
         their `Work` does not tell; else None.
       is_sparse: whether its gradients have touched rows alone.

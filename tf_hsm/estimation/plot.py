@@ -181,7 +181,7 @@ def _shortened(names):
 def _largest(parts, size):
     """Returns groups of parts, the last of those that are too many, and names.
 
-    The order is that of the parts, from the bottom up.
+    In the order of the parts, from the bottom up.
     """
     kept = sorted(parts, key=size, reverse=True)[:_MAX_PARTS]
     kept = {id(part) for part in kept}

@@ -20,7 +20,7 @@ class Replicas:
 
     Attributes:
       count: the devices.
-      network: bytes a second that a device sends, and likewise receives.
+      network: bytes a second that a device sends, and receives.
       wire_bytes: that each device sends in a step, and likewise receives: the
         gradients, summed around a ring.
     """
@@ -39,7 +39,7 @@ class Replicas:
 class Estimate:
     """What a training step of a model needs, before the model is made.
 
-    Bytes and FLOPs are those of one device. Print it for a table.
+    Bytes and FLOPs are for one device. Print it for a table.
 
     Attributes:
       name: of the model: its body and its head.

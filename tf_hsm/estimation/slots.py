@@ -15,7 +15,7 @@ from tf_hsm.estimation.part import NO_WORK, Work
 from tf_hsm.estimation.setting import BYTES
 from tf_hsm.runtime import private_optimizer
 
-# Sizes of a small variable, whose slots tell those of a large one.
+# Sizes of a small variable, whose slots tell the slots of a large one.
 _SIZES = (11, 13, 17, 19, 23, 29)
 
 

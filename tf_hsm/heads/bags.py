@@ -54,7 +54,7 @@ class Bags:
         )
 
     def combined(self, table, combiner, dtype):
-        """Returns the vectors `[B, width]` of the bags, from those of ids.
+        """Returns the vectors `[B, width]` of the bags, from vectors of ids.
 
         Args:
           table: a variable `[count, width]`.

@@ -1,7 +1,7 @@
 """What a trained head on several devices answers: the methods of `ShardedHead`.
 
-The top gives each unit its log-probability. A shard goes on from those of its
-units, so that what it finds is of the whole tree.
+The top gives each unit its log-probability. A shard goes on from the
+log-probabilities of its units, so that what it finds is of the whole tree.
 """
 
 import tensorflow as tf

@@ -43,7 +43,7 @@ class Routes:
         )
 
     def split(self, values):
-        """Values `[B, ...]` as a list of those of each shard's examples."""
+        """Values `[B, ...]` as a list, the values of each shard's examples."""
         return tf.dynamic_partition(values, self._shards, self._count)[1:]
 
     def join(self, values, rest):
@@ -222,7 +222,7 @@ class ShardedRows:
         )
 
     def order(self, nodes):
-        """Where each class stands among those of all parts, or each node."""
+        """The place of each class, or node, among all parts."""
         return self._table(
             nodes,
             self._table_device,
@@ -245,11 +245,11 @@ class ShardedRows:
 
         Args:
           inputs: the inputs.
-          shape: that of an argument, `[...]`, for each of which there is one.
+          shape: `[...]`, of an argument with one number for each input.
           name: of that argument.
 
         Raises:
-          tf.errors.InvalidArgumentError: it is not that of the inputs.
+          tf.errors.InvalidArgumentError: the inputs have another shape.
         """
         width = self.top.head.weights.shape[1]
         return arguments.flat_inputs(inputs, width, shape, name)

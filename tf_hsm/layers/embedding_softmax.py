@@ -243,7 +243,7 @@ class EmbeddingSoftmax(HeadLayer):
         """Returns the shape `[batch]` of classes and losses."""
         del labels_shape
         ids_shape = inputs_shape
-        if isinstance(ids_shape[0], (list, tuple)):  # and that of weights
+        if isinstance(ids_shape[0], (list, tuple)):  # and the shape of weights
             ids_shape = ids_shape[0]
         return tuple(ids_shape[:1])
 

@@ -246,7 +246,7 @@ class HierarchicalSoftmax(HeadLayer):
         it is, as does a model with it: `tf_hsm.grow` makes a model with the new
         layer. Both layers are in memory for a while.
 
-        A row whose old classes are those of a row of this layer keeps its
+        A row whose old classes are the classes of a row of this layer keeps its
         weights, its bias and the slots of the layer's own optimizer, whose
         number of steps goes on. `tree.map_rows(layer.tree)` says which. In a
         group of the same rows as before all log-probabilities are the same, to

@@ -29,13 +29,13 @@ class SampledSoftmax(HeadLayer):
     as in `tf.nn.sampled_softmax_loss` (Jean et al., 2015: On Using Very Large
     Target Vocabulary for Neural Machine Translation; Bengio and Senecal, 2008:
     Adaptive Importance Sampling to Accelerate Training of a Neural
-    Probabilistic Language Model). Its cost is that of S + 1 classes, and its
+    Probabilistic Language Model). It costs S + 1 classes, and its
     gradients are sparse: `tf.IndexedSlices` with the unique rows of the labels
     and of the drawn classes. With S = N its value equals the full softmax;
     with fewer it is another loss, with a lower value.
 
     Otherwise, in `evaluate` and in a call that is not for training, the loss is
-    that of the full softmax, over all N classes. So are `log_probs`,
+    the loss of the full softmax, over all N classes. So are `log_probs`,
     `log_prob`, `top_k`, `sample` and `predict`. `tf_hsm.metrics.Perplexity`
     thus is the perplexity of the sampled loss in `fit`, and the true one in
     `evaluate`.

@@ -75,7 +75,7 @@ class NDCGAtK(OfTheBest):
     label is above k. With several labels it is the nDCG@k of extreme
     classification.
 
-    Search, labels and what counts are those of `RecallAtK`, but labels must be
+    Search, labels and what counts are as for `RecallAtK`, but labels must be
     classes: with `node_labels` the metric raises an error.
 
     Args:
@@ -124,7 +124,7 @@ class MeanReciprocalRank(OfTheBest):
     The search takes the label's own log-probability as its bound: it opens no
     group of the tree that is less probable than the label. So k may be large:
     a label of rank 7 costs about a top-7. Classes of one probability stand in
-    the order of `top_k`. Labels and what counts are those of `RecallAtK`.
+    the order of `top_k`. Labels and what counts are as for `RecallAtK`.
 
     Args:
       k: the largest rank that counts, at least 1; where the head has fewer

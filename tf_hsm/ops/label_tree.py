@@ -35,9 +35,10 @@ def label_tree_loss(weights, biases, labels, inputs, tree: Tree) -> tf.Tensor:
                -log(p_r if r is positive else 1 - p_r)
 
     So an example without labels has a loss too: that none is below any row of
-    the root's group. The cost is that of the visited groups; variables are read
+    the root's group. The cost is the visited groups; variables are read
     in place, and the gradients of `weights` and `biases` are `tf.IndexedSlices`
-    over the rows of these groups, as those of `hierarchical_softmax_loss`.
+    over the rows of these groups, as the gradients of
+    `hierarchical_softmax_loss`.
 
     Args:
       weights: `[rows, width]`, rows as in `tree.num_rows`: a tensor, a
@@ -95,8 +96,8 @@ def label_tree_train_step(
 
     Args:
       weights: a variable, see `label_tree_loss`.
-      biases: likewise, or None.
-      labels: see `label_tree_loss`; so are inputs and tree.
+      biases: a variable, or None.
+      labels: see `label_tree_loss`, also for inputs and tree.
       inputs: `[..., width]`.
       tree: a `tf_hsm.Tree`.
       optimizer: see `hierarchical_softmax_train_step`; so is the rest.
@@ -154,7 +155,7 @@ def label_tree_top_k(
     beam has a fixed cost instead, and may miss a label.
 
     Args:
-      weights: see `label_tree_loss`; so are biases, inputs and tree.
+      weights: see `label_tree_loss`, also for biases, inputs and tree.
       biases: `[rows]`, or None.
       inputs: `[..., width]`.
       tree: a `tf_hsm.Tree`.
@@ -226,7 +227,7 @@ def label_tree_log_prob(
     There is no gradient: train with `label_tree_loss`.
 
     Args:
-      weights: see `label_tree_loss`; so are biases, inputs and tree.
+      weights: see `label_tree_loss`, also for biases, inputs and tree.
       biases: `[rows]`, or None.
       classes: `[..., C]`, each in `[0, tree.num_classes)`.
       inputs: `[..., width]`.
@@ -273,7 +274,7 @@ def _read(labels, inputs, tree):
 
 
 def _place(weights, tree):
-    """A scope for the ops, which are those of trees that are not pinned."""
+    """A scope for the ops; pinned trees raise an error."""
     check_not_pinned(tree, "a label tree")
     return cpu_only(weights, "a label tree")
 

@@ -32,8 +32,9 @@ def hierarchical_softmax_log_probs(
     `hierarchical_softmax_top_k`, for given ones `hierarchical_softmax_log_prob`
     and `hierarchical_softmax_loss`.
 
-    It has gradients; those of `weights` and `biases` are dense, since every row
-    has one. A variable is never copied, as in `hierarchical_softmax_loss`.
+    It has gradients. The gradients of `weights` and `biases` are dense, since
+    every row has one. A variable is never copied, as in
+    `hierarchical_softmax_loss`.
 
     Args:
       weights: `[rows, width]`, rows as in `tree.num_weight_rows`: a tensor, a
@@ -42,11 +43,11 @@ def hierarchical_softmax_log_probs(
       biases: `[rows]` of the same type, or None.
       inputs: `[..., width]`, any of the float types.
       tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
-      nodes: whether to return those of all nodes, in the order of rows, instead
-        of those of the classes, which are `tree.class_rows` of them. A node's
-        probability is that of the classes below it together.
+      nodes: whether to return all nodes, in the order of rows, instead
+        of the classes, which are the nodes `tree.class_rows`. A node's
+        probability is the sum over the classes below it.
       root_log_probs: `[..., num_roots]`, in nats, the log-probability of each
-        root for each input, which is added to those of all nodes below it; it
+        root for each input, which is added to all nodes below it; it
         has a gradient too. None: 0, so that each root is given.
       logit_soft_cap: see `hierarchical_softmax_loss`.
 
@@ -92,7 +93,7 @@ def hierarchical_softmax_log_prob(
     one class.
 
     Args:
-      weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
+      weights: see `hierarchical_softmax_log_probs`, also for biases and tree.
       biases: `[rows]`, or None.
       classes: `[..., C]`, int32 or int64, each in `[0, tree.num_classes)`. With
         root_log_probs it may be -1 too: a class that is below none of the
@@ -101,7 +102,7 @@ def hierarchical_softmax_log_prob(
       tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
       root_log_probs: see `hierarchical_softmax_log_probs`.
       nodes: whether `classes` are rows, each in `[0, tree.num_rows)`: inner
-        nodes too, whose probability is that of all classes below them together.
+        nodes too, whose probability is the sum over the classes below them.
       allowed: the classes that count, as for `hierarchical_softmax_top_k`, or
         None; the log-probability of another one is minus infinity.
       renormalize: whether to return log p(class | input, the class is allowed).

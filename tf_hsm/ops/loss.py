@@ -33,19 +33,19 @@ def hierarchical_softmax_loss(
         loss = sum over the rows r of the path of lse(z over r's group) - z_r
         z_r = weights[r] . inputs + biases[r]
 
-    The cost is that of the groups on the labels' paths, not of all classes.
+    The cost is the groups on the labels' paths, not all classes.
     A variable is never copied: it is read in place under its shared lock. The
     gradients of `weights` and `biases` are `tf.IndexedSlices` over the rows of
-    the touched groups, ascending and unique. They are those of the weights that
-    the loss was made with: do not update a variable between a loss and its
-    gradient (large batches read the weights again for it).
+    the touched groups, ascending and unique. The gradients belong to the
+    weights that the loss was made with: do not update a variable between a loss
+    and its gradient (large batches read the weights again for it).
 
     Args:
       weights: `[rows, width]`, rows as in `tree.num_weight_rows`: a tensor, a
         `tf.Variable` or a Keras variable; float32, bfloat16, float16 or
-        float64. Sums are made in float32, for float64 in float64. Of a pinned
-        tree (`tf_hsm.Tree.pin`) these are one for each group, that of its first
-        row: the second row has z_r = 0.
+        float64. Sums are made in float32, for float64 in float64. A pinned
+        tree (`tf_hsm.Tree.pin`) has one row of weights for each group, for its
+        first row: the second row has z_r = 0.
       biases: `[rows]` of the same type, or None.
       labels: `[...]`, int32 or int64, each in `[0, tree.num_classes)`.
       inputs: `[..., width]`, any of the float types.
@@ -62,13 +62,13 @@ def hierarchical_softmax_loss(
         must not be on a GPU then.
       nodes: whether labels are rows, each in `[0, tree.num_rows)`, instead of
         classes: of a leaf, `tree.class_rows[c]`, or of an inner node, where no
-        more than that is known. The probability of a node is that of all
-        classes below it together, and its path ends there.
+        more than that is known. The probability of a node is the sum over all
+        classes below it, and its path ends there.
       smoothing_prior: None; or `[tree.num_rows]`, taken as float32: with
         label_smoothing, the part of s that each row of a group has, as from
         `tree.row_shares(counts)`, instead of the same for all. Mean(z) is then
         weighted by it. The numbers of a group are in `[0, 1]` and sum to 1;
-        those of groups that are on no label's path are not looked at. Make a
+        groups that are on no label's path are not looked at. Make a
         tensor of it once: other arrays are copied at each call.
       logit_soft_cap: c > 0: the logits are c tanh(z_r / c), which are between
         -c and c (Gemma Team, 2024: Gemma 2); None: they are z_r. The tree must

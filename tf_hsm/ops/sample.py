@@ -30,7 +30,7 @@ def hierarchical_softmax_sample(
     """Draws classes of each input by their probabilities.
 
     A draw goes down from the root, by the softmax of one group at each level:
-    its cost is that of one path, whatever the number of classes. Draws are
+    it costs one path, whatever the number of classes. Draws are
     independent, with replacement.
 
     With `top_k` or `top_p` (nucleus sampling: Holtzman et al., 2020, The
@@ -40,7 +40,7 @@ def hierarchical_softmax_sample(
     near 1 is reached by most classes, at the cost of most classes.
 
     Args:
-      weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
+      weights: see `hierarchical_softmax_log_probs`, also for biases and tree.
       biases: `[rows]`, or None.
       inputs: `[..., width]`.
       tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
@@ -61,8 +61,9 @@ def hierarchical_softmax_sample(
         classes that are in both sets.
       root_log_probs: `[..., num_roots]`, in nats, the log-probability of each
         root, which several must have. Only their differences count, whatever
-        their sum, of which `top_p` is a share. The temperature divides those of
-        classes that `top_k` or `top_p` have chosen, but not those of roots.
+        their sum, of which `top_p` is a share. The temperature divides the
+        logits of classes that `top_k` or `top_p` have chosen, but not the
+        logits of roots.
       allowed: the only classes that may be drawn, as for
         `hierarchical_softmax_top_k`, or None: draws are by p(class | input, the
         class is allowed). Their log-probabilities are all made, at the cost of
@@ -147,7 +148,7 @@ def draw_restricted(num_classes, top_k, top_p, of_best, of_all):
     Args:
       num_classes: N.
       top_k: see `hierarchical_softmax_sample`; a tensor that is 0 is all.
-      top_p: likewise; 1 is all.
+      top_p: see `hierarchical_softmax_sample`; 1 is all.
       of_best: draws among the classes that these leave; called with `top_k`, or
         None where only `top_p` is given.
       of_all: draws among all.
@@ -178,7 +179,7 @@ def checked_temperature(temperature):
 
 
 def draw_of_best(found, num_samples, seed, temperature, top_p):
-    """Draws classes `[B, num_samples]` among those of a `TopK` `[B, k]`."""
+    """Draws `[B, num_samples]` classes from a `TopK` of `[B, k]`."""
     temperature = checked_temperature(temperature)
     log_probs = tf.cast(found.log_probs, tf.float64)
     # The best is 0 at every temperature.
@@ -201,7 +202,7 @@ def draw_of_best(found, num_samples, seed, temperature, top_p):
 def draw_of_allowed(
     log_probs, mask, num_samples, *, seed, temperature, top_k, top_p
 ):
-    """Draws classes `[B, num_samples]` among those of a mask.
+    """Draws classes `[B, num_samples]` among the classes of a mask.
 
     Args:
       log_probs: `[B, M]`, as `mask.log_probs` gives them.

@@ -64,8 +64,8 @@ def hierarchical_softmax_top_k(
 
     A node is at least as probable as any class below it. Best-first search
     scores the children of the most probable nodes until none that is left can
-    hold one of the k best classes: the result is exact, and the cost is that of
-    the groups that had to be looked at: few where the model is sure of itself,
+    hold one of the k best classes. The result is exact, and the cost is the
+    groups that the search opens: few where the model is sure of itself,
     all where every class is as good as any other.
 
     A beam looks at no more than `beam_width` groups of a level. It has a fixed
@@ -76,7 +76,7 @@ def hierarchical_softmax_top_k(
     There is no gradient: to ask for one is a LookupError.
 
     Args:
-      weights: see `hierarchical_softmax_log_probs`; so are biases and tree.
+      weights: see `hierarchical_softmax_log_probs`, also for biases and tree.
       biases: `[rows]`, or None.
       inputs: `[..., width]`.
       tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
@@ -88,14 +88,15 @@ def hierarchical_softmax_top_k(
         least as probable are wanted; None: k classes are wanted. It stands for
         bounds.
       bounds: `[...]`, in nats: only classes whose log-probability is at least
-        the bound are wanted, as those of one part of a tree where others have
-        better ones. Nothing of probability zero is opened for them. NaN stands
-        for minus infinity; None: k classes are wanted, whatever they are.
+        the bound are wanted, as the classes of one part of a tree where others
+        have better ones. Nothing of probability zero is opened for them. NaN
+        stands for minus infinity; None: k classes are wanted, whatever they
+        are.
       allowed: the only classes that may be found: a list `[M]` of integers, or
         `[num_classes]` booleans, for all inputs; or a list for each input,
         `[..., M]`, which -1 fills where it is shorter, or a `tf.RaggedTensor`
         of such lists. In any order. A node with no such class below it is never
-        opened: the cost is that of some groups above these classes, and the
+        opened: the cost is some groups above these classes, and the
         sorting of their lists. None: all classes.
       renormalize: whether to return log p(class | input, the class is allowed).
         That takes the log-probabilities of all allowed classes.

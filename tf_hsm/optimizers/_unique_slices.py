@@ -6,8 +6,8 @@ import tensorflow as tf
 class UniqueSlices(tf.IndexedSlices):
     """`tf.IndexedSlices` whose indices do not repeat.
 
-    So the norm of the values is that of the dense equivalent, and a function of
-    each row applies to the values as it would to the dense equivalent.
+    So the norm of the values is the norm of the dense gradient, and a function
+    of each row applies to the values as it would to the dense equivalent.
     """
 
     def __truediv__(self, divisor):

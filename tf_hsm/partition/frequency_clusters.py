@@ -180,5 +180,5 @@ def grown_order(order, num_classes):
 
 
 def _flat_tree(class_rows):
-    """A tree of one group, whose rows are those of the classes `[N]`."""
+    """A tree of one group, whose rows are the classes `[N]`."""
     return Tree([0, len(class_rows)], [-1], class_rows)

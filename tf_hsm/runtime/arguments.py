@@ -210,11 +210,11 @@ def flat_inputs(inputs, width, shape, name):
     Args:
       inputs: a tensor.
       width: an integer.
-      shape: that of an argument, `[...]`, for each of which there is one.
+      shape: `[...]`, of an argument with one number for each input.
       name: of that argument.
 
     Raises:
-      tf.errors.InvalidArgumentError: it is not that of the inputs.
+      tf.errors.InvalidArgumentError: the inputs have another shape.
     """
     assertion = tf.debugging.assert_equal(
         shape,
@@ -233,7 +233,7 @@ def scalar(name, value, dtype):
     """
     is_tensor = tf.is_tensor(value)
     given = tf.as_dtype(value.dtype if is_tensor else np.asarray(value).dtype)
-    # TensorFlow would round NumPy's floats and those of tensors.
+    # TensorFlow would round the floats of NumPy and of tensors.
     if not (given.is_integer or (given.is_floating and dtype.is_floating)):
         raise TypeError(
             f"{name} must be of the type {dtype.name}, but is {value!r}"
@@ -268,7 +268,7 @@ def flat_bounds(bounds, shape, dtype):
 
     Args:
       bounds: `[...]`, NaN for minus infinity; or None, for that too.
-      shape: that of the inputs but for the last dimension.
+      shape: of the inputs but for the last dimension.
       dtype: of the result.
 
     Raises:

@@ -46,9 +46,9 @@ def forward(name, weights, biases, inputs, optional=None, **others):
 
     Args:
       name: of the op.
-      weights: as users pass them; so are biases and inputs.
-      biases: likewise, or None.
-      inputs: likewise.
+      weights: as users pass them.
+      biases: as users pass them, or None.
+      inputs: as users pass them.
       optional: of arguments that are lists of one tensor of the accumulator's
         type, or of none: name -> what users pass, or None.
       **others: as the op takes them.

@@ -19,7 +19,8 @@ def op_library_path() -> str:
 
     A process that loads it need not import tf_hsm to run a SavedModel with its
     ops, but the same minor version of TensorFlow. A process cannot have two
-    copies of the library, such as that of an export beside an imported tf_hsm.
+    copies of the library, such as the copy of an export beside an imported
+    tf_hsm.
 
     Returns:
       An absolute path, as a string.
@@ -102,8 +103,8 @@ def cpu_isa() -> str:
 def library_version() -> str:
     """The version of tf_hsm that the op library was compiled as.
 
-    Within `tf.device("/job:ps/task:0")`, that of the library which this task of
-    a cluster has loaded.
+    Within `tf.device("/job:ps/task:0")`, the version of the library that this
+    task of a cluster has loaded.
 
     Returns:
       A string like "0.1.0".

@@ -66,7 +66,7 @@ def metrics_of_output(model, name):
 def metrics_perhaps_of_output(model, name):
     """As `metrics_of_output`; all where `compile` names outputs otherwise.
 
-    As it does those of a model that returns a dict.
+    As it does for a model that returns a dict.
     """
     names = getattr(model, "output_names", None) or [name]
     given = _given_metrics(model)

@@ -30,7 +30,7 @@ def variable_of(value):
 
     Takes tf.Variable and Keras variables. In an autocast or stateless scope a
     Keras variable stands for a tensor, and None is returned. The variable of
-    `QuantizedRows` is that of the codes.
+    `QuantizedRows` is the variable of the codes.
 
     Raises:
       TypeError: a `variable_partitioner` has cut it.

@@ -19,7 +19,7 @@ class RowOrder(tf.train.experimental.PythonState):
     Args:
       find: returns what the order depends on, a list; None where that is not
         known yet, and `check` is to be called later.
-      message: returns that of the ValueError where the order was another.
+      message: returns the text of the ValueError where the order was another.
     """
 
     def __init__(self, find, message):

@@ -78,23 +78,23 @@ def tree_tensors(tree, near=None, nodes=False):
 
 
 def path_tensors(tree, near=None, nodes=False):
-    """Returns those that the ops that look up paths take, likewise."""
+    """Returns the arrays that ops which look up paths take."""
     return _labelled_tensors(PathTensors, tree, near, nodes)
 
 
 def mask_tensors(tree, near=None):
-    """Returns those that tell which classes are below a row, likewise."""
+    """Returns the arrays that tell which classes are below a row."""
     return MaskTensors(*_tensors(tree, MaskTensors._fields, near))
 
 
 def child_tensors(tree, near=None):
-    """Returns those that the ops that go down `tree` take, likewise."""
+    """Returns the arrays that ops which go down `tree` take."""
     check_is_tree(tree)
     return ChildTensors(*_tensors(tree, ChildTensors._fields, near))
 
 
 def array_tensors(owner, names, near=None):
-    """Returns arrays that are attributes of any object as a list, likewise.
+    """Returns arrays that are attributes of any object, as a list of tensors.
 
     The object, which can be hashed, must not change.
     """

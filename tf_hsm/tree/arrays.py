@@ -124,7 +124,7 @@ def sum_to_root(values, arrays, levels):
     """Sets each inner row to the sum of its children's values, in place.
 
     Args:
-      values: `[R]`, of which those of the leaves are given.
+      values: `[R]`, of which the values of leaves are given.
       arrays: the `TreeArrays`.
       levels: see the module.
     """
@@ -166,7 +166,7 @@ def row_spans(arrays, levels, groups_of_rows):
     """Returns the ranks of the leaves at or below each row, `[R, 2]`.
 
     These are an interval, from the first rank to one past the last. The
-    arguments are those of `class_ranks`.
+    arguments are as for `class_ranks`.
     """
     leaves, before, shifts = _leaves_before(arrays, levels, groups_of_rows)
     first = before + shifts[groups_of_rows]

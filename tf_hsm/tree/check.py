@@ -25,7 +25,7 @@ def check_forest(group_offsets, group_parents, class_rows):
 
     Args:
       group_offsets: as for `check_tree`.
-      group_parents: `[G]`, the row above each group; -1 for those of roots.
+      group_parents: `[G]`, the row above each group; -1 for groups of roots.
       class_rows: `[N]`, the leaf row of each class.
 
     Raises:
@@ -36,7 +36,7 @@ def check_forest(group_offsets, group_parents, class_rows):
 
 
 def check_binary(group_offsets):
-    """Checks that every group has two rows, as those of a pinned tree do.
+    """Checks that every group has two rows, as in a pinned tree.
 
     Args:
       group_offsets: `[G + 1]` int64, of a right tree.

@@ -136,7 +136,7 @@ def _form(lines):
 
 
 def _is_form(form, count, word):
-    """Returns whether the texts of a line are those of the form."""
+    """Returns whether the texts of a line have the form."""
     return (word is not None) == (form != "a count") and bool(
         _NUMBER.fullmatch(count)
     )

@@ -15,11 +15,11 @@ class Forest(GroupArrays):
     What is left of a tree below some of its rows, for the functions that take
     a `tf_hsm.Tree`. Each tree of the forest has a root, a number from 0 to
     `num_roots - 1`, which is no row. A class has a probability given the root
-    that it is below: those of the classes below each root sum to 1.
+    that it is below: the probabilities below each root sum to 1.
 
     Trees follow each other: first come all groups, and so all rows, of the
-    first one, then those of the next. In each, rows are numbered breadth-first
-    as in `Tree`.
+    first one, then the groups of the next. In each, rows are numbered
+    breadth-first as in `Tree`.
 
     >>> forest = Forest([0, 2, 4, 7], [-1, 1, -1], [0, 2, 3, 6, 5, 4])
     >>> forest
@@ -71,7 +71,7 @@ class Forest(GroupArrays):
     def class_ranks(self) -> np.ndarray:
         """`[N]` int64, the place of each leaf in depth-first order.
 
-        The leaves of a tree come after those of the trees before it. The
+        The leaves of a tree come after the leaves of the trees before it. The
         classes below a row are an interval of ranks.
         """
         by_level, levels, _ = self._by_level

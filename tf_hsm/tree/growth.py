@@ -21,7 +21,7 @@ class TreeGrowth:
     """The methods of `Tree` that make a tree for more classes, or better."""
 
     def grow(self, classes, *, near=None, branch=False, max_fanout=None):
-        """Returns a tree with new classes beside those of this one.
+        """Returns a tree with new classes beside the classes of this one.
 
         Old classes keep their numbers 0 to N - 1, their names and their paths,
         and new ones are N to N + M - 1. Each new leaf is at the end of its
@@ -225,7 +225,7 @@ def _with_nodes(tree, added, parents, numbers):
       tree: the old tree.
       added: the `NewClasses`.
       parents: as from `_places`.
-      numbers: likewise.
+      numbers: of the new classes.
     """
     # Node r + 1 is row r, and node 0 the root, here row -1.
     parents = [[-2], tree.group_parents[tree.row_groups], parents]

@@ -90,7 +90,7 @@ def replace_class_names(names, class_rows, row_names):
 def unpack_names(names):
     """Returns `Names` as an array of R objects of type str."""
     text = str(names.utf8, *_CODEC)
-    # A character begins at every byte but those of the form 10xxxxxx.
+    # A character begins at every byte but bytes of the form 10xxxxxx.
     before = np.cumsum(_begins_character(names.utf8))
     ends = np.append(0, before)[names.offsets]
     result = np.empty(ends.size - 1, object)

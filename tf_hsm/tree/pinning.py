@@ -31,7 +31,7 @@ class TreePinning:
         They are the first row of each group less the second one.
 
         Args:
-          weights: `[R, ...]`, those of all rows of this tree, or their biases.
+          weights: `[R, ...]`, of all rows of this tree, or their biases.
 
         Returns:
           `[G, ...]`, in the type of `weights`.
@@ -51,7 +51,7 @@ class TreePinning:
         Those of the second row of each group are zeros.
 
         Args:
-          weights: `[G, ...]`, those of this tree when pinned, or their biases.
+          weights: `[G, ...]`, of this tree when pinned, or their biases.
 
         Returns:
           `[R, ...]`, in the type of `weights`.

@@ -18,7 +18,7 @@ def map_rows(old, old_levels, new, new_levels, from_top=False):
       old: `TreeArrays` whose classes are the first of the new tree.
       old_levels: their `level_starts`.
       new: `TreeArrays`.
-      new_levels: likewise.
+      new_levels: of the new tree.
       from_top: whether to count from the other end instead.
     """
     ranks = arrays.class_ranks(
@@ -29,7 +29,7 @@ def map_rows(old, old_levels, new, new_levels, from_top=False):
     in_order = _by_key_from_top if from_top else _by_key_from_below
     old_rows, new_rows = map(in_order, (old_keys, new_keys))
     old_keys, new_keys = old_keys[old_rows], new_keys[new_rows]
-    # The place of each new row among those of its key.
+    # The place of each new row among the rows of its key.
     places = np.arange(new_keys.size) - np.searchsorted(new_keys, new_keys)
     places += np.searchsorted(old_keys, new_keys)
     is_there = places < old_keys.size

@@ -356,7 +356,7 @@ class Tree(
           batch: the examples in a step.
           width: D, the width of the inputs.
           cost_model: a `tf_hsm.CostModel`, for the milliseconds; by default
-            that of a machine of two cores.
+            a machine of two cores.
 
         Raises:
           ValueError: a count is negative, infinite or NaN, or all are zero;
@@ -407,8 +407,8 @@ class Tree(
         """Returns the share of each row in its group, `[R]`.
 
         It is the probability that a label's path has the row, where it passes
-        the group: those of a group sum to 1. In a group that no label passes
-        all rows are alike. For `smoothing_prior` of the losses.
+        the group: the shares of a group sum to 1. In a group that no label
+        passes all rows are alike. For `smoothing_prior` of the losses.
 
         Args:
           counts: `[N]`, how often each class is the label; when None, the

@@ -67,7 +67,7 @@ def formula_of(layer, shapes, dtypes, output, setting, fill=None):
       layer: a Keras layer or operation.
       shapes: of its inputs, all sizes known.
       dtypes: of its inputs, names.
-      output: the shape of its output, likewise.
+      output: the shape of its output.
       setting: the `Setting`.
       fill: makes args and kwargs of a list of inputs; None: they are the args.
     """

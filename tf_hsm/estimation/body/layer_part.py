@@ -22,7 +22,7 @@ class Formula:
         gradients by its variables.
       tensor_bytes: of a typical tensor among these; 0 for small ones.
       forward: the `Work` of a forward.
-      backward: that of a backward.
+      backward: the work of a backward.
       touched: for each variable that is trained, the rows of its gradient;
         None, or nothing, for a dense one.
       uncounted: names of what is not counted, with reasons.

@@ -20,7 +20,7 @@ class Passed:
 
     Attributes:
       num_classes: N.
-      num_rows: those of the weights: R, or G of a pinned tree.
+      num_rows: of the weights: R, or G of a pinned tree.
       fanouts: `[G]`, of these the rows of each group.
       masses: `[G]`, the probability that a label passes each.
     """
@@ -79,7 +79,7 @@ def of_tree(tree, counts=None):
 
 
 def of_two_level(num_classes, counts=None):
-    """Returns that of `Tree.two_level(num_classes)`, without its arrays."""
+    """Returns the one of `Tree.two_level(num_classes)`, without its arrays."""
     sizes = two_level_sizes(num_classes)
     shares = counts_of(counts, num_classes)
     if shares is not None:

@@ -40,11 +40,11 @@ def adaptive(
       num_clusters: the number of tails, several to choose from, or "auto":
         the best of 1 to 8, or none if there are at most two classes.
       batch: the examples in a step.
-      width: that of the inputs.
+      width: of the inputs.
       tail: "flat" if a tail is one group; "two_level", or the branching of
         a balanced tree: then no group of a large tail is long.
       min_head: the fewest classes in the shortlist; by default about sqrt(N).
-      cost_model: a `tf_hsm.CostModel`; by default that of a machine of two
+      cost_model: a `tf_hsm.CostModel`; by default a machine of two
         cores.
       cutoffs: ascending, as for PyTorch, in place of the best ones; then
         only `counts` and `tail` count.

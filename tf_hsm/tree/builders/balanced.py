@@ -167,7 +167,7 @@ def _check_num_classes(num_classes):
 
 
 def _check_fits(num_classes, widths):
-    """Refuses a tree that is too large; `widths` are those of the levels."""
+    """Refuses a tree that is too large; `widths` has each level's width."""
     num_rows, level_rows = 0, 1
     for width in widths:
         level_rows = min(level_rows * width, num_classes)

@@ -110,7 +110,7 @@ def check_vectors(vectors, name="vectors"):
 
     Args:
       vectors: the argument of a user.
-      name: that of the argument.
+      name: of the argument.
 
     Raises:
       ValueError: they are no such array.

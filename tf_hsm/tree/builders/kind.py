@@ -19,7 +19,7 @@ class Options:
       data: the `class_files.Examples` to make a tree of, or None.
       num_classes: N, or None where neither counts nor the user say it.
       batch: the examples in a step.
-      width: that of the inputs.
+      width: of the inputs.
       cost_model: a `CostModel` that is calibrated here, or None.
       flags: the values of the `Flag`s of all kinds, by name.
     """
@@ -66,7 +66,7 @@ class Flag:
           name: without its dashes.
           convert: a function of what the parser returns, where that is not
             yet what the builder takes.
-          **settings: those of `argparse.ArgumentParser.add_argument`.
+          **settings: see `argparse.ArgumentParser.add_argument`.
         """
         self.name = name
         self.convert = convert or (lambda value: value)

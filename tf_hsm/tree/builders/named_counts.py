@@ -35,7 +35,7 @@ def split_counts(counts, class_bytes):
 
 
 def is_mapping(counts):
-    """Returns whether counts have keys: those of a pandas DataFrame do not."""
+    """Returns whether counts have keys that are names; a DataFrame has not."""
     return hasattr(counts, "items") and getattr(counts, "ndim", 1) == 1
 
 

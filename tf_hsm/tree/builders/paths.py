@@ -87,7 +87,7 @@ def _check_paths(paths):
         rows = np.ma.getdata(paths) if is_masked.any() else np.asarray(paths)
         return map(_unpadded, itertools.count(), rows.tolist(), is_masked)
     is_array = isinstance(paths, np.ndarray) and paths.ndim == 1
-    # The order of classes is that of the paths: a set has none.
+    # Classes are in the order of the paths: a set has none.
     is_other = isinstance(paths, str | bytes | Set | Mapping | np.ndarray)
     if not is_array and (is_other or not isinstance(paths, Iterable)):
         raise ValueError(

@@ -93,7 +93,7 @@ def _squared_distances(means):
 
 
 def _matching(distances):
-    """Pairs mutually nearest clusters, then those of the rest, and so on.
+    """Pairs mutually nearest clusters, then the nearest of the rest, and so on.
 
     Args:
       distances: `[F, K, K]`, symmetric; overwritten. Clusters at an infinite

@@ -49,7 +49,7 @@ class TwoMeans:
 
         Args:
           left: the first places and the sizes, `[P]` each, of P runs.
-          right: those of P other runs. No two of the 2 P overlap.
+          right: the places of P other runs. No two of the 2 P overlap.
           improve: whether what is there is to be improved, or left alone. By
             default only the principal direction of both runs counts.
 
@@ -160,7 +160,7 @@ class TwoMeans:
         """Runs Lloyd's algorithm until hardly any point moves.
 
         As the mean of a run is 0, the sum of its left part is the direction
-        from the mean of the right one to that of the left.
+        from the mean of the right one to the mean of the left.
         """
         for _ in range(self._max_iterations):
             before = is_left
