@@ -4,6 +4,9 @@ A relative link names a file, and the part after # one of its headings. A test's
 name in backquotes behind a link to a file names a test of that file. The labels
 of `bazel build`, `run` and `test` name targets. What such a command does is
 checked by tests/package/documents_test.py.
+
+It also checks the English of documents, examples and the package: no sentence
+begins with "Of", and few words stand in place of a noun.
 """
 
 import pathlib
@@ -21,6 +24,9 @@ _DOCUMENTS = (
 _CODE = re.compile(r"^```.*?^```$|`[^`]*`", re.M | re.S)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _TEST = re.compile(r"\]\(([^)\s]+\.py)\) `(test_\w+)`")
+_OF = re.compile(r'(?:^|[.:;]\s+|"""|#\s+|^\s*[-*]\s+)Of [a-z]', re.M)
+_STAND_IN = re.compile(r"\b(?:those of|that of|likewise|so are)\b")
+_MOST_STAND_INS = 40
 _BAZEL = re.compile(r"bazel (?:build|run|test)((?: +[-/][^\s`]*|(?<=-c) opt)+)")
 
 
@@ -54,6 +60,28 @@ def _anchors(text):
     ]
 
 
+def _riddles():
+    """Yields sentences that begin with "Of", and a count of stand-ins."""
+    stand_ins = 0
+    for path in sorted(_ROOT.glob("*.md")) + [
+        path
+        for folder in ("docs", "examples", "tf_hsm")
+        for path in sorted((_ROOT / folder).rglob("*"))
+        if path.suffix in (".md", ".py")
+    ]:
+        text = path.read_text()
+        for match in _OF.finditer(text):
+            line = text.count("\n", 0, match.end()) + 1
+            yield f"{path.relative_to(_ROOT)}:{line}: a sentence begins with Of"
+        if path.parts[len(_ROOT.parts)] == "tf_hsm":
+            stand_ins += len(_STAND_IN.findall(text))
+    if stand_ins > _MOST_STAND_INS:
+        yield (
+            f"tf_hsm has {stand_ins} times those of, that of, likewise or so "
+            f"are, of at most {_MOST_STAND_INS}: name the thing"
+        )
+
+
 def _is_target(label):
     """Whether a package has a target, by its BUILD file and its sources."""
     package, _, name = label[2:].partition(":")
@@ -77,6 +105,7 @@ def main():
         for path in sorted(_ROOT.glob(pattern))
         for complaint in _complaints(path)
     ]
+    bad += _riddles()
     print("\n".join(bad) or "Documents: all links and targets are there.")
     return bool(bad)
 

@@ -132,8 +132,8 @@ class LabelCounts:
     def log_odds(self):
         """Returns the logit of each row if its parent is positive, `[R]`.
 
-        Of m examples with a label below the parent (of all, for rows of the
-        root's group) n have one at or below the row:
+        m examples have a label below the parent (all examples, for rows of the
+        root's group), and n of them have one at or below the row:
 
             log((n + 1/2) / (m - n + 1/2))
 

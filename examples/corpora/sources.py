@@ -67,8 +67,8 @@ def find(corpus, format_name, cache_root):
 
     Args:
         corpus: one of `NAMED`, "debian:NAME", "synthetic:NAME", or the path of
-            a file or folder, or a pattern as of `glob`. Of a folder, hidden
-            files are left out.
+            a file or folder, or a pattern as of `glob`. Hidden files of
+            a folder are left out.
         format_name: name of a format, or "auto".
         cache_root: folder for texts that are made.
 

@@ -46,7 +46,7 @@ def figure(history):
             textcoords="offset points",
             va=alignment,
         )
-    # Of the validations that end an epoch.
+    # The validations that end an epoch.
     unigram = [e["unigram_perplexity"] for e in history if e["ends_epoch"]]
     if unigram:
         axes.axhline(

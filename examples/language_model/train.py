@@ -42,8 +42,8 @@ flags.DEFINE_bool(
     "resume",
     False,
     "Continue the run in --save_dir; start one if nothing is saved there yet. "
-    "Flags that are not given are as they were at its start. Of those that "
-    "change what is learned, only --epochs may be given another value.",
+    "Flags that are not given are as they were at its start. Among flags "
+    "that change what is learned, only --epochs may have another value.",
 )
 flags.DEFINE_integer(
     "save_every",

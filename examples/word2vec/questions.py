@@ -78,7 +78,7 @@ def read(path):
 def lower(words):
     """The `neighbours.Words` in lower case.
 
-    Of those that become equal only the most frequent one stays.
+    Among words that become equal, the most frequent one stays.
     """
     places = {}
     for place, name in enumerate(words.names):

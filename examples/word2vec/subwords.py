@@ -60,7 +60,7 @@ class Bags:
 
     @property
     def num_rows(self):
-        """Of the table: N + R."""
+        """The rows of the table: N + R."""
         return len(self.splits) - 1 + len(self.buckets)
 
 

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tf_hsm.decoding._sequences import NEVER
 
-# Of a bound, relative to what it is the difference of: what is rounded away in
-# sums of float32 must not leave a candidate out.
+# Slack of a bound, relative to the terms whose difference it is: a candidate
+# must not be left out because sums of float32 round.
 _SLACK = 1e-6
 
 

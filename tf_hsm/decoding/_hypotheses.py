@@ -78,7 +78,7 @@ def best(hypotheses, log_probs, classes, length, rules, ends_with):
     """
     ended = hypotheses.of_ended()
     beam_width = ended.shape[1]
-    # Of equal ones the first are taken.
+    # The first of equal ones are taken.
     scores = _joined(
         ended / rules.penalty(hypotheses.lengths),
         log_probs / rules.penalty(length),

@@ -70,8 +70,8 @@ def arrange(work, rows):
 
     The units are dealt to two halves of like work and like rows, the heaviest
     first, and each half is arranged alike. So an interval of a given share of
-    one measure has about that share of the other. Of very many, the light ones
-    are dealt in bundles.
+    one measure has about that share of the other. If there are very many, the
+    light ones are dealt in bundles.
 
     Args:
       work: `[U]`.

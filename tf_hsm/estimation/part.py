@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# Of a random initializer of Keras: the numbers of the generator, scaled and
-# shifted, each in tensors of their own while the variable is filled.
+# Copies that a random initializer of Keras makes while it fills a variable: the
+# numbers of the generator, scaled and shifted, in tensors of their own.
 INITIAL_COPIES = 2
 
 

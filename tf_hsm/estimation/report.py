@@ -103,7 +103,7 @@ def report(estimate):
 def _groups(estimate):
     """Returns lists of parts, of their seconds, and names, for the rows.
 
-    Of many parts, those that are alike are one row.
+    Where there are many parts, equal parts share a row.
     """
     alike = {}
     for number, (part, seconds) in enumerate(

@@ -22,7 +22,7 @@ _NAMES = "names_utf8", "names_offsets"
 _PINNED = "pinned"
 # Member of a file, and key of a dict, that only trees with counts have.
 _COUNTS = "counts"
-# Of the arrays in a dict, as NumPy writes them.
+# The arrays in a dict, as NumPy writes them.
 _DTYPES = "|i1", "<i2", "<i4", "<i8"
 _FULL = "the disk or a quota is full, and an earlier file is as it was"
 # Why a file cannot be written, where users can do more than the system says.

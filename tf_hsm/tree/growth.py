@@ -258,7 +258,7 @@ def _fitting_groups(tree, size, max_fanout):
     num_filled = int(np.searchsorted(room, size))
     filled, others = groups[:num_filled], groups[num_filled:]
     rest = size - rooms[filled].sum()
-    # Of equally full groups the last, which is the deepest.
+    # The last of equally full groups, which is the deepest.
     last = others[rooms[others] >= rest][-1]
     return np.repeat([*filled, last], [*rooms[filled], rest])
 

@@ -67,7 +67,7 @@ def _most_frequent(size, num_classes, counts):
             "no counts; pass counts, a mask or a list of classes"
         )
     mask = np.zeros(num_classes, bool)
-    # Of equally frequent classes the first.
+    # The first of equally frequent classes.
     mask[np.argsort(-counts, kind="stable")[:size]] = True
     return mask
 

@@ -428,8 +428,8 @@ class Tree(
         """Returns the log-probability of each row in its group, `[R]`.
 
         As biases, they make a model that has learned nothing else predict each
-        class as often as it occurs. Of a pinned tree they are the log-odds of
-        the first row of each group, `[G]`.
+        class as often as it occurs. A pinned tree has the
+        log-odds of the first row of each group, `[G]`.
 
         Args:
           counts: `[N]`, how often each class occurs; the counts of the tree

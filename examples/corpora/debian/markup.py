@@ -97,7 +97,7 @@ class _Page(html.parser.HTMLParser):
         super().__init__()
         self._pieces = ["\n"]
         self._preformatted = 0
-        # Of the element that is skipped: how often it is open within itself.
+        # How often the element that is skipped is open within itself.
         self._skipped, self._depth = None, 0
 
     def text(self):

@@ -12,7 +12,7 @@ class Package(NamedTuple):
     Attributes:
         name: for `apt-get install`.
         folder: of the files, below the root; a pattern, since some have the
-            version in their path. Of several the newest counts.
+            version in their path. The newest of several counts.
         files: a pattern below the folder.
         read: from the text of a file to running text.
         skipped: a regular expression for paths below the folder.

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-# Of the vocabularies: all words seen, those of 1bw (more than twice) and of
-# text8 (more than 10 times), and others in use.
+# How often the words of a vocabulary occur: all words seen, 1bw (more than
+# twice), text8 (more than 10 times), and others in use.
 _MIN_COUNTS = (1, 2, 3, 5, 10, 11)
 
 
@@ -55,7 +55,7 @@ def make(chain, sections, tallies, counts):
 
 
 def _perplexities(nats, unigram_nats):
-    """Of entropies or cross-entropies per token."""
+    """A table of entropies or cross-entropies per token."""
     return {
         "nats_per_token": nats,
         "bits_per_token": nats / np.log(2),
