@@ -3,7 +3,7 @@
 import keras
 
 from tf_hsm import distribute
-from tf_hsm.distribute.devices import devices_of_replicas
+from tf_hsm.distribute.devices import devices_of_replicas, replicas_here
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tied import TiedHead
@@ -213,8 +213,10 @@ class HierarchicalSoftmax(HeadLayer):
             )
         if self._on_replicas:
             check_replicas(self, plan)
+            here = replicas_here()
         else:
             check_present(plan.devices)
+            here = plan.devices
 
         def make_part(number, rows, device=None):
             return self.rows.make_part(
@@ -224,7 +226,7 @@ class HierarchicalSoftmax(HeadLayer):
         self.kernel, self.bias = top = make_part(0, plan.weight_rows_of())
         shards = [
             make_part(i, plan.weight_rows_of(shard), shard.device)
-            if shard.num_units
+            if shard.num_units and shard.device in here
             else (None, None)
             for i, shard in enumerate(plan.shards, 1)
         ]

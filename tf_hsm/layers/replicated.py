@@ -1,6 +1,6 @@
 """Heads with a shard on each replica of a strategy."""
 
-from tf_hsm.distribute.devices import devices_of_replicas
+from tf_hsm.distribute.devices import devices_of_replicas, replicas_here
 from tf_hsm.runtime import private_tensorflow
 
 # The value of `devices` for such a head.
@@ -34,7 +34,7 @@ def check_replicas(layer, plan):
             "model within strategy.scope()"
         )
     copies = private_tensorflow.copies_of(layer.optimizer.iterations)
-    if len(copies) != len(devices):
+    if len(copies) != len(replicas_here()):
         raise ValueError(
             f"{layer.name}: its optimizer was not made for {len(devices)} "
             "replicas; make the optimizer within strategy.scope() too"

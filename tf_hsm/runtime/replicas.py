@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tf_hsm.runtime import private_collectives
+
 
 def context():
     """The replica context, if this is one of several replicas; or None."""
@@ -22,18 +24,84 @@ def number(replica):
     return int(tf.get_static_value(replica.replica_id_in_sync_group))
 
 
-def all_to_all(replica, parts):
-    """Sends a tensor to each replica of the process, as copies.
+def are_of_processes(strategy):
+    """Whether a strategy has replicas in other processes."""
+    here = len(strategy.extended.worker_devices)
+    return strategy.num_replicas_in_sync > here
 
-    No replica may call this alone. The gradient of what came goes back.
+
+def of_all_workers(values):
+    """The values `[n]` of each replica, where there are several processes.
+
+    Each replica must call this.
+
+    Returns:
+      `[W, n]`; or None outside of such replicas.
+    """
+    replica = context()
+    if replica is None or not are_of_processes(replica.strategy):
+        return None
+    return private_collectives.all_gather(replica, values[tf.newaxis])
+
+
+class Exchange:
+    """Tensors that each replica sends to each other one, and gets back.
+
+    No replica may make or call this alone. Gradients travel the same way.
+
+    In one process tensors are copied. Between processes a collective sends
+    parts of one size, that of the largest part of all replicas: the replicas
+    exchange the sizes first.
 
     Args:
       replica: the replica's context.
-      parts: `[b, ...]` for each replica, a list.
-
-    Returns:
-      A list: what each replica has for this one.
+      parts: `[b, ...]` for each replica, a list with the sizes that are sent.
     """
+
+    def __init__(self, replica, parts):
+        """See the class."""
+        self._replica = replica
+        self._sent = self._received = self._room = None
+        if not are_of_processes(replica.strategy):
+            return
+        sizes = tf.stack([tf.shape(part)[0] for part in parts])
+        sizes = private_collectives.all_gather(replica, sizes[tf.newaxis])
+        mine = number(replica)
+        self._sent, self._received = sizes[mine], sizes[:, mine]
+        # A collective takes no tensor without elements.
+        self._room = tf.maximum(tf.reduce_max(sizes), 1)
+
+    def send(self, parts):
+        """Returns what each replica has for this one, a list.
+
+        Args:
+          parts: `[b, ...]` for each replica, a list.
+        """
+        return self._swap(parts, self._received)
+
+    def send_back(self, parts):
+        """Returns what each replica made of what it got, a list.
+
+        Args:
+          parts: `[b, ...]` for each replica, of the sizes that came from it.
+        """
+        return self._swap(parts, self._sent)
+
+    def _swap(self, parts, sizes):
+        if sizes is None:
+            return _copied(self._replica, parts)
+        stacked = tf.stack([self._padded(part) for part in parts])
+        found = _all_to_all(self._replica, stacked)
+        return [found[i, : sizes[i]] for i in range(len(parts))]
+
+    def _padded(self, part):
+        missing = self._room - tf.shape(part)[0]
+        rest = [[0, 0]] * (part.shape.rank - 1)
+        return tf.pad(part, [[0, missing], *rest])
+
+
+def _copied(replica, parts):
+    """Sends a tensor to each replica of the process, as copies."""
 
     def exchange(*parts):
         rows = replica.merge_call(_by_sender, args=parts)
@@ -45,7 +113,7 @@ def all_to_all(replica, parts):
 
     @tf.custom_gradient
     def differentiable(*parts):
-        return exchange(*parts), lambda *grads: all_to_all(replica, grads)
+        return exchange(*parts), lambda *grads: _copied(replica, grads)
 
     return differentiable(*parts)
 
@@ -59,3 +127,20 @@ def _by_sender(strategy, *parts):
         [column[sender % len(column)] for column in columns]
         for sender in replicas
     ]
+
+
+def _all_to_all(replica, values):
+    """Sends `values[i]` to replica i of all processes."""
+
+    def exchange(values):
+        found = private_collectives.all_to_all(replica, values)
+        return tf.ensure_shape(found, values.shape)
+
+    if not values.dtype.is_floating:
+        return exchange(values)
+
+    @tf.custom_gradient
+    def differentiable(values):
+        return exchange(values), lambda grad: _all_to_all(replica, grad)
+
+    return differentiable(values)
