@@ -27,6 +27,7 @@ from tf_hsm.distribute.cluster import Cluster, LostServerError
 from tf_hsm.distribute.cut_plan import Plan
 from tf_hsm.distribute.plan_cost import PlanCost, ShardCost
 from tf_hsm.distribute.planner import plan
+from tf_hsm.distribute.saving import save
 from tf_hsm.distribute.servers import connect
 from tf_hsm.distribute.shard import Shard
 from tf_hsm.distribute.simulation import Simulation
@@ -45,4 +46,5 @@ __all__ = [
     "connect",
     "copy_weights",
     "plan",
+    "save",
 ]

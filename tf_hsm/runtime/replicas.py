@@ -1,5 +1,7 @@
 """What the replicas of a `tf.distribute` strategy exchange within a step."""
 
+import functools
+
 import tensorflow as tf
 
 from tf_hsm.runtime import private_collectives
@@ -42,6 +44,35 @@ def of_all_workers(values):
     if replica is None or not are_of_processes(replica.strategy):
         return None
     return private_collectives.all_gather(replica, values[tf.newaxis])
+
+
+def gathered(strategy, value):
+    """The integer of each replica, where all workers call this.
+
+    Args:
+      strategy: one with replicas in several processes.
+      value: that of the replicas of this process.
+
+    Returns:
+      `[W]`, an array; and the number of the first replica of this process.
+    """
+    found, number_here = _gathering(strategy)(tf.constant([value], tf.int64))
+    found, numbers = map(
+        strategy.experimental_local_results, (found, number_here)
+    )
+    return found[0].numpy()[:, 0], min(int(n) for n in numbers)
+
+
+@functools.cache
+def _gathering(strategy):
+    """The function of `gathered`, which is traced once."""
+
+    def of_replica(values):
+        return of_all_workers(values), tf.constant(number(context()))
+
+    return tf.function(
+        lambda values: strategy.run(of_replica, (values,)), autograph=False
+    )
 
 
 class Exchange:
