@@ -80,7 +80,9 @@ class Slices(base.Trackable):
 
         def make(name=self._name):
             return [
-                _SliceSaveable(self, variable, self._spec(variable, first), name)
+                _SliceSaveable(
+                    self, variable, self._spec(variable, first), name
+                )
                 for variable, first in zip(
                     self._variables, self._first_rows, strict=True
                 )
