@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support import private, workers
 from tests.support import replicated_heads as heads
-from tests.support import workers
 from tests.support.training import assert_near, assert_same
 from tf_hsm import distribute
+from tf_hsm.runtime import private_tensorflow
 
 
-def trained(name, rule, start, folder):
-    """Trains in a worker; saves what it has."""
+def trained(name, rule, devices, start, folder):
+    """Trains in a worker with so many devices; saves what it has."""
+    private.let_workers_have_cpus(devices)
     head = heads.make_head(name, rule, "workers")
     head.load_own_variables(start)
     results = heads.train(head, name, "workers")
@@ -21,7 +23,8 @@ def trained(name, rule, start, folder):
     saved = distribute.checkpoint(head)
     distribute.save(saved, f"{folder}/first", strategy)
     distribute.save(saved, f"{folder}/last", strategy)
-    return results, [v.numpy() for v in (head.kernel, head.bias)]
+    tops = map(private_tensorflow.copies_of, (head.kernel, head.bias))
+    return results, [[copy.numpy() for copy in copies] for copies in tops]
 
 
 def restored(name, rule, folder):
@@ -42,13 +45,14 @@ def restored_here(name, rule, path, count):
 
 
 @pytest.mark.parametrize(
-    "name, rule, count, others",
+    "name, rule, count, devices, others",
     [
-        ("huffman", "rowwise_adagrad", 2, 3),
-        ("pinned", "lazy_adam", 4, 2),
+        ("huffman", "rowwise_adagrad", 2, 1, 3),
+        ("pinned", "lazy_adam", 4, 1, 2),
+        ("two_level", "adagrad", 2, 2, None),
     ],
 )
-def test_as_on_one_device(name, rule, count, others, tmp_path):
+def test_as_on_one_device(name, rule, count, devices, others, tmp_path):
     """Losses, gradients, weights and slots; a worker may have no example.
 
     A checkpoint has the same bits on other workers, replicas and one device.
@@ -56,7 +60,9 @@ def test_as_on_one_device(name, rule, count, others, tmp_path):
     one = heads.make_head(name, rule)
     start = heads.start_of(one)
     wanted, state = heads.train(one, name)
-    found = workers.run(trained, count, name, rule, start, str(tmp_path))
+    found = workers.run(
+        trained, count, name, rule, devices, start, str(tmp_path)
+    )
     results, tops = zip(*found, strict=True)
     joined = [
         [np.concatenate(values) for values in zip(*of_step, strict=True)]
@@ -64,12 +70,15 @@ def test_as_on_one_device(name, rule, count, others, tmp_path):
     ]
     assert_near(joined, wanted, 1e-12)
     # The copies of the top have the same bits.
-    assert_same(tops, [tops[0]] * count)
+    for copies in zip(*tops, strict=True):
+        bits = [copy for of_worker in copies for copy in of_worker]
+        assert_same(bits, bits[:1] * count * devices)
     here = functools.partial(restored_here, name, rule)
     of_one = here(tmp_path / "last", 1)
     assert_near(of_one, state, 1e-12)
     assert_same(here(tmp_path / "last", 4), of_one)
-    workers.run(restored, others, name, rule, str(tmp_path))
-    assert_same(here(tmp_path / "again", 1), of_one)
-    assert not list(tmp_path.glob("first.*"))
     assert not list(tmp_path.glob("*_parts"))
+    if others:
+        workers.run(restored, others, name, rule, str(tmp_path))
+        assert_same(here(tmp_path / "again", 1), of_one)
+        assert not list(tmp_path.glob("first.*"))
