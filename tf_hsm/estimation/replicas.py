@@ -1,7 +1,60 @@
 """Data parallel training: what travels between copies of a model."""
 
+import keras
+
+from tf_hsm import _checks
+from tf_hsm._training_advice import is_on_devices
 from tf_hsm._units import read_amount
 from tf_hsm.estimation.result import Replicas
+from tf_hsm.layers.head_layer import HeadLayer
+from tf_hsm.layers.replicated import is_over_replicas
+from tf_hsm.runtime import private_keras
+
+
+def count_of(replicas, given):
+    """Returns the number of replicas, which a head over replicas knows.
+
+    Args:
+      replicas: the argument of the user.
+      given: a list, in which Keras models and layers may have heads.
+
+    Raises:
+      TypeError: `replicas` is no integer.
+      ValueError: it is another number than the head has, or the head is on
+        devices by name.
+    """
+    replicas = _checks.check_int("replicas", replicas, 1)
+    for head in map(_head_on_devices, given):
+        if head is None:
+            continue
+        if is_over_replicas(head):
+            count = len(head.plan.shards)
+            if replicas not in (1, count):
+                raise ValueError(
+                    f"replicas is {replicas}, but {head.name} is over {count} "
+                    "replicas: make it within the strategy's scope, or leave "
+                    "out replicas"
+                )
+            replicas = count
+        elif replicas > 1:
+            raise ValueError(
+                f"replicas is {replicas}, but the head is cut over devices by "
+                "their names; leave out replicas, or give the layer devices="
+                '"replicas"'
+            )
+    return replicas
+
+
+def _head_on_devices(given):
+    """The head on several devices of a Keras model or layer; or None."""
+    if not isinstance(given, keras.layers.Layer):
+        return None
+    found = (
+        layer
+        for layer in private_keras.layers_of(given)
+        if isinstance(layer, HeadLayer) and is_on_devices(layer)
+    )
+    return next(found, None)
 
 
 def spread(parts, count, network):

@@ -12,6 +12,11 @@ def is_replicas(devices):
     return isinstance(devices, str) and devices == REPLICAS
 
 
+def is_over_replicas(layer):
+    """Whether a head of this package has a shard on each replica."""
+    return layer._on_replicas
+
+
 def check_replicas(layer, plan):
     """Checks that a layer is built where its plan and its optimizer are made.
 
