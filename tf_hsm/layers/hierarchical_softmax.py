@@ -90,9 +90,10 @@ class HierarchicalSoftmax(HeadLayer):
         or None: see `tf_hsm.hierarchical_softmax_loss`. Not possible with
         label_smoothing.
       {in_place}
-      devices: "replicas", under a `tf.distribute.MirroredStrategy`: the tree
-        is cut into subtrees, which are spread over the replicas, and each
-        replica has a copy of a small top. Needs an `optimizer` of the layer.
+      devices: "replicas", under a `tf.distribute.MirroredStrategy` or
+        `MultiWorkerMirroredStrategy`: the tree is cut into subtrees, which are
+        spread over the replicas, and each replica has a copy of a small top.
+        Needs an `optimizer` of the layer.
         Or a list of names of devices, as `["GPU:0", "GPU:1"]` or
         `["/job:ps/task:0", "/job:ps/task:1"]`: the subtrees are spread over
         these, and only the top stays with the body of the model. See
@@ -110,7 +111,7 @@ class HierarchicalSoftmax(HeadLayer):
         weights of its top, `[plan.weight_rows_of().size, width]`.
       bias: the biases of the same rows, or None.
       shard_kernels: the weights on each device of the plan, or None where it
-        has no subtree; empty without a plan.
+        has no subtree or is a device of another worker; empty without a plan.
       shard_biases: the biases on each device of the plan.
 
     Raises:
