@@ -102,7 +102,7 @@ def test_in_a_model():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: estimate("sgd", shards=3), "replicas is 4, but.* number 3"),
+        (lambda: estimate("sgd", shards=3), "replicas is 4, but.* shards is 3"),
         (lambda: estimate(None), "give head_optimizer"),
         (
             lambda: tf_hsm.estimate(None, make_layer(), replicas=3, **OPTIONS),

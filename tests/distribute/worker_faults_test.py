@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -115,9 +116,60 @@ def test_a_lost_worker(index, fault, what, evaluated, tmp_path):
             assert re.search(sentence, bad, re.DOTALL)
             assert re.match(r"ValueError.*has \d+ of the 118 rows", own)
             assert "call tf_hsm.distribute.save on all workers" in written
-            assert "other processes have shards of this head" in top_k
+            assert "other workers have shards of this head" in top_k
             assert ("the worker of replica 1 could not" in saved) == (i == 0)
         assert not list(tmp_path.glob("file.*"))
         os.kill(started[index].process.pid, fault)
         with pytest.raises(AssertionError, match=LOST.format(index, what)):
             started[1 - index].result()
+
+
+RESET = (
+    "Collective ops is aborted by: Collective ops is aborted by: recvmsg:"
+    "Connection reset by peer\nAdditional GRPC error information from remote "
+    "target /job:worker/replica:0/task:1 while calling /tensorflow."
+    "WorkerService/RecvBuf:\n:UNKNOWN\nAdditional GRPC error information from "
+    "remote target /job:worker/replica:0/task:0 while calling /tensorflow."
+    "WorkerService/RecvBuf:\n"
+)
+SILENT = (
+    "Collective ops is aborted by: Error reported from /job:worker/task:0: The "
+    "following tasks are unhealthy (stopped sending heartbeats):\n"
+    "/job:worker/replica:0/task:1\nThe tasks have crashed."
+)
+LEADER = (
+    "Collective ops is aborted by: Deadline Exceeded\n"
+    "RPC: /tensorflow.CoordinationService/Heartbeat"
+)
+
+
+@pytest.mark.parametrize(
+    "message, sentence",
+    [
+        # Worker 0 passes on what it was told by worker 1.
+        (RESET, "worker 1 at host1:1 has ended"),
+        (SILENT, "worker 1 at host1:1 does not answer any more"),
+        (LEADER, "chief 0 at host0:1 does not answer any more"),
+        ("Collective has timed out during execution.", "a worker did not take"),
+    ],
+)
+def test_sentences(message, sentence):
+    """The texts are those of TensorFlow."""
+    cluster = tf.train.ClusterSpec(
+        {"chief": ["host0:1"], "worker": ["host2:1", "host1:1"]}
+    )
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster)
+    strategy = mock.Mock(cluster_resolver=resolver)
+    with (
+        pytest.raises(distribute.LostWorkerError, match=sentence),
+        distribute.workers_explained(strategy),
+    ):
+        raise tf.errors.UnavailableError(None, None, message)
+
+
+def test_errors_of_other_reasons():
+    with (
+        pytest.raises(tf.errors.UnavailableError, match="disk"),
+        distribute.workers_explained(mock.Mock()),
+    ):
+        raise tf.errors.UnavailableError(None, None, "disk")

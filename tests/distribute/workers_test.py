@@ -49,7 +49,7 @@ def restored_here(name, rule, path, count):
     [
         ("huffman", "rowwise_adagrad", 2, 1, 3),
         ("pinned", "lazy_adam", 4, 1, 2),
-        ("two_level", "adagrad", 2, 2, None),
+        ("chain", "adagrad", 2, 2, 3),
     ],
 )
 def test_as_on_one_device(name, rule, count, devices, others, tmp_path):

@@ -144,9 +144,11 @@ def _groups(head):
 
 
 def _starts(plan):
-    """Where each shard's rows begin among all below the top, by its first row.
+    """Where each shard begins in the matrix of the rows below the top.
 
-    Under None: how many rows are below the top.
+    Returns:
+      A dict from the first row of a shard, as the tree counts, to its first row
+      in that matrix; and from None to the number of rows of the matrix.
     """
     starts, end = {}, 0
     for shard in plan.shards if plan else []:

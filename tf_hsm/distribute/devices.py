@@ -68,7 +68,10 @@ def devices_of_replicas():
 
 
 def replicas_here():
-    """Returns the names, as above, of the devices of this process."""
+    """Returns the names of the devices that this process has, a tuple.
+
+    They are the names that `devices_of_replicas` gives these devices.
+    """
     if not tf.distribute.has_strategy():
         return devices_of_replicas()
     extended = tf.distribute.get_strategy().extended
@@ -76,12 +79,12 @@ def replicas_here():
 
 
 def _devices_of(strategy):
-    """The devices of all replicas, in the order of these."""
+    """The name of the device of each replica."""
     here = strategy.extended.worker_devices
     if not replicas.are_of_processes(strategy):
         return here
     cluster = strategy.cluster_resolver.cluster_spec()
-    # The strategy takes the devices of this worker for those of each worker.
+    # The strategy assumes that every worker has the devices of this worker.
     local = [tf.DeviceSpec.from_string(device) for device in here]
     return [
         device.replace(job=job, task=task).to_string()

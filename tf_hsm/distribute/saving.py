@@ -12,29 +12,30 @@ from tf_hsm.runtime import private_checkpoints, replicas
 def save(checkpoint, path, strategy, *, max_to_keep=None) -> str:
     """Writes a checkpoint of a head over the workers of a strategy.
 
-    All workers call this. Each writes the rows and slots that it has; one
-    worker writes the rest, and joins the parts. The folder is one that all
-    workers see. Nothing stands at `path` until the checkpoint is whole.
+    All workers must call this function, and need access to one folder. Each
+    worker writes its own rows and slots. One worker writes everything else, and
+    joins the parts. The checkpoint appears at `path` when it is complete.
 
     >>> saved = tf.train.Checkpoint(
     ...     body=body, head=tf_hsm.distribute.checkpoint(head))
     >>> tf_hsm.distribute.save(saved, f"checkpoints/{step}", strategy)
     >>> saved.restore(tf.train.latest_checkpoint("checkpoints"))
 
-    Each worker restores the file by `restore`. So does a head on another number
-    of workers, on the replicas of one process, or on one device.
+    `restore` reads the checkpoint on any number of workers, on the replicas of
+    one process, and on one device, with the same bits.
 
     Args:
       checkpoint: a `tf.train.Checkpoint`.
-      path: of the new checkpoint, without a suffix.
+      path: the path of the new checkpoint, without a suffix.
       strategy: the strategy of the head.
-      max_to_keep: how many checkpoints of the folder to keep; None: all.
+      max_to_keep: how many checkpoints to keep in the folder; None: all.
 
     Returns:
       The path.
 
     Raises:
-      RuntimeError: another worker could not write; the message names it.
+      RuntimeError: another worker could not write its part; the message names
+        the worker's replica.
     """
     path = os.fspath(path)
     checkpoint.save_counter.assign_add(1)
@@ -51,10 +52,11 @@ def save(checkpoint, path, strategy, *, max_to_keep=None) -> str:
 
     def write():
         tf.io.gfile.makedirs(f"{path}_parts")
+        _remove(parts[mine])  # left by a save that was killed
         if mine == main:
             _write_all(checkpoint, slices, parts[mine], True)
             return
-        # A variable may ask all workers for its value.
+        # To read a variable may take a collective of all workers.
         with tempfile.TemporaryDirectory() as folder:
             _write_all(checkpoint, slices, f"{folder}/rest", False)
         _write_slices(slices, parts[mine])
@@ -73,7 +75,7 @@ def save(checkpoint, path, strategy, *, max_to_keep=None) -> str:
 
 
 def _together(strategy, function, path):
-    """Calls a function on all workers, and fails on all if it fails on one."""
+    """Calls a function on all workers; raises on all if it raises on one."""
     error = None
     try:
         function()
@@ -98,7 +100,7 @@ def _write_all(checkpoint, slices, path, with_slices):
 
 
 def _write_slices(slices, path):
-    """Writes the slices of this process alone, under their names."""
+    """Writes the slices of this process, and nothing else."""
     pieces = [
         (name, *piece)
         for name, matrix in slices.items()
@@ -117,7 +119,7 @@ def _write_slices(slices, path):
 
 
 def _note(path, max_to_keep):
-    """Lets `tf.train.latest_checkpoint` find a path; removes old ones."""
+    """Makes a checkpoint the latest one; removes old checkpoints."""
     folder = os.path.dirname(path) or "."
     state = tf.train.get_checkpoint_state(folder)
     others = list(state.all_model_checkpoint_paths) if state else []
@@ -125,5 +127,10 @@ def _note(path, max_to_keep):
     first = max(0, len(paths) - max_to_keep) if max_to_keep else 0
     private_checkpoints.note_latest(folder, path, paths[first:])
     for old in paths[:first]:
-        for file in tf.io.gfile.glob([f"{old}.index", f"{old}.data-*"]):
-            tf.io.gfile.remove(file)
+        _remove(old)
+
+
+def _remove(path):
+    """Removes the files of a checkpoint, if there are any."""
+    for file in tf.io.gfile.glob([f"{path}.index", f"{path}.data-*"]):
+        tf.io.gfile.remove(file)

@@ -12,11 +12,11 @@ from tf_hsm.runtime import private_keras
 
 
 def count_of(replicas, given):
-    """Returns the number of replicas, which a head over replicas knows.
+    """Returns the number of replicas, which a head over replicas also has.
 
     Args:
       replicas: the argument of the user.
-      given: a list, in which Keras models and layers may have heads.
+      given: a list of what the user gives, with Keras models and layers in it.
 
     Raises:
       TypeError: `replicas` is no integer.
@@ -24,9 +24,7 @@ def count_of(replicas, given):
         devices by name.
     """
     replicas = _checks.check_int("replicas", replicas, 1)
-    for head in map(_head_on_devices, given):
-        if head is None:
-            continue
+    for head in _heads_on_devices(given):
         if is_over_replicas(head):
             count = len(head.plan.shards)
             if replicas not in (1, count):
@@ -45,16 +43,15 @@ def count_of(replicas, given):
     return replicas
 
 
-def _head_on_devices(given):
-    """The head on several devices of a Keras model or layer; or None."""
-    if not isinstance(given, keras.layers.Layer):
-        return None
-    found = (
+def _heads_on_devices(given):
+    """The heads on several devices of Keras models and layers, a list."""
+    return [
         layer
-        for layer in private_keras.layers_of(given)
+        for model in given
+        if isinstance(model, keras.layers.Layer)
+        for layer in private_keras.layers_of(model)
         if isinstance(layer, HeadLayer) and is_on_devices(layer)
-    )
-    return next(found, None)
+    ]
 
 
 def spread(parts, count, network):

@@ -12,8 +12,8 @@ def checked(labels, num_classes, name, of_all):
       labels: integers.
       num_classes: how many classes there are.
       name: of the argument.
-      of_all: whether all replicas call this. They have the error together, so
-        that none waits for one that has ended its step.
+      of_all: whether all replicas call this. All of them then have the error,
+        so that no replica waits for one whose step has ended.
     """
     wrong = tf.logical_or(labels < 0, labels >= num_classes)
     # The one more is for a batch without labels.

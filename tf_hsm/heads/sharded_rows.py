@@ -204,7 +204,7 @@ class ShardedRows:
         Args:
           classes: integers.
           name: of the argument.
-          of_all: whether all replicas call this, and all have the error.
+          of_all: whether all replicas call this, so that all have the error.
 
         Raises:
           tf.errors.InvalidArgumentError: a class, element number i of an
@@ -267,14 +267,14 @@ class ShardedRows:
         With a temperature, logits are divided by it first.
 
         Raises:
-          ValueError: other processes have shards, without which nothing that
-            needs this has an answer.
+          ValueError: other processes have shards, which all callers need.
         """
         if any(part.head.weights is None for part in self.shards):
             raise ValueError(
-                "other processes have shards of this head, which only its "
-                "losses can reach: call head(inputs, labels), or save the head "
-                "by tf_hsm.distribute.save and restore it in one process"
+                "other workers have shards of this head, and only its losses "
+                "exchange examples with them: call head(inputs, labels), or "
+                "save the head by tf_hsm.distribute.save and restore it in one "
+                "process"
             )
         head = self.top.head
         if tf.is_tensor(temperature) or temperature != 1:

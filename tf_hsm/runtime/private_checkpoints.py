@@ -44,7 +44,7 @@ class Slices(base.Trackable):
 
     @contextlib.contextmanager
     def written(self, is_written):
-        """A scope in which checkpoints have the slices of a part, or do not."""
+        """A scope in which checkpoints include these slices, or omit them."""
         self._is_written = is_written
         try:
             yield
@@ -52,19 +52,20 @@ class Slices(base.Trackable):
             self._is_written = None
 
     def pieces(self):
-        """Returns for each slice a text, as `SaveV2` takes it, and a tensor."""
+        """Returns for each slice the text that `SaveV2` takes, and a tensor."""
         return [
-            (self._spec(variable, first), variable.read_value())
+            (self._spec(variable, first), variable.read_value_no_copy())
             for variable, first in zip(
                 self._variables, self._first_rows, strict=True
             )
         ]
 
     def check_written(self):
-        """Returns whether a checkpoint is to have the slices.
+        """Returns whether a checkpoint includes these slices.
 
         Raises:
-          ValueError: other processes have other slices.
+          ValueError: other processes have the other slices, and nothing says
+            that they write them.
         """
         if self._is_written is None and not self.is_whole:
             raise ValueError(
@@ -111,7 +112,7 @@ class _SliceSaveable(saveable_object_util.ResourceVariableSaveable):
 
 
 def slices_in(checkpoint):
-    """Returns the `Slices` of a `tf.train.Checkpoint` by their names in it."""
+    """Returns a dict from the names in a checkpoint to its `Slices`."""
     view = graph_view.ObjectGraphView(checkpoint)
     found, paths = view.breadth_first_traversal()
     return {
@@ -129,8 +130,8 @@ def note_latest(folder, path, paths):
 
     Args:
       folder: the folder.
-      path: of the latest checkpoint.
-      paths: those of all checkpoints.
+      path: the path of the latest checkpoint.
+      paths: the paths of all checkpoints.
     """
     checkpoint_management.update_checkpoint_state_internal(
         folder, path, all_model_checkpoint_paths=paths, save_relative_paths=True

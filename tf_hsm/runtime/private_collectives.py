@@ -2,7 +2,7 @@
 
 The launchers of TensorFlow's `MultiWorkerMirroredStrategy` have what a
 collective needs: a key for each call, and a token that keeps the collectives of
-a device in one order. The strategy's own reductions take the same ones.
+a device in one order. The strategy's own reductions use the same launchers.
 """
 
 import tensorflow as tf
@@ -13,10 +13,9 @@ def all_gather(replica, values):
 
     Args:
       replica: the replica's context.
-      values: of one shape on all replicas.
+      values: `[n, ...]`, of one shape on all replicas.
     """
-    launcher = _launcher(replica)
-    return launcher._all_gather(values, None)
+    return _launcher(replica)._all_gather(values, None)
 
 
 def all_to_all(replica, values):

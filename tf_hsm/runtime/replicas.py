@@ -33,12 +33,12 @@ def are_of_processes(strategy):
 
 
 def of_all_workers(values):
-    """The values `[n]` of each replica, where there are several processes.
+    """Gathers the values `[n]` of all replicas of several processes.
 
-    Each replica must call this.
+    Each replica must call this function.
 
     Returns:
-      `[W, n]`; or None outside of such replicas.
+      `[W, n]`; None if all replicas are in this process, or this is none.
     """
     replica = context()
     if replica is None or not are_of_processes(replica.strategy):
@@ -47,14 +47,14 @@ def of_all_workers(values):
 
 
 def gathered(strategy, value):
-    """The integer of each replica, where all workers call this.
+    """Gathers an integer of each replica; all workers must call this.
 
     Args:
       strategy: one with replicas in several processes.
-      value: that of the replicas of this process.
+      value: the integer of the replicas of this process.
 
     Returns:
-      `[W]`, an array; and the number of the first replica of this process.
+      An array `[W]`, and the number of the first replica of this process.
     """
     found, number_here = _gathering(strategy)(tf.constant([value], tf.int64))
     found, numbers = map(
@@ -76,17 +76,18 @@ def _gathering(strategy):
 
 
 class Exchange:
-    """Tensors that each replica sends to each other one, and gets back.
+    """Sends tensors from each replica to each other replica, and results back.
 
-    No replica may make or call this alone. Gradients travel the same way.
+    All replicas must make an exchange, and call it, in the same order.
+    Gradients travel back the same way.
 
-    In one process tensors are copied. Between processes a collective sends
-    parts of one size, that of the largest part of all replicas: the replicas
-    exchange the sizes first.
+    Within one process the tensors are copied. Between processes a collective
+    sends parts of one size. The replicas first exchange the sizes of their
+    parts, and pad all parts to the largest one.
 
     Args:
       replica: the replica's context.
-      parts: `[b, ...]` for each replica, a list with the sizes that are sent.
+      parts: `[b, ...]` for each replica, a list: the first tensors to send.
     """
 
     def __init__(self, replica, parts):
@@ -103,18 +104,18 @@ class Exchange:
         self._room = tf.maximum(tf.reduce_max(sizes), 1)
 
     def send(self, parts):
-        """Returns what each replica has for this one, a list.
+        """Returns the part that each replica sends to this one, a list.
 
         Args:
-          parts: `[b, ...]` for each replica, a list.
+          parts: `[b, ...]` for each replica, of the sizes of the first tensors.
         """
         return self._swap(parts, self._received)
 
     def send_back(self, parts):
-        """Returns what each replica made of what it got, a list.
+        """Returns the part that each replica sends back to this one, a list.
 
         Args:
-          parts: `[b, ...]` for each replica, of the sizes that came from it.
+          parts: `[b, ...]` for each replica, of the size that came from it.
         """
         return self._swap(parts, self._sent)
 

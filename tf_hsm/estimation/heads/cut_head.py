@@ -22,16 +22,16 @@ class CutHead(Head):
 
     Its parts are the top, which is beside the body; the fullest shard, which
     stands for all of them, as they work at the same time; and the network.
-    Where each replica has a shard, they are the parts of a device with the
-    fullest shard.
+    With `on_replicas` they are the parts of the device that has the fullest
+    shard.
 
     Attributes:
       plan: the `tf_hsm.distribute.Plan`.
       counts: how often each class is a label, `[N]`, or None.
       network: bytes a second out of the device of the body, and into it.
       options: the `TreeOptions`.
-      on_replicas: whether each replica of the body has a shard and a copy of
-        the top, whose gradients all copies follow.
+      on_replicas: whether each replica of the body has a shard, and a copy of
+        the top.
     """
 
     plan: distribute.Plan
@@ -51,9 +51,9 @@ class CutHead(Head):
             )
         if count != len(self.plan.shards):
             raise ValueError(
-                f"replicas is {count}, but the head is cut over devices "
-                f"(shards) of the number {len(self.plan.shards)}; give both "
-                "the same number, or leave out one of them"
+                f"replicas is {count}, but the head is cut over devices: "
+                f"shards is {len(self.plan.shards)}; give both the same "
+                "number, or leave out one of them"
             )
         return dataclasses.replace(self, on_replicas=True)
 
@@ -98,10 +98,10 @@ class CutHead(Head):
         return head.parts(setting, width)
 
     def _wire(self, examples, replicas, setting, width):
-        """What travels for the examples whose labels are below the top.
+        """The bytes for the examples whose labels are below the top.
 
-        A replica sends what goes to the shards of others, and what others get
-        back from its own, which is as much in the mean.
+        A replica sends its examples to the shards of other replicas, and sends
+        back results for as many examples of these, in the mean.
         """
         step = distribute.Step(
             width=width, dtype=setting.compute_dtype, network=self.network
