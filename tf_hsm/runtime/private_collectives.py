@@ -41,7 +41,18 @@ def all_to_all(replica, values):
 
 
 def _launcher(replica):
+    """Returns what launches collectives on the device of a replica.
+
+    Raises:
+      ValueError: the replicas of this process would wait for each other.
+    """
     extended = replica.strategy.extended
+    if tf.executing_eagerly() and len(extended.worker_devices) > 1:
+        raise ValueError(
+            "the replicas of this worker run one after the other in eager "
+            "mode, and the first would wait for the others for ever: call "
+            "strategy.run in a tf.function"
+        )
     number = int(tf.get_static_value(replica.replica_id_in_sync_group))
     local = extended._get_local_replica_id(number)
     return extended._cross_device_ops._launchers[local]
