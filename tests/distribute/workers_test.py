@@ -22,7 +22,9 @@ def trained(name, rule, devices, start, folder):
     strategy = heads.strategy_of("workers")
     if devices > 1:
         batch = [heads.split(strategy, x) for x in next(heads.batches(name))]
-        with pytest.raises(ValueError, match=r"strategy\.run in a tf\.function"):
+        with pytest.raises(
+            ValueError, match=r"strategy\.run in a tf\.function"
+        ):
             strategy.run(heads.step_of(head), batch)
     saved = distribute.checkpoint(head)
     distribute.save(saved, f"{folder}/first", strategy)
