@@ -1,4 +1,7 @@
-"""Replicas of a head that is cut over devices do not exist."""
+"""Replicas of a head whose devices have other names or another number.
+
+See tests/distribute/replicas_estimate_test.py for heads over replicas.
+"""
 
 import keras
 import pytest
@@ -12,13 +15,14 @@ LAYERS = [
         9, cutoffs=[3], div_value=1, devices=["CPU:0"]
     ),
 ]
+CUT = tf_hsm.estimation.head(TREE, shards=2, optimizer="sgd")
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"num_classes": 9, "shards": 8},
-        {"body": "gru:8", "head": tf_hsm.estimation.head(TREE, shards=2)},
+        {"num_classes": 9, "shards": 7, "head_optimizer": "sgd"},
+        {"body": "gru:8", "head": CUT},
         {"head": [LAYERS[0], "full"], "num_classes": 9},
         {"head": LAYERS[1]},
         {"body": keras.Sequential([keras.Input([3]), LAYERS[1]])},

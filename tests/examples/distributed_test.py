@@ -50,6 +50,28 @@ def test_replicas(tmp_path):
     assert losses[1] < losses[0]
 
 
+def test_workers(tmp_path):
+    """It goes on from its checkpoint on another number of workers."""
+    losses = []
+    for count in (2, 1):
+        printed = subprocess.run(
+            [
+                *(sys.executable, "-m", "examples.distributed.workers"),
+                *(f"--workers={count}", "--classes=100", "--width=8"),
+                *("--batch_size=32", "--steps=20", "--save_every=20"),
+            ],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        ).stdout
+        assert f"on {count} devices" in printed
+        losses.append(float(re.search(r"loss: ([\d.]+)", printed)[1]))
+    assert losses[1] < losses[0]
+
+
 def train(folder, *flags):
     """Runs the command; returns its lines, and the steps that they tell of."""
     printed = folder / "printed.txt"

@@ -3,6 +3,7 @@
 import importlib
 
 from tensorflow.core.framework import tensor_pb2
+from tensorflow.python.distribute import collective_all_reduce_strategy
 from tensorflow.python.distribute import sharded_variable as sharded
 from tensorflow.python.eager import context
 from tensorflow.python.framework import kernels
@@ -34,3 +35,13 @@ def let_recurrent_layers_see_gpu(monkeypatch):
     # The package has a function of the module's name.
     rnn = importlib.import_module("keras.src.backend.tensorflow.rnn")
     monkeypatch.setattr(rnn, "_is_gpu_available", lambda: True)
+
+
+def let_workers_have_cpus(count):
+    """Lets each worker of a strategy have so many CPUs, as it has GPUs."""
+
+    def devices(self, resolver, worker):
+        return [f"{worker}/device:CPU:{i}" for i in range(count)], "CPU"
+
+    extended = collective_all_reduce_strategy.CollectiveAllReduceExtended
+    extended._initialize_local_devices = devices

@@ -34,10 +34,12 @@ SIZES = {
 
 @functools.cache
 def strategy_of(count):
-    """The strategy of so many replicas.
+    """The strategy of so many replicas; of all "workers".
 
     A process has one group of collectives: that of two replicas.
     """
+    if count == "workers":
+        return tf.distribute.MultiWorkerMirroredStrategy()
     sums = None if count == 2 else tf.distribute.ReductionToOneDevice()
     return tf.distribute.MirroredStrategy(CPUS[:count], cross_device_ops=sums)
 
@@ -102,7 +104,12 @@ def step_of(head):
 
 
 def train(head, name, count=None):
-    """Trains by each batch; returns losses, gradients of inputs, the state."""
+    """Trains by each batch.
+
+    Returns:
+        Losses and gradients of inputs for each step, and the state; of a head
+        over workers, without the state.
+    """
     step = tf.function(step_of(head), autograph=False)
     results = []
     if count is None:
@@ -116,11 +123,11 @@ def train(head, name, count=None):
     for batch in batches(name):
         found = on_replicas(*(split(strategy, values) for values in batch))
         results.append([joined(strategy, values) for values in found])
-    return results, state(head)
+    return results if count == "workers" else (results, state(head))
 
 
 def split(strategy, values):
-    """A batch as what each replica has of it."""
+    """A batch as what each replica of this process has of it."""
     sizes = SIZES[strategy.num_replicas_in_sync]
     parts = np.split(values, np.cumsum(sizes)[:-1])
     return strategy.experimental_distribute_values_from_function(
@@ -129,7 +136,7 @@ def split(strategy, values):
 
 
 def joined(strategy, values):
-    """What the replicas have as one array."""
+    """What the replicas of this process have as one array."""
     parts = strategy.experimental_local_results(values)
     return np.concatenate([part.numpy() for part in parts])
 

@@ -105,7 +105,8 @@ def _add_step(command):
     step.add_argument(
         "--shards",
         type=int,
-        help="devices over which a tree's head is cut by subtree",
+        help="devices over which a tree's head is cut by subtree; with "
+        "--replicas of the same number, the replicas have the shards",
     )
     step.add_argument(
         "--network",

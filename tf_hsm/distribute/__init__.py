@@ -16,6 +16,10 @@ or, for one process that calls all shards,
 >>> head = tf_hsm.layers.HierarchicalSoftmax(
 ...     tree, devices=["GPU:0", "GPU:1"], optimizer="rowwise_adagrad")
 
+The replicas may be those of several workers, under
+`tf.distribute.MultiWorkerMirroredStrategy`: `save` writes their checkpoints,
+and `workers_explained` names a worker that is lost.
+
 `plan` makes the cut, and says what each device will have and do; `checkpoint`
 is for `tf.train.Checkpoint`, where each device writes and reads its own rows.
 `connect` makes the tasks of a cluster devices, each of which
@@ -27,14 +31,17 @@ from tf_hsm.distribute.cluster import Cluster, LostServerError
 from tf_hsm.distribute.cut_plan import Plan
 from tf_hsm.distribute.plan_cost import PlanCost, ShardCost
 from tf_hsm.distribute.planner import plan
+from tf_hsm.distribute.saving import save
 from tf_hsm.distribute.servers import connect
 from tf_hsm.distribute.shard import Shard
 from tf_hsm.distribute.simulation import Simulation
 from tf_hsm.distribute.step import Step
+from tf_hsm.distribute.workers import LostWorkerError, workers_explained
 
 __all__ = [
     "Cluster",
     "LostServerError",
+    "LostWorkerError",
     "Plan",
     "PlanCost",
     "Shard",
@@ -45,4 +52,6 @@ __all__ = [
     "connect",
     "copy_weights",
     "plan",
+    "save",
+    "workers_explained",
 ]

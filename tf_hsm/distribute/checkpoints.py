@@ -2,7 +2,12 @@
 
 import tensorflow as tf
 
-from tf_hsm.runtime import private_tensorflow, row_order, row_parts
+from tf_hsm.runtime import (
+    private_checkpoints,
+    private_tensorflow,
+    row_order,
+    row_parts,
+)
 
 
 def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
@@ -44,10 +49,11 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     items = {"order": _order(head)}
     if of_rows is not None:
         items["iterations"] = private_tensorflow.variable_of(of_rows.iterations)
+    starts = _starts(head.plan)
     for prefix, group in _groups(head):
-        items.update(_items(f"{prefix}weights", group))
+        items.update(_items(f"{prefix}weights", group, starts))
         if of_rows is not None:
-            items.update(_slot_items(f"{prefix}slots", of_rows, group))
+            items.update(_slot_items(f"{prefix}slots", of_rows, group, starts))
     known = {id(variable) for variable in variables}
     for variable in head.weights:
         if id(variable) in known:
@@ -137,12 +143,28 @@ def _groups(head):
     ]
 
 
-def _slot_items(name, optimizer, variables):
+def _starts(plan):
+    """Where each shard begins in the matrix of the rows below the top.
+
+    Returns:
+      A dict from the first row of a shard, as the tree counts, to its first row
+      in that matrix; and from None to the number of rows of the matrix.
+    """
+    starts, end = {}, 0
+    for shard in plan.shards if plan else []:
+        rows = plan.weight_rows_of(shard)
+        if rows.size:
+            starts[int(rows[0])] = end
+            end += rows.size
+    return {**starts, None: end}
+
+
+def _slot_items(name, optimizer, variables, starts):
     """What is saved of the slots of some variables."""
     items = {}
     slots = [_slots(optimizer, v) for v in variables]
     for i, of_kind in enumerate(zip(*slots, strict=True)):
-        items.update(_items(f"{name}_{i}", of_kind))
+        items.update(_items(f"{name}_{i}", of_kind, starts))
     return items
 
 
@@ -156,7 +178,7 @@ def _slots(optimizer, variable):
     return slots(variable)
 
 
-def _items(name, variables):
+def _items(name, variables, starts):
     """What is saved of `row_variables`, or of slots like these."""
     items = {}
     matrices = row_parts.wholes(variables)
@@ -165,8 +187,11 @@ def _items(name, variables):
     for kind, parts in zip(kinds, matrices, strict=True):
         top, *shards = [private_tensorflow.variable_of(v) for v in parts]
         items[f"{kind}_{name}"] = top
-        if shards:
-            items[f"{kind}_{name}_of_shards"] = (
-                private_tensorflow.slices_of_one(shards, f"{kind}_{name}")
+        if starts[None]:
+            first_rows = [
+                starts[int(row_parts.part_of(v).rows[0])] for v in parts[1:]
+            ]
+            items[f"{kind}_{name}_of_shards"] = private_checkpoints.Slices(
+                shards, f"{kind}_{name}", first_rows, starts[None]
             )
     return items

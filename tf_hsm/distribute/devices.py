@@ -5,9 +5,11 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from tf_hsm import _checks
+from tf_hsm.runtime import replicas
 
 _STRATEGIES = (
     tf.distribute.MirroredStrategy,
+    tf.distribute.MultiWorkerMirroredStrategy,
     tf.distribute.OneDeviceStrategy,
 )
 
@@ -59,9 +61,38 @@ def devices_of_replicas():
     if not isinstance(strategy, _STRATEGIES):
         raise ValueError(
             'devices="replicas" is possible under a tf.distribute.'
-            f"MirroredStrategy, but this is a {type(strategy).__name__}"
+            "MirroredStrategy or MultiWorkerMirroredStrategy, but this is a "
+            f"{type(strategy).__name__}"
         )
-    return tuple(map(_short, strategy.extended.worker_devices))
+    return tuple(map(_short, _devices_of(strategy)))
+
+
+def replicas_here():
+    """Returns the names of the devices that this process has, a tuple.
+
+    They are the names that `devices_of_replicas` gives these devices.
+    """
+    if not tf.distribute.has_strategy():
+        return devices_of_replicas()
+    extended = tf.distribute.get_strategy().extended
+    return tuple(map(_short, extended.worker_devices))
+
+
+def _devices_of(strategy):
+    """The name of the device of each replica."""
+    here = strategy.extended.worker_devices
+    if not replicas.are_of_processes(strategy):
+        return here
+    cluster = strategy.cluster_resolver.cluster_spec()
+    # The strategy assumes that every worker has the devices of this worker.
+    local = [tf.DeviceSpec.from_string(device) for device in here]
+    return [
+        device.replace(job=job, task=task).to_string()
+        for job in ("chief", "worker")
+        if job in cluster.jobs
+        for task in cluster.task_indices(job)
+        for device in local
+    ]
 
 
 def _short(device):

@@ -4,19 +4,14 @@ import dataclasses
 import math
 import numbers
 
-import keras
-
 from tf_hsm import _checks
-from tf_hsm._training_advice import is_on_devices
 from tf_hsm._units import read_amount
 from tf_hsm.estimation import body as bodies
 from tf_hsm.estimation import body_text, head_argument, slots, step_time
 from tf_hsm.estimation import machine as machines
-from tf_hsm.estimation.replicas import spread
+from tf_hsm.estimation.replicas import count_of, spread
 from tf_hsm.estimation.result import Comparison, Estimate
 from tf_hsm.estimation.setting import BYTES, Setting
-from tf_hsm.layers.head_layer import HeadLayer
-from tf_hsm.runtime import private_keras
 
 _MIXED = "mixed_"
 _OPTIMIZER, _HEAD_OPTIMIZER = "lazy_adam", "rowwise_adagrad"
@@ -100,10 +95,13 @@ def estimate(
         what `estimation.calibrate` has found here earlier, else a CPU of two
         cores.
       replicas: devices that train copies of the model, each on its part of the
-        batch (data parallel). Not together with `shards`.
+        batch (data parallel). A layer with `devices="replicas"` has their
+        number.
       shards: devices over which a tree's head is cut by subtree, as by
         `HierarchicalSoftmax(tree, devices=...)`; None: it is whole. Then the
-        estimate is for a device with the body and the fullest shard.
+        estimate is for a device with the body and the fullest shard. With
+        `replicas` of the same number, the replicas have the shards, as by
+        `devices="replicas"`.
       network: bytes a second out of each such device, and into it.
       labels_per_example: how many labels an example has in the mean: for a
         label tree, and for a layer of `tf_hsm.layers` with `several_labels`.
@@ -117,7 +115,6 @@ def estimate(
       ValueError: an argument is out of its range; names it.
     """
     batch = _checks.check_int("batch", batch, 1)
-    replicas = _checks.check_int("replicas", replicas, 1)
     if length is not None:
         length = _checks.check_int("length", length, 1)
     if width is not None:
@@ -135,10 +132,7 @@ def estimate(
     if corpus_tokens is not None:
         corpus_tokens = read_amount("corpus_tokens", corpus_tokens)
     several = isinstance(head, list | tuple)
-    is_cut = shards is not None or any(
-        map(_is_on_devices, [body, *(head if several else [head])])
-    )
-    _check_replicas(replicas, is_cut)
+    replicas = count_of(replicas, [body, *(head if several else [head])])
     body = _body(body, length, vocabulary)
     length = _length(length, body)
     machine = machines.of(machine)
@@ -169,7 +163,6 @@ def estimate(
 
     def figures(head, setting):
         parts, name = _parts(body, head, setting, width, labels, dtype)
-        _check_replicas(replicas, any(p.kind == "network" for p in parts))
         seconds = step_time.seconds(parts, machine, setting)
         if setting.slots.optimizer is None:
             parts = tuple(part.untrained() for part in parts)
@@ -196,6 +189,8 @@ def estimate(
         head_argument.read(h, num_classes, options)
         for h in (head if several else [head])
     ]
+    if replicas > 1:
+        found = [h and h.over_replicas(replicas) for h in found]
     if several and not found:
         raise ValueError("head is empty; it must name a head, or several")
     if several:
@@ -224,26 +219,6 @@ def _alternatives(head, setting, figures):
         text = f"{found[0][0]} and {text}" if found else text
         found.append((text, figures(in_place, rows)))
     return tuple(found)
-
-
-def _check_replicas(replicas, is_cut):
-    """Raises a ValueError for replicas of a head that is cut over devices."""
-    if replicas > 1 and is_cut:
-        raise ValueError(
-            f"replicas is {replicas}, but the head is cut over devices "
-            '(shards), and the estimate does not know devices="replicas" '
-            "yet; give replicas or shards, not both"
-        )
-
-
-def _is_on_devices(given):
-    """Whether a Keras model or layer is or has a head on several devices."""
-    if not isinstance(given, keras.layers.Layer):
-        return False
-    return any(
-        isinstance(layer, HeadLayer) and is_on_devices(layer)
-        for layer in private_keras.layers_of(given)
-    )
 
 
 def _body(body, length, vocabulary):

@@ -32,12 +32,12 @@ def call_shards(rows, function, values, nothing):
             with tf.device(part.device):
                 results.append(function(part, *own))
         return results
-    received = [
-        None
-        if value is None
-        else replicas.all_to_all(replica, _for_replicas(rows, value))
+    sent = [
+        None if value is None else _for_replicas(rows, value)
         for value in values
     ]
+    exchange = replicas.Exchange(replica, sent[0])
+    received = [None if v is None else exchange.send(v) for v in sent]
     sizes = [tf.shape(part)[0] for part in received[0]]
     received = [None if v is None else tf.concat(v, 0) for v in received]
     own = rows.shard_of[replicas.number(replica)]
@@ -45,8 +45,8 @@ def call_shards(rows, function, values, nothing):
         result = function(rows.shards[own], *received)
     else:
         result = _without_shard(nothing, received)
-    found = replicas.all_to_all(
-        replica, tf.split(result, tf.stack(sizes), num=len(sizes))
+    found = exchange.send_back(
+        tf.split(result, tf.stack(sizes), num=len(sizes))
     )
     return [
         part

@@ -6,6 +6,7 @@ import typing
 import numpy as np
 import tensorflow as tf
 
+from tf_hsm.heads.checked_classes import checked
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.runtime import arguments, tree_tensors
 
@@ -14,7 +15,8 @@ class Part(typing.NamedTuple):
     """The top, or the shard of one device.
 
     Attributes:
-      head: the `TreeHead` of the top, or of the shard's forest.
+      head: the `TreeHead` of the top, or of the shard's forest; without
+        variables for the shard of another process.
       device: the name of the shard's device; None for the top.
       units: a slice, the units that are roots of the forest; for the top, the
         units that are classes.
@@ -91,14 +93,14 @@ class ShardedRows:
           plan: a `Plan`.
           top: its weights; and its biases, or None.
           shards: such a pair for each shard of the plan; the weights are None
-            for one without units.
+            for one without units, or of another process.
           on_replicas: as the attribute.
         """
         self.plan = plan
         self.on_replicas = on_replicas
         numbers = itertools.count()
         self.shard_of = [
-            None if pair[0] is None else next(numbers) for pair in shards
+            next(numbers) if shard.num_units else None for shard in plan.shards
         ]
         layout = plan.layout
         leaves = slice(0, layout.num_leaf_units)
@@ -181,7 +183,7 @@ class ShardedRows:
         if counted is not None:
             classes = tf.where(counted, labels, tf.zeros_like(labels))
         # Tables are not sent: labels and places are smaller.
-        places, units = self.find(classes, "labels")
+        places, units = self.find(classes, "labels", self.on_replicas)
         with tf.device(self._table_device):
             shards = tf.searchsorted(self._first_places, places, side="right")
         if counted is not None:
@@ -196,8 +198,13 @@ class ShardedRows:
         ]
         return Routing(units, routes, places)
 
-    def find(self, classes, name):
+    def find(self, classes, name, of_all=False):
         """The places and the units of classes, all of their shape.
+
+        Args:
+          classes: integers.
+          name: of the argument.
+          of_all: whether all replicas call this, so that all have the error.
 
         Raises:
           tf.errors.InvalidArgumentError: a class, element number i of an
@@ -205,7 +212,7 @@ class ShardedRows:
         """
         with tf.device(self._table_device):
             flat = tf.reshape(classes, [-1])
-            flat = _checked(flat, self.plan.tree.num_classes, name)
+            flat = checked(flat, self.plan.tree.num_classes, name, of_all)
             places = tf.gather(self._class_places, flat)
             units = tf.searchsorted(
                 self._unit_places, places, side="right", out_type=tf.int64
@@ -258,7 +265,17 @@ class ShardedRows:
         """The log-probabilities of the units, or of the top's nodes.
 
         With a temperature, logits are divided by it first.
+
+        Raises:
+          ValueError: other processes have shards, which all callers need.
         """
+        if any(part.head.weights is None for part in self.shards):
+            raise ValueError(
+                "other workers have shards of this head, and only its losses "
+                "exchange examples with them: call head(inputs, labels), or "
+                "save the head by tf_hsm.distribute.save and restore it in one "
+                "process"
+            )
         head = self.top.head
         if tf.is_tensor(temperature) or temperature != 1:
             # A copy, but of a few rows.
@@ -274,25 +291,3 @@ def _divided(variable, number):
     values = tf.convert_to_tensor(variable)
     dtype = arguments.accumulator(values.dtype)
     return tf.cast(values, dtype) / tf.cast(number, dtype)
-
-
-def _checked(labels, num_classes, name):
-    """Returns labels `[B]`, or fails with the sentence of the ops."""
-    wrong = tf.logical_or(labels < 0, labels >= num_classes)
-    # The one more is for a batch without labels.
-    position = tf.argmax(tf.concat([wrong, [True]], 0))
-    value = tf.concat([labels, [0]], 0)[position]
-    message = tf.strings.join(
-        [
-            f"{name}[",
-            tf.strings.as_string(position),
-            "] = ",
-            tf.strings.as_string(value),
-            f" is outside [0, {num_classes}), the tree's classes",
-        ]
-    )
-    assertion = tf.debugging.Assert(
-        tf.logical_not(tf.reduce_any(wrong)), [message]
-    )
-    with tf.control_dependencies([] if assertion is None else [assertion]):
-        return tf.identity(labels)

@@ -3,7 +3,7 @@
 import keras
 
 from tf_hsm import distribute
-from tf_hsm.distribute.devices import devices_of_replicas
+from tf_hsm.distribute.devices import devices_of_replicas, replicas_here
 from tf_hsm.heads.sharded import ShardedHead
 from tf_hsm.heads.sharded_rows import ShardedRows
 from tf_hsm.heads.tied import TiedHead
@@ -90,9 +90,10 @@ class HierarchicalSoftmax(HeadLayer):
         or None: see `tf_hsm.hierarchical_softmax_loss`. Not possible with
         label_smoothing.
       {in_place}
-      devices: "replicas", under a `tf.distribute.MirroredStrategy`: the tree
-        is cut into subtrees, which are spread over the replicas, and each
-        replica has a copy of a small top. Needs an `optimizer` of the layer.
+      devices: "replicas", under a `tf.distribute.MirroredStrategy` or
+        `MultiWorkerMirroredStrategy`: the tree is cut into subtrees, which are
+        spread over the replicas, and each replica has a copy of a small top.
+        Needs an `optimizer` of the layer.
         Or a list of names of devices, as `["GPU:0", "GPU:1"]` or
         `["/job:ps/task:0", "/job:ps/task:1"]`: the subtrees are spread over
         these, and only the top stays with the body of the model. See
@@ -110,7 +111,7 @@ class HierarchicalSoftmax(HeadLayer):
         weights of its top, `[plan.weight_rows_of().size, width]`.
       bias: the biases of the same rows, or None.
       shard_kernels: the weights on each device of the plan, or None where it
-        has no subtree; empty without a plan.
+        has no subtree or is a device of another worker; empty without a plan.
       shard_biases: the biases on each device of the plan.
 
     Raises:
@@ -213,8 +214,10 @@ class HierarchicalSoftmax(HeadLayer):
             )
         if self._on_replicas:
             check_replicas(self, plan)
+            here = replicas_here()
         else:
             check_present(plan.devices)
+            here = plan.devices
 
         def make_part(number, rows, device=None):
             return self.rows.make_part(
@@ -224,7 +227,7 @@ class HierarchicalSoftmax(HeadLayer):
         self.kernel, self.bias = top = make_part(0, plan.weight_rows_of())
         shards = [
             make_part(i, plan.weight_rows_of(shard), shard.device)
-            if shard.num_units
+            if shard.num_units and shard.device in here
             else (None, None)
             for i, shard in enumerate(plan.shards, 1)
         ]

@@ -1,6 +1,6 @@
 """Heads with a shard on each replica of a strategy."""
 
-from tf_hsm.distribute.devices import devices_of_replicas
+from tf_hsm.distribute.devices import devices_of_replicas, replicas_here
 from tf_hsm.runtime import private_tensorflow
 
 # The value of `devices` for such a head.
@@ -10,6 +10,11 @@ REPLICAS = "replicas"
 def is_replicas(devices):
     """Whether the argument `devices` asks for a shard on each replica."""
     return isinstance(devices, str) and devices == REPLICAS
+
+
+def is_over_replicas(layer):
+    """Whether a head of this package has a shard on each replica."""
+    return layer._on_replicas
 
 
 def check_replicas(layer, plan):
@@ -34,7 +39,7 @@ def check_replicas(layer, plan):
             "model within strategy.scope()"
         )
     copies = private_tensorflow.copies_of(layer.optimizer.iterations)
-    if len(copies) != len(devices):
+    if len(copies) != len(replicas_here()):
         raise ValueError(
             f"{layer.name}: its optimizer was not made for {len(devices)} "
             "replicas; make the optimizer within strategy.scope() too"

@@ -107,14 +107,6 @@ def unmirrored():
         yield
 
 
-def slices_of_one(variables, name):
-    """What a checkpoint takes of variables: the slices of one matrix, in order.
-
-    It can be restored into other slices.
-    """
-    return sharded_variable.ShardedVariable(variables, name)
-
-
 @contextlib.contextmanager
 def infinities():
     """A scope for ops for which infinities are the rule.

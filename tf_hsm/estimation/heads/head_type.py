@@ -66,6 +66,16 @@ class Head(abc.ABC):
         options = dataclasses.replace(options, optimizer=optimizer)
         return dataclasses.replace(self, options=options)
 
+    def over_replicas(self, count):
+        """Returns this head where so many replicas train the model.
+
+        Raises:
+          ValueError: the head is cut over another number of devices, or has no
+            optimizer of its own for the shards that the replicas have.
+        """
+        del count
+        return self
+
     @abc.abstractmethod
     def _parts(self, setting, width) -> list[Part]:
         """Returns the parts of a step with one label for each input."""

@@ -1,0 +1,115 @@
+"""`tf_hsm.estimate` of a head over replicas, against one that is built."""
+
+import keras
+import numpy as np
+import pytest
+
+import tf_hsm
+from tests.support import replicated_heads as heads
+from tests.support.estimated_heads import bytes_of
+from tf_hsm.layers import HierarchicalSoftmax
+
+REPLICAS, WIDTH, BATCH = 4, 6, 4000
+TREE = tf_hsm.Tree.two_level(5000)
+OPTIONS = {"batch": BATCH, "width": WIDTH, "optimizer": "sgd"}
+
+
+def make_layer(rule="lazy_adam"):
+    """A head over the replicas."""
+    with heads.strategy_of(REPLICAS).scope():
+        return HierarchicalSoftmax(TREE, devices="replicas", optimizer=rule)
+
+
+def estimate(rule, **options):
+    """By the sizes alone."""
+    numbers = {"replicas": REPLICAS, "shards": REPLICAS}
+    return tf_hsm.estimate(
+        None, TREE, head_optimizer=rule, **OPTIONS, **numbers | options
+    )
+
+
+@pytest.mark.parametrize("rule", ["sgd", "lazy_adam"])
+def test_bytes_of_a_device(rule):
+    """The top and the fullest shard, with slots, and nothing else."""
+    layer = make_layer(rule)
+    with heads.strategy_of(REPLICAS).scope():
+        layer.build([None, WIDTH])
+    pairs = [
+        [layer.kernel, layer.bias],
+        *zip(layer.shard_kernels, layer.shard_biases, strict=True),
+    ]
+    slots = [
+        [slot for variable in pair for slot in layer.optimizer.slots(variable)]
+        for pair in pairs
+    ]
+    for found in (tf_hsm.estimate(None, layer, **OPTIONS), estimate(rule)):
+        top, shard, _ = found.parts
+        assert top.parameter_bytes == bytes_of(pairs[0])
+        assert top.slot_bytes == bytes_of(slots[0])
+        assert shard.parameter_bytes == max(map(bytes_of, pairs[1:]))
+        assert shard.slot_bytes == max(map(bytes_of, slots[1:]))
+        assert found.parameter_bytes == top.parameter_bytes + (
+            shard.parameter_bytes
+        )
+
+
+def test_what_travels():
+    """Counted for labels that are drawn; and the gradients of the top."""
+    found = estimate("lazy_adam")
+    plan = make_layer().plan
+    assert plan == tf_hsm.distribute.plan(TREE, plan.devices)
+    labels = np.random.default_rng(0).integers(TREE.num_classes, size=BATCH)
+    places = plan.layout.class_places[labels]
+    first_places = [shard.first_place for shard in plan.shards]
+    shards = np.searchsorted(first_places, places, side="right") - 1
+    replicas = np.arange(BATCH) * REPLICAS // BATCH
+    leave = ((shards >= 0) & (shards != replicas)).sum() / REPLICAS
+    # Inputs and their gradient; label, weight and loss.
+    counted = leave * (2 * WIDTH * 4 + 3 * 4)
+    top, _, wire = found.parts
+    sent = wire.forward.bytes + wire.backward.bytes
+    assert sent == pytest.approx(counted, rel=0.05)
+    assert found.replicas.wire_bytes == 3 * top.gradient_bytes > 0
+    assert found.labels == BATCH / REPLICAS
+
+
+def test_work_of_all_replicas():
+    """As that on one device with the whole batch."""
+    top, shard, _ = estimate("sgd").parts
+    (whole,) = tf_hsm.estimate(
+        None, TREE, head_optimizer="sgd", **OPTIONS
+    ).parts
+    flops = [
+        sum(getattr(p, name).flops for name in ("forward", "backward"))
+        for p in (top, shard, whole)
+    ]
+    assert REPLICAS * sum(flops[:2]) == pytest.approx(flops[2], rel=0.1)
+
+
+def test_in_a_model():
+    """The model has the number of replicas."""
+    with heads.strategy_of(REPLICAS).scope():
+        model = keras.Sequential([keras.Input([WIDTH]), make_layer()])
+    found = tf_hsm.estimate(model, batch=BATCH, optimizer="sgd")
+    parts = estimate("lazy_adam").parts
+    assert [p.parameters for p in found.parts[-3:]] == [
+        p.parameters for p in parts
+    ]
+    assert f"on each of {REPLICAS} devices" in str(found)
+    assert "not counted" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: estimate("sgd", shards=3), "replicas is 4, but.* shards is 3"),
+        (lambda: estimate(None), "give head_optimizer"),
+        (
+            lambda: tf_hsm.estimate(None, make_layer(), replicas=3, **OPTIONS),
+            "replicas is 3, but .* is over 4 replicas",
+        ),
+    ],
+)
+def test_bad_arguments(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

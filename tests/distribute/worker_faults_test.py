@@ -1,0 +1,175 @@
+"""What stops the workers of a head, and what is refused on them."""
+
+import os
+import re
+import signal
+from unittest import mock
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import replicated_heads as heads
+from tests.support import workers
+from tests.support.training import assert_near, assert_same
+from tf_hsm import distribute
+
+
+def local_state(head):
+    """The values of what this process has."""
+    variables = [*head.row_variables(), *head.optimizer.variables]
+    return [variable.numpy() for variable in variables]
+
+
+def error_of(function, *args):
+    """The text of the error that a call raises."""
+    try:
+        function(*args)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+def steps_of(head):
+    """A function that makes a step, and what evaluates, for whole batches."""
+    strategy = heads.strategy_of("workers")
+    step = tf.function(
+        lambda *batch: strategy.run(heads.step_of(head), batch),
+        autograph=False,
+    )
+    evaluate = tf.function(
+        lambda *batch: strategy.run(head, batch), autograph=False
+    )
+
+    def of_batch(function):
+        return lambda *batch: function(
+            *(heads.split(strategy, values) for values in batch)
+        )
+
+    return of_batch(step), of_batch(evaluate)
+
+
+def misused(start, folder):
+    """A worker that does what is refused, and then steps until an error."""
+    strategy = heads.strategy_of("workers")
+    head = heads.make_head("huffman", "lazy_adam", "workers")
+    head.load_own_variables(start)
+    step, evaluate = steps_of(head)
+    inputs, labels, weights = next(heads.batches("huffman"))
+    losses = heads.joined(strategy, evaluate(inputs, labels))
+    before = local_state(head)
+    bad = labels.copy()
+    bad[10] = heads.N
+    errors = [error_of(step, inputs, bad, weights)]
+    assert_same(local_state(head), before)
+    step(inputs, labels, weights)
+    saved = distribute.checkpoint(head)
+    path = f"{folder}/file"
+    if strategy.cluster_resolver.task_id == 1:
+        # Where there is a folder, there cannot be a file.
+        os.makedirs(f"{path}_parts/1.data-00000-of-00001")
+    errors += [
+        error_of(head.save_own_variables, {}),
+        error_of(saved.write, f"{folder}/mine"),
+        error_of(head.top_k, inputs, 3),
+        error_of(distribute.save, saved, path, strategy),
+    ]
+    workers.send((losses, errors))
+    with distribute.workers_explained(strategy):
+        while True:
+            step(inputs, labels, weights)
+
+
+@pytest.fixture
+def evaluated():
+    """The start of a head, and its losses of a batch."""
+    one = heads.make_head("huffman", "lazy_adam")
+    inputs, labels, _ = next(heads.batches("huffman"))
+    return heads.start_of(one), one(inputs, labels).numpy()
+
+
+LOST = r"LostWorkerError: worker {} at 127.0.0.1:\d+ {}: its rows are gone"
+
+
+@pytest.mark.parametrize(
+    "index, fault, what",
+    [
+        (1, signal.SIGKILL, "has ended"),
+        (0, signal.SIGSTOP, "does not answer any more"),
+    ],
+)
+def test_a_lost_worker(index, fault, what, evaluated, tmp_path):
+    """The others name it. Before, what is refused stops no worker.
+
+    A label that is no class, on one worker, ends the step on all of them.
+    """
+    start, wanted = evaluated
+    with workers.started(misused, 2, start, str(tmp_path)) as started:
+        losses, errors = zip(*(w.result() for w in started), strict=True)
+        assert_near(np.concatenate(losses), wanted, 1e-12)
+        for i, of_worker in enumerate(errors):
+            bad, own, written, top_k, saved = of_worker
+            sentence = (
+                rf"InvalidArgumentError.*labels\[2\] = {heads.N} of replica 1 "
+                rf"is outside \[0, {heads.N}\)"
+            )
+            assert re.search(sentence, bad, re.DOTALL)
+            assert re.match(r"ValueError.*has \d+ of the 118 rows", own)
+            assert "call tf_hsm.distribute.save on all workers" in written
+            assert "other workers have shards of this head" in top_k
+            assert ("the worker of replica 1 could not" in saved) == (i == 0)
+        assert not list(tmp_path.glob("file.*"))
+        os.kill(started[index].process.pid, fault)
+        with pytest.raises(AssertionError, match=LOST.format(index, what)):
+            started[1 - index].result()
+
+
+RESET = (
+    "Collective ops is aborted by: Collective ops is aborted by: recvmsg:"
+    "Connection reset by peer\nAdditional GRPC error information from remote "
+    "target /job:worker/replica:0/task:1 while calling /tensorflow."
+    "WorkerService/RecvBuf:\n:UNKNOWN\nAdditional GRPC error information from "
+    "remote target /job:worker/replica:0/task:0 while calling /tensorflow."
+    "WorkerService/RecvBuf:\n"
+)
+SILENT = (
+    "Collective ops is aborted by: Error reported from /job:worker/task:0: The "
+    "following tasks are unhealthy (stopped sending heartbeats):\n"
+    "/job:worker/replica:0/task:1\nThe tasks have crashed."
+)
+LEADER = (
+    "Collective ops is aborted by: Deadline Exceeded\n"
+    "RPC: /tensorflow.CoordinationService/Heartbeat"
+)
+
+
+@pytest.mark.parametrize(
+    "message, sentence",
+    [
+        # Worker 0 passes on what it was told by worker 1.
+        (RESET, "worker 1 at host1:1 has ended"),
+        (SILENT, "worker 1 at host1:1 does not answer any more"),
+        (LEADER, "chief 0 at host0:1 does not answer any more"),
+        ("Collective has timed out during execution.", "a worker did not take"),
+    ],
+)
+def test_sentences(message, sentence):
+    """The texts are those of TensorFlow."""
+    cluster = tf.train.ClusterSpec(
+        {"chief": ["host0:1"], "worker": ["host2:1", "host1:1"]}
+    )
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster)
+    strategy = mock.Mock(cluster_resolver=resolver)
+    with (
+        pytest.raises(distribute.LostWorkerError, match=sentence),
+        distribute.workers_explained(strategy),
+    ):
+        raise tf.errors.UnavailableError(None, None, message)
+
+
+def test_errors_of_other_reasons():
+    with (
+        pytest.raises(tf.errors.UnavailableError, match="disk"),
+        distribute.workers_explained(mock.Mock()),
+    ):
+        raise tf.errors.UnavailableError(None, None, "disk")

@@ -1,0 +1,75 @@
+"""Which worker of a strategy an error of TensorFlow is about."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+_ABORTED = "Collective ops is aborted by"
+_TIMED_OUT = "Collective has timed out"
+_AGAIN = "start all workers again, and restore the last checkpoint"
+_TASK = r"/job:(\w+)/replica:\d+/task:(\d+)"
+# The first task in a message is the lost one: other tasks repeat its error.
+_ENDED = re.compile(f"remote target {_TASK} while calling")
+_SILENT = re.compile(rf"stopped sending heartbeats\):\s*{_TASK}")
+_LEADER_SILENT = "/tensorflow.CoordinationService/Heartbeat"
+
+
+class LostWorkerError(ConnectionError):
+    """A worker has ended or does not answer; the text says what to do."""
+
+
+@contextlib.contextmanager
+def workers_explained(strategy) -> Iterator[None]:
+    """Names the worker that is lost when a step fails.
+
+    >>> with tf_hsm.distribute.workers_explained(strategy):
+    ...     for batch in batches:
+    ...         step(batch)
+
+    Every step needs all workers. TensorFlow ends the step of the other workers
+    when a worker ends, or misses its heartbeats for some seconds.
+
+    Args:
+      strategy: a `tf.distribute.MultiWorkerMirroredStrategy`.
+
+    Raises:
+      LostWorkerError: a collective in the block failed because of a worker.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        text = _explain(error.message, strategy.cluster_resolver)
+        if text is None:
+            raise
+        raise LostWorkerError(text) from error
+
+
+def _explain(message, resolver):
+    """Returns a sentence about a worker for an error message, or None."""
+    if _TIMED_OUT in message:
+        return (
+            "a worker did not take part in a step within the timeout of the "
+            f"strategy's communication_options: {_AGAIN}; the log of each "
+            "worker may say why"
+        )
+    if _ABORTED not in message or resolver is None:
+        return None
+    cluster = resolver.cluster_spec()
+    what, task = "does not answer any more", None
+    silent, ended = _SILENT.search(message), _ENDED.search(message)
+    if silent:
+        task = silent.groups()
+    elif _LEADER_SILENT in message:
+        task = ("chief" if "chief" in cluster.jobs else "worker"), 0
+    elif ended:
+        what, task = "has ended", ended.groups()
+    else:
+        return None
+    job, index = task[0], int(task[1])
+    address = cluster.task_address(job, index)
+    return (
+        f"{job} {index} at {address} {what}: its rows are gone, so {_AGAIN}; "
+        "the log of that worker may say why"
+    )

@@ -1,0 +1,58 @@
+"""Collectives by which the replicas of several processes exchange tensors.
+
+The launchers of TensorFlow's `MultiWorkerMirroredStrategy` have what a
+collective needs: a key for each call, and a token that keeps the collectives of
+a device in one order. The strategy's own reductions use the same launchers.
+"""
+
+import tensorflow as tf
+
+
+def all_gather(replica, values):
+    """Returns the values `[n, ...]` of all replicas, `[W n, ...]`.
+
+    Args:
+      replica: the replica's context.
+      values: `[n, ...]`, of one shape on all replicas.
+    """
+    return _launcher(replica)._all_gather(values, None)
+
+
+def all_to_all(replica, values):
+    """Returns what each replica has for this one, `[W, ...]`.
+
+    Args:
+      replica: the replica's context.
+      values: `[W, ...]`, of one shape on all replicas: `values[i]` is for
+        replica i.
+    """
+    launcher = _launcher(replica)
+    key = launcher._next_instance_key()
+    with tf.device(launcher._device):
+        return tf.raw_ops.CollectiveAllToAllV2(
+            input=values,
+            group_size=launcher._group_size,
+            group_key=launcher._group_key,
+            instance_key=key,
+            ordering_token=[launcher._get_ordering_token()],
+            communication_hint=launcher._options.implementation.value,
+            timeout_seconds=launcher._options.timeout_seconds,
+        )
+
+
+def _launcher(replica):
+    """Returns what launches collectives on the device of a replica.
+
+    Raises:
+      ValueError: the replicas of this process would wait for each other.
+    """
+    extended = replica.strategy.extended
+    if tf.executing_eagerly() and len(extended.worker_devices) > 1:
+        raise ValueError(
+            "the replicas of this worker run one after the other in eager "
+            "mode, and the first would wait for the others for ever: call "
+            "strategy.run in a tf.function"
+        )
+    number = int(tf.get_static_value(replica.replica_id_in_sync_group))
+    local = extended._get_local_replica_id(number)
+    return extended._cross_device_ops._launchers[local]
