@@ -85,9 +85,11 @@ void FuzzStep(Problem<T> problem, Plan* plan, Isa isa, int64_t batch,
   MakeSpecial(bytes, &memory.grads);
   Update<T> update;
   update.rule = kUpdateRules[bytes->In(0, 255) % std::size(kUpdateRules)].rule;
-  std::vector<double> hyper(4, 0.5);
+  std::vector<double> hyper(6, 0.5);
   MakeSpecial(bytes, &hyper);
   update.hyper = {hyper[0], hyper[1], hyper[2], hyper[3]};
+  update.decay = hyper[4];
+  update.bias_decay = hyper[5];
   update.weights = w->data();
   if (problem.biases != nullptr) update.biases = b->data();
   std::vector<A> w_slots[kMaxSlots], b_slots[kMaxSlots];

@@ -37,9 +37,11 @@ void FuzzSpecial(LabelSets<T>* in, const LabelPlan& plan, Isa isa,
     MakeSpecial(bytes, &state.b_slots[s]);
   }
   Update<T> update = UpdateOf(rule, &state);
-  std::vector<double> hyper(4, 0.5);
+  std::vector<double> hyper(6, 0.5);
   MakeSpecial(bytes, &hyper);
   update.hyper = {hyper[0], hyper[1], hyper[2], hyper[3]};
+  update.decay = hyper[4];
+  update.bias_decay = hyper[5];
   update.stochastic = bytes->Coin();
   update.seed = bytes->Any();
   RunLabelTree(*in, plan, isa, parallel, &update);

@@ -28,10 +28,12 @@ void FuzzSpecial(int64_t rows, int64_t width, int64_t count, UpdateRule rule,
   const std::vector<KeyAndIndex> sorted = SortRows(indices.data(), count);
   const SparseGradient<T> gradient = {sorted.data(), values.data(), count,
                                       width};
-  std::vector<double> hyper(4, 0.5);
+  std::vector<double> hyper(6, 0.5);
   MakeSpecial(bytes, &hyper);
   Update<T> update = state.Of(rule);
   update.hyper = {hyper[0], hyper[1], hyper[2], hyper[3]};
+  update.decay = hyper[4];
+  update.bias_decay = hyper[5];
   update.stochastic = bytes->Coin();
   update.seed = bytes->Any();
   KernelTableFor<T>(isa).sparse_rows(update, gradient, sorted.data(),

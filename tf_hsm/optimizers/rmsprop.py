@@ -47,7 +47,8 @@ class RMSprop(RowOptimizer, keras.optimizers.RMSprop):
 
     Args:
       learning_rate: a float, a schedule, or a function that returns the rate.
-      rho: the decay of v and a.
+      rho: the decay of v and a. 0.99 suits the rows of a head better than the
+        default of Keras; docs/fit.md has figures.
       momentum: the decay of m; 0: no momentum.
       epsilon: a small number, inside the root.
       centered: whether to divide by the root of the variance.
