@@ -58,11 +58,21 @@ class Implementation:
         search = time.process_time()
         _, found = thresholds.best_labels(model, inputs, 5)
         search = time.process_time() - search
+        head = model.get_layer("head")
+        (vectors,) = (
+            layer.vectors
+            for layer in model.layers
+            if isinstance(layer, bags.BagOfFeatures)
+        )
+        parameters = sum(
+            np.prod(weights.shape)
+            for weights in (vectors, head.kernel, head.bias)
+        )
         return {
             "seconds": seconds,
             "pairs": self._settings.epochs * len(self._train),
             "cpu_seconds": cpu_seconds,
             "ms": 1e3 * search / len(found),
-            "bytes": sum(w.value.nbytes for w in model.weights),
+            "bytes": 4 * int(parameters),
             "found": found.tolist(),
         }
