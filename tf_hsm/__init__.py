@@ -48,7 +48,7 @@ if not _start.is_put_off:
     from tf_hsm.ops.train_step import hierarchical_softmax_train_step
     from tf_hsm.runtime.library import build_info, cpu_isa
     from tf_hsm.tree import Forest, Tree
-    from tf_hsm.tree.semantic_ids import semantic_ids
+    from tf_hsm.tree.semantic_ids import SemanticIdEncoder, semantic_ids
     from tf_hsm.vectors import class_vectors
 
 __version__ = _build.VERSION
@@ -58,6 +58,7 @@ __all__ = [
     "ExpectedCost",
     "Forest",
     "LabelCounts",
+    "SemanticIdEncoder",
     "Tree",
     "TreeHead",
     "baselines",
