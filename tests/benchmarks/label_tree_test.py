@@ -166,7 +166,7 @@ def test_extreme_without_peers(tmp_path, monkeypatch):
             lines.append(f"{label},{label ^ 1} {label}:1")
         text = "\n".join([*lines, ""])
         (tmp_path / f"{part}.txt").write_text(text)
-    results = extreme.compare(str(tmp_path), "", "python", 1, epochs=8)
+    results = extreme.compare(str(tmp_path), "", "python", 1, epochs=60)
     assert results["ours"]["scores"]["P@1"] > 90
     assert results["ours"]["bytes"] > 0
     assert results["omikuji, 3 trees"]["missing"] == "omikuji"

@@ -182,7 +182,7 @@ def test_best_threshold(monkeypatch):
 
 def test_train(folder, capsys):
     """It learns, and every line is there."""
-    arguments = [f"--data={folder}", "--epochs=12", "--width=32"]
+    arguments = [f"--data={folder}", "--epochs=80", "--width=32"]
     program.run(train.main, train.flags, ["train", *arguments, "--samples=2"])
     output = capsys.readouterr().out
     figures = dict(re.findall(r"^  (\w+_at_\d) +(\S+)$", output, re.M))
