@@ -45,6 +45,7 @@ CLASSES = (
     tf_hsm.estimation.Estimate,
     tf_hsm.estimation.Machine,
     tf_hsm.Forest,
+    tf_hsm.SemanticIdEncoder,
     tf_hsm.Tree,
     tf_hsm.TreeHead,
     *(getattr(tf_hsm.layers, name) for name in tf_hsm.layers.__all__),

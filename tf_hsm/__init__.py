@@ -50,7 +50,7 @@ if not _start.is_put_off:
     from tf_hsm.runtime.library import build_info, cpu_isa
     from tf_hsm.runtime.quantized_rows import QuantizedRows, quantize_rows
     from tf_hsm.tree import Forest, Tree
-    from tf_hsm.tree.semantic_ids import semantic_ids
+    from tf_hsm.tree.semantic_ids import SemanticIdEncoder, semantic_ids
     from tf_hsm.vectors import class_vectors
 
 __version__ = _build.VERSION
@@ -61,6 +61,7 @@ __all__ = [
     "Forest",
     "LabelCounts",
     "QuantizedRows",
+    "SemanticIdEncoder",
     "Tree",
     "TreeHead",
     "baselines",

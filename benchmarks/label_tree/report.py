@@ -47,5 +47,25 @@ def comparison(results):
     return "\n".join(lines)
 
 
+def extreme(results):
+    """A table of ours and its peers; see `extreme.compare`."""
+    lines = []
+    for name, result in results.items():
+        if "missing" in result:
+            lines.append(f"{name:<18}not installed: {result['missing']}")
+            continue
+        if not lines or "P@1" not in lines[0]:
+            heads = "".join(f"{name:>8}" for name in result["scores"])
+            lines.insert(
+                0, f"{'':<18}{heads}   %{'CPU s':>8}{'ms':>8}{'model':>10}"
+            )
+        scores = "".join(f"{s:>8.1f}" for s in result["scores"].values())
+        lines.append(
+            f"{name:<18}{scores}    {result['cpu_seconds']:>8.1f}"
+            f"{result['ms']:>8.3f}{units.of_bytes(result['bytes']):>10}"
+        )
+    return "\n".join(lines)
+
+
 def _line(name, precisions):
     return f"{name:<12}" + "".join(f"{p:>8.1f}" for p in precisions)

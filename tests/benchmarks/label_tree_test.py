@@ -5,7 +5,14 @@ import pytest
 from absl import flags
 
 import tf_hsm
-from benchmarks.label_tree import compared, data, in_place, report
+from benchmarks.label_tree import (
+    compared,
+    data,
+    extreme,
+    in_place,
+    report,
+    scores,
+)
 from tests.support import benchmarks
 
 TREE = tf_hsm.Tree.balanced(50, [5, 10])
@@ -85,6 +92,87 @@ def test_without_napkinxc(monkeypatch):
     assert results["ours"]["precisions"][0] > 30
     assert results["napkinXC"]["missing"] == "napkinxc"
     assert "not installed: napkinxc" in report.comparison(results)
+
+
+def test_scores():
+    """The formulas, label by label."""
+    labels = np.array([[3, 1, -1], [2, -1, -1], [0, 4, 5]])
+    found = np.array([[3, 9, 1, 8, 7], [0, 4, 2, 5, 6], [5, 1, 2, -1, -1]])
+    counts = np.array([50, 20, 10, 5, 2, 1, 1, 1, 1, 1])
+    result = scores.measures(labels, found, counts, 70)
+    hits = [[1, 0, 1, 0, 0], [0, 0, 1, 0, 0], [1, 0, 0, 0, 0]]
+    for k in (1, 3, 5):
+        assert result[f"P@{k}"] == pytest.approx(
+            100 * sum(sum(row[:k]) for row in hits) / (3 * k)
+        )
+    places = 1 / np.log2(np.arange(2, 7))
+    ndcg = np.mean(
+        [
+            (places[0] + places[2]) / (places[0] + places[1]),
+            places[2] / places[0],
+            places[0] / places[:3].sum(),
+        ]
+    )
+    assert result["nDCG@5"] == pytest.approx(100 * ndcg)
+    constant = (np.log(70) - 1) * 2.5**0.55
+    gain = [1 + constant * (n + 1.5) ** -0.55 for n in counts]
+    reached = gain[3] + gain[1] + gain[2] + gain[5]
+    possible = sum(gain[c] for c in (3, 1, 2, 0, 4, 5))
+    assert result["PSP@3"] == pytest.approx(100 * reached / possible)
+    possible = gain[3] + gain[2] + gain[5]
+    assert result["PSP@1"] == pytest.approx(
+        100 * (gain[3] + gain[5]) / possible
+    )
+
+
+def test_scores_are_those_of_the_metrics():
+    """The package's metrics give the same figures."""
+    rng = np.random.default_rng(0)
+    tree = tf_hsm.Tree.balanced(30, 6)
+    head = tf_hsm.layers.LabelTree(tree, kernel_initializer="normal")
+    inputs = rng.normal(size=[40, 8]).astype("f4")
+    head(inputs)
+    labels = np.stack([rng.permutation(30)[:4] for _ in range(40)])
+    labels[::3, 2:] = -1
+    counts = rng.integers(1, 50, 30)
+    found = head.top_k(inputs, 5).classes.numpy()
+    result = scores.measures(labels, found, counts, 200)
+    for k in scores.KS:
+        for name, metric in (
+            (f"P@{k}", tf_hsm.metrics.PrecisionAtK(k)),
+            (
+                f"PSP@{k}",
+                tf_hsm.metrics.PropensityScoredPrecisionAtK(counts, 200, k),
+            ),
+        ):
+            metric.update_state(labels, head(inputs))
+            assert result[name] == pytest.approx(
+                100 * float(metric.result()), rel=1e-4
+            )
+    metric = tf_hsm.metrics.NDCGAtK(5)
+    metric.update_state(labels, head(inputs))
+    assert result["nDCG@5"] == pytest.approx(
+        100 * float(metric.result()), rel=1e-4
+    )
+
+
+def test_extreme_without_peers(tmp_path, monkeypatch):
+    """Ours is trained on the files of a folder, and the others named."""
+    benchmarks.measure_here(monkeypatch)
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 300), ("test", 50)):
+        lines = [f"{count} 20 20"]
+        for label in rng.integers(0, 20, count):
+            lines.append(f"{label},{label ^ 1} {label}:1")
+        text = "\n".join([*lines, ""])
+        (tmp_path / f"{part}.txt").write_text(text)
+    results = extreme.compare(str(tmp_path), "", "python", 1, epochs=60)
+    assert results["ours"]["scores"]["P@1"] > 90
+    assert results["ours"]["bytes"] > 0
+    assert results["omikuji, 3 trees"]["missing"] == "omikuji"
+    assert "missing" in results["pecos"]
+    text = report.extreme(results)
+    assert "PSP@5" in text and "not installed: omikuji" in text
 
 
 def test_what_cannot_be_is_refused():

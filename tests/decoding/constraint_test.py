@@ -172,6 +172,51 @@ def test_greedy_is_a_beam_of_one(options):
     assert drawn.lengths.numpy().min() < 4
 
 
+@pytest.mark.parametrize("as_list", [False, True])
+def test_each_entry_has_its_own_items(as_list):
+    """An entry finds and draws what it does when it is alone."""
+    recurrent, head = Recurrent(NUM_CODES, batch=3), HEADS["flat"]()
+    rng = np.random.default_rng(3)
+    lists = [rng.permutation(len(PATHS))[:count] for count in (7, 1, 12)]
+    allowed = np.full([3, 14], -1)
+    for row, its in zip(allowed, lists, strict=True):
+        row[: its.size] = its
+    if not as_list:
+        allowed = np.stack([np.isin(np.arange(len(PATHS)), x) for x in lists])
+    constrained = {"length": 4, "constraint": trie(), "allowed": allowed}
+    arguments = (recurrent.step, recurrent.state, head)
+    found = beam_search(*arguments, beam_width=15, **constrained)
+    for entry, its in enumerate(lists):
+        model = reference_model(recurrent, head, entry)
+        wanted = wanted_items(model, [PATHS[i] for i in its])
+        assert_same(as_pairs(found, entry), wanted)
+    state = tf.nest.map_structure(
+        lambda x: tf.repeat(x, 200, 0), recurrent.state
+    )
+    constrained["allowed"] = trie().mask(np.repeat(allowed, 200, 0))
+    drawn = Sampler(seed=1)(recurrent.step, state, head, **constrained)
+    items = trie().items(drawn.classes).numpy().reshape(3, 200)
+    for row, its in zip(items, lists, strict=True):
+        assert set(row) <= set(its)
+    assert len(set(items[2])) > 1
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_rows_that_are_not_those_of_the_batch_are_refused(as_list):
+    recurrent, head = Recurrent(NUM_CODES, batch=3), HEADS["flat"]()
+    allowed = np.zeros([2, 1], int) if as_list else np.ones([2, 40], bool)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a row for each"):
+        beam_search(
+            recurrent.step,
+            recurrent.state,
+            head,
+            beam_width=2,
+            length=4,
+            constraint=trie(),
+            allowed=allowed,
+        )
+
+
 def test_where_nothing_is_allowed():
     """No hypothesis; a draw of nothing."""
     recurrent, head = Recurrent(NUM_CODES), HEADS["flat"]()

@@ -1,6 +1,7 @@
 """Semantic IDs by residual k-means."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -90,3 +91,71 @@ def test_wrong_arguments(arguments, message):
     options = {"vectors": make_vectors(), "num_codes": [4], **arguments}
     with pytest.raises(ValueError, match=message):
         semantic_ids(**options, verbose=False)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_encoder(metric):
+    """Codes of the nearest means, by the definition in float64."""
+    vectors = 1e6 + 1e3 * make_vectors(120, 3)
+    if metric == "cosine":
+        vectors -= 1e6
+    codes, encoder = semantic_ids(
+        vectors, [4, 6], metric=metric, verbose=False, return_encoder=True
+    )
+    np.testing.assert_array_equal(
+        codes, semantic_ids(vectors, [4, 6], metric=metric, verbose=False)
+    )
+    new = vectors[:60] + 200 * make_vectors(60, 3, seed=1)
+
+    def rest_of(x):
+        if metric == "cosine":
+            return x / np.linalg.norm(x, axis=1, keepdims=True)
+        return x.copy()
+
+    old_rest, rest, wanted = rest_of(vectors), rest_of(new), []
+    for column in codes.T[:-1]:
+        means = np.stack(
+            [old_rest[column == c].mean(0) for c in range(column.max() + 1)]
+        )
+        distances = np.square(rest[:, np.newaxis] - means).sum(2)
+        wanted.append(distances.argmin(1))
+        old_rest -= means[column]
+        rest -= means[wanted[-1]]
+    found = encoder.encode(new, codes)
+    assert found.dtype == np.int32
+    same = (found[:, :-1] == np.stack(wanted, 1)).all(1)
+    assert same.mean() > 0.98  # the rest lies between two means
+    both = np.concatenate([codes, found])
+    assert len(np.unique(both, axis=0)) == 180
+    assert Tree.from_paths(both).num_classes == 180
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(encoder)).encode(new, codes), found
+    )
+
+
+def test_encoder_counts_on():
+    """The last code is above those of all earlier items of a path."""
+    codes, encoder = semantic_ids(
+        np.eye(4), [4], verbose=False, return_encoder=True
+    )
+    new = np.eye(4)[[2, 0, 2]]
+    first = encoder.encode(new)
+    own = codes[[2, 0, 2], 0]
+    np.testing.assert_array_equal(first, np.stack([own, [0, 0, 1]], 1))
+    second = encoder.encode(new, codes)
+    np.testing.assert_array_equal(second, np.stack([own, [1, 1, 2]], 1))
+    # Items that are gone leave their numbers unused.
+    third = encoder.encode(new, second[[2]])
+    np.testing.assert_array_equal(third, np.stack([own, [3, 0, 4]], 1))
+
+
+def test_encoder_refuses_other_shapes():
+    codes, encoder = semantic_ids(
+        make_vectors(), [4, 6], verbose=False, return_encoder=True
+    )
+    with pytest.raises(ValueError, match="vectors of 4 numbers"):
+        encoder.encode(np.ones([2, 3]))
+    with pytest.raises(ValueError, match=r"it must be \[items, 3\]"):
+        encoder.encode(make_vectors(2), codes[:, :2])
+    with pytest.raises(ValueError, match="finite"):
+        encoder.encode(np.full([2, 4], np.nan))

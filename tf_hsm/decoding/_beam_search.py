@@ -72,8 +72,11 @@ def beam_search(
         `length` at least the depth of the trie. The head then needs
         `log_probs(inputs)` in place of `top_k`, because it scores all codes.
       allowed: `[num_items]` booleans, or a list of items: the items of the
-        constraint that may be found, such as those in stock; None: all. What
-        `constraint.mask(allowed)` returns saves the work for each search.
+        constraint that may be found, such as the items in stock; None: all.
+        `[batch, num_items]` booleans, or `[batch, M]` items with -1 for none,
+        are the items of each entry, such as the items that a user has not
+        seen. What `constraint.mask(allowed)` returns saves the work for each
+        search.
 
     Returns:
       `Sequences`, best first: classes `[batch, beam_width, length]`, log_probs

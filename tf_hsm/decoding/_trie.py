@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tf_hsm.decoding import _trie_arrays
+from tf_hsm.decoding import _trie_arrays, _trie_masks
 from tf_hsm.runtime import arguments
 
 _NONE = -1
@@ -131,13 +131,18 @@ class Trie(tf.Module):
         return tf.where(is_found, low, _NONE)
 
     def mask(self, allowed):
-        """Returns the `NodeMask` of the items that are allowed.
+        """Returns the mask of the nodes with allowed items below them.
 
-        A decoder takes it as `allowed`. It costs O(N): make it once for all
-        searches with the same items.
+        A decoder takes the mask as `allowed`. Making a mask of booleans costs
+        O(N) for each of their rows: make it once for all searches with the same
+        items.
 
         Args:
-          allowed: `[N]` bool; or `[M]` integers, the items; -1 for none.
+          allowed: the items allowed in all entries of the batch, `[N]` bool or
+            `[M]` integers; or the items of each entry, `[batch, N]` bool or
+            `[batch, M]` integers. -1 stands for no item. `[batch, M]` integers
+            need O(N) time and O(batch * M) memory, and `[batch, N]` booleans
+            O(batch * N) of both.
 
         Raises:
           tf.errors.InvalidArgumentError (ValueError where a graph is traced):
@@ -145,23 +150,45 @@ class Trie(tf.Module):
           TypeError: they are neither integers nor booleans.
         """
         allowed = tf.convert_to_tensor(allowed)
-        if allowed.shape.rank != 1:
+        if allowed.shape.rank not in (1, 2):
             raise ValueError(
-                "allowed must be [num_items] booleans or a list of items, but "
-                f"has the shape {allowed.shape}"
+                "allowed must be [num_items] booleans or a list of items, for "
+                "all entries of the batch, or have such a row for each entry, "
+                f"but has the shape {allowed.shape}"
             )
         if allowed.dtype != tf.bool:
-            allowed = self._mask_of(arguments.integers(allowed, "allowed"))
+            items = arguments.integers(allowed, "allowed")
+            if items.shape.rank == 2:
+                return _trie_masks.ListMask(self._spans, self._ranks(items))
+            allowed = self._mask_of(items)
         tf.debugging.assert_equal(
-            tf.size(allowed),
+            tf.shape(allowed)[-1],
             self.num_items,
             "allowed must have a boolean for each item of the constraint",
         )
-        by_rank = tf.cast(tf.gather(allowed, self._items), tf.int32)
-        return NodeMask(self._spans, tf.pad(tf.cumsum(by_rank), [[1, 0]]))
+        by_rank = tf.cast(tf.gather(allowed, self._items, axis=-1), tf.int32)
+        before = tf.cumsum(by_rank, -1)
+        before = tf.pad(before, [*[[0, 0]] * (before.shape.rank - 1), [1, 0]])
+        return _trie_masks.NodeMask(self._spans, before)
+
+    def _ranks(self, items):
+        """Returns the ranks of items, ascending; N for -1."""
+        items = self._checked(items)
+        ranks = tf.math.invert_permutation(self._items)
+        ranks = tf.gather(ranks, tf.maximum(items, 0))
+        return tf.sort(tf.where(items < 0, self.num_items, ranks), -1)
 
     def _mask_of(self, items):
         """Returns the booleans `[N]` of a list of items."""
+        items = self._checked(items)
+        items = tf.boolean_mask(items, items >= 0)
+        counts = tf.math.unsorted_segment_sum(
+            tf.ones_like(items), items, self.num_items
+        )
+        return counts > 0
+
+    def _checked(self, items):
+        """Returns items as int64, of which each is -1 or exists."""
         items = tf.cast(items, tf.int64)
         is_right = (items >= -1) & (items < self.num_items)
         tf.debugging.Assert(
@@ -173,28 +200,4 @@ class Trie(tf.Module):
             ],
             summarize=1,
         )
-        items = tf.boolean_mask(items, items >= 0)
-        counts = tf.math.unsorted_segment_sum(
-            tf.ones_like(items), items, self.num_items
-        )
-        return counts > 0
-
-
-class NodeMask:
-    """Which nodes have an allowed item at or below them.
-
-    Args:
-      spans: `[V, 2]`, see `TrieArrays`.
-      before: `[N + 1]`, how many items of lower ranks are allowed.
-    """
-
-    def __init__(self, spans, before):
-        """See the class."""
-        self._spans = spans
-        self._before = before
-
-    def keep(self, nodes):
-        """Returns nodes with -1 in place of those that are not allowed."""
-        spans = tf.gather(self._spans, tf.maximum(nodes, 0))
-        counts = tf.gather(self._before, spans)
-        return tf.where(counts[..., 1] > counts[..., 0], nodes, _NONE)
+        return items

@@ -1,5 +1,7 @@
 """Trees of similar classes: the shape of `balanced`, filled by clustering."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tf_hsm import _checks
@@ -136,50 +138,79 @@ def check_vectors(vectors, name="vectors"):
     return vectors
 
 
-def points_of(vectors, metric):
+class Frame(NamedTuple):
+    """The origin and the unit of points, where positions are compared.
+
+    Points are the vectors divided by a power of two, so that no square
+    overflows, less their mean, so that float32 can tell them apart far from
+    zero.
+
+    Attributes:
+      mean: `[D]` float64, in the unit.
+      exponent: the unit is 2 to this power.
+    """
+
+    mean: np.ndarray
+    exponent: int
+
+    @classmethod
+    def of(cls, vectors, metric):
+        """Returns the frame of vectors `[N, D]`; None where angles count."""
+        if metric == "cosine":
+            return None
+        largest = max(
+            np.abs(wide).max(initial=0) for _, wide in _finite(vectors)
+        )
+        exponent = int(np.frexp(largest)[1])
+        total = sum(
+            np.ldexp(wide, -exponent).sum(axis=0)
+            for _, wide in _finite(vectors)
+        )
+        return cls(total / len(vectors), exponent)
+
+
+def points_of(vectors, metric, frame=None):
     """Returns the points `[N, D]` float32 whose distances are compared.
 
     For the cosine they are the unit vectors, and zero stays zero: squared
-    distances of unit vectors are 2 - 2 cosine. Else they are the vectors less
-    their mean, so that float32 can tell them apart far from zero, divided by
-    a power of two, so that no square overflows.
+    distances of unit vectors are 2 - 2 cosine. Else they are the vectors in
+    `frame`, or in their own where it is None.
 
     Raises:
       ValueError: a number is NaN or infinite; names the class.
     """
+    if frame is None:
+        frame = Frame.of(vectors, metric)
     points = np.empty(vectors.shape, np.float32)
-    largest = np.empty(len(vectors))
-    step = max(1, _CHUNK // vectors.shape[1])
-    chunks = [
-        slice(begin, begin + step) for begin in range(0, len(vectors), step)
-    ]
-    for chunk in chunks:
-        wide = np.array(vectors[chunk], np.float64, order="C")
-        largest[chunk] = np.abs(wide).max(axis=1)
-        bad = ~np.isfinite(largest[chunk])
-        if bad.any():
-            c = int(np.argmax(bad))
-            column = int(np.argmin(np.isfinite(wide[c])))
-            raise ValueError(
-                f"the vector of class {chunk.start + c} has {wide[c, column]} "
-                f"at position {column}; the numbers must be finite"
-            )
-        if metric == "cosine":
-            wide /= np.where(largest[chunk] > 0, largest[chunk], 1)[:, None]
+    for chunk, wide in _finite(vectors):
+        if frame is None:
+            largest = np.abs(wide).max(axis=1)
+            wide /= np.where(largest > 0, largest, 1)[:, None]
             norms = np.sqrt(np.einsum("nd,nd->n", wide, wide))
             wide /= np.where(norms > 0, norms, 1)[:, None]
             points[chunk] = wide
-    if metric == "euclidean":
-        exponent = np.frexp(largest.max())[1]
-
-        def scaled(chunk):
-            wide = np.array(vectors[chunk], np.float64, order="C")
-            return np.ldexp(wide, -exponent)
-
-        mean = sum(scaled(chunk).sum(axis=0) for chunk in chunks) / len(points)
-        for chunk in chunks:
-            points[chunk] = scaled(chunk) - mean
+        else:
+            points[chunk] = np.ldexp(wide, -frame.exponent) - frame.mean
     return points
+
+
+def _finite(vectors):
+    """Yields slices of the classes, and their vectors in float64.
+
+    Raises:
+      ValueError: a number is NaN or infinite; names the class.
+    """
+    step = max(1, _CHUNK // vectors.shape[1])
+    for begin in range(0, len(vectors), step):
+        wide = np.array(vectors[begin : begin + step], np.float64, order="C")
+        bad = ~np.isfinite(wide)
+        if bad.any():
+            c, column = np.argwhere(bad)[0]
+            raise ValueError(
+                f"the vector of class {begin + c} has {wide[c, column]} "
+                f"at position {column}; the numbers must be finite"
+            )
+        yield slice(begin, begin + len(wide)), wide
 
 
 def _sort_siblings(leaf_classes, arrays):
