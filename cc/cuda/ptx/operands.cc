@@ -20,16 +20,22 @@ Operand ParseNumber(const std::string& text) {
   const bool negative = text[0] == '-';
   std::string digits = text.substr(negative || text[0] == '+');
   const std::string prefix = digits.substr(0, 2);
+  const auto parse = [](const std::string& number, int base) {
+    size_t end = 0;
+    const uint64_t value = std::stoull(number, &end, base);
+    if (end < number.size()) throw std::invalid_argument(number);
+    return value;
+  };
   try {
     if (prefix == "0f" || prefix == "0F" || prefix == "0d" || prefix == "0D") {
       const bool wide = prefix == "0d" || prefix == "0D";
       operand.kind = wide ? Operand::Kind::kFloat64 : Operand::Kind::kFloat32;
-      operand.bits = std::stoull(digits.substr(2), nullptr, 16);
+      operand.bits = parse(digits.substr(2), 16);
       if (negative) operand.bits ^= uint64_t{1} << (wide ? 63 : 31);
       return operand;
     }
     digits.resize(digits.find_last_not_of("UL") + 1);
-    operand.bits = std::stoull(digits, nullptr, 0);
+    operand.bits = parse(digits, 0);
   } catch (const std::logic_error&) {
     throw Unsupported("number " + text);
   }

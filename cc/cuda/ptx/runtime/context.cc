@@ -1,4 +1,4 @@
-#include "cc/cuda/ptx/context.h"
+#include "cc/cuda/ptx/runtime/context.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cc/cuda/ptx/assembler.h"
-#include "cc/cuda/ptx/fat_binary.h"
+#include "cc/cuda/ptx/runtime/fat_binary.h"
 #include "cc/cuda/ptx/profile.h"
 
 namespace tf_hsm {

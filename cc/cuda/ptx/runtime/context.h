@@ -8,8 +8,8 @@
 //   TF_HSM_PTX_PROFILE       kernels, or lines: counts of instructions at exit
 // A program with findings prints them at its exit, and fails.
 
-#ifndef TF_HSM_CC_CUDA_PTX_CONTEXT_H_
-#define TF_HSM_CC_CUDA_PTX_CONTEXT_H_
+#ifndef TF_HSM_CC_CUDA_PTX_RUNTIME_CONTEXT_H_
+#define TF_HSM_CC_CUDA_PTX_RUNTIME_CONTEXT_H_
 
 #include <cstdint>
 #include <functional>
@@ -95,4 +95,4 @@ class Context {
 }  // namespace ptx
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_CUDA_PTX_CONTEXT_H_
+#endif  // TF_HSM_CC_CUDA_PTX_RUNTIME_CONTEXT_H_

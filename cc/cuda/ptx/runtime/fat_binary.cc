@@ -1,4 +1,4 @@
-#include "cc/cuda/ptx/fat_binary.h"
+#include "cc/cuda/ptx/runtime/fat_binary.h"
 
 #include <cstdint>
 #include <cstring>

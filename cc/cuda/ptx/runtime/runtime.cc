@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/cuda/ptx/context.h"
+#include "cc/cuda/ptx/runtime/context.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // What nvcc puts into a program for the runtime: modules in a container.
 
-#ifndef TF_HSM_CC_CUDA_PTX_FAT_BINARY_H_
-#define TF_HSM_CC_CUDA_PTX_FAT_BINARY_H_
+#ifndef TF_HSM_CC_CUDA_PTX_RUNTIME_FAT_BINARY_H_
+#define TF_HSM_CC_CUDA_PTX_RUNTIME_FAT_BINARY_H_
 
 #include <string>
 
@@ -16,4 +16,4 @@ std::string PtxOf(const void* fat_binary);
 }  // namespace ptx
 }  // namespace tf_hsm
 
-#endif  // TF_HSM_CC_CUDA_PTX_FAT_BINARY_H_
+#endif  // TF_HSM_CC_CUDA_PTX_RUNTIME_FAT_BINARY_H_
