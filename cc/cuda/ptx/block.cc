@@ -3,6 +3,7 @@
 #include "cc/cuda/ptx/block.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace tf_hsm {
@@ -92,6 +93,7 @@ void Block::Run(int64_t index) {
 
 void Block::Start(int64_t index) {
   block_epoch_ = ++device_->epoch;
+  order_.Start(block_epoch_);
   std::fill(shared_.begin(), shared_.end(), kPoison);
   for (Warp& warp : warps_) {
     warp.groups = {{0, warp.lanes}};
@@ -191,18 +193,21 @@ void Block::Meet(Warp* warp, int at) {
       arrived = group.lanes;
     }
   }
-  auto members_of = [&](int lane) {
-    if (in.operands[kMembers] < 0) return warp->lanes;
-    return warp->Row<uint32_t>(in.operands[kMembers])[lane] & warp->lanes;
-  };
+  // A copy: the result may go to the same register.
+  std::array<uint32_t, kLanes> members_of;
+  members_of.fill(warp->lanes);
+  if (in.operands[kMembers] >= 0) {
+    const uint32_t* row = warp->Row<uint32_t>(in.operands[kMembers]);
+    for (int i = 0; i < kLanes; ++i) members_of[i] &= row[i];
+  }
   uint32_t leave = 0;
   for (uint32_t rest = arrived; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
-    const uint32_t members = members_of(lane);
+    const uint32_t members = members_of[lane];
     if (!(members >> lane & 1)) Fail(in, "a lane that is not a member");
-    if ((members & arrived) != members || (members & leave) != 0) continue;
+    if ((members & arrived) != members || (leave >> lane & 1)) continue;
     for (int other = 0; other < kLanes; ++other) {
-      if ((members >> other & 1) && members_of(other) != members) {
+      if ((members >> other & 1) && members_of[other] != members) {
         Fail(in, "lanes that name different members");
       }
     }

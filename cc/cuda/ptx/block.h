@@ -77,7 +77,7 @@ class Block {
   char* ResolveGlobal(const Instruction& in, const Warp& warp, int lane,
                       uint64_t address, int bytes, Access access);
   Moment Now(const Instruction& in, const Warp& warp, int lane,
-             uint32_t launch_epoch) const;
+             uint32_t launch_epoch);
   void ReportRace(const Instruction& in, const Race& race);
   void Arrive(const Instruction& in, const Warp& warp, int lane,
               const AsyncCopy& copy);
@@ -92,6 +92,7 @@ class Block {
   uint32_t block_epoch_ = 0;
   std::vector<char> shared_;
   Races shared_races_;
+  BlockOrder order_;
   std::vector<Warp> warps_;
   std::vector<Warp*> ready_;
   std::vector<ThreadCopies> copies_;

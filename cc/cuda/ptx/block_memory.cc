@@ -36,6 +36,7 @@ char* Block::ResolveShared(const Instruction& in, const Warp& warp, int lane,
     Fail(in, "out of shared memory:");
   }
   if (offset % bytes != 0) Fail(in, "not aligned in shared memory:");
+  if (!device_->finds_races) return shared_.data() + offset;
   const Moment now = Now(in, warp, lane, block_epoch_);
   const Race race = access == Access::kRead
                         ? shared_races_.OnRead(offset, bytes, now)
@@ -49,6 +50,7 @@ char* Block::ResolveGlobal(const Instruction& in, const Warp& warp, int lane,
   Allocation* allocation = device_->memory.Find(address, bytes);
   if (allocation == nullptr) Fail(in, "out of every allocation:");
   if (address % bytes != 0) Fail(in, "not aligned in global memory:");
+  if (!device_->finds_races) return reinterpret_cast<char*>(address);
   Races& races = allocation->races;
   if (races.granule() != kernel_->global_granule || races.empty()) {
     races = Races(allocation->bytes, kernel_->global_granule);
@@ -63,10 +65,16 @@ char* Block::ResolveGlobal(const Instruction& in, const Warp& warp, int lane,
 }
 
 Moment Block::Now(const Instruction& in, const Warp& warp, int lane,
-                  uint32_t launch_epoch) const {
-  return {warp.index * kLanes + lane, in.statement, device_->epoch,
-          block_epoch_,               launch_epoch, warp.syncs,
-          warp.last_sync[lane],       in.strong};
+                  uint32_t launch_epoch) {
+  return {warp.index * kLanes + lane,
+          in.statement,
+          device_->epoch,
+          block_epoch_,
+          launch_epoch,
+          warp.syncs,
+          warp.last_sync[lane],
+          in.strong,
+          &order_};
 }
 
 void Block::ReportRace(const Instruction& in, const Race& race) {

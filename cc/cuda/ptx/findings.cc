@@ -18,6 +18,7 @@ std::string Place(const Module& module, int file, int line) {
 }  // namespace
 
 std::string Readable(const std::string& name) {
+  constexpr size_t kMost = 100;  // characters; CUB's have thousands
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> demangled(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
@@ -29,9 +30,10 @@ std::string Readable(const std::string& name) {
     if (text[i] == '<') ++depth;
     if (text[i] == '>') --depth;
     const bool anonymous = text.compare(i, 11, "(anonymous ") == 0;
-    if (text[i] == '(' && depth == 0 && !anonymous) return text.substr(0, i);
+    if (text[i] == '(' && depth == 0 && !anonymous) text.resize(i);
     if (anonymous) i = text.find(')', i);
   }
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
   return text;
 }
 

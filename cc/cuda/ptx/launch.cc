@@ -1,6 +1,7 @@
 #include "cc/cuda/ptx/launch.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 
 #include "cc/cuda/ptx/block.h"
@@ -21,6 +22,8 @@ bool Launch(Kernel* kernel, const Grid& grid,
     Block block(kernel, grid, parameters, device);
     for (int64_t index : order) block.Run(index);
   } catch (const Fault& fault) {
+    // At once: the program may not get to its end without the results.
+    std::fprintf(stderr, "%s\n", fault.what());
     device->findings.Add(fault.what());
     return false;
   }

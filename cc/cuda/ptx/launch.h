@@ -21,6 +21,7 @@ struct Device {
   Findings findings;
   Rng rng;                // of the orders of blocks and warps
   bool profiles = false;  // counts the executions of every instruction
+  bool finds_races = true;
   uint32_t epoch = 1;     // barriers of all blocks so far; see Moment
 };
 

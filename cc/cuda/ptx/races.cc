@@ -1,9 +1,17 @@
 #include "cc/cuda/ptx/races.h"
 
+#include <algorithm>
+
 #include "cc/cuda/ptx/machine.h"
 
 namespace tf_hsm {
 namespace ptx {
+
+size_t BlockOrder::BlockOf(uint32_t epoch) const {
+  const auto after =
+      std::upper_bound(first_epochs_.begin(), first_epochs_.end(), epoch);
+  return after - first_epochs_.begin() - 1;
+}
 
 template <typename F>
 Race Races::ForCells(int64_t offset, int64_t bytes, const F& f) {
@@ -21,7 +29,7 @@ bool Races::IsOrdered(const Record& before, const Moment& now) {
   if (before.thread < 0 || before.epoch < now.launch_epoch) return true;
   if (before.strong && now.strong) return true;
   if (before.scope == Scope::kGrid) return false;
-  if (before.epoch < now.block_epoch) return false;  // of another block
+  if (before.epoch < now.block_epoch) return now.order->IsBefore(before.epoch);
   if (before.epoch < now.epoch) return true;
   if (before.scope == Scope::kBlock) return false;
   if (before.scope == Scope::kThread && before.thread == now.thread) return true;
@@ -70,6 +78,11 @@ Race Races::CheckWrite(const Cell& cell, const Moment& now) {
 Race Races::OnRead(int64_t offset, int64_t bytes, const Moment& now) {
   return ForCells(offset, bytes, [&now](Cell& cell) -> Race {
     Race race;
+    const Record& write = cell.write;
+    if (now.strong && write.strong && write.epoch >= now.launch_epoch &&
+        write.epoch < now.block_epoch) {
+      now.order->Acquire(write.epoch);
+    }
     if (cell.copier >= 0) {
       race = {"a read of bytes that a copy may not have reached",
               cell.write.statement};

@@ -3,18 +3,47 @@
 //
 // Accesses of one thread are ordered; so are those of a block before and after
 // a barrier, and those of lanes that meet at bar.warp.sync between them.
-// Shuffles and votes order nothing: PTX promises that of barriers alone. Two
-// blocks of a launch are never ordered; launches are. Strong accesses
-// (volatile, relaxed, release, acquire, atomic) do not race with each other.
+// Shuffles and votes order nothing: PTX promises that of barriers alone.
+// Launches are ordered. Two blocks of a launch are not, except where one loads
+// what the other stored, both by strong accesses, as CUB's scans do: then all of
+// the other is before what follows. (Whether the fences around such accesses
+// are right is not looked at.) Strong accesses (volatile, relaxed, release,
+// acquire, atomic) do not race with each other.
 
 #ifndef TF_HSM_CC_CUDA_PTX_RACES_H_
 #define TF_HSM_CC_CUDA_PTX_RACES_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 namespace tf_hsm {
 namespace ptx {
+
+// Which blocks of a launch are before that which runs.
+class BlockOrder {
+ public:
+  void Start(uint32_t first_epoch) {
+    first_epochs_.push_back(first_epoch);
+    before_.emplace_back();
+  }
+  // The running block has loaded what the block of `epoch` stored.
+  void Acquire(uint32_t epoch) {
+    const size_t other = BlockOf(epoch);
+    before_.back().insert(before_[other].begin(), before_[other].end());
+    before_.back().insert(other);
+  }
+  bool IsBefore(uint32_t epoch) const {
+    return !before_.back().empty() && before_.back().count(BlockOf(epoch)) > 0;
+  }
+
+ private:
+  size_t BlockOf(uint32_t epoch) const;
+
+  std::vector<uint32_t> first_epochs_;
+  std::vector<std::set<size_t>> before_;  // of each block
+};
 
 // Who makes an access, and when. Epochs count the barriers of all blocks of
 // all launches, so that each belongs to one block.
@@ -26,7 +55,8 @@ struct Moment {
   uint32_t launch_epoch;  // the first of this launch; what is before is over
   uint32_t syncs;         // bar.warp.sync of the warp so far
   uint32_t last_sync;     // of them, the last that the lane took part in
-  bool strong = false;
+  bool strong;
+  BlockOrder* order;
 };
 
 struct Race {

@@ -114,6 +114,25 @@ void CheckGlobal() {
   ExpectRace("st.relaxed.gpu.u32 [%rd0], %r0;\nld.global.u32 %r9, [%rd0];", "a ");
 }
 
+// Blocks that pass results on as CUB's scans do: block 1 loads the flag that
+// block 0 stored.
+void CheckOrderOfBlocks() {
+  const std::string pass =
+      "setp.ne.u32 %p1, %r81, %r0; @%p1 bra LATER;\n"  // of block 0
+      "st.global.u32 [%rd8], 5; membar.gl;"
+      "st.release.gpu.u32 [%rd0+508], 1; bra END;\nLATER: ";
+  const std::string load = "ld.global.u32 %r9, [%rd5];\nEND:";
+  ExpectOrdered("setp.ne.u32 %p2, %r0, 0; @%p2 ret;" + pass +
+                "ld.relaxed.gpu.u32 %r1, [%rd0+508];" + load);
+  ExpectRace("setp.ne.u32 %p2, %r0, 0; @%p2 ret;" + pass +
+                 "ld.relaxed.gpu.u32 %r1, [%rd0+504];" + load,
+             "a ");
+  // An atomic operation passes nothing on.
+  ExpectRace("setp.ne.u32 %p2, %r0, 0; @%p2 ret;" + pass +
+                 "atom.global.add.u32 %r1, [%rd0+508], 0;" + load,
+             "a ");
+}
+
 void CheckLines() {
   ExpectRace(
       "st.shared.u32 [%r8], %r0;\nbar.warp.sync -1;\nst.shared.u32 [%r6], %r9;",
@@ -142,6 +161,7 @@ int main() {
   using namespace tf_hsm::ptx;  // NOLINT
   CheckShared();
   CheckGlobal();
+  CheckOrderOfBlocks();
   CheckLines();
   CheckLaunches();
   return tf_hsm::Summarize();

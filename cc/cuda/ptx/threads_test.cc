@@ -129,6 +129,10 @@ void CheckVotes() {
           while ((last + 3) / 32 == i / 32) last += 3;
           return last;
         });
+  // The result goes to the register with the members.
+  Check("mov.u32 %r9, -1; setp.gt.u32 %p1, %r0, 40;"
+        "vote.sync.ballot.b32 %r9, %p1, %r9;",
+        [](uint32_t i) { return i < 32 ? 0 : 0xfffffe00u; });
   Check("mov.u32 %r9, 0; setp.lt.u32 %p1, %r0, 7; @!%p1 bra END;\n"
         "activemask.b32 %r9;\nEND:",
         [](uint32_t i) { return i < 7 ? 127 : 0; });

@@ -3,11 +3,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "cc/cuda/ptx/assembler.h"
-#include "cc/cuda/ptx/runtime/fat_binary.h"
 #include "cc/cuda/ptx/profile.h"
+#include "cc/cuda/ptx/runtime/control.h"
+#include "cc/cuda/ptx/runtime/fat_binary.h"
 
 namespace tf_hsm {
 namespace ptx {
@@ -31,22 +33,28 @@ Context::Context() {
   limits_.processors = NumberFrom("TF_HSM_PTX_PROCESSORS", limits_.processors);
   limits_.shared_bytes =
       NumberFrom("TF_HSM_PTX_SHARED_BYTES", limits_.shared_bytes);
-  const char* profile = std::getenv("TF_HSM_PTX_PROFILE");
-  device_.profiles = profile != nullptr;
-  profiles_lines_ = profile != nullptr && std::strcmp(profile, "lines") == 0;
+  device_.finds_races = NumberFrom("TF_HSM_PTX_RACES", 1) != 0;
+  device_.profiles = std::getenv("TF_HSM_PTX_PROFILE") != nullptr;
   std::atexit(&Context::ReportAtExit);
 }
 
 void Context::ReportAtExit() {
   Context& context = Get();
-  std::printf("%s", context.ProfileText().c_str());
-  const auto findings = context.TakeFindings();
-  for (const auto& [text, launches] : findings) {
-    std::printf("%lld launches: %s\n", static_cast<long long>(launches),
-                text.c_str());
+  if (const char* profile = std::getenv("TF_HSM_PTX_PROFILE")) {
+    const bool with_lines = std::strcmp(profile, "lines") == 0;
+    std::printf("%s", ProfileText(with_lines).c_str());
+  }
+  const char* known = std::getenv("TF_HSM_PTX_KNOWN");
+  bool failed = false;
+  for (const auto& [text, launches] : context.TakeFindings()) {
+    const bool is_known =
+        known != nullptr && text.find(known) != std::string::npos;
+    failed = failed || !is_known;
+    std::printf("%s in %lld launches: %s\n", is_known ? "known" : "FOUND",
+                static_cast<long long>(launches), text.c_str());
   }
   std::fflush(stdout);
-  if (!findings.empty()) std::_Exit(EXIT_FAILURE);
+  if (failed) std::_Exit(EXIT_FAILURE);
 }
 
 int Context::AddModule(const void* fat_binary) {
@@ -66,9 +74,9 @@ void Context::AllowSharedBytes(const void* host, int64_t bytes) {
   if (found != kernels_.end()) found->second.shared_bytes = bytes;
 }
 
-void Context::SetEdit(Edit edit) {
+void Context::SetEdit(const Edit& edit) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  edit_ = std::move(edit);
+  edit_ = edit;
   for (auto& [host, state] : kernels_) state.kernel = nullptr;
   for (LoadedModule& loaded : modules_) loaded.module = nullptr;
 }
@@ -123,8 +131,11 @@ std::string Context::Launch(const void* host, const Grid& grid,
                ? ""
                : "the kernel was ended: see the findings";
   } catch (const Unsupported& unsupported) {
-    device_.findings.Add(std::string("not supported, ") + unsupported.what());
-    return unsupported.what();
+    const std::string error =
+        std::string("not supported, ") + unsupported.what();
+    std::fprintf(stderr, "%s\n", error.c_str());
+    device_.findings.Add(error);
+    return error;
   }
 }
 
@@ -149,15 +160,47 @@ bool Context::HasBytes(const void* address, int64_t bytes) {
          nullptr;
 }
 
-std::string Context::ProfileText() const {
-  if (!device_.profiles) return "";
+void Context::StartProfile() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  device_.profiles = true;
+  for (auto& [host, state] : kernels_) {
+    state.launches = state.blocks = 0;
+    if (state.kernel == nullptr) continue;
+    state.kernel->counts.assign(state.kernel->counts.size(), 0);
+  }
+}
+
+std::vector<KernelProfile> Context::Profiles() const {
   std::vector<KernelProfile> profiles;
   for (const auto& [host, state] : kernels_) {
-    if (state.kernel == nullptr) continue;
+    if (state.kernel == nullptr || state.launches == 0) continue;
     profiles.push_back({state.kernel.get(), state.launches, state.blocks});
   }
+  return profiles;
+}
+
+void SetEdit(const Edit& edit) { Context::Get().SetEdit(edit); }
+
+std::map<std::string, int64_t> TakeFindings() {
+  return Context::Get().TakeFindings();
+}
+
+void StartProfile() { Context::Get().StartProfile(); }
+
+std::map<std::string, int64_t> WarpInstructions() {
+  std::map<std::string, int64_t> result;
+  for (const KernelProfile& profile : Context::Get().Profiles()) {
+    result[Readable(profile.kernel->entry->name)] +=
+        std::accumulate(profile.kernel->counts.begin(),
+                        profile.kernel->counts.end(), int64_t{0});
+  }
+  return result;
+}
+
+std::string ProfileText(bool with_lines) {
+  const std::vector<KernelProfile> profiles = Context::Get().Profiles();
   std::string text = KernelTable(profiles);
-  if (profiles_lines_) text += "\n" + LineTable(profiles);
+  if (with_lines) text += "\n" + LineTable(profiles);
   return text;
 }
 

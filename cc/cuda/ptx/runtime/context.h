@@ -5,6 +5,9 @@
 //   TF_HSM_PTX_SEED          of the orders of blocks and warps; 1
 //   TF_HSM_PTX_PROCESSORS    multiprocessors of the device; 2
 //   TF_HSM_PTX_SHARED_BYTES  that a block can have; 232448
+//   TF_HSM_PTX_RACES         0: races are no findings, as where a forged tree
+//                            lets groups share rows
+//   TF_HSM_PTX_KNOWN         words of a finding that does not fail the program
 //   TF_HSM_PTX_PROFILE       kernels, or lines: counts of instructions at exit
 // A program with findings prints them at its exit, and fails.
 
@@ -12,7 +15,6 @@
 #define TF_HSM_CC_CUDA_PTX_RUNTIME_CONTEXT_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,6 +24,8 @@
 #include "cc/cuda/ptx/launch.h"
 #include "cc/cuda/ptx/machine.h"
 #include "cc/cuda/ptx/module.h"
+#include "cc/cuda/ptx/profile.h"
+#include "cc/cuda/ptx/runtime/control.h"
 
 namespace tf_hsm {
 namespace ptx {
@@ -33,8 +37,6 @@ struct Limits {
 
 class Context {
  public:
-  using Edit = std::function<std::string(const std::string&)>;
-
   // That of the program.
   static Context& Get();
 
@@ -48,10 +50,11 @@ class Context {
   // Runs a kernel with its arguments; returns an error, or nothing.
   std::string Launch(const void* host, const Grid& grid, void** arguments);
 
-  // From now on, kernels are those of the edited texts. Null: of the texts.
-  void SetEdit(Edit edit);
-
+  // As control.h says.
+  void SetEdit(const Edit& edit);
   std::map<std::string, int64_t> TakeFindings();
+  void StartProfile();
+  std::vector<KernelProfile> Profiles() const;
 
   // The device's memory, under a lock.
   uint64_t Allocate(int64_t bytes);
@@ -60,9 +63,6 @@ class Context {
   bool HasBytes(const void* address, int64_t bytes);
 
   const Limits& limits() const { return limits_; }
-
-  // Tables of what launches have executed so far, if the profile was asked for.
-  std::string ProfileText() const;
 
  private:
   struct LoadedModule {
@@ -84,7 +84,6 @@ class Context {
   Kernel* Load(KernelState* state);
 
   Limits limits_;
-  bool profiles_lines_ = false;
   Edit edit_;
   Device device_;
   std::mutex mutex_;
