@@ -27,10 +27,9 @@ template <typename S, typename R>
 void Load(const Instruction& in, Warp& warp) {
   for (uint32_t mask = warp.active; mask != 0; mask &= mask - 1) {
     const int lane = __builtin_ctz(mask);
-    const char* from = warp.block->Resolve(in, warp, lane,
-                                           AddressOf(in, warp, lane),
-                                           sizeof(S) * in.elements,
-                                           Access::kRead);
+    const char* from =
+        warp.block->Resolve(in, warp, lane, AddressOf(in, warp, lane),
+                            sizeof(S) * in.elements, Access::kRead);
     S values[4];
     std::memcpy(values, from, sizeof(S) * in.elements);
     for (int i = 0; i < in.elements; ++i) {
@@ -70,8 +69,9 @@ template <template <typename, typename> class Operation>
 Execute ForTypes(Assembler& a, const Type& type, int register_bytes) {
   switch (type.bytes) {
     case 1:
-      return type.is_signed ? ForRegister<Operation, int8_t>(a, register_bytes)
-                            : ForRegister<Operation, uint8_t>(a, register_bytes);
+      return type.is_signed
+                 ? ForRegister<Operation, int8_t>(a, register_bytes)
+                 : ForRegister<Operation, uint8_t>(a, register_bytes);
     case 2:
       return type.is_signed
                  ? ForRegister<Operation, int16_t>(a, register_bytes)
@@ -111,9 +111,9 @@ void TakeSpace(Assembler& a) {
   }
   for (const char* word : {"cta", "gpu", "sys"}) a.Take(word);
   // Caches change no result.
-  for (const char* word : {"nc", "ca", "cg", "cs", "cv", "lu", "wb", "wt",
-                           "L1::no_allocate", "L1::evict_first",
-                           "L2::evict_first", "L2::128B", "L2::256B"}) {
+  for (const char* word :
+       {"nc", "ca", "cg", "cs", "cv", "lu", "wb", "wt", "L1::no_allocate",
+        "L1::evict_first", "L2::evict_first", "L2::128B", "L2::256B"}) {
     a.Take(word);
   }
 }
@@ -169,11 +169,20 @@ void DecodeAccess(Assembler& a, bool loads) {
 void DecodeLoad(Assembler& a) {
   DecodeAccess(a, true);
   const Instruction& in = a.instruction();
-  if (in.strong && in.space != Space::kShared) a.kernel().waits_for_blocks = true;
+  if (in.strong && in.space != Space::kShared)
+    a.kernel().waits_for_blocks = true;
 }
 void DecodeStore(Assembler& a) { DecodeAccess(a, false); }
 
-enum class AtomicForm : uint8_t { kAdd, kMin, kMax, kAnd, kOr, kExchange, kSwap };
+enum class AtomicForm : uint8_t {
+  kAdd,
+  kMin,
+  kMax,
+  kAnd,
+  kOr,
+  kExchange,
+  kSwap
+};
 
 template <typename T>
 T Combine(AtomicForm form, T before, T given, T other) {
@@ -207,7 +216,8 @@ void Atomic(const Instruction& in, Warp& warp) {
     T before;
     std::memcpy(&before, at, sizeof(T));
     const T given = warp.Row<T>(in.operands[1])[lane];
-    const T other = in.operands[2] < 0 ? T() : warp.Row<T>(in.operands[2])[lane];
+    const T other =
+        in.operands[2] < 0 ? T() : warp.Row<T>(in.operands[2])[lane];
     const T after =
         Combine(static_cast<AtomicForm>(in.variant), before, given, other);
     std::memcpy(at, &after, sizeof(T));
@@ -216,7 +226,7 @@ void Atomic(const Instruction& in, Warp& warp) {
 }
 
 void DecodeAtomic(Assembler& a, bool returns) {
-  constexpr const char* kForms[] = {"add", "min", "max", "and",
+  constexpr const char* kForms[] = {"add", "min",  "max", "and",
                                     "or",  "exch", "cas"};
   Instruction& in = a.instruction();
   const Type& type = a.TakeType();

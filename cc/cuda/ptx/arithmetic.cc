@@ -79,7 +79,8 @@ __attribute__((target("avx2,fma"))) void RunFma32(const Instruction& in,
   const float* c = warp.Row<float>(in.operands[3]);
   if (warp.active == kAllLanes) {
 #pragma GCC ivdep
-    for (int i = 0; i < kLanes; ++i) result[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    for (int i = 0; i < kLanes; ++i)
+      result[i] = __builtin_fmaf(a[i], b[i], c[i]);
     return;
   }
   for (uint32_t mask = warp.active; mask != 0; mask &= mask - 1) {
@@ -160,7 +161,8 @@ void AddFloatArithmetic(OpcodeTable* table) {
   table->Each("lg2.approx.ftz.f32", [](float a) {
     return static_cast<float>(std::log2(double{FlushSubnormal(a)}));
   });
-  table->Each("rcp.approx.ftz.f64", [](double a) { return RoughReciprocal(a); });
+  table->Each("rcp.approx.ftz.f64",
+              [](double a) { return RoughReciprocal(a); });
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     table->scalars["fma.rn.f32"].execute = RunFma32;

@@ -188,8 +188,8 @@ const Operand& Assembler::operand(size_t i) const {
 }
 
 void Assembler::Fail(const std::string& why) const {
-  const int index = static_cast<int>(statement_ -
-                                     kernel_.entry->statements.data());
+  const int index =
+      static_cast<int>(statement_ - kernel_.entry->statements.data());
   throw Unsupported(why + ": " + Where(*kernel_.module, *kernel_.entry, index));
 }
 

@@ -274,8 +274,8 @@ void Block::ReleaseBarrier() {
 
 void Block::Report(const Instruction& in, const std::string& what) {
   if (!reported_.insert({in.statement, what}).second) return;
-  device_->findings.Add(
-      what + " " + Where(*kernel_->module, *kernel_->entry, in.statement));
+  device_->findings.Add(what + " " +
+                        Where(*kernel_->module, *kernel_->entry, in.statement));
 }
 
 void Block::Fail(const Instruction& in, const std::string& what) const {

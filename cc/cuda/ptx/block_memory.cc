@@ -57,9 +57,8 @@ char* Block::ResolveGlobal(const Instruction& in, const Warp& warp, int lane,
   }
   const Moment now = Now(in, warp, lane, launch_epoch_);
   const int64_t offset = address - allocation->begin;
-  const Race race = access == Access::kRead
-                        ? races.OnRead(offset, bytes, now)
-                        : races.OnWrite(offset, bytes, now);
+  const Race race = access == Access::kRead ? races.OnRead(offset, bytes, now)
+                                            : races.OnWrite(offset, bytes, now);
   if (race.what != nullptr) ReportRace(in, race);
   return reinterpret_cast<char*>(address);
 }
@@ -87,7 +86,8 @@ void Block::StartCopy(const Instruction& in, const Warp& warp, int lane,
   if (copy.valid < 0 || copy.valid > copy.bytes) {
     Fail(in, "a copy of more bytes than it has:");
   }
-  if (copy.to < 0 || copy.to + copy.bytes > static_cast<int64_t>(shared_.size())) {
+  if (copy.to < 0 ||
+      copy.to + copy.bytes > static_cast<int64_t>(shared_.size())) {
     Fail(in, "out of shared memory:");
   }
   if (copy.to % copy.bytes != 0) Fail(in, "not aligned in shared memory:");
@@ -141,8 +141,9 @@ void Block::CheckCopiesEnded() {
     for (const auto& group : copies.committed) left = left || !group.empty();
     copies = ThreadCopies();
     if (left) {
-      Report(kernel_->code.back(), "a thread ends with copies that it never "
-                                   "waited for, behind");
+      Report(kernel_->code.back(),
+             "a thread ends with copies that it never "
+             "waited for, behind");
     }
   }
 }

@@ -17,8 +17,8 @@ void Pack(const Instruction& in, Warp& warp) {
   ForLanes(warp.active, [&](int lane) {
     const Half low = warp.Row<Half>(in.operands[1])[lane];
     const Half high = warp.Row<Half>(in.operands[2])[lane];
-    warp.Row<Whole>(in.operands[0])[lane] =
-        low | static_cast<Whole>(high) << (8 * sizeof(Half));
+    warp.Row<Whole>(in.operands[0])[lane] = low | static_cast<Whole>(high)
+                                                      << (8 * sizeof(Half));
   });
 }
 
@@ -44,13 +44,13 @@ void DecodeMove(Assembler& a) {
   if (packs) {
     a.Target(0, a.operand(0), bytes);
     for (int i = 0; i < 2; ++i) a.Source(1 + i, halves.parts[i], bytes / 2);
-    in.execute = bytes == 4 ? Pack<uint32_t, uint16_t>
-                            : Pack<uint64_t, uint32_t>;
+    in.execute =
+        bytes == 4 ? Pack<uint32_t, uint16_t> : Pack<uint64_t, uint32_t>;
   } else {
     for (int i = 0; i < 2; ++i) a.Target(i, halves.parts[i], bytes / 2);
     a.Source(2, a.operand(1), bytes);
-    in.execute = bytes == 4 ? Unpack<uint32_t, uint16_t>
-                            : Unpack<uint64_t, uint32_t>;
+    in.execute =
+        bytes == 4 ? Unpack<uint32_t, uint16_t> : Unpack<uint64_t, uint32_t>;
   }
 }
 

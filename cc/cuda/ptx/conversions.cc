@@ -61,12 +61,12 @@ void AddFromInteger(OpcodeTable* table, const std::string& from) {
   ForAllIntegers([=](auto zero, const std::string& to) {
     using D = decltype(zero);
     table->EachConversion("cvt." + to + "." + from,
-                [](S a) { return static_cast<D>(a); });
+                          [](S a) { return static_cast<D>(a); });
   });
   ForFloats([=](auto zero, const std::string& to) {
     using D = decltype(zero);
     table->EachConversion("cvt.rn." + to + "." + from,
-                [](S a) { return static_cast<D>(a); });
+                          [](S a) { return static_cast<D>(a); });
   });
 }
 

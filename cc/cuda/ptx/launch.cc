@@ -1,7 +1,6 @@
 #include "cc/cuda/ptx/launch.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 
 #include "cc/cuda/ptx/block.h"
@@ -9,8 +8,8 @@
 namespace tf_hsm {
 namespace ptx {
 
-bool Launch(Kernel* kernel, const Grid& grid,
-            const std::vector<char>& parameters, Device* device) {
+std::string Launch(Kernel* kernel, const Grid& grid,
+                   const std::vector<char>& parameters, Device* device) {
   // Blocks run one after another. Where one may wait for those before it, they
   // run in their order, in which a device starts them.
   std::vector<int64_t> order(grid.blocks);
@@ -22,12 +21,10 @@ bool Launch(Kernel* kernel, const Grid& grid,
     Block block(kernel, grid, parameters, device);
     for (int64_t index : order) block.Run(index);
   } catch (const Fault& fault) {
-    // At once: the program may not get to its end without the results.
-    std::fprintf(stderr, "%s\n", fault.what());
     device->findings.Add(fault.what());
-    return false;
+    return fault.what();
   }
-  return true;
+  return "";
 }
 
 }  // namespace ptx

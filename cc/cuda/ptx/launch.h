@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "cc/cuda/ptx/findings.h"
@@ -22,7 +23,7 @@ struct Device {
   Rng rng;                // of the orders of blocks and warps
   bool profiles = false;  // counts the executions of every instruction
   bool finds_races = true;
-  uint32_t epoch = 1;     // barriers of all blocks so far; see Moment
+  uint32_t epoch = 1;  // barriers of all blocks so far; see Moment
 };
 
 struct Grid {
@@ -36,9 +37,10 @@ inline int64_t SharedBytes(const Entry& entry, int64_t dynamic_bytes) {
   return (entry.shared.end + 15) / 16 * 16 + dynamic_bytes;
 }
 
-// Runs a kernel. Errors become findings; returns false if one ended the launch.
-bool Launch(Kernel* kernel, const Grid& grid,
-            const std::vector<char>& parameters, Device* device);
+// Runs a kernel. Errors become findings; returns the one that ended the launch,
+// or nothing.
+std::string Launch(Kernel* kernel, const Grid& grid,
+                   const std::vector<char>& parameters, Device* device);
 
 }  // namespace ptx
 }  // namespace tf_hsm

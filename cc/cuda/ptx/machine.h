@@ -121,7 +121,7 @@ struct Kernel {
   int shared_granule = 16, global_granule = 16;
   // Loads that other blocks' stores may end: those blocks must have run.
   bool waits_for_blocks = false;
-  bool has_copies = false;                  // cp.async
+  bool has_copies = false;      // cp.async
   std::vector<int64_t> counts;  // executions of `code` by warps, if profiled
 };
 

@@ -152,10 +152,10 @@ void LoadMatrices(const Instruction& in, Warp& warp) {
       if (transposed) {
         for (int i = 0; i < 2; ++i) {
           uint16_t half;
-          std::memcpy(&half,
-                      byte_at(lane % 4 * 256 + lane / 4 * 16 + i * 128 +
-                              matrix * 1024),
-                      sizeof(half));
+          std::memcpy(
+              &half,
+              byte_at(lane % 4 * 256 + lane / 4 * 16 + i * 128 + matrix * 1024),
+              sizeof(half));
           word |= uint32_t{half} << (16 * i);
         }
       } else {

@@ -84,7 +84,8 @@ std::vector<float> Multiply(const Product<T>& p, const std::string& shape,
   const auto all = TestDevice::Download<float>(at, words.size());
   std::vector<float> sums(128);
   for (int lane = 0; lane < 32; ++lane) {
-    for (int i = 0; i < 4; ++i) sums[p.CIndex(lane, i)] = all[16 * lane + 12 + i];
+    for (int i = 0; i < 4; ++i)
+      sums[p.CIndex(lane, i)] = all[16 * lane + 12 + i];
   }
   return sums;
 }
@@ -128,7 +129,8 @@ void CheckLoadMatrices(const std::string& transposed) {
       "mad.wide.u32 %rd1, %r0, 16, %rd0;"
       "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];"
       "st.shared.v4.u32 [%r8], {%r1, %r2, %r3, %r4}; bar.sync 0;"
-      "ldmatrix.sync.aligned.m8n8.x4" + transposed +
+      "ldmatrix.sync.aligned.m8n8.x4" +
+      transposed +
       ".shared.b16 {%r1, %r2, %r3, %r4}, [%r8];"
       "st.global.v4.u32 [%rd1], {%r1, %r2, %r3, %r4};";
   std::vector<uint16_t> numbers(256);

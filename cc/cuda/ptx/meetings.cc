@@ -52,10 +52,9 @@ void Shuffle(const Instruction& in, Warp& warp) {
   std::copy_n(warp.Row<uint32_t>(in.operands[2]), kLanes, values);
   uint32_t in_range = 0;
   ForLanes(warp.active, [&](int lane) {
-    const Choice choice =
-        ChooseLane(static_cast<ShuffleForm>(in.variant), lane,
-                   warp.Row<uint32_t>(in.operands[3])[lane],
-                   warp.Row<uint32_t>(in.operands[4])[lane]);
+    const Choice choice = ChooseLane(static_cast<ShuffleForm>(in.variant), lane,
+                                     warp.Row<uint32_t>(in.operands[3])[lane],
+                                     warp.Row<uint32_t>(in.operands[4])[lane]);
     if (!(warp.active >> choice.lane & 1)) {
       warp.block->Fail(in, "a lane that is not a member is read by");
     }

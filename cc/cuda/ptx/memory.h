@@ -32,8 +32,8 @@ class Memory {
   // Aligned to 256 bytes, as CUDA's.
   uint64_t Allocate(int64_t bytes) {
     constexpr int64_t kAlignment = 256;
-    void* block = std::aligned_alloc(
-        kAlignment, (bytes / kAlignment + 1) * kAlignment);
+    void* block =
+        std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
     const uint64_t begin = reinterpret_cast<uint64_t>(block);
     allocations_[begin] = {begin, bytes, {}};
     return begin;
@@ -59,9 +59,8 @@ class Memory {
 
  private:
   static bool Has(const Allocation& a, uint64_t address, int64_t bytes) {
-    return address >= a.begin &&
-           address + static_cast<uint64_t>(bytes) <=
-               a.begin + static_cast<uint64_t>(a.bytes);
+    return address >= a.begin && address + static_cast<uint64_t>(bytes) <=
+                                     a.begin + static_cast<uint64_t>(a.bytes);
   }
 
   std::map<uint64_t, Allocation> allocations_;

@@ -24,14 +24,16 @@ std::vector<uint8_t> RunOnBytes(const std::string& body, Found* found,
 // The 64-bit number at byte 56 behind `body`.
 void CheckLoaded(const std::string& body, uint64_t want) {
   Found found;
-  const auto bytes = RunOnBytes(body + " st.global.u64 [%rd0+56], %rd9;", &found);
+  const auto bytes =
+      RunOnBytes(body + " st.global.u64 [%rd0+56], %rd9;", &found);
   ExpectClean(found, body);
   uint64_t got;
   std::memcpy(&got, bytes.data() + 56, 8);
   Expect(got == want, body + ": " + std::to_string(got));
 }
 
-void CheckFails(const std::string& body, const std::vector<std::string>& words) {
+void CheckFails(const std::string& body,
+                const std::vector<std::string>& words) {
   Found found;
   RunOnBytes("\n\n" + body, &found);
   std::vector<std::string> all = words;
@@ -45,18 +47,22 @@ void CheckLoads() {
   CheckLoaded("ld.global.s16 %r1, [%rd0]; cvt.u64.u32 %rd9, %r1;", 0xffff8180);
   CheckLoaded("ld.global.s32 %rd9, [%rd0+4];", 0xffffffff87868584);
   CheckLoaded("ld.global.nc.b64 %rd9, [%rd0];", 0x8786858483828180);
-  CheckLoaded("add.s64 %rd1, %rd0, 16; ld.u16 %rs1, [%rd1+-2];"
-              "cvt.u64.u16 %rd9, %rs1;",
-              0x8f8e);
-  CheckLoaded("ld.global.v2.u32 {%r1, %r2}, [%rd0+8];"
-              "mov.b64 %rd9, {%r2, %r1};",
-              0x8b8a89888f8e8d8c);
-  CheckLoaded("ld.global.v4.u16 {%rs1, %rs2, %rs3, %rs4}, [%rd0];"
-              "cvt.u64.u16 %rd9, %rs3;",
-              0x8584);
-  CheckLoaded("ld.global.v4.u8 {%rs1, _, %rs3, _}, [%rd0];"
-              "cvt.u64.u16 %rd9, %rs3;",
-              0x82);
+  CheckLoaded(
+      "add.s64 %rd1, %rd0, 16; ld.u16 %rs1, [%rd1+-2];"
+      "cvt.u64.u16 %rd9, %rs1;",
+      0x8f8e);
+  CheckLoaded(
+      "ld.global.v2.u32 {%r1, %r2}, [%rd0+8];"
+      "mov.b64 %rd9, {%r2, %r1};",
+      0x8b8a89888f8e8d8c);
+  CheckLoaded(
+      "ld.global.v4.u16 {%rs1, %rs2, %rs3, %rs4}, [%rd0];"
+      "cvt.u64.u16 %rd9, %rs3;",
+      0x8584);
+  CheckLoaded(
+      "ld.global.v4.u8 {%rs1, _, %rs3, _}, [%rd0];"
+      "cvt.u64.u16 %rd9, %rs3;",
+      0x82);
 }
 
 void CheckStores() {
@@ -71,8 +77,8 @@ void CheckStores() {
       "ld.u8 %rs2, [%rd2+5]; st.global.u16 [%rd0+10], %rs2;",
       &found);
   ExpectClean(found, "stores");
-  const std::vector<uint8_t> want = {0x80, 0x44, 0x82, 0x83, 7, 0, 8, 0,
-                                     0x22, 0x11, 0x33, 0,    0x8c};
+  const std::vector<uint8_t> want = {0x80, 0x44, 0x82, 0x83, 7, 0,   8,
+                                     0,    0x22, 0x11, 0x33, 0, 0x8c};
   for (size_t i = 0; i < want.size(); ++i) {
     Expect(bytes[i] == want[i], "stored byte " + std::to_string(i));
   }
@@ -92,7 +98,8 @@ void CheckBounds() {
              {"not aligned in shared memory"});
   CheckFails("ld.param.u64 %rd1, [p0+8];", {"out of the parameters"});
   CheckFails("ld.shared.f32 %f1, [%rd0];", {"out of shared memory"});
-  CheckFails("mov.u64 %rd1, 0; ld.f32 %f1, [%rd1];", {"out of every allocation"});
+  CheckFails("mov.u64 %rd1, 0; ld.f32 %f1, [%rd1];",
+             {"out of every allocation"});
   CheckFails("trap;", {"stops itself"});
 }
 
@@ -100,14 +107,13 @@ void CheckAtomics() {
   TestDevice device;
   const std::vector<uint32_t> start = {5, 100, 0, 7, 0xf0};
   const uint64_t out = device.Upload(start);
-  ExpectClean(
-      device.Run("atom.global.add.u32 %r1, [%rd0], 2;"
-                 "atom.global.max.u32 %r2, [%rd0+4], %r0;"
-                 "atom.global.or.b32 %r3, [%rd0+8], %r0;"
-                 "atom.global.cas.b32 %r4, [%rd0+12], 7, 9;"
-                 "red.global.min.s32 [%rd0+16], %r0;",
-                 {2, 96}, {out}),
-      "atomic operations");
+  ExpectClean(device.Run("atom.global.add.u32 %r1, [%rd0], 2;"
+                         "atom.global.max.u32 %r2, [%rd0+4], %r0;"
+                         "atom.global.or.b32 %r3, [%rd0+8], %r0;"
+                         "atom.global.cas.b32 %r4, [%rd0+12], 7, 9;"
+                         "red.global.min.s32 [%rd0+16], %r0;",
+                         {2, 96}, {out}),
+              "atomic operations");
   const auto got = TestDevice::Download<uint32_t>(out, start.size());
   const std::vector<uint32_t> want = {5 + 2 * 192, 100, 127, 9, 0};
   for (size_t i = 0; i < want.size(); ++i) {
@@ -141,7 +147,8 @@ void CheckCopies() {
   const std::string give = "st.global.u32 [%rd1], %r9;";
   for (uint64_t seed = 1; seed < 9; ++seed) {
     ExpectClean(RunCopy("cp.async.wait_group 0; ld.shared.u32 %r9, [%r8];"
-                        "add.u32 %r9, %r9, 1;" + give,
+                        "add.u32 %r9, %r9, 1;" +
+                            give,
                         seed, &result),
                 "copies");
     for (uint32_t i = 0; i < 64; ++i) {
@@ -149,10 +156,12 @@ void CheckCopies() {
       Expect(result[i] == want + 1, "copied " + std::to_string(i));
     }
     // To another thread, behind a barrier.
-    ExpectClean(RunCopy("cp.async.wait_group 0; bar.sync 0; xor.b32 %r2, %r8, 4;"
-                        "ld.shared.u32 %r9, [%r2]; bar.sync 0;" + give,
-                        seed, &result),
-                "copies of others");
+    ExpectClean(
+        RunCopy("cp.async.wait_group 0; bar.sync 0; xor.b32 %r2, %r8, 4;"
+                "ld.shared.u32 %r9, [%r2]; bar.sync 0;" +
+                    give,
+                seed, &result),
+        "copies of others");
     Expect(result[0] == 0x20002, "a copy of another");
     ExpectFound(RunCopy("ld.shared.u32 %r9, [%r8];\ncp.async.wait_group 0;",
                         seed, &result),
@@ -167,19 +176,22 @@ void CheckCopies() {
                 "no barrier", {"a read after a write", "line 15"});
     ExpectFound(RunCopy("", seed, &result), "no wait", {"never waited for"});
   }
-  CheckFails("mov.u32 %r1, dynamic;"
-             "cp.async.cg.shared.global [%r1+8], [%rd0], 16, 16;",
-             {"not aligned in shared memory"});
-  CheckFails("mov.u32 %r1, dynamic;"
-             "cp.async.ca.shared.global [%r1], [%rd0], 4, 5;",
-             {"more bytes"});
+  CheckFails(
+      "mov.u32 %r1, dynamic;"
+      "cp.async.cg.shared.global [%r1+8], [%rd0], 16, 16;",
+      {"not aligned in shared memory"});
+  CheckFails(
+      "mov.u32 %r1, dynamic;"
+      "cp.async.ca.shared.global [%r1], [%rd0], 4, 5;",
+      {"more bytes"});
   Found found;
-  RunOnBytes("mov.u32 %r1, dynamic; add.s64 %rd1, %rd0, 8;\n"
-             "cp.async.cg.shared.global [%r1], [%rd1], 16; "
-             "cp.async.commit_group; cp.async.wait_group 0;",
-             &found);
-  Expect(found.size() == 1 && found.begin()->first.find(
-                                  "not aligned in global memory") == 0,
+  RunOnBytes(
+      "mov.u32 %r1, dynamic; add.s64 %rd1, %rd0, 8;\n"
+      "cp.async.cg.shared.global [%r1], [%rd1], 16; "
+      "cp.async.commit_group; cp.async.wait_group 0;",
+      &found);
+  Expect(found.size() == 1 &&
+             found.begin()->first.find("not aligned in global memory") == 0,
          "a copy from an address that is not aligned");
 }
 

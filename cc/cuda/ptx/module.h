@@ -29,11 +29,11 @@ struct Operand {
     kSink,     // _
   };
   Kind kind = Kind::kInteger;
-  bool negated = false;    // !p
-  int index = -1;          // of a register; of an address's base, or -1
-  uint64_t bits = 0;       // of a number
+  bool negated = false;  // !p
+  int index = -1;        // of a register; of an address's base, or -1
+  uint64_t bits = 0;     // of a number
   int64_t displacement = 0;
-  std::string name;        // of kName, and of an address's base
+  std::string name;  // of kName, and of an address's base
   std::vector<Operand> parts;
 };
 

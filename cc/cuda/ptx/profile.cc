@@ -26,9 +26,9 @@ Counts CountsOf(const Kernel& kernel) {
   for (size_t i = 0; i + 1 < kernel.code.size(); ++i) {
     const std::string& opcode = kernel.entry->statements[i].opcode;
     const int64_t n = kernel.counts[i];
-    const bool accesses = StartsWith(opcode, "ld") || StartsWith(opcode, "st.") ||
-                          StartsWith(opcode, "atom") ||
-                          StartsWith(opcode, "cp.async.c");
+    const bool accesses =
+        StartsWith(opcode, "ld") || StartsWith(opcode, "st.") ||
+        StartsWith(opcode, "atom") || StartsWith(opcode, "cp.async.c");
     counts.all += n;
     if (StartsWith(opcode, "mma")) counts.mma += n;
     if (StartsWith(opcode, "bra")) counts.branch += n;
@@ -58,16 +58,15 @@ std::string KernelTable(const std::vector<KernelProfile>& profiles) {
       "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const KernelProfile& profile : profiles) {
     const Counts counts = CountsOf(*profile.kernel);
-    table += "| `" + Readable(profile.kernel->entry->name) + "` | " +
-             std::to_string(profile.launches) + " | " +
-             std::to_string(profile.blocks) + " | " +
-             std::to_string(counts.all) + " | " +
-             Ratio(counts.all, profile.blocks) + " | " +
-             std::to_string(counts.mma) + " | " +
-             Ratio(counts.all, counts.mma) + " | " +
-             std::to_string(counts.global) + " | " +
-             std::to_string(counts.shared) + " | " +
-             std::to_string(counts.branch) + " |\n";
+    table +=
+        "| `" + Readable(profile.kernel->entry->name) + "` | " +
+        std::to_string(profile.launches) + " | " +
+        std::to_string(profile.blocks) + " | " + std::to_string(counts.all) +
+        " | " + Ratio(counts.all, profile.blocks) + " | " +
+        std::to_string(counts.mma) + " | " + Ratio(counts.all, counts.mma) +
+        " | " + std::to_string(counts.global) + " | " +
+        std::to_string(counts.shared) + " | " + std::to_string(counts.branch) +
+        " |\n";
   }
   return table;
 }

@@ -27,8 +27,8 @@ inline std::string ModuleOf(const std::string& body, size_t parameters) {
       ".version 9.0\n.target sm_90\n.address_size 64\n"
       ".extern .shared .align 16 .b8 dynamic[];\n.visible .entry test(\n";
   for (size_t i = 0; i < parameters; ++i) {
-    text += std::string(i > 0 ? ", " : "") + ".param .u64 p" +
-            std::to_string(i);
+    text +=
+        std::string(i > 0 ? ", " : "") + ".param .u64 p" + std::to_string(i);
   }
   text +=
       ")\n{\n.reg .pred %p<99>; .reg .b16 %rs<99>; .reg .b32 %r<99>;\n"

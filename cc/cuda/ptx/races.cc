@@ -32,18 +32,16 @@ bool Races::IsOrdered(const Record& before, const Moment& now) {
   if (before.epoch < now.block_epoch) return now.order->IsBefore(before.epoch);
   if (before.epoch < now.epoch) return true;
   if (before.scope == Scope::kBlock) return false;
-  if (before.scope == Scope::kThread && before.thread == now.thread) return true;
+  if (before.scope == Scope::kThread && before.thread == now.thread)
+    return true;
   return before.thread / kLanes == now.thread / kLanes &&
          now.last_sync > before.syncs;
 }
 
 void Races::Remember(Record* record, const Moment& now) {
-  *record = {now.epoch,
-             now.syncs,
-             now.statement,
-             static_cast<int16_t>(now.thread),
-             Scope::kThread,
-             now.strong};
+  *record = {now.epoch,      now.syncs,
+             now.statement,  static_cast<int16_t>(now.thread),
+             Scope::kThread, now.strong};
 }
 
 // Adds a reader to those that a later write must be ordered with.

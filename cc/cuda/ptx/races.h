@@ -5,8 +5,8 @@
 // a barrier, and those of lanes that meet at bar.warp.sync between them.
 // Shuffles and votes order nothing: PTX promises that of barriers alone.
 // Launches are ordered. Two blocks of a launch are not, except where one loads
-// what the other stored, both by strong accesses, as CUB's scans do: then all of
-// the other is before what follows. (Whether the fences around such accesses
+// what the other stored, both by strong accesses, as CUB's scans do: then all
+// of the other is before what follows. (Whether the fences around such accesses
 // are right is not looked at.) Strong accesses (volatile, relaxed, release,
 // acquire, atomic) do not race with each other.
 

@@ -81,18 +81,19 @@ void CheckShared() {
   ExpectRace(write + "shfl.sync.idx.b32 %r9, %r0, 0, 31, -1;" + read_lane,
              "a read after a write");
   // Some lanes of a warp.
-  ExpectRace(write + "setp.lt.u32 %p1, %r0, 1; @%p1 bar.warp.sync 1;" +
-                 read_lane,
-             "a read after a write");
+  ExpectRace(
+      write + "setp.lt.u32 %p1, %r0, 1; @%p1 bar.warp.sync 1;" + read_lane,
+      "a read after a write");
   // All lanes write one word.
   ExpectRace("st.shared.u32 [%r80], 1;", "a write after a write");
   ExpectOrdered("ld.shared.u32 %r9, [%r80];");
   // Of 16 bits, neighbours do not meet.
   ExpectOrdered("mad.lo.u32 %r1, %r0, 2, %r80; st.shared.u16 [%r1], %rs1;");
   // Many readers, one of which writes.
-  ExpectRace("ld.shared.u32 %r9, [%r80]; setp.eq.u32 %p1, %r0, 0;\n"
-             "@%p1 st.shared.u32 [%r80], 1;",
-             "a ");
+  ExpectRace(
+      "ld.shared.u32 %r9, [%r80]; setp.eq.u32 %p1, %r0, 0;\n"
+      "@%p1 st.shared.u32 [%r80], 1;",
+      "a ");
 }
 
 void CheckGlobal() {
@@ -106,12 +107,15 @@ void CheckGlobal() {
   // Nothing orders blocks.
   ExpectRace(write + "bar.sync 0;\n" + write_block, "a write after a write");
   ExpectOrdered("ld.global.u32 %r9, [%rd0];" + read_block);
-  ExpectRace("ld.global.u32 %r9, [%rd0]; bar.sync 0;\n"
-             "setp.eq.u32 %p1, %r81, 0; @%p1 st.global.u32 [%rd0], 1;",
-             "a ");  // a read or a write is the first
+  ExpectRace(
+      "ld.global.u32 %r9, [%rd0]; bar.sync 0;\n"
+      "setp.eq.u32 %p1, %r81, 0; @%p1 st.global.u32 [%rd0], 1;",
+      "a ");  // a read or a write is the first
   ExpectOrdered("atom.global.add.u32 %r9, [%rd0], 1;");
-  ExpectOrdered("st.relaxed.gpu.u32 [%rd0], %r0; ld.relaxed.gpu.u32 %r9, [%rd0];");
-  ExpectRace("st.relaxed.gpu.u32 [%rd0], %r0;\nld.global.u32 %r9, [%rd0];", "a ");
+  ExpectOrdered(
+      "st.relaxed.gpu.u32 [%rd0], %r0; ld.relaxed.gpu.u32 %r9, [%rd0];");
+  ExpectRace("st.relaxed.gpu.u32 [%rd0], %r0;\nld.global.u32 %r9, [%rd0];",
+             "a ");
 }
 
 // Blocks that pass results on as CUB's scans do: block 1 loads the flag that
@@ -143,8 +147,9 @@ void CheckLines() {
 void CheckLaunches() {
   TestDevice device;
   const uint64_t out = device.Upload(std::vector<uint32_t>(64));
-  const std::string write = "mad.wide.u32 %rd1, %r0, 4, %rd0;"
-                            "st.global.u32 [%rd1], %r0;";
+  const std::string write =
+      "mad.wide.u32 %rd1, %r0, 4, %rd0;"
+      "st.global.u32 [%rd1], %r0;";
   const std::string read = "ld.global.u32 %r1, [%rd0];";
   ExpectClean(device.Run(write, {1, 64}, {out}), "a launch");
   ExpectClean(device.Run(read, {3, 64}, {out}), "the next");

@@ -18,12 +18,23 @@ struct Type {
 };
 
 // Predicates are none of them.
-constexpr Type kTypes[] = {
-    {"b8", 1},   {"u8", 1},   {"s8", 1, true},
-    {"b16", 2},  {"u16", 2},  {"s16", 2, true},  {"f16", 2, false, true},
-    {"b32", 4},  {"u32", 4},  {"s32", 4, true},  {"f32", 4, false, true},
-    {"b64", 8},  {"u64", 8},  {"s64", 8, true},  {"f64", 8, false, true},
-    {"bf16", 2, false, true}, {"b128", 16}};
+constexpr Type kTypes[] = {{"b8", 1},
+                           {"u8", 1},
+                           {"s8", 1, true},
+                           {"b16", 2},
+                           {"u16", 2},
+                           {"s16", 2, true},
+                           {"f16", 2, false, true},
+                           {"b32", 4},
+                           {"u32", 4},
+                           {"s32", 4, true},
+                           {"f32", 4, false, true},
+                           {"b64", 8},
+                           {"u64", 8},
+                           {"s64", 8, true},
+                           {"f64", 8, false, true},
+                           {"bf16", 2, false, true},
+                           {"b128", 16}};
 
 // Null if `name` is none.
 inline const Type* FindType(const std::string& name) {

@@ -86,8 +86,7 @@ Kernel* Context::Load(KernelState* state) {
   LoadedModule& loaded = modules_[state->module];
   if (loaded.module == nullptr) {
     const std::string text = PtxOf(loaded.fat_binary);
-    loaded.module =
-        std::make_unique<Module>(Parse(edit_ ? edit_(text) : text));
+    loaded.module = std::make_unique<Module>(Parse(edit_ ? edit_(text) : text));
     for (const Global& global : loaded.module->globals) {
       if (loaded.globals.count(global.name) > 0) continue;
       const uint64_t address = device_.memory.Allocate(global.bytes.size());
@@ -111,6 +110,7 @@ std::string Context::Launch(const void* host, const Grid& grid,
   const auto found = kernels_.find(host);
   if (found == kernels_.end()) return "an unknown kernel";
   KernelState& state = found->second;
+  std::string error;
   try {
     Kernel* kernel = Load(&state);
     const Entry& entry = *kernel->entry;
@@ -127,16 +127,14 @@ std::string Context::Launch(const void* host, const Grid& grid,
     }
     ++state.launches;
     state.blocks += grid.blocks;
-    return ptx::Launch(kernel, grid, parameters, &device_)
-               ? ""
-               : "the kernel was ended: see the findings";
+    error = ptx::Launch(kernel, grid, parameters, &device_);
   } catch (const Unsupported& unsupported) {
-    const std::string error =
-        std::string("not supported, ") + unsupported.what();
-    std::fprintf(stderr, "%s\n", error.c_str());
+    error = std::string("not supported, ") + unsupported.what();
     device_.findings.Add(error);
-    return error;
   }
+  // At once: without the results, the program may not get to its end.
+  if (!error.empty()) std::fprintf(stderr, "%s\n", error.c_str());
+  return error;
 }
 
 std::map<std::string, int64_t> Context::TakeFindings() {

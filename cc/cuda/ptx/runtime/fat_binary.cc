@@ -40,7 +40,8 @@ std::string PtxOf(const void* fat_binary) {
   std::memcpy(&wrapper, fat_binary, sizeof(wrapper));
   Container container;
   std::memcpy(&container, wrapper.container, sizeof(container));
-  if (wrapper.magic != Wrapper::kMagic || container.magic != Container::kMagic) {
+  if (wrapper.magic != Wrapper::kMagic ||
+      container.magic != Container::kMagic) {
     throw Unsupported("this nvcc packs its output in another way");
   }
   const char* at = wrapper.container + container.header_bytes;

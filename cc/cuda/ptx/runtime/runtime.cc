@@ -48,10 +48,10 @@ cudaError_t Copy(void* to, const void* from, size_t bytes,
                  cudaMemcpyKind kind) {
   Context& context = Context::Get();
   const int64_t count = static_cast<int64_t>(bytes);
-  const bool to_device = kind == cudaMemcpyHostToDevice ||
-                         kind == cudaMemcpyDeviceToDevice;
-  const bool from_device = kind == cudaMemcpyDeviceToHost ||
-                           kind == cudaMemcpyDeviceToDevice;
+  const bool to_device =
+      kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device =
+      kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
   if ((to_device && !context.HasBytes(to, count)) ||
       (from_device && !context.HasBytes(from, count))) {
     return last_error = cudaErrorInvalidValue;
@@ -184,8 +184,10 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
   return cudaSuccess;
 }
 // CUB chooses grids by it.
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int* count, const void*, int, size_t, unsigned) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* count,
+                                                                   const void*,
+                                                                   int, size_t,
+                                                                   unsigned) {
   *count = 2;
   return cudaSuccess;
 }

@@ -223,8 +223,8 @@ void CheckBarriers(const std::string& name, const std::string& kernel,
     std::printf("%s %s\n", what.c_str(),
                 executed ? "orders nothing here" : "is not executed");
   }
-  std::printf("%s: %d of %d barriers seen, %d redundant\n", kernel.c_str(), seen,
-              count, unseen);
+  std::printf("%s: %d of %d barriers seen, %d redundant\n", kernel.c_str(),
+              seen, count, unseen);
   if (seen == 0 || unseen > redundant) ++num_unseen;
 }
 

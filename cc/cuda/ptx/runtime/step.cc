@@ -51,7 +51,8 @@ void PrintPerItem(const PlanFacts& facts) {
       {"HotRows", facts.hot_forward_items},
       {"BackwardLarge", facts.backward_items},
       {"HotGradients", facts.hot_backward_items}};
-  std::printf("| kernel | items | warp instructions per item |\n|---|---|---|\n");
+  std::printf(
+      "| kernel | items | warp instructions per item |\n|---|---|---|\n");
   for (const auto& [name, count] : ptx::WarpInstructions()) {
     for (const auto& [kernel, items] : kernels) {
       if (items == 0 || name.find(kernel) == std::string::npos) continue;
@@ -65,9 +66,9 @@ void PrintPerItem(const PlanFacts& facts) {
 template <typename T>
 int Run(const Flags& flags) {
   std::mt19937 rng(1);
-  CheckCase c = Case(flags.tree == "flat" ? FlatTree(flags.rows)
-                                          : TwoLevelTree(flags.rows),
-                     flags.examples, flags.width);
+  CheckCase c = Case(
+      flags.tree == "flat" ? FlatTree(flags.rows) : TwoLevelTree(flags.rows),
+      flags.examples, flags.width);
   c.name = "step";
   c.logits = int64_t{1} << 30;
   LossCase<T> loss(c, Precision::kTensorCores, &rng);
@@ -85,9 +86,9 @@ int Run(const Flags& flags) {
   update.weights = device.w.data();
   update.biases = device.b.data();
   ptx::StartProfile();
-  std::string error = Forward<T>(device.batch, blocks.memory,
-                                 {losses.data(), dx.data(), grads.data()},
-                                 CheckStream());
+  std::string error =
+      Forward<T>(device.batch, blocks.memory,
+                 {losses.data(), dx.data(), grads.data()}, CheckStream());
   error += ApplyUpdate<T>(device.batch, blocks.memory, grads.data(), update,
                           CheckStream());
   if (!error.empty()) {
