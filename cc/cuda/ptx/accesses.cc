@@ -95,7 +95,7 @@ struct Stores {
   static constexpr Execute run = Store<S, R>;
 };
 
-// Takes the words that say where and how, in their order in `in`.
+// Takes the words that say where an access goes, and how.
 void TakeSpace(Assembler& a) {
   Instruction& in = a.instruction();
   if (a.Take("global") || a.Take("const")) {

@@ -9,10 +9,12 @@ namespace tf_hsm {
 namespace ptx {
 namespace {
 
-std::string Place(const Module& module, int file, int line) {
-  const auto found = module.files.find(file);
-  if (found == module.files.end() || line == 0) return "";
-  return found->second + ":" + std::to_string(line);
+// Paths of the project begin at cc/, wherever it was compiled; of other files
+// the name is enough.
+std::string ShortPath(const std::string& path) {
+  if (path.rfind("cc/", 0) == 0) return path;
+  const size_t own = path.rfind("/cc/");
+  return path.substr((own != std::string::npos ? own : path.rfind('/')) + 1);
 }
 
 }  // namespace
@@ -37,13 +39,19 @@ std::string Readable(const std::string& name) {
   return text;
 }
 
+std::string SourceLine(const Module& module, int file, int line) {
+  const auto found = module.files.find(file);
+  if (found == module.files.end() || line == 0) return "";
+  return ShortPath(found->second) + ":" + std::to_string(line);
+}
+
 std::string Where(const Module& module, const Entry& entry, int statement) {
   const Statement& s = entry.statements[statement];
   std::string text = "\"" + s.text + "\" (line " + std::to_string(s.line);
-  const std::string place = Place(module, s.source.file, s.source.line);
+  const std::string place = SourceLine(module, s.source.file, s.source.line);
   if (!place.empty()) text += ", " + place;
   const std::string caller =
-      Place(module, s.source.caller_file, s.source.caller_line);
+      SourceLine(module, s.source.caller_file, s.source.caller_line);
   if (!caller.empty()) text += " from " + caller;
   return text + ") of " + Readable(entry.name);
 }

@@ -35,6 +35,9 @@ class Findings {
 // A kernel's name without its arguments, as C++ writes it.
 std::string Readable(const std::string& name);
 
+// cc/x.cu:3, or nothing where the line is not known.
+std::string SourceLine(const Module& module, int file, int line);
+
 // "statement" (line 12 of the PTX, cc/cuda/x.cu:3 from cc/cuda/y.h:4) of kernel
 std::string Where(const Module& module, const Entry& entry, int statement);
 

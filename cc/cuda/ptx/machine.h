@@ -110,7 +110,7 @@ struct Kernel {
   const Entry* entry = nullptr;
   std::vector<Instruction> code;
   std::vector<Constant> constants;
-  // Rows of numbers that differ between threads or blocks; -1: not used.
+  // Rows of numbers that differ between threads or blocks.
   struct Special {
     std::string name;
     int32_t offset;
@@ -121,8 +121,7 @@ struct Kernel {
   int shared_granule = 16, global_granule = 16;
   // Loads that other blocks' stores may end: those blocks must have run.
   bool waits_for_blocks = false;
-  bool has_copies = false;      // cp.async
-  std::vector<int64_t> counts;  // executions of `code` by warps, if profiled
+  std::vector<int64_t> counts;  // of executions by warps, if profiled
 };
 
 // Calls f(lane) for the lanes of `mask`.

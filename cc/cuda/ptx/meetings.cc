@@ -87,7 +87,7 @@ void DecodeShuffle(Assembler& a) {
 
 enum class VoteForm : uint8_t { kBallot, kAny, kAll, kUniform };
 
-// Operands: 0 result, 1 predicate; element_bytes 1: a negated predicate.
+// Operands: 0 result, 1 predicate.
 void Vote(const Instruction& in, Warp& warp) {
   const uint32_t members = warp.active;
   const uint32_t mask = warp.Mask(in.operands[1]) & members;

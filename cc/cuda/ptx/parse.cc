@@ -83,7 +83,9 @@ class Parser {
     } else if (word == ".entry") {
       ReadEntry();
     } else if (word == ".shared") {
-      module_.dynamic_shared = Declared(scanner_.Until(";")).name;
+      const Declaration array = Declared(scanner_.Until(";"));
+      if (!array.open) scanner_.Fail("a shared array outside of kernels");
+      module_.dynamic_shared = array.name;
       scanner_.Expect(';');
     } else if (word == ".global" || word == ".const") {
       ReadGlobal();

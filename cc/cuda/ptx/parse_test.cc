@@ -39,8 +39,8 @@ $L__1:
   bra $L__1;
 }
 .entry second() { ret; }
-.file 1 "cc/a.cu"
-.file 2 "cc/b.h"
+.file 1 "/sandbox/cc/cuda/a.cu"
+.file 2 "/usr/include/b.h"
 .section .debug_str { $L__info0: .b8 95,90,0 }
 )";
 
@@ -75,13 +75,14 @@ void CheckModule() {
   // A register of an inner block is another one.
   Expect(entry.statements[2].operands[0].index != load.operands[1].index,
          "a register declared again");
-  Expect(Where(module, entry, 0) ==
-             "\"@!%p1 add.s32 %r1, %r2, -3\" (line 19, cc/a.cu:23) of void "
-             "tf_hsm::First<float>",
-         Where(module, entry, 0));
+  Expect(
+      Where(module, entry, 0) ==
+          "\"@!%p1 add.s32 %r1, %r2, -3\" (line 19, cc/cuda/a.cu:23) of void "
+          "tf_hsm::First<float>",
+      Where(module, entry, 0));
   Expect(Where(module, entry, 1) ==
-             "\"ld.global.v2.u32 {%r1, _}, [%rd1+-8]\" (line 24, cc/b.h:7 "
-             "from cc/a.cu:30) of void tf_hsm::First<float>",
+             "\"ld.global.v2.u32 {%r1, _}, [%rd1+-8]\" (line 24, b.h:7 "
+             "from cc/cuda/a.cu:30) of void tf_hsm::First<float>",
          Where(module, entry, 1));
 }
 
@@ -98,6 +99,7 @@ void CheckRefused(const std::string& text, const std::string& why) {
 void CheckRefusals() {
   CheckRefused("\n.func f() { ret; }", "line 2: cannot read .func");
   CheckRefused(".entry k()\n{\n.local .b8 depot[8];\n}", "k has .local");
+  CheckRefused("\n.shared .align 4 .b8 a[8];", "line 2: a shared array");
   CheckRefused(".entry k()\n{\nret;\n", "k does not end");
   CheckRefused(".entry k()\n{\n@%p1 ret;\n}", "no register %p1");
   CheckRefused(".entry k()\n{\nadd 1, 0xzz;\n}", "number 0xzz");

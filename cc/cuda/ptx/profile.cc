@@ -85,11 +85,8 @@ std::string LineTable(const std::vector<KernelProfile>& profiles) {
     std::sort(lines.begin(), lines.end());
     if (lines.size() > kMostLines) lines.resize(kMostLines);
     for (const auto& [count, line] : lines) {
-      const auto file = kernel.module->files.find(line.first);
-      const bool known = file != kernel.module->files.end();
       table += "| " + std::to_string(-count) + " | " +
-               (known ? file->second : "?") + ":" +
-               std::to_string(line.second) + " | `" +
+               SourceLine(*kernel.module, line.first, line.second) + " | `" +
                Readable(kernel.entry->name) + "` |\n";
     }
   }
