@@ -21,11 +21,15 @@ export TF_HSM_PTX_KNOWN=OpenGroups
 
 failed=()
 for name in "${names[@]}"; do
+  variables=()
+  case $name in
   # In a forged tree, groups may share rows.
-  races=1
-  if [[ $name == garbage* ]]; then races=0; fi
+  garbage*) variables=(TF_HSM_PTX_RACES=0) ;;
+  # A tile of all columns must not fit.
+  *slabs) variables=(TF_HSM_PTX_SHARED_BYTES=$((24 << 10))) ;;
+  esac
   printf '=== %s\n' "$name"
-  TF_HSM_PTX_RACES=$races "$program" --only="$name" || failed+=("$name")
+  env "${variables[@]}" "$program" --only="$name" || failed+=("$name")
 done
 if ((${#failed[@]})); then
   printf 'FAILED: %s\n' "${failed[@]}"
