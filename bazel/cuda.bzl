@@ -129,6 +129,6 @@ cuda_archive = rule(
             doc = "Libraries of headers, all of this workspace.",
         ),
         "nvcc": attr.string(mandatory = True),
-        "srcs": attr.label_list(allow_files = [".cu"]),
+        "srcs": attr.label_list(allow_files = [".cc", ".cu"]),
     },
 )

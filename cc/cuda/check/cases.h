@@ -128,6 +128,26 @@ inline std::vector<NamedCase> Forests() {
   return cases;
 }
 
+// With widths of the usual models: copies of 16, 8 and 4 bytes, and slabs where
+// a tile of all columns does not fit. Hosts without a GPU take seconds.
+inline std::vector<NamedCase> WideCases() {
+  std::vector<NamedCase> cases;
+  auto add = [&](const char* name, int64_t classes, int64_t size, int64_t width,
+                 bool biases) {
+    cases.push_back({name, [=](Rng*) {
+                       CheckCase c = Case(TwoLevelTree(classes), size, width);
+                       c.biases = biases;
+                       c.classes = classes / 3;
+                       return c;
+                     }});
+  };
+  add("wide 300", 700, 90, 300, true);
+  add("wide 301", 400, 80, 301, true);
+  add("wide 302", 400, 80, 302, true);
+  add("wide 520", 300, 70, 520, false);
+  return cases;
+}
+
 inline std::vector<NamedCase> LargeCases() {
   std::vector<NamedCase> cases;
   auto add = [&](const char* name, const auto& make) {

@@ -157,6 +157,7 @@ Checks AllChecks() {
     BigTreeCheck<float>(210, 40, 7, rng).Run();
     BigTreeCheck<bfloat16>(210, 40, 7, rng).Run();
   });
+  checks.AddCases(WideCases(), false);
   checks.AddCases(LargeCases(), false);
   checks.Add("large at once", false,
              [](Rng* rng) { CheckConcurrency(100003, 3000, 300, rng); });

@@ -1,0 +1,3 @@
+#!/bin/sh
+# Runs a program with its arguments.
+exec "$@"
