@@ -24,14 +24,14 @@ from examples.extreme_classification import bags, data, thresholds
 class Settings(NamedTuple):
     """What is trained, and how; the defaults suit the packages of Debian."""
 
-    width: int = 512  # of the vector of a feature
+    width: int = 1024  # of the vector of a feature
     branching: int = 16  # of the tree
     feature_dropout: float = 0.1  # share of the features that a step leaves out
     hidden_dropout: float = 0.5  # the same of the hidden units
-    epochs: int = 10
+    epochs: int = 8
     batch_size: int = 256
     rate: float = 0.002  # of the features' vectors; it falls to 0
-    head_rate: float = 0.02  # of the tree; it falls to 0
+    head_rate: float = 0.01  # of the tree; it falls to 0
     seed: int = 1
 
 
