@@ -128,7 +128,7 @@ def test_as_on_one_device(name, count):
     "name, rule",
     [
         *zip(
-            ["huffman", "two_level", "pinned", "pinned"],
+            ["huffman", "two_level", "pinned", "pinned", "huffman", "flat"],
             OPTIMIZERS,
             strict=True,
         )

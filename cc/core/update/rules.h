@@ -115,6 +115,9 @@ struct RuleConstant {
   static constexpr int number_slots =
       TraitsOf(rule).slots_per_row ? 0 : TraitsOf(rule).num_slots;
   static constexpr int row_slots = TraitsOf(rule).num_slots - number_slots;
+  static constexpr bool is_rmsprop = IsRmsprop(rule);
+  static constexpr bool is_centered = IsCentered(rule);
+  static constexpr bool has_momentum = HasMomentum(rule);
 };
 
 // Calls `call` with the RuleConstant of the rule.
@@ -184,20 +187,22 @@ struct RuleStep {
       slots[0] += (g - slots[0]) * keep_1;
       slots[1] += (g * g - slots[1]) * keep_2;
       return row_rate * slots[0] / (Math::Sqrt(slots[1]) + epsilon);
-    } else if constexpr (IsRmsprop(rule)) {
+    } else if constexpr (RuleConstant<rule>::is_rmsprop) {
       slots[0] += (g * g - slots[0]) * keep_2;
       Number square = slots[0];
-      if constexpr (IsCentered(rule)) {
-        Number& mean = slots[NumSlots(rule) - 1];
+      if constexpr (RuleConstant<rule>::is_centered) {
+        Number& mean = slots[RuleConstant<rule>::number_slots - 1];
         mean += (g - mean) * keep_2;
         square -= mean * mean;
         // Rounding alone makes a variance negative.
         square = square < Number{} ? Number{} : square;
       }
       const Number change = row_rate * g / Math::Sqrt(square + epsilon);
-      if constexpr (!HasMomentum(rule)) return change;
-      slots[1] = slots[1] * beta_1 + change;
-      return slots[1];
+      if constexpr (RuleConstant<rule>::has_momentum) {
+        slots[1] = slots[1] * beta_1 + change;
+        return slots[1];
+      }
+      return change;
     } else if constexpr (rule == UpdateRule::kLion) {
       const Number zero = {};
       const Number c = slots[0] + (g - slots[0]) * keep_1;
