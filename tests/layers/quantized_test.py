@@ -51,7 +51,7 @@ def test_answers_and_files(mode, name, optimizer, tmp_path):
     model, head = trained(LAYERS[name], optimizer=optimizer)
     before = head.log_probs(hidden(model)).numpy()
     rows = [part.weights.numpy() for part in head._tree_heads()]
-    model.quantize(mode, filters=head.name)
+    model.quantize(mode, filters=lambda layer: layer is head)
     for part, old in zip(head._tree_heads(), rows, strict=True):
         np.testing.assert_array_equal(
             part.weights.numpy(), tf_hsm.quantize_rows(old, mode).numpy()
@@ -128,7 +128,7 @@ def test_label_trees_and_embeddings():
 
 def test_an_export_serves_the_codes(tmp_path):
     model, head = trained(LAYERS["two levels"])
-    head.quantize("int8")
+    model.quantize("int8", filters=lambda layer: layer is head)
     expected = head.top_k(hidden(model), 4)
     tf_hsm.serving.export(model, str(tmp_path / "served"), k=4)
     served = tf.saved_model.load(str(tmp_path / "served"))
@@ -150,7 +150,7 @@ def test_an_export_serves_the_codes(tmp_path):
 def test_refusals():
     model, head = trained(LAYERS["two levels"])
     model.quantize("int8")
-    with pytest.raises(ValueError, match="answers and does not train"):
+    with pytest.raises(ValueError, match="quantized and cannot train"):
         model.fit(X, Y, verbose=0)
     for verb, ask in {
         "grow": lambda: head.grow(head.tree.grow(["a"])),
@@ -178,3 +178,98 @@ def test_refusals():
         head.quantize("float8")
     with pytest.warns(UserWarning, match="no quantized weights"):
         model.quantize("float8")
+
+
+def test_an_error_changes_nothing():
+    model, head = trained(LAYERS["two levels"], optimizer="sgd")
+    rows = head.kernel.numpy()
+    head.kernel.assign(rows * np.nan)
+    with pytest.raises(ValueError, match="finite"):
+        head.quantize("int8")
+    head.kernel.assign(rows)
+    assert head.quantization_mode is None and head.optimizer is not None
+    assert [v.name for v in head.variables] == ["kernel", "bias"]
+    model.fit(X, Y, verbose=0)
+    head.quantize("int8")
+
+
+def test_gradients_raise_an_error():
+    _, head = trained(LAYERS["two levels"])
+    head.quantize("int8")
+    inputs = tf.Variable(X)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(head.loss(Y, head(inputs)))
+    with pytest.raises(LookupError, match="no gradient"):
+        tape.gradient(loss, inputs)
+
+
+def test_labels_at_inner_nodes():
+    tree = tf_hsm.Tree.two_level(N)
+    model, head = trained(LAYERS["two levels"], node_labels=True)
+    model.quantize("int8", filters=lambda layer: layer is head)
+    loss = model.evaluate(X, Y, verbose=0)[0]
+    log_probs = head.log_probs(hidden(model), nodes=True).numpy()
+    assert log_probs.shape[1] == tree.num_rows
+    assert loss == pytest.approx(-log_probs[np.arange(40), Y].mean(), rel=1e-5)
+
+
+def test_a_tied_embedding_must_keep_floats(tmp_path):
+    tokens = keras.Input([], dtype="int32")
+    embedding = keras.layers.Embedding(N, 8)
+    head = tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.flat(N), tied_to=embedding
+    )
+    model = keras.Model(tokens, head(embedding(tokens)))
+    model.quantize("int8", filters=lambda layer: layer is not embedding)
+    model.predict(Y, verbose=0)
+    model.quantize("int8")
+    for ask in (
+        lambda: model.predict(Y, verbose=0),
+        lambda: model.save(tmp_path / "model.keras"),
+    ):
+        with pytest.raises(ValueError, match=r"its Embedding .* is quantized"):
+            ask()
+
+
+def test_policies_of_types():
+    tree = tf_hsm.Tree.two_level(N)
+    for policy in (
+        "float8_from_float32",
+        "int4/128_from_float32",
+        "int8_from_bfloat16",
+        "int8_from_float64",
+    ):
+        head = tf_hsm.layers.HierarchicalSoftmax(tree, dtype=policy)
+        with pytest.raises(ValueError, match="no quantized weights for"):
+            head(X)
+    for head in (
+        tf_hsm.layers.SampledSoftmax(
+            N, num_sampled=10, dtype="int8_from_float32"
+        ),
+        tf_hsm.layers.HierarchicalSoftmax(
+            tree, devices=["CPU:0"] * 2, dtype="int8_from_float32"
+        ),
+    ):
+        with pytest.raises(ValueError, match="with these options"):
+            head(X)
+    head = tf_hsm.layers.HierarchicalSoftmax(tree, dtype="int4/64_from_float32")
+    head(X)
+    with pytest.raises(ValueError, match="already quantized"):
+        head.quantize("int8")
+    head = tf_hsm.layers.HierarchicalSoftmax(tree)
+    head(X)
+    head.dtype_policy = "int8_from_float32"
+    assert isinstance(head.kernel, tf_hsm.QuantizedRows)
+    assert head.dtype_policy.name == "int8_from_float32"
+
+
+def test_what_needs_rows_of_floats():
+    head = tf_hsm.layers.AdaptiveSoftmax(
+        N, cutoffs=[40, 120], div_value=2.0, width=WIDTH
+    )
+    head(X)
+    head.quantize("int8")
+    with pytest.raises(ValueError, match="an embedding is not possible"):
+        head.embed(np.arange(5))
+    with pytest.raises(ValueError, match="grow is not possible"):
+        head.grow(N + 5)

@@ -161,9 +161,57 @@ def test_training_is_refused():
         tape.gradient(found, inputs)
 
 
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("width", [9, 10])
+def test_inputs_have_the_width_of_the_rows(mode, width):
+    """Two codes in a byte do not tell whether the last one counts."""
+    tree = TREES["two levels"]
+    weights, _, _ = drawn(tree, width)
+    rows = tf_hsm.quantize_rows(weights, mode)
+
+    def top(inputs):
+        return tf_hsm.hierarchical_softmax_top_k(rows, None, inputs, tree, 2)
+
+    for wrong in (width - 1, width + 1):
+        inputs = np.ones([3, wrong], "float32")
+        errors = (tf.errors.InvalidArgumentError, ValueError)
+        for shape in ([None, None], [3, wrong], None):
+            spec = tf.TensorSpec(shape)
+            with pytest.raises(errors, match="hape"):
+                tf.function(top, input_signature=[spec])(inputs)
+        with pytest.raises(ValueError, match=rf"\[..., {width}\]"):
+            top(inputs)
+
+
+def test_a_checkpoint_holds_them(tmp_path):
+    weights, _, _ = drawn(TREES["flat"], 65)
+    rows = tf_hsm.quantize_rows(weights, "int4")
+    path = tf.train.Checkpoint(rows=rows).save(tmp_path / "rows")
+    others = tf_hsm.quantize_rows(np.ones_like(weights), "int4")
+    tf.train.Checkpoint(rows=others).restore(path)
+    np.testing.assert_array_equal(others.numpy(), rows.numpy())
+
+
 def test_bad_arguments():
     tree = TREES["two levels"]
     weights, biases, inputs = drawn(tree, 100)
+    for shape in ([0, 7], [5, 0]):
+        for mode in ("int8", "int4"):
+            rows = tf_hsm.quantize_rows(np.zeros(shape, "float32"), mode)
+            assert rows.numpy().shape == tuple(shape)
+    with pytest.raises(ValueError, match="already"):
+        tf_hsm.quantize_rows(rows)
+    with pytest.raises(TypeError, match="codes must be a variable"):
+        tf_hsm.QuantizedRows(tf.zeros([3, 4], tf.int8), rows.scales, 4)
+    with pytest.raises(TypeError, match="training needs the weights as floats"):
+        tf_hsm.hierarchical_softmax_train_step(
+            rows,
+            biases,
+            np.zeros(5, int),
+            inputs,
+            tree,
+            tf_hsm.optimizers.SGD(0.1),
+        )
     with pytest.raises(ValueError, match="mode must be one of"):
         tf_hsm.quantize_rows(weights, "int2")
     with pytest.raises(ValueError, match=r"\[rows, width\]"):
@@ -181,6 +229,7 @@ def test_bad_arguments():
         return tf_hsm.hierarchical_softmax_top_k(bad, biases, x, tree, 1)
 
     errors = (tf.errors.InvalidArgumentError, ValueError)
+    assert top().classes.shape == (5, 1)
     for wrong in (
         {"x": inputs[:, :97]},
         {"x": tf.concat([inputs, inputs], 1)},

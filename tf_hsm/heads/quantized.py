@@ -13,23 +13,18 @@ def losses(head, batch):
       batch: the `Batch`.
 
     Raises:
-      ValueError: the losses are to be trained by, or have path options.
+      ValueError: the losses are to be trained by.
     """
-    path = batch.path
     if batch.training or batch.step is not None:
         raise ValueError(
-            "the head is quantized: it answers and does not train; train the "
-            "model before model.quantize"
-        )
-    if path.label_smoothing or path.nodes:
-        raise ValueError(
-            "a quantized head has no losses with label_smoothing or "
-            "node_labels; ask head.log_prob"
+            "the head is quantized and cannot train: train the model before "
+            "model.quantize"
         )
     labels = arguments.integers(batch.labels)
     counted = arguments.counted(labels, batch.ignored)
     if counted is not None:
         labels = tf.where(counted, labels, tf.zeros_like(labels))
-    found = head.log_prob(labels[..., tf.newaxis], batch.inputs)[..., 0]
-    found = tf.stop_gradient(-found)
+    found = -head.log_prob(
+        labels[..., tf.newaxis], batch.inputs, nodes=batch.path.nodes
+    )[..., 0]
     return found if counted is None else tf.where(counted, found, 0)

@@ -133,6 +133,7 @@ class AnsweringLayer(keras.layers.Layer):
     def build(self, inputs_shape=None, labels_shape=None):
         """Makes the variables for inputs `[..., width]`."""
         del labels_shape
+        quantized.check_policy(self)
         width = self._width_of(inputs_shape)
         self._saved.check()
         self._head = self._make_head(width)
@@ -294,11 +295,12 @@ class AnsweringLayer(keras.layers.Layer):
     def quantize(self, mode=None, type_check=True, config=None):
         """Replaces the weights by codes of 8 or 4 bits, with scales.
 
-        The layer then answers, and does not train: see docs/compression.md.
+        The layer can then no longer train: see docs/compression.md.
         `model.quantize(mode)` of Keras quantizes all layers that can; with
-        `filters=head.name` this one alone. A model that was called before
-        holds the old weights in its graphs and its optimizer: quantize by
-        `model.quantize`, and compile again to free them.
+        `filters=lambda layer: layer is head` this one alone. Prefer it: a
+        model that was called before holds the old weights in its graphs, which
+        `model.quantize` makes anew. Compile the model again to free the old
+        weights, which its optimizer holds.
 
         Args:
           mode: "int8", a scale for each row; or "int4", a scale for each 64
@@ -312,7 +314,14 @@ class AnsweringLayer(keras.layers.Layer):
           ValueError: the layer is not built, or is quantized already.
         """
         del type_check, config
+        self._check_built()
         self._head = quantized.quantize(self, self._head, mode)
+
+    def can_be_quantized(self):
+        """Returns whether weights in 8 or 4 bits fit the layer's options."""
+        is_cut = self.plan is not None or getattr(self, "devices", None)
+        is_tied = getattr(self, "tied_to", None) is not None
+        return not (is_cut or is_tied)
 
     def quantized_call(self, *args, **kwargs):
         """Calls the layer; see Keras."""

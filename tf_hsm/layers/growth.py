@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tf_hsm.layers import continued
+from tf_hsm.layers import continued, quantized
 from tf_hsm.layers.arguments import check_tree
 from tf_hsm.layers.start_values import SoftmaxStart, weight_rows
 from tf_hsm.tree.check import check_not_pinned
@@ -29,6 +29,7 @@ def grow(layer, tree, counts=None, config=None, start=SoftmaxStart):
 
 def grow_clusters(layer, num_classes, counts=None):
     """Returns an `AdaptiveSoftmax` for more classes; see `grow` there."""
+    quantized.check_floats(layer, "grow")
     heads = layer._tree_heads()
     spec = layer.spec.grown(num_classes)
     if counts is None:

@@ -189,6 +189,7 @@ class HeadLayer(AnsweringLayer):
         return private_keras.kept_losses(output.model or self)
 
     def _label_losses(self, output, labels, label_weights, reduction):
+        self._check_built()
         if label_weights is not None and not self.objective.weighs_labels:
             raise ValueError(
                 f"{self.name}: a label tree has one loss for all labels of an "

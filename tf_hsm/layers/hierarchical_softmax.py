@@ -320,7 +320,12 @@ class HierarchicalSoftmax(HeadLayer):
         """
         return pruning.prune(self, keep, merge, counts)
 
+    def _check_built(self):
+        super()._check_built()
+        tied_embedding.check_floats(self.tied_to, self.name)
+
     def _saved_variables(self):
+        tied_embedding.check_floats(self.tied_to, self.name)
         variables = super()._saved_variables()
         if self.tied_to is None:
             return variables

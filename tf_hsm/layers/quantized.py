@@ -8,6 +8,7 @@ loaded layer is made with variables of codes.
 import dataclasses
 
 import keras
+import tensorflow as tf
 
 from tf_hsm.heads.bags import BagHead
 from tf_hsm.heads.clusters import ClusterHead, Tail
@@ -61,6 +62,28 @@ def check_floats(layer, verb):
         )
 
 
+def check_policy(layer):
+    """Raises a ValueError if a layer's quantized policy has no rows here.
+
+    A policy may come from a config, from `dtype=`, or from
+    `keras.config.set_dtype_policy`.
+    """
+    mode = layer.quantization_mode
+    if mode is None:
+        return
+    name = layer.dtype_policy.name
+    if not name.startswith(f"{_POLICIES.get(mode)}_from_"):
+        reason = f"the policy {name}"
+    elif layer.variable_dtype != "float32":
+        reason = f"variables of {layer.variable_dtype}"
+    elif not layer.can_be_quantized():
+        reason = f"a {type(layer).__name__} with these options"
+    else:
+        layer._is_quantized = True
+        return
+    raise ValueError(f"{layer.name}: no quantized weights for {reason}")
+
+
 def quantize(layer, head, mode):
     """Replaces the weights of a built layer by codes and scales.
 
@@ -83,16 +106,21 @@ def quantize(layer, head, mode):
         raise NotImplementedError(
             f"{layer.name}: no quantized weights for {reason}"
         )
+    parts = head.tree_heads()
+    encoded = [quantized_rows.quantize_rows(p.weights, mode) for p in parts]
+    # An error so far has changed nothing.
     layer.in_place, layer.optimizer = InPlace(), None
     layer._is_quantized = True  # else the policy would quantize once more
-    layer.dtype_policy = keras.dtype_policies.get(
-        f"{_POLICIES[mode]}_from_{layer.dtype_policy.name}"
-    )
+    if layer.quantization_mode is None:
+        layer.dtype_policy = keras.dtype_policies.get(
+            f"{_POLICIES[mode]}_from_{layer.dtype_policy.name}"
+        )
     rows = {}
-    for part in head.tree_heads():
+    for part, codes in zip(parts, encoded, strict=True):
         old = part.weights
         new = make_rows(layer, old.name, *old.shape)
-        new.assign(old)
+        new.codes.assign(codes.codes)
+        new.scales.assign(codes.scales)
         rows[id(old)] = new
         _replace_attributes(layer, old, new)
         layer._untrack_variable(old)
@@ -103,11 +131,20 @@ def _refusal(layer, head, mode):
     """Returns what has no quantized form, or None."""
     if mode not in quantized_rows.MODES:
         return f"the mode {mode!r}; the modes are {quantized_rows.MODES}"
-    if type(head) not in _HEADS or getattr(layer, "devices", None):
+    if type(head) not in _HEADS or not layer.can_be_quantized():
         return f"a {type(layer).__name__} with these options"
     if layer.variable_dtype != "float32":
         return f"variables of {layer.variable_dtype}; they must be float32"
+    if not all(map(_is_on_cpu, head.variables())):
+        return 'variables that are not on "CPU:0"; make the layer there'
     return None
+
+
+def _is_on_cpu(variable):
+    if isinstance(variable.value, tf.distribute.DistributedValues):
+        return False
+    device = tf.DeviceSpec.from_string(variable.value.device)
+    return (device.device_type or "CPU", device.device_index or 0) == ("CPU", 0)
 
 
 def _replace_attributes(layer, old, new):

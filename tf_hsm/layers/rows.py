@@ -132,14 +132,17 @@ class RowSpec:
             def initializer(shape, dtype):
                 return tf.cast(tf.reshape(prior, shape), dtype)
 
-        return layer.add_weight(
-            name=f"{prefix}bias",
-            shape=(num_rows,),
-            initializer=initializer,
-            constraint=layer.row_options.bias_constraint,
-            trainable=layer.optimizer is None,
-            autocast=False,
-        )
+        # Beside codes, which are on the CPU.
+        is_quantized = layer.quantization_mode is not None
+        with row_parts.on("CPU:0" if is_quantized else None):
+            return layer.add_weight(
+                name=f"{prefix}bias",
+                shape=(num_rows,),
+                initializer=initializer,
+                constraint=layer.row_options.bias_constraint,
+                trainable=layer.optimizer is None,
+                autocast=False,
+            )
 
     def get_config(self):
         """Returns the options as JSON can hold them."""

@@ -48,6 +48,21 @@ def check(embedding, tree, given):
             raise ValueError(f"{name} is not possible with tied_to: {reason}")
 
 
+def check_floats(embedding, name):
+    """Raises a ValueError if an embedding, or None, is quantized.
+
+    Args:
+      embedding: the `keras.layers.Embedding`, whose rows the head reads.
+      name: of the head.
+    """
+    if embedding is not None and embedding.quantization_mode is not None:
+        raise ValueError(
+            f"{name}: its Embedding {embedding.name} is quantized, but a tied "
+            "head reads the rows as floats; quantize the other layers alone, "
+            "model.quantize(mode, filters=lambda layer: layer is not embedding)"
+        )
+
+
 def table(embedding, width, name):
     """Returns the variable `[N, width]` of an embedding, which it may build.
 

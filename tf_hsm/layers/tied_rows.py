@@ -5,6 +5,7 @@ import functools
 import tensorflow as tf
 
 from tf_hsm.heads import cluster_vectors
+from tf_hsm.layers import quantized
 from tf_hsm.ops.in_place_step import rule_of
 from tf_hsm.ops.rows_step import gather_to_step
 from tf_hsm.runtime import gradients
@@ -51,6 +52,7 @@ def check_width(layer):
 
 def _vectors(layer, classes, look_up):
     check_width(layer)
+    quantized.check_floats(layer, "an embedding")
     layer.row_variables()  # an error if the layer is not built
     found = cluster_vectors.vectors(layer._head, classes, look_up)
     return tf.cast(found, layer.compute_dtype)

@@ -10,6 +10,7 @@ from tf_hsm import _checks
 from tf_hsm.optimizers import in_place
 from tf_hsm.runtime import arguments, call, private_keras, private_tensorflow
 from tf_hsm.runtime.devices import cpu_only
+from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.runtime.tree_tensors import tree_tensors
 
 
@@ -182,6 +183,10 @@ def rule_of(optimizer):
 
 def variable_named(name, value):
     """Returns the `tf.Variable` that an argument of this name must be."""
+    if isinstance(value, QuantizedRows):
+        raise TypeError(
+            f"{name} are quantized, and training needs the weights as floats"
+        )
     # A layer's autocast would make a 16-bit tensor of it.
     with private_keras.no_autocast():
         variable = private_tensorflow.variable_of(value)

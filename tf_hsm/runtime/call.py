@@ -58,8 +58,8 @@ def forward(name, weights, biases, inputs, optional=None, **others):
     """
     if isinstance(weights, QuantizedRows) and "scales" not in others:
         raise TypeError(
-            "quantized weights answer (top_k, log_prob, log_probs, sample); "
-            "losses and training need the weights as floats"
+            "quantized weights are for top_k, log_prob, log_probs and sample "
+            "alone; losses and training need the weights as floats"
         )
     (weights, *biases), dtype = arguments.parameters(weights, biases)
     accumulator = arguments.accumulator(dtype)
@@ -91,6 +91,7 @@ def downward(
     scales = []
     if isinstance(weights, QuantizedRows):
         scales.append(private_tensorflow.handle_of(weights.scales))
+        inputs = _of_width(inputs, weights.width)
     arrays = child_tensors(tree, near=weights)._asdict()
     return forward(
         name,
@@ -105,6 +106,28 @@ def downward(
         **arrays,
         **others,
     )
+
+
+def _of_width(inputs, width):
+    """Returns inputs `[..., width]`; an error if they are of another width.
+
+    Codes of 4 bits lie two in a byte, so the op could not tell.
+    """
+    inputs = tf.convert_to_tensor(inputs)
+    if inputs.shape.rank is None:
+        is_right = tf.debugging.assert_equal(
+            tf.shape(inputs)[-1],
+            width,
+            f"inputs must have the shape [..., {width}]",
+        )
+        with tf.control_dependencies([is_right]):
+            return tf.identity(inputs)
+    if inputs.shape.rank and inputs.shape[-1] not in (None, width):
+        raise ValueError(
+            f"inputs must have the shape [..., {width}], the width of weights "
+            f"last, but have {inputs.shape}"
+        )
+    return tf.ensure_shape(inputs, [*inputs.shape[:-1], width])
 
 
 def backward(name, forward_op, **others):

@@ -3,9 +3,6 @@
 cc/core/base/quantized_rows.h has the layout of the codes.
 """
 
-import dataclasses
-import typing
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -15,15 +12,14 @@ MODES = ("int8", "int4")
 _ROWS_AT_ONCE = 1 << 16
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class QuantizedRows:
+class QuantizedRows(tf.Module):
     """Weights `[rows, width]` in 8 or 4 bits, in place of a float variable.
 
-    `tf_hsm.quantize_rows` makes them. The functions that answer
-    (`hierarchical_softmax_top_k`, `..._log_prob`, `..._log_probs`,
-    `..._sample`, `label_tree_top_k`, `label_tree_log_prob`) take them as
-    `weights`, on the CPU, with biases of float32 or None. Each answer has the
-    bits of the answer of `rows.numpy()` as float32 weights.
+    `tf_hsm.quantize_rows` makes them. `hierarchical_softmax_top_k`,
+    `..._log_prob`, `..._log_probs`, `..._sample`, `label_tree_top_k` and
+    `label_tree_log_prob` take them as `weights`, on the CPU, with biases of
+    float32 or None. Each result has the bits of the result with `rows.numpy()`
+    as float32 weights. A `tf.train.Checkpoint` can hold them.
 
     Attributes:
       codes: a variable, `[rows, width]` int8, or `[rows, (width + 1) // 2]`
@@ -32,13 +28,24 @@ class QuantizedRows:
         its code and the scale of its block. There is one block in 8 bits, and
         one for each 64 columns in 4 bits.
       width: of a row.
+
+    Raises:
+      TypeError: codes or scales are no variables.
     """
 
-    codes: typing.Any
-    scales: typing.Any
-    width: int
+    dtype = tf.float32  # of the decoded numbers
 
-    dtype = tf.float32  # of what the rows stand for
+    def __init__(self, codes, scales, width):
+        """See the attributes."""
+        super().__init__(name="quantized_rows")
+        for name, value in {"codes": codes, "scales": scales}.items():
+            if not isinstance(value, (tf.Variable, keras.Variable)):
+                raise TypeError(
+                    f"{name} must be a variable, but are {type(value).__name__}"
+                )
+        self.codes = codes
+        self.scales = scales
+        self.width = width
 
     @property
     def shape(self):
@@ -139,6 +146,10 @@ def quantize_rows(weights, mode="int8"):
     """
     if mode not in MODES:
         raise ValueError(f"mode must be one of {MODES}, but is {mode!r}")
+    if isinstance(weights, QuantizedRows):
+        raise ValueError("weights are quantized already")
+    if not hasattr(weights, "shape"):
+        weights = np.asarray(weights)
     if len(weights.shape) != 2:
         raise ValueError(
             f"weights must be [rows, width], but have {tuple(weights.shape)}"
@@ -163,7 +174,9 @@ def _encode_8(rows):
 def _encode_4(rows):
     """Returns codes, two in a byte, and scales of float32 rows."""
     codes, scales = [], []
-    for first in range(0, max(rows.shape[1], 1), BLOCK):
+    if not rows.shape[1]:
+        return np.zeros([len(rows), 0], np.uint8), np.zeros([len(rows), 1])
+    for first in range(0, rows.shape[1], BLOCK):
         block = rows[:, first : first + BLOCK]
         ends = np.argmax(np.abs(block), axis=1)[:, np.newaxis]
         # The end of the range that has one value more stands for the largest.
