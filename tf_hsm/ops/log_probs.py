@@ -39,7 +39,7 @@ def hierarchical_softmax_log_probs(
     Args:
       weights: `[rows, width]`, rows as in `tree.num_weight_rows`: a tensor, a
         `tf.Variable` or a Keras variable; float32, bfloat16, float16 or
-        float64.
+        float64; or `tf_hsm.QuantizedRows`.
       biases: `[rows]` of the same type, or None.
       inputs: `[..., width]`, any of the float types.
       tree: a `tf_hsm.Tree`, or a `tf_hsm.Forest`.
