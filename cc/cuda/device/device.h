@@ -94,9 +94,15 @@ void Launch(void (*kernel)(Parameters...), int64_t grid, int threads,
 
 // An empty string where there is no error.
 inline std::string ErrorText(cudaError_t error) {
-  return error == cudaSuccess
-             ? ""
-             : std::string("CUDA: ") + cudaGetErrorString(error);
+  if (error == cudaSuccess) return "";
+  std::string text = std::string("CUDA: ") + cudaGetErrorString(error);
+  if (error == cudaErrorInsufficientDriver) {
+    // TensorFlow itself may run on an older driver.
+    text += "; the GPU kernels of this build need NVIDIA's driver ";
+    text += CUDART_VERSION >= 13000 ? "580" : "525";
+    text += " or newer (nvidia-smi prints the one that is installed)";
+  }
+  return text;
 }
 
 inline std::string LaunchError() { return ErrorText(cudaGetLastError()); }
