@@ -241,12 +241,11 @@ BackwardLarge(LargeArguments<typename Product::Weight> in,
               const typename Product::A* loss_grads,
               RowOutput<typename Product::Weight> out) {
   LargeBackward<Product> work(in, loss_grads, out);
-  const int64_t count = in.buffers.plan.counts->work.backward_items;
-  for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
-    const Item item = in.buffers.backward_items[i];
-    if (item.num_examples == 0 || in.buffers.plan.nodes[item.node].IsHot(item))
-      continue;
-    work.Run(item);
+  const NodeWork& all = in.buffers.plan.counts->work;
+  const Item* items = in.buffers.backward_items + all.hot_backward_items;
+  for (int64_t i = BlockIndex(); i < all.backward_items; i += NumBlocks()) {
+    const Item item = items[i];
+    if (item.num_examples > 0) work.Run(item);
   }
 }
 

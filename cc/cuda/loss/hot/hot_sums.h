@@ -343,14 +343,12 @@ HotGradients(HotArguments<Product> in, const float* loss_grads,
   HotSums<Product, true> work(in);
   const DevicePlan& plan = in.buffers.plan;
   for (int64_t i = BlockIndex();
-       i < plan.counts->work.backward_items * in.slabs.count;
+       i < plan.counts->work.hot_backward_items * in.slabs.count;
        i += NumBlocks()) {
     const Item& item = in.buffers.backward_items[i / in.slabs.count];
     if (item.num_examples == 0) continue;
-    const DeviceNode& node = plan.nodes[item.node];
-    if (!node.IsHot(item)) continue;
-    work.Backward(node, item, static_cast<int>(i % in.slabs.count), loss_grads,
-                  out);
+    work.Backward(plan.nodes[item.node], item,
+                  static_cast<int>(i % in.slabs.count), loss_grads, out);
   }
 }
 
