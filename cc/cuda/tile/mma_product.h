@@ -21,7 +21,7 @@ struct MmaOperand {                  // of 16 bits
   // The word of two numbers, neighbours along k.
   TF_HSM_DEVICE static uint32_t Word(const float* from, int step) {
     const float low = LoadTogether(from), high = LoadTogether(from + step);
-    return Pack(Narrow<T>(low), Narrow<T>(high));
+    return NarrowPair<T>(low, high);
   }
 };
 template <>
@@ -158,18 +158,15 @@ class MmaProduct {
   template <typename Use>
   TF_HSM_DEVICE void ForEachSum(int count, int columns, const Use& use) const {
     TF_HSM_UNROLL
-    for (int m = 0; m < 4; ++m) {
+    for (int m = 0; m < 8; ++m) {
+      const int column =
+          WarpIndex() * 16 + m / 2 * 128 + m % 2 * 8 + Lane() / 4;
+      if (column >= columns) break;
       TF_HSM_UNROLL
-      for (int n = 0; n < 4; ++n) {
-        TF_HSM_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int column =
-              WarpIndex() * 16 + m * 128 + i / 2 * 8 + Lane() / 4;
-          const int row = 8 * n + Lane() % 4 * 2 + i % 2;
-          if (column < columns && row < count) {
-            use(row, column, sums_[m][n][i]);
-          }
-        }
+      for (int i = 0; i < 8; ++i) {
+        const int row = i / 2 * 8 + Lane() % 4 * 2 + i % 2;
+        if (row < count)
+          use(row, column, sums_[m / 2][i / 2][m % 2 * 2 + i % 2]);
       }
     }
   }

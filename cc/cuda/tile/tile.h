@@ -58,21 +58,23 @@ TF_HSM_DEVICE void CopyTile(const T* from, int64_t width, int rows, int columns,
   constexpr int kElements = bytes == 0 ? 1 : bytes / kSize;
   constexpr int kStep = kTileThreads / kWarp;
   const int padded = static_cast<int>(RoundUp(columns, kColumnStep));
+  const int own = rows - WarpIndex();  // rows from the warp's first one on
+  const int64_t down = kStep * width;
   TF_HSM_NO_UNROLL
   for (int column = Lane() * kElements; column < padded;
        column += kWarp * kElements) {
-    const int count = column < columns ? rows : 0;
+    const int count = column < columns ? own : 0;
     const T* source = from + WarpIndex() * width + column;
     T* target = to + WarpIndex() * stride + column;
-    TF_HSM_UNROLL_4
-    for (int row = WarpIndex(); row < tile_rows; row += kStep) {
-      const bool there = row < count;
+    TF_HSM_UNROLL
+    for (int row = 0; row < kTile; row += kStep) {
+      if (row + WarpIndex() >= tile_rows) break;
       if constexpr (bytes == 0) {
-        *target = there ? *source : T{};
+        *target = row < count ? *source : T{};
       } else {
-        CopyAsync<bytes>(target, source, there ? bytes : 0);
+        CopyAsync<bytes>(target, source, row < count ? bytes : 0);
       }
-      source += kStep * width;
+      source += down;
       target += kStep * stride;
     }
   }
