@@ -203,10 +203,9 @@ class LargeBackward {
         CommitCopies();
         WaitForCopies<0>();
         SyncBlock();
-        product_.MultiplyLogits(
-            w_, w_stride_, x_, x_stride_,
-            static_cast<int>(RoundUp(Columns(slab), kColumnStep)),
-            item.num_rows, examples, kWhole);
+        product_.MultiplyLogits(w_, w_stride_, x_, x_stride_,
+                                PaddedColumns<Input>(Columns(slab)),
+                                item.num_rows, examples, kWhole);
         SyncBlock();
       }
       if (own_slab != in_.slabs.count - 1) {

@@ -58,11 +58,11 @@ TF_HSM_DEVICE void LoadPanel(const U* from, int64_t width, int rows,
     const int valid = row < rows ? count : 0;
     const U* there = valid > 0 ? source : from;
     if (copy_bytes == 16) {
-      CopyAsync<16>(target, there, valid * kBytes);
+      CopyAsync<16>(AddressOf(target), there, valid * kBytes);
     } else if (copy_bytes == 8) {
-      CopyAsync<8>(target, there, valid * kBytes);
+      CopyAsync<8>(AddressOf(target), there, valid * kBytes);
     } else if (copy_bytes == 4) {
-      CopyAsync<4>(target, there, valid * kBytes);
+      CopyAsync<4>(AddressOf(target), there, valid * kBytes);
     } else {
       *target = valid > 0 ? *there : U{};
     }

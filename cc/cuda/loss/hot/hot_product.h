@@ -204,11 +204,14 @@ class HotMma {
     const int index = first + (is_a ? matrix % 2 : matrix / 2) * 8;
     const int half_k = is_a ? matrix / 2 : matrix % 2;
     if constexpr (depth == Depth::kInside) {
-      LoadMatrices<false>(
-          panel + (index + Lane() % 8) * kStride + k + half_k * kHalf, words);
+      LoadMatrices<false>(AddressOf(panel + (index + Lane() % 8) * kStride + k +
+                                    half_k * kHalf),
+                          words);
     } else if constexpr (sizeof(T) == 2) {
       LoadMatrices<true>(
-          panel + (k + half_k * kHalf + Lane() % 8) * kStride + index, words);
+          AddressOf(panel + (k + half_k * kHalf + Lane() % 8) * kStride +
+                    index),
+          words);
     } else {
       const T* from = panel + (k + Lane() % 4) * kStride + first + Lane() / 4;
       TF_HSM_UNROLL
