@@ -129,6 +129,15 @@ TF_HSM_DEVICE uint32_t NarrowPair(float low, float high) {
 
 TF_HSM_DEVICE float Exp(float value) { return expf(value); }
 TF_HSM_DEVICE double Exp(double value) { return exp(value); }
+// Within some units of the last place times the argument: for sums that are
+// rounded to fewer bits.
+TF_HSM_DEVICE float FastExp(float value) {
+#ifdef __CUDACC__
+  return __expf(value);
+#else
+  return expf(value);
+#endif
+}
 TF_HSM_DEVICE float Log(float value) { return logf(value); }
 TF_HSM_DEVICE double Log(double value) { return log(value); }
 TF_HSM_HOST_DEVICE float Sqrt(float value) { return sqrtf(value); }

@@ -86,6 +86,10 @@ void Launch(void (*kernel)(Parameters...), int64_t grid, int threads,
     cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                          cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(CurrentDevice().shared_bytes));
+    // Room for as many blocks as registers allow, not for the first cache.
+    cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                         cudaFuncAttributePreferredSharedMemoryCarveout,
+                         cudaSharedmemCarveoutMaxShared);
   }
   kernel<<<static_cast<unsigned>(grid), static_cast<unsigned>(threads),
            static_cast<size_t>(shared_bytes),
