@@ -119,6 +119,8 @@ class LargeBackward {
 
  private:
   static constexpr int kWarps = kTileThreads / kWarp;
+  static constexpr int kPieces =
+      10;  // so, 32 rows of 300 numbers are one round
 
   TF_HSM_DEVICE void PrefetchRows(const DeviceNode& node,
                                   const Item& item) const {
@@ -237,8 +239,8 @@ class LargeBackward {
       StoreParts<kTileThreads>(rows, in_.width, stride,
                                in_.buffers.merge + item.slot * stride);
     } else {
-      EmitRows<kTileThreads>(out_, rows, in_.width,
-                             reinterpret_cast<RowTerms<A>*>(dz_));
+      EmitRows<kTileThreads, kPieces>(out_, rows, in_.width,
+                                      reinterpret_cast<RowTerms<A>*>(dz_));
     }
   }
 

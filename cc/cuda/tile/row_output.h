@@ -86,8 +86,9 @@ TF_HSM_DEVICE void StoreParts(const RowSpan<A>& rows, int64_t width,
 
 // Gives rows out, by `threads` threads that work together: a warp or a block.
 // They have seen the gradients, and may change them after a barrier of theirs;
-// `terms` [rows.count] is memory that they share until then.
-template <int threads, typename T>
+// `terms` [rows.count] is memory that they share until then. An update takes
+// `pieces` of 16 bytes of a thread at once.
+template <int threads, int pieces = 8, typename T>
 TF_HSM_DEVICE void EmitRows(const RowOutput<T>& out,
                             const RowSpan<Accumulator<T>>& rows, int64_t width,
                             RowTerms<Accumulator<T>>* terms) {
@@ -98,7 +99,8 @@ TF_HSM_DEVICE void EmitRows(const RowOutput<T>& out,
   }
   WithRule(out.update.rule, [&](auto rule) {
     auto run = [&](auto stochastic) {
-      RowUpdate<decltype(rule)::value, decltype(stochastic)::value, threads, T>
+      RowUpdate<decltype(rule)::value, decltype(stochastic)::value, threads,
+                pieces, T>
           update(out.update, rows, columns, terms);
       return out.in_fours ? update.template Run<4>() : update.template Run<1>();
     };

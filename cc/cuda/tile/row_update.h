@@ -3,9 +3,10 @@
 // The rules are those of cc/core/update/rules.h. A step costs one read and one
 // write of the rows and of their slots, and a multiprocessor of a GPU that
 // reads 4 TB/s needs about 23 KB on their way at any time. So every thread asks
-// for all numbers of a batch before it computes with the first: for 160 bytes,
-// which is 40 KB for the 256 threads of a block, in accesses of 16 bytes where
-// rows allow it. What a row becomes depends on its own gradient only.
+// for all numbers of a batch before it computes with the first: for 128 bytes
+// or more, which is 32 KB for the 256 threads of a block, in accesses of 16
+// bytes where rows allow it. What a row becomes depends on its own gradient
+// only.
 
 #ifndef TF_HSM_CC_CUDA_TILE_ROW_UPDATE_H_
 #define TF_HSM_CC_CUDA_TILE_ROW_UPDATE_H_
@@ -36,8 +37,9 @@ struct RowTerms {
   uint32_t random;  // counter of the first number, for stochastic rounding
 };
 
-// One step of a rule by `threads` threads that work together.
-template <UpdateRule rule, bool stochastic, int threads, typename T>
+// One step of a rule by `threads` threads that work together, each with up to
+// so many pieces at once.
+template <UpdateRule rule, bool stochastic, int threads, int pieces, typename T>
 class RowUpdate {
  public:
   using A = Accumulator<T>;
@@ -68,9 +70,7 @@ class RowUpdate {
   static constexpr bool kRates = RuleConstant<rule>::row_slots > 0;
   static constexpr bool kHasTerms = kRates || stochastic;
 
-  // Of a batch of a thread. 32 rows of 300 numbers are one batch of a block.
-  static constexpr int kMostPieces = threads == kWarp ? 8 : 10;
-  static constexpr int kMostBytes = 16 * kMostPieces;
+  static constexpr int kMostBytes = 16 * pieces;  // of a batch of a thread
 
   TF_HSM_DEVICE void MakeTerms() {
     if constexpr (kRates) {
@@ -120,9 +120,7 @@ class RowUpdate {
   TF_HSM_DEVICE void UpdateWeights() const {
     constexpr int bytes = length * (sizeof(T) + kSlots * sizeof(A));
     constexpr int fit = kMostBytes / bytes;
-    constexpr int batch = length == 1         ? 1
-                          : fit < kMostPieces ? fit
-                                              : kMostPieces;
+    constexpr int batch = length == 1 ? 1 : fit < pieces ? fit : pieces;
     const int64_t start = rows_.first * width_;
     auto* weights = InPieces<RowPiece<T, length>>(update_.weights + start);
     Neighbours<A, length>* slots[kMaxSlots];
@@ -134,8 +132,9 @@ class RowUpdate {
     const int count = rows_.count * (width_ / length);
     RowCursor cursor(Members::Rank(), threads, length, width_, rows_.stride);
     for (int first = Members::Rank(); first < count; first += batch * threads) {
-      RowPiece<T, length> values[batch];
-      Neighbours<A, length> own[kMaxSlots][batch];
+      // Without zeros, registers would be kept for what was there before.
+      RowPiece<T, length> values[batch] = {};
+      Neighbours<A, length> own[kMaxSlots][batch] = {};
       TF_HSM_UNROLL
       for (int i = 0; i < batch; ++i) {
         const int at = first + i * threads;

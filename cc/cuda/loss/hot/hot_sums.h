@@ -113,7 +113,7 @@ class HotSums {
     SyncBlock();
     const int64_t before =
         item.node == 0 ? 0 : in_.buffers.plan.totals[item.node - 1].rows;
-    EmitRows<Product::kThreads>(
+    EmitRows<Product::kThreads, 8 / Product::kBlocks>(
         out,
         {node.first_row + item.row, before + item.row, item.num_rows,
          Rows(item), Stride(item), bias_},
@@ -175,6 +175,8 @@ class HotSums {
     const int64_t down = kStep * node.fanout;
     product_.Clear();
     for (float& db : db_) db = 0;
+    // So that they are not kept from one item to the next.
+    for (auto& pair : logits_) pair[0] = pair[1] = 0;
     for (int q = -2; q < slices; ++q) {
       WaitForCopies<kStages - 2>();
       SyncBlock();
