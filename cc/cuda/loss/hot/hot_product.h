@@ -57,7 +57,10 @@ class HotSimt {
   TF_HSM_DEVICE static int Row(int m) {
     return ThreadIndex() / 16 + kRowStep * m;
   }
-  TF_HSM_DEVICE static int Column(int n) { return ThreadIndex() % 16 + 16 * n; }
+  TF_HSM_DEVICE static int Column(int n) {
+    return ThreadIndex() % 16 + ColumnStep(n);
+  }
+  TF_HSM_DEVICE static int ColumnStep(int n) { return 16 * n; }
   TF_HSM_DEVICE static int RowPart() { return 0; }
   TF_HSM_DEVICE float& At(int m, int n) { return sums_[m][n]; }
   TF_HSM_DEVICE static float Exp(float value) { return gpu::Exp(value); }
@@ -143,8 +146,9 @@ class HotMma {
     return WarpIndex() % 2 * 64 + m * kRowStep + Lane() / 4;
   }
   TF_HSM_DEVICE static int Column(int n) {
-    return RowPart() * 32 + n / 2 * 8 + Lane() % 4 * 2 + n % 2;
+    return RowPart() * 32 + Lane() % 4 * 2 + ColumnStep(n);
   }
+  TF_HSM_DEVICE static int ColumnStep(int n) { return n / 2 * 8 + n % 2; }
   TF_HSM_DEVICE static int RowPart() { return WarpIndex() / 2; }
   TF_HSM_DEVICE float& At(int m, int n) {
     return sums_[m / 2][n / 2][m % 2 * 2 + n % 2];

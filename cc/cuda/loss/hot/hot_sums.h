@@ -314,14 +314,18 @@ class HotSums {
 
   TF_HSM_DEVICE void Store(int count_i, int columns, int64_t stride,
                            float factor, float* to) {
-    to += Product::Row(0) * stride;
+    to += Product::Row(0) * stride + Product::Column(0);
+    // Counted from the thread's first: its other rows and columns would each
+    // take a register all along.
+    const int rows = count_i - Product::Row(0);
+    const int own = columns - Product::Column(0);
     TF_HSM_UNROLL
     for (int m = 0; m < Product::kRows; ++m) {
-      if (Product::Row(m) < count_i) {
+      if (m * Product::kRowStep < rows) {
         TF_HSM_UNROLL
         for (int n = 0; n < Product::kColumns; ++n) {
-          const int j = Product::Column(n);
-          if (j < columns) to[j] = product_.At(m, n) * factor;
+          const int j = Product::ColumnStep(n);
+          if (j < own) to[j] = product_.At(m, n) * factor;
         }
       }
       to += Product::kRowStep * stride;
