@@ -365,9 +365,11 @@ HotGradients(HotArguments<Product> in, const float* loss_grads,
              RowOutput<typename Product::Weight> out) {
   HotSums<Product, true> work(in);
   const DevicePlan& plan = in.buffers.plan;
-  for (int64_t i = BlockIndex();
-       i < plan.counts->work.hot_backward_items * in.slabs.count;
-       i += NumBlocks()) {
+  // 32 bits are enough, of hot items, and registers are short.
+  const auto count = static_cast<uint32_t>(
+      plan.counts->work.hot_backward_items * in.slabs.count);
+  for (auto i = static_cast<uint32_t>(BlockIndex()); i < count;
+       i += static_cast<uint32_t>(NumBlocks())) {
     const Item& item = in.buffers.backward_items[i / in.slabs.count];
     if (item.num_examples == 0) continue;
     work.Backward(plan.nodes[item.node], item,
