@@ -103,6 +103,23 @@ choose_nvcc() {
   gpu+='; GPU kernels are left out'
 }
 
+# Warns where the GPU kernels need a newer driver than TensorFlow: it sees the
+# GPU then, and every op of ours fails there.
+warn_of_driver() {
+  local release=$1 tensorflow driver
+  tensorflow=$(sed -nE "s/.*'cuda_version', '([0-9]+\.[0-9]+).*/\1/p" \
+    "$venv"/lib/python3*/site-packages/tensorflow/python/platform/build_info.py \
+    2>/dev/null) || return 0
+  if [[ -z $tensorflow ]] || ((${release%%.*} <= ${tensorflow%%.*})); then
+    return
+  fi
+  driver='a driver as new as that'
+  if ((${release%%.*} == 13)); then driver="NVIDIA's driver 580 or newer"; fi
+  say "warning: CUDA $release is newer than TensorFlow's $tensorflow: the GPU" \
+    "kernels need $driver, where TensorFlow itself runs from 525 on. CUDA 12's" \
+    "nvcc, first in PATH, makes kernels that run there too."
+}
+
 # Prints what is wrong with an nvcc; nothing if it makes a program for the GPUs
 # of bazel/op.bzl with this compiler. Not tried again if the rc file names it.
 why_not_nvcc() {
@@ -280,6 +297,7 @@ main() {
   say "python      $("$venv/bin/python" --version), $venv"
   say "tensorflow  $(sed -n 's/^tensorflow==//p' requirements.txt)"
   say "nvcc        $gpu"
+  if [[ -n $nvcc ]]; then warn_of_driver "$(cuda_release "$nvcc")"; fi
   say "clang       $fuzz"
   say "ready       $name run //:train   $name test //..." \
     "  $name build //:wheel"

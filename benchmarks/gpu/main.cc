@@ -22,18 +22,18 @@
 // the measured rates of reading and of copying, F the rate of products. F is
 // that of instructions on registers, without any memory: no product of matrices
 // reaches it. `--tiny` runs small stand-ins, for a test without a GPU. The
-// lines of FILE: workload,tree,labels,precision,step,ms,floor_ms. The exit
-// status is 1 after an error of a kernel.
+// lines of FILE: workload,tree,labels,precision,step,ms,floor_ms. A line that
+// needs more memory than the GPU has is skipped. The exit status is 1 after an
+// error of a kernel.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "benchmarks/gpu/options.h"
 #include "benchmarks/gpu/rates.h"
 #include "benchmarks/gpu/workloads.h"
 #include "cc/cuda/api/gpu.h"
@@ -42,38 +42,9 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
-constexpr int kSets = 5;   // of labels and inputs
-constexpr int kRuns = 21;  // after two that are not counted
-
-using Names = std::vector<std::string>;
-const Names kTrees = {"2-level", "binary", "huffman", "pinned"};
-const Names kLabels = {"uniform", "zipf"};
-const Names kPrecisions = {"float32", "tf32", "bfloat16"};
-const Names kSteps = {"forward", "forward_backward", "step"};
+constexpr int kSets = 5;  // of labels and inputs
 
 int num_failed = 0;  // lines with an error
-
-struct Options {
-  bool tiny = false;
-  int runs = kRuns;
-  std::FILE* csv = nullptr;
-  std::set<std::string> words;
-
-  // Whether `word` was given, or no other of its kind.
-  bool Wants(const std::string& word, const Names& kind) const {
-    return words.count(word) > 0 ||
-           std::none_of(kind.begin(), kind.end(),
-                        [&](const std::string& other) {
-                          return words.count(other) > 0;
-                        });
-  }
-};
-
-Names WorkloadNames(bool tiny) {
-  Names names;
-  for (const Workload& load : Workloads(tiny)) names.push_back(load.name);
-  return names;
-}
 
 // Uniform in [-scale, scale), by the finalizer of MurmurHash3.
 template <typename T>
@@ -118,6 +89,38 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
   batch.precision = precision;
   const int64_t num_rows = host.num_weight_rows();
   const int64_t count = num_rows * load.width;
+  const Labels labels(load.classes, load.zipf);
+  const int64_t inputs = load.size * load.width;
+  std::vector<int64_t> drawn;
+  LevelCounts levels;
+  for (int set = 0; set < kSets; ++set) {
+    const std::vector<int64_t> one = labels.Draw(load.size, set);
+    if (set == 0) levels = CountLevels(host, one);
+    drawn.insert(drawn.end(), one.begin(), one.end());
+  }
+  double touched = 0;
+  for (double rows : levels.rows) touched += rows;
+  // Other sets of labels touch a few more rows. Only gradients need them.
+  const int64_t capacity =
+      options.Wants("forward_backward", kSteps)
+          ? Smaller<int64_t>(MaxTouchedRows(batch),
+                             static_cast<int64_t>(touched * 1.1) + 10000)
+          : 0;
+  const int64_t logits_bytes = int64_t{1} << 30;
+  const MemorySizes sizes = SizesOf(batch, logits_bytes);
+  const int64_t bytes =
+      (num_rows + capacity) * (load.width + 1) * sizeof(T) +
+      capacity * sizeof(int64_t) + (kSets + 1) * inputs * sizeof(float) +
+      kSets * load.size * sizeof(int64_t) + sizes.state + sizes.scratch;
+  const char* labels_name = load.zipf ? "zipf" : "uniform";
+  if (bytes > FreeBytes()) {
+    std::printf("%-9s %-8s %-7s %-8s skipped: needs %.1f GB of memory\n",
+                load.name.c_str(), load.tree.c_str(), labels_name,
+                precision_name.c_str(), static_cast<double>(bytes) * 1e-9);
+    std::fflush(stdout);
+    return;
+  }
+
   DeviceArray<T> weights(count), biases(num_rows);
   const int64_t grid = tiny ? 1 : FullGrid();
   Launch(FillRandom<T>, grid, kThreads, 0, nullptr, weights.data(), count, 1u,
@@ -126,31 +129,14 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
          0.05f);
   batch.weights = weights.data();
   batch.biases = biases.data();
-  const Labels labels(load.classes, load.zipf);
-  const int64_t inputs = load.size * load.width;
   DeviceArray<float> x(inputs * kSets);
   Launch(FillRandom<float>, grid, kThreads, 0, nullptr, x.data(),
          inputs * kSets, 3u, 1.0f);
-  std::vector<int64_t> drawn;
-  LevelCounts levels;
-  for (int set = 0; set < kSets; ++set) {
-    const std::vector<int64_t> one = labels.Draw(load.size, set);
-    if (set == 0) levels = CountLevels(host, one);
-    drawn.insert(drawn.end(), one.begin(), one.end());
-  }
   const DeviceArray<int64_t> device_labels(drawn);
   const DeviceArray<A> grads(std::vector<A>(load.size, A(1e-6)));
   const DeviceArray<A> loss(load.size), dx(inputs);
-  const int64_t logits_bytes = int64_t{1} << 30;
-  const MemorySizes sizes = SizesOf(batch, logits_bytes);
   const DeviceBlock state(sizes.state), scratch(sizes.scratch);
   const Memory memory = {state.data(), scratch.data(), logits_bytes};
-  double touched = 0, logits = 0;
-  for (double rows : levels.rows) touched += rows;
-  for (double z : levels.logits) logits += z;
-  // Other sets of labels touch a few more rows.
-  const int64_t capacity = Smaller<int64_t>(
-      MaxTouchedRows(batch), static_cast<int64_t>(touched * 1.1) + 10000);
   DeviceArray<int64_t> rows(capacity);
   DeviceArray<T> dw(capacity * load.width), db(capacity);
   const DeviceArray<Hyperparameters> hyper({Hyperparameters{1e-3}});
@@ -202,7 +188,6 @@ void Time(const Workload& load, Precision precision, const EvenTree& even,
     forward_floor += std::max(work, bytes / rates.read);
     gradients_floor += std::max(3 * work, 2 * bytes / rates.copy);
   }
-  const char* labels_name = load.zipf ? "zipf" : "uniform";
   std::printf(
       "%-9s %-8s %-7s %-8s %-6s %9.3f %5.2fx %9.3f %5.2fx %9.3f %5.2fx  %s\n",
       load.name.c_str(), load.tree.c_str(), labels_name,
@@ -252,47 +237,12 @@ void RunAll(const Options& options) {
   }
 }
 
-// Says what the words may be, and ends the program, if one is none of them.
-void CheckWords(const Options& options) {
-  std::set<std::string> known;
-  for (const Names& kind :
-       {WorkloadNames(options.tiny), kTrees, kLabels, kPrecisions, kSteps}) {
-    known.insert(kind.begin(), kind.end());
-  }
-  for (const std::string& word : options.words) {
-    if (known.count(word) > 0) continue;
-    std::fprintf(stderr, "\"%s\" is none of", word.c_str());
-    for (const std::string& one : known) {
-      std::fprintf(stderr, " %s", one.c_str());
-    }
-    std::fprintf(stderr, ", --csv=FILE, --runs=N, --tiny\n");
-    std::exit(EXIT_FAILURE);
-  }
-}
-
 }  // namespace
 }  // namespace gpu
 }  // namespace tf_hsm
 
 int main(int argc, char** argv) {
-  tf_hsm::gpu::Options options;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--tiny") == 0) {
-      options.tiny = true;
-      options.runs = 1;
-    } else if (std::strncmp(argv[i], "--runs=", 7) == 0) {
-      options.runs = std::max(1, std::atoi(argv[i] + 7));
-    } else if (std::strncmp(argv[i], "--csv=", 6) == 0) {
-      options.csv = std::fopen(argv[i] + 6, "w");
-      if (options.csv == nullptr) {
-        std::perror(argv[i]);
-        return EXIT_FAILURE;
-      }
-    } else {
-      options.words.insert(argv[i]);
-    }
-  }
-  tf_hsm::gpu::CheckWords(options);
+  const tf_hsm::gpu::Options options = tf_hsm::gpu::ReadOptions(argc, argv);
   tf_hsm::gpu::RunAll(options);
   if (options.csv != nullptr && std::fclose(options.csv) != 0) {
     std::perror("--csv");

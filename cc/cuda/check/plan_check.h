@@ -68,7 +68,8 @@ class MadePlan {
     small = d_small.Download();
     nodes.resize(counts.num_nodes);
     forward.resize(counts.work.forward_items);
-    backward.resize(counts.work.backward_items);
+    backward.resize(counts.work.hot_backward_items +
+                    counts.work.backward_items);
     small.resize(counts.work.small_items);
   }
 
@@ -90,7 +91,8 @@ class MadePlan {
     if (!work.empty()) {
       const NodeWork& last = work.back();
       if (last.forward_items > bounds.forward_items ||
-          last.backward_items > bounds.backward_items ||
+          last.hot_backward_items + last.backward_items >
+              bounds.backward_items ||
           last.small_items > bounds.small_items ||
           last.forward_slots > bounds.forward_slots ||
           last.merge_slots > bounds.merge_slots) {
@@ -100,6 +102,10 @@ class MadePlan {
     wrong += Uncovered(forward, bounds.forward_slots, true, true);
     wrong += Uncovered(backward, bounds.merge_slots, false, true);
     wrong += Uncovered(small, bounds.merge_slots, false, false);
+    for (const Item& item : backward) {
+      const bool hot = &item - &backward[0] < counts.work.hot_backward_items;
+      if (nodes[item.node].IsHot(item) != hot) wrong += "in the wrong list ";
+    }
     int64_t end = 0;
     for (const DeviceNode& node : nodes) {
       const int64_t logits = node.kept_examples * node.fanout;

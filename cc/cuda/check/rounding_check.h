@@ -69,8 +69,10 @@ inline void CheckRounding(int64_t classes, int64_t width, Precision precision) {
         const bfloat16 result = results.back()[row * width + d];
         const double value = ToDouble(result);
         good = good && (value == low || value == low + step);
-        const uint32_t random =
-            RandomBits(WeightCounter(seed, row) + static_cast<uint32_t>(d));
+        // Neighbours share 32 bits.
+        const uint32_t random = RandomBits(WeightCounter(seed, row) +
+                                           static_cast<uint32_t>(d / 2)) >>
+                                (d % 2 * 16);
         const uint32_t bits = FloatBits(static_cast<float>(exact));
         good = good && (classes % 2 != 0 ||
                         result.bits == (bits + (random & 0xffff)) >> 16);

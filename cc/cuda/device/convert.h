@@ -54,6 +54,11 @@ TF_HSM_HOST_DEVICE T Narrow(Accumulator<T> value) {
 }
 template <>
 TF_HSM_HOST_DEVICE bfloat16 Narrow<bfloat16>(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint16_t rounded;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
+  return {rounded};
+#endif
   const uint32_t bits = FloatBits(value);
   if ((bits & 0x7fffffff) > 0x7f800000) {
     return {static_cast<uint16_t>((bits >> 16) | 0x40)};
@@ -106,8 +111,33 @@ TF_HSM_DEVICE uint32_t Pack(T low, T high) {
   return low.bits | static_cast<uint32_t>(high.bits) << 16;
 }
 
+// Two numbers rounded to nearest even, in a word as of Pack.
+template <typename T>
+TF_HSM_DEVICE uint32_t NarrowPair(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint32_t pair;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  }
+  return pair;
+#else
+  return Pack(Narrow<T>(low), Narrow<T>(high));
+#endif
+}
+
 TF_HSM_DEVICE float Exp(float value) { return expf(value); }
 TF_HSM_DEVICE double Exp(double value) { return exp(value); }
+// Within some units of the last place times the argument: for sums that are
+// rounded to fewer bits.
+TF_HSM_DEVICE float FastExp(float value) {
+#ifdef __CUDACC__
+  return __expf(value);
+#else
+  return expf(value);
+#endif
+}
 TF_HSM_DEVICE float Log(float value) { return logf(value); }
 TF_HSM_DEVICE double Log(double value) { return log(value); }
 TF_HSM_HOST_DEVICE float Sqrt(float value) { return sqrtf(value); }

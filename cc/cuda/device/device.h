@@ -86,6 +86,10 @@ void Launch(void (*kernel)(Parameters...), int64_t grid, int threads,
     cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                          cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(CurrentDevice().shared_bytes));
+    // Room for as many blocks as registers allow, not for the first cache.
+    cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                         cudaFuncAttributePreferredSharedMemoryCarveout,
+                         cudaSharedmemCarveoutMaxShared);
   }
   kernel<<<static_cast<unsigned>(grid), static_cast<unsigned>(threads),
            static_cast<size_t>(shared_bytes),
@@ -94,9 +98,15 @@ void Launch(void (*kernel)(Parameters...), int64_t grid, int threads,
 
 // An empty string where there is no error.
 inline std::string ErrorText(cudaError_t error) {
-  return error == cudaSuccess
-             ? ""
-             : std::string("CUDA: ") + cudaGetErrorString(error);
+  if (error == cudaSuccess) return "";
+  std::string text = std::string("CUDA: ") + cudaGetErrorString(error);
+  if (error == cudaErrorInsufficientDriver) {
+    // TensorFlow itself may run on an older driver.
+    text += "; the GPU kernels of this build need NVIDIA's driver ";
+    text += CUDART_VERSION >= 13000 ? "580" : "525";
+    text += " or newer (nvidia-smi prints the one that is installed)";
+  }
+  return text;
 }
 
 inline std::string LaunchError() { return ErrorText(cudaGetLastError()); }
@@ -109,6 +119,13 @@ TF_HSM_DEVICE int64_t NumBlocks() { return gridDim.x; }
 TF_HSM_DEVICE char* SharedMemory() {
   extern __shared__ __align__(16) char shared_memory[];
   return shared_memory;
+}
+
+// Where something lies in shared memory, for the instructions that take no
+// pointer; bytes can be added.
+using SharedAddress = unsigned;
+TF_HSM_DEVICE SharedAddress AddressOf(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 TF_HSM_DEVICE void SyncBlock() { __syncthreads(); }
@@ -144,16 +161,15 @@ TF_HSM_DEVICE void Prefetch(const void* address) {
 // nothing if that is 0; arrives
 // at the caller's WaitForCopies, for others after a barrier behind that.
 template <int bytes>
-TF_HSM_DEVICE void CopyAsync(void* to, const void* from, int valid) {
+TF_HSM_DEVICE void CopyAsync(SharedAddress to, const void* from, int valid) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "of cp.async");
 #if __CUDA_ARCH__ >= 800
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
   if constexpr (bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address),
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
                  "l"(from), "r"(valid)
                  : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address),
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to),
                  "l"(from), "n"(bytes), "r"(valid)
                  : "memory");
   }
@@ -169,7 +185,7 @@ TF_HSM_DEVICE void CopyAsync(void* to, const void* from, int valid) {
       reinterpret_cast<char*>(&words)[i] = static_cast<const char*>(from)[i];
     }
   }
-  *static_cast<Words*>(to) = words;
+  *static_cast<Words*>(__cvta_shared_to_generic(to)) = words;
 #endif
 }
 
@@ -219,6 +235,10 @@ inline int NumThreads() { return emulate::block.num_threads; }
 inline int64_t BlockIndex() { return emulate::block.index; }
 inline int64_t NumBlocks() { return emulate::block.grid; }
 inline char* SharedMemory() { return emulate::block.shared.get(); }
+using SharedAddress = char*;
+inline SharedAddress AddressOf(const void* shared) {
+  return static_cast<char*>(const_cast<void*>(shared));
+}
 inline void SyncBlock() { emulate::block.Barrier(); }
 inline void SyncWarp() { emulate::block.Exchange("SyncWarp", "", 1); }
 
@@ -260,13 +280,13 @@ inline int AddAtomically(int* to, int value) {
 inline void Prefetch(const void*) {}
 
 template <int bytes>
-void CopyAsync(void* to, const void* from, int valid) {
+void CopyAsync(SharedAddress to, const void* from, int valid) {
   if (reinterpret_cast<uintptr_t>(to) % bytes != 0 ||
       (valid > 0 && reinterpret_cast<uintptr_t>(from) % bytes != 0)) {
     emulate::Report("an asynchronous copy is not aligned");
   }
   emulate::block.current->open.push_back(
-      {static_cast<char*>(to), static_cast<const char*>(from), bytes, valid});
+      {to, static_cast<const char*>(from), bytes, valid});
 }
 
 inline void CommitCopies() {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "cc/cuda/device/device.h"
@@ -21,6 +22,17 @@ inline void CheckCuda(cudaError_t error, const char* what) {
   std::exit(EXIT_FAILURE);
 }
 #endif
+
+// Device memory that nobody has allocated.
+inline int64_t FreeBytes() {
+#ifdef __CUDACC__
+  size_t free = 0, all = 0;
+  CheckCuda(cudaMemGetInfo(&free, &all), "cudaMemGetInfo");
+  return static_cast<int64_t>(free);
+#else
+  return std::numeric_limits<int64_t>::max();
+#endif
+}
 
 // Allocations around which something was written.
 inline int num_overruns = 0;

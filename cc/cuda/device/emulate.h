@@ -48,7 +48,7 @@ constexpr size_t kStackBytes = 64 << 10;
 // Limits of the emulated device.
 struct Options {
   uint64_t seed = 1;
-  int64_t shared_bytes = 64 << 10;  // most of a block
+  int64_t shared_bytes = 76 << 10;  // most of a block
   int num_processors = 2;
   // The sort or scan that fails, counted from the next one; -1: none.
   int failing_call = -1;

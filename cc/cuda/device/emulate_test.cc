@@ -63,10 +63,11 @@ void ReadShared(float* value) {
 // before: what is there without a wait; after: with one.
 void Fetch(const float* from, float* before, float* after) {
   float* shared = reinterpret_cast<float*>(SharedMemory());
-  CopyAsync<4>(shared + ThreadIndex(), from + ThreadIndex(),
+  CopyAsync<4>(AddressOf(shared + ThreadIndex()), from + ThreadIndex(),
                ThreadIndex() == 5 ? 0 : 4);
   CommitCopies();
-  CopyAsync<4>(shared + NumThreads() + ThreadIndex(), from + ThreadIndex(), 4);
+  CopyAsync<4>(AddressOf(shared + NumThreads() + ThreadIndex()),
+               from + ThreadIndex(), 4);
   CommitCopies();
   before[ThreadIndex()] = shared[ThreadIndex()];
   WaitForCopies<1>();
@@ -77,12 +78,12 @@ void Fetch(const float* from, float* before, float* after) {
 }
 
 void FetchAndLeave(const float* from) {
-  CopyAsync<4>(SharedMemory() + 4 * ThreadIndex(), from, 4);
+  CopyAsync<4>(AddressOf(SharedMemory() + 4 * ThreadIndex()), from, 4);
   CommitCopies();
 }
 
 void FetchUnaligned(const float* from) {
-  CopyAsync<16>(SharedMemory() + 4, from, 16);
+  CopyAsync<16>(AddressOf(SharedMemory() + 4), from, 16);
   CommitCopies();
   WaitForCopies<0>();
 }
@@ -142,13 +143,13 @@ void LoadAll(uint32_t* words) {
   for (int c = 0; c < 8; ++c) rows[8 * Lane() + c] = 8 * Lane() + c;
   SyncBlock();
   uint32_t own[4];
-  LoadMatrices<transposed>(rows + 8 * Lane(), own);
+  LoadMatrices<transposed>(AddressOf(rows + 8 * Lane()), own);
   for (int i = 0; i < 4; ++i) words[4 * Lane() + i] = own[i];
 }
 
 void LoadUnaligned() {
   uint32_t own[4];
-  LoadMatrices<false>(SharedMemory() + 16 * Lane() + 8, own);
+  LoadMatrices<false>(AddressOf(SharedMemory() + 16 * Lane() + 8), own);
 }
 
 // Lanes load words or rows of matrices that are `bytes` apart.
@@ -159,7 +160,7 @@ void LoadApart(int bytes) {
 
 void LoadRowsApart(int bytes) {
   uint32_t own[4];
-  LoadMatrices<false>(SharedMemory() + bytes * Lane(), own);
+  LoadMatrices<false>(AddressOf(SharedMemory() + bytes * Lane()), own);
 }
 
 void CheckBanks() {

@@ -52,19 +52,19 @@ TF_HSM_DEVICE float RoundOperand<float>(float value) {
 // the rows 2t and 2t + 1 of column g. These are fragments of operands that lie
 // with k inside the rows, or outside.
 template <bool transposed>
-TF_HSM_DEVICE void LoadMatrices(const void* row, uint32_t (&words)[4]);
+TF_HSM_DEVICE void LoadMatrices(SharedAddress row, uint32_t (&words)[4]);
 
 #ifdef __CUDACC__
 
-#define TF_HSM_LOAD_MATRICES(transposed, name)                                 \
-  template <>                                                                  \
-  TF_HSM_DEVICE void LoadMatrices<transposed>(const void* row,                 \
-                                              uint32_t (&words)[4]) {          \
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4" name                          \
-                 ".shared.b16 {%0, %1, %2, %3}, [%4];"                         \
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]),             \
-                   "=r"(words[3])                                              \
-                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))); \
+#define TF_HSM_LOAD_MATRICES(transposed, name)                        \
+  template <>                                                         \
+  TF_HSM_DEVICE void LoadMatrices<transposed>(SharedAddress row,      \
+                                              uint32_t (&words)[4]) { \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" name                 \
+                 ".shared.b16 {%0, %1, %2, %3}, [%4];"                \
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]),    \
+                   "=r"(words[3])                                     \
+                 : "r"(row));                                         \
   }
 TF_HSM_LOAD_MATRICES(false, "")
 TF_HSM_LOAD_MATRICES(true, ".trans")
@@ -106,7 +106,7 @@ TF_HSM_DEVICE void Mma<half>(float (&c)[4], const uint32_t (&a)[4],
 #else
 
 template <bool transposed>
-void LoadMatrices(const void* row, uint32_t (&words)[4]) {
+void LoadMatrices(SharedAddress row, uint32_t (&words)[4]) {
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) {
     emulate::Report("a row of a matrix is not aligned");
   }

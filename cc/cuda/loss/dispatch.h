@@ -65,7 +65,8 @@ LaunchShape ShapeOf(const Batch<T>& batch, const DeviceLimits& device) {
   shape.slabs = SlabsOf(batch, device);
   shape.tensor_cores = UsesTensorCores(batch, device);
   if (kSumsInFloat<T> && batch.size > kMaxStreamExamples &&
-      batch.shape.large_depth > 0 && device.shared_bytes >= kHotSharedBytes) {
+      batch.shape.large_depth > 0 &&
+      device.shared_bytes >= HotSharedBytes(shape.tensor_cores)) {
     shape.hot_items = Smaller(kMaxHotItems, 2 * shape.blocks);
   }
   return shape;

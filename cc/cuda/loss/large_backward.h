@@ -35,7 +35,8 @@ template <typename Product>
 TF_HSM_HOST_DEVICE int64_t BackwardSharedBytes(int columns) {
   return TileBytes<typename Product::Weight>(columns) +
          TileBytes<typename Product::Input>(columns) +
-         (kTile * kCoefficientStride + 5 * kTile) * sizeof(typename Product::A);
+         (kTile * kCoefficientStride + 5 * kTile + kTileThreads) *
+             sizeof(typename Product::A);
 }
 
 template <typename Product>
@@ -62,12 +63,13 @@ class LargeBackward {
     grad_ = scale_ + kTile;
     target_ = reinterpret_cast<int*>(grad_ + kTile);
     db_ = grad_ + 2 * kTile;
+    db_parts_ = db_ + kTile;
     if (in.slabs.count == 1) {
       dw_ = reinterpret_cast<A*>(shared);
       dw_stride_ = TileStride<A>(in.slabs.columns);
     } else {
       dw_ = in.buffers.block_rows + BlockIndex() * kTile * in.width;
-      dw_stride_ = in.width;
+      dw_stride_ = static_cast<int>(in.width);
     }
   }
 
@@ -78,15 +80,18 @@ class LargeBackward {
         CoefficientScale<Product>::value == 1
             ? A(1)
             : LargestGrad(loss_grads_, order, item.num_examples, max_);
-    A db = 0;  // of row ThreadIndex()
+    // An update reads the rows last.
+    if (out_.updates) PrefetchRows(node, item);
+    A db = 0;  // of row Lane(), by every eighth example
     for (int slab = 0; slab < in_.slabs.count; ++slab) {
       product_.ClearSums();
       for (int first = 0; first < item.num_examples; first += kTile) {
         Coefficients(node, item, first, most, slab);
         const int examples = Smaller(kTile, item.num_examples - first);
-        if (slab == 0 && ThreadIndex() < kTile) {
-          for (int e = 0; e < examples; ++e) {
-            db += dz_[e * kCoefficientStride + ThreadIndex()];
+        if (slab == 0) {
+          TF_HSM_UNROLL
+          for (int e = WarpIndex(); e < kTile; e += kWarps) {
+            if (e < examples) db += dz_[e * kCoefficientStride + Lane()];
           }
         }
         product_.template AddSums<Source::kInputs>(
@@ -95,11 +100,17 @@ class LargeBackward {
       }
       const A unscale = most / CoefficientScale<Product>::value;
       A* rows = dw_ + int64_t{slab} * in_.slabs.columns;
-      product_.ForEachSum(item.num_rows, Columns(slab),
-                          [&](int i, int column, A sum) {
-                            rows[i * dw_stride_ + column] = sum * unscale;
-                          });
-      if (ThreadIndex() < kTile && slab == 0) db_[ThreadIndex()] = db * unscale;
+      product_.ForEachSum(kTile, Columns(slab), [&](int i, int column, A sum) {
+        rows[i * dw_stride_ + column] = sum * unscale;
+      });
+      if (slab == 0) db_parts_[ThreadIndex()] = db * unscale;
+    }
+    SyncBlock();
+    if (ThreadIndex() < kTile) {
+      db = 0;
+      for (int w = 0; w < kWarps; ++w)
+        db += db_parts_[w * kTile + ThreadIndex()];
+      db_[ThreadIndex()] = db;
     }
     SyncBlock();
     Emit(node, item);
@@ -107,6 +118,23 @@ class LargeBackward {
   }
 
  private:
+  static constexpr int kWarps = kTileThreads / kWarp;
+  static constexpr int kPieces =
+      10;  // so, 32 rows of 300 numbers are one round
+
+  TF_HSM_DEVICE void PrefetchRows(const DeviceNode& node,
+                                  const Item& item) const {
+    constexpr int kLine = 128;
+    const int64_t row_bytes = in_.width * sizeof(T);
+    const char* rows = reinterpret_cast<const char*>(in_.weights) +
+                       (node.first_row + item.row) * row_bytes;
+    const int bytes = item.num_rows * static_cast<int>(row_bytes);
+    for (int at = kLine * ThreadIndex(); at < bytes;
+         at += kLine * kTileThreads) {
+      Prefetch(rows + at);
+    }
+  }
+
   TF_HSM_DEVICE int Columns(int slab) const {
     const int64_t left = in_.width - int64_t{slab} * in_.slabs.columns;
     return static_cast<int>(Smaller<int64_t>(left, in_.slabs.columns));
@@ -177,10 +205,9 @@ class LargeBackward {
         CommitCopies();
         WaitForCopies<0>();
         SyncBlock();
-        product_.MultiplyLogits(
-            w_, w_stride_, x_, x_stride_,
-            static_cast<int>(RoundUp(Columns(slab), kColumnStep)),
-            item.num_rows, examples, kWhole);
+        product_.MultiplyLogits(w_, w_stride_, x_, x_stride_,
+                                PaddedColumns<Input>(Columns(slab)),
+                                item.num_rows, examples, kWhole);
         SyncBlock();
       }
       if (own_slab != in_.slabs.count - 1) {
@@ -212,8 +239,8 @@ class LargeBackward {
       StoreParts<kTileThreads>(rows, in_.width, stride,
                                in_.buffers.merge + item.slot * stride);
     } else {
-      EmitRows<kTileThreads>(out_, rows, in_.width,
-                             reinterpret_cast<RowTerms<A>*>(dz_));
+      EmitRows<kTileThreads, kPieces>(out_, rows, in_.width,
+                                      reinterpret_cast<RowTerms<A>*>(dz_));
     }
   }
 
@@ -230,8 +257,9 @@ class LargeBackward {
   A* grad_;
   int* target_;
   A* db_;
+  A* db_parts_;  // [kWarps, kTile]
   A* dw_;
-  int64_t dw_stride_;
+  int dw_stride_;
   Product product_;
 };
 
@@ -241,12 +269,11 @@ BackwardLarge(LargeArguments<typename Product::Weight> in,
               const typename Product::A* loss_grads,
               RowOutput<typename Product::Weight> out) {
   LargeBackward<Product> work(in, loss_grads, out);
-  const int64_t count = in.buffers.plan.counts->work.backward_items;
-  for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
-    const Item item = in.buffers.backward_items[i];
-    if (item.num_examples == 0 || in.buffers.plan.nodes[item.node].IsHot(item))
-      continue;
-    work.Run(item);
+  const NodeWork& all = in.buffers.plan.counts->work;
+  const Item* items = in.buffers.backward_items + all.hot_backward_items;
+  for (int64_t i = BlockIndex(); i < all.backward_items; i += NumBlocks()) {
+    const Item item = items[i];
+    if (item.num_examples > 0) work.Run(item);
   }
 }
 

@@ -101,13 +101,12 @@ class LargeForward {
       }
       const bool last = now.step == steps - 1;
       A biases[4];
-      LoadBiases(node, item, now.row, last, biases);
+      LoadBiases(node, item, now.row, last && HasExamples(item), biases);
       if (now.step < count) {
         product_.MultiplyLogits(
             Stage(now), w_stride_, x_, x_stride_,
-            static_cast<int>(
-                RoundUp(Columns(first_column(now.step)), kColumnStep)),
-            kTile, item.num_examples, parts);
+            PaddedColumns<Input>(Columns(first_column(now.step))), kTile,
+            item.num_examples, parts);
       }
       if (last) {
         Softmax(item, now.row, pass, parts, biases);
@@ -150,6 +149,10 @@ class LargeForward {
   // Rows of a tile: a thread has four of them in the softmax, eight apart.
   TF_HSM_DEVICE static int OwnRow() { return ThreadIndex() % 8; }
   TF_HSM_DEVICE static int OwnExample() { return ThreadIndex() / 8; }
+  // Whether the warp has any.
+  TF_HSM_DEVICE static bool HasExamples(const Item& item) {
+    return WarpIndex() * (kWarp / 8) < item.num_examples;
+  }
 
   TF_HSM_DEVICE T* Stage(const Turn& turn) const {
     return w_ + turn.stage * kTile * w_stride_;
@@ -196,10 +199,11 @@ class LargeForward {
   TF_HSM_DEVICE void LoadBiases(const DeviceNode& node, const Item& item,
                                 int row, bool wanted, A (&biases)[4]) const {
     const int64_t first = node.first_row + item.row + row;
+    wanted = wanted && in_.biases != nullptr;
     TF_HSM_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int r = OwnRow() + 8 * i;
-      biases[i] = wanted && in_.biases != nullptr && row + r < item.num_rows
+      biases[i] = wanted && row + r < item.num_rows
                       ? Widen(in_.biases[first + r])
                       : A(0);
     }
@@ -213,7 +217,7 @@ class LargeForward {
         [&](int r, int e, A z) { z_[r * kCoefficientStride + e] = z; });
     SyncBlock();
     // Eight threads per example, four rows each; warps without examples wait.
-    if (WarpIndex() * (kWarp / 8) < item.num_examples) {
+    if (HasExamples(item)) {
       const int rows = Smaller(kTile, item.num_rows - row) - OwnRow();
       A* z_at = z_ + OwnRow() * kCoefficientStride + OwnExample();
       A z[4];

@@ -108,8 +108,8 @@ TF_HSM_DEVICE void CutNode(const PlanTask& task, int64_t n) {
         cuts.ForwardItems(node, true) + cuts.ForwardItems(node, false);
     work->forward_slots =
         cuts.ForwardSlots(node, true) + cuts.ForwardSlots(node, false);
-    work->backward_items =
-        cuts.BackwardItems(node, true) + cuts.BackwardItems(node, false);
+    work->backward_items = cuts.BackwardItems(node, false);
+    work->hot_backward_items = cuts.BackwardItems(node, true);
   } else {
     work->small_items = pieces;
   }
@@ -126,7 +126,10 @@ TF_HSM_DEVICE void KeepCounts(const PlanTask& task) {
   Counts* const counts = task.plan.counts;
   NodeWork work = task.plan.work[bounds.nodes - 1];
   work.forward_items = Smaller(work.forward_items, bounds.forward_items);
-  work.backward_items = Smaller(work.backward_items, bounds.backward_items);
+  work.hot_backward_items =
+      Smaller(work.hot_backward_items, bounds.backward_items);
+  work.backward_items = Smaller(
+      work.backward_items, bounds.backward_items - work.hot_backward_items);
   work.small_items = Smaller(work.small_items, bounds.small_items);
   counts->work = work;
   counts->num_rows =
@@ -136,20 +139,21 @@ TF_HSM_DEVICE void KeepCounts(const PlanTask& task) {
 // Item i of a kind.
 TF_HSM_DEVICE Item ItemOf(const DevicePlan& plan, ItemKind kind, int64_t i) {
   int64_t NodeWork::* const member =
-      kind == ItemKind::kForward    ? &NodeWork::forward_items
-      : kind == ItemKind::kBackward ? &NodeWork::backward_items
-                                    : &NodeWork::small_items;
+      kind == ItemKind::kForward       ? &NodeWork::forward_items
+      : kind == ItemKind::kBackward    ? &NodeWork::backward_items
+      : kind == ItemKind::kHotBackward ? &NodeWork::hot_backward_items
+                                       : &NodeWork::small_items;
   const Cuts cuts = plan.counts->cuts;
   const int64_t n = FindSum(plan.work, member, plan.counts->num_nodes, i);
   const DeviceNode node = plan.nodes[n];
   const NodeWork before = n == 0 ? NodeWork{} : plan.work[n - 1];
   int64_t own = i - before.*member;
-  // The hot part comes first.
-  const int64_t of_hot = kind == ItemKind::kForward
-                             ? cuts.ForwardItems(node, true)
-                             : cuts.BackwardItems(node, true);
-  const bool hot = own < of_hot;
-  if (!hot) own -= of_hot;
+  bool hot = kind == ItemKind::kHotBackward;
+  if (kind == ItemKind::kForward) {  // the hot part comes first
+    const int64_t of_hot = cuts.ForwardItems(node, true);
+    hot = own < of_hot;
+    if (!hot) own -= of_hot;
+  }
   const int64_t all_rows = node.num_weight_rows();
   int64_t row = 0, rows = all_rows, example, examples;
   Item item;
@@ -165,7 +169,7 @@ TF_HSM_DEVICE Item ItemOf(const DevicePlan& plan, ItemKind kind, int64_t i) {
                 own % pieces * node.Examples(hot) + example;
   } else {
     const int64_t pieces = cuts.ExamplePieces(node, hot);
-    if (kind == ItemKind::kBackward) {
+    if (kind != ItemKind::kSmall) {
       rows = TileRows(hot);
       row = own / pieces * rows;
     }

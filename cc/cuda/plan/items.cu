@@ -35,8 +35,11 @@ FillBackwardLists(DevicePlan plan, BackwardLists lists, int64_t most_slots) {
   }
   if (plan.size == 0) return;
   const NodeWork& work = plan.counts->work;
-  if (i < work.backward_items) {
-    ListItem(plan, ItemKind::kBackward, i, most_slots, lists.items);
+  const int64_t hot = work.hot_backward_items;
+  if (i < hot) {
+    ListItem(plan, ItemKind::kHotBackward, i, most_slots, lists.items);
+  } else if (i < hot + work.backward_items) {
+    ListItem(plan, ItemKind::kBackward, i - hot, most_slots, lists.items + hot);
   }
   if (i < work.small_items) {
     ListItem(plan, ItemKind::kSmall, i, most_slots, lists.small_items);

@@ -101,15 +101,20 @@ struct NodeTotals {
 struct NodeWork {
   int64_t forward_items;
   int64_t forward_slots;   // places of partial results of a pass
-  int64_t backward_items;  // of large nodes
-  int64_t small_items;     // of the backward at the others
-  int64_t merge_slots;     // places of partial gradients of a row
-  int64_t merge_rows;      // rows that have more than one
+  int64_t backward_items;  // of large nodes but for their hot parts
+  int64_t hot_backward_items;
+  int64_t small_items;  // of the backward at the others
+  int64_t merge_slots;  // places of partial gradients of a row
+  int64_t merge_rows;   // rows that have more than one
 
   TF_HSM_HOST_DEVICE NodeWork operator+(const NodeWork& b) const {
-    return {forward_items + b.forward_items,   forward_slots + b.forward_slots,
-            backward_items + b.backward_items, small_items + b.small_items,
-            merge_slots + b.merge_slots,       merge_rows + b.merge_rows};
+    return {forward_items + b.forward_items,
+            forward_slots + b.forward_slots,
+            backward_items + b.backward_items,
+            hot_backward_items + b.hot_backward_items,
+            small_items + b.small_items,
+            merge_slots + b.merge_slots,
+            merge_rows + b.merge_rows};
   }
 };
 

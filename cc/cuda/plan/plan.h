@@ -105,15 +105,16 @@ std::string MakePlan(const Batch<T>& batch, const Bounds& bounds,
                      const DevicePlan& plan, const PlanScratch& scratch,
                      Accumulator<T>* loss, Item* forward_items, void* stream);
 
-// Of the forward, of the backward at large nodes, and of that at small nodes.
-enum class ItemKind { kForward, kBackward, kSmall };
+// Items of the forward; of the backward at large nodes, at hot parts, and at
+// small nodes.
+enum class ItemKind { kForward, kBackward, kHotBackward, kSmall };
 
 void ListForward(const Bounds& bounds, const DevicePlan& plan, Item* items,
                  void* stream);
 
 // What the backward goes by.
 struct BackwardLists {
-  Item* items = nullptr;        // [bounds.backward_items]
+  Item* items = nullptr;  // [bounds.backward_items], those of hot parts first
   Item* small_items = nullptr;  // [bounds.small_items]
   int64_t* rows = nullptr;      // [capacity], the touched ones, then -1
   int64_t capacity = 0;

@@ -92,7 +92,7 @@ template <typename Element, typename Index>
 TF_HSM_DEVICE void GatherRows(const Element* from, int64_t width,
                               const Index* list, int count, int columns,
                               int copy_bytes, int stride, Element* to) {
-  const int padded = static_cast<int>(RoundUp(columns, kColumnStep));
+  const int padded = PaddedColumns<Element>(columns);
   if (copy_bytes == 16) {
     constexpr int elements = 16 / static_cast<int>(sizeof(Element));
     const int across = padded / elements;
@@ -100,7 +100,7 @@ TF_HSM_DEVICE void GatherRows(const Element* from, int64_t width,
       const int row = i / across;
       const int column = i % across * elements;
       const bool there = row < count && column < columns;
-      CopyAsync<16>(to + row * stride + column,
+      CopyAsync<16>(AddressOf(to + row * stride + column),
                     there ? from + list[row] * width + column : from,
                     there ? 16 : 0);
     }
@@ -154,8 +154,8 @@ struct LogitsTile {
       WaitForCopies<0>();
       SyncBlock();
       product.MultiplyLogits(w, w_stride, x, x_stride,
-                             static_cast<int>(RoundUp(columns, kColumnStep)),
-                             item.rows, count, kWhole);
+                             PaddedColumns<Input>(columns), item.rows, count,
+                             kWhole);
       SyncBlock();
     }
     const int64_t row = in.rows.first_row + item.first_row;

@@ -87,7 +87,8 @@ OpenGroups(SearchBuffers in, OpenArguments what) {
         }
       }
     }
-    // All of the team have read it.
+    // All of the team have read it; the shuffles of a warp order no memory.
+    if constexpr (team == kWarp) SyncWarp();
     if (ThreadIndex() % team == 0) *bound = static_cast<float>(INFINITY);
   }
 }

@@ -52,7 +52,7 @@ struct Buffers {
   A* partial_sums = nullptr;      // [forward_slots, 2]: m, sum exp(z - m)
   A* partial_rows = nullptr;      // [forward_slots, width]: expected rows
   // Scratch of the backward.
-  Item* backward_items = nullptr;
+  Item* backward_items = nullptr;  // see BackwardLists
   Item* small_items = nullptr;
   A* merge = nullptr;  // [merge_slots, PartStride(width)], db after dW
   // [blocks, kTile, width] with several slabs, [blocks, kHotTile, width] where

@@ -4,6 +4,7 @@
 #define TF_HSM_CC_CUDA_TILE_MMA_PRODUCT_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cc/cuda/device/mma.h"
 #include "cc/cuda/tile/parts.h"
@@ -21,7 +22,7 @@ struct MmaOperand {                  // of 16 bits
   // The word of two numbers, neighbours along k.
   TF_HSM_DEVICE static uint32_t Word(const float* from, int step) {
     const float low = LoadTogether(from), high = LoadTogether(from + step);
-    return Pack(Narrow<T>(low), Narrow<T>(high));
+    return NarrowPair<T>(low, high);
   }
 };
 template <>
@@ -55,27 +56,40 @@ class MmaProduct {
     return {examples <= 8 ? 3 : examples <= 16 ? 4 : 5, kTile};
   }
 
-  // A warp has 16 rows and 8 columns of the tile.
+  // A warp has 16 rows and 8 columns of the tile. The fragments of a turn are
+  // on their way while those of the turn before are multiplied.
   TF_HSM_DEVICE void MultiplyLogits(const T* w, int w_stride, const Input* x,
                                     int x_stride, int columns, int rows,
                                     int examples, Parts parts) {
-    const int first_row = WarpIndex() / 4 * 16;
-    const int first_example = parts.Example(WarpIndex() % 4 * 8);
-    const int part = parts.Part(WarpIndex() % 4 * 8);
-    if (first_example >= examples || first_row >= rows) return;
-    const T* a_from =
-        w + (first_row + Lane() % 16) * w_stride + Lane() / 16 * 4 * kWords;
-    const uint32_t* b_from = reinterpret_cast<const uint32_t*>(
-        x + (first_example + Lane() / 4) * x_stride + Lane() % 4 * kWords);
-    TF_HSM_UNROLL_4
-    for (int c = part * kDepth; c < columns; c += parts.count() * kDepth) {
-      uint32_t a[4];
-      LoadMatrices<false>(a_from + c, a);
-      Operand::Round(a);
-      const uint32_t b[2] = {LoadTogether(b_from + c / kWords),
-                             LoadTogether(b_from + c / kWords + 4)};
-      Mma<T>(z_, a, b);
+    const int warp = ShuffleFrom(WarpIndex(), 0);
+    const int first_row = warp / 4 * 16;
+    const int first_example = parts.Example(warp % 4 * 8);
+    const int step = parts.count() * kTurn;
+    int c = parts.Part(warp % 4 * 8) * kTurn;
+    if (first_example >= examples || first_row >= rows || c >= columns) return;
+    SharedAddress a = AddressOf(w + (first_row + Lane() % 16) * w_stride +
+                                Lane() / 16 * kChunk + c);
+    SharedAddress b = AddressOf(x + (first_example + Lane() % 8) * x_stride +
+                                Lane() / 8 * kChunk + c);
+    const int bytes = step * static_cast<int>(sizeof(T));
+    float odd[4] = {};
+    Turn now, next;
+    now.Load(a, b);
+    auto load = [&](Turn* turn) {
+      a += bytes;
+      b += bytes;
+      c += step;
+      if (c < columns) turn->Load(a, b);
+      return c < columns;
+    };
+    for (bool more = true; more;) {
+      more = load(&next);
+      now.Multiply(z_, odd);
+      if (!more) break;
+      more = load(&now);
+      next.Multiply(z_, odd);
     }
+    for (int i = 0; i < 4; ++i) z_[i] += odd[i];
   }
 
   template <typename Use>
@@ -111,65 +125,31 @@ class MmaProduct {
     }
   }
 
-  // A warp has up to four times 16 columns, 128 apart. The sources' rows are
-  // the words' k in such an order that the rows of four lanes t are two apart:
-  // then no loads collide.
   template <Source source_is>
   TF_HSM_DEVICE void AddSums(const float* coefficients, int count_k,
                              int count_i, const T* source, int stride,
                              int columns) {
-    const int g = Lane() / 4, t = Lane() % 4;
-    for (int k = 0; k < count_k; k += kDepth) {
-      uint32_t b[4][2];
-      TF_HSM_UNROLL
-      for (int n = 0; n < 4; ++n) {
-        if (8 * n >= count_i) break;
-        const float* from =
-            coefficients + (k + 2 * t) * kCoefficientStride + 8 * n + g;
-        b[n][0] = Operand::Word(from, kCoefficientStride);
-        b[n][1] = Operand::Word(from + Operand::kNext * kCoefficientStride,
-                                kCoefficientStride);
-      }
-      // Two at a time, so that their loads are not one after the other.
-      TF_HSM_UNROLL
-      for (int m = 0; m < 4; m += 2) {
-        const int first = WarpIndex() * 16 + m * 128;
-        if (first >= columns) break;
-        // One past the end is the first one again, and of no use.
-        const bool two = first + 128 < columns;
-        uint32_t a[2][4];
-        const T* from = source + k * stride + first;
-        Transposed(from, stride, a[0]);
-        Transposed(two ? from + 128 : from, stride, a[1]);
-        if constexpr (source_is == Source::kWeights) {
-          Operand::Round(a[0]);
-          Operand::Round(a[1]);
-        }
-        TF_HSM_UNROLL
-        for (int n = 0; n < 4; ++n) {
-          if (8 * n >= count_i) break;
-          Mma<T>(sums_[m][n], a[0], b[n]);
-          if (two) Mma<T>(sums_[m + 1][n], a[1], b[n]);
-        }
-      }
-    }
+    auto add = [&](auto count_n) {
+      AddSumsOf<source_is, decltype(count_n)::value>(coefficients, count_k,
+                                                     source, stride, columns);
+    };
+    if (count_i <= 8) return add(std::integral_constant<int, 1>());
+    if (count_i <= 16) return add(std::integral_constant<int, 2>());
+    add(std::integral_constant<int, 4>());
   }
 
   template <typename Use>
   TF_HSM_DEVICE void ForEachSum(int count, int columns, const Use& use) const {
     TF_HSM_UNROLL
-    for (int m = 0; m < 4; ++m) {
+    for (int m = 0; m < 8; ++m) {
+      const int column =
+          WarpIndex() * 16 + m / 2 * 128 + m % 2 * 8 + Lane() / 4;
+      if (column >= columns) break;
       TF_HSM_UNROLL
-      for (int n = 0; n < 4; ++n) {
-        TF_HSM_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int column =
-              WarpIndex() * 16 + m * 128 + i / 2 * 8 + Lane() / 4;
-          const int row = 8 * n + Lane() % 4 * 2 + i % 2;
-          if (column < columns && row < count) {
-            use(row, column, sums_[m][n][i]);
-          }
-        }
+      for (int i = 0; i < 8; ++i) {
+        const int row = i / 2 * 8 + Lane() % 4 * 2 + i % 2;
+        if (row < count)
+          use(row, column, sums_[m / 2][i / 2][m % 2 * 2 + i % 2]);
       }
     }
   }
@@ -177,23 +157,89 @@ class MmaProduct {
  private:
   using Operand = MmaOperand<T>;
   static constexpr int kDepth = Operand::kDepth;
-  static constexpr int kWords = 4 / static_cast<int>(sizeof(T));
+
+  static constexpr int kChunk = 16 / static_cast<int>(sizeof(T));
+  static constexpr int kTurn = 2 * kDepth;
+
+  // Fragments of two steps along k, of 64 bytes of each row.
+  struct Turn {
+    uint32_t a[2][4], b[4];
+
+    TF_HSM_DEVICE void Load(SharedAddress w, SharedAddress x) {
+      LoadMatrices<false>(w, a[0]);
+      LoadMatrices<false>(w + 32, a[1]);
+      LoadMatrices<false>(x, b);
+    }
+    TF_HSM_DEVICE void Multiply(float (&even)[4], float (&odd)[4]) {
+      Operand::Round(a[0]);
+      Operand::Round(a[1]);
+      const uint32_t b_even[2] = {b[0], b[1]}, b_odd[2] = {b[2], b[3]};
+      Mma<T>(even, a[0], b_even);
+      Mma<T>(odd, a[1], b_odd);
+    }
+  };
+
+  // A warp has up to four times 16 columns, 128 apart. The sources' rows are
+  // the words' k in such an order that the rows of four lanes t are two apart:
+  // then no loads collide.
+  template <Source source_is, int count_n>
+  TF_HSM_DEVICE void AddSumsOf(const float* coefficients, int count_k,
+                               const T* source, int stride, int columns) {
+    const int g = Lane() / 4, t = Lane() % 4;
+    const int first = ShuffleFrom(WarpIndex(), 0) * 16;
+    const float* b_from = coefficients + 2 * t * kCoefficientStride + g;
+    const T* a_from = source + first + OwnNumber(stride);
+    TF_HSM_NO_UNROLL
+    for (int k = 0; k < count_k; k += kDepth) {
+      uint32_t b[count_n][2];
+      TF_HSM_UNROLL
+      for (int n = 0; n < count_n; ++n) {
+        b[n][0] = Operand::Word(b_from + 8 * n, kCoefficientStride);
+        b[n][1] =
+            Operand::Word(b_from + 8 * n + Operand::kNext * kCoefficientStride,
+                          kCoefficientStride);
+      }
+      // Two at a time, so that their loads are not one after the other.
+      TF_HSM_UNROLL
+      for (int m = 0; m < 4; m += 2) {
+        if (first + m * 128 >= columns) break;
+        const bool two = first + m * 128 + 128 < columns;
+        uint32_t a[2][4];
+        Transposed<source_is>(a_from + m * 128, stride, a[0]);
+        if (two) Transposed<source_is>(a_from + m * 128 + 128, stride, a[1]);
+        TF_HSM_UNROLL
+        for (int n = 0; n < count_n; ++n) Mma<T>(sums_[m][n], a[0], b[n]);
+        if (!two) break;
+        TF_HSM_UNROLL
+        for (int n = 0; n < count_n; ++n) Mma<T>(sums_[m + 1][n], a[1], b[n]);
+      }
+      b_from += kDepth * kCoefficientStride;
+      a_from += kDepth * stride;
+    }
+  }
+
+  // What Transposed begins with, from the first number of 16 columns of kDepth
+  // rows.
+  TF_HSM_DEVICE static int OwnNumber(int stride) {
+    return sizeof(T) == 2
+               ? (Lane() / 16 * 8 + Lane() % 8) * stride + Lane() / 8 % 2 * 8
+               : Lane() % 4 * 2 * stride + Lane() / 4;
+  }
 
   // Loads 16 columns of kDepth rows as operand a. For tf32, the k of t and of
   // t + 4 are the rows 2t and 2t + 1.
+  template <Source source_is>
   TF_HSM_DEVICE static void Transposed(const T* from, int stride,
                                        uint32_t (&a)[4]) {
     if constexpr (sizeof(T) == 2) {
-      LoadMatrices<true>(
-          from + (Lane() / 16 * 8 + Lane() % 8) * stride + Lane() / 8 % 2 * 8,
-          a);
+      LoadMatrices<true>(AddressOf(from), a);
     } else {
-      from += Lane() % 4 * 2 * stride + Lane() / 4;
       TF_HSM_UNROLL
       for (int i = 0; i < 4; ++i) {
         a[i] = FloatBits(LoadTogether(from + i / 2 * stride + i % 2 * 8));
       }
     }
+    if constexpr (source_is == Source::kWeights) Operand::Round(a);
   }
 
   float z_[4];

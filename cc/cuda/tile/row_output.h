@@ -4,6 +4,7 @@
 #define TF_HSM_CC_CUDA_TILE_ROW_OUTPUT_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/device/convert.h"
@@ -52,17 +53,15 @@ template <int length, int threads, typename T>
 TF_HSM_DEVICE void StoreRows(const RowGradients<T>& out,
                              const RowSpan<Accumulator<T>>& rows, int width) {
   using A = Accumulator<T>;
-  const int across = width / length;
-  const int64_t fit = Smaller<int64_t>(rows.count, out.capacity - rows.index);
-  auto* to = InNeighbours<length>(out.dw + rows.index * width);
-  RowCursor cursor(Team<threads>::Rank(), threads, across);
-  for (int64_t at = Team<threads>::Rank(); at < fit * across; at += threads) {
-    const Neighbours<A, length> g = *InNeighbours<length>(
-        rows.dw + cursor.row() * rows.stride + cursor.piece() * length);
-    Neighbours<T, length> narrow;
-    TF_HSM_UNROLL
-    for (int j = 0; j < length; ++j) narrow.values[j] = Narrow<T>(g.values[j]);
-    to[at] = narrow;
+  const int fit =
+      static_cast<int>(Smaller<int64_t>(rows.count, out.capacity - rows.index));
+  auto* to = InPieces<RowPiece<T, length>>(out.dw + rows.index * width);
+  RowCursor cursor(Team<threads>::Rank(), threads, length, width, rows.stride);
+  for (int at = Team<threads>::Rank(); at < fit * (width / length);
+       at += threads) {
+    const auto g =
+        *InPieces<Neighbours<A, length>>(rows.dw + cursor.gradient());
+    to[at].template Set<false>(g.values, 0, 0);
     cursor.Next();
   }
   if (out.db == nullptr) return;
@@ -87,8 +86,9 @@ TF_HSM_DEVICE void StoreParts(const RowSpan<A>& rows, int64_t width,
 
 // Gives rows out, by `threads` threads that work together: a warp or a block.
 // They have seen the gradients, and may change them after a barrier of theirs;
-// `terms` [rows.count] is memory that they share until then.
-template <int threads, typename T>
+// `terms` [rows.count] is memory that they share until then. An update takes
+// `pieces` of 16 bytes of a thread at once.
+template <int threads, int pieces = 8, typename T>
 TF_HSM_DEVICE void EmitRows(const RowOutput<T>& out,
                             const RowSpan<Accumulator<T>>& rows, int64_t width,
                             RowTerms<Accumulator<T>>* terms) {
@@ -98,9 +98,16 @@ TF_HSM_DEVICE void EmitRows(const RowOutput<T>& out,
                         : StoreRows<1, threads>(out.gradients, rows, columns);
   }
   WithGpuRule(out.update.rule, [&](auto rule) {
-    RowUpdate<decltype(rule)::value, threads, T> update(out.update, rows,
-                                                        columns, terms);
-    return out.in_fours ? update.template Run<4>() : update.template Run<1>();
+    auto run = [&](auto stochastic) {
+      RowUpdate<decltype(rule)::value, decltype(stochastic)::value, threads,
+                pieces, T>
+          update(out.update, rows, columns, terms);
+      return out.in_fours ? update.template Run<4>() : update.template Run<1>();
+    };
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (out.update.stochastic) return run(std::true_type());
+    }
+    run(std::false_type());
   });
 }
 

@@ -40,46 +40,37 @@ struct Team {
   }
 };
 
-// Numbers that one thread takes at once, with as wide an access as 16 bytes.
-template <typename V, int length>
-struct alignas(length * sizeof(V) < 16 ? length * sizeof(V) : 16) Neighbours {
-  V values[length];
-};
-
-template <int length, typename V>
-TF_HSM_DEVICE const Neighbours<V, length>* InNeighbours(const V* numbers) {
-  return reinterpret_cast<const Neighbours<V, length>*>(numbers);
-}
-template <int length, typename V>
-TF_HSM_DEVICE Neighbours<V, length>* InNeighbours(V* numbers) {
-  return reinterpret_cast<Neighbours<V, length>*>(numbers);
-}
-
-// Where a thread is that takes each `threads`-th piece of rows of `across`
-// pieces.
+// Where a thread is that takes each `threads`-th piece of `length` neighbours
+// of rows of `width`, and where the gradient of the piece lies.
 class RowCursor {
  public:
-  TF_HSM_DEVICE RowCursor(int rank, int threads, int across)
-      : row_(rank / across),
-        piece_(rank % across),
-        rows_(threads / across),
-        pieces_(threads % across),
-        across_(across) {}
+  TF_HSM_DEVICE RowCursor(int rank, int threads, int length, int width,
+                          int64_t stride)
+      : row_(rank / (width / length)),
+        column_(rank % (width / length) * length),
+        gradient_(row_ * static_cast<int>(stride) + column_),
+        rows_(threads / (width / length)),
+        columns_(threads % (width / length) * length),
+        step_(rows_ * static_cast<int>(stride) + columns_),
+        width_(width),
+        gap_(static_cast<int>(stride) - width) {}
 
   TF_HSM_DEVICE int row() const { return row_; }
-  TF_HSM_DEVICE int piece() const { return piece_; }
+  TF_HSM_DEVICE int column() const { return column_; }
+  TF_HSM_DEVICE int gradient() const { return gradient_; }
   TF_HSM_DEVICE void Next() {
     row_ += rows_;
-    piece_ += pieces_;
-    if (piece_ >= across_) {
-      piece_ -= across_;
-      ++row_;
-    }
+    column_ += columns_;
+    gradient_ += step_;
+    if (column_ < width_) return;
+    ++row_;
+    column_ -= width_;
+    gradient_ += gap_;
   }
 
  private:
-  int row_, piece_;
-  const int rows_, pieces_, across_;
+  int row_, column_, gradient_;
+  const int rows_, columns_, step_, width_, gap_;
 };
 
 }  // namespace gpu

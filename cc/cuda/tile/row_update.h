@@ -3,40 +3,24 @@
 // The rules are those of cc/core/update/rules.h. A step costs one read and one
 // write of the rows and of their slots, and a multiprocessor of a GPU that
 // reads 4 TB/s needs about 23 KB on their way at any time. So every thread asks
-// for all numbers of a batch before it computes with the first: for 128 bytes,
-// which is 32 KB for the 256 threads of a block, in accesses of 16 bytes where
-// rows allow it. What a row becomes depends on its own gradient only.
+// for all numbers of a batch before it computes with the first: for 128 bytes
+// or more, which is 32 KB for the 256 threads of a block, in accesses of 16
+// bytes where rows allow it. What a row becomes depends on its own gradient
+// only.
 
 #ifndef TF_HSM_CC_CUDA_TILE_ROW_UPDATE_H_
 #define TF_HSM_CC_CUDA_TILE_ROW_UPDATE_H_
 
 #include <cstdint>
-#include <type_traits>
 
-#include "cc/core/update/random_bits.h"
 #include "cc/core/update/rules.h"
 #include "cc/cuda/api/gpu.h"
 #include "cc/cuda/device/convert.h"
+#include "cc/cuda/tile/row_piece.h"
 #include "cc/cuda/tile/row_span.h"
 
 namespace tf_hsm {
 namespace gpu {
-
-// Rounds to nearest; bfloat16 with `stochastic` away from zero with the
-// probability of the bits that are cut off.
-template <typename T>
-TF_HSM_DEVICE T Round(Accumulator<T> value, bool, uint32_t) {
-  return Narrow<T>(value);
-}
-template <>
-TF_HSM_DEVICE bfloat16 Round<bfloat16>(float value, bool stochastic,
-                                       uint32_t counter) {
-  const uint32_t bits = FloatBits(value);
-  if (!stochastic || (bits & 0x7f800000) == 0x7f800000) {
-    return Narrow<bfloat16>(value);
-  }
-  return {static_cast<uint16_t>((bits + (RandomBits(counter) & 0xffff)) >> 16)};
-}
 
 // What a RuleStep computes with.
 template <typename A>
@@ -53,8 +37,9 @@ struct RowTerms {
   uint32_t random;  // counter of the first number, for stochastic rounding
 };
 
-// One step of a rule by `threads` threads that work together.
-template <UpdateRule rule, int threads, typename T>
+// One step of a rule by `threads` threads that work together, each with up to
+// so many pieces at once.
+template <UpdateRule rule, bool stochastic, int threads, int pieces, typename T>
 class RowUpdate {
  public:
   using A = Accumulator<T>;
@@ -67,7 +52,7 @@ class RowUpdate {
         width_(width),
         terms_(terms),
         step_(*update.hyper),
-        seed_(update.stochastic ? *update.seed : 0) {}
+        seed_(stochastic ? *update.seed : 0) {}
 
   // By `length` neighbours at once, to which the width and all addresses are
   // aligned.
@@ -83,10 +68,9 @@ class RowUpdate {
   static constexpr UpdateRule kBiasRule = BiasRule(rule);
   static constexpr int kSlots = RuleConstant<rule>::number_slots;
   static constexpr bool kRates = RuleConstant<rule>::row_slots > 0;
-  static constexpr bool kHasTerms = kRates || std::is_same<T, bfloat16>::value;
+  static constexpr bool kHasTerms = kRates || stochastic;
 
-  // Bytes of a batch of a thread: 32 registers.
-  static constexpr int kBatchBytes = 128;
+  static constexpr int kMostBytes = 16 * pieces;  // of a batch of a thread
 
   TF_HSM_DEVICE void MakeTerms() {
     if constexpr (kRates) {
@@ -108,7 +92,7 @@ class RowUpdate {
         own.rate = step_.template RowRate<rule>(terms_[k].rate, slots);
         update_.weight_slots[0][row] = slots[0];
       }
-      if (update_.stochastic) own.random = WeightCounter(seed_, row);
+      if (stochastic) own.random = WeightCounter(seed_, row);
       terms_[k] = own;
     }
     Members::Sync();
@@ -122,39 +106,38 @@ class RowUpdate {
       A own[kMaxSlots];
       TF_HSM_UNROLL
       for (int s = 0; s < slots; ++s) own[s] = update_.bias_slots[s][row];
-      const A value =
-          Widen(update_.biases[row]) -
-          step_.template Change<kBiasRule>(step_.rate, rows_.db[k], own);
+      auto* bias = InPieces<RowPiece<T, 1>>(update_.biases + row);
+      const A value[] = {bias->Get(0) - step_.template Change<kBiasRule>(
+                                            step_.rate, rows_.db[k], own)};
       TF_HSM_UNROLL
       for (int s = 0; s < slots; ++s) update_.bias_slots[s][row] = own[s];
-      update_.biases[row] =
-          Round<T>(value, update_.stochastic,
-                   BiasCounter(seed_) + static_cast<uint32_t>(row));
+      bias->template Set<stochastic>(
+          value, BiasCounter(seed_) + static_cast<uint32_t>(row), 0);
     }
   }
 
   template <int length>
   TF_HSM_DEVICE void UpdateWeights() const {
     constexpr int bytes = length * (sizeof(T) + kSlots * sizeof(A));
-    constexpr int fit = kBatchBytes / bytes;
-    constexpr int batch = length == 1 ? 1 : fit < 8 ? fit : 8;
+    constexpr int fit = kMostBytes / bytes;
+    constexpr int batch = length == 1 ? 1 : fit < pieces ? fit : pieces;
     const int64_t start = rows_.first * width_;
-    auto* weights = InNeighbours<length>(update_.weights + start);
+    auto* weights = InPieces<RowPiece<T, length>>(update_.weights + start);
     Neighbours<A, length>* slots[kMaxSlots];
     TF_HSM_UNROLL
     for (int s = 0; s < kSlots; ++s) {
-      slots[s] = InNeighbours<length>(update_.weight_slots[s] + start);
+      slots[s] =
+          InPieces<Neighbours<A, length>>(update_.weight_slots[s] + start);
     }
-    const int across = width_ / length;
-    const int64_t count = int64_t{rows_.count} * across;
-    RowCursor cursor(Members::Rank(), threads, across);
-    for (int64_t first = Members::Rank(); first < count;
-         first += batch * threads) {
-      Neighbours<T, length> values[batch] = {};
+    const int count = rows_.count * (width_ / length);
+    RowCursor cursor(Members::Rank(), threads, length, width_, rows_.stride);
+    for (int first = Members::Rank(); first < count; first += batch * threads) {
+      // Without zeros, registers would be kept for what was there before.
+      RowPiece<T, length> values[batch] = {};
       Neighbours<A, length> own[kMaxSlots][batch] = {};
       TF_HSM_UNROLL
       for (int i = 0; i < batch; ++i) {
-        const int64_t at = first + i * threads;
+        const int at = first + i * threads;
         if (at >= count) break;
         values[i] = weights[at];
         TF_HSM_UNROLL
@@ -162,7 +145,7 @@ class RowUpdate {
       }
       TF_HSM_UNROLL
       for (int i = 0; i < batch; ++i) {
-        const int64_t at = first + i * threads;
+        const int at = first + i * threads;
         if (at >= count) break;
         Step(cursor, &values[i], own, i);
         weights[at] = values[i];
@@ -174,27 +157,24 @@ class RowUpdate {
   }
 
   template <int length, int batch>
-  TF_HSM_DEVICE void Step(const RowCursor& at, Neighbours<T, length>* values,
+  TF_HSM_DEVICE void Step(const RowCursor& at, RowPiece<T, length>* piece,
                           Neighbours<A, length> (&slots)[kMaxSlots][batch],
                           int i) const {
-    const int column = at.piece() * length;
-    const Neighbours<A, length> g =
-        *InNeighbours<length>(rows_.dw + at.row() * rows_.stride + column);
+    const auto g = *InPieces<Neighbours<A, length>>(rows_.dw + at.gradient());
     RowTerms<A> terms = {step_.rate, 0};
     if constexpr (kHasTerms) terms = terms_[at.row()];
+    A values[length];
     TF_HSM_UNROLL
     for (int j = 0; j < length; ++j) {
       A own[kMaxSlots];
       TF_HSM_UNROLL
       for (int s = 0; s < kSlots; ++s) own[s] = slots[s][i].values[j];
-      const A value = Widen(values->values[j]) -
-                      step_.template Change<rule>(terms.rate, g.values[j], own);
+      values[j] = piece->Get(j) -
+                  step_.template Change<rule>(terms.rate, g.values[j], own);
       TF_HSM_UNROLL
       for (int s = 0; s < kSlots; ++s) slots[s][i].values[j] = own[s];
-      values->values[j] =
-          Round<T>(value, update_.stochastic,
-                   terms.random + static_cast<uint32_t>(column + j));
     }
+    piece->template Set<stochastic>(values, terms.random, at.column());
   }
 
   const DeviceUpdate<T>& update_;

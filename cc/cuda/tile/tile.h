@@ -21,9 +21,16 @@ namespace gpu {
 constexpr int kTileThreads = 256;
 constexpr int kTile = 32;  // rows of a tile
 constexpr int kMaxColumns = 512;
-constexpr int kColumnStep = 16;  // columns are padded to
+constexpr int kColumnStep = 16;  // of a slab
 
 static_assert(kTile == kTileRows && kTile == kTileExamples, "one kind of tile");
+
+// The columns of a tile of T, with those of zeros behind `columns`: 64 bytes or
+// more at a time.
+template <typename T>
+TF_HSM_HOST_DEVICE int PaddedColumns(int columns) {
+  return static_cast<int>(RoundUp(columns, sizeof(T) == 2 ? 32 : 16));
+}
 
 // Elements between the rows of a tile of T with `columns` columns.
 template <typename T>
@@ -57,30 +64,33 @@ TF_HSM_DEVICE void CopyTile(const T* from, int64_t width, int rows, int columns,
   constexpr int kSize = static_cast<int>(sizeof(T));
   constexpr int kElements = bytes == 0 ? 1 : bytes / kSize;
   constexpr int kStep = kTileThreads / kWarp;
-  const int padded = static_cast<int>(RoundUp(columns, kColumnStep));
+  const int padded = PaddedColumns<T>(columns);
+  const int own = rows - WarpIndex();  // rows from the warp's first one on
+  const T* source = from + WarpIndex() * width + Lane() * kElements;
+  T* target = to + WarpIndex() * stride + Lane() * kElements;
   TF_HSM_NO_UNROLL
   for (int column = Lane() * kElements; column < padded;
        column += kWarp * kElements) {
-    const int count = column < columns ? rows : 0;
-    const T* source = from + WarpIndex() * width + column;
-    T* target = to + WarpIndex() * stride + column;
-    TF_HSM_UNROLL_4
-    for (int row = WarpIndex(); row < tile_rows; row += kStep) {
-      const bool there = row < count;
+    const int count = column < columns ? own : 0;
+    const SharedAddress address = AddressOf(target);
+    TF_HSM_UNROLL
+    for (int row = 0; row < kTile; row += kStep) {
+      if (row >= tile_rows) break;
       if constexpr (bytes == 0) {
-        *target = there ? *source : T{};
+        target[row * stride] = row < count ? source[row * width] : T{};
       } else {
-        CopyAsync<bytes>(target, source, there ? bytes : 0);
+        CopyAsync<bytes>(address + row * stride * kSize, source + row * width,
+                         row < count ? bytes : 0);
       }
-      source += kStep * width;
-      target += kStep * stride;
     }
+    source += kWarp * kElements;
+    target += kWarp * kElements;
   }
 }
 
-// Starts to load the first `tile_rows` rows of a tile: `rows` rows of `columns`
-// of a matrix of `width`, the first element at `from`. They are there after
-// WaitForCopies and a barrier.
+// Starts to load the first `tile_rows`, eight or more, rows of a tile: `rows`
+// rows of `columns` of a matrix of `width`, the first element at `from`. They
+// are there after WaitForCopies and a barrier.
 template <typename T>
 TF_HSM_DEVICE void LoadTile(const T* from, int64_t width, int rows, int columns,
                             int copy_bytes, int tile_rows, int stride, T* to) {

@@ -11,6 +11,7 @@
 #include "cc/kernels/common/element_types.h"
 #include "cc/kernels/common/op_kernel.h"
 #include "cc/kernels/common/parameters.h"
+#include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/device_tree.h"
 #include "tensorflow/core/platform/tensor_float_32_utils.h"
 
@@ -27,6 +28,7 @@ absl::Status SetBatch(OpKernelContext* context, const Arguments& arguments,
   constexpr int64_t kMost = int64_t{1} << 30;
   const Parameters& parameters = arguments.parameters;
   const Tensor& inputs = *arguments.inputs;
+  TF_RETURN_IF_ERROR(CheckStream(context));
   TF_RETURN_IF_ERROR(FindDeviceTree(context, arguments.tree, tree));
   batch->tree = (*tree)->view;
   batch->shape = (*tree)->shape;

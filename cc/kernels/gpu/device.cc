@@ -22,6 +22,15 @@ Stream* FindStream(OpKernelContext* context) {
 
 }  // namespace
 
+absl::Status CheckStream(OpKernelContext* context) {
+#ifndef TF_HSM_EMULATED
+  if (FindStream(context) == nullptr) {
+    return absl::InternalError("this GPU device gives its kernels no stream");
+  }
+#endif
+  return absl::OkStatus();
+}
+
 const void* DeviceOf(OpKernelContext* context) { return FindStream(context); }
 
 void* StreamOf(OpKernelContext* context) {

@@ -18,6 +18,10 @@ class Event;
 namespace tf_hsm {
 namespace gpu {
 
+// Internal error on a GPU whose device context has no stream, as TensorFlow's
+// plug-in devices may have it: the kernels launch nothing there.
+absl::Status CheckStream(OpKernelContext* context);
+
 // What tells one GPU device of TensorFlow from another. Two may share a GPU,
 // but no stream.
 const void* DeviceOf(OpKernelContext* context);

@@ -12,8 +12,11 @@
 namespace tf_hsm {
 namespace gpu {
 
-// No block has more bytes of shared memory.
-constexpr int64_t kHotSharedBytes = 64 << 10;
+// No block has more bytes of shared memory. With tensor cores two are on a
+// multiprocessor of sm_80 and of sm_90.
+TF_HSM_HOST_DEVICE constexpr int64_t HotSharedBytes(bool tensor_cores) {
+  return (tensor_cores ? 76 : 64) << 10;
+}
 
 // T: float, bfloat16 or half. Items of hot nodes only;
 // `buffers.bounds.hot_items` is above 0.

@@ -14,7 +14,8 @@ void LaunchHotBackward(const Batch<T>& batch, const Buffers<T>& buffers,
                        const RowOutput<T>& out, void* stream) {
   auto launch = [&](const auto& in) {
     using Product = typename std::decay_t<decltype(in)>::ProductType;
-    static_assert(HotSums<Product, true>::SharedBytes() <= kHotSharedBytes,
+    static_assert(HotSums<Product, true>::SharedBytes() <=
+                      HotSharedBytes(Product::kBlocks > 1),
                   "what the dispatch asks for");
     Launch(HotGradients<Product>, shape.blocks, Product::kThreads,
            HotSums<Product, true>::SharedBytes(), stream, in, loss_grads, out);

@@ -11,8 +11,10 @@ namespace {
 template <typename Product>
 void LaunchAll(const HotArguments<Product>& in, bool with_dx, int64_t blocks,
                void* stream) {
-  static_assert(HotLogitsOf<Product>::SharedBytes() <= kHotSharedBytes &&
-                    HotSums<Product, false>::SharedBytes() <= kHotSharedBytes,
+  static_assert(HotLogitsOf<Product>::SharedBytes() <=
+                        HotSharedBytes(Product::kBlocks > 1) &&
+                    HotSums<Product, false>::SharedBytes() <=
+                        HotSharedBytes(Product::kBlocks > 1),
                 "what the dispatch asks for");
   Launch(HotLogits<Product>, blocks, Product::kThreads,
          HotLogitsOf<Product>::SharedBytes(), stream, in);

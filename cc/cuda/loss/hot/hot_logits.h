@@ -4,10 +4,10 @@
 //
 // for some rows of a group and up to 128 examples that pass it: what a block
 // does for one item, one tile of 128 rows after the other. Slices of x and w
-// stream through shared memory in three stages, across the ends of tiles. The
-// logits go to memory, since the gradients that follow (hot_sums.h) read them
-// faster than they could be made again (docs/gpu.md); m and s of a tile are
-// merged into those of the item in the order of the rows.
+// stream through shared memory, the next ones on their way, across the ends of
+// tiles. The logits go to memory, since the gradients that follow (hot_sums.h)
+// read them faster than they could be made again (docs/gpu.md); m and s of a
+// tile are merged into those of the item in the order of the rows.
 //
 // Bytes: x once per 128 rows and w once per 128 examples, from the second
 // cache; the logits once. FLOPs: 2 per weight and example.
@@ -32,48 +32,50 @@ class HotLogitsOf {
   TF_HSM_DEVICE explicit HotLogitsOf(const HotArguments<Product>& in)
       : in_(in) {
     x_ = reinterpret_cast<Input*>(SharedMemory());
-    w_ = reinterpret_cast<T*>(x_ + kHotStages * kXPanel);
-    parts_ = reinterpret_cast<float*>(w_ + kHotStages * kWPanel);
+    w_ = reinterpret_cast<T*>(x_ + kStages * kXPanel);
+    parts_ = reinterpret_cast<float*>(w_ + kStages * kWPanel);
   }
 
   static constexpr int64_t SharedBytes() {
-    return kHotStages * (kXPanel * sizeof(Input) + kWPanel * sizeof(T)) +
+    return kStages * (kXPanel * sizeof(Input) + kWPanel * sizeof(T)) +
            Product::kRowParts * 2 * kHotTile * sizeof(float);
   }
 
   TF_HSM_DEVICE void Run(const DeviceNode& node, const Item& item) {
-    const int slices = static_cast<int>(CeilDivide(in_.width, kSlice));
-    const int steps =
-        static_cast<int>(CeilDivide(item.num_rows, kHotTile)) * slices;
+    const int width = static_cast<int>(in_.width);
+    const Input* const x = in_.x + (node.begin + item.example) * in_.width;
+    const T* const w = in_.weights + (node.first_row + item.row) * in_.width;
     product_.Clear();
-    for (int q = -kHotStages + 1; q < steps; ++q) {
-      WaitForCopies<kHotStages - 2>();
+    Turn next, now;
+    for (int wait = kStages - 1; now.row < item.num_rows;) {
+      WaitForCopies<kStages - 2>();
       SyncBlock();
-      const int next = q + kHotStages - 1;
-      if (next < steps) {
-        const int row = next / slices * kHotTile;
-        const int column = next % slices * kSlice;
-        const int columns =
-            static_cast<int>(Smaller<int64_t>(kSlice, in_.width - column));
-        const Input* x =
-            in_.x + (node.begin + item.example) * in_.width + column;
-        const T* w = in_.weights +
-                     (node.first_row + item.row + row) * in_.width + column;
+      if (next.row < item.num_rows) {
+        const int columns = Smaller(kSlice, width - next.column);
         LoadPanel<Product::kThreads, kHotTile, kSlice>(
-            x, in_.width, item.num_examples, columns, in_.input_bytes,
-            PanelStride<Input>(Depth::kInside, kSlice), XPanel(next));
+            x + next.column, in_.width, item.num_examples, columns,
+            in_.input_bytes, PanelStride<Input>(Depth::kInside, kSlice),
+            x_ + next.stage * kXPanel);
         LoadPanel<Product::kThreads, kHotTile, kSlice>(
-            w, in_.width, item.num_rows - row, columns, in_.weight_bytes,
-            PanelStride<T>(Depth::kInside, kSlice), WPanel(next));
+            w + next.row * in_.width + next.column, in_.width,
+            item.num_rows - next.row, columns, in_.weight_bytes,
+            PanelStride<T>(Depth::kInside, kSlice), w_ + next.stage * kWPanel);
+        next.Advance(width);
       }
       CommitCopies();
-      if (q < 0) continue;
-      const int row = q / slices * kHotTile;
-      const int rows = Smaller(kHotTile, item.num_rows - row);
+      if (wait > 0) {
+        --wait;
+        continue;
+      }
+      const int rows = Smaller(kHotTile, item.num_rows - now.row);
+      const int depth = Smaller(kSlice, width - now.column);
       product_
           .template Multiply<Depth::kInside, Depth::kInside, Source::kWeights>(
-              XPanel(q), WPanel(q), 0, kSlice, item.num_examples, rows);
-      if (q % slices != slices - 1) continue;
+              x_ + now.stage * kXPanel, w_ + now.stage * kWPanel, 0, depth,
+              item.num_examples, rows);
+      const int row = now.row;
+      now.Advance(width);
+      if (now.row == row) continue;
       FinishTile(node, item, row, rows);
       SyncBlock();
       if (ThreadIndex() < item.num_examples) {
@@ -91,13 +93,24 @@ class HotLogitsOf {
 
  private:
   static constexpr int kSlice = Product::kDepth;
+  static constexpr int kStages = Product::kStages;
   static constexpr int kXPanel = PanelSize<Input>(Depth::kInside, kSlice);
   static constexpr int kWPanel = PanelSize<T>(Depth::kInside, kSlice);
 
-  TF_HSM_DEVICE Input* XPanel(int q) const {
-    return x_ + q % kHotStages * kXPanel;
-  }
-  TF_HSM_DEVICE T* WPanel(int q) const { return w_ + q % kHotStages * kWPanel; }
+  // The tile and the slice that a stage has.
+  struct Turn {
+    int row = 0;
+    int column = 0;
+    int stage = 0;
+
+    TF_HSM_DEVICE void Advance(int width) {
+      if (++stage == kStages) stage = 0;
+      column += kSlice;
+      if (column < width) return;
+      column = 0;
+      row += kHotTile;
+    }
+  };
 
   // Stores the logits of a tile, and m and s of each part of a row of it.
   TF_HSM_DEVICE void FinishTile(const DeviceNode& node, const Item& item,
@@ -131,10 +144,11 @@ class HotLogitsOf {
       for (int lanes = Product::kRowLanes / 2; lanes > 0; lanes /= 2) {
         max = Max(max, ShuffleXor(max, lanes));
       }
+      const float shift = Shift(max);
       float sum = 0;
       TF_HSM_UNROLL
       for (int n = 0; n < Product::kColumns; ++n) {
-        sum += Exp(product_.At(m, n) - Shift(max));
+        sum += Product::Exp(product_.At(m, n) - shift);
       }
       for (int lanes = Product::kRowLanes / 2; lanes > 0; lanes /= 2) {
         sum += ShuffleXor(sum, lanes);

@@ -18,6 +18,7 @@
 
 #include "cc/cuda/device/mma.h"
 #include "cc/cuda/tile/product.h"
+#include "cc/cuda/tile/row_piece.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -45,6 +46,8 @@ class HotSimt {
   static constexpr int kThreads = 256;
   static constexpr int kBlocks = 1;  // of a multiprocessor
   static constexpr int kDepth = 16;
+  static constexpr int kStages = 3;  // panels on their way or in use
+  static constexpr int kPieces = 2;  // of a panel of coefficients
   static constexpr int kRows = 8;
   static constexpr int kRowStep = 16;  // from Row(m) to Row(m + 1)
   static constexpr int kColumns = 8;
@@ -54,10 +57,17 @@ class HotSimt {
   TF_HSM_DEVICE static int Row(int m) {
     return ThreadIndex() / 16 + kRowStep * m;
   }
-  TF_HSM_DEVICE static int Column(int n) { return ThreadIndex() % 16 + 16 * n; }
+  TF_HSM_DEVICE static int Column(int n) {
+    return ThreadIndex() % 16 + ColumnStep(n);
+  }
+  TF_HSM_DEVICE static int ColumnStep(int n) { return 16 * n; }
   TF_HSM_DEVICE static int RowPart() { return 0; }
   TF_HSM_DEVICE float& At(int m, int n) { return sums_[m][n]; }
-  TF_HSM_DEVICE static float RoundCoefficient(float value) { return value; }
+  TF_HSM_DEVICE static float Exp(float value) { return gpu::Exp(value); }
+  // Stores two neighbours, rounded.
+  TF_HSM_DEVICE static void StorePair(float low, float high, float* to) {
+    *reinterpret_cast<Neighbours<float, 2>*>(to) = {low, high};
+  }
 
   TF_HSM_DEVICE void Clear() {
     TF_HSM_UNROLL
@@ -123,7 +133,9 @@ class HotMma {
   using Coefficient = T;
   static constexpr int kThreads = 256;
   static constexpr int kBlocks = 2;
-  static constexpr int kDepth = 64 / static_cast<int>(sizeof(T));
+  static constexpr int kDepth = 128 / static_cast<int>(sizeof(T));
+  static constexpr int kStages = 2;
+  static constexpr int kPieces = 8 / static_cast<int>(sizeof(T));
   static constexpr int kRows = 8;
   static constexpr int kRowStep = 8;  // from Row(m) to Row(m + 1)
   static constexpr int kColumns = 8;
@@ -134,14 +146,21 @@ class HotMma {
     return WarpIndex() % 2 * 64 + m * kRowStep + Lane() / 4;
   }
   TF_HSM_DEVICE static int Column(int n) {
-    return RowPart() * 32 + n / 2 * 8 + Lane() % 4 * 2 + n % 2;
+    return RowPart() * 32 + Lane() % 4 * 2 + ColumnStep(n);
   }
+  TF_HSM_DEVICE static int ColumnStep(int n) { return n / 2 * 8 + n % 2; }
   TF_HSM_DEVICE static int RowPart() { return WarpIndex() / 2; }
   TF_HSM_DEVICE float& At(int m, int n) {
     return sums_[m / 2][n / 2][m % 2 * 2 + n % 2];
   }
-  TF_HSM_DEVICE static T RoundCoefficient(float value) {
-    return RoundOperand<T>(value);
+  TF_HSM_DEVICE static float Exp(float value) { return FastExp(value); }
+  TF_HSM_DEVICE static void StorePair(float low, float high, T* to) {
+    if constexpr (sizeof(T) == 2) {
+      *reinterpret_cast<uint32_t*>(to) = NarrowPair<T>(low, high);
+    } else {
+      *reinterpret_cast<Neighbours<float, 2>*>(to) = {BitsFloat(ToTf32(low)),
+                                                      BitsFloat(ToTf32(high))};
+    }
   }
 
   TF_HSM_DEVICE void Clear() {
@@ -166,17 +185,17 @@ class HotMma {
     const int first_j = warp / 2 * 32;
     const bool none = first_i >= count_i || first_j >= count_j;
     const int end = none ? begin_k : end_k;
+    Fragments<a_depth, true> lefts(a, first_i, begin_k);
+    Fragments<b_depth, false> rights(b, first_j, begin_k);
     TF_HSM_NO_UNROLL
-    for (int k = begin_k; k < end; k += MmaOperand<T>::kDepth) {
+    for (int k = begin_k; k < end; k += kStep) {
       uint32_t left[4][4];
       TF_HSM_UNROLL
-      for (int m = 0; m < 4; ++m) {
-        Fragment<a_depth, true>(a, first_i + 16 * m, k, left[m]);
-      }
+      for (int m = 0; m < 4; ++m) lefts.Load(16 * m, left[m]);
       TF_HSM_UNROLL
       for (int n = 0; n < 4; n += 2) {
         uint32_t right[4];
-        Fragment<b_depth, false>(b, first_j + 8 * n, k, right);
+        rights.Load(8 * n, right);
         if constexpr (b_source == Source::kWeights) {
           MmaOperand<T>::Round(right);
         }
@@ -188,38 +207,61 @@ class HotMma {
           Mma<T>(sums_[m][n + 1], left[m], high);
         }
       }
+      lefts.Next();
+      rights.Next();
     }
   }
 
  private:
+  static constexpr int kSize = static_cast<int>(sizeof(T));
+  static constexpr int kStep = MmaOperand<T>::kDepth;  // along k
+
   // Loads 16 numbers from `first` on, times 32 bytes along k, as operand a or
   // as two operands b: four matrices of 8 numbers x 16 bytes. The second eight
   // numbers are the matrices 1 and 3 of a, 2 and 3 of b.
   template <Depth depth, bool is_a>
-  TF_HSM_DEVICE static void Fragment(const T* panel, int first, int k,
-                                     uint32_t (&words)[4]) {
-    constexpr int kStride = PanelStride<T>(depth, kDepth);
-    constexpr int kHalf = 16 / static_cast<int>(sizeof(T));
-    const int matrix = Lane() / 8;
-    const int index = first + (is_a ? matrix % 2 : matrix / 2) * 8;
-    const int half_k = is_a ? matrix / 2 : matrix % 2;
-    if constexpr (depth == Depth::kInside) {
-      LoadMatrices<false>(
-          panel + (index + Lane() % 8) * kStride + k + half_k * kHalf, words);
-    } else if constexpr (sizeof(T) == 2) {
-      LoadMatrices<true>(
-          panel + (k + half_k * kHalf + Lane() % 8) * kStride + index, words);
-    } else {
-      const T* from = panel + (k + Lane() % 4) * kStride + first + Lane() / 4;
-      TF_HSM_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int i_half = is_a ? i % 2 : i / 2;
-        const int k_half = is_a ? i / 2 : i % 2;
-        words[i] =
-            FloatBits(LoadTogether(from + k_half * 4 * kStride + i_half * 8));
+  class Fragments {
+   public:
+    TF_HSM_DEVICE Fragments(const T* panel, int first, int k) {
+      constexpr int kHalf = kStep / 2;
+      const int matrix = Lane() / 8;
+      const int index = first + (is_a ? matrix % 2 : matrix / 2) * 8;
+      const int half_k = k + (is_a ? matrix / 2 : matrix % 2) * kHalf;
+      if constexpr (depth == Depth::kInside) {
+        panel += (index + Lane() % 8) * kStride + half_k;
+      } else if constexpr (sizeof(T) == 2) {
+        panel += (half_k + Lane() % 8) * kStride + index;
+      } else {
+        panel += (k + Lane() % 4) * kStride + first + Lane() / 4;
+      }
+      from_ = panel;
+    }
+
+    // Numbers `offset` further, a multiple of 16.
+    TF_HSM_DEVICE void Load(int offset, uint32_t (&words)[4]) const {
+      if constexpr (depth == Depth::kInside) {
+        LoadMatrices<false>(AddressOf(from_) + offset * kStride * kSize, words);
+      } else if constexpr (sizeof(T) == 2) {
+        LoadMatrices<true>(AddressOf(from_) + offset * kSize, words);
+      } else {
+        TF_HSM_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int half = is_a ? i % 2 : i / 2;
+          const int half_k = is_a ? i / 2 : i % 2;
+          words[i] = FloatBits(
+              LoadTogether(from_ + half_k * 4 * kStride + half * 8 + offset));
+        }
       }
     }
-  }
+
+    TF_HSM_DEVICE void Next() {
+      from_ += depth == Depth::kInside ? kStep : kStep * kStride;
+    }
+
+   private:
+    static constexpr int kStride = PanelStride<T>(depth, kDepth);
+    const T* from_;
+  };
 
   float sums_[4][4][4];
 };

@@ -32,9 +32,9 @@ namespace gpu {
 // What makes a coefficient of an example's logit.
 struct alignas(16) PassTerms {
   float max;
-  float scale;  // 1 / s
-  float grad;
-  int target;  // the row on the path, counted in the item; -1: not there
+  float scale;  // g / s
+  float grad;   // g
+  int target;   // the row on the path, counted in the item; -1: not there
 };
 
 template <typename Product, bool backward>
@@ -47,17 +47,17 @@ class HotSums {
   TF_HSM_DEVICE explicit HotSums(const HotArguments<Product>& in) : in_(in) {
     source_ = reinterpret_cast<Source*>(SharedMemory());
     coefficients_ =
-        reinterpret_cast<Coefficient*>(source_ + kHotStages * kSourcePanel);
+        reinterpret_cast<Coefficient*>(source_ + kStages * kSourcePanel);
     terms_ = reinterpret_cast<PassTerms*>(coefficients_ + 2 * kPanel);
     sums_ = reinterpret_cast<float*>(terms_ + kTerms);
-    bias_ = sums_ + Product::kThreads;
+    bias_ = sums_ + 2 * Product::kThreads;
     most_ = bias_ + kHotTile;
   }
 
   static constexpr int64_t SharedBytes() {
-    return kHotStages * kSourcePanel * sizeof(Source) +
+    return kStages * kSourcePanel * sizeof(Source) +
            2 * kPanel * sizeof(Coefficient) + kTerms * sizeof(PassTerms) +
-           (Product::kThreads + kHotTile + 2) * sizeof(float);
+           (2 * Product::kThreads + kHotTile + 2) * sizeof(float);
   }
 
   // One slab of v.
@@ -113,7 +113,7 @@ class HotSums {
     SyncBlock();
     const int64_t before =
         item.node == 0 ? 0 : in_.buffers.plan.totals[item.node - 1].rows;
-    EmitRows<Product::kThreads>(
+    EmitRows<Product::kThreads, 8 / Product::kBlocks>(
         out,
         {node.first_row + item.row, before + item.row, item.num_rows,
          Rows(item), Stride(item), bias_},
@@ -123,6 +123,8 @@ class HotSums {
 
  private:
   static constexpr int kSlice = Product::kDepth;
+  static constexpr int kStages = Product::kStages;
+  static constexpr int kPieces = Product::kPieces;
   static constexpr Depth kDepth = backward ? Depth::kOutside : Depth::kInside;
   static constexpr gpu::Source kSource =
       backward ? gpu::Source::kInputs : gpu::Source::kWeights;
@@ -130,12 +132,15 @@ class HotSums {
       PanelSize<Source>(Depth::kOutside, kSlice);
   static constexpr int kPanel = PanelSize<Coefficient>(kDepth, kSlice);
   static constexpr int kStride = PanelStride<Coefficient>(kDepth, kSlice);
-  // Examples and rows of a slice of logits; rows are neighbours in memory.
-  static constexpr int kExamples = backward ? kSlice : kHotTile;
+  // Examples of a piece, and rows, of a slice of logits; rows are neighbours in
+  // memory. A thread has two of them, and every so many examples.
+  static constexpr int kExamples = (backward ? kSlice : kHotTile) / kPieces;
   static constexpr int kRows = backward ? kHotTile : kSlice;
-  static constexpr int kStep = Product::kThreads / kRows;  // in examples
-  static constexpr int kOwn = kExamples / 2 / kStep;       // of half a slice
-  static constexpr int kTerms = backward ? kHotStages * kSlice : kHotTile;
+  static constexpr int kStep = 2 * Product::kThreads / kRows;
+  static constexpr int kOwn = kExamples / kStep;
+  // The terms of the backward are there a slice earlier than they are used.
+  static constexpr int kTermStages = 4;
+  static constexpr int kTerms = backward ? kTermStages * kSlice : kHotTile;
   static_assert(2 * kPanel * sizeof(Coefficient) >=
                     kHotTile * sizeof(RowTerms<float>),
                 "the terms of rows take the place of coefficients");
@@ -160,47 +165,59 @@ class HotSums {
   }
 
   // Leaves the sums in the product, and in db_ what the thread saw of db.
-  // What could be an argument is found anew: registers are short.
   TF_HSM_DEVICE void Sum(const DeviceNode& node, const Item& item,
                          const float* loss_grads, int slab) {
-    const int slices = static_cast<int>(
-        CeilDivide(backward ? item.num_examples : item.num_rows, kSlice));
+    const int count = backward ? item.num_examples : item.num_rows;
+    const int slices = static_cast<int>(CeilDivide(count, kSlice));
+    const float* const logits = in_.buffers.logits + node.logits_offset +
+                                (item.example + OwnExample()) * node.fanout +
+                                item.row + OwnRow();
+    const int64_t down = kStep * node.fanout;
     product_.Clear();
-    db_ = 0;
-    for (int q = -kHotStages + 1; q < slices; ++q) {
-      WaitForCopies<kHotStages - 2>();
+    for (float& db : db_) db = 0;
+    // So that they are not kept from one item to the next.
+    for (auto& pair : logits_) pair[0] = pair[1] = 0;
+    for (int q = -2; q < slices; ++q) {
+      WaitForCopies<kStages - 2>();
       SyncBlock();
-      const int next = q + kHotStages - 1;
-      if (next < slices) {
-        LoadSource(node, item, slab, next);
-        if constexpr (backward) LoadTerms(node, item, loss_grads, next);
-      }
+      const int next = q + kStages - 1;
+      if (next >= 0 && next < slices) LoadSource(node, item, slab, next);
       CommitCopies();
+      if constexpr (backward) {
+        if (q + 2 < slices) LoadTerms(node, item, loss_grads, q + 2);
+      }
       const bool more = q + 1 >= 0 && q + 1 < slices;
-      // In halves: a thread has no registers for more logits.
+      const int done = (q + 1) * kSlice;
+      const float* from = logits + done * (backward ? node.fanout : 1);
+      // In pieces: a thread has no registers for more logits.
       TF_HSM_NO_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        if (more) LoadLogits(node, item, q + 1, half);
+      for (int piece = 0; piece < kPieces; ++piece) {
+        if (more) {
+          LoadLogits(from, down,
+                     item.num_examples - (backward ? done : 0) -
+                         piece * kExamples - OwnExample(),
+                     item.num_rows - (backward ? 0 : done) - OwnRow());
+          from += kOwn * down;
+        }
         if (q >= 0) {
           product_.template Multiply<kDepth, Depth::kOutside, kSource>(
-              Panel(q), SourcePanel(q), half * kSlice / 2,
-              (half + 1) * kSlice / 2,
+              Panel(q), SourcePanel(q), piece * kSlice / kPieces,
+              (piece + 1) * kSlice / kPieces,
               backward ? item.num_rows : item.num_examples, Columns(slab));
         }
-        if (more) MakeCoefficients(q + 1, half);
+        if (more) MakeCoefficients(q + 1, piece);
       }
     }
     WaitForCopies<0>();
   }
 
-  // A thread has logits of one row, and of every so many examples.
-  TF_HSM_DEVICE static int OwnRow() { return ThreadIndex() % kRows; }
-  TF_HSM_DEVICE static int OwnExample() { return ThreadIndex() / kRows; }
+  TF_HSM_DEVICE static int OwnRow() { return ThreadIndex() % (kRows / 2) * 2; }
+  TF_HSM_DEVICE static int OwnExample() { return ThreadIndex() / (kRows / 2); }
 
-  TF_HSM_DEVICE Source* SourcePanel(int q) const {
-    return source_ + q % kHotStages * kSourcePanel;
+  TF_HSM_DEVICE Source* SourcePanel(unsigned q) const {
+    return source_ + q % kStages * kSourcePanel;
   }
-  TF_HSM_DEVICE Coefficient* Panel(int q) const {
+  TF_HSM_DEVICE Coefficient* Panel(unsigned q) const {
     return coefficients_ + q % 2 * kPanel;
   }
 
@@ -234,58 +251,60 @@ class HotSums {
       const int64_t pass = from.plan.Pass(node.level, position);
       const int64_t target =
           from.plan.path_rows[pass] - node.first_row - item.row;
+      const float grad = loss_grads[from.plan.order[position]] * most_[1];
       terms = {
-          from.normalizers[2 * pass], from.normalizers[2 * pass + 1],
-          loss_grads[from.plan.order[position]] * most_[1],
+          from.normalizers[2 * pass], from.normalizers[2 * pass + 1] * grad,
+          grad,
           target >= 0 && target < kHotTile ? static_cast<int>(target) : -1};
     }
-    terms_[q % kHotStages * kSlice + ThreadIndex()] = terms;
+    terms_[q % kTermStages * kSlice + ThreadIndex()] = terms;
   }
 
-  // Loads the logits of half a slice; minus infinity, whose exponential is 0,
-  // where there are none.
-  TF_HSM_DEVICE void LoadLogits(const DeviceNode& node, const Item& item, int q,
-                                int half) {
-    const int e =
-        (backward ? q * kSlice : 0) + half * kExamples / 2 + OwnExample();
-    const int r = (backward ? 0 : q * kSlice) + OwnRow();
-    const int examples = r < item.num_rows ? item.num_examples - e : 0;
-    const float* logits = in_.buffers.logits + node.logits_offset +
-                          (item.example + e) * node.fanout + item.row + r;
+  // Loads the logits of a piece, of which so many examples and rows are there;
+  // minus infinity, whose exponential is 0, where there are none.
+  TF_HSM_DEVICE void LoadLogits(const float* from, int64_t down, int examples,
+                                int rows) {
+    const int low = rows > 0 ? examples : 0;
+    const int high = rows > 1 ? examples : 0;
     TF_HSM_UNROLL
     for (int n = 0; n < kOwn; ++n) {
-      logits_[n] = n * kStep < examples ? *logits : -INFINITY;
-      logits += kStep * node.fanout;
+      logits_[n][0] = n * kStep < low ? from[0] : -INFINITY;
+      logits_[n][1] = n * kStep < high ? from[1] : -INFINITY;
+      from += down;
     }
   }
 
-  TF_HSM_DEVICE void MakeCoefficients(int q, int half) {
-    const int e = half * kExamples / 2 + OwnExample();
+  TF_HSM_DEVICE void MakeCoefficients(unsigned q, int piece) {
+    const int e = piece * kExamples + OwnExample();
     const PassTerms* terms =
-        terms_ + (backward ? q % kHotStages * kSlice : 0) + e;
+        terms_ + (backward ? q % kTermStages * kSlice : 0) + e;
     Coefficient* to = Panel(q) + e * kStride + OwnRow();
     TF_HSM_UNROLL
     for (int n = 0; n < kOwn; ++n) {
-      float value = Exp(logits_[n] - terms[n * kStep].max);
-      if constexpr (backward) {
-        const PassTerms own = terms[n * kStep];
-        value = value * own.scale - (OwnRow() == own.target ? 1.0f : 0.0f);
-        value *= own.grad;
-        db_ += value;
+      float values[2];
+      TF_HSM_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        float value = Product::Exp(logits_[n][i] - terms[n * kStep].max);
+        if constexpr (backward) {
+          const PassTerms own = terms[n * kStep];
+          value = value * own.scale -
+                  (OwnRow() + i == own.target ? own.grad : 0.0f);
+          db_[i] += value;
+        }
+        values[i] = value * CoefficientScale<Product>::value;
       }
-      to[n * kStep * kStride] =
-          Product::RoundCoefficient(value * CoefficientScale<Product>::value);
+      Product::StorePair(values[0], values[1], to + n * kStep * kStride);
     }
   }
 
   // Makes db of the rows from what the threads saw of it.
   TF_HSM_DEVICE void AddThreads(const Item& item) {
     SyncBlock();
-    sums_[ThreadIndex()] = db_;
+    for (int i = 0; i < 2; ++i) sums_[2 * ThreadIndex() + i] = db_[i];
     SyncBlock();
     if (ThreadIndex() >= item.num_rows) return;
     float db = 0;
-    for (int i = ThreadIndex(); i < Product::kThreads; i += kHotTile) {
+    for (int i = ThreadIndex(); i < 2 * Product::kThreads; i += kHotTile) {
       db += sums_[i];
     }
     bias_[ThreadIndex()] = db * most_[0];
@@ -295,14 +314,18 @@ class HotSums {
 
   TF_HSM_DEVICE void Store(int count_i, int columns, int64_t stride,
                            float factor, float* to) {
-    to += Product::Row(0) * stride;
+    to += Product::Row(0) * stride + Product::Column(0);
+    // Counted from the thread's first: its other rows and columns would each
+    // take a register all along.
+    const int rows = count_i - Product::Row(0);
+    const int own = columns - Product::Column(0);
     TF_HSM_UNROLL
     for (int m = 0; m < Product::kRows; ++m) {
-      if (Product::Row(m) < count_i) {
+      if (m * Product::kRowStep < rows) {
         TF_HSM_UNROLL
         for (int n = 0; n < Product::kColumns; ++n) {
-          const int j = Product::Column(n);
-          if (j < columns) to[j] = product_.At(m, n) * factor;
+          const int j = Product::ColumnStep(n);
+          if (j < own) to[j] = product_.At(m, n) * factor;
         }
       }
       to += Product::kRowStep * stride;
@@ -310,14 +333,14 @@ class HotSums {
   }
 
   const HotArguments<Product>& in_;
-  Source* source_;             // kHotStages panels
+  Source* source_;             // kStages panels
   Coefficient* coefficients_;  // two panels [examples, rows]
   PassTerms* terms_;           // [kTerms]
-  float* sums_;                // [kThreads]
+  float* sums_;                // [kThreads, 2]
   float* bias_;                // [kHotTile]
   float* most_;                // what dz is divided by, and 1 over that
-  float db_;
-  float logits_[kOwn];
+  float db_[2];
+  float logits_[kOwn][2];
   Product product_;
 };
 
@@ -342,15 +365,15 @@ HotGradients(HotArguments<Product> in, const float* loss_grads,
              RowOutput<typename Product::Weight> out) {
   HotSums<Product, true> work(in);
   const DevicePlan& plan = in.buffers.plan;
-  for (int64_t i = BlockIndex();
-       i < plan.counts->work.backward_items * in.slabs.count;
-       i += NumBlocks()) {
+  // 32 bits are enough, of hot items, and registers are short.
+  const auto count = static_cast<uint32_t>(
+      plan.counts->work.hot_backward_items * in.slabs.count);
+  for (auto i = static_cast<uint32_t>(BlockIndex()); i < count;
+       i += static_cast<uint32_t>(NumBlocks())) {
     const Item& item = in.buffers.backward_items[i / in.slabs.count];
     if (item.num_examples == 0) continue;
-    const DeviceNode& node = plan.nodes[item.node];
-    if (!node.IsHot(item)) continue;
-    work.Backward(node, item, static_cast<int>(i % in.slabs.count), loss_grads,
-                  out);
+    work.Backward(plan.nodes[item.node], item,
+                  static_cast<int>(i % in.slabs.count), loss_grads, out);
   }
 }
 
