@@ -126,6 +126,14 @@ void AddConversions(OpcodeTable* table) {
   table->Each("cvt.rn.f32.f64", [](double a) { return static_cast<float>(a); });
   table->Each("cvt.f32.f16", [](uint16_t a) { return HalfToFloat(a); });
   table->Each("cvt.rn.f16.f32", [](float a) { return FloatToHalf(a); });
+  table->Each("cvt.rn.bf16.f32", [](float a) { return FloatToBfloat16(a); });
+  // The first number goes to the upper half.
+  table->Each("cvt.rn.f16x2.f32", [](float a, float b) {
+    return uint32_t{FloatToHalf(a)} << 16 | FloatToHalf(b);
+  });
+  table->Each("cvt.rn.bf16x2.f32", [](float a, float b) {
+    return uint32_t{FloatToBfloat16(a)} << 16 | FloatToBfloat16(b);
+  });
   table->Each("cvt.f32.bf16", [](uint16_t a) { return Bfloat16ToFloat(a); });
   // Ties go away from zero. The low 13 bits stay as the sum leaves them: PTX
   // does not define them.

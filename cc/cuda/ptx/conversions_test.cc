@@ -148,6 +148,16 @@ void CheckConversions() {
         std::string("cvt.rn.f16.f32 $r, 0f") + bits + ";",
         [expected](uint16_t, uint16_t, uint16_t) { return expected; });
   }
+  // 1 + 2^-8 and 1 + 3 2^-8 are ties; the first number goes to the upper half.
+  Check<uint32_t, uint32_t>(
+      "cvt.rn.bf16x2.f32 $r, 0f3F808000, 0f3F818000;",
+      [](uint32_t, uint32_t, uint32_t) { return 0x3f803f82u; });
+  Check<uint16_t, uint16_t>(
+      "cvt.rn.bf16.f32 $r, 0f7F7FFFFF;",
+      [](uint16_t, uint16_t, uint16_t) { return uint16_t{0x7f80}; });
+  Check<uint32_t, uint32_t>(
+      "cvt.rn.f16x2.f32 $r, 0f3F803000, 0f3F800000;",
+      [](uint32_t, uint32_t, uint32_t) { return 0x3c023c00u; });
   Check<uint32_t, uint32_t>(
       "cvt.rna.tf32.f32 %r1, 0f3F801000; and.b32 $r, %r1, 0xffffe000;",
       [](uint32_t, uint32_t, uint32_t) { return 0x3f802000u; });

@@ -50,6 +50,14 @@ inline uint16_t FloatToHalf(float value) {
   return static_cast<uint16_t>(sign | bits);
 }
 
+// To nearest, ties to even.
+inline uint16_t FloatToBfloat16(float value) {
+  if (std::isnan(value)) return 0x7fff;
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
 }  // namespace ptx
 }  // namespace tf_hsm
 

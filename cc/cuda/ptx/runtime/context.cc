@@ -44,17 +44,13 @@ void Context::ReportAtExit() {
     const bool with_lines = std::strcmp(profile, "lines") == 0;
     std::printf("%s", ProfileText(with_lines).c_str());
   }
-  const char* known = std::getenv("TF_HSM_PTX_KNOWN");
-  bool failed = false;
-  for (const auto& [text, launches] : context.TakeFindings()) {
-    const bool is_known =
-        known != nullptr && text.find(known) != std::string::npos;
-    failed = failed || !is_known;
-    std::printf("%s in %lld launches: %s\n", is_known ? "known" : "FOUND",
+  const auto findings = context.TakeFindings();
+  for (const auto& [text, launches] : findings) {
+    std::printf("FOUND in %lld launches: %s\n",
                 static_cast<long long>(launches), text.c_str());
   }
   std::fflush(stdout);
-  if (failed) std::_Exit(EXIT_FAILURE);
+  if (!findings.empty()) std::_Exit(EXIT_FAILURE);
 }
 
 int Context::AddModule(const void* fat_binary) {

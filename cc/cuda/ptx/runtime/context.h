@@ -7,7 +7,6 @@
 //   TF_HSM_PTX_SHARED_BYTES  that a block can have; 232448
 //   TF_HSM_PTX_RACES         0: races are no findings, as where a forged tree
 //                            lets groups share rows
-//   TF_HSM_PTX_KNOWN         words of a finding that does not fail the program
 //   TF_HSM_PTX_PROFILE       kernels, or lines: counts of instructions at exit
 // A program with findings prints them at its exit, and fails.
 

@@ -15,10 +15,6 @@ else
   )
 fi
 
-# Lane 0 stores a bound that the other lanes have loaded; shuffles alone order
-# that, which is enough as it is compiled (cc/cuda/predict/top_k.cu).
-export TF_HSM_PTX_KNOWN=OpenGroups
-
 failed=()
 for name in "${names[@]}"; do
   variables=()
