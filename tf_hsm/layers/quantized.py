@@ -15,7 +15,7 @@ from tf_hsm.heads.clusters import ClusterHead, Tail
 from tf_hsm.heads.labels import LabelTreeHead
 from tf_hsm.heads.tree import TreeHead
 from tf_hsm.layers.in_place import InPlace
-from tf_hsm.runtime import quantized_rows, row_parts
+from tf_hsm.runtime import private_keras, quantized_rows, row_parts
 from tf_hsm.runtime.quantized_rows import QuantizedRows
 
 _POLICIES = {"int8": "int8", "int4": f"int4/{quantized_rows.BLOCK}"}
@@ -79,7 +79,7 @@ def check_policy(layer):
     elif not layer.can_be_quantized():
         reason = f"a {type(layer).__name__} with these options"
     else:
-        layer._is_quantized = True
+        private_keras.mark_quantized(layer)
         return
     raise ValueError(f"{layer.name}: no quantized weights for {reason}")
 
@@ -110,7 +110,7 @@ def quantize(layer, head, mode):
     encoded = [quantized_rows.quantize_rows(p.weights, mode) for p in parts]
     # An error so far has changed nothing.
     layer.in_place, layer.optimizer = InPlace(), None
-    layer._is_quantized = True  # else the policy would quantize once more
+    private_keras.mark_quantized(layer)
     if layer.quantization_mode is None:
         layer.dtype_policy = keras.dtype_policies.get(
             f"{_POLICIES[mode]}_from_{layer.dtype_policy.name}"
@@ -123,7 +123,7 @@ def quantize(layer, head, mode):
         new.scales.assign(codes.scales)
         rows[id(old)] = new
         _replace_attributes(layer, old, new)
-        layer._untrack_variable(old)
+        private_keras.untrack(layer, old)
     return _replaced(head, rows)
 
 

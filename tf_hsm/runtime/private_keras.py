@@ -162,6 +162,16 @@ def own_variables(layer):
     return layer._trainable_variables + layer._non_trainable_variables
 
 
+def mark_quantized(layer):
+    """Says that a layer is quantized, which Keras then does not do again."""
+    layer._is_quantized = True
+
+
+def untrack(layer, variable):
+    """Takes a variable out of the weights of a layer."""
+    layer._untrack_variable(variable)
+
+
 def layers_of(model):
     """All layers of a model, also those within others.
 
