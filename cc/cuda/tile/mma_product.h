@@ -204,7 +204,7 @@ class MmaProduct {
       for (int m = 0; m < 4; m += 2) {
         if (first + m * 128 >= columns) break;
         const bool two = first + m * 128 + 128 < columns;
-        uint32_t a[2][4];
+        uint32_t a[2][4] = {};
         Transposed<source_is>(a_from + m * 128, stride, a[0]);
         if (two) Transposed<source_is>(a_from + m * 128 + 128, stride, a[1]);
         TF_HSM_UNROLL
