@@ -129,7 +129,7 @@ def test_wrong_masks():
         trie.mask([True])
     with pytest.raises(tf.errors.InvalidArgumentError, match="outside"):
         trie.mask([2])
-    with pytest.raises(ValueError, match=r"has the shape \(1, 2\)"):
-        trie.mask([[0, 1]])
+    with pytest.raises(ValueError, match=r"the shape \(1, 1, 2\)"):
+        trie.mask([[[0, 1]]])
     with pytest.raises(TypeError, match="allowed must be integers"):
         trie.mask([0.5])

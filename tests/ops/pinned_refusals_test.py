@@ -88,6 +88,7 @@ def test_groups_that_are_no_pairs():
             row_below=down.row_below,
             root_groups=[],
             root_log_probs=[],
+            scales=[],
             **given,
         )
 

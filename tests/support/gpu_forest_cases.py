@@ -283,6 +283,7 @@ def check_broken_roots(place, change, message):
             inputs=problem.inputs,
             **arrays,
             root_log_probs=[starts],
+            scales=[],
             Taccumulator=tf.float32,
         ).log_probs
 

@@ -331,6 +331,7 @@ def check_broken_trees(place, array, index, value, message, name="two_level_7"):
             **arrays,
             pinned=tree.pinned,
             root_log_probs=[],
+            scales=[],
             Taccumulator=tf.float32,
         ).log_probs
 
@@ -359,6 +360,7 @@ def check_forged_paths(place):
                 **arrays,
                 classes=problem.labels[:, np.newaxis],
                 root_log_probs=[],
+                scales=[],
                 Taccumulator=tf.float32,
             )
         )

@@ -26,6 +26,7 @@ LISTS = (
     "vector_slots",
     "root_groups",
     "root_log_probs",
+    "scales",
     "bounds",
     "splits",
     "index_weights",

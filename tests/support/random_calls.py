@@ -167,7 +167,7 @@ def valid_call(
         add(inputs=inputs, **_each(arrays["below"]))
         starts = normal(*batch, tree.num_roots, of=accumulator)
         is_given = tree.num_roots > 1 or rng.integers(2)
-        add(root_log_probs=[starts] if is_given else [])
+        add(root_log_probs=[starts] if is_given else [], scales=[])
         _add_inference(call, rng, tree, arrays, batch, accumulator)
         return call
     integer = [np.int32, np.int64][rng.integers(2)]

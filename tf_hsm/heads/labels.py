@@ -122,8 +122,8 @@ class LabelTreeHead:
 
     def variables(self):
         """Returns the weights and, if there are any, the biases."""
-        weights = quantized_rows.variables(self.weights)
-        return weights if self.biases is None else [*weights, self.biases]
+        found = [*quantized_rows.variables(self.weights), self.biases]
+        return [v for v in found if v is not None]
 
     def on_one_device(self):
         """Returns this head, whose rows are on one device."""

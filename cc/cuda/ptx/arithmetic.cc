@@ -158,6 +158,8 @@ void AddFloatArithmetic(OpcodeTable* table) {
     const double exact = std::exp2(double{FlushSubnormal(a)});
     return FlushSubnormal(static_cast<float>(exact));
   });
+  table->Each("ex2.approx.f32",
+              [](float a) { return static_cast<float>(std::exp2(double{a})); });
   table->Each("lg2.approx.ftz.f32", [](float a) {
     return static_cast<float>(std::log2(double{FlushSubnormal(a)}));
   });

@@ -101,6 +101,9 @@ void CheckFunctions() {
   Check<float, float>("ex2.approx.ftz.f32 $r, $a;", [](float a, float, float) {
     return static_cast<float>(std::pow(2.0L, static_cast<long double>(a)));
   });
+  Check<float, float>("ex2.approx.f32 $r, $a;", [](float a, float, float) {
+    return static_cast<float>(std::pow(2.0L, static_cast<long double>(a)));
+  });
   // The largest float below the exact sum, or it itself.
   CheckThree<float>("fma.rm.f32", [](float a, float b, float c) {
     const long double exact = static_cast<long double>(a) * b + c;

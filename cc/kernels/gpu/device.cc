@@ -22,7 +22,7 @@ Stream* FindStream(OpKernelContext* context) {
 
 }  // namespace
 
-absl::Status CheckStream(OpKernelContext* context) {
+absl::Status CheckStream([[maybe_unused]] OpKernelContext* context) {
 #ifndef TF_HSM_EMULATED
   if (FindStream(context) == nullptr) {
     return absl::InternalError("this GPU device gives its kernels no stream");
