@@ -167,7 +167,7 @@ def wrong_flags(folder, name, arguments):
         folder, name = f"benchmarks/{_FOLDERS.get(name, name)}", "main"
     if not (ROOT / folder / f"{name}.py").exists():
         sources = [path.read_text() for path in ROOT.glob(f"{folder}/*.cc")]
-        known = re.findall(r'\{"(?:--)?(\w+)"', "".join(sources))
+        known = re.findall(r'(?:\{|== )"(?:--)?(\w+)"', "".join(sources))
         given = re.findall(r"^--(\w+)", "\n".join(arguments), re.M)
         assert sources or not given, f"no {folder} in the BUILD of this test"
         return set(given) - set(known)

@@ -84,7 +84,7 @@ def test_its_description_stands_alone(wheel):
     assert "```python\nimport keras" in text
     links = re.findall(r"\]\(([^)\s]+)\)", text)
     assert [link for link in links if not link.startswith("https:")] == []
-    assert "docs/performance.md says how time grows" in text
+    assert "docs/performance.md more workloads" in text
 
 
 def test_it_computes_where_it_is_installed(wheel, tmp_path):
