@@ -172,12 +172,14 @@ def test_machines(capsys):
     assert json.loads(run(capsys, *flags))["milliseconds"] < slow
 
 
-def test_no_replicas_of_shards(capsys, tmp_path):
+def test_shards_on_replicas(capsys, tmp_path):
     tree = str(tmp_path / "tree.npz")
     tf_hsm.Tree.two_level(9).save(tree)
     for head in (HEAD[1:], [f"--tree={tree}", "--width=3", "--batch=8"]):
         flags = ["estimate", *head, "--replicas=8", "--shards=8"]
-        assert "replicas is 8, but the head is cut" in fail(capsys, *flags)
+        assert "give head_optimizer" in fail(capsys, *flags)
+        text = run(capsys, *flags, "--head_optimizer=rowwise_adagrad")
+        assert "on each of 8 devices" in text
 
 
 def test_replicas(capsys):
