@@ -27,7 +27,7 @@ def compare(folder, lists, python, threads, epochs=None):
       lists: the folder of apt's package indexes.
       python: the interpreter that has the peers.
       threads: of each.
-      epochs: of ours; None: those of the example.
+      epochs: of ours; None: as many as the example has.
 
     Returns:
       Name -> {"scores", of `scores.measures`; "cpu_seconds" and "seconds" of

@@ -155,7 +155,7 @@ LEADER = (
     ],
 )
 def test_sentences(message, sentence):
-    """The texts are those of TensorFlow."""
+    """The texts come from TensorFlow."""
     cluster = tf.train.ClusterSpec(
         {"chief": ["host0:1"], "worker": ["host2:1", "host1:1"]}
     )

@@ -1,4 +1,4 @@
-"""Optimizers of this package beside those of Keras that they equal."""
+"""Optimizers of this package beside the ones of Keras that they equal."""
 
 import keras
 
@@ -28,11 +28,11 @@ CASES = [
 
 
 def make(name, stock_name, options):
-    """Makes the optimizer of this package and that of Keras, for all rows.
+    """Makes the optimizer of this package and Keras' own, for all rows.
 
     Args:
-        name: Of a class here.
-        stock_name: Of a class of Keras.
+        name: A class here.
+        stock_name: A class of Keras.
         options: Arguments of both.
     """
     own = {"sparse_beta_1": options["beta_1"]} if name == "LazyAdam" else {}

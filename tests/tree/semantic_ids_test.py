@@ -134,7 +134,7 @@ def test_encoder(metric):
 
 
 def test_encoder_counts_on():
-    """The last code is above those of all earlier items of a path."""
+    """The last code is above the last codes of earlier items of a path."""
     codes, encoder = semantic_ids(
         np.eye(4), [4], verbose=False, return_encoder=True
     )

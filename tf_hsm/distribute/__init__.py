@@ -16,7 +16,7 @@ or, for one process that calls all shards,
 >>> head = tf_hsm.layers.HierarchicalSoftmax(
 ...     tree, devices=["GPU:0", "GPU:1"], optimizer="rowwise_adagrad")
 
-The replicas may be those of several workers, under
+The replicas may belong to several workers, under
 `tf.distribute.MultiWorkerMirroredStrategy`: `save` writes their checkpoints,
 and `workers_explained` names a worker that is lost.
 

@@ -142,7 +142,7 @@ int main() {
     for (const Case& c : cases) {
       for (const RuleTraits& traits : kUpdateRules) {
         const UpdateRule rule = traits.rule;
-        // They differ from others in one function, that of a number.
+        // They differ from others in the function of one number.
         if (rule == UpdateRule::kRmspropMomentum) continue;
         if (rule == UpdateRule::kRmspropCentered) continue;
         const bool bias = (c.batch + static_cast<int>(rule)) % 2 == 0;

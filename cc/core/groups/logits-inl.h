@@ -30,7 +30,7 @@ struct Decoded {  // Scratch has one buffer for each type.
 };
 
 // out[m][k] = w_k . x_m + b_k for quantized rows, decoded some at a time: the
-// bits are those of the same rows as floats.
+// bits equal the bits for the same rows as floats.
 inline void QuantizedLogits(const GroupRows<float>& in, int64_t rows,
                             float* out, int64_t stride) {
   const int64_t padded = Padded(in.width);

@@ -1,4 +1,4 @@
-// Log-probabilities of quantized rows against those of the same rows as floats,
+// Log-probabilities of quantized rows against the same rows as floats,
 // bit for bit, on every ISA; the rows are decoded one number at a time here.
 
 #include <cstring>

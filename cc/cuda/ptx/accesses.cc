@@ -118,7 +118,7 @@ void TakeSpace(Assembler& a) {
   }
 }
 
-// Bytes that are watched together are no more than those of any access.
+// Bytes that are watched together are no more than any access has.
 void NoteBytes(Assembler& a, int bytes) {
   const Space space = a.instruction().space;
   Kernel& kernel = a.kernel();

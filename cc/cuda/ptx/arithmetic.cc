@@ -146,7 +146,7 @@ void AddFloatArithmetic(OpcodeTable* table) {
     table->Each("sqrt.rn." + type, [](T a) { return std::sqrt(a); });
     table->Each("neg." + type, [](T a) { return -a; });
     table->Each("abs." + type, [](T a) { return std::fabs(a); });
-    // Of a number and NaN, the number.
+    // The number, if the other one is NaN.
     table->Each("min." + type, [](T a, T b) { return std::fmin(a, b); });
     table->Each("max." + type, [](T a, T b) { return std::fmax(a, b); });
     table->Each("copysign." + type,

@@ -59,7 +59,7 @@ class Assembler {
   int32_t Allocate(int bytes);
   int32_t RegisterOffset(int index) const { return offsets_[index]; }
   int32_t ConstantOffset(uint64_t bits, int bytes);
-  // Of a special register, or of a constant with the address of a symbol.
+  // For a special register, or a constant with the address of a symbol.
   int32_t NameOffset(const std::string& name, int bytes);
   bool FindAddress(const std::string& name, uint64_t* address) const;
   uint64_t ConstantBits(const Operand& operand, int bytes, bool is_float) const;

@@ -130,7 +130,7 @@ Warp* Block::DrawReady() {
   return ready_.empty() ? nullptr : ready_[device_->rng() % ready_.size()];
 }
 
-// Of the groups of a warp, that which is furthest behind runs: so lanes unite
+// The group of a warp that is furthest behind runs, so that lanes unite
 // again behind a branch.
 void Block::RunWarp(Warp* warp, int most) {
   for (; most > 0; --most) {

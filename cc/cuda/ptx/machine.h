@@ -88,7 +88,7 @@ struct Instruction {
   // Which of the forms of its opcode; decoders say.
   uint8_t variant = 0;
 
-  // Of an access to memory: `elements` of `element_bytes` at an address.
+  // For an access to memory: `elements` of `element_bytes` at an address.
   Space space = Space::kGeneric;
   bool strong = false;  // volatile, relaxed, acquire, release or atomic
   uint8_t element_bytes = 0;

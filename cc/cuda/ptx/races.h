@@ -1,9 +1,9 @@
 // Finds races: two accesses to the same bytes, at least one of them a write,
 // that nothing orders.
 //
-// Accesses of one thread are ordered; so are those of a block before and after
-// a barrier, and those of lanes that meet at bar.warp.sync between them.
-// Shuffles and votes order nothing: PTX promises that of barriers alone.
+// Accesses of one thread are ordered, accesses of a block before and after
+// a barrier, and accesses of lanes that meet at bar.warp.sync between them.
+// Shuffles and votes order nothing: PTX promises an order for barriers alone.
 // Launches are ordered. Two blocks of a launch are not, except where one loads
 // what the other stored, both by strong accesses, as CUB's scans do: then all
 // of the other is before what follows. (Whether the fences around such accesses

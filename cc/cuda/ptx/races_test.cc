@@ -9,8 +9,8 @@ namespace tf_hsm {
 namespace ptx {
 namespace {
 
-// Shared memory has a word per thread, at %r8 the thread's own, at %r7 that of
-// its neighbour in the warp, at %r6 that of the other warp. Global memory
+// Shared memory has a word per thread, at %r8 its own, at %r7 the word of
+// its neighbour in the warp, at %r6 the other warp's. Global memory
 // likewise at %rd8, %rd7 and %rd6, %rd5 that of the other block.
 const char kBegin[] =
     "mov.u32 %r80, dynamic; mad.lo.u32 %r8, %r0, 4, %r80; xor.b32 %r7, %r8, 4;"

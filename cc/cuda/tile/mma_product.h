@@ -57,7 +57,7 @@ class MmaProduct {
   }
 
   // A warp has 16 rows and 8 columns of the tile. The fragments of a turn are
-  // on their way while those of the turn before are multiplied.
+  // on their way while the turn before is multiplied.
   TF_HSM_DEVICE void MultiplyLogits(const T* w, int w_stride, const Input* x,
                                     int x_stride, int columns, int rows,
                                     int examples, Parts parts) {

@@ -7,7 +7,7 @@
 // stream through shared memory, the next ones on their way, across the ends of
 // tiles. The logits go to memory, since the gradients that follow (hot_sums.h)
 // read them faster than they could be made again (docs/gpu.md); m and s of a
-// tile are merged into those of the item in the order of the rows.
+// tile are merged into the item's in the order of the rows.
 //
 // Bytes: x once per 128 rows and w once per 128 examples, from the second
 // cache; the logits once. FLOPs: 2 per weight and example.

@@ -14,7 +14,7 @@ namespace ptx {
 // Takes the text of a module, and returns the one to run.
 using Edit = std::function<std::string(const std::string&)>;
 
-// From now on, kernels are those of the edited texts; null: of the texts.
+// From now on, kernels come from the edited texts; null: from the texts.
 void SetEdit(const Edit& edit);
 
 // Returns what was found since the last call, and in how many launches.

@@ -138,7 +138,7 @@ struct Mutation {
   StatementEdit edit;
 };
 
-// `count` becomes that of the statements that could be edited.
+// `count` becomes the number of statements that could be edited.
 template <typename T>
 Outcome RunMutation(const Mutation& m, const std::string& name, int* count) {
   ptx::SetEdit(EditStatements(m.kernel, m.words, m.n, m.edit, count));
@@ -232,7 +232,7 @@ void CheckBarriers(const std::string& name, const std::string& kernel,
 }  // namespace gpu
 }  // namespace tf_hsm
 
-// --barriers: drops those of the tiled kernels instead, which takes minutes.
+// --barriers: drops barriers of the tiled kernels instead, which takes minutes.
 int main(int argc, char** argv) {
   using namespace tf_hsm::gpu;  // NOLINT
   if (argc > 1 && std::strcmp(argv[1], "--barriers") == 0) {

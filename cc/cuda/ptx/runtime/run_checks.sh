@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs checks of gpu_check on the interpreter, each in a process of its own:
-# the named ones, or all but those of large trees.
+# the named ones, or all but the checks of large trees.
 #
 #   run_checks.sh PROGRAM [NAME ...]
 set -uo pipefail
