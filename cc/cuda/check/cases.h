@@ -44,6 +44,15 @@ inline std::vector<NamedCase> SmallCases() {
     c.shared_bytes = 25 << 10;  // three row tiles
     return c;
   });
+  add("flat, half items", [](Rng*) {
+    CheckCase c = Case(FlatTree(141), 37, 44);
+    c.only_float = true;
+#ifndef __CUDACC__
+    c.shared_bytes = 58 << 10;
+    c.needs = kHalfItems;
+#endif
+    return c;
+  });
   add("flat, cut by examples",
       [](Rng*) { return Case(FlatTree(11), 330, 12, kCutExamples); });
   add("hot, in pieces", [](Rng*) {

@@ -24,6 +24,7 @@ enum Needs {
   kCutExamples = 8,  // pieces that MergeRows adds up
   kSlabs = 16,       // of the kernels that are not hot
   kNotHot = 32,      // work for these
+  kHalfItems = 64,   // items of the forward of fewer than 32 examples
 };
 
 struct CheckCase {

@@ -186,8 +186,10 @@ struct PlanCase {
     return labels;
   }
 
-  Bounds BoundsFor(int64_t logits, int64_t hot_items) const {
-    return BoundsOf(batch.tree, batch.shape, batch.size, logits, hot_items);
+  Bounds BoundsFor(int64_t logits, int64_t hot_items,
+                   int64_t forward_examples = kTileExamples) const {
+    return BoundsOf(batch.tree, batch.shape, batch.size, logits, hot_items,
+                    forward_examples);
   }
 
   const DeviceTree tree;
@@ -222,7 +224,8 @@ inline void CheckTwoWays(std::mt19937* rng) {
         const DeviceTree other(changed, tree.view());
         c.batch.tree = other.view();
         const int64_t logits = (*rng)() % (size * 200);
-        Bounds bounds = c.BoundsFor(logits, size % 2 == 0 ? 0 : 8);
+        Bounds bounds = c.BoundsFor(logits, size % 2 == 0 ? 0 : 8,
+                                    kTileExamples >> ((*rng)() % 2));
         if (!bounds.one_block) error += "too much for one block ";
         const MadePlan in_one(c.batch, bounds);
         bounds.one_block = false;

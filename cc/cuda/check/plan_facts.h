@@ -74,6 +74,8 @@ std::string MissingWork(const Batch<T>& batch, const Memory& memory,
   expect(kCutRows, facts.nodes_cut_by_rows > 0, "node cut by rows");
   expect(kCutExamples, facts.nodes_cut_by_examples > 0, "node cut by examples");
   expect(kSlabs, launcher.shape.slabs.count > 1, "slabs");
+  expect(kHalfItems, launcher.shape.forward_examples < kTileExamples,
+         "items of fewer examples");
   expect(kNotHot, facts.forward_items > 0 && facts.backward_items > 0,
          "items that are not hot");
   return missing;

@@ -57,6 +57,26 @@ Slabs SlabsOf(const Batch<T>& batch, const DeviceLimits& device) {
   });
 }
 
+// Lets as many blocks of the forward onto a multiprocessor as the registers of
+// the product allow, with items of half as many examples where that is needed
+// and does.
+template <typename T>
+void ShapeForward(const Batch<T>& batch, const DeviceLimits& device,
+                  LaunchShape* shape) {
+  constexpr int64_t kReserved = 1 << 10;  // of each block, by the driver
+  WithProduct(batch, device, [&](auto name) {
+    using Product = typename decltype(name)::Product;
+    const int columns = shape->slabs.columns;
+    const int64_t share =
+        (device.shared_bytes + kReserved) / Product::kBlocks - kReserved;
+    const int64_t all = ForwardSharedBytes<Product>(columns, 2);
+    const int64_t inputs = TileBytes<typename Product::Input>(columns);
+    const bool fits = all - inputs / 2 <= share;
+    shape->forward_bytes = fits ? share : device.shared_bytes;
+    if (fits && all > share) shape->forward_examples = kTileExamples / 2;
+  });
+}
+
 template <typename T>
 LaunchShape ShapeOf(const Batch<T>& batch, const DeviceLimits& device) {
   LaunchShape shape;
@@ -64,6 +84,7 @@ LaunchShape ShapeOf(const Batch<T>& batch, const DeviceLimits& device) {
   shape.blocks = int64_t{device.num_processors} * 2;
   shape.slabs = SlabsOf(batch, device);
   shape.tensor_cores = UsesTensorCores(batch, device);
+  ShapeForward(batch, device, &shape);
   if (kSumsInFloat<T> && batch.size > kMaxStreamExamples &&
       batch.shape.large_depth > 0 &&
       device.shared_bytes >= HotSharedBytes(shape.tensor_cores)) {

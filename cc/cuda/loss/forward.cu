@@ -88,7 +88,8 @@ std::string Forward(const Batch<T>& batch, const Memory& memory,
 
 template <typename T>
 int64_t MaxTouchedRows(const Batch<T>& batch) {
-  return BoundsOf(batch.tree, batch.shape, batch.size, 0, 0).rows;
+  return BoundsOf(batch.tree, batch.shape, batch.size, 0, 0, kTileExamples)
+      .rows;
 }
 
 template <typename T>

@@ -36,13 +36,23 @@ TF_HSM_HOST_DEVICE const typename Product::Input* InputsOf(
   }
 }
 
+// The beginning of the shared memory of a block of the forward. The inputs are
+// behind it, then tiles of weights.
+template <typename A>
+struct alignas(16) ForwardTerms {
+  A z[kTile * kCoefficientStride];  // [rows, examples]
+  A max[kTile];                     // of an example
+  A sum[kTile];
+  A factor[kTile];
+};
+
 // Shared memory of a block of the forward with so many row tiles, besides all
 // 32 examples.
 template <typename Product>
 TF_HSM_HOST_DEVICE int64_t ForwardSharedBytes(int columns, int stages) {
   return stages * TileBytes<typename Product::Weight>(columns) +
          TileBytes<typename Product::Input>(columns) +
-         (kTile * kCoefficientStride + 3 * kTile) * sizeof(typename Product::A);
+         sizeof(ForwardTerms<typename Product::A>);
 }
 
 }  // namespace gpu

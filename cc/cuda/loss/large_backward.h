@@ -29,14 +29,25 @@
 namespace tf_hsm {
 namespace gpu {
 
-// Shared memory of a block of the backward. The tiles' is used again for the
-// rows of dW.
+// The beginning of the shared memory of a block of the backward. A tile of
+// weights and one of x are behind it, whose place the rows of dW take later.
+template <typename A>
+struct alignas(16) BackwardTerms {
+  A dz[kTile * kCoefficientStride];  // [examples, rows]
+  A max[kTile];                      // of an example
+  A scale[kTile];
+  A grad[kTile];
+  int target[kTile];
+  A db[kTile];  // of a row
+  A db_parts[kTileThreads];
+};
+
 template <typename Product>
 TF_HSM_HOST_DEVICE int64_t BackwardSharedBytes(int columns) {
-  return TileBytes<typename Product::Weight>(columns) +
-         TileBytes<typename Product::Input>(columns) +
-         (kTile * kCoefficientStride + 5 * kTile + kTileThreads) *
-             sizeof(typename Product::A);
+  using A = typename Product::A;
+  return sizeof(BackwardTerms<A>) +
+         TileBytes<typename Product::Weight>(columns) +
+         TileBytes<typename Product::Input>(columns);
 }
 
 template <typename Product>
@@ -53,36 +64,19 @@ class LargeBackward {
         loss_grads_(loss_grads),
         out_(out),
         w_stride_(TileStride<T>(in.slabs.columns)),
-        x_stride_(TileStride<Input>(in.slabs.columns)) {
-    char* shared = SharedMemory();
-    w_ = reinterpret_cast<T*>(shared);
-    x_ = reinterpret_cast<Input*>(w_ + kTile * w_stride_);
-    dz_ = reinterpret_cast<A*>(x_ + kTile * x_stride_);
-    max_ = dz_ + kTile * kCoefficientStride;
-    scale_ = max_ + kTile;
-    grad_ = scale_ + kTile;
-    target_ = reinterpret_cast<int*>(grad_ + kTile);
-    db_ = grad_ + 2 * kTile;
-    db_parts_ = db_ + kTile;
-    if (in.slabs.count == 1) {
-      dw_ = reinterpret_cast<A*>(shared);
-      dw_stride_ = TileStride<A>(in.slabs.columns);
-    } else {
-      dw_ = in.buffers.block_rows + BlockIndex() * kTile * in.width;
-      dw_stride_ = static_cast<int>(in.width);
-    }
-  }
+        x_stride_(TileStride<Input>(in.slabs.columns)) {}
 
   TF_HSM_DEVICE void Run(const Item& item) {
     const DeviceNode node = in_.buffers.plan.nodes[item.node];
     const int32_t* order = in_.buffers.plan.order + node.begin + item.example;
+    BackwardTerms<A>& terms = Terms();
     const A most =
         CoefficientScale<Product>::value == 1
             ? A(1)
-            : LargestGrad(loss_grads_, order, item.num_examples, max_);
+            : LargestGrad(loss_grads_, order, item.num_examples, terms.max);
     // An update reads the rows last.
     if (out_.updates) PrefetchRows(node, item);
-    A db = 0;  // of row Lane(), by every eighth example
+    A own_db = 0;  // of row Lane(), by every eighth example
     for (int slab = 0; slab < in_.slabs.count; ++slab) {
       product_.ClearSums();
       for (int first = 0; first < item.num_examples; first += kTile) {
@@ -91,26 +85,36 @@ class LargeBackward {
         if (slab == 0) {
           TF_HSM_UNROLL
           for (int e = WarpIndex(); e < kTile; e += kWarps) {
-            if (e < examples) db += dz_[e * kCoefficientStride + Lane()];
+            if (e < examples)
+              own_db += terms.dz[e * kCoefficientStride + Lane()];
           }
         }
         product_.template AddSums<Source::kInputs>(
-            dz_, examples, item.num_rows, x_, x_stride_, Columns(slab));
+            terms.dz, examples, item.num_rows, x(), x_stride_, Columns(slab));
         SyncBlock();
       }
       const A unscale = most / CoefficientScale<Product>::value;
-      A* rows = dw_ + int64_t{slab} * in_.slabs.columns;
-      product_.ForEachSum(kTile, Columns(slab), [&](int i, int column, A sum) {
-        rows[i * dw_stride_ + column] = sum * unscale;
-      });
-      if (slab == 0) db_parts_[ThreadIndex()] = db * unscale;
+      auto store = [&](A* rows, int stride) {
+        product_.ForEachSum(kTile, Columns(slab),
+                            [&](int i, int column, A sum) {
+                              rows[i * stride + column] = sum * unscale;
+                            });
+      };
+      if (in_.slabs.count == 1) {
+        store(reinterpret_cast<A*>(w()), TileStride<A>(in_.slabs.columns));
+      } else {
+        store(BlockRows() + int64_t{slab} * in_.slabs.columns,
+              static_cast<int>(in_.width));
+      }
+      if (slab == 0) terms.db_parts[ThreadIndex()] = own_db * unscale;
     }
     SyncBlock();
     if (ThreadIndex() < kTile) {
-      db = 0;
-      for (int w = 0; w < kWarps; ++w)
-        db += db_parts_[w * kTile + ThreadIndex()];
-      db_[ThreadIndex()] = db;
+      A sum = 0;
+      for (int warp = 0; warp < kWarps; ++warp) {
+        sum += terms.db_parts[warp * kTile + ThreadIndex()];
+      }
+      terms.db[ThreadIndex()] = sum;
     }
     SyncBlock();
     Emit(node, item);
@@ -118,6 +122,17 @@ class LargeBackward {
   }
 
  private:
+  // Shared memory begins at one address, so that these take no registers.
+  TF_HSM_DEVICE static BackwardTerms<A>& Terms() {
+    return *reinterpret_cast<BackwardTerms<A>*>(SharedMemory());
+  }
+  TF_HSM_DEVICE T* w() const {
+    return reinterpret_cast<T*>(SharedMemory() + sizeof(BackwardTerms<A>));
+  }
+  TF_HSM_DEVICE Input* x() const {
+    return reinterpret_cast<Input*>(w() + kTile * w_stride_);
+  }
+
   static constexpr int kWarps = kTileThreads / kWarp;
   static constexpr int kPieces =
       10;  // so, 32 rows of 300 numbers are one round
@@ -135,43 +150,71 @@ class LargeBackward {
     }
   }
 
+  // Of several slabs, dW is in memory.
+  TF_HSM_DEVICE A* BlockRows() const {
+    return in_.buffers.block_rows + BlockIndex() * kTile * in_.width;
+  }
+
   TF_HSM_DEVICE int Columns(int slab) const {
     const int64_t left = in_.width - int64_t{slab} * in_.slabs.columns;
     return static_cast<int>(Smaller<int64_t>(left, in_.slabs.columns));
   }
 
-  // Fills dz_ [examples, rows] and leaves the own slab of x in its tile.
+  // What the terms of an example are made of: on its way while x is.
+  struct Pass {
+    A max = 0;
+    A scale = 0;
+    int32_t example = 0;
+    int64_t path_row = 0;
+  };
+
+  TF_HSM_DEVICE Pass PassOf(const DeviceNode& node, int64_t position,
+                            bool wanted) const {
+    const Buffers<T>& from = in_.buffers;
+    Pass own;
+    if (!wanted) return own;
+    const int64_t pass = from.plan.Pass(node.level, position);
+    own.max = from.normalizers[2 * pass];
+    own.scale = from.normalizers[2 * pass + 1];
+    own.example = from.plan.order[position];
+    own.path_row = from.plan.path_rows[pass];
+    return own;
+  }
+
+  // Fills the terms' dz and leaves the own slab of x in its tile.
   TF_HSM_DEVICE void Coefficients(const DeviceNode& node, const Item& item,
                                   int first, A most, int own_slab) {
+    BackwardTerms<A>& terms = Terms();
     const Buffers<T>& from = in_.buffers;
     const int64_t position = node.begin + item.example + first;
     const int examples = Smaller(kTile, item.num_examples - first);
-    if (ThreadIndex() < examples) {
-      const int64_t pass = from.plan.Pass(node.level, position + ThreadIndex());
-      max_[ThreadIndex()] = from.normalizers[2 * pass];
-      scale_[ThreadIndex()] = from.normalizers[2 * pass + 1];
-      grad_[ThreadIndex()] =
-          loss_grads_[from.plan.order[position + ThreadIndex()]] / most;
-      const int64_t target =
-          from.plan.path_rows[pass] - node.first_row - item.row;
-      target_[ThreadIndex()] =
-          target >= 0 && target < kTile ? static_cast<int>(target) : -1;
-    }
+    const Pass own =
+        PassOf(node, position + ThreadIndex(), ThreadIndex() < examples);
+    auto store_terms = [&] {
+      if (ThreadIndex() >= examples) return;
+      terms.max[ThreadIndex()] = own.max;
+      terms.scale[ThreadIndex()] = own.scale;
+      terms.grad[ThreadIndex()] = loss_grads_[own.example] / most;
+      const int64_t row = own.path_row - node.first_row - item.row;
+      terms.target[ThreadIndex()] =
+          row >= 0 && row < kTile ? static_cast<int>(row) : -1;
+    };
     auto load_x = [&](int slab) {
       LoadTile(InputsOf<Product>(from) + position * in_.width +
                    int64_t{slab} * in_.slabs.columns,
                in_.width, examples, Columns(slab), in_.input_bytes,
-               static_cast<int>(RoundUp(examples, 16)), x_stride_, x_);
+               static_cast<int>(RoundUp(examples, 16)), x_stride_, x());
     };
     auto write = [&](int row, int example, A z) {
       const bool active = row < item.num_rows && example < examples;
-      A dz = 0;
+      A value = 0;
       if (active) {
-        const A p = Exp(z - max_[example]) * scale_[example];
-        dz = (p - (row == target_[example] ? A(1) : A(0))) * grad_[example];
+        const A p = Exp(z - terms.max[example]) * terms.scale[example];
+        value = (p - (row == terms.target[example] ? A(1) : A(0))) *
+                terms.grad[example];
       }
-      dz_[example * kCoefficientStride + row] =
-          dz * CoefficientScale<Product>::value;
+      terms.dz[example * kCoefficientStride + row] =
+          value * CoefficientScale<Product>::value;
     };
     if (node.Keeps(item.example + first)) {
       load_x(own_slab);
@@ -186,6 +229,7 @@ class LargeBackward {
         const bool active = row < item.num_rows && example < examples;
         z[i] = active ? logits[example * node.fanout + row] : A(0);
       }
+      store_terms();
       WaitForCopies<0>();
       SyncBlock();
       TF_HSM_UNROLL
@@ -193,6 +237,7 @@ class LargeBackward {
         write(row, ThreadIndex() / kTile + 8 * i, z[i]);
       }
     } else {
+      store_terms();
       product_.ClearLogits();
       for (int slab = 0; slab < in_.slabs.count; ++slab) {
         load_x(slab);
@@ -200,12 +245,12 @@ class LargeBackward {
           LoadTile(in_.weights + (node.first_row + item.row) * in_.width +
                        int64_t{slab} * in_.slabs.columns,
                    in_.width, item.num_rows, Columns(slab), in_.weight_bytes,
-                   kTile, w_stride_, w_);
+                   kTile, w_stride_, w());
         }
         CommitCopies();
         WaitForCopies<0>();
         SyncBlock();
-        product_.MultiplyLogits(w_, w_stride_, x_, x_stride_,
+        product_.MultiplyLogits(w(), w_stride_, x(), x_stride_,
                                 PaddedColumns<Input>(Columns(slab)),
                                 item.num_rows, examples, kWhole);
         SyncBlock();
@@ -228,19 +273,21 @@ class LargeBackward {
   TF_HSM_DEVICE void Emit(const DeviceNode& node, const Item& item) {
     const int64_t before =
         item.node == 0 ? 0 : in_.buffers.plan.totals[item.node - 1].rows;
+    const bool one_slab = in_.slabs.count == 1;
     const RowSpan<A> rows = {node.first_row + item.row,
                              before + item.row,
                              item.num_rows,
-                             dw_,
-                             dw_stride_,
-                             db_};
+                             one_slab ? reinterpret_cast<A*>(w()) : BlockRows(),
+                             one_slab ? TileStride<A>(in_.slabs.columns)
+                                      : static_cast<int>(in_.width),
+                             Terms().db};
     if (item.slot >= 0) {
       const int64_t stride = PartStride(in_.width);
       StoreParts<kTileThreads>(rows, in_.width, stride,
                                in_.buffers.merge + item.slot * stride);
     } else {
-      EmitRows<kTileThreads, kPieces>(out_, rows, in_.width,
-                                      reinterpret_cast<RowTerms<A>*>(dz_));
+      EmitRows<kTileThreads, kPieces>(
+          out_, rows, in_.width, reinterpret_cast<RowTerms<A>*>(Terms().dz));
     }
   }
 
@@ -249,29 +296,19 @@ class LargeBackward {
   const RowOutput<T>& out_;
   const int w_stride_;
   const int x_stride_;
-  T* w_;
-  Input* x_;
-  A* dz_;
-  A* max_;
-  A* scale_;
-  A* grad_;
-  int* target_;
-  A* db_;
-  A* db_parts_;  // [kWarps, kTile]
-  A* dw_;
-  int dw_stride_;
   Product product_;
 };
 
 template <typename Product>
-TF_HSM_KERNEL(kTileThreads)
+TF_HSM_CROWDED_KERNEL(kTileThreads, Product::kBlocks)
 BackwardLarge(LargeArguments<typename Product::Weight> in,
               const typename Product::A* loss_grads,
               RowOutput<typename Product::Weight> out) {
   LargeBackward<Product> work(in, loss_grads, out);
   const NodeWork& all = in.buffers.plan.counts->work;
   const Item* items = in.buffers.backward_items + all.hot_backward_items;
-  for (int64_t i = BlockIndex(); i < all.backward_items; i += NumBlocks()) {
+  const int64_t count = all.backward_items;
+  for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
     const Item item = items[i];
     if (item.num_examples > 0) work.Run(item);
   }

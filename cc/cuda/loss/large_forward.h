@@ -2,20 +2,20 @@
 //
 //   z = w x + b;   m = max z;   s = sum exp(z - m);   v = sum exp(z - m) w
 //
-// for some rows of a group and up to 32 examples that pass it: what a block
-// does for one item. Row tiles stream through shared memory, the next ones on
-// their way while this one is used. m, s and v are rescaled when a tile raises
-// the maximum, which is exact but for rounding (docs/math.md, section 4), so
-// that the logits never leave the block, unless they are kept for the backward
-// where that costs less than the weights. WalkPaths merges the items of a
-// group.
+// for some rows of a group and up to 32 examples that pass it, or 16 where that
+// lets a second block onto the multiprocessor: what a block does for one item.
+// Row tiles stream through shared memory, the next ones on their way while this
+// one is used. m, s and v are rescaled when a tile raises the maximum, which is
+// exact but for rounding (docs/math.md, section 4), so that the logits never
+// leave the block, unless they are kept for the backward where that costs less
+// than the weights. WalkPaths merges the items of a group.
 //
 // A width of more columns than fit is cut into slabs; then a block has one slab
 // of v, and makes z from all of them.
 //
-// Bytes: the rows once per 32 examples (from memory once, then from the second
-// cache), x once per item, v once per item and example. FLOPs: 4 per weight and
-// example with dx, 2 without.
+// Bytes: the rows once per 32 (16) examples (from memory once, then from the
+// second cache), x once per item, v once per item and example. FLOPs: 4 per
+// weight and example with dx, 2 without.
 
 #ifndef TF_HSM_CC_CUDA_LOSS_LARGE_FORWARD_H_
 #define TF_HSM_CC_CUDA_LOSS_LARGE_FORWARD_H_
@@ -39,13 +39,7 @@ class LargeForward {
       : in_(in),
         with_dx_(with_dx),
         w_stride_(TileStride<T>(in.slabs.columns)),
-        x_stride_(TileStride<Input>(in.slabs.columns)) {
-    z_ = reinterpret_cast<A*>(SharedMemory());
-    max_ = z_ + kTile * kCoefficientStride;
-    sum_ = max_ + kTile;
-    factor_ = sum_ + kTile;
-    x_ = reinterpret_cast<Input*>(factor_ + kTile);
-  }
+        x_stride_(TileStride<Input>(in.slabs.columns)) {}
 
   TF_HSM_DEVICE void Run(const Item& item, int own_slab) {
     const DeviceNode node = in_.buffers.plan.nodes[item.node];
@@ -54,7 +48,7 @@ class LargeForward {
     const bool again = with_dx_ && own_slab != count - 1;
     const int steps = count + (again ? 1 : 0);
     const int64_t position = node.begin + item.example;
-    const Input* x = InputsOf<Product>(in_.buffers) + position * in_.width;
+    const Input* inputs = InputsOf<Product>(in_.buffers) + position * in_.width;
     const T* w = in_.weights + (node.first_row + item.row) * in_.width;
     const Parts parts = Product::PartsOf(item.num_examples);
     const Pass pass = PassOf(node, item, own_slab == 0);
@@ -64,15 +58,15 @@ class LargeForward {
       return int64_t{step < count ? step : own_slab} * in_.slabs.columns;
     };
     auto load_x = [&](int step) {
-      LoadTile(x + first_column(step), in_.width, item.num_examples,
+      LoadTile(inputs + first_column(step), in_.width, item.num_examples,
                Columns(first_column(step)), in_.input_bytes, x_rows, x_stride_,
-               x_);
+               x());
     };
     product_.ClearSums();
     product_.ClearLogits();
     if (ThreadIndex() < kTile) {
-      max_[ThreadIndex()] = -static_cast<A>(INFINITY);
-      sum_[ThreadIndex()] = 0;
+      Terms().max[ThreadIndex()] = -static_cast<A>(INFINITY);
+      Terms().sum[ThreadIndex()] = 0;
     }
     if (count == 1) load_x(0);
     Turn next, now;
@@ -104,17 +98,18 @@ class LargeForward {
       LoadBiases(node, item, now.row, last && HasExamples(item), biases);
       if (now.step < count) {
         product_.MultiplyLogits(
-            Stage(now), w_stride_, x_, x_stride_,
+            Stage(now), w_stride_, x(), x_stride_,
             PaddedColumns<Input>(Columns(first_column(now.step))), kTile,
             item.num_examples, parts);
       }
       if (last) {
         Softmax(item, now.row, pass, parts, biases);
         if (with_dx_) {
-          product_.ScaleSums(factor_, item.num_examples);
+          product_.ScaleSums(Terms().factor, item.num_examples);
           product_.template AddSums<Source::kWeights>(
-              z_, Smaller(kTile, item.num_rows - now.row), item.num_examples,
-              Stage(now), w_stride_, Columns(first_column(steps - 1)));
+              Terms().z, Smaller(kTile, item.num_rows - now.row),
+              item.num_examples, Stage(now), w_stride_,
+              Columns(first_column(steps - 1)));
         }
         product_.ClearLogits();
       }
@@ -124,6 +119,14 @@ class LargeForward {
   }
 
  private:
+  // Shared memory begins at one address, so that these take no registers.
+  TF_HSM_DEVICE static ForwardTerms<A>& Terms() {
+    return *reinterpret_cast<ForwardTerms<A>*>(SharedMemory());
+  }
+  TF_HSM_DEVICE static Input* x() {
+    return reinterpret_cast<Input*>(SharedMemory() + sizeof(ForwardTerms<A>));
+  }
+
   // The tile and the slab that a stage has.
   struct Turn {
     int row = 0;
@@ -155,7 +158,8 @@ class LargeForward {
   }
 
   TF_HSM_DEVICE T* Stage(const Turn& turn) const {
-    return w_ + turn.stage * kTile * w_stride_;
+    return reinterpret_cast<T*>(SharedMemory() + w_begin_) +
+           turn.stage * kTile * w_stride_;
   }
 
   TF_HSM_DEVICE int Columns(int64_t first_column) const {
@@ -167,9 +171,9 @@ class LargeForward {
   // rows.
   TF_HSM_DEVICE int PlaceTiles(int num_examples) {
     const int rows = static_cast<int>(RoundUp(num_examples, 8));
-    w_ = reinterpret_cast<T*>(x_ + rows * x_stride_);
-    const int64_t left =
-        in_.shared_bytes - (reinterpret_cast<char*>(w_) - SharedMemory());
+    w_begin_ = static_cast<int>(sizeof(ForwardTerms<A>)) +
+               rows * x_stride_ * static_cast<int>(sizeof(Input));
+    const int64_t left = in_.shared_bytes - w_begin_;
     const int64_t tile = kTile * w_stride_ * static_cast<int>(sizeof(T));
     stages_ = 2;
     while (stages_ < kMaxStages && (stages_ + 1) * tile <= left) ++stages_;
@@ -214,12 +218,12 @@ class LargeForward {
   TF_HSM_DEVICE void Softmax(const Item& item, int row, const Pass& pass,
                              const Parts& parts, const A (&biases)[4]) {
     product_.ForEachLogit(
-        [&](int r, int e, A z) { z_[r * kCoefficientStride + e] = z; });
+        [&](int r, int e, A z) { Terms().z[r * kCoefficientStride + e] = z; });
     SyncBlock();
     // Eight threads per example, four rows each; warps without examples wait.
     if (HasExamples(item)) {
       const int rows = Smaller(kTile, item.num_rows - row) - OwnRow();
-      A* z_at = z_ + OwnRow() * kCoefficientStride + OwnExample();
+      A* z_at = Terms().z + OwnRow() * kCoefficientStride + OwnExample();
       A z[4];
       A max = -static_cast<A>(INFINITY);
       TF_HSM_UNROLL
@@ -237,7 +241,7 @@ class LargeForward {
       for (int lanes = 4; lanes > 0; lanes /= 2) {
         max = Max(max, ShuffleXor(max, lanes));
       }
-      const A before = max_[OwnExample()];
+      const A before = Terms().max[OwnExample()];
       const A now = Max(before, max);
       const A shift = Shift(now);
       A sum = 0;
@@ -251,9 +255,9 @@ class LargeForward {
       for (int lanes = 4; lanes > 0; lanes /= 2) sum += ShuffleXor(sum, lanes);
       const A factor = Exp(before - shift);
       if (OwnRow() == 0) {
-        factor_[OwnExample()] = factor;
-        sum_[OwnExample()] = sum_[OwnExample()] * factor + sum;
-        max_[OwnExample()] = now;
+        Terms().factor[OwnExample()] = factor;
+        Terms().sum[OwnExample()] = Terms().sum[OwnExample()] * factor + sum;
+        Terms().max[OwnExample()] = now;
       }
     }
     SyncBlock();
@@ -265,8 +269,8 @@ class LargeForward {
     const Buffers<T>& out = in_.buffers;
     const int e = ThreadIndex();
     if (own_slab == 0 && e < item.num_examples) {
-      out.partial_sums[2 * (item.slot + e)] = max_[e];
-      out.partial_sums[2 * (item.slot + e) + 1] = sum_[e];
+      out.partial_sums[2 * (item.slot + e)] = Terms().max[e];
+      out.partial_sums[2 * (item.slot + e) + 1] = Terms().sum[e];
       if (item.row == 0) {
         out.pass_nodes[out.plan.Pass(level, position + e)] = item.node;
       }
@@ -287,18 +291,13 @@ class LargeForward {
   const bool with_dx_;
   const int w_stride_;
   const int x_stride_;
-  A* z_;
-  A* max_;
-  A* sum_;
-  A* factor_;
-  Input* x_;
-  T* w_;  // stages_ tiles
+  int w_begin_;  // in bytes of shared memory, of stages_ tiles
   int stages_;
   Product product_;
 };
 
 template <typename Product>
-TF_HSM_KERNEL(kTileThreads)
+TF_HSM_CROWDED_KERNEL(kTileThreads, Product::kBlocks)
 ForwardLarge(LargeArguments<typename Product::Weight> in, bool with_dx) {
   const int slabs = with_dx ? in.slabs.count : 1;
   LargeForward<Product> work(in, with_dx);

@@ -56,7 +56,7 @@ struct LossLauncher : Launcher {
           shape.slabs,
           CopyBytes(batch.weights, batch.width),
           CopyBytes(InputsOf<Product>(buffers), batch.width),
-          Smaller(device.shared_bytes,
+          Smaller(shape.forward_bytes,
                   ForwardSharedBytes<Product>(shape.slabs.columns, kMaxStages)),
           buffers};
       use(name, in);

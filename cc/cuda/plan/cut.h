@@ -70,6 +70,7 @@ TF_HSM_DEVICE Cuts CutsOf(const PlanTask& task) {
       CeilDivide(hot_tiles, Larger<int64_t>(1, task.bounds.hot_items));
   cuts.hot_row_tiles = Larger<int64_t>(1, hot_share);
   cuts.hot_example_tiles = Larger(kMinHotExampleTiles, hot_share);
+  cuts.forward_examples = task.bounds.forward_examples;
   cuts.small_examples =
       Larger(kMinSmallExamples, CeilDivide(all.small_passes, kTargetItems));
   return cuts;
@@ -162,7 +163,7 @@ TF_HSM_DEVICE Item ItemOf(const DevicePlan& plan, ItemKind kind, int64_t i) {
     const int64_t pieces = cuts.RowPieces(node, hot);
     rows = cuts.Rows(node, hot);
     row = own % pieces * rows;
-    examples = TileExamples(hot);
+    examples = cuts.ForwardExamples(hot);
     example = own / pieces * examples;
     item.slot = before.forward_slots +
                 (hot ? 0 : cuts.ForwardSlots(node, true)) +

@@ -56,8 +56,9 @@ static_assert(kMaxHotItems * kHotTile <= kTargetItems * kTileRows &&
               "BoundsOf counts slots of hot parts as those of others");
 
 Bounds BoundsOf(const TreeView& tree, const TreeShape& shape, int64_t size,
-                int64_t logits, int64_t hot_items) {
+                int64_t logits, int64_t hot_items, int64_t forward_examples) {
   Bounds bounds;
+  bounds.forward_examples = forward_examples;
   bounds.passes = size * shape.depth;
   bounds.nodes = Smaller(bounds.passes, tree.num_groups);
   bounds.rows = Smaller(tree.num_weight_rows(),
@@ -73,7 +74,8 @@ Bounds BoundsOf(const TreeView& tree, const TreeShape& shape, int64_t size,
   const int64_t most_pieces = CeilDivide(most_tiles, kMinRowTiles);
   bounds.forward_items =
       Smaller(large_passes * most_pieces,
-              large_passes + kTargetItems + bounds.hot_items);
+              large_passes + kTargetItems * (kTileExamples / forward_examples) +
+                  bounds.hot_items);
   bounds.forward_slots = Smaller(large_passes * most_pieces,
                                  large_passes + kTargetItems * kTileExamples +
                                      bounds.hot_items * kHotTile);

@@ -11,7 +11,7 @@
 namespace tf_hsm {
 namespace gpu {
 
-// Arithmetic chose these numbers; no measurement has (docs/gpu.md).
+// Arithmetic chose these numbers; docs/gpu.md says what was measured.
 constexpr int kTileRows = 32;
 constexpr int kTileExamples = 32;
 constexpr int kHotTile = 128;
@@ -132,8 +132,13 @@ struct Cuts {
   int64_t example_tiles;  // of an item of the backward at a large node
   int64_t hot_row_tiles;  // the same two of a hot part
   int64_t hot_example_tiles;
-  int64_t small_examples;  // of an item at a small node
+  int64_t small_examples;    // of an item at a small node
+  int64_t forward_examples;  // of an item of the forward that is not hot
 
+  // Examples of an item of the forward.
+  TF_HSM_HOST_DEVICE int64_t ForwardExamples(bool hot) const {
+    return hot ? kHotTile : forward_examples;
+  }
   // Rows of an item of the forward.
   TF_HSM_HOST_DEVICE int64_t Rows(const DeviceNode& node, bool hot) const {
     return Piece(CeilDivide(node.fanout, TileRows(hot)),
@@ -146,7 +151,7 @@ struct Cuts {
   TF_HSM_HOST_DEVICE int64_t ForwardItems(const DeviceNode& node,
                                           bool hot) const {
     return RowPieces(node, hot) *
-           CeilDivide(node.Examples(hot), TileExamples(hot));
+           CeilDivide(node.Examples(hot), ForwardExamples(hot));
   }
   TF_HSM_HOST_DEVICE int64_t ForwardSlots(const DeviceNode& node,
                                           bool hot) const {

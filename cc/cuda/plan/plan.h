@@ -54,13 +54,14 @@ struct Bounds {
   int64_t small_items = 0;
   int64_t merge_slots = 0;
   int64_t logits = 0;
-  int64_t hot_items = 0;   // target of hot nodes; 0: no node is hot
-  bool one_block = false;  // whether one block makes the plan
+  int64_t hot_items = 0;  // target of hot nodes; 0: no node is hot
+  int64_t forward_examples = kTileExamples;  // of an item that is not hot
+  bool one_block = false;                    // whether one block makes the plan
 };
 
 // `hot_items` hold if any logits are kept.
 Bounds BoundsOf(const TreeView& tree, const TreeShape& shape, int64_t size,
-                int64_t logits, int64_t hot_items);
+                int64_t logits, int64_t hot_items, int64_t forward_examples);
 
 // Where the plan is; made by MakePlan, read by the kernels.
 struct DevicePlan {

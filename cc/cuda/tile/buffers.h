@@ -23,7 +23,9 @@ struct LaunchShape {
   int64_t blocks = 0;
   Slabs slabs;
   bool tensor_cores = false;
-  int64_t hot_items = 0;  // see BoundsOf
+  int64_t forward_bytes = 0;  // of shared memory, the most of a block
+  int64_t hot_items = 0;      // see BoundsOf
+  int64_t forward_examples = kTileExamples;
 };
 
 // From one partial gradient of a row and its bias to the next: of whole 16
@@ -91,7 +93,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   Buffers<T>& b = *buffers;
   b.bounds = BoundsOf(batch.tree, batch.shape, batch.size,
                       memory.logits_bytes / static_cast<int64_t>(sizeof(A)),
-                      shape.hot_items);
+                      shape.hot_items, shape.forward_examples);
   const Bounds& bounds = b.bounds;
   MemorySizes sizes;
   Arena state(memory.state);

@@ -47,6 +47,7 @@ class MmaProduct {
   using A = float;
   using Input = T;
   static constexpr bool kTensorCores = true;
+  static constexpr int kBlocks = 2;  // of a multiprocessor
 
   TF_HSM_DEVICE void ClearLogits() {
     for (int i = 0; i < 4; ++i) z_[i] = 0;
@@ -56,8 +57,8 @@ class MmaProduct {
     return {examples <= 8 ? 3 : examples <= 16 ? 4 : 5, kTile};
   }
 
-  // A warp has 16 rows and 8 columns of the tile. The fragments of a turn are
-  // on their way while the turn before is multiplied.
+  // A warp has 16 rows and 8 columns of the tile. There are no registers for
+  // the fragments of a second turn: other warps multiply while one loads.
   TF_HSM_DEVICE void MultiplyLogits(const T* w, int w_stride, const Input* x,
                                     int x_stride, int columns, int rows,
                                     int examples, Parts parts) {
@@ -73,21 +74,13 @@ class MmaProduct {
                                 Lane() / 8 * kChunk + c);
     const int bytes = step * static_cast<int>(sizeof(T));
     float odd[4] = {};
-    Turn now, next;
-    now.Load(a, b);
-    auto load = [&](Turn* turn) {
+    TF_HSM_NO_UNROLL
+    for (; c < columns; c += step) {
+      Turn turn;
+      turn.Load(a, b);
+      turn.Multiply(z_, odd);
       a += bytes;
       b += bytes;
-      c += step;
-      if (c < columns) turn->Load(a, b);
-      return c < columns;
-    };
-    for (bool more = true; more;) {
-      more = load(&next);
-      now.Multiply(z_, odd);
-      if (!more) break;
-      more = load(&now);
-      next.Multiply(z_, odd);
     }
     for (int i = 0; i < 4; ++i) z_[i] += odd[i];
   }

@@ -16,6 +16,7 @@ class SimtProduct {
   using A = Accumulator<T>;
   using Input = A;  // of x in shared memory
   static constexpr bool kTensorCores = false;
+  static constexpr int kBlocks = sizeof(A) == 8 ? 1 : 2;  // of a multiprocessor
 
   TF_HSM_DEVICE void ClearLogits() {
     for (int j = 0; j < 4; ++j) z_[j] = 0;

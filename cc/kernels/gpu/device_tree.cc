@@ -12,7 +12,6 @@
 #include "cc/kernels/gpu/device.h"
 #include "cc/kernels/gpu/tree_checks.h"
 #include "tensorflow/core/framework/resource_mgr.h"
-#include "tensorflow/core/platform/logging.h"
 
 namespace tf_hsm {
 namespace gpu {
@@ -96,16 +95,6 @@ absl::Status Make(OpKernelContext* context, TreeView host, DeviceTree* tree) {
   return Copy(context, host, tree);
 }
 
-// What docs/gpu.md says, to those who have not read it.
-void WarnOnce() {
-  static const bool warned = [] {
-    LOG(WARNING) << "tf_hsm: the GPU kernels have been tested in an emulation, "
-                    "but on no GPU yet; docs/gpu.md says how to check yours";
-    return true;
-  }();
-  (void)warned;
-}
-
 // The trees of one device.
 class DeviceTrees : public tensorflow::ResourceBase {
  public:
@@ -121,7 +110,6 @@ class DeviceTrees : public tensorflow::ResourceBase {
     std::lock_guard<std::mutex> lock(mutex_);
     auto found = trees_.find(key);
     if (found == trees_.end()) {
-      WarnOnce();
       Forget();
       auto made = std::make_shared<DeviceTree>();
       TF_RETURN_IF_ERROR(Make(context, host, made.get()));

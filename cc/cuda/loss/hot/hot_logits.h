@@ -30,16 +30,9 @@ class HotLogitsOf {
   using Input = typename Product::Input;
 
   TF_HSM_DEVICE explicit HotLogitsOf(const HotArguments<Product>& in)
-      : in_(in) {
-    x_ = reinterpret_cast<Input*>(SharedMemory());
-    w_ = reinterpret_cast<T*>(x_ + kStages * kXPanel);
-    parts_ = reinterpret_cast<float*>(w_ + kStages * kWPanel);
-  }
+      : in_(in) {}
 
-  static constexpr int64_t SharedBytes() {
-    return kStages * (kXPanel * sizeof(Input) + kWPanel * sizeof(T)) +
-           Product::kRowParts * 2 * kHotTile * sizeof(float);
-  }
+  static constexpr int64_t SharedBytes() { return sizeof(Shared); }
 
   TF_HSM_DEVICE void Run(const DeviceNode& node, const Item& item) {
     const int width = static_cast<int>(in_.width);
@@ -55,11 +48,11 @@ class HotLogitsOf {
         LoadPanel<Product::kThreads, kHotTile, kSlice>(
             x + next.column, in_.width, item.num_examples, columns,
             in_.input_bytes, PanelStride<Input>(Depth::kInside, kSlice),
-            x_ + next.stage * kXPanel);
+            Block().x[next.stage]);
         LoadPanel<Product::kThreads, kHotTile, kSlice>(
             w + next.row * in_.width + next.column, in_.width,
             item.num_rows - next.row, columns, in_.weight_bytes,
-            PanelStride<T>(Depth::kInside, kSlice), w_ + next.stage * kWPanel);
+            PanelStride<T>(Depth::kInside, kSlice), Block().w[next.stage]);
         next.Advance(width);
       }
       CommitCopies();
@@ -71,7 +64,7 @@ class HotLogitsOf {
       const int depth = Smaller(kSlice, width - now.column);
       product_
           .template Multiply<Depth::kInside, Depth::kInside, Source::kWeights>(
-              x_ + now.stage * kXPanel, w_ + now.stage * kWPanel, 0, depth,
+              Block().x[now.stage], Block().w[now.stage], 0, depth,
               item.num_examples, rows);
       const int row = now.row;
       now.Advance(width);
@@ -96,6 +89,16 @@ class HotLogitsOf {
   static constexpr int kStages = Product::kStages;
   static constexpr int kXPanel = PanelSize<Input>(Depth::kInside, kSlice);
   static constexpr int kWPanel = PanelSize<T>(Depth::kInside, kSlice);
+
+  struct alignas(16) Shared {
+    Input x[kStages][kXPanel];
+    T w[kStages][kWPanel];
+    float parts[Product::kRowParts * kHotTile * 2];  // m and s
+  };
+  // At one address, so that it takes no register.
+  TF_HSM_DEVICE static Shared& Block() {
+    return *reinterpret_cast<Shared*>(SharedMemory());
+  }
 
   // The tile and the slice that a stage has.
   struct Turn {
@@ -133,7 +136,7 @@ class HotLogitsOf {
     }
     float* logits = Logits(node, item, Product::Row(0), row);
     float* part =
-        parts_ + 2 * (Product::RowPart() * kHotTile + Product::Row(0));
+        Block().parts + 2 * (Product::RowPart() * kHotTile + Product::Row(0));
     TF_HSM_UNROLL
     for (int m = 0; m < Product::kRows; ++m) {
       float max = -INFINITY;
@@ -196,7 +199,8 @@ class HotLogitsOf {
       sum = all[1];
     }
     for (int part = 0; part < Product::kRowParts; ++part) {
-      const float* other = parts_ + 2 * (part * kHotTile + ThreadIndex());
+      const float* other =
+          Block().parts + 2 * (part * kHotTile + ThreadIndex());
       const float now = Max(max, other[0]);
       const float shift = Shift(now);
       sum = sum * Exp(max - shift) + other[1] * Exp(other[0] - shift);
@@ -207,9 +211,6 @@ class HotLogitsOf {
   }
 
   const HotArguments<Product>& in_;
-  Input* x_;
-  T* w_;
-  float* parts_;  // [kRowParts, kHotTile, 2], m and s
   Product product_;
 };
 
@@ -220,7 +221,7 @@ HotLogits(HotArguments<Product> in) {
   const DevicePlan& plan = in.buffers.plan;
   for (int64_t i = BlockIndex(); i < plan.counts->work.forward_items;
        i += NumBlocks()) {
-    const Item& item = in.buffers.forward_items[i];
+    const Item item = in.buffers.forward_items[i];
     if (item.num_examples == 0) continue;
     const DeviceNode& node = plan.nodes[item.node];
     if (node.IsHot(item)) work.Run(node, item);

@@ -351,7 +351,7 @@ HotRows(HotArguments<Product> in) {
   const DevicePlan& plan = in.buffers.plan;
   for (int64_t i = BlockIndex();
        i < plan.counts->work.forward_items * in.slabs.count; i += NumBlocks()) {
-    const Item& item = in.buffers.forward_items[i / in.slabs.count];
+    const Item item = in.buffers.forward_items[i / in.slabs.count];
     if (item.num_examples == 0) continue;
     const DeviceNode& node = plan.nodes[item.node];
     if (!node.IsHot(item)) continue;
