@@ -1,5 +1,7 @@
 """The ops on a GPU against the NumPy oracle; skipped where there is none."""
 
+import ctypes
+
 import keras
 import numpy as np
 import pytest
@@ -38,6 +40,20 @@ pytestmark = pytest.mark.skipif(
 
 
 tensor_cores = gpu_cases.tensor_cores
+
+
+def has_cublas():
+    """Whether there is more of it than what pack.sh puts in its place."""
+    try:
+        return hasattr(ctypes.CDLL("libcublas.so.12"), "cublasCreate_v2")
+    except OSError:
+        return False
+
+
+# The gradient of log-probabilities by the weights is a product of matrices.
+needs_cublas = pytest.mark.skipif(
+    why_skipped() is None and not has_cublas(), reason="cuBLAS is missing"
+)
 
 
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
@@ -118,6 +134,7 @@ def test_states(name, dtype):
     gpu_error_cases.check_states(GPU, name, dtype)
 
 
+@needs_cublas
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (67, 129)])
 @pytest.mark.parametrize("name", TREES)
@@ -127,6 +144,7 @@ def test_log_probs(name, shape, dtype):
     check(GPU, name, shape, dtype, nodes=True)
 
 
+@needs_cublas
 def test_log_probs_in_a_function():
     gpu_inference_cases.check_log_probs(
         GPU, "random", (17, 33), np.float32, nodes=False, graph=True
@@ -163,6 +181,7 @@ def test_sample_of_float64(name):
     gpu_inference_cases.check_sample(GPU, name, np.float64, 5000)
 
 
+@needs_cublas
 @pytest.mark.parametrize("leading", [[], [0], [2, 3], [3, 0]])
 def test_leading_shapes(leading):
     gpu_inference_cases.check_leading_shapes(GPU, leading)
@@ -301,6 +320,7 @@ def test_fit(in_place):
     assert on_gpu[-1] < on_gpu[0]
 
 
+@needs_cublas
 @pytest.mark.parametrize("nodes", [False, True])
 @pytest.mark.parametrize("dtype", gpu_cases.DTYPES)
 @pytest.mark.parametrize("name", gpu_cases.FORESTS)
