@@ -7,9 +7,9 @@
 # Writes OUT/piece.000, ... and OUT/unpack.sh, which checks and installs them.
 # Needs a network, and the wheel, with GPU kernels, of `bazel build //:wheel`.
 #
-# TensorFlow sees no GPU unless it can open seven CUDA libraries. Of six, which
-# our ops and most of TensorFlow's do not call, this packs empty ones: its matrix
-# products (cuBLAS), convolutions (cuDNN), FFTs and sparse products then fail.
+# TensorFlow sees no GPU unless it can open seven CUDA libraries. This packs six
+# as empty files, because our ops and most of TensorFlow's do not call them: its
+# matrix products (cuBLAS), convolutions (cuDNN), FFTs and sparse products fail.
 # --full packs the true ones.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
