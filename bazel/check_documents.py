@@ -5,8 +5,8 @@ name in backquotes behind a link to a file names a test of that file. The labels
 of `bazel build`, `run` and `test` name targets. What such a command does is
 checked by tests/package/documents_test.py.
 
-It also checks the English of documents, examples and the package: no sentence
-begins with "Of", and few words stand in place of a noun.
+It also checks the English of documents, comments and docstrings: no sentence
+begins with "Of", and few words of the package stand in place of a noun.
 """
 
 import pathlib
@@ -24,7 +24,11 @@ _DOCUMENTS = (
 _CODE = re.compile(r"^```.*?^```$|`[^`]*`", re.M | re.S)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _TEST = re.compile(r"\]\(([^)\s]+\.py)\) `(test_\w+)`")
-_OF = re.compile(r'(?:^|[.:;]\s+|"""|#\s+|^\s*[-*]\s+)Of [a-z]', re.M)
+_FOLDERS = ("docs", "examples", "tf_hsm", "tests", "benchmarks", "bazel", "cc")
+_CODE_SUFFIXES = (".py", ".sh", ".h", ".cc", ".cu")
+_OF = re.compile(r"(?:^|[.:;]\s+|#\s+|^\s*[-*]\s+)Of [a-z]", re.M)
+# In code: comments and docstrings, but not a C++ function that is called Of.
+_OF_IN_CODE = re.compile(r'(?:^\s*|[.:;]\s+|"""|#\s+|//\s+)Of\s', re.M)
 _STAND_IN = re.compile(r"\b(?:those of|that of|likewise|so are)\b")
 _MOST_STAND_INS = 40
 _BAZEL = re.compile(r"bazel (?:build|run|test)((?: +[-/][^\s`]*|(?<=-c) opt)+)")
@@ -65,13 +69,14 @@ def _riddles():
     stand_ins = 0
     for path in sorted(_ROOT.glob("*.md")) + [
         path
-        for folder in ("docs", "examples", "tf_hsm")
+        for folder in _FOLDERS
         for path in sorted((_ROOT / folder).rglob("*"))
-        if path.suffix in (".md", ".py")
+        if path.suffix in (".md", *_CODE_SUFFIXES)
     ]:
         text = path.read_text()
-        for match in _OF.finditer(text):
-            line = text.count("\n", 0, match.end()) + 1
+        pattern = _OF_IN_CODE if path.suffix in _CODE_SUFFIXES else _OF
+        for match in pattern.finditer(text):
+            line = text.count("\n", 0, match.end() - 1) + 1
             yield f"{path.relative_to(_ROOT)}:{line}: a sentence begins with Of"
         if path.parts[len(_ROOT.parts)] == "tf_hsm":
             stand_ins += len(_STAND_IN.findall(text))

@@ -112,7 +112,7 @@ def test_equals_the_formula(name, formula, k):
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("k", [1, 5])
 def test_propensity_scored_precision(k, several):
-    """Of the paper's formula, as the ratio of the sums over all inputs."""
+    """The metric is the ratio of the paper's two sums over all inputs."""
     head = HEADS["hierarchical"](dtype="float64", several_labels=several)
     labels = SEVERAL if several else ONE
     metric = metrics.PropensityScoredPrecisionAtK(

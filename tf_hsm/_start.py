@@ -16,7 +16,7 @@ import os
 import sys
 import warnings
 
-# Of TF_CPP_MIN_LOG_LEVEL: no line at all. Python's errors are always shown.
+# This TF_CPP_MIN_LOG_LEVEL hides all lines, but not Python's errors.
 _QUIET = "3"
 
 

@@ -131,7 +131,7 @@ def _search(head, inputs, k, **options):
     )
 
 
-# Of a `heads.Head`, or parameters; inputs `[B, D]`; and k.
+# Functions of a `heads.Head`, or parameters; inputs `[B, D]`; and k.
 _BEST = {
     TOP_K: _search,
     LOG_PROBS: best_classes.of_tree,

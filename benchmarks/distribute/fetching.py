@@ -45,7 +45,7 @@ class _Fetching:
         offsets = tree.group_offsets
         self._offsets = tf.constant(offsets)
         self._groups = tf.constant(tree.row_groups[tree.class_rows])
-        # Of about as many rows each, and whole groups.
+        # Devices have about as many rows each, and whole groups.
         even = np.linspace(offsets[1], offsets[-1], len(devices) + 1)
         cuts = np.searchsorted(offsets, even[1:-1])
         self._starts = [

@@ -67,7 +67,7 @@ _PLOTS = flags.DEFINE_string(
 _RESTORE = flags.DEFINE_bool(
     "restore", True, "Whether large also reads its checkpoint."
 )
-# Of a head with its slots: while it is built, and while it is restored.
+# Copies of a head with its slots while it is built, and while it is restored.
 _COPIES, _COPIES_TO_RESTORE = 1.7, 2.2
 _LARGE_SERVERS, _LARGE_STEPS = 2, 20
 _PEER_WIDTH, _PEER_BATCH = 64, 1_024

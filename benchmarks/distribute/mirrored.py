@@ -67,7 +67,7 @@ class _Mirrored:
                 tf.Variable(tf.random.stateless_normal(shape, [0, 0]) / 8),
                 tf.Variable(tf.zeros([tree.num_rows])),
             ]
-        # Of each replica in the last step.
+        # Bytes of each replica's gradient in the last step.
         self._sent = tf.Variable(np.zeros(_REPLICAS), trainable=False)
         self._step = tf.function(self._make_step)
 

@@ -15,7 +15,7 @@ _STEPS = 3  # of training; the first is traced
 
 
 class Sizes(NamedTuple):
-    """Of the GRU and the softmax, and what they are to fit into.
+    """Sizes of the GRU and the softmax, and of memory that they must fit.
 
     Attributes:
       units: of the GRU, and the width of its inputs.

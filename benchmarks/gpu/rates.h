@@ -41,9 +41,9 @@ double Milliseconds(const Work& work) {
 #endif
 }
 
-// Of one call. Several are enqueued between two events, so that the host is
-// ahead of the device as it is in training: else a short call would be timed
-// with the launches that the device waits for.
+// Several calls are enqueued between two events, so that the host is ahead of
+// the device as it is in training: else a short call would be timed with the
+// launches that the device waits for.
 constexpr int kCallsBetweenEvents = 8;
 
 template <typename Work>

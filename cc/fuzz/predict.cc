@@ -86,7 +86,7 @@ std::vector<Accumulator<T>> FuzzAll(const Head<T>& head,
   return of_classes;
 }
 
-// Of a label tree, as the log-probabilities of given classes.
+// The log-probabilities of all classes of a label tree, by ClassLogProbs.
 template <typename T>
 std::vector<Accumulator<T>> AllOfLabelTree(const GroupScorer<T>& scorer) {
   const int64_t num_classes = scorer.tree.num_classes;

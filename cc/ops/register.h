@@ -30,7 +30,7 @@ inline std::string RuleAttr() {
 #undef TF_HSM_NAME
 }
 
-// Of the ops on a softmax tree.
+// Attributes of the ops on a softmax tree.
 constexpr char kPinnedAttr[] = "pinned: bool = false";
 constexpr char kSoftCapAttr[] = "logit_soft_cap: float = 0.0";
 

@@ -72,7 +72,7 @@ inline absl::Status ReadPinned(InferenceContext* c, Signature* s) {
                    : absl::OkStatus();
 }
 
-// Of a pinned tree, the weights have a row for each of so many groups.
+// Checks that a pinned tree's weights have a row for each of the groups.
 inline absl::Status MergeGroups(InferenceContext* c, DimensionHandle groups,
                                 Signature* s) {
   return s->pinned ? c->Merge(s->weight_rows, groups, &s->weight_rows)

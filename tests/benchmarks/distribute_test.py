@@ -75,7 +75,7 @@ def test_bytes_on_the_wire_are_those_of_the_bound_and_little_more(figures):
         assert result["bound"] == 64 * (2 * 4 * 16 + 12)
         if not entry["shared_network"]:
             assert 1 < result["bytes_x_bound"] < 4
-            # Of one variable, nothing travels but signs of life.
+            # With one variable, nothing travels but signs of life.
             assert entry["one"]["bytes"] < result["bytes"] / 2
     assert "servers: 1, classes: 2,000: " in output
 

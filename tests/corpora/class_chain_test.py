@@ -29,7 +29,7 @@ class _Grid:
 
 @pytest.mark.parametrize("num_columns", (1, 2, 7, 300))
 def test_alias_table_has_the_probabilities(num_columns):
-    """Of every number in [0, 1) as many have a value as its probability."""
+    """Evenly spaced numbers draw values in proportion to probabilities."""
     rng = np.random.default_rng(num_columns)
     weights = np.stack(
         [
@@ -90,7 +90,7 @@ def test_the_law_of_words_is_zipfs_whatever_the_chain(law):
     np.testing.assert_allclose(transitions.sum(axis=1), 1)
     np.testing.assert_allclose(stationary @ transitions, stationary)
     assert (classes_of(chain) >= 0).all()
-    # Of adjacent ranks one is in each class.
+    # Each block of adjacent ranks has one word of each class.
     blocks = classes_of(chain).reshape(-1, law.num_classes)
     assert (np.sort(blocks) == np.arange(law.num_classes)).all()
 

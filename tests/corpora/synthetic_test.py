@@ -56,7 +56,7 @@ def expected_words(size, count, share=1.0):
 
 
 def test_laws_have_the_published_sizes():
-    """Of text8, and of the 30,301,028 lines that train on 1bw."""
+    """The laws of text8, and of the 30,301,028 training lines of 1bw."""
     text8, news = (synthetic._SIZES[name] for name in ("text8", "1bw"))
     assert expected_words(text8, 1) == pytest.approx(253_854, rel=1e-3)
     assert expected_words(text8, 11, 0.99) == pytest.approx(44_370, rel=1e-3)

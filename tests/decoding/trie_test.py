@@ -62,7 +62,7 @@ def test_children_of_nodes_of_any_shape():
 
 @pytest.mark.parametrize("name", CASES)
 def test_items(name):
-    """Of the paths, of what begins them, and of other codes."""
+    """A path has an item; beginnings of paths and other codes have none."""
     paths = CASES[name]()
     codes, depth = padded(paths), max(map(len, paths))
     trie = Trie(codes)

@@ -257,7 +257,7 @@ def test_penalties_of_touched_rows():
     "initializer, deviation",
     [
         (keras.initializers.RandomNormal(stddev=0.5), 0.5 * 2**0.5),
-        # Of fan_avg: (2 * 202 rows + 300) / 2.
+        # fan_avg is (2 * 202 rows + 300) / 2.
         ("glorot_normal", (2 / (2 * 202 + 300) * 2) ** 0.5),
     ],
 )

@@ -194,7 +194,7 @@ def test_inputs_that_are_not_numbers(name, count):
             # Down the tree, from device to device.
             *((case, {"temperature": 0.7}) for case in CASES),
             (("huffman", 3), {}),
-            # Of the best classes.
+            # Draws from the best classes.
             (("huffman", 8), {"top_k": 6}),
             (("pinned", 3), {"top_p": 0.8}),
             (("flat", 3), {"top_k": 9, "top_p": 0.6, "temperature": 1.5}),

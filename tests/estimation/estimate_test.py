@@ -84,7 +84,7 @@ def test_a_model_with_its_head():
 
 
 def test_labels_per_example():
-    """Of a label tree, by name, as a layer and in a model."""
+    """A label tree costs more with more labels, however it is given."""
     layer = tf_hsm.layers.LabelTree(tf_hsm.Tree.two_level(5000))
     model = keras.Sequential([keras.Input([8]), layer])
     few, many = (

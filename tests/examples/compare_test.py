@@ -41,7 +41,7 @@ def path(tmp_path_factory):
 
 
 def make_settings(path):
-    """Of a small model."""
+    """The settings of a small model."""
     return settings.Settings(
         corpus=str(path), units=8, batch_size=4, steps=5, cell="rnn"
     )

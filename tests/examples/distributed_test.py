@@ -119,7 +119,7 @@ def one_core():
         os.sched_setaffinity(0, cores)
 
 
-# Of a save, `bazel run //examples/distributed:kill` does it.
+# `bazel run //examples/distributed:kill` also kills processes during a save.
 def test_it_goes_on_after_kills(tmp_path):
     write_sentences(tmp_path, num_lines=740)
     rng, training = random.Random(0), kill.Training(tmp_path)

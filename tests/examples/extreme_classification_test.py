@@ -161,7 +161,7 @@ def test_dropout_of_features():
 
 
 def test_best_threshold(monkeypatch):
-    """Of all thresholds the best one, by trying each."""
+    """Trying each threshold finds none that is better."""
     rng = np.random.default_rng(0)
     labels = np.array([[0, 1, -1], [2, -1, -1], [3, 4, 5], [6, -1, -1]])
     found = np.stack([rng.permutation(8)[:5] for _ in range(4)])

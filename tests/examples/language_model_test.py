@@ -95,7 +95,7 @@ def test_a_check_on_part_of_the_text_says_so(trained, monkeypatch, capsys):
 
 
 def test_validation_within_an_epoch_changes_nothing(text, tmp_path):
-    """Of an adaptive head; the others learn where their runs are resumed."""
+    """This head is adaptive; tests of resumed runs train the others."""
     chosen = small_settings(text, head="adaptive", cell="gru", epochs=1)
     plain, validated = (
         run.prepare(chosen, tmp_path / name) for name in ("plain", "validated")

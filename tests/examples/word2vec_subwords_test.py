@@ -42,7 +42,7 @@ def fnv_1a(text):
 
 
 def test_hash_is_fnv_1a():
-    """Of ASCII, the published values of 32-bit FNV-1a."""
+    """ASCII texts have the published values of 32-bit FNV-1a."""
     assert fnv_1a("a") == 0xE40C292C
     assert fnv_1a("foobar") == 0xBF9CF968
     # All n-grams of 6 characters of "<foobar>".

@@ -103,7 +103,7 @@ def test_slices_are_the_whole_text_and_repeat(tmp_path, monkeypatch):
 
 
 def test_reaches_and_chances_are_as_often_as_said(monkeypatch):
-    """Of one word only: the sizes of the windows tell their reaches."""
+    """In a text of one word, the sizes of windows show their reaches."""
     monkeypatch.setattr(windows, "SLICE", 1 << 20)
     classes = np.zeros(200_000, np.int32)
     word = np.zeros(1, np.int32)

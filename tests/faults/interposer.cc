@@ -56,7 +56,7 @@ char folder[PATH_MAX];
 int disk_error = ENOSPC;
 bool all_fail = false;
 
-// Of the thread: it is within this file.
+// Whether the thread is within this file.
 __thread bool inside __attribute__((tls_model("initial-exec"))) = false;
 
 int FindRanges(dl_phdr_info* info, size_t, void*) {

@@ -29,7 +29,7 @@ _EMPTY = [
 ]
 # Hostile calls that are made from one right one.
 _VARIANTS = 16
-# Of those, so many samples would take all memory, and hours; more fail at once.
+# So many samples would take all memory, and hours; more fail at once.
 _TOO_SLOW = (2**31 - 1, 2**31)
 _FLOATS = [np.nan, np.inf, -np.inf, 3e38, -3e38, 0, -0.0, 1, -1, 1e-300, 1e300]
 # How TensorFlow says that the type of an argument is wrong.
@@ -91,7 +91,7 @@ def _spoil(rng, name, array):
         at = rng.integers(array.size, size=rng.integers(1, 4))
         array.flat[at] = rng.choice(extremes)
     elif kind == 8 or array.dtype.kind not in "iu":
-        # Of a tree, an array of the right values in the wrong order.
+        # The right values in the wrong order, for arrays of a tree.
         array.flat[:] = rng.choice(array.ravel(), size=array.size)
     else:
         array.flat[:] = rng.integers(
@@ -126,7 +126,7 @@ def _empty_variant():
 def _forged_state(rng, state):
     """Something else in place of what a loss keeps for its gradient."""
     kind = rng.integers(10)
-    if kind < 4:  # Of another batch, tree, type or width, or of all these.
+    if kind < 4:  # The state of another batch, tree, type or width.
         op = random_calls.OPS[rng.integers(len(random_calls.OPS))]
         other = random_calls.valid_call("loss_grad", op[1], rng)
         return other.arguments["state"][0]

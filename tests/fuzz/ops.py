@@ -17,7 +17,7 @@ from tests.support import children
 
 # Calls of one child, which then gives its memory back.
 _CALLS_PER_CHILD = 20_000
-# Of address space: an allocation of more fails at once.
+# A limit of address space: a larger allocation fails at once.
 _MAX_BYTES = 24 << 30
 
 

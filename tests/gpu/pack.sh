@@ -7,11 +7,11 @@
 # Writes OUT/piece.000, ... and OUT/unpack.sh, which checks and installs them.
 # Needs a network, and the wheel, with GPU kernels, of `bazel build //:wheel`.
 #
-# TensorFlow sees no GPU unless it can open seven CUDA libraries. Of six, which
-# our ops and most of TensorFlow's do not call, this packs empty ones: its matrix
-# products (cuBLAS), convolutions (cuDNN), FFTs and sparse products then fail.
-# --full packs the true ones. --gpu=90 leaves out TensorFlow's machine code for
-# other GPUs than sm_90, its headers and symbols: 270 MB instead of 620.
+# TensorFlow sees no GPU unless it can open seven CUDA libraries. This packs six
+# as empty files, because few of our ops and of TensorFlow's call them: matrix
+# products (cuBLAS), convolutions (cuDNN), FFTs and sparse products fail. --full
+# packs the true ones. --gpu=90 leaves out TensorFlow's machine code for other
+# GPUs than sm_90, its headers and symbols: 270 MB instead of 620.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

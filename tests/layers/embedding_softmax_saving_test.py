@@ -80,7 +80,7 @@ def test_config():
 
 
 def test_loaded_answers(tmp_path):
-    """Of sums, with padding: those of the layer that was saved."""
+    """A loaded layer of sums, with padding, has the saved layer's outputs."""
     layer = softmaxes.make_layer(combiner="sum", padding_id=-3)
     model = softmaxes.make_model(layer, "padded")
     data = softmaxes.make_inputs("padded")

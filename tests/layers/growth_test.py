@@ -129,7 +129,7 @@ def test_most_classes_keep_their_bits(tree, near):
 
 
 def counts_of(tree):
-    """Of all classes, the first without any."""
+    """Random counts of all classes; the first class has none."""
     counts = np.random.default_rng(2).integers(1, 50, size=tree.num_classes)
     counts[0] = 0
     return counts

@@ -126,7 +126,7 @@ def test_loss_weights_in_compile_with_nothing_below():
 
 
 def test_arguments():
-    """Of the layer: what is no optimizer, or does what is not possible."""
+    """The layer refuses wrong optimizers, and what they cannot do."""
     for wrong, error in {
         "adamw": ValueError,
         keras.optimizers.SGD(0.1): TypeError,

@@ -11,7 +11,7 @@ from tf_hsm.metrics import TopKAccuracy
 
 
 def make_rows(labels, seed=0):
-    """Of some labels the leaf, and of others a node above it."""
+    """A random row on each label's path: the leaf, or a node above it."""
     rng = np.random.default_rng(seed)
     return np.vectorize(lambda c: rng.choice(models.TREE.path(c)))(labels)
 

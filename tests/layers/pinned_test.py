@@ -91,7 +91,7 @@ def test_gradients_are_those_of_the_first_rows():
 
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_twice_the_rate_is_the_same_training(rule):
-    """Of two rows both move, by the same step in opposite directions."""
+    """Two rows both move, by the same step in opposite directions."""
     x, labels = data((40,))
     differences = []
     for factor, head in zip((2, 1), two_heads(), strict=True):

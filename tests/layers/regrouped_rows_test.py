@@ -133,7 +133,7 @@ def test_fit(name, num_inputs, use_bias, monkeypatch):
 
 
 def cross_entropy(old, new, rows, weights, biases, inputs):
-    """Of the new model's classes, with the old model's as targets."""
+    """The new model's loss, with the old model's probabilities as targets."""
     return -sum(
         np.exp(class_log_probs(old, weights, biases, x))
         @ class_log_probs(new, rows[:, :WIDTH], rows[:, WIDTH], x)

@@ -82,7 +82,7 @@ def test_mass_that_is_left_out_is_no_target():
     """Where the loss is least, q is p over the given mass: it scales alone."""
     head = training_losses.built_head(several_labels=True)
     classes, probs = np.array([[3, 9, 20]]), np.array([[0.4, 0.1, 0.2]])
-    # Of no mass would be minus infinity.
+    # A share of 0 would have a log-prior of minus infinity.
     shares = training_losses.one_hot(classes, probs)[0] / probs.sum() + 1e-20
     head.kernel.assign(np.zeros(head.kernel.shape))
     head.bias.assign(TREE.log_prior(shares))

@@ -67,7 +67,7 @@ def weighted_focal(labels, weights, class_weights, gamma):
     ids=["weights", "focal", "both"],
 )
 def test_what_is_minimized(options, form, in_place):
-    """Of single labels and several, with sample weights."""
+    """Labels are single or several, with sample weights."""
     x, rng = random_inputs(11), np.random.default_rng(3)
     weights = rng.uniform(size=[11, 3])
     for several in (False, True):
@@ -211,7 +211,7 @@ def test_fit_on_sequences(form, tmp_path):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_keras_class_weight(own):
-    """Of single labels `fit` takes them, and the layer weighs the same."""
+    """`fit` weighs single labels as `class_weights` of the layer does."""
     x = random_inputs(11).astype("f4")
     labels = np.arange(11) * 13 % NUM_CLASSES
     results = []

@@ -90,7 +90,7 @@ def test_float32_loss_is_that_of_gather_to_1e_5(implementation, name):
     )
     gather = baselines.gather_loss(*arguments).numpy()
     error = np.linalg.norm(loss(*arguments).numpy() - gather)
-    # Of the norm: a loss near 0 is the difference of logits that are not.
+    # Relative to the norm: a loss near 0 is a difference of larger logits.
     assert error <= 1e-5 * np.linalg.norm(gather)
 
 

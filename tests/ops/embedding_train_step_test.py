@@ -235,7 +235,7 @@ def test_shapes_and_integers(shape, dtype):
 
 @pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_stochastic_rounding(rule):
-    """Of the vectors too: to a neighbour, the mean kept, by the seed."""
+    """Vectors, too, round to a neighbour, keep the mean, and use the seed."""
     problem = wide_problem(TREE, (40, 257), ml_dtypes.bfloat16)
     indices = draw_indices(40)
     vectors = draw_vectors(257, ml_dtypes.bfloat16).astype(np.float32)
@@ -285,7 +285,7 @@ def test_vectors_round_by_other_numbers_than_weights():
 
 
 def test_values_that_were_read_stay():
-    """Of vectors that a gather has set to copy on read, or not."""
+    """A gather that sets the vectors to copy on read changes nothing."""
     problem = wide_problem(TREE, (40, 20))
     variables = variables_of(problem)
     optimizer = built("adagrad", variables)

@@ -40,7 +40,7 @@ def test_loss_and_gradients(name, dtype):
 
 
 def test_the_gradient_is_that_of_the_loss():
-    """Of the oracle too, by differences."""
+    """The gradient equals finite differences of the oracle's loss."""
     tree = build("random")
     problem = oracle.random_problem(tree, 3, 4, np.float64)
     problem = problem.replace(label_smoothing=0.375)

@@ -44,7 +44,7 @@ def test_forms_of_lists():
 
 @pytest.mark.parametrize("leading", [[], [0], [3, 2], [1]])
 def test_shapes_in_graphs(leading):
-    """Of any leading shape, in graphs that do not know them."""
+    """Graphs that do not know the leading shape take any."""
     batch = int(np.prod(leading))
     weights, biases, x = masks.random_arguments(masks.TREE, batch)
     mask = masks.random_mask(masks.TREE, 0.2, max(batch, 1))

@@ -232,7 +232,7 @@ def test_probabilities_of_zero_and_nan():
     "options", [{"top_p": 1e-46}, {"temperature": 1e-40}, {"top_k": 1}]
 )
 def test_draws_of_the_best(options):
-    """Of what float32 has no number for, too."""
+    """Options too small for float32 draw the best class, as top_k=1 does."""
     arguments = masks.random_arguments(masks.TREE)
     allowed = [4, 30, 41]
     best = top_k(*arguments, masks.TREE, 1, allowed=allowed).classes

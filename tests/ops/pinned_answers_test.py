@@ -18,7 +18,7 @@ SHAPES = [(5, 3), (130, 33)]
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", pinned.TREES)
 def test_log_probs(name, dtype):
-    """Of nodes and of classes, of all and of given ones, with gradients."""
+    """Log-probabilities of all and given nodes and classes, with gradients."""
     tree = build(name)
     for i, (batch, dim) in enumerate(SHAPES):
         problem = pinned.random_problem(tree, batch, dim, dtype)

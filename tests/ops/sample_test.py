@@ -16,8 +16,8 @@ from tests.support.inference_reference import p_value
 sample = tf_hsm.hierarchical_softmax_sample
 
 DTYPES = [np.float64, np.float32, ml_dtypes.bfloat16, np.float16]
-# Of a right distribution one test in 10,000 would fail on each side; with fixed
-# seeds, always or never.
+# A right distribution fails one test in 10,000 on each side; with fixed seeds,
+# always or never.
 LEAST = 1e-4
 
 build = functools.cache(lambda name: trees.CATALOGUE[name]())
@@ -32,7 +32,7 @@ def is_drawn_from(draws, probs):
 
 
 def problem_on(tree, batch=1, dtype=np.float32, scale=0.5):
-    """Of which no class is very improbable."""
+    """A random problem without very improbable classes."""
     problem = oracle.random_problem(tree, batch, 5, dtype, seed=batch)
     return problem.replace(
         weights=(problem.weights * scale).astype(dtype),
@@ -267,7 +267,7 @@ def test_best_classes(name, options, temperature):
 
 
 def test_ties():
-    """Of equal classes the first ones remain."""
+    """`top_k` and `top_p` keep the first ones of equal classes."""
     tree = build("binary_64")
     weights, inputs = np.zeros([tree.num_rows, 1]), np.ones([1])
     for options, count in [

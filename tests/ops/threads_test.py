@@ -108,7 +108,7 @@ def train_steps(tree, optimizer, w, rng):
                 w, b, y, x, tree, optimizer, loss_weights=1.0, seed=3
             )
         dx = tape.gradient(losses, x)
-    # Of the weights, which go on changing, a copy.
+    # A copy of the weights, because they go on changing.
     slots = [s.value for one in (w, b) for s in optimizer.slots(one)]
     return [losses, dx, tf.identity(w), b, *slots]
 

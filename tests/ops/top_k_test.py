@@ -109,7 +109,7 @@ def test_ties(name, kind, dtype):
 
 
 def test_all_equal():
-    """Of classes at one depth the first ones come, in order."""
+    """Equal classes at one depth come in the order of their numbers."""
     for name in ("binary_64", "flat", "two_level_2"):
         tree = build(name)
         weights, _, inputs = random_arguments(tree)

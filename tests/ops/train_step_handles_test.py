@@ -33,7 +33,7 @@ KINDS = {
 
 
 def make_variables():
-    """Of Adam: by their places."""
+    """The variables of Adam, by their places."""
     w, b = PROBLEM.weights, PROBLEM.biases
     arrays = [w, b, 0 * w, abs(w), 0 * b, abs(b)]
     return {k: tf.Variable(v) for k, v in zip(PLACES, arrays, strict=True)}
@@ -127,7 +127,7 @@ def test_one_variable_twice(one, other):
 @pytest.mark.parametrize("rule", ["sgd", "adagrad", "rowwise_adagrad", "adam"])
 @pytest.mark.parametrize("name", ["weight_slots", "bias_slots"])
 def test_another_number_of_slots(name, rule):
-    """Of another rule, or none, or too many."""
+    """The slots of another rule, none, or too many are an error."""
     wanted = {"sgd": 0, "adam": 2}.get(rule, 1)
     variables = make_variables()
     spare = [variables[p].handle for p in PLACES[2:]]

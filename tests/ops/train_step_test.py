@@ -35,7 +35,7 @@ TREES = [
     "only_children",
     "single_class",
 ]
-# (B, D) and biases. Of few examples a group is updated at once, of many later.
+# (B, D) and biases. Few examples update a group at once, many update it later.
 SHAPES = [((5, 3), True), ((67, 33), True), ((67, 33), False)]
 
 TREE = tf_hsm.Tree.two_level(50)
@@ -70,7 +70,7 @@ def test_stochastic_rounding(rule):
     error, moved = rounded - exact, abs(exact - problem.weights)
     assert (abs(error) < spacing * 1.001).all()
     assert (abs(rounded_biases - biases) < 2.0**-7 * abs(biases)).all()
-    # Of n roundings, each off by at most 1; too small a step to see at all.
+    # n roundings, each off by at most 1, of weights that the step moves.
     scaled = (error / spacing)[moved > 0]
     assert abs(scaled.mean()) < 4 * 0.5 / np.sqrt(scaled.size)
     assert np.count_nonzero(rounded != nearest) > 0.001 * scaled.size

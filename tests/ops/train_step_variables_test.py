@@ -44,7 +44,7 @@ READS = {
 @pytest.mark.parametrize("copy_on_read", ["before", "between", "never"])
 @pytest.mark.parametrize("read", READS)
 def test_a_value_that_was_read_stays(read, copy_on_read):
-    """Of weights, biases and slots, whatever way it was read."""
+    """A step does not change earlier reads of weights, biases and slots."""
     variables = training.variables_of(PROBLEM)
     optimizer = built("lazy_adam", variables)
     training.in_place(variables, PROBLEM, TREE, optimizer)

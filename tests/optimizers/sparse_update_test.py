@@ -166,7 +166,7 @@ def test_what_does_not_fit_is_an_error_that_changes_nothing(message):
 
 
 def test_indices_of_no_rows():
-    """Of a shape that would overflow if it had rows."""
+    """The variable's shape would overflow if it had rows."""
     variable = tf.Variable(tf.zeros([0, 2**62]))
     with pytest.raises(tf.errors.InvalidArgumentError):
         step(variable, [0, 0, 0, 0], np.ones([4, 1], np.float32))

@@ -32,13 +32,13 @@ _INDENTED = re.compile(r"(?<=\n\n)(?:    .*\n)+")
 _INLINE = re.compile(r"`([^`]+)`")
 _RUN = re.compile(r"bazel run (?:-c opt )?//([\w/]*):?(\w*)(?: -- (.*))?")
 _MODULE = "python -m tf_hsm "
-# Of the targets of the root that are not in examples/language_model.
+# Targets of the root that are not in examples/language_model.
 _ALIASES = {
     "compare": ("benchmarks", "fit"),
     "read": ("examples/corpora", "read"),
     "word2vec": ("examples/word2vec", "train"),
 }
-# Of benchmarks whose target has another name.
+# Benchmarks whose target has another name.
 _FOLDERS = {"topk": "top_k"}
 
 

@@ -53,8 +53,8 @@ def walk(paths, vectors, inputs, floor=0.0):
 def fasttext_paths(counts):
     """Makes the Huffman code of descending counts by looking at all nodes.
 
-    Of equal nodes those made by a merge go first, in their order, then leaves
-    from the last one back. The second of two has the bit 1: the sign is plus.
+    Ties go to nodes made by a merge, in their order, then to leaves from the
+    last one back. The second of two has the bit 1: the sign is plus.
     """
     paths = [([], []) for _ in counts]
     nodes = [(n, 1, -c, [c]) for c, n in enumerate(counts)]

@@ -68,7 +68,7 @@ def make_model(layer, kind, form="compile", optimizer="sgd"):
 
     Args:
         layer: From `make_layer`.
-        kind: Of KINDS.
+        kind: One of KINDS.
         form: "compile", or "endpoint" where labels are an input.
         optimizer: That of the model.
     """

@@ -25,7 +25,7 @@ def run(function, *args, environment=None):
     """Calls a function in a process of its own.
 
     Args:
-        function: Of a module; it may set what a process can set once.
+        function: A module's function; it may set what a process can set once.
         *args: Its arguments.
         environment: More variables, which are set before the call.
 

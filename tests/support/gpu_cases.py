@@ -71,7 +71,7 @@ class Place:
 
     Attributes:
         device: For `tf.device`; results must be on it.
-        label: Of the kernels, or None for those without one.
+        label: The kernels' label, or None for kernels without one.
     """
 
     device: str

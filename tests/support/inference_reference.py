@@ -176,7 +176,7 @@ def beam_search(tree, nodes, k, beam_width):
     while True:
         if not open_rows and len(found) < k:
             open_rows, left_out = left_out, []
-        # Of equal nodes the later ones, where not all fit.
+        # Where not all fit, the beam keeps the later ones of equal nodes.
         open_rows = sorted(open_rows, key=lambda row: (-keys[row], -row))
         open_rows = that_could_matter(open_rows)
         left_out += open_rows[beam_width:]

@@ -187,7 +187,7 @@ def hierarchical_softmax(tree, problem, ignore_class=None, operands=None):
     s = problem.label_smoothing
     u = unit_roundoff(accumulator(dtype))
     v = operand_roundoff(np.dtype(operands or dtype))
-    # Of a coefficient too small for half precision, as the kernels scale it.
+    # The error of a coefficient too small for half, as the kernels scale it.
     tiny = 2.0**-38 * abs(upstream).max(initial=0) if v > 0 else 0.0
     if dtype == np.float64:
         u *= 2  # The oracle rounds like the implementation.

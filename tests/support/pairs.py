@@ -15,8 +15,8 @@ def all_pairs(*parameters):
         *parameters: for each, the list of its values.
 
     Returns:
-        A list of tuples with a value of each parameter. Of two parameters it is
-        their product.
+        A list of tuples with a value of each parameter; for two of them,
+        the product of their values.
     """
     indices = [range(len(values)) for values in parameters]
     size = min(2, len(parameters))

@@ -86,7 +86,7 @@ def _tree(name):
             ("paths", path_tensors),
             ("all", tree_tensors),
             ("mask", mask_tensors),
-            # Of labels that are rows.
+            # For labels that are rows.
             ("paths of rows", functools.partial(path_tensors, nodes=True)),
             ("all of rows", functools.partial(tree_tensors, nodes=True)),
         ]
@@ -119,10 +119,10 @@ def valid_call(
         op: One of OPS: the name.
         on_variables: And whether its parameters are variables.
         rng: A NumPy generator.
-        dtype: Of the parameters. By default a random one, as of what follows.
+        dtype: The parameters' type; random by default, like the next ones.
         tree: A key of the trees here.
         batch: The shape of the labels, a tuple.
-        width: Of a row.
+        width: The width of a row.
 
     Returns:
         A Call.
@@ -279,7 +279,7 @@ def _add_inference(call, rng, tree, arrays, batch, accumulator):
 
 
 def _has_sigmoids(rng, tree):
-    """Of a label tree, which cannot be pinned."""
+    """A random `has_sigmoids`; False for a pinned tree."""
     return bool(rng.integers(2)) and not tree.pinned
 
 
@@ -337,7 +337,7 @@ def _add_step(call, rng, dtype, width):
 
 
 def _add_indices(call, rng, batch, integer, accumulator):
-    """Of 5 vectors, one for each label, or a bag."""
+    """Adds indices of 5 vectors: one, or a bag, for each label."""
     shape, splits, weights = batch, [], []
     if len(batch) == 1 and rng.integers(2):
         splits = [np.append(0, np.cumsum(rng.integers(4, size=batch)))]

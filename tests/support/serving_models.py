@@ -14,7 +14,7 @@ from tests.support.models import (
 from tf_hsm.layers import AdaptiveSoftmax, LabelTree
 
 K = 4
-# Of the signature `sample`.
+# Inputs of the signature `sample`.
 OPTIONS = {
     "seed": 7,
     "num_samples": 5,

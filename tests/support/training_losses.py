@@ -31,7 +31,7 @@ def built_head(make=make_head, in_place=False, seed=1, **options):
 def minimized(head, form, x, labels, sample_weight=None):
     """What one of the two forms minimizes, and its gradients dx, dw, db.
 
-    Of a head in place, dw and db are what its step with SGD(1) has taken off.
+    For a head in place, dw and db are what its step with SGD(1) subtracts.
     """
     x = tf.constant(x)
     variables = [head.kernel, head.bias]

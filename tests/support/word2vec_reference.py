@@ -8,7 +8,7 @@ the mean of several) and w_r the rows of the tree:
     dh   = sum of (softmax(w h)_r - [r is on the path]) w_r
     du   = dh, or dh / n where u is one of n words of a window
 
-Of a pinned tree w_r is zero for the second row of a group, and stays so.
+In a pinned tree w_r is zero for the second row of a group, and stays so.
 A batch adds up the gradients of its examples, all with the tables before it.
 """
 

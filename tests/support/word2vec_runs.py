@@ -38,7 +38,7 @@ def write_topics(folder, topics):
     """Writes sentences of which each is about one of the topics.
 
     Args:
-        folder: Of the file.
+        folder: Where the file goes.
         topics: Lists of words.
 
     Returns:

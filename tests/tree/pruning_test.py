@@ -220,7 +220,7 @@ TREE = Tree.from_nested([0, 1, [2, 3], [4, [5, 6, 7]]]).with_counts(COUNTS)
     ids=itertools.count(),
 )
 def test_forms_of_keep(keep, classes):
-    """Of equally frequent classes the first; K in any order."""
+    """The first of equally frequent classes stay; K are in any order."""
     pruned = TREE.prune(keep, merge=False)
     assert pruned.tree.num_classes == len(classes)
     np.testing.assert_array_equal(np.flatnonzero(pruned.classes >= 0), classes)

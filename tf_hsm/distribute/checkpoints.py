@@ -23,8 +23,8 @@ def checkpoint(head, *, optimizer=None) -> tf.train.Checkpoint:
     ...     body=body, head=tf_hsm.distribute.checkpoint(head))
     >>> manager = tf.train.CheckpointManager(saved, folder, max_to_keep=3)
 
-    Of a head without a plan it is a checkpoint of its own kind: to go from one
-    to the other, see `copy_weights`; or save the model as `.keras` or
+    A head without a plan has another kind of checkpoint. To go from one kind to
+    the other, see `copy_weights`; or save the model as `.keras` or
     `.weights.h5`, files that heads of both kinds read, but that one machine
     writes.
 

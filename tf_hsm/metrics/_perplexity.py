@@ -37,9 +37,9 @@ class Perplexity(_compiled_model.ReadsHead, keras.metrics.Metric):
             losses.
           y_pred: the output of a head, `[..., width]`; or losses in nats,
             `[...]`.
-          sample_weight: broadcast from the left to the losses; or None. Of
-            several labels for each input, `[..., M]`: then the mean is over
-            their sum.
+          sample_weight: broadcast from the left to the losses; or None. For
+            inputs with several labels, `[..., M]`: the mean is then over the
+            sum of the weights.
 
         Raises:
           ValueError: `y_pred` is neither.

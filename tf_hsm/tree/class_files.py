@@ -41,7 +41,7 @@ def _count_and_word(line):
 _FORMS = {
     "a count": _count_alone,
     "a word and a count": _word_and_count,
-    # Of `uniq -c`, which also counts empty lines.
+    # `uniq -c` writes such lines, and also counts empty lines.
     "a count and a word": _count_and_word,
 }
 

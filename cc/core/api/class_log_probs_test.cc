@@ -25,7 +25,7 @@ std::vector<int64_t> DrawClasses(int64_t examples, int64_t count,
   return classes;
 }
 
-// Of a forest, now and then the class that is below none of its roots.
+// A forest also gets class -1 now and then, which is below none of its roots.
 template <typename T>
 std::vector<int64_t> DrawClasses(const Head<T>& head, int64_t count,
                                  std::mt19937* rng) {

@@ -100,8 +100,8 @@ void CountAndScore(const GroupRows<float>& rows, float* out, int64_t stride) {
   counted(rows, out, stride);
 }
 
-// Of all allowed classes, each group above one is opened once, and no other; of
-// fewer, no more than these. Where there is no mask, all are.
+// A search for all allowed classes opens each group above such a class once,
+// and no other; a search for fewer opens no more. Without a mask it opens all.
 void CheckOpened(std::mt19937* rng) {
   const Head<float> head = RandomHead<float>({6, 9, 300, 6, 0.5}, true, rng);
   const TreeView tree = head.tree();

@@ -163,7 +163,7 @@ void Check(const Drawn& d, int64_t k, const Widths& widths, const float* bound,
 
 void CheckTree(const Drawn& d, std::mt19937* rng) {
   const int64_t classes = d.num_classes();
-  // Of one example and of many, as search.cc has them.
+  // The widths that search.cc has for one example and for many.
   for (const Widths widths : {Widths{1, 4}, Widths{8, 32}, Widths{1, 16}}) {
     for (int64_t k : {int64_t{1}, int64_t{8}, classes, classes + 5}) {
       const std::string what = d.name + " k=" + std::to_string(k);

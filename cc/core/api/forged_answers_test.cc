@@ -37,8 +37,8 @@ void CheckSearches(std::mt19937* rng) {
   });
 }
 
-// Of a root whose rows begin nowhere, nothing is computed. So many examples
-// that its fanout counts.
+// A search computes nothing for a root whose rows begin nowhere. With so many
+// examples, the root's fanout counts.
 void CheckForgedRoot(std::mt19937* rng) {
   for (int64_t first : {INT64_MIN, INT64_MAX}) {
     Head<float> head = RandomHead<float>({40, 5, 8, 4, 0.5}, false, rng);

@@ -8,7 +8,7 @@
 //     dz_r = S_r - S_group p(r | group),
 // from the leaves up; then dx = dz W, and dW = dz^T x, which needs no weights.
 // The gradient by a root's log-probability is S of its group.
-// Of a pinned tree, dz is that of the rows that have weights.
+// For a pinned tree, dz has only the rows with weights.
 // Cost: 2 B R width FLOP for R rows of weights forward, as much for dx, and as
 // much for dW: there is no cheaper way to all classes than all rows.
 

@@ -34,8 +34,8 @@ Outputs<T> RunFloatInputs(const TreeView& tree, const std::vector<T>& w,
                 std::vector<float>(batch, loss_grad), false);
 }
 
-// Of a row of infinite weights whose logit is minus infinity nothing comes into
-// the loss, nor does a zero in one of the inputs' lower halves make it NaN.
+// A row of infinite weights whose logit is minus infinity adds nothing to the
+// loss, nor does a zero in one of the inputs' lower halves make the loss NaN.
 template <typename T>
 void CheckInfinite(Isa isa, std::mt19937* rng) {
   const int64_t batch = 40, width = 40;

@@ -157,8 +157,8 @@ void Check(const Head<T>& head, const SampleOptions& options, Isa isa,
   }
   const std::vector<A> values = ClassValues(relative.On(isa));
   const Uniform uniform(options.seed_0, options.seed_1);
-  // Of a group's shares; those of given classes are the same to the last
-  // digits.
+  // The error of a group's shares. Shares of given classes differ in their last
+  // digits alone.
   const double too_close =
       restricted ? (head.starts.empty() ? 1e-12 : Tolerance(head))
                  : 4 * Tolerance(head) / Depth(tree) / options.temperature;

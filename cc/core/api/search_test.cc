@@ -21,8 +21,8 @@
 namespace tf_hsm {
 namespace {
 
-// A beam by its definition, over the log-probabilities of all nodes. Of equal
-// groups, it prefers the later one.
+// A beam by its definition, over the log-probabilities of all nodes. It prefers
+// the later one of equal groups.
 template <typename A>
 Found<A> WantedBeam(const TreeView& tree, const Ranking<A>& roots,
                     const A* node_values, int64_t k, int64_t beam_width) {

@@ -29,7 +29,7 @@ constexpr uintptr_t kPiece = 64 * kHugePage;
 // pages.
 constexpr std::chrono::minutes kUntilAskedAgain(1);
 
-// Of Linux 6.1; older headers do not have it, and older systems refuse it.
+// MADV_COLLAPSE of Linux 6.1: older headers lack it, older systems refuse it.
 constexpr int kCollapse = 25;
 
 bool AreAllowed() {

@@ -103,7 +103,7 @@ void CheckCase(int64_t batch, int64_t trees, int groups, int most, double inner,
   Plan plan, other;
   Expect(MakePlan(tree, labels.data(), batch, {}, &plan).empty(), name);
   CheckPlan(tree, plan, labels, name);
-  // Of other parts, the last one first.
+  // Makes the plan from other parts, the last one first.
   Expect(SortExamples(tree, labels.data(), batch, {}, &other).empty(), name);
   NodeParts parts(tree, labels.data(), &other, 1 + (*rng)() % 300);
   for (int64_t i = parts.count(); i-- > 0;) parts.Make(i);

@@ -41,7 +41,7 @@ struct TreeView {
   const int64_t* root_groups = nullptr;
   bool pinned = false;
 
-  // Of the parameters, and the one of a row of the tree that has any.
+  // The number of weight rows, and the weight row of a row that has weights.
   TF_HSM_HOST_DEVICE int64_t num_weight_rows() const {
     return pinned ? num_groups : num_rows;
   }
@@ -51,8 +51,7 @@ struct TreeView {
   TF_HSM_HOST_DEVICE bool has_weights(int64_t row) const {
     return !pinned || row % 2 == 0;
   }
-  // Of a group of so many rows, the number of those that have weights: the
-  // first ones.
+  // How many rows of a group of `fanout` rows have weights: the first ones.
   TF_HSM_HOST_DEVICE int64_t weight_rows_of(int64_t fanout) const {
     return pinned ? fanout / 2 : fanout;
   }

@@ -10,7 +10,7 @@
 //   Backward(batch, memory, ...)      dw and db of the touched rows, or an
 //                                     update of them in place
 // with `memory.state` kept in between, which Backward only reads, as often as
-// it is called. Of the batch it needs neither labels nor inputs any more. A
+// it is called. Backward reads neither the batch's labels nor its inputs. A
 // label out of range, or a path that the tree's arrays break, cannot raise
 // here: its loss is NaN, its gradients zero. Functions return an empty string,
 // or a sentence that says what is wrong.
@@ -54,7 +54,7 @@ constexpr int kMaxIgnored = 8;
 
 template <typename T>
 struct Batch {
-  // Of device pointers. row_below may be null; root_groups is not read.
+  // Has device pointers. row_below may be null; root_groups is not read.
   TreeView tree;
   TreeShape shape;
   const T* weights = nullptr;  // [weight rows, width]

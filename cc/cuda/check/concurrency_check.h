@@ -39,7 +39,7 @@ class OwnBatch {
         device_.batch, memory_.memory, device_.grads.data(),
         {capacity_, rows_.data(), dw_.data(), db_.data()}, stream);
   }
-  // Of the outputs, which are overwritten: the next run must write them again.
+  // Reads and overwrites the outputs: the next run must write them again.
   std::vector<std::vector<float>> TakeResults() {
     std::vector<float> rows;
     for (int64_t row : rows_.Download()) rows.push_back(row);
@@ -85,7 +85,7 @@ inline void CheckConcurrency(int64_t classes, int64_t size, int64_t width,
                              std::mt19937* rng) {
   constexpr int kBatches = 2, kRounds = 3;
   const CheckCase c = {"at once", TwoLevelTree(classes), size, width};
-  // Of other widths: a launch must not change the shared memory of another's.
+  // The widths differ: a launch must not change another's shared memory.
   CheckCase narrow = c;
   narrow.width = width / 2;
   const LossCase<float> cases[kBatches] = {{c, Precision::kExact, rng},

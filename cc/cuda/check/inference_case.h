@@ -19,7 +19,7 @@ template <typename T>
 struct InferenceCase {
   using A = Accumulator<T>;
 
-  // Of at most `most` examples: more would only take long.
+  // Takes at most `most` examples: more would only take long.
   InferenceCase(const CheckCase& c, Precision the_precision, std::mt19937* rng,
                 int64_t most = kMaxPredictions)
       : name(c.name),

@@ -190,7 +190,7 @@ class LogProbsGradCheck {
     return worst;
   }
 
-  // Of the tree that a group is in.
+  // The number of the tree that a group is in.
   int64_t RootOf(int64_t group) const {
     return std::count(tree_.group_parents, tree_.group_parents + group + 1,
                       -1) -

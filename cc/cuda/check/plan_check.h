@@ -73,7 +73,7 @@ class MadePlan {
     small.resize(counts.work.small_items);
   }
 
-  // Of the same bits; structures have no padding.
+  // Compares bits; structures have no padding.
   bool operator==(const MadePlan& o) const {
     return error == o.error && SameBits(nodes, o.nodes) &&
            SameBits(order, o.order) && SameBits(depths, o.depths) &&

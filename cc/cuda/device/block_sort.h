@@ -27,7 +27,7 @@ inline int BitsFor(int64_t count) {
   return bits;
 }
 
-// Of a block of `threads`, and at most `threads` x `per_thread` keys.
+// A block of `threads` sorts at most `threads` x `per_thread` keys.
 template <int threads, int per_thread>
 class BlockSort {
  public:

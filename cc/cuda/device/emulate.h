@@ -193,7 +193,7 @@ class Block {
     return taken_.data() + int64_t{warp} * kLanes * kMaxExchange;
   }
 
-  // Of `count` loads at once: 32 of at most 4 bytes, or 8 of 16.
+  // Checks `count` loads at once: 32 of at most 4 bytes, or 8 of 16.
   void CheckBanks(const Load* loads, int count) {
     constexpr int kBanks = 32;  // of 4 bytes
     const int64_t unit = loads[0].bytes <= 4 ? 4 : 16;
@@ -268,7 +268,7 @@ class Block {
     }
   }
 
-  // Of the loads of a warp's lanes since they met.
+  // Checks the loads of a warp's lanes since they last met.
   void CheckLoads(int warp) {
     const size_t count = fibers_[warp * kLanes].loads.size();
     for (size_t n = 0; n < count; ++n) {

@@ -150,7 +150,7 @@ class LargeBackward {
     }
   }
 
-  // Of several slabs, dW is in memory.
+  // The block's dW, which is in memory if there are several slabs.
   TF_HSM_DEVICE A* BlockRows() const {
     return in_.buffers.block_rows + BlockIndex() * kTile * in_.width;
   }

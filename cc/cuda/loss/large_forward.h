@@ -141,7 +141,7 @@ class LargeForward {
     }
   };
 
-  // Of the example that the thread does the softmax of.
+  // The example whose softmax the thread computes.
   struct Pass {
     bool active;
     A* target_logit;  // null: not here

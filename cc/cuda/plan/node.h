@@ -63,7 +63,7 @@ struct DeviceNode {
   TF_HSM_HOST_DEVICE bool IsHot(const Item& item) const {
     return hot && Keeps(item.example);
   }
-  // Of the part that is hot, which comes first, or of the rest.
+  // The number of examples in the hot part, which comes first, or in the rest.
   TF_HSM_HOST_DEVICE int64_t Examples(bool hot_part) const {
     const int64_t of_hot = hot ? kept_examples : 0;
     return hot_part ? of_hot : population() - of_hot;
@@ -191,7 +191,7 @@ struct Cuts {
   }
 
  private:
-  // Of `count` in as few pieces as have at most `most`.
+  // Cuts `count` into the fewest pieces of at most `most`; returns their size.
   TF_HSM_HOST_DEVICE static int64_t Piece(int64_t count, int64_t most) {
     return CeilDivide(count, CeilDivide(count, most));
   }

@@ -16,7 +16,7 @@
 namespace tf_hsm {
 namespace gpu {
 
-// Of logits z: z - shift - log_sum is the log-probability.
+// The log-probability of a logit z is z - shift - log_sum.
 template <typename A>
 struct LogSum {
   A shift;
@@ -37,8 +37,8 @@ TF_HSM_DEVICE A WarpMax(A value) {
   return value;
 }
 
-// Of z [count], the same in all threads of a team of 1, of kWarp or of
-// kBlockThreads, which must be the block. `shared` is for a block only.
+// The LogSum of z [count]. All threads of a team of 1, kWarp or kBlockThreads
+// (the whole block) pass the same z. `shared` is for a block only.
 template <int team, typename A>
 TF_HSM_DEVICE LogSum<A> FindLogSum(const A* z, int64_t count, A* shared) {
   constexpr int kSums = kBlockThreads / kWarp;

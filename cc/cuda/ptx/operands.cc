@@ -9,7 +9,7 @@ namespace tf_hsm {
 namespace ptx {
 namespace {
 
-// Of %r12: %r.
+// Turns %r12 into %r.
 std::string WithoutNumber(const std::string& name) {
   return name.substr(0, name.find_last_not_of("0123456789") + 1);
 }

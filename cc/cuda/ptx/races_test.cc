@@ -87,7 +87,7 @@ void CheckShared() {
   // All lanes write one word.
   ExpectRace("st.shared.u32 [%r80], 1;", "a write after a write");
   ExpectOrdered("ld.shared.u32 %r9, [%r80];");
-  // Of 16 bits, neighbours do not meet.
+  // Neighbours write 16 bits each, which do not overlap.
   ExpectOrdered("mad.lo.u32 %r1, %r0, 2, %r80; st.shared.u16 [%r1], %rs1;");
   // Many readers, one of which writes.
   ExpectRace(

@@ -19,8 +19,8 @@ namespace tf_hsm {
 
 // What all of them begin with: the op's inputs `weights`, `biases`, `inputs`,
 // `group_offsets`, `row_below`, `root_groups`, `root_log_probs` and `scales`,
-// of shapes that are checked against each other. Of the values, those of
-// root_groups are looked at. Variables are locked as long as this lives.
+// of shapes that are checked against each other. Only the values of root_groups
+// are checked. Variables are locked as long as this lives.
 struct InferenceArguments {
   // The element type of the parameters is `dtype`.
   absl::Status Read(OpKernelContext* context, const TreeAttributes& attributes,

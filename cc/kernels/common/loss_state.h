@@ -1,9 +1,9 @@
 // What a loss keeps for its gradient: the ops' output and input `state`.
 //
 // It is a scalar of TensorFlow's type `variant`, which holds a C++ object, in
-// host memory on every device. Of this one no decoder is registered: a graph, a
-// file or a user can pass on what a loss has made, but make none. So a gradient
-// believes every number in it, also those that become an index.
+// host memory on every device. LossState has no registered decoder: a graph, a
+// file or a user can pass on the state of a loss, but cannot make one. So a
+// gradient believes every number in it, also those that become an index.
 
 #ifndef TF_HSM_CC_KERNELS_COMMON_LOSS_STATE_H_
 #define TF_HSM_CC_KERNELS_COMMON_LOSS_STATE_H_

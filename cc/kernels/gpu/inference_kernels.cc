@@ -77,7 +77,7 @@ struct TopKOp : SigmoidAttributes {
     TF_RETURN_IF_ERROR(out.Allocate(context, in.arguments, wanted));
     const BestClasses best = {in.batch.size, wanted.k, out.log_probs,
                               out.classes};
-    // Of this type: CheckFindBest refuses float64.
+    // The bounds are float32: CheckFindBest refuses float64.
     const float* bounds =
         wanted.bounds == nullptr ? nullptr : Data<const float>(*wanted.bounds);
     TF_RETURN_IF_ERROR(FindBest(context, best, bounds, &in));

@@ -163,7 +163,7 @@ def changed(labels, place, label):
     "label, kind", [(-1, "eager"), (40, "function"), (2**40, "fit")]
 )
 def test_a_bad_label_moves_nothing(label, kind):
-    """Of no cluster, although the others' labels are right."""
+    """The label has no cluster; the other labels are right."""
     layer = make(optimizer=OPTIMIZERS["lazy_adam"]())
     x, labels = make_inputs(31), np.arange(31)
     model = keras.Sequential([keras.Input([12]), layer])
@@ -290,7 +290,7 @@ def test_weight_decay_of_the_projections_alone():
 
 
 def test_bad_arguments():
-    """Of the layer: what is no optimizer, or does what is not possible."""
+    """The layer refuses wrong optimizers, and what they cannot do."""
     for wrong, error in {
         "adamw": ValueError,
         keras.optimizers.SGD(0.1): TypeError,

@@ -18,7 +18,7 @@ from tf_hsm.layers import AdaptiveSoftmax
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-13), (None, 1e-5)])
 def test_log_probs(name, dtype, tolerance):
-    """Of all classes, and of given ones; they are the losses, negative."""
+    """Log-probabilities of all and given classes are the negative losses."""
     layer = make(name, dtype=dtype)
     x = make_inputs(3, 4)
     expected = dense_log_probs(layer, x.reshape(12, 12)).reshape(3, 4, -1)
@@ -42,7 +42,7 @@ def given_first(log_probs, classes):
 
 
 def test_log_probs_have_gradients():
-    """Of all variables and the inputs, as finite differences in float64."""
+    """Gradients of variables and inputs equal finite differences."""
     layer = make("permuted", dtype="float64")
     x = make_inputs(3).astype(float)
     upstream = np.random.default_rng(0).normal(size=[3, 40])

@@ -14,7 +14,7 @@ from tf_hsm import Tree
 from tf_hsm.layers import AdaptiveSoftmax, HierarchicalSoftmax
 
 TREES = [Tree.huffman([9, 1, 5, 3], branching=2), "flat", 3]
-# Of the layer: num_classes and its other arguments; inputs are 12 wide.
+# num_classes and the layer's other arguments; inputs are 12 wide.
 LAYERS = {
     "one_class": (1, {"cutoffs": []}),
     "flat_softmax": (9, {"cutoffs": []}),

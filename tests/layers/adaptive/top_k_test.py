@@ -78,7 +78,7 @@ def test_top_k_of_ties(k):
     for variable in layer.weights:
         variable.assign(tf.zeros_like(variable))
     order = np.lexsort((np.arange(40), -COUNTS))
-    # Of 8 rows of the head 3 are tails, of 4, 12 and 19 classes.
+    # The head has 8 rows; 3 of them are tails, of 4, 12 and 19 classes.
     np.testing.assert_array_equal(
         layer.top_k(make_inputs(2), k).classes, [order[:k]] * 2
     )

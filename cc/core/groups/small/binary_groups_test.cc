@@ -224,7 +224,7 @@ void CheckBiases(Isa isa, bool pinned, double tolerance,
       for (int i = 0; i < length; ++i) {
         batch.labels.push_back(rng() % tree.num_classes);
       }
-      // Of the third group: one row off, or what makes its losses NaN.
+      // The third group has one row off, or a bias that makes its losses NaN.
       batch.b[tree.weight_row(4)] = special[which % 3];
       if (which == 3) batch.b[5] = -kInfinity;
       const bool is_off = which == 0;

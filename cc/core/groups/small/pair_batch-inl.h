@@ -89,7 +89,7 @@ struct PairBatch {
   }
 
  private:
-  // Of the logits: those of the targets give up a share to the mean.
+  // The targets' logits, in `loss`, give up a share to the mean of the logits.
   void SmoothTargets(const Part& part, const Problem<T>& problem) {
     const int fanout = static_cast<int>(part.node->fanout);
     if (fanout == 1) return;
