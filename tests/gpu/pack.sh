@@ -78,7 +78,8 @@ cat >"$out/packed/env.sh" <<'EOF'
 _dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 _nvidia=$("$_dir/venv/bin/python" -c 'import nvidia; print(*nvidia.__path__)')
 export LD_LIBRARY_PATH=$_dir/stubs:$(echo "$_nvidia"/*/lib | tr ' ' :):${LD_LIBRARY_PATH-}
-# The driver compiles TensorFlow's kernels, once if they fit its cache.
+# Where TensorFlow has no machine code for the GPU, the driver compiles it, once
+# if it fits its cache.
 export CUDA_CACHE_MAXSIZE=4294967295
 export PATH=$_dir/venv/bin:$PATH
 cd "$_dir"
@@ -95,7 +96,9 @@ mkdir -p "${1:?the folder to install into}"
 readonly dir=$(cd "$1" && pwd) python=${2:-python3}
 cd "$(dirname "${BASH_SOURCE[0]}")"
 sha256sum --quiet --check sums
-cat piece.* | xz --decompress --threads=0 | tar -C "$dir" -xf -
+cat piece.* | "$python" -c 'import lzma, shutil, sys
+shutil.copyfileobj(lzma.open(sys.stdin.buffer), sys.stdout.buffer)' |
+  tar -C "$dir" -xf -
 "$python" -m venv --without-pip "$dir/venv"
 "$python" -m pip --python "$dir/venv/bin/python" install --quiet --no-index \
   --no-compile --find-links="$dir/wheels" --requirement "$dir/requirements.txt"

@@ -80,7 +80,7 @@ void ShapeForward(const Batch<T>& batch, const DeviceLimits& device,
 template <typename T>
 LaunchShape ShapeOf(const Batch<T>& batch, const DeviceLimits& device) {
   LaunchShape shape;
-  // For hot kernels, all blocks that can run at once; for others two waves.
+  // All blocks that can run at once, of a kernel with two on a multiprocessor.
   shape.blocks = int64_t{device.num_processors} * 2;
   shape.slabs = SlabsOf(batch, device);
   shape.tensor_cores = UsesTensorCores(batch, device);

@@ -17,10 +17,11 @@
 //           tiles, and its others are as those of a node that is not.
 //   tile    kTileRows rows x kTileExamples examples of a large node, kHotTile x
 //           kHotTile where it is hot
-//   item    some tiles of a large node, or some examples of a small one: what
-//           one block or warp does at a time. Nodes are cut into about
-//           kTargetItems items, hot ones into `hot_items`, which also bounds
-//           the memory for their partial results.
+//   item    some tiles of a large node, of the forward also half tiles of
+//           fewer examples, or some examples of a small node: what one block
+//           or warp does at a time. Nodes are cut into about kTargetItems
+//           items, or twice as many of half tiles; hot nodes into `hot_items`,
+//           which also bounds the memory for their partial results.
 
 #ifndef TF_HSM_CC_CUDA_PLAN_PLAN_H_
 #define TF_HSM_CC_CUDA_PLAN_PLAN_H_

@@ -57,8 +57,9 @@ class MmaProduct {
     return {examples <= 8 ? 3 : examples <= 16 ? 4 : 5, kTile};
   }
 
-  // A warp has 16 rows and 8 columns of the tile. There are no registers for
-  // the fragments of a second turn: other warps multiply while one loads.
+  // A warp has 16 rows and 8 columns of the tile. With two blocks on a
+  // multiprocessor there are no registers for the fragments of a second turn:
+  // other warps multiply while one loads.
   TF_HSM_DEVICE void MultiplyLogits(const T* w, int w_stride, const Input* x,
                                     int x_stride, int columns, int rows,
                                     int examples, Parts parts) {

@@ -6,7 +6,7 @@
 // does for one item, one tile of 128 rows after the other. Slices of x and w
 // stream through shared memory, the next ones on their way, across the ends of
 // tiles. The logits go to memory, since the gradients that follow (hot_sums.h)
-// read them faster than they could be made again (docs/gpu.md); m and s of a
+// read them faster than products of tf32 could make them again; m and s of a
 // tile are merged into the item's in the order of the rows.
 //
 // Bytes: x once per 128 rows and w once per 128 examples, from the second
