@@ -66,7 +66,7 @@ def from_data(
        There are min(256, 2 sqrt(N)) clusters. Groups below the clusters have at
        most 256 rows: the tree has two levels up to about 60,000 classes, then
        three. Up to 256 classes are one group, which is the full softmax.
-    4. Put the m most frequent classes into the root's group, for the m of least
+    4. Put the m most frequent classes into the root's group, for the m of least::
 
            expected loss + 0.15 log10(examples / N) mean depth
            + 0.02 log(time of a step),
