@@ -10,7 +10,7 @@ import pathlib
 import re
 import types
 
-_API = pathlib.Path(__file__).resolve().parents[2] / "tests" / "api.txt"
+_API = pathlib.Path(__file__).parents[2] / "tests" / "api.txt"
 _ATTRIBUTES = re.compile(r"^Attributes:\n((?:  .*\n?|\n)+)", re.M)
 
 

@@ -1,8 +1,8 @@
 """Sphinx' configuration; docs/site/build.sh builds the site.
 
-The source folder is an empty folder, outside the repository. Sphinx fills it with
-copies of the documents, in the folders where the repository has them, so that
-their links hold, and with the API pages.
+The build begins with an empty source folder outside the repository. The
+functions below fill it with the API pages and with copies of the documents. The
+copies lie in the same folders as in the repository, so that their links work.
 """
 
 import os
@@ -10,8 +10,8 @@ import pathlib
 import re
 import shutil
 import sys
-import tomllib
 
+import tomllib
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.util import logging
@@ -28,8 +28,9 @@ _FILES = (
     "examples/*/*.md",
     "tests/*.md",
 )
-# A line, and an empty line before lines with four more spaces.
-_CODE = re.compile(r"^( *)(\S.*(?<!::))\n\n(?=\1    +\S)", re.M)
+# A line and an empty line, before a line with at least four more spaces.
+_BLOCK = re.compile(r"^( *)(\S.*(?<!::))\n\n(?=\1    +\S)", re.M)
+_BACKQUOTED = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
 _REPOSITORY = _PROJECT.get("urls", {}).get("Repository")
 
@@ -44,6 +45,7 @@ extensions = [
 exclude_patterns = ["README.md"]
 # `name` in a docstring links to the page of that name, if there is one.
 default_role = "py:obj"
+highlight_language = "text"
 myst_heading_anchors = 6
 autodoc_inherit_docstrings = False
 autodoc_member_order = "alphabetical"
@@ -58,7 +60,7 @@ def setup(app):
     app.connect("builder-inited", _fill_source_folder)
     app.connect("doctree-read", _resolve_links)
     # Before napoleon, which changes indents.
-    app.connect("autodoc-process-docstring", _mark_code, priority=400)
+    app.connect("autodoc-process-docstring", _from_markdown, priority=400)
     app.connect("env-updated", _check_api)
 
 
@@ -79,8 +81,8 @@ def _fill_source_folder(app):
 def _resolve_links(app, doctree):
     """Resolves links from a document to files that have no page.
 
-    A link goes to the file in the repository, if pyproject.toml has its URL, and
-    is plain text otherwise. A link to a missing file stays, for a warning.
+    If pyproject.toml has the URL of the repository, a link goes to the file
+    there; otherwise it becomes plain text. Sphinx warns of missing files.
     """
     for node in list(doctree.findall(addnodes.pending_xref)):
         if node["reftype"] != "myst":
@@ -97,14 +99,21 @@ def _resolve_links(app, doctree):
             node.replace_self(text)
 
 
-def _mark_code(app, what, name, obj, options, lines):
-    """Marks the indented blocks of a docstring as code, as Markdown has them."""
-    text = _CODE.sub(r"\1\2\n\n\1::\n\n", "\n".join(lines))
+def _from_markdown(app, what, name, obj, options, lines):
+    """Turns Markdown's code in a docstring into code of reStructuredText.
+
+    Indented blocks get a `::`. Backquoted text gets two backquotes, unless it is
+    a name: `default_role` links names.
+    """
+    text = _BLOCK.sub(r"\1\2\n\n\1::\n\n", "\n".join(lines))
+    text = _BACKQUOTED.sub(
+        lambda m: m[0] if re.fullmatch(r"[\w.]+", m[1]) else f"`{m[0]}`", text
+    )
     lines[:] = text.split("\n")
 
 
 def _check_api(app, env):
-    """Warns of public names without an entry: the build then fails."""
+    """Warns of each public name without an entry; a warning fails the build."""
     documented = {name for name, *_ in env.get_domain("py").get_objects()}
     for name in api_pages.missing(documented):
         logging.getLogger(__name__).warning("%s has no API page", name)
