@@ -102,8 +102,8 @@ def _resolve_links(app, doctree):
 def _from_markdown(app, what, name, obj, options, lines):
     """Turns Markdown's code in a docstring into code of reStructuredText.
 
-    Indented blocks get a `::`. Backquoted text gets two backquotes, unless it is
-    a name: `default_role` links names.
+    Indented blocks get a `::`. Backquoted text gets a second pair of backquotes,
+    unless it is a name: `default_role` links names.
     """
     text = _BLOCK.sub(r"\1\2\n\n\1::\n\n", "\n".join(lines))
     text = _BACKQUOTED.sub(
