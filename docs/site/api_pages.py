@@ -58,7 +58,7 @@ def _module_page(name, module):
 
 def _value_page(name, value):
     """A class with its members, a function, or a dictionary."""
-    lines = _heading(name)
+    lines = _heading(name.rpartition(".")[2])
     if isinstance(value, type):
         members = _members(value)
         lines += [f".. autoclass:: {name}", "   :undoc-members:"]

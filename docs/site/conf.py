@@ -5,6 +5,7 @@ functions below fill it with the API pages and with copies of the documents. The
 copies lie in the same folders as in the repository, so that their links work.
 """
 
+import inspect
 import os
 import pathlib
 import re
@@ -61,6 +62,7 @@ def setup(app):
     app.connect("doctree-read", _resolve_links)
     # Before napoleon, which changes indents.
     app.connect("autodoc-process-docstring", _from_markdown, priority=400)
+    app.connect("autodoc-process-signature", _signature)
     app.connect("env-updated", _check_api)
 
 
@@ -102,7 +104,7 @@ def _resolve_links(app, doctree):
 def _from_markdown(app, what, name, obj, options, lines):
     """Turns Markdown's code in a docstring into code of reStructuredText.
 
-    Indented blocks get a `::`. Backquoted text gets a second pair of backquotes,
+    Indented blocks get a `::`. Text in backquotes gets a second pair of them,
     unless it is a name: `default_role` links names.
     """
     text = _BLOCK.sub(r"\1\2\n\n\1::\n\n", "\n".join(lines))
@@ -110,6 +112,13 @@ def _from_markdown(app, what, name, obj, options, lines):
         lambda m: m[0] if re.fullmatch(r"[\w.]+", m[1]) else f"`{m[0]}`", text
     )
     lines[:] = text.split("\n")
+
+
+def _signature(app, what, name, obj, options, signature, returns):
+    """Corrects a constructor's arguments where autodoc takes `__new__`'s."""
+    if what == "class" and signature == "(*args, **kwargs)":
+        return str(inspect.signature(obj)), returns
+    return None
 
 
 def _check_api(app, env):
