@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the documentation site; a warning fails the build.
 #
-#   docs/site/build.sh OUT               writes OUT/html
+#   docs/site/build.sh OUT                   replaces OUT/html, and OUT/sources
 #   PYTHON=python3 docs/site/build.sh OUT    with another Python than .venv's
 set -euo pipefail
 
@@ -21,6 +21,9 @@ if ! "$python" -c 'import furo, myst_parser, sphinx' 2>/dev/null; then
 fi
 rm -rf "$out/sources" "$out/html"
 mkdir "$out/sources"
+cp docs/site/index.md "$out/sources"
+cp --parents ./*.md {benchmarks,docs,tests}/*.md examples/*/*.md docs/{,*/}*.svg \
+  "$out/sources"
 PYTHONPATH=. TF_CPP_MIN_LOG_LEVEL=3 "$python" -m sphinx --quiet \
   --fail-on-warning --keep-going --doctree-dir "$out/doctrees" \
   --conf-dir docs/site "$out/sources" "$out/html"

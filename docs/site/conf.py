@@ -1,15 +1,13 @@
 """Sphinx' configuration; docs/site/build.sh builds the site.
 
-The build begins with an empty source folder outside the repository. The
-functions below fill it with the API pages and with copies of the documents. The
-copies lie in the same folders as in the repository, so that their links work.
+The source folder has copies of the documents in the same folders as in the
+repository, so that their links work. The functions below add the API pages.
 """
 
 import inspect
 import os
 import pathlib
 import re
-import shutil
 import sys
 
 import tomllib
@@ -21,14 +19,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import api_pages
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-_FILES = (
-    "*.md",
-    "benchmarks/*.md",
-    "docs/*.md",
-    "docs/**/*.svg",
-    "examples/*/*.md",
-    "tests/*.md",
-)
 # A line and an empty line, before a line with at least four more spaces.
 _BLOCK = re.compile(r"^( *)(\S.*(?<!::))\n\n(?=\1    +\S)", re.M)
 _BACKQUOTED = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -37,11 +27,7 @@ _REPOSITORY = _PROJECT.get("urls", {}).get("Repository")
 
 project = _PROJECT["name"]
 release = _PROJECT["version"]
-extensions = [
-    "myst_parser",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
-]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 # The text of README.md is the front page.
 exclude_patterns = ["README.md"]
 # `name` in a docstring links to the page of that name, if there is one.
@@ -49,7 +35,6 @@ default_role = "py:obj"
 highlight_language = "text"
 myst_heading_anchors = 6
 autodoc_inherit_docstrings = False
-autodoc_member_order = "alphabetical"
 python_maximum_signature_line_length = 80
 html_theme = "furo"
 html_title = f"{project} {release}"
@@ -58,7 +43,7 @@ html_copy_source = False
 
 def setup(app):
     """Registers the functions below with Sphinx."""
-    app.connect("builder-inited", _fill_source_folder)
+    app.connect("builder-inited", _write_api_pages)
     app.connect("doctree-read", _resolve_links)
     # Before napoleon, which changes indents.
     app.connect("autodoc-process-docstring", _from_markdown, priority=400)
@@ -66,18 +51,11 @@ def setup(app):
     app.connect("env-updated", _check_api)
 
 
-def _fill_source_folder(app):
-    """Copies the documents and writes the API pages."""
-    source = pathlib.Path(app.srcdir)
-    for pattern in _FILES:
-        for path in _ROOT.glob(pattern):
-            copy = source / path.relative_to(_ROOT)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
-    shutil.copyfile(_ROOT / "docs" / "site" / "index.md", source / "index.md")
-    (source / "api").mkdir(exist_ok=True)
+def _write_api_pages(app):
+    folder = pathlib.Path(app.srcdir, "api")
+    folder.mkdir(exist_ok=True)
     for name, text in api_pages.pages().items():
-        (source / "api" / f"{name}.rst").write_text(text)
+        (folder / f"{name}.rst").write_text(text)
 
 
 def _resolve_links(app, doctree):
