@@ -32,7 +32,7 @@ def grow(model, tree, *, counts=None, embeddings=(), head=None):
       counts: how often each class occurs, for the start values of new rows: see
         `grow` of the head. `[N]` for the new tree; for a `LabelTree`, its
         `tf_hsm.LabelCounts`.
-      embeddings: `keras.layers.Embedding`s of the model, or their names.
+      embeddings: `keras.layers.Embedding` layers of the model, or their names.
       head: the layer to grow, where the model has several heads.
 
     Raises:

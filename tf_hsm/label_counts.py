@@ -96,7 +96,7 @@ class LabelCounts:
         Args:
           tree: a `tf_hsm.Tree`.
           counts: `[N]`, how many examples have each label.
-          examples: E.
+          examples: E, the number of examples.
 
         Raises:
           ValueError: a count is not in [0, E]; names the class. Or the tree is

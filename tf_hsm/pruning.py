@@ -54,8 +54,8 @@ def prune(model, keep, *, merge=True, counts=None, embeddings=(), head=None):
       merge: whether removed classes fall to their parents or vanish.
       counts: `[N]`, how often each class occurs; when None, the counts of the
         tree.
-      embeddings: `keras.layers.Embedding`s of the model, or their names, whose
-        rows are the classes of the head.
+      embeddings: `keras.layers.Embedding` layers of the model, or their names.
+        Their rows are the classes of the head.
       head: the layer to prune, where the model has several heads.
 
     Returns:

@@ -58,7 +58,7 @@ class CostModel:
 
         Args:
           rows: how many there are.
-          width: D.
+          width: D, the width of a row.
         """
         return self.weight * width * rows
 
@@ -67,8 +67,8 @@ class CostModel:
 
         Args:
           rows: how many each example scores.
-          examples: B.
-          width: D.
+          examples: B, the number of examples.
+          width: D, the width of a row.
         """
         logit = self.logit + self.product * width
         return np.maximum(self.floor, logit * rows * examples)
@@ -78,8 +78,8 @@ class CostModel:
 
         Args:
           rows: k, the group's fanout.
-          examples: B.
-          width: D.
+          examples: B, the number of examples.
+          width: D, the width of a row.
         """
         return (
             self.call

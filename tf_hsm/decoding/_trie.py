@@ -35,8 +35,8 @@ class Trie(tf.Module):
         head. After the end of a shorter path stands -1.
 
     Attributes:
-      num_items: N.
-      num_nodes: V.
+      num_items: N, the number of items.
+      num_nodes: V, the number of nodes.
       num_codes: one more than the largest code.
       depth: L, or less if no path has so many codes.
 

@@ -60,7 +60,7 @@ class AdaptiveSoftmax(HeadLayer):
     `call`.
 
     Args:
-      num_classes: N.
+      num_classes: N, the number of classes.
       cutoffs: ascending, from 1 to N - 1: tail j holds the classes from cutoff
         j on; `[]` is a flat softmax. Or how many tails there are, or "auto":
         then `build` chooses the cutoffs that take the least time by the cost

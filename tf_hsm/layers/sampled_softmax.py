@@ -53,7 +53,7 @@ class SampledSoftmax(HeadLayer):
     CPU, from tables that the first one makes: 48 bytes for each class.
 
     Args:
-      num_classes: N.
+      num_classes: N, the number of classes.
       num_sampled: S, how many classes are drawn for a batch; if more than N, N.
       sampler: the law of the draws. "log_uniform": class c in proportion to
         log((c + 2) / (c + 1)), for classes numbered by falling frequency;

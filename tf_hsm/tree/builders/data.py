@@ -66,7 +66,7 @@ def from_data(
        There are min(256, 2 sqrt(N)) clusters. Groups below the clusters have at
        most 256 rows: the tree has two levels up to about 60,000 classes, then
        three. Up to 256 classes are one group, which is the full softmax.
-    4. Put the m most frequent classes into the root's group, for the m of least
+    4. Put the m most frequent classes into the root's group. m minimizes::
 
            expected loss + 0.15 log10(examples / N) mean depth
            + 0.02 log(time of a step),
@@ -86,12 +86,14 @@ def from_data(
         no effect. Padding needs a weight of 0 or a negative label.
       contexts: integer ids that are known before the label: words of a text,
         items of a basket or a session, features. Negative ids stand for none.
+
         - `[..., C]`: C ids for each label, such as the last C words.
         - `[n]` for labels `[n]`: one id for each label.
         - `[..., T]` for labels `[..., T]`: sequences. The context of a label is
           the id at its position and the id before that, as in a language model
           whose label is the next token.
         - a `tf.RaggedTensor` for labels `[n]`: bags.
+
       num_classes: N; when None, one more than the largest label.
       names: `[N]` strs, the name of each class; or None.
       several_labels: whether each example has a set of labels, for a
