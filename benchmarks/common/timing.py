@@ -234,8 +234,8 @@ def conditions(tree, work, rates, floors):
     }
 
 
-def seconds_of(step, *args):
+def seconds_of(step, *args, clock=time.perf_counter):
     """Returns how long one call takes."""
-    start = time.perf_counter()
+    start = clock()
     step(*args)
-    return time.perf_counter() - start
+    return clock() - start

@@ -44,7 +44,7 @@ def measure(source, question, settings):
         top, losses = (np.concatenate(x) for x in zip(*answers, strict=True))
         best = top if best is None else best
         types[name] = {
-            "bytes": _bytes(found[0]),
+            "bytes": bytes_of(found[0]),
             "perplexity": float(np.exp(losses.mean())) if losses.size else None,
             "top_1": float(np.mean(top == best)),
         }
@@ -77,9 +77,10 @@ def _parameters(head, name):
     )
 
 
-def _bytes(weights):
+def bytes_of(weights):
+    """Returns the bytes of weights; of codes and scales, if quantized."""
     if isinstance(weights, tf_hsm.QuantizedRows):
-        return _bytes(weights.codes) + _bytes(weights.scales)
+        return bytes_of(weights.codes) + bytes_of(weights.scales)
     dtype = tf.as_dtype(weights.dtype)
     return int(np.prod(weights.shape)) * dtype.size
 

@@ -5,6 +5,7 @@ much as they are where only one of the functions runs.
 """
 
 import gc
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -27,19 +28,22 @@ def batch_of(inputs, number, batch):
     return tf.gather(inputs, np.arange(first, first + batch) % inputs.shape[0])
 
 
-def on_inputs(function, inputs, batch):
+def on_inputs(function, inputs, batch, clock=time.perf_counter):
     """Returns what `measure` times: calls of a function of inputs `[batch, D]`.
 
     Args:
       function: must have its results when it returns.
       inputs: `[n, D]`.
       batch: how many of them a call is given.
+      clock: a function that returns seconds.
     """
 
     def timed(first, count):
         numbers = range(first, first + count)
         parts = [batch_of(inputs, number, batch) for number in numbers]
-        return [timing.seconds_of(function, part) for part in parts]
+        return [
+            timing.seconds_of(function, part, clock=clock) for part in parts
+        ]
 
     return timed
 

@@ -7,8 +7,7 @@ import tempfile
 import numpy as np
 
 import tf_hsm
-from benchmarks.common import peer_process
-from benchmarks.label_tree import data
+from benchmarks.common import label_examples, peer_process
 
 _LABELS, _WIDTH, _MOST = 1_000, 100, 5
 _TEST = 5_000
@@ -32,7 +31,7 @@ def compare(python, threads, examples=20_000, labels=_LABELS):
       `_NODES_OF` examples that we visit; or {"missing": module}.
     """
     tree = tf_hsm.Tree.balanced(labels, 10)
-    source = data.Source(tree, _WIDTH, _MOST)
+    source = label_examples.Source(tree, _WIDTH, _MOST)
     train, test = source.draw(examples, 1), source.draw(_TEST, 2)
     results = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +65,7 @@ def compare(python, threads, examples=20_000, labels=_LABELS):
             finally:
                 process.close()
             results[name] = {
-                "precisions": data.precisions(
+                "precisions": label_examples.precisions(
                     test.labels, np.array(trained["found"])
                 ),
                 "seconds": trained["seconds"],

@@ -7,8 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_hsm
-from benchmarks.common import limits, machine
-from benchmarks.label_tree import data
+from benchmarks.common import label_examples, limits, machine
 
 # Adagrad that begins with nothing does not ask for the scale of gradients.
 _RATE, _ACCUMULATOR = 0.5, 1e-6
@@ -46,7 +45,7 @@ def measure(sizes, threads):
     """
     machine.use_threads(threads)
     tree = tf_hsm.Tree.balanced(sizes.labels, 100)
-    source = data.Source(tree, sizes.width, sizes.most)
+    source = label_examples.Source(tree, sizes.width, sizes.most)
     weights = tf.Variable(tf.zeros([tree.num_rows, sizes.width]))
     biases = tf.Variable(tf.zeros([tree.num_rows]))
     optimizer = tf_hsm.optimizers.RowwiseAdagrad(
@@ -91,7 +90,7 @@ def measure(sizes, threads):
         "rows": tree.num_rows,
         "extra_bytes": peak,
         "top_5_ms": float(np.median(searches)),
-        "precisions": data.precisions(
+        "precisions": label_examples.precisions(
             np.concatenate([test.labels for test in tests]),
             np.concatenate(found),
         ),

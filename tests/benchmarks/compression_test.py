@@ -1,5 +1,6 @@
 """The benchmark of weights of 8 and 4 bits, on a tiny head."""
 
+from benchmarks.compression import label_tree
 from tests.support.benchmarks import figures_of, measure_here
 
 
@@ -31,3 +32,28 @@ def test_it_measures_every_type(monkeypatch, tmp_path, capsys):
     change = peaked["int8"]["perplexity"] / peaked["float32"]["perplexity"]
     assert 0.98 < change < 1.02
     assert "top-1 equal" in capsys.readouterr().out
+
+
+def test_a_label_tree(monkeypatch, tmp_path, capsys):
+    measure_here(monkeypatch)
+    monkeypatch.setattr(label_tree, "_STEPS", 3)
+    report = figures_of(
+        "compression",
+        tmp_path,
+        "--labels=300",
+        "--batch=2",
+        "--repetitions=1",
+    )
+    (found,) = (head["result"] for head in report["heads"])
+    rows, types = found["head"]["rows"], found["types"]
+    assert [types[name]["bytes"] for name in types] == [
+        4 * rows * 128,
+        rows * (128 + 4),
+        rows * (64 + 8),
+    ]
+    assert types["float32"]["top_1"] == 1
+    loss = types["float32"]["loss"]
+    for name in ("int8", "int4"):
+        assert 0 < abs(types[name]["loss"] / loss - 1) < 0.1
+    assert found["batches"]["2"]["int8"]["p50_ms"] > 0
+    assert "loss" in capsys.readouterr().out

@@ -5,9 +5,9 @@ import pytest
 from absl import flags
 
 import tf_hsm
+from benchmarks.common import label_examples
 from benchmarks.label_tree import (
     compared,
-    data,
     extreme,
     in_place,
     report,
@@ -40,7 +40,7 @@ def test_in_place(tmp_path, monkeypatch, capsys):
 
 def test_examples():
     """The labels of an example are different ones of one group."""
-    source = data.Source(TREE, 8, 4)
+    source = label_examples.Source(TREE, 8, 4)
     inputs, labels = source.draw(200, 1)
     np.testing.assert_allclose(np.linalg.norm(inputs, axis=1), 1, rtol=1e-5)
     group = TREE.row_groups[TREE.class_rows]
@@ -59,13 +59,14 @@ def test_precisions():
     labels = np.array([[3, 1, -1], [2, -1, -1]])
     found = np.array([[3, 9, 1, 8, 7], [0, 2, 4, 5, 6]])
     np.testing.assert_allclose(
-        data.precisions(labels, found), [50, 100 * 3 / 6, 100 * 3 / 10]
+        label_examples.precisions(labels, found),
+        [50, 100 * 3 / 6, 100 * 3 / 10],
     )
 
 
 def test_visited_rows():
     """Those that have a gradient."""
-    _, labels = data.Source(TREE, 8, 4).draw(3, 1)
+    _, labels = label_examples.Source(TREE, 8, 4).draw(3, 1)
     sets = compared.trained_nodes(TREE, labels)
     rows = {node - 1 for nodes in sets for node, _ in nodes} - {-1}
     assert in_place.visited_rows(TREE, labels) == len(rows)

@@ -156,7 +156,6 @@ def test_refusals():
         "grow": lambda: head.grow(head.tree.grow(["a"])),
         "prune": lambda: head.prune(20),
         "regroup": lambda: head.regroup(head.tree),
-        "estimate": lambda: tf_hsm.estimate(model, batch=3),
     }.items():
         with pytest.raises(ValueError, match=f"{verb}.*int8; do it before"):
             ask()

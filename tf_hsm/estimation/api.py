@@ -41,7 +41,8 @@ def estimate(
     """Says what a training step needs: memory, FLOPs, bytes moved, and time.
 
     Nothing is made and nothing runs: 10 million classes are answered as fast as
-    ten.
+    ten. A model with a quantized head cannot train: the estimate is then for a
+    forward pass, which computes the log-probability of each label.
 
     >>> print(tf_hsm.estimate("lstm:2x2048", num_classes=10_000_000, width=300,
     ...                       batch=400, length=100, memory="24GB",
@@ -156,13 +157,20 @@ def estimate(
                 f"labels_per_example is {labels_per_example}, but is for "
                 f"heads of tf_hsm.layers, not for {head.name!r}"
             )
+        found = figures(head, setting)
         return dataclasses.replace(
-            figures(head, setting),
-            find_alternatives=lambda: _alternatives(head, setting, figures),
+            found,
+            find_alternatives=lambda: _alternatives(
+                head, found.setting, figures
+            ),
         )
 
     def figures(head, setting):
         parts, name = _parts(body, head, setting, width, labels, dtype)
+        trains = setting.slots.optimizer is not None
+        if trains and not all(part.can_train for part in parts):
+            without = dataclasses.replace(setting, slots=slots.of(None))
+            return figures(head, without)
         seconds = step_time.seconds(parts, machine, setting)
         if setting.slots.optimizer is None:
             parts = tuple(part.untrained() for part in parts)

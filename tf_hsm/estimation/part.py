@@ -103,6 +103,7 @@ class Part:
       seconds: given a `Machine`, what forward and backward take together where
         their `Work` does not tell; else None.
       is_sparse: whether its gradients have touched rows alone.
+      can_train: whether its model can train; False for quantized heads.
       uncounted: names of what is not counted here, with a reason.
     """
 
@@ -125,6 +126,7 @@ class Part:
     update: Work = NO_WORK
     seconds: Callable[[Any], float] | None = None
     is_sparse: bool = False
+    can_train: bool = True
     uncounted: tuple[str, ...] = ()
 
     def named(self, name):

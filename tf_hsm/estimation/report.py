@@ -155,10 +155,10 @@ def _title(estimate):
         step = f"{setting.batch:,} sequences of length {setting.length:,}"
     if estimate.replicas:
         step += f" on each of {estimate.replicas.count:,} devices"
-    return (
-        f"{estimate.name}: a training step of {step}, {dtype}, "
-        f"{setting.slots.name}"
-    )
+    what = "training step"
+    if setting.slots.optimizer is None:
+        what = "forward pass"
+    return f"{estimate.name}: a {what} of {step}, {dtype}, {setting.slots.name}"
 
 
 def _sentences(estimate):

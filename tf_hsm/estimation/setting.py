@@ -4,6 +4,8 @@ import dataclasses
 from typing import Any
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+# The types of the variables of a model: quantized layers have codes.
+VARIABLE_BYTES = {**BYTES, "int8": 1, "uint8": 1}
 
 
 @dataclasses.dataclass(frozen=True)

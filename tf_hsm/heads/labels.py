@@ -1,10 +1,12 @@
 """A probabilistic label tree: any number of labels for each input."""
 
 import dataclasses
+import functools
 import typing
 
 import tensorflow as tf
 
+from tf_hsm.heads import quantized
 from tf_hsm.ops.label_tree import (
     LabelTreeStep,
     label_tree_log_prob,
@@ -12,6 +14,7 @@ from tf_hsm.ops.label_tree import (
     label_tree_top_k,
 )
 from tf_hsm.runtime import quantized_rows
+from tf_hsm.runtime.quantized_rows import QuantizedRows
 from tf_hsm.tree import Tree
 
 
@@ -20,7 +23,8 @@ class LabelTreeHead:
     """The functions `tf_hsm.label_tree_*` for one tree and its weights.
 
     Attributes:
-      weights: `[tree.num_rows, width]`, a tensor or a variable.
+      weights: `[tree.num_rows, width]`, a tensor, a variable or
+        `QuantizedRows`.
       biases: `[tree.num_rows]`, or None.
       tree: a `tf_hsm.Tree`, whose classes are the labels.
     """
@@ -36,6 +40,8 @@ class LabelTreeHead:
 
     def losses(self, batch):
         """Returns the loss `[...]` of each label set `[..., M]`, in nats."""
+        if isinstance(self.weights, QuantizedRows):
+            return quantized.label_set_losses(self, self._groups, batch)
         if batch.step is not None:
             step = batch.step_part(self, kind=LabelTreeStep)
             return step.losses(tf.convert_to_tensor(batch.inputs))
@@ -45,6 +51,10 @@ class LabelTreeHead:
         if batch.penalties is not None:
             batch.penalties.of_paths(self, batch, losses)
         return losses
+
+    @functools.cached_property
+    def _groups(self):
+        return quantized.groups_of(self.tree)
 
     def log_probs(self, inputs, *, nodes=False):
         """Returns log-probabilities `[..., N]` of all labels, in nats.

@@ -6,6 +6,7 @@ import keras
 
 from tf_hsm.estimation import heads, slots
 from tf_hsm.estimation.body import formulas, layer_part, traced
+from tf_hsm.estimation.setting import BYTES
 from tf_hsm.layers import HierarchicalSoftmax
 from tf_hsm.runtime import private_keras
 
@@ -85,7 +86,8 @@ class _Walk:
                 return [_whole(layer, shapes, setting, prefix)]
             return self.parts(layer, shapes, False, f"{name}/")
         head = heads.of_layer(layer)
-        if may_be_head and type(layer) is keras.layers.Dense:
+        is_dense = type(layer) is keras.layers.Dense
+        if may_be_head and is_dense and layer.quantization_mode is None:
             head = heads.of(layer)
         if head is not None:
             return _head_parts(head, layer.trainable, shapes[0], setting, name)
@@ -93,7 +95,10 @@ class _Walk:
         if isinstance(layer, keras.layers.Layer):
             variables = layer_part.variables_of(layer, shapes)
         if self._dtype is not None:
-            variables = [(v[0], self._dtype, v[2]) for v in variables]
+            variables = [
+                (shape, self._dtype if dtype in BYTES else dtype, is_trained)
+                for shape, dtype, is_trained in variables
+            ]
         formula = formulas.formula_of(
             layer,
             shapes,

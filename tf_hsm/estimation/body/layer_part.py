@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from tf_hsm.estimation.part import INITIAL_COPIES, NO_WORK, Part, Product, Work
-from tf_hsm.estimation.setting import BYTES
+from tf_hsm.estimation.setting import BYTES, VARIABLE_BYTES
 from tf_hsm.runtime import private_keras
 
 _INDEX_BYTES = 4  # of a row of a sparse gradient: ids are int32
@@ -55,7 +55,7 @@ def variables_of(layer, shapes):
     return [
         (tuple(v.shape), v.dtype, id(v) in trained)
         for v in layer.variables
-        if v.dtype in BYTES
+        if v.dtype in VARIABLE_BYTES
     ]
 
 
@@ -85,7 +85,10 @@ def part(name, kind, variables, formula, setting):
         update += slots.update(shape, dtype, rows)
         updating = max(updating, slots.update_bytes(shape, dtype, rows))
         filling = max(filling, slots.filling_bytes(shape, dtype))
-    sizes = [math.prod(shape) * BYTES[dtype] for shape, dtype, _ in variables]
+    sizes = [
+        math.prod(shape) * VARIABLE_BYTES[dtype]
+        for shape, dtype, _ in variables
+    ]
     return Part(
         name,
         kind,

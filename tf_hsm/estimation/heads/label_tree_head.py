@@ -12,6 +12,10 @@ from tf_hsm.estimation.heads.tree_head import (
 )
 from tf_hsm.layers import LabelTree
 
+# For each logit, the loss of a quantized tree has numbers of rows, log-sigmoids
+# and the steps of the op (tf_hsm/heads/quantized.py).
+_LOGIT_BYTES = 100
+
 
 @dataclasses.dataclass(frozen=True)
 class LabelTreeHead(TreeHead):
@@ -38,6 +42,12 @@ class LabelTreeHead(TreeHead):
             self, passed=visited(self.passed, setting.labels_per_example)
         )
         return visiting._parts(setting, width)
+
+    def _answer_bytes(self, setting, width):
+        batch, size = setting.tokens, setting.accumulator_itemsize
+        # Inputs and negative inputs, as they are and padded.
+        inputs = 4 * size * batch * padded(width)
+        return inputs + _LOGIT_BYTES * self.passed.logits(batch)
 
     def _held(self, setting, width):
         batch, size = setting.tokens, setting.accumulator_itemsize

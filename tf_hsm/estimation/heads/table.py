@@ -1,10 +1,13 @@
 """Rows of weights with biases, and what training them takes."""
 
 import dataclasses
+import math
 
 from tf_hsm.estimation import slots as all_slots
-from tf_hsm.estimation.part import INITIAL_COPIES, NO_WORK, Part
+from tf_hsm.estimation.part import INITIAL_COPIES, NO_WORK, Part, Work
+from tf_hsm.estimation.setting import VARIABLE_BYTES
 from tf_hsm.layers.initial_values import BLOCK_BYTES, MOST_AT_ONCE
+from tf_hsm.runtime import quantized_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +23,8 @@ class Table:
         one a block of rows at a time.
       is_random: whether the numbers begin at random, not at zero.
       index_bytes: bytes of the number of a row in a sparse gradient.
+      mode: "int8" or "int4" for weights that are codes with scales, beside
+        biases of float32; None for weights of the setting's type.
     """
 
     rows: int
@@ -29,6 +34,7 @@ class Table:
     by_blocks: bool = False
     is_random: bool = True
     index_bytes: int = 8
+    mode: str | None = None
 
     @property
     def parameters(self):
@@ -37,7 +43,15 @@ class Table:
 
     @property
     def bytes(self):
-        """Bytes of these."""
+        """Bytes of these; with a mode, of codes, scales and biases."""
+        if self.mode is not None:
+            variables = quantized_rows.shapes(self.mode, self.rows, self.width)
+            if self.bias:
+                variables += (((self.rows,), "float32"),)
+            return sum(
+                math.prod(shape) * VARIABLE_BYTES[dtype]
+                for shape, dtype in variables
+            )
         return self.parameters * self.setting.itemsize
 
     def part(self, name, kind, touched=None, **fields):
@@ -77,6 +91,27 @@ class Table:
         """
         slots = all_slots.of(optimizer)
         return Part(name, kind, **self._kept(slots), **fields)
+
+    def part_of_codes(self, name, kind, touched, products, **fields):
+        """Returns the `Part` of quantized rows, which answer and do not train.
+
+        Args:
+          name: of the part.
+          kind: of the part.
+          touched: the rows that the answers for a batch read.
+          products: FLOPs of these.
+          **fields: other fields of the part.
+        """
+        return Part(
+            name,
+            kind,
+            parameters=self.parameters,
+            parameter_bytes=self.bytes,
+            forward=Work(products, touched * self.bytes / self.rows, 1),
+            can_train=False,
+            uncounted=(f"the time to find and decode rows in {self.mode}",),
+            **fields,
+        )
 
     @property
     def _shapes(self):

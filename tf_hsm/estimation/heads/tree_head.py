@@ -9,7 +9,7 @@ from tf_hsm.estimation.heads.head_type import Head
 from tf_hsm.estimation.heads.passed import Passed
 from tf_hsm.estimation.heads.table import Table
 from tf_hsm.estimation.part import Work
-from tf_hsm.layers.quantized import check_floats
+from tf_hsm.layers.quantized import check_policy
 
 # The constants of C++ by the names that they have there:
 # tests/estimation/constants_test.py compares them.
@@ -24,6 +24,9 @@ PADDING = 16
 _NUMBER = 8  # bytes of a number of a tree's arrays
 # Beside them for a moment, when the leaves are first put in order.
 _RANKING_BYTES = 40
+# An op of log-probabilities has so many for each row on the path of a label
+# (cc/core/api/class_log_probs.cc).
+_STEP_BYTES = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +42,7 @@ class TreeOptions:
       is_random: whether weights begin at random numbers, not at zeros.
       is_tied: whether the weights are the rows of an embedding too; their
         gradient is dense then.
+      mode: "int8" or "int4" for quantized weights; None for floats.
     """
 
     optimizer: object = None
@@ -46,11 +50,12 @@ class TreeOptions:
     is_focal: bool = False
     is_random: bool = True
     is_tied: bool = False
+    mode: str | None = None
 
     @classmethod
     def of(cls, layer):
         """Returns the options of a layer of `tf_hsm.layers`."""
-        check_floats(layer, "an estimate of training")
+        check_policy(layer)
         # The objective of a label tree has no focal losses.
         focal_gamma = getattr(layer.objective, "focal_gamma", 0)
         return cls(
@@ -61,6 +66,7 @@ class TreeOptions:
                 layer.rows.kernel_initializer, keras.initializers.Zeros
             ),
             getattr(layer, "tied_to", None) is not None,
+            layer.quantization_mode,
         )
 
 
@@ -111,8 +117,24 @@ class TreeHead(Head):
             setting,
             by_blocks=True,
             is_random=self.options.is_random,
+            mode=self.options.mode,
         )
         products = 2 * passed.logits(batch) * width
+        if table.mode is not None:
+            # A forward, a third of a step of floats.
+            moved = 3 * table.bytes / (table.rows * width)
+            part = table.part_of_codes(
+                self.name,
+                self.kind,
+                cost.touched_rows,
+                products,
+                constant_bytes=self._array_bytes(),
+                forward_bytes=self._answer_bytes(setting, width),
+                seconds=lambda machine: (
+                    _seconds(cost, passed, moved, machine) / 3
+                ),
+            )
+            return [part]
         held = self._held(setting, width)
         planned = held.planned + self._plan_bytes(batch)
         fields = {
@@ -168,6 +190,12 @@ class TreeHead(Head):
         num_nodes = passed.num_classes + passed.num_groups - 1
         numbers = 2 * passed.num_classes + num_nodes
         return 2 * _NUMBER * (numbers + 2 * passed.num_groups)
+
+    def _answer_bytes(self, setting, width):
+        """Bytes that a log-probability of each label needs beside weights."""
+        batch, size = setting.tokens, setting.accumulator_itemsize
+        inputs = size * batch * padded(width)
+        return inputs + _STEP_BYTES * self.passed.passes(batch)
 
     def _held(self, setting, width):
         """Returns the `Held` of a step."""

@@ -1,0 +1,116 @@
+"""Estimates of models whose heads have weights in 8 or 4 bits."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import tf_hsm
+from tf_hsm.cli import program
+
+N = 300
+HEADS = {
+    "two levels": lambda: tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.two_level(N)
+    ),
+    "no biases": lambda: tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.flat(N), use_bias=False
+    ),
+    "pinned": lambda: tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.balanced(N, 2).pin()
+    ),
+    "label tree": lambda: tf_hsm.layers.LabelTree(tf_hsm.Tree.two_level(N)),
+    "adaptive": lambda: tf_hsm.layers.AdaptiveSoftmax(
+        N, cutoffs=[40, 120], div_value=2.0, tail="two_level"
+    ),
+}
+
+
+def bytes_of(layer):
+    return sum(np.asarray(v).nbytes for v in layer.variables)
+
+
+def quantized(head, width, mode):
+    """A model whose first Dense layer Keras quantizes with the head."""
+    model = keras.Sequential(
+        [keras.Input([8]), keras.layers.Dense(width), head]
+    )
+    model.compile("adam", loss=head.loss)
+    model.quantize(mode)
+    return model
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("width", [9, 64, 131])
+def test_bytes_are_the_bytes_of_the_variables(mode, name, width):
+    head = HEADS[name]()
+    model = quantized(head, width, mode)
+    found = tf_hsm.estimate(model, batch=3)
+    assert found.parameter_bytes == bytes_of(model)
+    alone = tf_hsm.estimate(None, head, width=width, batch=3)
+    assert alone.parameter_bytes == bytes_of(head)
+    assert found.gradient_bytes == found.slot_bytes == 0
+    assert found.setting.slots.optimizer is None
+    assert found.flops[0] > 0 and found.flops[1:] == (0, 0)
+    assert found.alternatives == ()
+    assert "a forward pass of 3 examples" in str(found)
+    assert f"not counted: {head.name}" in str(found)
+
+
+def test_embeddings_stay_floats():
+    head = tf_hsm.layers.EmbeddingSoftmax(
+        tf_hsm.Tree.two_level(N), num_embeddings=20, width=17
+    )
+    head(np.arange(3))
+    head.quantize("int8")
+    table, tree = tf_hsm.estimate(None, head, batch=3).parts
+    assert table.parameter_bytes == 20 * 17 * 4
+    assert table.parameter_bytes + tree.parameter_bytes == bytes_of(head)
+
+
+@pytest.mark.parametrize(
+    ("mode", "row_bytes"),
+    [("int8", 65 + 4 + 4), ("int4", 33 + 2 * 4 + 4)],
+)
+@pytest.mark.parametrize(
+    "make", [tf_hsm.layers.HierarchicalSoftmax, tf_hsm.layers.LabelTree]
+)
+def test_an_answer_reads_the_rows_on_a_path(mode, row_bytes, make):
+    """A path has 2 of the 5 groups of 4 rows."""
+    head = make(tf_hsm.Tree.balanced(16, 4))
+    head.build([None, 65])
+    head.quantize(mode)
+    (part,) = tf_hsm.estimate(None, head, width=65, batch=1).parts
+    assert part.parameter_bytes == 20 * row_bytes
+    assert part.forward.bytes == pytest.approx(8 * row_bytes)
+    assert part.forward.flops == pytest.approx(2 * 8 * 65)
+    (part,) = tf_hsm.estimate(None, head, width=65, batch=500).parts
+    assert part.forward.bytes == pytest.approx(20 * row_bytes)
+
+
+def test_a_layer_without_variables():
+    """Nothing is made: a policy of types says how the weights will lie."""
+    head = tf_hsm.layers.HierarchicalSoftmax(
+        tf_hsm.Tree.two_level(N), dtype="int4/64_from_float32"
+    )
+    found = tf_hsm.estimate(None, head, width=65, batch=3).parameter_bytes
+    assert not head.variables
+    head.build([None, 65])
+    assert found == bytes_of(head)
+    head = tf_hsm.layers.HierarchicalSoftmax(
+        head.tree, dtype="float8_from_float32"
+    )
+    with pytest.raises(ValueError, match="no quantized weights for"):
+        tf_hsm.estimate(None, head, width=65, batch=3)
+
+
+def test_the_command(tmp_path, capsys):
+    model = quantized(HEADS["label tree"](), 33, "int4")
+    model.save(tmp_path / "model.keras")
+    flags = [f"--model={tmp_path / 'model.keras'}", "--batch=2", "--json"]
+    program.main(["estimate", *flags, "--machine=cpu-2-avx512"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameter_bytes"] == bytes_of(model)
+    assert found["slot_bytes"] == 0
