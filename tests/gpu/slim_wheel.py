@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 
 _MAGIC = 0xBA55ED50  # of a container of nvcc's, in the section .nv_fatbin
-_CUBIN = 2  # the kind of machine code; that of PTX is 1
+_CUBIN = 2  # the kind of machine code; PTX is 1
 
 
 def section(library):
