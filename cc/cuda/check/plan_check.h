@@ -108,7 +108,7 @@ class MadePlan {
     }
     int64_t end = 0;
     for (const DeviceNode& node : nodes) {
-      const int64_t logits = node.kept_examples * node.fanout;
+      const int64_t logits = node.kept_examples * node.logits_stride();
       if (logits > 0) end = std::max(end, node.logits_offset + logits);
     }
     if (end > bounds.logits) wrong += "logits without room ";
@@ -262,7 +262,7 @@ inline void CheckRoom(std::mt19937* rng) {
     const MadePlan plan(c.batch, bounds);
     const PlanFacts facts = FactsOf(plan.nodes, plan.counts);
     const int64_t population = plan.nodes[0].population();
-    const int64_t most = bounds.logits / kRoot;
+    const int64_t most = bounds.logits / LogitsStride(kRoot);
     const int64_t want =
         most >= population ? population : most / kHotTile * kHotTile;
     const int64_t items = facts.hot_forward_items;

@@ -30,6 +30,9 @@ std::string Run(const LossLauncher<T>& launcher,
   if (bounds.small_items > 0 && warps == 0) return TooWide(batch.width);
   launcher.PrepareBackward(touched, capacity);
   if (bounds.backward_items > 0) {
+    launcher.PerThread(MakePassTerms<Accumulator<T>>, bounds.passes,
+                       buffers.plan, bounds.passes, buffers.normalizers,
+                       loss_grads, buffers.pass_terms);
     launcher.AtLargeGroups([&](auto name, const LargeArguments<T>& in) {
       using Product = typename decltype(name)::Product;
       Launch(BackwardLarge<Product>, shape.blocks, kTileThreads,

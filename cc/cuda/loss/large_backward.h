@@ -20,6 +20,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "cc/cuda/loss/item_stream.h"
 #include "cc/cuda/loss/large_forward.h"
 #include "cc/cuda/tile/buffers.h"
 #include "cc/cuda/tile/largest_grad.h"
@@ -34,12 +35,11 @@ namespace gpu {
 template <typename A>
 struct alignas(16) BackwardTerms {
   A dz[kTile * kCoefficientStride];  // [examples, rows]
-  A max[kTile];                      // of an example
-  A scale[kTile];
-  A grad[kTile];
-  int target[kTile];
-  A db[kTile];  // of a row
+  PassTerms<A> passes[kTile];        // of examples
+  A db[kTile];                       // of a row
   A db_parts[kTileThreads];
+  ItemStream::Turns turns;
+  Hyperparameters hyper;  // of an update
 };
 
 template <typename Product>
@@ -66,16 +66,19 @@ class LargeBackward {
         w_stride_(TileStride<T>(in.slabs.columns)),
         x_stride_(TileStride<Input>(in.slabs.columns)) {}
 
-  TF_HSM_DEVICE void Run(const Item& item) {
-    const DeviceNode node = in_.buffers.plan.nodes[item.node];
+  // The item of this turn.
+  TF_HSM_DEVICE void Run(const ItemStream& stream) {
+    const Item item = stream.ItemOf(0);
+    const DeviceNode node = stream.NodeOf(0);
+    stream.Fetch();
     const int32_t* order = in_.buffers.plan.order + node.begin + item.example;
     BackwardTerms<A>& terms = Terms();
     const A most =
         CoefficientScale<Product>::value == 1
             ? A(1)
-            : LargestGrad(loss_grads_, order, item.num_examples, terms.max);
-    // An update reads the rows last.
-    if (out_.updates) PrefetchRows(node, item);
+            : LargestGrad(loss_grads_, order, item.num_examples,
+                          terms.db_parts);
+    PrefetchRows(node, item);
     A own_db = 0;  // of row Lane(), by every eighth example
     for (int slab = 0; slab < in_.slabs.count; ++slab) {
       product_.ClearSums();
@@ -109,6 +112,7 @@ class LargeBackward {
       if (slab == 0) terms.db_parts[ThreadIndex()] = own_db * unscale;
     }
     SyncBlock();
+    PrefetchLogits(stream.NodeOf(1), stream.ItemOf(1));
     if (ThreadIndex() < kTile) {
       A sum = 0;
       for (int warp = 0; warp < kWarps; ++warp) {
@@ -137,9 +141,27 @@ class LargeBackward {
   static constexpr int kPieces =
       10;  // so, 32 rows of 300 numbers are one round
 
+  // The logits that the first tile of the next item reads.
+  TF_HSM_DEVICE void PrefetchLogits(const DeviceNode& node,
+                                    const Item& item) const {
+    if (ThreadIndex() >= 2 * Smaller(item.num_examples, kTile) ||
+        !node.Keeps(item.example)) {
+      return;
+    }
+    const A* logits =
+        in_.buffers.logits + node.logits_offset + item.row +
+        (item.example + ThreadIndex() / 2) * node.logits_stride();
+    Prefetch(logits + (ThreadIndex() % 2 == 0 ? 0 : item.num_rows - 1));
+  }
+
+  // What an update reads last. A turn earlier it would not stay in the cache.
   TF_HSM_DEVICE void PrefetchRows(const DeviceNode& node,
                                   const Item& item) const {
+    if (!out_.updates) return;
     constexpr int kLine = 128;
+    if (ThreadIndex() == kTileThreads - 1 && in_.biases != nullptr) {
+      Prefetch(in_.biases + node.first_row + item.row);
+    }
     const int64_t row_bytes = in_.width * sizeof(T);
     const char* rows = reinterpret_cast<const char*>(in_.weights) +
                        (node.first_row + item.row) * row_bytes;
@@ -160,27 +182,6 @@ class LargeBackward {
     return static_cast<int>(Smaller<int64_t>(left, in_.slabs.columns));
   }
 
-  // What the terms of an example are made of: on its way while x is.
-  struct Pass {
-    A max = 0;
-    A scale = 0;
-    int32_t example = 0;
-    int64_t path_row = 0;
-  };
-
-  TF_HSM_DEVICE Pass PassOf(const DeviceNode& node, int64_t position,
-                            bool wanted) const {
-    const Buffers<T>& from = in_.buffers;
-    Pass own;
-    if (!wanted) return own;
-    const int64_t pass = from.plan.Pass(node.level, position);
-    own.max = from.normalizers[2 * pass];
-    own.scale = from.normalizers[2 * pass + 1];
-    own.example = from.plan.order[position];
-    own.path_row = from.plan.path_rows[pass];
-    return own;
-  }
-
   // Fills the terms' dz and leaves the own slab of x in its tile.
   TF_HSM_DEVICE void Coefficients(const DeviceNode& node, const Item& item,
                                   int first, A most, int own_slab) {
@@ -188,17 +189,13 @@ class LargeBackward {
     const Buffers<T>& from = in_.buffers;
     const int64_t position = node.begin + item.example + first;
     const int examples = Smaller(kTile, item.num_examples - first);
-    const Pass own =
-        PassOf(node, position + ThreadIndex(), ThreadIndex() < examples);
-    auto store_terms = [&] {
-      if (ThreadIndex() >= examples) return;
-      terms.max[ThreadIndex()] = own.max;
-      terms.scale[ThreadIndex()] = own.scale;
-      terms.grad[ThreadIndex()] = loss_grads_[own.example] / most;
-      const int64_t row = own.path_row - node.first_row - item.row;
-      terms.target[ThreadIndex()] =
-          row >= 0 && row < kTile ? static_cast<int>(row) : -1;
-    };
+    if (ThreadIndex() < examples) {
+      CopyTerms(from.pass_terms + from.plan.Pass(node.level, position) +
+                    ThreadIndex(),
+                true, &terms.passes[ThreadIndex()]);
+    }
+    const auto first_row = static_cast<uint32_t>(node.first_row + item.row);
+    const A scale = CoefficientScale<Product>::value / most;
     auto load_x = [&](int slab) {
       LoadTile(InputsOf<Product>(from) + position * in_.width +
                    int64_t{slab} * in_.slabs.columns,
@@ -209,27 +206,25 @@ class LargeBackward {
       const bool active = row < item.num_rows && example < examples;
       A value = 0;
       if (active) {
-        const A p = Exp(z - terms.max[example]) * terms.scale[example];
-        value = (p - (row == terms.target[example] ? A(1) : A(0))) *
-                terms.grad[example];
+        const PassTerms<A> pass = terms.passes[example];
+        value = Exp(z - pass.max) * pass.scale -
+                (first_row + row == pass.target ? pass.grad : A(0));
       }
-      terms.dz[example * kCoefficientStride + row] =
-          value * CoefficientScale<Product>::value;
+      terms.dz[example * kCoefficientStride + row] = value * scale;
     };
     if (node.Keeps(item.example + first)) {
       load_x(own_slab);
       CommitCopies();
       const A* logits = from.logits + node.logits_offset + item.row +
-                        (item.example + first) * node.fanout;
+                        (item.example + first) * node.logits_stride();
       A z[4];
       const int row = ThreadIndex() % kTile;
       TF_HSM_UNROLL
       for (int i = 0; i < 4; ++i) {
         const int example = ThreadIndex() / kTile + 8 * i;
         const bool active = row < item.num_rows && example < examples;
-        z[i] = active ? logits[example * node.fanout + row] : A(0);
+        z[i] = active ? logits[example * node.logits_stride() + row] : A(0);
       }
-      store_terms();
       WaitForCopies<0>();
       SyncBlock();
       TF_HSM_UNROLL
@@ -237,7 +232,6 @@ class LargeBackward {
         write(row, ThreadIndex() / kTile + 8 * i, z[i]);
       }
     } else {
-      store_terms();
       product_.ClearLogits();
       for (int slab = 0; slab < in_.slabs.count; ++slab) {
         load_x(slab);
@@ -272,7 +266,7 @@ class LargeBackward {
 
   TF_HSM_DEVICE void Emit(const DeviceNode& node, const Item& item) {
     const int64_t before =
-        item.node == 0 ? 0 : in_.buffers.plan.totals[item.node - 1].rows;
+        out_.updates ? 0 : in_.buffers.plan.RowsBefore(item.node);
     const bool one_slab = in_.slabs.count == 1;
     const RowSpan<A> rows = {node.first_row + item.row,
                              before + item.row,
@@ -304,13 +298,24 @@ TF_HSM_CROWDED_KERNEL(kTileThreads, Product::kBlocks)
 BackwardLarge(LargeArguments<typename Product::Weight> in,
               const typename Product::A* loss_grads,
               RowOutput<typename Product::Weight> out) {
-  LargeBackward<Product> work(in, loss_grads, out);
+  auto& terms = *reinterpret_cast<BackwardTerms<typename Product::A>*>(
+      SharedMemory());
+  RowOutput<typename Product::Weight> own = out;
+  if (out.updates) {
+    CopyObject(2 * kWarp, out.update.hyper, true, &terms.hyper);
+    own.update.hyper = &terms.hyper;
+  }
+  LargeBackward<Product> work(in, loss_grads, own);
   const NodeWork& all = in.buffers.plan.counts->work;
-  const Item* items = in.buffers.backward_items + all.hot_backward_items;
-  const int64_t count = all.backward_items;
-  for (int64_t i = BlockIndex(); i < count; i += NumBlocks()) {
-    const Item item = items[i];
-    if (item.num_examples > 0) work.Run(item);
+  ItemStream stream(in.buffers.backward_items + all.hot_backward_items,
+                    all.backward_items, in.buffers.plan.nodes, &terms.turns);
+  for (; stream.HasItem(); stream.Advance()) {
+    if (stream.ItemOf(0).num_examples > 0) {
+      work.Run(stream);
+    } else {
+      stream.Fetch();
+      stream.Wait();
+    }
   }
 }
 

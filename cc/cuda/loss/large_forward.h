@@ -22,6 +22,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "cc/cuda/loss/large_arguments.h"
 
@@ -94,8 +95,10 @@ class LargeForward {
         continue;
       }
       const bool last = now.step == steps - 1;
-      A biases[4];
-      LoadBiases(node, item, now.row, last && HasExamples(item), biases);
+      A biases[kMostOwnRows];
+      WithLanes(item, [&](auto lanes) {
+        LoadBiases<decltype(lanes)::value>(node, item, now.row, last, biases);
+      });
       if (now.step < count) {
         product_.MultiplyLogits(
             Stage(now), w_stride_, x(), x_stride_,
@@ -103,7 +106,14 @@ class LargeForward {
             item.num_examples, parts);
       }
       if (last) {
-        Softmax(item, now.row, pass, parts, biases);
+        product_.ForEachLogit([&](int r, int e, A z) {
+          Terms().z[r * kCoefficientStride + e] = z;
+        });
+        SyncBlock();
+        WithLanes(item, [&](auto lanes) {
+          Softmax<decltype(lanes)::value>(item, now.row, pass, parts, biases);
+        });
+        SyncBlock();
         if (with_dx_) {
           product_.ScaleSums(Terms().factor, item.num_examples);
           product_.template AddSums<Source::kWeights>(
@@ -143,18 +153,27 @@ class LargeForward {
 
   // The example whose softmax the thread computes.
   struct Pass {
-    bool active;
     A* target_logit;  // null: not here
     int target;       // the row on the path, counted in the item, or -1
     A* logits;        // to keep, those of the item's rows; or null
   };
 
-  // Rows of a tile: a thread has four of them in the softmax, eight apart.
-  TF_HSM_DEVICE static int OwnRow() { return ThreadIndex() % 8; }
-  TF_HSM_DEVICE static int OwnExample() { return ThreadIndex() / 8; }
-  // Whether the warp has any.
+  // In the softmax of a tile so many neighbouring lanes have an example: all
+  // threads of the block but those of examples that are not there.
+  template <typename Use>
+  TF_HSM_DEVICE static void WithLanes(const Item& item, const Use& use) {
+    if (item.num_examples <= 8) return use(Lanes<32>());
+    if (item.num_examples <= 16) return use(Lanes<16>());
+    use(Lanes<8>());
+  }
+  template <int lanes>
+  using Lanes = std::integral_constant<int, lanes>;
+  static constexpr int kMostOwnRows = kTile / 8;  // of a thread, lanes apart
+
+  // Whether the warp has an example.
+  template <int lanes>
   TF_HSM_DEVICE static bool HasExamples(const Item& item) {
-    return WarpIndex() * (kWarp / 8) < item.num_examples;
+    return WarpIndex() * (kWarp / lanes) < item.num_examples;
   }
 
   TF_HSM_DEVICE T* Stage(const Turn& turn) const {
@@ -183,9 +202,11 @@ class LargeForward {
   TF_HSM_DEVICE Pass PassOf(const DeviceNode& node, const Item& item,
                             bool writes) const {
     const Buffers<T>& out = in_.buffers;
-    const int example = item.example + OwnExample();
-    Pass own = {OwnExample() < item.num_examples, nullptr, -1, nullptr};
-    if (!own.active || !writes) return own;
+    int own_example = 0;
+    WithLanes(item, [&](auto lanes) { own_example = ThreadIndex() / decltype(lanes)::value; });
+    const int example = item.example + own_example;
+    Pass own = {nullptr, -1, nullptr};
+    if (own_example >= item.num_examples || !writes) return own;
     const int64_t pass = out.plan.Pass(node.level, node.begin + example);
     const int64_t target = out.plan.path_rows[pass] - node.first_row - item.row;
     if (target >= 0 && target < item.num_rows) {
@@ -194,19 +215,21 @@ class LargeForward {
     }
     if (node.Keeps(example)) {
       own.logits = out.logits + node.logits_offset +
-                   int64_t{example} * node.fanout + item.row;
+                   int64_t{example} * node.logits_stride() + item.row;
     }
     return own;
   }
 
   // On their way while the logits are made.
+  template <int lanes>
   TF_HSM_DEVICE void LoadBiases(const DeviceNode& node, const Item& item,
-                                int row, bool wanted, A (&biases)[4]) const {
+                                int row, bool wanted,
+                                A (&biases)[kMostOwnRows]) const {
     const int64_t first = node.first_row + item.row + row;
-    wanted = wanted && in_.biases != nullptr;
+    wanted = wanted && HasExamples<lanes>(item) && in_.biases != nullptr;
     TF_HSM_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int r = OwnRow() + 8 * i;
+    for (int i = 0; i < kTile / lanes; ++i) {
+      const int r = ThreadIndex() % lanes + lanes * i;
       biases[i] = wanted && row + r < item.num_rows
                       ? Widen(in_.biases[first + r])
                       : A(0);
@@ -214,53 +237,52 @@ class LargeForward {
   }
 
   // Turns the logits of a tile into exp(z - m), and the factors by which what
-  // was summed before is out.
-  TF_HSM_DEVICE void Softmax(const Item& item, int row, const Pass& pass,
-                             const Parts& parts, const A (&biases)[4]) {
-    product_.ForEachLogit(
-        [&](int r, int e, A z) { Terms().z[r * kCoefficientStride + e] = z; });
-    SyncBlock();
-    // Eight threads per example, four rows each; warps without examples wait.
-    if (HasExamples(item)) {
-      const int rows = Smaller(kTile, item.num_rows - row) - OwnRow();
-      A* z_at = Terms().z + OwnRow() * kCoefficientStride + OwnExample();
-      A z[4];
-      A max = -static_cast<A>(INFINITY);
-      TF_HSM_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        z[i] = z_at[8 * i * kCoefficientStride] + biases[i];
-        for (int e = parts.step(); e < parts.end; e += parts.step()) {
-          z[i] += z_at[8 * i * kCoefficientStride + e];
-        }
-        if (8 * i >= rows) continue;
-        const int r = row + OwnRow() + 8 * i;
-        max = Max(max, z[i]);
-        if (r == pass.target) *pass.target_logit = z[i];
-        if (pass.logits != nullptr) pass.logits[r] = z[i];
+  // was summed before is out. Warps without examples wait.
+  template <int lanes>
+  TF_HSM_DEVICE static void Softmax(const Item& item, int row, const Pass& pass,
+                                    const Parts& parts,
+                                    const A (&biases)[kMostOwnRows]) {
+    if (!HasExamples<lanes>(item)) return;
+    constexpr int kOwnRows = kTile / lanes;
+    constexpr int kDown = lanes * kCoefficientStride;
+    const int own_row = ThreadIndex() % lanes, own = ThreadIndex() / lanes;
+    const int rows = Smaller(kTile, item.num_rows - row) - own_row;
+    A* z_at = Terms().z + own_row * kCoefficientStride + own;
+    A z[kOwnRows];
+    A max = -static_cast<A>(INFINITY);
+    TF_HSM_UNROLL
+    for (int i = 0; i < kOwnRows; ++i) {
+      z[i] = z_at[i * kDown] + biases[i];
+      for (int e = parts.step(); e < parts.end; e += parts.step()) {
+        z[i] += z_at[i * kDown + e];
       }
-      for (int lanes = 4; lanes > 0; lanes /= 2) {
-        max = Max(max, ShuffleXor(max, lanes));
-      }
-      const A before = Terms().max[OwnExample()];
-      const A now = Max(before, max);
-      const A shift = Shift(now);
-      A sum = 0;
-      SyncWarp();  // lanes without an example write where parts have been read
-      TF_HSM_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const A e = 8 * i < rows ? Exp(z[i] - shift) : A(0);
-        sum += e;
-        z_at[8 * i * kCoefficientStride] = e * CoefficientScale<Product>::value;
-      }
-      for (int lanes = 4; lanes > 0; lanes /= 2) sum += ShuffleXor(sum, lanes);
-      const A factor = Exp(before - shift);
-      if (OwnRow() == 0) {
-        Terms().factor[OwnExample()] = factor;
-        Terms().sum[OwnExample()] = Terms().sum[OwnExample()] * factor + sum;
-        Terms().max[OwnExample()] = now;
-      }
+      if (lanes * i >= rows) continue;
+      const int r = row + own_row + lanes * i;
+      max = Max(max, z[i]);
+      if (r == pass.target) *pass.target_logit = z[i];
+      if (pass.logits != nullptr) pass.logits[r] = z[i];
     }
-    SyncBlock();
+    TF_HSM_UNROLL
+    for (int n = lanes / 2; n > 0; n /= 2) max = Max(max, ShuffleXor(max, n));
+    const A before = Terms().max[own];
+    const A now = Max(before, max);
+    const A shift = Shift(now);
+    A sum = 0;
+    SyncWarp();  // lanes without an example write where parts have been read
+    TF_HSM_UNROLL
+    for (int i = 0; i < kOwnRows; ++i) {
+      const A e = lanes * i < rows ? Exp(z[i] - shift) : A(0);
+      sum += e;
+      z_at[i * kDown] = e * CoefficientScale<Product>::value;
+    }
+    TF_HSM_UNROLL
+    for (int n = lanes / 2; n > 0; n /= 2) sum += ShuffleXor(sum, n);
+    const A factor = Exp(before - shift);
+    if (own_row == 0) {
+      Terms().factor[own] = factor;
+      Terms().sum[own] = Terms().sum[own] * factor + sum;
+      Terms().max[own] = now;
+    }
   }
 
   TF_HSM_DEVICE void Store(const Item& item, int64_t position, int64_t level,

@@ -109,7 +109,7 @@ SmallRows(RowArguments<T> in) {
     const A db = SmallGradients(in, node, item, rows);
     if (Lane() < kMaxSmallFanout) biases[Lane()] = db;
     SyncWarp();
-    const int64_t before = item.node == 0 ? 0 : plan.totals[item.node - 1].rows;
+    const int64_t before = plan.RowsBefore(item.node);
     const RowSpan<A> span = {node.first_weight_row(),
                              before,
                              static_cast<int>(node.num_weight_rows()),
@@ -173,7 +173,7 @@ MergeRows(RowArguments<T> in) {
     A* parts = in.buffers.merge + slot * PartStride(in.width);
     AddParts(pieces, stride * PartStride(in.width), in.width, parts);
     SyncWarp();
-    const int64_t before = n == 0 ? 0 : plan.totals[n - 1].rows;
+    const int64_t before = plan.RowsBefore(n);
     EmitRows<kWarp>(in.out,
                     {node.first_weight_row() + k, before + k, 1, parts, 0,
                      parts + in.width},

@@ -34,17 +34,18 @@ TF_HSM_DEVICE void SortNode(const PlanTask& task, int64_t n) {
   (hot ? totals->hot_tiles : totals->tiles) =
       CeilDivide(node.fanout, TileRows(hot)) *
       CeilDivide(node.population(), TileExamples(hot));
-  (hot ? totals->hot_logits : totals->logits) = node.fanout * node.population();
+  (hot ? totals->hot_logits : totals->logits) =
+      node.logits_stride() * node.population();
 }
 
 // The first examples of node n, which would be hot with room, that have it.
 TF_HSM_DEVICE int64_t HotExamples(const PlanTask& task, int64_t n) {
   const DeviceNode& node = task.plan.nodes[n];
-  const int64_t own = node.fanout * node.population();
+  const int64_t own = node.logits_stride() * node.population();
   const int64_t room =
       task.bounds.logits - (task.plan.totals[n].hot_logits - own);
   if (room >= own) return node.population();
-  return room < 0 ? 0 : room / node.fanout / kHotTile * kHotTile;
+  return room < 0 ? 0 : room / node.logits_stride() / kHotTile * kHotTile;
 }
 
 // How nodes are cut follows from the totals of all of them.
@@ -80,7 +81,7 @@ TF_HSM_DEVICE Cuts CutsOf(const PlanTask& task) {
 TF_HSM_DEVICE void KeepLogits(const PlanTask& task, int64_t n) {
   DeviceNode& node = task.plan.nodes[n];
   const NodeTotals& totals = task.plan.totals[n];
-  const int64_t own = node.fanout * node.population();
+  const int64_t own = node.logits_stride() * node.population();
   if (node.hot) {
     node.logits_offset = totals.hot_logits - own;
     node.kept_examples = static_cast<int32_t>(HotExamples(task, n));

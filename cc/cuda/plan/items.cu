@@ -65,7 +65,7 @@ Bounds BoundsOf(const TreeView& tree, const TreeShape& shape, int64_t size,
                         bounds.passes * tree.weight_rows_of(shape.max_fanout));
   bounds.one_block = FitsOneBlock(tree, size, bounds.nodes);
   const int64_t large_passes = size * shape.large_depth;
-  const int64_t all_logits = large_passes * shape.max_fanout;
+  const int64_t all_logits = large_passes * LogitsStride(shape.max_fanout);
   const bool all_kept = all_logits <= logits;
   bounds.logits = Smaller(logits, all_logits);
   const bool hot = bounds.logits > 0 && hot_items > 0;

@@ -35,12 +35,18 @@ struct Item {
   int64_t slot;  // of its first partial result, -1: none
 };
 
+// From the kept logits of one example to those of the next: whole sectors of 32
+// bytes, which neighbouring lanes fill together.
+TF_HSM_HOST_DEVICE int64_t LogitsStride(int64_t fanout) {
+  return RoundUp(fanout, 8);
+}
+
 // A touched group. The nodes of a state stand in the order of their groups.
 struct DeviceNode {
   int64_t group;
   int64_t first_row;
   int64_t fanout;
-  int64_t logits_offset;  // of the kept logits [kept_examples, fanout]
+  int64_t logits_offset;  // of the kept logits [kept_examples, logits_stride]
   int32_t level;
   int32_t begin;
   int32_t end;
@@ -54,6 +60,9 @@ struct DeviceNode {
   }
   TF_HSM_HOST_DEVICE int64_t num_weight_rows() const {
     return pinned ? 1 : fanout;
+  }
+  TF_HSM_HOST_DEVICE int64_t logits_stride() const {
+    return LogitsStride(fanout);
   }
   TF_HSM_HOST_DEVICE int64_t population() const { return end - begin; }
   TF_HSM_HOST_DEVICE bool large() const { return fanout > kMaxSmallFanout; }

@@ -78,6 +78,10 @@ struct DevicePlan {
   TF_HSM_HOST_DEVICE int64_t Pass(int64_t level, int64_t position) const {
     return level * size + position;
   }
+  // Rows of the nodes before node n among all touched rows.
+  TF_HSM_HOST_DEVICE int64_t RowsBefore(int64_t n) const {
+    return n == 0 ? 0 : totals[n - 1].rows;
+  }
 };
 
 // What MakePlan alone uses, in the scratch.

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "cc/cuda/plan/plan.h"
+#include "cc/cuda/tile/pass_terms.h"
 #include "cc/cuda/tile/tile.h"
 
 namespace tf_hsm {
@@ -56,6 +57,7 @@ struct Buffers {
   // Scratch of the backward.
   Item* backward_items = nullptr;  // see BackwardLists
   Item* small_items = nullptr;
+  PassTerms<A>* pass_terms = nullptr;  // [passes]; large
   A* merge = nullptr;  // [merge_slots, PartStride(width)], db after dW
   // [blocks, kTile, width] with several slabs, [blocks, kHotTile, width] where
   // nodes may be hot.
@@ -142,6 +144,7 @@ MemorySizes LayOut(const Batch<T>& batch, const Memory& memory,
   scratch.Rewind();
   scratch.Take(bounds.backward_items, &b.backward_items);
   scratch.Take(bounds.small_items, &b.small_items);
+  scratch.Take(large ? bounds.passes : 0, &b.pass_terms);
   scratch.Take(bounds.merge_slots * PartStride(batch.width), &b.merge);
   const int64_t block_rows = hot ? kHotTile : shape.slabs.count > 1 ? kTile : 0;
   scratch.Take(shape.blocks * block_rows * batch.width, &b.block_rows);

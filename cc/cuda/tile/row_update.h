@@ -44,7 +44,8 @@ class RowUpdate {
  public:
   using A = Accumulator<T>;
 
-  // `terms` [rows.count] are in memory that the threads share.
+  // `terms` [rows.count] are in memory that the threads share, which are at
+  // least as many as the rows.
   TF_HSM_DEVICE RowUpdate(const DeviceUpdate<T>& update, const RowSpan<A>& rows,
                           int width, RowTerms<A>* terms)
       : update_(update),
@@ -58,14 +59,16 @@ class RowUpdate {
   // aligned.
   template <int length>
   TF_HSM_DEVICE void Run() {
+    Bias bias = LoadBias();  // on its way while the weights are
     if constexpr (kHasTerms) MakeTerms();
-    UpdateBiases();
     UpdateWeights<length>();
+    UpdateBias(bias);
   }
 
  private:
   using Members = Team<threads>;
   static constexpr UpdateRule kBiasRule = BiasRule(rule);
+  static constexpr int kBiasSlots = RuleConstant<kBiasRule>::number_slots;
   static constexpr int kSlots = RuleConstant<rule>::number_slots;
   static constexpr bool kRates = RuleConstant<rule>::row_slots > 0;
   static constexpr bool kHasTerms = kRates || stochastic;
@@ -73,22 +76,24 @@ class RowUpdate {
   static constexpr int kMostBytes = 16 * pieces;  // of a batch of a thread
 
   TF_HSM_DEVICE void MakeTerms() {
+    const int k = Members::Rank();
+    const int64_t row = rows_.first + k;
+    A slots[1] = {};
     if constexpr (kRates) {
-      for (int k = Members::Rank() / kWarp; k < rows_.count;
-           k += threads / kWarp) {
-        const A* g = rows_.dw + k * rows_.stride;
+      if (k < rows_.count) slots[0] = update_.weight_slots[0][row];
+      for (int r = Members::Rank() / kWarp; r < rows_.count;
+           r += threads / kWarp) {
+        const A* g = rows_.dw + r * rows_.stride;
         A squares = 0;
         for (int d = Lane(); d < width_; d += kWarp) squares += g[d] * g[d];
         squares = WarpSum(squares);
-        if (Lane() == 0) terms_[k].rate = squares / static_cast<A>(width_);
+        if (Lane() == 0) terms_[r].rate = squares / static_cast<A>(width_);
       }
       Members::Sync();
     }
-    for (int k = Members::Rank(); k < rows_.count; k += threads) {
-      const int64_t row = rows_.first + k;
+    if (k < rows_.count) {
       RowTerms<A> own = {step_.rate, 0};
       if constexpr (kRates) {
-        A slots[] = {update_.weight_slots[0][row]};
         own.rate = step_.template RowRate<rule>(terms_[k].rate, slots);
         update_.weight_slots[0][row] = slots[0];
       }
@@ -98,22 +103,45 @@ class RowUpdate {
     Members::Sync();
   }
 
-  TF_HSM_DEVICE void UpdateBiases() const {
-    if (update_.biases == nullptr) return;
-    constexpr int slots = RuleConstant<kBiasRule>::number_slots;
-    for (int k = Members::Rank(); k < rows_.count; k += threads) {
-      const int64_t row = rows_.first + k;
-      A own[kMaxSlots];
-      TF_HSM_UNROLL
-      for (int s = 0; s < slots; ++s) own[s] = update_.bias_slots[s][row];
-      auto* bias = InPieces<RowPiece<T, 1>>(update_.biases + row);
-      const A value[] = {bias->Get(0) - step_.template Change<kBiasRule>(
-                                            step_.rate, rows_.db[k], own)};
-      TF_HSM_UNROLL
-      for (int s = 0; s < slots; ++s) update_.bias_slots[s][row] = own[s];
-      bias->template Set<stochastic>(
-          value, BiasCounter(seed_) + static_cast<uint32_t>(row), 0);
+  // The bias of a row and its slots, a member's own.
+  struct Bias {
+    RowPiece<T, 1> value;
+    A slots[kMaxSlots];
+  };
+
+  TF_HSM_DEVICE bool HasBias() const {
+    return update_.biases != nullptr && Members::Rank() < rows_.count;
+  }
+  TF_HSM_DEVICE RowPiece<T, 1>* BiasAt(int64_t row) const {
+    return InPieces<RowPiece<T, 1>>(update_.biases + row);
+  }
+
+  TF_HSM_DEVICE Bias LoadBias() const {
+    Bias own = {};
+    if (!HasBias()) return own;
+    const int64_t row = rows_.first + Members::Rank();
+    own.value = *BiasAt(row);
+    TF_HSM_UNROLL
+    for (int s = 0; s < kBiasSlots; ++s) {
+      own.slots[s] = update_.bias_slots[s][row];
     }
+    return own;
+  }
+
+  TF_HSM_DEVICE void UpdateBias(Bias& own) const {
+    if (!HasBias()) return;
+    const int k = Members::Rank();
+    const int64_t row = rows_.first + k;
+    const A value[] = {own.value.Get(0) - step_.template Change<kBiasRule>(
+                                              step_.rate, rows_.db[k],
+                                              own.slots)};
+    TF_HSM_UNROLL
+    for (int s = 0; s < kBiasSlots; ++s) {
+      update_.bias_slots[s][row] = own.slots[s];
+    }
+    own.value.template Set<stochastic>(
+        value, BiasCounter(seed_) + static_cast<uint32_t>(row), 0);
+    *BiasAt(row) = own.value;
   }
 
   template <int length>

@@ -161,14 +161,25 @@ class HotLogitsOf {
           part[0] = max;
           part[1] = sum;
         }
-        TF_HSM_UNROLL
-        for (int n = 0; n < Product::kColumns; ++n) {
-          const int r = Product::Column(n);
-          if (r < rows) logits[r] = product_.At(m, n);
-        }
+        StoreLogits(m, rows, logits);
       }
-      logits += Product::kRowStep * node.fanout;
+      logits += Product::kRowStep * node.logits_stride();
       part += 2 * Product::kRowStep;
+    }
+  }
+
+  // Stores the logits of Row(m); behind an odd number of them also minus
+  // infinity, which hot_sums.h reads.
+  TF_HSM_DEVICE void StoreLogits(int m, int rows, float* logits) {
+    constexpr int kTogether = Product::kTogether;
+    TF_HSM_UNROLL
+    for (int n = 0; n < Product::kColumns; n += kTogether) {
+      const int r = Product::Column(n);
+      if (r >= RoundUp(rows, 2)) continue;
+      Neighbours<float, kTogether> some;
+      TF_HSM_UNROLL
+      for (int i = 0; i < kTogether; ++i) some.values[i] = product_.At(m, n + i);
+      *InPieces<Neighbours<float, kTogether>>(logits + r) = some;
     }
   }
 
@@ -176,7 +187,7 @@ class HotLogitsOf {
   TF_HSM_DEVICE float* Logits(const DeviceNode& node, const Item& item, int e,
                               int row) const {
     return in_.buffers.logits + node.logits_offset +
-           (item.example + e) * node.fanout + item.row + row;
+           (item.example + e) * node.logits_stride() + item.row + row;
   }
 
   // For example ThreadIndex(): the logit of its path, if it is in this tile,

@@ -51,6 +51,7 @@ class HotSimt {
   static constexpr int kRows = 8;
   static constexpr int kRowStep = 16;  // from Row(m) to Row(m + 1)
   static constexpr int kColumns = 8;
+  static constexpr int kTogether = 1;  // neighbours, from Column(n) on
   static constexpr int kRowLanes = 16;
   static constexpr int kRowParts = 1;
 
@@ -139,6 +140,7 @@ class HotMma {
   static constexpr int kRows = 8;
   static constexpr int kRowStep = 8;  // from Row(m) to Row(m + 1)
   static constexpr int kColumns = 8;
+  static constexpr int kTogether = 2;
   static constexpr int kRowLanes = 4;
   static constexpr int kRowParts = 4;
 

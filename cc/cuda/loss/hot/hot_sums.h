@@ -29,14 +29,6 @@
 namespace tf_hsm {
 namespace gpu {
 
-// What makes a coefficient of an example's logit.
-struct alignas(16) PassTerms {
-  float max;
-  float scale;  // g / s
-  float grad;   // g
-  int target;   // the row on the path, counted in the item; -1: not there
-};
-
 template <typename Product, bool backward>
 class HotSums {
  public:
@@ -48,7 +40,7 @@ class HotSums {
     source_ = reinterpret_cast<Source*>(SharedMemory());
     coefficients_ =
         reinterpret_cast<Coefficient*>(source_ + kStages * kSourcePanel);
-    terms_ = reinterpret_cast<PassTerms*>(coefficients_ + 2 * kPanel);
+    terms_ = reinterpret_cast<PassTerms<float>*>(coefficients_ + 2 * kPanel);
     sums_ = reinterpret_cast<float*>(terms_ + kTerms);
     bias_ = sums_ + 2 * Product::kThreads;
     most_ = bias_ + kHotTile;
@@ -56,7 +48,7 @@ class HotSums {
 
   static constexpr int64_t SharedBytes() {
     return kStages * kSourcePanel * sizeof(Source) +
-           2 * kPanel * sizeof(Coefficient) + kTerms * sizeof(PassTerms) +
+           2 * kPanel * sizeof(Coefficient) + kTerms * sizeof(PassTerms<float>) +
            (2 * Product::kThreads + kHotTile + 2) * sizeof(float);
   }
 
@@ -78,9 +70,9 @@ class HotSums {
           max = Max(max, from.partial_sums[2 * (slot + i * slots.stride)]);
         }
       }
-      terms_[ThreadIndex()] = {Shift(max), 1, 1, -1};
+      terms_[ThreadIndex()] = {Shift(max), 1, 0, 0};
     }
-    Sum(node, item, nullptr, slab);
+    Sum(node, item, slab);
     float* to = from.partial_rows + item.slot * in_.width + FirstColumn(slab);
     Store(item.num_examples, Columns(slab), in_.width,
           1 / CoefficientScale<Product>::value, to);
@@ -103,7 +95,7 @@ class HotSums {
       most_[1] = 1 / Max(most, 1e-37f);
     }
     do {
-      Sum(node, item, loss_grads, slab);
+      Sum(node, item, slab);
       Store(item.num_rows, Columns(slab), Stride(item),
             most_[0] / CoefficientScale<Product>::value,
             Rows(item) + FirstColumn(slab));
@@ -112,7 +104,7 @@ class HotSums {
     if (item.slot >= 0) return;
     SyncBlock();
     const int64_t before =
-        item.node == 0 ? 0 : in_.buffers.plan.totals[item.node - 1].rows;
+        out.updates ? 0 : in_.buffers.plan.RowsBefore(item.node);
     EmitRows<Product::kThreads, 8 / Product::kBlocks>(
         out,
         {node.first_row + item.row, before + item.row, item.num_rows,
@@ -138,7 +130,7 @@ class HotSums {
   static constexpr int kRows = backward ? kHotTile : kSlice;
   static constexpr int kStep = 2 * Product::kThreads / kRows;
   static constexpr int kOwn = kExamples / kStep;
-  // The terms of the backward are there a slice earlier than they are used.
+  // The terms of the backward arrive a slice earlier than they are used.
   static constexpr int kTermStages = 4;
   static constexpr int kTerms = backward ? kTermStages * kSlice : kHotTile;
   static_assert(2 * kPanel * sizeof(Coefficient) >=
@@ -165,30 +157,32 @@ class HotSums {
   }
 
   // Leaves the sums in the product, and in db_ what the thread saw of db.
-  TF_HSM_DEVICE void Sum(const DeviceNode& node, const Item& item,
-                         const float* loss_grads, int slab) {
+  TF_HSM_DEVICE void Sum(const DeviceNode& node, const Item& item, int slab) {
     const int count = backward ? item.num_examples : item.num_rows;
     const int slices = static_cast<int>(CeilDivide(count, kSlice));
     const float* const logits = in_.buffers.logits + node.logits_offset +
-                                (item.example + OwnExample()) * node.fanout +
+                                (item.example + OwnExample()) * node.logits_stride() +
                                 item.row + OwnRow();
-    const int64_t down = kStep * node.fanout;
+    const int64_t down = kStep * node.logits_stride();
     product_.Clear();
     for (float& db : db_) db = 0;
     // So that they are not kept from one item to the next.
     for (auto& pair : logits_) pair[0] = pair[1] = 0;
-    for (int q = -2; q < slices; ++q) {
+    // `down` says what the node, in memory, would be asked for in each turn.
+    const auto first_row =
+        static_cast<uint32_t>(node.first_row + item.row + OwnRow());
+    for (int q = -kStages; q < slices; ++q) {
       WaitForCopies<kStages - 2>();
       SyncBlock();
       const int next = q + kStages - 1;
       if (next >= 0 && next < slices) LoadSource(node, item, slab, next);
-      CommitCopies();
       if constexpr (backward) {
-        if (q + 2 < slices) LoadTerms(node, item, loss_grads, q + 2);
+        if (q + kStages < slices) LoadTerms(node, item, q + kStages);
       }
+      CommitCopies();
       const bool more = q + 1 >= 0 && q + 1 < slices;
       const int done = (q + 1) * kSlice;
-      const float* from = logits + done * (backward ? node.fanout : 1);
+      const float* from = logits + (backward ? done / kStep * down : done);
       // In pieces: a thread has no registers for more logits.
       TF_HSM_NO_UNROLL
       for (int piece = 0; piece < kPieces; ++piece) {
@@ -205,7 +199,7 @@ class HotSums {
               (piece + 1) * kSlice / kPieces,
               backward ? item.num_rows : item.num_examples, Columns(slab));
         }
-        if (more) MakeCoefficients(q + 1, piece);
+        if (more) MakeCoefficients(q + 1, piece, first_row);
       }
     }
     WaitForCopies<0>();
@@ -239,44 +233,41 @@ class HotSums {
         PanelStride<Source>(Depth::kOutside, kSlice), SourcePanel(q));
   }
 
-  // Loads the terms of the examples of slice q of the backward.
+  // Starts to load the terms of the examples of slice q of the backward.
   TF_HSM_DEVICE void LoadTerms(const DeviceNode& node, const Item& item,
-                               const float* loss_grads, int q) {
+                               int q) {
     if (ThreadIndex() >= kSlice) return;
     const Buffers<T>& from = in_.buffers;
     const int e = q * kSlice + ThreadIndex();
-    PassTerms terms = {0, 0, 0, -1};
-    if (e < item.num_examples) {
-      const int64_t position = node.begin + item.example + e;
-      const int64_t pass = from.plan.Pass(node.level, position);
-      const int64_t target =
-          from.plan.path_rows[pass] - node.first_row - item.row;
-      const float grad = loss_grads[from.plan.order[position]] * most_[1];
-      terms = {
-          from.normalizers[2 * pass], from.normalizers[2 * pass + 1] * grad,
-          grad,
-          target >= 0 && target < kHotTile ? static_cast<int>(target) : -1};
-    }
-    terms_[q % kTermStages * kSlice + ThreadIndex()] = terms;
+    CopyTerms(from.pass_terms +
+                  from.plan.Pass(node.level, node.begin + item.example + e),
+              e < item.num_examples,
+              &terms_[q % kTermStages * kSlice + ThreadIndex()]);
   }
 
   // Loads the logits of a piece, of which so many examples and rows are there;
-  // minus infinity, whose exponential is 0, where there are none.
+  // minus infinity, whose exponential is 0, where there are none. It is in
+  // memory too, behind an odd number of rows.
   TF_HSM_DEVICE void LoadLogits(const float* from, int64_t down, int examples,
                                 int rows) {
-    const int low = rows > 0 ? examples : 0;
-    const int high = rows > 1 ? examples : 0;
+    const int own = rows > 0 ? examples : 0;
     TF_HSM_UNROLL
     for (int n = 0; n < kOwn; ++n) {
-      logits_[n][0] = n * kStep < low ? from[0] : -INFINITY;
-      logits_[n][1] = n * kStep < high ? from[1] : -INFINITY;
+      Neighbours<float, 2> both = {-INFINITY, -INFINITY};
+      if (n * kStep < own) both = *InPieces<Neighbours<float, 2>>(from);
+      logits_[n][0] = both.values[0];
+      logits_[n][1] = both.values[1];
       from += down;
     }
   }
 
-  TF_HSM_DEVICE void MakeCoefficients(unsigned q, int piece) {
+  // `first_row` is the low half of OwnRow() of the item, in all rows.
+  TF_HSM_DEVICE void MakeCoefficients(unsigned q, int piece,
+                                      uint32_t first_row) {
+    constexpr float kScale = CoefficientScale<Product>::value;
+    const float scale = backward && kScale != 1 ? kScale * most_[1] : kScale;
     const int e = piece * kExamples + OwnExample();
-    const PassTerms* terms =
+    const PassTerms<float>* terms =
         terms_ + (backward ? q % kTermStages * kSlice : 0) + e;
     Coefficient* to = Panel(q) + e * kStride + OwnRow();
     TF_HSM_UNROLL
@@ -286,12 +277,12 @@ class HotSums {
       for (int i = 0; i < 2; ++i) {
         float value = Product::Exp(logits_[n][i] - terms[n * kStep].max);
         if constexpr (backward) {
-          const PassTerms own = terms[n * kStep];
+          const PassTerms<float> own = terms[n * kStep];
           value = value * own.scale -
-                  (OwnRow() + i == own.target ? own.grad : 0.0f);
+                  (first_row + i == own.target ? own.grad : 0.0f);
           db_[i] += value;
         }
-        values[i] = value * CoefficientScale<Product>::value;
+        values[i] = value * scale;
       }
       Product::StorePair(values[0], values[1], to + n * kStep * kStride);
     }
@@ -307,7 +298,7 @@ class HotSums {
     for (int i = ThreadIndex(); i < 2 * Product::kThreads; i += kHotTile) {
       db += sums_[i];
     }
-    bias_[ThreadIndex()] = db * most_[0];
+    bias_[ThreadIndex()] = db;
     if (item.slot < 0) return;
     Rows(item)[ThreadIndex() * Stride(item) + in_.width] = bias_[ThreadIndex()];
   }
@@ -335,7 +326,7 @@ class HotSums {
   const HotArguments<Product>& in_;
   Source* source_;             // kStages panels
   Coefficient* coefficients_;  // two panels [examples, rows]
-  PassTerms* terms_;           // [kTerms]
+  PassTerms<float>* terms_;    // [kTerms]
   float* sums_;                // [kThreads, 2]
   float* bias_;                // [kHotTile]
   float* most_;                // what dz is divided by, and 1 over that
