@@ -29,19 +29,6 @@ log_prob = tf_hsm.hierarchical_softmax_log_prob
 build = functools.cache(lambda name: {**trees.CATALOGUE, **trees.DEEP}[name]())
 
 
-class OfRows:
-    """A tree as the oracle takes it, whose labels are all rows."""
-
-    pinned = False
-
-    def __init__(self, tree):
-        self.depth = tree.depth
-        self.num_rows = self.num_classes = tree.num_rows
-        self.group_offsets = tree.group_offsets
-        self.group_parents = tree.group_parents
-        self.class_rows = np.arange(tree.num_rows)
-
-
 def classes_below(tree, row):
     """By climbing from each class."""
     return [c for c in range(tree.num_classes) if row in tree.path(c)]
@@ -91,7 +78,7 @@ def test_places_of_rows_of_a_forest(name):
 
 @pytest.mark.parametrize("name, shape, dtype", CASES)
 def test_loss_and_gradients(name, shape, dtype):
-    tree, rows = build(name), OfRows(build(name))
+    tree, rows = build(name), trees.OfRows(build(name))
     problem = oracle.random_problem(rows, *shape, dtype, seed=sum(shape))
     expected, bound = oracle.hierarchical_softmax(rows, problem)
     swaps = list(trees.CATALOGUE).index(name) % 2
@@ -112,7 +99,7 @@ def test_loss_and_gradients(name, shape, dtype):
 
 def test_a_chain_of_10000_levels():
     tree = build("chain_10000")
-    rows = OfRows(tree)
+    rows = trees.OfRows(tree)
     problem = oracle.random_problem(rows, 4, 5, np.float64)
     result = evaluate(loss, tree, problem)
     assert_within(dense(result), *oracle.hierarchical_softmax(rows, problem))
@@ -187,7 +174,7 @@ def test_forests():
 @pytest.mark.parametrize("embeds", [False, True])
 def test_steps_in_place(name, embeds):
     """SGD by the oracle's gradients, of the tree and of the vectors."""
-    tree, rows = build(name), OfRows(build(name))
+    tree, rows = build(name), trees.OfRows(build(name))
     problem = wide_problem(rows, (67, 33), np.float64)
     value, _ = oracle.hierarchical_softmax(
         rows, problem.replace(upstream=np.full(67, 0.5))

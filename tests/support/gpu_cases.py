@@ -104,6 +104,7 @@ def solve(
     leading_shape=None,
     ignore_class=None,
     graph=False,
+    nodes=False,
 ):
     """The loss and gradients of sum(upstream * loss): see evaluation.evaluate.
 
@@ -125,7 +126,13 @@ def solve(
         with tf.GradientTape() as tape:
             tape.watch(sources)
             loss = tf_hsm.hierarchical_softmax_loss(
-                weights, biases, labels, inputs, tree, ignore_class=ignore_class
+                weights,
+                biases,
+                labels,
+                inputs,
+                tree,
+                ignore_class=ignore_class,
+                nodes=nodes,
             )
         return loss, *tape.gradient(loss, sources, output_gradients=upstream)
 
@@ -161,6 +168,20 @@ def check_loss(place, name, shape, dtype, graph=False):
             assert slices.values.dtype == np.dtype(dtype)
             np.testing.assert_array_equal(slices.indices, rows)
             assert slices.values.shape[0] == len(rows)
+
+
+def check_labels_that_are_rows(place):
+    """Rows of inner nodes too: the path begins there."""
+    names = ["two_level_100", "random", "huffman_4ary", FORESTS[0]]
+    for name in names:
+        tree = build(name)
+        rows = trees.OfRows(tree)
+        problem = oracle.random_problem(rows, 60, 9, np.float64)
+        result = solve(place, tree, problem, nodes=True)
+        assert_within(dense(result), *oracle.hierarchical_softmax(rows, problem))
+        np.testing.assert_array_equal(
+            result.dw.indices, oracle.touched_rows(rows, problem.labels)
+        )
 
 
 def check_shapes(place, leading_shape, has_biases):

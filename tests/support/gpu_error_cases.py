@@ -24,7 +24,6 @@ def check_rules_of_cpus(place):
     for optimizer, match in (
         (optimizers.RMSprop(0.1), "the rule rmsprop is for CPUs"),
         (optimizers.Lion(0.1), "the rule lion is for CPUs"),
-        (optimizers.SGD(0.1, weight_decay=0.1), "weight_decay .* for CPUs"),
     ):
         with tf.device(place.device):
             variables = training.variables_of(problem)

@@ -64,6 +64,33 @@ def check_train_step(place, rule, name, shape, dtype, has_biases, graph=False):
                 training.assert_same(new[i][others], old[i][others])
 
 
+def check_weight_decay(place):
+    """Touched rows alone shrink, besides a step of the rule."""
+    tree = build("two_level_1013")
+    problem = training.wide_problem(tree, (67, 33), np.float64)
+    after = {}
+    for decay in (None, 0.25):
+        with tf.device(place.device):
+            variables = training.variables_of(problem, np.float64)
+            optimizer = built("lazy_adam", variables)
+            optimizer.weight_decay = decay
+        place.run(
+            functools.partial(
+                training.in_place, variables, problem, tree, optimizer
+            )
+        )
+        after[decay] = [v.numpy() for v in variables]
+    rows = references.touched_rows(tree, problem.labels)
+    shrinks = 0.25 * float(optimizer.learning_rate)
+    for start, without, got in zip(
+        (problem.weights, problem.biases), *after.values(), strict=True
+    ):
+        expected = without.copy()
+        expected[rows] -= shrinks * start[rows]
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-7)
+        assert (got[rows] != without[rows]).any()
+
+
 def check_a_step_keeps_what_was_read(place):
     """Whoever has read a variable before a step in place keeps its values."""
     tree = build("two_level_100")

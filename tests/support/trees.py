@@ -97,6 +97,19 @@ def typed(dtypes):
 DEEP = {"chain_10000": lambda: chain(10_000)}
 
 
+class OfRows:
+    """A tree as the oracle takes it, whose labels are all rows."""
+
+    pinned = False
+
+    def __init__(self, tree):
+        self.depth = tree.depth
+        self.num_rows = self.num_classes = tree.num_rows
+        self.group_offsets = tree.group_offsets
+        self.group_parents = tree.group_parents
+        self.class_rows = np.arange(tree.num_rows)
+
+
 def damages(path, number):
     """Writes a file `number` times with one bit flipped, and yields each time.
 

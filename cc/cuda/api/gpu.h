@@ -143,6 +143,9 @@ template <typename T>
 struct DeviceUpdate : UpdatedParameters<T> {
   const Hyperparameters* hyper = nullptr;
   const uint64_t* seed = nullptr;  // read where the rounding is stochastic
+  // [2], how much of the weights and of the biases a step takes off besides;
+  // null: nothing.
+  const double* decays = nullptr;
 };
 
 // Applies these gradients at once: `update` points at the parameters that

@@ -13,6 +13,7 @@ namespace tf_hsm {
 namespace gpu {
 
 constexpr Hyperparameters kHyper = {0.1, 0.9, 0.99, 1e-3};
+constexpr double kDecays[2] = {0.03125, 0.0625};
 
 template <typename T>
 class UpdateCheck {
@@ -28,7 +29,9 @@ class UpdateCheck {
       // The other rules differ in one function, that of a number.
       const bool other =
           traits.rule != UpdateRule::kSgd && !traits.slots_per_row;
-      if (!other || std::is_same<T, float>::value) CheckUpdate(traits.rule);
+      if (!other || std::is_same<T, float>::value) {
+        CheckUpdate(traits.rule, traits.rule == UpdateRule::kAdam);
+      }
     }
   }
 
@@ -48,7 +51,7 @@ class UpdateCheck {
     }
   };
 
-  State RunUpdate(UpdateRule rule) const {
+  State RunUpdate(UpdateRule rule, bool decays) const {
     const int64_t slot_width = TraitsOf(rule).slots_per_row ? 1 : case_.width;
     const DeviceCase<T> device(case_);
     std::vector<float> inputs;
@@ -73,6 +76,8 @@ class UpdateCheck {
     DeviceUpdate<T> update;
     update.rule = rule;
     update.hyper = hyper.data();
+    const DeviceArray<double> factors({kDecays[0], kDecays[1]});
+    if (decays) update.decays = factors.data();
     update.weights = device.w.data();
     update.biases = case_.biases ? device.b.data() : nullptr;
     const int slots = NumSlots(rule);
@@ -101,9 +106,9 @@ class UpdateCheck {
     return result;
   }
 
-  void CheckUpdate(UpdateRule rule) const {
-    const State got = RunUpdate(rule);
-    const State again = RunUpdate(rule);
+  void CheckUpdate(UpdateRule rule, bool decays) const {
+    const State got = RunUpdate(rule, decays);
+    const State again = RunUpdate(rule, decays);
     const int64_t width = case_.width;
     const bool row_wise = TraitsOf(rule).slots_per_row;
     std::vector<double> w = ToDoubles(case_.w), b = ToDoubles(case_.b);
@@ -120,13 +125,15 @@ class UpdateCheck {
         double slots[2] = {0.25, 0.25};
         double& value = w[row * width + d];
         value = ReferenceUpdate(rule, kHyper, case_.dw[row * width + d],
-                                mean_square, value, slots);
+                                mean_square, value, slots,
+                                decays ? kDecays[0] : 0);
         sums[row_wise ? row : row * width + d] = slots[0];
       }
       double slots[2] = {0.25, 0.25};
       if (case_.biases) {
         b[row] = ReferenceUpdate(rule, kHyper, case_.db[row],
-                                 case_.db[row] * case_.db[row], b[row], slots);
+                                 case_.db[row] * case_.db[row], b[row], slots,
+                                decays ? kDecays[1] : 0);
       }
     }
     Errors weights, biases, slots, inputs;
@@ -135,7 +142,7 @@ class UpdateCheck {
     inputs.AddAll(got.dx, dx);
     if (NumSlots(rule) > 0) slots.AddAll(got.slots[0], sums);
     case_.Report(
-        TraitsOf(rule).name, got.error,
+        TraitsOf(rule).name + std::string(decays ? ", decay" : ""), got.error,
         {{"dx", inputs}, {"w", weights}, {"b", biases}, {"slots", slots}},
         got == again);
   }

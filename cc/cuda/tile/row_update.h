@@ -132,9 +132,9 @@ class RowUpdate {
     if (!HasBias()) return;
     const int k = Members::Rank();
     const int64_t row = rows_.first + k;
-    const A value[] = {own.value.Get(0) - step_.template Change<kBiasRule>(
-                                              step_.rate, rows_.db[k],
-                                              own.slots)};
+    A value[] = {own.value.Get(0) - step_.template Change<kBiasRule>(
+                                        step_.rate, rows_.db[k], own.slots)};
+    Decay(1, own.value, value);
     TF_HSM_UNROLL
     for (int s = 0; s < kBiasSlots; ++s) {
       update_.bias_slots[s][row] = own.slots[s];
@@ -184,6 +184,17 @@ class RowUpdate {
     }
   }
 
+  // Takes the decay of weights (0) or biases (1) off what they become. It is
+  // read again for each piece: few steps have one, and registers are short.
+  template <int length>
+  TF_HSM_DEVICE void Decay(int kind, const RowPiece<T, length>& before,
+                           A (&values)[length]) const {
+    if (update_.decays == nullptr) return;
+    const A decay = static_cast<A>(update_.decays[kind]);
+    TF_HSM_UNROLL
+    for (int j = 0; j < length; ++j) values[j] -= before.Get(j) * decay;
+  }
+
   template <int length, int batch>
   TF_HSM_DEVICE void Step(const RowCursor& at, RowPiece<T, length>* piece,
                           Neighbours<A, length> (&slots)[kMaxSlots][batch],
@@ -202,6 +213,7 @@ class RowUpdate {
       TF_HSM_UNROLL
       for (int s = 0; s < kSlots; ++s) slots[s][i].values[j] = own[s];
     }
+    Decay(0, *piece, values);
     piece->template Set<stochastic>(values, terms.random, at.column());
   }
 

@@ -37,11 +37,7 @@ struct TrainStepOp : TrainStepAttributes {
     TF_RETURN_IF_ERROR(in.arguments.ReadLossGrads(context, &loss_grads));
     StepNumbers numbers;
     TF_RETURN_IF_ERROR(FindStepNumbers(context, &numbers));
-    if (numbers.decays != nullptr) {
-      return absl::UnimplementedError(
-          "weight_decay in a step in place is for CPUs; on GPUs, give the "
-          "optimizer to model.compile instead");
-    }
+    update.decays = numbers.decays;
     update.hyper = numbers.hyper;
     update.seed = numbers.seed;
     SetParameters(*this, in.arguments.parameters, &update);

@@ -9,7 +9,12 @@ namespace tf_hsm {
 namespace gpu {
 namespace {
 
-// tree.num_roots follows from the other sizes.
+// Whether all rows are labels, those of inner nodes too.
+bool LabelsAreRows(const TreeView& tree) {
+  return tree.num_classes == tree.num_rows;
+}
+
+// tree.num_roots follows from the other sizes, unless labels are rows.
 std::string WrongRoots(const TreeView& tree) {
   return ", but " + std::to_string(tree.num_classes) + " classes and " +
          std::to_string(tree.num_groups) + " groups of " +
@@ -35,7 +40,7 @@ std::string CheckGroups(const TreeView& tree) {
              ", but the root's group has the parent -1";
     }
     if (parent == -1) {
-      if (++roots > tree.num_roots) {
+      if (++roots > tree.num_roots && !LabelsAreRows(tree)) {
         return At("group_parents", g, parent) + " is root number " +
                std::to_string(roots) + WrongRoots(tree);
       }
@@ -51,12 +56,12 @@ std::string CheckGroups(const TreeView& tree) {
     return At("group_offsets", g, tree.group_offsets[g]) +
            ", but the groups must have all rows: " + std::to_string(row);
   }
-  if (roots == tree.num_roots) return "";
+  if (roots == tree.num_roots || LabelsAreRows(tree)) return "";
   return "group_parents has " + std::to_string(roots) +
          " times the -1 of a root" + WrongRoots(tree);
 }
 
-// Ranks of the leaves below a row.
+// Ranks of the labels at and below a row.
 struct RankSpan {
   int64_t low = std::numeric_limits<int64_t>::max();
   int64_t high = -1;
@@ -67,10 +72,11 @@ struct RankSpan {
     high = std::max(high, other.high);
     count += other.count;
   }
+  bool has_gaps() const { return high - low + 1 != count; }
 };
 
 // After CheckGroups.
-std::string CheckLeaves(const TreeView& tree) {
+std::string CheckLabels(const TreeView& tree) {
   std::vector<RankSpan> below(tree.num_rows);
   std::vector<bool> taken(tree.num_classes);
   for (int64_t c = 0; c < tree.num_classes; ++c) {
@@ -97,14 +103,19 @@ std::string CheckLeaves(const TreeView& tree) {
       span.Add(below[row]);
     }
     const int64_t parent = tree.group_parents[g];
-    if (parent >= 0 && below[parent].count > 0) {
+    const bool is_taken = parent >= 0 && below[parent].count > 0;
+    if (is_taken && (below[parent].count > 1 || !LabelsAreRows(tree))) {
       return At("group_parents", g, parent) +
              " is the row of a class or of another group too";
     }
-    if (span.high - span.low + 1 != span.count ||
-        (parent < 0 && span.high + 1 != end)) {
-      return "class_ranks is not the depth-first order of this tree's leaves, "
-             "below " +
+    bool has_gaps = span.has_gaps();
+    if (is_taken) {
+      span.Add(below[parent]);
+      has_gaps = has_gaps || span.has_gaps();
+    }
+    if (has_gaps || (parent < 0 && span.high + 1 != end)) {
+      return "class_ranks is not the depth-first order of this tree's " +
+             std::string(LabelsAreRows(tree) ? "rows" : "leaves") + ", below " +
              At("group_parents", g, parent);
     }
     if (parent < 0) {
@@ -120,7 +131,7 @@ std::string CheckLeaves(const TreeView& tree) {
 
 std::string CheckTreeAbove(const TreeView& tree) {
   const std::string error = CheckGroups(tree);
-  return error.empty() ? CheckLeaves(tree) : error;
+  return error.empty() ? CheckLabels(tree) : error;
 }
 
 void FindArraysAbove(TreeView* tree, ArraysAbove* arrays) {
