@@ -1,6 +1,7 @@
 """Asks a quantized head whose original rows rank the best classes anew."""
 
 import tempfile
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ def measure(source, question, settings):
       {"top_1", "top_k": the share of the inputs that have the best class and
       the k best classes of the float weights; "certain": the share of certain
       answers, or None}, and "batches": batch -> name -> what
-      `call_report.table` takes.
+      `call_report.table` takes, in CPU time.
     """
     head, _, refusal = heads.make(source, question.batches, settings)
     if refusal:
@@ -47,7 +48,9 @@ def measure(source, question, settings):
             "batches": {
                 batch: calls.measure(
                     {
-                        name: calls.on_inputs(ask, head.inputs, batch)
+                        name: calls.on_inputs(
+                            ask, head.inputs, batch, time.process_time
+                        )
                         for name, ask in asked.items()
                     },
                     batch,
@@ -108,7 +111,7 @@ def text(source, question, result):
     """The tables of a head; arguments as for `report.text`."""
     k = question.k
     lines = [
-        call_report.head_text(source, result["head"]) + f"; k={k}",
+        call_report.head_text(source, result["head"]) + f"; k={k}; CPU time",
         "",
         f"{'weights':<26}{'top-1 equal':>13}{f'top-{k} equal':>15}"
         f"{'certain':>10}"

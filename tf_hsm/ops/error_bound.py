@@ -23,18 +23,18 @@ _LARGEST_LOGIT = 1e37  # beyond it, sums in float32 may be infinite
 
 @dataclasses.dataclass(frozen=True)
 class ErrorBound:
-    """A bound on what codes and rounding change of any log-probability.
+    """How far codes and rounding can move a log-probability.
 
     Attributes:
-      error: times |x|_2 it bounds what the codes change.
-      largest_error: times |x|_1 too.
-      rounding: times |x|_2, with `rounding_of_groups` and, times the largest
-        bias, `rounding_of_biases`, it bounds what rounding changes of one
-        log-probability, but for the sum along the path.
-      rounding_of_groups: of the sums of exponentials.
-      rounding_of_biases: see `rounding`.
-      depth: of the tree.
-      largest_norm: of a row.
+      error: the codes move a log-probability by at most `error` |x|_2,
+      largest_error: and by at most `largest_error` |x|_1.
+      rounding: rounding of the logits in float32 moves a log-probability by at
+        most `rounding` |x|_2, for logits without biases,
+      rounding_of_biases: plus `rounding_of_biases` times the largest bias.
+      rounding_of_groups: rounding of the log-softmax of the logits moves a
+        log-probability by at most this.
+      depth: the depth of the tree.
+      largest_norm: the largest norm of a row.
     """
 
     error: float
@@ -61,7 +61,8 @@ class ErrorBound:
         is_softmax = not has_sigmoids and not tree.pinned
 
         def on_path(values):
-            """The largest sum on a path, of what moves a logit by `values`."""
+            """The largest sum on a path, if `values` bound logits."""
+            values = values.astype(np.float64)
             if tree.pinned:
                 values = np.repeat(values, 2)  # the second row has no weights
             elif is_softmax:
@@ -86,9 +87,10 @@ class ErrorBound:
     def at(self, inputs, biases):
         """Returns the bound for inputs `[..., width]`, float64.
 
-        Four log-probabilities are rounded: of the k-th class and of one that
-        was left out, by the codes or by the original rows, as each of them
-        enters the comparison or the answer of the original rows.
+        The rounding counts four times. The comparison rounds two
+        log-probabilities: one of the k-th class by the original rows, and one
+        of the last class by the codes. The original head rounds two more: one
+        of the k-th class, and one of a class that the codes left out.
 
         Returns:
           `[...]` float64, and `[...]` bool: whether no logit overflows.
@@ -112,7 +114,7 @@ class ErrorBound:
         return (error + 4 * rounding) * (1 + 1e-9), is_safe
 
     def of_sums(self, log_probs):
-        """Returns a bound on the rounding of sums along a path."""
+        """Returns a bound on the rounding of the sum of a path, four times."""
         bound = 4 * _gamma(self.depth + 4) * tf.abs(log_probs)
         return tf.where(tf.math.is_finite(log_probs), bound, 0)
 

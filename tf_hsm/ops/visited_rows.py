@@ -69,18 +69,19 @@ def log_probs(weights, biases, classes, inputs, tree, optional, options):
 class SmallTree:
     """The groups of a tree or forest on the paths of some classes.
 
-    A row above another group is a leaf. Labels of the small tree are its rows.
+    A row above a group that is left out is a leaf of the small tree. Labels of
+    the small tree are its rows.
 
     Attributes:
       groups: the numbers in the tree of its groups, ascending.
       rows: the numbers in the tree of its rows, ascending.
       classes: the rows of the small tree that are the classes.
-      group_offsets: see `tf_hsm.runtime.tree_tensors`, as the other arrays.
-      group_parents: see there.
-      row_groups: see there.
-      row_below: see there.
-      root_groups: see there.
-      class_rows: the numbers of its rows.
+      group_offsets: see `tf_hsm.runtime.tree_tensors`.
+      group_parents: see `tf_hsm.runtime.tree_tensors`.
+      row_groups: see `tf_hsm.runtime.tree_tensors`.
+      row_below: see `tf_hsm.runtime.tree_tensors`.
+      root_groups: see `tf_hsm.runtime.tree_tensors`.
+      class_rows: the numbers 0 to R - 1 of its rows.
     """
 
     def __init__(self, tree, classes):
@@ -117,7 +118,7 @@ class SmallTree:
 
 
 def _rows_of(weights, rows):
-    """Returns rows of an array, of which neighbours are read together."""
+    """Returns rows of an array; reads rows side by side in one piece."""
     cuts = np.flatnonzero(np.diff(rows) != 1) + 1
     begins = np.append(0, cuts)
     ends = np.append(cuts, rows.size)

@@ -18,10 +18,10 @@ class KeptOriginals:
 
     Attributes:
       weights: `[rows, width]` float32, a variable or a NumPy array.
-      errors: `[rows]` float64, the Euclidean norm of the difference between a
-        row and its codes.
-      largest_errors: `[rows]` float64, the largest difference of a number.
-      norms: `[rows]` float64, the norm of the row or of its codes, the larger
+      errors: `[rows]` float32, the Euclidean norm of the difference between a
+        row and its codes; rounded up, like the next two.
+      largest_errors: `[rows]` float32, the largest difference of a number.
+      norms: `[rows]` float32, the norm of the row or of its codes, the larger
         one.
       cache: a dictionary tree -> what `tf_hsm.ops.rescoring` knows of it.
     """
@@ -31,9 +31,9 @@ class KeptOriginals:
         self.weights = _checked(rows, weights)
         self.cache = weakref.WeakKeyDictionary()
         count = rows.shape[0]
-        self.errors = np.zeros(count)
-        self.largest_errors = np.zeros(count)
-        self.norms = np.zeros(count)
+        self.errors = np.zeros(count, np.float32)
+        self.largest_errors = np.zeros(count, np.float32)
+        self.norms = np.zeros(count, np.float32)
         for first in range(0, count, _ROWS_AT_ONCE):
             self._compare(rows, slice(first, first + _ROWS_AT_ONCE))
 
@@ -43,12 +43,11 @@ class KeptOriginals:
             raise ValueError("weights must be finite to be quantized")
         decoded = rows.decoded(some).astype(np.float64)
         difference = found - decoded
-        self.errors[some] = np.linalg.norm(difference, axis=1)
-        self.norms[some] = np.maximum(
-            np.linalg.norm(found, axis=1), np.linalg.norm(decoded, axis=1)
-        )
+        norms = [np.linalg.norm(x, axis=1) for x in (found, decoded)]
         largest = np.abs(difference).max(axis=1, initial=0)
-        self.largest_errors[some] = largest
+        self.errors[some] = _rounded_up(np.linalg.norm(difference, axis=1))
+        self.norms[some] = _rounded_up(np.maximum(*norms))
+        self.largest_errors[some] = _rounded_up(largest)
         scales = np.abs(np.asarray(rows.scales[some])).max(axis=1, initial=0)
         limit = scales * _LARGEST_ERROR[tf.as_dtype(rows.codes.dtype).name]
         # A scale that is NaN is wrong too.
@@ -58,6 +57,11 @@ class KeptOriginals:
                 f"weights: row {some.start + wrong[0]} is not the row that the "
                 "codes stand for; pass the weights that were quantized"
             )
+
+
+def _rounded_up(values):
+    """Returns float32 numbers above float64 numbers."""
+    return np.nextafter(values.astype(np.float32), np.float32(np.inf))
 
 
 def _checked(rows, weights):

@@ -73,14 +73,15 @@ class QuantizedRows(tf.Module):
         >>> best = head.top_k(inputs, 10, rescore=100)
 
         No file of the model holds these rows: call `keep` again after loading.
+        Graphs hold the rows that they were traced with.
 
         Args:
           weights: `[rows, width]` float32: a variable on the CPU; or an array,
-            as `np.load("rows.npy", mmap_mode="r")` returns it, of which a call
-            reads the groups on the paths of the candidates.
+            as `np.load("rows.npy", mmap_mode="r")` returns it. A call reads
+            the groups on the paths of the candidates from the array.
 
         Raises:
-          TypeError: the weights are neither, or not float32.
+          TypeError: the weights are no variable and no array, or not float32.
           ValueError: the shape is another one, a number is not finite, or these
             codes are not the codes of the weights.
         """
