@@ -287,14 +287,14 @@ def test_original_rows_rank_candidates(mode, name, tmp_path):
     np.testing.assert_array_equal(found.classes, expected.classes)
     np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=1e-5)
 
-    x = keras.Input([WIDTH])
-    answers = keras.Model(x, head.top_k(model.layers[0](x), 3, rescore=50))
-    served = answers.predict(X, verbose=0)
-    assert served.certain.shape == (40,)
-    is_certain = served.certain
+    few = tf.function(lambda x: head.top_k(x, 3, rescore=50))(hidden(model))
+    is_certain = few.certain.numpy()
+    assert is_certain.any() or mode == "int4"
     np.testing.assert_array_equal(
-        served.classes[is_certain], expected.classes.numpy()[is_certain]
+        few.classes.numpy()[is_certain], expected.classes.numpy()[is_certain]
     )
+    with pytest.raises(ValueError, match="not possible with KerasTensors"):
+        head.top_k(keras.Input([WIDTH]), 3, rescore=50)
     # Files hold the codes alone.
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
