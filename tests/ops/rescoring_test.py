@@ -22,6 +22,7 @@ TREES = {
     "one class": tf_hsm.Tree.two_level(1),
 }
 KINDS = ["softmax", "sigmoids"]
+MODES = ["int8", "int4"]
 
 
 def drawn(tree, width, seed=0, spread=0.5):
@@ -155,7 +156,7 @@ def check(tree, weights, biases, inputs, found, k, kind, allowed=None, **how):
 
 
 @pytest.mark.parametrize("as_array", [False, True])
-@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "kind"), cases())
 def test_certain_answers_are_right(name, kind, mode, as_array):
     tree = TREES[name]
@@ -179,7 +180,7 @@ def test_certain_answers_are_right(name, kind, mode, as_array):
         assert counts[False]
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "kind"), cases())
 def test_the_bound_is_the_scalar_bound(name, kind, mode):
     tree = TREES[name]
@@ -218,6 +219,35 @@ def test_a_class_that_the_codes_rank_last():
     )
     assert found.classes.numpy().tolist() == [[2, 1]] * 2
     assert found.certain.numpy().all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "name", ["flat", "two levels", "ragged", "pinned", "binary"]
+)
+def test_inputs_along_the_errors_of_two_rows(name, mode):
+    """The codes move these logits by almost as much as the bound says."""
+    tree = TREES[name]
+    rng = np.random.default_rng(3)
+    weights, _, _ = drawn(tree, 8)
+    # Rows that are equal but for the codes' errors.
+    weights[:] = weights[0] + rng.normal(size=weights.shape) * 0.02
+    weights = weights.astype("float32")
+    rows = kept(weights, mode)
+    errors = weights - rows.numpy()
+    kind = "softmax"
+    pairs = rng.integers(len(weights), size=[200, 2])
+    directions = errors[pairs[:, 0]] - errors[pairs[:, 1]]
+    largest = 9 if mode == "int4" else 12
+    scales = np.exp(rng.uniform(0, largest, [200, 1]))
+    inputs = (directions * scales).astype("float32")
+    biases = rng.normal(size=len(weights)).astype("float32") * 0.3
+    shares = []
+    for k, rescore in ((1, 2), (1, 10), (3, 6), (5, 30)):
+        found = ask(kind, rows, biases, inputs, tree, k, rescore=rescore)
+        check(tree, weights, biases, inputs, found, k, kind)
+        shares.append(found.certain.numpy().mean())
+    assert 0 < np.mean(shares) < 1
 
 
 def test_equal_log_probabilities_are_in_order_of_the_classes():
@@ -420,7 +450,7 @@ def test_bad_arguments():
         top()
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("mode", MODES)
 def test_codes_are_known_from_other_codes(mode):
     """Extreme numbers, and rows of zeros, are the rows of their codes."""
     rng = np.random.default_rng(0)
